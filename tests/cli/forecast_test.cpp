@@ -122,13 +122,72 @@ TEST(ForecastCommand, FitsPredictsEvaluatesPlotsAndCompares) {
   EXPECT_TRUE(std::filesystem::exists(directory.at("both/nlinear/model.safetensors")));
 }
 
+TEST(ForecastCommand, ReplacesNoModelOfAnEarlierCallUnlessToldTo) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 200);
+  const auto fit = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"forecast", "fit", data, "--model", "theta", "-o", model};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_ingot(words);
+  };
+  ASSERT_EQ(fit({}).exit_code, 0);
+  const std::string before = read_file(model + "/config.json");
+  const Outcome again = fit({"--horizon", "3"});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_NE(again.errors.find("is there already; --overwrite replaces"), std::string::npos) << again.errors;
+  EXPECT_EQ(run_ingot({"forecast", "fit", data, "-o", model}).exit_code, 2);
+  EXPECT_EQ(read_file(model + "/config.json"), before);
+  EXPECT_EQ(fit({"--horizon", "3", "--overwrite"}).exit_code, 0);
+  EXPECT_NE(read_file(model + "/config.json"), before);
+}
+
+TEST(ForecastCommand, ForecastsAsManyRowsAsAShortTableHoldsAndWritesQuantiles) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 60);
+  const Outcome fitted = run_ingot({"forecast", "fit", data, "--epochs", "1", "-o", model});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
+  EXPECT_NE(fitted.output.find("dlinear forecasts 6 rows, as the table is too short for 96"),
+            std::string::npos)
+      << fitted.output;
+  const Outcome predicted = run_ingot({"forecast", "predict", model, data, "--quantiles", "0.5"});
+  EXPECT_TRUE(predicted.output.starts_with("ds,sales,sales-q-0.5\n60,"))
+      << predicted.output << predicted.errors;
+  const Outcome wrong = run_ingot({"forecast", "predict", model, data, "--quantiles", "50"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.errors.find("--quantiles: '50' is not a quantile"), std::string::npos) << wrong.errors;
+}
+
+TEST(ForecastCommand, ReadsPromotionsAndHolidaysAhead) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("shop.csv"), model = directory.at("model");
+  std::ofstream file(data), holidays(directory.at("h.csv"));
+  file << "date,sales,promo\n";
+  for (int i = 0; i < 150; ++i)
+    file << 1704067200 + i * 86400 << "," << (i < 140 ? std::to_string(i % 5 + i % 3) : "") << "," << i % 3
+         << "\n";
+  file.close();
+  holidays << "date\n2024-01-01\n2024-12-25\n";
+  holidays.close();
+  const Outcome fitted = run_ingot({"forecast", "fit", data, "--model", "ets", "--future", "promo",
+                                    "--holidays", directory.at("h.csv"), "--frequency", "D", "--fill",
+                                    "forward", "--horizon", "7", "-o", model});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
+  EXPECT_EQ(run_ingot({"forecast", "predict", model, data}).exit_code, 0);
+  const Outcome short_plan = run_ingot(
+      {"forecast", "fit", data, "--model", "croston", "--future", "promo", "-o", directory.at("c")});
+  EXPECT_NE(short_plan.errors.find("future: has no effect on croston"), std::string::npos)
+      << short_plan.errors;
+}
+
 TEST(ForecastCommand, AResumedComparisonFitsOnlyWhatIsLeft) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv");
   write_days(data, 400);
   const auto compare = [&](const std::string& models, std::vector<std::string> more) {
-    std::vector<std::string> words{"forecast",   "compare", data, "--horizon",         "14",
-                                   "--lookback", "28",      "-o", directory.at("both")};
+    std::vector<std::string> words{"forecast",   "compare", data, "--horizon",          "14",
+                                   "--lookback", "28",      "-o", directory.at("both"), "--overwrite"};
     for (const char* model : {"dlinear", "nlinear"})
       if (models.find(model) != std::string::npos) words.insert(words.end(), {"--model", model});
     words.insert(words.end(), more.begin(), more.end());
@@ -166,7 +225,7 @@ TEST(ForecastCommand, EndsWithOneClearErrorAndWritesNothing) {
     return outcome.errors;
   };
   EXPECT_NE(refused({"--horizon", "0"}).find("horizon: must be at least 1, got 0"), std::string::npos);
-  EXPECT_NE(refused({}).find("is too short"), std::string::npos);
+  EXPECT_NE(refused({"--horizon", "96"}).find("is too short"), std::string::npos);
   EXPECT_NE(refused({"--model", "dlinaer"}).find("did you mean 'dlinear'"), std::string::npos);
   EXPECT_NE(refused({"--set", "d_modl=3"}).find("d_modl"), std::string::npos);
   EXPECT_NE(refused({"--horizon", "0"}).find("(--horizon)"), std::string::npos);
@@ -262,7 +321,7 @@ TEST(ForecastCommand, ATableShorterThanThePaperReadsHasAShorterLookbackUnlessOne
   const std::string data = directory.at("days.csv"), model = directory.at("model");
   write_days(data, 200);
   const std::vector<std::string> words{"forecast", "fit", data, "--horizon", "7",
-                                       "--epochs", "1",   "-o", model};
+                                       "--epochs", "1",   "-o", model,       "--overwrite"};
   const Outcome fitted = run_ingot(words);
   ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
   EXPECT_NE(fitted.output.find("dlinear reads 44 rows, as the table is too short for the 336 of its paper"),
@@ -360,12 +419,13 @@ TEST(ForecastCommand, GoesOnFromAModelInItsPlace) {
     return parse_json<nlohmann::json>(o.output, "output").at("epochs").at(0).at("train_loss").get<double>();
   };
   const std::vector<std::string> again{
-      "forecast",          "fit", data,  "--from", model, "--epochs", "1", "--set",
-      "min_epoch_steps=1", "-o",  model, "--json"};
+      "forecast",          "fit", data,  "--from", model,        "--epochs", "1", "--set",
+      "min_epoch_steps=1", "-o",  model, "--json", "--overwrite"};
   const Outcome second = run_ingot(again), third = run_ingot(again);
   ASSERT_EQ(third.exit_code, 0) << third.errors;
   EXPECT_LT(losses(third), losses(second));
-  const Outcome wrong = run_ingot({"forecast", "fit", data, "--from", model, "--horizon", "9", "-o", model});
+  const Outcome wrong =
+      run_ingot({"forecast", "fit", data, "--from", model, "--horizon", "9", "-o", model, "--overwrite"});
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_NE(wrong.errors.find("does not hold this dlinear model's parameters"), std::string::npos)
       << wrong.errors;

@@ -19,6 +19,20 @@ Strings ends(const Strings& dates, const TableOptions& options = {}) {
   return ends_of(dated(dates, options));
 }
 
+TEST(DateColumn, NumbersOfWhichSomeAreNoMonthsAreWeeks) {
+  for (const char* separator : {"", "-"}) {
+    std::vector<std::string> weeks;
+    for (int week = 1; week <= 53; ++week) weeks.push_back(fmt::format("2020{}{:02}", separator, week));
+    weeks.push_back(fmt::format("2021{}01", separator));
+    const SeriesTable t = dated(weeks);
+    EXPECT_EQ(t.frequency.name(), "W") << separator;
+    EXPECT_EQ(format_moment(t.frequency.advance(t.series[0].times.back(), 1), t.date_style),
+              fmt::format("2021{}02", separator));
+    weeks.resize(12);
+    EXPECT_EQ(dated(weeks).frequency.name(), "MS") << "which may be months";
+  }
+}
+
 TEST(DateColumn, ReadsAndWritesOnDatesAsTheyCome) {
   EXPECT_EQ(ends({"30/01/2020", "31/01/2020", "01/02/2020"}),
             (Strings{"2020-01-30 00:00", "2020-02-01 00:00", "02/02/2020"}));

@@ -29,6 +29,14 @@ TEST(Csv, ReadsQuotesLineBreaksAndBothLineEnds) {
   EXPECT_EQ(t.line(1), 5);
 }
 
+TEST(SeriesTable, AnEmptyColumnOfAWideTableStopsNoOther) {
+  const SeriesTable table = table_of("date,a,b,c\n2020-01-01,1,,5\n2020-01-02,2,nan,6\n");
+  EXPECT_EQ(table.column_names, (Strings{"a", "c"}));
+  EXPECT_EQ(table.targets, 2U);
+  ASSERT_EQ(table.left_out.size(), 1U);
+  EXPECT_EQ(table.left_out[0].id, "b");
+}
+
 TEST(Csv, TakesSemicolonsAndTabs) {
   EXPECT_EQ(CsvTable::parse("a;b\n1;2\n", "f").cell(0, 1), "2");
   EXPECT_EQ(CsvTable::parse("a\tb\n1\t2", "f").cell(0, 1), "2");
@@ -164,9 +172,10 @@ TEST(SeriesTable, LeavesOutRowsAtTheEndWithoutAnyTargetAndSaysSo) {
 }
 
 TEST(SeriesTable, SaysHowToReadATableOfSeriesWithoutY) {
-  const std::string csv = "unique_id,ds,sales\nA,1,1\nA,2,2\nB,1,3\nB,2,4\n";
+  const std::string csv = "unique_id,ds,sales,visits\nA,1,1,0\nA,2,2,0\nB,1,3,0\nB,2,4,0\n";
   EXPECT_NE(error_of(csv).find("line 1: has a column 'unique_id'"), std::string::npos) << error_of(csv);
   EXPECT_EQ(table_of(csv, {.targets = {"sales"}}).series.size(), 2U);
+  EXPECT_EQ(table_of("unique_id,ds,sales\nA,1,1\nA,2,2\n").column_names, Strings{"sales"}) << "the only one";
 }
 
 TEST(SeriesTable, FillsByTheMeanOfWhatCameBefore) {
@@ -257,10 +266,10 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
   EXPECT_EQ(error_of("date,a\n2020-01-01,1\n2020-01-01,2\n"),
             "data.csv, line 3, column 'date': '2020-01-01' is there already, on line 2; one row per date is "
             "needed");
-  EXPECT_TRUE(error_of("item,date,y\nA,2020-01-01,1\nA,2020-01-02,1\nB,2020-01-01,2\n")
-                  .ends_with("; if column 'item' tells series apart, pass --set id_column=item"));
-  EXPECT_TRUE(error_of("date,store_id,sales\n2020-01-01,1,1\n2020-01-01,2,1\n")
-                  .ends_with("pass --set id_column=store_id and --target with the column to forecast"));
+  EXPECT_TRUE(error_of("shelf,date,y\nA,2020-01-01,1\nA,2020-01-02,1\nB,2020-01-01,2\n")
+                  .ends_with("; if column 'shelf' tells series apart, pass --set id_column=shelf"));
+  EXPECT_TRUE(error_of("date,shelf_id,sales\n2020-01-01,1,1\n2020-01-01,2,1\n")
+                  .ends_with("pass --set id_column=shelf_id and --target with the column to forecast"));
   EXPECT_NE(error_of("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-04 05:00,4\n")
                 .find("line 5, column 'date': '2020-01-04 05:00' is at an irregular distance"),
             std::string::npos);
@@ -269,9 +278,9 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
                   .ends_with("evenly spaced (rows may be missing), or give --frequency MS"));
   EXPECT_TRUE(
       error_of("date,a\n2020-01-31,1\n2020-02-05,2\n2020-02-28,3\n").ends_with("or give --frequency"));
-  EXPECT_NE(
-      error_of("date,a,b\n2020-01-01,1,\n2020-01-02,2,nan\n").find("column 'b': every value is missing"),
-      std::string::npos);
+  EXPECT_NE(error_of("date,a,b\n2020-01-01,1,\n2020-01-02,2,nan\n", {.columns = {"a", "b"}})
+                .find("column 'b': every value is missing"),
+            std::string::npos);
   EXPECT_NE(error_of("date,a\n2020-01-01,1\n").find("there is one row only"), std::string::npos);
   EXPECT_NE(error_of("date,a\n").find("has a header but no rows"), std::string::npos);
   EXPECT_NE(error_of("date\n2020-01-01\n").find("has no column of values"), std::string::npos);

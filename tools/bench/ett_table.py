@@ -60,7 +60,7 @@ def run(ingot, *words):
 def cell(ingot, data, model, horizon, seed, folder, more):
     directory = folder / (f"{model}-{horizon}" + (f"-{seed}" if seed else ""))
     options = [word for setting in more + ([f"seed={seed}"] if seed else []) for word in ("--set", setting)]
-    fitted = run(ingot, "fit", data, "--model", model, "--horizon", str(horizon), "--split", "ett", "--resume",
+    fitted = run(ingot, "fit", data, "--model", model, "--horizon", str(horizon), "--split", "ett", "--resume", "--overwrite",
                  "-o", str(directory), *options)
     seconds = sum(epoch["seconds"] for epoch in fitted["epochs"])
     ours = run(ingot, "evaluate", str(directory), data)["methods"][0]

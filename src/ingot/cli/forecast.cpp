@@ -16,16 +16,23 @@ void add_data_options(Command& command, ForecastOptions& o) {
   command.option(
       "--date-format", o.date_format,
       "How dates are written: %d/%m/%Y, day-first, month-first, epoch-s ... (default: all rows tell)");
+  command.option("--holidays", o.holidays,
+                 "CSV of holidays (date, country), an input that is known ahead; tools/data/holiday_table.py "
+                 "writes one");
   command.option("--decimal", o.decimal, "Decimal mark of numbers; default: all rows tell")
       .one_of({"auto", "point", "comma"});
 }
 
 void add_fit_options(Command& command, ForecastOptions& o) {
-  command.option("--horizon", o.horizon, "Rows to forecast (default 96; a season without training)");
+  command.option("--horizon", o.horizon,
+                 "Rows to forecast (default 96, or what a short table holds; a season without training)");
   command.option("--lookback", o.lookback,
                  "Rows to read (default: the model's paper; less where the table is too short for it)");
   command.option("--target", o.targets, "Columns to forecast, by comma; the others are inputs only");
   command.option("--columns", o.columns, "Columns to read, by comma (default: all)");
+  command.option("--future", o.future,
+                 "Inputs that are known ahead (promotions, prices), by comma; rows behind the last value to "
+                 "forecast give theirs");
   command.option("--split", o.split, "ratio (70/10/20 %), or ett (12/4/4 months, as papers on ETT)")
       .one_of({"ratio", "ett"});
   command.option("--scaler", o.scaler, "How to scale columns, fitted on the training part")
@@ -37,6 +44,10 @@ void add_fit_options(Command& command, ForecastOptions& o) {
   command.option("--config", o.config, "YAML file with any of the keys in docs/forecasting.md");
   command.option("--set", o.set, "Change a key: --set d_model=64 (may be repeated)").placeholder("KEY=VALUE");
   add_data_options(command, o);
+}
+
+void add_overwrite(Command& command, ForecastOptions& o) {
+  command.flag("--overwrite", o.overwrite, "Replace models of an earlier call");
 }
 
 void add_save_every(Command& command, ForecastOptions& o) {
@@ -63,12 +74,15 @@ void add_forecast(Command& root) {
   fitting.option("--from", o->from,
                  "Begin from the weights of this model, with its sizes: fit's or a transformers PatchTST");
   fitting.option("-o,--output", o->output, "Directory of the model (default: DATA-MODEL)");
+  add_overwrite(fitting, *o);
   add_fit_options(fitting, *o);
   fitting.option("--season", o->season,
                  "Rows in a season, of models without training; 0: what suits the dates");
   fitting
       .option("--keys", o->keys, "List the keys of --config and --set, or those that tell of WORD, and end")
       .alone("");
+  fitting.flag("--refit", o->refit,
+               "Then fit anew to all rows, for as many epochs as were best: for forecasts that are used");
   fitting.flag("--resume", o->resume, "Go on with a fit that was killed or stopped, bit for bit");
   add_save_every(fitting, *o);
   fitting.flag("--json", o->json, "No progress bar; print the result as JSON");
@@ -90,6 +104,7 @@ void add_forecast(Command& root) {
   predicting.option("-o,--output", o->output, "CSV to write (default: standard output)");
   predicting.option("--level", o->levels,
                     "Per cent that an interval shall hold (may be repeated; default 80 and 90)");
+  predicting.option("--quantiles", o->quantiles, "Quantiles to write, by comma: 0.1,0.5,0.9");
   add_data_options(predicting, *o);
   add_device_option(predicting, o->device);
   predicting.flag("--json", o->json, "Print the forecasts as JSON; with -o, what was written");
@@ -138,6 +153,7 @@ void add_forecast(Command& root) {
       "--stride", o->stride,
       "Rows between the origins of forecasts; 0: 1, or half a horizon of models without training");
   comparing.option("--season", o->season, "Rows in a season");
+  add_overwrite(comparing, *o);
   add_fit_options(comparing, *o);
   comparing.flag("--resume", o->resume,
                  "Keep the models that an earlier call fitted, go on with the one it left");

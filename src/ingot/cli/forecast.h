@@ -15,12 +15,12 @@ namespace ingot::cli {
 
 /// Options of a configuration are empty where they were not given: the model's default holds.
 struct ForecastOptions {
-  std::string data, directory, fill, date_format, decimal, scaler, split, output;
-  std::optional<std::string> model, from, config, targets, columns, frequency, horizon, lookback, epochs,
-      device, keys;
+  std::string data, directory, fill, date_format, decimal, holidays, quantiles, scaler, split, output;
+  std::optional<std::string> model, from, config, targets, columns, future, frequency, horizon, lookback,
+      epochs, device, keys;
   std::vector<std::string> set, models, levels;
   std::int64_t stride = 0, season = 0, folds = 0, fold_rows = 0, windows = 0, hold_out = 0, save_every = 300;
-  bool json = false, sort = false, resume = false;
+  bool json = false, sort = false, resume = false, overwrite = false, refit = false;
 };
 
 int run_forecast_fit(const ForecastOptions& o);
@@ -51,6 +51,9 @@ std::string output_directory(const ForecastOptions& o, const std::string& data, 
 void tell_table(const forecast::SeriesTable& table, bool json);
 /// What the user says of a table's reading, over what a model was fitted with.
 void change_reading(forecast::TableOptions& options, const ForecastOptions& o);
+/// InvalidConfig where a fit would replace a model of an earlier call, unless --overwrite or --resume says
+/// so; IoError where it cannot be written.
+void check_output_is_new(const ForecastOptions& o, const std::string& output);
 /// InvalidConfig where the output would replace the user's table.
 void check_output(const std::string& output, const std::string& data);
 /// The levels that were asked for; nothing where none was.

@@ -42,8 +42,22 @@ std::string list_of_words(const std::string& by_comma) {
   return dump_json(words);
 }
 
+// The usual horizon, which nobody chose, may be more than a short table holds.
+ForecastOptions with_horizon(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
+  ForecastOptions chosen = o;
+  const std::int64_t usual = ForecastModelConfig().horizon;
+  const bool asked = o.horizon || !config.from.empty() || config.model.horizon != usual;
+  if (asked || short_table_lookback(table, config.split, usual) > 0) return chosen;
+  chosen.horizon = std::to_string(short_table_horizon(table, config.split));
+  if (!o.json) {
+    fmt::print("  {} forecasts {} rows, as the table is too short for {} (--horizon chooses)\n",
+               config.model.model, *chosen.horizon, usual);
+  }
+  return chosen;
+}
+
 // The look-back of a model's paper, which nobody chose, may be longer than a short table.
-FitConfig fitted_to(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
+FitConfig with_lookback(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
   const ForecastModelConfig& model = config.model;
   const std::int64_t usual = ForecastModelConfig::defaults(model.model, model.horizon).lookback;
   if (o.lookback || !config.from.empty() || model.lookback != usual) return config;
@@ -57,6 +71,12 @@ FitConfig fitted_to(const SeriesTable& table, const ForecastOptions& o, const Fi
   ForecastOptions chosen = o;
   chosen.lookback = std::to_string(shorter);
   return fit_configuration(chosen, model.model);
+}
+
+FitConfig fitted_to(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
+  const ForecastOptions chosen = with_horizon(table, o, config);
+  return with_lookback(table, chosen,
+                       chosen.horizon == o.horizon ? config : fit_configuration(chosen, config.model.model));
 }
 
 // Columns that are series of their own; one that nothing can be learnt from does not stop the others.
@@ -91,7 +111,7 @@ struct WrittenFit {
 
 WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
                     const SeriesTable& table) {
-  check_model_place(output);
+  check_output_is_new(o, output);
   const FitSaving saving = saving_of(o, output);
   WrittenFit written;
   written.left_out =
@@ -147,7 +167,10 @@ FitConfig fit_configuration(const ForecastOptions& o, const std::optional<std::s
   set("--frequency", "frequency", o.frequency);
   set_words("--target", "targets", o.targets);
   set_words("--columns", "columns", o.columns);
+  set_words("--future", "future", o.future);
+  if (!o.holidays.empty()) set_path("--holidays", "holidays", o.holidays);
   if (o.sort) config.set("sort=true", "--sort");
+  if (o.refit) config.set("refit=true", "--refit");
   if (!o.date_format.empty())
     config.set(fmt::format("date_format={}", dump_json(nlohmann::json(o.date_format))), "--date-format");
   set("--decimal", "decimal", chosen(o.decimal));
@@ -170,6 +193,17 @@ std::string output_directory(const ForecastOptions& o, const std::string& data, 
   std::string output = o.output;
   while (output.size() > 1 && output.back() == '/') output.pop_back();
   return output;
+}
+
+void check_output_is_new(const ForecastOptions& o, const std::string& output) {
+  // Of one that was stopped the model is its best so far; the fit asks for --resume itself.
+  const bool goes_on = has_fit_checkpoint(output + "-unfinished");
+  INGOT_CHECK(
+      o.overwrite || goes_on || !std::filesystem::exists(output) || std::filesystem::is_empty(output),
+      InvalidConfig("--output", fmt::format("{} is there already; --overwrite replaces the model in it, "
+                                            "-o names another directory",
+                                            output)));
+  check_model_place(output);
 }
 
 void tell_reading(const SeriesTable& table, std::FILE* to) {
@@ -212,6 +246,11 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
     return false;
   };
   hooks.should_stop = [] { return interrupted(); };
+  hooks.on_refit = [&](std::int64_t epochs) {
+    if (bar) bar->finish();
+    bar.reset();
+    if (tell_epochs) fmt::print("fitting anew to all rows, for {} epochs\n", epochs);
+  };
   hooks.on_resume = [&](const FitProgress& p) {
     if (!tell_epochs) return;
     for (const EpochReport& e : p.epochs) tell_epoch(e);
@@ -232,6 +271,7 @@ int run_forecast_fit(const ForecastOptions& o) {
     log(LogLevel::warn, "ingot::forecast", fmt::format("{} has no effect on {}", key, config.model.model));
   }
   const std::string output = output_directory(o, config.data, config.model.model);
+  check_output_is_new(o, output);
   SeriesTable table = read_data(config);
   tell_table(table, o.json);
   std::vector<LeftOut> left_out = leave_out_constant(table, config, o);
@@ -274,6 +314,13 @@ int run_forecast_fit(const ForecastOptions& o) {
 
 namespace {
 
+// With --resume: whether an earlier call has fitted just this.
+bool fitted_before(const std::string& directory, const ForecastOptions& o, const FitConfig& config,
+                   const SeriesTable& table) {
+  return o.resume && std::filesystem::exists(directory + "/config.json") &&
+         load_forecaster(directory).fit_digest == fit_digest(config, table);
+}
+
 // What `compare` will fit: nothing is begun before all of it is known to be sound.
 struct Comparison {
   std::string output;
@@ -290,6 +337,9 @@ Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) 
     INGOT_CHECK(seen.insert(model).second,
                 InvalidConfig("--model", fmt::format("'{}' is given twice", model)));
     FitConfig config = fit_configuration(o, model);
+    INGOT_CHECK(!config.refit, InvalidConfig("refit",
+                                             "leaves no rows to compare models on; leave it out here, "
+                                             "and fit the best one with --refit"));
     INGOT_CHECK(config.model.model == model,
                 InvalidConfig("model", "cannot be set with --set here; compare takes models from --model"));
     plan.configs.push_back(std::move(config));
@@ -303,20 +353,18 @@ Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) 
     config = fitted_to(plan.table, o, config);
     check_fit(config, plan.table, saving_of(o, plan.directory(config)));
     check_evaluation(config.split, plan.table, evaluation);
+    if (!fitted_before(plan.directory(config), o, config, plan.table))
+      check_output_is_new(o, plan.directory(config));
   }
-  for (const FitConfig& config : plan.configs) check_model_place(plan.directory(config));
   return plan;
 }
 
 // One of the models to compare; with --resume the one that an earlier call has fitted just so.
 Forecaster compared_model(const std::string& directory, const ForecastOptions& o, const FitConfig& config,
                           const SeriesTable& table) {
-  if (o.resume && std::filesystem::exists(directory + "/config.json")) {
-    Forecaster before = load_forecaster(directory, choose_device(config.device));
-    if (before.fit_digest == fit_digest(config, table)) {
-      if (!o.json) fmt::print("fitted before\n");
-      return before;
-    }
+  if (fitted_before(directory, o, config, table)) {
+    if (!o.json) fmt::print("fitted before\n");
+    return load_forecaster(directory, choose_device(config.device));
   }
   return fit_into(directory, o, config, table).forecaster;
 }

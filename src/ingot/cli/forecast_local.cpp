@@ -14,12 +14,6 @@ namespace {
 using namespace ingot::forecast;
 using Json = nlohmann::ordered_json;
 
-// A season ahead, which is what a short history tells of.
-std::int64_t usual_horizon(const SeriesTable& table) {
-  const std::int64_t season = table.frequency.season();
-  return season > 1 ? std::min<std::int64_t>(season, 52) : 10;
-}
-
 void check_options(const ForecastOptions& o) {
   const auto without_effect = [&](bool given, const char* option) {
     INGOT_CHECK(
@@ -69,7 +63,7 @@ int run_local_fit(const ForecastOptions& o) {
   const LocalForecaster f = fit_local({.model = *o.model, .horizon = horizon, .season = o.season}, table,
                                       config.table, config.split);
   const std::string output = output_directory(o, config.data, f.model);
-  check_model_place(output);
+  check_output_is_new(o, output);
   const Report report = local_report(f, table, 0);
   save_local_forecaster(output, f, &report);
   if (o.json) {
@@ -98,7 +92,11 @@ int run_local_predict(const ForecastOptions& o) {
   const LocalForecaster f = load_local_forecaster(o.directory);
   check_output(o.output, o.data);
   const SeriesTable table = read_for(f, o);
-  give_forecasts(o, predict_local(f, table, asked_levels(o).value_or(std::vector{80, 90})), table, f.horizon);
+  const std::vector<double> quantiles = parse_quantiles(o.quantiles, "--quantiles");
+  std::vector<SeriesForecast> forecasts =
+      predict_local(f, table, levels_to_predict(asked_levels(o), quantiles, {80, 90}));
+  take_quantiles(forecasts, quantiles, asked_levels(o));
+  give_forecasts(o, forecasts, table, f.horizon);
   return 0;
 }
 

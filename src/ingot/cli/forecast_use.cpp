@@ -94,6 +94,7 @@ void change_reading(TableOptions& options, const ForecastOptions& o) {
     check_date_choice(o.date_format, "--date-format");
     options.date_format = o.date_format;
   }
+  if (!o.holidays.empty()) options.holidays = o.holidays;
   if (!o.decimal.empty()) options.decimal = parse_decimal_mark(o.decimal, "--decimal");
 }
 
@@ -144,8 +145,10 @@ int run_forecast_predict(const ForecastOptions& o) {
   check_output(o.output, o.data);
   const SeriesTable table = read_for(f, o);
   const auto asked = asked_levels(o);
-  const auto forecasts = predict(f, table, asked.value_or(f.calibration.usual_levels()));
-  if (const std::string note = f.calibration.missing_levels(); !asked && !note.empty()) {
+  const std::vector<double> quantiles = parse_quantiles(o.quantiles, "--quantiles");
+  auto forecasts = predict(f, table, levels_to_predict(asked, quantiles, f.calibration.usual_levels()));
+  take_quantiles(forecasts, quantiles, asked);
+  if (const std::string note = f.calibration.missing_levels(); !asked && quantiles.empty() && !note.empty()) {
     log(LogLevel::warn, "ingot::forecast", note);
   }
   if (const auto short_series = series_left_out(forecasts, table); !o.json && !short_series.empty()) {

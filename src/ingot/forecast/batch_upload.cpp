@@ -8,8 +8,10 @@
 namespace ingot::forecast {
 namespace {
 
-std::array<Tensor*, 5> parts_of(Batch& batch) {
-  return {&batch.input.x, &batch.input.past_marks, &batch.input.future_marks, &batch.target, &batch.measured};
+std::array<Tensor*, 7> parts_of(Batch& batch) {
+  ForecastInput& input = batch.input;
+  return {&input.x,      &input.past_marks, &input.future_marks, &input.past_inputs, &input.future_inputs,
+          &batch.target, &batch.measured};
 }
 
 // Tensors begin where a card reads 16 bytes at a time.

@@ -224,6 +224,10 @@ std::string verdict(const std::vector<Metrics>& methods) {
 
 Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const EvaluateOptions& options) {
   f.check(table);
+  INGOT_CHECK(!f.config.refit || options.test_rows > 0,
+              InvalidConfig("folds",
+                            "the model was fitted to all rows, so its test part says nothing of it; "
+                            "cross-validate it with --folds"));
   check_evaluation(f.config.split, table, options);
   const std::vector<int> levels = options.levels.value_or(f.calibration.usual_levels());
   f.check_levels(levels);

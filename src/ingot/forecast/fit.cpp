@@ -6,6 +6,7 @@
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/fit_task.h"
 #include "ingot/forecast/forecaster.h"
+#include "ingot/forecast/input_effects.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/weights/open.h"
 
@@ -79,6 +80,9 @@ FitConfig completed(FitConfig config, const SeriesTable& table) {
       "time_features", config.model.time_features, unset.time_features,
       config.use_time_features ? static_cast<std::int64_t>(time_feature_names(table.frequency).size()) : 0,
       "the calendar features of its frequency are");
+  follows("future_inputs", config.model.future_inputs, unset.future_inputs,
+          static_cast<std::int64_t>(table.future_names.size()), "the inputs that are known ahead are");
+  config.table = with_layout_of(table, config.table);
   config.validate();
   return config;
 }
@@ -92,6 +96,7 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   const DataSplit parts =
       split_windows(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
   result.model = first_model(config, choose_device(config.device));
+  if (config.from.empty()) start_effects(*result.model, table, config.split, parts);
   FitTask task(config, table, parts, *result.model);
   const auto reporter = std::make_shared<HookReporter>(hooks, task);
   Trainer trainer(task, options_of(config, task, saving), {},
@@ -108,6 +113,37 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   result.best_epoch = task.progress().best_epoch;
   result.best_validation_loss = task.progress().best_validation_loss;
   return result;
+}
+
+std::unique_ptr<ForecastModel> fit_all_rows(FitConfig config, std::int64_t epochs, const SeriesTable& table,
+                                            const std::map<std::string, ColumnScales>& scales,
+                                            const FitHooks& hooks) {
+  config.epochs = epochs;
+  config.keep = "last";
+  config.patience = 0;
+  const kernels::MatmulPrecisionScope precision(kernels::parse_matmul_precision(config.matmul_precision));
+  const WindowSet none(config.model.lookback, config.model.horizon, static_cast<std::int64_t>(table.targets));
+  DataSplit parts{{}, none, none, none};
+  for (const Series& series : table.series) {
+    const auto found = scales.find(series.id);
+    if (found == scales.end()) continue;
+    parts.series.push_back(
+        std::make_shared<const ScaledSeries>(scaled(series, found->second, table.frequency)));
+    const auto rows = static_cast<std::int64_t>(series.length());
+    parts.train.add(parts.series.back(), 0, rows);
+    parts.validation.add(parts.series.back(), 0, rows, config.model.horizon);  // ends epochs, decides nothing
+  }
+  std::unique_ptr<ForecastModel> model = first_model(config, choose_device(config.device));
+  if (config.from.empty()) start_effects(*model, table, {.train = 1, .test = 0}, parts);
+  FitTask task(config, table, parts, *model);
+  if (hooks.on_refit) hooks.on_refit(epochs);
+  const FitHooks steps{.on_step = hooks.on_step, .on_epoch = {}, .should_stop = hooks.should_stop};
+  const auto reporter = std::make_shared<HookReporter>(steps, task);
+  Trainer trainer(task, options_of(config, task, {}), {},
+                  {.reporters = {reporter}, .should_stop = [&] { return reporter->asks_to_stop(); }});
+  if (trainer.run() == TrainEnd::stopped) return nullptr;
+  task.keep_chosen_weights();
+  return model;
 }
 
 void check_fit(FitConfig given, const SeriesTable& table, const FitSaving& saving) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,8 @@ struct FitHooks {
   std::function<void(const FitProgress&)> on_resume = {};
   /// Asked after every step; true ends the fit there (Ctrl-C).
   std::function<bool()> should_stop = {};
+  /// Before a fit to all rows of so many epochs (FitConfig::refit). Of that fit on_epoch tells nothing.
+  std::function<void(std::int64_t epochs)> on_refit = {};
 };
 
 /// Where a fit that may be killed saves itself.
@@ -69,6 +72,11 @@ struct FitResult {
 /// say. IoError where saving.directory holds a fit that was not told to be resumed, or cannot be written.
 FitResult fit(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
               const FitSaving& saving = {});
+/// A network that is trained on all rows of series of which `scales` are known, for as many epochs; null
+/// where it was stopped. Starts from the weights that fit() starts from.
+std::unique_ptr<ForecastModel> fit_all_rows(FitConfig config, std::int64_t epochs, const SeriesTable& table,
+                                            const std::map<std::string, ColumnScales>& scales,
+                                            const FitHooks& hooks = {});
 /// Reads config.data first.
 FitResult fit(FitConfig config, const FitHooks& hooks = {});
 
@@ -78,8 +86,8 @@ SeriesTable read_data(const FitConfig& config);
 /// What fit() throws before its first step, where settings, table and `saving` do not fit together.
 void check_fit(FitConfig config, const SeriesTable& table, const FitSaving& saving = {});
 
-/// Fills in what follows from the table: channels, calendar features. InvalidConfig where one was given and
-/// is another number.
+/// Fills in what follows from the table: channels, calendar features, inputs that are known ahead, its ids.
+/// InvalidConfig where one was given and is another number.
 FitConfig completed(FitConfig config, const SeriesTable& table);
 
 /// Mean loss over windows, every one counted alike: squared (mse) or absolute error of scaled values.

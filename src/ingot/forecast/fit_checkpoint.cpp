@@ -34,6 +34,7 @@ FitIdentity::FitIdentity(const FitConfig& c, const SeriesTable& t) {
     feed(sha, fmt::format("{} {}", series.length(), series.id));
     sha.update(std::as_bytes(std::span(series.times)));
     for (const std::vector<double>& column : series.columns) sha.update(std::as_bytes(std::span(column)));
+    for (const std::vector<double>& column : series.future) sha.update(std::as_bytes(std::span(column)));
     for (std::size_t c = 0; c < series.made_up.size(); ++c) {
       for (std::size_t row = 0; row < series.made_up[c].size(); ++row) {
         if (!series.measured(c, row)) feed(sha, fmt::format("{} {}", c, row));

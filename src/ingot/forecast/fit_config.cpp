@@ -23,6 +23,9 @@ void take_sizes(FitConfig& c, const FitConfig& before) {
   c.model.horizon = horizon;
   c.model.channels = unset.channels;
   c.model.time_features = unset.time_features;
+  c.model.future_inputs = unset.future_inputs;
+  c.table.future = before.table.future;
+  c.table.holidays = before.table.holidays;
   c.scaler = before.scaler;
   c.use_time_features = before.use_time_features;
 }

@@ -34,7 +34,8 @@ struct FitConfig {
   std::string schedule = "halve";  ///< "halve" (type1), "decay" (type3), "cosine" or "constant"
   std::string keep = "best";       ///< the weights of the epoch with the least validation loss, or "last"
   std::string loss = "mse";        ///< or "mae"
-  double clip_grad_norm = 0;       ///< 0: off
+  bool refit = false;  ///< then fit anew to all rows, for as many epochs as were best: for use, not for tests
+  double clip_grad_norm = 0;  ///< 0: off
   /// Validate, and keep, an average of the weights of earlier steps instead of those of the last: each step
   /// adds (1 - ema_decay) of the difference (optim/ema.h, with warm-up). 0: off.
   double ema_decay = 0;

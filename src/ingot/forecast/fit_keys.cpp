@@ -42,6 +42,16 @@ Table::Section data_keys() {
            t,
            &TableOptions::columns,
            {.default_text = "all", .doc = "Read only these, and the targets."}},
+          {"future",
+           t,
+           &TableOptions::future,
+           {.default_text = "none",
+            .doc = "Columns that are known ahead: rows behind the last value to forecast give theirs."}},
+          {"holidays",
+           t,
+           &TableOptions::holidays,
+           {.default_text = "none",
+            .doc = "CSV file of holidays (date, country), which are inputs that are known ahead."}},
           Field::words(
               "fill", [](FitConfig& c) -> FillMethod& { return c.table.fill; },
               [](const std::string& word) { return parse_fill_method(word); },
@@ -134,6 +144,11 @@ Table::Section training_keys() {
            &FitConfig::keep,
            {.choices = {"best", "last"},
             .doc = "best: the weights of the epoch with the least validation loss."}},
+          {"refit",
+           &FitConfig::refit,
+           {.doc =
+                "Then fit anew to all rows, validation and test part too, for as many epochs as were best. "
+                "Intervals stay those of the fit before."}},
           {"loss", &FitConfig::loss, {.choices = {"mse", "mae"}, .doc = "What is minimized."}},
           {"clip_grad_norm",
            &FitConfig::clip_grad_norm,

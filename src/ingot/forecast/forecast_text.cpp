@@ -1,6 +1,9 @@
 #include "ingot/forecast/forecast_text.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
 #include <span>
 
 #include <fmt/format.h>
@@ -31,11 +34,64 @@ std::string csv_header(const std::vector<SeriesForecast>& forecasts, const Serie
       header += "," + quoted(fmt::format("{}-lo-{}", name, level));
       header += "," + quoted(fmt::format("{}-hi-{}", name, level));
     }
+    for (const auto& [q, unused] : forecasts[0].quantiles)
+      header += "," + quoted(fmt::format("{}-q-{}", name, q));
   }
   return header + "\n";
 }
 
+// The level of the interval that has a quantile as an end, in per cent: 80 of 0.1 and 0.9.
+int level_of(double quantile) { return static_cast<int>(std::lround(100 * std::abs(1 - 2 * quantile))); }
+
+double parse_quantile(std::string_view word, const std::string& key) {
+  double q = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), q);
+  const bool number = error == std::errc{} && end == word.data() + word.size();
+  const double level = 100 * std::abs(1 - 2 * q);
+  INGOT_CHECK(
+      number && q > 0 && q < 1 && std::abs(level - std::round(level)) < 1e-6 && level < 99.5,
+      InvalidConfig(key, fmt::format("'{}' is not a quantile; expected numbers from 0.005 to 0.995 in "
+                                     "steps of 0.005, by comma",
+                                     word)));
+  return q;
+}
+
 }  // namespace
+
+std::vector<double> parse_quantiles(const std::string& text, const std::string& key) {
+  std::vector<double> quantiles;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    quantiles.push_back(parse_quantile(std::string_view(text).substr(start, end - start), key));
+    start = end + 1;
+  }
+  return quantiles;
+}
+
+std::vector<int> levels_to_predict(const std::optional<std::vector<int>>& asked,
+                                   const std::vector<double>& quantiles, const std::vector<int>& usual) {
+  if (quantiles.empty()) return asked.value_or(usual);
+  std::set<int> levels;
+  if (asked) levels.insert(asked->begin(), asked->end());
+  for (const double q : quantiles) levels.insert(level_of(q));
+  return {levels.begin(), levels.end()};
+}
+
+void take_quantiles(std::vector<SeriesForecast>& forecasts, const std::vector<double>& quantiles,
+                    const std::optional<std::vector<int>>& asked) {
+  if (quantiles.empty()) return;
+  for (SeriesForecast& f : forecasts) {
+    for (const double q : quantiles) {
+      const auto low = f.low.find(level_of(q));
+      f.quantiles[q] = low == f.low.end() ? f.values : q <= 0.5 ? low->second : f.high.at(level_of(q));
+    }
+    const auto unasked = [&](const auto& level) {
+      return !asked || std::ranges::count(*asked, level.first) == 0;
+    };
+    std::erase_if(f.low, unasked);
+    std::erase_if(f.high, unasked);
+  }
+}
 
 std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 5;
@@ -62,6 +118,7 @@ std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTab
         csv += fmt::format(",{}", f.values[t][h]);
         for (const auto& [level, low] : f.low)
           csv += fmt::format(",{},{}", low[t][h], f.high.at(level)[t][h]);
+        for (const auto& [q, values] : f.quantiles) csv += fmt::format(",{}", values[t][h]);
       }
       csv += "\n";
     }
@@ -81,6 +138,7 @@ std::string to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTa
       for (const auto& [level, low] : f.low) {
         target[std::to_string(level)] = {{"low", low[t]}, {"high", f.high.at(level)[t]}};
       }
+      for (const auto& [q, values] : f.quantiles) target["quantiles"][fmt::format("{}", q)] = values[t];
     }
     series["targets"] = targets;
     all.push_back(series);

@@ -10,6 +10,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/forecast/batch_upload.h"
 #include "ingot/forecast/fit_checkpoint.h"
+#include "ingot/forecast/table/future_columns.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -108,6 +109,11 @@ Calibration calibrate(const ForecastModel& model, const WindowSet& windows) {
 }
 
 void Forecaster::check(const SeriesTable& table) const {
+  INGOT_CHECK(static_cast<std::int64_t>(table.future_names.size()) == config.model.future_inputs,
+              DataError(table.source, 1, "",
+                        fmt::format("gives {} inputs that are known ahead ({}), the model reads {}",
+                                    table.future_names.size(), fmt::join(table.future_names, ", "),
+                                    config.model.future_inputs)));
   if (column_names.empty()) {
     INGOT_CHECK(
         static_cast<std::int64_t>(table.column_names.size()) == config.model.channels,
@@ -134,6 +140,7 @@ void Forecaster::check_levels(const std::vector<int>& levels) const {
       InvalidConfig(
           "level", "the model is not calibrated, so there are no intervals; fit it with ingot forecast fit"));
   for (const int level : levels) {
+    if (level == 0) continue;  // the median, which is the forecast
     INGOT_CHECK(level >= 1 && level <= kLevels,
                 InvalidConfig("level", fmt::format("is {}, expected per cent from 1 to 99", level)));
     INGOT_CHECK(level <= calibration.highest_level(),
@@ -169,6 +176,7 @@ Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHo
   f.config = std::move(result.config);
   f.model = std::move(result.model);
   f.epochs = std::move(result.epochs);
+  f.best_epoch = result.best_epoch;
   f.end = result.end;
   if (f.end != TrainEnd::stopped) f.fit_digest = fit_digest(f.config, table);
   f.column_names = table.column_names;
@@ -178,6 +186,13 @@ Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHo
       split_windows(table, f.config.split, f.config.scaler, f.config.model.lookback, f.config.model.horizon);
   for (const auto& series : parts.series) f.scales[series->id] = series->scales;
   f.calibration = calibrate(*f.model, parts.validation);
+  if (!f.config.refit || f.end == TrainEnd::stopped) return f;
+  if (auto model = fit_all_rows(f.config, f.best_epoch, table, f.scales, hooks)) {
+    f.model = std::move(model);
+  } else {
+    f.end = TrainEnd::stopped;
+    f.config.refit = false;
+  }
   return f;
 }
 
@@ -193,6 +208,7 @@ SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const S
           fmt::format("{} has {} rows up to the forecast, the model reads {}; give it those, or fit a "
                       "model with a smaller --lookback",
                       series.id.empty() ? "the table" : "series '" + series.id + "'", origin, c.lookback)));
+  check_known_ahead(table, series, origin, c.horizon);
   // The look-back alone is scaled, with dates that go on over the horizon.
   Series window{.id = series.id};
   for (std::int64_t i = -c.lookback; i < c.horizon; ++i) {
@@ -203,13 +219,17 @@ SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const S
     window.columns.emplace_back(column.begin() + (origin - c.lookback), column.begin() + origin);
     window.columns.back().resize(window.times.size());
   }
+  for (const std::vector<double>& input : series.future) {
+    window.future.emplace_back(input.begin() + (origin - c.lookback), input.begin() + (origin + c.horizon));
+  }
   const auto values =
       std::make_shared<const ScaledSeries>(scaled(window, f.scales_of(series, table), f.frequency));
   WindowSet one(c.lookback, c.horizon, static_cast<std::int64_t>(table.targets));
   one.add(values, 0, c.lookback + c.horizon);
   ForecastInput input = one.batch(std::vector<std::int64_t>{0}).input;
   if (c.time_features == 0) input.past_marks = input.future_marks = {};
-  for (Tensor* part : {&input.x, &input.past_marks, &input.future_marks})
+  for (Tensor* part :
+       {&input.x, &input.past_marks, &input.future_marks, &input.past_inputs, &input.future_inputs})
     if (part->defined()) *part = to(*part, f.model->device());
   const Tensor y = contiguous(to((*f.model)(input), kCpu));
   SeriesForecast forecast{.id = series.id};
@@ -221,7 +241,9 @@ SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const S
       column.push_back(static_cast<double>(from[h]) * values->scales.scale[t] + values->scales.shift[t]);
     }
   }
-  for (const int level : levels) add_intervals(f.calibration, level, values->scales, forecast);
+  for (const int level : levels) {
+    if (level > 0) add_intervals(f.calibration, level, values->scales, forecast);
+  }
   return forecast;
 }
 

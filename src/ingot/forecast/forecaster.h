@@ -46,6 +46,7 @@ struct Forecaster {
   std::unique_ptr<ForecastModel> model;        ///< on any device: what comes out of it is on the host
   Calibration calibration;
   std::vector<EpochReport> epochs;
+  std::int64_t best_epoch = 0;        ///< from 1; of this process' fit
   std::string fit_digest;             ///< of what it was fitted with and to; empty where the fit was stopped
   TrainEnd end = TrainEnd::finished;  ///< of this process' fit
 
@@ -88,6 +89,7 @@ struct SeriesForecast {
   std::vector<Moment> times;                                  ///< [horizon]
   std::vector<std::vector<double>> values;                    ///< [targets][horizon], in the table's units
   std::map<int, std::vector<std::vector<double>>> low, high;  ///< by level
+  std::map<double, std::vector<std::vector<double>>> quantiles = {};  ///< see take_quantiles
 };
 /// Continues every series after its last row, but for those that are shorter than the look-back. DataError
 /// where all are; InvalidConfig as Forecaster::check_levels says.

@@ -29,6 +29,19 @@ Tensor measured_of(const Series& series) {
   return measured;
 }
 
+// [rows, inputs] of what is known ahead.
+Tensor inputs_of(const Series& series) {
+  if (series.future.empty()) return {};
+  const std::size_t inputs = series.future.size(), rows = series.length();
+  Tensor out = Tensor::empty({static_cast<std::int64_t>(rows), static_cast<std::int64_t>(inputs)});
+  for (std::size_t i = 0; i < inputs; ++i) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      out.data<float>()[row * inputs + i] = static_cast<float>(series.future[i][row]);
+    }
+  }
+  return out;
+}
+
 // Whether each part has a window; but for the test part of a split without one. Validation and test look back
 // into the part before them, so they need `horizon` rows of their own.
 bool parts_have_windows(const Borders& b, const SplitOptions& split, std::int64_t lookback,
@@ -113,6 +126,7 @@ ScaledSeries scaled(const Series& series, ColumnScales scales, const Frequency& 
   ScaledSeries out{.id = series.id,
                    .values = {},
                    .marks = {},
+                   .inputs = inputs_of(series),
                    .measured = measured_of(series),
                    .scales = std::move(scales)};
   const auto rows = static_cast<std::int64_t>(series.length());
@@ -154,12 +168,17 @@ Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
   const Place first = at(windows[0]);
   const std::int64_t columns = first.series->values.dim(0);
   const std::int64_t features = first.series->marks.defined() ? first.series->marks.dim(1) : 0;
+  const std::int64_t inputs = first.series->inputs.defined() ? first.series->inputs.dim(1) : 0;
   Batch b;
   b.input.x = Tensor::empty({n, columns, lookback_});
   b.target = Tensor::empty({n, targets_, horizon_});
   if (features > 0) {
     b.input.past_marks = Tensor::empty({n, lookback_, features});
     b.input.future_marks = Tensor::empty({n, horizon_, features});
+  }
+  if (inputs > 0) {
+    b.input.past_inputs = Tensor::empty({n, lookback_, inputs});
+    b.input.future_inputs = Tensor::empty({n, horizon_, inputs});
   }
   const bool all_measured = std::ranges::all_of(
       windows, [&](std::int64_t window) { return !at(window).series->measured.defined(); });
@@ -186,11 +205,14 @@ Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
             copy(b.measured.data<float>() + to, place.series->measured.data<float>() + place.first + from,
                  horizon_);
           }
-          if (features == 0) continue;
-          const float* marks = place.series->marks.data<float>() + place.first * features;
-          copy(b.input.past_marks.data<float>() + i * lookback_ * features, marks, lookback_ * features);
-          copy(b.input.future_marks.data<float>() + i * horizon_ * features, marks + lookback_ * features,
-               horizon_ * features);
+          const auto copy_steps = [&](Tensor& past, Tensor& future, const Tensor& steps, std::int64_t width) {
+            if (width == 0) return;
+            const float* at = steps.data<float>() + place.first * width;
+            copy(past.data<float>() + i * lookback_ * width, at, lookback_ * width);
+            copy(future.data<float>() + i * horizon_ * width, at + lookback_ * width, horizon_ * width);
+          };
+          copy_steps(b.input.past_marks, b.input.future_marks, place.series->marks, features);
+          copy_steps(b.input.past_inputs, b.input.future_inputs, place.series->inputs, inputs);
         }
       });
   return b;
@@ -260,6 +282,18 @@ std::vector<LeftOut> take_out_constant_columns(SeriesTable& table, const SplitOp
   series.made_up.resize(kept.size());
   table.targets = static_cast<std::size_t>(targets);
   return left_out;
+}
+
+std::int64_t usual_horizon(const SeriesTable& table) {
+  const std::int64_t season = table.frequency.season(), usual = season > 1 ? season : 10;
+  const auto half = static_cast<std::int64_t>(longest_of(table).length()) / 2;
+  return std::clamp<std::int64_t>(usual, 1, std::clamp<std::int64_t>(half, 1, 52));
+}
+
+std::int64_t short_table_horizon(const SeriesTable& table, const SplitOptions& split) {
+  std::int64_t horizon = usual_horizon(table);
+  while (horizon > 1 && short_table_lookback(table, split, horizon) == 0) --horizon;
+  return horizon;
 }
 
 std::int64_t short_table_lookback(const SeriesTable& table, const SplitOptions& split, std::int64_t horizon) {

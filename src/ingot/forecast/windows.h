@@ -35,6 +35,7 @@ struct ScaledSeries {
   std::string id;
   Tensor values;  ///< [columns, rows]
   Tensor marks;   ///< calendar features [rows, features]; undefined where the frequency has none
+  Tensor inputs;  ///< what is known ahead [rows, inputs], as the table has it; undefined where nothing is
   /// 1 where a value was measured, 0 where it was made up, [columns, rows]; undefined where all were
   /// measured.
   Tensor measured;
@@ -94,6 +95,12 @@ std::vector<LeftOut> series_not_fitted(const SeriesTable& table, const SplitOpti
 /// returns them; none where every target is so.
 std::vector<LeftOut> take_out_constant_columns(SeriesTable& table, const SplitOptions& split,
                                                ScalerKind scaler);
+
+/// Rows to forecast where nobody said how many: a season, 52 at most, or 10 where there is none, and no more
+/// than half of the longest series.
+std::int64_t usual_horizon(const SeriesTable& table);
+/// The same, or as many as the parts of a table hold that is too short for it; 1 at least.
+std::int64_t short_table_horizon(const SeriesTable& table, const SplitOptions& split);
 
 /// A look-back for a table that is too short for a model's usual one: a third of what the training part of
 /// the longest series leaves, in whole seasons where that has one. 0 where the horizon leaves none.

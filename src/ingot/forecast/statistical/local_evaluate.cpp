@@ -41,8 +41,16 @@ void add_series(LocalTest& test, const LocalForecaster& f, const SeriesTable& ta
   }
 }
 
+LocalForecast continued(LocalModel model, const LocalOrigin& from, const LocalForecaster& f, bool inputs) {
+  const auto& [c, row] = from;
+  if (inputs) return continue_column(model, *c->series, c->index, row, f.season, f.horizon);
+  return model(std::span(c->series->columns[c->index]).first(static_cast<std::size_t>(row)), f.season,
+               f.horizon);
+}
+
+// With inputs that are known ahead, or from the column's history alone.
 ErrorSums errors_of(const std::string& name, const LocalTest& test, const LocalForecaster& f,
-                    const std::vector<int>& levels) {
+                    const std::vector<int>& levels, bool inputs) {
   const LocalModel model = local_model(name);
   const auto count = static_cast<std::int64_t>(test.origins.size());
   std::vector<ErrorSums> parts(test.origins.size(), ErrorSums::of(f.horizon));
@@ -50,8 +58,7 @@ ErrorSums errors_of(const std::string& name, const LocalTest& test, const LocalF
     for (std::int64_t i = from; i < to; ++i) {
       const auto& [c, row] = test.origins[static_cast<std::size_t>(i)];
       const std::vector<double>& x = c->series->columns[c->index];
-      const LocalForecast forecast =
-          model(std::span(x).first(static_cast<std::size_t>(row)), f.season, f.horizon);
+      const LocalForecast forecast = continued(model, {c, row}, f, inputs);
       ErrorSums& sums = parts[static_cast<std::size_t>(i)];
       for (std::size_t h = 0; h < forecast.mean.size(); ++h) {
         const std::size_t at = static_cast<std::size_t>(row) + h;
@@ -95,18 +102,23 @@ Evaluation evaluate_local(const LocalForecaster& f, const SeriesTable& table,
   result.windows = static_cast<std::int64_t>(test.origins.size() / table.targets);
   result.season = season;
   result.skipped = test.skipped;
+  // The model with its inputs, then others without, among them itself where that is something else.
+  const bool inputs = !table.future_names.empty();
   std::vector<std::string> methods{f.model};
+  if (inputs) methods.push_back(f.model);
   for (const char* name : {"naive", "seasonal_naive", "ets", "theta"}) {
     if (name != f.model) methods.emplace_back(name);
   }
   const std::vector<int> levels = options.levels.value_or(std::vector{80, 90});
-  for (const std::string& name : methods) {
+  for (std::size_t i = 0; i < methods.size(); ++i) {
+    const std::string& name = methods[i];
     const Stopwatch watch;
-    const ErrorSums sums = errors_of(name, test, f, name == f.model ? levels : std::vector<int>{});
+    const ErrorSums sums = errors_of(name, test, f, i == 0 ? levels : std::vector<int>{}, i == 0 && inputs);
     INGOT_CHECK(sums.count > 0, DataError(table.source, 0, "",
                                           "has no value of what is forecast in its test part, so there is "
                                           "nothing to measure errors against"));
-    result.methods.push_back(sums.metrics(name, watch.seconds()));
+    result.methods.push_back(
+        sums.metrics(inputs && i == 1 ? name + " without inputs" : name, watch.seconds()));
   }
   if (!test.skipped.empty()) {
     result.notes.push_back(

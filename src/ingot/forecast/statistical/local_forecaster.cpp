@@ -9,6 +9,8 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/forecast/error_sums.h"
+#include "ingot/forecast/input_effects.h"
+#include "ingot/forecast/table/future_columns.h"
 
 namespace ingot::forecast {
 namespace {
@@ -41,7 +43,7 @@ std::pair<double, double> error_of(LocalModel model, const Series& series, std::
     if (origin < std::max<std::int64_t>(2, horizon)) break;
     const double naive = seasonal_error(series, column, origin, season < origin ? season : 1);
     if (naive <= 0) continue;
-    const LocalForecast f = model(history_of(series, column, origin), season, horizon);
+    const LocalForecast f = continue_column(model, series, column, origin, season, horizon);
     for (std::int64_t h = 0; h < horizon; ++h) {
       const auto row = static_cast<std::size_t>(origin + h);
       if (!series.measured(column, row)) continue;
@@ -51,6 +53,8 @@ std::pair<double, double> error_of(LocalModel model, const Series& series, std::
   }
   return {sum, count};
 }
+
+bool is_for_sparse(const std::string& name) { return name == "croston" || name == "sba" || name == "tsb"; }
 
 double score_of(const std::string& name, const SeriesTable& table, std::int64_t horizon,
                 std::int64_t season) {
@@ -72,6 +76,26 @@ double score_of(const std::string& name, const SeriesTable& table, std::int64_t 
 }
 
 }  // namespace
+
+LocalForecast continue_column(LocalModel model, const Series& series, std::size_t column, std::int64_t origin,
+                              std::int64_t season, std::int64_t horizon) {
+  const std::span<const double> history = history_of(series, column, origin);
+  if (series.future.empty()) return model(history, season, horizon);
+  EffectSums sums(series.future.size());
+  sums.add(history, {series.future.begin(), series.future.end()}, season,
+           series.made_up.empty() ? std::vector<bool>{} : series.made_up[column]);
+  const std::vector<double> effects = sums.solve();
+  const auto effect_at = [&](std::size_t row) {
+    double sum = 0;
+    for (std::size_t i = 0; i < effects.size(); ++i) sum += effects[i] * series.future[i][row];
+    return sum;
+  };
+  std::vector<double> rest(history.begin(), history.end());
+  for (std::size_t row = 0; row < rest.size(); ++row) rest[row] -= effect_at(row);
+  LocalForecast forecast = model(rest, season, horizon);
+  for (std::size_t h = 0; h < forecast.mean.size(); ++h) forecast.mean[h] += effect_at(rest.size() + h);
+  return forecast;
+}
 
 TableOptions LocalForecaster::table_options() const {
   TableOptions options = table;
@@ -98,8 +122,7 @@ std::vector<LocalScore> score_local_models(const SeriesTable& table, std::int64_
   const bool sparse = is_sparse(table);
   std::vector<LocalScore> scores;
   for (const std::string& name : local_models()) {
-    const bool for_sparse = name == "croston" || name == "sba" || name == "tsb";
-    if (for_sparse && !sparse) continue;
+    if (is_for_sparse(name) && (!sparse || !table.future_names.empty())) continue;
     const double mase = score_of(name, table, horizon, season);
     if (!std::isnan(mase)) scores.push_back({name, mase});
   }
@@ -121,7 +144,7 @@ LocalForecaster fit_local(const LocalOptions& options, const SeriesTable& table,
   LocalForecaster f{.model = options.model,
                     .horizon = options.horizon,
                     .season = options.season > 0 ? options.season : table.frequency.season(),
-                    .table = read_with,
+                    .table = with_layout_of(table, read_with),
                     .split = split,
                     .column_names = table.column_names,
                     .targets = table.targets,
@@ -132,6 +155,10 @@ LocalForecaster fit_local(const LocalOptions& options, const SeriesTable& table,
     f.model = f.scores.front().model;
   }
   static_cast<void>(local_model(f.model));
+  INGOT_CHECK(table.future_names.empty() || !is_for_sparse(f.model),
+              InvalidConfig("future", fmt::format("has no effect on {}; choose another model, or leave out "
+                                                  "--future and --holidays",
+                                                  f.model)));
   return f;
 }
 
@@ -139,8 +166,9 @@ SeriesForecast predict_local_at(const LocalForecaster& f, const SeriesTable& tab
                                 std::int64_t origin, const std::vector<int>& levels) {
   INGOT_CHECK(origin >= 1 && origin <= static_cast<std::int64_t>(series.length()),
               DataError(table.source, 0, "", "leaves no row before the forecast"));
+  check_known_ahead(table, series, origin, f.horizon);
   for (const int level : levels) {
-    INGOT_CHECK(level >= 1 && level <= 99,
+    INGOT_CHECK(level >= 0 && level <= 99,  // 0 is the median
                 InvalidConfig("level", fmt::format("is {}, expected per cent from 1 to 99", level)));
   }
   SeriesForecast forecast{.id = series.id, .times = {}, .values = {}, .low = {}, .high = {}};
@@ -149,7 +177,8 @@ SeriesForecast predict_local_at(const LocalForecaster& f, const SeriesTable& tab
         table.frequency.advance(series.times[static_cast<std::size_t>(origin - 1)], h, series.month_day));
   }
   for (std::size_t t = 0; t < table.targets; ++t) {
-    const LocalForecast column = local_model(f.model)(history_of(series, t, origin), f.season, f.horizon);
+    const LocalForecast column =
+        continue_column(local_model(f.model), series, t, origin, f.season, f.horizon);
     forecast.values.push_back(column.mean);
     for (const int level : levels) {
       std::vector<double> low, high;

@@ -42,6 +42,12 @@ struct LocalOptions {
   std::int64_t season = 0;  ///< 0: what suits the frequency
 };
 
+/// Continues a column from row `origin` on, from the rows before it. Where the series has inputs that are
+/// known ahead, their effect (input_effects.h) is taken off the history and added to what is forecast; they
+/// have to be known (check_known_ahead).
+LocalForecast continue_column(LocalModel model, const Series& series, std::size_t column, std::int64_t origin,
+                              std::int64_t season, std::int64_t horizon);
+
 /// Cross-validates models with a rolling origin: three times, as far as the rows suffice, the horizon is
 /// forecast from the rows before it. Models for sparse demand take part where two in five values are zero.
 /// The best first. DataError where no series has more rows than the horizon.

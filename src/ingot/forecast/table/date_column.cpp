@@ -143,8 +143,10 @@ constexpr std::string_view kExpected =
 Reading read_in_any_order(const Cells& cells, std::string& why) {
   if (!order_matters(cells)) {
     Reading reading = read_with(cells, ordered_parser(DateOrder::year_first));
-    if (reading.failed) fail(cells, *reading.failed, kExpected);
-    return reading;
+    if (!reading.failed) return reading;
+    Reading weeks = read_with(cells, parse_plain_week);  // where 2016-13 is no month
+    if (weeks.failed) fail(cells, *reading.failed, kExpected);
+    return weeks;
   }
   Reading best;
   std::vector<DateOrder> tied;
@@ -180,9 +182,14 @@ Reading read_in_any_order(const Cells& cells, std::string& why) {
   return best;
 }
 
+// 201653, among which some are no months.
+std::optional<Moment> parse_compact_week(std::string_view text, DateStyle* style) {
+  return text.size() == 6 ? parse_plain_week(text, style) : std::nullopt;
+}
+
 Reading read_automatically(const Cells& cells, std::string& why) {
-  for (const Parse& parse : {Parse(parse_compact_date), epoch_parser(1), epoch_parser(1000),
-                             epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
+  for (const Parse& parse : {Parse(parse_compact_date), Parse(parse_compact_week), epoch_parser(1),
+                             epoch_parser(1000), epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
     DateStyle unused;
     if (!parse(cells[0], &unused)) continue;
     Reading reading = read_with(cells, parse);

@@ -325,4 +325,12 @@ std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style
   return moment;
 }
 
+std::optional<Moment> parse_plain_week(std::string_view text, DateStyle* style) {
+  if (text < "1800" || text >= "2200") return std::nullopt;
+  const DateStyle found{.date = text.size() == 6 ? "%G%V" : "%G-%V"};
+  const auto moment = parse_by_format(text, found.format());
+  if (moment && style != nullptr) *style = found;
+  return moment;
+}
+
 }  // namespace ingot::forecast

@@ -56,5 +56,7 @@ std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nul
 /// Reads 20160701, 201607, 201607011200 or 20160701120000, of the years 1800 to 2199; parse_moment takes them
 /// for row numbers.
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
+/// Reads 201627 and 2016-27 as weeks of ISO 8601, of the same years: for columns in which some are no months.
+std::optional<Moment> parse_plain_week(std::string_view text, DateStyle* style = nullptr);
 
 }  // namespace ingot::forecast

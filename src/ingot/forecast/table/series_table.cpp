@@ -8,123 +8,30 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ingot/base/suggest.h"
 #include "ingot/forecast/table/date_column.h"
 #include "ingot/forecast/table/date_names.h"
+#include "ingot/forecast/table/future_columns.h"
 #include "ingot/forecast/table/summer_time.h"
+#include "ingot/forecast/table/table_layout.h"
 
 namespace ingot::forecast {
 namespace {
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-// Which columns of the file are what.
-struct Layout {
-  bool is_long = false;
-  std::size_t time = 0, id = 0;
-  std::optional<std::size_t> clock;  // times of day, beside a column of days
-  std::vector<std::size_t> values;   // targets first
-  std::size_t targets = 0;
-};
-
-std::size_t time_column(const CsvTable& csv, const TableOptions& options, bool is_long) {
-  if (!options.time_column.empty()) return csv.column(options.time_column);
-  for (const char* name : {"ds", "date", "timestamp", "time", "datetime"}) {
-    const auto found =
-        std::ranges::find_if(csv.header(), [&](const std::string& word) { return same_word(word, name); });
-    if (found != csv.header().end()) return static_cast<std::size_t>(found - csv.header().begin());
-  }
-  const auto other = std::ranges::find_if(csv.header(), [&](const std::string& name) {
-    return !is_long || (name != options.id_column && name != "y");
-  });
-  INGOT_CHECK(other != csv.header().end(), DataError(csv.name(), 1, "", "has no column of dates"));
-  return static_cast<std::size_t>(other - csv.header().begin());
-}
-
-// "Date;Time;..." with 01/02/2020 and 13.30.00.
-std::optional<std::size_t> clock_column(const CsvTable& csv, std::size_t time, const TableOptions& options) {
-  if (csv.rows() == 0 || csv.cell(0, time).find(':') != std::string_view::npos) return std::nullopt;
-  for (std::size_t c = 0; c < csv.columns(); ++c) {
-    const std::string& name = csv.header()[c];
-    const bool may_be = same_word(name, "time") || same_word(name, "hour") || same_word(name, "clock") ||
-                        same_word(name, "uhrzeit");
-    const bool asked = std::ranges::find(options.columns, name) != options.columns.end() ||
-                       std::ranges::find(options.targets, name) != options.targets.end();
-    if (c != time && may_be && !asked && holds_clocks(csv, c)) return c;
-  }
-  return std::nullopt;
-}
-
-// What separators at the end of each line make.
-bool is_blank(const CsvTable& csv, std::size_t column) {
-  if (!csv.header()[column].empty()) return false;
-  for (std::size_t row = 0; row < csv.rows(); ++row) {
-    if (!csv.cell(row, column).empty()) return false;
-  }
-  return true;
-}
-
-// A first line of data would be taken for names, and its row be lost.
-void check_names(const CsvTable& csv, std::size_t time) {
-  const std::string& word = csv.header()[time];
-  INGOT_CHECK(
-      !parse_moment(word),
-      DataError(csv.name(), 1, "",
-                fmt::format("'{}' is a date or a number where the names of the columns should be; put a "
-                            "line like 'date,{}' first",
-                            word, csv.columns() > 2 ? "a,b" : "a")));
-}
-
-Layout find_layout(const CsvTable& csv, const TableOptions& options) {
-  Layout layout;
-  const bool has_ids = options.layout == "auto" && csv.has_column(options.id_column);
-  INGOT_CHECK(
-      !has_ids || csv.has_column("y") || !options.targets.empty(),
-      DataError(csv.name(), 1, "",
-                fmt::format("has a column '{}', as a table of several series, but no 'y'; say what is to be "
-                            "forecast with --target, or pass --set layout=wide",
-                            options.id_column)));
-  layout.is_long = options.layout == "long" || has_ids;
-  if (layout.is_long) layout.id = csv.column(options.id_column);
-  layout.time = time_column(csv, options, layout.is_long);
-  check_names(csv, layout.time);
-  layout.clock = clock_column(csv, layout.time, options);
-  const auto is_key = [&](std::size_t c) {
-    return c == layout.time || c == layout.clock || (layout.is_long && c == layout.id);
-  };
-  const auto add = [&](std::size_t c) {
-    // An index that some program wrote, or a separator at the end of each line.
-    INGOT_CHECK(!csv.header()[c].empty(),
-                DataError(csv.name(), 1, "",
-                          fmt::format("column {} has no name; give it one, or choose columns with --columns",
-                                      c + 1)));
-    INGOT_CHECK(!is_key(c), DataError(csv.name(), 1, csv.header()[c], "holds dates or ids, not values"));
-    if (std::ranges::find(layout.values, c) == layout.values.end()) layout.values.push_back(c);
-  };
-  for (const std::string& name : options.targets) add(csv.column(name));
-  if (layout.is_long && options.targets.empty()) add(csv.column("y"));
-  layout.targets = layout.values.size();
-  for (const std::string& name : options.columns) add(csv.column(name));
-  for (std::size_t c = 0; options.columns.empty() && c < csv.columns(); ++c) {
-    if (!is_key(c) && !is_blank(csv, c)) add(c);
-  }
-  if (layout.targets == 0) layout.targets = layout.values.size();
-  INGOT_CHECK(!layout.values.empty(), DataError(csv.name(), 1, "",
-                                                "has no column of values beside the dates; is the separator "
-                                                "a comma, a semicolon or a tab?"));
-  return layout;
-}
-
 // The rows of one series, and their places on its even grid.
 struct Group {
   std::string id;
   std::vector<std::size_t> rows;
   std::vector<std::int64_t> slots;
+  std::vector<std::size_t> ahead = {};  // rows behind them that give inputs ahead
 };
 
 // In the order that the file has them.
-std::vector<Group> rows_by_series(const CsvTable& csv, const Layout& layout) {
+std::vector<Group> rows_by_series(const CsvTable& csv, const TableLayout& layout) {
   std::vector<Group> groups;
   if (!layout.is_long) {
     groups.push_back({"", std::vector<std::size_t>(csv.rows()), {}});
@@ -147,10 +54,10 @@ std::vector<Group> rows_by_series(const CsvTable& csv, const Layout& layout) {
 struct Reader {
   const CsvTable& csv;
   const TableOptions& options;
-  Layout layout;
+  TableLayout layout;
   SeriesTable table;
   std::vector<Moment> times;
-  std::vector<NumberStyle> numbers = {};  // of layout.values
+  std::vector<NumberStyle> numbers = {};  // of layout.values, then of layout.future
   bool clocks_went_back = false;
 
   std::string of_series(const std::string& id) const {
@@ -199,7 +106,8 @@ struct Reader {
   }
 
   Frequency frequency_of(const Group& group) const {
-    const auto& [id, rows, slots] = group;
+    const auto& id = group.id;
+    const auto& rows = group.rows;
     if (!options.frequency.empty()) return parse_frequency(options.frequency);
     std::size_t odd = 0;
     const std::vector<Moment> moments = times_of(group);
@@ -219,14 +127,16 @@ struct Reader {
   void even_out(Group& group);
   void leave_out_single_rows(std::vector<Group>& groups);
   void leave_out_empty(std::vector<Group>& groups);
+  void leave_out_empty_columns();
   void find_frequency(std::vector<Group>& groups);
   bool has_target(std::size_t row) const;
   void leave_out_end(Group& group);
-  std::vector<std::int64_t> slots_of(const Group& group) const;
+  std::vector<std::int64_t> slots_of(const std::string& id, const std::vector<std::size_t>& rows) const;
   void check_filled_rows(const std::vector<Group>& groups) const;
   Series place_rows(const Group& group);
   void tell_missing_rows(const Group& group);
   void fill(Series& series, std::size_t column, const Group& group);
+  void add_future(Series& series, const Group& group);
 };
 
 // Empty where none is.
@@ -317,6 +227,28 @@ void Reader::leave_out_empty(std::vector<Group>& groups) {
   std::erase_if(groups, is_empty);
 }
 
+// Those of a wide table that nobody named, where another one to forecast has values.
+void Reader::leave_out_empty_columns() {
+  if (layout.is_long || !options.targets.empty() || !options.columns.empty()) return;
+  const auto is_empty = [&](std::size_t column) {
+    for (std::size_t row = 0; row < csv.rows(); ++row) {
+      if (!means_missing(csv.cell(row, column))) return false;
+    }
+    return true;
+  };
+  std::vector<std::size_t> kept;
+  for (const std::size_t column : layout.values) {
+    if (!is_empty(column)) kept.push_back(column);
+  }
+  if (kept.empty() || kept.size() == layout.values.size()) return;
+  for (const std::size_t column : layout.values) {
+    if (std::ranges::find(kept, column) == kept.end())
+      table.left_out.push_back({csv.header()[column], "has no value"});
+  }
+  layout.values = std::move(kept);
+  layout.targets = table.targets = layout.values.size();
+}
+
 // That of all series, whose rows are put in order on the way: that of the longest. Two or three rows show
 // none of their own.
 void Reader::find_frequency(std::vector<Group>& groups) {
@@ -354,11 +286,17 @@ bool Reader::has_target(std::size_t row) const {
 // Rows that give inputs ahead of the targets, or a day that is not over yet. Filled, they would be taken for
 // history.
 void Reader::leave_out_end(Group& group) {
-  if (options.fill == FillMethod::zero || options.fill == FillMethod::refuse) return;
+  const bool future = !layout.future.empty();
+  if (!future && (options.fill == FillMethod::zero || options.fill == FillMethod::refuse)) return;
   std::vector<std::size_t>& rows = group.rows;
   std::size_t kept = rows.size();
   while (kept > 0 && !has_target(rows[kept - 1])) --kept;
   if (kept == 0 || kept == rows.size()) return;  // fill() says where every value is missing
+  if (future) {
+    group.ahead.assign(rows.begin() + static_cast<std::ptrdiff_t>(kept), rows.end());
+    rows.resize(kept);
+    return;
+  }
   table.filled.rows_left_out += static_cast<std::int64_t>(rows.size() - kept);
   table.filled.notes.push_back(fmt::format(
       "{} rows at the end{} are left out, from line {} on: {}", rows.size() - kept, of_series(group.id),
@@ -369,19 +307,20 @@ void Reader::leave_out_end(Group& group) {
 }
 
 // The place of each row on the series' even grid.
-std::vector<std::int64_t> Reader::slots_of(const Group& group) const {
-  const std::size_t first = group.rows[0];
+std::vector<std::int64_t> Reader::slots_of(const std::string& id,
+                                           const std::vector<std::size_t>& rows) const {
+  const std::size_t first = rows[0];
   std::vector<std::int64_t> slots;
-  slots.reserve(group.rows.size());
-  for (const std::size_t row : group.rows) {
+  slots.reserve(rows.size());
+  for (const std::size_t row : rows) {
     if (!table.frequency.distance(times[row], times[row])) {
       fail_at(row, fmt::format("'{}' is on a weekend, which frequency {} leaves out{}; give --frequency D",
-                               written(row), table.frequency.name(), of_series(group.id)));
+                               written(row), table.frequency.name(), of_series(id)));
     }
     const auto distance = table.frequency.distance(times[first], times[row]);
     if (!distance || (!slots.empty() && *distance <= slots.back())) {
       fail_at(row, fmt::format("'{}' does not lie on the grid of frequency {} that starts at '{}'{}",
-                               written(row), table.frequency.name(), written(first), of_series(group.id)));
+                               written(row), table.frequency.name(), written(first), of_series(id)));
     }
     slots.push_back(*distance);
   }
@@ -408,7 +347,9 @@ void Reader::check_filled_rows(const std::vector<Group>& groups) const {
 }
 
 void Reader::tell_missing_rows(const Group& group) {
-  const auto& [id, rows, slots] = group;
+  const auto& id = group.id;
+  const auto& rows = group.rows;
+  const auto& slots = group.slots;
   const std::int64_t missing = slots.back() + 1 - static_cast<std::int64_t>(rows.size());
   if (missing == 0) return;
   std::size_t gap = 1;
@@ -442,6 +383,7 @@ Series Reader::place_rows(const Group& group) {
   series.columns.resize(layout.values.size());
   series.made_up.resize(layout.values.size());
   for (std::size_t c = 0; c < layout.values.size(); ++c) fill(series, c, group);
+  if (!layout.future.empty()) add_future(series, group);
   return series;
 }
 
@@ -475,6 +417,37 @@ void Reader::fill(Series& series, std::size_t column, const Group& group) {
   series.columns[column] = filled_values(std::move(values), options.fill);
 }
 
+// What is known ahead, over the rows of the series and those behind it.
+void Reader::add_future(Series& series, const Group& group) {
+  std::vector<std::size_t> rows = group.rows;
+  rows.insert(rows.end(), group.ahead.begin(), group.ahead.end());
+  const std::vector<std::int64_t> slots = slots_of(group.id, rows);
+  for (std::size_t i = 0; i < layout.future.size(); ++i) {
+    std::vector<double> values(static_cast<std::size_t>(slots.back() + 1), kMissing);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      values[static_cast<std::size_t>(slots[r])] =
+          number_at(csv, rows[r], layout.future[i], numbers[layout.values.size() + i]);
+    }
+    series.future.push_back(std::move(values));
+  }
+  cut_unknown(series.future, series.length());
+  for (std::size_t i = 0; i < layout.future.size(); ++i) {
+    const auto missing = std::ranges::count_if(series.future[i], [](double v) { return std::isnan(v); });
+    const std::string& name = csv.header()[layout.future[i]];
+    INGOT_CHECK(missing == 0 || options.fill != FillMethod::refuse,
+                DataError(csv.name(), csv.line(rows[0]), name,
+                          "has missing values; choose how to fill them with --fill"));
+    INGOT_CHECK(static_cast<std::size_t>(missing) < series.future[i].size(),
+                DataError(csv.name(), csv.line(rows[0]), name,
+                          fmt::format("every value is missing{}", of_series(series.id))));
+    if (missing == 0) continue;
+    table.filled.missing_values += missing;
+    table.filled.notes.push_back(
+        fmt::format("{} values of column '{}' are missing{}", missing, name, of_series(series.id)));
+    series.future[i] = filled_values(std::move(series.future[i]), options.fill);
+  }
+}
+
 }  // namespace
 
 bool Series::any_measured(std::size_t column, std::size_t first, std::size_t last) const {
@@ -482,6 +455,13 @@ bool Series::any_measured(std::size_t column, std::size_t first, std::size_t las
     if (measured(column, row)) return true;
   }
   return false;
+}
+
+TableOptions with_layout_of(const SeriesTable& table, TableOptions options) {
+  if (!table.long_layout || table.id_name == options.id_column) return options;
+  options.layout = "long";
+  options.id_column = table.id_name;
+  return options;
 }
 
 std::string_view how_to_leave_out(const Series& series, bool is_target) {
@@ -516,27 +496,35 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   table.targets = reader.layout.targets;
   table.long_layout = reader.layout.is_long;
   if (table.long_layout) table.id_name = csv.header()[reader.layout.id];
+  reader.leave_out_empty_columns();
   for (const std::size_t c : reader.layout.values) table.column_names.push_back(csv.header()[c]);
   DateColumn dates = read_dates(
       csv, {.column = reader.layout.time, .clock = reader.layout.clock, .format = options.date_format});
   reader.times = std::move(dates.times);
   table.date_style = dates.style;
   table.read_as = fmt::format("dates {}", dates.read_as);
-  reader.numbers = number_styles(csv, reader.layout.values, options.decimal);
+  if (table.long_layout) table.read_as += fmt::format("; series by '{}'", table.id_name);
+  std::vector<std::size_t> numbers_of = reader.layout.values;
+  numbers_of.insert(numbers_of.end(), reader.layout.future.begin(), reader.layout.future.end());
+  for (const std::size_t c : reader.layout.future) table.future_names.push_back(csv.header()[c]);
+  reader.numbers = number_styles(csv, numbers_of, options.decimal);
   std::vector<Group> groups = rows_by_series(csv, reader.layout);
   for (Group& group : groups) reader.even_out(group);
   reader.leave_out_single_rows(groups);
   reader.leave_out_empty(groups);
   reader.find_frequency(groups);
-  const std::string numbers = describe(csv, reader.layout.values, reader.numbers);
+  const std::string numbers = describe(csv, numbers_of, reader.numbers);
   if (!numbers.empty()) table.read_as += fmt::format("; numbers: {}", numbers);
   table.date_style.widen(table.frequency);
   for (Group& group : groups) {
     reader.leave_out_end(group);
-    group.slots = reader.slots_of(group);
+    group.slots = reader.slots_of(group.id, group.rows);
   }
   reader.check_filled_rows(groups);
   for (const Group& group : groups) table.series.push_back(reader.place_rows(group));
+  if (!options.holidays.empty()) add_holidays(table, HolidayTable::load(options.holidays));
+  if (!table.future_names.empty())
+    table.read_as += fmt::format("; known ahead: {}", fmt::join(table.future_names, ", "));
   return std::move(reader.table);
 }
 

@@ -20,6 +20,8 @@ struct Series {
   std::vector<Moment> times;                 ///< ascending, without gaps
   std::int64_t month_day = 0;                ///< that rows of months lie on, for Frequency::advance
   std::vector<std::vector<double>> columns;  ///< [columns][rows]; no value is missing any more
+  /// [inputs][rows, and those behind them that are known]: what may be read ahead of a forecast's origin.
+  std::vector<std::vector<double>> future = {};
   /// Which of them were made up: [columns][rows], a column's empty where none was. They are read by models,
   /// but no loss, error or interval counts them.
   std::vector<std::vector<bool>> made_up;
@@ -51,6 +53,10 @@ struct TableOptions {
   /// Wide: what is to be forecast; the other columns are then inputs only. Default: all. Long: default `y`.
   std::vector<std::string> targets;
   std::vector<std::string> columns;  ///< read only these (and the targets); default: all
+  /// Inputs that are known ahead (prices, promotions): no column of the others. Rows behind the last one with
+  /// a target give their values to come.
+  std::vector<std::string> future = {};
+  std::string holidays = {};  ///< path of a table of holidays (HolidayTable), which are such inputs, too
   FillMethod fill = FillMethod::interpolate;
   std::string frequency;             ///< default: inferred
   bool sort = false;                 ///< put rows in order of time first
@@ -80,14 +86,19 @@ struct SeriesTable {
   std::string id_name;    ///< and for the ids of the long layout
   std::vector<std::string> column_names;
   std::size_t targets = 0;  ///< how many of the columns, from the first on, are to be forecast
+  std::vector<std::string> future_names = {};  ///< of the inputs that are known ahead
   Frequency frequency;
   DateStyle date_style;
   bool long_layout = false;
   std::vector<Series> series;
   FillReport filled;
-  std::vector<LeftOut> left_out;  ///< of a long table: of one row, or without a value of a column
-  std::string read_as;            ///< what was understood of dates and numbers, in one line
+  /// Of a long table: of one row, or without a value of a column; of a wide one: columns without a value.
+  std::vector<LeftOut> left_out;
+  std::string read_as;  ///< what was understood of dates and numbers, in one line
 };
+
+/// The options that read another table as this one was, whatever that shows: its ids were recognized.
+TableOptions with_layout_of(const SeriesTable& table, TableOptions options);
 
 /// Advice for a column of a series that nothing can be learnt from.
 std::string_view how_to_leave_out(const Series& series, bool is_target);

@@ -34,6 +34,7 @@ void for_each_key(Config&& c, F&& f) {
   f("horizon", c.horizon, kAll);
   f("channels", c.channels, kAll);
   f("time_features", c.time_features, kAll);
+  f("future_inputs", c.future_inputs, kAll);
   f("individual", c.individual, kDLinear | kNLinear);
   f("moving_average", c.moving_average, kDLinear | kAutoformer);
   f("d_model", c.d_model, kNetworks);
@@ -174,6 +175,8 @@ void ForecastModelConfig::validate() const {
   require_positive("horizon", horizon);
   require_positive("channels", channels);
   require(time_features >= 0, "time_features", "must not be negative");
+  require(future_inputs >= 0 && future_inputs <= kMaxVocabulary, "future_inputs",
+          fmt::format("must be from 0 to {}, got {}", kMaxVocabulary, future_inputs));
   if (model == "dlinear" || model == "nlinear") {
     require(moving_average > 0 && moving_average % 2 == 1, "moving_average",
             fmt::format("must be odd and positive, got {}", moving_average));

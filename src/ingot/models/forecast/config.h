@@ -18,6 +18,7 @@ struct ForecastModelConfig {
   std::int64_t horizon = 96;       ///< steps that are forecast
   std::int64_t channels = 1;       ///< series that are read
   std::int64_t time_features = 0;  ///< calendar features per step
+  std::int64_t future_inputs = 0;  ///< inputs per step that are known over the horizon, too
 
   bool individual = false;           ///< dlinear, nlinear: weights of its own for every channel
   std::int64_t moving_average = 25;  ///< dlinear, autoformer: window of the trend; dlinear's is odd

@@ -2,6 +2,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/models/forecast/decomposition_transformer.h"
+#include "ingot/models/forecast/future_effects.h"
 #include "ingot/models/forecast/itransformer.h"
 #include "ingot/models/forecast/linear_models.h"
 #include "ingot/models/forecast/patchtst.h"
@@ -58,6 +59,7 @@ Tensor ForecastModel::operator()(const ForecastInput& input) const {
 std::unique_ptr<ForecastModel> make_forecast_model(const ForecastModelConfig& config,
                                                    const ParamSource& source) {
   config.validate();
+  if (config.future_inputs > 0) return std::make_unique<FutureEffects>(config, source);
   if (config.model == "dlinear") return std::make_unique<DLinear>(config, source);
   if (config.model == "nlinear") return std::make_unique<NLinear>(config, source);
   if (config.model == "patchtst") return std::make_unique<PatchTst>(config, source);

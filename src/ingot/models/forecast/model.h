@@ -13,9 +13,11 @@ namespace ingot {
 
 /// What a forecasting network reads.
 struct ForecastInput {
-  Tensor x;             ///< [B, channels, lookback]
-  Tensor past_marks;    ///< [B, lookback, time_features]; undefined where there are none
-  Tensor future_marks;  ///< [B, horizon, time_features]
+  Tensor x;              ///< [B, channels, lookback]
+  Tensor past_marks;     ///< [B, lookback, time_features]; undefined where there are none
+  Tensor future_marks;   ///< [B, horizon, time_features]
+  Tensor past_inputs;    ///< [B, lookback, future_inputs]; undefined where there are none
+  Tensor future_inputs;  ///< [B, horizon, future_inputs]: the same of the steps to come
 };
 
 /// A network that continues several series: [B, channels, lookback] to [B, channels, horizon].

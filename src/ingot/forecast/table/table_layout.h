@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "ingot/forecast/table/series_table.h"
+
+namespace ingot::forecast {
+
+/// Which columns of a file are what.
+struct TableLayout {
+  bool is_long = false;
+  std::size_t time = 0, id = 0;
+  std::optional<std::size_t> clock;  ///< times of day, beside a column of days
+  std::vector<std::size_t> values;   ///< targets first
+  std::vector<std::size_t> future;   ///< known ahead
+  std::size_t targets = 0;
+};
+
+/// Finds them by their names, and by what the options say. DataError where a column that is needed or named
+/// is not there, has no name, or is several things at once.
+TableLayout find_layout(const CsvTable& csv, const TableOptions& options);
+
+}  // namespace ingot::forecast
