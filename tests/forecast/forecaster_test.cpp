@@ -372,6 +372,9 @@ TEST(Plot, ComparesInATableAndDrawsEveryMethod) {
   for (const ReportSeries& s : report.charts[0].series) EXPECT_EQ(s.y.size(), 12U) << s.name;
   ASSERT_EQ(report.tables.size(), 1U);
   EXPECT_EQ(report.tables[0].rows.size(), 4U);
+  ASSERT_EQ(report.tables[0].best.size(), 1U);
+  const double least = methods[report.tables[0].best[0]].metrics.mase;
+  for (const Compared& method : methods) EXPECT_LE(least, method.metrics.mase);
   EXPECT_TRUE(report.config.empty());
 }
 

@@ -1,5 +1,7 @@
 #include "ingot/forecast/statistical/local_forecaster.h"
 
+#include <array>
+
 #include "tests/forecast/support.h"
 
 #include "ingot/base/report.h"
@@ -85,6 +87,35 @@ TEST(LocalForecaster, PlotsJoinTheForecastToTheLastActualValue) {
   EXPECT_EQ(lines[1].x.size(), 13U);
   EXPECT_EQ(lines[1].y[0], lines[0].y.back());
   EXPECT_EQ(report.tables[0].rows.size(), 6U);
+}
+
+TEST(LocalForecaster, PlotsTellOfMonthsAndOfTheErrorOverTheLastRows) {
+  const SeriesTable table = months();
+  const Report report = local_report(fitted("ets", table), table, 0);
+  const ReportChart& chart = report.charts[0];
+  EXPECT_EQ(chart.date_unit, "month");
+  EXPECT_EQ(chart.series[0].x.size(), 60U) << "five years of history";
+  ASSERT_EQ(report.tables.size(), 1U);
+  EXPECT_EQ(report.tables[0].title, "The last 12 rows, forecast from those before");
+  ASSERT_EQ(report.tables[0].rows.size(), 3U) << "ETS, naive, seasonal naive";
+  EXPECT_EQ(report.tables[0].best, std::vector<std::size_t>{0});
+  EXPECT_EQ(report.figures.back().label, "hold-out error");
+  EXPECT_EQ(report.figures.back().note, "MASE; the least of those compared");
+  const Report worse = local_report(fitted("naive", table), table, 12);
+  EXPECT_NE(worse.figures.back().note.find("ets has the least"), std::string::npos);
+}
+
+// Rows at the ends of quarters lie where the quarters' ticks are.
+TEST(LocalForecaster, PlotsPutQuartersAtTheirBeginnings) {
+  std::string csv = "date,a\n";
+  for (int i = 0; i < 24; ++i) {
+    constexpr std::array<const char*, 4> kEnds{"03-31", "06-30", "09-30", "12-31"};
+    csv += fmt::format("{}-{},{}\n", 2015 + i / 4, kEnds[static_cast<std::size_t>(i % 4)], i % 4 + 0.1 * i);
+  }
+  const SeriesTable table = table_of(csv);
+  const ReportChart chart = local_report(fitted("naive", table, 4), table, 0).charts[0];
+  EXPECT_EQ(chart.date_unit, "quarter");
+  EXPECT_EQ(chart.series[0].x[1], 1427846400) << "2015-04-01";
 }
 
 }  // namespace

@@ -74,9 +74,11 @@ Json to_json(const ReportChart& chart) {
                       std::to_string(s.y.size()) + " y values; expected as many"));
     series.push_back(to_json(s, chart.dates, x, s.right_axis ? right : left));
   }
-  return {{"title", chart.title},       {"x", chart.x_label},       {"y", chart.y_label},
-          {"right", chart.right_label}, {"log", chart.log_y},       {"dates", chart.dates},
-          {"logX", chart.log_x},        {"bars", chart.categories}, {"series", series}};
+  return {{"title", chart.title},     {"x", chart.x_label},
+          {"y", chart.y_label},       {"right", chart.right_label},
+          {"log", chart.log_y},       {"dates", chart.dates},
+          {"unit", chart.date_unit},  {"logX", chart.log_x},
+          {"bars", chart.categories}, {"series", series}};
 }
 
 Json to_json(const std::vector<std::pair<std::string, std::string>>& table) {
@@ -92,7 +94,7 @@ Json to_json(const Report& report) {
   for (const auto& c : report.charts) charts.push_back(to_json(c));
   for (const auto& t : report.tables) {
     for (const auto& row : t.rows) INGOT_ASSERT(row.size() == t.columns.size());
-    tables.push_back({{"title", t.title}, {"columns", t.columns}, {"rows", t.rows}});
+    tables.push_back({{"title", t.title}, {"columns", t.columns}, {"rows", t.rows}, {"best", t.best}});
   }
   for (const auto& s : report.samples) {
     samples.push_back({{"step", s.step}, {"caption", s.caption}, {"prompt", s.prompt}, {"text", s.text}});

@@ -22,8 +22,9 @@ struct ReportChart {
   std::string title;
   std::string x_label, y_label, right_label;
   bool log_x = false;
-  bool log_y = false;                        // how it opens; the reader may switch
-  bool dates = false;                        // x counts seconds since 1970 (UTC)
+  bool log_y = false;          // how it opens; the reader may switch
+  bool dates = false;          // x counts seconds since 1970 (UTC)
+  std::string date_unit = {};  // what a row is: "day", "month", "quarter", "year", and no time is shown
   std::vector<std::string> categories = {};  // not empty: bars, one per category, of the first series' y
   std::vector<ReportSeries> series;
 };
@@ -38,6 +39,7 @@ struct ReportTable {
   std::string title;
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;  // each as long as `columns`
+  std::vector<std::size_t> best = {};          // rows that are marked as the best
 };
 
 /// What the model wrote at some step.

@@ -7,7 +7,10 @@
 #include <fmt/format.h>
 
 #include "ingot/base/units.h"
+#include "ingot/forecast/hold_out.h"
 #include "ingot/forecast/statistical/local_forecaster.h"
+#include "ingot/forecast/table/civil.h"
+#include "ingot/forecast/table/future_columns.h"
 
 namespace ingot::forecast {
 namespace {
@@ -27,6 +30,38 @@ std::string x_label(const DateStyle& style) {
   return utc ? "date (UTC)" : fmt::format("date (UTC{})", format_offset(style.offset));
 }
 
+// What a row stands for, as charts write it; empty: a moment.
+std::string date_unit(const SeriesTable& table) {
+  const Frequency& f = table.frequency;
+  if (table.date_style.number) return "";
+  if (f.unit == Frequency::Unit::business_days) return "day";
+  if (f.unit == Frequency::Unit::seconds) return f.step % kDay == 0 ? "day" : "";
+  if (f.step % 12 == 0) return "year";
+  // Quarters of the calendar begin or end with the row's month.
+  const std::int64_t month = civil_of(table.series.front().times.front()).month;
+  const bool quarters = f.step % 3 == 0 && (month % 3 == 1 || month % 3 == 0);
+  return quarters ? "quarter" : "month";
+}
+
+// Rows of months lie at their beginnings, where the ticks are.
+void to_beginnings(ReportChart& chart) {
+  if (chart.date_unit != "month" && chart.date_unit != "quarter" && chart.date_unit != "year") return;
+  const std::int64_t months = chart.date_unit == "month" ? 1 : chart.date_unit == "quarter" ? 3 : 12;
+  for (ReportSeries& series : chart.series) {
+    for (double& x : series.x) {
+      Civil c = civil_of(static_cast<Moment>(x));
+      c.month -= (c.month - 1) % months;
+      x = static_cast<double>(days_of(c.year, c.month, 1) * kDay);
+    }
+  }
+}
+
+std::int64_t rows_of_history(std::int64_t horizon, const SeriesTable& table, const PlotOptions& options) {
+  constexpr std::int64_t kLeast = 40;
+  if (options.history > 0) return options.history;
+  return std::max({kLeast, 5 * horizon, 4 * table.frequency.season()});
+}
+
 ReportChart series_chart(std::int64_t horizon, const SeriesTable& table, const Series& series,
                          std::size_t target, const SeriesForecast& forecast, std::int64_t origin,
                          const PlotOptions& options) {
@@ -37,9 +72,9 @@ ReportChart series_chart(std::int64_t horizon, const SeriesTable& table, const S
       .y_label = column,
       .right_label = {},
       .dates = !table.date_style.number,
+      .date_unit = date_unit(table),
       .series = {}};
-  const std::int64_t history = options.history > 0 ? options.history : 3 * horizon;
-  const std::int64_t first = std::max<std::int64_t>(0, origin - history);
+  const std::int64_t first = std::max<std::int64_t>(0, origin - rows_of_history(horizon, table, options));
   const std::int64_t last = std::min(static_cast<std::int64_t>(series.length()), origin + horizon);
   const auto rows = [&](const auto& values) {
     return std::span(values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
@@ -51,7 +86,8 @@ ReportChart series_chart(std::int64_t horizon, const SeriesTable& table, const S
   }
   // Lines begin at the last row that was measured, so that nothing seems to be missing between.
   std::vector<Moment> times = forecast.times;
-  const auto before = static_cast<std::size_t>(origin - 1);
+  auto before = static_cast<std::size_t>(origin - 1);
+  while (before > static_cast<std::size_t>(first) && !series.measured(target, before)) --before;
   const bool joined = origin > 0 && series.measured(target, before);
   if (joined) times.insert(times.begin(), series.times[before]);
   const auto add = [&](std::string name, std::vector<double> values) {
@@ -64,6 +100,7 @@ ReportChart series_chart(std::int64_t horizon, const SeriesTable& table, const S
     chart.series.back().band = true;
     add(fmt::format("{} % interval", level), forecast.high.at(level)[target]);
   }
+  to_beginnings(chart);
   return chart;
 }
 
@@ -126,6 +163,7 @@ ReportChart training_chart(const std::vector<EpochReport>& epochs, const std::st
 Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64_t hold_out,
                        const PlotOptions& options) {
   f.check(table);
+  if (hold_out == 0 && !known_ahead(table, f.config.model.horizon)) hold_out = f.config.model.horizon;
   check_hold_out(table, hold_out, f.config.model.lookback);
   const std::vector<const Series*> series_drawn = series_to_draw(table, f.config.model.lookback + hold_out);
   const std::int64_t drawn =
@@ -161,12 +199,23 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
     }
   }
   if (f.epochs.size() > 1) report.charts.push_back(training_chart(f.epochs, f.config.loss));
+  if (f.config.refit) {
+    report.subtitle += " · fitted to all rows";
+    return report;  // which it has seen, so nothing is held out
+  }
+  add_hold_out(report, f.config.model.model, table, series_drawn,
+               hold_out == 0 ? f.config.model.horizon : hold_out, f.config.model.horizon,
+               [&](const Series& series, std::int64_t origin) {
+                 if (origin < f.config.model.lookback) return std::vector<std::vector<double>>{};
+                 return predict_at(f, table, series, origin, {}).values;
+               });
   return report;
 }
 
 Report local_report(const LocalForecaster& f, const SeriesTable& table, std::int64_t hold_out,
                     const PlotOptions& options) {
   f.check(table);
+  if (hold_out == 0 && !known_ahead(table, f.horizon)) hold_out = f.horizon;
   check_hold_out(table, hold_out, 1);
   const std::vector<const Series*> series_drawn = series_to_draw(table, 1 + hold_out);
   const std::int64_t drawn =
@@ -187,10 +236,15 @@ Report local_report(const LocalForecaster& f, const SeriesTable& table, std::int
     }
   }
   if (!f.scores.empty()) {
-    ReportTable scores{.title = "Rolling cross-validation", .columns = {"model", "MASE"}, .rows = {}};
+    ReportTable scores{
+        .title = "Rolling cross-validation", .columns = {"model", "MASE"}, .rows = {}, .best = {0}};
     for (const LocalScore& score : f.scores) scores.rows.push_back({score.model, written_mase(score.mase)});
     report.tables.push_back(std::move(scores));
   }
+  add_hold_out(report, f.model, table, series_drawn, hold_out == 0 ? f.horizon : hold_out, f.horizon,
+               [&](const Series& series, std::int64_t origin) {
+                 return predict_local_at(f, table, series, origin, {}).values;
+               });
   return report;
 }
 
@@ -229,6 +283,10 @@ ReportTable comparison_table(const std::vector<Compared>& methods) {
     row.push_back(c.fit_seconds > 0 ? human_duration(c.fit_seconds) + (c.stopped ? ", stopped" : "") : "");
     table.rows.push_back(std::move(row));
   }
+  const auto error = [](const Compared& c) {
+    return std::isnan(c.metrics.mase) ? c.metrics.mae : c.metrics.mase;
+  };
+  table.best = {static_cast<std::size_t>(std::ranges::min_element(methods, {}, error) - methods.begin())};
   return table;
 }
 

@@ -12,14 +12,16 @@ namespace ingot::forecast {
 struct LocalForecaster;
 
 struct PlotOptions {
-  std::int64_t history = 0;  ///< rows shown before a forecast; 0: three horizons
+  std::int64_t history = 0;  ///< rows shown before a forecast; 0: five horizons and four seasons at least
   std::optional<int> level;  ///< of the interval; default: the widest of Calibration::usual_levels()
   std::int64_t most_charts = 24;
 };
 
 /// A page of every series: its recent rows and its continuation with an interval; below them the training
-/// curve. The last `hold_out` rows are forecast, and what really came is drawn over the forecast.
-/// Series that this leaves less than a look-back are left out. InvalidConfig where all are.
+/// curve. The last `hold_out` rows are forecast, and what really came is drawn over the forecast. Where
+/// inputs are not known ahead, a horizon is held out. A table tells how far off the model and simple
+/// forecasts were over the last rows, each from the rows before them, where the model's fit has not seen
+/// them. Series that this leaves less than a look-back are left out. InvalidConfig where all are.
 Report forecast_report(const Forecaster& forecaster, const SeriesTable& table, std::int64_t hold_out,
                        const PlotOptions& options = {});
 

@@ -37,29 +37,36 @@
     return String(Number(value.toPrecision(digits)));
   };
 
-  // Seconds since 1970 as a date, with the hour where the axis is narrower than a month and some row has one.
-  const dated = (seconds, span, wholeDays) => {
-    const text = new Date(seconds * 1000).toISOString();
-    return wholeDays || span > 31 * 86400 ? text.slice(0, 10) : text.slice(0, 16).replace('T', ' ');
+  // Seconds since 1970 as what a row is: a year, a quarter, a month, a day; else with the hour, where the axis is narrower
+  // than a month.
+  const dated = (seconds, span, unit) => {
+    const date = new Date(seconds * 1000), text = date.toISOString();
+    if (unit === 'year') return text.slice(0, 4);
+    if (unit === 'quarter') return `${text.slice(0, 4)} Q${Math.floor(date.getUTCMonth() / 3) + 1}`;
+    if (unit === 'month') return text.slice(0, 7);
+    return unit === 'day' || span > 31 * 86400 ? text.slice(0, 10) : text.slice(0, 16).replace('T', ' ');
   };
   // The beginning of a month as the month, where the axis is longer than a quarter.
-  const datedTick = (seconds, span, wholeDays) => {
-    const text = dated(seconds, span, wholeDays);
+  const datedTick = (seconds, span, unit) => {
+    const text = dated(seconds, span, unit);
     return span > 92 * 86400 && text.endsWith('-01') ? text.slice(0, 7) : text;
   };
 
   // Round moments, a label's width apart at least: hours, days, Mondays, the beginnings of months and years.
-  const dateTicks = (low, high, width) => {
+  // None between rows, where those are days, months or longer.
+  const dateTicks = (low, high, width, unit) => {
     const day = 86400, monday = 4 * day;  // the first after 1970 began
     const wanted = (high - low) * 130 / Math.max(width, 130);
     const ticks = [];
-    const step = [60, 300, 900, 3600, 10800, 21600, 43200, day, 2 * day, 7 * day, 14 * day].find((s) => s >= wanted);
+    const least = {month: 1, quarter: 3, year: 12}[unit] || 0;
+    const step = least === 0 && [60, 300, 900, 3600, 10800, 21600, 43200, day, 2 * day, 7 * day, 14 * day]
+      .find((s) => s >= wanted && (unit !== 'day' || s >= day));
     if (step) {
       const start = step % (7 * day) === 0 ? monday : 0;
       for (let at = start + Math.ceil((low - start) / step) * step; at <= high; at += step) ticks.push({value: at});
       return ticks;
     }
-    const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((m) => m * 28 * day >= wanted) || 1200;
+    const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((m) => m >= least && m * 28 * day >= wanted) || 1200;
     const first = new Date(low * 1000);
     const began = (month) => Date.UTC(1970, month - 12 * 1970) / 1000;  // months since the year 0
     for (let at = Math.ceil((12 * first.getUTCFullYear() + first.getUTCMonth()) / months) * months; began(at) <= high; at += months) {
@@ -123,12 +130,18 @@
       const row = make('tr');
       row.append(...cells.map((text) => make(tag, '', text)));
       table.append(row);
+      return row;
     };
   };
-  for (const {title, columns, rows} of report.tables) {
+  for (const {title, columns, rows, best} of report.tables) {
     const add = addTable(title, 'wide');
     add(columns, 'th');
-    for (const row of rows) add(row, 'td');
+    rows.forEach((cells, number) => {
+      const row = add(cells, 'td');
+      if (!best.includes(number)) return;
+      row.className = 'best';
+      row.firstElementChild.append(' ', make('span', 'mark', 'best'));
+    });
   }
   for (const [title, rows] of [['Configuration', report.config], ['Machine and build', report.environment]]) {
     if (rows.length === 0) continue;
@@ -247,8 +260,8 @@
     // Both edges of a band have one colour, a thin line, and one place in the legend and beside the pointer.
     const upperEdge = (number) => number > 0 && spec.series[number - 1].band;
     const colorOf = (number) => (upperEdge(number) ? number - 1 : number);
-    const wholeDays = spec.dates && spec.series.every((line) => line.x.every((at) => at % 86400 === 0));
-    const shownX = (x, scale) => (spec.dates ? dated : shown)(x, scale ? scale.max - scale.min : 0, wholeDays);
+    const unit = spec.unit || (spec.dates && spec.series.every((line) => line.x.every((at) => at % 86400 === 0)) ? 'day' : '');
+    const shownX = (x, scale) => (spec.dates ? dated : shown)(x, scale ? scale.max - scale.min : 0, unit);
     const datasets = [];
     spec.series.forEach((series, number) => {
       const base = {
@@ -273,8 +286,8 @@
           x: axis(spec.x, {
             type: spec.logX ? 'logarithmic' : 'linear', bounds: 'data',
             ...(spec.dates && {
-              ticks: {callback(value) { return datedTick(value, this.max - this.min, wholeDays); }, maxRotation: 0},
-              afterBuildTicks: (scale) => { scale.ticks = dateTicks(scale.min, scale.max, scale.width); },
+              ticks: {callback(value) { return datedTick(value, this.max - this.min, unit); }, maxRotation: 0},
+              afterBuildTicks: (scale) => { scale.ticks = dateTicks(scale.min, scale.max, scale.width, unit); },
             }),
           }),
           y: axis(spec.y, {type: spec.log ? 'logarithmic' : 'linear'}),
