@@ -2,6 +2,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/nn/init.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
