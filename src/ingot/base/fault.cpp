@@ -46,14 +46,18 @@ Fault parse_fault(std::string_view text) {
   if (good) {
     const std::string_view kind = text.substr(0, first), count = text.substr(last + 1);
     fault.place = text.substr(first + 1, last - first - 1);
-    fault.kind = kind == "crash" ? Fault::Kind::crash : Fault::Kind::no_space;
+    fault.kind = kind == "crash"  ? Fault::Kind::crash
+                 : kind == "stop" ? Fault::Kind::stop
+                                  : Fault::Kind::no_space;
     const auto [end, failure] = std::from_chars(count.data(), count.data() + count.size(), fault.count);
-    good = (kind == "crash" || kind == "no_space") && !fault.place.empty() && failure == std::errc() &&
-           end == count.data() + count.size();
+    good = (kind == "crash" || kind == "stop" || kind == "no_space") && !fault.place.empty() &&
+           failure == std::errc() && end == count.data() + count.size();
   }
   INGOT_CHECK(
-      good, InvalidConfig("INGOT_FAULT",
-                          fmt::format("expected crash:place:count or no_space:write:count, got '{}'", text)));
+      good, InvalidConfig(
+                "INGOT_FAULT",
+                fmt::format("expected crash:place:count, stop:place:count or no_space:write:count, got '{}'",
+                            text)));
   return fault;
 }
 
@@ -64,9 +68,11 @@ void fault_point(std::string_view place) {
   Arranged& a = arranged();
   if (!a.any.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(a.mutex);
-  if (!a.fault || a.fault->place != place || a.fault->kind != Fault::Kind::crash) return;
-  if (a.fault->count <= 1) fault_crash();
-  --a.fault->count;
+  if (!a.fault || a.fault->place != place || a.fault->kind == Fault::Kind::no_space) return;
+  if (a.fault->count-- > 1) return;
+  if (a.fault->kind == Fault::Kind::crash) fault_crash();
+  a.fault.reset();
+  kill(getpid(), SIGSTOP);
 }
 
 std::uint64_t fault_bytes_allowed(std::uint64_t bytes, Fault::Kind& then) {

@@ -6,14 +6,15 @@
 
 namespace ingot {
 
-/// A misfortune that tests arrange: a full disk, or the process killed, at a place that the code names.
+/// A misfortune that tests arrange: a full disk, or the process killed or stopped, at a place that the code
+/// names.
 /// Nothing happens unless a test asks, and asking costs one relaxed load.
 ///
 /// Places: "write" counts bytes that go to files; every other place (see fault_point) counts how often it is
 /// passed. From outside, INGOT_FAULT=kind:place:count, e.g. crash:write:4096, no_space:write:100000 or
 /// crash:directory.before_rename:1, read when the process first passes a place.
 struct Fault {
-  enum class Kind { no_space, crash };  // ENOSPC from the write; SIGKILL to the whole process
+  enum class Kind { no_space, crash, stop };  // ENOSPC from the write; SIGKILL, SIGSTOP to the whole process
   Kind kind = Kind::no_space;
   std::string place;
   std::uint64_t count = 1;  // bytes that still go through, or the passing that meets it (1: the first)
@@ -31,7 +32,8 @@ class ScopedFault {
   ScopedFault& operator=(const ScopedFault&) = delete;
 };
 
-/// Marks a place where a crash is worth testing; kills the process if one was arranged for here.
+/// Marks a place where a crash is worth testing; kills the process, or stops it, if that was arranged for
+/// here.
 void fault_point(std::string_view place);
 
 /// How many of the next `bytes` bytes still reach the file; what follows them is `then` (set only when
