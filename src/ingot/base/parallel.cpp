@@ -12,6 +12,7 @@
 #endif
 
 #include "ingot/base/error.h"
+#include "ingot/base/serial_thread.h"
 
 namespace ingot {
 
@@ -21,6 +22,7 @@ namespace {
 // scheduler's thread too. A thread takes it over when it asks next.
 std::atomic<int> chosen_threads{0};
 thread_local int taken_over = 0;
+thread_local bool serial = false;
 
 }  // namespace
 
@@ -41,6 +43,8 @@ void set_num_threads(int n) {
 }
 
 bool in_parallel() { return omp_in_parallel() != 0; }
+
+void keep_thread_serial() { serial = true; }
 
 namespace {
 
@@ -97,7 +101,7 @@ void run_parts(std::int64_t parts, FunctionRef<void(std::int64_t)> body) {
 
 std::int64_t part_count(std::int64_t n, std::int64_t grain) {
   grain = std::max<std::int64_t>(grain, 1);
-  return in_parallel() ? 1 : std::min<std::int64_t>(num_threads(), (n + grain - 1) / grain);
+  return serial || in_parallel() ? 1 : std::min<std::int64_t>(num_threads(), (n + grain - 1) / grain);
 }
 
 constexpr std::int64_t kMostShares = 64;  // work this small has no use for more threads
