@@ -89,9 +89,15 @@ inline std::int64_t norm_partials(std::span<const View> tensors) {
   return blocks;
 }
 
+/// How many sums of blocks a launch of global_norm adds up.
+inline std::int64_t norm_blocks(std::span<const View> tensors, const View& partials) {
+  return tensors.empty() ? partials.numel() : norm_partials(tensors);
+}
+
 /// norm[0] = sqrt(sum of squares over all tensors), sums of blocks in f64.
 /// clip[0] = min(1, max_norm / (norm + 1e-6)), if `clip` is present (PyTorch's clip_grad_norm_).
-/// tensors: contiguous, floating; partials: scratch, [norm_partials(tensors)] of f64; norm, clip: one f32.
+/// tensors: contiguous, floating; partials: [norm_partials(tensors)] of f64, which gets the sum of squares of
+/// each block; norm, clip: one f32. Without tensors the partials are such sums already.
 struct GlobalNormArgs {
   std::span<const View> tensors;
   View partials, norm;

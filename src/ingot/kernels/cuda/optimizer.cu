@@ -138,7 +138,7 @@ __global__ void norm_kernel(const double* partials, std::int64_t n, float max_no
 }
 
 void run_global_norm(const GlobalNormArgs& args, Stream stream) {
-  const LaunchSite site{"global_norm", stream, args.tensors.empty() ? View{} : args.tensors[0]};
+  const LaunchSite site{"global_norm", stream, args.tensors.empty() ? args.partials : args.tensors[0]};
   struct Part {
     View x;
     double* partials;
@@ -161,7 +161,7 @@ void run_global_norm(const GlobalNormArgs& args, Stream stream) {
     });
   });
   launch(site, norm_kernel, Size3{1}, Size3{kBatchThreads}, 0, args.partials.as<double>(),
-         norm_partials(args.tensors), static_cast<float>(args.max_norm), args.norm.as<float>(),
+         norm_blocks(args.tensors, args.partials), static_cast<float>(args.max_norm), args.norm.as<float>(),
          args.clip.as<float>());
 }
 

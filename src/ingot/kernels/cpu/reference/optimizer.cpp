@@ -171,10 +171,11 @@ void global_norm_reference(const GlobalNormArgs& args, Stream) {
           block += value * value;
         }
         args.partials.as<double>()[partial++] = block;
-        sum += block;
       }
     });
   }
+  for (std::int64_t i = 0; i < norm_blocks(args.tensors, args.partials); ++i)
+    sum += args.partials.as<double>()[i];
   const double norm = std::sqrt(sum);
   *args.norm.as<float>() = static_cast<float>(norm);
   // std::min would turn a NaN into 1

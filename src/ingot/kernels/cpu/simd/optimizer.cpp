@@ -388,7 +388,7 @@ void run_global_norm(const GlobalNormArgs& args, Stream) {
                    });
   });
   double sum = 0;
-  for (std::int64_t i = 0; i < blocks; ++i) sum += partials[i];
+  for (std::int64_t i = 0; i < norm_blocks(args.tensors, args.partials); ++i) sum += partials[i];
   const double norm = std::sqrt(sum);
   *args.norm.as<float>() = static_cast<float>(norm);
   const double clip = args.max_norm / (norm + 1e-6);
