@@ -23,47 +23,85 @@ GradBuffer& buffer_of(const Tensor& leaf) { return leaf.autograd_meta()->grad; }
 
 }  // namespace
 
-GradBuckets::GradBuckets(std::span<const Tensor> leaves, std::size_t bucket_bytes)
-    : leaves_(leaves.begin(), leaves.end()) {
+std::vector<GradBuckets::Layout> GradBuckets::lay_out(std::span<const Tensor> leaves,
+                                                      std::size_t bucket_bytes) {
+  std::vector<Layout> buckets;
   std::size_t filled = 0;
-  for (std::size_t i = leaves_.size(); i-- > 0;) {
-    const Tensor& leaf = leaves_[i];
+  for (std::size_t i = leaves.size(); i-- > 0;) {
+    const Tensor& leaf = leaves[i];
+    const auto opens = [&] {
+      if (buckets.empty() || filled >= bucket_bytes) return true;
+      const Tensor& last = leaves[buckets.back().items.back().leaf];
+      return last.dtype() != leaf.dtype() || last.device() != leaf.device();
+    };
+    if (opens()) {
+      buckets.emplace_back();
+      filled = 0;
+    }
+    buckets.back().items.push_back({.leaf = i});
+    filled += aligned(leaf.nbytes());
+  }
+  for (Layout& bucket : buckets) {
+    std::ranges::reverse(bucket.items);
+    std::size_t bytes = 0;
+    for (Layout::Item& item : bucket.items) {
+      item.begin = bytes / byte_size(leaves[item.leaf].dtype());
+      bytes += aligned(leaves[item.leaf].nbytes());
+    }
+    bucket.elements = bytes / byte_size(leaves[bucket.items.front().leaf].dtype());
+  }
+  return buckets;
+}
+
+GradBuckets::GradBuckets(std::span<const Tensor> leaves, std::size_t bucket_bytes, Memory memory)
+    : leaves_(leaves.begin(), leaves.end()), memory_(memory) {
+  for (const Tensor& leaf : leaves_) {
     INGOT_CHECK(leaf.requires_grad() && leaf.is_leaf(),
                 Error("GradBuckets: only leaves that require a gradient have a place in a bucket"));
     INGOT_CHECK(!buffer_of(leaf).fixed, Error("GradBuckets: a leaf's gradient is in another bucket already"));
-    const bool opens = buckets_.empty() || filled >= bucket_bytes ||
-                       leaves_[buckets_.back().leaves.back()].dtype() != leaf.dtype() ||
-                       leaves_[buckets_.back().leaves.back()].device() != leaf.device();
-    if (opens) {
-      buckets_.emplace_back();
-      filled = 0;
-    }
-    buckets_.back().leaves.push_back(i);
-    filled += aligned(leaf.nbytes());
+    leaf.set_grad({});
   }
   const MemoryTagScope tag(MemoryTag::gradient);
-  for (Bucket& bucket : buckets_) {
-    std::ranges::reverse(bucket.leaves);
-    const Tensor& first = leaves_[bucket.leaves.front()];
-    std::size_t bytes = 0;
-    for (const std::size_t i : bucket.leaves) bytes += aligned(leaves_[i].nbytes());
-    const auto elements = static_cast<std::int64_t>(bytes / byte_size(first.dtype()));
-    bucket.memory = Tensor::empty({elements}, first.dtype(), first.device());
+  for (Layout& layout : lay_out(leaves, bucket_bytes)) {
+    Bucket& bucket = buckets_.emplace_back();
+    bucket.layout = std::move(layout);
+    if (memory == Memory::passing) continue;
+    const Tensor& first = leaves_[bucket.layout.items.front().leaf];
+    bucket.memory =
+        Tensor::empty({static_cast<std::int64_t>(bucket.layout.elements)}, first.dtype(), first.device());
     zero(bucket.memory);
-    char* at = bucket.memory.view().as<char>();
-    for (const std::size_t i : bucket.leaves) {
-      const Tensor& leaf = leaves_[i];
-      buffer_of(leaf) = {
-          .memory = {bucket.memory.storage(), contiguous_view(at, leaf.shape(), leaf.dtype(), leaf.device())},
-          .written = false,
-          .fixed = true};
-      at += aligned(leaf.nbytes());
-    }
+    for (const Layout::Item& item : bucket.layout.items)
+      buffer_of(leaves_[item.leaf]) = {.memory = place(bucket.memory, item), .written = false, .fixed = true};
   }
+}
+
+Tensor GradBuckets::place(const Tensor& memory, const Layout::Item& item) const {
+  const Tensor& leaf = leaves_[item.leaf];
+  char* at = memory.view().as<char>() + item.begin * byte_size(leaf.dtype());
+  return {memory.storage(), contiguous_view(at, leaf.shape(), leaf.dtype(), leaf.device())};
+}
+
+Tensor GradBuckets::take(std::size_t i) const {
+  const Layout& layout = buckets_[i].layout;
+  const Tensor& first = leaves_[layout.items.front().leaf];
+  const MemoryTagScope tag(MemoryTag::gradient);
+  const Tensor memory =
+      Tensor::empty({static_cast<std::int64_t>(layout.elements)}, first.dtype(), first.device());
+  zero(memory);
+  for (const Layout::Item& item : layout.items) {
+    const Tensor& leaf = leaves_[item.leaf];
+    const Tensor gradient = leaf.grad(), to = place(memory, item);
+    if (gradient.defined())
+      backend(to.device())
+          .copy(to.view().data, gradient.view().data, gradient.nbytes(), current_stream(to.device()));
+    leaf.set_grad({});
+  }
+  return memory;
 }
 
 GradBuckets::~GradBuckets() {
   on_ready({});
+  if (memory_ == Memory::passing) return;
   for (const Tensor& leaf : leaves_) {
     GradBuffer& grad = buffer_of(leaf);
     grad.fixed = false;
@@ -74,15 +112,15 @@ GradBuckets::~GradBuckets() {
 void GradBuckets::on_ready(std::function<void(std::size_t)> ready) {
   ready_ = std::move(ready);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    for (const std::size_t leaf : buckets_[i].leaves)
-      on_gradient_ready(leaves_[leaf], ready_ ? [this, i] { arrived(i); } : std::function<void()>{});
+    for (const Layout::Item& item : buckets_[i].layout.items)
+      on_gradient_ready(leaves_[item.leaf], ready_ ? [this, i] { arrived(i); } : std::function<void()>{});
   }
 }
 
 void GradBuckets::last_pass() {
   last_pass_ = true;
   reported_ = 0;
-  for (Bucket& bucket : buckets_) bucket.waiting = bucket.leaves.size();
+  for (Bucket& bucket : buckets_) bucket.waiting = bucket.layout.items.size();
 }
 
 void GradBuckets::arrived(std::size_t bucket) {
@@ -98,8 +136,8 @@ void GradBuckets::report() {
 }
 
 void GradBuckets::fill_gaps(const Bucket& bucket) const {
-  for (const std::size_t i : bucket.leaves) {
-    GradBuffer& grad = buffer_of(leaves_[i]);
+  for (const Layout::Item& item : bucket.layout.items) {
+    GradBuffer& grad = buffer_of(leaves_[item.leaf]);
     if (!grad.written) zero(grad.memory);
     grad.written = true;
   }
@@ -107,7 +145,7 @@ void GradBuckets::fill_gaps(const Bucket& bucket) const {
 
 void GradBuckets::finish() {
   for (std::size_t i = reported_; i < buckets_.size(); ++i) {
-    fill_gaps(buckets_[i]);
+    if (memory_ == Memory::fixed) fill_gaps(buckets_[i]);
     buckets_[i].waiting = 0;
   }
   if (ready_) report();

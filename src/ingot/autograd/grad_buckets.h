@@ -22,36 +22,58 @@ namespace ingot {
 ///     buckets.finish();
 class GradBuckets {
  public:
-  /// `bucket_bytes`: a bucket is full with the leaf that brings it there. Gradients that the leaves have are
-  /// dropped.
-  GradBuckets(std::span<const Tensor> leaves, std::size_t bucket_bytes);
+  /// Where gradients lie in a bucket of so many elements, by leaf.
+  struct Layout {
+    struct Item {
+      std::size_t leaf = 0, begin = 0;  ///< index of the leaf, first element
+    };
+    std::vector<Item> items;
+    std::size_t elements = 0;
+  };
+  /// How the leaves are laid out. `bucket_bytes`: a bucket is full with the leaf that brings it there.
+  static std::vector<Layout> lay_out(std::span<const Tensor> leaves, std::size_t bucket_bytes);
+
+  enum class Memory {
+    fixed,   ///< the gradients of all buckets stand in their place from the beginning
+    passing  ///< the backward pass makes each gradient by itself, and take() puts those of a bucket together
+  };
+  /// Gradients that the leaves have are dropped.
+  GradBuckets(std::span<const Tensor> leaves, std::size_t bucket_bytes, Memory memory = Memory::fixed);
   /// The gradients stay where they are; their memory goes with the last of them.
   ~GradBuckets();
   GradBuckets(const GradBuckets&) = delete;
   GradBuckets& operator=(const GradBuckets&) = delete;
 
   std::size_t size() const { return buckets_.size(); }
-  /// One axis: the gradients of bucket `i` one behind the other, with zeros between them for alignment.
+  /// One axis: the gradients of bucket `i` one behind the other, with zeros between them for alignment. Fixed
+  /// memory only.
   const Tensor& operator[](std::size_t i) const { return buckets_[i].memory; }
+  /// Passing memory: the same in memory of its own, with zeros for leaves without a gradient. The leaves'
+  /// gradients are dropped.
+  Tensor take(std::size_t i) const;
+  const Layout& layout(std::size_t i) const { return buckets_[i].layout; }
 
   /// `ready(i)` runs when the last gradient of bucket `i` is final; always in the order of the buckets.
   void on_ready(std::function<void(std::size_t)> ready);
   /// The next backward pass is the last that adds to the gradients: buckets become ready in it.
   void last_pass();
-  /// After it: what got no gradient is zero from here on, and the buckets that are left become ready.
+  /// After it: in fixed memory what got no gradient is zero from here on, and the buckets that are left
+  /// become ready.
   void finish();
 
  private:
   struct Bucket {
+    Layout layout;
     Tensor memory;
-    std::vector<std::size_t> leaves;
     std::size_t waiting = 0;
   };
+  Tensor place(const Tensor& memory, const Layout::Item& item) const;
   void arrived(std::size_t bucket);
   void report();
   void fill_gaps(const Bucket& bucket) const;
 
   std::vector<Tensor> leaves_;
+  Memory memory_;
   std::vector<Bucket> buckets_;
   std::function<void(std::size_t)> ready_;
   bool last_pass_ = false;
