@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -31,13 +32,20 @@ class RanksCommand : public ::testing::Test {
   }
 
   int train(int ranks, int accumulate, const std::string& output, const std::string& more = "") const {
-    std::string command =
+    return launch(
+        "-n " + std::to_string(ranks) + " " +
+        ingot(output, "--set gradient_accumulation_steps=" + std::to_string(accumulate) + " " + more));
+  }
+  // The command of a rank.
+  std::string ingot(const std::string& output, const std::string& more) const {
+    return INGOT_BINARY " train " + directory_ + "/train.yaml --json --set output_dir=" + directory_ + "/" +
+           output + " " + more;
+  }
+  int launch(const std::string& ranks) const {
+    const std::string command =
         "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 INGOT_CACHE_DIR=" + directory_ +
-        "/cache mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n " +
-        std::to_string(ranks) + " " INGOT_BINARY " train " + directory_ +
-        "/train.yaml --json --set output_dir=" + directory_ + "/" + output +
-        " --set gradient_accumulation_steps=" + std::to_string(accumulate) + " " + more + " >" + directory_ +
-        "/out 2>" + directory_ + "/errors";
+        "/cache timeout -k 5 90 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 " + ranks +
+        " >" + directory_ + "/out 2>" + directory_ + "/errors";
     return std::system(command.c_str());
   }
   std::string model(const std::string& output) const {
@@ -51,39 +59,50 @@ class RanksCommand : public ::testing::Test {
 
 TEST_F(RanksCommand, AnyDivisionOfAStepAmongRanksGivesTheSameBits) {
   ASSERT_EQ(train(1, 6, "one"), 0) << errors();
-  for (const auto& [ranks, accumulate] : {std::pair{2, 3}, {3, 2}}) {
+  for (const auto& [ranks, accumulate, zero] : {std::tuple{2, 3, 0}, {3, 2, 2}}) {
     const std::string output = "of" + std::to_string(ranks);
-    ASSERT_EQ(train(ranks, accumulate, output), 0) << errors();
+    ASSERT_EQ(train(ranks, accumulate, output, "--set zero_stage=" + std::to_string(zero)), 0) << errors();
     EXPECT_TRUE(model(output) == model("one")) << ranks << " ranks";
     EXPECT_EQ(read_file(directory_ + "/" + output + "/metrics.jsonl").find("nan"), std::string::npos);
   }
 }
 
-TEST_F(RanksCommand, ARunGoesOnWithAnotherNumberOfRanks) {
-  ASSERT_EQ(train(3, 2, "parts", "--set max_steps=2 --set lr_scheduler_type=constant"), 0) << errors();
+TEST_F(RanksCommand, ARunGoesOnWithAnotherNumberOfRanksAndAnotherZeroStage) {
+  const std::string three = "--set max_steps=2 --set lr_scheduler_type=constant --set zero_stage=1";
+  ASSERT_EQ(train(3, 2, "parts", three), 0) << errors();
+  EXPECT_TRUE(
+      std::filesystem::exists(directory_ + "/parts/checkpoint-000002/optimizer-00003-of-00003.safetensors"));
   ASSERT_EQ(train(1, 6, "whole", "--set lr_scheduler_type=constant"), 0) << errors();
   ASSERT_EQ(train(2, 3, "parts", "--set lr_scheduler_type=constant --resume"), 0) << errors();
   EXPECT_TRUE(model("parts") == model("whole"));
 }
 
 TEST_F(RanksCommand, RanksThatDisagreeAreRefusedByKeyBeforeTheFirstStep) {
-  const std::string rank =
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe --bind-to none --mca "
-      "mpi_yield_when_idle 1 -n 1 " INGOT_BINARY " train " +
-      directory_ + "/train.yaml --json --set output_dir=" + directory_ + "/x";
-  const std::string command = rank + " : -n 1 " INGOT_BINARY " train " + directory_ +
-                              "/train.yaml --json --set output_dir=" + directory_ +
-                              "/x --set learning_rate=0.5 2>" + directory_ + "/errors >/dev/null";
-  EXPECT_NE(std::system(command.c_str()), 0);
+  EXPECT_NE(launch("-n 1 " + ingot("x", "") + " : -n 1 " + ingot("x", "--set learning_rate=0.5")), 0);
   EXPECT_NE(errors().find("learning_rate"), std::string::npos) << errors();
   EXPECT_NE(errors().find("rank 1"), std::string::npos) << errors();
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/x/metrics.jsonl"));
 }
 
+TEST_F(RanksCommand, OtherKernelsOnOneRankAreRefusedByName) {
+  EXPECT_NE(launch("-n 1 " + ingot("x", "") + " : -n 1 env INGOT_BACKEND=cpu " + ingot("x", "")), 0);
+  EXPECT_NE(errors().find("INGOT_BACKEND: is "), std::string::npos) << errors();
+  EXPECT_NE(errors().find("on rank 1; install the same build"), std::string::npos) << errors();
+}
+
+TEST_F(RanksCommand, ARankThatStallsIsNamedWithItsStep) {
+  const std::string waits = "--set ddp_timeout=1 --set eval_steps=0 --set save_steps=0";
+  EXPECT_NE(
+      launch("-n 1 " + ingot("x", waits) + " : -n 1 env INGOT_FAULT=stop:train.step:2 " + ingot("x", waits)),
+      0);
+  EXPECT_NE(errors().find("rank 0 waited 1"), std::string::npos) << errors();
+  EXPECT_NE(errors().find("of step 2: rank 1 on "), std::string::npos) << errors();
+}
+
 TEST_F(RanksCommand, ARankThatDiesEndsTheRunAndTheNextGoesOnWithTheSameBits) {
   ASSERT_EQ(train(2, 3, "whole"), 0) << errors();
   setenv("INGOT_FAULT", "crash:train.step:3", 1);  // NOLINT(concurrency-mt-unsafe)
-  const int crashed = train(2, 3, "killed");
+  const int crashed = train(2, 3, "killed", "--set zero_stage=1");
   unsetenv("INGOT_FAULT");  // NOLINT(concurrency-mt-unsafe)
   EXPECT_NE(crashed, 0);
   ASSERT_EQ(train(2, 3, "killed", "--resume"), 0) << errors();

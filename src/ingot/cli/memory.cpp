@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
+#include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
@@ -19,14 +20,22 @@ struct MemoryOptions {
   std::string config;
   std::string card;
   std::vector<std::string> set;
+  std::int64_t ranks = 1;
   bool json = false;
 };
 
+constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr Recompute kRecompute[] = {Recompute::none, Recompute::selective, Recompute::full};
 
-// The run on this device, or on a card with so much memory.
-MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, std::size_t card) {
-  return card > 0 ? plan_memory_of_card(config, model, card) : plan_memory(config, model);
+// PlannedOn the run is to be: in each of so many processes, on this device or on a card with so much memory.
+struct PlannedOn {
+  std::size_t card = 0;  // bytes; 0: this device
+  int ranks = 1;
+};
+
+MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const PlannedOn& where) {
+  return where.card > 0 ? plan_memory_of_card(config, model, where.card, where.ranks)
+                        : plan_memory(config, model, where.ranks);
 }
 
 // What the run would need with an optimiser, by kRecompute.
@@ -36,14 +45,14 @@ struct Choice {
 };
 
 // The optimiser that was asked for, and AdamW's form with less state.
-std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, std::size_t card) {
+std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, const PlannedOn& where) {
   std::vector<Choice> list{{.optimizer = config.optimizer.name}};
   if (config.optimizer.name == "adamw") list.push_back({.optimizer = "adamw_8bit"});
   for (Choice& choice : list) {
     config.optimizer.name = choice.optimizer;
     for (std::size_t i = 0; i < choice.needed.size(); ++i) {
       config.recompute = kRecompute[i];
-      choice.needed[i] = plan(config, model, card).needed();
+      choice.needed[i] = plan(config, model, where).needed();
     }
   }
   return list;
@@ -96,15 +105,19 @@ int run(const MemoryOptions& o) {
   const LanguageConfig model = planned_architecture(config);
   const std::size_t card = o.card.empty() ? 0 : parse_bytes(o.card, "--gpu-memory");
   const std::size_t available = card > 0 ? card : backend(config.training_device()).memory_info().free;
-  const MemoryPlan wanted = plan(config, model, card);
-  const std::vector<Choice> others = choices(config, model, card);
+  INGOT_CHECK(o.ranks >= 1 && o.ranks <= kMostRanks,
+              InvalidConfig("--ranks", fmt::format("is {}, expected 1 to {}", o.ranks, kMostRanks)));
+  const PlannedOn where{.card = card, .ranks = static_cast<int>(o.ranks)};
+  const MemoryPlan wanted = plan(config, model, where);
+  const std::vector<Choice> others = choices(config, model, where);
   if (o.json) {
     print_json(wanted, others, available);
     return 0;
   }
-  fmt::print("{} parameters, {} tokens per optimiser step\n\n",
+  fmt::print("{} parameters, {} tokens per optimiser step{}\n\n",
              human_count(static_cast<double>(model.parameter_count())),
-             human_count(static_cast<double>(config.tokens_per_step())));
+             human_count(static_cast<double>(config.tokens_per_step() * o.ranks)),
+             o.ranks > 1 ? fmt::format(", in each of {} processes", o.ranks) : "");
   print_plan(wanted, available, card > 0 ? "GPU" : "free");
   print_choices(others, available);
   return 0;
@@ -120,11 +133,14 @@ void add_memory(Command& root) {
       "--gpu-memory", o->card,
       "Plan for a GPU with so much memory, here or not: 80GB, 139GiB; default: what is free where the "
       "configuration trains");
+  command.option("--ranks", o->ranks, "Of a run of so many processes (mpirun -n N), in each; see zero_stage")
+      .placeholder("N");
   command.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4")
       .placeholder("KEY=VALUE");
   command.flag("--json", o->json, "Print JSON, sizes in bytes");
   command.example("ingot memory train.yaml --set recompute=selective", "what recomputation would save");
   command.example("ingot memory train.yaml --gpu-memory 80GB", "whether it fits on a GPU that is elsewhere");
+  command.example("ingot memory train.yaml --ranks 8 --set zero_stage=2", "each of eight processes");
   command.run([o] { return run(*o); });
 }
 

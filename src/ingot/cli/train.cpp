@@ -8,6 +8,7 @@
 #include "ingot/base/directory_lock.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/hash.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/command.h"
@@ -15,8 +16,11 @@
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/training_console.h"
+#include "ingot/dist/agreement.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/hub/resolve.h"
+#include "ingot/runtime/compute_backend.h"
+#include "ingot/runtime/version.h"
 #include "ingot/train/language/train_keys.h"
 
 namespace ingot::cli {
@@ -104,6 +108,27 @@ int train(const TrainOptions& o, dist::Communicator& ranks) {
   return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
 }
 
+// Other programs, or other kernels, would give other bits and send other messages.
+void check_programs_agree(dist::Communicator& ranks) {
+  const MappedFile program("/proc/self/exe", MappedFile::Access::sequential);
+  dist::check_agreement(
+      ranks,
+      {{"version", std::string(version())},
+       {"program", fmt::format("{:08x}", crc32c(program.text()))},
+       {"INGOT_BACKEND", std::string(compute_backend())}},
+      "install the same build of Ingot on every machine, and name an INGOT_BACKEND that all "
+      "of them have");
+}
+
+// A refused step comes to all ranks, and the first saves what was learned before.
+void wait_for_first(dist::Communicator& ranks, const std::exception& error) {
+  try {
+    if (dynamic_cast<const StepRefused*>(&error) != nullptr) ranks.barrier();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the error is told all the same
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
 int run(const TrainOptions& o) {
   if (o.keys) return print_config_keys(train_reference(), *o.keys, o.json);
   INGOT_CHECK(!o.config.empty(),
@@ -113,10 +138,11 @@ int run(const TrainOptions& o) {
   if (ranks.size() == 1) return train(o, ranks);
   int exit_code = 0;
   try {
+    check_programs_agree(ranks);
     return train(o, ranks);
   } catch (const std::exception& error) {
     // Most errors come to all ranks; the first tells them, and ends those that wait for it.
-    if (!ranks.is_first()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (!ranks.is_first()) wait_for_first(ranks, error);
     fmt::print(stderr, "rank {}: ", ranks.rank());
     exit_code = report_error(error, o.json);
   }

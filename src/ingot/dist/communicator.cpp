@@ -21,8 +21,10 @@ class Alone final : public Communicator {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     std::ranges::copy(mine, all.begin());
   }
-  void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
-    std::ranges::copy(from, to.begin());
+  void all_gather(std::span<std::byte> /*all*/, std::span<const Slice> /*slices*/) override {}
+  void all_to_all(std::span<const std::byte> from, std::span<const Slice> slices,
+                  std::span<std::byte> to) override {
+    std::ranges::copy(from.subspan(slices[0].begin, slices[0].size()), to.begin());
   }
   void all_reduce(std::span<float> /*values*/) override {}
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }

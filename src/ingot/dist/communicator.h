@@ -8,8 +8,17 @@
 
 namespace ingot::dist {
 
+/// Bytes [begin, end) of a block of memory, or elements of a tensor: what one rank has of it.
+struct Slice {
+  std::size_t begin = 0, end = 0;
+  std::size_t size() const { return end - begin; }
+};
+
 /// The processes (ranks) of one run, started together by mpirun, srun or the like. All of them call the same
-/// operations in the same order, each from one thread. Memory is the host's.
+/// operations in the same order, each from one thread at a time. Memory is the host's.
+///
+/// An operation that a rank waits in for longer than the time-out throws CommunicationError on the ranks that
+/// wait, which names those that did not come.
 class Communicator {
  public:
   Communicator() = default;
@@ -30,18 +39,31 @@ class Communicator {
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   /// Every rank's `mine`, in the order of ranks, goes to `all` of every rank: size() times as large.
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
-  /// Part i of `from` goes to rank i; `to` gets a part from each rank, in the order of ranks. Parts are of
-  /// one size.
-  virtual void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) = 0;
+  /// In place: slices[r] of `all` is right on rank r, and then on every rank. The slices do not overlap.
+  virtual void all_gather(std::span<std::byte> all, std::span<const Slice> slices) = 0;
+  /// slices[r] of `from` goes to rank r; `to` gets this rank's slice of every rank's, in the order of ranks.
+  virtual void all_to_all(std::span<const std::byte> from, std::span<const Slice> slices,
+                          std::span<std::byte> to) = 0;
   /// Sums in place, in the order that is quickest: ranks get equal bits, other numbers of ranks others.
   virtual void all_reduce(std::span<float> values) = 0;
   /// Ends every process of the run at once, from any state.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 
+  /// How long an operation may wait for other ranks; 0: for ever.
+  void set_timeout(double seconds) { timeout_ = seconds; }
+  double timeout() const { return timeout_; }
+  /// What the run is doing, for errors: "step 12".
+  void set_activity(std::string activity) { activity_ = std::move(activity); }
+  const std::string& activity() const { return activity_; }
+
   /// Texts of different lengths, by rank.
   std::vector<std::string> all_gather(const std::string& mine);
   /// Whether one of the ranks says so.
   bool any(bool mine);
+
+ private:
+  double timeout_ = 1800;
+  std::string activity_ = "the start";
 };
 
 /// A run of one process.

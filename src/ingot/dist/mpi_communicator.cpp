@@ -1,14 +1,24 @@
 #include "ingot/dist/mpi_communicator.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "ingot/base/shared_library.h"
+#include "ingot/base/stopwatch.h"
+#include "ingot/dist/late_ranks.h"
 
 namespace ingot::dist {
 namespace {
@@ -26,11 +36,19 @@ struct Mpi {
   int (*comm_rank)(Handle, int*) = nullptr;
   int (*comm_size)(Handle, int*) = nullptr;
   int (*comm_split_type)(Handle, int, int, Handle, Handle*) = nullptr;
-  int (*barrier)(Handle) = nullptr;
-  int (*bcast)(void*, int, Handle, int, Handle) = nullptr;
-  int (*allgather)(const void*, int, Handle, void*, int, Handle, Handle) = nullptr;
-  int (*alltoall)(const void*, int, Handle, void*, int, Handle, Handle) = nullptr;
-  int (*allreduce)(const void*, void*, int, Handle, Handle, Handle) = nullptr;
+  int (*comm_dup)(Handle, Handle*) = nullptr;
+  int (*barrier)(Handle, Handle*) = nullptr;
+  int (*bcast)(void*, int, Handle, int, Handle, Handle*) = nullptr;
+  int (*allgather)(const void*, int, Handle, void*, int, Handle, Handle, Handle*) = nullptr;
+  int (*allgatherv)(const void*, int, Handle, void*, const int*, const int*, Handle, Handle,
+                    Handle*) = nullptr;
+  int (*alltoallv)(const void*, const int*, const int*, Handle, void*, const int*, const int*, Handle, Handle,
+                   Handle*) = nullptr;
+  int (*allreduce)(const void*, void*, int, Handle, Handle, Handle, Handle*) = nullptr;
+  int (*isend)(const void*, int, Handle, int, int, Handle, Handle*) = nullptr;
+  int (*irecv)(void*, int, Handle, int, int, Handle, Handle*) = nullptr;
+  int (*iprobe)(int, int, Handle, int*, void*) = nullptr;
+  int (*test)(Handle*, int*, void*) = nullptr;
   int (*abort)(Handle, int) = nullptr;
   int (*error_string)(int, char*, int*) = nullptr;
   char *comm_world = nullptr, *info_null = nullptr, *byte = nullptr, *float32 = nullptr, *op_sum = nullptr;
@@ -42,11 +60,17 @@ struct Mpi {
     library.find(comm_rank, "MPI_Comm_rank");
     library.find(comm_size, "MPI_Comm_size");
     library.find(comm_split_type, "MPI_Comm_split_type");
-    library.find(barrier, "MPI_Barrier");
-    library.find(bcast, "MPI_Bcast");
-    library.find(allgather, "MPI_Allgather");
-    library.find(alltoall, "MPI_Alltoall");
-    library.find(allreduce, "MPI_Allreduce");
+    library.find(comm_dup, "MPI_Comm_dup");
+    library.find(barrier, "MPI_Ibarrier");
+    library.find(bcast, "MPI_Ibcast");
+    library.find(allgather, "MPI_Iallgather");
+    library.find(allgatherv, "MPI_Iallgatherv");
+    library.find(alltoallv, "MPI_Ialltoallv");
+    library.find(allreduce, "MPI_Iallreduce");
+    library.find(isend, "MPI_Isend");
+    library.find(irecv, "MPI_Irecv");
+    library.find(iprobe, "MPI_Iprobe");
+    library.find(test, "MPI_Test");
     library.find(abort, "MPI_Abort");
     library.find(error_string, "MPI_Error_string");
     library.find(comm_world, "ompi_mpi_comm_world");
@@ -79,20 +103,73 @@ void check(int result, const char* what) {
       fmt::format("{}: {}", what, std::string(text.data(), static_cast<std::size_t>(length))));
 }
 
-// What a message is counted in: four bytes where they divide it, since counts are of 31 bits.
-struct Counted {
-  int count;
-  Handle type;
+// What a message is counted in: four bytes where they divide its parts, since counts are of 31 bits.
+class Counted {
+ public:
+  Counted(std::size_t bytes, const char* what) : Counted(std::array{Slice{0, bytes}}, what) {}
+  Counted(std::span<const Slice> slices, const char* what) : what_(what) {
+    bool words = true;
+    for (const Slice& slice : slices) words = words && slice.begin % kWord == 0 && slice.end % kWord == 0;
+    unit_ = words ? kWord : 1;
+  }
+  Handle type() const { return unit_ == kWord ? mpi().float32 : mpi().byte; }
+  int operator()(std::size_t bytes) const {
+    const std::size_t count = bytes / unit_;
+    INGOT_CHECK(
+        count <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
+        CommunicationError(fmt::format("{}: {} bytes are more than one message holds", what_, bytes)));
+    return static_cast<int>(count);
+  }
+
+ private:
+  static constexpr std::size_t kWord = 4;
+  const char* what_;
+  std::size_t unit_ = 1;
 };
-Counted counted(std::size_t bytes, const char* what) {
-  constexpr std::size_t kWord = 4;
-  const bool words = bytes % kWord == 0;
-  const std::size_t count = words ? bytes / kWord : bytes;
-  INGOT_CHECK(count <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
-              CommunicationError(fmt::format("{}: {} bytes are more than one message holds", what, bytes)));
-  return {static_cast<int>(count), words ? mpi().float32 : mpi().byte};
+
+// Where each rank's part begins, and how long it is.
+struct Layout {
+  std::vector<int> counts, offsets;
+};
+Layout layout_of(std::span<const Slice> slices, const Counted& counted) {
+  Layout layout;
+  for (const Slice& slice : slices) {
+    layout.counts.push_back(counted(slice.size()));
+    layout.offsets.push_back(counted(slice.begin));
+  }
+  return layout;
 }
 
+// NOLINTNEXTLINE(performance-no-int-to-ptr): MPI_IN_PLACE
+void* in_place() { return reinterpret_cast<void*>(1); }
+
+std::string host_name() {
+  std::array<char, kMaxText> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "an unknown host";
+  return name.data();
+}
+
+// What a rank that waits in vain tells the others.
+struct Notice {
+  std::int64_t operation = 0;
+  double seconds = 0;
+  std::array<char, 32> what{};
+  std::array<char, 64> activity{};
+};
+
+template <std::size_t N>
+void put(std::array<char, N>& to, std::string_view text) {
+  std::memcpy(to.data(), text.data(), std::min(text.size(), N - 1));
+}
+
+constexpr double kSpinSeconds = 50e-6;  // for which a waiting thread keeps its processor
+constexpr useconds_t kSleep = 20;       // microseconds, from then on
+constexpr double kLookSeconds = 0.2;    // after which it looks whether another rank has given up
+constexpr double kAnswerSeconds = 1;    // that ranks are given to tell what they wait in
+constexpr int kAnySource = -1, kNoticeTag = 1;
+
+// Operations are begun and then asked whether they have ended, so that a rank that never comes can be told
+// from a slow network, and a thread that waits leaves the processors to those that compute.
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator() {
@@ -105,6 +182,8 @@ class MpiCommunicator final : public Communicator {
           "MPI_Comm_split_type");
     check(mpi().comm_rank(local, &local_rank_), "MPI_Comm_rank");
     check(mpi().comm_size(local, &local_size_), "MPI_Comm_size");
+    check(mpi().comm_dup(mpi().comm_world, &aside_), "MPI_Comm_dup");
+    hosts_ = Communicator::all_gather(host_name());
   }
   ~MpiCommunicator() override {
     int done = 0;
@@ -116,30 +195,58 @@ class MpiCommunicator final : public Communicator {
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
 
-  void barrier() override { check(mpi().barrier(mpi().comm_world), "barrier"); }
+  using Communicator::all_gather;
+
+  void barrier() override {
+    run("barrier", [](Handle* request) { return mpi().barrier(mpi().comm_world, request); });
+  }
 
   void broadcast(std::span<std::byte> data, int root) override {
-    const Counted c = counted(data.size(), "broadcast");
-    check(mpi().bcast(data.data(), c.count, c.type, root, mpi().comm_world), "broadcast");
+    const Counted counted(data.size(), "broadcast");
+    run("broadcast", [&](Handle* request) {
+      return mpi().bcast(data.data(), counted(data.size()), counted.type(), root, mpi().comm_world, request);
+    });
   }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    const Counted c = counted(mine.size(), "all-gather");
-    check(mpi().allgather(mine.data(), c.count, c.type, all.data(), c.count, c.type, mpi().comm_world),
-          "all-gather");
+    const Counted counted(mine.size(), "all-gather");
+    const int count = counted(mine.size());
+    run("all-gather", [&](Handle* request) {
+      return mpi().allgather(mine.data(), count, counted.type(), all.data(), count, counted.type(),
+                             mpi().comm_world, request);
+    });
   }
 
-  void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
-    const Counted c = counted(from.size() / static_cast<std::size_t>(size_), "all-to-all");
-    check(mpi().alltoall(from.data(), c.count, c.type, to.data(), c.count, c.type, mpi().comm_world),
-          "all-to-all");
+  void all_gather(std::span<std::byte> all, std::span<const Slice> slices) override {
+    const Counted counted(slices, "all-gather");
+    const Layout to = layout_of(slices, counted);
+    run("all-gather", [&](Handle* request) {
+      return mpi().allgatherv(in_place(), 0, counted.type(), all.data(), to.counts.data(), to.offsets.data(),
+                              counted.type(), mpi().comm_world, request);
+    });
+  }
+
+  void all_to_all(std::span<const std::byte> from, std::span<const Slice> slices,
+                  std::span<std::byte> to) override {
+    const Counted counted(slices, "all-to-all");
+    const Layout sent = layout_of(slices, counted);
+    const std::size_t own = slices[static_cast<std::size_t>(rank_)].size();
+    std::vector<Slice> parts;
+    for (std::size_t i = 0; i < slices.size(); ++i) parts.push_back({i * own, (i + 1) * own});
+    const Layout received = layout_of(parts, counted);
+    run("all-to-all", [&](Handle* request) {
+      return mpi().alltoallv(from.data(), sent.counts.data(), sent.offsets.data(), counted.type(), to.data(),
+                             received.counts.data(), received.offsets.data(), counted.type(),
+                             mpi().comm_world, request);
+    });
   }
 
   void all_reduce(std::span<float> values) override {
-    const Counted c = counted(values.size_bytes(), "all-reduce");
-    void* const in_place = reinterpret_cast<void*>(1);  // NOLINT(performance-no-int-to-ptr): MPI_IN_PLACE
-    check(mpi().allreduce(in_place, values.data(), c.count, mpi().float32, mpi().op_sum, mpi().comm_world),
-          "all-reduce");
+    const Counted counted(values.size_bytes(), "all-reduce");
+    run("all-reduce", [&](Handle* request) {
+      return mpi().allreduce(in_place(), values.data(), counted(values.size_bytes()), mpi().float32,
+                             mpi().op_sum, mpi().comm_world, request);
+    });
   }
 
   [[noreturn]] void abort(int exit_code) override {
@@ -148,7 +255,82 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  // Begins an operation and waits for its end.
+  template <class Begin>
+  void run(const char* what, Begin&& begin) {
+    ++operation_;
+    Handle request = nullptr;
+    check(begin(&request), what);
+    const Stopwatch since;
+    while (!ended(request, what)) {
+      const double waited = since.seconds();
+      if (waited < kSpinSeconds) continue;
+      if (timeout() > 0 && (waited > timeout() || (waited > kLookSeconds && another_gave_up()))) {
+        if (ends_after_all(request, what)) return;
+        give_up(what, waited);
+      }
+      usleep(kSleep);
+    }
+  }
+
+  // A process that was held up has messages to work through, some of them one at a call.
+  static bool ends_after_all(Handle& request, const char* what) {
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries; ++i)
+      if (ended(request, what)) return true;
+    return false;
+  }
+
+  static bool ended(Handle& request, const char* what) {
+    int done = 0;
+    check(mpi().test(&request, &done, nullptr), what);
+    return done != 0;
+  }
+
+  bool another_gave_up() const {
+    int there = 0;
+    check(mpi().iprobe(kAnySource, kNoticeTag, aside_, &there, nullptr), "MPI_Iprobe");
+    return there != 0;
+  }
+
+  // All ranks that wait tell each other in what; those that say nothing are the late ones.
+  [[noreturn]] void give_up(const char* what, double waited) {
+    const auto ranks = static_cast<std::size_t>(size_), here = static_cast<std::size_t>(rank_);
+    notices_.resize(ranks);
+    Notice& own = notices_[here];
+    own = {.operation = operation_, .seconds = waited};
+    put(own.what, what);
+    put(own.activity, activity());
+    std::vector<Handle> sent(ranks), received(ranks);
+    for (std::size_t i = 0; i < ranks; ++i) {
+      const int rank = static_cast<int>(i), bytes = sizeof(Notice);
+      if (i == here) continue;
+      check(mpi().isend(&own, bytes, mpi().byte, rank, kNoticeTag, aside_, &sent[i]), "MPI_Isend");
+      check(mpi().irecv(&notices_[i], bytes, mpi().byte, rank, kNoticeTag, aside_, &received[i]),
+            "MPI_Irecv");
+    }
+    std::vector<std::optional<Waiting>> waiting(ranks);
+    const auto hears = [&](std::size_t i) {
+      const Notice& n = notices_[i];
+      waiting[i] = {n.operation, n.seconds, n.what.data(), n.activity.data()};
+    };
+    hears(here);
+    const Stopwatch since;
+    for (std::size_t heard = 1; heard < ranks && since.seconds() < kAnswerSeconds; usleep(kSleep)) {
+      for (std::size_t i = 0; i < ranks; ++i) {
+        if (waiting[i].has_value() || !ended(received[i], "MPI_Test")) continue;
+        hears(i);
+        ++heard;
+      }
+    }
+    throw CommunicationError(tell_late_ranks(rank_, waiting, hosts_));
+  }
+
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  Handle aside_ = nullptr;       // for what is said beside the operations
+  std::vector<Notice> notices_;  // by rank; messages may still come when an error is on its way
+  std::vector<std::string> hosts_;
+  std::int64_t operation_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "ingot/core/tensor.h"
@@ -7,14 +9,24 @@
 
 namespace ingot::dist {
 
-/// Puts the sum of every rank's `values`, contiguous and of one shape and dtype, into `total` of every rank:
-/// added in the order of ranks and rounded to the dtype each time, as one process does that adds one after
-/// the other. Ranks with contributes[rank] false are passed over; the vector is the same on all ranks, and
-/// one of them contributes. With `add` the sum begins from what `total` holds. `total` may be `values`,
-/// without `add`.
+/// [0, n) in as many slices of elements as there are ranks, as equal as whole vectors allow.
+std::vector<Slice> equal_slices(std::size_t n, int ranks);
+
+/// Puts the sum of every rank's `values`, contiguous [n] of one dtype, into this rank's slice of `total`, a
+/// tensor [slices[rank].size()] of that dtype: added in the order of ranks and rounded to the dtype each
+/// time, as one process does that adds one after the other. Ranks with contributes[rank] false are passed
+/// over; the vector is the same on all ranks, and one of them contributes. With `add` the sum begins from
+/// what `total` holds. Without, `total` may be the slice of `values` itself. The slices, in elements and by
+/// rank, cover [0, n).
 ///
-/// Each rank adds up one slice of all: an all-to-all and an all-gather, each of the size of `values`.
-void ordered_sum(Communicator& communicator, const Tensor& values, const std::vector<bool>& contributes,
-                 const Tensor& total, bool add);
+/// The bits do not depend on the slices. One all-to-all of the size of `values`.
+void ordered_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
+                            const std::vector<bool>& contributes, const Tensor& total, bool add);
+
+/// Every rank's slice of `values`, contiguous [n], goes to all ranks.
+void all_gather(Communicator& communicator, const Tensor& values, std::span<const Slice> slices);
+
+/// Elements of a contiguous tensor, as one axis.
+Tensor slice_of(const Tensor& whole, const Slice& slice);
 
 }  // namespace ingot::dist

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <exception>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
+#include "ingot/dist/communicator.h"
 #include "ingot/weights/safetensors.h"
 #include "ingot/weights/safetensors_writer.h"
 
@@ -20,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSingle = "checkpoint";
 constexpr std::string_view kNumbered = "checkpoint-";
+constexpr std::string_view kSafetensors = ".safetensors";
 
 // "checkpoint-000123" is of step 123.
 std::optional<std::int64_t> step_of(const std::string& name) {
@@ -40,8 +43,22 @@ std::map<std::string, Tensor> SavedCheckpoint::tensors(std::string_view file) co
   return fs::exists(path) ? read_safetensors(path) : std::map<std::string, Tensor>{};
 }
 
-CheckpointDirectory::CheckpointDirectory(std::string root, CheckpointNames names)
-    : root_(std::move(root)), names_(std::move(names)) {}
+// A rank's part has what the whole would be called, and its number.
+std::map<std::string, Tensor> SavedCheckpoint::shards(std::string_view file) const {
+  std::map<std::string, Tensor> all = tensors(file);
+  const std::string begin = fmt::format("{}-", file);
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(begin) && name.find("-of-") != std::string::npos && name.ends_with(kSafetensors))
+      all.merge(read_safetensors(entry.path().string()));
+  }
+  return all;
+}
+
+CheckpointDirectory::CheckpointDirectory(std::string root, CheckpointNames names, dist::Communicator* ranks)
+    : root_(std::move(root)), names_(std::move(names)), ranks_(ranks) {}
+
+bool CheckpointDirectory::is_first() const { return ranks_ == nullptr || ranks_->is_first(); }
 
 std::string CheckpointDirectory::path(std::int64_t step) const {
   return names_.numbered ? fmt::format("{}/{}{:06}", root_, kNumbered, step)
@@ -62,21 +79,60 @@ std::vector<CheckpointEntry> CheckpointDirectory::list() const {
   return entries;
 }
 
+// What went wrong on one rank is thrown on all, so that none waits for another that has given up.
+void CheckpointDirectory::together(FunctionRef<void()> work) const {
+  if (ranks_ == nullptr) return work();
+  std::exception_ptr failure;
+  std::string problem;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    problem = error.what();
+  }
+  const std::vector<std::string> problems = ranks_->all_gather(problem);
+  if (failure != nullptr) std::rethrow_exception(failure);
+  for (std::size_t rank = 0; rank < problems.size(); ++rank)
+    INGOT_CHECK(problems[rank].empty(),
+                IoError(root_, fmt::format("rank {} could not write its part: {}", rank, problems[rank])));
+}
+
+void CheckpointDirectory::write_own(const std::string& place, const Checkpoint& checkpoint) const {
+  for (const auto& [file, tensors] : checkpoint.shards) {
+    const std::string name =
+        fmt::format("{}-{:05}-of-{:05}{}", file, ranks_->rank() + 1, ranks_->size(), kSafetensors);
+    write_safetensors(place + "/" + name, tensors);
+  }
+}
+
 std::string CheckpointDirectory::write(std::int64_t step, const Checkpoint& checkpoint,
                                        FunctionRef<void(const AtomicDirectory&)> write_first) const {
-  make_directories(root_);
-  std::uint64_t bytes = 0;
-  for (const auto& [file, tensors] : checkpoint.tensors) bytes += nbytes(tensors);
-  require_disk_space(root_, bytes, "a checkpoint");
-  AtomicDirectory directory(path(step));
-  write_first(directory);
-  for (const auto& [file, tensors] : checkpoint.tensors) {
-    const std::string target = directory.file(file + ".safetensors");
-    if (!tensors.empty() && !fs::exists(target)) write_safetensors(target, tensors);
-  }
-  write_file_atomically(directory.file(names_.state_file), checkpoint.state);
-  write_checksums(directory.path());
-  directory.commit();
+  std::optional<AtomicDirectory> directory;
+  together([&] {
+    if (!is_first()) return;
+    make_directories(root_);
+    std::uint64_t bytes = 0;
+    for (const auto& [file, tensors] : checkpoint.tensors) bytes += nbytes(tensors);
+    require_disk_space(root_, bytes, "a checkpoint");
+    directory.emplace(path(step));
+  });
+  std::string place = directory.has_value() ? directory->path() : "";
+  if (ranks_ != nullptr) place = ranks_->all_gather(place)[0];
+  together([&] {
+    write_own(place, checkpoint);
+    if (!is_first()) return;
+    write_first(*directory);
+    for (const auto& [file, tensors] : checkpoint.tensors) {
+      const std::string target = directory->file(file + std::string(kSafetensors));
+      if (!tensors.empty() && !fs::exists(target)) write_safetensors(target, tensors);
+    }
+    write_file_atomically(directory->file(names_.state_file), checkpoint.state);
+  });
+  together([&] {
+    if (!is_first()) return;
+    write_checksums(directory->path());
+    directory->commit();
+  });
   return path(step);
 }
 
@@ -121,6 +177,7 @@ std::optional<SavedCheckpoint> CheckpointDirectory::newest() const {
 }
 
 void CheckpointDirectory::prune(std::int64_t keep, std::int64_t best) const {
+  if (!is_first()) return;
   const std::vector<CheckpointEntry> entries = list();
   const auto count = static_cast<std::int64_t>(entries.size());
   for (std::int64_t i = 0; i < count - keep; ++i) {

@@ -13,11 +13,17 @@
 namespace ingot {
 
 class AtomicDirectory;
+namespace dist {
+class Communicator;
+}
 
 /// All that a run needs to go on as if it had never stopped.
 struct Checkpoint {
   std::map<std::string, std::map<std::string, Tensor>> tensors;  ///< by file: "ema" is ema.safetensors
-  std::string state;                                             ///< a JSON object
+  /// What this rank of several has of a file, by names that ranks do not share: its part of "optimizer" is
+  /// optimizer-00001-of-00004.safetensors.
+  std::map<std::string, std::map<std::string, Tensor>> shards = {};
+  std::string state;  ///< a JSON object
 };
 
 /// How checkpoints of one kind of training are named.
@@ -41,16 +47,21 @@ class SavedCheckpoint {
   std::string state_path() const { return path_ + "/" + state_file_; }
   /// The tensors of `<file>.safetensors`, by name; none where there is no such file.
   std::map<std::string, Tensor> tensors(std::string_view file) const;
+  /// The same, or those of all ranks together where each wrote its own part.
+  std::map<std::string, Tensor> shards(std::string_view file) const;
 
  private:
   std::string path_, state_file_, state_;
 };
 
 /// Where a run keeps its checkpoints. Each is a directory that appears whole or not at all, with SHA256SUMS
-/// over every file (`sha256sum -c` checks it).
+/// over every file (`sha256sum -c` checks it). With several ranks all of them write, each its own shards into
+/// the same directory, and the first the rest.
 class CheckpointDirectory {
  public:
-  explicit CheckpointDirectory(std::string root, CheckpointNames names = {});
+  /// `ranks`: those that call write() together; null for a process that writes alone.
+  explicit CheckpointDirectory(std::string root, CheckpointNames names = {},
+                               dist::Communicator* ranks = nullptr);
 
   std::string path(std::int64_t step) const;
   /// Oldest first; damaged ones too.
@@ -78,8 +89,13 @@ class CheckpointDirectory {
   void remove() const;
 
  private:
+  bool is_first() const;
+  void write_own(const std::string& place, const Checkpoint& checkpoint) const;
+  void together(FunctionRef<void()> work) const;
+
   std::string root_;
   CheckpointNames names_;
+  dist::Communicator* ranks_;
 };
 
 }  // namespace ingot

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
-#include "ingot/core/backend.h"
+#include "ingot/core/memory.h"
 #include "ingot/dist/ordered_sum.h"
 
 namespace ingot {
 namespace {
 
-constexpr std::size_t kBucketBytes = 32 << 20;
+// Buckets that wait to be sent: each keeps memory, where that passes.
+constexpr std::size_t kMostWaiting = 2;
 
 std::vector<Tensor> leaves_of(std::span<Parameter* const> parameters) {
   std::vector<Tensor> leaves;
@@ -17,41 +18,110 @@ std::vector<Tensor> leaves_of(std::span<Parameter* const> parameters) {
   return leaves;
 }
 
-void copy(const Tensor& from, const Tensor& to) {
-  backend(to.device()).copy(to.view().data, from.view().data, from.nbytes(), current_stream(to.device()));
-}
+bool is_passing(const OptimizerShard* shard) { return shard != nullptr && shard->stage() > 1; }
 
 }  // namespace
 
 DataParallel::DataParallel(dist::Communicator& communicator, std::span<Parameter* const> parameters,
-                           std::int64_t adds)
+                           const DataParallelOptions& options)
     : communicator_(communicator),
+      shard_(options.shard),
       leaves_(leaves_of(parameters)),
-      buckets_(leaves_, kBucketBytes),
+      buckets_(leaves_, options.bucket_bytes,
+               is_passing(options.shard) ? GradBuckets::Memory::passing : GradBuckets::Memory::fixed),
       written_(leaves_.size()) {
-  const MemoryTagScope tag(MemoryTag::gradient);
-  for (std::size_t i = 0; i < buckets_.size(); ++i)
-    totals_.push_back(adds == 1 ? buckets_[i] : Tensor::empty_like(buckets_[i]));
+  background_.emplace(is_passing(options.shard) ? kMostWaiting : buckets_.size());
+  make_totals(options.adds);
+  if (!leaves_.empty() && !backend(leaves_[0].device()).capabilities().host_memory)
+    for (std::size_t i = 0; i < buckets_.size(); ++i)
+      ready_.push_back(backend(leaves_[0].device()).create_event());
+  buckets_.on_ready([this](std::size_t i) { send(i); });
 }
 
-void DataParallel::add(const std::vector<bool>& contributes) {
-  for (std::size_t i = 0; i < leaves_.size(); ++i)
-    if (leaves_[i].grad().defined()) written_[i] = 1;
-  buckets_.finish();  // a sum needs numbers where there is no gradient
-  if (std::ranges::find(contributes, true) != contributes.end()) {
-    for (std::size_t i = 0; i < buckets_.size(); ++i)
-      dist::ordered_sum(communicator_, buckets_[i], contributes, totals_[i], begun_);
-    begun_ = true;
+DataParallel::~DataParallel() {
+  background_.reset();
+  for (const Event& event : ready_) backend(event.device).destroy_event(event);
+}
+
+void DataParallel::make_totals(std::int64_t adds) {
+  const MemoryTagScope tag(MemoryTag::gradient);
+  const bool passing = is_passing(shard_);
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    const Tensor& leaf = leaves_[buckets_.layout(i).items.front().leaf];
+    if (shard_ == nullptr) {
+      totals_.push_back(adds == 1 ? buckets_[i] : Tensor::empty_like(buckets_[i]));
+    } else if (adds == 1 && !passing) {
+      totals_.push_back(dist::slice_of(buckets_[i], shard_->own_slice(i)));
+    } else {
+      const auto n = static_cast<std::int64_t>(shard_->own_slice(i).size());
+      totals_.push_back(Tensor::empty({n}, leaf.dtype(), leaf.device()));
+    }
   }
+}
+
+std::vector<dist::Slice> DataParallel::slices(std::size_t bucket) const {
+  if (shard_ == nullptr) return dist::equal_slices(buckets_.layout(bucket).elements, communicator_.size());
+  const std::span<const dist::Slice> of_shard = shard_->slices(bucket);
+  return {of_shard.begin(), of_shard.end()};
+}
+
+void DataParallel::begin(const std::vector<bool>& contributes, bool last) {
+  contributes_ = contributes;
+  adds_ = std::ranges::find(contributes, true) != contributes.end();
+  last_ = last;
+  buckets_.last_pass();
+}
+
+void DataParallel::note_written(std::size_t bucket) {
+  for (const GradBuckets::Layout::Item& item : buckets_.layout(bucket).items)
+    if (leaves_[item.leaf].grad().defined()) written_[item.leaf] = 1;
+}
+
+void DataParallel::send(std::size_t bucket) {
+  const bool passing = is_passing(shard_);
+  if (passing) note_written(bucket);
+  if (!adds_ && !(last_ && begun_)) return;
+  const Tensor values = passing ? buckets_.take(bucket) : buckets_[bucket];
+  if (!ready_.empty()) backend(values.device()).record(ready_[bucket], current_stream(values.device()));
+  background_->run([this, bucket, values] { reduce(bucket, values); });
+}
+
+// On the thread beside.
+void DataParallel::reduce(std::size_t bucket, const Tensor& values) const {
+  const MemoryTagScope tag(MemoryTag::gradient);
+  if (!ready_.empty()) backend(values.device()).synchronize(ready_[bucket]);
+  const std::vector<dist::Slice> parts = slices(bucket);
+  const dist::Slice own = parts[static_cast<std::size_t>(communicator_.rank())];
+  const Tensor& total = totals_[bucket];
+  const Tensor sum = shard_ != nullptr ? total : dist::slice_of(total, own);
+  if (adds_) dist::ordered_reduce_scatter(communicator_, values, parts, contributes_, sum, begun_);
+  if (last_ && shard_ == nullptr) dist::all_gather(communicator_, total, parts);
+}
+
+void DataParallel::end() {
+  // Before what has no gradient gets zeros, since a sum needs numbers.
+  if (!is_passing(shard_))
+    for (std::size_t i = 0; i < buckets_.size(); ++i) note_written(i);
+  buckets_.finish();
+  background_->wait();
+  begun_ = begun_ || adds_;
   for (const Tensor& leaf : leaves_) leaf.set_grad({});
 }
 
 void DataParallel::finish() {
   communicator_.all_reduce(written_);
-  for (std::size_t i = 0; i < buckets_.size(); ++i)
-    if (totals_[i].view().data != buckets_[i].view().data) copy(totals_[i], buckets_[i]);
-  for (std::size_t i = 0; i < leaves_.size(); ++i)
-    if (written_[i] > 0) leaves_[i].set_grad(leaves_[i].autograd_meta()->grad.memory);
+  if (shard_ != nullptr) {
+    shard_->set_gradients(totals_, written_);
+  } else {
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      const Tensor &total = totals_[i], &memory = buckets_[i];
+      if (total.view().data == memory.view().data) continue;
+      backend(memory.device())
+          .copy(memory.view().data, total.view().data, total.nbytes(), current_stream(memory.device()));
+    }
+    for (std::size_t i = 0; i < leaves_.size(); ++i)
+      if (written_[i] > 0) leaves_[i].set_grad(leaves_[i].autograd_meta()->grad.memory);
+  }
   std::ranges::fill(written_, 0.0F);
   begun_ = false;
 }

@@ -1,5 +1,7 @@
 #include "ingot/train/optimizer_setup.h"
 
+#include <limits>
+
 #include "ingot/optim/muon.h"
 
 namespace ingot {
@@ -37,6 +39,28 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, co
                                              .moments = c.name == "adamw_8bit" ? DType::u8 : DType::f32});
 }
 
+std::unique_ptr<OptimizerShard> make_shard(std::span<Parameter* const> parameters, const OptimizerConfig& c,
+                                           const std::optional<OptimizerShard::Options>& ranks) {
+  if (!ranks.has_value() || ranks->communicator->size() == 1) return nullptr;
+  const auto divisible = [&](const Parameter& p) { return c.name != "muon" || !Muon::takes(p); };
+  return std::make_unique<OptimizerShard>(parameters, *ranks, divisible);
+}
+
+// A tensor that was assembled of several ranks' has one axis.
+std::map<std::string, Tensor> in_shape_of(std::span<Parameter* const> parameters,
+                                          std::map<std::string, Tensor> state) {
+  std::map<std::string, Shape> shapes;
+  for (const Parameter* parameter : parameters) shapes[parameter->name] = parameter->shape();
+  for (auto& [name, tensor] : state) {
+    const auto found = shapes.find(name.substr(0, name.rfind('.')));
+    if (found == shapes.end() || tensor.shape().rank() != 1 || tensor.numel() != found->second.numel())
+      continue;
+    tensor = {tensor.storage(),
+              contiguous_view(tensor.view().data, found->second, tensor.dtype(), tensor.device())};
+  }
+  return state;
+}
+
 std::vector<Parameter*> trainable_parameters(ModuleRef model) {
   std::vector<Parameter*> all = ingot::parameters(model);
   std::erase_if(all, [](const Parameter* parameter) { return !parameter->trainable(); });
@@ -46,9 +70,10 @@ std::vector<Parameter*> trainable_parameters(ModuleRef model) {
 }  // namespace
 
 TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule,
-                               double ema_decay)
+                               double ema_decay, const std::optional<OptimizerShard::Options>& ranks)
     : parameters_(trainable_parameters(model)),
-      optimizer_(make_optimizer(parameters_, config)),
+      shard_(make_shard(parameters_, config, ranks)),
+      optimizer_(make_optimizer(shard_ != nullptr ? shard_->parts() : parameters_, config)),
       schedule_(std::move(schedule)),
       max_grad_norm_(config.max_grad_norm) {
   if (ema_decay > 0) ema_ = std::make_unique<Ema>(parameters_, EmaConfig{.decay = ema_decay, .warmup = true});
@@ -59,6 +84,12 @@ double TrainOptimizer::learning_rate(std::int64_t step) const {
 }
 
 ClippedNorm TrainOptimizer::measure_gradients() const {
+  if (shard_ != nullptr) {
+    ClippedNorm all =
+        shard_->norm(max_grad_norm_ == 0 ? std::numeric_limits<double>::infinity() : max_grad_norm_);
+    if (max_grad_norm_ == 0) all.factor = {};
+    return all;
+  }
   if (max_grad_norm_ == 0) return {.norm = global_norm(parameters_), .factor = {}};
   return clip_by_global_norm(parameters_, max_grad_norm_);
 }
@@ -67,6 +98,7 @@ void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {
   const MemoryTagScope tag(MemoryTag::optimizer);
   optimizer_->step({.lr_scale = schedule_(step), .grad_scale = grad_scale});
   optimizer_->zero_grad();
+  if (shard_ != nullptr) shard_->gather_values();
   if (ema_ != nullptr) ema_->update();
 }
 
@@ -79,6 +111,10 @@ void TrainOptimizer::with_ema(FunctionRef<void()> f) {
     throw;
   }
   ema_->swap();
+}
+
+std::map<std::string, Tensor> TrainOptimizer::state() const {
+  return shard_ != nullptr ? shard_->named_state(optimizer_->state()) : optimizer_->state();
 }
 
 std::map<std::string, Tensor> TrainOptimizer::ema_state() const {
@@ -97,7 +133,8 @@ std::map<std::string, Tensor> TrainOptimizer::ema_weights() const {
 
 void TrainOptimizer::load_state(const std::map<std::string, Tensor>& optimizer,
                                 const std::map<std::string, Tensor>& ema) {
-  optimizer_->load_state(optimizer);
+  optimizer_->load_state(shard_ != nullptr ? shard_->part_of(optimizer)
+                                           : in_shape_of(parameters_, optimizer));
   if (ema_ != nullptr) ema_->load_state(ema);
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "ingot/optim/ema.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/optim/schedule.h"
+#include "ingot/train/optimizer_shard.h"
 
 namespace ingot {
 
@@ -30,8 +32,9 @@ struct OptimizerConfig {
 /// Optimiser, schedule, clipping and averaged weights, as one thing to step.
 class TrainOptimizer {
  public:
-  /// `ema_decay` 0: no average of the weights is kept.
-  TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule, double ema_decay = 0);
+  /// `ema_decay` 0: no average of the weights is kept. `ranks`: those that share the optimizer's state out.
+  TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule, double ema_decay = 0,
+                 const std::optional<OptimizerShard::Options>& ranks = std::nullopt);
 
   /// The learning rate of step `step`, counted from 0.
   double learning_rate(std::int64_t step) const;
@@ -42,6 +45,9 @@ class TrainOptimizer {
   /// them.
   void apply(std::int64_t step, const Tensor& grad_scale);
   const std::vector<Parameter*>& parameters() const { return parameters_; }
+  /// This rank's part, where ranks share the state out; else null. It takes the gradients, and every rank
+  /// calls measure_gradients() and apply().
+  OptimizerShard* shard() const { return shard_.get(); }
 
   bool has_ema() const { return ema_ != nullptr; }
   /// Runs `f` with the averaged weights in place.
@@ -49,14 +55,17 @@ class TrainOptimizer {
   /// Leaves the averages in the weights' place: the last thing to do.
   void take_ema() { ema_->swap(); }
 
-  std::map<std::string, Tensor> state() const { return optimizer_->state(); }
+  /// Of the parameters, or of this rank's part of them, by names that ranks do not share.
+  std::map<std::string, Tensor> state() const;
   /// The averages by parameter name, and for checkpoints with their count; empty without averaging.
   std::map<std::string, Tensor> ema_weights() const;
   std::map<std::string, Tensor> ema_state() const;
+  /// `optimizer`: the state of whole parameters, as state() gives it or assemble_state().
   void load_state(const std::map<std::string, Tensor>& optimizer, const std::map<std::string, Tensor>& ema);
 
  private:
   std::vector<Parameter*> parameters_;
+  std::unique_ptr<OptimizerShard> shard_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Ema> ema_;
   LrSchedule schedule_;

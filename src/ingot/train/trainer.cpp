@@ -102,6 +102,8 @@ struct Trainer::State {
            (due(options.save_steps) ||
             (options.save_seconds.has_value() && since_save.seconds() >= *options.save_seconds));
   }
+  // Ranks that write together do so between two steps, in whose communication they would else be.
+  bool writes_beside() const { return queue.most_running() > 0 && task.optimizer().shard() == nullptr; }
   bool is_saved() const {
     return saving.valid() && saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
@@ -210,7 +212,8 @@ void Trainer::State::evaluate_weights(bool averages, bool decides) {
 Checkpoint Trainer::State::checkpoint() {
   Checkpoint checkpoint;
   task.save(checkpoint);
-  checkpoint.tensors["optimizer"] = task.optimizer().state();
+  auto& optimizer = task.optimizer().shard() != nullptr ? checkpoint.shards : checkpoint.tensors;
+  optimizer["optimizer"] = task.optimizer().state();
   checkpoint.tensors["ema"] = task.optimizer().ema_state();
   Json json{{"format", options.checkpoint_format},
             {"version", 1},
@@ -235,7 +238,7 @@ void Trainer::State::save() {
   marked.emplace(progress.step, checkpoint());
   saved_step = progress.step;
   since_save.restart();
-  if (queue.most_running() == 0) end_saving();
+  if (!writes_beside()) end_saving();
 }
 
 // Before anything changes what a checkpoint is to hold.
@@ -244,14 +247,16 @@ void Trainer::State::end_copying() {
   const std::int64_t step = marked->first;
   Checkpoint checkpoint = std::move(marked->second);
   marked.reset();
-  for (auto& [file, tensors] : checkpoint.tensors) {
-    std::vector<Tensor> values;
-    for (const auto& [name, tensor] : tensors) values.push_back(tensor);
-    const std::vector<Tensor> copied = copies->copy(values);
-    std::size_t next = 0;
-    for (auto& [name, tensor] : tensors) tensor = copied[next++];
+  for (auto* files : {&checkpoint.tensors, &checkpoint.shards}) {
+    for (auto& [file, tensors] : *files) {
+      std::vector<Tensor> values;
+      for (const auto& [name, tensor] : tensors) values.push_back(tensor);
+      const std::vector<Tensor> copied = copies->copy(values);
+      std::size_t next = 0;
+      for (auto& [name, tensor] : tensors) tensor = copied[next++];
+    }
   }
-  const auto when = queue.most_running() > 0 ? std::launch::async : std::launch::deferred;
+  const auto when = writes_beside() ? std::launch::async : std::launch::deferred;
   saving = std::async(when, [this, step, checkpoint = std::move(checkpoint)] {
     return task.write(*options.checkpoints, step, checkpoint);
   });
@@ -305,7 +310,7 @@ void Trainer::resume(const SavedCheckpoint& saved) {
   } catch (const Json::exception& error) {
     throw FormatError(path, -1, "state", error.what());
   }
-  s.task.optimizer().load_state(saved.tensors("optimizer"), saved.tensors("ema"));
+  s.task.optimizer().load_state(assemble_state(saved.shards("optimizer")), saved.tensors("ema"));
   INGOT_CHECK(s.progress.step <= s.options.total_steps,
               InvalidConfig("max_steps", fmt::format("asks for {} steps, but {} holds a run of {} already; "
                                                      "ask for more, or begin anew elsewhere",

@@ -111,6 +111,24 @@ INSTANTIATE_TEST_SUITE_P(Families, PlannedMemory,
                                            "qwen3_moe"),
                          [](const auto& info) { return info.param; });
 
+TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
+  LanguageConfig c = tiny("llama");
+  c.hidden_size = 1024;
+  c.intermediate_size = 4096;
+  TrainConfig config = settings(Recompute::none, DType::f32);
+  config.bucket_cap_mb = 1;
+  const auto count = static_cast<std::size_t>(c.parameter_count());
+  const MemoryPlan alone = plan_memory(config, c), plain = plan_memory(config, c, 4);
+  EXPECT_EQ(plain.optimizer, alone.optimizer);
+  EXPECT_EQ(alone.gradients, 4 * count);
+  config.zero_stage = 1;
+  EXPECT_EQ(plan_memory(config, c, 4).optimizer, alone.optimizer / 4);
+  EXPECT_EQ(plan_memory(config, c, 4).gradients, plain.gradients);
+  config.zero_stage = 2;
+  EXPECT_EQ(plan_memory(config, c, 4).gradients, count + (5U << 20));
+  EXPECT_EQ(plan_memory(config, c, 1).optimizer, alone.optimizer);
+}
+
 // The shape of Qwen3-8B. Per token and layer there are 68608 numbers: 2·4096 before the norms and as many
 // behind them, 2·5120 of attention (q and its result, k and v), 5120 of q and k before their norms, 3·12288
 // of the MLP. Left out are what the norms give, q and k behind RoPE, and silu(gate)·up.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -46,6 +47,9 @@ struct TrainConfig {
   std::int64_t per_device_train_batch_size = 8;
   std::int64_t gradient_accumulation_steps = 1;
   bool ordered_gradients = false;  ///< the bits do not depend on how micro-batches are divided
+  std::int64_t zero_stage = 0;     ///< what ranks share out: 1 optimizer state, 2 gradients too
+  std::int64_t bucket_cap_mb = 25;
+  double ddp_timeout = 1800;  ///< seconds; 0: ranks wait for each other for ever
   double num_epochs = 1;
   std::int64_t max_steps = -1;  ///< -1: as many as num_epochs needs
   double max_seconds = 0;       ///< stop after this long; 0: never
@@ -87,6 +91,9 @@ struct TrainConfig {
   Device training_device() const;
   /// A quantized matrix quantizes its input only where that is f32; such a run multiplies with its values.
   bool trains_in_halves() const { return adapter.quantizes_base() && dtype != DType::f32; }
+  /// Whether gradients are added after every micro-batch instead of in the last backward pass of a step.
+  bool adds_every_round() const { return ordered_gradients || zero_stage == 2; }
+  std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_cap_mb) << 20; }
   std::int64_t tokens_per_step() const {
     return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;
   }

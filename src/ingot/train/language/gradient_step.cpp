@@ -7,6 +7,7 @@
 #include "ingot/base/log.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/random.h"
+#include "ingot/train/language/objective.h"
 
 namespace ingot {
 namespace {
@@ -20,7 +21,7 @@ bool can_capture(const LanguageModel& model, const TrainConfig& config,
   const char* obstacle = nullptr;
   if (!backend(model.device()).capabilities().graph_capture) obstacle = "this device has no graphs";
   if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";
-  if (config.ordered_gradients) obstacle = "ordered_gradients sums between micro-batches";
+  if (config.adds_every_round()) obstacle = "gradients are added between micro-batches";
   if (communicator.size() > 1) obstacle = "ranks exchange gradients in the middle of a step";
   if (obstacle != nullptr)
     log(LogLevel::warn, "ingot::train", std::string("cuda_graphs: steps are not captured: ") + obstacle);
@@ -48,11 +49,10 @@ GradientStep::GradientStep(LanguageModel& model, TrainOptimizer& optimizer, cons
       metrics_(Tensor::empty({config.gradient_accumulation_steps * communicator.size() + 1}, DType::f32,
                              model.device())),
       captures_(can_capture(model, config, communicator)),
+      parallel_(make_data_parallel(config, optimizer, communicator)),
       rope_(model.rope_tables(config.sequence_len)),
       recordings_(model.device()) {
-  const std::int64_t adds = config.ordered_gradients ? config.gradient_accumulation_steps : 1;
-  if (ranks_ > 1 || adds > 1) parallel_.emplace(communicator, optimizer.parameters(), adds);
-  if (!captures_ || parallel_.has_value()) return;
+  if (!captures_ || parallel_ != nullptr) return;
   std::vector<Tensor> leaves;
   leaves.reserve(optimizer.parameters().size());
   for (const Parameter* parameter : optimizer.parameters()) leaves.push_back(parameter->value);
@@ -93,13 +93,15 @@ void GradientStep::forward_backward(std::span<const data::Batch> batches, std::i
   for (std::size_t first = 0; first < batches.size(); first += ranks_) {
     for (std::size_t rank = 0; rank < ranks_; ++rank)
       if (batches[first + rank].valid_targets > 0) contributes[rank] = true;
+    const bool last = first + ranks_ == batches.size();
+    const bool adds = parallel_ != nullptr && (last || config_.adds_every_round());
+    if (adds) parallel_->begin(contributes, last);
     if (batches[first + rank_].valid_targets > 0) backward_of(first / ranks_, first + rank_, step);
-    const bool adds = config_.ordered_gradients || first + ranks_ == batches.size();
-    if (!parallel_.has_value() || !adds) continue;
-    parallel_->add(contributes);
+    if (!adds) continue;
+    parallel_->end();
     contributes.assign(ranks_, false);
   }
-  if (parallel_.has_value()) {
+  if (parallel_ != nullptr) {
     parallel_->finish();
     if (ranks_ > 1) parallel_->gather(metrics_);
   }

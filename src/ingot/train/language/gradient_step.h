@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,7 +59,7 @@ class GradientStep {
   Tensor grad_scale_;
   bool captures_;
   std::optional<GradBuckets> fixed_gradients_;  // every recording writes to the same place
-  std::optional<DataParallel> parallel_;        // where there are several ranks
+  std::unique_ptr<DataParallel> parallel_;      // null: gradients add up as they come
   RopeTables rope_;                             // what recordings read stays alive
   WorkCache recordings_;
   std::map<std::string, Results> recorded_;

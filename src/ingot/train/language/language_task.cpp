@@ -16,6 +16,7 @@
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
+#include "ingot/dist/agreement.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
@@ -132,6 +133,9 @@ std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
 LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoint>& saved,
                            SampleFunction sample, dist::Communicator& communicator)
     : config_(std::move(config)), sample_(std::move(sample)), communicator_(communicator) {
+  // Preparing may take one rank longer than a step ever does.
+  if (config_.ddp_timeout == 0 || config_.ddp_timeout > communicator_.timeout())
+    communicator_.set_timeout(config_.ddp_timeout);
   precision_.emplace(kernels::parse_matmul_precision(config_.matmul_precision));
   if (config_.threads > 0)
     set_num_threads(static_cast<int>(config_.threads));
@@ -156,7 +160,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
                                                      data_.max_token(), model_->config.vocab_size)));
   model_->recompute = config_.recompute;
   if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
-  const MemoryPlan plan = plan_memory(config_, model_->config);
+  const MemoryPlan plan = plan_memory(config_, model_->config, communicator_.size());
   check_memory(plan, config_,
                backend(device_).memory_info().free + plan.parameters);  // which are there already
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
@@ -168,7 +172,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   schedule_ = std::make_shared<LrSchedule>(run_schedule(config_, total_steps_));
   optimizer_ = std::make_unique<TrainOptimizer>(
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
-      config_.ema_decay);
+      config_.ema_decay, ranks_of_optimizer());
   objective_ = make_objective({.config = config_,
                                .data = data_,
                                .model = *model_,
@@ -177,6 +181,15 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
                                .optimizer = *optimizer_,
                                .communicator = communicator_});
   check_ranks_agree();
+  communicator_.barrier();
+  communicator_.set_timeout(config_.ddp_timeout);
+}
+
+std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const {
+  if (config_.zero_stage == 0) return std::nullopt;
+  return OptimizerShard::Options{.communicator = &communicator_,
+                                 .stage = static_cast<int>(config_.zero_stage),
+                                 .bucket_bytes = config_.bucket_bytes()};
 }
 
 void LanguageTask::plan(std::int64_t total_steps) {
@@ -198,18 +211,23 @@ void LanguageTask::check_ranks_agree() const {
   json["eval_steps"] = config_.eval_steps;
   json["datasets"] = objective_->position().fingerprint;
   json["model"] = checksum_of_weights(*model_);
-  const std::vector<std::string> all = communicator_.all_gather(dump_json(json));
-  const Json first = parse_json<Json>(all[0], "the settings of rank 0");
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const Json other = parse_json<Json>(all[rank], fmt::format("the settings of rank {}", rank));
-    for (const auto& [key, value] : first.items()) {
-      INGOT_CHECK(
-          other.value(key, Json()) == value,
-          InvalidConfig(key, fmt::format("is {} on rank 0 and {} on rank {}; start every rank with the same "
-                                         "configuration, data and weights",
-                                         value.dump(), other.value(key, Json()).dump(), rank)));
-    }
-  }
+  json["ordered_gradients"] = config_.ordered_gradients;
+  json["zero_stage"] = config_.zero_stage;
+  json["bucket_cap_mb"] = config_.bucket_cap_mb;
+  dist::Settings settings;
+  for (const auto& [key, value] : json.items()) settings.emplace_back(key, dump_json(value));
+  dist::check_agreement(communicator_, settings,
+                        "start every rank with the same configuration, data and weights");
+}
+
+StepWork LanguageTask::gradients(std::int64_t step) {
+  communicator_.set_activity(fmt::format("step {}", step + 1));
+  return objective_->gradients(step);
+}
+
+std::optional<double> LanguageTask::evaluate() {
+  communicator_.set_activity("the evaluation");
+  return objective_->evaluate();
 }
 
 RunInfo LanguageTask::info() const {
@@ -301,6 +319,7 @@ std::string LanguageTask::state() const {
 }
 
 void LanguageTask::save(Checkpoint& checkpoint) {
+  if (!communicator_.is_first()) return;  // all have the same
   if (config_.adapter.enabled)
     checkpoint.tensors[kAdapterFile] = trained_parameters(*model_);
   else

@@ -49,13 +49,13 @@ class LanguageTask : public TrainTask {
 
   ModuleRef model() override { return *model_; }
   TrainOptimizer& optimizer() override { return *optimizer_; }
-  StepWork gradients(std::int64_t step) override { return objective_->gradients(step); }
+  StepWork gradients(std::int64_t step) override;
   void read(std::span<const float> metrics, StepRecord& record) override {
     objective_->read(metrics, record);
   }
   StepSize step_size() const override;
   std::string divergence_advice() const override;
-  std::optional<double> evaluate() override { return objective_->evaluate(); }
+  std::optional<double> evaluate() override;
   void read_evaluation(EvalRecord& record) const override { objective_->read_evaluation(record); }
   std::vector<SampleRecord> samples(std::int64_t step) override;
   std::string settings() const override;
@@ -67,6 +67,7 @@ class LanguageTask : public TrainTask {
 
  private:
   void check_ranks_agree() const;
+  std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
 
   TrainConfig config_;
   SampleFunction sample_;

@@ -31,16 +31,21 @@ std::int64_t steps_between(double per_epoch, std::int64_t steps, const LanguageT
   return std::max<std::int64_t>(1, std::llround(1 / (per_epoch * task.step_size().epochs)));
 }
 
-TrainerOptions options_of(const LanguageTask& task) {
+// Whether each rank has a part of what a checkpoint holds.
+bool writes_together(LanguageTask& task) { return task.optimizer().shard() != nullptr; }
+
+TrainerOptions options_of(LanguageTask& task) {
   const TrainConfig& config = task.config();
   TrainerOptions options{.total_steps = task.total_steps(),
                          .eval_steps = steps_between(config.evals_per_epoch, config.eval_steps, task),
                          .early_stopping_patience = config.early_stopping_patience,
                          .max_seconds = config.max_seconds,
-                         .checkpoints = CheckpointDirectory(config.output_dir),
                          .save_steps = steps_between(config.saves_per_epoch, config.save_steps, task),
                          .save_total_limit = config.save_total_limit};
-  if (!task.communicator().is_first()) options.checkpoints.reset();  // all ranks have the same
+  if (writes_together(task))
+    options.checkpoints.emplace(config.output_dir, CheckpointNames{}, &task.communicator());
+  else if (task.communicator().is_first())  // all ranks have the same
+    options.checkpoints.emplace(config.output_dir);
   return options;
 }
 
@@ -87,7 +92,8 @@ LanguageTrainer::LanguageTrainer(TrainConfig config, LanguageTrainerHooks hooks)
 LanguageTrainer::~LanguageTrainer() = default;
 
 std::string LanguageTrainer::save() {
-  return state_->task.communicator().is_first() ? state_->trainer.save() : std::string();
+  LanguageTask& task = state_->task;
+  return task.communicator().is_first() || writes_together(task) ? state_->trainer.save() : std::string();
 }
 void LanguageTrainer::plan(std::int64_t total_steps, std::int64_t eval_steps) {
   state_->task.plan(std::max(total_steps, steps_done()));

@@ -139,6 +139,17 @@ std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& mod
   return static_cast<std::size_t>(bytes);
 }
 
+// `own`: of all gradients in the dtype of the parameters.
+std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size_t ranks) {
+  const std::size_t bucket = std::min(own, config.bucket_bytes());
+  const bool sums = config.adds_every_round() && config.gradient_accumulation_steps > 1;
+  if (ranks == 1) return sums ? 2 * own : own;  // the sums of micro-batches lie beside the gradients of each
+  const std::size_t part = config.zero_stage > 0 ? own / ranks : own;
+  // What a bucket's all-to-all receives; and those that are made, wait and are sent, where nothing stays.
+  if (config.zero_stage == 2) return part + 5 * bucket;
+  return own + (sums ? part : 0) + bucket;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
@@ -158,7 +169,7 @@ namespace {
 
 // `logits`: the bytes that those of a chunk may take.
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const BackendCapabilities& on,
-                std::int64_t logits) {
+                std::int64_t logits, int ranks) {
   const bool on_card = !on.host_memory;
   const auto count = static_cast<std::size_t>(model.parameter_count());
   const std::size_t size = byte_size(config.dtype);
@@ -174,10 +185,10 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   plan.parameters =
       adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
   if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
-  plan.gradients = trained * (adapter.enabled ? sizeof(float) : size);
-  // The sums of micro-batches lie beside the gradients of each.
-  if (config.ordered_gradients && config.gradient_accumulation_steps > 1) plan.gradients *= 2;
+  plan.gradients = gradient_bytes(config, trained * (adapter.enabled ? sizeof(float) : size),
+                                  static_cast<std::size_t>(ranks));
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
+  if (config.zero_stage > 0) plan.optimizer /= static_cast<std::size_t>(ranks);
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
   const Activations activations = activations_per_token(model, config, on_card);
   plan.activations = tokens * activations.kept;
@@ -201,14 +212,15 @@ std::size_t MemoryPlan::needed() const {
   return total() + moving / 10;
 }
 
-MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
+MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks) {
   const Device device = config.training_device();
-  return plan(config, model, backend(device).capabilities(), logits_budget(device));
+  return plan(config, model, backend(device).capabilities(), logits_budget(device), ranks);
 }
 
-MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory) {
+MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory,
+                               int ranks) {
   const BackendCapabilities of_gpus{.fuses_projections = true, .matmul_alignment = 64};
-  return plan(config, model, of_gpus, logits_budget_of_card(memory));
+  return plan(config, model, of_gpus, logits_budget_of_card(memory), ranks);
 }
 
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available) {

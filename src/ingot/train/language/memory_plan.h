@@ -30,10 +30,11 @@ struct MemoryPlan {
   std::vector<std::pair<std::string, std::size_t>> parts() const;
 };
 
-/// On config.training_device().
-MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model);
+/// On config.training_device(), in each of so many ranks.
+MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks = 1);
 /// On a card with so many bytes of memory, which need not be here.
-MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory);
+MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory,
+                               int ranks = 1);
 
 /// Throws OutOfMemory, with what takes the memory and what would make it fit, when plan.needed() is more than
 /// `available` bytes.

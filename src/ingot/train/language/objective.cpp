@@ -18,6 +18,15 @@ std::unique_ptr<Objective> make_objective(const ObjectiveParts& parts) {
   return std::make_unique<SupervisedObjective>(parts);
 }
 
+std::unique_ptr<DataParallel> make_data_parallel(const TrainConfig& config, const TrainOptimizer& optimizer,
+                                                 dist::Communicator& communicator) {
+  const std::int64_t adds = config.adds_every_round() ? config.gradient_accumulation_steps : 1;
+  if (communicator.size() == 1 && adds == 1) return nullptr;
+  return std::make_unique<DataParallel>(
+      communicator, optimizer.parameters(),
+      DataParallelOptions{.adds = adds, .bucket_bytes = config.bucket_bytes(), .shard = optimizer.shard()});
+}
+
 double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks) {
   const auto rows = data.train != nullptr   ? data.train->size()
                     : !data.prompts.empty() ? std::ssize(data.prompts) * config.objective.grpo.num_generations

@@ -8,6 +8,7 @@
 #include "ingot/data/loader.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/models/language/decoder.h"
+#include "ingot/train/data_parallel.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/dataset.h"
 #include "ingot/train/language/reference.h"
@@ -52,8 +53,13 @@ struct ObjectiveParts {
   dist::Communicator& communicator;
 };
 
-/// The one that config.objective names. InvalidConfig where it cannot be learned by several ranks.
+/// The one that config.objective names.
 std::unique_ptr<Objective> make_objective(const ObjectiveParts& parts);
+
+/// Sums the gradients of the optimizer's parameters over ranks, or micro-batch by micro-batch; null where one
+/// process adds them up as they come.
+std::unique_ptr<DataParallel> make_data_parallel(const TrainConfig& config, const TrainOptimizer& optimizer,
+                                                 dist::Communicator& communicator);
 
 /// Optimiser steps of so many ranks in an epoch of the data, not rounded.
 double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks);

@@ -282,6 +282,35 @@ Table::Section evaluation_keys() {
       }};
 }
 
+Table::Section rank_keys() {
+  return {
+      "Several processes",
+      {
+          {"zero_stage",
+           &TrainConfig::zero_stage,
+           {.aliases = {"zero_level"},
+            .bounds = between(0, 2),
+            .doc =
+                "ZeRO: what the processes share out instead of each keeping all of it, with the same bits. "
+                "1: the "
+                "optimizer's state; 2: the gradients too, which are then added after every micro-batch, as "
+                "with `ordered_gradients`."}},
+          {"bucket_cap_mb",
+           &TrainConfig::bucket_cap_mb,
+           {.aliases = {"ddp_bucket_cap_mb"},
+            .bounds = between(1, 4096),
+            .unit = "MiB",
+            .doc =
+                "Gradients travel in buckets of this size, each as soon as the backward pass has made it."}},
+          {"ddp_timeout",
+           &TrainConfig::ddp_timeout,
+           {.bounds = at_least(0),
+            .unit = "seconds",
+            .doc = "How long a process waits for the others before it names those that are late and ends the "
+                   "run; 0: for ever."}},
+      }};
+}
+
 Table::Section machine_keys() {
   return {
       "Machine",
@@ -384,8 +413,8 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
 }
 
 const Table& train_keys() {
-  static const Table table{model_keys(),    data_keys(),       step_keys(),   optimizer_keys(),
-                           schedule_keys(), evaluation_keys(), machine_keys()};
+  static const Table table{model_keys(),    data_keys(),       step_keys(), optimizer_keys(),
+                           schedule_keys(), evaluation_keys(), rank_keys(), machine_keys()};
   return table;
 }
 

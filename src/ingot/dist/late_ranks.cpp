@@ -1,0 +1,49 @@
+#include "ingot/dist/late_ranks.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace ingot::dist {
+namespace {
+
+std::string plural(std::span<const std::string> names) {
+  return fmt::format("rank{} {}", names.size() > 1 ? "s" : "", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::string tell_late_ranks(int here, std::span<const std::optional<Waiting>> ranks,
+                            const std::vector<std::string>& hosts) {
+  const Waiting& own = *ranks[static_cast<std::size_t>(here)];
+  std::vector<std::string> silent, elsewhere, together;
+  double seconds = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank].has_value())
+      silent.push_back(fmt::format("{} on {}", rank, hosts[rank]));
+    else if (ranks[rank]->operation != own.operation || ranks[rank]->what != own.what)
+      elsewhere.push_back(fmt::format("{} in its {} (number {}) of {}", rank, ranks[rank]->what,
+                                      ranks[rank]->operation, ranks[rank]->activity));
+    else
+      together.push_back(fmt::format("{}", rank));
+    if (ranks[rank].has_value()) seconds = std::max(seconds, ranks[rank]->seconds);
+  }
+  const std::string wait = fmt::format("{} waited {:.3g} s in the {} (number {}) of {}", plural(together),
+                                       seconds, own.what, own.operation, own.activity);
+  if (!silent.empty())
+    return fmt::format(
+        "{}: {} did not come; look what it does there (stopped, swapping, a slow disk), or raise ddp_timeout",
+        wait, plural(silent));
+  if (!elsewhere.empty())
+    return fmt::format(
+        "{}, and {} waits there: the ranks do not do the same; start each with the same "
+        "program, configuration and data",
+        wait, plural(elsewhere));
+  return fmt::format(
+      "{}, all of them: the network between their hosts does not deliver; check it, or raise "
+      "ddp_timeout",
+      wait);
+}
+
+}  // namespace ingot::dist

@@ -1,0 +1,272 @@
+#include "ingot/train/optimizer_shard.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+#include "ingot/dist/ordered_sum.h"
+#include "ingot/kernels/dynamic_map.h"
+#include "ingot/kernels/optimizer.h"
+#include "ingot/optim/optimizer.h"
+
+namespace ingot {
+namespace {
+
+using dist::Slice;
+
+constexpr std::size_t kCut = kernels::kNormBlock;  // a multiple of the blocks of 8-bit moments
+constexpr char kBegin = '@';                       // "layers.0.weight.exp_avg@16384"
+
+void copy_values(const Tensor& from, const Tensor& to) {
+  backend(to.device()).copy(to.view().data, from.view().data, from.nbytes(), current_stream(to.device()));
+}
+
+// Where a bucket may be divided: at parameters, and within those that may be. What is left of one is never so
+// small that its moments would be kept otherwise than the whole's.
+std::vector<std::size_t> cuts_of(const GradBuckets::Layout& layout, std::span<Parameter* const> parameters,
+                                 FunctionRef<bool(const Parameter&)> divisible) {
+  constexpr auto kLeast = static_cast<std::size_t>(AdamWConfig::kLeastQuantized);
+  std::vector<std::size_t> cuts;
+  for (const GradBuckets::Layout::Item& item : layout.items) {
+    cuts.push_back(item.begin);
+    const Parameter& parameter = *parameters[item.leaf];
+    if (!divisible(parameter)) continue;
+    const auto n = static_cast<std::size_t>(parameter.value.numel());
+    for (std::size_t i = kCut; i + kLeast <= n; i += kCut) cuts.push_back(item.begin + i);
+  }
+  cuts.push_back(layout.elements);
+  return cuts;
+}
+
+// As equal as the cuts allow. Ranks take turns with the slices from bucket to bucket, so that none has all
+// the large ones.
+std::vector<Slice> divide(std::span<const std::size_t> cuts, std::size_t bucket, std::size_t ranks) {
+  const auto nearest = [&](std::size_t wanted) {
+    const auto above = std::ranges::lower_bound(cuts, wanted);
+    if (above == cuts.begin()) return *above;
+    const std::size_t below = *(above - 1);
+    return *above - wanted < wanted - below ? *above : below;
+  };
+  std::vector<Slice> slices(ranks);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const std::size_t end = i + 1 == ranks ? cuts.back() : nearest(cuts.back() * (i + 1) / ranks);
+    slices[(i + bucket) % ranks] = {begin, end};
+    begin = end;
+  }
+  return slices;
+}
+
+// Blocks of the gradients' norm, by parameter, where there is a gradient; and how many there are.
+std::vector<std::size_t> first_norm_blocks(std::span<Parameter* const> parameters,
+                                           std::span<const float> written) {
+  std::vector<std::size_t> first{0};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const View value = parameters[i]->value.view();
+    const auto blocks = static_cast<std::size_t>(kernels::norm_partials(std::span(&value, 1)));
+    first.push_back(first.back() + (written[i] > 0 ? blocks : 0));
+  }
+  return first;
+}
+
+struct StateName {
+  std::string parameter, kind;
+};
+StateName parse_name(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+}  // namespace
+
+OptimizerShard::OptimizerShard(std::span<Parameter* const> parameters, const Options& options,
+                               FunctionRef<bool(const Parameter&)> divisible)
+    : parameters_(parameters.begin(), parameters.end()), options_(options), written_(parameters.size()) {
+  std::vector<Tensor> leaves;
+  leaves.reserve(parameters_.size());
+  for (const Parameter* parameter : parameters_) leaves.push_back(parameter->value);
+  for (GradBuckets::Layout& layout : GradBuckets::lay_out(leaves, options_.bucket_bytes)) {
+    const std::vector<std::size_t> cuts = cuts_of(layout, parameters_, divisible);
+    const auto ranks = static_cast<std::size_t>(options_.communicator->size());
+    Bucket bucket{.layout = std::move(layout), .slices = divide(cuts, buckets_.size(), ranks), .parts = {}};
+    const Slice own = bucket.slices[static_cast<std::size_t>(options_.communicator->rank())];
+    for (const GradBuckets::Layout::Item& item : bucket.layout.items) {
+      Part part = make_part(item, own);
+      if (part.elements.size() > 0) bucket.parts.push_back(std::move(part));
+    }
+    buckets_.push_back(std::move(bucket));
+  }
+}
+
+OptimizerShard::Part OptimizerShard::make_part(const GradBuckets::Layout::Item& item,
+                                               const Slice& own) const {
+  const Parameter& whole = *parameters_[item.leaf];
+  const auto n = static_cast<std::size_t>(whole.value.numel());
+  const std::size_t begin = std::clamp(own.begin, item.begin, item.begin + n) - item.begin,
+                    end = std::clamp(own.end, item.begin, item.begin + n) - item.begin;
+  Part part{.parameter = nullptr, .of = item.leaf, .elements = {begin, end}};
+  if (begin == end) return part;
+  part.at = item.begin + begin - own.begin;
+  const Tensor value = whole.value.detach();
+  part.parameter = std::make_unique<Parameter>(
+      whole.name, end - begin == n ? value : dist::slice_of(value, part.elements), true, whole.decay);
+  part.parameter->embedding = whole.embedding;
+  return part;
+}
+
+std::vector<Parameter*> OptimizerShard::parts() const {
+  std::vector<Parameter*> all;
+  for (const Bucket& bucket : buckets_)
+    for (const Part& part : bucket.parts) all.push_back(part.parameter.get());
+  return all;
+}
+
+const Slice& OptimizerShard::own_slice(std::size_t bucket) const {
+  return buckets_[bucket].slices[static_cast<std::size_t>(options_.communicator->rank())];
+}
+
+void OptimizerShard::set_gradients(std::span<const Tensor> sums, std::span<const float> written) {
+  written_.assign(written.begin(), written.end());
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    for (const Part& part : buckets_[i].parts) {
+      const Tensor& value = part.parameter->value;
+      const Tensor flat = dist::slice_of(sums[i], {part.at, part.at + part.elements.size()});
+      const View view = contiguous_view(flat.view().data, value.shape(), value.dtype(), value.device());
+      value.set_grad(written_[part.of] > 0 ? Tensor(flat.storage(), view) : Tensor{});
+    }
+  }
+}
+
+ClippedNorm OptimizerShard::norm(double max_norm) const {
+  const Device device = parameters_.empty() ? kCpu : parameters_[0]->value.device();
+  const Stream stream = current_stream(device);
+  ClippedNorm result{Tensor::empty({}, DType::f32, device), Tensor::empty({}, DType::f32, device)};
+  const std::vector<std::size_t> first = first_norm_blocks(parameters_, written_);
+  const auto count = static_cast<std::int64_t>(first.back());
+  const Tensor partials = Tensor::zeros({count}, DType::f64, device);
+  for (const Bucket& bucket : buckets_) {
+    for (const Part& part : bucket.parts) {
+      const Tensor gradient = part.parameter->grad();
+      if (!gradient.defined()) continue;
+      const View view = gradient.view();
+      const std::size_t begin = first[part.of] + part.elements.begin / kCut;
+      const auto blocks = static_cast<std::size_t>(kernels::norm_partials(std::span(&view, 1)));
+      kernels::launch(kernels::global_norm, stream,
+                      {.tensors = std::span(&view, 1),
+                       .partials = dist::slice_of(partials, {begin, begin + blocks}).view(),
+                       .norm = result.norm.view()});
+    }
+  }
+  // Each block is zero on all ranks but one.
+  const std::vector<double> own = partials.to_vector<double>();
+  std::vector<double> all(own.size() * static_cast<std::size_t>(options_.communicator->size()));
+  options_.communicator->all_gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
+  std::vector<double> sums(own.size());
+  for (std::size_t i = 0; i < all.size(); ++i) sums[i % own.size()] += all[i];
+  backend(device).copy(partials.view().data, sums.data(), partials.nbytes(), stream);
+  kernels::launch(kernels::global_norm, stream,
+                  {.tensors = {},
+                   .partials = partials.view(),
+                   .norm = result.norm.view(),
+                   .clip = result.factor.view(),
+                   .max_norm = max_norm});
+  backend(device).synchronize(stream);  // the copy is done with `sums`
+  return result;
+}
+
+void OptimizerShard::gather_values() const {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    const Bucket& bucket = buckets_[i];
+    const Tensor& first = parameters_[bucket.layout.items.front().leaf]->value;
+    const Tensor values =
+        Tensor::empty({static_cast<std::int64_t>(bucket.layout.elements)}, first.dtype(), first.device());
+    for (const Part& part : bucket.parts) {
+      const std::size_t begin = own_slice(i).begin + part.at;
+      copy_values(part.parameter->value, dist::slice_of(values, {begin, begin + part.elements.size()}));
+    }
+    dist::all_gather(*options_.communicator, values, bucket.slices);
+    for (const GradBuckets::Layout::Item& item : bucket.layout.items) {
+      const Tensor& value = parameters_[item.leaf]->value;
+      const auto n = static_cast<std::size_t>(value.numel());
+      copy_values(dist::slice_of(values, {item.begin, item.begin + n}), value);
+      value.storage()->bump_version();
+    }
+  }
+}
+
+const OptimizerShard::Part* OptimizerShard::find(const std::string& parameter) const {
+  for (const Bucket& bucket : buckets_)
+    for (const Part& part : bucket.parts)
+      if (part.parameter->name == parameter) return &part;
+  return nullptr;
+}
+
+std::map<std::string, Tensor> OptimizerShard::named_state(const std::map<std::string, Tensor>& state) const {
+  std::map<std::string, Tensor> named;
+  for (const auto& [name, tensor] : state) {
+    const Part& part = *find(parse_name(name).parameter);
+    const bool whole = static_cast<std::int64_t>(part.elements.size()) == parameters_[part.of]->value.numel();
+    named[whole ? name : fmt::format("{}{}{}", name, kBegin, part.elements.begin)] = tensor;
+  }
+  return named;
+}
+
+std::map<std::string, Tensor> OptimizerShard::part_of(const std::map<std::string, Tensor>& whole) const {
+  std::map<std::string, Tensor> state;
+  for (const auto& [name, tensor] : whole) {
+    const Part* part = find(parse_name(name).parameter);
+    if (part == nullptr) continue;
+    const Tensor& value = part->parameter->value;
+    const std::int64_t n = parameters_[part->of]->value.numel();
+    const bool scales = tensor.numel() != n && tensor.shape().rank() == 1;
+    if (tensor.shape().rank() == 0 || (scales && value.numel() == n)) {
+      state[name] = tensor;
+      continue;
+    }
+    // A scale for each block of moments, or a number for each element.
+    const std::size_t each = scales ? kernels::kMomentBlock : 1;
+    const Slice slice{part->elements.begin / each, (part->elements.end + each - 1) / each};
+    const Tensor flat = dist::slice_of(tensor, slice);
+    state[name] = scales ? flat
+                         : Tensor(flat.storage(), contiguous_view(flat.view().data, value.shape(),
+                                                                  flat.dtype(), flat.device()));
+  }
+  return state;
+}
+
+std::map<std::string, Tensor> assemble_state(const std::map<std::string, Tensor>& of_all_ranks) {
+  std::map<std::string, Tensor> whole;
+  std::map<std::string, std::map<std::size_t, Tensor>> divided;
+  for (const auto& [name, tensor] : of_all_ranks) {
+    const std::size_t at = name.rfind(kBegin);
+    std::size_t begin = 0;
+    const char* end = name.data() + name.size();
+    if (at == std::string::npos || std::from_chars(name.data() + at + 1, end, begin).ptr != end)
+      whole[name] = tensor;
+    else
+      divided[name.substr(0, at)][begin] = tensor;
+  }
+  for (const auto& [name, parts] : divided) {
+    const Tensor& first = parts.begin()->second;
+    whole[name] = first;
+    if (first.shape().rank() == 0) continue;  // a count of steps, which they share
+    std::int64_t n = 0;
+    for (const auto& [begin, part] : parts) n += part.numel();
+    const Tensor all = Tensor::empty({n}, first.dtype());
+    std::size_t next = 0;
+    for (const auto& [begin, part] : parts) {
+      const auto size = static_cast<std::size_t>(part.numel());
+      copy_values(part, dist::slice_of(all, {next, next + size}));
+      next += size;
+    }
+    whole[name] = all;
+  }
+  return whole;
+}
+
+}  // namespace ingot

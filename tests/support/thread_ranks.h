@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <barrier>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "ingot/dist/communicator.h"
+
+namespace ingot::test {
+
+/// Ranks that are threads of this process, for tests of what ranks do together: run(body) calls body(rank's
+/// communicator) on each. A body that throws ends the test's process, as a rank that fails ends a run.
+class ThreadRanks {
+ public:
+  explicit ThreadRanks(int ranks)
+      : ranks_(ranks), barrier_(ranks), pointers_(static_cast<std::size_t>(ranks)) {}
+
+  void run(const std::function<void(dist::Communicator&)>& body) {
+    std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(ranks_));
+    for (int rank = 0; rank < ranks_; ++rank)
+      threads.emplace_back([this, rank, &body] {
+        Rank communicator(*this, rank);
+        body(communicator);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  class Rank final : public dist::Communicator {
+   public:
+    Rank(ThreadRanks& all, int rank) : all_(all), rank_(rank) {}
+    int rank() const override { return rank_; }
+    int size() const override { return all_.ranks_; }
+    int local_rank() const override { return rank_; }
+    int local_size() const override { return all_.ranks_; }
+    using Communicator::all_gather;
+
+    void barrier() override { all_.barrier_.arrive_and_wait(); }
+    void broadcast(std::span<std::byte> data, int root) override {
+      exchange(data.data(), [&] {
+        if (rank_ != root) std::memcpy(data.data(), of(root), data.size());
+      });
+    }
+    void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+      exchange(mine.data(), [&] {
+        for (int r = 0; r < size(); ++r)
+          std::memcpy(all.data() + static_cast<std::size_t>(r) * mine.size(), of(r), mine.size());
+      });
+    }
+    void all_gather(std::span<std::byte> all, std::span<const dist::Slice> slices) override {
+      exchange(all.data(), [&] {
+        for (int r = 0; r < size(); ++r) {
+          const dist::Slice& slice = slices[static_cast<std::size_t>(r)];
+          if (r != rank_) std::memcpy(all.data() + slice.begin, of(r) + slice.begin, slice.size());
+        }
+      });
+    }
+    void all_to_all(std::span<const std::byte> from, std::span<const dist::Slice> slices,
+                    std::span<std::byte> to) override {
+      const dist::Slice& own = slices[static_cast<std::size_t>(rank_)];
+      exchange(from.data(), [&] {
+        for (int r = 0; r < size(); ++r)
+          std::memcpy(to.data() + static_cast<std::size_t>(r) * own.size(), of(r) + own.begin, own.size());
+      });
+    }
+    void all_reduce(std::span<float> values) override {
+      std::vector<float> sums(values.size());
+      exchange(reinterpret_cast<const std::byte*>(values.data()), [&] {
+        for (int r = 0; r < size(); ++r)
+          for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += reinterpret_cast<const float*>(of(r))[i];
+      });
+      std::ranges::copy(sums, values.begin());
+    }
+    [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
+
+   private:
+    // Every rank shows its memory, reads the others', and goes on when all have.
+    template <class Read>
+    void exchange(const std::byte* mine, Read&& read) {
+      all_.pointers_[static_cast<std::size_t>(rank_)] = mine;
+      barrier();
+      read();
+      barrier();
+    }
+    const std::byte* of(int rank) const { return all_.pointers_[static_cast<std::size_t>(rank)]; }
+
+    ThreadRanks& all_;
+    int rank_;
+  };
+
+  int ranks_;
+  std::barrier<> barrier_;
+  std::vector<const std::byte*> pointers_;
+};
+
+}  // namespace ingot::test
