@@ -1,14 +1,19 @@
 // rl: grpo through the whole trainer, its answers written by the engine.
 #include <algorithm>
 #include <fstream>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "tests/support/temporary_directory.h"
+#include "tests/support/thread_ranks.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/train/language/data_preview.h"
+#include "ingot/train/language/language_task.h"
 #include "ingot/train/language/language_trainer.h"
 
 namespace ingot {
@@ -91,6 +96,36 @@ TEST_F(GrpoTrainingTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
   LanguageTrainer resumed(part);
   EXPECT_EQ(resumed.steps_done(), 2);
   EXPECT_EQ(adapter(resumed.run()), expected);
+}
+
+// Two steps of one rank: the trained weights, and the metrics of the last step.
+std::pair<std::vector<std::vector<float>>, NamedValues> two_steps(const TrainConfig& config,
+                                                                  dist::Communicator& ranks) {
+  LanguageTask task(config, std::nullopt, {}, ranks);
+  StepRecord record;
+  for (std::int64_t step = 0; step < 2; ++step) {
+    const StepWork work = task.gradients(step);
+    task.read(work.metrics.to_vector<float>(), record);
+    task.optimizer().apply(step, work.grad_scale);
+  }
+  std::vector<std::vector<float>> weights;
+  for (const Parameter* parameter : task.optimizer().parameters())
+    weights.push_back(parameter->value.detach().to_vector<float>());
+  return {weights, record.values};
+}
+
+TEST_F(GrpoTrainingTest, RanksThatShareAStepOutHaveTheBitsOfOneProcess) {
+  TrainConfig c = config("ranks", kVowels,
+                         {"micro_batch_size=4", "gradient_accumulation_steps=2", "ordered_gradients=true",
+                          "lora_dropout=0.1", "threads=1"});
+  const auto alone = two_steps(c, *dist::alone());
+  c.gradient_accumulation_steps = 1;
+  test::ThreadRanks(2).run([&](dist::Communicator& ranks) {
+    const auto shared = two_steps(c, ranks);
+    EXPECT_TRUE(shared.first == alone.first);
+    EXPECT_EQ(shared.second.front(), alone.second.front());
+    EXPECT_EQ(shared.second.size(), alone.second.size());
+  });
 }
 
 TEST_F(GrpoTrainingTest, ARewardThatFailsNamesStepAndPromptAndLosesNothing) {

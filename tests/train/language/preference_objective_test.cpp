@@ -5,6 +5,7 @@
 
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
+#include "tests/support/thread_ranks.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -89,18 +90,24 @@ class Rows {
 class PreferenceGolden : public ::testing::TestWithParam<const char*> {
  protected:
   PreferenceGolden() {
-    const std::string goldens = test::source_dir() + "/tests/models/goldens/";
     config_.objective = objective_of(GetParam());
     config_.samples.preferences = data_.preferences = config_.objective.preferences();
     config_.adapter.enabled = true;
     config_.per_device_train_batch_size = 3;
     config_.sequence_len = 16;
     config_.optimizer.max_grad_norm = 0;
-    model_ = load_language_model(goldens + "llama_bias_untied", {.trainable = false});
-    const WeightMap map = LanguageModel::weight_map(model_->config);
-    config_.adapter.lora = read_peft_adapter({*model_, map}, goldens + "lora/llama");
-    train_adapter_only({*model_, map}, config_.adapter.lora);
+    model_ = make_model();
     data_.train_documents = data_.validation_documents = rows().documents();
+  }
+
+  std::unique_ptr<LanguageModel> make_model() {
+    const std::string goldens = test::source_dir() + "/tests/models/goldens/";
+    auto model = load_language_model(goldens + "llama_bias_untied", {.trainable = false});
+    const WeightMap map = LanguageModel::weight_map(model->config);
+    const LoraConfig lora = read_peft_adapter({*model, map}, goldens + "lora/llama");
+    train_adapter_only({*model, map}, lora);
+    config_.adapter.lora = lora;
+    return model;
   }
 
   // So that an epoch gives them in the golden's order, which KTO's batches depend on.
@@ -122,24 +129,27 @@ class PreferenceGolden : public ::testing::TestWithParam<const char*> {
     return rows;
   }
 
-  StepRecord step() {
+  StepRecord step() { return step(*model_, dist::world(), evaluated_, evaluated_metrics_); }
+
+  StepRecord step(LanguageModel& model, dist::Communicator& ranks, std::optional<double>& evaluated,
+                  NamedValues& evaluated_metrics) const {
     const std::unique_ptr<ReferenceModel> reference =
-        config_.objective.has_reference() ? std::make_unique<ReferenceModel>(config_, *model_) : nullptr;
-    TrainOptimizer optimizer(*model_, config_.optimizer, make_schedule({.total_steps = 1}));
+        config_.objective.has_reference() ? std::make_unique<ReferenceModel>(config_, model) : nullptr;
+    TrainOptimizer optimizer(model, config_.optimizer, make_schedule({.total_steps = 1}));
     PreferenceObjective objective({.config = config_,
                                    .data = data_,
-                                   .model = *model_,
+                                   .model = model,
                                    .tokenizer = tokenizer_,
                                    .reference = reference.get(),
                                    .optimizer = optimizer,
-                                   .communicator = dist::world()});
+                                   .communicator = ranks});
     StepRecord record;
     const StepWork work = objective.gradients(0);
     objective.read(work.metrics.to_vector<float>(), record);
-    evaluated_ = objective.evaluate();
+    evaluated = objective.evaluate();
     EvalRecord evaluation;
     objective.read_evaluation(evaluation);
-    evaluated_metrics_ = evaluation.values;
+    evaluated_metrics = evaluation.values;
     return record;
   }
 
@@ -194,6 +204,33 @@ TEST_P(PairGolden, MicroBatchesOfAStepAddUp) {
   config_.per_device_train_batch_size = 1;
   config_.gradient_accumulation_steps = 3;
   EXPECT_NEAR(step().loss, whole, 1e-6);
+}
+
+TEST_P(PairGolden, RanksHaveTheGradientsAndMetricsOfOneProcess) {
+  config_.per_device_train_batch_size = 1;
+  config_.ordered_gradients = true;
+  config_.gradient_accumulation_steps = 3;
+  const StepRecord alone = step();
+  const auto gradients = [](LanguageModel& model) {
+    std::map<std::string, std::vector<float>> all;
+    for (const Parameter* p : parameters(model))
+      if (p->grad().defined()) all[p->name] = p->grad().to_vector<float>();
+    return all;
+  };
+  config_.gradient_accumulation_steps = 1;
+  std::vector<std::unique_ptr<LanguageModel>> models;
+  for (int i = 0; i < 3; ++i) models.push_back(make_model());
+  test::ThreadRanks(3).run([&](dist::Communicator& ranks) {
+    LanguageModel& model = *models[static_cast<std::size_t>(ranks.rank())];
+    std::optional<double> evaluated;
+    NamedValues evaluated_metrics;
+    const StepRecord record = step(model, ranks, evaluated, evaluated_metrics);
+    EXPECT_TRUE(gradients(model) == gradients(*model_)) << ranks.rank();
+    EXPECT_NEAR(record.loss, alone.loss, 1e-6);
+    EXPECT_EQ(record.grad_norm, alone.grad_norm);
+    EXPECT_EQ(evaluated, evaluated_);
+    if (ranks.is_first()) EXPECT_EQ(evaluated_metrics, evaluated_metrics_);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Trl, PreferenceGolden,

@@ -1,6 +1,7 @@
 #include "ingot/train/language/grpo_objective.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -43,7 +44,9 @@ GrpoObjective::GrpoObjective(const ObjectiveParts& parts)
       model_(parts.model),
       tokenizer_(parts.tokenizer),
       reference_(parts.reference),
-      optimizer_(parts.optimizer) {
+      optimizer_(parts.optimizer),
+      communicator_(parts.communicator),
+      parallel_(make_data_parallel(config_, optimizer_, communicator_)) {
   for (const RewardConfig& reward : grpo_.rewards) rewards_.push_back(make_reward(reward));
   end_tokens_ = infer::find_end_tokens(infer::GenerationConfig::of_model(config_.model), tokenizer_);
   position_.fingerprint = fingerprint_of_prompts(config_, data_.prompts);
@@ -51,7 +54,8 @@ GrpoObjective::GrpoObjective(const ObjectiveParts& parts)
 
 GrpoObjective::Prompts GrpoObjective::next_prompts(data::DataState& position) const {
   Prompts prompts;
-  const std::int64_t answers = config_.per_device_train_batch_size * config_.gradient_accumulation_steps;
+  const std::int64_t answers =
+      config_.per_device_train_batch_size * config_.gradient_accumulation_steps * communicator_.size();
   while (std::ssize(prompts) < answers) {
     if (position.position == data_.prompts.size()) {
       position.position = 0;
@@ -65,15 +69,18 @@ GrpoObjective::Prompts GrpoObjective::next_prompts(data::DataState& position) co
 }
 
 // By the engine, with the very weights that train.
-std::vector<GrpoObjective::Answer> GrpoObjective::answer(const Prompts& prompts, std::uint64_t stream) const {
+GrpoObjective::Answers GrpoObjective::answer(const Prompts& prompts, std::size_t block,
+                                             std::uint64_t stream) const {
   const WithValues with_values(config_.trains_in_halves());
   infer::Engine engine(model_, {.context = config_.sequence_len, .capture = config_.cuda_graphs});
   const auto is_end = [this](std::int32_t token) {
     return std::ranges::find(end_tokens_, token) != end_tokens_.end();
   };
-  std::vector<std::shared_ptr<infer::Sequence>> sequences;
-  sequences.reserve(prompts.size());
+  const auto ranks = static_cast<std::size_t>(communicator_.size()),
+             rank = static_cast<std::size_t>(communicator_.rank());
+  std::map<std::size_t, std::shared_ptr<infer::Sequence>> sequences;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
+    if (i / block % ranks != rank) continue;
     infer::Request request{.prompt = prompts[i]->tokens, .max_tokens = grpo_.max_completion_length};
     request.sampling = {.temperature = grpo_.temperature,
                         .top_k = grpo_.top_k,
@@ -82,37 +89,37 @@ std::vector<GrpoObjective::Answer> GrpoObjective::answer(const Prompts& prompts,
                         .repetition_penalty = grpo_.repetition_penalty,
                         .seed = mix_stream(mix_stream(config_.seed, stream), i)};
     request.on_token = [is_end](std::int32_t token) { return !is_end(token); };  // which stays in the answer
-    sequences.push_back(engine.start(std::move(request)));
+    sequences[i] = engine.start(std::move(request));
   }
   engine.run();
-  std::vector<Answer> answers;
-  answers.reserve(prompts.size());
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const std::vector<std::int32_t>& written = sequences[i]->result().tokens;
+  Answers answers;
+  for (const auto& [i, sequence] : sequences) {
+    const std::vector<std::int32_t>& written = sequence->result().tokens;
     Answer answer{.sequence = {.tokens = prompts[i]->tokens, .prompt = std::ssize(prompts[i]->tokens)}};
     answer.sequence.tokens.insert(answer.sequence.tokens.end(), written.begin(), written.end());
     answer.ended = is_end(written.back());
     answer.text = tokenizer_.decode(std::span(written).first(written.size() - (answer.ended ? 1 : 0)));
-    answers.push_back(std::move(answer));
+    answers[i] = std::move(answer);
   }
   return answers;
 }
 
-std::vector<std::vector<double>> GrpoObjective::score(const Prompts& prompts,
-                                                      const std::vector<Answer>& answers,
-                                                      const std::string& when) const {
+std::vector<std::vector<double>> GrpoObjective::score_own(const Prompts& prompts, const Answers& answers,
+                                                          const std::string& when) const {
   std::vector<AnswerToScore> to_score;
-  to_score.reserve(prompts.size());
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    to_score.push_back({prompts[i]->text, answers[i].text, prompts[i]->record});
+  std::vector<const data::Prompt*> asked;
+  to_score.reserve(answers.size());
+  asked.reserve(answers.size());
+  for (const auto& [i, answer] : answers) {
+    to_score.push_back({prompts[i]->text, answer.text, prompts[i]->record});
+    asked.push_back(prompts[i]);
   }
-  std::vector<std::vector<double>> scores;
-  scores.reserve(rewards_.size());
-  for (std::size_t r = 0; r < rewards_.size(); ++r) {
+  std::vector<std::vector<double>> scores(rewards_.size());
+  for (std::size_t r = 0; r < rewards_.size() && !to_score.empty(); ++r) {
     try {
-      scores.push_back(rewards_[r]->score(to_score));
+      scores[r] = rewards_[r]->score(to_score);
     } catch (const RewardFailure& failure) {
-      const data::Prompt& prompt = *prompts[failure.answer];
+      const data::Prompt& prompt = *asked[failure.answer];
       throw StepRefused(fmt::format("{}: reward '{}' failed on an answer to the prompt of {}, {}: {}", when,
                                     grpo_.rewards[r].name, prompt.place.path, prompt.place.place,
                                     failure.what()));
@@ -121,85 +128,133 @@ std::vector<std::vector<double>> GrpoObjective::score(const Prompts& prompts,
   return scores;
 }
 
+// Every rank scores its own, and all tell each other; where one cannot, all refuse the step.
+GrpoObjective::Scored GrpoObjective::score(const Prompts& prompts, const Answers& answers,
+                                           const std::string& when) const {
+  std::string problem;
+  std::vector<double> own;  // number, length, whether it ended, scores
+  try {
+    const std::vector<std::vector<double>> scores = score_own(prompts, answers, when);
+    std::size_t next = 0;
+    for (const auto& [i, answer] : answers) {
+      own.insert(own.end(), {static_cast<double>(i),
+                             static_cast<double>(answer.sequence.size() - answer.sequence.prompt),
+                             answer.ended ? 1.0 : 0.0});
+      for (const std::vector<double>& of_reward : scores) own.push_back(of_reward[next]);
+      ++next;
+    }
+  } catch (const StepRefused& refusal) {
+    problem = refusal.what();
+  }
+  for (const std::string& told : communicator_.all_gather(problem))
+    if (!told.empty()) throw StepRefused(told);
+  Scored all{.scores = std::vector(rewards_.size(), std::vector<double>(prompts.size())),
+             .lengths = std::vector<double>(prompts.size()),
+             .ended = std::vector<bool>(prompts.size())};
+  const std::size_t width = 3 + rewards_.size();
+  for (const std::string& bytes :
+       communicator_.all_gather({reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double)})) {
+    std::vector<double> rows(bytes.size() / sizeof(double));
+    std::memcpy(rows.data(), bytes.data(), bytes.size());
+    for (std::size_t at = 0; at < rows.size(); at += width) {
+      const auto i = static_cast<std::size_t>(rows[at]);
+      all.lengths[i] = rows[at + 1];
+      all.ended[i] = rows[at + 2] > 0;
+      for (std::size_t r = 0; r < rewards_.size(); ++r) all.scores[r][i] = rows[at + 3 + r];
+    }
+  }
+  return all;
+}
+
 StepWork GrpoObjective::gradients(std::int64_t step) {
   data::DataState position = position_;
   const Prompts prompts = next_prompts(position);
-  const std::vector<Answer> answers = answer(prompts, static_cast<std::uint64_t>(step));
-  const auto scores = score(prompts, answers, fmt::format("training step {}", step + 1));
+  const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
+  const Answers answers = answer(prompts, rows, static_cast<std::uint64_t>(step));
+  const Scored all = score(prompts, answers, fmt::format("training step {}", step + 1));
   position_ = position;
-  const GroupAdvantages advantages = group_advantages(grpo_, scores);
-  const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), 0));
-  const Tensor metrics = learn(answers, advantages);
-  measure(answers, scores, advantages);
+  const GroupAdvantages advantages = group_advantages(grpo_, all.scores);
+  const Tensor metrics = learn(answers, all, advantages, step);
+  measure(all, advantages);
   const ClippedNorm clipped = optimizer_.measure_gradients();
   const NoGrad no_grad;
-  const std::vector<Tensor> all{metrics, reshape(clipped.norm, {1})};
-  return {.metrics = concat(all), .grad_scale = clipped.factor};
+  const std::vector<Tensor> parts{metrics, reshape(clipped.norm, {1})};
+  return {.metrics = concat(parts), .grad_scale = clipped.factor};
 }
 
 // Gradients of all micro-batches. Gives the loss, the divergence and the share that was clipped.
-Tensor GrpoObjective::learn(const std::vector<Answer>& answers, const GroupAdvantages& advantages) {
+Tensor GrpoObjective::learn(const Answers& answers, const Scored& all, const GroupAdvantages& advantages,
+                            std::int64_t step) {
   const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
-  const auto counts = [&](const Answer& answer) { return answer.ended || !grpo_.mask_truncated_completions; };
-  double step_tokens = 0;
-  for (const Answer& answer : answers)
-    if (counts(answer)) step_tokens += static_cast<double>(answer.sequence.size() - answer.sequence.prompt);
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  const std::size_t micro_batches = all.lengths.size() / rows;
+  const std::vector<bool> all_ranks(ranks, true);
+  GrpoBatch whole{.micro_batches = static_cast<std::int64_t>(micro_batches)};
+  for (std::size_t i = 0; i < all.lengths.size(); ++i)
+    if (counts(all.ended[i])) whole.step_tokens += all.lengths[i];
   Tensor sums;
-  for (std::size_t begin = 0; begin < answers.size(); begin += rows) {
-    std::vector<const data::PromptedAnswer*> sequences;
-    std::vector<float> advantage, counted;
-    sequences.reserve(rows);
-    advantage.reserve(rows);
-    counted.reserve(rows);
-    for (std::size_t i = begin; i < begin + rows; ++i) {
-      sequences.push_back(&answers[i].sequence);
-      advantage.push_back(static_cast<float>(advantages.advantages[i]));
-      counted.push_back(counts(answers[i]) ? 1.0F : 0.0F);
-    }
-    const Shape column{static_cast<std::int64_t>(rows), 1};
-    const AnswerBatch batch = make_answer_batch(sequences, 0, config_.sequence_len, model_.device());
-    const auto log_probs = [&](const LanguageModel& model) {
-      return answer_log_probs(model, hidden_of(model, batch), batch, grpo_.temperature);
-    };
-    GrpoBatch part{.mask = batch.mask * to(Tensor::from(counted, column), model_.device()),
-                   .advantages = to(Tensor::from(advantage, column), model_.device()),
-                   .micro_batches = static_cast<std::int64_t>(answers.size() / rows),
-                   .step_tokens = step_tokens};
-    if (reference_ != nullptr)
-      reference_->run([&](const LanguageModel& reference) { part.reference = log_probs(reference); });
-    part.log_probs = log_probs(model_);
-    const GrpoLoss result = grpo_loss(grpo_, part);
+  for (std::size_t first = 0; first < micro_batches; first += ranks) {
+    const bool last = first + ranks == micro_batches;
+    const bool adds = parallel_ != nullptr && (last || config_.adds_every_round());
+    const std::size_t own = first + static_cast<std::size_t>(communicator_.rank());
+    const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), own));
+    const GrpoLoss result = learn_batch(answers, own * rows, advantages, whole);
+    if (adds) parallel_->begin(all_ranks, last);
     backward(result.loss);
+    if (adds) parallel_->end();
     const NoGrad no_grad;
-    const double share = static_cast<double>(rows) / static_cast<double>(answers.size());
+    const double share = 1 / static_cast<double>(micro_batches);
     const Tensor kl =
         result.kl.defined() ? result.kl * share : Tensor::zeros({}, DType::f32, model_.device());
     const std::vector<Tensor> values{reshape(result.loss.detach(), {1}), reshape(kl, {1}),
                                      reshape(result.clipped * share, {1})};
     sums = sums.defined() ? sums + concat(values) : concat(values);
   }
+  if (parallel_ == nullptr) return sums;
+  parallel_->finish();
+  if (ranks > 1) parallel_->gather(sums);
   return sums;
 }
 
+// The loss of the answers from number `first` on. `part` has what is the step's.
+GrpoLoss GrpoObjective::learn_batch(const Answers& answers, std::size_t first,
+                                    const GroupAdvantages& advantages, GrpoBatch part) const {
+  const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
+  std::vector<const data::PromptedAnswer*> sequences;
+  std::vector<float> advantage, counted;
+  sequences.reserve(rows);
+  advantage.reserve(rows);
+  counted.reserve(rows);
+  for (std::size_t i = first; i < first + rows; ++i) {
+    const Answer& answer = answers.at(i);
+    sequences.push_back(&answer.sequence);
+    advantage.push_back(static_cast<float>(advantages.advantages[i]));
+    counted.push_back(counts(answer.ended) ? 1.0F : 0.0F);
+  }
+  const Shape column{static_cast<std::int64_t>(rows), 1};
+  const AnswerBatch batch = make_answer_batch(sequences, 0, config_.sequence_len, model_.device());
+  const auto log_probs = [&](const LanguageModel& model) {
+    return answer_log_probs(model, hidden_of(model, batch), batch, grpo_.temperature);
+  };
+  part.mask = batch.mask * to(Tensor::from(counted, column), model_.device());
+  part.advantages = to(Tensor::from(advantage, column), model_.device());
+  if (reference_ != nullptr)
+    reference_->run([&](const LanguageModel& reference) { part.reference = log_probs(reference); });
+  part.log_probs = log_probs(model_);
+  return grpo_loss(grpo_, part);
+}
+
 // trl's names.
-void GrpoObjective::measure(const std::vector<Answer>& answers,
-                            const std::vector<std::vector<double>>& scores,
-                            const GroupAdvantages& advantages) {
+void GrpoObjective::measure(const Scored& all, const GroupAdvantages& advantages) {
   NamedValues measured{{"reward", mean_of(advantages.rewards)},
                        {"reward_std", advantages.std_of_rewards},
                        {"frac_reward_zero_std", advantages.groups_alike}};
-  for (std::size_t r = 0; r < scores.size(); ++r)
-    measured.emplace_back(fmt::format("rewards/{}/mean", grpo_.rewards[r].name), mean_of(scores[r]));
-  std::vector<double> lengths;
-  lengths.reserve(answers.size());
-  double truncated = 0;
-  for (const Answer& answer : answers) {
-    lengths.push_back(static_cast<double>(answer.sequence.size() - answer.sequence.prompt));
-    truncated += answer.ended ? 0 : 1;
-  }
-  measured.emplace_back("completions/mean_length", mean_of(lengths));
-  measured.emplace_back("completions/max_length", *std::ranges::max_element(lengths));
-  measured.emplace_back("completions/clipped_ratio", truncated / static_cast<double>(answers.size()));
+  for (std::size_t r = 0; r < all.scores.size(); ++r)
+    measured.emplace_back(fmt::format("rewards/{}/mean", grpo_.rewards[r].name), mean_of(all.scores[r]));
+  const auto truncated = static_cast<double>(std::ranges::count(all.ended, false));
+  measured.emplace_back("completions/mean_length", mean_of(all.lengths));
+  measured.emplace_back("completions/max_length", *std::ranges::max_element(all.lengths));
+  measured.emplace_back("completions/clipped_ratio", truncated / static_cast<double>(all.ended.size()));
   measured_.push_back(std::move(measured));
 }
 
@@ -222,8 +277,7 @@ std::optional<double> GrpoObjective::evaluate() {
   for (std::size_t i = 0; i < std::min(most, data_.validation_prompts.size()); ++i)
     prompts.push_back(&data_.validation_prompts[i]);
   const NoGrad no_grad;
-  const std::vector<Answer> answers = answer(prompts, kEvaluation);
-  const auto scores = score(prompts, answers, "evaluation");
+  const auto scores = score(prompts, answer(prompts, 1, kEvaluation), "evaluation").scores;
   double reward = 0;
   evaluated_.clear();
   for (std::size_t r = 0; r < scores.size(); ++r) {

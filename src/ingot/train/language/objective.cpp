@@ -1,8 +1,5 @@
 #include "ingot/train/language/objective.h"
 
-#include <fmt/format.h>
-
-#include "ingot/base/error.h"
 #include "ingot/train/language/grpo_objective.h"
 #include "ingot/train/language/preference_objective.h"
 #include "ingot/train/language/supervised_objective.h"
@@ -10,9 +7,6 @@
 namespace ingot {
 
 std::unique_ptr<Objective> make_objective(const ObjectiveParts& parts) {
-  INGOT_CHECK(parts.communicator.size() == 1 || parts.config.objective.kind == ObjectiveKind::supervised,
-              InvalidConfig("rl", fmt::format("{} is trained by one process so far; {} were started",
-                                              name(parts.config.objective.kind), parts.communicator.size())));
   if (parts.config.objective.kind == ObjectiveKind::grpo) return std::make_unique<GrpoObjective>(parts);
   if (parts.config.objective.preferences()) return std::make_unique<PreferenceObjective>(parts);
   return std::make_unique<SupervisedObjective>(parts);

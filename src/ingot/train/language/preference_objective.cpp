@@ -30,6 +30,23 @@ std::string fingerprint_of(const TrainConfig& config, const data::DocumentSet& d
   return sha256_hex(text);
 }
 
+// Of all batches, of which ranks take turns, in their order; the first rank has one at least.
+std::vector<double> weighted_sums(dist::Communicator& communicator, std::vector<std::vector<float>> values,
+                                  std::span<const double> counts) {
+  auto width = static_cast<float>(values.front().size());
+  communicator.broadcast(std::as_writable_bytes(std::span(&width, 1)), 0);
+  std::vector<double> sums(static_cast<std::size_t>(width));
+  std::vector<float> all;
+  for (std::vector<float>& batch : values) {
+    batch.resize(sums.size());
+    all.insert(all.end(), batch.begin(), batch.end());
+  }
+  communicator.all_reduce(all);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    sums[i % sums.size()] += static_cast<double>(all[i]) * counts[i / sums.size()];
+  return sums;
+}
+
 // [loss, metrics...] as one vector.
 Tensor as_vector(const PreferenceLoss& result) {
   std::vector<Tensor> values{reshape(result.loss.detach(), {1})};
@@ -44,7 +61,9 @@ PreferenceObjective::PreferenceObjective(const ObjectiveParts& parts)
       data_(parts.data),
       model_(parts.model),
       reference_(parts.reference),
-      optimizer_(parts.optimizer) {
+      optimizer_(parts.optimizer),
+      communicator_(parts.communicator),
+      parallel_(make_data_parallel(config_, optimizer_, communicator_)) {
   INGOT_CHECK(config_.objective.kind != ObjectiveKind::kto || config_.per_device_train_batch_size > 1,
               InvalidConfig("per_device_train_batch_size",
                             "is 1, but KTO compares with answers to the other prompts of a batch; set 2 or "
@@ -149,20 +168,48 @@ PreferenceLoss PreferenceObjective::loss_of_verdicts(const Rows& rows) const {
   return verdict_loss(config_.objective, result);
 }
 
+bool PreferenceObjective::is_own(std::int64_t micro_batch) const {
+  return micro_batch % communicator_.size() == communicator_.rank();
+}
+
+// Of a round, in which every rank has a micro-batch.
+PreferenceObjective::Rows PreferenceObjective::own_rows() {
+  Rows own;
+  for (std::int64_t i = 0; i < communicator_.size(); ++i) {
+    Rows rows = next_rows();
+    if (is_own(i)) own = std::move(rows);
+  }
+  return own;
+}
+
+void PreferenceObjective::learn_names(const PreferenceLoss& result) {
+  names_.clear();
+  for (const auto& [name, value] : result.metrics) names_.push_back(name);
+}
+
 StepWork PreferenceObjective::gradients(std::int64_t step) {
-  const std::int64_t count = config_.gradient_accumulation_steps;
+  const std::int64_t rounds = config_.gradient_accumulation_steps, ranks = communicator_.size();
+  const auto count = static_cast<double>(rounds * ranks);
+  const std::vector<bool> all_ranks(static_cast<std::size_t>(ranks), true);
   Tensor metrics;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Rows rows = next_rows();
-    const RandomScope random(config_.seed,
-                             mix_stream(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(i)));
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const Rows rows = own_rows();
+    const auto micro_batch = static_cast<std::uint64_t>(round * ranks + communicator_.rank());
+    const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), micro_batch));
     const PreferenceLoss result = loss(rows);
-    backward(result.loss / static_cast<double>(count));
+    const bool last = round + 1 == rounds;
+    const bool adds = parallel_ != nullptr && (last || config_.adds_every_round());
+    if (adds) parallel_->begin(all_ranks, last);
+    backward(result.loss / count);
+    if (adds) parallel_->end();
     const NoGrad no_grad;
-    const Tensor part = as_vector(result) / static_cast<double>(count);
+    const Tensor part = as_vector(result) / count;
     metrics = metrics.defined() ? metrics + part : part;
-    names_.clear();
-    for (const auto& [name, value] : result.metrics) names_.push_back(name);
+    learn_names(result);
+  }
+  if (parallel_ != nullptr) {
+    parallel_->finish();
+    if (ranks > 1) parallel_->gather(metrics);
   }
   const ClippedNorm clipped = optimizer_.measure_gradients();
   const NoGrad no_grad;
@@ -201,7 +248,7 @@ StepSize PreferenceObjective::step_size() const {
   const data::DocumentSet& train = data_.train_documents;
   const double mean = static_cast<double>(train.tokens()) / static_cast<double>(train.documents.size());
   return {.tokens = mean * static_cast<double>(config_.per_device_train_batch_size *
-                                               config_.gradient_accumulation_steps)};
+                                               config_.gradient_accumulation_steps * communicator_.size())};
 }
 
 std::optional<double> PreferenceObjective::evaluate() {
@@ -209,26 +256,28 @@ std::optional<double> PreferenceObjective::evaluate() {
   if (documents.empty()) return std::nullopt;
   const NoGrad no_grad;
   const WithValues with_values(config_.adapter.quantizes_base());
-  std::vector<double> sums;
+  std::vector<std::vector<float>> values;  // by batch, of this rank's
+  std::vector<double> counts;
   std::size_t rows_done = 0;
-  std::int64_t batches = 0;
-  while (rows_done < documents.size() && (config_.eval_batches == 0 || batches++ < config_.eval_batches)) {
+  while (rows_done < documents.size() &&
+         (config_.eval_batches == 0 || std::ssize(counts) < config_.eval_batches)) {
     Rows rows;
     for (; rows_done < documents.size() && std::ssize(rows) < config_.per_device_train_batch_size;
          ++rows_done)
       rows.push_back(
           data::read_preference(*data_.validation_documents.store, documents[rows_done], *data_.preferences));
+    counts.push_back(static_cast<double>(rows.size()));
+    values.emplace_back();
+    if (!is_own(std::ssize(counts) - 1)) continue;
     const PreferenceLoss result = loss(rows);
-    names_.clear();
-    for (const auto& [name, value] : result.metrics) names_.push_back(name);
-    const std::vector<float> values = to(as_vector(result), kCpu).to_vector<float>();
-    sums.resize(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i)
-      sums[i] += static_cast<double>(values[i]) * static_cast<double>(rows.size());
+    learn_names(result);
+    values.back() = to(as_vector(result), kCpu).to_vector<float>();
   }
-  for (double& value : sums) value /= static_cast<double>(rows_done);
-  evaluated_ = metrics_of(std::span(sums).subspan(1));
-  return sums.front();
+  const std::vector<double> sums = weighted_sums(communicator_, std::move(values), counts);
+  std::vector<double> means;
+  for (const double sum : sums) means.push_back(sum / static_cast<double>(rows_done));
+  evaluated_ = names_.empty() ? NamedValues{} : metrics_of(std::span(means).subspan(1));
+  return means.front();
 }
 
 }  // namespace ingot

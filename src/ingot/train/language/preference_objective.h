@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "ingot/train/language/answer_batch.h"
@@ -9,7 +10,7 @@
 namespace ingot {
 
 /// Pairs of answers (DPO, IPO, ORPO, SimPO) or single ones with a verdict (KTO): PreferenceLoss of each
-/// micro-batch of so many rows, averaged over those of a step.
+/// micro-batch of so many rows, averaged over those of a step. Ranks take turns with the micro-batches.
 class PreferenceObjective : public Objective {
  public:
   explicit PreferenceObjective(const ObjectiveParts& parts);
@@ -25,6 +26,9 @@ class PreferenceObjective : public Objective {
  private:
   using Rows = std::vector<data::Preference>;
   Rows next_rows();
+  Rows own_rows();
+  bool is_own(std::int64_t micro_batch) const;
+  void learn_names(const PreferenceLoss& result);
   PreferenceLoss loss(const Rows& rows) const;
   PreferenceLoss loss_of_pairs(const Rows& rows) const;
   PreferenceLoss loss_of_verdicts(const Rows& rows) const;
@@ -37,6 +41,8 @@ class PreferenceObjective : public Objective {
   LanguageModel& model_;
   const ReferenceModel* reference_;
   TrainOptimizer& optimizer_;
+  dist::Communicator& communicator_;
+  std::unique_ptr<DataParallel> parallel_;  // null: gradients add up as they come
   std::int32_t pad_id_ = 0;
   data::DataState position_;        // behind the last step
   std::vector<std::string> names_;  // of the metrics
