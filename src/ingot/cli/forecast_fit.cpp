@@ -16,6 +16,7 @@
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/forecast.h"
 #include "ingot/cli/interrupt.h"
+#include "ingot/cli/one_process.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/fit_json.h"
@@ -263,6 +264,7 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
 }
 
 int run_forecast_fit(const ForecastOptions& o) {
+  check_one_process("forecast fit");
   if (o.keys) return print_config_keys(fit_reference(), *o.keys, o.json);
   if (o.model == "auto" || std::ranges::count(local_models(), o.model.value_or("")) > 0)
     return run_local_fit(o);

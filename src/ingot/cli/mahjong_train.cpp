@@ -8,6 +8,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/mahjong_games.h"
+#include "ingot/cli/one_process.h"
 #include "ingot/rl/mahjong_training.h"
 
 namespace ingot::cli {
@@ -45,6 +46,7 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
 }
 
 int train_mahjong(const MahjongTrainOptions& o) {
+  check_one_process("mahjong train");
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   if (o.resume) file.set("resume_from_checkpoint=true");
