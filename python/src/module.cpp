@@ -1,7 +1,7 @@
 #include "bindings.h"
 
+#include "ingot/base/version.h"
 #include "ingot/runtime/initialize.h"
-#include "ingot/runtime/version.h"
 
 NB_MODULE(_core, module) {
   using namespace ingot::python;

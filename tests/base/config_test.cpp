@@ -220,7 +220,8 @@ TEST(Config, TheEffectiveConfigurationReadsBackTheSame) {
   const Config second = Config::parse(first.dump());
   read(second);
   EXPECT_EQ(second.dump(), first.dump());
-  EXPECT_EQ(first.effective().back(), (std::pair<std::string, std::string>("steps", "10")));
+  const Setting last = first.effective().back();
+  EXPECT_EQ(last.name + "=" + last.value, "steps=10");
 }
 
 TEST(Config, BrokenYamlSaysWhere) {

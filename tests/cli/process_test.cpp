@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ingot/runtime/version.h"
+#include "ingot/base/version.h"
 
 namespace ingot::testing {
 namespace {

@@ -110,6 +110,39 @@ TEST_F(TrainCommand, CtrlCAndOtherSignalsEndItInOrderAndTheExitCodeTells) {
   }
 }
 
+TEST_F(TrainCommand, EveryRunSaysWhatItRanWithAndDiffTellsTwoApart) {
+  const auto train = [&](const std::string& output, const std::string& setting) {
+    std::vector<std::string> words = command(output);
+    words.insert(words.end(), {"--set", setting, "--set", "report_to=[jsonl, html]"});
+    const Outcome outcome = run_ingot(words);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  };
+  train("a", "max_steps=2");
+  train("b", "learning_rate=0.02");
+  const auto run = parse_json<nlohmann::json>(read_file(directory_ + "/a/run.json"), "run.json");
+  EXPECT_EQ(run["command"][1], "train");
+  EXPECT_EQ(run["configuration"]["given"]["max_steps"], "2");
+  EXPECT_TRUE(run["configuration"]["defaults"].contains("weight_decay"));
+  EXPECT_EQ(run["data"]["datasets"].get<std::string>().size(), 64U);
+  EXPECT_EQ(read_file(directory_ + "/a/checkpoint-000002/run.json"), read_file(directory_ + "/a/run.json"));
+  EXPECT_TRUE(read_file(directory_ + "/a/metrics.jsonl").starts_with("{\"type\":\"run\",\"step\":0"));
+  EXPECT_NE(read_file(directory_ + "/a/report.html").find("instruction set"), std::string::npos);
+
+  const Outcome told = run_ingot({"diff", directory_ + "/a", directory_ + "/b", "--json"});
+  ASSERT_EQ(told.exit_code, 0) << told.errors;
+  const auto diff = parse_json<nlohmann::json>(told.output, "ingot diff");
+  EXPECT_EQ(diff["configuration"]["learning_rate"], nlohmann::json({"0.01", "0.02"}));
+  EXPECT_EQ(diff["configuration"]["max_steps"], nlohmann::json({"2", "6"}));
+  EXPECT_EQ(diff["configuration"].size(), 2U);
+  EXPECT_TRUE(diff["data"].empty());
+  EXPECT_EQ(diff["metrics"]["steps"], nlohmann::json({"2", "6"}));
+  const Outcome same = run_ingot({"diff", directory_ + "/b/checkpoint-000004", directory_ + "/b"});
+  EXPECT_NE(same.output.find("Configuration and data are the same"), std::string::npos) << same.output;
+  EXPECT_NE(same.output.find("steps                 4"), std::string::npos) << same.output;
+  EXPECT_NE(run_ingot({"diff", directory_, directory_ + "/b"}).errors.find("is not a run"),
+            std::string::npos);
+}
+
 TEST(BenchTrain, RecomputationStandsAloneOrNamesItsKind) {
   const auto recompute = [](const std::vector<std::string>& options) {
     std::vector<std::string> words{"bench", "train", "--shape", "demo", "--batch", "1", "--sequence", "8"};

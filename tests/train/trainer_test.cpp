@@ -184,7 +184,7 @@ TEST_F(TrainerTest, ReportersAreToldAndAResumedRunGoesOnInItsFiles) {
     Trainer killed(task, options("run"), info("run"), {.reporters = make_reporters(all)});
     for (int i = 0; i < 10; ++i) killed.step();
   }
-  EXPECT_EQ(lines(), 12);  // ten steps, two evaluations
+  EXPECT_EQ(lines(), 13);  // what the run ran with, ten steps, two evaluations
   TableTask task({});
   const auto hook = std::make_shared<test::HookReporter>();
   std::int64_t first = 0, saved = 0;
@@ -197,7 +197,7 @@ TEST_F(TrainerTest, ReportersAreToldAndAResumedRunGoesOnInItsFiles) {
   resumed.run();
   EXPECT_EQ(first, 9);
   EXPECT_EQ(saved, 3);  // of steps 12, 16, 20
-  EXPECT_EQ(lines(), 24);
+  EXPECT_EQ(lines(), 26);
   EXPECT_EQ(resumed.history().steps().size(), 20U);
   const StepRecord& read_back = resumed.history().steps().front();
   ASSERT_EQ(read_back.values.size(), 1U);

@@ -430,6 +430,25 @@ void find_unknown(const Document& document, const Node& node, const std::string&
   }
 }
 
+// Whether the file or an option holds a value at the path; an item of a list is named by its number.
+bool is_given(const Node& root, std::string_view path) {
+  const Node* node = &root;
+  for (std::size_t start = 0; node != nullptr && start <= path.size();) {
+    const std::size_t end = std::min(path.find('.', start), path.size());
+    const std::string_view key = path.substr(start, end - start);
+    if (node->kind == Node::Kind::list) {
+      std::size_t index = 0;
+      const auto parsed = std::from_chars(key.data(), key.data() + key.size(), index);
+      const bool there = parsed.ec == std::errc{} && index < node->items.size();
+      node = there ? node->items[index].second.get() : nullptr;
+    } else {
+      node = node->find(key);
+    }
+    start = end + 1;
+  }
+  return node != nullptr && node->kind != Node::Kind::null;
+}
+
 }  // namespace
 
 void Config::finish() const {
@@ -444,9 +463,10 @@ void Config::finish() const {
   throw InvalidConfig(unknown.front().path, text);
 }
 
-std::vector<std::pair<std::string, std::string>> Config::effective() const {
-  std::vector<std::pair<std::string, std::string>> result;
-  for (const auto& entry : document_->effective) result.emplace_back(entry.path, entry.value);
+std::vector<Setting> Config::effective() const {
+  std::vector<Setting> result;
+  for (const auto& entry : document_->effective)
+    result.push_back({entry.path, entry.value, is_given(document_->root, entry.path)});
   return result;
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/base/setting.h"
+
 namespace ingot {
 
 /// What a number may be.
@@ -124,8 +126,8 @@ class Config {
 
   /// The configuration as it took effect: every key read so far with its value, defaults included, as YAML.
   std::string dump() const;
-  /// The same as (dotted path, value) pairs, for a table.
-  std::vector<std::pair<std::string, std::string>> effective() const;
+  /// The same for a table, with what was given told from what is a default.
+  std::vector<Setting> effective() const;
 
  private:
   explicit Config(std::shared_ptr<config_detail::Document> document);

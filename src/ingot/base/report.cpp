@@ -74,17 +74,32 @@ Json to_json(const ReportChart& chart) {
                       std::to_string(s.y.size()) + " y values; expected as many"));
     series.push_back(to_json(s, chart.dates, x, s.right_axis ? right : left));
   }
-  return {{"title", chart.title},     {"x", chart.x_label},
-          {"y", chart.y_label},       {"right", chart.right_label},
-          {"log", chart.log_y},       {"dates", chart.dates},
-          {"unit", chart.date_unit},  {"logX", chart.log_x},
-          {"bars", chart.categories}, {"series", series}};
+  return {{"title", chart.title},       {"x", chart.x_label},      {"y", chart.y_label},
+          {"right", chart.right_label}, {"log", chart.log_y},      {"dates", chart.dates},
+          {"unit", chart.date_unit},    {"logX", chart.log_x},     {"bars", chart.categories},
+          {"series", series},           {"wholeX", chart.whole_x}, {"categories", chart.x_categories}};
 }
 
 Json to_json(const std::vector<std::pair<std::string, std::string>>& table) {
   Json rows = Json::array();
   for (const auto& [key, value] : table) rows.push_back(Json::array({key, value}));
   return rows;
+}
+
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json to_json(const ReportSpace& space) {
+  Json axes = Json::array(), points = Json::array();
+  for (const auto& axis : space.axes)
+    axes.push_back(
+        {{"name", axis.name}, {"categories", axis.categories}, {"log", axis.log}, {"whole", axis.whole}});
+  for (const auto& point : space.points) {
+    INGOT_ASSERT(point.at.size() == space.axes.size());
+    Json at = Json::array();
+    for (const double place : point.at) at.push_back(finite_or_null(place));
+    points.push_back({{"name", point.name}, {"at", at}, {"value", finite_or_null(point.value)}});
+  }
+  return {{"value", space.value_name}, {"lower", space.lower_is_better}, {"axes", axes}, {"points", points}};
 }
 
 Json to_json(const Report& report) {
@@ -106,6 +121,10 @@ Json to_json(const Report& report) {
           {"tables", tables},
           {"samples", samples},
           {"config", to_json(report.config)},
+          {"configTitle", report.config_title},
+          {"defaults", to_json(report.defaults)},
+          {"commands", to_json(report.commands)},
+          {"space", to_json(report.space)},
           {"environment", to_json(report.environment)}};
 }
 
@@ -200,6 +219,7 @@ std::string render_report(const Report& report) {
   replace(page, "/*{{chart.js}}*/", report_assets::chart_js());
   // The data goes last: what a sample says must not be taken for a mark.
   replace(page, "/*{{script}}*/", report_assets::script());
+  replace(page, "/*{{space}}*/", report_assets::space());
   replace(page, "{\"data\":0}", json_for_script(to_json(report)));
   return page;
 }

@@ -25,7 +25,9 @@ struct ReportChart {
   bool log_y = false;          // how it opens; the reader may switch
   bool dates = false;          // x counts seconds since 1970 (UTC)
   std::string date_unit = {};  // what a row is: "day", "month", "quarter", "year", and no time is shown
-  std::vector<std::string> categories = {};  // not empty: bars, one per category, of the first series' y
+  bool whole_x = false;        // x counts things: no halves on its axis
+  std::vector<std::string> x_categories = {};  // not empty: x is the index of one of these
+  std::vector<std::string> categories = {};    // not empty: bars, one per category, of the first series' y
   std::vector<ReportSeries> series;
 };
 
@@ -42,6 +44,24 @@ struct ReportTable {
   std::vector<std::size_t> best = {};          // rows that are marked as the best
 };
 
+/// Points of a space, each with a value: drawn as parallel coordinates, and as a contour over two axes.
+struct ReportSpace {
+  struct Axis {
+    std::string name;
+    std::vector<std::string> categories = {};  // not empty: places are indices of these
+    bool log = false, whole = false;
+  };
+  struct Point {
+    std::string name;
+    std::vector<double> at;  // by axis; NaN where it has none
+    double value = 0;
+  };
+  std::string value_name = "value";
+  bool lower_is_better = true;
+  std::vector<Axis> axes;  // the first two open the contour
+  std::vector<Point> points;
+};
+
 /// What the model wrote at some step.
 struct ReportSample {
   std::int64_t step = 0;
@@ -56,7 +76,11 @@ struct Report {
   std::vector<ReportChart> charts;
   std::vector<ReportTable> tables;
   std::vector<ReportSample> samples;
+  std::string config_title = "Configuration";
   std::vector<std::pair<std::string, std::string>> config, environment;
+  std::vector<std::pair<std::string, std::string>> commands;  ///< purposes, and commands for a shell
+  ReportSpace space;                                          ///< without axes: none is drawn
+  std::vector<std::pair<std::string, std::string>> defaults;  ///< of the configuration; opens on a click
 };
 
 std::string render_report(const Report& report);

@@ -8,6 +8,7 @@ namespace ingot::report_assets {
 std::string_view page();
 std::string_view style();
 std::string_view script();
+std::string_view space();
 std::string_view chart_js();
 
 }  // namespace ingot::report_assets

@@ -2,18 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/version.h"
 #include "ingot/cli/commands.h"
 #include "ingot/runtime/compute_backend.h"
-#include "ingot/runtime/version.h"
 
 namespace ingot::cli {
 namespace {
-
-#ifdef __clang__
-constexpr const char* kCompiler = "clang++ " __clang_version__;
-#else
-constexpr const char* kCompiler = "g++ " __VERSION__;
-#endif
 
 std::string version_text(const std::string& commit) {
   std::string here, others;
@@ -25,7 +19,7 @@ std::string version_text(const std::string& commit) {
   if (!commit.empty()) text += fmt::format("commit    {}\n", commit);
   text += fmt::format("backends  {} (in use: {})\n", here, compute_backend());
   if (!others.empty()) text += fmt::format("not here  {} (ingot devices says why)\n", others);
-  return text + fmt::format("compiler  {}", kCompiler);
+  return text + fmt::format("compiler  {}", compiler());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ void add_all_commands(Command& root) {
   add_demo(root);
   add_train(root);
   add_report(root);
+  add_diff(root);
   add_data(root);
   add_tune(root);
   add_generate(root);

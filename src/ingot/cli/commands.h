@@ -28,6 +28,7 @@ void add_models(Command& root);
 void add_onnx(Command& root);
 void add_pull(Command& root);
 void add_tokenize(Command& root);
+void add_diff(Command& root);
 void add_report(Command& root);
 void add_train(Command& root);
 void add_tune(Command& root);

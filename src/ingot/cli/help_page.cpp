@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "ingot/base/progress.h"
-#include "ingot/runtime/version.h"
+#include "ingot/base/version.h"
 
 namespace ingot::cli {
 namespace {

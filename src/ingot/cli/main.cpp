@@ -3,6 +3,7 @@
 #include "ingot_commit.h"
 
 #include "ingot/base/error.h"
+#include "ingot/base/version.h"
 #include "ingot/cli/about.h"
 #include "ingot/runtime/initialize.h"
 
@@ -13,5 +14,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 2;
   }
+  ingot::set_invocation({.commit = INGOT_COMMIT, .command = {argv, argv + argc}});
   return ingot::cli::run_command_line(argc, argv, ingot::cli::ingot_program(INGOT_COMMIT));
 }

@@ -10,6 +10,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/text_table.h"
 #include "ingot/train/compare_runs.h"
 
 namespace ingot::cli {
@@ -40,28 +41,6 @@ void print_json(const ReportOptions& o, const std::vector<FinishedRun>& runs) {
   fmt::print("{}\n", dump_json(Json{{"runs", list}, {"differences", differences}, {"report", o.output}}, 2));
 }
 
-// Columns as wide as their widest cell; on a terminal, lines end at its edge.
-void print_table(const ReportTable& table) {
-  std::vector<int> widths;
-  for (const std::string& column : table.columns) widths.push_back(display_width(column));
-  for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
-  }
-  const auto print_row = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i] + std::string(static_cast<std::size_t>(widths[i] - display_width(row[i]) + 2), ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    if (is_terminal(STDOUT_FILENO)) line = fit_width(line, terminal_columns(STDOUT_FILENO));
-    fmt::print("{}\n", line);
-  };
-  fmt::print("{}\n", table.title);
-  print_row(table.columns);
-  for (const auto& row : table.rows) print_row(row);
-  fmt::print("\n");
-}
-
 int run(const ReportOptions& o) {
   const std::vector<FinishedRun> runs = read_runs(o.runs);
   const Report report = compare_runs(runs);
@@ -70,7 +49,7 @@ int run(const ReportOptions& o) {
     print_json(o, runs);
     return 0;
   }
-  for (const ReportTable& table : report.tables) print_table(table);
+  for (const ReportTable& table : report.tables) print_text_table(table);
   fmt::print("{}\n", o.output);
   return 0;
 }

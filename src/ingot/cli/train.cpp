@@ -11,6 +11,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
+#include "ingot/base/version.h"
 #include "ingot/cli/command.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/config_keys.h"
@@ -20,7 +21,6 @@
 #include "ingot/dist/communicator.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/runtime/compute_backend.h"
-#include "ingot/runtime/version.h"
 #include "ingot/train/language/train_keys.h"
 
 namespace ingot::cli {

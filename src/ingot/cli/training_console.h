@@ -15,7 +15,7 @@ class TrainingConsole {
  public:
   struct Options {
     bool json = false;  ///< no bar and no text; the result is printed as JSON by the caller
-    std::vector<std::pair<std::string, std::string>> effective_config;  ///< for the report
+    std::vector<Setting> effective_config;  ///< for the report
   };
 
   TrainingConsole(const TrainConfig& config, Options options);

@@ -1,8 +1,10 @@
 #include "ingot/forecast/fit.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/fit_task.h"
 #include "ingot/forecast/forecaster.h"
@@ -64,6 +66,17 @@ TrainerOptions options_of(const FitConfig& config, const FitTask& task, const Fi
   return options;
 }
 
+// For the record that goes into checkpoints.
+RunInfo info_of(const FitConfig& config, const FitIdentity& identity) {
+  RunInfo info;
+  const auto config_json = parse_json<nlohmann::ordered_json>(identity.config, "the fit");
+  for (const auto& [key, value] : config_json.items())
+    info.config.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+  info.metadata.seeds = {{"seed", config.seed}};
+  info.metadata.data = {{"data", identity.table}};
+  return info;
+}
+
 }  // namespace
 
 FitConfig completed(FitConfig config, const SeriesTable& table) {
@@ -99,7 +112,7 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   if (config.from.empty()) start_effects(*result.model, table, config.split, parts);
   FitTask task(config, table, parts, *result.model);
   const auto reporter = std::make_shared<HookReporter>(hooks, task);
-  Trainer trainer(task, options_of(config, task, saving), {},
+  Trainer trainer(task, options_of(config, task, saving), info_of(config, task.identity()),
                   {.reporters = {reporter}, .should_stop = [&] { return reporter->asks_to_stop(); }});
   if (saving.resume && !saving.directory.empty()) {
     if (const std::optional<SavedCheckpoint> saved = fit_checkpoints(saving.directory).newest()) {

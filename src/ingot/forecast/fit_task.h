@@ -32,6 +32,7 @@ class FitTask : public TrainTask {
   StepSize step_size() const override;
   std::optional<double> evaluate() override;
   void evaluated(const EvalRecord& record) override;
+  const FitIdentity& identity() const { return identity_; }
   std::string settings() const override { return identity_.config; }
   std::string earlier_settings() const override;
   std::string state() const override;

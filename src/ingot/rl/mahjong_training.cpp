@@ -168,6 +168,7 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
                .model_type = std::string(s.phase.net == nullptr ? kRankNet : kDualPoolNet),
                .loss_unit = s.phase.loss_unit,
                .config = std::move(hooks.effective_config),
+               .metadata = {.seeds = {{"seed", c.seed}}},
                .logging_steps = c.logging_steps};
   s.trainer.emplace(*s.phase.task, trainer_options(c), std::move(info), trainer_hooks(c, hooks));
   if (saved.has_value()) s.trainer->resume(*saved);

@@ -15,7 +15,7 @@ struct MahjongTrainHooks {
   std::vector<std::shared_ptr<Reporter>> reporters;  ///< beside those of report_to
   std::function<bool()> should_stop;
   /// The configuration for the report.
-  std::vector<std::pair<std::string, std::string>> effective_config;
+  std::vector<Setting> effective_config;
 };
 
 struct MahjongTrainResult {

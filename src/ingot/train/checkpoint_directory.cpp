@@ -12,6 +12,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
 #include "ingot/dist/communicator.h"
+#include "ingot/train/run_metadata.h"
 #include "ingot/weights/safetensors.h"
 #include "ingot/weights/safetensors_writer.h"
 
@@ -127,6 +128,8 @@ std::string CheckpointDirectory::write(std::int64_t step, const Checkpoint& chec
       if (!tensors.empty() && !fs::exists(target)) write_safetensors(target, tensors);
     }
     write_file_atomically(directory->file(names_.state_file), checkpoint.state);
+    if (!checkpoint.metadata.empty())
+      write_file_atomically(directory->file(kRunMetadataFile), checkpoint.metadata);
   });
   together([&] {
     if (!is_first()) return;

@@ -23,7 +23,8 @@ struct Checkpoint {
   /// What this rank of several has of a file, by names that ranks do not share: its part of "optimizer" is
   /// optimizer-00001-of-00004.safetensors.
   std::map<std::string, std::map<std::string, Tensor>> shards = {};
-  std::string state;  ///< a JSON object
+  std::string state;          ///< a JSON object
+  std::string metadata = {};  ///< run.json; empty: none is written
 };
 
 /// How checkpoints of one kind of training are named.

@@ -7,9 +7,12 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/units.h"
 
 namespace ingot {
@@ -49,26 +52,16 @@ const std::string& setting(const FinishedRun& run, const std::string& key) {
   return found == run.config.end() ? not_set : found->second;
 }
 
-/// The last parts of the paths, as many as it takes to tell them apart.
-void name_runs(std::vector<FinishedRun>& runs) {
-  const auto tail = [](const std::string& directory, int parts) {
-    fs::path path = fs::absolute(directory).lexically_normal(), end;
-    if (path.filename().empty()) path = path.parent_path();
-    for (int i = 0; i < parts && path.has_relative_path(); ++i, path = path.parent_path())
-      end = end.empty() ? path.filename() : path.filename() / end;
-    return end.string();
-  };
-  constexpr int kMostParts = 16;
-  for (int parts = 1; parts <= kMostParts; ++parts) {
-    std::vector<std::string> names;
-    names.reserve(runs.size());
-    for (const FinishedRun& run : runs) names.push_back(tail(run.directory, parts));
-    std::vector<std::string> sorted = names;
-    std::ranges::sort(sorted);
-    if (std::ranges::adjacent_find(sorted) != sorted.end() && parts < kMostParts) continue;
-    for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name = names[i];
-    return;
-  }
+FinishedRun read_run(const std::string& directory) {
+  FinishedRun run{.directory = directory,
+                  .name = directory,
+                  .history = read_history(directory, std::numeric_limits<std::int64_t>::max()),
+                  .config = read_settings(directory + "/config.yaml"),
+                  .metadata = {}};
+  const std::string file = directory + "/" + kRunMetadataFile;
+  std::error_code missing;
+  if (fs::exists(file, missing)) run.metadata = RunMetadata::from_json(read_file(file), file);
+  return run;
 }
 
 bool has_averages(const RunHistory& history) {
@@ -194,13 +187,51 @@ std::optional<double> FinishedRun::best_validation() const {
   return losses.y.empty() ? std::nullopt : std::optional(*std::ranges::min_element(losses.y));
 }
 
+void name_runs(std::vector<FinishedRun>& runs) {
+  const auto tail = [](const std::string& directory, int parts) {
+    fs::path path = fs::absolute(directory).lexically_normal(), end;
+    if (path.filename().empty()) path = path.parent_path();
+    for (int i = 0; i < parts && path.has_relative_path(); ++i, path = path.parent_path())
+      end = end.empty() ? path.filename() : path.filename() / end;
+    return end.string();
+  };
+  constexpr int kMostParts = 16;
+  for (int parts = 1; parts <= kMostParts; ++parts) {
+    std::vector<std::string> names;
+    names.reserve(runs.size());
+    for (const FinishedRun& run : runs) names.push_back(tail(run.directory, parts));
+    std::vector<std::string> sorted = names;
+    std::ranges::sort(sorted);
+    if (std::ranges::adjacent_find(sorted) != sorted.end() && parts < kMostParts) continue;
+    for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name = names[i];
+    return;
+  }
+}
+
+FinishedRun read_any_run(const std::string& directory) {
+  FinishedRun run = read_run(directory);
+  std::error_code missing;
+  const std::string state = directory + "/trainer_state.json";
+  if (run.history.steps().empty() && fs::exists(state, missing)) {
+    const auto json = parse_json_or_discard<nlohmann::json>(read_file(state));
+    const std::int64_t step = json.is_object() ? json.value("step", std::int64_t{0}) : 0;
+    run.history = read_history(fs::absolute(directory).lexically_normal().parent_path().string(), step);
+  }
+  if (run.config.empty() && run.metadata) {
+    for (const Setting& setting : run.metadata->configuration)
+      run.config.emplace_back(setting.name, setting.value);
+  }
+  INGOT_CHECK(run.metadata || !run.config.empty() || !run.history.steps().empty(),
+              IoError(directory,
+                      "is not a run: it holds no run.json, config.yaml or metrics.jsonl; give the "
+                      "output_dir of a training run, or one of its checkpoints"));
+  return run;
+}
+
 std::vector<FinishedRun> read_runs(const std::vector<std::string>& directories) {
   std::vector<FinishedRun> runs;
   for (const std::string& directory : directories) {
-    FinishedRun run{.directory = directory,
-                    .name = {},
-                    .history = read_history(directory, std::numeric_limits<std::int64_t>::max()),
-                    .config = read_settings(directory + "/config.yaml")};
+    FinishedRun run = read_run(directory);
     INGOT_CHECK(!run.history.steps().empty() || !run.history.evaluations().empty(),
                 IoError(directory,
                         "holds no metrics.jsonl with steps; give the output_dir of a run whose "

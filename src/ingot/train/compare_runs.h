@@ -7,6 +7,7 @@
 
 #include "ingot/base/report.h"
 #include "ingot/train/history.h"
+#include "ingot/train/run_metadata.h"
 
 namespace ingot {
 
@@ -15,6 +16,7 @@ struct FinishedRun {
   std::string directory, name;  ///< the name tells it from the others: the end of its path
   RunHistory history;
   std::vector<std::pair<std::string, std::string>> config;  ///< dotted keys of config.yaml and their values
+  std::optional<RunMetadata> metadata;                      ///< run.json; nothing where there is none
 
   /// The validation loss at the end, and the least; of averaged weights where there are any. Nothing without
   /// validation.
@@ -25,6 +27,12 @@ struct FinishedRun {
 /// Reads runs from their directories (metrics.jsonl, and config.yaml where it is there). IoError for one that
 /// holds no metrics.
 std::vector<FinishedRun> read_runs(const std::vector<std::string>& directories);
+
+/// The same for a directory that may hold less: a checkpoint, whose metrics are those of its run up to its
+/// step. IoError where it holds nothing of a run.
+FinishedRun read_any_run(const std::string& directory);
+/// Gives each run the shortest end of its path that tells it from the others.
+void name_runs(std::vector<FinishedRun>& runs);
 
 /// One row for each setting in which the runs differ, one column for each run: "–" where it is not set. Where
 /// runs write to is left out.

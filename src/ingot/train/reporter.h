@@ -8,6 +8,7 @@
 
 #include "ingot/core/device.h"
 #include "ingot/train/history.h"
+#include "ingot/train/run_metadata.h"
 
 namespace ingot {
 
@@ -18,9 +19,10 @@ struct RunInfo {
   std::string subtitle;    ///< the model in a line
   std::string model_type;  ///< "llama"
   std::int64_t parameters = 0;
-  std::string loss_unit = "loss";                           ///< "nats per token"
-  std::vector<std::pair<std::string, double>> baselines;    ///< losses to beat, by name
-  std::vector<std::pair<std::string, std::string>> config;  ///< what was set, for a table
+  std::string loss_unit = "loss";                         ///< "nats per token"
+  std::vector<std::pair<std::string, double>> baselines;  ///< losses to beat, by name
+  std::vector<Setting> config;                            ///< as it took effect, for a table
+  RunMetadata metadata;  ///< a task gives seeds, data and processes; the trainer the rest
   Device device{};
   double matmul_flops = 0;                       ///< the machine's measured limit, FLOP/s; 0: unknown
   double peak_flops = 0;                         ///< of the device, by its data sheet; 0: unknown

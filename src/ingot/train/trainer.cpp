@@ -112,7 +112,12 @@ struct Trainer::State {
 void Trainer::State::begin() {
   if (std::exchange(begun, true)) return;
   info.first_step = progress.step;
-  if (!info.output_dir.empty()) make_directories(info.output_dir);
+  info.metadata.describe_process(info.device);
+  info.metadata.set_configuration(info.config);
+  if (!info.output_dir.empty()) {
+    make_directories(info.output_dir);
+    write_file_atomically(info.output_dir + "/" + kRunMetadataFile, info.metadata.to_json() + "\n");
+  }
   tell([&](Reporter& r) { r.begin(info); });
   since_begin.restart();
   since_step.restart();
@@ -225,6 +230,7 @@ Checkpoint Trainer::State::checkpoint() {
   json["config"] = parse_json<Json>(task.settings(), "the settings");
   json.update(parse_json<Json>(task.state(), "the task's state"));
   checkpoint.state = dump_json(json, 2) + "\n";
+  checkpoint.metadata = info.metadata.to_json() + "\n";
   return checkpoint;
 }
 

@@ -51,7 +51,7 @@ std::string_view name(TrainEnd end);
 ///     trainer.run();  // or: while (trainer.step()) look_at(task);  trainer.finish();
 class Trainer {
  public:
-  /// The task outlives the trainer. `info`: what reporters show; steps and device are filled in.
+  /// The task outlives the trainer. `info`: what reporters show; steps, device and metadata are filled in.
   Trainer(TrainTask& task, TrainerOptions options, RunInfo info = {}, TrainerHooks hooks = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;

@@ -75,7 +75,7 @@ TEST(TrainReference, NamesEveryKeyThatARunIsDescribedBy) {
   for (const char* yaml : {kFromScratch, kAdapter, "{rl: dpo, model: m, datasets: [{path: x}]}"}) {
     Config config = Config::parse(yaml);
     static_cast<void>(read_train_config(config));
-    for (const auto& [path, value] : config.effective())
+    for (const auto& [path, value, given] : config.effective())
       EXPECT_TRUE(known.contains(path)) << path << " is not in train_reference()";
   }
 }

@@ -121,33 +121,90 @@
     $('samples').append(item);
   }
   $('samples-section').hidden = report.samples.length === 0;
-  const addTable = (title, className) => {
+  const tableCard = (title, className) => {
     const card = make('div', `table card ${className}`);
-    const table = make('table');
-    card.append(make('h2', '', title), table);
+    card.append(make('h2', '', title));
     $('tables').append(card);
-    return (cells, tag) => {
-      const row = make('tr');
-      row.append(...cells.map((text) => make(tag, '', text)));
-      table.append(row);
-      return row;
-    };
+    return card;
+  };
+  const rowOf = (cells, tag) => {
+    const row = make('tr');
+    row.append(...cells.map((text) => make(tag, '', text)));
+    return row;
+  };
+  const pairs = (rows) => {
+    const table = make('table');
+    table.append(...rows.map((row) => rowOf(row, 'td')));
+    return table;
+  };
+  // Numbers by size ("1.2k" is none), then words; what is empty or a dash comes last either way.
+  const sortable = (text) => {
+    if (text === '' || text === '–') return null;
+    const number = Number(text.replace('−', '-'));
+    return Number.isNaN(number) ? text : number;
+  };
+  const compare = (a, b, sign) => {
+    if (a === null || b === null) return (a === null) - (b === null);
+    if (typeof a !== typeof b) return sign * (typeof a === 'number' ? -1 : 1);
+    return sign * (a < b ? -1 : a > b ? 1 : 0);
   };
   for (const {title, columns, rows, best} of report.tables) {
-    const add = addTable(title, 'wide');
-    add(columns, 'th');
-    rows.forEach((cells, number) => {
-      const row = add(cells, 'td');
-      if (!best.includes(number)) return;
-      row.className = 'best';
-      row.firstElementChild.append(' ', make('span', 'mark', 'best'));
+    const card = tableCard(title, 'wide');
+    const table = make('table'), head = make('thead'), body = make('tbody');
+    const header = rowOf(columns, 'th');
+    let order = {column: -1, sign: 1};
+    const bodyRow = (cells) => {
+      const row = rowOf(cells, 'td');
+      if (best.includes(rows.indexOf(cells))) {
+        row.className = 'best';
+        row.firstElementChild.append(' ', make('span', 'mark', 'best'));
+      }
+      return row;
+    };
+    const fillBody = () => {
+      const sorted = [...rows];
+      if (order.column >= 0) sorted.sort((a, b) => compare(sortable(a[order.column]), sortable(b[order.column]), order.sign));
+      body.replaceChildren(...sorted.map(bodyRow));
+    };
+    [...header.children].forEach((cell, column) => {
+      if (rows.length < 2) return;
+      const button = make('button', 'sort', cell.textContent);
+      button.type = 'button';
+      button.title = 'Sort by this column';
+      button.addEventListener('click', () => {
+        order = {column, sign: order.column === column ? -order.sign : 1};
+        for (const other of header.children) other.removeAttribute('aria-sort');
+        cell.setAttribute('aria-sort', order.sign > 0 ? 'ascending' : 'descending');
+        fillBody();
+      });
+      cell.replaceChildren(button);
     });
+    head.append(header);
+    table.append(head, body);
+    fillBody();
+    card.append(table);
   }
-  for (const [title, rows] of [['Configuration', report.config], ['Machine and build', report.environment]]) {
-    if (rows.length === 0) continue;
-    const add = addTable(title, '');
-    for (const row of rows) add(row, 'td');
+  if (report.commands.length > 0) {
+    const card = tableCard('Next', 'wide');
+    for (const [purpose, command] of report.commands) {
+      const line = make('div', 'command');
+      const copy = make('button', '', 'copy');
+      copy.type = 'button';
+      copy.addEventListener('click', () => navigator.clipboard?.writeText(command));
+      line.append(make('pre', '', command), copy);
+      card.append(make('p', '', purpose), line);
+    }
   }
+  if (report.config.length + report.defaults.length > 0) {
+    const card = tableCard(report.configTitle || 'Configuration', '');
+    card.append(pairs(report.config));
+    if (report.defaults.length > 0) {
+      const folded = make('details');
+      folded.append(make('summary', '', `${report.defaults.length} more have their defaults`), pairs(report.defaults));
+      card.append(folded);
+    }
+  }
+  if (report.environment.length > 0) tableCard('Machine and build', '').append(pairs(report.environment));
 
   // ---- charts
   // Running mean over what came before, corrected for its start (as Adam does): it begins at the first value.
@@ -261,7 +318,7 @@
     const upperEdge = (number) => number > 0 && spec.series[number - 1].band;
     const colorOf = (number) => (upperEdge(number) ? number - 1 : number);
     const unit = spec.unit || (spec.dates && spec.series.every((line) => line.x.every((at) => at % 86400 === 0)) ? 'day' : '');
-    const shownX = (x, scale) => (spec.dates ? dated : shown)(x, scale ? scale.max - scale.min : 0, unit);
+    const shownX = (x, scale) => (spec.categories.length > 0 ? (i) => spec.categories[i] : spec.dates ? dated : shown)(x, scale ? scale.max - scale.min : 0, unit);
     const datasets = [];
     spec.series.forEach((series, number) => {
       const base = {
@@ -285,6 +342,17 @@
         scales: {
           x: axis(spec.x, {
             type: spec.logX ? 'logarithmic' : 'linear', bounds: 'data',
+            ...(spec.categories.length > 0 && {
+              min: -0.5, max: spec.categories.length - 0.5,
+              ticks: {callback: (value) => spec.categories[value] ?? '', maxRotation: 30, autoSkip: false},
+              afterBuildTicks: (scale) => { scale.ticks = spec.categories.map((_, value) => ({value})); },
+            }),
+            ...(spec.wholeX && {
+              afterBuildTicks: (scale) => {
+                const whole = scale.type === 'logarithmic' ? logTicks(scale.min, scale.max) : scale.ticks;
+                scale.ticks = whole.filter((tick) => Number.isInteger(tick.value));
+              },
+            }),
             ...(spec.dates && {
               ticks: {callback(value) { return datedTick(value, this.max - this.min, unit); }, maxRotation: 0},
               afterBuildTicks: (scale) => { scale.ticks = dateTicks(scale.min, scale.max, scale.width, unit); },
@@ -430,6 +498,12 @@
   $('smoothing-label').hidden = !report.charts.some((chart) => chart.series.some((s) => s.smooth));
   refresh();
 
+  /*{{space}}*/
+
+  const redraw = () => { for (const draw of report.redraw || []) draw(); };
+  redraw();
+  window.addEventListener('resize', redraw);
+
   $('smoothing').addEventListener('input', () => {
     smoothing = Number($('smoothing').value);
     refresh();
@@ -438,9 +512,11 @@
     chosen = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark';
     applyTheme();
     refresh();
+    redraw();
   });
   system.addEventListener('change', () => {
     applyTheme();
     refresh();
+    redraw();
   });
 })();

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "ingot/base/version.h"
 #include "ingot/c_api/inner/handles.h"
 #include "ingot/data/csv.h"
 #include "ingot/runtime/initialize.h"
-#include "ingot/runtime/version.h"
 
 namespace ingot::c_api {
 namespace {

@@ -232,6 +232,10 @@ std::optional<double> LanguageTask::evaluate() {
 
 RunInfo LanguageTask::info() const {
   const LanguageConfig& c = model_->config;
+  RunMetadata metadata;
+  metadata.seeds = {{"train_seed", config_.seed}};
+  metadata.data = {{"datasets", objective_->position().fingerprint}};
+  metadata.processes = communicator_.size();
   return {.name = config_.run_name,
           .output_dir = config_.output_dir,
           .subtitle = fmt::format("{} layers, width {}, {} heads, vocabulary {}", c.num_hidden_layers,
@@ -239,6 +243,7 @@ RunInfo LanguageTask::info() const {
           .model_type = c.model_type,
           .parameters = c.parameter_count(),
           .loss_unit = objective_->loss_unit(),
+          .metadata = std::move(metadata),
           .logging_steps = config_.logging_steps};
 }
 

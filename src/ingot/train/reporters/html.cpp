@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "ingot/base/parallel.h"
 #include "ingot/base/report.h"
 #include "ingot/base/units.h"
 #include "ingot/core/backend.h"
@@ -171,8 +170,9 @@ Report report_of(const RunHistory& history, const RunInfo& info) {
     }
     report.samples.push_back({s.step, caption, s.prompt, s.text});
   }
-  report.config = info.config;
-  report.environment = {{"device", device_name(info)}, {"threads", std::to_string(num_threads())}};
+  for (const Setting& setting : info.metadata.configuration)
+    (setting.given ? report.config : report.defaults).emplace_back(setting.name, setting.value);
+  report.environment = info.metadata.rows();
   if (info.matmul_flops > 0) {
     report.environment.emplace_back("f32 matrix products",
                                     fmt::format("{:.0f} GFLOP/s", info.matmul_flops * 1e-9));

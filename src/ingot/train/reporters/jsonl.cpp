@@ -9,7 +9,7 @@
 #include "ingot/base/json.h"
 #include "ingot/train/reporter.h"
 
-// metrics.jsonl: one JSON object a line.
+// metrics.jsonl: one JSON object a line; the first of each start says what the run ran with.
 namespace ingot {
 namespace {
 
@@ -80,6 +80,9 @@ class JsonlReporter : public Reporter {
       write_file_atomically(path, kept);
     }
     file_.emplace(path, FileWriter::Mode::append);
+    Json run{{"type", "run"}, {"step", info.first_step}};
+    run.update(parse_json<Json>(info.metadata.to_json(), kRunMetadataFile));
+    write(run);
   }
   void step(const StepRecord& record) override { write(to_json(record)); }
   void evaluation(const EvalRecord& record) override { write(to_json(record)); }

@@ -11,6 +11,9 @@ class TensorBoardReporter : public Reporter {
  public:
   void begin(const RunInfo& info) override {
     writer_.emplace(info.output_dir + "/tensorboard", info.first_step);
+    std::string table = "| | |\n|---|---|\n";
+    for (const auto& [name, value] : info.metadata.rows()) table += "| " + name + " | " + value + " |\n";
+    writer_->text("run", table, info.first_step);
   }
   void step(const StepRecord& r) override {
     writer_->scalar("train/loss", static_cast<float>(r.loss), r.step);

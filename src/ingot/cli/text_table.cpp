@@ -1,0 +1,35 @@
+#include "ingot/cli/text_table.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "ingot/base/progress.h"
+
+namespace ingot::cli {
+
+void print_text_table(const ReportTable& table) {
+  std::vector<int> widths;
+  for (const std::string& column : table.columns) widths.push_back(display_width(column));
+  for (const auto& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+  }
+  const auto print_row = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(static_cast<std::size_t>(widths[i] - display_width(row[i]) + 2), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (is_terminal(STDOUT_FILENO)) line = fit_width(line, terminal_columns(STDOUT_FILENO));
+    fmt::print("{}\n", line);
+  };
+  fmt::print("{}\n", table.title);
+  print_row(table.columns);
+  for (const auto& row : table.rows) print_row(row);
+  fmt::print("\n");
+}
+
+}  // namespace ingot::cli
