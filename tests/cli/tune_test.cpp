@@ -49,6 +49,29 @@ TEST_F(TuneCommand, RunsAProgramPerTrialAndGoesOnWhereItStopped) {
   EXPECT_NE(more.output.find("Best of 8 trials"), std::string::npos) << more.output;
 }
 
+TEST_F(TuneCommand, SeveralObjectivesGiveAParetoFrontAndAReportOfEveryTrial) {
+  const std::string study = write("pareto.yaml",
+                                  "command: 'test {x} -ne 5 && echo \"{{\\\"loss\\\": {x}, \\\"size\\\": "
+                                  "$((3 - {x} % 4))}}\"'\n"
+                                  "objectives: {loss: minimize, size: minimize}\n"
+                                  "space: {x: {type: int, low: 0, high: 7}}\nsampler: {type: grid}\n");
+  const Outcome outcome = run_ingot({"tune", study, "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
+  const auto json = nlohmann::json::parse(outcome.output);
+  ASSERT_EQ(json["pareto_front"].size(), 4U) << outcome.output;  // 0 to 3; 4 to 7 are behind them
+  EXPECT_EQ(json["pareto_front"][1]["values"]["size"], 2);
+  EXPECT_EQ(json["pareto_front"][1]["parameters"]["x"], 1);
+  EXPECT_FALSE(json.contains("best"));
+  EXPECT_TRUE(fs::exists(directory_ + "/pareto-trials/trial-0003"));
+  EXPECT_FALSE(fs::exists(directory_ + "/pareto-trials/trial-0004"));
+  const std::string page = read_file(directory_ + "/pareto-trials/report.html");
+  EXPECT_NE(page.find("4 of 8 trials on the Pareto front"), std::string::npos);
+  EXPECT_NE(page.find("[\"5\",\"failed\""), std::string::npos);
+  EXPECT_NE(run_ingot({"tune", study}).output.find("Pareto front: 4 trials"), std::string::npos);
+  EXPECT_NE(run_ingot({"tune", study, "--set", "pruner.type=median"}).errors.find("pruner.type"),
+            std::string::npos);
+}
+
 TEST_F(TuneCommand, WhatIsTriedRunsInTheStudysDirectoryAndGetsChoicesWithTheirTypes) {
   write("trial.sh", "echo \"$INGOT_PARAMS\" >> params; echo '{\"value\": 1}'\n");
   const std::string study = write("typed.yaml",

@@ -217,7 +217,7 @@ class KnowingObjective : public Objective {
     if (kind != "a" && kind != "b") throw InvalidConfig("kind", "unknown kind " + kind);
     if (kind == "b" && values[1] > 0.5) throw InvalidConfig("x", "must be at most 0.5");
   }
-  std::optional<double> run(TrialRun&) override { return 0; }
+  std::optional<std::vector<double>> run(TrialRun&) override { return std::vector<double>{0}; }
   int checks = 0;
 };
 

@@ -269,8 +269,8 @@ TEST_F(Study, ALeaseThatRanOutIsLostAndTheLateWorkerIsTold) {
   auto taken = quick.claim(sample);
   ASSERT_TRUE(taken.has_value());
   EXPECT_THROW(slow.report(*trial, 1, 0.0), TrialLost);
-  EXPECT_THROW(slow.finish(*trial, TrialState::complete, 0.0, ""), TrialLost);
-  quick.finish(*taken, TrialState::complete, 3.0, "");
+  EXPECT_THROW(slow.finish(*trial, TrialState::complete, {0}, ""), TrialLost);
+  quick.finish(*taken, TrialState::complete, {3}, "");
   slow.sync();
   EXPECT_EQ(slow.trials()[0].value, 3.0);
 }
@@ -481,10 +481,10 @@ TEST_F(Study, AWrongStepFailsItsTrialOnly) {
   class Steps : public Objective {
    public:
     void check(const SearchSpace&, const Values&) override {}
-    std::optional<double> run(TrialRun& run) override {
+    std::optional<std::vector<double>> run(TrialRun& run) override {
       run.report(run.trial().number == 1 ? -1 : 1, 0.5);
       if (run.trial().number == 2) run.report(1, 0.5);
-      return 1.0;
+      return std::vector<double>{1};
     }
   };
   const StudyConfig config{.tuner = options(4), .output_dir = directory_ + "/trials"};

@@ -21,6 +21,7 @@
 #include "ingot/cli/tune_objectives.h"
 #include "ingot/cli/tune_result.h"
 #include "ingot/cli/tune_workers.h"
+#include "ingot/tune/database.h"
 #include "ingot/tune/study_report.h"
 
 namespace ingot::cli {
@@ -187,7 +188,7 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
     return 0;
   }
   const std::string report = config.output_dir + "/report.html";
-  error.catch_from([&] { write_study_report(report, config, tuner); });
+  error.catch_from([&] { write_study_report(report, config, tuner, tune_commands(config, tuner)); });
   if (o.json) {
     print_tune_json(config, tuner, report);
   } else {
@@ -246,7 +247,7 @@ int run(const TuneOptions& o) {
     check_space(*objective, config.tuner.space);
   }
   const std::filesystem::path directory = std::filesystem::path(config.tuner.study).parent_path();
-  if (!directory.empty()) make_directories(directory.string());
+  if (!directory.empty() && !tune::is_database_url(config.tuner.study)) make_directories(directory.string());
   Tuner tuner(config.tuner);
   make_directories(config.output_dir);  // not for a study that is refused
   return lead(o, config, tuner);

@@ -76,7 +76,7 @@ class TrainObjective : public tune::Objective {
                       fmt::format("is 0 in {}; a study compares validation losses", study_.objective)));
   }
 
-  std::optional<double> run(TrialRun& run) override {
+  std::optional<std::vector<double>> run(TrialRun& run) override {
     Config file = load(run.trial().values, run.directory());
     TrainConfig config = read_train_config(file);
     if (!config.from_scratch) config.model = hub::resolve_model(config.model);
@@ -101,7 +101,7 @@ class TrainObjective : public tune::Objective {
     if (run.pruned()) return std::nullopt;
     INGOT_CHECK(!std::isnan(last),
                 Error("the run made no evaluation; set eval_steps, or give more validation data"));
-    return study_.metric == "validation_loss" ? last : best;
+    return std::vector<double>{study_.metric == "validation_loss" ? last : best};
   }
 
  private:
@@ -150,14 +150,15 @@ class ForecastObjective : public tune::Objective {
     data_is_fine_ = true;
   }
 
-  std::optional<double> run(TrialRun& run) override {
+  std::optional<std::vector<double>> run(TrialRun& run) override {
     forecast::FitHooks hooks;
     hooks.on_epoch = [&](const forecast::EpochReport& epoch) {
       run.throw_if_stopped();
       return run.report(epoch.epoch, epoch.validation_loss);
     };
     const forecast::FitResult result = forecast::fit(forecast_config(study_, run.trial().values), hooks);
-    return run.pruned() ? std::nullopt : std::optional(result.best_validation_loss);
+    if (run.pruned()) return std::nullopt;
+    return std::vector<double>{result.best_validation_loss};
   }
 
  private:

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/secrets.h"
 #include "ingot/base/shell.h"
+#include "ingot/cli/text_table.h"
 #include "ingot/cli/tune_objectives.h"
 #include "ingot/tune/failures.h"
 #include "ingot/tune/importance.h"
@@ -85,13 +87,59 @@ Json to_json(const std::vector<Failure>& failures) {
   return list;
 }
 
+// The trials that no other is better than in everything, and what they have.
+void print_front(Tuner& tuner) {
+  const std::vector<tune::Goal>& goals = tuner.goals();
+  const std::vector<Trial> front = tuner.best_trials();
+  ReportTable table{
+      .title = fmt::format("\nPareto front: {} trials", front.size()), .columns = {"trial"}, .rows = {}};
+  for (const tune::Goal& goal : goals) table.columns.push_back(goal.name);
+  for (const tune::Parameter& parameter : tuner.space().parameters) table.columns.push_back(parameter.name);
+  for (const Trial& trial : front) {
+    std::vector<std::string> row{std::to_string(trial.number)};
+    for (const double value : trial.objectives) row.push_back(fmt::format("{:.6g}", value));
+    for (std::size_t i = 0; i < tuner.space().size(); ++i)
+      row.push_back(std::isnan(trial.values[i]) ? "" : tuner.space().text(i, trial.values[i]));
+    table.rows.push_back(std::move(row));
+  }
+  print_text_table(table);
+}
+
+Json as_json(const StudyConfig& config, Tuner& tuner, const Trial& trial) {
+  Json values = Json::object();
+  for (std::size_t i = 0; i < tuner.goals().size(); ++i) values[tuner.goals()[i].name] = trial.objectives[i];
+  return {{"trial", trial.number},
+          {"values", values},
+          {"parameters", parse_json<Json>(tuner.space().to_json(trial.values), "the values of a trial")},
+          {"directory", best_directory(config, trial)},
+          {"command", next_commands(config, trial).command}};
+}
+
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> tune_commands(const StudyConfig& config, Tuner& tuner) {
+  std::vector<std::pair<std::string, std::string>> commands;
+  if (!tuner.goals().empty()) {  // one for each trial that may be the best
+    for (const Trial& trial : tuner.best_trials())
+      commands.emplace_back(fmt::format("Run trial {} again", trial.number),
+                            next_commands(config, trial).command);
+    return commands;
+  }
+  const std::optional<Trial> best = tuner.best_trial();
+  if (!best) return commands;
+  const NextCommands next = next_commands(config, *best);
+  if (!next.command.empty()) commands.emplace_back(next.purpose, next.command);
+  if (!next.longer.empty()) commands.emplace_back("Or three times as long", next.longer);
+  return commands;
+}
 
 void print_tune_result(const StudyConfig& config, Tuner& tuner, const std::string& report,
                        const std::string& go_on) {
   const std::vector<Trial> trials = tuner.trials();
   const Trial* best = tune::best_of(trials, tuner.direction());
-  if (best != nullptr) {
+  if (best != nullptr && !tuner.goals().empty()) {
+    print_front(tuner);
+  } else if (best != nullptr) {
     fmt::print("\nBest of {} trials: {:.6g} in trial {}\n", std::ranges::count_if(trials, &Trial::finished),
                best->value, best->number);
     for (std::size_t i = 0; i < tuner.space().size(); ++i) {
@@ -101,11 +149,11 @@ void print_tune_result(const StudyConfig& config, Tuner& tuner, const std::strin
   } else {
     fmt::print("\nNo trial is complete\n");
   }
-  fmt::print("  report  {}\n  study   {}\n", report, config.tuner.study);
+  fmt::print("  report  {}\n  study   {}\n", report, without_secrets(config.tuner.study));
   print_failures(tune::failures_of(trials, config), trials.size());
   if (!go_on.empty()) {
     fmt::print("\nGo on with:\n  {}\n", go_on);
-  } else if (best != nullptr) {
+  } else if (best != nullptr && tuner.goals().empty()) {
     const NextCommands next = next_commands(config, *best);
     if (!next.command.empty()) fmt::print("\n{}:\n  {}\n", next.purpose, next.command);
     if (!next.longer.empty()) fmt::print("Or three times as long:\n  {}\n", next.longer);
@@ -114,13 +162,17 @@ void print_tune_result(const StudyConfig& config, Tuner& tuner, const std::strin
 
 void print_tune_json(const StudyConfig& config, Tuner& tuner, const std::string& report) {
   const std::vector<Trial> trials = tuner.trials();
-  Json json{{"study", config.tuner.study}, {"trials", trials.size()}};
+  Json json{{"study", without_secrets(config.tuner.study)}, {"trials", trials.size()}};
   for (const TrialState state : {TrialState::complete, TrialState::pruned, TrialState::failed,
                                  TrialState::running, TrialState::waiting}) {
     json[std::string(name(state))] =
         std::ranges::count(trials, state, [](const Trial& trial) { return trial.state; });
   }
-  if (const Trial* best = tune::best_of(trials, tuner.direction())) {
+  if (!tuner.goals().empty()) {
+    json["pareto_front"] = Json::array();
+    for (const Trial& trial : tuner.best_trials())
+      json["pareto_front"].push_back(as_json(config, tuner, trial));
+  } else if (const Trial* best = tune::best_of(trials, tuner.direction())) {
     const NextCommands next = next_commands(config, *best);
     json["best"] = {{"trial", best->number},
                     {"value", best->value},

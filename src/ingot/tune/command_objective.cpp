@@ -124,16 +124,17 @@ class CommandObjective : public Objective {
  public:
   explicit CommandObjective(const StudyConfig& config)
       : command_(config.objective),
-        metric_(config.metric.empty() ? "value" : config.metric),
+        metrics_(metrics_of(config)),
+        values_(metrics_.size()),
         timeout_(config.timeout_seconds) {}
 
   void check(const SearchSpace& space, const Values& values) override {
     static_cast<void>(fill_in(command_, space, values));
   }
 
-  std::optional<double> run(TrialRun& run) override {
+  std::optional<std::vector<double>> run(TrialRun& run) override {
     const Trial& trial = run.trial();
-    value_.reset();
+    std::ranges::fill(values_, std::nullopt);
     line_.clear();
     CommandProcess process(
         fill_in(command_, run.space(), trial.values),
@@ -148,15 +149,25 @@ class CommandObjective : public Objective {
                                                             WEXITSTATUS(status), last_words(run.log()))));
     take(line_, run);  // a last one may have no end
     if (run.pruned()) return std::nullopt;
-    INGOT_CHECK(value_.has_value(),
-                Error(fmt::format("the command wrote no line of JSON with '{0}'; expected one such as "
-                                  "{{\"{0}\": 0.5}}",
-                                  metric_)));
-    INGOT_CHECK(std::isfinite(*value_), NonFinite(metric_, "is not finite"));
-    return value_;
+    std::vector<double> values;
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      INGOT_CHECK(values_[i].has_value(),
+                  Error(fmt::format("the command wrote no line of JSON with '{0}'; expected one such as "
+                                    "{{\"{0}\": 0.5}}",
+                                    metrics_[i])));
+      INGOT_CHECK(std::isfinite(*values_[i]), NonFinite(metrics_[i], "is not finite"));
+      values.push_back(*values_[i]);
+    }
+    return values;
   }
 
  private:
+  static std::vector<std::string> metrics_of(const StudyConfig& config) {
+    std::vector<std::string> metrics;
+    for (const Goal& goal : config.tuner.goals) metrics.push_back(goal.name);
+    if (metrics.empty()) metrics.push_back(config.metric.empty() ? "value" : config.metric);
+    return metrics;
+  }
   static std::string absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
 
   // Takes lines until the shell ends, whoever else still holds its output; asks it to end once it is pruned,
@@ -202,21 +213,23 @@ class CommandObjective : public Objective {
     if (first == std::string::npos || line[first] != '{') return;  // other output
     Json json = parse_json_or_discard<Json>(line);
     if (json.is_discarded()) json = parse_json_or_discard<Json>(without_non_finite(line));
-    INGOT_CHECK(!json.is_discarded() || line.find(metric_) == std::string::npos,
-                Error("the command wrote a line that is not JSON: " + shown(line)));
-    if (!json.is_object() || !json.contains(metric_)) return;
-    const double value = metric_value(json[metric_], line);
-    const auto step = json.find("step");
-    if (step != json.end() && !step->is_null()) run.report(whole_step(*step, line), value);
-    value_ = value;
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      INGOT_CHECK(!json.is_discarded() || line.find(metrics_[i]) == std::string::npos,
+                  Error("the command wrote a line that is not JSON: " + shown(line)));
+      if (!json.is_object() || !json.contains(metrics_[i])) continue;
+      const double value = metric_value(metrics_[i], json[metrics_[i]], line);
+      const auto step = json.find("step");
+      const bool on_the_way = step != json.end() && !step->is_null();
+      if (on_the_way && i == 0) run.report(whole_step(*step, line), value);  // the first stands for a curve
+      values_[i] = value;
+    }
   }
 
   // What diverged is written as null, as a number that is not finite, or in quotes.
-  double metric_value(const Json& metric, const std::string& line) const {
+  static double metric_value(const std::string& name, const Json& metric, const std::string& line) {
     if (metric.is_number()) return metric.get<double>();
-    INGOT_CHECK(
-        metric.is_null() || (metric.is_string() && is_non_finite(metric.get<std::string>())),
-        Error(fmt::format("the command wrote a '{}' that is not a number: {}", metric_, shown(line))));
+    INGOT_CHECK(metric.is_null() || (metric.is_string() && is_non_finite(metric.get<std::string>())),
+                Error(fmt::format("the command wrote a '{}' that is not a number: {}", name, shown(line))));
     return std::numeric_limits<double>::quiet_NaN();
   }
 
@@ -228,10 +241,11 @@ class CommandObjective : public Objective {
     return static_cast<std::int64_t>(value);
   }
 
-  std::string command_, metric_;
+  std::string command_;
+  std::vector<std::string> metrics_;           // of the objectives
+  std::vector<std::optional<double>> values_;  // of each the last one written
   double timeout_;
-  std::optional<double> value_;  // the last one written
-  std::string line_;             // that has not ended yet
+  std::string line_;  // that has not ended yet
 };
 
 }  // namespace

@@ -7,12 +7,18 @@
 
 namespace ingot::tune {
 
-/// An SQLite database, and what is needed of it here. Every failure is an IoError (a full disk says how much
-/// is free), or a FormatError where the file is no database.
+class DatabaseEngine;
+class EngineStatement;
+
+/// Whether a study's place is a database on a server, and not a file: "postgresql://...".
+bool is_database_url(std::string_view place);
+
+/// The database of a study: an SQLite file, or a schema of a PostgreSQL server. Every failure is an IoError
+/// (a full disk says how much is free), or a FormatError where the file is no database.
 class Database {
  public:
-  /// Opens or creates, and changes nothing yet. An empty path: in memory only.
-  explicit Database(const std::string& path);
+  /// Opens or creates, and changes nothing of others yet. An empty place: in memory only.
+  explicit Database(const std::string& place);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -20,20 +26,23 @@ class Database {
   /// Chooses how commits are written, which the file remembers: only for a database that is one's own.
   void choose_journal();
 
-  const std::string& path() const { return path_; }
+  /// For messages: without a password.
+  const std::string& place() const { return place_; }
   void run(const std::string& sql);
   std::int64_t number(const std::string& sql);
-  /// Whether commits from now on wait until they are on the disk. In a rollback journal they always do.
+  /// Whether commits from now on wait until they are on the disk. A server's always do.
   void wait_for_disk(bool wait);
+
+  bool is_blank();
+  /// Makes the tables of one's own, and marks them.
+  void create(const std::string& schema, std::int64_t format);
+  std::int64_t marked_format();
 
  private:
   friend class Statement;
   friend class Transaction;
-  struct Handle;
-  void check(int code, std::string_view doing) const;
-  std::string path_;
-  bool has_log_ = false;
-  std::unique_ptr<Handle> handle_;
+  std::string place_;
+  std::unique_ptr<DatabaseEngine> engine_;
 };
 
 /// One prepared statement. Parameters and columns count from 0.
@@ -56,12 +65,10 @@ class Statement {
   std::string text(int column) const;
 
  private:
-  Database* database_;
-  struct Handle;
-  std::unique_ptr<Handle> handle_;
+  std::unique_ptr<EngineStatement> statement_;
 };
 
-/// BEGIN IMMEDIATE; rolled back unless committed. A writer waits for others up to a minute.
+/// One at a time among all writers; rolled back unless committed. A writer waits for others up to a minute.
 class Transaction {
  public:
   explicit Transaction(Database& database);

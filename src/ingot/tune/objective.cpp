@@ -116,13 +116,14 @@ void check_space(Objective& objective, const SearchSpace& space) {
 void TrialSweeper::sweep() {
   if (config_->keep == "all") return;
   const std::vector<Trial> trials = tuner_->trials();
-  const Trial* best = best_of(trials, tuner_->direction());
+  std::set<std::int64_t> best;
+  for (const Trial& trial : tuner_->best_trials()) best.insert(trial.number);
   swept_.resize(trials.size());
   for (std::size_t i = 0; i < trials.size(); ++i) {
     const Trial& trial = trials[i];
     const bool over = trial.state == TrialState::complete || trial.state == TrialState::pruned;
     // A failed one explains itself.
-    if (swept_[i] || !over || (&trial == best && config_->keep == "best")) continue;
+    if (swept_[i] || !over || (best.contains(trial.number) && config_->keep == "best")) continue;
     std::error_code ignored;  // another worker may be removing it
     std::filesystem::remove_all(config_->trial_directory(trial.number), ignored);
     std::filesystem::remove(config_->trial_log(trial.number), ignored);
@@ -143,8 +144,8 @@ void work(Tuner& tuner, Objective& objective, const StudyConfig& config, const s
     try {
       try {
         std::filesystem::remove_all(run.directory_);  // what an attempt that died has left
-        const std::optional<double> value = objective.run(run);
-        if (value.has_value() && !run.pruned()) tuner.complete(run.trial_, *value);
+        const std::optional<std::vector<double>> values = objective.run(run);
+        if (values.has_value() && !run.pruned()) tuner.complete(run.trial_, *values);
       } catch (const Interrupted&) {
         return;  // the tuner puts the trial back
       } catch (const NonFinite& error) {

@@ -60,9 +60,9 @@ class Objective {
   /// Throws InvalidConfig where these values could not work (an unknown key, a bad combination), and other
   /// errors where none could (a missing file).
   virtual void check(const SearchSpace& space, const Values& values) = 0;
-  /// The value; nothing where the trial was pruned. NonFinite ends the trial as pruned (it diverged), any
-  /// other exception as failed.
-  virtual std::optional<double> run(TrialRun& run) = 0;
+  /// The value, or those of several objectives; nothing where the trial was pruned. NonFinite ends the trial
+  /// as pruned (it diverged), any other exception as failed.
+  virtual std::optional<std::vector<double>> run(TrialRun& run) = 0;
 };
 
 /// Runs a program per trial: {name} in the command stands for a value (quoted for the shell). It gets

@@ -14,23 +14,33 @@
 namespace ingot::tune {
 namespace {
 
-constexpr std::int64_t kApplicationId = 0x494e4754;  // "INGT"
 constexpr std::int64_t kFormat = 1;
 constexpr std::int64_t kBeforeAnyStep = std::numeric_limits<std::int64_t>::min();
 
 // `revision` grows with every change that others have to see: sync() asks for what is newer than it knows.
 constexpr const char* kSchema = R"(
-CREATE TABLE study (id INTEGER PRIMARY KEY CHECK (id = 1), space TEXT NOT NULL, direction TEXT NOT NULL,
-                    objective TEXT NOT NULL, created REAL NOT NULL, revision INTEGER NOT NULL);
-CREATE TABLE trials (number INTEGER PRIMARY KEY, state INTEGER NOT NULL, params TEXT NOT NULL, value REAL,
-                     started REAL NOT NULL, ended REAL NOT NULL, attempts INTEGER NOT NULL, lease INTEGER NOT NULL,
-                     heartbeat REAL NOT NULL, worker TEXT NOT NULL, machine TEXT NOT NULL, pid INTEGER NOT NULL,
-                     process_started INTEGER NOT NULL, note TEXT NOT NULL, revision INTEGER NOT NULL);
+CREATE TABLE study (id BIGINT PRIMARY KEY CHECK (id = 1), space TEXT NOT NULL, direction TEXT NOT NULL,
+                    objective TEXT NOT NULL, created DOUBLE PRECISION NOT NULL, revision BIGINT NOT NULL);
+CREATE TABLE trials (number BIGINT PRIMARY KEY, state BIGINT NOT NULL, params TEXT NOT NULL, value DOUBLE PRECISION,
+                     started DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION NOT NULL, attempts BIGINT NOT NULL,
+                     lease BIGINT NOT NULL, heartbeat DOUBLE PRECISION NOT NULL, worker TEXT NOT NULL,
+                     machine TEXT NOT NULL, pid BIGINT NOT NULL, process_started BIGINT NOT NULL,
+                     note TEXT NOT NULL, revision BIGINT NOT NULL);
 CREATE INDEX trials_by_revision ON trials (revision);
 CREATE INDEX trials_by_state ON trials (state);
-CREATE TABLE reports (trial INTEGER NOT NULL, step INTEGER NOT NULL, value REAL, PRIMARY KEY (trial, step))
-                     WITHOUT ROWID;
+CREATE TABLE reports (trial BIGINT NOT NULL, step BIGINT NOT NULL, value DOUBLE PRECISION, PRIMARY KEY (trial, step));
 )";
+
+// Only of studies with several; the first is also the trial's value.
+constexpr const char* kObjectives =
+    "CREATE TABLE objectives (trial BIGINT NOT NULL, number BIGINT NOT NULL, value DOUBLE PRECISION NOT "
+    "NULL, "
+    "PRIMARY KEY (trial, number));";
+
+// "minimize", or the names and directions of several objectives.
+std::string direction_of(const StudyIdentity& identity) {
+  return identity.goals.empty() ? std::string(name(identity.direction)) : describe(identity.goals);
+}
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -51,10 +61,12 @@ struct StudyStore::State {
   State(const std::string& path, StudyIdentity who, Options with)
       : identity(std::move(who)), options(with), database(path) {}
 
-  bool is_blank();
   void refuse_others();
   void create();
   void verify();
+  std::vector<double> read_objectives(const Trial& trial);
+  void write_objectives(const Trial& trial, const std::vector<double>& objectives);
+  void take(Trial trial);
   void read_changes();
   void read_new_reports(Trial& trial);
   std::int64_t next_revision();
@@ -66,33 +78,25 @@ struct StudyStore::State {
   void must_hold(const Trial& trial);
 };
 
-// Nobody has written to it, or marked it.
-bool StudyStore::State::is_blank() {
-  return database.number("SELECT count(*) FROM sqlite_master") == 0 &&
-         database.number("PRAGMA application_id") == 0 && database.number("PRAGMA user_version") == 0;
-}
-
 void StudyStore::State::refuse_others() {
-  INGOT_CHECK(is_blank() || database.number("PRAGMA application_id") == kApplicationId,
-              FormatError(database.path(), -1, "application_id",
+  INGOT_CHECK(database.is_blank() || database.marked_format() > 0,
+              FormatError(database.place(), -1, "application_id",
                           "is a database of another program; give the study a path of its own"));
 }
 
 void StudyStore::State::create() {
-  database.run(kSchema);
+  database.create(std::string(kSchema) + (identity.goals.empty() ? "" : kObjectives), kFormat);
   Statement(database, "INSERT INTO study VALUES (1, ?, ?, ?, ?, 0)")
       .bind(0, identity.space.description())
-      .bind(1, name(identity.direction))
+      .bind(1, direction_of(identity))
       .bind(2, identity.objective)
       .bind(3, now())
       .run();
-  database.run(fmt::format("PRAGMA application_id={}", kApplicationId));
-  database.run(fmt::format("PRAGMA user_version={}", kFormat));
 }
 
 void StudyStore::State::verify() {
-  const std::string& path = database.path();
-  const std::int64_t format = database.number("PRAGMA user_version");
+  const std::string& path = database.place();
+  const std::int64_t format = database.marked_format();
   INGOT_CHECK(format == kFormat,
               FormatError(path, -1, "user_version",
                           fmt::format("is format {}; this version of ingot reads {}", format, kFormat)));
@@ -105,9 +109,10 @@ void StudyStore::State::verify() {
   INGOT_CHECK(study.text(0) == space,
               InvalidConfig("space", fmt::format("the study {} has another search space{}:{}", path, advice,
                                                  difference(study.text(0), space))));
-  INGOT_CHECK(study.text(1) == name(identity.direction),
+  const std::string direction = direction_of(identity);
+  INGOT_CHECK(study.text(1) == direction,
               InvalidConfig("direction", fmt::format("the study {} has direction {}, not {}{}", path,
-                                                     study.text(1), name(identity.direction), advice)));
+                                                     study.text(1), direction, advice)));
   INGOT_CHECK(
       study.text(2) == identity.objective,
       InvalidConfig("objective", fmt::format("the study {} tries something else{}:\n  in the study  {}\n"
@@ -122,16 +127,46 @@ void StudyStore::State::read_new_reports(Trial& trial) {
   while (rows.step()) trial.reports.push_back({rows.integer(0), rows.real(1)});
 }
 
+std::vector<double> StudyStore::State::read_objectives(const Trial& trial) {
+  if (trial.state != TrialState::complete) return {};
+  if (identity.goals.empty()) return {trial.value};
+  std::vector<double> values;
+  Statement rows(database, "SELECT value FROM objectives WHERE trial = ? ORDER BY number");
+  rows.bind(0, trial.number);
+  while (rows.step()) values.push_back(rows.real(0));
+  INGOT_CHECK(
+      values.size() == identity.goals.size(),
+      FormatError(database.place(), -1, fmt::format("trial {}", trial.number),
+                  fmt::format("has {} objectives; the study has {}", values.size(), identity.goals.size())));
+  return values;
+}
+
+void StudyStore::State::take(Trial trial) {
+  INGOT_CHECK(trial.number >= 0 && trial.number <= std::ssize(trials),
+              FormatError(database.place(), -1, fmt::format("trial {}", trials.size()),
+                          fmt::format("is missing, trial {} is there; the file was changed by something "
+                                      "else: put a copy of it back, or begin a new study",
+                                      trial.number)));
+  const auto at = static_cast<std::size_t>(trial.number);
+  if (at == trials.size()) trials.emplace_back();
+  // Each attempt has a lease of its own, and begins without reports.
+  if (trials[at].lease == trial.lease) trial.reports = std::move(trials[at].reports);
+  read_new_reports(trial);
+  trial.objectives = read_objectives(trial);
+  trials[at] = std::move(trial);
+}
+
 void StudyStore::State::read_changes() {
-  // Without the hint SQLite reads every trial, to have them in order.
+  // In the order of the index, so that a database reads no trial that has not changed.
   Statement rows(
       database,
       "SELECT number, state, params, value, started, ended, attempts, lease, worker, note, revision "
-      "FROM trials INDEXED BY trials_by_revision WHERE revision > ? ORDER BY number");
+      "FROM trials WHERE revision > ? ORDER BY revision");
   rows.bind(0, seen);
   std::int64_t newest = seen;
+  std::vector<Trial> changed;
   while (rows.step()) {
-    Trial trial;
+    Trial& trial = changed.emplace_back();
     trial.number = rows.integer(0);
     const std::int64_t state = rows.integer(1);
     trial.state = static_cast<TrialState>(std::clamp<std::int64_t>(state, 0, code(TrialState::failed)));
@@ -144,21 +179,12 @@ void StudyStore::State::read_changes() {
     trial.worker = rows.text(8);
     trial.note = rows.text(9);
     newest = std::max(newest, rows.integer(10));
-    INGOT_CHECK(trial.number >= 0 && trial.number <= std::ssize(trials),
-                FormatError(database.path(), -1, fmt::format("trial {}", trials.size()),
-                            fmt::format("is missing, trial {} is there; the file was changed by something "
-                                        "else: put a copy of it back, or begin a new study",
-                                        trial.number)));
     INGOT_CHECK(identity.space.contains(trial.values),
-                FormatError(database.path(), -1, fmt::format("trial {}", trial.number),
+                FormatError(database.place(), -1, fmt::format("trial {}", trial.number),
                             fmt::format("has values that its space does not allow: {}", rows.text(2))));
-    const auto at = static_cast<std::size_t>(trial.number);
-    if (at == trials.size()) trials.emplace_back();
-    // Each attempt has a lease of its own, and begins without reports.
-    if (trials[at].lease == trial.lease) trial.reports = std::move(trials[at].reports);
-    read_new_reports(trial);
-    trials[at] = std::move(trial);
   }
+  std::ranges::sort(changed, {}, &Trial::number);
+  for (Trial& trial : changed) take(std::move(trial));
   seen = newest;
 }
 
@@ -261,7 +287,7 @@ StudyStore::StudyStore(const std::string& path, const StudyIdentity& identity, O
   s.database.choose_journal();
   {
     Transaction transaction(s.database);
-    if (s.is_blank()) s.create();
+    if (s.database.is_blank()) s.create();
     s.verify();
     transaction.commit();
   }
@@ -338,7 +364,20 @@ void StudyStore::report(Trial& trial, std::int64_t step, double value) {
   sync();
 }
 
-void StudyStore::finish(Trial& trial, TrialState state, double value, const std::string& note) {
+void StudyStore::State::write_objectives(const Trial& trial, const std::vector<double>& objectives) {
+  if (identity.goals.empty()) return;
+  for (std::size_t i = 0; i < objectives.size(); ++i) {
+    Statement(database, "INSERT INTO objectives VALUES (?, ?, ?)")
+        .bind(0, trial.number)
+        .bind(1, static_cast<std::int64_t>(i))
+        .bind(2, objectives[i])
+        .run();
+  }
+}
+
+void StudyStore::finish(Trial& trial, TrialState state, const std::vector<double>& objectives,
+                        const std::string& note) {
+  const double value = objectives.empty() ? std::numeric_limits<double>::quiet_NaN() : objectives.front();
   State& s = *state_;
   // A result may have cost hours: it goes to the disk, not only to the operating system.
   s.database.wait_for_disk(true);
@@ -353,6 +392,7 @@ void StudyStore::finish(Trial& trial, TrialState state, double value, const std:
       .bind(4, s.next_revision())
       .bind(5, trial.number)
       .run();
+  s.write_objectives(trial, objectives);
   fault_point("tune.finish");
   transaction.commit();
   s.database.wait_for_disk(false);

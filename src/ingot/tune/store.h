@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ingot/base/error.h"
+#include "ingot/tune/pareto.h"
 #include "ingot/tune/trial.h"
 
 namespace ingot::tune {
@@ -15,7 +16,8 @@ namespace ingot::tune {
 struct StudyIdentity {
   SearchSpace space;
   Direction direction = Direction::minimize;
-  std::string objective;  ///< what is tried, in words; any text
+  std::string objective;         ///< what is tried, in words; any text
+  std::vector<Goal> goals = {};  ///< of several objectives; empty: there is one
 };
 
 /// The trial was given to another worker, because this one had not been heard of for too long.
@@ -25,9 +27,9 @@ class TrialLost : public Error {
   std::string_view kind() const noexcept override { return "trial_lost"; }
 };
 
-/// The trials of a study in one SQLite file that several processes share. Every call is one transaction: a
-/// process that dies at any moment leaves a whole study. A finished trial is on the disk when finish()
-/// returns.
+/// The trials of a study that several processes share: in an SQLite file, or on a PostgreSQL server. Every
+/// call is one transaction: a process that dies at any moment leaves a whole study. A finished trial is on
+/// the disk when finish() returns.
 ///
 /// A worker holds its trial by a lease: it has to beat() more often than every lease_seconds. A trial whose
 /// worker is gone (its process on this machine ended, or the lease of one elsewhere ran out) waits for the
@@ -39,8 +41,9 @@ class StudyStore {
     std::int64_t max_attempts = 3;  ///< a trial that took so many workers with it has failed
   };
 
-  /// Opens or creates (an empty path: in memory). InvalidConfig, with the differences, where the study is
-  /// about something else; FormatError where the file is no study.
+  /// Opens or creates (an empty path: in memory; "postgresql://host/database#study": on a server).
+  /// InvalidConfig, with the differences, where the study is about something else; FormatError where the file
+  /// is no study.
   StudyStore(const std::string& path, const StudyIdentity& identity, Options options);
   ~StudyStore();
   StudyStore(const StudyStore&) = delete;
@@ -63,7 +66,8 @@ class StudyStore {
   void beat(const Trial& trial);
   /// The step is above those that the trial has reported.
   void report(Trial& trial, std::int64_t step, double value);
-  void finish(Trial& trial, TrialState state, double value, const std::string& note);
+  /// `objectives`: of a complete trial; the first is its value.
+  void finish(Trial& trial, TrialState state, const std::vector<double>& objectives, const std::string& note);
   /// Puts a running trial back, as if it had not been begun.
   void release(const Trial& trial);
   /// The same for a failed one that nobody has put back since.

@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/hash.h"
+#include "ingot/tune/database.h"
 
 namespace ingot::tune {
 namespace {
@@ -73,12 +74,39 @@ void read_objective(const ConfigReader& root, const fs::path& base, StudyConfig&
   if (!c.metric.empty()) c.tuner.objective += " metric:" + c.metric;
 }
 
+// Several objectives: the metrics that a command writes, each with its direction.
+std::vector<Goal> read_goals(const ConfigReader& root, const StudyConfig& c) {
+  std::vector<Goal> goals;
+  if (!root.has("objectives")) return goals;
+  if (!root.is_mapping("objectives"))
+    root.fail("objectives",
+              "expected a mapping of metrics to directions: {loss: minimize, accuracy: maximize}");
+  for (const char* other : {"direction", "metric"})
+    if (root.has(other)) root.fail(other, "is said by objectives; leave it out");
+  if (c.kind != "command")
+    root.fail("objectives",
+              fmt::format("are the metrics that a command writes; a study of {} has one value", c.kind));
+  const ConfigReader section = root.section("objectives");
+  for (const std::string& metric : section.keys()) {
+    const bool less = section.choice(metric, "minimize", {"minimize", "maximize"}) == "minimize";
+    goals.push_back({metric, less ? Direction::minimize : Direction::maximize});
+  }
+  return goals;
+}
+
 // A path of the study's own, which starts at its directory.
 std::string read_path(const ConfigReader& root, const char* key, const std::string& fallback,
                       const fs::path& base) {
   const std::string path = root.get(key, fallback);
   if (path.empty()) root.fail(key, fmt::format("is empty; leave it out for {}, or give a path", fallback));
   return (base / path).string();
+}
+
+// A file, or a server's database with the name of the study behind it.
+std::string read_store(const ConfigReader& root, const std::string& name, const fs::path& base) {
+  const std::string given = root.get("study", "");
+  if (!is_database_url(given)) return read_path(root, "study", name + ".db", base);
+  return given.find('#') == std::string::npos ? given + "#" + name : given;
 }
 
 }  // namespace
@@ -101,6 +129,7 @@ StudyConfig read_study_config(Config& config, const std::string& path) {
                           : Direction::maximize;
   if (c.kind != "command" && c.tuner.direction != Direction::minimize)
     root.fail("direction", "a loss is to be minimized");
+  c.tuner.goals = read_goals(root, c);
   c.tuner.trials = root.get("trials", c.tuner.trials, at_least(1));
   c.tuner.space = read_search_space(root.section("space"));
   c.tuner.sampler = read_sampler(root.section("sampler"));
@@ -108,9 +137,9 @@ StudyConfig read_study_config(Config& config, const std::string& path) {
   c.tuner.lease_seconds = root.get("lease_seconds", c.tuner.lease_seconds, positive());
   c.tuner.max_attempts = root.get("max_attempts", c.tuner.max_attempts, at_least(1));
   c.workers = root.get("workers", c.workers, between(1, 1024));
-  c.tuner.study = read_path(root, "study", c.name + ".db", base);
+  c.tuner.study = read_store(root, c.name, base);
   // Two studies of one file keep their trials apart, as trials are told by their numbers only.
-  const fs::path study = c.tuner.study;
+  const fs::path study = is_database_url(c.tuner.study) ? base / c.name : fs::path(c.tuner.study);
   const std::string trials = fs::path(study).replace_filename(study.stem().string() + "-trials").string();
   c.output_dir = root.has("output_dir") ? read_path(root, "output_dir", trials, base) : trials;
   c.keep = root.choice("keep", c.keep, {"best", "all", "none"});

@@ -32,7 +32,9 @@ struct Trial {
   std::int64_t number = 0;  ///< from 0, in the order of starting
   TrialState state = TrialState::running;
   Values values;
-  double value = 0;               ///< of a complete one; NaN otherwise
+  double value = 0;  ///< of a complete one; NaN otherwise
+  std::vector<double> objectives =
+      {};                         ///< of a complete one: in the order of the study's; the first is `value`
   std::vector<Report> reports;    ///< by ascending step
   double started = 0, ended = 0;  ///< seconds since 1970; 0: not yet
   std::int64_t attempts = 0;      ///< how often it was begun

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
-#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -15,6 +14,17 @@
 namespace ingot::tune {
 
 void TunerOptions::validate() const {
+  INGOT_CHECK(
+      goals.size() != 1,
+      InvalidConfig("objectives", "holds one; say `direction` and leave objectives out, or give several"));
+  for (const Goal& goal : goals)
+    INGOT_CHECK(std::ranges::count(goals, goal.name, &Goal::name) == 1,
+                InvalidConfig("objectives", fmt::format("names '{}' twice", goal.name)));
+  INGOT_CHECK(
+      goals.empty() || pruner.type == "none",
+      InvalidConfig("pruner.type", fmt::format("is {}, which compares one value; with several objectives "
+                                               "it has to be none",
+                                               pruner.type)));
   space.validate();
   sampler.validate();
   pruner.validate();
@@ -39,8 +49,10 @@ struct Tuner::State {
 
   explicit State(TunerOptions o)
       : options(std::move(o)),
-        sampler(make_sampler(options.sampler, options.space, options.direction)),
-        store(options.study, {options.space, options.direction, options.objective},
+        // Several objectives become one rank, of which less is better.
+        sampler(make_sampler(options.sampler, options.space,
+                             options.goals.empty() ? options.direction : Direction::minimize)),
+        store(options.study, {options.space, options.direction, options.objective, options.goals},
               {options.lease_seconds, options.max_attempts}) {}
 
   // A grid ends when it is through, whatever samplers the trials before it came from.
@@ -53,7 +65,7 @@ struct Tuner::State {
   void forget(const Trial& trial) {
     std::erase_if(running, [&](const Trial& other) { return other.number == trial.number; });
   }
-  void finish(Trial& trial, TrialState state, double value, const std::string& note);
+  void finish(Trial& trial, TrialState state, const std::vector<double>& objectives, const std::string& note);
 };
 
 void Tuner::State::keep_beating() {
@@ -71,10 +83,11 @@ void Tuner::State::keep_beating() {
   }
 }
 
-void Tuner::State::finish(Trial& trial, TrialState state, double value, const std::string& note) {
+void Tuner::State::finish(Trial& trial, TrialState state, const std::vector<double>& objectives,
+                          const std::string& note) {
   const std::lock_guard lock(mutex);
   try {
-    store.finish(trial, state, value, note);
+    store.finish(trial, state, objectives, note);
   } catch (const TrialLost&) {
     forget(trial);
     throw;
@@ -118,7 +131,8 @@ std::optional<Trial> Tuner::suggest() {
   std::optional<Trial> trial = s.store.claim([&](const std::vector<Trial>& trials) -> std::optional<Values> {
     const std::int64_t number = std::ssize(trials);
     if (number >= s.budget(trials)) return std::nullopt;
-    return s.sampler->sample(number, trials);
+    return s.options.goals.empty() ? s.sampler->sample(number, trials)
+                                   : s.sampler->sample(number, ranked_by_front(trials, s.options.goals));
   });
   if (trial.has_value()) s.running.push_back(*trial);
   return trial;
@@ -145,18 +159,23 @@ bool Tuner::report(Trial& trial, std::int64_t step, double value) {
   return prune;
 }
 
-void Tuner::complete(Trial& trial, double value) {
-  if (std::isnan(value)) return fail(trial, "its value is not a number");
-  state_->finish(trial, TrialState::complete, value, "");
+void Tuner::complete(Trial& trial, double value) { complete(trial, std::vector<double>{value}); }
+
+void Tuner::complete(Trial& trial, const std::vector<double>& objectives) {
+  const std::size_t wanted = std::max<std::size_t>(state_->options.goals.size(), 1);
+  INGOT_CHECK(objectives.size() == wanted,
+              InvalidConfig("objectives", fmt::format("trial {} has {} values; the study has {} objectives",
+                                                      trial.number, objectives.size(), wanted)));
+  if (std::ranges::any_of(objectives, [](double value) { return std::isnan(value); }))
+    return fail(trial, "its value is not a number");
+  state_->finish(trial, TrialState::complete, objectives, "");
 }
 
 void Tuner::prune(Trial& trial, const std::string& why) {
-  state_->finish(trial, TrialState::pruned, std::numeric_limits<double>::quiet_NaN(), why);
+  state_->finish(trial, TrialState::pruned, {}, why);
 }
 
-void Tuner::fail(Trial& trial, const std::string& why) {
-  state_->finish(trial, TrialState::failed, std::numeric_limits<double>::quiet_NaN(), why);
-}
+void Tuner::fail(Trial& trial, const std::string& why) { state_->finish(trial, TrialState::failed, {}, why); }
 
 void Tuner::retry(const std::vector<Trial>& failed) {
   const std::lock_guard lock(state_->mutex);
@@ -172,8 +191,14 @@ bool Tuner::is_complete() {
 
 std::optional<Trial> Tuner::best_trial() {
   const std::vector<Trial> all = trials();
-  const Trial* best = best_of(all, state_->options.direction);
+  const Trial* best = best_of(all, direction());
   return best == nullptr ? std::nullopt : std::optional(*best);
+}
+
+std::vector<Trial> Tuner::best_trials() {
+  if (!goals().empty()) return pareto_front(trials(), goals());
+  const std::optional<Trial> best = best_trial();
+  return best ? std::vector<Trial>{*best} : std::vector<Trial>{};
 }
 
 std::vector<Trial> Tuner::trials() {
@@ -187,6 +212,9 @@ std::int64_t Tuner::budget() const {
   return state_->budget(state_->store.trials());
 }
 const SearchSpace& Tuner::space() const { return state_->options.space; }
-Direction Tuner::direction() const { return state_->options.direction; }
+const std::vector<Goal>& Tuner::goals() const { return state_->options.goals; }
+Direction Tuner::direction() const {
+  return goals().empty() ? state_->options.direction : goals()[0].direction;
+}
 
 }  // namespace ingot::tune

@@ -15,10 +15,12 @@ namespace ingot::tune {
 struct TunerOptions {
   SearchSpace space;
   Direction direction = Direction::minimize;
+  std::vector<Goal> goals = {};  ///< several objectives in place of one direction; empty: one
   SamplerOptions sampler;
   PrunerOptions pruner;
   std::int64_t trials = 100;  ///< how many the study shall have; a grid may end before
-  std::string study;      ///< the SQLite file, made where it is not; empty: in memory, for this process only
+  std::string study;      ///< the SQLite file, made where it is not, or "postgresql://host/database#study";
+                          ///< empty: in memory, for this process only
   std::string objective;  ///< what is tried; a study with another objective is refused
   double lease_seconds = 60;  ///< a worker that was not heard of for so long has lost its trial
   std::int64_t max_attempts = 3;
@@ -56,6 +58,8 @@ class Tuner {
   bool report(Trial& trial, std::int64_t step, double value);
   /// The final value. NaN makes it a failed trial.
   void complete(Trial& trial, double value);
+  /// The final values of all objectives, in the order of the goals. InvalidConfig where their number differs.
+  void complete(Trial& trial, const std::vector<double>& objectives);
   /// Ends a trial that is going nowhere, for the caller's own reason.
   void prune(Trial& trial, const std::string& why);
   void fail(Trial& trial, const std::string& why);
@@ -70,11 +74,15 @@ class Tuner {
   bool is_complete();
   /// Of all workers, as of now: the caller's own, so that later ones do not change them.
   std::vector<Trial> trials();
+  /// By the value, which is the first of several objectives.
   std::optional<Trial> best_trial();
+  /// Of several objectives, the trials that no other dominates; of one, the best alone.
+  std::vector<Trial> best_trials();
   /// How many trials the study shall have.
   std::int64_t budget() const;
   const SearchSpace& space() const;
-  Direction direction() const;
+  Direction direction() const;  ///< of the first objective
+  const std::vector<Goal>& goals() const;
 
  private:
   struct State;

@@ -1,0 +1,195 @@
+// A study on a PostgreSQL server: a real one, which the tests start where it is installed.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+#include <pwd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/tune/study_config.h"
+#include "ingot/tune/tuner.h"
+
+namespace ingot::tune {
+namespace {
+
+namespace fs = std::filesystem;
+using test::message_of;
+
+/// A server of its own that listens to a socket in a directory, and goes with the object.
+class PostgresServer {
+ public:
+  PostgresServer() {
+    programs_ = find_programs();
+    if (programs_.empty()) return;
+    // The server refuses to run as root.
+    if (::geteuid() == 0) {
+      const passwd* user = ::getpwnam("postgres");
+      if (user == nullptr || ::chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) != 0) return;
+    }
+    made_ = run("initdb -D '" + data() + "' -A trust -U ingot -E UTF8 --locale=C --no-sync") && start();
+  }
+  ~PostgresServer() {
+    if (made_) run("pg_ctl -D '" + data() + "' -m immediate -t 20 stop");
+  }
+  PostgresServer(const PostgresServer&) = delete;
+  PostgresServer& operator=(const PostgresServer&) = delete;
+
+  bool is_there() const { return made_; }
+  bool is_installed() const { return !programs_.empty(); }
+  std::string url(const std::string& study) const {
+    return "postgresql:///postgres?host=" + directory_.path() + "&user=ingot#" + study;
+  }
+  bool restart() { return run("pg_ctl -D '" + data() + "' -m immediate -t 20 stop") && start(); }
+
+ private:
+  static std::string find_programs() {
+    std::error_code missing;
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator("/usr/lib/postgresql", missing))
+      if (fs::exists(entry.path() / "bin/initdb")) found.push_back((entry.path() / "bin").string());
+    return found.empty() ? "" : *std::ranges::max_element(found);
+  }
+  std::string data() const { return directory_.at("data"); }
+  bool start() {
+    return run("pg_ctl -D '" + data() + "' -w -t 30 -l '" + directory_.at("log") + "' -o \"-k '" +
+               directory_.path() + "' -c listen_addresses='' -c fsync=off\" start");
+  }
+  bool run(const std::string& command) {
+    const std::string as = ::geteuid() == 0 ? "runuser -u postgres -- " : "";
+    const std::string line = "cd '" + directory_.path() + "' && timeout 60 " + as + programs_ + "/" +
+                             command + " > /dev/null 2>&1";
+    return std::system(line.c_str()) == 0;
+  }
+
+  test::TemporaryDirectory directory_;
+  std::string programs_;
+  bool made_ = false;
+};
+
+class PostgresStudy : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = std::make_unique<PostgresServer>(); }
+  static void TearDownTestSuite() { server_.reset(); }
+  void SetUp() override {
+    if (!server_->is_installed()) GTEST_SKIP() << "PostgreSQL is not installed (Debian: postgresql)";
+    ASSERT_TRUE(server_->is_there()) << "the server did not start";
+  }
+
+  static TunerOptions options(const std::string& study, std::int64_t trials) {
+    return {.space = {{{.name = "x", .low = 0, .high = 1},
+                       {.name = "n", .kind = ParameterKind::integer, .low = 1, .high = 4}}},
+            .trials = trials,
+            .study = server_->url(study)};
+  }
+  static void finish_one(Tuner& tuner) {
+    auto trial = tuner.suggest();
+    ASSERT_TRUE(trial.has_value());
+    for (int step = 1; step <= 2; ++step) tuner.report(*trial, step, trial->values[0] + step);
+    tuner.complete(*trial, trial->values[0]);
+  }
+
+  static inline std::unique_ptr<PostgresServer> server_;
+};
+
+TEST_F(PostgresStudy, GoesOnWhereItStoppedWithEveryValueAndReport) {
+  std::vector<Trial> before;
+  {
+    Tuner tuner(options("goes on", 6));
+    for (int i = 0; i < 3; ++i) finish_one(tuner);
+    auto failed = tuner.suggest();
+    tuner.fail(*failed, "it's \"broken\" \\ here?");
+    before = tuner.trials();
+  }
+  Tuner tuner(options("goes on", 6));
+  const std::vector<Trial> after = tuner.trials();
+  ASSERT_EQ(after.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(after[i].values, before[i].values);
+    EXPECT_EQ(after[i].note, before[i].note);
+    EXPECT_EQ(after[i].state, before[i].state);
+    EXPECT_EQ(after[i].reports.size(), i < 3 ? 2U : 0U);
+    if (i < 3) EXPECT_EQ(after[i].value, before[i].value);
+  }
+  finish_one(tuner);
+  finish_one(tuner);
+  EXPECT_FALSE(tuner.suggest().has_value());
+  EXPECT_TRUE(tuner.is_complete());
+}
+
+TEST_F(PostgresStudy, StudiesOfOneDatabaseKeepApartAndAnotherSpaceIsRefused) {
+  Tuner first(options("apart-1", 2)), second(options("apart-2", 2));
+  finish_one(first);
+  EXPECT_EQ(first.trials().size(), 1U);
+  EXPECT_EQ(second.trials().size(), 0U);
+  TunerOptions other = options("apart-1", 2);
+  other.space.parameters[0].high = 2;
+  EXPECT_NE(message_of<InvalidConfig>([&] { Tuner refused(other); }).find("another search space"),
+            std::string::npos);
+}
+
+TEST_F(PostgresStudy, WorkersAtOnceNeverGetOneTrialTwice) {
+  constexpr int kWorkers = 6, kTrials = 60;
+  std::vector<std::thread> workers;
+  for (int w = 0; w < kWorkers; ++w) {
+    workers.emplace_back([] {
+      Tuner tuner(options("at once", kTrials));
+      while (auto trial = tuner.suggest()) tuner.complete(*trial, static_cast<double>(trial->number));
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  Tuner tuner(options("at once", kTrials));
+  const std::vector<Trial> trials = tuner.trials();
+  ASSERT_EQ(trials.size(), static_cast<std::size_t>(kTrials));
+  for (const Trial& trial : trials) {
+    EXPECT_EQ(trial.state, TrialState::complete);
+    EXPECT_EQ(trial.attempts, 1);
+    EXPECT_EQ(trial.value, static_cast<double>(trial.number));
+  }
+}
+
+TEST_F(PostgresStudy, ATrialWhoseProcessDiedIsGivenOutAgain) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Tuner tuner(options("died", 2));
+    static_cast<void>(tuner.suggest());
+    ::_exit(0);  // without putting it back
+  }
+  ::waitpid(child, nullptr, 0);
+  Tuner tuner(options("died", 2));
+  const auto trial = tuner.suggest();
+  ASSERT_TRUE(trial.has_value());
+  EXPECT_EQ(trial->number, 0);
+  EXPECT_EQ(trial->attempts, 2);
+}
+
+TEST_F(PostgresStudy, OutlivesARestartOfTheServer) {
+  Tuner tuner(options("restart", 3));
+  finish_one(tuner);
+  ASSERT_TRUE(server_->restart());
+  EXPECT_EQ(tuner.trials().size(), 1U);
+  finish_one(tuner);
+}
+
+TEST(PostgresUrl, OfNoServerIsRefusedWithoutThePassword) {
+  TunerOptions options{.space = {{{.name = "x", .low = 0, .high = 1}}}, .trials = 1};
+  options.study = "postgresql://ann:secret@localhost:1/db?connect_timeout=2#study";
+  const std::string message = message_of<IoError>([&] { Tuner tuner(options); });
+  EXPECT_NE(message.find("ann:***@localhost"), std::string::npos) << message;
+  EXPECT_EQ(message.find("secret"), std::string::npos) << message;
+}
+
+TEST(PostgresUrl, TakesTheNameOfTheStudyFromItsFile) {
+  Config config = Config::parse(
+      "{command: 'true', space: {x: {low: 0, high: 1}}, study: 'postgresql://db/lab', output_dir: out}");
+  EXPECT_EQ(read_study_config(config, "/tmp/rates.yaml").tuner.study, "postgresql://db/lab#rates");
+}
+
+}  // namespace
+}  // namespace ingot::tune
