@@ -132,6 +132,25 @@ TEST_F(InferenceVerbs, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
   EXPECT_GT(all["report"]["formats"].size(), 15U);
 }
 
+TEST_F(InferenceVerbs, QuantizeItsReportAndGenerateNameTheFormatsThatStandIn) {
+  const test::TemporaryDirectory out;
+  const std::vector<std::string> report{"--format", "q4_k", "--report", directory_ + "/text.txt",
+                                        "--window", "32",   "--stride", "16"};
+  std::vector<std::string> planned{"quantize", directory_}, both{"quantize", directory_, out.at("q4.gguf")};
+  planned.insert(planned.end(), report.begin(), report.end());
+  both.insert(both.end(), report.begin(), report.end());
+  const auto written = json(both), of_plan = json(planned)["report"]["formats"][0];
+  const auto of_file = written["report"]["formats"][0];
+  ASSERT_EQ(written["stand_ins"].size(), 2U);  // q5_0 in the layers, q8_0 in the head
+  EXPECT_EQ(written["stand_ins"], of_file["stand_ins"]);
+  EXPECT_EQ(of_plan["stand_ins"].size(), 2U);
+  const double error = of_plan["weight_error"];
+  EXPECT_NEAR(of_file["weight_error"].get<double>(), error, 0.01 * error);
+  EXPECT_NEAR(of_plan["as_run"]["kl"].get<double>(), of_file["as_run"]["kl"].get<double>(), 1e-9);
+  const Outcome generated = run_ingot({"generate", directory_, "--format", "q4_k", "-p", "the", "-n", "1"});
+  EXPECT_NE(generated.errors.find("q5_0 in place of q4_k in 14"), std::string::npos) << generated.errors;
+}
+
 TEST_F(InferenceVerbs, QuantizeNamesWhatItCannotWrite) {
   const auto errors = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"quantize", directory_});

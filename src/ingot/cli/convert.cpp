@@ -29,6 +29,7 @@ int run(ConvertFlags o) {
                            {"path", written.path}, {"format", written.format}, {"bytes", written.bytes}}));
   } else {
     fmt::print("{}: {}, {} of tensors\n", written.path, written.format, human_bytes(written.bytes));
+    if (!written.stand_ins.empty()) fmt::print("{}\n", written.stand_ins.summary());
   }
   return 0;
 }

@@ -34,13 +34,24 @@ Json as_json(const infer::Divergence& d) {
   return {{"perplexity", d.text.perplexity()}, {"kl", d.kl}, {"same_top", d.same_top}};
 }
 
+Json as_json(const quant::StandIns& stand_ins) {
+  Json rows = Json::array();
+  for (const quant::StandIns::Row& row : stand_ins.rows())
+    rows.push_back({{"format", row.used.empty() ? "as stored" : row.used},
+                    {"in_place_of", row.wanted},
+                    {"columns", row.columns},
+                    {"matrices", row.names}});
+  return rows;
+}
+
 Json as_json(const infer::FormatQuality& q) {
   if (!q.refusal.empty()) return {{"format", q.format}, {"refusal", q.refusal}};
   return {{"format", q.format},
           {"bits_per_weight", q.bits_per_weight},
           {"weight_error", q.weight_error},
           {"weights_only", as_json(q.weights)},
-          {"as_run", as_json(q.as_run)}};
+          {"as_run", as_json(q.as_run)},
+          {"stand_ins", as_json(q.stand_ins)}};
 }
 
 void print_row(const infer::FormatQuality& q, double reference) {
@@ -58,7 +69,23 @@ void print_row(const infer::FormatQuality& q, double reference) {
       q.weights.kl, q.as_run.text.perplexity(), change(q.as_run), q.as_run.kl, 100 * q.as_run.same_top);
 }
 
-Json report(const QuantizeFlags& o, const std::vector<std::string>& formats) {
+// What was written, where something was; else the source rounded in memory.
+infer::FormatQuality measure(const infer::QualityReport& quality, const std::string& format,
+                             const QuantizeFlags& o, const WrittenModel& written) {
+  if (written.path.empty()) return quality.measure(format);
+  infer::FormatQuality row = quality.measure_written(o.destination, format);
+  row.stand_ins = written.stand_ins;
+  return row;
+}
+
+// Below the table: which formats are not what their name says in every matrix.
+void print_stand_ins(const std::vector<infer::FormatQuality>& rows) {
+  for (const infer::FormatQuality& row : rows)
+    if (!row.stand_ins.empty()) fmt::print("\n{}: {}", row.format, row.stand_ins.summary());
+  fmt::print("\n");
+}
+
+Json report(const QuantizeFlags& o, const std::vector<std::string>& formats, const WrittenModel& written) {
   std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(data::read_text_file(o.report));
   if (o.limit > 0 && o.limit < static_cast<std::int64_t>(ids.size()))
     ids.resize(static_cast<std::size_t>(o.limit));
@@ -74,17 +101,20 @@ Json report(const QuantizeFlags& o, const std::vector<std::string>& formats) {
     fmt::print("{:<15} {:>5} {:>9} | {:>9} {:>10} {:>10} | {:>9} {:>10} {:>9} {:>8}\n", "format", "bits",
                "error", "perplex.", "", "KL", "perplex.", "", "KL", "same top");
   }
-  Json rows = Json::array();
+  Json json = Json::array();
+  std::vector<infer::FormatQuality> rows;
   for (std::size_t i = 0; i < formats.size(); ++i) {
-    const infer::FormatQuality row = quality.measure(formats[i]);
+    const infer::FormatQuality& row = rows.emplace_back(measure(quality, formats[i], o, written));
     if (!o.json) {
       const ProgressPause pause;
       print_row(row, reference);
     }
-    rows.push_back(as_json(row));
+    json.push_back(as_json(row));
     bar.update(static_cast<std::int64_t>(i) + 2, formats[i]);
   }
-  return {{"tokens", ids.size()}, {"perplexity", reference}, {"formats", rows}};
+  bar.finish();
+  if (!o.json) print_stand_ins(rows);
+  return {{"tokens", ids.size()}, {"perplexity", reference}, {"formats", json}};
 }
 
 void check(const QuantizeFlags& o) {
@@ -100,22 +130,26 @@ int run(QuantizeFlags o) {
   o.source = hub::resolve_model(o.source);
   check(o);
   Json result;
+  WrittenModel written;
   if (!o.destination.empty()) {
     WriteMeter meter("quantizing");
-    const WrittenModel written =
-        quantize_model({.source = o.source,
-                        .destination = o.destination,
-                        .format = o.formats.front(),
-                        .max_shard_bytes = parse_bytes(o.shard_size, "--shard-size")},
-                       meter.progress());
+    written = quantize_model({.source = o.source,
+                              .destination = o.destination,
+                              .format = o.formats.front(),
+                              .max_shard_bytes = parse_bytes(o.shard_size, "--shard-size")},
+                             meter.progress());
     meter.finish();
-    result = {{"path", written.path}, {"format", o.formats.front()}, {"bytes", written.bytes}};
+    result = {{"path", written.path},
+              {"format", o.formats.front()},
+              {"bytes", written.bytes},
+              {"stand_ins", as_json(written.stand_ins)}};
     if (!o.json)
       fmt::print("{}: {}, {} of tensors\n", written.path, o.formats.front(), human_bytes(written.bytes));
+    if (!o.json && !written.stand_ins.empty()) fmt::print("{}\n", written.stand_ins.summary());
   }
   if (!o.report.empty()) {
     if (!o.destination.empty() && !o.json) fmt::print("\n");
-    result["report"] = report(o, o.formats.empty() ? quant::quantized_formats() : o.formats);
+    result["report"] = report(o, o.formats.empty() ? quant::quantized_formats() : o.formats, written);
   }
   if (o.json) fmt::print("{}\n", dump_json(result, 2));
   return 0;

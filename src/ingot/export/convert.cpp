@@ -71,7 +71,7 @@ WrittenModel write_model_directory(const ConvertOptions& o, const WeightEncoding
   write_safetensors_directory(out.path(), stored_tensors(*weights, count_written(progress, bytes)),
                               safetensors_options(o));
   out.commit();
-  return {o.destination, bytes};
+  return {.path = o.destination, .bytes = bytes, .stand_ins = {}};
 }
 
 WrittenModel write_gguf_file(const ConvertOptions& o, const WeightEncoding& encoding,
@@ -108,7 +108,7 @@ WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target,
   } else {
     write_safetensors(o.destination, tensors);
   }
-  return {o.destination, bytes};
+  return {.path = o.destination, .bytes = bytes, .stand_ins = {}};
 }
 
 }  // namespace
@@ -125,7 +125,7 @@ ConvertedModel convert_model(const ConvertOptions& o, const WriteProgress& progr
                                : target.directory && is_model(o.source)
                                    ? write_model_directory(o, encoding, progress)
                                    : write_tensors(o, target, encoding, progress);
-  return {written.path, target.format, written.bytes};
+  return {written.path, target.format, written.bytes, written.stand_ins};
 }
 
 }  // namespace ingot

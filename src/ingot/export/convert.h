@@ -21,6 +21,7 @@ struct ConvertOptions {
 struct ConvertedModel {
   std::string path, format;
   std::uint64_t bytes = 0;
+  quant::StandIns stand_ins;  ///< matrices that do not have the block format that was asked for
 };
 
 /// Errors: InvalidConfig for options that do not go together, and those of the formats.

@@ -18,16 +18,18 @@ namespace {
 WrittenModel write_encoded(const std::shared_ptr<const WeightSource>& source, GgufMetadata metadata,
                            std::vector<GgufTensor> tensors, const std::string& destination,
                            const GgufPlan& plan, const WriteProgress& progress) {
-  const auto weights = encode_weights(source, plan.encoding, true);
+  WrittenModel written;
+  const auto weights = encode_weights(source, plan.encoding, true, &written.stand_ins);
   const bool quantized = std::ranges::any_of(weights->tensors(), [](const TensorInfo& info) {
     return quant::find_block_format(info.stored_as) != nullptr;
   });
   if (quantized) metadata.set("general.quantization_version", GgufValue::of_u32(2));
-  const std::uint64_t bytes = weights->total_bytes();
+  const std::uint64_t bytes = written.bytes = weights->total_bytes();
   for (GgufTensor& tensor : gguf_tensors(*weights, count_written(progress, bytes)))
     tensors.push_back(std::move(tensor));
   require_disk_space(destination, bytes, "the converted model");
-  return {write_gguf_parts(destination, metadata, tensors, plan.max_bytes).front(), bytes};
+  written.path = write_gguf_parts(destination, metadata, tensors, plan.max_bytes).front();
+  return written;
 }
 
 }  // namespace

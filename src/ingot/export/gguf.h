@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ingot/export/model_files.h"
+#include "ingot/quant/matrix_format.h"
 #include "ingot/weights/weight_source.h"
 
 namespace ingot {
@@ -17,8 +18,9 @@ struct GgufPlan {
 
 /// What was written.
 struct WrittenModel {
-  std::string path;         ///< of several files the first one
-  std::uint64_t bytes = 0;  ///< of tensors
+  std::string path;           ///< of several files the first one
+  std::uint64_t bytes = 0;    ///< of tensors
+  quant::StandIns stand_ins;  ///< matrices that do not have the format that was asked for
 };
 
 /// Writes a model with its metadata and tokenizer, or tensors alone.

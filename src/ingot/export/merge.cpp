@@ -41,7 +41,7 @@ WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
   copy_companions(o.model, out.path());
   write_safetensors_directory(out.path(), tensors);
   out.commit();
-  return {o.destination, bytes};
+  return {.path = o.destination, .bytes = bytes, .stand_ins = {}};
 }
 
 }  // namespace ingot

@@ -49,7 +49,7 @@ WrittenModel write_quantized_directory(const QuantizeOptions& o, const WriteProg
   options.max_shard_bytes = o.max_shard_bytes;
   write_safetensors_directory(out.path(), counted.tensors, options);
   out.commit();
-  return {o.destination, bytes};
+  return {.path = o.destination, .bytes = bytes, .stand_ins = plan.stand_ins};
 }
 
 }  // namespace

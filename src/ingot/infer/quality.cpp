@@ -8,6 +8,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/infer/load.h"
 #include "ingot/infer/matrix_sizes.h"
+#include "ingot/models/language/format_plan.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -112,21 +113,37 @@ double QualityReport::weight_error(LanguageModel& rounded) const {
   return power > 0 ? std::sqrt(error / power) : 0;
 }
 
+// One after the other, so that no more than one copy of the model is in memory.
+void QualityReport::compare_both(const OpenModel& open_rounded, const OpenModel& open_packed,
+                                 FormatQuality& quality) const {
+  auto model = open_rounded();
+  quality.weight_error = weight_error(*model);
+  quality.weights = compare(*model);
+  model.reset();
+  model = open_packed();
+  const MatrixSizes sizes = matrix_sizes(*model);
+  quality.bits_per_weight = 8 * sizes.bytes / sizes.elements;
+  quality.as_run = compare(*model);
+}
+
 FormatQuality QualityReport::measure(const std::string& format) const {
   FormatQuality quality;
   quality.format = format;
+  quality.stand_ins = stand_ins_of(model_->config, format);
   try {
-    const auto rounded = load_rounded_model(path_, format);
-    quality.weight_error = weight_error(*rounded);
-    quality.weights = compare(*rounded);
-  } catch (const InvalidConfig& error) {  // rows that its blocks do not divide
+    compare_both([&] { return load_rounded_model(path_, format); },
+                 [&] { return load_model(path_, format, {.where = "off"}); }, quality);
+  } catch (const InvalidConfig& error) {  // rows longer than the format can sum
     quality.refusal = error.what();
-    return quality;
   }
-  const auto packed = load_model(path_, format, {.where = "off"});
-  const MatrixSizes sizes = matrix_sizes(*packed);
-  quality.bits_per_weight = 8 * sizes.bytes / sizes.elements;
-  quality.as_run = compare(*packed);
+  return quality;
+}
+
+FormatQuality QualityReport::measure_written(const std::string& path, const std::string& format) const {
+  FormatQuality quality;
+  quality.format = format;
+  compare_both([&] { return load_model(path, "f32"); },
+               [&] { return load_model(path, {}, {.where = "off"}); }, quality);
   return quality;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ingot/infer/perplexity.h"
+#include "ingot/quant/matrix_format.h"
 
 namespace ingot::infer {
 
@@ -25,6 +26,7 @@ struct FormatQuality {
   double weight_error = 0;     ///< √(Σ(w − rounded)² / Σw²) over all matrices
   Divergence weights;          ///< with rounded weights and exact (f32) activations
   Divergence as_run;           ///< as the format runs: int8 formats round activations too
+  quant::StandIns stand_ins;   ///< the matrices that cannot have it, and what they have
 };
 
 /// Compares formats with a model as it is stored, in f32, over one text. Holds the model, and one copy of it
@@ -37,10 +39,15 @@ class QualityReport {
   ~QualityReport();
   const Perplexity& reference() const { return reference_; }
   FormatQuality measure(const std::string& format) const;
+  /// Of what `quantize` has written in this format: a file or a directory.
+  FormatQuality measure_written(const std::string& path, const std::string& format) const;
 
  private:
   Divergence compare(const LanguageModel& candidate) const;
   double weight_error(LanguageModel& rounded) const;
+  using OpenModel = std::function<std::unique_ptr<LanguageModel>()>;
+  void compare_both(const OpenModel& open_rounded, const OpenModel& open_packed,
+                    FormatQuality& quality) const;
 
   std::string path_;
   std::vector<std::int32_t> tokens_;

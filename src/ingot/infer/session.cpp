@@ -7,10 +7,12 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/log.h"
 #include "ingot/core/device_config.h"
 #include "ingot/infer/load.h"
 #include "ingot/infer/text_stream.h"
 #include "ingot/infer/word_tokens.h"
+#include "ingot/models/language/format_plan.h"
 #include "ingot/models/open_tokenizer.h"
 
 namespace ingot::infer {
@@ -32,6 +34,8 @@ std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
   options.validate();
   auto model = load_model(options.model, options.format, {.where = options.packed_cache},
                           choose_device(options.device));
+  if (const auto stand_ins = stand_ins_of(model->config, options.format); !stand_ins.empty())
+    log(LogLevel::warn, "ingot::infer", options.model + ": " + stand_ins.summary());
   use_adapters(*model, options.adapters);
   add_named_adapters(*model, options.named_adapters);
   return model;

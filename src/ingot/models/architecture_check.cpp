@@ -15,6 +15,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/quant/block_format.h"
+#include "ingot/quant/matrix_format.h"
 
 namespace ingot {
 namespace {
@@ -127,6 +128,20 @@ ArchitectureReport check_architecture(const std::vector<ParameterShape>& paramet
   return report;
 }
 
+namespace {
+
+quant::MatrixFormat format_of(const std::string& parameter, const std::string& format, std::int64_t cols) {
+  return quant::matrix_format(format, cols, quant::matrix_role(parameter));
+}
+
+// Floats of 16 bits, where a format of blocks has nothing else for such rows.
+bool becomes_half(const ParamRequest& request, const LoadOptions& options) {
+  return options.keep_quantized && !options.format.empty() && request.shape.rank() >= 2 &&
+         format_of(request.name, options.format, request.shape[-1]).used == "f16";
+}
+
+}  // namespace
+
 // Elements from which fresh memory costs little beside what fills it.
 constexpr std::int64_t kLarge = std::int64_t{1} << 20;
 
@@ -151,7 +166,8 @@ Tensor MappedSource::provide(const ParamRequest& request) {
 }
 
 Tensor MappedSource::loaded(const WeightRule& rule, const ParamRequest& request) const {
-  const Imported stored = imported(rule, request.name, request.shape);
+  Imported stored = imported(rule, request.name, request.shape);
+  if (becomes_half(request, options_)) stored.value = to(stored.value, DType::f16);
   const DType dtype = dtype_of_parameter(stored.value, request);
   const Tensor value = contiguous(to(stored.value, dtype));
   if (rounds(request)) return to(rounded_values(value, request.name), dtype);
@@ -170,6 +186,7 @@ Tensor MappedSource::stacked(const WeightRule& rule, const ParamRequest& request
     one.theirs = names[i];
     one.stacked = 0;
     Tensor part = imported(one, request.name, request.shape.erase(0)).value;
+    if (becomes_half(request, options_)) part = to(part, DType::f16);
     if (!whole.defined())
       whole = Tensor::empty(request.shape, dtype_of_parameter(part, request), options_.device);
     if (rounds(request)) part = rounded_values(contiguous(to(part, whole.dtype())), request.name);
@@ -211,23 +228,6 @@ bool MappedSource::rounds(const ParamRequest& request) const {
 
 namespace {
 
-// The head decides between words and stands for a small part of the time: formats of few bits keep it in six,
-// or in eight where blocks of 256 do not divide its rows.
-std::string_view format_of(const std::string& parameter, std::string_view format, std::int64_t cols) {
-  const bool head = parameter == "lm_head.weight" || parameter == "model.embed_tokens.weight";
-  const std::string_view few[] = {"q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "nf4", "ternary"};
-  const auto same = [format](std::string_view name) {
-    return std::ranges::equal(name, format, [](char a, char b) { return a == (b | 0x20) || a == b; });
-  };
-  if (!head || std::ranges::none_of(few, same)) return format;
-  return cols % 256 == 0 ? "q6_k" : cols % 32 == 0 ? "q8_0" : format;
-}
-
-// Small, and a wrong expert costs much: formats leave it as it is.
-bool is_router(const std::string& parameter) {
-  return parameter.ends_with(".mlp.gate.weight") || parameter.ends_with(".mlp.shared_expert_gate.weight");
-}
-
 Tensor values_of(const quant::PackedMatrix& matrix) {
   std::vector<std::int64_t> ids(static_cast<std::size_t>(matrix.rows));
   std::iota(ids.begin(), ids.end(), 0);
@@ -238,7 +238,9 @@ Tensor values_of(const quant::PackedMatrix& matrix) {
 
 // What a matrix, or each of a stack of them, becomes in the format asked for; f32.
 Tensor MappedSource::rounded_values(const Tensor& weight, const std::string& name) const {
-  if (is_router(name)) return to(weight, DType::f32);
+  const quant::MatrixFormat format = format_of(name, options_.format, weight.shape().back());
+  if (format.used == "f16") return to(to(weight, DType::f16), DType::f32);
+  if (format.is_dense()) return to(weight, DType::f32);
   if (weight.rank() == 2) return values_of(*round_to_format(weight, name));
   std::vector<Tensor> stack;
   for (std::int64_t i = 0; i < weight.dim(0); ++i)
@@ -262,7 +264,7 @@ quant::PackedPtr MappedSource::provide_quantized(const std::string& name, const 
     const WeightRule rule = map_.rule_for(name);
     const bool whole = rule.stacked == 0 && rule.groups == 0;
     if (options_.format.empty()) return whole ? pack_stored(rule.theirs, rule) : nullptr;
-    if (is_router(name)) return nullptr;
+    if (format_of(name, options_.format, shape[1]).is_dense()) return nullptr;
     drop_temporaries();
     large_ = shape.numel() >= kLarge;
     return round_to_format(loaded(rule, {.name = name, .shape = shape, .init = {}}), name);
@@ -273,6 +275,7 @@ std::vector<quant::PackedPtr> MappedSource::provide_quantized_stack(const std::s
                                                                     const Shape& shape) {
   const WeightRule rule = map_.rule_for(name);
   if (!options_.keep_quantized || rule.stacked != shape[0]) return {};
+  if (!options_.format.empty() && format_of(name, options_.format, shape[2]).is_dense()) return {};
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::parameter);
   const std::vector<std::string> theirs = sources_of(rule);
@@ -298,7 +301,7 @@ quant::PackedPtr MappedSource::on_device(const quant::PackedPtr& matrix) const {
 }
 
 quant::PackedPtr MappedSource::round_to_format(const Tensor& weight, const std::string& name) const {
-  return quant::quantize_and_pack(weight, format_of(name, options_.format, weight.dim(1)), name);
+  return quant::quantize_and_pack(weight, format_of(name, options_.format, weight.dim(1)).used, name);
 }
 
 quant::PackedPtr MappedSource::kept(const std::string& name, FunctionRef<quant::PackedPtr()> make) const {

@@ -6,25 +6,31 @@
 #include "ingot/base/error.h"
 #include "ingot/base/suggest.h"
 #include "ingot/quant/block_format.h"
+#include "ingot/quant/matrix_format.h"
 #include "ingot/weights/transform.h"
 
 namespace ingot {
 namespace {
 
-bool fits(const TensorInfo& info, const quant::BlockFormat& format) {
-  return info.shape.size() >= 2 && info.shape.back() % format.elements == 0;
+void add_blocks(const TensorInfo& info, const quant::MatrixFormat& format, std::vector<Transform>& steps) {
+  if (format.is_dense()) {  // f32 for what no format rounds, as llama.cpp's converter has it
+    steps.push_back(Transform::cast(format.used == "f16" ? DType::f16 : DType::f32));
+  } else if (const auto& blocks = *quant::find_block_format(format.used); info.stored_as != blocks.name) {
+    steps.push_back(Transform::quantise(blocks));
+  }
 }
 
-void add_blocks(const TensorInfo& info, const quant::BlockFormat& format, std::vector<Transform>& steps) {
-  const quant::BlockFormat& smaller = *quant::find_block_format("Q8_0");
-  if (info.stored_as == format.name) return;
-  if (fits(info, format)) {
-    steps.push_back(Transform::quantise(format));
-  } else if (fits(info, smaller)) {
-    if (info.stored_as != smaller.name) steps.push_back(Transform::quantise(smaller));
-  } else {
-    steps.push_back(Transform::cast(info.shape.size() >= 2 ? DType::f16 : DType::f32));
+void encode_as_blocks(const TensorInfo& info, const quant::BlockFormat& blocks, std::vector<Transform>& steps,
+                      quant::StandIns* stand_ins) {
+  if (info.stored_as == blocks.name) return;
+  if (info.shape.size() < 2) {
+    steps.push_back(Transform::cast(DType::f32));
+    return;
   }
+  const std::int64_t cols = info.shape.back();
+  const quant::MatrixFormat format = quant::matrix_format(blocks.name, cols, quant::matrix_role(info.name));
+  add_blocks(info, format, steps);
+  if (stand_ins != nullptr) stand_ins->add(info.name, cols, format);
 }
 
 }  // namespace
@@ -47,14 +53,15 @@ WeightEncoding parse_weight_encoding(std::string_view text) {
 }
 
 std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightSource> source,
-                                                   const WeightEncoding& encoding, bool vectors_as_f32) {
+                                                   const WeightEncoding& encoding, bool vectors_as_f32,
+                                                   quant::StandIns* stand_ins) {
   std::vector<TensorRecipe> recipes = identity_recipes(*source);
   for (TensorRecipe& recipe : recipes) {
     const TensorInfo& info = source->get_metadata(recipe.name);
     if (!info.dtype || !is_floating_point(*info.dtype)) continue;
     const bool blocks = quant::find_block_format(info.stored_as) != nullptr;
     if (encoding.blocks != nullptr) {
-      add_blocks(info, *encoding.blocks, recipe.steps);
+      encode_as_blocks(info, *encoding.blocks, recipe.steps, stand_ins);
       continue;
     }
     const bool vector = vectors_as_f32 && info.shape.size() < 2;

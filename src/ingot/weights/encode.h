@@ -12,6 +12,7 @@
 
 namespace ingot::quant {
 struct BlockFormat;
+class StandIns;
 }  // namespace ingot::quant
 
 namespace ingot {
@@ -26,9 +27,10 @@ WeightEncoding parse_weight_encoding(std::string_view text);
 
 /// A source's tensors in another encoding, each made when it is asked for. A dtype is for all floating-point
 /// tensors but, with `vectors_as_f32` (llama.cpp wants it so), those of one axis, which become f32. Blocks
-/// are for matrices; where a row is no whole number of them, Q8_0 and then f16 take their place.
+/// are for matrices, by the rule of quant::matrix_format; `stand_ins` (where given) is told of each.
 std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightSource> source,
-                                                   const WeightEncoding& encoding, bool vectors_as_f32);
+                                                   const WeightEncoding& encoding, bool vectors_as_f32,
+                                                   quant::StandIns* stand_ins = nullptr);
 
 /// Called with a tensor's stored size once it has been written.
 using WrittenCallback = std::function<void(std::uint64_t)>;

@@ -127,12 +127,18 @@ void add_nf4(const WeightSource& source, const TensorInfo& info, std::vector<Sto
                                      Tensor::from(bytes, {static_cast<std::int64_t>(state.size())})));
 }
 
+// The modules that a configuration leaves out: the head, and what stays as it is.
+OrderedJson left_out(const std::vector<std::string>& dense) {
+  OrderedJson modules = {"lm_head"};
+  for (const std::string& name : dense) modules.push_back(name.substr(0, name.rfind(".weight")));
+  return modules;
+}
+
 OrderedJson compressed_tensors_config(const char* format, const OrderedJson& weights) {
   return {{"quant_method", "compressed-tensors"},
           {"format", format},
           {"quantization_status", "compressed"},
           {"global_compression_ratio", nullptr},
-          {"ignore", {"lm_head"}},
           {"kv_cache_scheme", nullptr},
           {"config_groups",
            {{"group_0",
@@ -177,8 +183,14 @@ OrderedJson nf4_config() {
           {"bnb_4bit_quant_type", "nf4"},
           {"bnb_4bit_use_double_quant", false},
           {"bnb_4bit_compute_dtype", "float32"},
-          {"bnb_4bit_quant_storage", "uint8"},
-          {"llm_int8_skip_modules", {"lm_head"}}};
+          {"bnb_4bit_quant_storage", "uint8"}};
+}
+
+std::string config_of(std::string_view format, const std::optional<quant::GroupOptions>& groups,
+                      const std::vector<std::string>& dense) {
+  OrderedJson config = groups ? groups_config(*groups) : format == "fp8" ? fp8_config() : nf4_config();
+  config[config["quant_method"] == "bitsandbytes" ? "llm_int8_skip_modules" : "ignore"] = left_out(dense);
+  return dump_json(config);
 }
 
 }  // namespace
@@ -201,9 +213,16 @@ QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_
                                             "(NAME.gguf) hold q8_0, q4_k and their kin",
                                             format, did_you_mean(format, known), fmt::join(known, ", "))));
   QuantizedCheckpoint result;
-  result.config = dump_json(groups ? groups_config(*groups) : format == "fp8" ? fp8_config() : nf4_config());
+  std::vector<std::string> dense;
   for (const TensorInfo& info : source.tensors()) {
-    if (!is_linear(info)) {
+    bool rounds = is_linear(info);
+    if (rounds) {
+      const quant::MatrixFormat rule = quant::matrix_format(format, info.shape[1]);
+      result.stand_ins.add(info.name, info.shape[1], rule);
+      rounds = !rule.is_dense();
+      if (!rounds) dense.push_back(info.name);
+    }
+    if (!rounds) {
       INGOT_CHECK(info.dtype.has_value(),
                   NotImplemented(fmt::format("{}: '{}' of element type {}", source.location(), info.name,
                                              info.stored_as)));
@@ -217,6 +236,7 @@ QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_
       add_nf4(source, info, result.tensors);
     }
   }
+  result.config = config_of(format, groups, dense);
   for (StoredTensor& tensor : result.tensors) {
     tensor.values = [values = std::move(tensor.values), written] {
       Tensor made = values();

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/quant/matrix_format.h"
 #include "ingot/weights/encode.h"
 #include "ingot/weights/safetensors_writer.h"
 
@@ -15,13 +16,15 @@ namespace ingot {
 struct QuantizedCheckpoint {
   std::string config;  ///< JSON: what `quantization_config` in config.json becomes
   std::vector<StoredTensor> tensors;
+  quant::StandIns stand_ins;  ///< the matrices that stay as they are: groups do not divide their rows
 };
 
 /// The formats that quantize_checkpoint knows: "fp8" and the groups of integers ("int8", "int4-g128-zero"),
 /// in the layout of compressed-tensors (transformers reads it), and "nf4" in that of bitsandbytes.
 std::vector<std::string> quantized_checkpoint_formats();
 
-/// Rounds the matrices for which `is_linear` holds, each when it is asked for, and leaves the rest as it is.
+/// Rounds the matrices for which `is_linear` holds, each when it is asked for, and leaves the rest as it is:
+/// also, named in `config`, those whose rows the format's groups do not divide.
 /// Loading the result gives the values that quant::quantize_and_pack gives. The source must outlive the
 /// writing. InvalidConfig lists the formats; NotImplemented where a format has no layout that others read.
 QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_view format,
