@@ -275,6 +275,7 @@ std::optional<double> PreferenceObjective::evaluate() {
   }
   const std::vector<double> sums = weighted_sums(communicator_, std::move(values), counts);
   std::vector<double> means;
+  means.reserve(sums.size());
   for (const double sum : sums) means.push_back(sum / static_cast<double>(rows_done));
   evaluated_ = names_.empty() ? NamedValues{} : metrics_of(std::span(means).subspan(1));
   return means.front();
