@@ -50,11 +50,12 @@ TEST_F(TuneCommand, RunsAProgramPerTrialAndGoesOnWhereItStopped) {
 }
 
 TEST_F(TuneCommand, SeveralObjectivesGiveAParetoFrontAndAReportOfEveryTrial) {
-  const std::string study = write("pareto.yaml",
-                                  "command: 'test {x} -ne 5 && echo \"{{\\\"loss\\\": {x}, \\\"size\\\": "
-                                  "$((3 - {x} % 4))}}\"'\n"
-                                  "objectives: {loss: minimize, size: minimize}\n"
-                                  "space: {x: {type: int, low: 0, high: 7}}\nsampler: {type: grid}\n");
+  const std::string study =
+      write("pareto.yaml",
+            "command: 'x={x}; test $x -ne 5 && echo \"{{\\\"loss\\\": $x, \\\"size\\\": "
+            "$((3 - x % 4))}}\"'\n"
+            "objectives: {loss: minimize, size: minimize}\n"
+            "space: {x: {type: int, low: 0, high: 7}}\nsampler: {type: grid}\n");
   const Outcome outcome = run_ingot({"tune", study, "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
   const auto json = nlohmann::json::parse(outcome.output);

@@ -42,8 +42,14 @@ Pairs machine_of(const FinishedRun& run) {
   return metadata.rows();
 }
 
-Pairs settings_of(const FinishedRun& run) {
+// As both have them: run.json spells lists otherwise than config.yaml does.
+Pairs settings_of(const FinishedRun& run, bool from_metadata) {
   Pairs settings = run.config;
+  if (from_metadata) {
+    settings.clear();
+    for (const Setting& setting : run.metadata->configuration)
+      settings.emplace_back(setting.name, setting.value);
+  }
   std::erase_if(settings, [](const auto& pair) { return pair.first == "output_dir"; });
   return settings;
 }
@@ -80,8 +86,9 @@ Pairs metrics_of(const FinishedRun& run) {
 
 RunDiff diff_runs(const FinishedRun& left, const FinishedRun& right) {
   const auto data = [](const FinishedRun& run) { return run.metadata ? run.metadata->data : Pairs{}; };
+  const bool both = left.metadata.has_value() && right.metadata.has_value();
   return {.machine = differences(machine_of(left), machine_of(right)),
-          .configuration = differences(settings_of(left), settings_of(right)),
+          .configuration = differences(settings_of(left, both), settings_of(right, both)),
           .data = differences(data(left), data(right)),
           .metrics = differences(metrics_of(left), metrics_of(right), true)};
 }
