@@ -75,6 +75,7 @@ Pairs metrics_of(const FinishedRun& run) {
     for (const auto& [name, value] : steps.back().values)
       metrics.emplace_back(name, fmt::format("{:.6g}", value));
     std::vector<double> rates;
+    rates.reserve(steps.size());
     for (const StepRecord& step : steps) rates.push_back(step.tokens_per_second);
     if (const double rate = median(rates); rate > 0)
       metrics.emplace_back("tokens/s (median)", human_count(rate));
