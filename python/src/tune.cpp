@@ -58,7 +58,8 @@ void bind_tune(nb::module_& module) {
           "params", [](const Tuner& self, const Trial& trial) { return values_of(self.space(), trial); },
           "trial"_a)
       .def("report", &Tuner::report, "trial"_a, "step"_a, "value"_a, ReleaseGil())
-      .def("complete", &Tuner::complete, "trial"_a, "value"_a, ReleaseGil())
+      .def("complete", nb::overload_cast<Trial&, double>(&Tuner::complete), "trial"_a, "value"_a,
+           ReleaseGil())
       .def("prune", &Tuner::prune, "trial"_a, "why"_a, ReleaseGil())
       .def("fail", &Tuner::fail, "trial"_a, "why"_a, ReleaseGil())
       .def("put_back", &Tuner::put_back, ReleaseGil())
