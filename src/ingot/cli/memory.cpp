@@ -18,7 +18,7 @@ namespace {
 
 struct MemoryOptions {
   std::string config;
-  std::string card;
+  std::string gpu_memory;
   std::vector<std::string> set;
   std::int64_t ranks = 1;
   bool json = false;
@@ -27,15 +27,15 @@ struct MemoryOptions {
 constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr Recompute kRecompute[] = {Recompute::none, Recompute::selective, Recompute::full};
 
-// PlannedOn the run is to be: in each of so many processes, on this device or on a card with so much memory.
+// Where the run is to be: in each of so many processes, on this device or on a GPU with so much memory.
 struct PlannedOn {
-  std::size_t card = 0;  // bytes; 0: this device
+  std::size_t gpu_bytes = 0;  // 0: this device
   int ranks = 1;
 };
 
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const PlannedOn& where) {
-  return where.card > 0 ? plan_memory_of_card(config, model, where.card, where.ranks)
-                        : plan_memory(config, model, where.ranks);
+  return where.gpu_bytes > 0 ? plan_memory_of_card(config, model, where.gpu_bytes, where.ranks)
+                             : plan_memory(config, model, where.ranks);
 }
 
 // What the run would need with an optimiser, by kRecompute.
@@ -103,11 +103,12 @@ int run(const MemoryOptions& o) {
   for (const std::string& assignment : o.set) file.set(assignment);
   const TrainConfig config = read_train_config(file);
   const LanguageConfig model = planned_architecture(config);
-  const std::size_t card = o.card.empty() ? 0 : parse_bytes(o.card, "--gpu-memory");
-  const std::size_t available = card > 0 ? card : backend(config.training_device()).memory_info().free;
+  const std::size_t gpu_bytes = o.gpu_memory.empty() ? 0 : parse_bytes(o.gpu_memory, "--gpu-memory");
+  const std::size_t available =
+      gpu_bytes > 0 ? gpu_bytes : backend(config.training_device()).memory_info().free;
   INGOT_CHECK(o.ranks >= 1 && o.ranks <= kMostRanks,
               InvalidConfig("--ranks", fmt::format("is {}, expected 1 to {}", o.ranks, kMostRanks)));
-  const PlannedOn where{.card = card, .ranks = static_cast<int>(o.ranks)};
+  const PlannedOn where{.gpu_bytes = gpu_bytes, .ranks = static_cast<int>(o.ranks)};
   const MemoryPlan wanted = plan(config, model, where);
   const std::vector<Choice> others = choices(config, model, where);
   if (o.json) {
@@ -118,7 +119,7 @@ int run(const MemoryOptions& o) {
              human_count(static_cast<double>(model.parameter_count())),
              human_count(static_cast<double>(config.tokens_per_step() * o.ranks)),
              o.ranks > 1 ? fmt::format(", in each of {} processes", o.ranks) : "");
-  print_plan(wanted, available, card > 0 ? "GPU" : "free");
+  print_plan(wanted, available, gpu_bytes > 0 ? "GPU" : "free");
   print_choices(others, available);
   return 0;
 }
@@ -130,7 +131,7 @@ void add_memory(Command& root) {
   Command command = root.subcommand("memory", "Tell what a training run will need, before it runs");
   command.option("config", o->config, "Training configuration (YAML)").required();
   command.option(
-      "--gpu-memory", o->card,
+      "--gpu-memory", o->gpu_memory,
       "Plan for a GPU with so much memory, here or not: 80GB, 139GiB; default: what is free where the "
       "configuration trains");
   command.option("--ranks", o->ranks, "Of a run of so many processes (mpirun -n N), in each; see zero_stage")
