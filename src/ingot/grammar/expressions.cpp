@@ -1,6 +1,7 @@
 #include "ingot/grammar/expressions.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,8 +10,9 @@
 namespace ingot::grammar {
 namespace {
 
-constexpr std::size_t kMostListed = 8'000'000;  // alternatives and conditions of all expressions
-constexpr int kMostDepth = 5'000;               // a call deep each
+constexpr std::size_t kMostListed = 8'000'000;   // alternatives and conditions of all expressions
+constexpr std::size_t kMostMerged = 64'000'000;  // alternatives put together: a second's work
+constexpr int kMostDepth = 5'000;                // a call deep each
 
 /// Counts calls within calls, also where one of them throws.
 class Deeper {
@@ -133,13 +135,15 @@ ExprId Expressions::concat(std::span<const ExprId> parts) {
 ExprId Expressions::either(std::vector<ExprId> choices) {
   std::vector<ExprId> flat;
   ByteSet single;
+  begin_visits();
   for (const ExprId each : choices) {
     const Node node = nodes_[each];
     if (node.kind == Kind::either) {
+      merged_ += node.b - node.a;
       for (const ExprId inner : list(node)) {
         if (nodes_[inner].kind == Kind::bytes) {
           single |= sets_[nodes_[inner].a];
-        } else {
+        } else if (visits_first(inner)) {
           flat.push_back(inner);
         }
       }
@@ -147,13 +151,16 @@ ExprId Expressions::either(std::vector<ExprId> choices) {
       single |= sets_[node.a];
     } else if (node.kind == Kind::no && node.a == kNothing) {
       return each;
-    } else if (node.kind != Kind::nothing) {
+    } else if (node.kind != Kind::nothing && visits_first(each)) {
       flat.push_back(each);
     }
   }
   if (!single.empty()) flat.push_back(bytes(single));
+  // Of parts in a row that may all be left out and begin alike, a?a?a?..., there are as many as their cube.
+  INGOT_CHECK(
+      merged_ < kMostMerged,
+      InvalidConfig("grammar", "takes too long: its patterns have too many alternatives that begin alike"));
   std::ranges::sort(flat);
-  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   if (flat.empty()) return kNothing;
   if (flat.size() == 1) return flat.front();
   const auto any = [&](auto member) {
@@ -287,8 +294,15 @@ ExprId Expressions::count_in_sequence(ExprId id, std::uint32_t most) {
 }
 
 // The sets of bytes that the next byte is compared with.
-void Expressions::collect_sets(ExprId id, std::vector<std::uint32_t>& sets) const {
-  while (true) {
+void Expressions::begin_visits() {
+  ++visit_;
+  visited_.resize(nodes_.size());
+}
+
+bool Expressions::visits_first(ExprId id) { return std::exchange(visited_[id], visit_) != visit_; }
+
+void Expressions::collect_sets(ExprId id, std::vector<std::uint32_t>& sets) {
+  while (visits_first(id)) {
     const Node& node = nodes_[id];
     switch (node.kind) {
       case Kind::bytes:
@@ -313,8 +327,9 @@ void Expressions::collect_sets(ExprId id, std::vector<std::uint32_t>& sets) cons
   }
 }
 
-std::array<std::uint8_t, 256> Expressions::classes(ExprId id) const {
+std::array<std::uint8_t, 256> Expressions::classes(ExprId id) {
   std::vector<std::uint32_t> sets;
+  begin_visits();
   collect_sets(id, sets);
   std::ranges::sort(sets);
   sets.erase(std::unique(sets.begin(), sets.end()), sets.end());

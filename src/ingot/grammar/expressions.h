@@ -48,7 +48,7 @@ class Expressions {
   /// The same for texts of up to `most` bytes, but bounds of repetitions above that are no longer told apart.
   ExprId counting_to(ExprId id, std::uint32_t most);
   /// Splits the bytes into classes that all derivatives of `id` treat alike: the class of each byte.
-  std::array<std::uint8_t, 256> classes(ExprId id) const;
+  std::array<std::uint8_t, 256> classes(ExprId id);
 
   /// Expressions made so far.
   std::size_t size() const { return nodes_.size(); }
@@ -69,7 +69,10 @@ class Expressions {
   ExprId derive(ExprId id, unsigned char byte);
   /// A concatenation, from its last part on: it may be as long as a text.
   ExprId count_in_sequence(ExprId id, std::uint32_t most);
-  void collect_sets(ExprId id, std::vector<std::uint32_t>& sets) const;
+  void collect_sets(ExprId id, std::vector<std::uint32_t>& sets);
+  /// A visit of expressions begins; visits_first: whether it comes to this one for the first time.
+  void begin_visits();
+  bool visits_first(ExprId id);
 
   std::vector<Node> nodes_;
   std::vector<ByteSet> sets_;
@@ -77,7 +80,10 @@ class Expressions {
   std::unordered_map<std::string, ExprId> known_;
   std::unordered_map<std::uint64_t, ExprId> derivatives_;
   std::unordered_map<std::uint64_t, ExprId> counted_;  // by `most` and id
-  int depth_ = 0;                                      // of derivatives within derivatives
+  std::size_t merged_ = 0;                             // alternatives that either() has put together
+  std::vector<std::uint32_t> visited_;                 // by expression: the last visit
+  std::uint32_t visit_ = 0;
+  int depth_ = 0;  // of derivatives within derivatives
 };
 
 }  // namespace ingot::grammar
