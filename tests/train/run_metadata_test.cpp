@@ -56,12 +56,12 @@ TEST(RunMetadataRecord, HoldsNoSecretsAndItsHashTellsSettingsApart) {
 }
 
 TEST(RunMetadataRecord, ADiffShowsWhatTwoRunsHaveNotInCommon) {
-  FinishedRun left{.directory = "a", .name = "a", .history = {}, .config = {{"lr", "0.1"}, {"depth", "2"}}},
-      right = left;
+  FinishedRun left{.directory = "a", .name = "a", .history = {}, .config = {}}, right = left;
   left.metadata = right.metadata = example();
+  left.metadata->set_configuration({{"lr", "0.1", true}, {"depth", "2", false}});
   right.metadata->threads = left.metadata->threads + 1;
   right.metadata->data = {{"datasets", "abd"}};
-  right.config = {{"lr", "0.2"}, {"depth", "2"}, {"width", "8"}};
+  right.metadata->set_configuration({{"lr", "0.2", true}, {"depth", "2", false}, {"width", "8", true}});
   left.history.add(StepRecord{.step = 3, .loss = 2});
   right.history.add(StepRecord{.step = 3, .loss = 1});
   const RunDiff diff = diff_runs(left, right);
