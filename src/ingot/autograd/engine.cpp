@@ -8,6 +8,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/autograd/ready_hooks.h"
 #include "ingot/base/error.h"
+#include "ingot/base/scope.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/joined_rows.h"
 #include "ingot/kernels/check.h"
@@ -160,17 +161,6 @@ void BackwardContext::pass(int input, Tensor grad) {
   gathered = as_is ? grad.detach() : copied(grad, edge.dtype);
 }
 
-void check_anomaly(std::string_view op, const Tensor& tensor) {
-  if (!tensor.defined() || !is_floating_point(tensor.dtype())) return;
-  const Tensor result = Tensor::zeros({1}, DType::i64, tensor.device());
-  kernels::launch(kernels::count_nonfinite, current_stream(tensor.device()),
-                  {.x = tensor.view(), .count = result.view()});
-  const auto count = static_cast<std::int64_t>(result.item());
-  INGOT_CHECK(count == 0,
-              NonFinite(std::string(op), "made " + std::to_string(count) + " of " +
-                                             std::to_string(tensor.numel()) + " values NaN or infinite"));
-}
-
 class Engine {
  public:
   explicit Engine(bool retain_graph) : retain_graph_(retain_graph) {}
@@ -211,6 +201,7 @@ class Engine {
   }
 
   void run() {
+    const Scope scope(ScopeKind::work, "backward");
     const NoGrad no_grad;
     while (!ready_.empty()) {
       std::ranges::pop_heap(ready_, older);
@@ -219,9 +210,7 @@ class Engine {
       // Who saved this node's result has run, or has a share of it.
       if (!retain_graph_) node.recomputed_.clear();
       try {
-        BackwardContext ctx(node, ready_, retain_graph_);
-        node.backward(ctx);
-        if (detect_anomaly_enabled()) check_gradients(node);
+        run(node);
       } catch (...) {
         reset(node);
         throw;
@@ -236,19 +225,30 @@ class Engine {
   }
 
  private:
+  void run(Node& node) {
+    const Scope module(ScopeKind::module, node.module());
+    const std::string label = scopes_watched() ? std::string(node.name()) + " backward" : std::string();
+    const Scope op(ScopeKind::op, label);
+    BackwardContext ctx(node, ready_, retain_graph_);
+    node.backward(ctx);
+    if (detect_anomaly_enabled()) check_gradients(node);
+  }
+
   static void reset(Node& node) {
     node.grads_.clear();
     node.queued_ = false;
   }
 
   static void check_gradients(const Node& node) {
+    std::vector<const Tensor*> arrived;
+    for (const Tensor& grad : node.grads_) arrived.push_back(&grad);
+    const std::string where = std::string(node.name()) + " (backward)";
     for (const Edge& edge : node.inputs()) {
       if (!edge.needed()) continue;
-      const std::string where = std::string(node.name()) + " (backward)";
       if (edge.leaf != nullptr) {
-        check_anomaly(where, edge.leaf->grad.gradient());
+        check_anomaly(where, edge.leaf->grad.gradient(), arrived);
       } else if (edge.output_index < edge.node->grads_.size()) {
-        check_anomaly(where, edge.node->grads_[edge.output_index]);
+        check_anomaly(where, edge.node->grads_[edge.output_index], arrived);
       }
     }
   }

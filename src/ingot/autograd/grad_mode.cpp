@@ -1,6 +1,9 @@
 #include "ingot/autograd/grad_mode.h"
 
 #include <atomic>
+#include <memory>
+
+#include "ingot/autograd/provenance.h"
 
 namespace ingot {
 namespace {
@@ -26,6 +29,10 @@ SelectiveRecompute::SelectiveRecompute(bool value) : previous_(selective) { sele
 SelectiveRecompute::~SelectiveRecompute() { selective = previous_; }
 
 bool detect_anomaly_enabled() { return anomaly.load(std::memory_order_relaxed); }
-void set_detect_anomaly(bool value) { anomaly.store(value, std::memory_order_relaxed); }
+// Messages name modules and where values came from.
+void set_detect_anomaly(bool value) {
+  static std::unique_ptr<RecordOrigins> record;
+  if (anomaly.exchange(value) != value) record = value ? std::make_unique<RecordOrigins>(true) : nullptr;
+}
 
 }  // namespace ingot

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ingot/base/error.h"
+#include "ingot/base/scope.h"
 
 namespace ingot {
 namespace {
@@ -109,7 +110,9 @@ void set_recomputed(const Tensor& result, std::span<const Tensor* const> inputs,
   node.recomputed_[meta.output_index] = std::move(recomputed);
 }
 
-Node::Node() : sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
+Node::Node()
+    : sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)),
+      module_(scopes_watched() ? current_module() : std::string_view{}) {}
 
 Node::~Node() {
   for (Edge& edge : inputs_) {

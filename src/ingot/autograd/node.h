@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -141,6 +142,8 @@ class Node : public GradFn {
   void set_inputs(std::span<const Tensor* const> inputs);
   const std::vector<Edge>& inputs() const { return inputs_; }
   std::uint64_t sequence() const { return sequence_; }
+  /// The full name of the module that the op ran in; empty where nobody looked at scopes.
+  const std::string& module() const { return module_; }
   std::size_t saved_bytes();
 
  private:
@@ -153,6 +156,7 @@ class Node : public GradFn {
   std::vector<std::shared_ptr<Recomputed>> recomputed_;  // of the outputs, for those who save them
   std::vector<Tensor> grads_;                            // of the outputs, while a backward pass runs
   std::uint64_t sequence_;  // creation order: inputs always come before their consumers
+  std::string module_;
   bool queued_ = false;
 };
 
@@ -178,18 +182,21 @@ bool needs_grad(std::initializer_list<const Tensor*> inputs);
 bool needs_grad(std::span<const Tensor* const> inputs);
 
 void connect(Tensor& output, std::shared_ptr<Node> node, std::uint32_t output_index);
-/// Throws NonFinite naming the op when anomaly detection is on and `tensor` holds a NaN or an infinity.
-void check_anomaly(std::string_view op, const Tensor& tensor);
+/// Throws NonFinite when `tensor` holds a NaN or an infinity. It names the op and its module, and tells what
+/// the values of `inputs` are like and where they came from.
+void check_anomaly(std::string_view op, const Tensor& tensor, std::span<const Tensor* const> inputs = {});
+/// Whether each op tells watch_op() of itself, recorded or not: for anomaly detection or RecordOrigins.
+bool ops_watched();
+/// An op has run. Throws as check_anomaly() does of an output.
+void watch_op(std::string_view op, std::span<const Tensor* const> inputs, std::span<const Tensor> outputs);
 
 /// Ends an op of several outputs, or of a variable number of inputs: see record.
 template <class NodeType, class... Args>
 void record_all(std::span<Tensor> outputs, std::span<const Tensor* const> inputs, Args&&... args) {
-  const bool recorded = needs_grad(inputs);
-  if (!recorded && !detect_anomaly_enabled()) return;
+  const bool recorded = needs_grad(inputs), watched = ops_watched();
+  if (!recorded && !watched) return;
   auto node = std::make_shared<NodeType>(std::forward<Args>(args)...);
-  if (detect_anomaly_enabled()) {
-    for (const Tensor& output : outputs) check_anomaly(node->name(), output);
-  }
+  if (watched) watch_op(node->name(), inputs, outputs);
   if (!recorded) return;
   node->set_inputs(inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) connect(outputs[i], node, static_cast<std::uint32_t>(i));

@@ -12,6 +12,7 @@
 #endif
 
 #include "ingot/base/error.h"
+#include "ingot/base/scope.h"
 #include "ingot/base/serial_thread.h"
 
 namespace ingot {
@@ -64,11 +65,15 @@ void take_over(void* /*memory*/) {}
 // What the threads of one parallel region share.
 class Region {
  public:
-  explicit Region(FunctionRef<void(std::int64_t)> body) : body_(body) { hand_over(this); }
+  explicit Region(FunctionRef<void(std::int64_t)> body) : body_(body) {
+    if (const Scope* around = Scope::innermost(); around != nullptr) name_ = around->name();
+    hand_over(this);
+  }
 
   void run(std::int64_t part) noexcept {
     take_over(this);
     try {
+      const Scope scope(ScopeKind::work, name_, part);  // of what the caller does
       body_(part);
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -83,6 +88,7 @@ class Region {
 
  private:
   FunctionRef<void(std::int64_t)> body_;
+  std::string_view name_;  // empty where nobody looks at scopes
   std::exception_ptr failure_;
   std::mutex mutex_;
 };

@@ -3,7 +3,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -20,8 +23,10 @@
 #include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
+#include "ingot/base/trace.h"
 #include "ingot/cli/completion_script.h"
 #include "ingot/cli/help_page.h"
+#include "ingot/runtime/version.h"
 
 namespace ingot::cli {
 namespace {
@@ -223,10 +228,44 @@ Command& Command::example(const std::string& command, const std::string& what) {
   return *this;
 }
 
+namespace {
+
+// Each of several processes that do one run has a file of its own.
+std::string trace_path(const std::string& path) {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (rank == nullptr || std::string_view(rank) == "0") return path;
+  const std::filesystem::path whole(path);
+  return (whole.parent_path() /
+          fmt::format("{}.rank{}{}", whole.stem().string(), rank, whole.extension().string()))
+      .string();
+}
+
+// A run that fails leaves its trace, too.
+int trace_run(const std::string& path, const std::string& command, const std::function<int()>& action) {
+  Trace trace(trace_path(path), {{"program", fmt::format("ingot {}", version())}, {"command", command}});
+  int code = 0;
+  try {
+    code = action();
+  } catch (...) {
+    trace.finish();
+    throw;
+  }
+  trace.finish();
+  return code;
+}
+
+}  // namespace
+
+// Every command takes --trace: what it waits for may be a disk or a network as well as a kernel.
 Command& Command::run(std::function<int()> action) {
+  auto path = std::make_shared<std::optional<std::string>>();
+  option("--trace", *path, "Record what runs when, in which module: a JSON file for ui.perfetto.dev")
+      .placeholder("FILE");
   // CLI11 runs callbacks while parsing; the exit code leaves through an exception that run_command_line
   // catches.
-  app_->callback([action = std::move(action)] { throw CLI::RuntimeError(action()); });
+  app_->callback([path, command = full_name(*app_), action = std::move(action)] {
+    throw CLI::RuntimeError(path->has_value() ? trace_run(**path, command, action) : action());
+  });
   return *this;
 }
 

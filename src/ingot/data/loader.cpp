@@ -13,6 +13,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
+#include "ingot/base/trace.h"
 #include "ingot/core/memory.h"
 #include "ingot/data/shuffle.h"
 
@@ -33,6 +34,7 @@ class BatchMaker {
       if (state.epoch > 0 || state.position >= size) return std::nullopt;
       rows = std::min(rows, static_cast<std::int64_t>(size - state.position));
     }
+    const Scope scope(ScopeKind::data, "make batch");
     const MemoryTagScope tag(MemoryTag::data);
     const Shape shape{rows, sequences_.sequence_length()};
     Batch batch;
@@ -91,6 +93,7 @@ class Prefetcher {
   }
 
   std::optional<Batch> take() {
+    const Scope scope(ScopeKind::data, "wait for batch");
     std::unique_lock lock(mutex_);
     filled_.wait(lock, [&] { return !queue_.empty() || ended_; });
     if (queue_.empty()) {
@@ -106,6 +109,7 @@ class Prefetcher {
 
  private:
   void run() {
+    trace::name_thread("data loader");
     try {
       while (wait_for_room()) {
         std::optional<Batch> batch = maker_.make(state_);

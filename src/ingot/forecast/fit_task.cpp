@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/rng.h"
+#include "ingot/base/scope.h"
 #include "ingot/data/shuffle.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/ops/cast.h"
@@ -113,8 +114,15 @@ std::vector<std::int64_t> FitTask::windows_of(std::int64_t step) const {
 
 StepWork FitTask::gradients(std::int64_t step) {
   const RandomScope random(config_.seed, mix_stream(kDropoutStream, static_cast<std::uint64_t>(step)));
-  const Batch batch = parts_.train.batch(windows_of(step)), sent = upload_.send(batch);
-  const Tensor loss = loss_of(model_(sent.input), sent, measured_targets(batch), config_.loss);
+  const Batch batch = [&] {
+    const Scope scope(ScopeKind::data, "make batch");
+    return parts_.train.batch(windows_of(step));
+  }();
+  const Batch sent = upload_.send(batch);
+  const Tensor loss = [&] {
+    const Scope scope(ScopeKind::work, "forward");
+    return loss_of(model_(sent.input), sent, measured_targets(batch), config_.loss);
+  }();
   backward(loss);
   StepWork work{.metrics = loss.detach()};
   if (config_.clip_grad_norm > 0) work.grad_scale = optimizer_.measure_gradients().factor;

@@ -10,6 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/scope.h"
 #include "ingot/base/units.h"
 #include "ingot/infer/captured_steps.h"
 #include "ingot/infer/constraint.h"
@@ -342,6 +343,9 @@ void Engine::use_adapter(const std::string& adapter) {
 
 // Runs all turns through the model.
 Engine::Logits Engine::forward(std::vector<Turn>& turns) {
+  const bool decodes =
+      std::ranges::all_of(turns, [](const Turn& turn) { return std::ssize(turn.input) == 1 + turn.drafted; });
+  const Scope scope(ScopeKind::work, decodes ? "decode" : "prefill");
   std::vector<std::int32_t> tokens;
   std::vector<CacheSegment> segments;
   std::int64_t rows = 0;  // hidden states that become logits
@@ -450,6 +454,7 @@ void Engine::accept_drawn(Turn& turn) {
 }
 
 bool Engine::step() {
+  const Scope scope(ScopeKind::step, "engine step");
   const NoGrad no_grad;
   admit();
   std::vector<Turn> turns = plan();
@@ -467,7 +472,10 @@ void Engine::run(std::vector<Turn>& turns, std::exception_ptr& error) {
   use_adapter(turns.front().sequence->request_.adapter);
   const Logits logits = forward(turns);
   std::erase_if(turns, [](const Turn& turn) { return !turn.samples; });
-  if (!turns.empty()) draw(turns, logits);
+  if (!turns.empty()) {
+    const Scope scope(ScopeKind::work, "sample");
+    draw(turns, logits);
+  }
   for (Turn& turn : turns) {
     try {
       if (turn.error != nullptr) std::rethrow_exception(turn.error);

@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/scope.h"
 #include "ingot/base/units.h"
 #include "ingot/core/backend.h"
 #include "ingot/models/language/model_directory.h"
@@ -57,6 +58,7 @@ void check_room(const WeightSource& weights, std::optional<DType> dtype, Device 
 
 std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& format,
                                           const PackedCacheOptions& cache_options, Device device) {
+  const Scope scope(ScopeKind::file, "load model");
   LoadOptions options{.device = device, .copy = false, .trainable = false};
   options.wide_vectors = device.is_cpu();
   options.keep_quantized = !is_dense_format(format);
@@ -77,6 +79,7 @@ std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::st
 }
 
 std::unique_ptr<LanguageModel> load_rounded_model(const std::string& path, const std::string& format) {
+  const Scope scope(ScopeKind::file, "load model");
   return load_language_model(
       path,
       {.dtype = DType::f32, .copy = false, .trainable = false, .format = format, .keep_quantized = false});

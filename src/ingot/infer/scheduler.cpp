@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/trace.h"
+
 namespace ingot::infer {
 
 QueueFull::QueueFull(std::int64_t waiting)
@@ -56,6 +58,7 @@ EngineStats Scheduler::stats() const {
 }
 
 void Scheduler::work() {
+  trace::name_thread("scheduler");
   while (take_orders()) {
     if (!runs_.empty()) step();
   }

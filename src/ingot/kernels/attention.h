@@ -47,6 +47,13 @@ struct AttentionArgs {
   View scratch{};
 };
 inline Kernel<AttentionArgs> attention("attention");
+/// Of all queries with all keys, or with half of them where the mask is causal: the field's count.
+inline double flops(const AttentionArgs& args) {
+  const double pairs =
+      static_cast<double>(args.q.numel() / args.q.dim(-1)) * static_cast<double>(args.k.dim(1));
+  const bool halved = args.mask.causal && args.q.dim(1) > 1;
+  return 2 * pairs * static_cast<double>(args.q.dim(-1) + args.v.dim(-1)) * (halved ? 0.5 : 1);
+}
 
 /// So many queries of a sequence are few: reading the keys and values is most of the work.
 inline constexpr std::int64_t kFewQueries = 8;
@@ -82,5 +89,10 @@ struct AttentionBackwardArgs {
   bool accumulate_dv = false;
 };
 inline Kernel<AttentionBackwardArgs> attention_backward("attention_backward");
+/// Five matmuls for the forward pass' two.
+inline double flops(const AttentionBackwardArgs& args) {
+  return 2.5 *
+         flops(AttentionArgs{.q = args.q, .k = args.k, .v = args.v, .out = args.out, .mask = args.mask});
+}
 
 }  // namespace ingot::kernels

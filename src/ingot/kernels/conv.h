@@ -25,6 +25,11 @@ struct ConvArgs {
   ConvGeometry geometry;
 };
 inline Kernel<ConvArgs> conv("conv");
+/// Those that meet the padding count.
+inline double flops(const ConvArgs& args) {
+  return 2 * static_cast<double>(args.y.numel()) * static_cast<double>(args.weight.numel()) /
+         static_cast<double>(args.weight.dim(0));
+}
 std::int64_t conv_scratch(const ConvArgs& args);
 
 /// dx of conv from dy; shapes and layouts as there.
@@ -34,6 +39,10 @@ struct ConvBackwardDataArgs {
   bool accumulate = false;
 };
 inline Kernel<ConvBackwardDataArgs> conv_backward_data("conv_backward_data");
+inline double flops(const ConvBackwardDataArgs& args) {
+  return 2 * static_cast<double>(args.dy.numel()) * static_cast<double>(args.weight.numel()) /
+         static_cast<double>(args.weight.dim(0));
+}
 std::int64_t conv_scratch(const ConvBackwardDataArgs& args);
 
 /// dweight and dbias of conv; each may be absent and has its own accumulate flag.
@@ -43,6 +52,12 @@ struct ConvBackwardWeightArgs {
   bool accumulate_dweight = false, accumulate_dbias = false;
 };
 inline Kernel<ConvBackwardWeightArgs> conv_backward_weight("conv_backward_weight");
+/// 0 where the weight's gradient is absent: sums alone are left.
+inline double flops(const ConvBackwardWeightArgs& args) {
+  if (!args.dweight) return 0;
+  return 2 * static_cast<double>(args.dy.numel()) * static_cast<double>(args.dweight.numel()) /
+         static_cast<double>(args.dweight.dim(0));
+}
 std::int64_t conv_scratch(const ConvBackwardWeightArgs& args);
 
 /// Channels-last 1-d convolution (stride 1, one group) with weights already in the order the kernel reads:
@@ -53,6 +68,9 @@ struct ConvPackedArgs {
   std::int64_t padding = 0;
 };
 inline Kernel<ConvPackedArgs> conv_packed("conv_packed");
+inline double flops(const ConvPackedArgs& args) {
+  return 2 * static_cast<double>(args.y.numel()) * static_cast<double>(args.packed.dim(1));
+}
 std::int64_t conv_scratch(const ConvPackedArgs& args);
 
 /// packed[p, k·C + c, j] = weight[32·p + j, c, k], zero past the last output. weight: [O, C, K].

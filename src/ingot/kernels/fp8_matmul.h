@@ -22,6 +22,9 @@ struct Fp8MatmulArgs {
   bool accumulate = false;
 };
 inline Kernel<Fp8MatmulArgs> fp8_matmul("fp8_matmul");
+inline double flops(const Fp8MatmulArgs& args) {
+  return 2 * static_cast<double>(args.c.numel()) * static_cast<double>(args.a.dim(-1));
+}
 
 /// Whether scales are by blocks; one block of the whole depth otherwise.
 inline bool has_block_scales(const Fp8MatmulArgs& args) { return args.a_scale.rank == 2; }

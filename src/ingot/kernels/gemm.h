@@ -20,6 +20,9 @@ struct GemmArgs {
   float beta = 0.0F;
 };
 inline Kernel<GemmArgs> gemm("gemm");
+inline double flops(const GemmArgs& args) {
+  return 2 * static_cast<double>(args.c.numel()) * static_cast<double>(args.a.dim(-1));
+}
 
 /// c = a·b + bias for each of `count` products of one a: what several layers make of their input. a: [m, k];
 /// b [k, n], c [m, n] and bias, [n] or absent, of each, with an n of its own; strides and dtypes as for gemm.
@@ -41,6 +44,11 @@ struct GemmEachArgs {
   }
 };
 inline Kernel<GemmEachArgs> gemm_each("gemm_each");
+inline double flops(const GemmEachArgs& args) {
+  double sum = 0;
+  for (int i = 0; i < args.count; ++i) sum += flops(args.one(i));
+  return sum;
+}
 
 /// c = silu(a·gate + gate_bias) ∘ (a·up + up_bias), both products rounded to c's dtype first (SwiGLU, Shazeer
 /// 2020): the bits of gemm_each and silu_mul behind it. a: [m, k]; gate and up: [k, n]; biases: [n] or
@@ -58,6 +66,7 @@ struct GemmSiluMulArgs {
   }
 };
 inline Kernel<GemmSiluMulArgs> gemm_silu_mul("gemm_silu_mul");
+inline double flops(const GemmSiluMulArgs& args) { return flops(args.products()); }
 
 /// c = gelu_tanh(a·b + bias), and `before`, where present, the argument of gelu, rounded to its dtype. a: [m,
 /// k], b: [k, n], c and before: [m, n] with contiguous rows, bias: [n] or absent; strides and dtypes as for
@@ -67,6 +76,9 @@ struct GemmGeluArgs {
   View bias{}, before{};
 };
 inline Kernel<GemmGeluArgs> gemm_gelu("gemm_gelu");
+inline double flops(const GemmGeluArgs& args) {
+  return flops(GemmArgs{.a = args.a, .b = args.b, .c = args.c});
+}
 
 /// c = (a·b) ∘ gelu_tanh'(before): the gradient of gelu's argument, where a·b is that of its result. a: [m,
 /// k], b: [k, n], c and before: [m, n] with contiguous rows; one dtype, strides as for gemm. On the CPU the
@@ -75,6 +87,9 @@ struct GemmGeluBackwardArgs {
   View a, b, before, c;
 };
 inline Kernel<GemmGeluBackwardArgs> gemm_gelu_backward("gemm_gelu_backward");
+inline double flops(const GemmGeluBackwardArgs& args) {
+  return flops(GemmArgs{.a = args.a, .b = args.b, .c = args.c});
+}
 
 /// y[j] = Σ_i x[i, j], or += with `accumulate`: the gradient of a bias. x: [m, n], contiguous; y: [n], x's
 /// dtype; partials: scratch of [scratch_parts(device), n] in the accumulator dtype (parts of the rows are
@@ -93,6 +108,9 @@ struct LinearParametersBackwardArgs {
   bool accumulate_weight = false, accumulate_bias = false;
 };
 inline Kernel<LinearParametersBackwardArgs> linear_parameters_backward("linear_parameters_backward");
+inline double flops(const LinearParametersBackwardArgs& args) {
+  return 2 * static_cast<double>(args.dy.numel()) * static_cast<double>(args.x.dim(-1));
+}
 
 // One kernel after the other, for devices and operands that have no single one.
 void gemm_each_by_one(const GemmEachArgs& args, Stream stream);

@@ -14,6 +14,9 @@ struct GroupedGemmArgs {
   bool accumulate = false;
 };
 inline Kernel<GroupedGemmArgs> grouped_gemm("grouped_gemm");
+inline double flops(const GroupedGemmArgs& args) {
+  return 2 * static_cast<double>(args.c.numel()) * static_cast<double>(args.a.dim(-1));
+}
 
 /// c[g] = Σ a[r]ᵀ·b[r], or += with `accumulate`, over the rows r of each group; zeros where it has none. a:
 /// [rows, m], b: [rows, n], both with adjacent last axes; c: [groups, m, n], contiguous; one floating dtype.
@@ -22,6 +25,9 @@ struct GroupedOuterArgs {
   bool accumulate = false;
 };
 inline Kernel<GroupedOuterArgs> grouped_outer("grouped_outer");
+inline double flops(const GroupedOuterArgs& args) {
+  return 2 * static_cast<double>(args.a.numel()) * static_cast<double>(args.b.dim(-1));
+}
 
 /// Sorts (token, choice) pairs by expert, those of one expert in their own order. experts: i64 [tokens,
 /// choices], each below the number of experts; offsets: i64 [experts + 1], where each expert's pairs begin;

@@ -9,7 +9,8 @@
 #include "ingot/core/stream.h"
 #include "ingot/core/view.h"
 #include "ingot/kernels/instruction_set.h"
-#include "ingot/kernels/launch_profile.h"
+#include "ingot/kernels/launch_work.h"
+#include "ingot/kernels/watched_launch.h"
 
 namespace ingot::kernels {
 
@@ -69,15 +70,19 @@ class Kernel {
       if (forced >= 0 && static_cast<int>(implementation.kind) != forced) continue;
       if (implementation.needs > instruction_set_limit()) continue;
       if (implementation.accepts == nullptr || implementation.accepts(args)) {
-        const LaunchTimer timer(name_, implementation.name, stream);
-        implementation.run(args, stream);
-        return;
+        if (!scopes_watched()) [[likely]]
+          return implementation.run(args, stream);
+        return run_watched(implementation, stream, args);
       }
     }
     throw_no_implementation(name_, stream.device, main_dtype(args));
   }
 
  private:
+  void run_watched(const Implementation<Args>& implementation, Stream stream, const Args& args) const {
+    const WatchedLaunch launch(name_, implementation.name, stream, work_of(args));
+    if (launch.runs()) implementation.run(args, stream);
+  }
   std::vector<Implementation<Args>>& list(DeviceType device) {
     return lists_[static_cast<std::size_t>(device)];
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "ingot/base/scope.h"
 #include "ingot/core/device_clock.h"
 #include "ingot/core/stream.h"
 
@@ -58,6 +59,7 @@ class LaunchProfile {
   void add_later(const Span& span);
   void settle();
 
+  ScopeWatch watch_;
   LaunchProfile* previous_;
   LaunchTimer* running_ = nullptr;  // the innermost
   std::vector<Entry> entries_;

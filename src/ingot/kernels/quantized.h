@@ -39,6 +39,11 @@ struct QuantizedMatmulArgs {
   View x, weight, y, bias;
 };
 inline Kernel<QuantizedMatmulArgs> quantized_matmul("quantized_matmul");
+/// Of whole blocks or spans: columns that fill the last one up count.
+inline double flops(const QuantizedMatmulArgs& args) {
+  const std::int64_t cols = args.x.rank == 3 ? args.x.dim(1) * (args.x.dim(2) - 64) : args.x.dim(1) / 2;
+  return 2 * static_cast<double>(args.y.numel()) * static_cast<double>(cols);
+}
 
 /// Rounds rows of x to int8, each with one scale, by the rules of quantize_activations. x: f32 [m, k], rows
 /// contiguous. y: u8 [m, 64 + codes], an ActivationRow and its codes; codes >= k, a multiple of 64, those
@@ -58,6 +63,10 @@ struct RowScaledMatmulArgs {
   View x, weight, y, bias;
 };
 inline Kernel<RowScaledMatmulArgs> row_scaled_matmul("row_scaled_matmul");
+/// Columns that fill the last 64 up count.
+inline double flops(const RowScaledMatmulArgs& args) {
+  return 2 * static_cast<double>(args.y.numel()) * static_cast<double>(args.x.dim(-1) - 64);
+}
 inline constexpr std::int64_t kMostRowScaledCols = 65536;  // 2³¹ / (127 · 255) and more
 
 /// Blocks of 32 columns in a panel of `weight`, those that fill up the last step counted.

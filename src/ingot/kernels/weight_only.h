@@ -19,5 +19,8 @@ struct WeightOnlyMatmulArgs {
   View x, weight, y, bias;
 };
 inline Kernel<WeightOnlyMatmulArgs> weight_only_matmul("weight_only_matmul");
+inline double flops(const WeightOnlyMatmulArgs& args) {
+  return 2 * static_cast<double>(args.y.numel()) * static_cast<double>(args.x.dim(-1));
+}
 
 }  // namespace ingot::kernels

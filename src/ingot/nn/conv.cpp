@@ -4,6 +4,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/validated.h"
+#include "ingot/nn/module_scope.h"
 
 namespace ingot {
 namespace {
@@ -50,7 +51,10 @@ Conv1d::Conv1d(const ParamSource& source, const Conv1dModuleOptions& o)
                   : Parameter()),
       options(o.conv) {}
 
-Tensor Conv1d::operator()(const Tensor& x) const { return conv1d(x, weight.value, bias.value, options); }
+Tensor Conv1d::operator()(const Tensor& x) const {
+  const ModuleScope scope(weight);
+  return conv1d(x, weight.value, bias.value, options);
+}
 
 void Conv1d::visit(ParamVisitor& v) {
   v("weight", weight);
@@ -76,7 +80,10 @@ Conv2d::Conv2d(const ParamSource& source, const Conv2dModuleOptions& o)
                   : Parameter()),
       options(o.conv) {}
 
-Tensor Conv2d::operator()(const Tensor& x) const { return conv2d(x, weight.value, bias.value, options); }
+Tensor Conv2d::operator()(const Tensor& x) const {
+  const ModuleScope scope(weight);
+  return conv2d(x, weight.value, bias.value, options);
+}
 
 void Conv2d::visit(ParamVisitor& v) {
   v("weight", weight);
@@ -89,6 +96,7 @@ GroupNorm::GroupNorm(const ParamSource& source, std::int64_t channels, const Gro
       options(o) {}
 
 Tensor GroupNorm::operator()(const Tensor& x) const {
+  const ModuleScope scope(weight);
   return group_norm(x, weight.value, bias.value, options);
 }
 

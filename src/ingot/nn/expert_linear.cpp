@@ -1,6 +1,7 @@
 #include "ingot/nn/expert_linear.h"
 
 #include "ingot/nn/linear_weight.h"
+#include "ingot/nn/module_scope.h"
 #include "ingot/nn/quantized_linear.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/grouped_linear.h"
@@ -15,6 +16,7 @@ ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, con
       dense(packed.empty() ? source.take(name, shape, init) : Parameter{}) {}
 
 Tensor ExpertLinear::operator()(const Tensor& x, const Tensor& offsets) const {
+  const ModuleScope scope(dense, 0);
   if (packed.empty()) return grouped_linear(x, dense.value, offsets);
   const Tensor host_offsets = to(offsets, kCpu);
   const auto* begins = host_offsets.data<std::int64_t>();

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ingot/nn/module_scope.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/pointwise.h"
@@ -39,6 +40,7 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
 }  // namespace
 
 Tensor feed_forward(const LinearInput& x, const ProjectionGroup& in, MlpKind kind, const Linear& down) {
+  const ModuleScope scope(down.weight, 2);
   if (in.is_plain() && is_plain(down)) {
     if (kind == MlpKind::gelu) return gelu_mlp(x.tensor(), applied(in[0]), applied(down));
     if (kind == MlpKind::swiglu && in.is_fused()) return swiglu_linear(in.fused(x.tensor()), applied(down));

@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/nn/module_scope.h"
 #include "ingot/nn/quantized_linear.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
@@ -42,7 +43,9 @@ LowRankAdapter::LowRankAdapter(const ParamSource& source, std::string name_, con
 LinearWeight::LinearWeight(const ParamSource& source, std::string_view name, const Shape& shape,
                            const Init& init, bool quantizable)
     : packed(quantizable ? source.take_quantized(name, shape) : nullptr),
-      dense(packed != nullptr ? Parameter() : source.take(name, shape, init)) {}
+      dense(packed != nullptr ? Parameter() : source.take(name, shape, init)) {
+  if (packed != nullptr) dense.name = source.prefix() + std::string(name);  // it has no other place for it
+}
 
 Shape LinearWeight::shape() const {
   return packed != nullptr ? Shape({packed->rows, packed->cols}) : dense.shape();
@@ -64,6 +67,7 @@ bool LinearWeight::is_adapted() const {
 }
 
 Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const {
+  const ModuleScope scope(*this);
   WeightObserver::tell(*this);
   if (packed == nullptr) return add_adapters(*this, linear(x.tensor(), dense.value, bias), x);
   if (multiplies_with_values()) return add_adapters(*this, quantized_linear(x.tensor(), packed, bias), x);
@@ -73,6 +77,7 @@ Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const 
 }
 
 Tensor LinearWeight::rows(const Tensor& indices) const {
+  const ModuleScope scope(*this);
   WeightObserver::tell(*this);
   Tensor y;
   if (packed == nullptr) {

@@ -4,6 +4,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/validated.h"
+#include "ingot/nn/module_scope.h"
 
 namespace ingot {
 namespace {
@@ -24,9 +25,13 @@ RmsNorm::RmsNorm(const ParamSource& source, const RmsNormOptions& options)
       eps(options.eps),
       weight_offset(options.weight_offset) {}
 
-Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight.value, eps, weight_offset); }
+Tensor RmsNorm::operator()(const Tensor& x) const {
+  const ModuleScope scope(weight);
+  return rms_norm(x, weight.value, eps, weight_offset);
+}
 
 NormedSum RmsNorm::add(const Tensor& x, const Tensor& residual) const {
+  const ModuleScope scope(weight);
   return add_rms_norm(x, residual, weight.value, eps, weight_offset);
 }
 
@@ -42,9 +47,13 @@ LayerNorm::LayerNorm(const ParamSource& source, const LayerNormOptions& options)
       bias(options.bias ? source.take("bias", {options.width}, init::kZeros) : Parameter()),
       eps(options.eps) {}
 
-Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight.value, bias.value, eps); }
+Tensor LayerNorm::operator()(const Tensor& x) const {
+  const ModuleScope scope(weight);
+  return layer_norm(x, weight.value, bias.value, eps);
+}
 
 NormedSum LayerNorm::add(const Tensor& x, const Tensor& residual) const {
+  const ModuleScope scope(weight);
   return add_layer_norm(x, residual, weight.value, bias.value, eps);
 }
 

@@ -12,6 +12,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/core/joined_rows.h"
 #include "ingot/kernels/copy.h"
+#include "ingot/nn/module_scope.h"
 #include "ingot/ops/matmul.h"
 
 namespace ingot {
@@ -45,6 +46,13 @@ void concatenate(std::span<Parameter* const> parameters) {
   }
   constexpr std::size_t kLarge = std::size_t{1} << 20;
   if (block.nbytes() >= kLarge) backend(device).trim();  // of what the copies leave
+}
+
+// The full name of several layers as one module: "layers.0.self_attn.q_proj+k_proj+v_proj".
+std::string name_together(const LinearWeight& first, std::span<const std::string> names) {
+  if (!scopes_watched()) return {};
+  const std::string_view around = ModuleScope::above(first.dense.name, 2);
+  return fmt::format("{}{}{}", around, around.empty() ? "" : ".", fmt::join(names, "+"));
 }
 
 }  // namespace
@@ -88,6 +96,8 @@ Projections ProjectionGroup::operator()(const LinearInput& x) const {
 }
 
 Tensor ProjectionGroup::fused(const Tensor& x) const {
+  const std::string name = name_together(layers_.front()->weight, names_);
+  const Scope scope(ScopeKind::module, name);
   std::vector<LinearWeights> weights;
   for (const auto& layer : layers_) {
     WeightObserver::tell(layer->weight);
@@ -116,15 +126,20 @@ std::vector<Tensor> ProjectionGroup::each(const LinearInput& x) const {
 std::vector<Tensor> ProjectionGroup::together(const LinearInput& x) const {
   const auto is_quantized = [](const auto& layer) { return layer->weight.is_quantized(); };
   if (layers_.size() < 2) return {};
+  const std::string name = name_together(layers_.front()->weight, names_);
   if (std::ranges::none_of(layers_, is_quantized)) {
     std::vector<LinearWeights> weights;
     for (const auto& layer : layers_) weights.push_back({layer->weight.dense.value, layer->bias.value});
-    return linear(x.tensor(), weights);
+    const Tensor& input = x.tensor();  // which may be made here, by the module before
+    const Scope scope(ScopeKind::module, name);
+    return linear(input, weights);
   }
   if (!std::ranges::all_of(layers_, is_quantized) || multiplies_with_values()) return {};
   std::vector<quant::WeightAndBias> weights;
   for (const auto& layer : layers_) weights.push_back({*layer->weight.packed, layer->bias.value});
-  return quant::linear(x.quantized(rounding(x)), weights);
+  const auto& input = x.quantized(rounding(x));
+  const Scope scope(ScopeKind::module, name);
+  return quant::linear(input, weights);
 }
 
 quant::Rounding ProjectionGroup::rounding(const LinearInput& x) const {

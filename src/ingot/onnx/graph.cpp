@@ -9,6 +9,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/scope.h"
 #include "ingot/core/backend.h"
 #include "ingot/ops/cast.h"
 
@@ -183,6 +184,7 @@ Values Graph::run_nodes(std::map<std::string, Value> values, Scope around, RunSt
       // Whoever reads it next most likely wants it there, too.
       if (const auto made = values.find(node.inputs[k]); made != values.end()) made->second = arguments[k];
     }
+    const ingot::Scope module(ScopeKind::module, node.name), scope(ScopeKind::op, node.op);
     const OpCall call(node, arguments, opset_, value, state);
     const Values results = run_node(op, call);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {

@@ -175,7 +175,7 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
 
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionOptions& options) {
-  check_defined("attention", {&query, &key, &value});
+  const OpScope op_scope("attention", {&query, &key, &value});
   for (const Tensor* x : {&query, &key, &value}) {
     INGOT_CHECK(x->rank() == 4,
                 DimensionMismatch("attention takes [batch, sequence, heads, head size], got " +
@@ -196,7 +196,7 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
 
 Tensor attention_qkv(const Tensor& input, std::int64_t query_heads, std::int64_t key_value_heads,
                      const AttentionOptions& options) {
-  check_defined("attention_qkv", {&input});
+  const OpScope op_scope("attention_qkv", {&input});
   check_heads("attention_qkv", query_heads, key_value_heads);
   INGOT_CHECK(input.rank() == 4 && input.dim(2) == query_heads + 2 * key_value_heads,
               ShapeMismatch("attention_qkv", {-1, -1, query_heads + 2 * key_value_heads, -1},

@@ -88,7 +88,7 @@ void BatchNormOptions::validate() const {
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, const BatchNormOptions& options) {
   options.validate();
-  check_defined("batch_norm", {&input});
+  const OpScope op_scope("batch_norm", {&input});
   INGOT_CHECK(input.rank() >= 2,
               DimensionMismatch("batch_norm takes [N, C, ...], got " + to_string(input.shape())));
   check_channels("batch_norm (weight)", input, weight);

@@ -98,7 +98,7 @@ Shape result_shape(const Tensor& a, const Tensor& b, const char* name) {
 
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b) {
   const char* name = kBinaryNames[static_cast<std::size_t>(op)];
-  check_defined(name, {&a, &b});
+  const OpScope op_scope(name, {&a, &b});
   const Shape shape = result_shape(a, b, name);
   Tensor y = Tensor::empty(shape, a.dtype(), a.device());
   kernels::launch(kernels::binary, current_stream(a.device()),
@@ -112,7 +112,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b) {
 
 Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
   const char* name = kCompareNames[static_cast<std::size_t>(op)];
-  check_defined(name, {&a, &b});
+  const OpScope op_scope(name, {&a, &b});
   const Shape shape = result_shape(a, b, name);
   Tensor y = Tensor::empty(shape, DType::boolean, a.device());
   kernels::launch(kernels::compare, current_stream(a.device()),
@@ -168,7 +168,7 @@ Tensor greater(const Tensor& a, const Tensor& b) { return compare(CompareOp::gre
 Tensor greater_equal(const Tensor& a, const Tensor& b) { return compare(CompareOp::greater_equal, a, b); }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  check_defined("where", {&a, &b});
+  const OpScope op_scope("where", {&a, &b});
   check_defined("where", {&a, &condition}, false);
   INGOT_CHECK(condition.dtype() == DType::boolean,
               KernelError("where", "the condition has dtype " + std::string(name(condition.dtype())) +

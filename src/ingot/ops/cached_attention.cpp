@@ -77,6 +77,7 @@ float scale_of(const AttentionOptions& options, const Tensor& q) {
 
 Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> sequences,
                         const AttentionOptions& options) {
+  const Scope scope(ScopeKind::op, "cached_attention");
   check(queries, sequences);
   const DType dtype = query_dtype(queries, sequences);
   const Tensor q = to(queries.stride(-1) == 1 ? queries : contiguous(queries), dtype);
@@ -113,6 +114,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
 
 Tensor cached_attention(const Tensor& queries, const CachedByEntries& sequences,
                         const AttentionOptions& options) {
+  const Scope scope(ScopeKind::op, "cached_attention");
   const std::int64_t count = sequences.entries.dim(0), each = queries.dim(0) / count;
   INGOT_CHECK(each * count == queries.dim(0) && each <= kernels::kFewQueries,
               ShapeMismatch("cached_attention (queries)", {count * kernels::kFewQueries}, {queries.dim(0)},

@@ -46,14 +46,14 @@ struct DeviceCopyNode final : Node {
 }  // namespace
 
 Tensor to(const Tensor& x, DType dtype) {
-  check_defined("to", {&x});
+  const OpScope op_scope("to", {&x});
   if (x.dtype() == dtype) return x;
   Tensor y = copied(x, dtype);
   return is_floating_point(dtype) ? record<CopyNode>(y, {&x}) : y;
 }
 
 Tensor to(const Tensor& x, Device device) {
-  check_defined("to", {&x});
+  const OpScope op_scope("to", {&x});
   if (x.device() == device) return x;
   const Tensor source = contiguous(x);
   Tensor y = Tensor::empty(source.shape(), source.dtype(), device);
@@ -73,12 +73,12 @@ Tensor to(const Tensor& x, Device device) {
 Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
 
 Tensor clone(const Tensor& x) {
-  check_defined("clone", {&x});
+  const OpScope op_scope("clone", {&x});
   return record<CopyNode>(copied(x, x.dtype()), {&x});
 }
 
 void copy_(const Tensor& y, const Tensor& x) {
-  check_defined("copy_", {&y, &x}, false);
+  const OpScope op_scope("copy_", {&y, &x}, false);
   INGOT_CHECK(y.shape() == x.shape(), ShapeMismatch("copy_", y.shape().to_vector(), x.shape().to_vector()));
   INGOT_CHECK(!grad_enabled() || !y.requires_grad(),
               Error("copy_: the destination requires a gradient; change it under NoGrad"));

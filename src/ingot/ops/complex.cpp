@@ -135,7 +135,7 @@ void check_complex(const char* op, const Tensor& z) {
 }
 
 Tensor complex_multiply(const Tensor& a_in, const Tensor& b_in, bool conjugate_b) {
-  check_defined(ComplexMultiplyNode::kName, {&a_in, &b_in});
+  const OpScope op_scope(ComplexMultiplyNode::kName, {&a_in, &b_in});
   check_complex(ComplexMultiplyNode::kName, a_in);
   INGOT_CHECK(a_in.shape() == b_in.shape(),
               ShapeMismatch(ComplexMultiplyNode::kName, a_in.shape().to_vector(), b_in.shape().to_vector(),
@@ -150,7 +150,7 @@ Tensor complex_multiply(const Tensor& a_in, const Tensor& b_in, bool conjugate_b
 }
 
 Tensor complex_matmul(const Tensor& a_in, const Tensor& b_in) {
-  check_defined(ComplexMatmulNode::kName, {&a_in, &b_in});
+  const OpScope op_scope(ComplexMatmulNode::kName, {&a_in, &b_in});
   check_complex(ComplexMatmulNode::kName, a_in);
   const int rank = a_in.rank();
   const bool fits = rank >= 3 && b_in.rank() == rank &&
@@ -167,7 +167,7 @@ Tensor complex_matmul(const Tensor& a_in, const Tensor& b_in) {
 }
 
 Tensor complex_abs(const Tensor& input) {
-  check_defined(ComplexAbsNode::kName, {&input});
+  const OpScope op_scope(ComplexAbsNode::kName, {&input});
   check_complex(ComplexAbsNode::kName, input);
   const Tensor z = contiguous(input);
   Tensor y = Tensor::empty(z.shape().erase(0), z.dtype(), z.device());
@@ -178,7 +178,7 @@ Tensor complex_abs(const Tensor& input) {
 }
 
 Tensor complex_tanh(const Tensor& input) {
-  check_defined(ComplexTanhNode::kName, {&input});
+  const OpScope op_scope(ComplexTanhNode::kName, {&input});
   check_complex(ComplexTanhNode::kName, input);
   const Tensor z = contiguous(input);
   Tensor y = Tensor::empty_like(z);

@@ -138,6 +138,7 @@ void check_geometry(const char* op, const Tensor& x, const Tensor& weight, const
 
 Tensor convolve(const char* op, const Tensor& input, const Tensor& filter, const Tensor& bias_input,
                 const ConvGeometry& g, int dims) {
+  const Scope scope(ScopeKind::op, op);
   check_geometry(op, input, filter, bias_input, g, dims);
   const Tensor x = contiguous(input), weight = contiguous(filter);
   const Tensor bias = bias_input.defined() ? contiguous(bias_input) : bias_input;
@@ -286,7 +287,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 }
 
 Tensor pack_conv1d_weight(const Tensor& weight_input) {
-  check_defined("pack_conv1d_weight", {&weight_input});
+  const OpScope op_scope("pack_conv1d_weight", {&weight_input});
   INGOT_CHECK(weight_input.rank() == 3,
               DimensionMismatch("pack_conv1d_weight: the weight must be [outputs, channels, kernel], got " +
                                 to_string(weight_input.shape())));
@@ -301,7 +302,7 @@ Tensor pack_conv1d_weight(const Tensor& weight_input) {
 
 Tensor conv1d_packed(const Tensor& input, const Tensor& packed, std::int64_t outputs, std::int64_t padding,
                      const Tensor& bias) {
-  check_defined("conv1d_packed", {&input, &packed});
+  const OpScope op_scope("conv1d_packed", {&input, &packed});
   const std::int64_t panels = (outputs + kernels::kConvPanel - 1) / kernels::kConvPanel;
   INGOT_CHECK(
       input.rank() == 3 && packed.rank() == 3 && input.dim(2) > 0 && packed.dim(1) % input.dim(2) == 0 &&

@@ -58,7 +58,7 @@ Tensor delayed_sum(const Tensor& x, const Tensor& delays, const Tensor& weights)
 }
 
 Tensor delayed_sum_within(const Tensor& x_in, const Tensor& delays_in, const Tensor& weights_in) {
-  check_defined(DelayedSumNode::kName, {&x_in, &weights_in});
+  const OpScope op_scope(DelayedSumNode::kName, {&x_in, &weights_in});
   check_defined(DelayedSumNode::kName, {&x_in, &delays_in}, false);
   INGOT_CHECK(x_in.rank() == 3,
               DimensionMismatch("delayed_sum: x is [batch, length, width], got " + to_string(x_in.shape())));
@@ -75,7 +75,7 @@ Tensor delayed_sum_within(const Tensor& x_in, const Tensor& delays_in, const Ten
 }
 
 Tensor roll(const Tensor& x, std::int64_t shift, int axis) {
-  check_defined("roll", {&x});
+  const OpScope op_scope("roll", {&x});
   const int at = normalize_axis(axis, x.rank(), "roll");
   const std::int64_t n = x.dim(at);
   if (n == 0) return x;

@@ -44,7 +44,7 @@ struct UnaryNode final : Node {
 };
 
 Tensor unary(UnaryOp op, const Tensor& x, double alpha = 1, double beta = 0) {
-  check_defined(name_of(op).data(), {&x});
+  const OpScope op_scope(name_of(op).data(), {&x});
   Tensor y = Tensor::empty_like(x);
   kernels::launch(kernels::unary, current_stream(x.device()),
                   {.x = x.view(), .y = y.view(), .op = op, .alpha = alpha, .beta = beta});
@@ -120,7 +120,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
 }
 
 Tensor silu_mul(const Tensor& gate, const Tensor& up) {
-  check_defined("silu_mul", {&gate, &up});
+  const OpScope op_scope("silu_mul", {&gate, &up});
   INGOT_CHECK(gate.shape() == up.shape(),
               ShapeMismatch("silu_mul (up)", gate.shape().to_vector(), up.shape().to_vector()));
   Tensor y = Tensor::empty_like(gate);

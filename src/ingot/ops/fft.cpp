@@ -81,7 +81,7 @@ struct InverseRealFftNode final : Node {
 }  // namespace
 
 Tensor rfft(const Tensor& input, int axis, std::int64_t bins) {
-  check_defined(RealFftNode::kName, {&input});
+  const OpScope op_scope(RealFftNode::kName, {&input});
   const int at = find_axis(RealFftNode::kName, input, 0, axis);
   const std::int64_t n = input.dim(at);
   if (bins == 0) bins = n / 2 + 1;
@@ -97,7 +97,7 @@ Tensor rfft(const Tensor& input, int axis, std::int64_t bins) {
 }
 
 Tensor irfft(const Tensor& input, std::int64_t n, int axis) {
-  check_defined(InverseRealFftNode::kName, {&input});
+  const OpScope op_scope(InverseRealFftNode::kName, {&input});
   check_complex(InverseRealFftNode::kName, input);
   const int at = find_axis(InverseRealFftNode::kName, input, 1, axis);
   const std::int64_t bins = input.dim(at);

@@ -62,7 +62,7 @@ struct GroupNormNode final : Node {
 
 Tensor group_norm(const Tensor& input, const Tensor& weight_input, const Tensor& bias_input,
                   const GroupNormOptions& options) {
-  check_defined("group_norm", {&input, &weight_input, &bias_input});
+  const OpScope op_scope("group_norm", {&input, &weight_input, &bias_input});
   INGOT_CHECK(input.rank() >= 2,
               DimensionMismatch("group_norm: the input needs a batch and a channel axis, got " +
                                 to_string(input.shape())));

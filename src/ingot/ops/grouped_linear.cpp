@@ -53,7 +53,7 @@ void check_offsets(const Tensor& offsets, std::int64_t groups, std::int64_t rows
 }  // namespace
 
 Tensor grouped_linear(const Tensor& input, const Tensor& stack, const Tensor& offsets) {
-  check_defined("grouped_linear", {&input, &stack});
+  const OpScope op_scope("grouped_linear", {&input, &stack});
   check_defined("grouped_linear", {&offsets});
   INGOT_CHECK(input.rank() == 2 && stack.rank() == 3 && input.dim(1) == stack.dim(2),
               ShapeMismatch("grouped_linear (weight)", {-1, -1, input.rank() == 2 ? input.dim(1) : -1},

@@ -98,7 +98,7 @@ void check_index_shape(const char* op, const Tensor& x, int axis, const Tensor& 
 }  // namespace
 
 Tensor embedding(const Tensor& weight_, const Tensor& ids_) {
-  check_defined("embedding", {&weight_, &ids_}, false);
+  const OpScope op_scope("embedding", {&weight_, &ids_}, false);
   INGOT_CHECK(weight_.rank() == 2,
               DimensionMismatch("embedding: the weight must be [rows, width], got shape " +
                                 to_string(weight_.shape())));
@@ -124,7 +124,7 @@ Tensor gather_within(const Tensor& x, int axis, const Tensor& index) {
 }
 
 Tensor gather(const Tensor& x, int axis, const Tensor& index) {
-  check_defined("gather", {&x, &index}, false);
+  const OpScope op_scope("gather", {&x, &index}, false);
   const int at = normalize_axis(axis, x.rank(), "gather");
   check_index_shape("gather", x, at, index);
   check_indices("gather", index, x.dim(at));
@@ -132,7 +132,7 @@ Tensor gather(const Tensor& x, int axis, const Tensor& index) {
 }
 
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor& source) {
-  check_defined("scatter_add", {&x, &source});
+  const OpScope op_scope("scatter_add", {&x, &source});
   check_defined("scatter_add", {&x, &index}, false);
   const int at = normalize_axis(axis, x.rank(), "scatter_add");
   check_index_shape("scatter_add", x, at, index);
@@ -146,7 +146,7 @@ Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor&
 }
 
 Tensor index_select(const Tensor& x, int axis, const Tensor& indices) {
-  check_defined("index_select", {&x, &indices}, false);
+  const OpScope op_scope("index_select", {&x, &indices}, false);
   const int at = normalize_axis(axis, x.rank(), "index_select");
   INGOT_CHECK(indices.rank() == 1, DimensionMismatch("index_select: the indices must be [n], got shape " +
                                                      to_string(indices.shape())));
@@ -162,7 +162,7 @@ Tensor index_select_within(const Tensor& x, int axis, const Tensor& indices) {
 }
 
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype) {
-  check_defined("one_hot", {&ids});
+  const OpScope op_scope("one_hot", {&ids});
   check_indices("one_hot", ids, classes);
   const Tensor y = Tensor::zeros(ids.shape().insert(ids.rank(), classes), dtype, ids.device());
   const Tensor one = Tensor::empty({1}, dtype, ids.device());

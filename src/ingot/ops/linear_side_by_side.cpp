@@ -105,6 +105,7 @@ void launch_each(std::span<const LinearOperands> layers, const View& y, Stream s
 }  // namespace
 
 Tensor linear_side_by_side(const Tensor& x, std::span<const LinearWeights> layers) {
+  const Scope scope(ScopeKind::op, "linear");
   std::vector<LinearOperands> operands;
   std::vector<Tensor> weights, biases;
   std::int64_t out = 0;

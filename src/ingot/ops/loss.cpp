@@ -203,7 +203,7 @@ std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classe
 }
 
 Tensor cross_entropy(const Tensor& input, const Tensor& goal, const CrossEntropyLoss& options) {
-  check_defined("cross_entropy", {&input, &goal}, false);
+  const OpScope op_scope("cross_entropy", {&input, &goal}, false);
   INGOT_CHECK(
       input.rank() >= 1 && input.dim(-1) > 0,
       DimensionMismatch("cross_entropy takes logits [..., classes], got " + to_string(input.shape())));
@@ -226,7 +226,7 @@ Tensor cross_entropy(const Tensor& input, const Tensor& goal, const CrossEntropy
 
 Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Tensor& goal,
                             const LinearCrossEntropyLoss& options) {
-  check_defined("linear_cross_entropy", {&input, &weight});
+  const OpScope op_scope("linear_cross_entropy", {&input, &weight});
   check_defined("linear_cross_entropy", {&input, &goal}, false);
   INGOT_CHECK(weight.rank() == 2 && weight.dim(0) > 0 && input.rank() >= 1 && input.dim(-1) == weight.dim(1),
               ShapeMismatch("linear_cross_entropy (weight)", {-1, input.rank() >= 1 ? input.dim(-1) : 1},

@@ -71,6 +71,7 @@ Tensor writable(const Tensor& y) {
 }  // namespace
 
 Tensor add_low_rank(Tensor y, const Tensor& x, const Tensor& a, const Tensor& b, float scale) {
+  const Scope scope(ScopeKind::op, "add_low_rank");
   check_low_rank(y, x, a, b);
   const Tensor input = contiguous(x), down = as_matrix(a), up = as_matrix(b);
   const View rows = flattened(input.view());

@@ -126,7 +126,7 @@ bool makes_gelu_again(Device device) { return selective_recompute() && device.is
 }  // namespace
 
 Tensor matmul(const Tensor& left, const Tensor& right) {
-  check_defined("matmul", {&left, &right});
+  const OpScope op_scope("matmul", {&left, &right});
   INGOT_CHECK(left.rank() >= 1 && right.rank() >= 1,
               DimensionMismatch("matmul takes operands of at least one axis, got shapes " +
                                 to_string(left.shape()) + " and " + to_string(right.shape())));
@@ -148,6 +148,7 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Scope scope(ScopeKind::op, "linear");
   const LinearOperands o = linear_operands("linear", x, weight, bias);
   launch_linear(o);
   return record<LinearNode>(o.y, {&o.x, &o.weight, &o.bias}, o.x, o.weight);
@@ -164,6 +165,7 @@ bool is_unrecorded(const Tensor& x, std::span<const LinearWeights> layers) {
 
 // Of a pair of layers on, up to what one launch takes.
 std::vector<Tensor> linear_together(const Tensor& x, std::span<const LinearWeights> layers) {
+  const Scope scope(ScopeKind::op, "linear");
   kernels::GemmEachArgs args{.count = static_cast<int>(layers.size())};
   std::vector<LinearOperands> operands;
   std::vector<Tensor> results;
@@ -196,6 +198,7 @@ Tensor swiglu(const Tensor& x, const LinearWeights& gate, const LinearWeights& u
     const std::vector<Tensor> projected = linear(x, layers);
     return silu_mul(projected[0], projected[1]);
   }
+  const Scope scope(ScopeKind::op, "swiglu");
   const LinearOperands o = linear_operands("swiglu (gate)", x, gate.weight, gate.bias);
   const LinearOperands second = linear_operands("swiglu (up)", x, up.weight, up.bias);
   INGOT_CHECK(o.y.shape() == second.y.shape(),
@@ -214,6 +217,7 @@ Tensor swiglu(const Tensor& x, const LinearWeights& gate, const LinearWeights& u
 }
 
 Tensor gelu_mlp(const Tensor& x, const LinearWeights& up, const LinearWeights& down) {
+  const Scope scope(ScopeKind::op, "gelu_mlp");
   const LinearOperands o = linear_operands("gelu_mlp (up)", x, up.weight, up.bias);
   const bool passes_back = needs_grad({&o.x, &o.weight, &o.bias});
   const Tensor before = passes_back || recorded_later() ? Tensor::empty_like(o.y) : Tensor{};

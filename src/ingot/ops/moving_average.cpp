@@ -40,7 +40,7 @@ struct MovingAverageNode final : Node {
 };
 
 Tensor run(const Tensor& input, std::int64_t window, int axis, bool transposed) {
-  check_defined("moving_average", {&input});
+  const OpScope op_scope("moving_average", {&input});
   INGOT_CHECK(axis >= -input.rank() && axis < input.rank(),
               DimensionMismatch("moving_average: there is no axis " + std::to_string(axis) + " in " +
                                 to_string(input.shape())));

@@ -211,24 +211,25 @@ NormedSum layer_norm_of(const char* where, const Tensor& x, const Tensor& residu
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps, float weight_offset) {
-  check_defined("rms_norm", {&x, &weight});
+  const OpScope op_scope("rms_norm", {&x, &weight});
   return rms_norm_of("rms_norm", contiguous(x), {}, weight, eps, weight_offset).normed;
 }
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
-  check_defined("layer_norm", {&x});
+  const OpScope op_scope("layer_norm", {&x});
   return layer_norm_of("layer_norm", contiguous(x), {}, weight, bias, eps).normed;
 }
 
 NormedSum add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, float eps,
                        float weight_offset, const Tensor& sum) {
-  check_defined("add_rms_norm", {&x, &residual, &weight});
+  const OpScope op_scope("add_rms_norm", {&x, &residual, &weight});
   check_summands("add_rms_norm", x, residual, sum);
   return rms_norm_of("add_rms_norm", contiguous(x), contiguous(residual), weight, eps, weight_offset, sum);
 }
 
 NormedSum add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                          float eps, const Tensor& sum) {
+  const Scope scope(ScopeKind::op, "add_layer_norm");
   check_summands("add_layer_norm", x, residual, sum);
   return layer_norm_of("add_layer_norm", contiguous(x), contiguous(residual), weight, bias, eps, sum);
 }

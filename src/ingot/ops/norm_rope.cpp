@@ -146,6 +146,7 @@ void launch_pair(const Heads& q, const Heads& k, float eps, float weight_offset,
 
 Tensor rms_norm_rope(const Tensor& input, const Tensor& weight_input, float eps, float weight_offset,
                      const RopeTable& table, const RopeOptions& options) {
+  const Scope scope(ScopeKind::op, "rms_norm_rope");
   const Tensor x = checked_heads("rms_norm_rope", input, table, options);
   const Tensor weight = checked_weight(x, weight_input);
   Tensor y = Tensor::empty_like(x);
@@ -170,6 +171,7 @@ Tensor rms_norm_rope(const Tensor& input, const Tensor& weight_input, float eps,
 
 std::array<Tensor, 2> rms_norm_rope(const HeadsAndWeight& q, const HeadsAndWeight& k, float eps,
                                     float weight_offset, const RopeTable& table, const RopeOptions& options) {
+  const Scope scope(ScopeKind::op, "rms_norm_rope");
   if (needs_grad({&q.x, &q.weight, &k.x, &k.weight}))
     return {rms_norm_rope(q.x, q.weight, eps, weight_offset, table, options),
             rms_norm_rope(k.x, k.weight, eps, weight_offset, table, options)};

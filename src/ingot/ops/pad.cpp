@@ -10,7 +10,7 @@
 namespace ingot {
 
 Tensor pad(const Tensor& x, int axis, std::int64_t before, std::int64_t after, PadMode mode) {
-  check_defined("pad", {&x});
+  const OpScope op_scope("pad", {&x});
   INGOT_CHECK(
       axis >= -x.rank() && axis < x.rank(),
       DimensionMismatch("pad: there is no axis " + std::to_string(axis) + " in " + to_string(x.shape())));

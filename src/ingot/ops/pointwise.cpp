@@ -209,6 +209,7 @@ bool fuses(std::span<const Tensor* const> inputs) {
 }
 
 Tensor fused_pointwise(std::span<const Tensor* const> inputs, std::vector<PointwiseStep> steps) {
+  const Scope scope(ScopeKind::op, "pointwise");
   std::vector<View> views;
   for (const Tensor* input : inputs) views.push_back(input->view());
   Tensor y = Tensor::empty_like(*inputs.front());

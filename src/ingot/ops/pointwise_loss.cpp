@@ -51,7 +51,7 @@ struct PointwiseLossNode final : Node {
 
 Tensor apply(const char* op, PointwiseLoss kind, const Tensor& input, const Tensor& goal, Reduction reduction,
              float delta = 1.0F) {
-  check_defined(op, {&input, &goal});
+  const OpScope op_scope(op, {&input, &goal});
   INGOT_CHECK(input.shape() == goal.shape(),
               ShapeMismatch(op, input.shape().to_vector(), goal.shape().to_vector(),
                             "input and target have one shape (broadcast or reshape one first)"));

@@ -95,6 +95,7 @@ void check_rank(const char* op, const Tensor& x, int dims) {
 }
 
 Tensor windows(const char* op, const Tensor& input, PoolOptions options, int dims) {
+  const Scope scope(ScopeKind::op, op);
   check_rank(op, input, dims);
   ConvGeometry& g = options.geometry;
   const Tensor x = contiguous(input);
@@ -192,7 +193,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, std::array<std::int64_t, 2> size, Ch
 }
 
 Tensor global_avg_pool(const Tensor& input, ChannelLayout layout) {
-  check_defined("global_avg_pool", {&input});
+  const OpScope op_scope("global_avg_pool", {&input});
   const bool last = layout == ChannelLayout::last;
   INGOT_CHECK((input.rank() == 3 || input.rank() == 4) && input.numel() > 0,
               DimensionMismatch("global_avg_pool: the input must be a batch of signals or images, got " +

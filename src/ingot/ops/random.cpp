@@ -33,7 +33,7 @@ void check_probability(double p) {
 
 void fill_random(const char* op, const Tensor& y, kernels::Distribution distribution, double a, double b,
                  RngKey key) {
-  check_defined(op, {&y});
+  const OpScope op_scope(op, {&y});
   INGOT_CHECK(y.is_contiguous(), KernelError(op, "the tensor is not contiguous"));
   INGOT_CHECK(!grad_enabled() || !y.requires_grad(),
               Error(std::string(op) + ": the destination requires a gradient; change it under NoGrad"));
@@ -52,7 +52,7 @@ RandomScope::RandomScope(const RandomState& value) : previous_(state) { state = 
 RandomScope::~RandomScope() { state = previous_; }
 
 Tensor dropout(const Tensor& input, double p, RngKey key) {
-  check_defined("dropout", {&input});
+  const OpScope op_scope("dropout", {&input});
   check_probability(p);
   if (p == 0) return input;
   const Tensor x = contiguous(input);

@@ -108,7 +108,7 @@ Tensor reduced(ReduceOp op, const Tensor& x, const ReducedShape& to, bool keepdi
 }
 
 Tensor sum_scaled(const char* name, const Tensor& x, const Axes& axes, bool keepdim, bool mean) {
-  check_defined(name, {&x});
+  const OpScope op_scope(name, {&x});
   const ReducedShape to = reduced_shape(name, x.shape(), axes);
   INGOT_CHECK(!mean || to.count > 0, DimensionMismatch("mean: no elements in shape " + to_string(x.shape())));
   const double scale = mean ? 1.0 / static_cast<double>(to.count) : 1.0;
@@ -117,7 +117,7 @@ Tensor sum_scaled(const char* name, const Tensor& x, const Axes& axes, bool keep
 
 Tensor extreme(ReduceOp op, const Tensor& x, const Axes& axes, bool keepdim) {
   const char* name = kNames[static_cast<std::size_t>(op)];
-  check_defined(name, {&x});
+  const OpScope op_scope(name, {&x});
   const ReducedShape to = reduced_shape(name, x.shape(), axes);
   INGOT_CHECK(to.count > 0,
               DimensionMismatch(std::string(name) + ": no elements in shape " + to_string(x.shape())));
@@ -142,7 +142,7 @@ struct SoftmaxNode final : Node {
 };
 
 Tensor softmax_of(const char* name, const Tensor& input, bool log) {
-  check_defined(name, {&input});
+  const OpScope op_scope(name, {&input});
   INGOT_CHECK(input.rank() >= 1, DimensionMismatch(std::string(name) + ": a scalar has no last axis"));
   const Tensor x = contiguous(input);
   Tensor y = Tensor::empty_like(x);
@@ -184,7 +184,7 @@ Tensor min(const Tensor& x, const Axes& axes, bool keepdim) {
 }
 
 Tensor sum_to_shape(const Tensor& x, const Shape& shape) {
-  check_defined("sum_to_shape", {&x});
+  const OpScope op_scope("sum_to_shape", {&x});
   if (x.shape() == shape) return x;
   INGOT_CHECK(shape.rank() <= x.rank() && broadcast_shapes(x.shape(), shape, "sum_to_shape") == x.shape(),
               ShapeMismatch("sum_to_shape", x.shape().to_vector(), shape.to_vector()));
@@ -197,7 +197,7 @@ Tensor sum_to_shape(const Tensor& x, const Shape& shape) {
 }
 
 Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdim) {
-  check_defined("var", {&x});
+  const OpScope op_scope("var", {&x});
   const double count = static_cast<double>(reduced_shape("var", x.shape(), axes).count);
   INGOT_CHECK(count > correction,
               DimensionMismatch("var: " + std::to_string(static_cast<std::int64_t>(count)) +
@@ -206,7 +206,7 @@ Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdim) {
 }
 
 Tensor logsumexp(const Tensor& input, int axis, bool keepdim) {
-  check_defined("logsumexp", {&input});
+  const OpScope op_scope("logsumexp", {&input});
   const int at = normalize_axis(axis, input.rank(), "logsumexp");
   const Tensor x = with_axis_last(input, at);
   Tensor y = Tensor::empty(x.shape().drop_last(), x.dtype(), x.device());
@@ -218,7 +218,7 @@ Tensor logsumexp(const Tensor& input, int axis, bool keepdim) {
 }
 
 Tensor argmax(const Tensor& input, int axis, bool keepdim) {
-  check_defined("argmax", {&input});
+  const OpScope op_scope("argmax", {&input});
   const int at = normalize_axis(axis, input.rank(), "argmax");
   INGOT_CHECK(input.dim(at) > 0, DimensionMismatch("argmax: axis " + std::to_string(axis) + " is empty"));
   const NoGrad no_grad;

@@ -73,7 +73,7 @@ struct ResampleNode final : Node {
 }  // namespace
 
 Tensor resample(const Tensor& input, int axis, const Resampling& how) {
-  check_defined("resample", {&input});
+  const OpScope op_scope("resample", {&input});
   const int at = normalize_axis(axis, input.rank(), "resample");
   const auto size = static_cast<std::size_t>(how.taps * how.places);
   INGOT_CHECK(

@@ -79,6 +79,7 @@ RopeTable rope_table(std::span<const float> inverse_frequencies, std::int64_t po
 }
 
 Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& options) {
+  const Scope scope(ScopeKind::op, "rope");
   const Tensor x = checked_heads("rope", input, table, options);
   Tensor y = Tensor::empty_like(x);
   kernels::launch(kernels::rope, current_stream(x.device()),
@@ -98,6 +99,7 @@ Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& opti
 Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& options) {
   if (!is_held_once(x) || checked_heads("rope", x, table, options).storage() != x.storage())
     return rope(x, table, options);
+  const Scope scope(ScopeKind::op, "rope");
   const View heads = turned_heads(x, options);
   kernels::launch(
       kernels::rope, current_stream(x.device()),
@@ -109,6 +111,7 @@ Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& option
 std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& table,
                            const RopeOptions& options) {
   if (needs_grad({&q, &k})) return {rope(q, table, options), rope(k, table, options)};
+  const Scope scope(ScopeKind::op, "rope");
   const Tensor x = checked_heads("rope", q, table, options), also = checked_heads("rope", k, table, options);
   check_pair("rope", x, also);
   std::array<Tensor, 2> turned{Tensor::empty_like(x), Tensor::empty_like(also)};

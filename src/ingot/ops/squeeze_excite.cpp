@@ -80,8 +80,8 @@ void check_shape(const char* name, const Tensor& tensor, const Shape& expected) 
 
 Tensor squeeze_excite_residual(const Tensor& input, const Tensor& residual_input,
                                const SqueezeExciteWeights& weights) {
-  check_defined("squeeze_excite_residual",
-                {&input, &residual_input, &weights.w1, &weights.b1, &weights.w2, &weights.b2});
+  const OpScope op_scope("squeeze_excite_residual",
+                         {&input, &residual_input, &weights.w1, &weights.b1, &weights.w2, &weights.b2});
   INGOT_CHECK(input.rank() == 3,
               DimensionMismatch("squeeze_excite_residual: the input must be [batch, places, "
                                 "channels], got " +

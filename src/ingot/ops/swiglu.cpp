@@ -83,7 +83,7 @@ struct SwigluLinearNode final : Node {
 }  // namespace
 
 Tensor swiglu_linear(const Tensor& gate_up, const LinearWeights& down) {
-  check_defined("swiglu_linear", {&gate_up, &down.weight}, false);
+  const OpScope op_scope("swiglu_linear", {&gate_up, &down.weight}, false);
   INGOT_CHECK(down.weight.rank() == 2 && gate_up.rank() >= 1 && gate_up.dim(-1) == 2 * down.weight.dim(1),
               ShapeMismatch("swiglu_linear (weight)", {-1, gate_up.rank() >= 1 ? gate_up.dim(-1) / 2 : 1},
                             down.weight.shape().to_vector(),

@@ -11,7 +11,7 @@
 namespace ingot {
 
 TopK topk(const Tensor& input, std::int64_t k) {
-  check_defined("topk", {&input});
+  const OpScope op_scope("topk", {&input});
   INGOT_CHECK(
       input.rank() >= 1 && k >= 1 && k <= input.dim(-1),
       DimensionMismatch("topk: cannot take " + std::to_string(k) +

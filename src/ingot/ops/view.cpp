@@ -324,7 +324,7 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, int axis) {
 Tensor concat(std::span<const Tensor> tensors, int axis) {
   INGOT_CHECK(!tensors.empty(), Error("concat: no tensors given"));
   const Tensor& first = tensors[0];
-  check_defined("concat", {&first});
+  const OpScope op_scope("concat", {&first});
   const int at = normalize_axis(axis, first.rank(), "concat");
   Shape shape = first.shape();
   shape[at] = 0;

@@ -9,6 +9,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/scope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
@@ -84,7 +85,10 @@ CloneTask::Losses CloneTask::losses(const MahjongExamples& e) const {
 }
 
 StepWork CloneTask::gradients(std::int64_t /*step*/) {
-  const auto decisions = stream_.next(static_cast<std::size_t>(options_.batch_size));
+  const auto decisions = [&] {
+    const Scope scope(ScopeKind::data, "read decisions");
+    return stream_.next(static_cast<std::size_t>(options_.batch_size));
+  }();
   position_ = stream_.position();
   const Losses l = losses(mahjong_examples(decisions, encoding_, net_device(net_)));
   backward(l.total);

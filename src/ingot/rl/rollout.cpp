@@ -1,6 +1,7 @@
 #include "ingot/rl/rollout.h"
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/scope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/rl/league.h"
@@ -29,6 +30,7 @@ RolloutCollector::RolloutCollector(Environment& environment, ActorCritic& networ
       ended_(environment.games()) {}
 
 Rollout RolloutCollector::collect(std::int64_t steps, RngKey random) {
+  const Scope scope(ScopeKind::data, "play");
   const NoGrad no_grad;
   Rollout rollout;
   open_.assign(returns_.size(), -1);

@@ -13,6 +13,7 @@
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/scope.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/transfer.h"
 #include "ingot/train/step_queue.h"
@@ -133,6 +134,7 @@ std::optional<TrainEnd> Trainer::State::end() const {
 
 // Puts a step into the device's queue. The CPU has done it then.
 void Trainer::State::start_step() {
+  const Scope scope(ScopeKind::step, "step", progress.step + 1);
   StepRecord record{.step = progress.step + 1,
                     .learning_rate = task.optimizer().learning_rate(progress.step)};
   if (task.gradients_change_state()) end_copying();
@@ -140,7 +142,10 @@ void Trainer::State::start_step() {
   queue.push(work.metrics);
   if (queue.most_running() == 0) read(record);  // then a NaN does not reach the weights
   end_copying();
-  task.optimizer().apply(progress.step, work.grad_scale);
+  {
+    const Scope optimizer(ScopeKind::work, "optimizer");
+    task.optimizer().apply(progress.step, work.grad_scale);
+  }
   fault_point("train.step");
   ++progress.step;
   running.push_back(record);
@@ -189,6 +194,7 @@ void Trainer::State::flush() {
 }
 
 void Trainer::State::evaluate() {
+  const Scope scope(ScopeKind::work, "evaluation");
   end_copying();  // averages take the weights' place for a while
   evaluated_step = progress.step;
   TrainOptimizer& optimizer = task.optimizer();
@@ -250,6 +256,7 @@ void Trainer::State::save() {
 // Before anything changes what a checkpoint is to hold.
 void Trainer::State::end_copying() {
   if (!marked.has_value()) return;
+  const Scope scope(ScopeKind::file, "copy checkpoint", marked->first);
   const std::int64_t step = marked->first;
   Checkpoint checkpoint = std::move(marked->second);
   marked.reset();
@@ -264,6 +271,7 @@ void Trainer::State::end_copying() {
   }
   const auto when = writes_beside() ? std::launch::async : std::launch::deferred;
   saving = std::async(when, [this, step, checkpoint = std::move(checkpoint)] {
+    const Scope scope(ScopeKind::file, "write checkpoint", step);
     return task.write(*options.checkpoints, step, checkpoint);
   });
 }

@@ -6,6 +6,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cuda/backend.h"
 #include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/scope_marks.h"
 
 namespace ingot::kernels::cuda {
 
@@ -77,7 +78,10 @@ std::string register_backends(CachingAllocator::Options options) {
     BackendRegistry::instance().add(make_cuda_backend(index, options));
     added = true;
   }
-  if (added) register_kernels();
+  if (added) {
+    register_kernels();
+    mark_scopes_for_profilers();
+  }
   return problem;
 }
 

@@ -1,6 +1,7 @@
 #include "ingot/models/encoder/bert.h"
 
 #include "ingot/base/error.h"
+#include "ingot/nn/module_scope.h"
 #include "ingot/ops/attention.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
@@ -44,6 +45,7 @@ EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)
       activation(c.hidden_act) {}
 
 Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) const {
+  const ModuleScope scope(output.weight, 3);
   const AttentionOptions options{.causal = false,
                                  .doc_start = input.doc_start,
                                  .kv_length = input.lengths,

@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/models/language/rope.h"
+#include "ingot/nn/module_scope.h"
 #include "ingot/ops/attention.h"
 #include "ingot/ops/cached_attention.h"
 #include "ingot/ops/cast.h"
@@ -134,11 +135,13 @@ Tensor DecoderNorm::layer_weight() const {
 }
 
 Tensor DecoderNorm::operator()(const Tensor& x) const {
+  const ModuleScope scope(weight);
   if (kind == NormKind::rms) return rms_norm(x, weight.value, eps, weight_offset);
   return layer_norm(x, layer_weight(), bias.value, eps);
 }
 
 NormedSum DecoderNorm::add(const Tensor& sum, const Tensor& update, const Tensor& to) const {
+  const ModuleScope scope(weight);
   if (kind == NormKind::rms) return add_rms_norm(sum, update, weight.value, eps, weight_offset, to);
   return add_layer_norm(sum, update, layer_weight(), bias.value, eps, to);
 }
@@ -222,8 +225,8 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
 }
 
 Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
-  Qkv qkv = split_heads(qkv_proj(x), heads, kv_heads);
-  qkv = normalized_and_rotated(std::move(qkv), context);
+  const ModuleScope scope(o_proj.weight, 2);
+  Qkv qkv = normalized_and_rotated(split_heads(qkv_proj(x), heads, kv_heads), context);
   if (context.query_scale.defined())
     qkv = {qkv.queries() * to(context.query_scale, qkv.queries().dtype()), qkv.keys(), qkv.values()};
   const Tensor mixed = context.segments.empty() ? attention(qkv, options(context))
@@ -319,11 +322,9 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 
 void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                               RouterLoad* load) const {
-  if (placement_ == NormPlacement::parallel || placement_ == NormPlacement::parallel_two) {
-    side_by_side(x, context, layer, load);
-  } else {
-    one_after_another(x, context, layer, load);
-  }
+  const ModuleScope scope(self_attn.o_proj.weight, 3);
+  const bool parallel = placement_ == NormPlacement::parallel || placement_ == NormPlacement::parallel_two;
+  return parallel ? side_by_side(x, context, layer, load) : one_after_another(x, context, layer, load);
 }
 
 void DecoderLayer::one_after_another(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
@@ -577,6 +578,7 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
   const bool balanced = options.router_aux_loss > 0 && config.num_experts > 0;
   std::vector<RouterLoad> loads;
   const Tensor states = head_input(hidden(input, balanced ? &loads : nullptr));
+  const ModuleScope scope(head());
   const Tensor loss = linear_cross_entropy(states, head_matrix(states.dtype()), targets, fused);
   if (loads.empty()) return loss;
   const Tensor balance =

@@ -1,6 +1,7 @@
 #include "ingot/models/language/moe.h"
 
 #include "ingot/models/language/decoder_init.h"
+#include "ingot/nn/module_scope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/grouped_linear.h"
@@ -120,6 +121,7 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
 }
 
 Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
+  const ModuleScope scope(gate.weight, 2);
   const std::int64_t hidden = x.dim(-1);
   const Tensor tokens = reshape(x, {-1, hidden});
   const Router::Choice choice = router(tokens);

@@ -5,6 +5,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
+#include "ingot/base/scope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/random.h"
 #include "ingot/train/language/objective.h"
@@ -74,11 +75,14 @@ std::vector<data::Batch> GradientStep::own_batches(std::span<const data::Batch> 
 
 void GradientStep::backward_of(std::size_t round, std::size_t micro_batch, std::int64_t step) {
   const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), micro_batch));
-  const Tensor loss = model_.loss(batches_.input(round), batches_.targets(round),
-                                  {.denominator = batches_.target_count(),
-                                   .z_loss = static_cast<float>(config_.z_loss),
-                                   .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
-                                   .router_aux_share = batches_.target_share(round)});
+  const Tensor loss = [&] {
+    const Scope scope(ScopeKind::work, "forward");
+    return model_.loss(batches_.input(round), batches_.targets(round),
+                       {.denominator = batches_.target_count(),
+                        .z_loss = static_cast<float>(config_.z_loss),
+                        .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
+                        .router_aux_share = batches_.target_share(round)});
+  }();
   backward(loss);
   copy_(metric(micro_batch), loss.detach());
   if (random_state().calls > 0) captures_ = false;
