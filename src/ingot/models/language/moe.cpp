@@ -121,7 +121,7 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
 }
 
 Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
-  const ModuleScope scope(gate.weight, 2);
+  const ModuleScope scope(router.gate.weight, 2);
   const std::int64_t hidden = x.dim(-1);
   const Tensor tokens = reshape(x, {-1, hidden});
   const Router::Choice choice = router(tokens);
