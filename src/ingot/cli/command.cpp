@@ -24,9 +24,9 @@
 #include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
 #include "ingot/base/trace.h"
+#include "ingot/base/version.h"
 #include "ingot/cli/completion_script.h"
 #include "ingot/cli/help_page.h"
-#include "ingot/runtime/version.h"
 
 namespace ingot::cli {
 namespace {
