@@ -49,8 +49,8 @@ struct AttentionArgs {
 inline Kernel<AttentionArgs> attention("attention");
 /// Of all queries with all keys, or with half of them where the mask is causal: the field's count.
 inline double flops(const AttentionArgs& args) {
-  const double pairs =
-      static_cast<double>(args.q.numel() / args.q.dim(-1)) * static_cast<double>(args.k.dim(1));
+  const std::int64_t queries = args.q.numel() / args.q.dim(-1);
+  const double pairs = static_cast<double>(queries) * static_cast<double>(args.k.dim(1));
   const bool halved = args.mask.causal && args.q.dim(1) > 1;
   return 2 * pairs * static_cast<double>(args.q.dim(-1) + args.v.dim(-1)) * (halved ? 0.5 : 1);
 }
