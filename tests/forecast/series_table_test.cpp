@@ -1,6 +1,7 @@
 #include "ingot/forecast/table/series_table.h"
 
 #include "tests/forecast/support.h"
+#include "tests/support/source_dir.h"
 #include <rapidcheck.h>
 
 #include "ingot/forecast/scaler.h"
@@ -35,6 +36,17 @@ TEST(SeriesTable, AnEmptyColumnOfAWideTableStopsNoOther) {
   EXPECT_EQ(table.targets, 2U);
   ASSERT_EQ(table.left_out.size(), 1U);
   EXPECT_EQ(table.left_out[0].id, "b");
+}
+
+TEST(SeriesTable, NumbersAndDatesOfParquetKeepTheirTypes) {
+  // pandas wrote it, with its dates as the index; 999 beside 1.125 would be thousands in text.
+  const SeriesTable table = read_series(test::source_dir() + "/tests/fuzz/corpus/parquet/pandas");
+  EXPECT_EQ(table.column_names, (Strings{"sales", "promo"}));
+  ASSERT_EQ(table.series.size(), 1U);
+  EXPECT_EQ(table.series[0].columns[0], (std::vector<double>{1.5, 999.0, 1.125}));
+  EXPECT_EQ(table.series[0].columns[1], (std::vector<double>{1, 0, 1}));
+  EXPECT_EQ(table.frequency.name(), "D");
+  EXPECT_EQ(table.read_as.find("is 1125"), std::string::npos) << table.read_as;
 }
 
 TEST(Csv, TakesSemicolonsAndTabs) {

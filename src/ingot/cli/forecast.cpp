@@ -63,8 +63,9 @@ void add_forecast(Command& root) {
 
   Command fitting =
       command.subcommand("fit", "Fit a model to a table; keeps the epoch with the least validation loss");
-  fitting.option("data", o->data,
-                 "CSV: a date column and one column per series, or unique_id, ds, y (or data: in --config)");
+  fitting.option(
+      "data", o->data,
+      "CSV or Parquet: a date column and one column per series, or unique_id, ds, y (or data: in --config)");
   fitting.option(
       "--model", o->model,
       "dlinear (default), nlinear, patchtst, itransformer, timesnet, autoformer or fedformer; without "

@@ -19,7 +19,7 @@ constexpr std::string_view bytes(const char (&literal)[N]) {
 
 constexpr Content other(std::string_view name) { return {ContentKind::binary, name}; }
 
-constexpr std::string_view kParquet = "a Parquet file", kArrow = "an Arrow file";
+constexpr std::string_view kArrow = "an Arrow file";
 
 constexpr std::array kSignatures{
     Signature{bytes("\x1F\x8B"), {ContentKind::gzip, "gzip"}},
@@ -28,7 +28,7 @@ constexpr std::array kSignatures{
     Signature{bytes("\0\0\xFE\xFF"), {ContentKind::utf32, "UTF-32"}},
     Signature{bytes("\xFF\xFE"), {ContentKind::utf16, "UTF-16"}},
     Signature{bytes("\xFE\xFF"), {ContentKind::utf16, "UTF-16"}},
-    Signature{bytes("PAR1"), other(kParquet)},
+    Signature{bytes("PAR1"), {ContentKind::parquet, "a Parquet file"}},
     Signature{bytes("ARROW1"), other(kArrow)},
     Signature{bytes("\xFF\xFF\xFF\xFF"), other(kArrow)},  // a stream of record batches, as datasets saves
     Signature{bytes("ORC"), other("an ORC file")},
@@ -89,7 +89,7 @@ bool has_control_bytes(std::string_view head) {
 
 }  // namespace
 
-bool Content::columnar() const { return name == kParquet || name == kArrow; }
+bool Content::arrow() const { return name == kArrow; }
 
 Content content_of(std::string_view head) {
   const bool control = has_control_bytes(head);
@@ -102,6 +102,10 @@ Content content_of(std::string_view head) {
   if (head.find('\0') != std::string_view::npos)
     return {ContentKind::zeros, "binary data, or UTF-16 without a byte order mark"};
   return {};
+}
+
+bool is_parquet(std::string_view file) {
+  return content_of(file.substr(0, 8192)).kind == ContentKind::parquet;
 }
 
 }  // namespace ingot::data

@@ -11,6 +11,7 @@ enum class ContentKind : std::uint8_t {
   zstd,
   utf16,  ///< with a byte order mark
   utf32,
+  parquet,
   binary,  ///< a format of its own, which `name` says
   zeros,   ///< not text as it stands, for its bytes of zero
 };
@@ -19,11 +20,12 @@ struct Content {
   ContentKind kind = ContentKind::text;
   std::string_view name = {};  ///< of what is not text: "a Parquet file", "a PNG image"
 
-  /// Whether it is a table of Parquet or Arrow, as data sets are kept.
-  bool columnar() const;
+  /// Whether it is Arrow's, as `datasets` keeps what it has read.
+  bool arrow() const;
 };
 
 /// What a file is by its first bytes, whatever its name says. `head`: the first 8 KiB or so.
 Content content_of(std::string_view head);
+bool is_parquet(std::string_view file);
 
 }  // namespace ingot::data

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/files.h"
 #include "ingot/base/suggest.h"
+#include "ingot/data/parquet.h"
 #include "ingot/data/text_file.h"
 #include "ingot/text/utf8.h"
 
@@ -190,7 +192,27 @@ CsvTable CsvTable::parse(std::string text, std::string name) {
   return table;
 }
 
-CsvTable CsvTable::load(const std::string& path) { return parse(read_text_file(path), path); }
+CsvTable CsvTable::load(const std::string& path) {
+  const MappedFile file(path, MappedFile::Access::sequential);
+  if (is_parquet(file.text())) return read_parquet_table(path, file.text());
+  return parse(read_text_file(path), path);
+}
+
+CsvTable CsvTable::of_cells(CellTable cells) {
+  CsvTable table;
+  table.name_ = std::move(cells.name);
+  table.header_ = std::move(cells.header);
+  table.numeric_ = std::move(cells.numeric);
+  table.text_ = std::make_unique<std::string>(std::move(cells.text));
+  check_header(table.name_, table.header_);
+  table.cells_.reserve(cells.ends.size());
+  const std::string_view text = *table.text_;
+  for (std::size_t i = 0, begin = 0; i < cells.ends.size(); begin = cells.ends[i++]) {
+    table.cells_.push_back(text.substr(begin, cells.ends[i] - begin));
+    if (i % table.columns() == 0) table.lines_.push_back(static_cast<std::int64_t>(i / table.columns()) + 1);
+  }
+  return table;
+}
 
 bool CsvTable::has_column(std::string_view name) const {
   return std::ranges::find(header_, name) != header_.end();

@@ -21,6 +21,15 @@ class DataError : public Error {
   std::string column;
 };
 
+/// The cells of a table, row by row, of which CsvTable::of_cells makes one.
+struct CellTable {
+  std::string name;
+  std::vector<std::string> header = {};
+  std::vector<bool> numeric = {};  ///< columns whose cells are numbers, written with a point, or truths
+  std::string text = {};           ///< of all cells, one behind another
+  std::vector<std::size_t> ends = {};
+};
+
 /// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n, \r\n or \r, a
 /// byte order mark, and ',', ';' or tab between the cells, whichever the header has most of outside quotes.
 /// Empty lines are skipped, and so are those of separators and spaces alone.
@@ -30,11 +39,15 @@ class CsvTable {
   /// is empty or names a column twice, and for a file that is no text in UTF-8, naming the line. `name`
   /// stands for the file in messages.
   static CsvTable parse(std::string text, std::string name);
+  /// A file: CSV, or Parquet where its content is that, as read_parquet_table has it.
   static CsvTable load(const std::string& path);
+  static CsvTable of_cells(CellTable cells);
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& header() const { return header_; }
   char separator() const { return separator_; }
+  /// Whether the file says that a column holds numbers or truths, so that nothing is to be guessed.
+  bool is_numeric(std::size_t column) const { return !numeric_.empty() && numeric_[column]; }
   std::size_t rows() const { return lines_.size(); }
   std::size_t columns() const { return header_.size(); }
   std::string_view cell(std::size_t row, std::size_t column) const {
@@ -51,6 +64,7 @@ class CsvTable {
   char separator_ = ',';
   std::unique_ptr<std::string> text_;  // what the cells point into; an address that moving keeps
   std::vector<std::string> header_;
+  std::vector<bool> numeric_;
   std::vector<std::string_view> cells_;
   std::vector<std::int64_t> lines_;
 };

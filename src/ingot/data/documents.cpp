@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,18 +24,21 @@ namespace fs = std::filesystem;
 
 // What people write prose and programs in. Tables, logs and JSON data are left to be named one by one, or to
 // be asked for as records: they would drown the rest.
-constexpr std::array<std::string_view, 46> kTextExtensions{
-    ".txt", ".md",   ".rst",  ".tex",  ".org", ".adoc",  ".jsonl", ".ndjson", ".c",     ".cc",
-    ".cpp", ".cxx",  ".cu",   ".cuh",  ".h",   ".hh",    ".hpp",   ".hxx",    ".inl",   ".py",
-    ".pyi", ".rs",   ".go",   ".java", ".kt",  ".swift", ".scala", ".js",     ".jsx",   ".ts",
-    ".tsx", ".rb",   ".php",  ".pl",   ".lua", ".sh",    ".bash",  ".sql",    ".cmake", ".yaml",
-    ".yml", ".toml", ".html", ".css",  ".hs",  ".ml"};
+constexpr std::array<std::string_view, 47> kTextExtensions{
+    ".txt", ".md",   ".rst",  ".tex",  ".org", ".adoc",  ".jsonl",  ".ndjson", ".c",     ".cc",
+    ".cpp", ".cxx",  ".cu",   ".cuh",  ".h",   ".hh",    ".hpp",    ".hxx",    ".inl",   ".py",
+    ".pyi", ".rs",   ".go",   ".java", ".kt",  ".swift", ".scala",  ".js",     ".jsx",   ".ts",
+    ".tsx", ".rb",   ".php",  ".pl",   ".lua", ".sh",    ".bash",   ".sql",    ".cmake", ".yaml",
+    ".yml", ".toml", ".html", ".css",  ".hs",  ".ml",    ".parquet"};
 constexpr std::array<std::string_view, 4> kSkippedDirectories{"node_modules", "__pycache__", "third_party",
                                                               "vendor"};
 
-constexpr std::array<std::string_view, 5> kRecordExtensions{".jsonl", ".ndjson", ".json", ".csv", ".tsv"};
+constexpr std::array<std::string_view, 6> kRecordExtensions{".jsonl", ".ndjson", ".json",
+                                                            ".csv",   ".tsv",    ".parquet"};
 
-SourceFormat format_of(std::string_view path, SourceFormat wanted) {
+// Parquet is what it is, whatever it is called.
+SourceFormat format_of(std::string_view path, std::string_view file, SourceFormat wanted) {
+  if (is_parquet(file)) return SourceFormat::parquet;
   return wanted != SourceFormat::automatic ? wanted : format_by_name(path);
 }
 
@@ -52,12 +56,12 @@ bool has_wanted_ending(const fs::path& path, bool records) {
 }
 
 // Why a file of a directory is not read.
-std::string reason_to_leave_out(const std::string& path, const SourceOptions& options) {
+std::string reason_to_leave_out(const MappedFile& file, const SourceOptions& options) {
   const std::string& encoding = options.encoding;
-  if (!has_wanted_ending(path, options.records))
+  if (!has_wanted_ending(file.path(), options.records))
     return options.records ? "its name's ending is not one of records"
                            : "its name's ending is not one of text";
-  const MappedFile file(path, MappedFile::Access::sequential);
+  if (is_parquet(file.text())) return "";
   const Content content = content_of(head_of(file.text()));
   if (content.kind == ContentKind::binary || (content.kind == ContentKind::zeros && encoding.empty())) {
     return std::string(content.name);
@@ -87,10 +91,9 @@ void list_directory(const std::string& directory, const SourceOptions& options,
   std::ranges::sort(found);
   const auto wanted = [&](const fs::path& path) { return has_wanted_ending(path, options.records); };
   if (std::ranges::none_of(found, wanted)) {
-    // What a directory of another kind of data holds says what to do: a Parquet file, Arrow files.
+    // What a directory of another kind of data holds says what to do: Arrow files.
     for (const std::string& path : found) {
-      const std::string ending = fs::path(path).extension().string();
-      if (ending == ".parquet" || ending == ".arrow") static_cast<void>(TextFile(path));
+      if (path.ends_with(".arrow")) static_cast<void>(TextFile(path));
     }
     throw IoError(directory, options.records
                                  ? fmt::format("holds no files of records; these are read: {}",
@@ -99,18 +102,19 @@ void list_directory(const std::string& directory, const SourceOptions& options,
                                                fmt::join(kTextExtensions, " ")));
   }
   for (std::string& path : found) {
-    const SourceFormat format = format_of(path, options.format);
-    std::string reason = reason_to_leave_out(path, options);
-    files.push_back({std::move(path), format, std::move(reason)});
+    const MappedFile file(path, MappedFile::Access::sequential);
+    files.push_back({std::move(path), format_of(file.path(), file.text(), options.format),
+                     reason_to_leave_out(file, options)});
   }
 }
 
 SourceFile named_file(const std::string& path, const SourceOptions& options) {
   const MappedFile file(path, MappedFile::Access::sequential);
+  const SourceFormat format = format_of(path, file.text(), options.format);
   const Content content = content_of(head_of(file.text()));
-  if (content.kind == ContentKind::binary || content.kind == ContentKind::zeros)
-    check_is_text(path, content, options.encoding);
-  return {path, format_of(path, options.format), ""};
+  const bool other = content.kind == ContentKind::binary || content.kind == ContentKind::zeros;
+  if (other && format != SourceFormat::parquet) check_is_text(path, content, options.encoding);
+  return {path, format, ""};
 }
 
 // Whether ill-formed sequences are as many as those that are well-formed and not ASCII: then it is another
@@ -128,6 +132,23 @@ bool is_other_encoding(std::string_view text, std::size_t bad) {
   return ill >= well;
 }
 
+// What a file holds: text, or Parquet as it is.
+class SourceContent {
+ public:
+  SourceContent(const SourceFile& source, const std::string& encoding) {
+    if (source.format == SourceFormat::parquet) {
+      bytes_ = MappedFile(source.path, MappedFile::Access::sequential);
+    } else {
+      text_.emplace(source.path, encoding);
+    }
+  }
+  std::string_view view() const { return text_ ? text_->text() : bytes_.text(); }
+
+ private:
+  MappedFile bytes_;
+  std::optional<TextFile> text_;
+};
+
 class Reader {
  public:
   Reader(const SourceOptions& options, FunctionRef<void(std::string_view)> take)
@@ -138,8 +159,8 @@ class Reader {
       ++report_.skipped_files;
       return;
     }
-    const TextFile file(source.path, options_.encoding);
-    const std::string_view text = file.text();
+    const SourceContent content(source, options_.encoding);
+    const std::string_view text = content.view();
     ++report_.files;
     path_ = &source.path;
     start_ = text.data();
@@ -281,14 +302,15 @@ void for_each_record(const SourceOptions& options, const std::vector<SourceFile>
   bool more = true;
   for (const SourceFile& source : files) {
     if (!source.left_out.empty() || !more) continue;
-    const TextFile file(source.path, options.encoding);
-    const bool json = source.format == SourceFormat::automatic && file.text().starts_with('{');
-    const SourceFormat format = format_by_text(json ? SourceFormat::json : source.format, file.text());
+    const SourceContent content(source, options.encoding);
+    const std::string_view text = content.view();
+    const bool json = source.format == SourceFormat::automatic && text.starts_with('{');
+    const SourceFormat format = format_by_text(json ? SourceFormat::json : source.format, text);
     INGOT_CHECK(format != SourceFormat::text,
                 FormatError(source.path, 0, "records",
                             "is plain text; expected records: JSON lines, an array of JSON objects, or a "
-                            "table (CSV), or type: text"));
-    for_each_record(source.path, file.text(), format, is_record,
+                            "table (CSV, Parquet), or type: text"));
+    for_each_record(source.path, text, format, is_record,
                     [&](const Record& record, const RecordPlace& place) {
                       more = take(record, place);
                       return more;

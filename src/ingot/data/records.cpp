@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/data/csv.h"
+#include "ingot/data/parquet.h"
 #include "ingot/data/record.h"
 #include "ingot/data/text_file.h"
 
@@ -103,6 +104,7 @@ void for_each_record(const std::string& path, std::string_view text, SourceForma
     return take(record, place);
   };
   if (format == SourceFormat::csv) return read_table(path, text, take_object);
+  if (format == SourceFormat::parquet) return for_each_parquet_row(path, text, take_object);
   if (format == SourceFormat::jsonl) return read_lines(path, text, take_object);
   INGOT_ASSERT(format == SourceFormat::json);
   read_json(path, text, is_record, take_object);

@@ -124,20 +124,25 @@ std::string_view without_mark(std::string_view text) {
 
 }  // namespace
 
+namespace {
+
+std::string_view advice_for(const Content& content) {
+  if (content.kind == ContentKind::parquet)
+    return "it is read where records or a table are expected; save its text as a file of text here";
+  if (content.arrow())
+    return "save it as Parquet or JSON lines, as with datasets: "
+           "load_from_disk(path).to_parquet('data.parquet')";
+  return "expected text in UTF-8, or gzip or zstd of it, or UTF-16 with a byte order mark ('encoding' names "
+         "others)";
+}
+
+}  // namespace
+
 void check_is_text(const std::string& path, const Content& content, const std::string& encoding) {
   const bool readable =
       content.kind == ContentKind::text || (content.kind == ContentKind::zeros && !encoding.empty());
-  INGOT_CHECK(
-      readable,
-      FormatError(
-          path, 0, "text",
-          fmt::format("is {}, not text; {}", content.name,
-                      content.columnar()
-                          ? "save it as JSON lines, as with pandas: "
-                            "pd.read_parquet(path).to_json('data.jsonl', orient='records', lines=True), or "
-                            "datasets: load_from_disk(path).to_json('data.jsonl')"
-                          : "expected text in UTF-8, or gzip or zstd of it, or UTF-16 with a byte order mark "
-                            "('encoding' names others)")));
+  INGOT_CHECK(readable, FormatError(path, 0, "text",
+                                    fmt::format("is {}, not text; {}", content.name, advice_for(content))));
 }
 
 TextFile::TextFile(const std::string& path, const std::string& encoding)

@@ -18,7 +18,7 @@ Table::Section data_keys() {
   return {
       "Data",
       {
-          {"data", &FitConfig::data, {.default_text = "the command's", .doc = "Path of the CSV file."}},
+          {"data", &FitConfig::data, {.default_text = "the command's", .doc = "Path of the CSV or Parquet file."}},
           {"layout",
            t,
            &TableOptions::layout,

@@ -102,6 +102,7 @@ std::string hostile_file(const std::string& kind, std::uint64_t number,
   if (kind == "gbnf" || kind == "lark") return hostile_grammar(source, kind == "lark");
   if (kind == "series_csv") return hostile_table(source);
   if (kind == "http_client") return hostile_answer(source);
+  if (kind == "parquet") return hostile_parquet(source);
   if (kind == "safetensors") return safetensors(source);
   if (kind == "sentence_model") {
     std::string files;

@@ -72,5 +72,6 @@ std::string hostile_grammar(Source& source, bool lark);
 std::string hostile_graph(Source& source);
 std::string hostile_table(Source& source);
 std::string hostile_answer(Source& source);
+std::string hostile_parquet(Source& source);
 
 }  // namespace ingot::test

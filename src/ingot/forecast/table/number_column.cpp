@@ -183,11 +183,13 @@ struct Seen {
 
 Seen look_at(const CsvTable& csv, std::size_t column, NumberStyle& style) {
   Seen seen;
+  const bool typed = csv.is_numeric(column);
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     const std::string_view cell = csv.cell(row, column);
     if (means_missing(cell)) continue;
     seen.any = true;
     seen.all_truths = seen.all_truths && truth(cell).has_value();
+    if (typed) continue;
     const Bare bare = bare_number(cell);
     weigh(bare.digits, seen.marks);
     style.percent |= bare.percent;
@@ -256,6 +258,7 @@ std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std:
   }
   for (std::size_t i = 0; i < columns.size(); ++i) {
     NumberStyle& style = styles[i];
+    if (csv.is_numeric(columns[i])) continue;  // nothing to guess
     style.comma = mark == DecimalMark::automatic ? comma_is_decimal(seen[i], all, csv.separator())
                                                  : mark == DecimalMark::comma;
     for (std::size_t row = 0; row < csv.rows() && !style.grouped; ++row) {

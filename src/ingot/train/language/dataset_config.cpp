@@ -208,12 +208,14 @@ void read_format(const ConfigReader& entry, DatasetConfig& dataset) {
     dataset.format = data::SourceFormat::jsonl;
   else if (format == "csv")
     dataset.format = data::SourceFormat::csv;
+  else if (format == "parquet")
+    dataset.format = data::SourceFormat::parquet;
   else if (format == "text")
     dataset.format = data::SourceFormat::text;
   else
-    entry.fail("ds_type",
-               fmt::format("must be one of auto, text, json, jsonl, csv, got '{}'; save {} as JSON lines",
-                           format, format));
+    entry.fail("ds_type", fmt::format("must be one of auto, text, json, jsonl, csv, parquet, got '{}'; save "
+                                      "{} as Parquet or JSON lines",
+                                      format, format));
 }
 
 void read_chat(const ConfigReader& entry, DatasetConfig& dataset) {

@@ -148,7 +148,7 @@ ConfigSection dataset_section() {
         "as the first record looks",
         "",
         "What a record is (docs/fine-tuning.md)."},
-       {"ds_type", {}, "json, jsonl, csv, text", "by name and content", "", "How the file is written."},
+       {"ds_type", {}, "json, jsonl, csv, parquet, text", "by name and content", "", "How the file is written."},
        {"text_field",
         {"field", "text_column"},
         "text",
