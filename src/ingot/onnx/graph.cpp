@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/scope.h"
 #include "ingot/core/backend.h"
+#include "ingot/onnx/program.h"
 #include "ingot/ops/cast.h"
 
 namespace ingot::onnx {
@@ -164,14 +165,16 @@ Values Graph::run_inside(std::span<const Value> inputs, Scope around, RunState& 
 }
 
 Values Graph::run_nodes(std::map<std::string, Value> values, Scope around, RunState& state) const {
+  const Program& program = this->program();
   const auto value = [&](const std::string& name) {
     if (name.empty()) return Value();
     if (const auto made = values.find(name); made != values.end()) return made->second;
+    if (const auto made = program.constants.find(name); made != program.constants.end()) return made->second;
     const auto stored = initializers_.find(name);
     return stored != initializers_.end() ? stored->second : around(name);
   };
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& node = program.nodes[i];
     const OpRow& op = *find_op(node);
     Values arguments;
     for (const std::string& name : node.inputs) arguments.push_back(value(name));
@@ -192,7 +195,7 @@ Values Graph::run_nodes(std::map<std::string, Value> values, Scope around, RunSt
       if (k >= results.size()) call.refuse(fmt::format("output {}", k));
       values[node.outputs[k]] = results[k];
     }
-    for (const std::string& name : last_uses_[i]) values.erase(name);
+    for (const std::string& name : program.last_uses[i]) values.erase(name);
   }
   Values results;
   results.reserve(outputs_.size());

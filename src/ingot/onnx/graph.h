@@ -17,6 +17,8 @@ class OnnxFile;
 
 namespace ingot::onnx {
 
+struct Program;
+
 /// An input or output as the file declares it. A dimension is -1 where it is open; `axes` then may name it.
 struct ValueInfo {
   std::string name;
@@ -73,6 +75,9 @@ class Graph {
   friend class GraphReader;  // which makes them from a file's messages (graph_reader.cpp)
   friend class GraphTrial;   // which tries them on made-up inputs (graph_trial.cpp)
   void plan(bool inside);
+  /// What run() executes, made at the first call.
+  const Program& program() const;
+  void start_program();
   void place_initializers();
   void check_inputs(const std::map<std::string, Value>& inputs) const;
   void check_input(const ValueInfo& input, const Value& given) const;
@@ -90,6 +95,8 @@ class Graph {
   std::shared_ptr<Texts> texts_;               // one for a file
   std::set<std::string> captured_;
   std::vector<std::vector<std::string>> last_uses_;  // values that node i is the last to read
+  struct LazyProgram;
+  std::shared_ptr<LazyProgram> program_;  // of all copies
 };
 
 }  // namespace ingot::onnx

@@ -322,6 +322,7 @@ void GraphReader::read_nodes(Graph& graph, const Nodes& nodes, const Place& plac
   graph.nodes_ = in_order(std::move(graph.nodes_));
   graph.plan(inside);
   graph.place_initializers();
+  graph.start_program();
 }
 
 /// `inside` a node: what nothing in it makes is captured.

@@ -68,7 +68,7 @@ Tensor convolution(const OpCall& call, const Tensor& x, const Tensor& weight, co
   INGOT_CHECK(x.rank() == weight.rank() && x.rank() > 2,
               DimensionMismatch(call.where() + ": ranks of x and weight"));
   const std::vector<std::int64_t> kernel(weight.dims().begin() + 2, weight.dims().end());
-  Window w = read_window(call, x, kernel);
+  Window w = read_window(call, x.shape(), kernel);
   const std::vector<std::int64_t> declared = call.integers("kernel_shape", kernel);
   INGOT_CHECK(declared == kernel, ShapeMismatch(call.where() + ": kernel_shape", kernel, declared,
                                                 "it is what the weight has behind its channels"));

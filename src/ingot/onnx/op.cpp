@@ -60,6 +60,7 @@ const OpRow* find_op(std::string_view name) {
 }
 
 const OpRow* find_op(const Node& node) {
+  if (node.fused != nullptr) return node.fused;
   if (node.function != nullptr) return &function_call();
   return node.domain.empty() ? find_op(node.op) : find_op(node.full_name());
 }

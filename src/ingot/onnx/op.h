@@ -18,6 +18,7 @@
 namespace ingot::onnx {
 
 class Graph;
+struct OpRow;
 
 /// An attribute of a node; which member counts is the operator's business.
 struct Attribute {
@@ -47,6 +48,7 @@ struct Node {
   std::vector<std::string> inputs, outputs;
   std::map<std::string, Attribute, std::less<>> attributes;
   std::shared_ptr<const Graph> function;  ///< what it runs where it calls a function of the model's own
+  const OpRow* fused = nullptr;           ///< what it runs where a program made it of nodes of the file
 
   /// "Conv", "ai.onnx.ml.LabelEncoder".
   std::string full_name() const { return domain.empty() ? op : domain + "." + op; }

@@ -35,11 +35,11 @@ std::vector<std::int64_t> read_window_numbers(const OpCall& call, const char* na
   return numbers;
 }
 
-Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::int64_t>& kernel, bool ceil) {
+Window read_window(const OpCall& call, const Shape& x, const std::vector<std::int64_t>& kernel, bool ceil) {
   const std::size_t axes = kernel.size();
   INGOT_CHECK(x.rank() == static_cast<int>(axes) + 2,
               FormatError(call.where(), -1, "kernel_shape",
-                          fmt::format("has {} axes, but the input is {}", axes, to_string(x.shape()))));
+                          fmt::format("has {} axes, but the input is {}", axes, to_string(x))));
   Window w{.kernel = kernel,
            .strides = read_window_numbers(call, "strides", axes, 1, 1),
            .dilations = read_window_numbers(call, "dilations", axes, 1, 1)};
@@ -49,7 +49,7 @@ Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::i
     INGOT_CHECK(kernel[i] > 0 && kernel[i] <= kMaxWindow,
                 FormatError(call.where(), -1, "kernel_shape",
                             fmt::format("is {}, expected from 1 to {}", kernel[i], kMaxWindow)));
-    const std::int64_t size = x.dim(static_cast<int>(i) + 2), reach = (kernel[i] - 1) * w.dilations[i] + 1;
+    const std::int64_t size = x[static_cast<int>(i) + 2], reach = (kernel[i] - 1) * w.dilations[i] + 1;
     std::int64_t begin = pads[i], end = pads[i + axes];
     if (automatic.starts_with("SAME")) {
       const std::int64_t outputs = (size + w.strides[i] - 1) / w.strides[i];
@@ -81,7 +81,7 @@ namespace {
 /// and means come out the same, and so does what a mean counts.
 template <class Pool>
 Tensor pool_windows(const OpCall& call, Tensor x, bool count_padding, Pool pool) {
-  const Window w = read_window(call, x, call.integers("kernel_shape"));
+  const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
   const std::size_t axes = w.kernel.size();
   INGOT_CHECK(axes > 0, FormatError(call.where(), -1, "kernel_shape", "is missing"));
   const auto options_of = [&](std::size_t row, std::size_t column) {  // `axes`: no axis, one place
@@ -130,7 +130,8 @@ bool next_place(std::vector<std::int64_t>& place, const std::vector<std::int64_t
 /// What max_pool gives and, in the second output, where in x that stands: in plain loops.
 Values max_pool_with_indices(const OpCall& call) {
   const Tensor& x = call.in(0, 3);
-  const Window w = read_window(call, x, call.integers("kernel_shape"), call.integer("ceil_mode", 0) != 0);
+  const Window w =
+      read_window(call, x.shape(), call.integers("kernel_shape"), call.integer("ceil_mode", 0) != 0);
   const std::vector<std::int64_t> sizes(x.dims().begin() + 2, x.dims().end());
   const std::size_t axes = sizes.size();
   std::vector<std::int64_t> outputs(axes), strides(axes, 1);  // strides: of an index
@@ -181,7 +182,7 @@ Values max_pool_with_indices(const OpCall& call) {
 /// the smaller default shape.
 Values max_unpool(const OpCall& call) {
   const Tensor& x = call.in(0, 3);
-  const Window w = read_window(call, x, call.integers("kernel_shape"));
+  const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
   std::vector<std::int64_t> dims = x.shape().to_vector();
   for (std::size_t i = 0; i < w.kernel.size(); ++i)
     dims[i + 2] =

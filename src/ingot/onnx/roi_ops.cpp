@@ -151,7 +151,7 @@ Values deformed_convolution(const OpCall& call) {
   INGOT_CHECK(weight.rank() == 4 && offset.rank() == 4,
               DimensionMismatch(call.where() + ": ranks of weight and offset"));
   const std::int64_t rows = weight.dim(2), columns = weight.dim(3), groups = call.integer("group", 1);
-  const Window w = read_window(call, x, {rows, columns});
+  const Window w = read_window(call, x.shape(), {rows, columns});
   DeformedTaps taps{as_doubles(offset), call.has(4) ? as_doubles(call.in(4)) : std::vector<double>{},
                     call.integer("offset_group", 1), rows * columns, offset.dim(2) * offset.dim(3)};
   const std::int64_t batch = x.dim(0), channels = x.dim(1), outputs = weight.dim(0),

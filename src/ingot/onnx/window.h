@@ -19,9 +19,9 @@ inline constexpr std::int64_t kMaxWindow = std::int64_t{1} << 31;
 std::vector<std::int64_t> read_window_numbers(const OpCall& call, const char* name, std::size_t count,
                                               std::int64_t fallback, std::int64_t least);
 
-/// Reads the attributes, with auto_pad resolved for the input's sizes. With `ceil` padding is added at the
+/// Reads the attributes, with auto_pad resolved for an input of shape x. With `ceil` padding is added at the
 /// end until the last, partly covered window counts too.
-Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::int64_t>& kernel,
+Window read_window(const OpCall& call, const Shape& x, const std::vector<std::int64_t>& kernel,
                    bool ceil = false);
 
 /// The convolution that the node's attributes describe: x [N, C, ...], weight [O, C / group, ...], bias [O]

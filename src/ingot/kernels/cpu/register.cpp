@@ -1,5 +1,7 @@
 #include "ingot/kernels/cpu/register.h"
 
+#include "ingot/kernels/cpu/register_blocked.h"
+
 namespace ingot::kernels::cpu {
 
 // Order is preference: launch() takes the first implementation that accepts its arguments.
@@ -10,6 +12,7 @@ void register_kernels() {
   register_attention_backward_simd();
   register_batch_norm_simd();
   register_binary_simd();
+  register_blocked_conv_library();
   register_compare_simd();
   register_complex_simd();
   register_conv_rounded();  // where it accepts, faster than our own kernels too
@@ -38,6 +41,7 @@ void register_kernels() {
   register_quantized_avx512_vnni();
   register_quantized_avx512();
   register_quantized_avx2();
+  register_quantized_conv_simd();
   register_random_simd();
   register_reduce_simd();
   register_resample_simd();
@@ -54,6 +58,7 @@ void register_kernels() {
   register_attention_reference();
   register_complex_reference();
   register_batch_norm_reference();
+  register_blocked_conv_reference();
   register_conv_reference();
   register_copy_reference();
   register_delay_reference();
@@ -73,6 +78,7 @@ void register_kernels() {
   register_optimizer_reference();
   register_pointwise_loss_reference();
   register_pool_reference();
+  register_quantized_conv_reference();
   register_quantized_reference();
   register_random_reference();
   register_reduce_reference();

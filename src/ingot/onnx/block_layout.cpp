@@ -1,0 +1,291 @@
+#include <algorithm>
+#include <array>
+
+#include "ingot/onnx/blocked_ops.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/program.h"
+#include "ingot/ops/blocked_conv.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/view.h"
+
+// Which values of a program are images in blocks of channels: what convolutions make, and what is made of
+// that element by element, by pools and by putting channels together.
+
+namespace ingot::onnx {
+namespace {
+
+constexpr std::array<std::string_view, 7> kByElement{"Relu",        "Sigmoid", "Tanh",     "LeakyRelu",
+                                                     "HardSigmoid", "Elu",     "HardSwish"};
+
+std::vector<std::int64_t> integers_of(const Node& node, std::string_view name) {
+  const auto found = node.attributes.find(name);
+  return found == node.attributes.end() ? std::vector<std::int64_t>{} : found->second.integers;
+}
+std::int64_t integer_of(const Node& node, std::string_view name, std::int64_t fallback) {
+  const auto found = node.attributes.find(name);
+  return found == node.attributes.end() ? fallback : found->second.integer;
+}
+
+/// A convolution over two axes in one group, of this weight, without negative padding.
+bool is_plain_window(const Node& node, const Tensor& weight) {
+  const std::vector<std::int64_t> kernel{weight.dim(2), weight.dim(3)},
+      declared = integers_of(node, "kernel_shape"), pads = integers_of(node, "pads");
+  return integer_of(node, "group", 1) == 1 && (declared.empty() || declared == kernel) &&
+         std::ranges::none_of(pads, [](std::int64_t n) { return n < 0; }) && weight.numel() > 0 &&
+         weight.dim(0) % channel_block() == 0;
+}
+
+bool is_code(const Value* value) {
+  return value != nullptr && value->type == ElementType::plain && value->tensor.defined() &&
+         (value->tensor.dtype() == DType::u8 || value->tensor.dtype() == DType::i8);
+}
+bool is_one_number(const Value* value) {
+  return value != nullptr && value->tensor.defined() && value->tensor.numel() == 1;
+}
+bool is_one_scale(const Value* value) { return is_one_number(value) && value->tensor.dtype() == DType::f32; }
+
+class BlockLayout {
+ public:
+  explicit BlockLayout(Draft& draft) : draft_(draft), links_(draft.links()) {}
+  void run();
+
+ private:
+  bool lay_out(Node& node);
+  bool convolve(Node& node);
+  bool convolve_codes(Node& node);
+  bool requantize(Node& node);
+  bool pool(Node& node);
+  bool by_element(Node& node);
+  bool concatenate(Node& node);
+  /// What follows a convolution and can be a part of it: takes those nodes away.
+  void fuse_followers(Node& conv);
+  const Node* follower(const std::string& name) const;
+  Node& node_of(const Node* node) {
+    return draft_.nodes[static_cast<std::size_t>(node - draft_.nodes.data())];
+  }
+
+  bool is_blocked(const std::string& name) const { return channels_.contains(name); }
+  const std::string& blocked(const std::string& name) const { return blocks_.at(name); }
+  /// The name of a value in blocks; makes it so where it is not.
+  std::string as_blocks(const std::string& name, std::int64_t channels);
+  void as_plain(const std::string& name);
+  void emit(Node node) { made_.push_back(std::move(node)); }
+  /// The node's output 0, in blocks from now on.
+  void emit_blocked(Node node, std::int64_t channels);
+
+  Draft& draft_;
+  Draft::Links links_;
+  std::vector<Node> made_;
+  std::map<std::string, std::int64_t> channels_;  // of values that are there in blocks
+  std::map<std::string, std::string> blocks_;     // what these are called
+  std::set<std::string> plain_;                   // those of them that are there plainly, too
+  std::map<std::string, std::string> prepacked_;  // weights, by the names of what they were
+};
+
+std::string BlockLayout::as_blocks(const std::string& name, std::int64_t channels) {
+  if (!is_blocked(name)) {
+    channels_[name] = channels;
+    blocks_[name] = draft_.unused_name(name + " in blocks");
+    plain_.insert(name);
+    emit({.op = "ToChannelBlocks",
+          .name = name,
+          .inputs = {name},
+          .outputs = {blocked(name)},
+          .fused = &kToChannelBlocks});
+  }
+  return blocked(name);
+}
+
+void BlockLayout::as_plain(const std::string& name) {
+  if (!is_blocked(name) || !plain_.insert(name).second) return;
+  Node node{.op = "FromChannelBlocks",
+            .name = name,
+            .inputs = {blocked(name)},
+            .outputs = {name},
+            .fused = &kFromChannelBlocks};
+  node.attributes["channels"].integer = channels_[name];
+  emit(std::move(node));
+}
+
+void BlockLayout::emit_blocked(Node node, std::int64_t channels) {
+  const std::string name = node.outputs[0];
+  channels_[name] = channels;
+  node.outputs[0] = blocks_[name] = draft_.unused_name(name + " in blocks");
+  emit(std::move(node));
+  if (draft_.is_kept(name)) as_plain(name);
+}
+
+/// The one node that reads a value, where it comes behind the one that makes it.
+const Node* BlockLayout::follower(const std::string& name) const { return draft_.sole_reader(links_, name); }
+
+void BlockLayout::fuse_followers(Node& conv) {
+  const std::int64_t channels = draft_.constant(conv.inputs[1])->tensor.dim(0);
+  const Node* next = follower(conv.outputs[0]);
+  if (next != nullptr && next->op == "Add" && next->domain.empty() && next->inputs.size() == 2) {
+    const std::string& other = next->inputs[next->inputs[0] == conv.outputs[0] ? 1 : 0];
+    const auto there = channels_.find(other);
+    if (there != channels_.end() && there->second == channels) {
+      conv.inputs.resize(4);
+      conv.inputs[3] = blocked(other);
+      conv.outputs = next->outputs;
+      node_of(next).op.clear();
+      next = follower(conv.outputs[0]);
+    }
+  }
+  if (next == nullptr || next->op != "Relu" || !next->domain.empty()) return;
+  conv.attributes["fused_relu"].integer = 1;
+  conv.outputs = next->outputs;
+  node_of(next).op.clear();
+}
+
+bool BlockLayout::convolve(Node& node) {
+  if (node.op != "Conv" || node.inputs.size() < 2) return false;
+  const Tensor* weight = draft_.constant(node.inputs[1], DType::f32, 4);
+  if (weight == nullptr || !is_plain_window(node, *weight)) return false;
+  const std::int64_t channels = weight->dim(0);
+  const bool plain = takes_plain_image(weight->dim(1));
+  // A few channels of many are not worth filling up a block.
+  if (!plain && weight->dim(1) % channel_block() != 0) return false;
+  Node conv = node;
+  fuse_followers(conv);
+  if (plain) {
+    as_plain(conv.inputs[0]);
+  } else {
+    conv.inputs[0] = as_blocks(conv.inputs[0], weight->dim(1));
+  }
+  auto [packed, is_new] = prepacked_.try_emplace(conv.inputs[1]);
+  if (is_new) {
+    packed->second = draft_.unused_name(conv.inputs[1] + " prepacked");
+    draft_.constants[packed->second] = prepack_conv2d_weight(*weight);
+  }
+  conv.inputs[1] = packed->second;
+  conv.fused = &kBlockedConv;
+  emit_blocked(std::move(conv), channels);
+  return true;
+}
+
+/// What sums are scaled by, [O].
+Tensor sum_scales(const Draft& draft, const Node& node) {
+  const auto scale_of = [&](std::size_t i) { return draft.constant(node.inputs[i])->tensor; };
+  const Tensor one = mul(reshape(scale_of(4), {scale_of(4).numel()}), reshape(scale_of(1), Shape{}));
+  return contiguous(
+      broadcast_to(div(one, reshape(scale_of(6), Shape{})), {draft.constant(node.inputs[3])->tensor.dim(0)}));
+}
+
+bool BlockLayout::convolve_codes(Node& node) {
+  if (node.op != "QLinearConv" || !runs_in_whole_numbers(draft_, node)) return false;
+  const Tensor& weight = draft_.constant(node.inputs[3])->tensor;
+  const auto zero_of = [&](std::size_t i) { return as_integers(draft_.constant(node.inputs[i])->tensor)[0]; };
+  Node conv{.op = node.op, .name = node.name, .outputs = node.outputs, .attributes = node.attributes};
+  conv.attributes["fused_x_zero"].integer = zero_of(2);
+  conv.attributes["fused_y_zero"].integer = zero_of(7);
+  conv.attributes["fused_signed"].integer =
+      draft_.constant(node.inputs[7])->tensor.dtype() == DType::i8 ? 1 : 0;
+  const std::string packed = draft_.unused_name(node.inputs[3] + " prepacked"),
+                    scales = draft_.unused_name(node.outputs[0] + " scales");
+  const Tensor& zero = draft_.constant(node.inputs[5])->tensor;
+  draft_.constants[packed] = prepack_quantized_conv2d_weight(weight, reshape(zero, {zero.numel()}));
+  draft_.constants[scales] = sum_scales(draft_, node);
+  conv.inputs = {as_blocks(node.inputs[0], weight.dim(1)), packed,
+                 node.inputs.size() > 8 ? node.inputs[8] : std::string(), scales};
+  conv.fused = &kBlockedQuantizedConv;
+  emit_blocked(std::move(conv), weight.dim(0));
+  return true;
+}
+
+/// Codes with one scale for all.
+bool BlockLayout::requantize(Node& node) {
+  const bool known = (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") &&
+                     node.inputs.size() == 3 && !node.attributes.contains("block_size") &&
+                     is_blocked(node.inputs[0]) && is_one_scale(draft_.constant(node.inputs[1])) &&
+                     is_code(draft_.constant(node.inputs[2])) &&
+                     is_one_number(draft_.constant(node.inputs[2]));
+  if (!known) return false;
+  const std::int64_t channels = channels_[node.inputs[0]];
+  Node moved = node;
+  moved.inputs[0] = blocked(node.inputs[0]);
+  moved.attributes.erase("axis");
+  emit_blocked(std::move(moved), channels);
+  return true;
+}
+
+bool BlockLayout::pool(Node& node) {
+  const bool known = (node.op == "MaxPool" || node.op == "AveragePool") && node.outputs.size() == 1 &&
+                     integers_of(node, "kernel_shape").size() == 2;
+  if (!known || !is_blocked(node.inputs[0])) return false;
+  const std::int64_t channels = channels_[node.inputs[0]];
+  Node pool = node;
+  pool.inputs[0] = blocked(node.inputs[0]);
+  pool.fused = &kBlockedPool;
+  emit_blocked(std::move(pool), channels);
+  return true;
+}
+
+bool BlockLayout::by_element(Node& node) {
+  const bool one = std::ranges::find(kByElement, node.op) != kByElement.end(),
+             two = node.op == "Add" || node.op == "Mul" || node.op == "Sub";
+  if (!one && !two) return false;
+  const std::int64_t channels = is_blocked(node.inputs[0]) ? channels_[node.inputs[0]] : 0;
+  for (const std::string& name : node.inputs) {
+    if (!is_blocked(name) || channels_[name] != channels) return false;
+  }
+  Node moved = node;
+  for (std::string& name : moved.inputs) name = blocked(name);
+  emit_blocked(std::move(moved), channels);
+  return true;
+}
+
+bool BlockLayout::concatenate(Node& node) {
+  if (node.op != "Concat" || integer_of(node, "axis", 0) != 1) return false;
+  std::int64_t channels = 0;
+  for (const std::string& name : node.inputs) {
+    if (!is_blocked(name)) return false;
+    channels += channels_[name];
+  }
+  Node moved = node;
+  for (std::string& name : moved.inputs) name = blocked(name);
+  emit_blocked(std::move(moved), channels);
+  return true;
+}
+
+bool BlockLayout::lay_out(Node& node) {
+  if (!node.domain.empty() || node.function != nullptr || node.fused != nullptr) return false;
+  return convolve(node) || convolve_codes(node) || requantize(node) || pool(node) || by_element(node) ||
+         concatenate(node);
+}
+
+void BlockLayout::run() {
+  for (Node& node : draft_.nodes) {
+    if (node.op.empty() || lay_out(node)) continue;
+    for (const std::string& name : reads_of(node)) as_plain(name);
+    emit(std::move(node));
+  }
+  draft_.nodes = std::move(made_);
+}
+
+}  // namespace
+
+void lay_out_in_blocks(Draft& draft) { BlockLayout(draft).run(); }
+
+bool runs_in_whole_numbers(const Draft& draft, const Node& node) {
+  const auto at = [&](std::size_t i) { return draft.constant(node.inputs[i]); };
+  if (node.inputs.size() < 8) return false;
+  const Value *weight = at(3), *scale = at(4), *zero = at(5);
+  if (!is_code(weight) || weight->tensor.rank() != 4 || !is_plain_window(node, weight->tensor)) return false;
+  const std::int64_t outputs = weight->tensor.dim(0);
+  const auto fits = [&](const Value* value) {
+    return value != nullptr && value->tensor.defined() && value->tensor.rank() <= 1 &&
+           (value->tensor.numel() == 1 || value->tensor.numel() == outputs);
+  };
+  if (!fits(scale) || !fits(zero) || !is_code(zero) || scale->tensor.dtype() != DType::f32 ||
+      zero->tensor.dtype() != weight->tensor.dtype())
+    return false;
+  const Tensor* bias = node.inputs.size() > 8 ? draft.constant(node.inputs[8], DType::i32, 1) : nullptr;
+  const bool biased = node.inputs.size() > 8 && !node.inputs[8].empty();
+  return (!biased || (bias != nullptr && bias->numel() == outputs)) && is_one_scale(at(1)) &&
+         is_one_scale(at(6)) && is_code(at(2)) && is_one_number(at(2)) && is_code(at(7)) &&
+         is_one_number(at(7)) && takes_quantized_depth(weight->tensor.numel() / outputs);
+}
+
+}  // namespace ingot::onnx

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/program.h"
+#include "ingot/ops/blocked_conv.h"
+
+// DequantizeLinear, Conv, Relu and QuantizeLinear as the one QLinearConv that they stand for, where that runs
+// in whole numbers (block_layout.cpp).
+
+namespace ingot::onnx {
+namespace {
+
+using NodeInputs = std::vector<std::string>;
+
+bool is_op(const Node* node, std::string_view op) {
+  return node != nullptr && node->op == op && node->domain.empty() && node->function == nullptr;
+}
+
+class QuantizedFusion {
+ public:
+  explicit QuantizedFusion(Draft& draft) : draft_(draft), links_(draft.links()) {}
+  void run();
+
+ private:
+  const Node* maker(const std::string& name) const {
+    const auto found = links_.maker.find(name);
+    return found == links_.maker.end() ? nullptr : &draft_.nodes[found->second];
+  }
+  /// Codes, scale and zero point of what a DequantizeLinear makes; nothing for any other value.
+  NodeInputs dequantized(const std::string& name) const;
+  bool fuse(Node& conv);
+  bool fits_bias(const NodeInputs& bias, const NodeInputs& x, const NodeInputs& weight) const;
+  bool starts_at_zero(const Node& quantize) const;
+  void drop_unread_codes();
+
+  Draft& draft_;
+  Draft::Links links_;
+};
+
+NodeInputs QuantizedFusion::dequantized(const std::string& name) const {
+  const Node* node = maker(name);
+  const bool known = is_op(node, "DequantizeLinear") && node->inputs.size() == 3 &&
+                     !node->inputs[2].empty() && !node->attributes.contains("block_size");
+  return known ? node->inputs : NodeInputs{};
+}
+
+/// Whether the bias' codes are sums of products of the others' codes.
+bool QuantizedFusion::fits_bias(const NodeInputs& bias, const NodeInputs& x, const NodeInputs& weight) const {
+  const Tensor* codes = draft_.constant(bias[0], DType::i32, 1);
+  const Value *scale = draft_.constant(bias[1]), *zero = draft_.constant(bias[2]);
+  if (codes == nullptr || scale == nullptr || zero == nullptr) return false;
+  const std::vector<double> scales = as_doubles(scale->tensor), zeros = as_doubles(zero->tensor),
+                            xs = as_doubles(draft_.constant(x[1])->tensor),
+                            ws = as_doubles(draft_.constant(weight[1])->tensor);
+  if (scales.size() != ws.size() || std::ranges::any_of(zeros, [](double z) { return z != 0; })) return false;
+  constexpr double kNear = 1e-5;
+  for (std::size_t i = 0; i < ws.size(); ++i) {
+    if (std::abs(scales[i] - xs[0] * ws[i]) > kNear * std::abs(scales[i])) return false;
+  }
+  return true;
+}
+
+/// Whether the least code stands for 0, so that a Relu in front changes nothing.
+bool QuantizedFusion::starts_at_zero(const Node& quantize) const {
+  const Value* zero = draft_.constant(quantize.inputs[2]);
+  if (zero == nullptr || zero->tensor.numel() != 1) return false;
+  return as_doubles(zero->tensor)[0] == (zero->tensor.dtype() == DType::i8 ? -128 : 0);
+}
+
+bool QuantizedFusion::fuse(Node& conv) {
+  if (!is_op(&conv, "Conv") || conv.inputs.size() < 2) return false;
+  const NodeInputs x = dequantized(conv.inputs[0]), weight = dequantized(conv.inputs[1]);
+  if (x.empty() || weight.empty()) return false;
+  const Node *relu = nullptr, *next = draft_.sole_reader(links_, conv.outputs[0]);
+  if (is_op(next, "Relu")) relu = next, next = draft_.sole_reader(links_, relu->outputs[0]);
+  if (!is_op(next, "QuantizeLinear") || next->inputs.size() != 3 || next->attributes.contains("block_size"))
+    return false;
+  if (relu != nullptr && !starts_at_zero(*next)) return false;
+  Node fused{.op = "QLinearConv",
+             .name = conv.name,
+             .inputs = {x[0], x[1], x[2], weight[0], weight[1], weight[2], next->inputs[1], next->inputs[2]},
+             .outputs = next->outputs,
+             .attributes = conv.attributes};
+  if (!runs_in_whole_numbers(draft_, fused)) return false;
+  if (conv.inputs.size() > 2 && !conv.inputs[2].empty()) {
+    const NodeInputs bias = dequantized(conv.inputs[2]);
+    if (bias.empty() || !fits_bias(bias, x, weight)) return false;
+    fused.inputs.push_back(bias[0]);
+  }
+  // It stands where the conv stood; what reads the codes comes behind.
+  draft_.nodes[static_cast<std::size_t>(next - draft_.nodes.data())].op.clear();
+  if (relu != nullptr) draft_.nodes[static_cast<std::size_t>(relu - draft_.nodes.data())].op.clear();
+  conv = std::move(fused);
+  return true;
+}
+
+/// What only fused nodes read.
+void QuantizedFusion::drop_unread_codes() {
+  draft_.sweep();
+  const Draft::Links links = draft_.links();
+  for (Node& node : draft_.nodes) {
+    if (is_op(&node, "DequantizeLinear") && !links.readers.contains(node.outputs[0]) &&
+        !draft_.is_kept(node.outputs[0]))
+      node.op.clear();
+  }
+  draft_.sweep();
+}
+
+void QuantizedFusion::run() {
+  bool any = false;
+  for (Node& node : draft_.nodes) any = fuse(node) || any;
+  if (any) drop_unread_codes();
+}
+
+}  // namespace
+
+void fuse_quantized(Draft& draft) { QuantizedFusion(draft).run(); }
+
+}  // namespace ingot::onnx

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ingot/onnx/op.h"
+
+namespace ingot::onnx {
+
+/// What a run of a graph executes: its nodes, of which some are folded into constants and some are made one.
+struct Program {
+  std::vector<Node> nodes;
+  std::map<std::string, Value> constants;           ///< beside the graph's initializers
+  std::vector<std::vector<std::string>> last_uses;  ///< values that node i is the last to read
+};
+
+/// The nodes of a graph while they become a program. Passes may exchange, add and remove nodes as long as
+/// every value that is left keeps its name and its bits, up to the rounding of sums.
+class Draft {
+ public:
+  Draft(std::vector<Node> nodes, const std::map<std::string, Value>& initializers,
+        std::set<std::string> outputs, int opset);
+
+  std::vector<Node> nodes;
+  std::map<std::string, Value> constants;
+
+  int opset() const { return opset_; }
+  /// An initializer, or a constant of the program; null for what a node makes.
+  const Value* constant(const std::string& name) const;
+  /// Its tensor where it is a plain one of this dtype and rank; null otherwise.
+  const Tensor* constant(const std::string& name, DType dtype, int rank) const;
+  bool is_output(const std::string& name) const { return outputs_.contains(name); }
+  /// Whether something else than the inputs of nodes reads it: an output, or what a graph inside a node
+  /// reads.
+  bool is_kept(const std::string& name) const { return kept_.contains(name); }
+
+  /// Which node makes a value, and how often values are read. For the nodes as they are now.
+  struct Links {
+    std::map<std::string, std::size_t> maker;
+    std::map<std::string, std::vector<std::size_t>> readers;
+  };
+  Links links() const;
+  /// The name, or one like it where a value of the file is called so. Taken from then on.
+  std::string unused_name(std::string name);
+  /// The one node that reads a value; null where it is kept, or several do.
+  const Node* sole_reader(const Links& links, const std::string& name) const;
+  /// Removes nodes whose op a pass has cleared.
+  void sweep();
+
+ private:
+  const std::map<std::string, Value>& initializers_;
+  std::set<std::string> outputs_, kept_, names_;
+  int opset_;
+};
+
+/// DequantizeLinear, Conv and QuantizeLinear as QLinearConv, where that runs in whole numbers.
+void fuse_quantized(Draft& draft);
+/// Whether a QLinearConv, of constant weights, scales and zero points, is one for images in blocks.
+bool runs_in_whole_numbers(const Draft& draft, const Node& node);
+/// Runs nodes whose inputs are all constant, where the results stay small.
+void fold_constants(Draft& draft, const Texts& texts);
+/// Convolutions with constant weights, and what lies between them, on images in blocks of channels.
+void lay_out_in_blocks(Draft& draft);
+
+}  // namespace ingot::onnx

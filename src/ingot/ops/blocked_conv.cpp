@@ -1,0 +1,162 @@
+#include "ingot/ops/blocked_conv.h"
+
+#include "ingot/base/error.h"
+#include "ingot/core/checked.h"
+#include "ingot/kernels/blocked_conv.h"
+#include "ingot/kernels/quantized_conv.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/common.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+/// Zeros behind axis 1 until its size is a multiple of `block`.
+Tensor filled_up(const Tensor& x, std::int64_t block) {
+  const std::int64_t rest = x.dim(1) % block;
+  if (rest == 0) return x;
+  return concat(std::vector<Tensor>{x, Tensor::zeros(x.shape().with(1, block - rest), x.dtype())}, 1);
+}
+
+std::int64_t blocked_output(std::int64_t size, std::int64_t kernel, const BlockedConvOptions& o,
+                            std::size_t i) {
+  constexpr const char* kOp = "blocked_conv2d";
+  const std::int64_t reach = checked_add(checked_mul(kernel - 1, o.dilation[i], kOp), 1, kOp),
+                     padded = checked_add(checked_add(size, o.padding[i], kOp), o.padding_end[i], kOp);
+  INGOT_CHECK(padded >= reach,
+              DimensionMismatch("blocked_conv2d: a kernel that reaches over " + std::to_string(reach) +
+                                " places for a padded input of " + std::to_string(padded)));
+  return (padded - reach) / o.stride[i] + 1;
+}
+
+}  // namespace
+
+std::int64_t channel_block() { return kernels::channel_block(); }
+bool takes_plain_image(std::int64_t channels) { return channels == 3; }
+
+Tensor to_channel_blocks(const Tensor& x) {
+  INGOT_CHECK(x.rank() == 4, DimensionMismatch("to_channel_blocks: " + to_string(x.shape()) +
+                                               " is not an image [N, C, H, W]"));
+  const std::int64_t b = channel_block();
+  const Tensor full = contiguous(filled_up(x, b));
+  return contiguous(
+      permute(reshape(full, {full.dim(0), full.dim(1) / b, b, full.dim(2), full.dim(3)}), {0, 1, 3, 4, 2}));
+}
+
+Tensor from_channel_blocks(const Tensor& x, std::int64_t channels) {
+  INGOT_CHECK(x.rank() == 5 && channels <= x.dim(1) * x.dim(4),
+              DimensionMismatch("from_channel_blocks: " + to_string(x.shape()) + " for " +
+                                std::to_string(channels) + " channels"));
+  const Tensor full =
+      reshape(contiguous(permute(x, {0, 1, 4, 2, 3})), {x.dim(0), x.dim(1) * x.dim(4), x.dim(2), x.dim(3)});
+  return channels == full.dim(1) ? full : contiguous(narrow(full, 1, 0, channels));
+}
+
+Tensor prepack_conv2d_weight(const Tensor& weight) {
+  const std::int64_t b = channel_block(), o = weight.dim(0), kh = weight.dim(2), kw = weight.dim(3);
+  if (takes_plain_image(weight.dim(1)))
+    return contiguous(
+        permute(reshape(contiguous(weight), {o / b, b, weight.dim(1), kh, kw}), {0, 3, 4, 2, 1}));
+  const Tensor full = contiguous(filled_up(weight, b));
+  return contiguous(permute(reshape(full, {o / b, b, full.dim(1) / b, b, kh, kw}), {0, 2, 4, 5, 3, 1}));
+}
+
+Shape blocked_conv2d_shape(const Tensor& x, const Tensor& weight, const BlockedConvOptions& options) {
+  const bool plain = x.rank() == 4;
+  INGOT_CHECK(x.rank() == (plain ? 4 : 5) && weight.rank() == (plain ? 5 : 6) &&
+                  x.dim(1) == weight.dim(plain ? 3 : 1) && (plain || x.dim(4) == weight.dim(4)),
+              DimensionMismatch("blocked_conv2d: input " + to_string(x.shape()) + " and prepacked weight " +
+                                to_string(weight.shape())));
+  return {x.dim(0), weight.dim(0), blocked_output(x.dim(2), weight.dim(plain ? 1 : 2), options, 0),
+          blocked_output(x.dim(3), weight.dim(plain ? 2 : 3), options, 1), weight.dim(-1)};
+}
+
+Tensor blocked_conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& residual,
+                      const BlockedConvOptions& options) {
+  const OpScope scope("blocked_conv2d", {&input, &weight});
+  const Shape shape = blocked_conv2d_shape(input, weight, options);
+  const std::int64_t outputs = shape[1] * shape[4];
+  INGOT_CHECK(!bias.defined() || bias.shape() == Shape({outputs}),
+              ShapeMismatch("blocked_conv2d (bias)", {outputs}, bias.shape().to_vector()));
+  INGOT_CHECK(!residual.defined() || residual.shape() == shape,
+              ShapeMismatch("blocked_conv2d (residual)", shape.to_vector(), residual.shape().to_vector()));
+  const Tensor x = contiguous(input), offsets = bias.defined() ? contiguous(bias) : bias,
+               before = residual.defined() ? contiguous(residual) : residual;
+  Tensor y = Tensor::empty(shape, DType::f32);
+  kernels::launch(
+      kernels::blocked_conv, current_stream(x.device()),
+      {.x = x.view(),
+       .weight = weight.view(),
+       .bias = offsets.view(),
+       .residual = before.view(),
+       .y = y.view(),
+       .geometry = {.stride = options.stride, .padding = options.padding, .dilation = options.dilation},
+       .relu = options.relu});
+  return y;
+}
+
+bool takes_quantized_depth(std::int64_t depth) { return depth <= kernels::kMostQuantizedDepth; }
+
+Tensor prepack_quantized_conv2d_weight(const Tensor& given, const Tensor& zero) {
+  const Tensor weight = to(contiguous(given), DType::i32);
+  const std::vector<std::int32_t> zeros = zero.defined()
+                                              ? contiguous(to(zero, DType::i32)).to_vector<std::int32_t>()
+                                              : std::vector<std::int32_t>{0};
+  const std::int64_t o = weight.dim(0), c = weight.dim(1), taps = weight.dim(2) * weight.dim(3),
+                     panel = 2 * channel_block(), pairs = (c + 1) / 2;
+  const Tensor packed =
+      Tensor::zeros({(o + panel - 1) / panel, weight.dim(2), weight.dim(3), pairs, panel}, DType::i32);
+  auto* to = reinterpret_cast<std::int16_t*>(packed.data<std::int32_t>());
+  const auto* from = weight.data<std::int32_t>();
+  for (std::int64_t i = 0; i < weight.numel(); ++i) {
+    const std::int64_t tap = i % taps, channel = i / taps % c, output = i / taps / c;
+    const std::int64_t at = ((output / panel * taps + tap) * pairs + channel / 2) * panel + output % panel;
+    const std::int32_t less = zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(output)];
+    to[2 * at + channel % 2] = static_cast<std::int16_t>(from[i] - less);
+  }
+  return packed;
+}
+
+Tensor quantized_conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& scale,
+                        const QuantizedConvOptions& options) {
+  constexpr const char* kOp = "quantized_conv2d";
+  const OpScope scope(kOp, {&input, &weight, &scale}, false);
+  const auto is_code = [](DType dtype) { return dtype == DType::u8 || dtype == DType::i8; };
+  INGOT_CHECK(
+      is_code(input.dtype()) && is_code(options.codes) && weight.dtype() == DType::i32,
+      KernelError(kOp, "codes are u8 or i8 and the weight is prepacked, got " +
+                           std::string(name(input.dtype())) + ", " + std::string(name(options.codes)) +
+                           " and " + std::string(name(weight.dtype()))));
+  INGOT_CHECK(input.rank() == 5 && weight.rank() == 5 && input.dim(4) == channel_block() &&
+                  weight.dim(4) == 2 * input.dim(4) &&
+                  (2 * weight.dim(3) + input.dim(4) - 1) / input.dim(4) == input.dim(1),
+              DimensionMismatch("quantized_conv2d: input " + to_string(input.shape()) +
+                                " and prepacked weight " + to_string(weight.shape())));
+  const std::int64_t outputs = scale.numel();
+  INGOT_CHECK(scale.rank() == 1 && scale.dtype() == DType::f32 && outputs % input.dim(4) == 0 &&
+                  (outputs + weight.dim(4) - 1) / weight.dim(4) == weight.dim(0) &&
+                  (!bias.defined() || (bias.shape() == scale.shape() && bias.dtype() == DType::i32)),
+              ShapeMismatch(kOp, scale.shape().to_vector(),
+                            bias.defined() ? bias.shape().to_vector() : std::vector<std::int64_t>{},
+                            "scale (f32) and bias (i32) are [O], a multiple of the block"));
+  const Tensor x = contiguous(input), offsets = bias.defined() ? contiguous(bias) : bias,
+               scales = contiguous(scale);
+  Tensor y =
+      Tensor::empty({x.dim(0), outputs / x.dim(4), blocked_output(x.dim(2), weight.dim(1), options.conv, 0),
+                     blocked_output(x.dim(3), weight.dim(2), options.conv, 1), x.dim(4)},
+                    options.codes);
+  kernels::launch(kernels::quantized_conv, current_stream(x.device()),
+                  {.x = x.view(),
+                   .weight = weight.view(),
+                   .bias = offsets.view(),
+                   .scale = scales.view(),
+                   .y = y.view(),
+                   .x_zero = options.x_zero,
+                   .y_zero = options.y_zero,
+                   .geometry = {.stride = options.conv.stride,
+                                .padding = options.conv.padding,
+                                .dilation = options.conv.dilation}});
+  return y;
+}
+
+}  // namespace ingot
