@@ -18,6 +18,7 @@ void add_all_commands(Command& root) {
   add_perplexity(root);
   add_forecast(root);
   add_inspect(root);
+  add_graph(root);
   add_convert(root);
   add_quantize(root);
   add_merge(root);

@@ -17,6 +17,7 @@ void add_devices(Command& root);
 void add_embed(Command& root);
 void add_forecast(Command& root);
 void add_generate(Command& root);
+void add_graph(Command& root);
 void add_inspect(Command& root);
 void add_logits(Command& root);
 void add_mahjong(Command& root);

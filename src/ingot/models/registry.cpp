@@ -18,6 +18,7 @@
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/opened_config.h"
 #include "ingot/models/policy/dual_pool_net.h"
 #include "ingot/models/policy/rank_net.h"
 #include "ingot/models/tensorflow_names.h"
@@ -151,13 +152,6 @@ std::vector<std::string> names_that_can(ModelTask task) {
   return names;
 }
 
-// What a path says of its model: a directory's config.json, or a GGUF file's metadata as one.
-struct OpenedConfig {
-  const ModelInfo* info = nullptr;  // null: none that Ingot has; then `problem` says so, unless there is none
-  std::string text, path, problem;
-  std::shared_ptr<const WeightSource> weights;  // of a GGUF file, under the names of checkpoints
-};
-
 OpenedConfig open_gguf_config(const std::string& file) {
   OpenedConfig opened{.path = file};
   try {
@@ -179,6 +173,8 @@ ForecastModelConfig read_own_forecaster(const ConfigFile& file) {
 }
 
 constexpr std::string_view kOwnForecaster = "ingot_forecast";
+
+}  // namespace
 
 ForecastModelConfig read_forecaster(const OpenedConfig& opened) {
   const ConfigFile file(opened.text, opened.path);
@@ -204,8 +200,6 @@ OpenedConfig open_config(const std::string& path) {
                                               did_you_mean(type, known_model_names()));
   return opened;
 }
-
-}  // namespace
 
 std::string_view name(ModelTask task) {
   static constexpr std::array<std::string_view, 6> kNames{"generate",  "train",    "embed",
