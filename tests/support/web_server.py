@@ -18,6 +18,8 @@ named private-* want the token "hf_test_token"; gated-* refuse it.
         flip       change the last byte
         redirect   answer 302 to the address V
     /__log         what was asked so far, as JSON
+
+A POST below /post/ is answered with the file of that name below ROOT/post/; its body is in the log.
 """
 
 import hashlib
@@ -62,6 +64,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self.handle_request()
 
+    def do_POST(self):
+        self.posted = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        self.handle_request()
+
     def take_fault(self, path):
         with lock:
             for fault in faults:
@@ -84,13 +90,14 @@ class Handler(BaseHTTPRequestHandler):
         with lock:
             log.append({"port": self.server.server_port, "method": self.command, "path": self.path,
                         "range": self.headers.get("Range"), "authorization": self.headers.get("Authorization"),
-                        "key": self.headers.get("X-Api-Key")})
+                        "key": self.headers.get("X-Api-Key"),
+                        **({"body": self.posted} if self.command == "POST" else {})})
         fault = self.take_fault(path)
         if fault and fault["kind"] == "status":
             return self.answer(int(fault["value"]), b"busy", {"Retry-After": "0"})
         if fault and fault["kind"] == "redirect":
             return self.answer(302, b"", {"Location": fault["value"]})
-        if path.startswith("/files/"):
+        if path.startswith("/files/") or (path.startswith("/post/") and self.command == "POST"):
             return self.file(ROOT / path[1:], fault)
         if path.startswith("/cdn/"):
             return self.file(ROOT / path[5:], fault, {"ETag": '"of-the-storage"'})

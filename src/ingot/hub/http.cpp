@@ -205,6 +205,14 @@ HttpError::HttpError(const std::string& url, std::string_view what_happened, int
       status(status_code),
       retryable(again) {}
 
+HttpRequest json_post(std::string url, std::string json) {
+  // "Expect" off: libcurl would wait a second for servers that do not know it.
+  return {.url = std::move(url),
+          .method = "POST",
+          .headers = {{"Content-Type", "application/json"}, {"Expect", ""}},
+          .body = std::move(json)};
+}
+
 std::string HttpResponse::header(const std::string& lower_case_name) const {
   const auto found = headers.find(lower_case_name);
   return found == headers.end() ? std::string() : found->second;
@@ -329,6 +337,11 @@ void configure(CURL* curl, const HttpRequest& request, const HttpOptions& option
   set(curl, CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
   if (request.method == "HEAD") {
     set(curl, CURLOPT_NOBODY, 1L);
+  } else if (request.body) {
+    set(curl, CURLOPT_POST, 1L);
+    set(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body->size()));
+    set(curl, CURLOPT_POSTFIELDS, request.body->data());
+    set(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   } else if (request.method != "GET") {
     set(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   }

@@ -47,6 +47,8 @@ struct HttpRequest {
   std::string url;
   std::string method = "GET";
   HttpHeaders headers;
+  /// What is sent; its Content-Type is one of the headers. See json_post().
+  std::optional<std::string> body;
   /// Sent as "Authorization: Bearer" to the origin of `url`, and never to another that it redirects to.
   std::string bearer;
   /// Adds what proves who asks, made anew for each attempt (see s3.h). Such requests follow no redirect.
@@ -56,6 +58,9 @@ struct HttpRequest {
   /// A redirect to another origin is returned as the answer.
   bool stay_at_origin = false;
 };
+
+/// A POST of a JSON text.
+HttpRequest json_post(std::string url, std::string json);
 
 struct HttpResponse {
   int status = 0;

@@ -1,11 +1,14 @@
 #include <chrono>
+#include <filesystem>
 
 #include "tests/support/temporary_directory.h"
+#include "tests/support/web_server.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/train/language/rewards/json_schema.h"
 #include "ingot/train/language/rewards/reward.h"
@@ -95,6 +98,28 @@ TEST(Rewards, ACommandThatFailsLiesOrHangsIsOneError) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+TEST(Rewards, AServerScoresAllAnswersOfAStepAtOnce) {
+  test::WebServer server;
+  const auto answer = [&](const std::string& body) {
+    std::filesystem::create_directories(server.directory() + "/post");
+    write_file_atomically(server.directory() + "/post/score", body);
+    return RewardConfig{.type = "http", .url = server.address() + "/post/score", .seconds = 20};
+  };
+  EXPECT_EQ(scores(answer("[1, 0.5]"), {"a", "\"b\""}, {{"n", 3}}), (std::vector<double>{1, 0.5}));
+  const Json posted =
+      parse_json<Json>(parse_json<Json>(server.log(), "log").at(0).at("body").get<std::string>(), "body");
+  EXPECT_EQ(posted["completions"], Json::parse(R"(["a", "\"b\""])"));
+  EXPECT_EQ(posted["prompts"], Json::parse(R"(["the prompt", "the prompt"])"));
+  EXPECT_EQ(posted["records"], Json::parse(R"([{"n": 3}, {"n": 3}])"));
+  server.fault("/post/score", "status", 2, "503");
+  EXPECT_EQ(scores(answer(R"({"rewards": [2, -1]})"), {"a", "b"}), (std::vector<double>{2, -1}));
+  for (const char* wrong : {"[1]", "{}", "good", "[1, \"2\"]", "[1, 1e999]"})
+    EXPECT_THROW(scores(answer(wrong), {"a", "b"}), RewardFailure) << wrong;
+  RewardConfig missing = answer("[1]");
+  missing.url += "/none";
+  EXPECT_THROW(scores(missing, {"a"}), RewardFailure);
+}
+
 TEST(Rewards, ConfigurationsSayWhatIsMissing) {
   const auto read = [](const std::string& entry) {
     const Config file = Config::parse("rewards: [" + entry + "]");
@@ -104,6 +129,7 @@ TEST(Rewards, ConfigurationsSayWhatIsMissing) {
   EXPECT_NE(message_of<InvalidConfig>([&] { read("{type: regex}"); }).find("pattern"), std::string::npos);
   EXPECT_NE(message_of<InvalidConfig>([&] { read("{type: rgex}"); }).find("did you mean 'regex'"),
             std::string::npos);
+  EXPECT_THROW(read("{type: http, url: localhost}"), InvalidConfig);
   EXPECT_THROW(make_reward({.type = "regex", .pattern = "("}), InvalidConfig);
   EXPECT_THROW(make_reward({.type = "json_schema", .schema = "{"}), InvalidConfig);
   EXPECT_THROW(make_reward({.type = "json_schema", .schema = R"({"dependentRequired": {}})"}), InvalidConfig);

@@ -58,7 +58,7 @@ void read_rewards(const ConfigReader& root, const ConfigReader& trl, GrpoConfig&
     trl.fail(
         "reward_funcs",
         "names Python functions, which do not run here; write rewards: [{type: regex, json, json_schema, "
-        "math or command}]");
+        "math, command or http}]");
   static_cast<void>(trl.skip("reward_funcs"));
   for (const ConfigReader& entry : root.sections("rewards")) grpo.rewards.push_back(read_reward(entry));
   if (grpo.rewards.empty())

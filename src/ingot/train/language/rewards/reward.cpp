@@ -16,6 +16,7 @@
 #include "ingot/base/shell.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/text/regex.h"
+#include "ingot/train/language/rewards/http_reward.h"
 #include "ingot/train/language/rewards/json_schema.h"
 
 namespace ingot {
@@ -202,7 +203,7 @@ class CommandReward : public Reward {
 
 RewardConfig read_reward(const ConfigReader& entry) {
   RewardConfig config;
-  config.type = entry.choice("type", "", {"regex", "json", "json_schema", "math", "command"});
+  config.type = entry.choice("type", "", {"regex", "json", "json_schema", "math", "command", "http"});
   config.name = entry.get("name", config.type);
   config.weight = entry.get("weight", config.weight);
   if (config.type == "regex") config.pattern = entry.require<std::string>("pattern");
@@ -215,6 +216,12 @@ RewardConfig read_reward(const ConfigReader& entry) {
     config.command = entry.require<std::string>("command");
     config.seconds = entry.get("seconds", config.seconds, positive());
   }
+  if (config.type == "http") {
+    config.url = entry.require<std::string>("url");
+    if (!config.url.starts_with("http://") && !config.url.starts_with("https://"))
+      entry.fail("url", fmt::format("must begin with http:// or https://, got '{}'", config.url));
+    config.seconds = entry.get("seconds", config.seconds, positive());
+  }
   return config;
 }
 
@@ -223,6 +230,7 @@ std::unique_ptr<Reward> make_reward(const RewardConfig& config) {
   if (config.type == "json") return std::make_unique<JsonReward>();
   if (config.type == "json_schema") return std::make_unique<SchemaReward>(config);
   if (config.type == "math") return std::make_unique<MathReward>(config);
+  if (config.type == "http") return make_http_reward(config);
   return std::make_unique<CommandReward>(config);
 }
 

@@ -14,14 +14,15 @@ class ConfigReader;
 
 /// What scores the answers of a run.
 struct RewardConfig {
-  std::string type;  ///< "regex", "json", "json_schema", "math", "command"
+  std::string type;  ///< "regex", "json", "json_schema", "math", "command", "http"
   std::string name;  ///< in metrics and messages; empty: the type
   double weight = 1;
   std::string pattern;           ///< regex
   std::string schema;            ///< json_schema: a JSON text
   std::string answer{"answer"};  ///< math: the member of the record that holds the right one
   std::string command;           ///< command: what /bin/sh runs
-  double seconds = 60;           ///< command: how long all answers of a step may take
+  std::string url;               ///< http: where the answers are posted to
+  double seconds = 60;           ///< command and http: how long all answers of a step may take
 };
 
 /// Reads an entry of `rewards`. Errors name the key.
