@@ -149,6 +149,58 @@ TEST(DataLoader, WithoutShufflingTheOrderIsThatOfTheData) {
   EXPECT_EQ(loader.next()->tokens.to_vector<std::int32_t>(), (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
+// Documents of 1 to 60 tokens, each in a sequence of its own.
+std::shared_ptr<const PackedSequences> uneven_sequences() {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < 3000; ++i) lengths.push_back(1 + i * 37 % 60);
+  return std::make_shared<const PackedSequences>(DocumentSet::all(counting_store(lengths)),
+                                                 PackingOptions{64, Packing::none, 0});
+}
+
+TEST(DataLoader, TrimmedBatchesLackOnlyPadding) {
+  LoaderOptions options{.batch_size = 4, .seed = 3, .repeat = false};
+  DataLoader padded(uneven_sequences(), options);
+  options.trim_padding = true;
+  DataLoader trimmed(uneven_sequences(), options);
+  std::set<std::int64_t> lengths;
+  while (const std::optional<Batch> whole = padded.next()) {
+    const std::optional<Batch> part = trimmed.next();
+    ASSERT_TRUE(part.has_value());
+    const std::int64_t length = part->tokens.dim(1);
+    lengths.insert(length);
+    EXPECT_EQ(part->valid_targets, whole->valid_targets);
+    const Ids all = whole->targets.to_vector<std::int32_t>(), kept = part->targets.to_vector<std::int32_t>();
+    for (std::int64_t r = 0; r < whole->rows(); ++r) {
+      const auto row = all.begin() + r * 64;
+      EXPECT_TRUE(std::equal(row, row + length, kept.begin() + r * length));
+      EXPECT_EQ(std::count(row + length, row + 64, kNoTarget), 64 - length);
+    }
+  }
+  EXPECT_EQ(lengths, (std::set<std::int64_t>{16, 32, 48, 64}));
+}
+
+TEST(DataLoader, GroupedByLengthAnEpochGivesEverySequenceOnceInFewerPlaces) {
+  const auto sequences = uneven_sequences();
+  const auto places_and_tokens = [&](bool grouped) {
+    DataLoader loader(
+        sequences,
+        {.batch_size = 8, .seed = 3, .repeat = false, .trim_padding = true, .group_by_length = grouped});
+    std::pair<std::int64_t, std::int64_t> sums;
+    std::int64_t targets = 0;
+    while (const std::optional<Batch> batch = loader.next()) {
+      sums.first += batch->tokens.numel();
+      for (const std::int32_t token : batch->tokens.to_vector<std::int32_t>()) sums.second += token;
+      targets += batch->valid_targets;
+    }
+    EXPECT_EQ(targets, sequences->tokens() - sequences->size());
+    return sums;
+  };
+  const auto [places, sum] = places_and_tokens(false);
+  const auto [grouped_places, grouped_sum] = places_and_tokens(true);
+  EXPECT_EQ(grouped_sum, sum);
+  EXPECT_LT(static_cast<double>(grouped_places), 0.7 * static_cast<double>(places));
+}
+
 TEST(DataLoader, GivesSixtyFourBitIndicesOnRequest) {
   DataLoader loader(sequences(), {.batch_size = 1, .shuffle = false, .index_dtype = DType::i64});
   EXPECT_EQ(loader.next()->tokens.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
@@ -159,7 +211,10 @@ TEST(DataLoader, ResumedAnywhereItGivesWhatItWouldHaveGiven) {
     const auto data = sequences(*rc::gen::inRange<std::int64_t>(1, 12));
     const auto batch = *rc::gen::inRange<std::int64_t>(1, 6);
     const auto stop = *rc::gen::inRange(0, 12);
-    const LoaderOptions options{.batch_size = batch, .seed = seed, .prefetch = *rc::gen::inRange(0, 4)};
+    const LoaderOptions options{.batch_size = batch,
+                                .seed = seed,
+                                .prefetch = *rc::gen::inRange(0, 4),
+                                .group_by_length = *rc::gen::arbitrary<bool>()};
     DataLoader straight(data, options);
     for (int i = 0; i < stop; ++i) straight.next();
     const std::string saved = straight.state().to_json();

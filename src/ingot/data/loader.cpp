@@ -1,11 +1,14 @@
 #include "ingot/data/loader.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -36,45 +39,85 @@ class BatchMaker {
     }
     const Scope scope(ScopeKind::data, "make batch");
     const MemoryTagScope tag(MemoryTag::data);
-    const Shape shape{rows, sequences_.sequence_length()};
+    const std::vector<std::int64_t> indices = take(state, rows);
+    const Shape shape{rows, length_of(indices)};
     Batch batch;
     for (Tensor* tensor : {&batch.tokens, &batch.targets, &batch.positions, &batch.doc_start}) {
       *tensor = Tensor::empty(shape, options_.index_dtype);
     }
-    dispatch_index(options_.index_dtype, "DataLoader", [&]<class T>() { fill<T>(batch, state, rows); });
+    dispatch_index(options_.index_dtype, "DataLoader", [&]<class T>() { fill<T>(batch, indices); });
     if (sequences_.one_document_each() || !options_.document_mask) batch.doc_start = {};
     batch.next = state;
     return batch;
   }
 
  private:
-  template <class T>
-  void fill(Batch& batch, DataState& state, std::int64_t rows) const {
+  // The sequences of a batch; the state moves on behind them.
+  std::vector<std::int64_t> take(DataState& state, std::int64_t rows) const {
     const auto size = static_cast<std::uint64_t>(sequences_.size());
-    const auto length = static_cast<std::size_t>(sequences_.sequence_length());
+    std::vector<std::int64_t> indices;
+    indices.reserve(static_cast<std::size_t>(rows));
     for (std::int64_t r = 0; r < rows; ++r) {
       if (state.position == size) {
         state.position = 0;
         ++state.epoch;
       }
-      const std::uint64_t index =
-          options_.shuffle ? Permutation(size, options_.seed, state.epoch)(state.position) : state.position;
+      indices.push_back(index_at(state.epoch, state.position++));
+    }
+    return indices;
+  }
+
+  std::int64_t index_at(std::uint64_t epoch, std::uint64_t position) const {
+    const auto size = static_cast<std::uint64_t>(sequences_.size());
+    const auto in_order = [&](std::uint64_t at) {
+      return static_cast<std::int64_t>(options_.shuffle ? Permutation(size, options_.seed, epoch)(at) : at);
+    };
+    if (!options_.group_by_length) return in_order(position);
+    const std::uint64_t begin = position / kGroup * kGroup;
+    if (group_.empty() || group_epoch_ != epoch || group_begin_ != begin) {
+      group_.clear();
+      for (std::uint64_t at = begin; at < std::min(begin + kGroup, size); ++at)
+        group_.push_back(in_order(at));
+      std::ranges::stable_sort(group_, std::ranges::greater{},
+                               [&](std::int64_t index) { return sequences_.length(index); });
+      group_epoch_ = epoch;
+      group_begin_ = begin;
+    }
+    return group_[position - begin];
+  }
+
+  std::int64_t length_of(const std::vector<std::int64_t>& indices) const {
+    if (!options_.trim_padding) return sequences_.sequence_length();
+    std::int64_t longest = 1;
+    for (const std::int64_t index : indices) longest = std::max(longest, sequences_.length(index));
+    return std::min((longest + kLengthStep - 1) / kLengthStep * kLengthStep, sequences_.sequence_length());
+  }
+
+  template <class T>
+  void fill(Batch& batch, const std::vector<std::int64_t>& indices) const {
+    const auto length = static_cast<std::size_t>(batch.tokens.dim(1));
+    for (std::size_t r = 0; r < indices.size(); ++r) {
       const auto row = [&](const Tensor& tensor) {
-        return std::span<T>(tensor.data<T>() + static_cast<std::size_t>(r) * length, length);
+        return std::span<T>(tensor.data<T>() + r * length, length);
       };
       batch.valid_targets += sequences_.fill(
-          static_cast<std::int64_t>(index),
+          indices[r],
           SequenceRows<T>{row(batch.tokens), row(batch.targets), row(batch.positions), row(batch.doc_start)});
       if (!options_.document_mask) {
         const std::span<T> positions = row(batch.positions);
         std::iota(positions.begin(), positions.end(), T{0});
       }
-      ++state.position;
     }
   }
 
+  static constexpr std::uint64_t kGroup = 1024;
+  static constexpr std::int64_t kLengthStep = 16;  // what kernels like
+
   const PackedSequences& sequences_;
   const LoaderOptions& options_;
+  // By length, the group that the last sequence was of. One thread at a time makes batches.
+  mutable std::vector<std::int64_t> group_;
+  mutable std::uint64_t group_epoch_ = 0, group_begin_ = 0;
 };
 
 /// A bounded queue between the thread that makes batches and the one that takes them.
@@ -180,8 +223,8 @@ struct DataLoader::Impl {
 
   Impl(std::shared_ptr<const PackedSequences> s, const LoaderOptions& o)
       : sequences(std::move(s)), options(o), maker(*sequences, options) {
-    state.fingerprint =
-        sha256_hex(fmt::format("{} {} {}", sequences->fingerprint(), options.seed, options.shuffle));
+    state.fingerprint = sha256_hex(fmt::format("{} {} {}{}", sequences->fingerprint(), options.seed,
+                                               options.shuffle, options.group_by_length ? " by length" : ""));
   }
 };
 

@@ -35,13 +35,19 @@ struct LoaderOptions {
   /// False: what is in a sequence is one text, whatever documents it is of. Positions run on, and doc_start
   /// is undefined.
   bool document_mask = true;
+  /// Batches are as long as their longest sequence, rounded up to 16, instead of all as long as a sequence
+  /// may be.
+  bool trim_padding = false;
+  /// Sequences of about one length go together: the order within each 1,024 of them is by length.
+  bool group_by_length = false;
   DType index_dtype = DType::i32;  ///< i32 or i64
 
   void validate() const;
 };
 
-/// Tensors of shape [rows, sequence_length] and index_dtype; see SequenceRows for their meaning. doc_start is
-/// undefined where no sequence of the data holds several documents.
+/// Tensors of shape [rows, length] and index_dtype, `length` a sequence's but for trim_padding; see
+/// SequenceRows for their meaning. doc_start is undefined where no sequence of the data holds several
+/// documents.
 struct Batch {
   Tensor tokens, targets, positions, doc_start;
   std::int64_t valid_targets = 0;  ///< targets that are not kNoTarget: the loss's denominator

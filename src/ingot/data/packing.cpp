@@ -180,11 +180,19 @@ std::string PackedSequences::fingerprint() const {
   return hash.finish_hex();
 }
 
+std::int64_t PackedSequences::length(std::int64_t index) const {
+  std::int64_t tokens = 0;
+  const auto at = static_cast<std::size_t>(index);
+  for (std::int64_t s = first_segment_[at]; s < first_segment_[at + 1]; ++s)
+    tokens += segments_[static_cast<std::size_t>(s)].length;
+  return tokens;
+}
+
 template <class T>
 std::int64_t PackedSequences::fill_as(std::int64_t index, const SequenceRows<T>& rows) const {
   INGOT_ASSERT(index >= 0 && index < size());
-  const auto length = static_cast<std::size_t>(options_.sequence_length);
-  INGOT_ASSERT(rows.tokens.size() == length && rows.targets.size() == length &&
+  const std::size_t length = rows.tokens.size();
+  INGOT_ASSERT(static_cast<std::int64_t>(length) >= this->length(index) && rows.targets.size() == length &&
                rows.positions.size() == length && rows.doc_start.size() == length);
   const TokenStore& store = *documents_.store;
   const auto first = static_cast<std::size_t>(first_segment_[static_cast<std::size_t>(index)]);

@@ -64,7 +64,7 @@ struct PackingOptions {
   void validate() const;
 };
 
-/// One sequence's four rows; each has sequence_length places.
+/// One sequence's four rows; each has sequence_length places, or fewer where the sequence's tokens fit.
 template <class T>
 struct SequenceRows {
   std::span<T> tokens;
@@ -91,6 +91,8 @@ class PackedSequences {
   /// Tokens of the documents, without padding.
   std::int64_t tokens() const { return tokens_; }
   std::int64_t padding() const { return size() * sequence_length() - tokens_; }
+  /// Tokens of sequence `index`, without padding.
+  std::int64_t length(std::int64_t index) const;
   /// Whether no sequence holds pieces of several documents. Causal attention then needs no doc_start: padding
   /// stands behind the document, and no target depends on what it sees. (Only the balance loss of experts
   /// counts padding too, and changes with what that sees.)

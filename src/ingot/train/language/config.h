@@ -39,7 +39,9 @@ struct TrainConfig {
   double validation_split_ratio = 0.1;
   std::string cache_dir;       ///< of tokenised data; empty: <output_dir>/cache
   bool sample_packing = true;  ///< several documents or samples in one sequence
-  bool document_mask = true;   ///< which do not see each other
+  bool pad_to_sequence_len = false;
+  bool group_by_length = false;
+  bool document_mask = true;  ///< which do not see each other
 
   std::string output_dir = "output";
   std::string run_name = "run";

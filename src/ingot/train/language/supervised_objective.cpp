@@ -9,6 +9,12 @@
 #include "ingot/train/language/baseline.h"
 
 namespace ingot {
+namespace {
+
+// Recorded steps repeat one shape.
+bool trims_padding(const TrainConfig& config) { return !config.pad_to_sequence_len && !config.cuda_graphs; }
+
+}  // namespace
 
 SupervisedObjective::SupervisedObjective(const ObjectiveParts& parts)
     : config_(parts.config),
@@ -17,7 +23,9 @@ SupervisedObjective::SupervisedObjective(const ObjectiveParts& parts)
       communicator_(parts.communicator),
       loader_(data_.train, {.batch_size = config_.per_device_train_batch_size,
                             .seed = config_.seed,
-                            .document_mask = config_.document_mask}),
+                            .document_mask = config_.document_mask,
+                            .trim_padding = trims_padding(config_),
+                            .group_by_length = config_.group_by_length}),
       gradients_(model_, parts.optimizer, config_, communicator_),
       position_(loader_.state()) {}
 
@@ -35,7 +43,10 @@ void SupervisedObjective::read(std::span<const float> metrics, StepRecord& recor
 }
 
 StepSize SupervisedObjective::step_size() const {
-  return {.tokens = static_cast<double>(config_.tokens_per_step() * communicator_.size())};
+  const data::PackedSequences& train = *data_.train;
+  const double tokens_each = static_cast<double>(train.tokens()) / static_cast<double>(train.size());
+  const std::int64_t sequences = config_.gradient_accumulation_steps * config_.per_device_train_batch_size;
+  return {.tokens = tokens_each * static_cast<double>(sequences * communicator_.size())};
 }
 
 // The ranks take turns with the batches.
@@ -48,7 +59,8 @@ std::optional<double> SupervisedObjective::evaluate() {
                                               .shuffle = false,
                                               .repeat = false,
                                               .prefetch = 1,
-                                              .document_mask = config_.document_mask});
+                                              .document_mask = config_.document_mask,
+                                              .trim_padding = trims_padding(config_)});
   DeviceBatches sent(1, config_.per_device_train_batch_size, config_.sequence_len, model_.device());
   std::vector<Tensor> losses;  // of this rank, undefined for others'; read when all are under way
   std::vector<double> counts;

@@ -68,6 +68,16 @@ Table::Section data_keys() {
            {.doc = "Lay texts end to end and put several samples into one sequence (best fit); without it "
                    "each has a "
                    "padded sequence of its own."}},
+          {"pad_to_sequence_len",
+           &TrainConfig::pad_to_sequence_len,
+           {.doc = "Pad batches to `sequence_len`, not only to their longest sequence. With `cuda_graphs`, "
+                   "whose "
+                   "steps repeat one shape, they always are."}},
+          {"group_by_length",
+           &TrainConfig::group_by_length,
+           {.doc =
+                "Put sequences of about one length into a batch, in descending order within each 1,024: less "
+                "padding where there is no `sample_packing`, in a less random order."}},
           {"document_mask",
            &TrainConfig::document_mask,
            {.doc = "No token attends across a document's end. With false a sequence is one text whose "
