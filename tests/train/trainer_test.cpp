@@ -211,7 +211,7 @@ TEST_F(TrainerTest, ReportersAreToldAndAResumedRunGoesOnInItsFiles) {
 }
 
 TEST(Reporters, ANameThatIsNotKnownIsRefused) {
-  EXPECT_NE(message_of<InvalidConfig>([] { make_reporters({"wandb"}); }).find("'wandb' is not one of jsonl"),
+  EXPECT_NE(message_of<InvalidConfig>([] { make_reporters({"comet"}); }).find("'comet' is not one of jsonl"),
             std::string::npos);
   EXPECT_TRUE(make_reporters({"none"}).empty());
 }

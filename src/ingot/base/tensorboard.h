@@ -11,9 +11,6 @@ namespace ingot {
 
 /// Writes what TensorBoard shows: one event file per writer, in TFRecord framing (length and masked CRC-32C
 /// around each record) with the `Event` messages of tensorboard/compat/proto/event.proto.
-///
-/// The dozen protobuf fields used are encoded by hand, in fifty lines: generated code would cost a build
-/// step, a library and its warnings.
 class TensorBoardWriter {
  public:
   /// Starts a new file in `directory`, which is made if need be. TensorBoard reads all files of a directory

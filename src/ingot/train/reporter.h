@@ -9,6 +9,7 @@
 #include "ingot/core/device.h"
 #include "ingot/train/history.h"
 #include "ingot/train/run_metadata.h"
+#include "ingot/train/tracking.h"
 
 namespace ingot {
 
@@ -22,6 +23,7 @@ struct RunInfo {
   std::string loss_unit = "loss";                         ///< "nats per token"
   std::vector<std::pair<std::string, double>> baselines;  ///< losses to beat, by name
   std::vector<Setting> config;                            ///< as it took effect, for a table
+  Tracking tracking;
   RunMetadata metadata;  ///< a task gives seeds, data and processes; the trainer the rest
   Device device{};
   double matmul_flops = 0;                       ///< the machine's measured limit, FLOP/s; 0: unknown

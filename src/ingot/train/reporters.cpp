@@ -12,7 +12,9 @@ std::shared_ptr<Reporter> make_console_reporter();
 std::shared_ptr<Reporter> make_html_reporter();
 std::shared_ptr<Reporter> make_jsonl_reporter();
 std::shared_ptr<Reporter> make_log_reporter();
+std::shared_ptr<Reporter> make_mlflow_reporter();
 std::shared_ptr<Reporter> make_tensorboard_reporter();
+std::shared_ptr<Reporter> make_wandb_reporter();
 
 namespace {
 
@@ -21,8 +23,10 @@ struct Row {
   std::shared_ptr<Reporter> (*make)();
 };
 constexpr Row kReporters[] = {
-    {"jsonl", make_jsonl_reporter}, {"tensorboard", make_tensorboard_reporter}, {"html", make_html_reporter},
-    {"log", make_log_reporter},     {"console", make_console_reporter},
+    {"jsonl", make_jsonl_reporter},     {"tensorboard", make_tensorboard_reporter},
+    {"html", make_html_reporter},       {"wandb", make_wandb_reporter},
+    {"mlflow", make_mlflow_reporter},   {"log", make_log_reporter},
+    {"console", make_console_reporter},
 };
 
 }  // namespace

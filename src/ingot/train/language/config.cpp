@@ -214,6 +214,16 @@ void read_recompute(const ConfigReader& root, TrainConfig& t) {
       parse_bool(recompute) ? recompute : root.choice("recompute", recompute, recompute_words()));
 }
 
+// As axolotl has it: naming a project or a server asks for its reporter, `use_wandb: false` does without.
+void read_trackers(const ConfigReader& root, TrainConfig& t) {
+  const auto ask_for = [&](const char* reporter, bool named, const char* switched) {
+    if (root.get(switched, named) && !t.reports_to(reporter)) t.report_to.emplace_back(reporter);
+  };
+  ask_for("wandb", !t.tracking.wandb_project.empty(), "use_wandb");
+  ask_for("mlflow", !t.tracking.mlflow_tracking_uri.empty() || !t.tracking.mlflow_experiment_name.empty(),
+          "use_mlflow");
+}
+
 }  // namespace
 
 TrainConfig read_train_config(Config& config) {
@@ -235,6 +245,7 @@ TrainConfig read_train_config(Config& config) {
   }
   read_recompute(root, t);
   read_gpu_keys(root, t);
+  read_trackers(root, t);
   read_other_keys(root);
   config.finish();
   t.validate();

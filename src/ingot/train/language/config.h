@@ -14,6 +14,7 @@
 #include "ingot/train/language/dataset_config.h"
 #include "ingot/train/language/objective_config.h"
 #include "ingot/train/optimizer_setup.h"
+#include "ingot/train/tracking.h"
 
 namespace ingot {
 
@@ -79,6 +80,7 @@ struct TrainConfig {
   std::int64_t sample_tokens = 64;
   bool resume_from_checkpoint = false;
   std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};  ///< reporter_names()
+  Tracking tracking;                                                   ///< of wandb and mlflow
 
   std::string device = "auto";               ///< "auto": a GPU where there is one; or "cpu", "cuda", "cuda:N"
   bool cuda_graphs = false;                  ///< capture steps that repeat as CUDA graphs

@@ -243,6 +243,7 @@ RunInfo LanguageTask::info() const {
           .model_type = c.model_type,
           .parameters = c.parameter_count(),
           .loss_unit = objective_->loss_unit(),
+          .tracking = config_.tracking,
           .metadata = std::move(metadata),
           .logging_steps = config_.logging_steps};
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ingot/train/reporter.h"
+#include "ingot/train/reporters/metric_names.h"
 
 namespace ingot {
 namespace {
@@ -15,20 +16,8 @@ class TensorBoardReporter : public Reporter {
     for (const auto& [name, value] : info.metadata.rows()) table += "| " + name + " | " + value + " |\n";
     writer_->text("run", table, info.first_step);
   }
-  void step(const StepRecord& r) override {
-    writer_->scalar("train/loss", static_cast<float>(r.loss), r.step);
-    writer_->scalar("train/learning_rate", static_cast<float>(r.learning_rate), r.step);
-    writer_->scalar("train/grad_norm", static_cast<float>(r.grad_norm), r.step);
-    if (r.tokens_per_second > 0)
-      writer_->scalar("train/tokens_per_second", static_cast<float>(r.tokens_per_second), r.step);
-    for (const auto& [name, value] : r.values)
-      writer_->scalar("train/" + name, static_cast<float>(value), r.step);
-  }
-  void evaluation(const EvalRecord& r) override {
-    writer_->scalar(r.ema ? "eval/ema_loss" : "eval/loss", static_cast<float>(r.loss), r.step);
-    for (const auto& [name, value] : r.values)
-      writer_->scalar((r.ema ? "eval/ema_" : "eval/") + name, static_cast<float>(value), r.step);
-  }
+  void step(const StepRecord& r) override { scalars(tracked_values(r), r.step); }
+  void evaluation(const EvalRecord& r) override { scalars(tracked_values(r), r.step); }
   void sample(const SampleRecord& r) override {
     writer_->text("samples", "**" + r.prompt + "**" + r.text, r.step);
   }
@@ -38,6 +27,9 @@ class TensorBoardReporter : public Reporter {
   void finish(const RunHistory&) override { flush(); }
 
  private:
+  void scalars(const NamedValues& values, std::int64_t step) {
+    for (const auto& [name, value] : values) writer_->scalar(name, static_cast<float>(value), step);
+  }
   std::optional<TensorBoardWriter> writer_;
 };
 
