@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cmath>
+
+#include "onnx.pb.h"
+#include "tests/support/op_case.h"
+#include "tests/support/source_dir.h"
+#include "tests/support/temporary_directory.h"
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/graph.h"
+#include "ingot/onnx/node_tests.h"
+#include "ingot/ops/conv.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/weights/onnx_file.h"
+
+// What a graph's nodes become when it runs: folded, fused, on images in blocks of channels.
+
+namespace ingot::onnx {
+namespace {
+
+using ingot::testing::max_error;
+using ingot::testing::randn;
+
+void add_initializer(::onnx::GraphProto& graph, const std::string& name, const Tensor& x) {
+  ::onnx::TensorProto& tensor = *graph.add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(1);
+  for (const std::int64_t size : x.dims()) tensor.add_dims(size);
+  for (const float value : x.to_vector<float>()) tensor.add_float_data(value);
+}
+
+/// A graph of nodes in protobuf's text form, from x [1, 16, ?, ?] to `outputs`, with weights.
+Graph graph_with(const std::string& nodes, const std::vector<std::string>& outputs,
+                 const std::map<std::string, Tensor>& weights) {
+  ::onnx::ModelProto model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "ir_version: 8 opset_import { version: 17 } graph { " + nodes +
+          "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { dim_value: 1 } dim { dim_value: "
+          "16 } dim { dim_param: 'h' } dim { dim_param: 'w' } } } } } }",
+      &model));
+  for (const std::string& name : outputs) model.mutable_graph()->add_output()->set_name(name);
+  for (const auto& [name, x] : weights) add_initializer(*model.mutable_graph(), name, x);
+  const std::string bytes = model.SerializeAsString();
+  const auto view = std::as_bytes(std::span(bytes));
+  return Graph::open(OnnxFile::open(memory_blob("test.onnx", {view.begin(), view.end()})));
+}
+
+// ONNX Runtime computes the same sums; of what it rounds otherwise nothing may be further than a step.
+TEST(Program, QuantizedGraphIsNoStepFromOnnxRuntime) {
+  const std::string directory = test::source_dir() + "/tests/onnx/goldens/quantized/";
+  const Graph graph = Graph::open(directory + "model.onnx");
+  const std::vector<Tensor> outputs =
+      graph.run({{"x", OnnxFile::read_tensor(directory + "test_data_set_0/input_0.pb")}});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor expected =
+        OnnxFile::read_tensor(directory + "test_data_set_0/output_" + std::to_string(i) + ".pb");
+    const std::vector<float> a = outputs[i].to_vector<float>(), b = expected.to_vector<float>();
+    ASSERT_EQ(a.size(), b.size());
+    std::vector<float> levels = b;
+    std::ranges::sort(levels);
+    float step = INFINITY;  // of the codes that the output stands for
+    for (std::size_t k = 1; k < levels.size(); ++k) {
+      if (levels[k] > levels[k - 1] + 1e-6F) step = std::min(step, levels[k] - levels[k - 1]);
+    }
+    std::size_t off = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      EXPECT_LE(std::abs(a[k] - b[k]), step * 1.01F) << "output " << i << " at " << k;
+      off += std::abs(a[k] - b[k]) > step / 2 ? 1 : 0;
+    }
+    EXPECT_LE(off, a.size() / 50) << "output " << i;
+  }
+}
+
+constexpr const char* kConvolved =
+    "node { op_type: 'Conv' name: 'c' input: ['x', 'w'] output: 'y' attribute { name: 'pads' type: INTS "
+    "ints: "
+    "[1, 1, 1, 1] } } ";
+
+// A value is there in blocks, plainly, as an output, and for a residual that broadcasts.
+TEST(Program, ValuesAreThereForWhoeverReadsThem) {
+  const Tensor w = randn({16, 16, 3, 3}, 1), x = randn({1, 16, 5, 6}, 2), v = randn({16, 16, 1, 1}, 3);
+  const Graph graph = graph_with(std::string(kConvolved) +
+                                     "node { op_type: 'GlobalAveragePool' input: 'y' output: 'm' } "
+                                     "node { op_type: 'Conv' input: ['m', 'v'] output: 'g' } "
+                                     "node { op_type: 'Conv' input: ['y', 'v'] output: 'p' } "
+                                     "node { op_type: 'Add' input: ['p', 'g'] output: 's' } "
+                                     "node { op_type: 'Relu' input: 's' output: 'z' } "
+                                     "node { op_type: 'Softmax' input: 'z' output: 'last' } ",
+                                 {"y", "z", "last"}, {{"w", w}, {"v", v}});
+  const Tensor y = conv2d(x, w, {}, {.padding = {1, 1}});
+  const Tensor g = conv2d(mean(y, {2, 3}, true), v), z = relu(add(conv2d(y, v), g));
+  const std::vector<Tensor> outputs = graph.run({{"x", x}});
+  EXPECT_LT(max_error(outputs[0], y), 1e-4);
+  EXPECT_LT(max_error(outputs[1], z), 1e-4);
+  EXPECT_LT(max_error(outputs[2], softmax(z)), 1e-4);
+}
+
+// Names that a program would give are a file's own.
+TEST(Program, FilesMayUseAnyName) {
+  const Tensor w = randn({16, 16, 3, 3}, 1), x = randn({1, 16, 5, 6}, 2);
+  const Graph graph =
+      graph_with(std::string(kConvolved) +
+                     "node { op_type: 'Neg' input: 'y' output: 'y in blocks' } "
+                     "node { op_type: 'Relu' input: 'y' output: 'r' } "
+                     "node { op_type: 'Add' input: ['y in blocks', 'r'] output: 'w prepacked' } ",
+                 {"w prepacked"}, {{"w", w}});
+  const Tensor y = conv2d(x, w, {}, {.padding = {1, 1}});
+  EXPECT_LT(max_error(graph.run({{"x", x}})[0], sub(relu(y), y)), 1e-4);
+}
+
+// The node's error, not that of a part of the program.
+TEST(Program, NodesThatAreFoldedOrFusedNameThemselves) {
+  const Tensor w = randn({16, 16, 3, 3}, 1);
+  const Graph fused = graph_with(kConvolved, {"y"}, {{"w", randn({16, 16, 9, 9}, 1)}});
+  const auto message_of = [](const Graph& graph) {
+    return test::message_of<Error>([&] { graph.run({{"x", randn({1, 16, 5, 6}, 2)}}); });
+  };
+  EXPECT_NE(message_of(fused).find("Conv 'c'"), std::string::npos) << message_of(fused);
+  const Graph folded = graph_with(std::string(kConvolved) +
+                                      "node { op_type: 'Add' name: 'sum' input: ['a', 'b'] output: 'ab' } "
+                                      "node { op_type: 'Add' input: ['y', 'ab'] output: 'z' } ",
+                                  {"z"}, {{"w", w}, {"a", randn({3}, 1)}, {"b", randn({2}, 1)}});
+  EXPECT_NE(message_of(folded).find("Add 'sum'"), std::string::npos) << message_of(folded);
+}
+
+}  // namespace
+}  // namespace ingot::onnx
