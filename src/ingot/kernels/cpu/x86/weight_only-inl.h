@@ -104,19 +104,18 @@ void float_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
   if (rows - at >= 1) float_panel_tile<kFormat, 1>(p, at);
 }
 
-// The same for weights that are f32: nothing stands between the loads and the sums. V vectors at once, of one
-// panel or of two, share what is read of x: a load for each multiply-add would take as long as that does.
-constexpr int kMaxFloatRows = kLanes == kPanelRows ? 12 : 6;
-constexpr int kPanelVectors = kPanelRows / kLanes;
+// The same for weights that are f32: nothing stands between the loads and the sums. V panels at once share
+// what is read of x: a load for each multiply-add would take as long as that does.
+constexpr int kMaxFloatRows = 12;
 
 template <int R, int V>
-INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, float* y) {
+INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, float* y, std::int64_t row) {
   Floats sum[R][V];
   INGOT_UNROLL_ROWS
   for (int r = 0; r < R; ++r) {
     INGOT_UNROLL_ROWS
     for (int v = 0; v < V; ++v) {
-      const std::int64_t at = v * kLanes;
+      const std::int64_t at = row + v * kPanelRows;
       sum[r][v] = p.add ? load_floats(y + r * p.y_stride + at, p.cols - at) : zero_floats();
     }
   }
@@ -129,12 +128,12 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, f
     asm("" : "+r"(base[b]));
   }
   const std::int64_t stride = p.x_stride;
-  const std::int64_t vector_floats = kPanelVectors == 1 ? p.panel_bytes / 4 : kLanes;
-  const auto* w = reinterpret_cast<const float*>(p.panel);
+  const std::int64_t panel_floats = p.panel_bytes / 4;
+  const auto* w = reinterpret_cast<const float*>(p.panel) + row;
   for (std::int64_t col = 0; col < p.k; ++col, w += kPanelRows) {
     Floats value[V];
     INGOT_UNROLL_ROWS
-    for (int v = 0; v < V; ++v) value[v] = load_numbers(w + v * vector_floats);
+    for (int v = 0; v < V; ++v) value[v] = load_numbers(w + v * panel_floats);
     INGOT_UNROLL_ROWS
     for (int r = 0; r < R; ++r) {
       const Floats from = splat(base[r / 3][r % 3 * stride]);
@@ -146,7 +145,7 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, f
   }
   INGOT_UNROLL_ROWS
   for (int v = 0; v < V; ++v) {
-    const std::int64_t at = v * kLanes, cols = p.cols - at;
+    const std::int64_t at = row + v * kPanelRows, cols = p.cols - at;
     const Floats bias = p.bias != nullptr ? load_floats(p.bias + at, cols) : zero_floats();
     INGOT_UNROLL_ROWS
     for (int r = 0; r < R; ++r)
@@ -156,18 +155,17 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, f
 
 template <int R>
 INGOT_INLINE void f32_panel_tile(const FloatPanelProduct& p, std::int64_t at) {
-  f32_panel_rows<R, kPanelVectors>(p, p.x + at * p.x_stride, p.y + at * p.y_stride);
+  for (std::int64_t row = 0; row < p.cols; row += kLanes)
+    f32_panel_rows<R, 1>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
 }
 
-// Tiles of rows with two vectors, of two panels or of one, piece by piece of their columns, so that a piece of
-// the panels is in L1 for all rows; what comes after them is fetched into L2 meanwhile.
-constexpr std::int64_t kPanelsAtOnce = 2 / kPanelVectors;
-
-void f32_panel_pieces(const FloatPanelProduct& p, std::int64_t tiles, bool next) {
-  constexpr std::int64_t kCols = 256 / kPanelsAtOnce;  // 16 KiB
+// Tiles of rows with both panels, piece by piece of their columns, so that a piece of the panels is in L1 for
+// all rows; what comes after them is fetched into L2 meanwhile.
+[[maybe_unused]] void f32_panel_pair_product(const FloatPanelProduct& p, std::int64_t tiles) {
+  constexpr std::int64_t kCols = 128;  // 16 KiB
   const std::int64_t pieces = (p.k + kCols - 1) / kCols,
-                     lines = next ? (p.k + tiles * pieces - 1) / (tiles * pieces) : 0;
-  const std::uint8_t* ahead = p.panel + kPanelsAtOnce * p.panel_bytes;  // a column is a cache line
+                     lines = p.next ? (p.k + tiles * pieces - 1) / (tiles * pieces) : 0;
+  const std::uint8_t* ahead = p.panel + 2 * p.panel_bytes;  // a column is a cache line
   for (std::int64_t col = 0; col < p.k; col += kCols) {
     FloatPanelProduct piece = p;
     piece.panel += col * kPanelRows * 4;
@@ -177,10 +175,10 @@ void f32_panel_pieces(const FloatPanelProduct& p, std::int64_t tiles, bool next)
     if (col + kCols < p.k) piece.bias = nullptr;
     for (std::int64_t at = 0; at < tiles * kMaxFloatRows; at += kMaxFloatRows) {
       for (std::int64_t i = 0; i < lines; ++i, ahead += 64) {
-        for (std::int64_t panel = 0; panel < kPanelsAtOnce; ++panel)
-          __builtin_prefetch(ahead + panel * p.panel_bytes, 0, 2);
+        __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead + p.panel_bytes, 0, 2);
       }
-      f32_panel_rows<kMaxFloatRows, 2>(piece, piece.x + at * p.x_stride, p.y + at * p.y_stride);
+      f32_panel_rows<kMaxFloatRows, 2>(piece, piece.x + at * p.x_stride, p.y + at * p.y_stride, 0);
     }
   }
 }
@@ -188,22 +186,19 @@ void f32_panel_pieces(const FloatPanelProduct& p, std::int64_t tiles, bool next)
 // Rows [at, rows) of x with one panel.
 void f32_single_panel_product(const FloatPanelProduct& p, std::int64_t at, std::int64_t rows) {
   for (; rows - at >= kMaxFloatRows; at += kMaxFloatRows) f32_panel_tile<kMaxFloatRows>(p, at);
-  if constexpr (kMaxFloatRows > 8) {
-    if (rows - at >= 8) f32_panel_tile<8>(p, at), at += 8;
-  }
+  if (rows - at >= 8) f32_panel_tile<8>(p, at), at += 8;
   if (rows - at >= 4) f32_panel_tile<4>(p, at), at += 4;
   if (rows - at >= 2) f32_panel_tile<2>(p, at), at += 2;
   if (rows - at >= 1) f32_panel_tile<1>(p, at);
 }
 
 void f32_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
-  const std::int64_t tiles = rows / kMaxFloatRows;
   std::int64_t at = 0;
-  if (tiles > 0 && p.panels % kPanelsAtOnce == 0) {
-    for (std::int64_t panel = 0; panel < p.panels; panel += kPanelsAtOnce)
-      f32_panel_pieces(kPanelsAtOnce == 2 ? p : panel_of(p, panel), tiles,
-                       p.next || panel + kPanelsAtOnce < p.panels);
-    at = tiles * kMaxFloatRows;
+  if constexpr (kLanes == kPanelRows) {
+    if (p.panels == 2 && rows >= kMaxFloatRows) {
+      f32_panel_pair_product(p, rows / kMaxFloatRows);
+      at = rows / kMaxFloatRows * kMaxFloatRows;
+    }
   }
   for (std::int64_t panel = 0; panel < p.panels && at < rows; ++panel)
     f32_single_panel_product(panel_of(p, panel), at, rows);
