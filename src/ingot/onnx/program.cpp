@@ -152,6 +152,7 @@ const Program& Graph::program() const {
     if (device_.is_cpu()) {
       fuse_quantized(draft);
       fold_constants(draft, *texts_);
+      fuse_attention(draft);
       lay_out_in_blocks(draft);
     }
     std::vector<std::vector<std::string>> last_uses = last_uses_of(draft);

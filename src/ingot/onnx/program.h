@@ -61,6 +61,8 @@ void fuse_quantized(Draft& draft);
 bool runs_in_whole_numbers(const Draft& draft, const Node& node);
 /// Runs nodes whose inputs are all constant, where the results stay small.
 void fold_constants(Draft& draft, const Texts& texts);
+/// MatMul, Softmax and MatMul, and what torch's exporter puts between them, as one attention.
+void fuse_attention(Draft& draft);
 /// Convolutions with constant weights, and what lies between them, on images in blocks of channels.
 void lay_out_in_blocks(Draft& draft);
 
