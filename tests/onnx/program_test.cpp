@@ -98,6 +98,34 @@ TEST(Program, ValuesAreThereForWhoeverReadsThem) {
   EXPECT_LT(max_error(outputs[2], softmax(z)), 1e-4);
 }
 
+// What torch's exporter writes, with a row of queries that has no weights.
+TEST(Program, AttentionIsThatOfItsParts) {
+  const std::string nodes =
+      "node { op_type: 'Mul' input: ['x', 'c'] output: 'q' } "
+      "node { op_type: 'Transpose' input: 'x' output: 't' attribute { name: 'perm' type: INTS ints: [0, 1, "
+      "3, 2] } "
+      "} node { op_type: 'Mul' input: ['t', 'c'] output: 'k' } "
+      "node { op_type: 'MatMul' input: ['q', 'k'] output: 's' } "
+      "node { op_type: 'Add' input: ['s', 'mask'] output: 'm' } "
+      "node { op_type: 'Softmax' input: 'm' output: 'p' attribute { name: 'axis' type: INT i: -1 } } "
+      "node { op_type: 'IsNaN' input: 'p' output: 'n' } "
+      "node { op_type: 'Where' input: ['n', 'zero', 'p'] output: 'w' } "
+      "node { op_type: 'MatMul' input: ['w', 'x'] output: 'y' } ";
+  const std::map<std::string, Tensor> weights{
+      {"c", Tensor::scalar(0.6F)}, {"zero", Tensor::scalar(0)}, {"mask", Tensor::zeros({1, 1, 5, 5})}};
+  const Graph graph = graph_with(nodes, {"y"}, weights), by_parts = graph_with(nodes, {"y", "w"}, weights);
+  for (const float first : {1.0F, NAN}) {
+    const Tensor x = randn({1, 16, 5, 6}, 1);
+    x.data<float>()[6] = first;
+    const std::vector<float> a = graph.run({{"x", x}})[0].to_vector<float>(),
+                             b = by_parts.run({{"x", x}})[0].to_vector<float>();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(std::isnan(a[i]), std::isnan(b[i])) << i;
+      if (!std::isnan(a[i])) EXPECT_NEAR(a[i], b[i], 1e-5) << i;
+    }
+  }
+}
+
 // Names that a program would give are a file's own.
 TEST(Program, FilesMayUseAnyName) {
   const Tensor w = randn({16, 16, 3, 3}, 1), x = randn({1, 16, 5, 6}, 2);
