@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,7 +34,7 @@ Activation activation(const OpCall& call, const std::string& name) {
 struct Cell {
   std::int64_t hidden = 0;
   Tensor weight, recurrent;     ///< [gates * hidden, inputs], [gates * hidden, hidden]
-  Tensor bias, recurrent_bias;  ///< [gates * hidden]; undefined: zero
+  Tensor bias, recurrent_bias;  ///< [gates * hidden]; undefined: zero, or the first has the sum of both
   Tensor peepholes;             ///< [3 * hidden]: input, output, forget; undefined: zero
   std::vector<Activation> activations;
   double clip = 0;           ///< 0: none
@@ -51,8 +52,15 @@ struct State {
 
 using Step = State (*)(const Cell&, const Tensor& input, const State&);
 
+/// What the inputs and the state give to all gates; the biases are in the input's part. One sequence adds its
+/// part as a bias.
+Tensor summed_gates(const Cell& cell, const Tensor& input, const Tensor& h) {
+  if (input.dim(0) == 1) return linear(h, cell.recurrent, reshape(input, {input.dim(1)}));
+  return add(input, linear(h, cell.recurrent));
+}
+
 State rnn_step(const Cell& cell, const Tensor& input, const State& s) {
-  return {cell.apply(0, add(input, linear(s.h, cell.recurrent, cell.recurrent_bias))), {}};
+  return {cell.apply(0, summed_gates(cell, input, s.h)), {}};
 }
 
 // Gates: update, reset, hidden.
@@ -73,15 +81,20 @@ State gru_step(const Cell& cell, const Tensor& input, const State& s) {
 
 // Gates: input, output, forget, cell.
 State lstm_step(const Cell& cell, const Tensor& input, const State& s) {
-  const Tensor gates = add(input, linear(s.h, cell.recurrent, cell.recurrent_bias));
-  const auto peep = [&](const Tensor& gate, const Tensor& c, std::int64_t i) {
-    return cell.peepholes.defined() ? add(gate, mul(cell.gate(cell.peepholes, i), c)) : gate;
+  const Tensor gates = summed_gates(cell, input, s.h);
+  const auto next = [&](const Tensor& forget, const Tensor& in) {
+    return add(mul(forget, s.c), mul(in, cell.apply(1, cell.gate(gates, 3))));
   };
-  const Tensor forget = cell.apply(0, peep(cell.gate(gates, 2), s.c, 2));
-  const Tensor in = cell.apply(0, peep(cell.gate(gates, 0), s.c, 0));
-  const Tensor c = add(mul(forget, s.c), mul(in, cell.apply(1, cell.gate(gates, 3))));
-  const Tensor out = cell.apply(0, peep(cell.gate(gates, 1), c, 1));
-  return {mul(out, cell.activations[2](c)), c};
+  if (!cell.peepholes.defined()) {
+    const Tensor open = cell.apply(0, narrow(gates, -1, 0, 3 * cell.hidden));
+    const Tensor c = next(cell.gate(open, 2), cell.gate(open, 0));
+    return {mul(cell.gate(open, 1), cell.activations[2](c)), c};
+  }
+  const auto peep = [&](std::int64_t i, const Tensor& c, std::int64_t peephole) {
+    return cell.apply(0, add(cell.gate(gates, i), mul(cell.gate(cell.peepholes, peephole), c)));
+  };
+  const Tensor c = next(peep(2, s.c, 2), peep(0, s.c, 0));
+  return {mul(peep(1, c, 1), cell.activations[2](c)), c};
 }
 
 struct Kind {
@@ -89,6 +102,7 @@ struct Kind {
   std::vector<std::string> activations;
   Step step;
   bool has_cell_state;
+  bool adds_biases = true;  ///< of inputs and state; a GRU's reset gate may come between
 };
 
 /// Steps of one direction. x: [sequence, batch, inputs]; `y` gets [batch, hidden] of each, zero where a text
@@ -134,6 +148,7 @@ Cell cell_of(const OpCall& call, const Kind& kind, std::int64_t direction, std::
     INGOT_CHECK(bias.shape() == Shape({2 * rows}), DimensionMismatch(call.where() + ": size of the bias"));
     cell.bias = narrow(bias, 0, 0, rows);
     cell.recurrent_bias = narrow(bias, 0, rows, rows);
+    if (kind.adds_biases) cell.bias = add(cell.bias, std::exchange(cell.recurrent_bias, {}));
   }
   if (kind.has_cell_state) cell.peepholes = part(7);
   cell.clip = call.number("clip", 0);
@@ -190,7 +205,7 @@ Values recurrent(const OpCall& call, const Kind& kind) {
 }
 
 Values rnn(const OpCall& call) { return recurrent(call, {1, {"Tanh"}, rnn_step, false}); }
-Values gru(const OpCall& call) { return recurrent(call, {3, {"Sigmoid", "Tanh"}, gru_step, false}); }
+Values gru(const OpCall& call) { return recurrent(call, {3, {"Sigmoid", "Tanh"}, gru_step, false, false}); }
 Values lstm(const OpCall& call) { return recurrent(call, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true}); }
 
 constexpr std::array kRecurrentOps = {OpRow{"GRU", gru, kEveryInput}, OpRow{"LSTM", lstm, kEveryInput},
