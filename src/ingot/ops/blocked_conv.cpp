@@ -37,18 +37,21 @@ bool takes_plain_image(std::int64_t channels) { return channels == 3; }
 Tensor to_channel_blocks(const Tensor& x) {
   INGOT_CHECK(x.rank() == 4, DimensionMismatch("to_channel_blocks: " + to_string(x.shape()) +
                                                " is not an image [N, C, H, W]"));
-  const std::int64_t b = channel_block();
+  const std::int64_t b = channel_block(), places = x.dim(2) * x.dim(3);
   const Tensor full = contiguous(filled_up(x, b));
-  return contiguous(
-      permute(reshape(full, {full.dim(0), full.dim(1) / b, b, full.dim(2), full.dim(3)}), {0, 1, 3, 4, 2}));
+  const std::int64_t blocks = full.dim(1) / b;
+  // Each block is a matrix that is transposed.
+  return reshape(contiguous(transpose(reshape(full, {x.dim(0) * blocks, b, places}), 1, 2)),
+                 {x.dim(0), blocks, x.dim(2), x.dim(3), b});
 }
 
 Tensor from_channel_blocks(const Tensor& x, std::int64_t channels) {
   INGOT_CHECK(x.rank() == 5 && channels <= x.dim(1) * x.dim(4),
               DimensionMismatch("from_channel_blocks: " + to_string(x.shape()) + " for " +
                                 std::to_string(channels) + " channels"));
+  const Tensor blocks = reshape(contiguous(x), {x.dim(0) * x.dim(1), x.dim(2) * x.dim(3), x.dim(4)});
   const Tensor full =
-      reshape(contiguous(permute(x, {0, 1, 4, 2, 3})), {x.dim(0), x.dim(1) * x.dim(4), x.dim(2), x.dim(3)});
+      reshape(contiguous(transpose(blocks, 1, 2)), {x.dim(0), x.dim(1) * x.dim(4), x.dim(2), x.dim(3)});
   return channels == full.dim(1) ? full : contiguous(narrow(full, 1, 0, channels));
 }
 
