@@ -56,6 +56,46 @@ TEST(DateColumn, ReadsAndWritesOnDatesAsTheyCome) {
             (Strings{"2020-12-26 00:00", "2020-12-27 00:00", "2020W531"}));
 }
 
+TEST(DateColumn, ReadsAndWritesOnNamesOfOtherLanguages) {
+  const auto next = [](const Strings& dates, const TableOptions& options = {}) {
+    return ends(dates, options)[2];
+  };
+  EXPECT_EQ(next({"9. Februar 2020", "10. Februar 2020"}), "11. Februar 2020");
+  EXPECT_EQ(next({"Januar 2020", "Februar 2020"}), "März 2020");
+  EXPECT_EQ(next({"Mai 2020", "Juni 2020", "Juli 2020"}), "August 2020");
+  EXPECT_EQ(next({"01-Okt-20", "01-Nov-20"}), "01-Dez-20");
+  EXPECT_EQ(next({"Jan 20", "Feb 20", "Mrz 20"}), "Apr 20");
+  EXPECT_EQ(next({"15. Sept. 2020", "15. Okt. 2020"}), "15. Nov. 2020");
+  EXPECT_EQ(next({"Montag, 30. Dezember 2019", "Dienstag, 31. Dezember 2019"}), "Mittwoch, 01. Januar 2020");
+  EXPECT_EQ(next({"Mo 30.12.2019", "Di 31.12.2019"}), "Mi 01.01.2020");
+  EXPECT_EQ(next({"30 décembre 2019", "31 décembre 2019"}), "01 janvier 2020");
+  EXPECT_EQ(next({"31 DECEMBRE 2019", "1er janvier 2020"}), "2 janvier 2020");
+  EXPECT_EQ(next({"15 janv. 2020", "15 févr. 2020"}), "15 mars 2020");
+  EXPECT_EQ(next({"enero de 2020", "febrero de 2020"}), "marzo de 2020");
+  EXPECT_EQ(next({"1 de enero de 2020", "2 de enero de 2020"}), "3 de enero de 2020");
+  EXPECT_EQ(next({"gennaio 2020", "febbraio 2020"}), "marzo 2020");
+  EXPECT_EQ(next({"1 stycznia 2020", "2 stycznia 2020"}), "3 stycznia 2020");
+  EXPECT_EQ(next({"1 января 2020", "1 февраля 2020"}), "1 марта 2020");
+  EXPECT_EQ(next({"maart 2020", "april 2020"}), "mei 2020");
+  EXPECT_EQ(next({"1. Januar 2020", "2. Januar 2020"}, {.date_format = "%-d. %B %Y"}), "3. Januar 2020");
+  EXPECT_NE(dated({"1. Mai 2020", "2. Mai 2020", "3. Mai 2020"}).read_as.find("names in German"),
+            std::string::npos);
+}
+
+TEST(DateColumn, ReadsAndWritesOnOrdinalsAndWeeks) {
+  EXPECT_EQ(ends({"1st January 2020", "2nd January 2020"})[2], "3rd January 2020");
+  EXPECT_EQ(ends({"Jan 10th, 2020", "Jan 11th, 2020"})[2], "Jan 12th, 2020");
+  EXPECT_EQ(ends({"30th of Jan 2020", "31st of Jan 2020"})[2], "1st of Feb 2020");
+  EXPECT_EQ(ends({"KW52/2020", "KW53/2020"}), (Strings{"2020-12-21 00:00", "2020-12-28 00:00", "KW01/2021"}));
+  for (const char* week :
+       {"KW {}/2020", "CW{}-2020", "Week {}, 2020", "W{} 2020", "2020-KW{}", "2020 W{}", "S{} 2020"}) {
+    const SeriesTable t = dated({fmt::format(fmt::runtime(week), 10), fmt::format(fmt::runtime(week), 11)});
+    EXPECT_EQ(t.frequency.name(), "W") << week;
+    EXPECT_EQ(ends_of(t)[2], fmt::format(fmt::runtime(week), 12));
+  }
+  EXPECT_EQ(ends({"KW 9 2020", "KW 10 2020"})[2], "KW 11 2020");
+}
+
 TEST(DateColumn, ReadsDatesWithoutSeparators) {
   EXPECT_EQ(ends({"2019M11", "2019M12"})[2], "2020M01");
   EXPECT_EQ(ends({"30JAN2020", "31JAN2020"})[2], "01FEB2020");

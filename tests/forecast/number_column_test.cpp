@@ -46,6 +46,9 @@ TEST(NumberColumn, LeavesOutWhatStandsAroundNumbers) {
   EXPECT_EQ(read({"$1,234.50", "-$5", "$ -6.25", "($7.00)"}), (Numbers{1234.5, -5, -6.25, -7}));
   EXPECT_EQ(read({"1.234,50 €", "5 EUR"}), (Numbers{1234.5, 5}));
   EXPECT_EQ(read({"\u22125", "+5"}), (Numbers{-5, 5}));
+  EXPECT_EQ(read({"1.2K", "3M", "-4.35B", "$1.1k"}), (Numbers{1200, 3e6, -4.35e9, 1100}));
+  EXPECT_EQ(read({"999K", "1.234M"}), (Numbers{999e3, 1234e3})) << "nothing is grouped there";
+  EXPECT_EQ(read({"1,2 Mio. €", "3 Mrd. €", "5,5 Tsd."}), (Numbers{1.2e6, 3e9, 5500}));
   EXPECT_EQ(read({"true", "FALSE", "True"}), (Numbers{1, 0, 1}));
   EXPECT_EQ(read({"yes", "no", "NA", "yes"}), (Numbers{1, 0, 0.5, 1}));
 }
@@ -54,6 +57,7 @@ TEST(NumberColumn, SaysWhatItUnderstood) {
   EXPECT_EQ(numbers({"1", "2.5"}).read_as, "dates row numbers");
   EXPECT_EQ(numbers({"998", "1.000"}).read_as,
             "dates row numbers; numbers: decimal comma (all columns), 1.234 is 1234 (all columns)");
+  EXPECT_EQ(numbers({"5K", "6"}).read_as, "dates row numbers; numbers: 1.2K is 1200 (all columns)");
   EXPECT_EQ(numbers({"$5", "6 %"}).read_as,
             "dates row numbers; numbers: 12 % is 12 (all columns), currency signs left out (all columns)");
 }
@@ -63,6 +67,8 @@ TEST(NumberColumn, RefusesWhatIsNotANumber) {
                                                 {"1.5", "1,2345"},
                                                 {"1,5", "1.5"},
                                                 {"1.5", "12 kg"},
+                                                {"1.5", "12 m"},
+                                                {"1.5", "K"},
                                                 {"1.5", "1,,000"},
                                                 {"true", "1.5"}}) {
     EXPECT_NE(message_of([&] { numbers(cells); }).find("is not a number"), std::string::npos) << cells[1];

@@ -49,6 +49,7 @@ class CellReader {
  public:
   CellReader(std::string& text, std::string name) : text_(text), name_(std::move(name)) {
     if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+    if (take_separator_line()) return;
     separator_ = guess_separator(std::string_view(text_).substr(at_));
   }
 
@@ -81,6 +82,20 @@ class CellReader {
   }
 
  private:
+  /// "sep=;", which Excel takes from a file's first line and shows nobody.
+  bool take_separator_line() {
+    const std::string_view text = std::string_view(text_).substr(at_);
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const bool named = line.size() == 5 && (line.starts_with("sep=") || line.starts_with("SEP="));
+    if (!named) return false;
+    separator_ = line.back();
+    at_ += std::min(end + 1, text.size());
+    ++line_;
+    return true;
+  }
+
   std::string_view plain() {
     const std::size_t begin = at_;
     while (!at_end() && text_[at_] != separator_ && text_[at_] != '\n') ++at_;

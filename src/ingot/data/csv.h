@@ -31,7 +31,8 @@ struct CellTable {
 };
 
 /// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n, \r\n or \r, a
-/// byte order mark, and ',', ';' or tab between the cells, whichever the header has most of outside quotes.
+/// byte order mark, and ',', ';' or tab between the cells: what a
+/// line "sep=;" before the header says, or whichever the header has most of outside quotes.
 /// Empty lines are skipped, and so are those of separators and spaces alone.
 class CsvTable {
  public:

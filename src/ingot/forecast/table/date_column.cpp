@@ -10,6 +10,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/forecast/table/civil.h"
+#include "ingot/forecast/table/date_names.h"
 
 namespace ingot::forecast {
 namespace {
@@ -92,13 +93,16 @@ Parse epoch_parser(std::int64_t units, bool any_year = false) {
   };
 }
 
-Parse ordered_parser(DateOrder order) {
-  return [order](std::string_view text, DateStyle* style) { return parse_moment(text, style, order); };
+Parse ordered_parser(DateOrder order, int names = 0) {
+  return [order, names](std::string_view text, DateStyle* style) {
+    return parse_moment(text, style, order, names);
+  };
 }
 
-Parse format_parser(const std::string& format) {
-  return [&format](std::string_view text, DateStyle* style) {
+Parse format_parser(const std::string& format, int names = 0) {
+  return [&format, names](std::string_view text, DateStyle* style) {
     style->date = format;
+    style->names = names;
     return parse_by_format(text, format, style);
   };
 }
@@ -122,10 +126,10 @@ double evenness(const std::vector<Moment>& times) {
   return static_cast<double>(most);
 }
 
-bool order_matters(const Cells& cells) {
+bool order_matters(const Cells& cells, int names) {
   for (std::size_t row = 0; row < cells.size(); ++row) {
     bool ordered = false;
-    if (guess_date_style(cells[row], DateOrder::month_first, &ordered) && ordered) return true;
+    if (guess_date_style(cells[row], DateOrder::month_first, &ordered, names) && ordered) return true;
     if (!ordered && row > 100) return false;  // rows of one column are written alike
   }
   return false;
@@ -140,20 +144,14 @@ constexpr std::string_view kExpected =
     "--date-format tells others (%d/%m/%Y)";
 
 // What all rows can be read with; if that is several orders, the one that puts more rows at even distances.
-Reading read_in_any_order(const Cells& cells, std::string& why) {
-  if (!order_matters(cells)) {
-    Reading reading = read_with(cells, ordered_parser(DateOrder::year_first));
-    if (!reading.failed) return reading;
-    Reading weeks = read_with(cells, parse_plain_week);  // where 2016-13 is no month
-    if (weeks.failed) fail(cells, *reading.failed, kExpected);
-    return weeks;
-  }
+Reading read_in_any_order(const Cells& cells, std::string& why, int names = 0) {
+  if (!order_matters(cells, names)) return read_with(cells, ordered_parser(DateOrder::year_first, names));
   Reading best;
   std::vector<DateOrder> tied;
   double most = -1;
   std::size_t farthest = 0, ruled_out = cells.size();
   for (const DateOrder order : {DateOrder::month_first, DateOrder::day_first, DateOrder::year_first}) {
-    Reading reading = read_with(cells, ordered_parser(order));
+    Reading reading = read_with(cells, ordered_parser(order, names));
     if (reading.failed) {
       farthest = std::max(farthest, *reading.failed);
       if (order != DateOrder::year_first || *reading.failed > 0)
@@ -168,7 +166,10 @@ Reading read_in_any_order(const Cells& cells, std::string& why) {
     }
     if (even == most) tied.push_back(order);
   }
-  if (tied.empty()) fail(cells, farthest, kExpected);
+  if (tied.empty()) {
+    best.failed = farthest;
+    return best;
+  }
   why = fmt::format(", {}", kOrderWords[static_cast<std::size_t>(tied[0])]);
   if (tied.size() > 1) {
     why += fmt::format(" (it may as well be {}: --date-format {} reads it so)",
@@ -180,6 +181,36 @@ Reading read_in_any_order(const Cells& cells, std::string& why) {
     why += ", which puts the rows at even distances";
   }
   return best;
+}
+
+// With the names of other languages, one after another; where several read all rows, those of the one that
+// puts more of them at even distances. Nothing where none does.
+std::optional<Reading> read_with_other_names(std::string& why,
+                                             const std::function<Reading(int, std::string&)>& read) {
+  std::optional<Reading> best;
+  double most = -1;
+  const auto lists = names_of_languages();
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    std::string how;
+    Reading reading = read(static_cast<int>(i) + 1, how);
+    const double even = reading.failed ? -1 : evenness(reading.times);
+    if (reading.failed || even <= most) continue;
+    most = even;
+    best = std::move(reading);
+    why = fmt::format("{}, names in {}", how, lists[i].language);
+  }
+  return best;
+}
+
+Reading read_in_any_way(const Cells& cells, std::string& why) {
+  Reading english = read_in_any_order(cells, why);
+  if (!english.failed) return english;
+  Reading weeks = read_with(cells, parse_plain_week);  // where 2016-13 is no month
+  if (!weeks.failed) return weeks;
+  std::optional<Reading> other = read_with_other_names(
+      why, [&](int names, std::string& how) { return read_in_any_order(cells, how, names); });
+  if (!other) fail(cells, *english.failed, kExpected);
+  return std::move(*other);
 }
 
 // 201653, among which some are no months.
@@ -195,7 +226,7 @@ Reading read_automatically(const Cells& cells, std::string& why) {
     Reading reading = read_with(cells, parse);
     if (!reading.failed) return reading;
   }
-  return read_in_any_order(cells, why);
+  return read_in_any_way(cells, why);
 }
 
 Reading read_as_told(const Cells& cells, const std::string& format, std::string& why) {
@@ -210,6 +241,11 @@ Reading read_as_told(const Cells& cells, const std::string& format, std::string&
   }
   if (format == "number") parse = ordered_parser(DateOrder::year_first);
   Reading reading = read_with(cells, parse);
+  if (reading.failed && format.find('%') != std::string::npos) {
+    std::optional<Reading> other = read_with_other_names(
+        why, [&](int names, std::string&) { return read_with(cells, format_parser(format, names)); });
+    if (other) reading = std::move(*other);
+  }
   if (reading.failed || (format == "number" && !reading.style.number)) {
     fail(cells, reading.failed.value_or(0), fmt::format("what --date-format {} reads", format));
   }

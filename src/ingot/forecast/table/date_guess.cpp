@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "ingot/forecast/table/civil.h"
@@ -10,7 +12,9 @@ namespace {
 // Walks over a date and writes down its pattern.
 class Guess {
  public:
-  Guess(std::string_view text, DateOrder order) : text_(text), order_(order) {}
+  Guess(std::string_view text, DateOrder order, int names) : text_(text), order_(order), names_(names) {
+    style_.names = names;
+  }
 
   std::optional<DateStyle> read() {
     weekday();
@@ -52,6 +56,12 @@ class Guess {
     const std::size_t n = digits();
     if (n != 1 && n != 2) return false;
     skip(n, n == 1 ? std::string{'%', '-', directive} : std::string{'%', directive});
+    if (directive != 'd') return true;
+    if (const std::size_t ordinal = ordinal_length(text_, names_); ordinal > 0) {
+      if (n == 2 && pattern_.ends_with("%d"))
+        pattern_.insert(pattern_.size() - 1, 1, '-');  // nobody writes 01st
+      skip(ordinal, "%o");
+    }
     return true;
   }
   bool year() {
@@ -60,32 +70,79 @@ class Guess {
     skip(n, n == 4 ? "%Y" : "%y");
     return true;
   }
-  bool name_ahead() const { return find_name(kMonthNames, text_.substr(0, run(is_letter))).has_value(); }
+  bool name_ahead() const { return find_month(text_.substr(0, run(is_name_letter)), names_).has_value(); }
   bool month_name() {
-    const std::string_view word = text_.substr(0, run(is_letter));
-    if (!find_name(kMonthNames, word)) return false;
+    const std::string_view word = text_.substr(0, run(is_name_letter));
+    if (!find_month(word, names_)) return false;
+    if (names_ != 0) return skip(word.size(), "%"), name_end("b"), true;
     const bool capitals = word[1] >= 'A' && word[1] <= 'Z';
     skip(word.size(), std::string(capitals ? "%^" : "%") + (word.size() == 3 ? "b" : "B"));
     return true;
   }
-  /// What stands between the parts of a date: one character, with spaces around or ", ".
+  /// Behind a name of another language, which may end with a dot.
+  void name_end(std::string_view directive) {
+    if (names_ != 0 && at(0) == '.' && at(1) == ' ') skip(1, ".");
+    pattern_ += directive;
+  }
+  /// What stands between the parts of a date: one character, with spaces around or ", ", or " de ".
   std::size_t separator() const {
     const std::size_t n =
         run([](char c) { return c == ' ' || c == '-' || c == '/' || c == '.' || c == ',' || c == '\''; });
+    for (const std::string_view word : {"de ", "del ", "of "}) {
+      if (n == 1 && text_.substr(0, 1) == " " && text_.substr(1).starts_with(word)) return 1 + word.size();
+    }
     return n <= 3 ? n : 0;
   }
 
   void weekday() {
-    const std::size_t n = run(is_letter);
-    if (!find_name(kDayNames, text_.substr(0, n))) return;
-    skip(n, n == 3 ? "%a" : "%A");
+    const auto belongs = [&](char c) { return is_name_letter(c) || (names_ != 0 && c == '-'); };
+    const std::size_t n = run(belongs);
+    bool is_short = false;
+    if (!find_day(text_.substr(0, n), names_, &is_short)) return;
+    skip(n, "%");
+    name_end(is_short ? "a" : "A");
     copy(separator());
+  }
+
+  /// The length of a word for a week with what is behind it, before a number of one or two digits: "KW ".
+  std::size_t week_word(std::size_t from = 0) const {
+    static constexpr std::array<std::string_view, 16> kWords{
+        "W",         "KW",   "CW",  "WK",    "Week", "Woche", "Kalenderwoche", "Sem", "Semaine", "Semana",
+        "Settimana", "Sett", "Uke", "Vecka", "S",    "V"};
+    const std::size_t letters = run(is_letter, from);
+    const std::string_view word = text_.substr(std::min(from, text_.size()), letters);
+    const bool known = std::ranges::any_of(kWords, [&](std::string_view w) { return same_word(w, word); });
+    std::size_t end = from + letters;
+    if (at(end) == '.') ++end;
+    while (at(end) == ' ' || at(end) == '-') ++end;
+    const std::size_t number = run(is_digit, end);
+    // "S1 2020" and "Sem 1 2020" are half-years, too.
+    const bool vague = same_word(word, "s") || same_word(word, "v") || same_word(word, "sem");
+    return known && (number == 2 || (number == 1 && !vague)) ? end - from : 0;
+  }
+
+  bool week_number() {
+    const std::size_t n = digits();
+    skip(n, n == 1 ? "%-V" : "%V");
+    return true;
+  }
+
+  // KW02/2020, W2 2020
+  bool week_first() {
+    copy(week_word());
+    week_number();
+    const std::size_t between = separator();
+    copy(between);
+    if (between == 0 || digits() != 4) return false;
+    skip(4, "%G");
+    return true;
   }
 
   bool day() {
     if (name_ahead()) return after_name();
     if (lower(at(0)) == 'q' && is_digit(at(1)) && !is_digit(at(2)))
       return quarter() && (copy(separator()), year());
+    if (week_word() > 0) return week_first();
     switch (digits()) {
       case 8:
         skip(8, "%Y%m%d");
@@ -126,7 +183,7 @@ class Guess {
   bool after_year() {
     skip(4, "%Y");
     const std::size_t between = separator();
-    if (at(between) == 'W' && is_digit(at(between + 1))) return iso_week(between);
+    if (const std::size_t word = week_word(between); word > 0) return iso_week(between + word);
     if (lower(at(between)) == 'q') {
       copy(between);
       return quarter();
@@ -146,11 +203,10 @@ class Guess {
   }
 
   // Behind the year, which is that of the week.
-  bool iso_week(std::size_t between) {
+  bool iso_week(std::size_t before) {
     pattern_.replace(pattern_.rfind("%Y"), 2, "%G");
-    copy(between + 1);
-    if (digits() != 2) return false;
-    skip(2, "%V");
+    copy(before);
+    week_number();
     if (at(0) != '-' || !is_digit(at(1)) || is_digit(at(2))) return true;
     copy(1);
     skip(1, "%u");
@@ -164,8 +220,9 @@ class Guess {
       copy(1);
       return digits() == 4 && year();
     }
-    const std::size_t width = digits();
     const std::string_view whole = text_;
+    std::size_t width = digits();
+    width += ordinal_length(text_.substr(width), names_);
     text_.remove_prefix(width);
     const std::size_t between = separator();
     text_.remove_prefix(between);
@@ -274,6 +331,7 @@ class Guess {
 
   std::string_view text_;
   DateOrder order_;
+  int names_;
   DateStyle style_;
   std::string pattern_;
   bool ordered_ = false;
@@ -288,21 +346,21 @@ std::optional<Moment> parse_integer(std::string_view text) {
 
 }  // namespace
 
-std::optional<DateStyle> guess_date_style(std::string_view text, DateOrder order, bool* ordered) {
-  Guess guess(text, order);
+std::optional<DateStyle> guess_date_style(std::string_view text, DateOrder order, bool* ordered, int names) {
+  Guess guess(text, order, names);
   const auto style = guess.read();
   if (ordered != nullptr) *ordered = guess.ordered();
   return style;
 }
 
-std::optional<Moment> parse_moment(std::string_view text, DateStyle* style, DateOrder order) {
+std::optional<Moment> parse_moment(std::string_view text, DateStyle* style, DateOrder order, int names) {
   DateStyle found;
   if (const auto number = parse_integer(text)) {
     found.number = true;
     if (style != nullptr) *style = found;
     return number;
   }
-  const auto guessed = guess_date_style(text, order);
+  const auto guessed = guess_date_style(text, order, nullptr, names);
   if (!guessed) return std::nullopt;
   found = *guessed;
   // A fraction of a second, which is not written again, stands behind the seconds.

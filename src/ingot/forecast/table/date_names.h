@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,33 @@ std::optional<std::int64_t> find_name(const std::array<std::string_view, N>& nam
   }
   return std::nullopt;
 }
+
+/// One way in which a language other than English writes months and days of the week, each twelve and seven
+/// words behind spaces, short ones with the dots that belong to them.
+struct NameLists {
+  std::string_view language;
+  bool is_short = false;
+  std::string_view months, days;
+};
+std::span<const NameLists> names_of_languages();
+
+/// The index of a month's name, in any case, with or without its dot and its accents. `names`: 0 for English,
+/// else the list names_of_languages()[names - 1].
+std::optional<std::int64_t> find_month(std::string_view word, int names);
+/// Of a day's, from Monday on: in any list of that language. `is_short`: whether that list is.
+std::optional<std::int64_t> find_day(std::string_view word, int names, bool* is_short = nullptr);
+/// The name of a month, as that list has it, and of a day, as the first list of its language that is short or
+/// not.
+std::string_view month_name(std::int64_t month, int names);
+std::string_view day_name(std::int64_t day, int names, bool is_short);
+
+/// The length of what makes the number before it an ordinal: "st" in 1st, "er" in 1er; 0 where there is none.
+std::size_t ordinal_length(std::string_view text, int names);
+/// What does so with a day.
+std::string_view ordinal_of(std::int64_t day, int names);
+
+/// Letters, also those outside of ASCII.
+inline bool is_name_letter(char c) { return is_letter(c) || (static_cast<unsigned char>(c) & 0x80U) != 0; }
 
 /// Seconds east of UTC of an abbreviation that stands for one offset where it is used in tables.
 inline std::optional<std::int64_t> offset_of_zone(std::string_view name) {

@@ -17,7 +17,7 @@ namespace {
 struct Piece {
   char directive = 0;  ///< 0: `literal` stands for itself
   char literal = 0;
-  bool bare = false, capitals = false;  ///< the flags
+  bool bare = false, capitals = false, dotted = false;  ///< the flags
 };
 
 class Pattern {
@@ -28,8 +28,8 @@ class Pattern {
     piece = {.literal = take()};
     if (piece.literal != '%' || text_.empty()) return true;
     char c = take();
-    for (; (c == '-' || c == '^') && !text_.empty(); c = take())
-      (c == '-' ? piece.bare : piece.capitals) = true;
+    for (; (c == '-' || c == '^' || c == '.') && !text_.empty(); c = take())
+      (c == '-' ? piece.bare : c == '^' ? piece.capitals : piece.dotted) = true;
     if (c != '%') piece.directive = c;
     return true;
   }
@@ -52,7 +52,9 @@ bool has_directive(std::string_view format, std::string_view any) {
 }
 
 std::string without_flags(std::string format) {
-  for (std::size_t at = 0; (at = format.find("%-", at)) != std::string::npos;) format.erase(at + 1, 1);
+  for (const char* flag : {"%-", "%."}) {
+    for (std::size_t at = 0; (at = format.find(flag, at)) != std::string::npos;) format.erase(at + 1, 1);
+  }
   return format;
 }
 
@@ -71,6 +73,7 @@ class FormatReader {
     Pattern pattern(format);
     for (Piece p; pattern.next(p);) {
       if (!(p.directive != 0 ? directive(p.directive) : literal(p.literal))) return std::nullopt;
+      if (p.dotted) take('.');
     }
     if (!text_.empty()) return std::nullopt;
     return moment();
@@ -97,9 +100,9 @@ class FormatReader {
     text_.remove_prefix(n);
     return true;
   }
-  std::string_view word() {
+  std::string_view word(bool hyphens = false) {
     std::size_t n = 0;
-    while (n < text_.size() && is_letter(text_[n])) ++n;
+    while (n < text_.size() && (is_name_letter(text_[n]) || (hyphens && text_[n] == '-'))) ++n;
     const std::string_view found = text_.substr(0, n);
     text_.remove_prefix(n);
     return found;
@@ -124,12 +127,12 @@ class FormatReader {
       case 'b':
       case 'B':
       case 'h':
-        return name(kMonthNames, c_.month);
+        return month_of_name();
       case 'a':
-      case 'A': {
-        std::int64_t unused = 0;
-        return name(kDayNames, unused);
-      }
+      case 'A':
+        return find_day(word(names() != 0), names()).has_value();
+      case 'o':
+        return ordinal_length(text_, names()) > 0 && (word(), true);
       case 'H':
         return digits(1, 2, c_.hour);
       case 'I':
@@ -168,10 +171,10 @@ class FormatReader {
     }
   }
 
-  template <std::size_t N>
-  bool name(const std::array<std::string_view, N>& names, std::int64_t& value) {
-    const auto found = find_name(names, word());
-    if (found) value = *found + 1;
+  int names() const { return style_ != nullptr ? style_->names : 0; }
+  bool month_of_name() {
+    const auto found = find_month(word(), names());
+    if (found) c_.month = *found + 1;
     return found.has_value();
   }
 
@@ -266,15 +269,16 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
     return p.bare ? std::to_string(value) : fmt::format("{:0{}}", value, width);
   };
   const auto word = [&](std::string_view full, bool is_short) {
-    std::string text(is_short ? full.substr(0, 3) : full);
+    std::string text(is_short && style.names == 0 ? full.substr(0, 3) : full);
+    if (!p.dotted && text.ends_with('.')) text.pop_back();
     if (p.capitals)
       std::ranges::transform(text, text.begin(), [](char x) {
         return is_letter(x) && x >= 'a' ? static_cast<char>(x - 'a' + 'A') : x;
       });
     return text;
   };
-  const auto month = [&] { return kMonthNames[static_cast<std::size_t>(c.month - 1)]; };
-  const auto day = [&] { return kDayNames[static_cast<std::size_t>(weekday_of(moment))]; };
+  const auto month = [&] { return month_name(c.month - 1, style.names); };
+  const auto day = [&](bool is_short) { return day_name(weekday_of(moment), style.names, is_short); };
   switch (p.directive) {
     case 'Y':
       return fmt::format("{:04}", c.year);
@@ -294,9 +298,11 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
     case 'B':
       return word(month(), false);
     case 'a':
-      return word(day(), true);
+      return word(day(true), true);
     case 'A':
-      return word(day(), false);
+      return word(day(false), false);
+    case 'o':
+      return std::string(ordinal_of(c.day, style.names));
     case 'H':
       return number(c.hour, 2);
     case 'I':
@@ -390,7 +396,7 @@ void check_date_format(std::string_view format, std::string_view key) {
   for (Piece p; pattern.next(p);) {
     INGOT_CHECK(
         p.directive == 0 ||
-            std::string_view("YymdejbBhaAHIMSfpPGVuqszZ").find(p.directive) != std::string_view::npos,
+            std::string_view("YymdejbBhaAoHIMSfpPGVuqszZ").find(p.directive) != std::string_view::npos,
         InvalidConfig(std::string(key),
                       fmt::format("'{}': %{} is not known; expected a pattern of strptime, as %d/%m/%Y %H:%M",
                                   format, p.directive)));

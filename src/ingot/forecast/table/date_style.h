@@ -10,7 +10,8 @@
 namespace ingot::forecast {
 
 /// How a column of dates is written, so that a forecast continues it in the same way. Patterns are those of
-/// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and %q for the quarter.
+/// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and besides %q for the quarter, %o for
+/// what is behind a day (1st, 2nd; 1er) and the flag '.' for a short name's dot, where it has one.
 struct DateStyle {
   bool number = false;            ///< plain integers
   std::int64_t epoch = 0;         ///< counted since 1970, so many a second: 1, 1000 ...; 0: no such count
@@ -20,6 +21,7 @@ struct DateStyle {
   std::string zone_name = {};     ///< what %Z stands for
   std::int64_t offset = 0;        ///< the zone's, in seconds east of UTC
   bool local = false;             ///< the zone is a region's (Europe/Berlin): moments count by its clocks
+  int names = 0;                  ///< of months and days: as find_month's
   bool own_clock = false;         ///< moments count by the clock of that offset, not by UTC
 
   std::string format() const { return date + clock + zone; }
@@ -35,7 +37,8 @@ std::string format_moment(Moment moment, const DateStyle& style);
 std::string format_offset(std::int64_t seconds);
 
 /// Reads a date that is written by a pattern of strptime; nothing for other text and for days that are not.
-/// %z takes "Z", "+02:00" and "+02", %Z a usual abbreviation or a region's name; both change `style`.
+/// %z takes "Z", "+02:00" and "+02", %Z a usual abbreviation or a region's name; both change `style`. Names
+/// are those of the list style->names.
 std::optional<Moment> parse_by_format(std::string_view text, std::string_view format,
                                       DateStyle* style = nullptr);
 /// InvalidConfig for `key` where a format has a directive that is not known, or no year.
@@ -46,13 +49,14 @@ enum class DateOrder : std::uint8_t { year_first, month_first, day_first };
 
 /// How a date seems to be written: "2016-07-01", with a clock (24 hours or AM and PM) and a zone behind it
 /// after a space or 'T'; "07/01/2016", "1.7.16" as `order` says; "1 July 2016", "Jul 1, 2016", "Jul-16";
-/// "2016-07", "07/2016", "2016Q3", "Q3 2016", "2016-W27". Nothing for other text. `ordered` is set where the
-/// order mattered.
-std::optional<DateStyle> guess_date_style(std::string_view text, DateOrder order, bool* ordered = nullptr);
+/// "1st of July 2016"; "2016-07", "07/2016", "2016Q3", "Q3 2016", "2016-W27", "KW27/2016". Nothing for other
+/// text. `ordered` is set where the order mattered. Months and days have the names of the list `names`.
+std::optional<DateStyle> guess_date_style(std::string_view text, DateOrder order, bool* ordered = nullptr,
+                                          int names = 0);
 
 /// Reads a date as guess_date_style sees it, or an integer.
 std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nullptr,
-                                   DateOrder order = DateOrder::year_first);
+                                   DateOrder order = DateOrder::year_first, int names = 0);
 /// Reads 20160701, 201607, 201607011200 or 20160701120000, of the years 1800 to 2199; parse_moment takes them
 /// for row numbers.
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);

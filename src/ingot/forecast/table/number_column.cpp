@@ -1,6 +1,7 @@
 #include "ingot/forecast/table/number_column.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -61,6 +62,7 @@ bool take_back(std::string_view& text, std::string_view word) {
 struct Bare {
   std::string_view digits;
   bool negative = false, percent = false;
+  int power = 0;  // of ten, which a word behind it stands for: 1.2K, 3M
   std::string_view currency;
 };
 
@@ -70,6 +72,26 @@ void take_sign(Bare& bare) {
   } else if (!bare.digits.starts_with("+-")) {
     take_front(bare.digits, "+");
   }
+}
+
+// Thousands, millions, billions (which are 10^9) and trillions behind a digit. A small m may be metres.
+int take_magnitude(std::string_view& text) {
+  struct Magnitude {
+    std::string_view word;
+    int power;
+  };
+  static constexpr std::array kMagnitudes{Magnitude{"Tsd.", 3}, Magnitude{"Tsd", 3},  Magnitude{"Mio.", 6},
+                                          Magnitude{"Mio", 6},  Magnitude{"Mrd.", 9}, Magnitude{"Mrd", 9},
+                                          Magnitude{"mn", 6},   Magnitude{"bn", 9},   Magnitude{"K", 3},
+                                          Magnitude{"k", 3},    Magnitude{"M", 6},    Magnitude{"B", 9},
+                                          Magnitude{"T", 12}};
+  for (const Magnitude& magnitude : kMagnitudes) {
+    std::string_view rest = text;
+    if (!take_back(rest, magnitude.word) || rest.empty() || !is_digit(rest.back())) continue;
+    text = rest;
+    return magnitude.power;
+  }
+  return 0;
 }
 
 Bare bare_number(std::string_view cell) {
@@ -92,6 +114,7 @@ Bare bare_number(std::string_view cell) {
     break;
   }
   bare.percent = take_back(bare.digits, "%");
+  bare.power = take_magnitude(bare.digits);
   return bare;
 }
 
@@ -140,7 +163,11 @@ Parsed parse_plain(std::string_view text, double& value) {
 }
 
 // With marks as the column has them.
-Parsed parse_styled(std::string_view digits, const NumberStyle& style, double& value) {
+Parsed parse_styled(std::string_view digits, const NumberStyle& style, double& value, int power = 0) {
+  if (power != 0) {
+    const auto plain = plain_number(digits, style.comma);
+    return plain ? parse_plain(fmt::format("{}e{}", *plain, power), value) : Parsed::no_number;
+  }
   const bool marked = digits.find_first_of(style.comma ? ".," : ",") != std::string_view::npos;
   const Parsed plain = marked ? Parsed::no_number : parse_plain(digits, value);
   if (plain != Parsed::no_number) return plain;
@@ -155,10 +182,11 @@ struct Evidence {
   std::size_t small = 0;                       // whole numbers below 1000
 };
 
-void weigh(std::string_view digits, Evidence& evidence) {
+// `magnitude`: of 1.234M, where a single mark groups nothing.
+void weigh(std::string_view digits, bool magnitude, Evidence& evidence) {
   const std::size_t last = digits.find_last_of(".,");
   if (last == std::string_view::npos) {
-    evidence.small += digits.size() <= 3 && std::ranges::all_of(digits, is_digit) ? 1 : 0;
+    evidence.small += magnitude ? 0 : digits.size() <= 3 && std::ranges::all_of(digits, is_digit) ? 1 : 0;
     return;
   }
   const char mark = digits[last];
@@ -169,7 +197,7 @@ void weigh(std::string_view digits, Evidence& evidence) {
     return;
   }
   const std::size_t after = digits.size() - last - 1;
-  const bool open = !other && after == 3 && last >= 1 && last <= 3 && digits[0] != '0' &&
+  const bool open = !magnitude && !other && after == 3 && last >= 1 && last <= 3 && digits[0] != '0' &&
                     std::ranges::all_of(digits.substr(last + 1), is_digit) &&
                     std::ranges::all_of(digits.substr(0, last), is_digit);
   if (!open) ++(mark == '.' ? evidence.point : evidence.comma);
@@ -191,8 +219,9 @@ Seen look_at(const CsvTable& csv, std::size_t column, NumberStyle& style) {
     seen.all_truths = seen.all_truths && truth(cell).has_value();
     if (typed) continue;
     const Bare bare = bare_number(cell);
-    weigh(bare.digits, seen.marks);
+    weigh(bare.digits, bare.power != 0, seen.marks);
     style.percent |= bare.percent;
+    style.magnitudes |= bare.power != 0;
     if (style.currency.empty()) style.currency = bare.currency;
   }
   style.boolean = seen.any && seen.all_truths;
@@ -280,7 +309,7 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const
   if (style.boolean) return truth(cell).value_or(false) ? 1 : 0;
   const Bare bare = bare_number(cell);
   double value = 0;
-  const Parsed parsed = parse_styled(bare.digits, style, value);
+  const Parsed parsed = parse_styled(bare.digits, style, value, bare.power);
   if (parsed == Parsed::too_large) fail(fmt::format("'{}' does not fit a double", cell));
   if (parsed == Parsed::no_number) {
     fail(fmt::format("'{}' is not a number; write 1234.5{}, or leave the cell empty if the value is missing",
@@ -308,6 +337,7 @@ std::string describe(const CsvTable& csv, std::span<const std::size_t> columns,
   add("decimal comma", [](const NumberStyle& s) { return s.comma; });
   add("1,234 is 1234", [](const NumberStyle& s) { return s.grouped && !s.comma; });
   add("1.234 is 1234", [](const NumberStyle& s) { return s.grouped && s.comma; });
+  add("1.2K is 1200", [](const NumberStyle& s) { return s.magnitudes; });
   add("12 % is 12", [](const NumberStyle& s) { return s.percent; });
   add("yes or true is 1", [](const NumberStyle& s) { return s.boolean; });
   add("currency signs left out", [](const NumberStyle& s) { return !s.currency.empty(); });

@@ -21,11 +21,12 @@ std::string_view name(DecimalMark mark);
 
 /// How the numbers of one column are written.
 struct NumberStyle {
-  bool comma = false;    ///< the decimal mark; the other one groups thousands
-  bool grouped = false;  ///< "1,234,567", "1.234", "1 234", "1'234"
-  bool percent = false;  ///< "12 %", which is 12
-  bool boolean = false;  ///< "true", "yes" are 1, "false", "no" are 0
-  std::string currency;  ///< "$", "EUR": the first that a cell has
+  bool comma = false;       ///< the decimal mark; the other one groups thousands
+  bool grouped = false;     ///< "1,234,567", "1.234", "1 234", "1'234"
+  bool percent = false;     ///< "12 %", which is 12
+  bool magnitudes = false;  ///< "1.2K", "3M", "1,5 Mrd."
+  bool boolean = false;     ///< "true", "yes" are 1, "false", "no" are 0
+  std::string currency;     ///< "$", "EUR": the first that a cell has
 };
 
 /// Looks at all cells of some columns. A mark that stands before other than three digits, or behind another,

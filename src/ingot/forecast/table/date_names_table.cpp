@@ -1,0 +1,83 @@
+// Written by tools/goldens/date_names.py from Unicode's Common Locale Data Repository.
+// clang-format off
+#include "ingot/forecast/table/date_names.h"
+
+namespace ingot::forecast {
+namespace {
+
+constexpr NameLists kLists[] = {
+    {"German", false, "Januar Februar März April Mai Juni Juli August September Oktober November Dezember", "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag"},
+    {"German", true, "Jan. Feb. März Apr. Mai Juni Juli Aug. Sept. Okt. Nov. Dez.", "Mo. Di. Mi. Do. Fr. Sa. So."},
+    {"German", true, "Jan Feb Mär Apr Mai Jun Jul Aug Sep Okt Nov Dez", "Mo Di Mi Do Fr Sa So"},
+    {"German", true, "Jan Feb Mrz Apr Mai Jun Jul Aug Sep Okt Nov Dez", "Mo Di Mi Do Fr Sa So"},
+    {"French", false, "janvier février mars avril mai juin juillet août septembre octobre novembre décembre", "lundi mardi mercredi jeudi vendredi samedi dimanche"},
+    {"French", true, "janv. févr. mars avr. mai juin juil. août sept. oct. nov. déc.", "lun. mar. mer. jeu. ven. sam. dim."},
+    {"Spanish", false, "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre", "lunes martes miércoles jueves viernes sábado domingo"},
+    {"Spanish", true, "ene feb mar abr may jun jul ago sept oct nov dic", "lun mar mié jue vie sáb dom"},
+    {"Italian", false, "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre", "lunedì martedì mercoledì giovedì venerdì sabato domenica"},
+    {"Italian", true, "gen feb mar apr mag giu lug ago set ott nov dic", "lun mar mer gio ven sab dom"},
+    {"Portuguese", false, "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro", "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo"},
+    {"Portuguese", true, "jan. fev. mar. abr. mai. jun. jul. ago. set. out. nov. dez.", "seg. ter. qua. qui. sex. sáb. dom."},
+    {"Dutch", false, "januari februari maart april mei juni juli augustus september oktober november december", "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag"},
+    {"Dutch", true, "jan feb mrt apr mei jun jul aug sep okt nov dec", "ma di wo do vr za zo"},
+    {"Polish", false, "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia", "poniedziałek wtorek środa czwartek piątek sobota niedziela"},
+    {"Polish", false, "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień", "poniedziałek wtorek środa czwartek piątek sobota niedziela"},
+    {"Polish", true, "sty lut mar kwi maj cze lip sie wrz paź lis gru", "pon. wt. śr. czw. pt. sob. niedz."},
+    {"Czech", false, "ledna února března dubna května června července srpna září října listopadu prosince", "pondělí úterý středa čtvrtek pátek sobota neděle"},
+    {"Czech", false, "leden únor březen duben květen červen červenec srpen září říjen listopad prosinec", "pondělí úterý středa čtvrtek pátek sobota neděle"},
+    {"Czech", true, "led úno bře dub kvě čvn čvc srp zář říj lis pro", "po út st čt pá so ne"},
+    {"Slovak", false, "januára februára marca apríla mája júna júla augusta septembra októbra novembra decembra", "pondelok utorok streda štvrtok piatok sobota nedeľa"},
+    {"Slovak", false, "január február marec apríl máj jún júl august september október november december", "pondelok utorok streda štvrtok piatok sobota nedeľa"},
+    {"Slovak", true, "jan feb mar apr máj jún júl aug sep okt nov dec", "po ut st št pi so ne"},
+    {"Swedish", false, "januari februari mars april maj juni juli augusti september oktober november december", "måndag tisdag onsdag torsdag fredag lördag söndag"},
+    {"Swedish", true, "jan. feb. mars apr. maj juni juli aug. sep. okt. nov. dec.", "mån tis ons tors fre lör sön"},
+    {"Danish", false, "januar februar marts april maj juni juli august september oktober november december", "mandag tirsdag onsdag torsdag fredag lørdag søndag"},
+    {"Danish", true, "jan. feb. mar. apr. maj jun. jul. aug. sep. okt. nov. dec.", "man. tirs. ons. tors. fre. lør. søn."},
+    {"Norwegian Bokmål", false, "januar februar mars april mai juni juli august september oktober november desember", "mandag tirsdag onsdag torsdag fredag lørdag søndag"},
+    {"Norwegian Bokmål", true, "jan. feb. mars apr. mai juni juli aug. sep. okt. nov. des.", "man. tir. ons. tor. fre. lør. søn."},
+    {"Norwegian Bokmål", true, "jan feb mar apr mai jun jul aug sep okt nov des", "man. tir. ons. tor. fre. lør. søn."},
+    {"Finnish", false, "tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta lokakuuta marraskuuta joulukuuta", "maanantaina tiistaina keskiviikkona torstaina perjantaina lauantaina sunnuntaina"},
+    {"Finnish", false, "tammikuu helmikuu maaliskuu huhtikuu toukokuu kesäkuu heinäkuu elokuu syyskuu lokakuu marraskuu joulukuu", "maanantai tiistai keskiviikko torstai perjantai lauantai sunnuntai"},
+    {"Finnish", true, "tammi helmi maalis huhti touko kesä heinä elo syys loka marras joulu", "ma ti ke to pe la su"},
+    {"Hungarian", false, "január február március április május június július augusztus szeptember október november december", "hétfő kedd szerda csütörtök péntek szombat vasárnap"},
+    {"Hungarian", true, "jan. febr. márc. ápr. máj. jún. júl. aug. szept. okt. nov. dec.", "H K Sze Cs P Szo V"},
+    {"Romanian", false, "ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie", "luni marți miercuri joi vineri sâmbătă duminică"},
+    {"Romanian", true, "ian. feb. mar. apr. mai iun. iul. aug. sept. oct. nov. dec.", "lun. mar. mie. joi vin. sâm. dum."},
+    {"Croatian", false, "siječnja veljače ožujka travnja svibnja lipnja srpnja kolovoza rujna listopada studenoga prosinca", "ponedjeljak utorak srijeda četvrtak petak subota nedjelja"},
+    {"Croatian", false, "siječanj veljača ožujak travanj svibanj lipanj srpanj kolovoz rujan listopad studeni prosinac", "ponedjeljak utorak srijeda četvrtak petak subota nedjelja"},
+    {"Croatian", true, "sij velj ožu tra svi lip srp kol ruj lis stu pro", "pon uto sri čet pet sub ned"},
+    {"Slovenian", false, "januar februar marec april maj junij julij avgust september oktober november december", "ponedeljek torek sreda četrtek petek sobota nedelja"},
+    {"Slovenian", true, "jan. feb. mar. apr. maj jun. jul. avg. sep. okt. nov. dec.", "pon. tor. sre. čet. pet. sob. ned."},
+    {"Greek", false, "Ιανουαρίου Φεβρουαρίου Μαρτίου Απριλίου Μαΐου Ιουνίου Ιουλίου Αυγούστου Σεπτεμβρίου Οκτωβρίου Νοεμβρίου Δεκεμβρίου", "Δευτέρα Τρίτη Τετάρτη Πέμπτη Παρασκευή Σάββατο Κυριακή"},
+    {"Greek", false, "Ιανουάριος Φεβρουάριος Μάρτιος Απρίλιος Μάιος Ιούνιος Ιούλιος Αύγουστος Σεπτέμβριος Οκτώβριος Νοέμβριος Δεκέμβριος", "Δευτέρα Τρίτη Τετάρτη Πέμπτη Παρασκευή Σάββατο Κυριακή"},
+    {"Greek", true, "Ιαν Φεβ Μαρ Απρ Μαΐ Ιουν Ιουλ Αυγ Σεπ Οκτ Νοε Δεκ", "Δευ Τρί Τετ Πέμ Παρ Σάβ Κυρ"},
+    {"Greek", true, "Ιαν Φεβ Μάρ Απρ Μάι Ιούν Ιούλ Αύγ Σεπ Οκτ Νοέ Δεκ", "Δευ Τρί Τετ Πέμ Παρ Σάβ Κυρ"},
+    {"Russian", false, "января февраля марта апреля мая июня июля августа сентября октября ноября декабря", "понедельник вторник среда четверг пятница суббота воскресенье"},
+    {"Russian", false, "январь февраль март апрель май июнь июль август сентябрь октябрь ноябрь декабрь", "понедельник вторник среда четверг пятница суббота воскресенье"},
+    {"Russian", true, "янв. февр. мар. апр. мая июн. июл. авг. сент. окт. нояб. дек.", "пн вт ср чт пт сб вс"},
+    {"Russian", true, "янв. февр. март апр. май июнь июль авг. сент. окт. нояб. дек.", "пн вт ср чт пт сб вс"},
+    {"Ukrainian", false, "січня лютого березня квітня травня червня липня серпня вересня жовтня листопада грудня", "понеділок вівторок середа четвер пʼятниця субота неділя"},
+    {"Ukrainian", false, "січень лютий березень квітень травень червень липень серпень вересень жовтень листопад грудень", "понеділок вівторок середа четвер пʼятниця субота неділя"},
+    {"Ukrainian", true, "січ. лют. бер. квіт. трав. черв. лип. серп. вер. жовт. лист. груд.", "пн вт ср чт пт сб нд"},
+    {"Turkish", false, "Ocak Şubat Mart Nisan Mayıs Haziran Temmuz Ağustos Eylül Ekim Kasım Aralık", "Pazartesi Salı Çarşamba Perşembe Cuma Cumartesi Pazar"},
+    {"Turkish", true, "Oca Şub Mar Nis May Haz Tem Ağu Eyl Eki Kas Ara", "Pzt Sal Çar Per Cum Cmt Paz"},
+    {"Catalan", false, "gener febrer març abril maig juny juliol agost setembre octubre novembre desembre", "dilluns dimarts dimecres dijous divendres dissabte diumenge"},
+    {"Catalan", true, "gen. febr. març abr. maig juny jul. ag. set. oct. nov. des.", "dl. dt. dc. dj. dv. ds. dg."},
+    {"Estonian", false, "jaanuar veebruar märts aprill mai juuni juuli august september oktoober november detsember", "esmaspäev teisipäev kolmapäev neljapäev reede laupäev pühapäev"},
+    {"Estonian", true, "jaan veebr märts apr mai juuni juuli aug sept okt nov dets", "E T K N R L P"},
+    {"Latvian", false, "janvāris februāris marts aprīlis maijs jūnijs jūlijs augusts septembris oktobris novembris decembris", "pirmdiena otrdiena trešdiena ceturtdiena piektdiena sestdiena svētdiena"},
+    {"Latvian", true, "janv. febr. marts apr. maijs jūn. jūl. aug. sept. okt. nov. dec.", "pirmd. otrd. trešd. ceturtd. piektd. sestd. svētd."},
+    {"Lithuanian", false, "sausio vasario kovo balandžio gegužės birželio liepos rugpjūčio rugsėjo spalio lapkričio gruodžio", "pirmadienis antradienis trečiadienis ketvirtadienis penktadienis šeštadienis sekmadienis"},
+    {"Lithuanian", false, "sausis vasaris kovas balandis gegužė birželis liepa rugpjūtis rugsėjis spalis lapkritis gruodis", "pirmadienis antradienis trečiadienis ketvirtadienis penktadienis šeštadienis sekmadienis"},
+    {"Lithuanian", true, "saus. vas. kov. bal. geg. birž. liep. rugp. rugs. spal. lapkr. gruod.", "pr an tr kt pn št sk"},
+    {"Icelandic", false, "janúar febrúar mars apríl maí júní júlí ágúst september október nóvember desember", "mánudagur þriðjudagur miðvikudagur fimmtudagur föstudagur laugardagur sunnudagur"},
+    {"Icelandic", true, "jan. feb. mar. apr. maí jún. júl. ágú. sep. okt. nóv. des.", "mán. þri. mið. fim. fös. lau. sun."},
+    {"Bulgarian", false, "януари февруари март април май юни юли август септември октомври ноември декември", "понеделник вторник сряда четвъртък петък събота неделя"},
+    {"Bulgarian", true, "яну фев март апр май юни юли авг сеп окт ное дек", "пн вт ср чт пт сб нд"},
+};
+
+}  // namespace
+
+std::span<const NameLists> names_of_languages() { return kLists; }
+
+}  // namespace ingot::forecast
