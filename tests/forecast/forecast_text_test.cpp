@@ -39,6 +39,17 @@ TEST(ForecastText, WritesLongTablesAsLongTables) {
   EXPECT_EQ(CsvTable::parse(out, "out").rows(), 6U);
 }
 
+TEST(ForecastText, IdsOfTwoColumnsStandInTwoColumns) {
+  std::string csv = "date,store,item,y\n";
+  for (const char* item : {"milk", "\"a, b\""})
+    for (int day = 1; day <= 3; ++day) csv += fmt::format("2020-01-0{},7,{},{}\n", day, item, day);
+  const SeriesTable table = table_of(csv, {.id_column = "store,item"});
+  std::vector<SeriesForecast> forecasts;
+  for (const Series& series : table.series)
+    forecasts.push_back({.id = series.id, .times = {series.times[0]}, .values = {{5}}, .low = {}, .high = {}});
+  EXPECT_EQ(to_csv(forecasts, table), "store,item,date,y\n7,milk,2020-01-01,5\n7,\"a, b\",2020-01-01,5\n");
+}
+
 TEST(ForecastText, QuotesTheWholeNameOfAnInterval) {
   const SeriesTable table = table_of_column("\"a, \"\"net\"\"\"", 0);
   const std::string out = to_csv(predict(small_forecaster(table), table, {80}), table);

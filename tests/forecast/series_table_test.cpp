@@ -54,6 +54,36 @@ TEST(Csv, TakesSemicolonsAndTabs) {
   EXPECT_EQ(CsvTable::parse("a\tb\n1\t2", "f").cell(0, 1), "2");
 }
 
+TEST(SeriesTable, TwoColumnsTogetherNameASeries) {
+  std::string csv = "date,store,item,sales\n";
+  for (int day = 1; day <= 4; ++day) {
+    for (const char* store : {"1", "2"}) {
+      for (const char* item : {"milk", "\"a, b\""})
+        csv += fmt::format("2020-01-0{},{},{},{}\n", day, store, item, day);
+    }
+  }
+  const SeriesTable table = table_of(csv, {.targets = {"sales"}});
+  EXPECT_TRUE(table.long_layout);
+  EXPECT_EQ(table.id_name, "store,item");
+  ASSERT_EQ(table.series.size(), 4U);
+  EXPECT_EQ(table.series[0].id, "1,milk");
+  EXPECT_EQ(table.series[1].id, "1,\"a, b\"");
+  EXPECT_EQ(table.series[3].columns[0], (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_NE(table.read_as.find("series by 'store,item'"), std::string::npos) << table.read_as;
+  const SeriesTable again = table_of(csv, with_layout_of(table, {.targets = {"sales"}}));
+  EXPECT_EQ(again.series.size(), 4U);
+  EXPECT_EQ(table_of(csv, {.id_column = "item, store", .targets = {"sales"}}).series[0].id, "milk,1");
+  EXPECT_NE(error_of(csv, {.id_column = "store,itm"}).find("did you mean 'item'?"), std::string::npos);
+}
+
+TEST(Csv, TakesTheSeparatorThatItsFirstLineNames) {
+  const CsvTable t = CsvTable::parse("\xEF\xBB\xBFsep=;\r\na;b,c\r\n1;2,5\r\n", "f.csv");
+  EXPECT_EQ(t.header(), (Strings{"a", "b,c"}));
+  EXPECT_EQ(t.cell(0, 1), "2,5");
+  EXPECT_EQ(t.line(0), 3);
+  EXPECT_EQ(CsvTable::parse("sep=|\na|b\n1|2\n", "f.csv").cell(0, 1), "2");
+}
+
 TEST(Csv, FindsTheSeparatorOutsideQuotesAndAfterEmptyLines) {
   EXPECT_EQ(CsvTable::parse("date,\"sales; net;\n eu; us\",b\n1,2,3\n", "f").header(),
             (Strings{"date", "sales; net;\n eu; us", "b"}));

@@ -18,7 +18,9 @@ Table::Section data_keys() {
   return {
       "Data",
       {
-          {"data", &FitConfig::data, {.default_text = "the command's", .doc = "Path of the CSV or Parquet file."}},
+          {"data",
+           &FitConfig::data,
+           {.default_text = "the command's", .doc = "Path of the CSV or Parquet file."}},
           {"layout",
            t,
            &TableOptions::layout,
@@ -33,7 +35,7 @@ Table::Section data_keys() {
           {"id_column",
            t,
            &TableOptions::id_column,
-           {.doc = "The column that names a series, of the long layout."}},
+           {.doc = "The column that names a series, of the long layout; several columns: store,item."}},
           {"targets",
            t,
            &TableOptions::targets,

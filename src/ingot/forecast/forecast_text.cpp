@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/data/csv_write.h"
 #include "ingot/forecast/fit_json.h"
 
 namespace ingot::forecast {
@@ -17,25 +18,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string quoted(const std::string& cell) {
-  if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
-  std::string out = "\"";
-  for (const char c : cell) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
+using data::csv_cell;
+
+// The cells that name a series, or their header: of several columns they are lines of CSV already.
+std::string id_cells(const std::string& id, const SeriesTable& table) {
+  if (!table.long_layout) return "";
+  return (table.several_ids ? id : csv_cell(id)) + ",";
 }
 
 std::string csv_header(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
-  std::string header = (table.long_layout ? quoted(table.id_name) + "," : "") + quoted(table.time_name);
+  std::string header = id_cells(table.id_name, table) + csv_cell(table.time_name);
   for (std::size_t t = 0; t < table.targets; ++t) {
     const std::string& name = table.column_names[t];
-    header += "," + quoted(name);
+    header += "," + csv_cell(name);
     if (forecasts.empty()) continue;
     for (const auto& [level, unused] : forecasts[0].low) {
-      header += "," + quoted(fmt::format("{}-lo-{}", name, level));
-      header += "," + quoted(fmt::format("{}-hi-{}", name, level));
+      header += "," + csv_cell(fmt::format("{}-lo-{}", name, level));
+      header += "," + csv_cell(fmt::format("{}-hi-{}", name, level));
     }
     for (const auto& [q, unused] : forecasts[0].quantiles)
-      header += "," + quoted(fmt::format("{}-q-{}", name, q));
+      header += "," + csv_cell(fmt::format("{}-q-{}", name, q));
   }
   return header + "\n";
 }
@@ -112,7 +114,7 @@ std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTab
   std::string csv = csv_header(forecasts, table);
   for (const SeriesForecast& f : forecasts) {
     for (std::size_t h = 0; h < f.times.size(); ++h) {
-      if (table.long_layout) csv += quoted(f.id) + ",";
+      csv += id_cells(f.id, table);
       csv += format_moment(f.times[h], table.date_style);
       for (std::size_t t = 0; t < f.values.size(); ++t) {
         csv += fmt::format(",{}", f.values[t][h]);

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "ingot/base/suggest.h"
+#include "ingot/data/csv_write.h"
 #include "ingot/forecast/table/date_column.h"
 #include "ingot/forecast/table/date_names.h"
 #include "ingot/forecast/table/future_columns.h"
@@ -30,6 +31,33 @@ struct Group {
   std::vector<std::size_t> ahead = {};  // rows behind them that give inputs ahead
 };
 
+// A row's cells in some columns, as a line of CSV has them.
+std::string joined(const std::vector<std::string_view>& words) {
+  if (words.size() == 1) return std::string(words[0]);
+  std::string text;
+  for (const std::string_view word : words) {
+    if (!text.empty()) text += ',';
+    text += data::csv_cell(word);
+  }
+  return text;
+}
+
+std::string id_of(const CsvTable& csv, const TableLayout& layout, std::size_t row) {
+  std::vector<std::string_view> words;
+  for (const std::size_t column : layout.ids) {
+    words.push_back(csv.cell(row, column));
+    INGOT_CHECK(!words.back().empty(), DataError(csv.name(), csv.line(row), csv.header()[column],
+                                                 "is empty; every row names its series"));
+  }
+  return joined(words);
+}
+
+std::string id_name_of(const CsvTable& csv, const TableLayout& layout) {
+  std::vector<std::string_view> words;
+  for (const std::size_t column : layout.ids) words.push_back(csv.header()[column]);
+  return joined(words);
+}
+
 // In the order that the file has them.
 std::vector<Group> rows_by_series(const CsvTable& csv, const TableLayout& layout) {
   std::vector<Group> groups;
@@ -40,11 +68,9 @@ std::vector<Group> rows_by_series(const CsvTable& csv, const TableLayout& layout
   }
   std::map<std::string, std::size_t, std::less<>> index;
   for (std::size_t row = 0; row < csv.rows(); ++row) {
-    const std::string_view id = csv.cell(row, layout.id);
-    INGOT_CHECK(!id.empty(), DataError(csv.name(), csv.line(row), csv.header()[layout.id],
-                                       "is empty; every row names its series"));
-    const auto [at, is_new] = index.try_emplace(std::string(id), groups.size());
-    if (is_new) groups.push_back({std::string(id), {}, {}});
+    const std::string id = id_of(csv, layout, row);
+    const auto [at, is_new] = index.try_emplace(id, groups.size());
+    if (is_new) groups.push_back({id, {}, {}});
     groups[at->second].rows.push_back(row);
   }
   return groups;
@@ -495,7 +521,8 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   table.time_name = csv.header()[reader.layout.time];
   table.targets = reader.layout.targets;
   table.long_layout = reader.layout.is_long;
-  if (table.long_layout) table.id_name = csv.header()[reader.layout.id];
+  if (table.long_layout) table.id_name = id_name_of(csv, reader.layout);
+  table.several_ids = reader.layout.ids.size() > 1;
   reader.leave_out_empty_columns();
   for (const std::size_t c : reader.layout.values) table.column_names.push_back(csv.header()[c]);
   DateColumn dates = read_dates(

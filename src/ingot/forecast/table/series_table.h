@@ -49,7 +49,7 @@ struct TableOptions {
   /// columns that may help to forecast it. "auto": long where the header has unique_id.
   std::string layout = "auto";
   std::string time_column;              ///< default: `date`, `ds`, `timestamp`..., or the first column
-  std::string id_column = "unique_id";  ///< of the long layout
+  std::string id_column = "unique_id";  ///< of the long layout; several columns: "store,item"
   /// Wide: what is to be forecast; the other columns are then inputs only. Default: all. Long: default `y`.
   std::vector<std::string> targets;
   std::vector<std::string> columns;  ///< read only these (and the targets); default: all
@@ -82,8 +82,9 @@ struct LeftOut {
 /// A user's data: one or several series with the same columns, the targets first.
 struct SeriesTable {
   std::string source;
-  std::string time_name;  ///< the header's word for the dates
-  std::string id_name;    ///< and for the ids of the long layout
+  std::string time_name;     ///< the header's word for the dates
+  std::string id_name;       ///< and for the ids of the long layout
+  bool several_ids = false;  ///< columns: names and ids are lines of CSV, "store,item" and "12,milk"
   std::vector<std::string> column_names;
   std::size_t targets = 0;  ///< how many of the columns, from the first on, are to be forecast
   std::vector<std::string> future_names = {};  ///< of the inputs that are known ahead

@@ -75,27 +75,56 @@ bool tells_rows_apart(const CsvTable& csv, std::span<const std::size_t> columns)
   return true;
 }
 
-// What tells several series apart: the column that the options name, or one with the name of such, where
-// dates come several times and once with each of its words.
-std::optional<std::size_t> id_column(const CsvTable& csv, const TableOptions& options,
-                                     const TableLayout& layout) {
-  if (options.layout == "wide") return std::nullopt;
-  if (options.layout == "long" || csv.has_column(options.id_column)) return csv.column(options.id_column);
+// The columns that the options name: one, or several with commas between them. Empty where none is there.
+std::vector<std::size_t> named_ids(const CsvTable& csv, const TableOptions& options) {
+  const std::string& names = options.id_column;
+  if (csv.has_column(names) || names.find(',') == std::string::npos) {
+    if (options.layout != "long" && !csv.has_column(names)) return {};
+    return {csv.column(names)};
+  }
+  std::vector<std::size_t> ids;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const std::size_t first = std::min(names.find_first_not_of(' ', begin), end);
+    ids.push_back(csv.column(names.substr(first, names.find_last_not_of(' ', end - 1) + 1 - first)));
+    begin = end + 1;
+  }
+  return ids;
+}
+
+// What tells several series apart: as find_layout has it. Empty: the table is one series.
+std::vector<std::size_t> id_columns(const CsvTable& csv, const TableOptions& options,
+                                    const TableLayout& layout) {
+  if (options.layout == "wide") return {};
+  if (std::vector<std::size_t> named = named_ids(csv, options); !named.empty()) return named;
   constexpr std::array<std::string_view, 20> kNames{
       "series", "series_id", "store",   "store_id",   "store_nbr", "shop",   "shop_id",
       "item",   "item_id",   "product", "product_id", "sku",       "id",     "ticker",
       "symbol", "station",   "sensor",  "sensor_id",  "region",    "country"};
   std::vector<std::size_t> dates{layout.time};
   if (layout.clock) dates.push_back(*layout.clock);
-  if (tells_rows_apart(csv, dates)) return std::nullopt;
-  dates.push_back(0);
+  if (tells_rows_apart(csv, dates)) return {};
+  std::vector<std::size_t> known;
   for (const std::string_view name : kNames) {
     for (std::size_t c = 0; c < csv.columns(); ++c) {
-      dates.back() = c;
-      if (same_word(csv.header()[c], name) && tells_rows_apart(csv, dates)) return c;
+      if (same_word(csv.header()[c], name)) known.push_back(c);
     }
   }
-  return std::nullopt;
+  const auto tell = [&](std::initializer_list<std::size_t> ids) {
+    std::vector<std::size_t> keys = dates;
+    keys.insert(keys.end(), ids);
+    return tells_rows_apart(csv, keys);
+  };
+  for (const std::size_t id : known) {
+    if (tell({id})) return {id};
+  }
+  std::ranges::sort(known);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    for (std::size_t k = i + 1; k < known.size(); ++k) {
+      if (tell({known[i], known[k]})) return {known[i], known[k]};
+    }
+  }
+  return {};
 }
 
 // Of a table of several series: `y`, or the only column of values.
@@ -111,7 +140,7 @@ std::size_t only_target(const CsvTable& csv, const TableLayout& layout,
       DataError(csv.name(), 1, "",
                 fmt::format("has a column '{}', as a table of several series, but no 'y'; say what is to be "
                             "forecast with --target, or pass --set layout=wide",
-                            csv.header()[layout.id])));
+                            csv.header()[layout.ids[0]])));
   return values[0];
 }
 
@@ -121,12 +150,11 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   TableLayout layout;
   layout.time = time_column(csv, options, options.layout == "long" || csv.has_column(options.id_column));
   layout.clock = clock_column(csv, layout.time, options);
-  const std::optional<std::size_t> id = id_column(csv, options, layout);
-  layout.is_long = id.has_value();
-  layout.id = id.value_or(0);
+  layout.ids = id_columns(csv, options, layout);
+  layout.is_long = !layout.ids.empty();
   check_names(csv, layout.time);
   const auto is_key = [&](std::size_t c) {
-    return c == layout.time || c == layout.clock || (layout.is_long && c == layout.id);
+    return c == layout.time || c == layout.clock || std::ranges::count(layout.ids, c) > 0;
   };
   const auto add = [&](std::size_t c) {
     // An index that some program wrote, or a separator at the end of each line.

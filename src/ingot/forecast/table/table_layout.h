@@ -11,7 +11,8 @@ namespace ingot::forecast {
 /// Which columns of a file are what.
 struct TableLayout {
   bool is_long = false;
-  std::size_t time = 0, id = 0;
+  std::size_t time = 0;
+  std::vector<std::size_t> ids;      ///< of a long table: whose words together name a series
   std::optional<std::size_t> clock;  ///< times of day, beside a column of days
   std::vector<std::size_t> values;   ///< targets first
   std::vector<std::size_t> future;   ///< known ahead
@@ -20,6 +21,9 @@ struct TableLayout {
 
 /// Finds them by their names, and by what the options say. DataError where a column that is needed or named
 /// is not there, has no name, or is several things at once.
+///
+/// What tells series apart is the column that options.id_column names, or the columns ("store,item"); else,
+/// where dates come several times, one with the name of such, or two, that tell all rows of a date apart.
 TableLayout find_layout(const CsvTable& csv, const TableOptions& options);
 
 }  // namespace ingot::forecast
