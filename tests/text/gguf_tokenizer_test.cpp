@@ -9,7 +9,9 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/text/charsmap.h"
+#include "ingot/text/chat_template.h"
 #include "ingot/text/sentencepiece.h"
+#include "ingot/text/tokenizer_spec.h"
 
 namespace ingot::text {
 namespace {
@@ -84,6 +86,34 @@ INSTANTIATE_TEST_SUITE_P(Families, GgufByteLevel,
                                          Case{"deepseek3", "deepseek-v3", ""}, Case{"gpt4o", "gpt-4o", ""},
                                          Case{"llama3", "llama-bpe", "<|begin_of_text|>"}),
                          [](const auto& param) { return param.param.golden; });
+
+TEST(GgufTokenizer, ChatsBeginWithOneBosWhereTheFileAddsIt) {
+  const std::string turns = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  GgufVocabulary v{.model = "llama",
+                   .pre = {},
+                   .tokens = {"<s>", "a", "b", "<unk>"},
+                   .merges = {},
+                   .scores = {0, -1, -2, 0},
+                   .types = {SentencePiece::kControl, SentencePiece::kNormal, SentencePiece::kNormal,
+                             SentencePiece::kUnknown},
+                   .bos = 0,
+                   .unk = 3};
+  const auto rendered = [&](const std::string& chat_template, std::optional<bool> add_bos) {
+    v.chat_template = chat_template;
+    v.add_bos = add_bos;
+    const TokenizerSpec spec = make_gguf_tokenizer(v, "x.gguf");
+    return ChatTemplate(spec.config.chat_template)
+        .render({.messages = messages_json({{.role = "user", .content = "ab"}}), .bos_token = "<s>"});
+  };
+  EXPECT_EQ(rendered(turns, true), "<s>ab");
+  EXPECT_EQ(rendered(turns, {}), "<s>ab") << "which llama.cpp does for this kind";
+  EXPECT_EQ(rendered(turns, false), "ab");
+  EXPECT_EQ(rendered("{{ bos_token }}" + turns, true), "<s>ab");
+  EXPECT_EQ(rendered("{{ bos_token }}" + turns, false), "<s>ab");
+  EXPECT_EQ(rendered("<s>" + turns, true), "<s>ab");
+  v.chat_template = "{{ raise_exception('no') }}";
+  EXPECT_EQ(make_gguf_tokenizer(v, "x.gguf").config.chat_template, v.chat_template);
+}
 
 TEST(GgufTokenizer, SentencePieceListsGiveTheIdsOfTheLibrary) {
   const ordered_json golden = read_json("sentencepiece_goldens.json");

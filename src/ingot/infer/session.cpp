@@ -112,6 +112,9 @@ TextOptions Session::options(TextOptions options) const {
 
 std::vector<std::int32_t> Session::encode(const std::string& prompt) const {
   std::vector<std::int32_t> ids = tokenizer_.encode(prompt);
+  // A prompt that was rendered elsewhere may begin with BOS by itself.
+  const auto bos = tokenizer_.bos_id();
+  if (bos && ids.size() > 1 && ids[0] == *bos && ids[1] == *bos) ids.erase(ids.begin());
   if (!ids.empty()) return ids;
   const LanguageConfig& config = model_->config;
   const std::int64_t first = config.bos_token_id >= 0 ? config.bos_token_id : config.eos_token_id;

@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/text/bpe.h"
+#include "ingot/text/chat_template.h"
 #include "ingot/text/gguf_pre_tokenizers.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/sentencepiece.h"
@@ -144,6 +145,22 @@ std::optional<std::string> gguf_pre_tokenizer_name(const GgufPreTokenizer& parts
   return std::nullopt;
 }
 
+namespace {
+
+// llama.cpp begins chats with BOS where the file says so, whether the template writes it or not. A template
+// that fails on one question is left as it is.
+std::string chat_template_with_bos(const std::string& source, const std::string& bos) {
+  try {
+    const std::string chat = ChatTemplate(source).render(
+        {.messages = messages_json({{.role = "user", .content = "a"}}), .bos_token = bos});
+    return chat.starts_with(bos) ? source : "{{ bos_token }}" + source;
+  } catch (const TemplateError&) {
+    return source;
+  }
+}
+
+}  // namespace
+
 TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& source) {
   check_lists(v, source);
   const bool pieces = v.model == "llama";
@@ -161,8 +178,10 @@ TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& so
   spec.config.eom_token = token_at(v, v.eom, "tokenizer.ggml.eom_token_id", source);
   spec.config.pad_token = token_at(v, v.pad, "tokenizer.ggml.padding_token_id", source);
   if (v.unk) spec.config.unk_token = token_at(v, v.unk, "tokenizer.ggml.unknown_token_id", source);
-  spec.config.chat_template = v.chat_template;
   const bool bos = v.add_bos.value_or(pieces || pre->add_bos) && !spec.config.bos_token.empty();
+  spec.config.chat_template = v.chat_template;
+  if (bos && !v.chat_template.empty())
+    spec.config.chat_template = chat_template_with_bos(v.chat_template, spec.config.bos_token);
   const bool eos = v.add_eos.value_or(false) && !spec.config.eos_token.empty();
   const std::string around =
       bos_eos_template(spec, bos ? spec.config.bos_token : "", eos ? spec.config.eos_token : "");
