@@ -7,6 +7,7 @@
 """
 
 import json
+import numbers
 
 from . import _core
 
@@ -58,14 +59,15 @@ class Study:
         return None if trial is None else Trial(self, trial)
 
     def tell(self, trial, value=None, state=None):
-        """The value of a trial, or ``state="pruned"`` or ``"failed"``."""
+        """The value of a trial (of several objectives a sequence, in their order), or ``state="pruned"`` or ``"failed"``."""
         if state == "pruned":
             if trial.state == "running":
                 self._tuner.prune(trial._trial, "told so")
         elif state == "failed" or value is None:
             self._tuner.fail(trial._trial, "told so")
         else:
-            self._tuner.complete(trial._trial, float(value))
+            values = [value] if isinstance(value, numbers.Real) or not hasattr(value, "__iter__") else value
+            self._tuner.complete(trial._trial, [float(v) for v in values])
 
     def optimize(self, objective, n_trials=None, catch=()):
         """Calls ``objective(trial)`` until the study has its trials, or ``n_trials`` of them here. An exception that is none
@@ -93,16 +95,25 @@ class Study:
 
     @property
     def trials(self):
-        """All trials of all workers: dicts with number, state, params, value, intermediate_values, note."""
+        """All trials of all workers: dicts with number, state, params, value, intermediate_values, note; of several
+        objectives also values, by their names."""
         return self._tuner.trials()
+
+    @property
+    def best_trials(self):
+        """Of several objectives, the Pareto front: the trials that no other is as good as in all and better than in one; of
+        one, the best alone."""
+        return self._tuner.best_trials()
 
     @property
     def best_trial(self):
         """The complete trial with the best value."""
-        best = self._tuner.best_trial()
-        if best is None:
+        if self._tuner.goals:
+            raise ValueError("the study has several objectives, and no one best trial; see best_trials")
+        best = self._tuner.best_trials()
+        if not best:
             raise ValueError("no trial is complete yet")
-        return best
+        return best[0]
 
     @property
     def best_params(self):
@@ -115,11 +126,16 @@ class Study:
         return self.best_trial["value"]
 
 
-def create_study(space, *, direction="minimize", n_trials=100, storage="", sampler="tpe", pruner="none", seed=0, name="python"):
+def create_study(space, *, direction="minimize", directions=None, n_trials=100, storage="", sampler="tpe", pruner="none", seed=0, name="python"):
     """A study over ``space``, as the mapping ``space`` of ``ingot tune`` writes it.
 
+    ``directions``: of several objectives, in place of one ``direction``: ``{"loss": "minimize", "accuracy": "maximize"}``, or
+    a list of them for objectives without names. An objective function then returns a sequence of values.
     ``storage``: an SQLite file that processes share; in memory where it is not given. ``sampler``: tpe, random or grid.
     ``pruner``: none, median or asha. ``name``: what is tried; a study about something else is refused.
     """
-    tuner = _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name)
+    if directions is not None and not hasattr(directions, "items"):
+        directions = {f"value {i}": way for i, way in enumerate(directions)}
+    goals = json.dumps(dict(directions or {}))
+    tuner = _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
     return Study(tuner)

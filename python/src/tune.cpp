@@ -13,8 +13,9 @@ using namespace ingot::tune;
 
 std::unique_ptr<Tuner> make_tuner(const std::string& space_yaml, const std::string& direction,
                                   const std::string& sampler, const std::string& pruner, std::uint64_t seed,
-                                  std::int64_t trials, const std::string& study,
-                                  const std::string& objective) {
+                                  std::int64_t trials, const std::string& study, const std::string& objective,
+                                  const std::string& objectives) {
+  Config goals = Config::parse(objectives, "directions");
   Config file = Config::parse(space_yaml, "space");
   TunerOptions options{
       .space = read_search_space(file.root()), .trials = trials, .study = study, .objective = objective};
@@ -23,6 +24,8 @@ std::unique_ptr<Tuner> make_tuner(const std::string& space_yaml, const std::stri
     throw InvalidConfig("direction", "'" + direction + "' is neither minimize nor maximize");
   }
   options.direction = direction == "minimize" ? Direction::minimize : Direction::maximize;
+  options.goals = read_goals(goals.root());
+  goals.finish();
   options.sampler.type = sampler;
   options.sampler.seed = seed;
   options.pruner.type = pruner;
@@ -33,16 +36,29 @@ nb::object values_of(const SearchSpace& space, const Trial& trial) {
   return nb::module_::import_("json").attr("loads")(space.to_json(trial.values));
 }
 
-nb::dict as_dict(const SearchSpace& space, const Trial& trial) {
+nb::dict as_dict(const Tuner& tuner, const Trial& trial) {
+  const SearchSpace& space = tuner.space();
   nb::dict result;
   result["number"] = trial.number;
   result["state"] = std::string(name(trial.state));
   result["params"] = values_of(space, trial);
   result["value"] = std::isnan(trial.value) ? nb::none() : nb::object(nb::float_(trial.value));
+  if (!tuner.goals().empty()) {
+    nb::dict values;
+    for (std::size_t i = 0; i < trial.objectives.size(); ++i)
+      values[tuner.goals()[i].name.c_str()] = trial.objectives[i];
+    result["values"] = values;
+  }
   nb::dict reports;
   for (const Report& report : trial.reports) reports[nb::int_(report.step)] = report.value;
   result["intermediate_values"] = reports;
   result["note"] = trial.note;
+  return result;
+}
+
+nb::list as_list(const Tuner& tuner, const std::vector<Trial>& trials) {
+  nb::list result;
+  for (const Trial& trial : trials) result.append(as_dict(tuner, trial));
   return result;
 }
 
@@ -58,24 +74,21 @@ void bind_tune(nb::module_& module) {
           "params", [](const Tuner& self, const Trial& trial) { return values_of(self.space(), trial); },
           "trial"_a)
       .def("report", &Tuner::report, "trial"_a, "step"_a, "value"_a, ReleaseGil())
-      .def("complete", nb::overload_cast<Trial&, double>(&Tuner::complete), "trial"_a, "value"_a,
-           ReleaseGil())
+      .def("complete", nb::overload_cast<Trial&, const std::vector<double>&>(&Tuner::complete), "trial"_a,
+           "values"_a, ReleaseGil())
       .def("prune", &Tuner::prune, "trial"_a, "why"_a, ReleaseGil())
       .def("fail", &Tuner::fail, "trial"_a, "why"_a, ReleaseGil())
       .def("put_back", &Tuner::put_back, ReleaseGil())
       .def("is_complete", &Tuner::is_complete, ReleaseGil())
-      .def("trials",
-           [](Tuner& self) {
-             nb::list result;
-             for (const Trial& trial : self.trials()) result.append(as_dict(self.space(), trial));
-             return result;
-           })
-      .def("best_trial", [](Tuner& self) -> nb::object {
-        const std::optional<Trial> best = self.best_trial();
-        return best ? nb::object(as_dict(self.space(), *best)) : nb::none();
+      .def("trials", [](Tuner& self) { return as_list(self, self.trials()); })
+      .def("best_trials", [](Tuner& self) { return as_list(self, self.best_trials()); })
+      .def_prop_ro("goals", [](const Tuner& self) {
+        nb::list names;
+        for (const Goal& goal : self.goals()) names.append(goal.name);
+        return names;
       });
   module.def("_make_tuner", make_tuner, "space"_a, "direction"_a, "sampler"_a, "pruner"_a, "seed"_a,
-             "trials"_a, "study"_a, "objective"_a);
+             "trials"_a, "study"_a, "objective"_a, "objectives"_a);
 }
 
 }  // namespace ingot::python

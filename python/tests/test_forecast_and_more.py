@@ -101,6 +101,21 @@ def test_a_plot_is_a_page_of_its_own(fitted, tmp_path):
 SPACE = {"x": {"low": -2.0, "high": 2.0}, "kind": {"choices": ["a", "b"]}, "width": {"choices": [16, 32]}}
 
 
+def test_a_study_of_several_objectives_has_a_front():
+    study = ingot.tune.create_study(SPACE, directions={"loss": "minimize", "width": "maximize"}, n_trials=20, seed=1)
+    assert study.best_trials == []
+    study.optimize(lambda trial: (trial.params["x"] ** 2 + trial.params["width"], trial.params["width"]))
+    front = study.best_trials
+    assert front and all(set(t["values"]) == {"loss", "width"} for t in front)
+    for t in study.trials:
+        assert not all(t["values"]["loss"] < f["values"]["loss"] and t["values"]["width"] > f["values"]["width"] for f in front)
+    with pytest.raises(ValueError, match="see best_trials"):
+        study.best_params
+    with pytest.raises(ingot.errors.InvalidConfig, match="2 objectives"):
+        other = ingot.tune.create_study(SPACE, directions=["minimize", "minimize"], n_trials=2)
+        other.tell(other.ask(), 1.0)
+
+
 def test_a_study_finds_a_minimum(tmp_path):
     study = ingot.tune.create_study(SPACE, n_trials=40, storage=tmp_path / "study.db", seed=1)
     study.optimize(lambda trial: (trial.suggest_float("x", -2, 2) - 1) ** 2 + (trial.params["kind"] == "a"))

@@ -106,6 +106,36 @@ static void a_study_in_a_file_goes_on(void) {
   CHECK_FAILS(INGOT_INVALID_CONFIG, "something else", ingot_study_open(kSpace, &other, &study));
 }
 
+static void several_objectives_have_a_front(void) {
+  IngotStudy* study = NULL;
+  IngotStudyOptions options = options_of(12);
+  options.objectives = "{loss: minimize, layers: maximize}";
+  CHECK_OK(ingot_study_open(kSpace, &options, &study));
+  char* front = NULL;
+  CHECK_OK(ingot_study_front(study, &front));
+  CHECK(strcmp(front, "[]") == 0);
+  ingot_free(front);
+  for (IngotTrial* trial = NULL;;) {
+    CHECK_OK(ingot_study_ask(study, &trial));
+    if (trial == NULL) break;
+    double values[2] = {objective(trial), 0};
+    CHECK_OK(ingot_trial_value(trial, "layers", &values[1]));
+    CHECK_FAILS(INGOT_INVALID_CONFIG, "2 objectives", ingot_trial_complete(trial, values[0]));
+    CHECK_FAILS(INGOT_INVALID_ARGUMENT, "values is NULL", ingot_trial_complete_all(trial, NULL, 2));
+    CHECK_OK(ingot_trial_complete_all(trial, values, 2));
+    CHECK_OK(ingot_trial_close(trial));
+  }
+  CHECK_OK(ingot_study_front(study, &front));
+  CHECK(strstr(front, "\"values\":{\"loss\":") != NULL && strstr(front, "\"layers\":") != NULL);
+  ingot_free(front);
+  CHECK_OK(ingot_study_close(study));
+  options.direction = "minimize";
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "is said by objectives", ingot_study_open(kSpace, &options, &study));
+  options.direction = NULL;
+  options.objectives = "{loss: sideways, size: minimize}";
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "loss", ingot_study_open(kSpace, &options, &study));
+}
+
 static void what_cannot_be_is_a_status(void) {
   IngotStudy* study = NULL;
   IngotTrial* trial = NULL;
@@ -136,5 +166,6 @@ static void what_cannot_be_is_a_status(void) {
 const TestCase tune_tests[] = {{"tune: asks, reports and finds the best", asks_reports_and_finds_the_best},
                                {"tune: threads share a study", threads_share_a_study},
                                {"tune: a study in a file goes on", a_study_in_a_file_goes_on},
+                               {"tune: several objectives have a front", several_objectives_have_a_front},
                                {"tune: what cannot be is a status", what_cannot_be_is_a_status},
                                {NULL, NULL}};

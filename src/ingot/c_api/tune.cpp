@@ -2,7 +2,10 @@
 
 #include <mutex>
 
+#include <nlohmann/json.hpp>
+
 #include "ingot/base/config.h"
+#include "ingot/base/json.h"
 #include "ingot/c_api/inner/handles.h"
 #include "ingot/tune/tuner.h"
 
@@ -30,6 +33,12 @@ tune::TunerOptions tuner_options(const char* space, const IngotStudyOptions* giv
   tune::TunerOptions options;
   options.space = tune::read_search_space(file.root());
   file.finish();
+  if (o.objectives != nullptr) {
+    INGOT_CHECK(o.direction == nullptr, InvalidConfig("direction", "is said by objectives; leave it NULL"));
+    Config goals = Config::parse(o.objectives, "objectives");
+    options.goals = tune::read_goals(goals.root());
+    goals.finish();
+  }
   const std::string direction = o.direction == nullptr ? "minimize" : o.direction;
   INGOT_CHECK(direction == "minimize" || direction == "maximize",
               InvalidConfig("direction", "'" + direction + "' is neither minimize nor maximize"));
@@ -63,6 +72,20 @@ struct IngotTrial : Object {
 
 namespace ingot::c_api {
 namespace {
+
+std::string front_json(tune::Tuner& tuner) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const tune::Trial& trial : tuner.best_trials()) {
+    Json values = Json::object();
+    for (std::size_t i = 0; i < trial.objectives.size(); ++i)
+      values[tuner.goals().empty() ? "value" : tuner.goals()[i].name] = trial.objectives[i];
+    list.push_back({{"number", trial.number},
+                    {"params", Json::parse(tuner.space().to_json(trial.values))},
+                    {"values", values}});
+  }
+  return dump_json(list);
+}
 
 /// Runs `body` with a trial that still runs.
 template <class Body>
@@ -138,6 +161,15 @@ IngotStatus ingot_study_best(IngotStudy* study, char** params, int64_t* number, 
   });
 }
 
+IngotStatus ingot_study_front(IngotStudy* study, char** trials) {
+  return call(__func__, [&] {
+    auto& made = result(trials, "trials");
+    const auto core = object_of(study)->core;
+    const std::lock_guard lock(core->mutex);
+    made = give_text(front_json(core->tuner));
+  });
+}
+
 IngotStatus ingot_trial_number(const IngotTrial* trial, int64_t* number) {
   return call(__func__, [&] {
     auto& shown = result(number, "number");
@@ -179,6 +211,15 @@ IngotStatus ingot_trial_report(IngotTrial* trial, int64_t step, double value, in
 IngotStatus ingot_trial_complete(IngotTrial* trial, double value) {
   return call(__func__, [&] {
     with_running(trial, [&](tune::Tuner& tuner, tune::Trial& t) { tuner.complete(t, value); });
+  });
+}
+
+IngotStatus ingot_trial_complete_all(IngotTrial* trial, const double* values, size_t count) {
+  return call(__func__, [&] {
+    const auto given = array_arg(values, count, "values");
+    with_running(trial, [&](tune::Tuner& tuner, tune::Trial& t) {
+      tuner.complete(t, std::vector<double>(given.begin(), given.end()));
+    });
   });
 }
 

@@ -23,6 +23,8 @@ typedef struct IngotStudyOptions {
   const char* path;       ///< the SQLite file that processes share; NULL: in memory
   const char* objective;  ///< what is tried, in words; a file about another objective is refused
   double lease_seconds;   ///< a worker that was not heard of for so long has lost its trial (60)
+  const char*
+      objectives;  ///< several, in place of direction, as YAML or JSON: "{loss: minimize, size: minimize}"
 } IngotStudyOptions;
 INGOT_API IngotStatus ingot_study_options(IngotStudyOptions* options, size_t size);
 
@@ -40,6 +42,11 @@ INGOT_API IngotStatus ingot_study_is_complete(IngotStudy* study, int32_t* comple
 /// NULL where no trial is complete. number and value may be NULL.
 INGOT_API IngotStatus ingot_study_best(IngotStudy* study, char** params, int64_t* number, double* value);
 
+/// Of several objectives, the trials that no other is as good as in all and better than in one; of one, the
+/// best alone. *trials, a JSON list of objects with number, params and values (by objective), is to be freed
+/// with ingot_free().
+INGOT_API IngotStatus ingot_study_front(IngotStudy* study, char** trials);
+
 /// Its number in the study, from 0.
 INGOT_API IngotStatus ingot_trial_number(const IngotTrial* trial, int64_t* number);
 /// Its parameters as a JSON object; to be freed with ingot_free().
@@ -50,6 +57,9 @@ INGOT_API IngotStatus ingot_trial_value(const IngotTrial* trial, const char* nam
 INGOT_API IngotStatus ingot_trial_report(IngotTrial* trial, int64_t step, double value, int32_t* pruned);
 /// The final value. NaN makes it a failed trial. INGOT_TRIAL_LOST where another worker has it by now.
 INGOT_API IngotStatus ingot_trial_complete(IngotTrial* trial, double value);
+/// The final values of all objectives, in the order of IngotStudyOptions.objectives; one NaN makes it a
+/// failed trial. INGOT_INVALID_CONFIG where their number differs.
+INGOT_API IngotStatus ingot_trial_complete_all(IngotTrial* trial, const double* values, size_t count);
 /// The trial failed; why: for people.
 INGOT_API IngotStatus ingot_trial_fail(IngotTrial* trial, const char* why);
 /// Closes the handle. A trial that runs still counts as failed. NULL is allowed.

@@ -6,6 +6,10 @@
 
 #include "ingot/tune/trial.h"
 
+namespace ingot {
+class ConfigReader;
+}
+
 namespace ingot::tune {
 
 /// One of several objectives of a study.
@@ -13,6 +17,10 @@ struct Goal {
   std::string name;
   Direction direction = Direction::minimize;
 };
+
+/// Reads a mapping of objectives to directions, {loss: minimize, accuracy: maximize}; InvalidConfig names the
+/// key of another direction.
+std::vector<Goal> read_goals(const ConfigReader& section);
 
 /// "loss minimize, size minimize": what a study's goals are, in words.
 std::string describe(const std::vector<Goal>& goals);

@@ -75,9 +75,8 @@ void read_objective(const ConfigReader& root, const fs::path& base, StudyConfig&
 }
 
 // Several objectives: the metrics that a command writes, each with its direction.
-std::vector<Goal> read_goals(const ConfigReader& root, const StudyConfig& c) {
-  std::vector<Goal> goals;
-  if (!root.has("objectives")) return goals;
+std::vector<Goal> read_objectives(const ConfigReader& root, const StudyConfig& c) {
+  if (!root.has("objectives")) return {};
   if (!root.is_mapping("objectives"))
     root.fail("objectives",
               "expected a mapping of metrics to directions: {loss: minimize, accuracy: maximize}");
@@ -86,12 +85,7 @@ std::vector<Goal> read_goals(const ConfigReader& root, const StudyConfig& c) {
   if (c.kind != "command")
     root.fail("objectives",
               fmt::format("are the metrics that a command writes; a study of {} has one value", c.kind));
-  const ConfigReader section = root.section("objectives");
-  for (const std::string& metric : section.keys()) {
-    const bool less = section.choice(metric, "minimize", {"minimize", "maximize"}) == "minimize";
-    goals.push_back({metric, less ? Direction::minimize : Direction::maximize});
-  }
-  return goals;
+  return read_goals(root.section("objectives"));
 }
 
 // A path of the study's own, which starts at its directory.
@@ -111,6 +105,15 @@ std::string read_store(const ConfigReader& root, const std::string& name, const 
 
 }  // namespace
 
+std::vector<Goal> read_goals(const ConfigReader& section) {
+  std::vector<Goal> goals;
+  for (const std::string& metric : section.keys()) {
+    const bool less = section.choice(metric, "minimize", {"minimize", "maximize"}) == "minimize";
+    goals.push_back({metric, less ? Direction::minimize : Direction::maximize});
+  }
+  return goals;
+}
+
 std::string StudyConfig::trial_directory(std::int64_t number) const {
   return fmt::format("{}/trial-{:04}", output_dir, number);
 }
@@ -129,7 +132,7 @@ StudyConfig read_study_config(Config& config, const std::string& path) {
                           : Direction::maximize;
   if (c.kind != "command" && c.tuner.direction != Direction::minimize)
     root.fail("direction", "a loss is to be minimized");
-  c.tuner.goals = read_goals(root, c);
+  c.tuner.goals = read_objectives(root, c);
   c.tuner.trials = root.get("trials", c.tuner.trials, at_least(1));
   c.tuner.space = read_search_space(root.section("space"));
   c.tuner.sampler = read_sampler(root.section("sampler"));
