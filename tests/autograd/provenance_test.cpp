@@ -99,6 +99,24 @@ TEST(ValueRange, CountsWhatIsNotFiniteAndSpansTheRest) {
   EXPECT_EQ(half.largest, 0);
 }
 
+TEST(ListOrigins, KeepsResultsAndGradientsInOrderWithTheirLeaves) {
+  ListOrigins list;
+  Tensor x = row({0, 1});
+  x.set_requires_grad(true);
+  backward(sum(exp(x)));
+  const auto ops = list.take();
+  ASSERT_EQ(ops.size(), 4U);
+  for (std::size_t i = 1; i < ops.size(); ++i) EXPECT_GT(ops[i]->number, ops[i - 1]->number);
+  EXPECT_EQ(ops[0]->op, "exp");
+  ASSERT_NE(ops[0]->inputs.at(0), nullptr);
+  EXPECT_EQ(ops[0]->inputs[0]->op, "");
+  EXPECT_EQ(ops[0]->inputs[0]->values->largest, 1);
+  EXPECT_EQ(ops[3]->op, "exp (backward)");
+  EXPECT_EQ(ops[3]->inputs.at(0), ops[2]);
+  EXPECT_NEAR(ops[3]->values->largest, std::exp(1), 1e-5);
+  EXPECT_TRUE(list.take().empty());
+}
+
 class AnomalyReport : public ::testing::Test {
  protected:
   void SetUp() override { set_detect_anomaly(true); }

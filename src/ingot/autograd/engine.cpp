@@ -231,7 +231,7 @@ class Engine {
     const Scope op(ScopeKind::op, label);
     BackwardContext ctx(node, ready_, retain_graph_);
     node.backward(ctx);
-    if (detect_anomaly_enabled()) check_gradients(node);
+    if (ops_watched()) watch_gradients(node);
   }
 
   static void reset(Node& node) {
@@ -239,18 +239,34 @@ class Engine {
     node.queued_ = false;
   }
 
-  static void check_gradients(const Node& node) {
-    std::vector<const Tensor*> arrived;
-    for (const Tensor& grad : node.grads_) arrived.push_back(&grad);
-    const std::string where = std::string(node.name()) + " (backward)";
+  // What a node kept of its op's operands and result; not what has been written over by now.
+  static std::vector<Tensor> kept_by(Node& node) {
+    std::vector<Tensor> kept;
+    for (const SavedTensor* saved : node.saved()) {
+      if (!saved->defined()) continue;
+      try {
+        kept.push_back(saved->get());
+      } catch (const Error&) {  // NOLINT(bugprone-empty-catch): written over
+      }
+    }
+    return kept;
+  }
+
+  static void watch_gradients(Node& node) {
+    const std::vector<Tensor> kept = kept_by(node);
+    std::vector<const Tensor*> read;
+    for (const Tensor& grad : node.grads_) read.push_back(&grad);
+    for (const Tensor& tensor : kept) read.push_back(&tensor);
+    std::vector<Tensor> made;
     for (const Edge& edge : node.inputs()) {
       if (!edge.needed()) continue;
       if (edge.leaf != nullptr) {
-        check_anomaly(where, edge.leaf->grad.gradient(), arrived);
+        made.push_back(edge.leaf->grad.gradient());
       } else if (edge.output_index < edge.node->grads_.size()) {
-        check_anomaly(where, edge.node->grads_[edge.output_index], arrived);
+        made.push_back(edge.node->grads_[edge.output_index]);
       }
     }
+    watch_op(std::string(node.name()) + " (backward)", read, made);
   }
 
   std::vector<Node*> ready_;

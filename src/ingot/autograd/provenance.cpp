@@ -23,16 +23,28 @@ std::atomic<int> recorders{0}, value_recorders{0};
 // Chains end somewhere: a state that each step makes from the last one's would never be let go.
 constexpr int kLongestChain = 256;
 
+std::mutex list_mutex;
+std::vector<std::shared_ptr<const Origin>> listed;
+std::atomic<bool> listing{false};
+std::atomic<std::int64_t> last_number{0};
+
 struct Linked : Origin {
   int length = 1;
 };
+
+std::shared_ptr<const Origin> without_inputs(const Origin& origin) {
+  auto copy = std::make_shared<Origin>(origin);
+  copy->inputs.clear();
+  return copy;
+}
 
 // Which origin belongs to which piece of which memory. A view of other sizes is another piece.
 class Origins {
  public:
   static Origins& instance() {
-    static Origins origins;
-    return origins;
+    // Never destroyed: the recorder of anomaly detection ends when the process does.
+    static auto* origins = new Origins;
+    return *origins;
   }
 
   void put(const Tensor& tensor, std::shared_ptr<const Linked> origin) {
@@ -91,20 +103,34 @@ std::int64_t count_nonfinite(const Tensor& tensor) {
   return static_cast<std::int64_t>(result.item());
 }
 
+std::shared_ptr<Origin> leaf(const Tensor& tensor) {
+  auto origin = std::make_shared<Origin>();
+  origin->shape = tensor.shape();
+  origin->dtype = tensor.dtype();
+  origin->values = value_range(tensor);
+  return origin;
+}
+
 void record_origin(std::string_view op, std::span<const Tensor* const> inputs,
                    std::span<const Tensor> outputs) {
   Linked common;
   common.op = op;
   common.module = current_module();
   common.step = current_step();
+  common.inputs.reserve(inputs.size());
   for (const Tensor* input : inputs) {
-    std::shared_ptr<const Linked> origin = Origins::instance().find(*input);
+    const std::shared_ptr<const Linked> origin = Origins::instance().find(*input);
     if (origin != nullptr) common.length = std::max(common.length, origin->length + 1);
-    common.inputs.push_back(std::move(origin));
+    if (origin == nullptr && listing && input->defined()) {
+      common.inputs.push_back(leaf(*input));
+    } else {
+      common.inputs.push_back(origin);
+    }
   }
   if (common.length > kLongestChain) {
-    common.inputs.clear();
-    common.length = 1;
+    for (auto& input : common.inputs)
+      if (input != nullptr) input = without_inputs(*input);
+    common.length = 2;
   }
   for (const Tensor& output : outputs) {
     if (!output.defined()) continue;
@@ -112,19 +138,17 @@ void record_origin(std::string_view op, std::span<const Tensor* const> inputs,
     origin->shape = output.shape();
     origin->dtype = output.dtype();
     if (value_recorders > 0) origin->values = value_range(output);
+    origin->number = ++last_number;
+    if (listing) {
+      const std::lock_guard lock(list_mutex);
+      listed.push_back(origin);
+    }
     Origins::instance().put(output, std::move(origin));
   }
 }
 
-std::string describe(const ValueRange& range) {
-  std::string text = range.not_finite < range.elements
-                         ? fmt::format("{:.4g} to {:.4g}", range.least, range.largest)
-                         : std::string("no finite value");
-  if (range.not_finite > 0) text += fmt::format(", {} of {} not finite", range.not_finite, range.elements);
-  return text;
-}
-
 std::string place(std::string_view op, std::string_view module) {
+  if (op.empty()) return "a parameter or input";
   return module.empty() ? std::string(op) : fmt::format("{} in {}", op, module);
 }
 
@@ -137,6 +161,22 @@ void append(std::string& text, const Origin& origin, int depth, std::size_t inde
   if (depth <= 1) return;
   for (const auto& input : origin.inputs)
     if (input != nullptr) append(text, *input, depth - 1, indent + 2);
+}
+
+// Of what anomaly detection found: with values, and leaves for operands that no op made.
+std::shared_ptr<const Origin> anomaly_origin(std::string_view op, const Tensor& tensor,
+                                             std::span<const Tensor* const> inputs) {
+  const auto origin = leaf(tensor);
+  origin->op = op;
+  origin->module = current_module();
+  origin->step = current_step();
+  origin->inputs.reserve(inputs.size());
+  for (const Tensor* input : inputs) {
+    std::shared_ptr<const Origin> made = origin_of(*input);
+    if (made == nullptr && input->defined()) made = leaf(*input);
+    origin->inputs.push_back(std::move(made));
+  }
+  return origin;
 }
 
 // What the operands of an op were like, and how they came about.
@@ -180,6 +220,16 @@ ValueRange value_range(const Tensor& tensor) {
   return range;
 }
 
+ListOrigins::ListOrigins() { listing = true; }
+ListOrigins::~ListOrigins() {
+  listing = false;
+  take();
+}
+std::vector<std::shared_ptr<const Origin>> ListOrigins::take() {
+  const std::lock_guard lock(list_mutex);
+  return std::exchange(listed, {});
+}
+
 RecordOrigins::RecordOrigins(bool values) : values_(values) {
   ++recorders;
   if (values_) ++value_recorders;
@@ -190,6 +240,14 @@ RecordOrigins::~RecordOrigins() {
 }
 
 std::shared_ptr<const Origin> origin_of(const Tensor& tensor) { return Origins::instance().find(tensor); }
+
+std::string describe(const ValueRange& range) {
+  std::string text = range.not_finite < range.elements
+                         ? fmt::format("{:.4g} to {:.4g}", range.least, range.largest)
+                         : std::string("no finite value");
+  if (range.not_finite > 0) text += fmt::format(", {} of {} not finite", range.not_finite, range.elements);
+  return text;
+}
 
 std::string describe(const Origin& origin, int depth) {
   std::string text;
@@ -202,8 +260,10 @@ void check_anomaly(std::string_view op, const Tensor& tensor, std::span<const Te
   if (!tensor.defined() || !is_floating_point(tensor.dtype())) return;
   const std::int64_t count = count_nonfinite(tensor);
   if (count == 0) return;
-  throw NonFinite(place(op, current_module()), fmt::format("made {} of {} values NaN or infinite{}", count,
-                                                           tensor.numel(), describe_inputs(inputs)));
+  throw AnomalyFound(
+      place(op, current_module()),
+      fmt::format("made {} of {} values NaN or infinite{}", count, tensor.numel(), describe_inputs(inputs)),
+      anomaly_origin(op, tensor, inputs));
 }
 
 bool ops_watched() { return detect_anomaly_enabled() || recorders.load(std::memory_order_relaxed) > 0; }

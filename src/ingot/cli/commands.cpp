@@ -7,6 +7,7 @@ void add_all_commands(Command& root) {
   add_train(root);
   add_report(root);
   add_diff(root);
+  add_why(root);
   add_data(root);
   add_tune(root);
   add_generate(root);

@@ -33,6 +33,7 @@ void add_diff(Command& root);
 void add_report(Command& root);
 void add_train(Command& root);
 void add_tune(Command& root);
+void add_why(Command& root);
 
 /// Adds every command, in the order that --help shows them.
 void add_all_commands(Command& root);

@@ -16,6 +16,7 @@
 #include "ingot/base/scope.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/transfer.h"
+#include "ingot/train/step_origins.h"
 #include "ingot/train/step_queue.h"
 
 namespace ingot {
@@ -82,6 +83,20 @@ struct Trainer::State {
                                     refusal.what(), last_checkpoint));
     }
   }
+  StepWork gradients();
+  // Keeps what anomaly detection found for `ingot why`.
+  template <class F>
+  void keeping_anomaly(F&& f) {
+    try {
+      f();
+    } catch (const AnomalyFound& found) {
+      if (info.output_dir.empty()) throw;
+      write_step_origins(info.output_dir, origins_of(found, progress.step + 1));
+      throw AnomalyFound(found.where,
+                         fmt::format("{}\n(ingot why {} tells more)", found.problem, info.output_dir),
+                         found.origin);
+    }
+  }
   void start_step();
   void end_steps(std::int64_t but);
   void read(StepRecord& record);
@@ -117,6 +132,7 @@ void Trainer::State::begin() {
   info.metadata.set_configuration(info.config);
   if (!info.output_dir.empty()) {
     make_directories(info.output_dir);
+    forget_anomaly(info.output_dir);
     write_file_atomically(info.output_dir + "/" + kRunMetadataFile, info.metadata.to_json() + "\n");
   }
   tell([&](Reporter& r) { r.begin(info); });
@@ -132,13 +148,23 @@ std::optional<TrainEnd> Trainer::State::end() const {
   return std::nullopt;
 }
 
+StepWork Trainer::State::gradients() {
+  const std::int64_t step = progress.step + 1;
+  if (info.output_dir.empty() || options.record_origins <= 0 || step % options.record_origins != 0)
+    return task.gradients(progress.step);
+  ListOrigins list;
+  StepWork work = task.gradients(progress.step);
+  write_step_origins(info.output_dir, {.step = step, .anomaly = false, .ops = list.take()});
+  return work;
+}
+
 // Puts a step into the device's queue. The CPU has done it then.
 void Trainer::State::start_step() {
   const Scope scope(ScopeKind::step, "step", progress.step + 1);
   StepRecord record{.step = progress.step + 1,
                     .learning_rate = task.optimizer().learning_rate(progress.step)};
   if (task.gradients_change_state()) end_copying();
-  const StepWork work = saving_first([&] { return task.gradients(progress.step); });
+  const StepWork work = saving_first([&] { return gradients(); });
   queue.push(work.metrics);
   if (queue.most_running() == 0) read(record);  // then a NaN does not reach the weights
   end_copying();
@@ -339,7 +365,7 @@ bool Trainer::step() {
   State& s = *state_;
   s.begin();
   if (s.end().has_value()) return false;
-  s.start_step();
+  s.keeping_anomaly([&] { s.start_step(); });
   const bool evaluates = s.due(s.options.eval_steps), saves = s.save_is_due();
   s.end_steps(evaluates || saves ? 0 : s.queue.most_running());
   if (evaluates) s.saving_first([&] { s.evaluate(); });

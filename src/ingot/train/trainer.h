@@ -27,6 +27,7 @@ struct TrainerOptions {
   std::string checkpoint_format = "ingot.trainer";  ///< "format" of their state
   std::int64_t save_steps = 0;                      ///< 0: never between
   std::optional<double> save_seconds;               ///< or when so much time has passed since the last one
+  std::int64_t record_origins = 0;                  ///< steps between those that are kept; 0: none is
   bool save_at_end = true;                          ///< a run that was stopped is saved in any case
   std::int64_t save_total_limit = 3;                ///< the newest ones and the best are kept
 };
@@ -63,7 +64,8 @@ class Trainer {
 
   /// Takes one optimiser step and what is due behind it. On a device that works beside the host, the step's
   /// metrics are reported one call later. False when the run is over. Throws NonFinite, naming the step, when
-  /// the loss or a gradient is not finite; checkpoints stay.
+  /// the loss or a gradient is not finite; checkpoints stay. What anomaly detection found is in the
+  /// output directory then (train/step_origins.h).
   bool step();
   /// Writes a checkpoint of where the run is, whole on return, and returns its path. InvalidConfig where the
   /// options name no place for checkpoints.

@@ -67,6 +67,7 @@ struct TrainConfig {
   double router_aux_loss_coef = -1;  ///< of a mixture of experts; -1: the model's own
   Recompute recompute = Recompute::none;
   bool detect_anomaly = false;
+  std::int64_t record_origins = 0;  ///< steps between those whose tensors' origins are kept; 0: none
 
   std::int64_t logging_steps = 1;
   std::int64_t eval_steps = 100;   ///< 0: only at the end

@@ -18,7 +18,7 @@ constexpr std::size_t kGradientBlock =
 
 bool can_capture(const LanguageModel& model, const TrainConfig& config,
                  const dist::Communicator& communicator) {
-  if (!config.cuda_graphs || config.detect_anomaly) return false;
+  if (!config.cuda_graphs || config.detect_anomaly || config.record_origins > 0) return false;
   const char* obstacle = nullptr;
   if (!backend(model.device()).capabilities().graph_capture) obstacle = "this device has no graphs";
   if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";

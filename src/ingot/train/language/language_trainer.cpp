@@ -41,6 +41,7 @@ TrainerOptions options_of(LanguageTask& task) {
                          .early_stopping_patience = config.early_stopping_patience,
                          .max_seconds = config.max_seconds,
                          .save_steps = steps_between(config.saves_per_epoch, config.save_steps, task),
+                         .record_origins = config.record_origins,
                          .save_total_limit = config.save_total_limit};
   if (writes_together(task))
     options.checkpoints.emplace(config.output_dir, CheckpointNames{}, &task.communicator());

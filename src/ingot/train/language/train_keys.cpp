@@ -324,7 +324,16 @@ Table::Section evaluation_keys() {
               {.default_text = "where an mlflow key is given", .doc = "Whether `report_to` has `mlflow`."}),
           {"detect_anomaly",
            &TrainConfig::detect_anomaly,
-           {.doc = "Slow: name the first operation, forward or backward, that makes a NaN or an infinity."}},
+           {.doc = "Slow: name the first operation, forward or backward, that makes a NaN or an infinity; "
+                   "`ingot "
+                   "why` shows what led there."}},
+          {"record_origins",
+           &TrainConfig::record_origins,
+           {.bounds = at_least(0),
+            .unit = "steps",
+            .doc = "Of every so many steps, keep which op, module and inputs made each tensor, with the "
+                   "range of "
+                   "its values, for `ingot why`. Such a step is slow. 0: of none."}},
       }};
 }
 
