@@ -1,9 +1,11 @@
 #include "ingot/cli/about.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ingot/base/version.h"
 #include "ingot/cli/commands.h"
+#include "ingot/plugin/load.h"
 #include "ingot/runtime/compute_backend.h"
 
 namespace ingot::cli {
@@ -19,6 +21,8 @@ std::string version_text(const std::string& commit) {
   if (!commit.empty()) text += fmt::format("commit    {}\n", commit);
   text += fmt::format("backends  {} (in use: {})\n", here, compute_backend());
   if (!others.empty()) text += fmt::format("not here  {} (ingot devices says why)\n", others);
+  for (const LoadedPlugin& plugin : loaded_plugins())
+    text += fmt::format("plugin    {}: {}\n", plugin.path, fmt::join(plugin.parts, ", "));
   return text + fmt::format("compiler  {}", compiler());
 }
 

@@ -27,6 +27,7 @@
 #include "ingot/base/version.h"
 #include "ingot/cli/completion_script.h"
 #include "ingot/cli/help_page.h"
+#include "ingot/plugin/load.h"
 
 namespace ingot::cli {
 namespace {
@@ -256,14 +257,20 @@ int trace_run(const std::string& path, const std::string& command, const std::fu
 
 }  // namespace
 
-// Every command takes --trace: what it waits for may be a disk or a network as well as a kernel.
+// Every command takes --trace, for what it waits for may be a disk or a network as well as a kernel, and
+// --plugin, for what it needs may be a kernel, a format or a reporter.
 Command& Command::run(std::function<int()> action) {
   auto path = std::make_shared<std::optional<std::string>>();
+  auto plugins = std::make_shared<std::vector<std::string>>();
   option("--trace", *path, "Record what runs when, in which module: a JSON file for ui.perfetto.dev")
+      .placeholder("FILE");
+  option("--plugin", *plugins,
+         "Load a shared library that adds kernels, formats or reporters (may be repeated)")
       .placeholder("FILE");
   // CLI11 runs callbacks while parsing; the exit code leaves through an exception that run_command_line
   // catches.
-  app_->callback([path, command = full_name(*app_), action = std::move(action)] {
+  app_->callback([path, plugins, command = full_name(*app_), action = std::move(action)] {
+    for (const std::string& plugin : *plugins) load_plugin(plugin);
     throw CLI::RuntimeError(path->has_value() ? trace_run(**path, command, action) : action());
   });
   return *this;

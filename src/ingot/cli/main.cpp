@@ -5,12 +5,14 @@
 #include "ingot/base/error.h"
 #include "ingot/base/version.h"
 #include "ingot/cli/about.h"
+#include "ingot/plugin/load.h"
 #include "ingot/runtime/initialize.h"
 
 int main(int argc, char** argv) {
   try {
     ingot::initialize();
-  } catch (const ingot::Error& error) {  // INGOT_BACKEND may ask for what is not there
+    ingot::load_plugins_from_env();
+  } catch (const ingot::Error& error) {  // INGOT_BACKEND or INGOT_PLUGINS may ask for what is not there
     std::fprintf(stderr, "error: %s\n", error.what());
     return 2;
   }

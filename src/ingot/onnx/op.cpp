@@ -8,14 +8,15 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/graph.h"
 #include "ingot/onnx/host.h"
+#include "ingot/onnx/register_op.h"
 #include "ingot/ops/cast.h"
 #include "ingot/weights/onnx_file.h"
 
 namespace ingot::onnx {
 namespace {
 
-const std::map<std::string_view, OpRow>& table() {
-  static const auto kTable = [] {
+std::map<std::string_view, OpRow>& table() {
+  static auto all = [] {
     std::map<std::string_view, OpRow> rows;
     for (const auto& family : {math_ops(),
                                logic_ops(),
@@ -49,10 +50,15 @@ const std::map<std::string_view, OpRow>& table() {
     }
     return rows;
   }();
-  return kTable;
+  return all;
 }
 
 }  // namespace
+
+void register_op(const OpRow& row) {
+  INGOT_CHECK(table().emplace(row.name, row).second,
+              InvalidConfig("ONNX operator", fmt::format("'{}' is there already", row.name)));
+}
 
 const OpRow* find_op(std::string_view name) {
   const auto found = table().find(name);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,7 +12,10 @@
 
 namespace ingot {
 
-/// What make_environment() knows: "mahjong".
+using EnvironmentMaker = std::function<std::unique_ptr<Environment>(std::size_t games, std::uint64_t seed)>;
+/// Makes `name` known. InvalidConfig where it is taken.
+void register_environment(const std::string& name, EnvironmentMaker make);
+/// What make_environment() knows: "mahjong", and what plugins registered.
 std::vector<std::string> environment_names();
 
 /// Games of one kind by its name (GameBatch), whose chance comes from `seed`. InvalidConfig for an unknown

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -57,6 +58,9 @@ class Reporter {
   virtual void finish(const RunHistory& /*history*/) {}
 };
 
+using ReporterMaker = std::function<std::shared_ptr<Reporter>()>;
+/// Names that `report_to` takes from now on: before it is read. InvalidConfig where it is taken.
+void register_reporter(const std::string& name, ReporterMaker make);
 /// Names that `report_to` takes.
 std::vector<std::string> reporter_names();
 /// One of each, in the table's order; "none" is no reporter. InvalidConfig for a name that is not known.
