@@ -11,7 +11,6 @@
 
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
-#include "ingot/core/backend.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/text/bpe_trainer.h"
@@ -58,21 +57,6 @@ class InferenceVerbs : public ::testing::Test {
   const test::TemporaryDirectory folder_;
   const std::string directory_ = folder_.path();
 };
-
-TEST_F(InferenceVerbs, TellOnceThatThereIsNoGpuAtAnyLogLevelUnlessTheCpuWasChosen) {
-  const std::vector<std::string> generate{"generate", directory_, "-p", "the", "-n", "1"};
-  const auto warnings = [&](const std::string& environment) {
-    const std::string errors = run_ingot(generate, {environment}).errors;
-    std::size_t count = 0;
-    for (std::size_t at = 0; (at = errors.find("no CUDA device found", at)) != errors.npos; ++at) ++count;
-    return count;
-  };
-  if (BackendRegistry::instance().has_cuda()) GTEST_SKIP() << "there is a GPU";
-  EXPECT_EQ(warnings("INGOT_LOG=warn"), 1U);
-  EXPECT_EQ(warnings("INGOT_LOG=error"), 1U);
-  EXPECT_EQ(warnings("INGOT_LOG=off"), 1U);
-  EXPECT_EQ(warnings("INGOT_FORCE_CPU=1"), 0U);
-}
 
 TEST_F(InferenceVerbs, GenerateWritesOneTextWhateverTheSettingsOfSpeed) {
   const std::vector<std::string> base{"generate", directory_, "-p", "the quick brown fox jumps over",

@@ -126,6 +126,8 @@ TEST(DeviceConfig, TheCpuIsWarnedOfOnceAndOnlyWhereNobodyChoseIt) {
     return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(said({.force_cpu = true}), "");
+  EXPECT_EQ(said({}), "") << "nobody expects a GPU of a build that cannot use one";
+  expect_gpu();
   EXPECT_NE(
       said({.program = "some tool"})
           .find("some tool: no CUDA device found (this build has no CUDA backend), running on the CPU. Set "

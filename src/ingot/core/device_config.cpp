@@ -1,5 +1,6 @@
 #include "ingot/core/device_config.h"
 
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <string>
@@ -12,6 +13,8 @@
 
 namespace ingot {
 namespace {
+
+std::atomic<bool> gpu_expected{false};
 
 // Whatever the log's level is: a run of hours on the wrong device is what this is about.
 void warn_of_cpu(const std::string& message) {
@@ -39,6 +42,8 @@ void DeviceConfig::validate() const {
               InvalidConfig("cuda_device", "must be from 0 to 127, got " + std::to_string(cuda_device)));
 }
 
+void expect_gpu() { gpu_expected = true; }
+
 Device get_device(const DeviceConfig& config) {
   config.validate();
   if (config.force_cpu) return kCpu;
@@ -46,6 +51,7 @@ Device get_device(const DeviceConfig& config) {
   const Device wanted{DeviceType::cuda, static_cast<std::int8_t>(config.cuda_device)};
   if (registry.find(wanted) != nullptr) return wanted;
   if (registry.has_cuda()) return registry.get(wanted).device();  // throws, with the devices there are
+  if (!gpu_expected) return kCpu;
   warn_of_cpu(config.program + ": no CUDA device found (" + registry.missing_cuda() +
               "), running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and silence this warning.");
   return kCpu;

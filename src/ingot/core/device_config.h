@@ -21,10 +21,14 @@ struct DeviceConfig {
   void validate() const;
 };
 
-/// The device that `config` asks for: the CUDA device when there is one, else the CPU. Falling back to a CPU
-/// that nobody chose is said once per process, in the log (which goes to stderr and to its file) or, where
-/// its level is above warnings, on stderr, with how to silence it. Throws DeviceNotAvailable when CUDA
-/// devices exist but not the one asked for.
+/// Says that this program was built to use GPUs, so that running on the CPU is worth a warning. initialize()
+/// does so in builds with CUDA.
+void expect_gpu();
+
+/// The device that `config` asks for: the CUDA device when there is one, else the CPU. In a program
+/// that expects a GPU, falling back to a CPU that nobody chose is said once per process, in the log (which
+/// goes to stderr and to its file) or, where its level is above warnings, on stderr, with how to silence it.
+/// Throws DeviceNotAvailable when CUDA devices exist but not the one asked for.
 Device get_device(const DeviceConfig& config = DeviceConfig::from_env());
 
 /// The device that a setting names: "cpu", "cuda", "cuda:1", or "auto": what get_device() finds. Throws

@@ -6,6 +6,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cpu/register.h"
 #if defined(INGOT_HAS_KERNELS_CUDA)
+#include "ingot/core/device_config.h"
 #include "ingot/kernels/cuda/register.h"
 #endif
 #include "ingot/runtime/compute_backend.h"
@@ -17,6 +18,7 @@ void initialize() {
   std::call_once(once, [] {
     kernels::cpu::register_kernels();
 #if defined(INGOT_HAS_KERNELS_CUDA)
+    expect_gpu();
     BackendRegistry::instance().explain_missing_cuda(kernels::cuda::register_backends());
 #endif
     if (const auto chosen = env_setting("BACKEND")) set_compute_backend(chosen->value);
