@@ -9,6 +9,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -78,6 +79,38 @@ TEST(Attention, MasksAndSoftcapHold) {
   check("cache", {2, 2, 9, 2, 1, 6, 6}, {.kv_length = Tensor::from(std::vector<std::int32_t>{9, 5}, {2})});
   check("nothing to see", {2, 4, 6, 2, 1, 6, 6},
         {.kv_length = Tensor::from(std::vector<std::int32_t>{2, 0}, {2})});
+}
+
+void check_sinks(const std::string& name, const Size& size, const AttentionOptions& options) {
+  std::vector<testing::InputSpec> specs = inputs(size);
+  specs.push_back({Shape{size.query_heads}});
+  check_op({.name = name,
+            .op =
+                [options](std::span<const Tensor> in) {
+                  AttentionOptions there = options;
+                  there.doc_start = testing::beside(options.doc_start, in);
+                  there.sinks = in[3];
+                  return attention(in[0], in[1], in[2], there);
+                },
+            .inputs = std::move(specs),
+            .half_tolerance = 6e-2});
+}
+
+TEST(Attention, SinksAndTheirGradientsHold) {
+  check_sinks("sinks", {2, 9, 9, 4, 2, 6, 5}, {});
+  check_sinks("sinks, window and documents", {2, 10, 10, 2, 1, 6, 6},
+              {.window = 3, .doc_start = doc_starts({{3, 1, 6}, {10}})});
+}
+
+// A key of zeros, seen by all, has the score 0, and a value of zeros adds nothing.
+TEST(Attention, ASinkIsAKeyWithoutAValue) {
+  const Tensor q = randn({1, 3, 2, 4}, 1), k = randn({1, 5, 2, 4}, 2), v = randn({1, 5, 2, 4}, 3);
+  const auto with_zeros = [](const Tensor& x) {
+    return concat(std::vector<Tensor>{Tensor::zeros({1, 1, 2, 4}), x}, 1);
+  };
+  EXPECT_LE(max_error(attention(q, k, v, {.sinks = Tensor::zeros({2})}),
+                      attention(q, with_zeros(k), with_zeros(v))),
+            1e-6);
 }
 
 // The dense formula in f64, with a mask that says for every pair whether i may see j.

@@ -158,6 +158,25 @@ TEST(CachedAttention, EqualsAttentionOnWhatTheCacheHolds) {
   }
 }
 
+TEST(CachedAttention, SinksTakeTheirShareInEverySequence) {
+  const NoGrad no_grad;
+  const Tensor sinks = randn({6}, 5);
+  for (const std::vector<std::int64_t>& counts : {std::vector<std::int64_t>{1, 1}, {3, 1}, {40, 2}}) {
+    std::vector<CachedSequence> sequences;
+    std::vector<Tensor> queries, expected;
+    for (const std::int64_t count : counts) {
+      const Sequence s = random_sequence(70, 2, 20, DType::f16, 30 + queries.size());
+      queries.push_back(randn({count, 6, 20}, 40 + queries.size()));
+      sequences.push_back(s.first(count, 70));
+      expected.push_back(select(attention(unsqueeze(queries.back(), 0), s.keys.wide(), s.values.wide(),
+                                          {.window = 9, .sinks = sinks}),
+                                0, 0));
+    }
+    const Tensor found = cached_attention(concat(queries, 0), sequences, {.window = 9, .sinks = sinks});
+    EXPECT_LE(max_error(found, concat(expected, 0)), 2e-5) << counts[0];
+  }
+}
+
 TEST(CachedAttention, EveryImplementationGivesTheReferencesResult) {
   const NoGrad no_grad;
   for (const DType dtype : kCacheDtypes) {

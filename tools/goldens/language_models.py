@@ -264,6 +264,44 @@ CASES = {
                                                    num_experts_per_tok=2, tie_word_embeddings=False,
                                                    rope_parameters=dict(rope_type="default", rope_theta=100.0,
                                                                         partial_rotary_factor=0.5)),
+    "gpt_oss_moe": transformers.GptOssConfig(**without(intermediate_size=17), num_attention_heads=4, num_key_value_heads=2,
+                                             head_dim=10, sliding_window=5, num_local_experts=5, num_experts_per_tok=2,
+                                             rope_parameters=YARN | dict(truncate=False)),
+    "gpt_oss_plain_moe": transformers.GptOssConfig(**COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=8,
+                                                   sliding_window=7, num_local_experts=4, num_experts_per_tok=3,
+                                                   layer_types=["full_attention", "sliding_attention"],
+                                                   attention_bias=False, swiglu_alpha=1.3, swiglu_limit=2.2,
+                                                   rope_parameters=dict(rope_type="default", rope_theta=100.0),
+                                                   tie_word_embeddings=True),
+    "deepseek_v2_moe": transformers.DeepseekV2Config(**without(num_hidden_layers=3), num_attention_heads=3,
+                                                     q_lora_rank=None, kv_lora_rank=10, qk_nope_head_dim=6,
+                                                     qk_rope_head_dim=4, v_head_dim=7, n_routed_experts=5,
+                                                     n_shared_experts=2, num_experts_per_tok=2,
+                                                     moe_intermediate_size=9, first_k_dense_replace=1,
+                                                     routed_scaling_factor=1.7),
+    "deepseek_v2_groups_moe": transformers.DeepseekV2Config(**COMMON, num_attention_heads=2, q_lora_rank=14,
+                                                            kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=6,
+                                                            v_head_dim=12, n_routed_experts=8, n_shared_experts=1,
+                                                            num_experts_per_tok=3, moe_intermediate_size=11,
+                                                            topk_method="group_limited_greedy", n_group=4,
+                                                            topk_group=2, attention_bias=True,
+                                                            rope_parameters=YARN | dict(mscale=0.7, mscale_all_dim=0.5),
+                                                            tie_word_embeddings=True),
+    "deepseek_v3_moe": transformers.DeepseekV3Config(**without(num_hidden_layers=3), num_attention_heads=3,
+                                                     num_key_value_heads=3, q_lora_rank=14, kv_lora_rank=10,
+                                                     qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=10,
+                                                     n_routed_experts=6, n_shared_experts=1, num_experts_per_tok=2,
+                                                     moe_intermediate_size=9, first_k_dense_replace=1, n_group=3,
+                                                     topk_group=2, num_mtp_layers=0,
+                                                     rope_parameters=YARN | dict(mscale=1.0, mscale_all_dim=1.0)),
+    "deepseek_v3_halves_moe": transformers.DeepseekV3Config(**COMMON, num_attention_heads=2, num_key_value_heads=2,
+                                                            q_lora_rank=None, kv_lora_rank=11, qk_nope_head_dim=6,
+                                                            qk_rope_head_dim=8, v_head_dim=6, n_routed_experts=5,
+                                                            n_shared_experts=2, num_experts_per_tok=3,
+                                                            moe_intermediate_size=11, first_k_dense_replace=0,
+                                                            n_group=1, topk_group=1, norm_topk_prob=False,
+                                                            rope_interleave=False, attention_bias=True,
+                                                            num_mtp_layers=0, tie_word_embeddings=True),
     "gpt2": transformers.GPT2Config(vocab_size=VOCAB, n_embd=24, n_layer=2, n_head=3, n_positions=32, bos_token_id=0,
                                     eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
                                     attn_implementation="eager"),
@@ -328,18 +366,19 @@ def gap(x: torch.Tensor, chosen: int) -> torch.Tensor:
 def choice_margin(config, logits: torch.Tensor, bias: torch.Tensor | None, chosen: int) -> torch.Tensor:
     """How far the last that is chosen is above the first that is not, about in units of logits: the slope of sigmoid and of softmax
     is at most 1/4."""
-    if bias is None:
+    groups, kept = getattr(config, "n_group", 1) or 1, getattr(config, "topk_group", 1) or 1
+    if bias is None and groups == kept:
         return gap(logits, chosen)
     sigmoid = config.model_type != "ernie4_5_moe"
-    ranking = (logits.sigmoid() if sigmoid else logits.softmax(-1)) + bias
-    groups, kept = getattr(config, "n_group", 1) or 1, getattr(config, "topk_group", 1) or 1
+    ranking = logits if bias is None else (logits.sigmoid() if sigmoid else logits.softmax(-1)) + bias
     if groups == kept:
         return 4 * gap(ranking, chosen)
+    judges = 1 if bias is None else 2  # experts by which a group is judged
     grouped = ranking.reshape(len(ranking), groups, -1)
-    of_groups = grouped.topk(2, -1).values.sum(-1)
+    of_groups = grouped.topk(judges, -1).values.sum(-1)
     outside = of_groups < of_groups.sort(descending=True).values[:, kept - 1, None]
     inside = grouped.masked_fill(outside[..., None], -10.0).reshape(ranking.shape)
-    return 4 * torch.minimum(gap(inside, chosen), gap(of_groups, kept) / 2)
+    return (1 if bias is None else 4) * torch.minimum(gap(inside, chosen), gap(of_groups, kept) / judges)
 
 
 def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
@@ -351,10 +390,11 @@ def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
 
     def note(gate, inputs, _):
         weight = gate.wg.weight if hasattr(gate, "wg") else gate.weight
-        logits = torch.nn.functional.linear(inputs[0], weight).reshape(VOCAB, -1, weight.shape[0])[:, -1]
+        logits = torch.nn.functional.linear(inputs[0], weight, getattr(gate, "bias", None))
+        logits = logits.reshape(VOCAB, -1, weight.shape[0])[:, -1]
         margins.append(choice_margin(model.config, logits, correction_bias(model, gate), chosen))
 
-    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".block_sparse_moe.router"))]
+    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.router"))]
     assert hooks
     rows = []
     for _ in range(2):

@@ -71,7 +71,7 @@ constexpr bool takes_cache_entries(std::int64_t head_size, DType dtype) {
 /// the largest score. 0 where nothing is split.
 inline std::int64_t attention_scratch(const AttentionArgs& args) {
   const std::int64_t parts = (args.k.dim(1) + kAttentionPartKeys - 1) / kAttentionPartKeys;
-  if (args.lse || args.q.dim(1) > kFewQueries || parts <= 1) return 0;
+  if (args.q.dim(1) > kFewQueries || parts <= 1) return 0;
   return args.q.dim(0) * args.q.dim(1) * args.q.dim(2) * parts * (args.v.dim(3) + 2);
 }
 

@@ -24,12 +24,16 @@ namespace {
 // other rules.
 Shape stored_shape(const WeightRule& rule, Shape shape) {
   if (rule.stacked > 0) shape = shape.erase(0);
-  if (rule.groups > 0 && shape.rank() == 3) {
-    shape = shape.with(1, rule.first + rule.rows);
+  const bool is_stack = shape.rank() == 3 || (shape.rank() == 2 && shape[0] == rule.groups);
+  if (rule.groups > 0 && is_stack) {
+    shape = shape.with(1, rule.every > 1 ? rule.rows * rule.every : rule.first + rule.rows);
   } else if (rule.rows > 0) {
     shape = shape.with(0, (rule.first + rule.rows) * std::max<std::int64_t>(rule.groups, 1));
   }
-  if (rule.transposed && shape.rank() == 2) shape = Shape({shape[1], shape[0]});
+  if (const int last = shape.rank() - 1; rule.transposed && last > 0) {
+    const std::int64_t in = shape[last];
+    shape = shape.with(last, shape[last - 1]).with(last - 1, in);
+  }
   return shape;
 }
 
@@ -248,12 +252,16 @@ Tensor MappedSource::rounded_values(const Tensor& weight, const std::string& nam
   return reshape(concat(stack), weight.shape());
 }
 
-// What the file has in a quantised form of its own.
-quant::PackedPtr MappedSource::pack_stored(const std::string& theirs, const WeightRule& rule) const {
+// What the file has in a quantised form of its own; `matrix` of a stack, or -1.
+quant::PackedPtr MappedSource::pack_stored(const std::string& theirs, const WeightRule& rule,
+                                           std::int64_t matrix) const {
   const auto found = stored_.find(theirs);
   if (found == stored_.end()) return nullptr;
-  return weights_.load_packed(found->second,
-                              {.transposed = rule.transposed, .first = rule.first, .rows = rule.rows});
+  return weights_.load_packed(found->second, {.transposed = rule.transposed,
+                                              .first = rule.first,
+                                              .rows = rule.rows,
+                                              .every = rule.every,
+                                              .matrix = matrix});
 }
 
 quant::PackedPtr MappedSource::provide_quantized(const std::string& name, const Shape& shape) {
@@ -274,17 +282,25 @@ quant::PackedPtr MappedSource::provide_quantized(const std::string& name, const 
 std::vector<quant::PackedPtr> MappedSource::provide_quantized_stack(const std::string& name,
                                                                     const Shape& shape) {
   const WeightRule rule = map_.rule_for(name);
-  if (!options_.keep_quantized || rule.stacked != shape[0]) return {};
+  const bool one_by_one = rule.stacked > 0;  // or all experts in one tensor
+  if (!options_.keep_quantized || (one_by_one && rule.stacked != shape[0])) return {};
   if (!options_.format.empty() && format_of(name, options_.format, shape[2]).is_dense()) return {};
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::parameter);
   const std::vector<std::string> theirs = sources_of(rule);
+  Tensor all;
+  const auto dense = [&](std::int64_t expert) {
+    if (one_by_one) return weights_.load_tensor(stored_.at(theirs[static_cast<std::size_t>(expert)]));
+    if (!all.defined()) all = imported(rule, name, shape).value;
+    return contiguous(select(all, 0, expert));
+  };
   std::vector<quant::PackedPtr> experts;
-  for (std::size_t e = 0; e < theirs.size(); ++e) {
+  for (std::int64_t e = 0; e < shape[0]; ++e) {
     const std::string expert = fmt::format("{}.{}", name, e);
     experts.push_back(kept(expert, [&]() -> quant::PackedPtr {
-      if (options_.format.empty()) return pack_stored(theirs[e], rule);
-      return round_to_format(weights_.load_tensor(stored_.at(theirs[e])), expert);
+      if (!options_.format.empty()) return round_to_format(dense(e), expert);
+      return one_by_one ? pack_stored(theirs[static_cast<std::size_t>(e)], rule)
+                        : pack_stored(theirs.front(), rule, e);
     }));
     if (experts.back() == nullptr) return {};
     experts.back() = on_device(experts.back());

@@ -76,7 +76,8 @@ class MappedSource final : public ParamProvider {
   DType dtype_of_parameter(const Tensor& stored, const ParamRequest& request) const;
   // Whether a parameter becomes what its format would leave of it, as values.
   bool rounds(const ParamRequest& request) const;
-  quant::PackedPtr pack_stored(const std::string& theirs, const WeightRule& rule) const;
+  quant::PackedPtr pack_stored(const std::string& theirs, const WeightRule& rule,
+                               std::int64_t matrix = -1) const;
   Tensor rounded_values(const Tensor& weight, const std::string& name) const;
   quant::PackedPtr round_to_format(const Tensor& weight, const std::string& name) const;
   // From the store, or made and put there.

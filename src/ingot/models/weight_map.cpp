@@ -60,21 +60,33 @@ void strip_wrappers(std::string& name) {
   while (name.starts_with("module.")) name.erase(0, std::string_view("module.").size());
 }
 
-// [groups · rows, ...] as [groups, rows, ...]; a stack of matrices is that already.
+// Whether x is a stack of `groups` matrices or vectors.
+bool is_stack(const Tensor& x, std::int64_t groups) {
+  return x.rank() == 3 || (x.rank() == 2 && x.dim(0) == groups);
+}
+
+// [groups · rows, ...] as [groups, rows, ...]; a stack is that already.
 Tensor in_groups(const Tensor& x, std::int64_t groups) {
-  if (x.rank() == 3) return x;
+  if (is_stack(x, groups)) return x;
   std::vector<std::int64_t> shape = x.shape().to_vector();
   shape[0] /= groups;
   shape.insert(shape.begin(), groups);
   return reshape(contiguous(x), Shape{std::span<const std::int64_t>(shape)});
 }
 
-Tensor without_groups(const Tensor& x, const Tensor& like) {
-  if (like.rank() == 3) return x;
+Tensor without_groups(const Tensor& x, const Tensor& like, std::int64_t groups) {
+  if (is_stack(like, groups)) return x;
   std::vector<std::int64_t> shape = x.shape().to_vector();
   shape[1] *= shape[0];
   shape.erase(shape.begin());
   return reshape(contiguous(x), Shape{std::span<const std::int64_t>(shape)});
+}
+
+// The rows of the parts [groups, rows, ...] in turns.
+Tensor taking_turns(const std::vector<Tensor>& parts) {
+  std::vector<std::int64_t> shape = parts.front().shape().to_vector();
+  shape[1] *= static_cast<std::int64_t>(parts.size());
+  return reshape(stack(parts, 2), Shape{std::span<const std::int64_t>(shape)});
 }
 
 // The rows of a fused matrix, or of each of several, that a rule takes.
@@ -83,20 +95,22 @@ Tensor rows_of(const WeightRule& rule, const Tensor& part) {
   if (rule.groups > 0) {
     if (part.dim(0) % rule.groups != 0) return {};
     const Tensor groups = in_groups(part, rule.groups);
+    if (rule.every > 1) return slice(groups, 1, rule.first, kEnd, rule.every);
     if (groups.dim(1) < rule.first + rule.rows) return {};
-    return without_groups(narrow(groups, 1, rule.first, rule.rows), part);
+    return without_groups(narrow(groups, 1, rule.first, rule.rows), part, rule.groups);
   }
   return part.dim(0) >= rule.first + rule.rows ? narrow(part, 0, rule.first, rule.rows) : part;
 }
 
 // The reverse: the pieces of a fused matrix, sorted, as one.
-Tensor joined(const std::vector<Tensor>& pieces, std::int64_t groups) {
+Tensor joined(const std::vector<Tensor>& pieces, const WeightRule& rule) {
+  const std::int64_t groups = rule.groups;
   if (pieces.size() == 1) return pieces.front();
   if (groups == 0) return concat(pieces, 0);
   std::vector<Tensor> parts;
   parts.reserve(pieces.size());
   for (const Tensor& piece : pieces) parts.push_back(in_groups(piece, groups));
-  return without_groups(concat(parts, 1), pieces.front());
+  return without_groups(rule.every > 1 ? taking_turns(parts) : concat(parts, 1), pieces.front(), groups);
 }
 
 }  // namespace
@@ -135,7 +149,7 @@ Tensor import_tensor(const WeightRule& rule, const std::function<Tensor(const st
   for (const std::string& name : sources_of(rule)) {
     Tensor part = lookup(name);
     if (!part.defined()) return {};
-    if (rule.transposed && part.rank() == 2) part = transpose(part, 0, 1);
+    if (rule.transposed && part.rank() >= 2) part = transpose(part, -2, -1);
     part = rows_of(rule, part);
     if (!part.defined()) return {};
     parts.push_back(std::move(part));
@@ -193,9 +207,9 @@ std::map<std::string, Tensor> export_tensors(const WeightMap& map,
     std::ranges::sort(pieces, {}, [](const Piece& piece) { return piece.rule.first; });
     std::vector<Tensor> values;
     for (const Piece& piece : pieces) values.push_back(piece.value);
-    const Tensor whole = joined(values, pieces.front().rule.groups);
-    const bool turn = pieces.front().rule.transposed && whole.rank() == 2;
-    checkpoint[name] = contiguous(turn ? transpose(whole, 0, 1) : whole);
+    const Tensor whole = joined(values, pieces.front().rule);
+    const bool turn = pieces.front().rule.transposed && whole.rank() >= 2;
+    checkpoint[name] = contiguous(turn ? transpose(whole, -2, -1) : whole);
   }
   return checkpoint;
 }

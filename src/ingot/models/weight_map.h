@@ -15,13 +15,16 @@ namespace ingot {
 struct WeightRule {
   std::string ours;         ///< `*` for a layer's number: "model.layers.*.mlp.up_proj.weight"
   std::string theirs;       ///< `*` likewise, `#` for an expert's number where ours stacks them
-  bool transposed = false;  ///< theirs is [in, out]
+  bool transposed = false;  ///< theirs is [in, out], or a stack of those
   /// Ours is rows [first, first + rows) of a fused matrix of theirs; rows 0: all of it. The rules of one
   /// fused matrix cover it without gaps.
   std::int64_t first = 0, rows = 0;
   /// > 0: theirs is that many such fused matrices one below the other, one for each head (GPT-NeoX), or, with
-  /// three axes, one for each expert (Granite MoE); ours is these rows of all of them.
+  /// three axes (biases: two), one for each expert (Granite MoE); ours is these rows of all of them.
   std::int64_t groups = 0;
+  /// With groups: ours is not neighbouring rows but the `first` of every so many (gpt-oss: gate and up in
+  /// turns).
+  std::int64_t every = 1;
   std::int64_t stacked = 0;  ///< > 0: ours is that many tensors of theirs on a new first axis
 };
 

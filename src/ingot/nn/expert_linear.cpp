@@ -1,22 +1,33 @@
 #include "ingot/nn/expert_linear.h"
 
+#include <string>
+
 #include "ingot/nn/linear_weight.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/nn/quantized_linear.h"
 #include "ingot/ops/cast.h"
-#include "ingot/ops/grouped_linear.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/index.h"
 #include "ingot/ops/view.h"
 #include "ingot/quant/linear.h"
 
 namespace ingot {
 
 ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, const Shape& shape,
-                           const Init& init)
+                           const Init& init, bool has_bias)
     : packed(source.take_quantized_stack(name, shape)),
-      dense(packed.empty() ? source.take(name, shape, init) : Parameter{}) {}
+      dense(packed.empty() ? source.take(name, shape, init) : Parameter{}),
+      bias(has_bias ? source.take(std::string(name) + "_bias", {shape[0], shape[1]}, init::kZeros,
+                                  {.decay = false})
+                    : Parameter{}) {}
 
-Tensor ExpertLinear::operator()(const Tensor& x, const Tensor& offsets) const {
+Tensor ExpertLinear::operator()(const Tensor& x, const ExpertRouting& routing) const {
   const ModuleScope scope(dense, 0);
+  const Tensor y = multiplied(x, routing.offsets);
+  return bias.value.defined() ? y + to(embedding(bias.value, routing.experts), y.dtype()) : y;
+}
+
+Tensor ExpertLinear::multiplied(const Tensor& x, const Tensor& offsets) const {
   if (packed.empty()) return grouped_linear(x, dense.value, offsets);
   const Tensor host_offsets = to(offsets, kCpu);
   const auto* begins = host_offsets.data<std::int64_t>();
@@ -32,6 +43,9 @@ Tensor ExpertLinear::operator()(const Tensor& x, const Tensor& offsets) const {
   return results.size() == 1 ? results.front() : concat(results, 0);
 }
 
-void ExpertLinear::visit(ParamVisitor& v, std::string_view name) { v(name, dense); }
+void ExpertLinear::visit(ParamVisitor& v, std::string_view name) {
+  v(name, dense);
+  v(std::string(name) + "_bias", bias);
+}
 
 }  // namespace ingot

@@ -5,22 +5,29 @@
 
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/visit.h"
+#include "ingot/ops/grouped_linear.h"
 
 namespace ingot {
 
-/// One matrix of every expert of a mixture: a stack [experts, out, in], dense or quantized one by one.
+/// One linear layer of every expert of a mixture: a stack [experts, out, in], dense or quantized one by one,
+/// and biases [experts, out], "<name>_bias", where asked for.
 struct ExpertLinear {
-  ExpertLinear(const ParamSource& source, std::string_view name, const Shape& shape, const Init& init);
-  /// x: [pairs, in], sorted by expert, whose rows begin at `offsets` i64 [experts + 1]; returns [pairs, out].
-  /// Of quantized experts the offsets are read on the host, which waits for the device.
-  Tensor operator()(const Tensor& x, const Tensor& offsets) const;
-  /// Sees the stack as `name`.
+  ExpertLinear(const ParamSource& source, std::string_view name, const Shape& shape, const Init& init,
+               bool has_bias = false);
+  /// x: [pairs, in], sorted by expert as `routing` says; returns [pairs, out]. Of quantized experts the
+  /// offsets are read on the host, which waits for the device.
+  Tensor operator()(const Tensor& x, const ExpertRouting& routing) const;
+  /// Sees the stack as `name`, the biases as "<name>_bias".
   void visit(ParamVisitor& v, std::string_view name);
 
   bool is_quantized() const { return !packed.empty(); }
 
   std::vector<quant::PackedPtr> packed;  ///< empty: `dense` is there
   Parameter dense;
+  Parameter bias;  ///< or undefined
+
+ private:
+  Tensor multiplied(const Tensor& x, const Tensor& offsets) const;
 };
 
 }  // namespace ingot

@@ -6,6 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/kernels/attention.h"
 #include "ingot/ops/attention_launch.h"
+#include "ingot/ops/attention_sinks.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/view.h"
@@ -28,7 +29,7 @@ Tensor room_for_delta(const View& lse, Device device) {
 
 struct AttentionNode final : Node {
   static constexpr const char* kName = "attention";
-  SavedTensor q, k, v, out, lse, doc_start, kv_length;
+  SavedTensor q, k, v, out, lse, doc_start, kv_length, sinks;
   AttentionOptions options;
   AttentionNode(const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& out_, const Tensor& lse_,
                 const AttentionOptions& options_)
@@ -39,13 +40,18 @@ struct AttentionNode final : Node {
         lse(lse_),
         doc_start(options_.doc_start),
         kv_length(options_.kv_length),
+        sinks(options_.sinks),
         options(options_) {
-    options.doc_start = options.kv_length = {};
+    options.doc_start = options.kv_length = options.sinks = {};
   }
   std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&q, &k, &v, &out, &lse, &doc_start, &kv_length}; }
+  std::vector<SavedTensor*> saved() override {
+    return {&q, &k, &v, &out, &lse, &doc_start, &kv_length, &sinks};
+  }
 
   void backward(BackwardContext& ctx) override {
+    if (sinks.defined() && ctx.needs(3))
+      ctx.pass(3, gradient_of_sinks(sinks.get(), out.get(), lse.get(), ctx.grad()));
     const GradSlot dq = ctx.slot(0), dk = ctx.slot(1), dv = ctx.slot(2);
     kernels::AttentionMask mask = mask_of(options);
     mask.doc_start = doc_start.view();
@@ -73,7 +79,7 @@ struct AttentionNode final : Node {
 
 struct AttentionQkvNode final : Node {
   static constexpr const char* kName = "attention_qkv";
-  SavedTensor qkv, out, lse, doc_start, kv_length;
+  SavedTensor qkv, out, lse, doc_start, kv_length, sinks;
   std::int64_t query_heads, key_value_heads;
   AttentionOptions options;
   AttentionQkvNode(const Tensor& qkv_, const Tensor& out_, const Tensor& lse_, std::int64_t key_value_heads_,
@@ -83,15 +89,18 @@ struct AttentionQkvNode final : Node {
         lse(lse_),
         doc_start(options_.doc_start),
         kv_length(options_.kv_length),
+        sinks(options_.sinks),
         query_heads(out_.dim(2)),
         key_value_heads(key_value_heads_),
         options(options_) {
-    options.doc_start = options.kv_length = {};
+    options.doc_start = options.kv_length = options.sinks = {};
   }
   std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&qkv, &out, &lse, &doc_start, &kv_length}; }
+  std::vector<SavedTensor*> saved() override { return {&qkv, &out, &lse, &doc_start, &kv_length, &sinks}; }
 
   void backward(BackwardContext& ctx) override {
+    if (sinks.defined() && ctx.needs(1))
+      ctx.pass(1, gradient_of_sinks(sinks.get(), out.get(), lse.get(), ctx.grad()));
     const GradSlot d = ctx.slot(0);
     kernels::AttentionMask mask = mask_of(options);
     mask.doc_start = doc_start.view();
@@ -134,6 +143,9 @@ AttentionOptions resolved(const char* op, const View& q, const View& k, Attentio
   };
   check_indices(options.doc_start, Shape({q.dim(0), q.dim(1)}), "doc_start");
   check_indices(options.kv_length, Shape({q.dim(0)}), "kv_length");
+  INGOT_CHECK(!options.sinks.defined() || options.sinks.shape() == Shape({q.dim(2)}),
+              ShapeMismatch(std::string(op) + " (sinks)", {q.dim(2)}, options.sinks.shape().to_vector(),
+                            "one logit for each query head"));
   INGOT_CHECK(!options.doc_start.defined() || options.causal || q.dim(1) == k.dim(1),
               ShapeMismatch(std::string(op) + " (doc_start without causal)", {q.dim(0), q.dim(1)},
                             {k.dim(0), k.dim(1)}, "as many queries as keys are needed"));
@@ -151,7 +163,8 @@ struct Output {
   Tensor out, lse;
 };
 
-Output run(const View& q, const View& k, const View& v, bool with_lse, const AttentionOptions& options) {
+Output run(const View& q, const View& k, const View& v, bool recorded, const AttentionOptions& options) {
+  const bool with_lse = recorded || options.sinks.defined();
   Output y;
   y.out = Tensor::empty({q.dim(0), q.dim(1), q.dim(2), v.dim(3)}, q.dtype, q.device);
   if (with_lse) y.lse = Tensor::empty({q.dim(0), q.dim(2), q.dim(1)}, accumulator_dtype(q.dtype), q.device);
@@ -163,7 +176,8 @@ Output run(const View& q, const View& k, const View& v, bool with_lse, const Att
                     .mask = mask_of(options),
                     .scale = options.scale,
                     .softcap = options.softcap,
-                    .bf16_products = options.bf16_products && !with_lse});
+                    .bf16_products = options.bf16_products && !recorded});
+  if (options.sinks.defined()) let_sinks_in(options.sinks, y.out, y.lse);
   return y;
 }
 
@@ -190,8 +204,9 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                             value.shape().to_vector()));
   const Tensor q = adjacent_heads(query), k = adjacent_heads(key), v = adjacent_heads(value);
   const AttentionOptions o = resolved("attention", q.view(), k.view(), options);
-  const Output y = run(q.view(), k.view(), v.view(), needs_grad({&q, &k, &v}) || recorded_later(), o);
-  return record<AttentionNode>(y.out, {&q, &k, &v}, q, k, v, y.out, y.lse, o);
+  const Output y =
+      run(q.view(), k.view(), v.view(), needs_grad({&q, &k, &v, &o.sinks}) || recorded_later(), o);
+  return record<AttentionNode>(y.out, {&q, &k, &v, &o.sinks}, q, k, v, y.out, y.lse, o);
 }
 
 Tensor attention_qkv(const Tensor& input, std::int64_t query_heads, std::int64_t key_value_heads,
@@ -205,8 +220,8 @@ Tensor attention_qkv(const Tensor& input, std::int64_t query_heads, std::int64_t
   const View q = heads_of(x.view(), 0, query_heads), k = heads_of(x.view(), query_heads, key_value_heads);
   const View v = heads_of(x.view(), query_heads + key_value_heads, key_value_heads);
   const AttentionOptions o = resolved("attention_qkv", q, k, options);
-  const Output y = run(q, k, v, needs_grad({&x}) || recorded_later(), o);
-  return record<AttentionQkvNode>(y.out, {&x}, x, y.out, y.lse, key_value_heads, o);
+  const Output y = run(q, k, v, needs_grad({&x, &o.sinks}) || recorded_later(), o);
+  return record<AttentionQkvNode>(y.out, {&x, &o.sinks}, x, y.out, y.lse, key_value_heads, o);
 }
 
 }  // namespace ingot

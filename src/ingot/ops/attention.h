@@ -20,6 +20,9 @@ struct AttentionOptions {
   /// A key/value cache that is not full: i32 [B], the number of valid keys of each sequence. The queries are
   /// the last S of them.
   Tensor kv_length{};
+  /// [Hq]: a logit of each head that takes part in its softmax and stands for no value (attention sinks,
+  /// gpt-oss): what it takes of the weights goes nowhere. Gets gradients.
+  Tensor sinks{};
   /// Without gradients: the products may round what they read to bf16, where that is faster. Their sums, and
   /// the softmax, stay f32.
   bool bf16_products = false;

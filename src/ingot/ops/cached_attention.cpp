@@ -7,6 +7,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/attention.h"
 #include "ingot/ops/attention_launch.h"
+#include "ingot/ops/attention_sinks.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/elementwise.h"
@@ -69,6 +70,31 @@ View rows(const Tensor& x, std::int64_t at, std::int64_t count) {
   return view;
 }
 
+// Rows [at, at + count) of log Σ exp(score), kept sequence after sequence as kernels write it, [1, H, count].
+View lse_rows(const Tensor& lse, std::int64_t at, std::int64_t count) {
+  if (!lse.defined()) return {};
+  return contiguous_view(lse.view().as<float>() + at * lse.dim(1), Shape({1, lse.dim(1), count}), DType::f32,
+                         lse.device());
+}
+
+// The same as [N, H].
+Tensor lse_by_query(const Tensor& lse, std::span<const CachedSequence> sequences) {
+  if (std::ranges::all_of(sequences, [](const CachedSequence& s) { return s.queries == 1; })) return lse;
+  std::vector<Tensor> rows;
+  rows.reserve(sequences.size());
+  std::int64_t at = 0;
+  for (const CachedSequence& s : sequences) {
+    const Tensor mine = reshape(narrow(lse, 0, at, s.queries), {lse.dim(1), s.queries});
+    rows.push_back(transpose(mine, 0, 1));
+    at += s.queries;
+  }
+  return concat(rows, 0);
+}
+
+Tensor room_for_lse(const AttentionOptions& options, const Tensor& q) {
+  return options.sinks.defined() ? Tensor::empty({q.dim(0), q.dim(1)}, DType::f32, q.device()) : Tensor();
+}
+
 float scale_of(const AttentionOptions& options, const Tensor& q) {
   return options.scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(q.dim(2))) : options.scale;
 }
@@ -81,7 +107,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
   check(queries, sequences);
   const DType dtype = query_dtype(queries, sequences);
   const Tensor q = to(queries.stride(-1) == 1 ? queries : contiguous(queries), dtype);
-  Tensor out = Tensor::empty(q.shape(), dtype, q.device());
+  const Tensor out = Tensor::empty(q.shape(), dtype, q.device()), lse = room_for_lse(options, q);
   std::vector<std::int64_t> starts{0};
   for (const CachedSequence& s : sequences) starts.push_back(starts.back() + s.queries);
   const auto attend = [&](std::size_t i) {
@@ -92,6 +118,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
                       .k = s.keys.view(),
                       .v = s.values.view(),
                       .out = rows(out, starts[i], s.queries),
+                      .lse = lse_rows(lse, starts[i], s.queries),
                       .mask = {.kv_length = s.length.view(), .window = options.window},
                       .scale = scale_of(options, q),
                       .softcap = options.softcap,
@@ -109,7 +136,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
       for (std::int64_t i = begin; i < end; ++i) attend(static_cast<std::size_t>(i));
     });
   }
-  return out;
+  return lse.defined() ? shrunk_by_sinks(options.sinks, out, lse_by_query(lse, sequences)) : out;
 }
 
 Tensor cached_attention(const Tensor& queries, const CachedByEntries& sequences,
@@ -120,7 +147,7 @@ Tensor cached_attention(const Tensor& queries, const CachedByEntries& sequences,
               ShapeMismatch("cached_attention (queries)", {count * kernels::kFewQueries}, {queries.dim(0)},
                             "as many for each sequence, and few"));
   const Tensor q = queries.stride(-1) == 1 ? queries : contiguous(queries);
-  const Tensor out = Tensor::empty(q.shape(), q.dtype(), q.device());
+  const Tensor out = Tensor::empty(q.shape(), q.dtype(), q.device()), lse = room_for_lse(options, q);
   const auto by_sequence = [&](const Tensor& x) {  // [N, H, D] as [B, each, H, D]
     View view = rows(x, 0, x.dim(0));
     view.shape[0] = count;
@@ -139,11 +166,16 @@ Tensor cached_attention(const Tensor& queries, const CachedByEntries& sequences,
                     .k = cache_like(sequences.keys_like),
                     .v = cache_like(sequences.values_like),
                     .out = by_sequence(out),
+                    .lse = lse.defined() ? contiguous_view(lse.view().data, Shape({count, q.dim(1), each}),
+                                                           DType::f32, lse.device())
+                                         : View{},
                     .mask = {.kv_length = sequences.lengths.view(), .window = options.window},
                     .scale = scale_of(options, q),
                     .softcap = options.softcap,
                     .caches = sequences.entries.view()});
-  return out;
+  if (!lse.defined()) return out;
+  const Tensor by_query = transpose(reshape(lse, {count, q.dim(1), each}), 1, 2);
+  return shrunk_by_sinks(options.sinks, out, reshape(contiguous(by_query), {q.dim(0), q.dim(1)}));
 }
 
 }  // namespace ingot

@@ -71,11 +71,13 @@ ExpertRouting route_experts(const Tensor& experts, std::int64_t expert_count) {
   const auto numbers = [&](std::int64_t count) {
     return Tensor::empty({count}, DType::i64, chosen.device());
   };
-  ExpertRouting routing{numbers(expert_count + 1), numbers(chosen.numel()), numbers(chosen.numel())};
+  const std::int64_t pairs = chosen.numel();
+  ExpertRouting routing{numbers(expert_count + 1), numbers(pairs), numbers(pairs), numbers(pairs)};
   kernels::launch(kernels::route, current_stream(chosen.device()),
                   {.experts = chosen.view(),
                    .offsets = routing.offsets.view(),
                    .tokens = routing.tokens.view(),
+                   .sorted = routing.experts.view(),
                    .places = routing.places.view()});
   return routing;
 }

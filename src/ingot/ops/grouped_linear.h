@@ -15,6 +15,7 @@ Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& offse
 struct ExpertRouting {
   Tensor offsets;  ///< i64 [experts + 1]: where each expert's pairs start
   Tensor tokens;   ///< i64 [pairs]: the token of each pair, sorted by expert
+  Tensor experts;  ///< i64 [pairs]: the expert of each of these
   Tensor places;   ///< i64 [pairs]: where each pair went
 };
 

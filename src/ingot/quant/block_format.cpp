@@ -34,7 +34,7 @@ void values_of(const BlockFormat& format, const BlockParts& parts, float* values
 
 std::span<const BlockFormat> block_formats() {
   using namespace blocks;
-  static const std::array table{kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K};
+  static const std::array table{kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kMxFp4};
   return table;
 }
 

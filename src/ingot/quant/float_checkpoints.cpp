@@ -205,4 +205,30 @@ CheckpointMatrix from_bnb4(const Bnb4Tensors& t, std::string_view name) {
   return values;
 }
 
+BlockMatrix from_mxfp4(const Tensor& blocks, const Tensor& scales, std::string_view name) {
+  constexpr std::int64_t kBytes = 16;
+  INGOT_CHECK(blocks.rank() == 3 && blocks.dim(2) == kBytes && blocks.dtype() == DType::u8,
+              ShapeMismatch(fmt::format("{}_blocks", name), {-1, -1, kBytes}, blocks.shape().to_vector(),
+                            "bytes (u8), each with two codes"));
+  check_field(scales, {blocks.dim(0), blocks.dim(1)}, DType::u8, name, "scales");
+  INGOT_CHECK(blocks.is_contiguous() && scales.is_contiguous(),
+              DimensionMismatch(fmt::format("{}: MXFP4 blocks and scales must be contiguous", name)));
+  const std::int64_t count = scales.numel();
+  BlockMatrix m{.format = find_block_format("MXFP4"),
+                .rows = blocks.dim(0),
+                .cols = 2 * kBytes * blocks.dim(1),
+                .blocks = Tensor::empty({blocks.dim(0), blocks.dim(1) * (kBytes + 1)}, DType::u8)};
+  parallel_for(count, 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const auto* pairs = blocks.data<std::uint8_t>() + b * kBytes;
+      auto* block = m.blocks.data<std::uint8_t>() + b * (kBytes + 1);
+      *block++ = scales.data<std::uint8_t>()[b];
+      const auto code = [pairs](std::int64_t i) { return pairs[i / 2] >> (i % 2 * 4) & 15; };
+      for (std::int64_t i = 0; i < kBytes; ++i)  // GGUF's: i below i + 16
+        block[i] = static_cast<std::uint8_t>(code(i) | code(i + kBytes) << 4);
+    }
+  });
+  return m;
+}
+
 }  // namespace ingot::quant

@@ -12,7 +12,8 @@ namespace ingot::quant {
 enum class MatrixRole : std::uint8_t {
   layer,
   head,    ///< scores the vocabulary, or embeds it: formats of few bits keep it in six
-  exempt,  ///< a router of experts, an embedding of positions: small, and no format rounds it
+  exempt,  ///< a router of experts, biases of experts, an embedding of positions: small, and no format rounds
+           ///< it
 };
 /// By the name in Ingot, in a Hugging Face checkpoint or in a GGUF file.
 MatrixRole matrix_role(std::string_view name);

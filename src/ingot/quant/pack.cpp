@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -128,8 +129,26 @@ struct StepReader {
   }
 };
 
+constexpr std::string_view kMxFp4 = "MXFP4";
+
+// Whether every scale that counts is an f16 number: powers of two from 2^−24 to 2^15.
+bool has_half_scales(const BlockMatrix& matrix) {
+  const BlockFormat& format = *matrix.format;
+  const auto* blocks = static_cast<const std::byte*>(matrix.blocks.view().data);
+  BlockParts parts;
+  for (std::int64_t b = 0; b < matrix.rows * matrix.cols / format.elements; ++b) {
+    format.unpack(blocks + static_cast<std::size_t>(b) * format.bytes, parts);
+    if (static_cast<float>(f16(parts.d)) == parts.d) continue;
+    const auto* codes = parts.codes.data();
+    if (!std::all_of(codes, codes + format.elements, [&](int code) { return code == format.zero; }))
+      return false;
+  }
+  return true;
+}
+
 PackedFormat target_format(const BlockFormat& format) {
   if (format.name == "Q3_K") return PackedFormat::q6_k;
+  if (format.name == kMxFp4) return PackedFormat::q5_0;
   for (int i = 0; i < kernels::kPackedFormats; ++i) {
     const auto candidate = static_cast<PackedFormat>(i);
     if (find_block_format(kernels::packed_layout(candidate).name) == &format) return candidate;
@@ -285,8 +304,10 @@ PackedPtr pack_f32(const Tensor& w, std::string_view name) {
 
 PackedPtr pack(const BlockMatrix& matrix) {
   const PackedFormat target = target_format(*matrix.format);
-  if (target == PackedFormat::q8_0 && matrix.format->name != "Q8_0")
-    return pack(BlockMatrix::quantize(matrix.dequantize(), *find_block_format("Q8_0")));
+  const bool again = matrix.format->name == kMxFp4
+                         ? !has_half_scales(matrix)
+                         : target == PackedFormat::q8_0 && matrix.format->name != "Q8_0";
+  if (again) return pack(BlockMatrix::quantize(matrix.dequantize(), *find_block_format("Q8_0")));
   const PackedLayout layout = kernels::packed_layout(target);
   auto result = std::make_shared<PackedMatrix>();
   result->format = target;

@@ -76,4 +76,8 @@ struct Bnb4Tensors {
 };
 CheckpointMatrix from_bnb4(const Bnb4Tensors& tensors, std::string_view name);
 
+/// OpenAI's MXFP4 (gpt-oss): blocks u8 [N, K / 32, 16], the first of two neighbours in the low nibble, and
+/// scales u8 [N, K / 32], E8M0.
+BlockMatrix from_mxfp4(const Tensor& blocks, const Tensor& scales, std::string_view name);
+
 }  // namespace ingot::quant

@@ -28,7 +28,8 @@ struct PackedMatrix {
 using PackedPtr = std::shared_ptr<const PackedMatrix>;
 
 /// The same values in tiles. Q2_K and Q3_K have none of their own; they are rounded once more, to q6_k (Q3_K:
-/// without any change of value) and q8_0.
+/// without any change of value) and q8_0. MXFP4 keeps its values in q5_0's tiles, or where a scale is beyond
+/// f16's range is rounded to q8_0.
 PackedPtr pack(const BlockMatrix& matrix);
 
 /// A weight (f32, bf16, f16 [rows, cols]) in tiles of f32, nothing rounded: what products of many rows read

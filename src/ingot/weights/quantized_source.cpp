@@ -18,6 +18,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/quant/packed_checkpoints.h"
+#include "ingot/weights/mxfp4_source.h"
 
 namespace ingot {
 namespace {
@@ -348,6 +349,7 @@ class QuantizedSource final : public WeightSource {
 
 std::shared_ptr<const WeightSource> open_quantized(std::shared_ptr<const WeightSource> base,
                                                    const QuantizationConfig& config) {
+  if (config.method == "mxfp4") return open_mxfp4(std::move(base));
   return std::make_shared<QuantizedSource>(std::move(base), config);
 }
 

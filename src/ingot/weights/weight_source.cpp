@@ -65,13 +65,17 @@ Blob WeightSource::stored(const TensorInfo& info) const {
 
 quant::PackedPtr WeightSource::packed(const TensorInfo& info, const PackedPart& part) const {
   const quant::BlockFormat* format = quant::find_block_format(info.stored_as);
-  if (format == nullptr || info.shape.size() != 2 || part.transposed) return nullptr;
+  const bool stack = info.shape.size() == 3 && part.matrix >= 0;
+  if (format == nullptr || !(stack || info.shape.size() == 2) || part.transposed || part.every > 1)
+    return nullptr;
   const Blob blob = on_loan(stored(info));
-  const std::int64_t row_bytes = static_cast<std::int64_t>(blob.bytes.size()) / info.shape[0],
-                     rows = part.rows > 0 ? part.rows : info.shape[0];
+  const std::int64_t matrices = stack ? info.shape[0] : 1, all = info.shape[stack ? 1 : 0];
+  const std::int64_t row_bytes = static_cast<std::int64_t>(blob.bytes.size()) / (matrices * all),
+                     rows = part.rows > 0 ? part.rows : all,
+                     first = part.first + (stack ? part.matrix * all : 0);
   const Tensor blocks =
-      tensor_in(blob, static_cast<std::size_t>(part.first * row_bytes), Shape({rows, row_bytes}), DType::u8);
-  return quant::pack({.format = format, .rows = rows, .cols = info.shape[1], .blocks = blocks});
+      tensor_in(blob, static_cast<std::size_t>(first * row_bytes), Shape({rows, row_bytes}), DType::u8);
+  return quant::pack({.format = format, .rows = rows, .cols = info.shape.back(), .blocks = blocks});
 }
 
 void WeightSource::preload(std::span<const std::string> names) const {

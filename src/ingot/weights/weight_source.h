@@ -46,6 +46,8 @@ struct WeightCapabilities {
 struct PackedPart {
   bool transposed = false;
   std::int64_t first = 0, rows = 0;  ///< rows 0: all
+  std::int64_t every = 1;            ///< > 1: `rows` of them, the `first` of every so many
+  std::int64_t matrix = -1;          ///< of a stack of matrices; -1: the tensor is one
 };
 
 /// A set of named tensors that somebody stored: a file, a directory of shards, and later whatever else can be

@@ -96,7 +96,8 @@ struct DecodeInputs {
   }
 };
 
-Tensor attend(const DecodeCase& c, const DecodeInputs& in) {
+// Writes log Σ exp(score) to `lse` where it is defined.
+Tensor attend(const DecodeCase& c, const DecodeInputs& in, const Tensor& lse = {}) {
   const Tensor out =
       Tensor::empty({in.q.dim(0), c.queries, c.kv_heads * c.group, c.value}, in.q.dtype(), in.q.device());
   const Tensor k = in.k.keys(c.keys), v = in.v.keys(c.keys), k_scale = in.k.scales(c.keys),
@@ -105,6 +106,7 @@ Tensor attend(const DecodeCase& c, const DecodeInputs& in) {
                               .k = k.view(),
                               .v = v.view(),
                               .out = out.view(),
+                              .lse = lse.view(),
                               .mask = c.mask,
                               .scale = c.scale,
                               .softcap = c.softcap,
@@ -122,10 +124,10 @@ Tensor attend(const DecodeCase& c, const DecodeInputs& in) {
 }
 
 /// attend() by our own kernels, checking which of them.
-Tensor attend_on_device(const DecodeCase& c, const DecodeInputs& there) {
+Tensor attend_on_device(const DecodeCase& c, const DecodeInputs& there, const Tensor& lse = {}) {
   const kernels::LaunchProfile profile;
   const kernels::ForceKind kind(kernels::ImplKind::cuda);
-  Tensor out = attend(c, there);
+  Tensor out = attend(c, there, lse);
   for (const kernels::LaunchProfile::Entry& entry : profile.entries())
     if (std::string_view(entry.kernel) == "attention") EXPECT_STREQ(entry.implementation, c.implementation);
   return out;
@@ -133,10 +135,18 @@ Tensor attend_on_device(const DecodeCase& c, const DecodeInputs& there) {
 
 void expect_reference(const std::string& what, const DecodeCase& c) {
   DecodeInputs in(c);
-  const Tensor found = to(attend_on_device(c, in.on(kDevice)), kCpu);
+  const Shape rows{in.q.dim(0), in.q.dim(2), in.q.dim(1)};
+  const Tensor found_lse = Tensor::empty(rows, DType::f32, kDevice), lse = Tensor::empty(rows);
+  const Tensor found = to(attend_on_device(c, in.on(kDevice), found_lse), kCpu);
+  EXPECT_EQ(found.to_vector<float>(), to(attend_on_device(c, in.on(kDevice)), kCpu).to_vector<float>())
+      << what << ": where log Σ exp(score) is written, too";
   in.q = to(in.q, DType::f32);
   const kernels::ForceKind reference(kernels::ImplKind::reference);
-  const Tensor expected = attend(c, in);
+  const Tensor expected = attend(c, in, lse);
+  const Tensor there = to(found_lse, kCpu);
+  for (std::int64_t i = 0; i < lse.numel(); ++i)
+    ASSERT_NEAR(there.data<float>()[i], lse.data<float>()[i], std::isinf(lse.data<float>()[i]) ? 0 : 2e-5)
+        << what << ": log Σ exp(score) " << i;
   // Sums are of f32, so what halves lose is the rounding of the result.
   const double bound = c.queries_in == DType::bf16 ? 0x1p-8 : c.queries_in == DType::f16 ? 0x1p-10 : 0x1p-17;
   EXPECT_LE(max_error(found, expected), bound)

@@ -181,7 +181,9 @@ __device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax
         args.out.write(nothing ? 0.0F : sum / block.total, at.b, where.query, where.head, c);
       }
     }
-    if (args.parts > 1 && threadIdx.x == 0) *part.weight = block;
+    if (threadIdx.x != 0) continue;
+    if (args.parts > 1) *part.weight = block;
+    if (args.parts == 1 && args.lse != nullptr) write_lse(args, at.b, where, nothing ? PartWeight{} : block);
   }
 }
 
@@ -320,6 +322,7 @@ __global__ void __launch_bounds__(kMergeThreads)
   if (range.empty()) {
     for (int c = static_cast<int>(threadIdx.x); c < args.dv; c += kMergeThreads)
       args.out.write(0.0F, place.b, where.query, where.head, c);
+    if (args.lse != nullptr && threadIdx.x == 0) write_lse(args, place.b, where, PartWeight{});
     return;
   }
   const int first = range.lo / args.part_keys, last = (range.hi - 1) / args.part_keys;
@@ -354,6 +357,7 @@ __global__ void __launch_bounds__(kMergeThreads)
       weight += totals[w];
     }
     args.out.write(sum / weight, place.b, where.query, where.head, c);
+    if (c == 0 && args.lse != nullptr) write_lse(args, place.b, where, PartWeight{top, weight});
   }
 }
 
@@ -403,8 +407,7 @@ bool in_packs(const View& heads) {
 void register_decode_attention() {
   attention.add(DeviceType::cuda, {"decode", ImplKind::cuda,
                                    [](const AttentionArgs& args) {
-                                     return !args.lse && args.q.dim(1) <= kFewQueries &&
-                                            args.out.dtype == args.q.dtype &&
+                                     return args.q.dim(1) <= kFewQueries && args.out.dtype == args.q.dtype &&
                                             is_cache_for(args.q, args.k, args.v) && in_packs(args.q) &&
                                             in_packs(args.k) && in_packs(args.v);
                                    },

@@ -199,6 +199,7 @@ struct DecodeArgs {
   int parts, part_keys, part_blocks;  ///< part_blocks: how many blocks share the parts
   int chunks;                         ///< of the queries of a group, `rows` in each
   float factor, cap;                  ///< of scores to the base 2; cap 0: none
+  float* lse;                         ///< [B, Hq, S]; or null
 
   DecodeArgs(const AttentionArgs& args, int rows)
       : q(args.q),
@@ -216,7 +217,8 @@ struct DecodeArgs {
         d(static_cast<int>(args.q.dim(3))),
         dv(static_cast<int>(args.v.dim(3))),
         factor(args.softcap > 0.0F ? args.scale / args.softcap : args.scale * kLog2E),
-        cap(args.softcap > 0.0F ? args.softcap * kLog2E : 0.0F) {
+        cap(args.softcap > 0.0F ? args.softcap * kLog2E : 0.0F),
+        lse(args.lse.as<float>()) {
     const bool split = part_sums != nullptr && args.k.dim(1) > kAttentionPartKeys;
     const std::int64_t keys = split ? kAttentionPartKeys : args.k.dim(1);
     part_keys = static_cast<int>(keys);
@@ -263,6 +265,16 @@ struct DecodeRow {
   __device__ DecodeRow(const DecodeArgs<K>& args, int row, int kv)
       : query(row / args.group), head(kv * args.group + row - query * args.group) {}
 };
+
+/// log Σ exp(score) of a query, of scores to the base 2.
+template <class K>
+__device__ __forceinline__ void write_lse(const DecodeArgs<K>& args, std::int64_t b, const DecodeRow& where,
+                                          PartWeight of_all) {
+  constexpr float kLn2 = 0.693147181F;
+  const std::int64_t head = b * args.kv_heads * args.group + where.head;
+  args.lse[head * args.mask.queries + where.query] =
+      of_all.total > 0 ? (of_all.top + log2f(of_all.total)) * kLn2 : -INFINITY;
+}
 
 /// Where scratch has what a part gives a query.
 struct PartOfQuery {

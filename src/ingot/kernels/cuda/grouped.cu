@@ -216,7 +216,7 @@ constexpr int kRouteThreads = 512;
 /// Block e puts expert e's pairs behind those of the experts before it, which it counts.
 __global__ void __launch_bounds__(kRouteThreads)
     route_kernel(const std::int64_t* experts, std::int64_t pairs, std::int64_t choices, std::int64_t count,
-                 std::int64_t* offsets, std::int64_t* tokens, std::int64_t* places) {
+                 std::int64_t* offsets, std::int64_t* tokens, std::int64_t* sorted, std::int64_t* places) {
   INGOT_SHARED_ARRAY(int, found, kRouteThreads / kWarp);
   const std::int64_t expert = blockIdx.x;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -240,6 +240,7 @@ __global__ void __launch_bounds__(kRouteThreads)
     if (mine) {
       places[pair] = place;
       tokens[place] = pair / choices;
+      sorted[place] = expert;
     }
     __syncthreads();  // found has been read
   }
@@ -250,7 +251,7 @@ void run_route(const RouteArgs& args, Stream stream) {
   launch({"route", stream, args.experts}, route_kernel, Size3{static_cast<unsigned>(count + 1)},
          Size3{kRouteThreads}, 0, args.experts.as<std::int64_t>(), args.experts.numel(), args.experts.dim(1),
          count, args.offsets.as<std::int64_t>(), args.tokens.as<std::int64_t>(),
-         args.places.as<std::int64_t>());
+         args.sorted.as<std::int64_t>(), args.places.as<std::int64_t>());
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ std::int64_t LanguageConfig::active_parameter_count() const {
   std::int64_t sparse = 0;
   for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer) sparse += is_sparse(layer) ? 1 : 0;
   const std::int64_t idle = num_experts - num_experts_per_tok;
-  return parameter_count() - sparse * idle * 3 * hidden_size * moe_intermediate_size;
+  const std::int64_t biases = expert_bias ? 2 * moe_intermediate_size + hidden_size : 0;
+  return parameter_count() - sparse * idle * (3 * hidden_size * moe_intermediate_size + biases);
 }
 
 double LanguageConfig::training_flops_per_token(std::int64_t sequence) const {

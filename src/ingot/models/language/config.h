@@ -58,7 +58,9 @@ struct DecoderTraits {
   bool head_bias = false;           ///< logits have a bias (GPT-J, Phi 1 and 2)
   bool shared_expert_gate = false;  ///< the shared expert's output is weighed by a sigmoid (Qwen 2 MoE)
   RouterScore router_score = RouterScore::softmax;
-  bool router_bias = false;  ///< added to the scores that choose experts, not to those that weigh them
+  bool router_bias = false;      ///< added to the scores that choose experts, not to those that weigh them
+  bool expert_bias = false;      ///< routers (a bias of their logits) and experts are affine (gpt-oss)
+  bool attention_sinks = false;  ///< a learned logit of each head that stands for no value (gpt-oss)
 
   /// Whether there is a norm behind attention and one behind the MLP.
   bool has_post_norms() const {
@@ -106,6 +108,8 @@ struct LanguageConfig : DecoderTraits {
   /// experts.
   std::int64_t n_group = 1, topk_group = 1;
   double routed_scaling_factor = 1;  ///< of what the experts add
+  /// > 0: experts are (clamp(up, ±limit) + 1) · g · sigmoid(alpha · g), g = min(gate, limit) (gpt-oss).
+  double swiglu_limit = 0, swiglu_alpha = 1;
   /// Of an MLP beside the experts that every token goes through; 0: there is none.
   std::int64_t shared_expert_intermediate_size = 0;
 

@@ -45,6 +45,8 @@ const std::vector<Number>& numbers() {
       {"final_logit_softcapping", number<&C::final_logit_softcapping>},
       {"num_experts", number<&C::num_experts>},
       {"num_experts_per_tok", number<&C::num_experts_per_tok>},
+      {"swiglu_limit", number<&C::swiglu_limit>},
+      {"swiglu_alpha", number<&C::swiglu_alpha>},
       {"embedding_multiplier", number<&C::embedding_multiplier>},
       {"residual_multiplier", number<&C::residual_multiplier>},
       {"logit_scale", number<&C::logit_scale>},

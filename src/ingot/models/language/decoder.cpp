@@ -10,8 +10,6 @@
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/models/language/rope.h"
 #include "ingot/nn/module_scope.h"
-#include "ingot/ops/attention.h"
-#include "ingot/ops/cached_attention.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
@@ -23,93 +21,11 @@
 namespace ingot {
 namespace {
 
-LinearOptions linear_options(std::int64_t in, std::int64_t out, bool bias, Init weight) {
-  return {.in = in, .out = out, .bias = bias, .weight_init = std::move(weight), .bias_init = init::kZeros};
-}
-
 // The length of the sequences, for the scalings that depend on it.
 std::int64_t sequence_length(const Tensor& positions) {
   const Tensor host = to(to(positions, kCpu), DType::i64);
   const std::vector<std::int64_t> all = host.to_vector<std::int64_t>();
   return all.empty() ? 0 : *std::ranges::max_element(all) + 1;
-}
-
-std::int64_t wanted_rows(std::span<const CacheSegment> segments) {
-  std::int64_t rows = 0;
-  for (const CacheSegment& segment : segments) rows += segment.wanted();
-  return rows;
-}
-
-// Of x [1, sequence, ...] what the context wants of a layer's rows; at least one.
-Tensor wanted(const Tensor& x, const DecoderContext& context) {
-  if (!context.wanted_only || wanted_rows(context.segments) == x.dim(1)) return x;
-  std::vector<Tensor> pieces;
-  std::int64_t at = 0;
-  for (const CacheSegment& segment : context.segments) {
-    if (segment.wanted() > 0) pieces.push_back(narrow(x, 1, at + segment.unwanted, segment.wanted()));
-    at += segment.tokens;
-  }
-  return pieces.size() == 1 ? pieces.front() : concat(pieces, 1);
-}
-
-// Puts the keys and values of all segments into their caches, which the device finds by entries, and attends
-// to what is in them: one launch of each for all.
-Tensor attend_together(const DecoderContext& context, std::int64_t layer, const Qkv& x,
-                       const AttentionOptions& options) {
-  const CachePlaces& places = context.places;
-  const Tensor entries = select(places.entries, 0, layer);
-  const KvCache& one = *context.segments.front().cache;
-  append_to_all(one, layer, entries, places.starts, select(x.keys(), 0, 0), select(x.values(), 0, 0));
-  std::int64_t capacity = 0;
-  for (const CacheSegment& segment : context.segments)
-    capacity = std::max(capacity, segment.cache->capacity());
-  const KvCache::Entries like = one.entries(layer, 1);
-  return cached_attention(select(x.queries(), 0, 0),
-                          {.entries = entries,
-                           .keys_like = like.keys,
-                           .values_like = like.values,
-                           .capacity = capacity,
-                           .lengths = places.ends},
-                          options);
-}
-
-// Puts the keys and values into the caches and attends to what is in them.
-Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qkv& x,
-                     const AttentionOptions& options) {
-  const Tensor queries = x.queries();
-  if (context.places.entries.defined())
-    return to(attend_together(context, layer, x, options), queries.dtype());
-  const std::span<const CacheSegment> segments = context.segments;
-  std::vector<CachedSequence> sequences;
-  sequences.reserve(segments.size());
-  std::int64_t at = 0;
-  const Tensor keys = select(x.keys(), 0, 0), values = select(x.values(), 0, 0);
-  for (const CacheSegment& segment : segments) {
-    const Tensor new_keys = narrow(keys, 0, at, segment.tokens),
-                 new_values = narrow(values, 0, at, segment.tokens);
-    const auto index = static_cast<std::int64_t>(&segment - segments.data());
-    Tensor length;  // where the device alone knows it
-    KvCache::Entries entries;
-    if (context.places.starts.defined()) {
-      length = narrow(context.places.ends, 0, index, 1);
-      segment.cache->append_behind(layer, narrow(context.places.starts, 0, index, 1), new_keys, new_values);
-      entries = segment.cache->entries(layer, segment.cache->capacity());
-    } else {
-      segment.cache->append(layer, new_keys, new_values);
-      entries = segment.cache->entries(layer, segment.cache->length() + segment.tokens);
-    }
-    at += segment.tokens;
-    const std::int64_t count = context.wanted_only ? segment.wanted() : segment.tokens;
-    if (count == 0) continue;
-    sequences.push_back({.queries = count,
-                         .keys = entries.keys,
-                         .values = entries.values,
-                         .key_scale = entries.key_scale,
-                         .value_scale = entries.value_scale,
-                         .length = length});
-  }
-  if (sequences.empty()) return {};
-  return to(cached_attention(select(wanted(queries, context), 0, 0), sequences, options), queries.dtype());
 }
 
 }  // namespace
@@ -121,6 +37,10 @@ Init decoder_weight_init(const LanguageConfig& c) {
 Init decoder_residual_init(const LanguageConfig& c) {
   return init::Normal{.mean = 0.0,
                       .std = c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.num_hidden_layers))};
+}
+
+LinearOptions decoder_linear(std::int64_t in, std::int64_t out, bool bias, Init weight) {
+  return {.in = in, .out = out, .bias = bias, .weight_init = std::move(weight), .bias_init = init::kZeros};
 }
 
 DecoderNorm::DecoderNorm(const ParamSource& source, const LanguageConfig& c)
@@ -190,93 +110,11 @@ void DecoderNorm::visit(ParamVisitor& v) {
   v("bias", bias);
 }
 
-Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::int64_t layer)
-    : qkv_proj(source, {{"q_proj", linear_options(c.hidden_size, c.num_attention_heads * c.head_dim,
-                                                  c.qkv_bias, decoder_weight_init(c))},
-                        {"k_proj", linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim,
-                                                  c.qkv_bias, decoder_weight_init(c))},
-                        {"v_proj", linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim,
-                                                  c.qkv_bias, decoder_weight_init(c))}}),
-      o_proj(source.scope("o_proj"), linear_options(c.num_attention_heads * c.head_dim, c.hidden_size,
-                                                    c.attention_output_bias, decoder_residual_init(c))),
-      heads(c.num_attention_heads),
-      kv_heads(c.num_key_value_heads),
-      head_dim(c.head_dim),
-      window(c.window(layer)),
-      scale(static_cast<float>(c.attention_multiplier > 0 ? c.attention_multiplier
-                               : c.query_pre_attn_scalar > 0
-                                   ? 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar))
-                                   : 0.0)),
-      softcap(static_cast<float>(c.attn_logit_softcapping)),
-      qk_norm(c.qk_norm),
-      rotary(c.rotates(layer)),
-      interleaved(c.interleaved_rope),
-      slides(c.slides(layer)) {
-  if (qk_norm == QkNorm::none) return;
-  const bool one_row = qk_norm == QkNorm::width;
-  const auto norm_of = [&](const char* name, std::int64_t count) {
-    return std::make_unique<RmsNorm>(source.scope(name),
-                                     RmsNormOptions{.width = one_row ? count * head_dim : head_dim,
-                                                    .eps = static_cast<float>(c.norm_eps),
-                                                    .weight_offset = c.norm_unit_offset ? 1.0F : 0.0F});
-  };
-  q_norm = norm_of("q_norm", heads);
-  k_norm = norm_of("k_norm", kv_heads);
-}
-
-Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
-  const ModuleScope scope(o_proj.weight, 2);
-  Qkv qkv = normalized_and_rotated(split_heads(qkv_proj(x), heads, kv_heads), context);
-  if (context.query_scale.defined())
-    qkv = {qkv.queries() * to(context.query_scale, qkv.queries().dtype()), qkv.keys(), qkv.values()};
-  const Tensor mixed = context.segments.empty() ? attention(qkv, options(context))
-                                                : attend_cached(context, layer, qkv, options(context));
-  if (!mixed.defined()) return {};
-  return o_proj(reshape(mixed, {x.shape()[0], -1, heads * head_dim}));
-}
-
-Qkv Attention::normalized_across_heads(const Qkv& qkv) const {
-  const auto normed = [](const Tensor& x, const RmsNorm& norm) {
-    return reshape(norm(reshape(contiguous(x), {x.dim(0), x.dim(1), -1})), x.shape());
-  };
-  return {normed(qkv.queries(), *q_norm), normed(qkv.keys(), *k_norm), qkv.values()};
-}
-
-Qkv Attention::normalized_and_rotated(Qkv qkv, const DecoderContext& context) const {
-  const RopeTable& table = slides ? context.rope.sliding() : context.rope.full();
-  const auto rotated = [&](Qkv x) {
-    return rotary ? rotate(std::move(x), table, context.positions, interleaved) : x;
-  };
-  if (qk_norm == QkNorm::none) return rotated(std::move(qkv));
-  if (qk_norm == QkNorm::width) return rotated(normalized_across_heads(qkv));
-  const HeadNorms norms{q_norm->weight.value, k_norm->weight.value, q_norm->eps, q_norm->weight_offset};
-  if (qk_norm == QkNorm::head_after_rope) return normalize(rotated(std::move(qkv)), norms);
-  return rotary && !interleaved ? normalize_and_rotate(std::move(qkv), norms, table, context.positions)
-                                : rotated(normalize(std::move(qkv), norms));
-}
-
-AttentionOptions Attention::options(const DecoderContext& context) const {
-  AttentionOptions options;
-  options.scale = scale;
-  options.softcap = softcap;
-  options.window = window;
-  options.doc_start = context.doc_start;
-  options.bf16_products = o_proj.quantizes_input();
-  return options;
-}
-
-void Attention::visit(ParamVisitor& v) {
-  qkv_proj.visit(v);
-  v("o_proj", o_proj);
-  v("q_norm", q_norm);
-  v("k_norm", k_norm);
-}
-
 namespace {
 
 std::vector<ProjectionGroup::Layer> mlp_inputs(const LanguageConfig& c) {
   const LinearOptions options =
-      linear_options(c.hidden_size, c.intermediate_size, c.mlp_bias, decoder_weight_init(c));
+      decoder_linear(c.hidden_size, c.intermediate_size, c.mlp_bias, decoder_weight_init(c));
   if (!is_gated(c.mlp)) return {{"up_proj", options}};
   return {{"gate_proj", options}, {"up_proj", options}};
 }
@@ -286,7 +124,7 @@ std::vector<ProjectionGroup::Layer> mlp_inputs(const LanguageConfig& c) {
 Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
     : in_proj(source, mlp_inputs(c)),
       down_proj(source.scope("down_proj"),
-                linear_options(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
+                decoder_linear(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
       kind(c.mlp) {}
 
 void Mlp::visit(ParamVisitor& v) {

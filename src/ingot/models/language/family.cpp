@@ -15,7 +15,7 @@ std::vector<LanguageFamily> all_families() {
   for (const Rows rows : {families::llama, families::mistral, families::qwen, families::gemma, families::phi,
                           families::gpt2, families::olmo, families::granite, families::glm, families::cohere,
                           families::exaone, families::starcoder, families::nemotron, families::stablelm,
-                          families::gpt_neox, families::dots, families::minimax}) {
+                          families::gpt_neox, families::gpt_oss, families::dots, families::minimax}) {
     std::vector<LanguageFamily> some = rows();
     std::ranges::move(some, std::back_inserter(all));
   }

@@ -1,11 +1,14 @@
 #include "ingot/models/language/moe.h"
 
+#include <limits>
+
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/grouped_linear.h"
 #include "ingot/ops/index.h"
+#include "ingot/ops/pointwise.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/topk.h"
 #include "ingot/ops/view.h"
@@ -58,8 +61,7 @@ void SharedExpert::visit(ParamVisitor& v) {
 }
 
 Router::Router(const ParamSource& source, const LanguageConfig& c)
-    : gate(source,
-           {.in = c.hidden_size, .out = c.num_experts, .bias = false, .weight_init = decoder_weight_init(c)}),
+    : gate(source, decoder_linear(c.hidden_size, c.num_experts, c.expert_bias, decoder_weight_init(c))),
       e_score_correction_bias(c.router_bias
                                   ? source.take("e_score_correction_bias", {1, c.num_experts}, init::kZeros,
                                                 {.decay = false, .trainable = false, .dtype = DType::f32})
@@ -106,18 +108,30 @@ void Router::visit(ParamVisitor& v) {
 MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
     : router(source.scope("gate"), c),
       gate_proj(source, "experts.gate_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
-                decoder_weight_init(c)),
+                decoder_weight_init(c), c.expert_bias),
       up_proj(source, "experts.up_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
-              decoder_weight_init(c)),
+              decoder_weight_init(c), c.expert_bias),
       down_proj(source, "experts.down_proj", {c.num_experts, c.hidden_size, c.moe_intermediate_size},
-                decoder_residual_init(c)),
-      count(c.num_experts) {
+                decoder_residual_init(c), c.expert_bias),
+      count(c.num_experts),
+      limit(c.swiglu_limit),
+      alpha(c.swiglu_alpha) {
   if (c.shared_expert_intermediate_size == 0) return;
   shared_expert = std::make_unique<SharedExpert>(source.scope("shared_expert"), c);
   if (!c.shared_expert_gate) return;
   shared_expert_gate = std::make_unique<Linear>(
       source.scope("shared_expert_gate"),
       LinearOptions{.in = c.hidden_size, .out = 1, .bias = false, .weight_init = decoder_weight_init(c)});
+}
+
+Tensor MoeMlp::activated(const Tensor& gate, const Tensor& up) const {
+  if (limit == 0) return silu_mul(gate, up);
+  return pointwise(
+      [this](const auto& g, const auto& u) {
+        const auto kept = clamp(g, -std::numeric_limits<double>::infinity(), limit);
+        return (clamp(u, -limit, limit) + 1.0) * kept * sigmoid(kept * alpha);
+      },
+      gate, up);
 }
 
 Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
@@ -128,8 +142,8 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const ExpertRouting routing = route_experts(choice.experts, count);
   if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
   const Tensor sorted = embedding(tokens, routing.tokens);
-  const Tensor inner = silu_mul(gate_proj(sorted, routing.offsets), up_proj(sorted, routing.offsets));
-  const Tensor outputs = embedding(down_proj(inner, routing.offsets), routing.places);
+  const Tensor inner = activated(gate_proj(sorted, routing), up_proj(sorted, routing));
+  const Tensor outputs = embedding(down_proj(inner, routing), routing.places);
   const Tensor weighted = reshape(outputs, {tokens.dim(0), router.choices, hidden}) *
                           reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
   Tensor mixed = sum(weighted, {1});

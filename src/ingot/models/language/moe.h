@@ -50,7 +50,7 @@ struct Router {
   Choice operator()(const Tensor& x) const;
   void visit(ParamVisitor& v);
 
-  Linear gate;                        ///< [experts, hidden]
+  Linear gate;                        ///< [experts, hidden], with a bias where the family has one
   Parameter e_score_correction_bias;  ///< f32 [1, experts], not trained by gradients; or undefined
   RouterScore score;
   std::int64_t choices, groups, chosen_groups;
@@ -75,6 +75,10 @@ struct MoeMlp {
   std::unique_ptr<SharedExpert> shared_expert;  ///< where the family has one
   std::unique_ptr<Linear> shared_expert_gate;   ///< [1, hidden]: what its output is weighed by
   std::int64_t count;                           ///< experts
+  double limit, alpha;                          ///< of gpt-oss' SwiGLU; limit 0: the plain one
+
+ private:
+  Tensor activated(const Tensor& gate, const Tensor& up) const;
 };
 
 }  // namespace ingot

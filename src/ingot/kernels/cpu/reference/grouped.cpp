@@ -73,6 +73,7 @@ void route_reference(const RouteArgs& args, Stream) {
     const std::int64_t place = next[static_cast<std::size_t>(experts[pair])]++;
     args.places.as<std::int64_t>()[pair] = place;
     args.tokens.as<std::int64_t>()[place] = pair / args.experts.dim(1);
+    args.sorted.as<std::int64_t>()[place] = experts[pair];
   }
 }
 

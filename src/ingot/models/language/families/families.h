@@ -17,6 +17,7 @@ std::vector<LanguageFamily> gemma();
 std::vector<LanguageFamily> glm();
 std::vector<LanguageFamily> gpt2();
 std::vector<LanguageFamily> gpt_neox();
+std::vector<LanguageFamily> gpt_oss();
 std::vector<LanguageFamily> granite();
 std::vector<LanguageFamily> llama();
 std::vector<LanguageFamily> minimax();

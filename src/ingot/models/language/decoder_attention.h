@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "ingot/models/language/config.h"
+#include "ingot/models/language/kv_cache.h"
+#include "ingot/models/language/rope.h"
+#include "ingot/nn/linear.h"
+#include "ingot/nn/norm.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/nn/projection_group.h"
+#include "ingot/nn/visit.h"
+#include "ingot/ops/attention.h"
+#include "ingot/ops/qkv.h"
+
+namespace ingot {
+
+/// What all layers of one forward pass share.
+struct DecoderContext {
+  Tensor positions;  ///< i64 or i32 [batch, sequence]
+  Tensor
+      doc_start;  ///< i32 [batch, sequence]: index of the first token of each token's document; or undefined
+  RopeTables rope;
+  Tensor query_scale{};  ///< f32 [batch, sequence, 1, 1]: what queries are multiplied by; or undefined
+  std::span<const CacheSegment> segments{};  ///< empty: no cache
+  CachePlaces places{};                      ///< where the caches are told so by the device; else undefined
+  bool wanted_only =
+      false;  ///< the last layer: what it gives are the segments' wanted rows, one after another
+};
+
+/// Rows that the segments want in all.
+std::int64_t wanted_rows(std::span<const CacheSegment> segments);
+/// Of x [1, sequence, ...] what the context wants of a layer's rows; at least one.
+Tensor wanted(const Tensor& x, const DecoderContext& context);
+
+struct Attention {
+  Attention(const ParamSource& source, const LanguageConfig& config, std::int64_t layer);
+  /// x: [batch, sequence, hidden]. Undefined where no row is wanted.
+  Tensor operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
+  void visit(ParamVisitor& v);
+
+  ProjectionGroup qkv_proj;  // q_proj, k_proj, v_proj
+  Linear o_proj;
+  std::unique_ptr<RmsNorm> q_norm, k_norm;  // where the family has them
+  Parameter sinks;                          // [heads], where the family has them
+  std::int64_t heads, kv_heads, head_dim, window;
+  float scale, softcap;  // as AttentionOptions has them
+  QkNorm qk_norm;
+  bool rotary, interleaved, slides;
+
+ private:
+  Qkv normalized_and_rotated(Qkv qkv, const DecoderContext& context) const;
+  Qkv normalized_across_heads(const Qkv& qkv) const;
+  AttentionOptions options(const DecoderContext& context) const;
+};
+
+}  // namespace ingot
