@@ -355,6 +355,70 @@ TEMPLATES = {
 {% if add_generation_prompt %}{{'<start_of_turn>model
 '}}{% endif %}
 """,
+    "channels": """{#- Types in the way of TypeScript, by a macro that calls itself, and channels: what gpt-oss' template does. #}
+{%- macro type_of(spec, required, nullable=false) -%}
+    {%- if spec.type == "array" -%}
+        {{- type_of(spec['items'], required) + "[]" if spec['items'] else "any[]" }}
+    {%- elif spec.type is defined and spec.type is iterable and spec.type is not string and spec.type is not mapping -%}
+        {{- spec.type | join(" | ") }}
+    {%- elif spec.type == "string" -%}
+        {%- if spec.enum -%}
+            {{- '"' + spec.enum|join('" | "') + '"' -}}
+        {%- else -%}
+            {{- "string" }}{%- if nullable %}{{- " | null" }}{%- endif -%}
+        {%- endif -%}
+    {%- elif spec.type == "integer" -%}
+        {{- "number" }}
+    {%- elif spec.type == "object" -%}
+        {{- "{\\n" }}
+        {%- for name, inner in spec.properties.items() -%}
+            {{- name + ("" if name in (spec.required or []) else "?") + ": " }}{{ type_of(inner, required, nullable=true) }}
+            {%- if not loop.last %}{{- ", " }}{% endif -%}
+        {%- endfor -%}
+        {{- "}" }}
+    {%- else -%}
+        {{- "any" }}
+    {%- endif -%}
+{%- endmacro -%}
+{%- macro namespace_of(name, functions) -%}
+    {{- "## " + name + "\\n\\n" }}{{- "namespace " + name + " {\\n\\n" }}
+    {%- for function in functions %}
+        {%- set function = function.function %}
+        {{- "// " + function.description + "\\n" }}{{- "type " + function.name + " = (_: " + type_of(function.parameters, []) + ") => any;\\n\\n" }}
+    {%- endfor %}
+    {{- "} // namespace " + name }}
+{%- endmacro -%}
+{{- "<|start|>system<|message|>Current date: " + strftime_now("%Y-%m-%d") + "\\nReasoning: " + (reasoning_effort if reasoning_effort is defined else "medium") + "<|end|>" }}
+{%- if messages and messages[0].role in ["developer", "system"] %}
+    {%- set instructions = messages[0].content %}{%- set rest = messages[1:] %}
+{%- else %}
+    {%- set instructions = "" %}{%- set rest = messages %}
+{%- endif %}
+{%- if instructions or tools %}
+    {{- "<|start|>developer<|message|>" }}{%- if instructions %}{{- "# Instructions\\n\\n" + instructions }}{%- endif %}{%- if tools -%}{{- namespace_of("functions", tools) }}{%- endif -%}{{- "<|end|>" }}
+{%- endif %}
+{%- set last = namespace(name=none) %}
+{%- for message in rest -%}
+    {%- if message.role == 'assistant' -%}
+        {%- if message.content is string and "<|channel|>" in message.content %}{{- raise_exception("channels are in the content") }}{%- endif %}
+        {%- if "tool_calls" in message %}
+            {%- set call = message.tool_calls[0] %}{%- if call.function %}{%- set call = call.function %}{%- endif %}
+            {{- "<|start|>assistant to=functions." + call.name + "<|channel|>commentary json<|message|>" }}{{- call.arguments|tojson }}{{- "<|call|>" }}
+            {%- set last.name = call.name %}
+        {%- elif loop.last and not add_generation_prompt %}
+            {{- "<|start|>assistant<|channel|>final<|message|>" + message.content + "<|return|>" }}
+        {%- else %}
+            {{- "<|start|>assistant<|channel|>final<|message|>" ~ message.content ~ "<|end|>" }}{%- set last.name = none %}
+        {%- endif %}
+    {%- elif message.role == 'tool' -%}
+        {%- if last.name is none %}{{- raise_exception("a tool's message without a call") }}{%- endif %}
+        {{- "<|start|>functions." + last.name + " to=assistant<|channel|>commentary<|message|>" + message.content|tojson + "<|end|>" }}
+    {%- elif message.role == 'user' -%}
+        {{- "<|start|>user<|message|>" ~ message.content ~ "<|end|>" }}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}<|start|>assistant{%- endif -%}
+""",
     "language": """{% macro show(x, label='v', sep=': ') %}{{ label }}{{ sep }}{{ x }}
 {% endmacro %}
 {{ show(1) }}{{ show([1, 'a', 2.5, none, true, {'k': 'v\\'s'}]) }}{{ show(x='q', label="l") }}
