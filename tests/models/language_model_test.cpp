@@ -355,7 +355,8 @@ std::vector<std::string> golden_names() {
       "exaone4_full", "starcoder2", "starcoder2_plain", "nemotron", "nemotron_bias", "jais2", "olmoe",
       "olmoe_bias", "qwen2_moe", "qwen2_moe_window", "granitemoe", "granitemoeshared", "stablelm",
       "stablelm_parallel", "phi", "gptj", "gpt_neox", "gpt_neox_sequential", "ministral3", "glm4_moe",
-      "glm4_moe_groups", "gpt_oss_moe", "gpt_oss_plain_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe"};
+      "glm4_moe_groups", "gpt_oss_moe", "gpt_oss_plain_moe",
+      "deepseek_v2_moe", "deepseek_v2_groups_moe", "deepseek_v3_moe", "deepseek_v3_halves_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe"};
   // clang-format on
 }
 

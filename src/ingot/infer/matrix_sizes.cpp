@@ -34,6 +34,10 @@ MatrixSizes sizes(const LanguageModel& model, bool active) {
   for (const auto& layer : model.layers) {
     const Attention& a = layer->self_attn;
     add(m, a.qkv_proj);
+    if (a.latent != nullptr) {
+      if (a.latent->q_b_proj != nullptr) add(m, a.latent->q_b_proj->weight);
+      add(m, a.latent->kv_b_proj.weight);
+    }
     MatrixSizes& behind = layer == model.layers.back() ? head : m;  // of attention
     add(behind, a.o_proj.weight);
     if (layer->mlp != nullptr) {

@@ -16,7 +16,7 @@ Tensor storable(const Tensor& x) {
 
 void store_keys_and_values(const Tensor& keys, const Tensor& values, const KvDestination& to,
                            const Tensor& position, const Tensor& caches) {
-  const Tensor key_rows = storable(keys), value_rows = storable(values);
+  const Tensor key_rows = storable(keys), value_rows = to.values.defined() ? storable(values) : Tensor();
   kernels::launch(kernels::kv_store, current_stream(keys.device()),
                   {.x = key_rows.view(),
                    .y = to.keys.view(),

@@ -64,7 +64,7 @@ std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightS
       encode_as_blocks(info, *encoding.blocks, recipe.steps, stand_ins);
       continue;
     }
-    const bool vector = vectors_as_f32 && info.shape.size() < 2;
+    const bool vector = vectors_as_f32 && (info.shape.size() < 2 || info.name.ends_with(".bias"));
     if (!vector && !encoding.dtype) continue;
     const DType wanted = vector ? DType::f32 : *encoding.dtype;
     if (*info.dtype != wanted || blocks) recipe.steps.push_back(Transform::cast(wanted));

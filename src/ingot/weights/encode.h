@@ -26,7 +26,8 @@ struct WeightEncoding {
 WeightEncoding parse_weight_encoding(std::string_view text);
 
 /// A source's tensors in another encoding, each made when it is asked for. A dtype is for all floating-point
-/// tensors but, with `vectors_as_f32` (llama.cpp wants it so), those of one axis, which become f32. Blocks
+/// tensors but, with `vectors_as_f32` (llama.cpp wants it so), those of one axis and biases of experts, which
+/// become f32. Blocks
 /// are for matrices, by the rule of quant::matrix_format; `stand_ins` (where given) is told of each.
 std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightSource> source,
                                                    const WeightEncoding& encoding, bool vectors_as_f32,

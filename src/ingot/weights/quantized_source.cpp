@@ -262,6 +262,7 @@ std::vector<const LayerLayout*> layouts_of(const QuantizationConfig& config) {
     if (known.empty() || known.back() != layout.method) known.emplace_back(layout.method);
     if (layout.method == config.method) found.push_back(&layout);
   }
+  known.emplace_back("mxfp4");  // open_mxfp4()
   INGOT_CHECK(!found.empty(), NotImplemented(fmt::format(
                                   "quantization_config: quant_method '{}'{}; Ingot reads {}", config.method,
                                   did_you_mean(config.method, known), fmt::join(known, ", "))));

@@ -103,6 +103,9 @@ struct TensorRecipe {
   std::vector<std::string> inputs;  ///< several are put one after another along `concat_axis` first
   std::vector<Transform> steps;
   int concat_axis = 0;
+  /// The steps make a stack of the inputs' matrices, transposed, whose rows before that take turns: a packed
+  /// matrix of it is one of an input.
+  bool stacks_in_turns = false;
 };
 
 /// The tensors of another source under other names and transformed, each when it is asked for: loading one

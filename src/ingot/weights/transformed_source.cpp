@@ -160,6 +160,11 @@ quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedP
   TensorRecipe recipe = recipe_of(info);
   if (!recipe.steps.empty() && recipe.steps.back().block_format() != nullptr)
     return WeightSource::packed(info, part);
+  if (recipe.stacks_in_turns) {
+    const auto inputs = static_cast<std::int64_t>(recipe.inputs.size());
+    if (!part.transposed || part.matrix < 0 || part.every != inputs || part.first >= inputs) return nullptr;
+    return base_->load_packed(recipe.inputs[static_cast<std::size_t>(part.first)], {.matrix = part.matrix});
+  }
   std::erase_if(recipe.steps, [](const Transform& step) { return step.is_cast(); });
   const TensorInfo& input = base_->get_metadata(recipe.inputs.front());
   if (recipe.inputs.size() == 1 && info.shape.size() == 2 &&

@@ -20,6 +20,28 @@ void require_not_negative(double value, const char* key) {
   require(value >= 0, key, fmt::format("must be 0 (off) or positive, got {}", value));
 }
 
+// Heads of latent attention: queries and keys of one size, values of another.
+void derive_latent(LanguageConfig& c) {
+  if (!c.latent_attention) return;
+  if (c.kv_lora_rank == 0) {  // in DeepSeek V3's proportions
+    const std::int64_t head =
+        c.head_dim > 0 ? c.head_dim : std::max<std::int64_t>(c.hidden_size / c.num_attention_heads, 1);
+    c.qk_nope_head_dim = c.v_head_dim = head;
+    c.qk_rope_head_dim = std::max<std::int64_t>(head / 4 * 2, 2);
+    c.kv_lora_rank = 4 * head;
+  }
+  require_size(c.kv_lora_rank, "kv_lora_rank");
+  require_not_negative(static_cast<double>(c.q_lora_rank), "q_lora_rank");
+  require_size(c.qk_nope_head_dim, "qk_nope_head_dim");
+  require_size(c.qk_rope_head_dim, "qk_rope_head_dim");
+  require_size(c.v_head_dim, "v_head_dim");
+  c.head_dim = c.qk_nope_head_dim + c.qk_rope_head_dim;
+  c.num_key_value_heads = c.num_attention_heads;
+  require(c.num_attention_heads <= kMaxModelSize / c.v_head_dim * 16, "v_head_dim",
+          fmt::format("{} heads of {} elements are more than any model has", c.num_attention_heads,
+                      c.v_head_dim));
+}
+
 void derive_heads(LanguageConfig& c) {
   if (c.num_key_value_heads == 0) c.num_key_value_heads = c.num_attention_heads;
   require(
@@ -84,6 +106,11 @@ void derive_experts(LanguageConfig& c) {
   require(c.num_experts_per_tok > 0 && c.num_experts_per_tok <= c.num_experts, "num_experts_per_tok",
           fmt::format("must be from 1 to num_experts {}, got {}", c.num_experts, c.num_experts_per_tok));
   if (c.moe_intermediate_size == 0) c.moe_intermediate_size = c.intermediate_size;
+  if (c.group_judges == 1) c.norm_topk_prob = false;  // DeepSeek V2 has no other
+  if (c.expert_bias && c.swiglu_limit == 0) {         // gpt-oss' own
+    c.swiglu_limit = 7;
+    c.swiglu_alpha = 1.702;
+  }
   require_size(c.moe_intermediate_size, "moe_intermediate_size");
   require_positive(static_cast<double>(c.decoder_sparse_step), "decoder_sparse_step");
   require_not_negative(c.router_aux_loss_coef, "router_aux_loss_coef");
@@ -91,8 +118,9 @@ void derive_experts(LanguageConfig& c) {
                        "shared_expert_intermediate_size");
   require(c.n_group > 0 && c.num_experts % c.n_group == 0, "n_group",
           fmt::format("{} does not divide the {} experts", c.n_group, c.num_experts));
-  require(c.n_group == 1 || c.num_experts / c.n_group >= 2, "n_group",
-          fmt::format("{} leaves one expert in each group; a group is judged by its two best", c.n_group));
+  require(c.n_group == 1 || c.num_experts / c.n_group >= c.group_judges, "n_group",
+          fmt::format("{} leaves {} experts in each group; a group is judged by its {} best", c.n_group,
+                      c.num_experts / c.n_group, c.group_judges));
   require(c.topk_group > 0 && c.topk_group <= c.n_group, "topk_group",
           fmt::format("must be from 1 to n_group {}, got {}", c.n_group, c.topk_group));
   require(c.num_experts_per_tok <= c.num_experts / c.n_group * c.topk_group, "num_experts_per_tok",
@@ -115,6 +143,7 @@ void LanguageConfig::validate() {
   require_positive(norm_eps, "rms_norm_eps");
   require(is_training_dtype(dtype), "dtype",
           fmt::format("{} is not a dtype to train or run in", name(dtype)));
+  derive_latent(*this);
   derive_heads(*this);
   if (position == PositionKind::rope) derive_rope(*this);
   require_not_negative(static_cast<double>(sliding_window), "sliding_window");
@@ -152,6 +181,7 @@ bool LanguageConfig::is_sparse(std::int64_t layer) const {
 }
 
 std::int64_t LanguageConfig::rotary_size() const {
+  if (is_latent()) return qk_rope_head_dim;
   return static_cast<std::int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
 }
 

@@ -58,9 +58,11 @@ struct DecoderTraits {
   bool head_bias = false;           ///< logits have a bias (GPT-J, Phi 1 and 2)
   bool shared_expert_gate = false;  ///< the shared expert's output is weighed by a sigmoid (Qwen 2 MoE)
   RouterScore router_score = RouterScore::softmax;
-  bool router_bias = false;      ///< added to the scores that choose experts, not to those that weigh them
-  bool expert_bias = false;      ///< routers (a bias of their logits) and experts are affine (gpt-oss)
-  bool attention_sinks = false;  ///< a learned logit of each head that stands for no value (gpt-oss)
+  std::int64_t group_judges = 2;  ///< the best experts of a group that tell how good it is
+  bool router_bias = false;       ///< added to the scores that choose experts, not to those that weigh them
+  bool latent_attention = false;  ///< kv_lora_rank and its like are there (DeepSeek)
+  bool expert_bias = false;       ///< routers (a bias of their logits) and experts are affine (gpt-oss)
+  bool attention_sinks = false;   ///< a learned logit of each head that stands for no value (gpt-oss)
 
   /// Whether there is a norm behind attention and one behind the MLP.
   bool has_post_norms() const {
@@ -78,6 +80,11 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t num_attention_heads = 0;
   std::int64_t num_key_value_heads = 0;  ///< 0: as many as num_attention_heads
   std::int64_t head_dim = 0;             ///< 0: hidden_size / num_attention_heads
+  // Multi-head latent attention (DeepSeek V2): keys and values of all heads come from kv_lora_rank numbers of
+  // each token, and heads are qk_nope_head_dim elements and qk_rope_head_dim that turn.
+  std::int64_t kv_lora_rank = 0;  ///< 0: plain attention, or in a family of latent attention derived
+  std::int64_t q_lora_rank = 0;   ///< of queries likewise; 0: they are projected at once
+  std::int64_t qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   std::int64_t max_position_embeddings = 2048;
   double norm_eps = 1e-5;
   double rope_theta = 10000.0;
@@ -104,8 +111,8 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t decoder_sparse_step = 1;
   std::vector<std::int64_t> mlp_only_layers;
   double router_aux_loss_coef = 0.001;  ///< weight of load_balancing_loss in training
-  /// Experts are chosen from the topk_group best of n_group groups; a group is as good as its two best
-  /// experts.
+  /// Experts are chosen from the topk_group best of n_group groups; a group is as good as its group_judges
+  /// best experts together.
   std::int64_t n_group = 1, topk_group = 1;
   double routed_scaling_factor = 1;  ///< of what the experts add
   /// > 0: experts are (clamp(up, ±limit) + 1) · g · sigmoid(alpha · g), g = min(gate, limit) (gpt-oss).
@@ -129,6 +136,14 @@ struct LanguageConfig : DecoderTraits {
   bool is_sparse(std::int64_t layer) const;
   /// Whether this layer's attention has RoPE.
   bool rotates(std::int64_t layer) const;
+  /// Whether attention is multi-head latent attention.
+  bool is_latent() const { return kv_lora_rank > 0; }
+  /// Elements of a head's values.
+  std::int64_t value_size() const { return is_latent() ? v_head_dim : head_dim; }
+  /// What a KV cache holds of each token: so many heads, of so many elements. Of latent attention one, the
+  /// latent and the rotary key, which is key and value.
+  std::int64_t cached_heads() const { return is_latent() ? 1 : num_key_value_heads; }
+  std::int64_t cached_size() const { return is_latent() ? kv_lora_rank + qk_rope_head_dim : head_dim; }
   /// Elements of a head that turn.
   std::int64_t rotary_size() const;
   /// Parameters of the model, tied ones counted once.

@@ -95,14 +95,31 @@ Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qk
 
 }  // namespace
 
+namespace {
+
+std::vector<ProjectionGroup::Layer> projections(const LanguageConfig& c) {
+  if (c.is_latent()) return LatentHeads::projections(c);
+  const auto layer = [&c](const char* name, std::int64_t count) {
+    return ProjectionGroup::Layer{
+        name, decoder_linear(c.hidden_size, count * c.head_dim, c.qkv_bias, decoder_weight_init(c))};
+  };
+  return {layer("q_proj", c.num_attention_heads), layer("k_proj", c.num_key_value_heads),
+          layer("v_proj", c.num_key_value_heads)};
+}
+
+// What scores are multiplied by; 0: 1/√head_dim.
+double score_factor(const LanguageConfig& c) {
+  if (c.attention_multiplier > 0) return c.attention_multiplier;
+  if (c.query_pre_attn_scalar > 0) return 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar));
+  return c.is_latent() ? 1 / std::sqrt(static_cast<double>(c.head_dim)) : 0.0;  // latents are wider
+}
+
+}  // namespace
+
 Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::int64_t layer)
-    : qkv_proj(source, {{"q_proj", decoder_linear(c.hidden_size, c.num_attention_heads * c.head_dim,
-                                                  c.qkv_bias, decoder_weight_init(c))},
-                        {"k_proj", decoder_linear(c.hidden_size, c.num_key_value_heads * c.head_dim,
-                                                  c.qkv_bias, decoder_weight_init(c))},
-                        {"v_proj", decoder_linear(c.hidden_size, c.num_key_value_heads * c.head_dim,
-                                                  c.qkv_bias, decoder_weight_init(c))}}),
-      o_proj(source.scope("o_proj"), decoder_linear(c.num_attention_heads * c.head_dim, c.hidden_size,
+    : qkv_proj(source, projections(c)),
+      latent(c.is_latent() ? std::make_unique<LatentHeads>(source, c) : nullptr),
+      o_proj(source.scope("o_proj"), decoder_linear(c.num_attention_heads * c.value_size(), c.hidden_size,
                                                     c.attention_output_bias, decoder_residual_init(c))),
       sinks(c.attention_sinks
                 ? source.take("sinks", {c.num_attention_heads}, decoder_weight_init(c), {.decay = false})
@@ -110,11 +127,9 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       heads(c.num_attention_heads),
       kv_heads(c.num_key_value_heads),
       head_dim(c.head_dim),
+      value_size(c.value_size()),
       window(c.window(layer)),
-      scale(static_cast<float>(c.attention_multiplier > 0 ? c.attention_multiplier
-                               : c.query_pre_attn_scalar > 0
-                                   ? 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar))
-                                   : 0.0)),
+      scale(static_cast<float>(score_factor(c))),
       softcap(static_cast<float>(c.attn_logit_softcapping)),
       qk_norm(c.qk_norm),
       rotary(c.rotates(layer)),
@@ -134,13 +149,30 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
 
 Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
   const ModuleScope scope(o_proj.weight, 2);
+  const Tensor y = latent != nullptr ? mixed_latents(x, context, layer) : mixed(x, context, layer);
+  if (!y.defined()) return {};
+  return o_proj(reshape(y, {x.shape()[0], -1, heads * value_size}));
+}
+
+Tensor Attention::mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
   Qkv qkv = normalized_and_rotated(split_heads(qkv_proj(x), heads, kv_heads), context);
   if (context.query_scale.defined())
     qkv = {qkv.queries() * to(context.query_scale, qkv.queries().dtype()), qkv.keys(), qkv.values()};
-  const Tensor mixed = context.segments.empty() ? attention(qkv, options(context))
-                                                : attend_cached(context, layer, qkv, options(context));
-  if (!mixed.defined()) return {};
-  return o_proj(reshape(mixed, {x.shape()[0], -1, heads * head_dim}));
+  return context.segments.empty() ? attention(qkv, options(context))
+                                  : attend_cached(context, layer, qkv, options(context));
+}
+
+Tensor Attention::mixed_latents(const LinearInput& x, const DecoderContext& context,
+                                std::int64_t layer) const {
+  const LatentHeads::Parts parts = latent->parts(qkv_proj.each(x), table(context), context.positions);
+  if (context.segments.empty()) return attention(latent->of_heads(parts), options(context));
+  const Tensor matrices = latent->matrices(parts.latents.dtype());
+  const Tensor y = attend_cached(context, layer, latent->of_latents(parts, matrices), options(context));
+  return y.defined() ? latent->values(y, matrices) : y;
+}
+
+const RopeTable& Attention::table(const DecoderContext& context) const {
+  return slides ? context.rope.sliding() : context.rope.full();
 }
 
 Qkv Attention::normalized_across_heads(const Qkv& qkv) const {
@@ -151,16 +183,16 @@ Qkv Attention::normalized_across_heads(const Qkv& qkv) const {
 }
 
 Qkv Attention::normalized_and_rotated(Qkv qkv, const DecoderContext& context) const {
-  const RopeTable& table = slides ? context.rope.sliding() : context.rope.full();
   const auto rotated = [&](Qkv x) {
-    return rotary ? rotate(std::move(x), table, context.positions, interleaved) : x;
+    return rotary ? rotate(std::move(x), table(context), context.positions, interleaved) : x;
   };
   if (qk_norm == QkNorm::none) return rotated(std::move(qkv));
   if (qk_norm == QkNorm::width) return rotated(normalized_across_heads(qkv));
   const HeadNorms norms{q_norm->weight.value, k_norm->weight.value, q_norm->eps, q_norm->weight_offset};
   if (qk_norm == QkNorm::head_after_rope) return normalize(rotated(std::move(qkv)), norms);
-  return rotary && !interleaved ? normalize_and_rotate(std::move(qkv), norms, table, context.positions)
-                                : rotated(normalize(std::move(qkv), norms));
+  return rotary && !interleaved
+             ? normalize_and_rotate(std::move(qkv), norms, table(context), context.positions)
+             : rotated(normalize(std::move(qkv), norms));
 }
 
 AttentionOptions Attention::options(const DecoderContext& context) const {
@@ -176,6 +208,7 @@ AttentionOptions Attention::options(const DecoderContext& context) const {
 
 void Attention::visit(ParamVisitor& v) {
   qkv_proj.visit(v);
+  if (latent != nullptr) latent->visit(v);
   v("o_proj", o_proj);
   v("q_norm", q_norm);
   v("k_norm", k_norm);

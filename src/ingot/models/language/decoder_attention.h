@@ -6,6 +6,7 @@
 
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/kv_cache.h"
+#include "ingot/models/language/latent_attention.h"
 #include "ingot/models/language/rope.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
@@ -41,16 +42,20 @@ struct Attention {
   Tensor operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
   void visit(ParamVisitor& v);
 
-  ProjectionGroup qkv_proj;  // q_proj, k_proj, v_proj
+  ProjectionGroup qkv_proj;             // q_proj, k_proj, v_proj; or LatentHeads::projections
+  std::unique_ptr<LatentHeads> latent;  // of latent attention
   Linear o_proj;
   std::unique_ptr<RmsNorm> q_norm, k_norm;  // where the family has them
   Parameter sinks;                          // [heads], where the family has them
-  std::int64_t heads, kv_heads, head_dim, window;
+  std::int64_t heads, kv_heads, head_dim, value_size, window;
   float scale, softcap;  // as AttentionOptions has them
   QkNorm qk_norm;
   bool rotary, interleaved, slides;
 
  private:
+  Tensor mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
+  Tensor mixed_latents(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
+  const RopeTable& table(const DecoderContext& context) const;
   Qkv normalized_and_rotated(Qkv qkv, const DecoderContext& context) const;
   Qkv normalized_across_heads(const Qkv& qkv) const;
   AttentionOptions options(const DecoderContext& context) const;

@@ -48,6 +48,8 @@ class GgufModel {
     if (!family_.mlp_bias_key.empty()) config[std::string(family_.mlp_bias_key)] = has("blk.0.ffn_up.bias");
     add_rope(config);
     add_gemma(config);
+    add_experts_of(config);
+    add_latent_sizes(config);
     return config;
   }
 
@@ -55,7 +57,8 @@ class GgufModel {
     std::vector<TensorRecipe> recipes;
     for (const TensorInfo& info : source_.tensors()) {
       if (info.name.starts_with("rope_f") || info.name.ends_with(".attn_rot_embd"))
-        continue;  // config has them
+        continue;                                                    // config has them
+      if (info.name.find(".nextn.") != std::string::npos) continue;  // of layers that predict further tokens
       const auto match = match_gguf_name(gguf_, info.name);
       if (!match) {
         recipes.push_back({info.name, {info.name}, {}});  // whoever loads says that it is unexpected
@@ -72,6 +75,9 @@ class GgufModel {
                                                     "is missing: this is not a model"));
     const auto experts = fields_.integer(architecture_ + ".expert_count");
     const LanguageFamily* family = find_gguf_family(architecture_, experts.value_or(0) > 0);
+    constexpr std::int64_t kSigmoid = 2;
+    if (architecture_ == "deepseek2" && integer("expert_gating_func") == kSigmoid)
+      family = find_language_family("deepseek_v3");
     const std::vector<std::string> known = known_gguf_architectures();
     INGOT_CHECK(family != nullptr,
                 NotImplemented(fmt::format("{}: general.architecture '{}'{}; Ingot runs {}",
@@ -165,6 +171,9 @@ class GgufModel {
     if (const auto factor = number("rope.scaling.factor"); factor && *factor != 0)  // 0 means unset there
       config["rope_scaling"]["factor"] = short_number(*factor);
     if (original) config["rope_scaling"]["original_max_position_embeddings"] = *original;
+    for (const char* beta : {"beta_fast", "beta_slow"})
+      if (const auto turns = number(fmt::format("rope.scaling.yarn_{}", beta)))
+        config["rope_scaling"][beta] = short_number(*turns);
   }
 
   /// Llama 3's files hold what each pair's period is multiplied by, not the settings that led there. All that
@@ -204,6 +213,37 @@ class GgufModel {
     config["head_dim"] = head_size();
   }
 
+  /// The sizes of latent attention, as files of both generations have them.
+  void add_latent_sizes(Json& config) const {
+    if (architecture_ != "deepseek2") return;
+    const auto size = [&](const char* name) {
+      const std::string newer = fmt::format("attention.{}_length_mla", name);
+      return integer(newer) ? required(newer) : required(fmt::format("attention.{}_length", name));
+    };
+    const std::int64_t rotary = required("rope.dimension_count");
+    config["qk_rope_head_dim"] = rotary;
+    config["qk_nope_head_dim"] = size("key") - rotary;
+    config["v_head_dim"] = size("value");
+    const auto queries = integer("attention.q_lora_rank");
+    config["q_lora_rank"] = queries && *queries > 0 ? Json(*queries) : Json(nullptr);
+    config["attention_bias"] = source_.is_available("blk.0.attn_kv_a_mqa.bias");
+    config.erase("partial_rotary_factor");
+    if (const auto log = number("rope.scaling.yarn_log_multiplier"); log && config.contains("rope_scaling"))
+      config["rope_scaling"]["mscale"] = config["rope_scaling"]["mscale_all_dim"] = 10 * short_number(*log);
+  }
+
+  /// What only some families' metadata or tensors tell of experts and of layers behind the model's.
+  void add_experts_of(Json& config) const {
+    if (const std::int64_t next = integer("nextn_predict_layers").value_or(0); next > 0)
+      config["num_hidden_layers"] = required("block_count") - next;
+    if (architecture_ == "gpt-oss" && config.contains("rope_scaling"))
+      config["rope_scaling"]["truncate"] = false;
+    if (architecture_ == "glm4moe") config["use_qk_norm"] = source_.is_available("blk.0.attn_q_norm.weight");
+    const auto shared = integer("expert_shared_feed_forward_length");
+    if (architecture_ == "ernie4_5-moe" && shared)
+      config["moe_num_shared_experts"] = *shared / required("expert_feed_forward_length");
+  }
+
   void add_recipes(const GgufNameMatch& match, const TensorInfo& info,
                    std::vector<TensorRecipe>& recipes) const {
     TensorRecipe recipe{match.hugging_face(), {info.name}, {}};
@@ -229,12 +269,65 @@ class GgufModel {
       case GgufChange::one_row:
         recipe.steps.push_back(Transform::reshape({1, -1}));
         break;
+      case GgufChange::bare_row:
+        recipe.steps.push_back(Transform::reshape({1, -1}));
+        recipes.push_back(std::move(recipe));
+        return;
+      case GgufChange::bare:  // small, and kept as precise as they are
+        recipes.push_back(std::move(recipe));
+        return;
+      case GgufChange::first_turn:
+        add_turns(match, info, recipe);
+        break;
+      case GgufChange::second_turn:
+      case GgufChange::latent_values:
+        return;  // with the first
+      case GgufChange::latent_keys:
+        add_latent(match, info, recipe);
+        break;
+      case GgufChange::transposed_stack:
+        if (info.shape.size() == 3) recipe.steps.push_back(Transform::transpose());
+        recipe.stacks_in_turns = info.shape.size() == 3;
+        break;
       case GgufChange::experts:
         add_experts(match, info, recipes);
         return;
     }
     add_cast(info, recipe);
     recipes.push_back(std::move(recipe));
+  }
+
+  // Keys' matrices, transposed by then (turned_keys), and values' of each head as one matrix.
+  void add_latent(const GgufNameMatch& match, const TensorInfo& info, TensorRecipe& recipe) const {
+    GgufNameMatch second = match;
+    ++second.rule;
+    INGOT_CHECK(info.shape.size() == 3,
+                FormatError(source_.location(), -1, info.name,
+                            fmt::format("shape {} is not [heads, kv_lora_rank, qk_nope_head_dim]",
+                                        to_string(info.shape))));
+    recipe.inputs.push_back(second.gguf());
+    recipe.concat_axis = 1;
+    recipe.steps = {Transform::reshape({-1, info.shape[1]})};
+  }
+
+  // Two stacks [experts, out, in], or vectors [experts, out], as one [experts, in, 2 · out].
+  void add_turns(const GgufNameMatch& match, const TensorInfo& info, TensorRecipe& recipe) const {
+    GgufNameMatch second = match;
+    ++second.rule;
+    recipe.inputs.push_back(second.gguf());
+    recipe.concat_axis = 1;
+    const std::vector<std::int64_t>& shape = info.shape;
+    INGOT_CHECK(shape.size() == 2 || shape.size() == 3,
+                FormatError(source_.location(), -1, info.name,
+                            fmt::format("shape {} is not [experts, out, in]", to_string(shape))));
+    recipe.stacks_in_turns = shape.size() == 3;
+    if (recipe.stacks_in_turns) {
+      recipe.steps = {Transform::reshape({shape[0], 2, shape[1], shape[2]}), Transform::permute({0, 3, 2, 1}),
+                      Transform::reshape({shape[0], shape[2], 2 * shape[1]})};
+    } else {
+      recipe.steps = {Transform::reshape({shape[0], 2, shape[1]}), Transform::permute({0, 2, 1}),
+                      Transform::reshape({shape[0], 2 * shape[1]})};
+    }
   }
 
   void add_experts(const GgufNameMatch& match, const TensorInfo& info,
@@ -265,10 +358,28 @@ class GgufModel {
 
 }  // namespace
 
+namespace {
+
+/// The source with the latent keys' matrices transposed, where it has such.
+std::shared_ptr<const WeightSource> turned_keys(const std::shared_ptr<const GgufSource>& source) {
+  std::vector<TensorRecipe> recipes;
+  bool any = false;
+  for (const TensorInfo& info : source->tensors()) {
+    recipes.push_back({info.name, {info.name}, {}});
+    if (!info.name.ends_with(".attn_k_b.weight")) continue;
+    recipes.back().steps.push_back(Transform::transpose());
+    any = true;
+  }
+  if (!any) return source;
+  return std::make_shared<TransformedSource>(source, std::move(recipes));
+}
+
+}  // namespace
+
 ModelCheckpoint gguf_checkpoint(const std::shared_ptr<const GgufSource>& source) {
   const GgufModel model(*source);
   return {dump_json(model.config(), 2) + "\n", source->location(),
-          std::make_shared<TransformedSource>(source, model.recipes())};
+          std::make_shared<TransformedSource>(turned_keys(source), model.recipes())};
 }
 
 }  // namespace ingot

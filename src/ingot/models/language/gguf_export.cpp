@@ -118,9 +118,19 @@ class Exporter {
       out_.metadata.set(fmt::format("tokenizer.ggml.{}", name),
                         GgufValue::of_u32(static_cast<std::uint32_t>(id)));
     }
-    if (config_.num_experts > 0) set("expert_count", config_.num_experts);
+    if (config_.num_experts > 0) write_experts();
     set("vocab_size", config_.vocab_size);
-    if (config_.position == PositionKind::rope) set("attention.value_length", config_.head_dim);
+    if (config_.position == PositionKind::rope) set("attention.value_length", config_.value_size());
+    if (config_.is_latent()) set("attention.key_length", config_.head_dim);
+  }
+
+  void write_experts() {
+    set("expert_count", config_.num_experts);
+    if (!family_.gating) return;
+    set("expert_gating_func", *family_.gating);
+    set("expert_feed_forward_length", config_.moe_intermediate_size);
+    if (config_.shared_expert_intermediate_size > 0)
+      set("expert_shared_feed_forward_length", config_.shared_expert_intermediate_size);
   }
 
   void write_rope() {
@@ -128,6 +138,7 @@ class Exporter {
     const RopeScaling& rope = config_.rope_scaling;
     set("rope.dimension_count", static_cast<std::int64_t>(std::lround(
                                     config_.partial_rotary_factor * static_cast<double>(config_.head_dim))));
+    if (config_.is_latent()) set("rope.dimension_count", config_.qk_rope_head_dim);
     set("rope.freq_base", config_.rope_theta);
     if (rope.type == "llama3") {
       add_vector("rope_freqs.weight", llama3_factors());
@@ -138,8 +149,13 @@ class Exporter {
     } else if (rope.type == "linear" || rope.type == "yarn") {
       out_.metadata.set(key("rope.scaling.type"), GgufValue::of_string(rope.type));
       set("rope.scaling.factor", rope.factor);
-      if (rope.type == "yarn")
+      if (rope.type == "yarn") {
+        if (rope.mscale_all_dim > 0 && config_.is_latent())
+          set("rope.scaling.yarn_log_multiplier", 0.1 * rope.mscale_all_dim);
         set("rope.scaling.original_context_length", rope.original_max_position_embeddings);
+        if (rope.beta_fast != RopeScaling{}.beta_fast) set("rope.scaling.yarn_beta_fast", rope.beta_fast);
+        if (rope.beta_slow != RopeScaling{}.beta_slow) set("rope.scaling.yarn_beta_slow", rope.beta_slow);
+      }
     } else {
       INGOT_CHECK(rope.type == "default", NotImplemented(fmt::format("{}: rope_type '{}' in GGUF files",
                                                                      checkpoint_.config_path, rope.type)));
@@ -189,6 +205,11 @@ class Exporter {
       } else {
         recipes_.push_back({match->gguf(), {info.name}, steps_of(*match, info)});
       }
+      if (match->rule->change == GgufChange::first_turn) {
+        GgufNameMatch second = *match;
+        ++second.rule;
+        recipes_.push_back({second.gguf(), {info.name}, steps_of(second, info)});
+      }
     }
     INGOT_CHECK(unknown.empty(),
                 Error(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
@@ -208,14 +229,33 @@ class Exporter {
         if (match.suffix != ".weight") return {};
         return {Transform::cast(DType::f32), Transform::scale(1, 1)};
       case GgufChange::one_row:
+      case GgufChange::bare_row:
         return {Transform::reshape({-1})};
+      case GgufChange::first_turn:
+      case GgufChange::second_turn:
+        return one_of_two(info, match.rule->change == GgufChange::first_turn ? 0 : 1);
+      case GgufChange::transposed_stack:
+        return info.shape.size() == 3 ? std::vector{Transform::transpose()} : std::vector<Transform>{};
       case GgufChange::fused_heads:
         return exchanged_groups(info, config_.num_attention_heads, 3, config_.head_dim);
       case GgufChange::none:
+      case GgufChange::bare:
+      case GgufChange::latent_keys:
+      case GgufChange::latent_values:
       case GgufChange::experts:
         break;
     }
     return {};
+  }
+
+  // Of [experts, in, 2 · out], or [experts, 2 · out], every second: [experts, out, in].
+  static std::vector<Transform> one_of_two(const TensorInfo& info, std::int64_t which) {
+    const std::vector<std::int64_t>& shape = info.shape;
+    if (shape.size() == 2)
+      return {Transform::reshape({shape[0], shape[1] / 2, 2}), Transform::permute({2, 0, 1}),
+              Transform::select(which)};
+    return {Transform::reshape({shape[0], shape[1], shape[2] / 2, 2}), Transform::permute({3, 0, 2, 1}),
+            Transform::select(which)};
   }
 
   void add_experts(const std::string& name, const GgufNameMatch& match) {

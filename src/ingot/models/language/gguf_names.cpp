@@ -37,14 +37,24 @@ std::string filled(std::string_view pattern, std::int64_t layer, std::int64_t ex
   return name;
 }
 
-template <class Side>
-std::optional<GgufNameMatch> match(const GgufFamily& family, std::string_view name, Side side) {
-  for (const std::string_view suffix : {".weight", ".bias"}) {
-    if (!name.ends_with(suffix)) continue;
-    const std::string_view stem = name.substr(0, name.size() - suffix.size());
+constexpr std::string_view kWeight = ".weight", kBias = ".bias";
+
+// What stands behind a name in a checkpoint where it is `suffix` in GGUF.
+std::string_view checkpoint_suffix(const GgufNameRule& rule, std::string_view suffix) {
+  if (!is_bare(rule.change)) return suffix;
+  return suffix == kWeight ? "" : "_bias";
+}
+
+template <class SuffixOf>
+std::optional<GgufNameMatch> match(const GgufFamily& family, std::string_view name,
+                                   std::string_view GgufNameRule::*side, SuffixOf&& suffix_of) {
+  for (const std::string_view suffix : {kWeight, kBias}) {
     for (const GgufNameRule& rule : family.names) {
+      const std::string_view end = suffix_of(rule, suffix);
+      if (!name.ends_with(end)) continue;
       GgufNameMatch found{&rule, -1, -1, std::string(suffix)};
-      if (matches(rule.*side, stem, found.layer, found.expert)) return found;
+      if (matches(rule.*side, name.substr(0, name.size() - end.size()), found.layer, found.expert))
+        return found;
     }
   }
   return std::nullopt;
@@ -71,7 +81,7 @@ std::vector<std::string> known_gguf_architectures() {
 std::string GgufNameMatch::gguf() const { return filled(rule->gguf, layer, expert) + suffix; }
 std::string GgufNameMatch::hugging_face() const { return hugging_face(expert); }
 std::string GgufNameMatch::hugging_face(std::int64_t expert_number) const {
-  return filled(rule->hugging_face, layer, expert_number) + suffix;
+  return filled(rule->hugging_face, layer, expert_number) + std::string(checkpoint_suffix(*rule, suffix));
 }
 
 std::vector<Transform> exchanged_groups(const TensorInfo& info, std::int64_t outer, std::int64_t inner,
@@ -84,10 +94,11 @@ std::vector<Transform> exchanged_groups(const TensorInfo& info, std::int64_t out
 }
 
 std::optional<GgufNameMatch> match_gguf_name(const GgufFamily& family, std::string_view name) {
-  return match(family, name, &GgufNameRule::gguf);
+  return match(family, name, &GgufNameRule::gguf,
+               [](const GgufNameRule&, std::string_view suffix) { return suffix; });
 }
 std::optional<GgufNameMatch> match_hugging_face_name(const GgufFamily& family, std::string_view name) {
-  return match(family, name, &GgufNameRule::hugging_face);
+  return match(family, name, &GgufNameRule::hugging_face, checkpoint_suffix);
 }
 
 }  // namespace ingot

@@ -20,11 +20,21 @@ enum class GgufChange : std::uint8_t {
   plus_one,     ///< Gemma's and Nemotron's norms multiply by 1 + weight; GGUF stores the sum
   one_row,      ///< [1, in] in a checkpoint, [in] in GGUF
   fused_heads,  ///< query, key and value of each head one below the other; in GGUF all queries, keys, values
-  experts       ///< all experts of a layer in one tensor [experts, out, in]
+  experts,      ///< all experts of a layer in one tensor [experts, out, in]
+  latent_keys,  ///< kv_b_proj's part that makes keys, [heads, kv_lora_rank, qk_nope_head_dim]; read alone
+  latent_values,  ///< and the one that makes values, whose rule follows, [heads, v_head_dim, kv_lora_rank]
+  // Of those below a checkpoint's name has no ".weight", and biases are "_bias".
+  bare,         ///< no change
+  bare_row,     ///< as one_row
+  first_turn,   ///< [experts, in, 2 · out], out in turns; in GGUF two stacks [experts, out, in]: this one
+  second_turn,  ///< and this one, whose rule follows
+  transposed_stack  ///< [experts, in, out]; in GGUF [experts, out, in]
 };
+/// Whether a checkpoint's names lack ".weight".
+constexpr bool is_bare(GgufChange change) { return change >= GgufChange::bare; }
 
-/// One tensor's two names, without ".weight" and ".bias", which are the same in both. `*` stands for the
-/// layer,
+/// One tensor's two names, without ".weight" and ".bias", which are the same in both but for is_bare(). `*`
+/// stands for the layer,
 /// `#` for the expert.
 struct GgufNameRule {
   std::string_view gguf;          ///< "blk.*.attn_q"
@@ -48,6 +58,8 @@ struct GgufFamily {
   std::span<const GgufKeyRule> keys = {};
   /// Metadata that one side leaves out because the family fixes it; empty or a JSON object for config.json.
   std::string_view fixed = "{}";
+  /// Of mixtures newer than expert_gating_func: softmax 1, sigmoid 2, softmax of the chosen 3.
+  std::optional<std::int64_t> gating = {};
 };
 
 struct LanguageFamily;
@@ -60,7 +72,7 @@ std::vector<std::string> known_gguf_architectures();
 struct GgufNameMatch {
   const GgufNameRule* rule = nullptr;
   std::int64_t layer = -1, expert = -1;
-  std::string suffix;  ///< ".weight", ".bias"
+  std::string suffix;  ///< ".weight", ".bias": in GGUF
 
   std::string gguf() const;
   std::string hugging_face() const;

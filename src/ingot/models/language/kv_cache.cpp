@@ -26,8 +26,9 @@ std::uint64_t next_memory() {
 }  // namespace
 
 KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device)
-    : kv_heads_(config.num_key_value_heads),
-      head_dim_(config.head_dim),
+    : kv_heads_(config.cached_heads()),
+      head_dim_(config.cached_size()),
+      one_row_(config.is_latent()),
       dtype_(dtype),
       device_(device),
       capacity_(capacity),
@@ -42,17 +43,18 @@ KvCache::Layer KvCache::make_layer(std::int64_t capacity) const {
   const MemoryTagScope tag(MemoryTag::kv_cache);
   Layer layer;
   layer.keys = Tensor::empty({kv_heads_, capacity, head_dim_}, dtype_, device_);
-  layer.values = Tensor::empty({kv_heads_, capacity, head_dim_}, dtype_, device_);
+  if (!one_row_) layer.values = Tensor::empty({kv_heads_, capacity, head_dim_}, dtype_, device_);
   if (dtype_ != DType::i8) return layer;
   layer.key_scale = Tensor::empty({kv_heads_, capacity}, DType::f32, device_);
-  layer.value_scale = Tensor::empty({kv_heads_, capacity}, DType::f32, device_);
+  if (!one_row_) layer.value_scale = Tensor::empty({kv_heads_, capacity}, DType::f32, device_);
   return layer;
 }
 
 std::size_t KvCache::nbytes() const {
   const Layer& layer = layers_.front();
-  std::size_t bytes = layer.keys.nbytes() + layer.values.nbytes();
-  if (layer.key_scale.defined()) bytes += layer.key_scale.nbytes() + layer.value_scale.nbytes();
+  std::size_t bytes = 0;
+  for (const Tensor* x : {&layer.keys, &layer.values, &layer.key_scale, &layer.value_scale})
+    if (x->defined()) bytes += x->nbytes();
   return bytes * layers_.size();
 }
 
@@ -117,15 +119,15 @@ KvCache::Entries KvCache::entries(std::int64_t layer, std::int64_t tokens) const
   const auto batched = [tokens](const Tensor& x) {
     return x.defined() ? unsqueeze(transpose(positions(x, 0, tokens), 0, 1), 0) : x;
   };
-  return {batched(from.keys), batched(from.values), batched(from.key_scale), batched(from.value_scale)};
+  return {batched(from.keys), batched(from.read()), batched(from.key_scale), batched(from.read_scale())};
 }
 
 kernels::CacheEntry KvCache::entry(std::int64_t layer) const {
   const Layer& of = layers_[static_cast<std::size_t>(layer)];
   return {.keys = of.keys.view().data,
-          .values = of.values.view().data,
+          .values = of.read().view().data,
           .key_scales = of.key_scale.view().as<float>(),
-          .value_scales = of.value_scale.view().as<float>(),
+          .value_scales = of.read_scale().view().as<float>(),
           .capacity = capacity_};
 }
 

@@ -11,7 +11,8 @@
 namespace ingot {
 
 /// Keys and values of the tokens of one sequence that a model has seen, so that the next token costs one row
-/// and not the whole sequence. Elements are f32, bf16, f16, or i8 with one scale per token and head.
+/// and not the whole sequence. Of latent attention (LanguageConfig::is_latent) one row of each token is both
+/// its key and its value. Elements are f32, bf16, f16, or i8 with one scale per token and head.
 class KvCache {
  public:
   /// Memory for `capacity` tokens is taken at once; reserve() adds more. Throws InvalidConfig for a dtype
@@ -34,9 +35,9 @@ class KvCache {
   /// Takes the first `tokens` of another cache of the same model and dtype in place of what is here, which
   /// has room for them.
   void copy_beginning(const KvCache& from, std::int64_t tokens);
-  /// Writes keys and values [new, kv_heads, head_dim] of layer `layer` behind those that are there; the
-  /// length grows once all layers have written, through advance(). Throws DimensionMismatch when the cache is
-  /// full.
+  /// Writes keys and values (where they are one, only keys) [new, kv_heads, head_dim] of layer `layer` behind
+  /// those that are there; the length grows once all layers have written, through advance(). Throws
+  /// DimensionMismatch when the cache is full.
   void append(std::int64_t layer, const Tensor& keys, const Tensor& values);
   /// The same behind the first `start` tokens, an i32 [1] on the device: work that is captured and repeated
   /// finds the place anew each time. What is beyond the capacity is not written.
@@ -58,13 +59,17 @@ class KvCache {
  private:
   // Heads outermost, so that attention reads a head's keys as one stream.
   struct Layer {
-    Tensor keys, values;            // [kv_heads, capacity, head_dim]
+    Tensor keys, values;            // [kv_heads, capacity, head_dim]; no values: keys are both
     Tensor key_scale, value_scale;  // [kv_heads, capacity] f32, of an i8 cache
+    // What values are read from.
+    const Tensor& read() const { return values.defined() ? values : keys; }
+    const Tensor& read_scale() const { return values.defined() ? value_scale : key_scale; }
   };
   Layer make_layer(std::int64_t capacity) const;
 
   std::vector<Layer> layers_;
   std::int64_t kv_heads_, head_dim_;
+  bool one_row_;  // keys are values, too
   DType dtype_;
   Device device_;
   std::int64_t capacity_;

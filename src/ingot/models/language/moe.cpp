@@ -70,6 +70,7 @@ Router::Router(const ParamSource& source, const LanguageConfig& c)
       choices(c.num_experts_per_tok),
       groups(c.n_group),
       chosen_groups(c.topk_group),
+      judges(c.group_judges),
       normalize(c.norm_topk_prob),
       scale(c.routed_scaling_factor) {}
 
@@ -77,7 +78,7 @@ Router::Router(const ParamSource& source, const LanguageConfig& c)
 Tensor Router::within_best_groups(const Tensor& ranking) const {
   if (chosen_groups == groups) return ranking;
   const Tensor grouped = reshape(ranking, {ranking.dim(0), groups, -1});
-  const Tensor best = topk(sum(topk(grouped, 2).values, {-1}), chosen_groups).indices;
+  const Tensor best = topk(sum(topk(grouped, judges).values, {-1}), chosen_groups).indices;
   const Tensor kept = reshape(sum(one_hot(best, groups), {1}), {ranking.dim(0), groups, 1});
   return reshape(grouped + log(kept), ranking.shape());
 }

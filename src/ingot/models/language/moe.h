@@ -53,7 +53,7 @@ struct Router {
   Linear gate;                        ///< [experts, hidden], with a bias where the family has one
   Parameter e_score_correction_bias;  ///< f32 [1, experts], not trained by gradients; or undefined
   RouterScore score;
-  std::int64_t choices, groups, chosen_groups;
+  std::int64_t choices, groups, chosen_groups, judges;
   bool normalize;
   double scale;
 

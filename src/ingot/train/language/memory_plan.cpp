@@ -34,9 +34,19 @@ struct Keeping {
   DType dtype;
 };
 
+// Queries and keys put together from their parts, what values and the keys' plain parts are views of, and the
+// values that attention mixed; latents before and behind their norms.
+void add_latent_attention(Kept& kept, const LanguageConfig& c) {
+  const std::int64_t heads = c.num_attention_heads;
+  kept.values += 2 * heads * c.head_dim + heads * (c.qk_nope_head_dim + 2 * c.v_head_dim) +
+                 2 * (c.kv_lora_rank + c.q_lora_rank);
+  kept.statistics += heads + (c.q_lora_rank > 0 ? 2 : 1);
+}
+
 // q, k, v and the values that attention mixed. Norms of the heads read q and k of the projections, attention
 // those behind the norms and RoPE.
 void add_attention(Kept& kept, const LanguageConfig& c, const Keeping& how) {
+  if (c.is_latent()) return add_latent_attention(kept, c);
   const std::int64_t query = c.num_attention_heads * c.head_dim,
                      key_value = c.num_key_value_heads * c.head_dim;
   kept.values += 2 * query + 2 * key_value;
@@ -62,6 +72,8 @@ void add_experts(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   const std::int64_t choices = c.num_experts_per_tok, width = c.moe_intermediate_size;
   kept.values += choices * (2 * width + c.hidden_size);
   if (!how.selective) kept.values += choices * (c.hidden_size + width);
+  // Where gpt-oss' SwiGLU is a chain of operations: what it cut, and its factors.
+  if (c.swiglu_limit > 0 && how.on_cpu && !how.selective) kept.values += 4 * choices * width;
   kept.statistics += c.num_experts;
   kept.indices += 3 * choices;
   if (c.norm_topk_prob) kept.statistics += choices + 1;

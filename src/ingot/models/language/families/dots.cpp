@@ -1,6 +1,12 @@
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
 
 namespace ingot::families {
+namespace {
+
+constexpr auto kDotsNames = kHeadNormNames + kExperts + kSharedExperts;
+
+}  // namespace
 
 std::vector<LanguageFamily> dots() {
   return {{.model_type = "dots1",
@@ -14,7 +20,12 @@ std::vector<LanguageFamily> dots() {
                            "num_key_value_heads": 32, "moe_intermediate_size": 1408, "norm_topk_prob": false})",
            .read = read_deepseek_experts,
            .write = write_deepseek_experts,
-           .map_weights = map_deepseek_experts}};
+           .map_weights = map_deepseek_experts,
+           .gguf = {.architecture = "dots1",
+                    .names = kDotsNames,
+                    .keys = kDeepseekExpertKeys,
+                    .fixed = R"({"sliding_window": null})",
+                    .gating = 2}}};
 }
 
 }  // namespace ingot::families

@@ -11,6 +11,7 @@ namespace ingot::families {
 
 // The rows of each file here, which language_families() puts together.
 std::vector<LanguageFamily> cohere();
+std::vector<LanguageFamily> deepseek();
 std::vector<LanguageFamily> dots();
 std::vector<LanguageFamily> exaone();
 std::vector<LanguageFamily> gemma();

@@ -62,6 +62,13 @@ inline constexpr std::array<GgufNameRule, 4> kExperts{
      {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.#.up_proj", experts},
      {"blk.*.ffn_down_exps", "model.layers.*.mlp.experts.#.down_proj", experts}}};
 
+/// Experts that every token goes through, as DeepSeek calls them, and the bias of the others' choice.
+inline constexpr std::array<GgufNameRule, 4> kSharedExperts{
+    {{"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_experts.gate_proj"},
+     {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_experts.up_proj"},
+     {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_experts.down_proj"},
+     {"blk.*.exp_probs_b", "model.layers.*.mlp.gate.e_score_correction", bare}}};
+
 inline constexpr std::array<GgufKeyRule, 14> kCommonKeys{
     {{"context_length", "max_position_embeddings"},
      {"embedding_length", "hidden_size"},
@@ -82,6 +89,15 @@ inline constexpr std::array<GgufKeyRule, 1> kRmsEps{
 inline constexpr std::array<GgufKeyRule, 1> kLayerEps{
     {{"attention.layer_norm_epsilon", "layer_norm_eps", number}}};
 inline constexpr auto kLlamaKeys = kCommonKeys + kRmsEps;
+/// As DeepSeek's experts are described.
+inline constexpr auto kDeepseekExpertKeys =
+    kLlamaKeys + std::array<GgufKeyRule, 7>{{{"expert_count", "n_routed_experts"},
+                                             {"expert_shared_count", "n_shared_experts"},
+                                             {"leading_dense_block_count", "first_k_dense_replace"},
+                                             {"expert_weights_scale", "routed_scaling_factor", number},
+                                             {"expert_weights_norm", "norm_topk_prob", boolean},
+                                             {"expert_group_count", "n_group"},
+                                             {"expert_group_used_count", "topk_group"}}};
 inline constexpr auto kLayerNormKeys = kCommonKeys + kLayerEps;
 
 }  // namespace ingot::families

@@ -60,6 +60,10 @@ constexpr auto kGlm4Names =
     std::array<GgufNameRule, 2>{{{"blk.*.post_attention_norm", "model.layers.*.post_self_attn_layernorm"},
                                  {"blk.*.post_ffw_norm", "model.layers.*.post_mlp_layernorm"}}};
 
+constexpr auto kGlm4MoeNames =
+    kOuter + kAttention + kMlp + kHeadNorms + kExperts + kSharedExperts +
+    std::array<GgufNameRule, 1>{{{"blk.*.post_attention_norm", "model.layers.*.post_attention_layernorm"}}};
+
 }  // namespace
 
 std::vector<LanguageFamily> glm() {
@@ -97,7 +101,8 @@ std::vector<LanguageFamily> glm() {
                        "norm_topk_prob": true})",
        .read = read_glm4_moe,
        .write = write_glm4_moe,
-       .map_weights = map_glm4_moe},
+       .map_weights = map_glm4_moe,
+       .gguf = {.architecture = "glm4moe", .names = kGlm4MoeNames, .keys = kDeepseekExpertKeys, .gating = 2}},
   };
 }
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
 #include "ingot/models/require.h"
 
 namespace ingot::families {
@@ -46,6 +47,17 @@ void map_gpt_oss(const LanguageConfig& c, WeightMap& map) {
   map_name(map, "mlp.gate", "mlp.router");
 }
 
+constexpr auto kGptOssNames =
+    kOuter + kAttention +
+    std::array<GgufNameRule, 6>{
+        {{"blk.*.post_attention_norm", "model.layers.*.post_attention_layernorm"},
+         {"blk.*.attn_sinks", "model.layers.*.self_attn.sinks", bare},
+         {"blk.*.ffn_gate_inp", "model.layers.*.mlp.router"},
+         {"blk.*.ffn_gate_exps", "model.layers.*.mlp.experts.gate_up_proj", first_turn},
+         {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.gate_up_proj", second_turn},
+         {"blk.*.ffn_down_exps", "model.layers.*.mlp.experts.down_proj", transposed_stack}}};
+constexpr auto kGptOssKeys = kLlamaKeys + std::array<GgufKeyRule, 1>{{{"expert_count", "num_local_experts"}}};
+
 }  // namespace
 
 std::vector<LanguageFamily> gpt_oss() {
@@ -65,7 +77,8 @@ std::vector<LanguageFamily> gpt_oss() {
                            "swiglu_alpha": 1.702})",
            .read = read_gpt_oss,
            .write = write_gpt_oss,
-           .map_weights = map_gpt_oss}};
+           .map_weights = map_gpt_oss,
+           .gguf = {.architecture = "gpt-oss", .names = kGptOssNames, .keys = kGptOssKeys, .gating = 3}}};
 }
 
 }  // namespace ingot::families

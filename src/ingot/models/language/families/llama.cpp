@@ -149,6 +149,29 @@ constexpr auto kHunyuanNames =
     std::array<GgufNameRule, 2>{{{"blk.*.attn_q_norm", "model.layers.*.self_attn.query_layernorm"},
                                  {"blk.*.attn_k_norm", "model.layers.*.self_attn.key_layernorm"}}};
 
+constexpr auto kErnieMoeNames =
+    kQwen2Names + kExperts +
+    std::array<GgufNameRule, 4>{
+        {{"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_experts.gate_proj"},
+         {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_experts.up_proj"},
+         {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_experts.down_proj"},
+         {"blk.*.exp_probs_b", "model.layers.*.mlp.moe_statics.e_score_correction", bare_row}}};
+constexpr auto kErnieMoeKeys =
+    kLlamaKeys + std::array<GgufKeyRule, 4>{{{"expert_count", "moe_num_experts"},
+                                             {"expert_used_count", "moe_k"},
+                                             {"leading_dense_block_count", "moe_layer_start_index"},
+                                             {"interleave_moe_layer_step", "moe_layer_interval"}}};
+constexpr auto kHunyuanMoeNames =
+    kHunyuanNames +
+    std::array<GgufNameRule, 7>{{{"blk.*.ffn_gate_inp", "model.layers.*.mlp.gate.wg"},
+                                 {"blk.*.ffn_gate_exps", "model.layers.*.mlp.experts.#.gate_proj", experts},
+                                 {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.#.up_proj", experts},
+                                 {"blk.*.ffn_down_exps", "model.layers.*.mlp.experts.#.down_proj", experts},
+                                 {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_mlp.gate_proj"},
+                                 {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_mlp.up_proj"},
+                                 {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_mlp.down_proj"}}};
+constexpr auto kHunyuanMoeKeys = kLlamaKeys + std::array<GgufKeyRule, 1>{{{"expert_used_count", "moe_topk"}}};
+
 }  // namespace
 
 std::vector<LanguageFamily> llama() {
@@ -230,7 +253,8 @@ std::vector<LanguageFamily> llama() {
        .attention_bias_key = "use_bias",
        .read = read_ernie_moe,
        .write = write_ernie_moe,
-       .map_weights = map_ernie_moe},
+       .map_weights = map_ernie_moe,
+       .gguf = {.architecture = "ernie4_5-moe", .names = kErnieMoeNames, .keys = kErnieMoeKeys, .gating = 1}},
       {.model_type = "helium",
        .architecture = "HeliumForCausalLM",
        .summary = "Helium: Llama with interleaved RoPE",
@@ -261,7 +285,9 @@ std::vector<LanguageFamily> llama() {
        .moe_layers_alike = true,
        .read = read_hunyuan_moe,
        .write = write_hunyuan_moe,
-       .map_weights = map_hunyuan_moe},
+       .map_weights = map_hunyuan_moe,
+       .gguf =
+           {.architecture = "hunyuan-moe", .names = kHunyuanMoeNames, .keys = kHunyuanMoeKeys, .gating = 1}},
   };
 }
 

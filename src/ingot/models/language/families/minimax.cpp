@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
 #include "ingot/models/require.h"
 
 namespace ingot::families {
@@ -27,23 +28,36 @@ void map_minimax_m2(const LanguageConfig& c, WeightMap& map) {
   map_router_bias(map, "block_sparse_moe.e_score_correction_bias");
 }
 
+constexpr auto kMiniMaxNames =
+    kOuter + kAttention + kMlpNorm + kHeadNorms +
+    std::array<GgufNameRule, 5>{
+        {{"blk.*.ffn_gate_inp", "model.layers.*.block_sparse_moe.gate"},
+         {"blk.*.ffn_gate_exps", "model.layers.*.block_sparse_moe.experts.#.w1", experts},
+         {"blk.*.ffn_up_exps", "model.layers.*.block_sparse_moe.experts.#.w3", experts},
+         {"blk.*.ffn_down_exps", "model.layers.*.block_sparse_moe.experts.#.w2", experts},
+         {"blk.*.exp_probs_b", "model.layers.*.block_sparse_moe.e_score_correction", bare}}};
+constexpr auto kMiniMaxKeys =
+    kLlamaKeys + std::array<GgufKeyRule, 1>{{{"expert_count", "num_local_experts"}}};
+
 }  // namespace
 
 std::vector<LanguageFamily> minimax() {
-  return {{.model_type = "minimax_m2",
-           .architecture = "MiniMaxM2ForCausalLM",
-           .summary = "MiniMax-M2: a mixture of experts chosen by sigmoids, partial RoPE",
-           .variants = {"rotary_dim or partial_rotary_factor"},
-           .repositories = {"MiniMaxAI/MiniMax-M2"},
-           .traits = {.qk_norm = QkNorm::width, .router_score = RouterScore::sigmoid, .router_bias = true},
-           .experts = true,
-           .moe_layers_alike = true,
-           .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 196608, "num_key_value_heads": 8,
+  return {
+      {.model_type = "minimax_m2",
+       .architecture = "MiniMaxM2ForCausalLM",
+       .summary = "MiniMax-M2: a mixture of experts chosen by sigmoids, partial RoPE",
+       .variants = {"rotary_dim or partial_rotary_factor"},
+       .repositories = {"MiniMaxAI/MiniMax-M2"},
+       .traits = {.qk_norm = QkNorm::width, .router_score = RouterScore::sigmoid, .router_bias = true},
+       .experts = true,
+       .moe_layers_alike = true,
+       .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 196608, "num_key_value_heads": 8,
                            "head_dim": 128, "num_local_experts": 256, "num_experts_per_tok": 8})",
-           .attention_bias_key = {},
-           .read = read_minimax_m2,
-           .write = write_minimax_m2,
-           .map_weights = map_minimax_m2}};
+       .attention_bias_key = {},
+       .read = read_minimax_m2,
+       .write = write_minimax_m2,
+       .map_weights = map_minimax_m2,
+       .gguf = {.architecture = "minimax-m2", .names = kMiniMaxNames, .keys = kMiniMaxKeys, .gating = 2}}};
 }
 
 }  // namespace ingot::families
