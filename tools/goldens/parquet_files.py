@@ -148,7 +148,7 @@ def small_files(directory):
     duckdb.sql("copy (select range as i, 'row ' || range as name, date '2024-01-01' + range::int as day, "
                "(range / 4)::decimal(9, 2) as price, [{'role': 'user', 'content': 'q' || range}] as messages from range(5)) "
                f"to '{directory / 'duckdb'}' (format parquet)")
-    datasets.Dataset.from_list([{"messages": chat} for chat in chats(4)[1:]]).to_parquet(str(directory / "datasets"))
+    datasets.Dataset.from_list([{"messages": chat} for chat in chats(4)[2:]]).to_parquet(str(directory / "datasets"))
 
 
 def random_column(rng, n, depth=0):

@@ -1,5 +1,6 @@
 #include "ingot/train/language/dataset.h"
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -70,6 +71,14 @@ class DatasetTest : public ::testing::Test {
         .with_config({.eos_token = "<|im_end|>", .chat_template = *text::chat_template_by_name("chatml")});
   }();
 };
+
+TEST_F(DatasetTest, ParquetFilesBesideAReadmeAreADataSetOfTheHub) {
+  make_directories(directory_.at("set/data"));
+  put("set/README.md", "# Chats");
+  put("set/data/train-00000-of-00001.parquet",
+      read_file(test::source_dir() + "/tests/fuzz/corpus/parquet/datasets"));
+  EXPECT_EQ(trained(entry("set")), "turn 1 of 2, größer 你好<|im_end|>|turn 1 of 3, größer 你好<|im_end|>|");
+}
 
 TEST_F(DatasetTest, WhatRecordsAreIsSeenFromTheFirst) {
   EXPECT_EQ(trained(entry("chat.jsonl")), "A<|im_end|>|a<|im_end|>|");

@@ -58,6 +58,14 @@ std::optional<nlohmann::ordered_json> first_record(const DatasetConfig& dataset,
     options.records = true;  // no text in this directory: tables, then, or JSON
     files = data::list_files(options);
   }
+  // A data set of the Hub is a README.md beside Parquet files.
+  const auto holds_rows = [](const data::SourceFile& file) {
+    return file.format == data::SourceFormat::parquet;
+  };
+  if (!options.records && std::ranges::any_of(files, holds_rows)) {
+    options.records = true;
+    files = data::list_files(options);
+  }
   if (files.front().format == data::SourceFormat::text) return std::nullopt;
   const auto is_record = [&](const data::Record& record) {
     return dataset.chat.found_in(record) || record.json.contains(dataset.text_field);
