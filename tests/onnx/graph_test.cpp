@@ -70,9 +70,9 @@ TEST_P(ExportedModel, GivesPyTorchsOutputs) {
 }
 INSTANTIATE_TEST_SUITE_P(All, ExportedModel,
                          ::testing::Values("mlp_torchscript", "mlp_dynamo", "mlp_external",
-                                           "resnet_torchscript", "resnet_dynamo", "blocks_dynamo", "bert_torchscript",
-                                           "bert_dynamo", "gpt2_dynamo", "recurrent_torchscript",
-                                           "control_torchscript"),
+                                           "resnet_torchscript", "resnet_dynamo", "blocks_dynamo",
+                                           "bert_torchscript", "bert_dynamo", "gpt2_dynamo",
+                                           "recurrent_torchscript", "control_torchscript"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Graph, OpenAxesTakeAnySizeAndThreadsShareAGraph) {

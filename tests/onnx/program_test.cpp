@@ -147,6 +147,8 @@ TEST(Program, NodesThatAreFoldedOrFusedFailAsTheyWould) {
     return test::message_of<Error>([&] { graph.run({{"x", randn({1, 16, 5, 6}, 2)}}); });
   };
   EXPECT_NE(message_of(fused).find("Conv 'c'"), std::string::npos) << message_of(fused);
+  const Graph narrow = graph_with(kConvolved, {"y"}, {{"w", randn({16, 32, 3, 3}, 1)}});
+  EXPECT_NE(message_of(narrow).find("Conv 'c'"), std::string::npos) << message_of(narrow);
   const Graph folded = graph_with(std::string(kConvolved) +
                                       "node { op_type: 'Add' name: 'sum' input: ['a', 'b'] output: 'ab' } "
                                       "node { op_type: 'Add' input: ['y', 'ab'] output: 'z' } ",

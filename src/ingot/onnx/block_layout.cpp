@@ -67,8 +67,9 @@ class BlockLayout {
 
   bool is_blocked(const std::string& name) const { return channels_.contains(name); }
   const std::string& blocked(const std::string& name) const { return blocks_.at(name); }
-  /// The name of a value in blocks; makes it so where it is not.
-  std::string as_blocks(const std::string& name, std::int64_t channels);
+  /// The name of a value in blocks; makes it so where it is not, for the reader, which takes so many
+  /// channels.
+  std::string as_blocks(const std::string& name, std::int64_t channels, const Node& reader);
   void as_plain(const std::string& name);
   void emit(Node node) { made_.push_back(std::move(node)); }
   /// The node's output 0, in blocks from now on.
@@ -83,16 +84,18 @@ class BlockLayout {
   std::map<std::string, std::string> prepacked_;  // weights, by the names of what they were
 };
 
-std::string BlockLayout::as_blocks(const std::string& name, std::int64_t channels) {
+std::string BlockLayout::as_blocks(const std::string& name, std::int64_t channels, const Node& reader) {
   if (!is_blocked(name)) {
     channels_[name] = channels;
     blocks_[name] = draft_.unused_name(name + " in blocks");
     plain_.insert(name);
-    emit({.op = "ToChannelBlocks",
-          .name = name,
-          .inputs = {name},
-          .outputs = {blocked(name)},
-          .fused = &kToChannelBlocks});
+    Node node{.op = reader.op,
+              .name = reader.name,
+              .inputs = {name},
+              .outputs = {blocked(name)},
+              .fused = &kToChannelBlocks};
+    node.attributes["channels"].integer = channels;
+    emit(std::move(node));
   }
   return blocked(name);
 }
@@ -145,6 +148,7 @@ bool BlockLayout::convolve(Node& node) {
   if (weight == nullptr || !is_plain_window(node, *weight)) return false;
   const std::int64_t channels = weight->dim(0);
   const bool plain = takes_plain_image(weight->dim(1));
+  if (is_blocked(node.inputs[0]) && channels_[node.inputs[0]] != weight->dim(1)) return false;
   // A few channels of many are not worth filling up a block.
   if (!plain && weight->dim(1) % channel_block() != 0) return false;
   Node conv = node;
@@ -152,7 +156,7 @@ bool BlockLayout::convolve(Node& node) {
   if (plain) {
     as_plain(conv.inputs[0]);
   } else {
-    conv.inputs[0] = as_blocks(conv.inputs[0], weight->dim(1));
+    conv.inputs[0] = as_blocks(conv.inputs[0], weight->dim(1), node);
   }
   auto [packed, is_new] = prepacked_.try_emplace(conv.inputs[1]);
   if (is_new) {
@@ -176,10 +180,13 @@ Tensor sum_scales(const Draft& draft, const Node& node) {
 bool BlockLayout::convolve_codes(Node& node) {
   if (node.op != "QLinearConv" || !runs_in_whole_numbers(draft_, node)) return false;
   const Tensor& weight = draft_.constant(node.inputs[3])->tensor;
+  if (is_blocked(node.inputs[0]) && channels_[node.inputs[0]] != weight.dim(1)) return false;
   const auto zero_of = [&](std::size_t i) { return as_integers(draft_.constant(node.inputs[i])->tensor)[0]; };
   Node conv{.op = node.op, .name = node.name, .outputs = node.outputs, .attributes = node.attributes};
   conv.attributes["fused_x_zero"].integer = zero_of(2);
   conv.attributes["fused_y_zero"].integer = zero_of(7);
+  conv.attributes["fused_x_signed"].integer =
+      draft_.constant(node.inputs[2])->tensor.dtype() == DType::i8 ? 1 : 0;
   conv.attributes["fused_signed"].integer =
       draft_.constant(node.inputs[7])->tensor.dtype() == DType::i8 ? 1 : 0;
   const std::string packed = draft_.unused_name(node.inputs[3] + " prepacked"),
@@ -187,7 +194,7 @@ bool BlockLayout::convolve_codes(Node& node) {
   const Tensor& zero = draft_.constant(node.inputs[5])->tensor;
   draft_.constants[packed] = prepack_quantized_conv2d_weight(weight, reshape(zero, {zero.numel()}));
   draft_.constants[scales] = sum_scales(draft_, node);
-  conv.inputs = {as_blocks(node.inputs[0], weight.dim(1)), packed,
+  conv.inputs = {as_blocks(node.inputs[0], weight.dim(1), node), packed,
                  node.inputs.size() > 8 ? node.inputs[8] : std::string(), scales};
   conv.fused = &kBlockedQuantizedConv;
   emit_blocked(std::move(conv), weight.dim(0));

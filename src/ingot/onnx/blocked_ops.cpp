@@ -3,6 +3,7 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/window.h"
 #include "ingot/ops/blocked_conv.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/pool.h"
 #include "ingot/ops/view.h"
@@ -39,6 +40,9 @@ Values blocked_convolution(const OpCall& call) {
 Values blocked_quantized_convolution(const OpCall& call) {
   const Tensor &x = call.in(0, 5, 5), &weight = call.in(1, 5, 5);
   const Window w = read_window(call, image_shape(x), {weight.dim(1), weight.dim(2)});
+  const bool is_signed = call.integer("fused_x_signed", 0) != 0;
+  INGOT_CHECK(x.dtype() == (is_signed ? DType::i8 : DType::u8),
+              FormatError(call.where(), -1, "x", "has another type than its zero point"));
   return {quantized_conv2d(x, weight, call.optional(2), call.in(3),
                            {.conv = {.stride = pair_of(w.strides),
                                      .padding = pair_of(w.begin),
@@ -62,12 +66,20 @@ Values blocked_pool(const OpCall& call) {
                               .padding_end = pair_of(w.end),
                               .ceil = call.integer("ceil_mode", 0) != 0};
   // Each block is an image of its own.
-  const Tensor maps = reshape(x, {x.dim(0) * x.dim(1), x.dim(2), x.dim(3), x.dim(4)});
-  const Tensor y = largest ? max_pool2d(maps, options) : avg_pool2d(maps, options);
+  const Tensor values = is_floating_point(x.dtype()) ? x : to(x, DType::f32);
+  const Tensor maps = reshape(values, {x.dim(0) * x.dim(1), x.dim(2), x.dim(3), x.dim(4)});
+  const Tensor y = to(largest ? max_pool2d(maps, options) : avg_pool2d(maps, options), x.dtype());
   return {reshape(y, {x.dim(0), x.dim(1), y.dim(1), y.dim(2), x.dim(4)})};
 }
 
-Values to_blocks(const OpCall& call) { return {to_channel_blocks(call.in(0, 4, 4))}; }
+Values to_blocks(const OpCall& call) {
+  const Tensor& x = call.in(0, 4, 4);
+  const std::int64_t channels = call.integer("channels", 0);
+  INGOT_CHECK(x.dim(1) == channels,
+              DimensionMismatch(call.where() + ": input " + to_string(x.shape()) + " for a weight of " +
+                                std::to_string(channels) + " channels"));
+  return {to_channel_blocks(x)};
+}
 Values from_blocks(const OpCall& call) {
   return {from_channel_blocks(call.in(0, 5, 5), call.integer("channels", 0))};
 }

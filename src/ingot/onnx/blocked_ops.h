@@ -13,6 +13,7 @@ extern const OpRow kBlockedConv;
 extern const OpRow kBlockedQuantizedConv;
 /// MaxPool and AveragePool of an image in blocks.
 extern const OpRow kBlockedPool;
+/// Of an image with `channels`, as its reader takes them.
 extern const OpRow kToChannelBlocks;
 /// `channels` of them.
 extern const OpRow kFromChannelBlocks;

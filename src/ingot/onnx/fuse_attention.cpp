@@ -5,6 +5,7 @@
 #include "ingot/onnx/attention.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/program.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/reduce.h"
