@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ingot/kernels/kernel.h"
 
@@ -56,10 +57,10 @@ class PluginRegistrar {
 
 }  // namespace ingot
 
-/// Of what Ingot and plugins tell each other: the version whose headers were compiled, as major.minor, and
-/// the layout of the standard library's strings.
 #define INGOT_PLUGIN_TEXT_(x) #x
 #define INGOT_PLUGIN_TEXT(x) INGOT_PLUGIN_TEXT_(x)
+/// What Ingot and plugins tell each other: the version whose headers were compiled, as major.minor, and the
+/// layout of the standard library's strings.
 #define INGOT_PLUGIN_ABI "Ingot 0.1, _GLIBCXX_USE_CXX11_ABI=" INGOT_PLUGIN_TEXT(_GLIBCXX_USE_CXX11_ABI)
 
 extern "C" {
@@ -74,6 +75,7 @@ struct IngotPluginCall {
 /// Defines the entry function of a plugin; once in each, with what it adds:
 ///
 ///     INGOT_PLUGIN(registrar) { registrar.add_reporter("csv", make_csv_reporter); }
+// NOLINTBEGIN(bugprone-macro-parentheses): a parameter's name
 #define INGOT_PLUGIN(registrar)                                                                      \
   static void ingot_plugin_register(ingot::PluginRegistrar&);                                        \
   extern "C" __attribute__((visibility("default"))) void ingot_plugin(IngotPluginCall* call) {       \
@@ -81,3 +83,4 @@ struct IngotPluginCall {
     if (std::strcmp(call->host_abi, call->plugin_abi) == 0) ingot_plugin_register(*call->registrar); \
   }                                                                                                  \
   static void ingot_plugin_register(ingot::PluginRegistrar& registrar)
+// NOLINTEND(bugprone-macro-parentheses)
