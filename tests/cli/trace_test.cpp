@@ -43,6 +43,14 @@ TEST_F(TraceOption, OfATrainingShowsStepsModulesOpsKernelsDataAndCheckpoints) {
   EXPECT_TRUE(trace.counters.contains("memory cpu (bytes)"));
 }
 
+TEST_F(TraceOption, OfAQuantizationShowsEachTensorThatIsWritten) {
+  ASSERT_EQ(run_ingot({"train", folder_.at("train.yaml"), "--json"}).exit_code, 0);
+  const Outcome outcome = run_ingot(
+      {"quantize", folder_.at("out/model"), folder_.at("q.gguf"), "--format", "q8_0", "--trace", trace_});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(test::read_trace(trace_).count({"file blk.1.attn_output.weight"}), 1);
+}
+
 TEST_F(TraceOption, NamesAPathThatCannotBeWritten) {
   const Outcome outcome =
       run_ingot({"train", folder_.at("train.yaml"), "--trace", folder_.at("missing/trace.json")});

@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/scope.h"
 #include "ingot/weights/tensor_bytes.h"
 
 namespace ingot {
@@ -189,6 +190,7 @@ void write_gguf(const std::string& path, const GgufMetadata& metadata, std::span
   write_file_atomically(path, [&](FileWriter& out) {
     out.write(header);
     for (const GgufTensor& tensor : tensors) {
+      const Scope scope(ScopeKind::file, tensor.name);
       const std::uint64_t begin = out.size();
       tensor.write([&](std::span<const std::byte> bytes) { out.write(bytes); });
       const std::uint64_t written = out.size() - begin;

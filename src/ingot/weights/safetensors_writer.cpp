@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/scope.h"
 #include "ingot/core/memory.h"
 #include "ingot/weights/safetensors.h"
 #include "ingot/weights/tensor_bytes.h"
@@ -102,6 +103,7 @@ std::string safetensors_header_text(std::span<const StoredTensor* const> order,
 }
 
 void write_values(FileWriter& out, const StoredTensor& tensor) {
+  const Scope scope(ScopeKind::file, tensor.name);
   const Tensor values = tensor.values();
   INGOT_CHECK(values.defined() && values.shape() == tensor.shape,
               ShapeMismatch("storing '" + tensor.name + "'", tensor.shape.to_vector(),
