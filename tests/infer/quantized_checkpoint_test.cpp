@@ -14,8 +14,12 @@
 #include "ingot/base/json.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/load.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/models/language/gguf_export.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+#include "ingot/weights/encode.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors.h"
 #include "ingot/weights/safetensors_writer.h"
@@ -100,6 +104,21 @@ TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
   }
 }
 
+TEST(QuantizedCheckpoint, Mxfp4ExpertsLoadAsTheirValuesAndRunInFiveBits) {
+  const Expected expected = expected_of("mxfp4");
+  const auto dense = load_language_model(checkpoint_path("mxfp4"), {.dtype = DType::f32});
+  EXPECT_LT(relative_error(logits_of(*dense, expected.tokens), expected.logits), 1e-5);
+  const auto model = load_model(checkpoint_path("mxfp4"));
+  const MoeMlp& experts = *model->layers.front()->experts;
+  for (const ExpertLinear* linear : {&experts.gate_proj, &experts.up_proj, &experts.down_proj}) {
+    ASSERT_TRUE(linear->is_quantized());
+    EXPECT_EQ(linear->packed.front()->format_name(), "q5_0");
+  }
+  EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), 0.03);
+  const Generation text = generate(*model, {.prompt = {5, 17, 42}, .max_tokens = 8});
+  EXPECT_EQ(text.tokens.size(), 8U);
+}
+
 // A copy of a golden directory whose tensors or config a test may damage.
 class Damaged {
  public:
@@ -164,6 +183,33 @@ TEST(QuantizedCheckpoint, MissingFieldsAndGroupsThatDoNotDivideAreNamed) {
   Damaged groups("gptq");
   groups[kLayer + ".scales"] = Tensor::zeros({3, 64}, DType::f16);
   expect_parts(groups.error(), {"model.layers.0.self_attn.q_proj.scales", "3 groups", "64 inputs"});
+}
+
+TEST(QuantizedCheckpoint, Mxfp4ExpertsOfAGgufFileHaveTheSameValuesInTheSameTiles) {
+  test::TemporaryDirectory directory;
+  const GgufExport exported = export_gguf(open_checkpoint(checkpoint_path("mxfp4")));
+  const auto weights = encode_weights(exported.weights, parse_weight_encoding("mxfp4"), true);
+  write_gguf(directory.at("model.gguf"), exported.metadata, gguf_tensors(*weights));
+  EXPECT_EQ(weights->get_metadata("blk.0.ffn_gate_exps.weight").stored_as, "MXFP4");
+  EXPECT_EQ(weights->get_metadata("blk.0.ffn_gate_exps.bias").stored_as, "f32");
+  const auto original = load_model(checkpoint_path("mxfp4")), model = load_model(directory.at("model.gguf"));
+  const MoeMlp &before = *original->layers[1]->experts, &after = *model->layers[1]->experts;
+  for (const auto linear : {&MoeMlp::gate_proj, &MoeMlp::up_proj, &MoeMlp::down_proj}) {
+    ASSERT_TRUE((after.*linear).is_quantized());
+    for (std::size_t e = 0; e < (before.*linear).packed.size(); ++e)
+      EXPECT_EQ(quant::values(*(after.*linear).packed[e]).to_vector<float>(),
+                quant::values(*(before.*linear).packed[e]).to_vector<float>());
+  }
+}
+
+TEST(QuantizedCheckpoint, Mxfp4BlocksWithoutTheirScalesAreNamed) {
+  Damaged missing("mxfp4");
+  missing.erase("model.layers.1.mlp.experts.down_proj_scales");
+  expect_parts(missing.error(), {"model.layers.1.mlp.experts.down_proj_scales", "is missing"});
+  Damaged cut("mxfp4");
+  Tensor& scales = cut["model.layers.0.mlp.experts.down_proj_scales"];
+  scales = clone(narrow(scales, 1, 0, 7));
+  expect_parts(cut.error(), {"model.layers.0.mlp.experts.down_proj_blocks", "[experts, out, in / 32]"});
 }
 
 TEST(QuantizedCheckpoint, FormatsThatDoNotBelongTogetherAreRefused) {

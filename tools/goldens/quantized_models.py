@@ -19,7 +19,7 @@ import torch
 from bitsandbytes.functional import dequantize_4bit, quantize_4bit
 from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 from safetensors.torch import save_file
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "infer" / "goldens" / "quantized"
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
@@ -183,8 +183,55 @@ def write_model(directory, model, config, layer):
     save_file({"tokens": torch.tensor(TOKENS), "logits": logits.contiguous()}, out / "expected.safetensors.golden")
 
 
+E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def mxfp4(weight):
+    """Blocks [E, N, K / 32, 16], scales [E, N, K / 32] and values [E, N, K] of [E, N, K]."""
+    groups = weight.reshape(*weight.shape[:-1], -1, 32)
+    exponent = groups.abs().amax(-1).clamp(min=1e-30).log2().floor() - 2
+    scaled = groups / 2.0 ** exponent[..., None]
+    codes = (scaled.abs()[..., None] - E2M1).abs().argmin(-1)
+    values = E2M1[codes] * scaled.sign() * 2.0 ** exponent[..., None]
+    codes = (codes + 8 * (scaled < 0)).to(torch.uint8)
+    return codes[..., ::2] | codes[..., 1::2] << 4, (exponent + 127).to(torch.uint8), values.reshape(weight.shape)
+
+
+def write_gpt_oss(directory):
+    """As openai/gpt-oss-20b lies: experts in MXFP4, the rest in bf16."""
+    torch.manual_seed(3)
+    model = GptOssForCausalLM(GptOssConfig(
+        vocab_size=61, hidden_size=64, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, num_local_experts=3, num_experts_per_tok=2, sliding_window=4,
+        max_position_embeddings=64, attn_implementation="eager", pad_token_id=None, eos_token_id=0)).eval().float()
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1 or "sinks" in name:
+            torch.nn.init.normal_(parameter, std=0.2)
+        parameter.data = parameter.data.bfloat16().float()
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name + "_blocks"], tensors[name + "_scales"], values = mxfp4(parameter.data.transpose(1, 2))
+            parameter.data = values.transpose(1, 2).contiguous()
+        else:
+            tensors[name] = parameter.data.bfloat16()
+    out = OUT / directory
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, out / "model.safetensors",
+              metadata={"format": "pt"})
+    settings = json.loads(model.config.to_json_string())
+    settings["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
+    (out / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
+    with torch.no_grad():
+        logits = model(torch.tensor([TOKENS])).logits[0]
+    save_file({"tokens": torch.tensor(TOKENS), "logits": logits.contiguous()}, out / "expected.safetensors.golden")
+
+
 def main():
     only = sys.argv[1:]
+    if not only or "mxfp4" in only:
+        write_gpt_oss("mxfp4")
 
     def write(name, *rest):
         if not only or name in only:
