@@ -19,7 +19,9 @@ bool waits(const LanguageModel& model) {
   const auto packed_experts = [](const auto& layer) {
     return layer->experts != nullptr && layer->experts->gate_proj.is_quantized();
   };
-  return model.config.rope_scaling.depends_on_length() || std::ranges::any_of(model.layers, packed_experts);
+  // Latents are wider than a GPU's kernels take: what stands in for them counts keys on the host.
+  return model.config.rope_scaling.depends_on_length() || model.config.is_latent() ||
+         std::ranges::any_of(model.layers, packed_experts);
 }
 
 std::int64_t most_capacity(std::span<const CacheSegment> segments) {

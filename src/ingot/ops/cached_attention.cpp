@@ -10,6 +10,7 @@
 #include "ingot/ops/attention_sinks.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/composed_attention.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
 
@@ -95,6 +96,13 @@ Tensor room_for_lse(const AttentionOptions& options, const Tensor& q) {
   return options.sinks.defined() ? Tensor::empty({q.dim(0), q.dim(1)}, DType::f32, q.device()) : Tensor();
 }
 
+// Whether the device has a kernel for these arguments.
+bool has_kernel(const kernels::AttentionArgs& args) {
+  return std::ranges::any_of(kernels::attention.implementations(args.q.device.type), [&](const auto& found) {
+    return found.accepts == nullptr || found.accepts(args);
+  });
+}
+
 float scale_of(const AttentionOptions& options, const Tensor& q) {
   return options.scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(q.dim(2))) : options.scale;
 }
@@ -114,17 +122,25 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
     const bool for_tensor_cores =
         !q.device().is_cpu() && !has_few_queries(sequences[i]) && sequences[i].keys.dtype() == DType::i8;
     const CachedSequence s = for_tensor_cores ? dequantised(sequences[i], dtype) : sequences[i];
-    launch_attention({.q = rows(q, starts[i], s.queries),
-                      .k = s.keys.view(),
-                      .v = s.values.view(),
-                      .out = rows(out, starts[i], s.queries),
-                      .lse = lse_rows(lse, starts[i], s.queries),
-                      .mask = {.kv_length = s.length.view(), .window = options.window},
-                      .scale = scale_of(options, q),
-                      .softcap = options.softcap,
-                      .k_scale = s.key_scale.view(),
-                      .v_scale = s.value_scale.view(),
-                      .bf16_products = options.bf16_products});
+    const kernels::AttentionArgs args{.q = rows(q, starts[i], s.queries),
+                                      .k = s.keys.view(),
+                                      .v = s.values.view(),
+                                      .out = rows(out, starts[i], s.queries),
+                                      .lse = lse_rows(lse, starts[i], s.queries),
+                                      .mask = {.kv_length = s.length.view(), .window = options.window},
+                                      .scale = scale_of(options, q),
+                                      .softcap = options.softcap,
+                                      .k_scale = s.key_scale.view(),
+                                      .v_scale = s.value_scale.view(),
+                                      .bf16_products = options.bf16_products};
+    if (has_kernel(args)) return launch_attention(args);
+    INGOT_CHECK(!lse.defined(),
+                NotImplemented("attention sinks with heads that no kernel of the device takes"));
+    AttentionOptions scaled = options;
+    scaled.scale = args.scale;
+    copy_(narrow(out, 0, starts[i], s.queries),
+          composed_attention(narrow(q, 0, starts[i], s.queries),
+                             s.keys.dtype() == DType::i8 ? dequantised(s, dtype) : s, scaled));
   };
   // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting.
   // A device has its own threads, and works in the order of this thread's stream.
