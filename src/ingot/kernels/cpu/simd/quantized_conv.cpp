@@ -257,8 +257,8 @@ void convolve_in_bands(const QuantizedConvArgs& args, Stream) {
                      fitting = (kCopy / row_size - reach) / g.stride[0] + 1,
                      rows = std::clamp<std::int64_t>(fitting, 1, band.out_height),
                      panels = args.weight.dim(0);
-  const double products = static_cast<double>(band.out_width * args.weight.numel() / panels);
-  const auto grain = static_cast<std::int64_t>(kGrain / products) + 1;
+  const std::int64_t products = band.out_width * (args.weight.numel() / panels);
+  const auto grain = static_cast<std::int64_t>(kGrain / static_cast<double>(products)) + 1;
   for (std::int64_t n = 0; n < args.x.dim(0); ++n) {
     band.sample = n;
     for (std::int64_t first = 0; first < band.out_height; first += rows) {
