@@ -4,13 +4,14 @@ or a kernel has none.
 
 Kernels are the `inline Kernel<...> name("name")` of src/ingot/kernels/*.h; each has an implementation on the CPU, the
 reference. Those on CUDA are the `name.add(DeviceType::cuda, {"implementation"` of src/ingot/kernels/cuda, .cu and .cpp.
+`// CPU only: why` behind a kernel says that it needs none.
 """
 import argparse
 import pathlib
 import re
 import sys
 
-KERNEL = re.compile(r'^inline Kernel<\w+>\s+(\w+)\("\w+"\);', re.MULTILINE)
+KERNEL = re.compile(r'^inline Kernel<\w+>\s+(\w+)\("\w+"\);(?:  // (CPU only: .*))?', re.MULTILINE)
 CUDA = re.compile(r'\b(\w+)\.add\(\s*DeviceType::cuda,\s*\{"(\w+)"')
 BEGIN, END = "<!-- coverage: begin -->\n", "<!-- coverage: end -->\n"
 
@@ -18,7 +19,7 @@ BEGIN, END = "<!-- coverage: begin -->\n", "<!-- coverage: end -->\n"
 def coverage(root):
     """{kernel: [its implementations on CUDA]}, by name."""
     kernels = root / "src" / "ingot" / "kernels"
-    found = {name: [] for path in kernels.glob("*.h") for name in KERNEL.findall(path.read_text())}
+    found = {name: [why] if why else [] for path in kernels.glob("*.h") for name, why in KERNEL.findall(path.read_text())}
     for path in sorted((kernels / "cuda").glob("*.c[up]*")):
         for name, implementation in CUDA.findall(path.read_text()):
             if name not in found:
@@ -28,8 +29,9 @@ def coverage(root):
 
 
 def table(found):
-    there = sum(1 for names in found.values() if names)
-    lines = [f"{there} of {len(found)} kernels.", "", "| kernel | on CUDA |", "|---|---|"]
+    wanted = [names for names in found.values() if not (names and names[0].startswith("CPU only"))]
+    there = sum(1 for names in wanted if names)
+    lines = [f"{there} of {len(wanted)} kernels.", "", "| kernel | on CUDA |", "|---|---|"]
     lines += [f"| `{name}` | {', '.join(names) if names else '**missing**'} |" for name, names in found.items()]
     return "\n".join(lines) + "\n"
 

@@ -36,6 +36,10 @@ class CudaCoverage(unittest.TestCase):
             self.assertIn("out of date", run("--root", root, "--check").stdout)
             self.assertEqual(run("--root", root).returncode, 0)
             self.assertEqual(run("--root", root, "--check").returncode, 0)
+            (root / "src/ingot/kernels/c.h").write_text('inline Kernel<CArgs> c("c");  // CPU only: a layout\n')
+            self.assertEqual(run("--root", root).returncode, 0)
+            self.assertIn("2 of 2 kernels.\n", page.read_text())
+            self.assertIn("| `c` | CPU only: a layout |\n", page.read_text())
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ struct BlockedConvArgs {
   ConvGeometry geometry;
   bool relu = false;
 };
-inline Kernel<BlockedConvArgs> blocked_conv("blocked_conv");
+inline Kernel<BlockedConvArgs> blocked_conv("blocked_conv");  // CPU only: cuDNN has layouts of its own
 inline double flops(const BlockedConvArgs& args) {
   const double outputs = static_cast<double>(args.weight.dim(0) * args.weight.dim(-1));
   return 2 * static_cast<double>(args.y.numel()) * static_cast<double>(args.weight.numel()) / outputs;

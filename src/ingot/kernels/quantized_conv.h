@@ -16,7 +16,7 @@ struct QuantizedConvArgs {
   std::int32_t x_zero = 0, y_zero = 0;
   ConvGeometry geometry;
 };
-inline Kernel<QuantizedConvArgs> quantized_conv("quantized_conv");
+inline Kernel<QuantizedConvArgs> quantized_conv("quantized_conv");  // CPU only: GPUs convolve values
 inline double flops(const QuantizedConvArgs& args) {
   const std::int64_t depth = 2 * args.weight.dim(1) * args.weight.dim(2) * args.weight.dim(3);
   return 2 * static_cast<double>(args.y.numel()) * static_cast<double>(depth);
