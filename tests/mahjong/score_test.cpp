@@ -216,6 +216,35 @@ TEST(Score, WinsThatNoKanAllowsAreRefused) {
   EXPECT_NO_THROW(score("234m567p34588s456s", "2m", [](WinQuery& q) { q.chankan = true; }));
 }
 
+TEST(Score, EventsThatExcludeEachOtherAreRefused) {
+  const auto refused = [](auto set) { EXPECT_THROW(score("234m055p678s34588s", "2m", set), InvalidHand); };
+  refused([](WinQuery& q) { q.riichi = q.chankan = q.last_tile = true; });
+  refused([](WinQuery& q) { q.double_riichi = q.ippatsu = q.last_tile = true; });
+  refused([](WinQuery& q) { q.first_turn = q.tsumo = q.riichi = true; });
+  refused([](WinQuery& q) { q.first_turn = q.tsumo = q.last_tile = true; });
+  refused([](WinQuery& q) {  // the dealer draws first
+    q.first_turn = true;
+    q.seat_wind = 0;
+  });
+  EXPECT_NO_THROW(score("234m055p678s34588s", "2m", [](WinQuery& q) { q.first_turn = q.tsumo = true; }));
+  EXPECT_NO_THROW(score("234m055p678s34588s", "2m", [](WinQuery& q) { q.riichi = q.last_tile = true; }));
+  const Hand closed = make_hand("234m055p678s22z");
+  const Meld kan[] = {{MeldType::Ankan, 0, 27, {27, 27, 27}}};
+  WinQuery q{.hand = closed, .melds = kan, .win_tile = 1, .tsumo = true, .riichi = true, .rinshan = true};
+  EXPECT_NO_THROW(check_win_query(q));
+  q.ippatsu = true;
+  EXPECT_THROW(check_win_query(q), InvalidHand) << "one's own kan ends it";
+}
+
+TEST(Score, MoreRedFivesThanTheRulesHaveAreRefused) {
+  const Hand two = make_hand("005m123p456s11122z"), one = make_hand("055m123p456s11122z");
+  const Tile win = one.tiles().front();
+  EXPECT_THROW(check_win_query({.hand = two, .melds = {}, .win_tile = two.tiles().front()}), InvalidHand);
+  EXPECT_NO_THROW(check_win_query({.hand = one, .melds = {}, .win_tile = win}));
+  EXPECT_THROW(check_win_query({.hand = one, .melds = {}, .win_tile = win}, Rules::named("european")),
+               InvalidHand);
+}
+
 TEST(Score, ImpossibleHandsAreRefusedWithTheReason) {
   const Hand hand = make_hand("123m456m789p11z222z");
   WinQuery q{.hand = hand, .melds = {}, .win_tile = 5};

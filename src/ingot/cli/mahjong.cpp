@@ -117,8 +117,9 @@ int score(const MahjongOptions& o) {
   q.round_wind = wind(o.round_wind, "round-wind");
   q.indicators = dora;
   q.ura_indicators = ura;
-  check_win_query(q);
-  const WinScore s = score_win(q, Rules::named(o.rules));
+  const Rules rules = Rules::named(o.rules);
+  check_win_query(q, rules);
+  const WinScore s = score_win(q, rules);
   const bool dealer = q.seat_wind == 0;
   const Payment pay = payment_for(s.base, dealer);
   std::vector<std::string> yaku;

@@ -137,9 +137,9 @@ struct WinScore {
 /// tiles.
 WinScore score_win(const WinQuery& query, const Rules& rules);
 /// Throws InvalidHand for impossible tiles first: wrong counts, five of a kind over hand, melds and
-/// indicators, a winning tile that is not in the hand, melds that are none, rinshan without a kan, a robbed
-/// tile that is seen elsewhere.
-void check_win_query(const WinQuery& query);
+/// indicators, more red fives than the rules have, a winning tile that is not in the hand, melds that are
+/// none, rinshan without a kan, a robbed tile that is seen elsewhere, events that exclude each other.
+void check_win_query(const WinQuery& query, const Rules& rules = {});
 
 /// The points for `base`: what the discarder pays, or on tsumo each non-dealer and the dealer. Without honba.
 struct Payment {

@@ -30,9 +30,26 @@ void check_meld(const Meld& meld) {
                                         tile_name(meld.consumed[i]))));
 }
 
+// What cannot come together, whatever the tiles.
+void check_timing(const WinQuery& q) {
+  INGOT_CHECK(!q.ippatsu || !q.rinshan, InvalidHand("a kan of one's own ends ippatsu, so rinshan has none"));
+  INGOT_CHECK(!q.chankan || !q.last_tile,
+              InvalidHand("nobody declares a kan on the last tile, so chankan is not houtei"));
+  INGOT_CHECK(!(q.double_riichi && q.ippatsu && q.last_tile),
+              InvalidHand("ippatsu after double riichi is a win in the first turns, not on the last tile"));
+  if (!q.first_turn) return;
+  INGOT_CHECK(q.melds.empty(), InvalidHand("a first-turn win has no melds"));
+  INGOT_CHECK(!q.riichi && !q.double_riichi,
+              InvalidHand("a first-turn win comes before anyone's discard, so before riichi"));
+  INGOT_CHECK(!q.last_tile && !q.rinshan,
+              InvalidHand("a first-turn win is not on the last tile or after a kan"));
+  INGOT_CHECK(q.tsumo || q.seat_wind != 0,
+              InvalidHand("the dealer draws first, so a first-turn win of the dealer is by tsumo"));
+}
+
 }  // namespace
 
-void check_win_query(const WinQuery& q) {
+void check_win_query(const WinQuery& q, const Rules& rules) {
   INGOT_CHECK(q.melds.size() <= 4,
               InvalidHand(fmt::format("{} melds; a hand has at most 4", q.melds.size())));
   const auto wanted = 14 - 3 * q.melds.size();
@@ -46,8 +63,15 @@ void check_win_query(const WinQuery& q) {
   INGOT_CHECK(q.indicators.size() <= 5 && q.ura_indicators.size() <= 5,
               InvalidHand("more than five dora indicators"));
   std::array<int, kKinds> count{};
+  std::array<int, 3> reds{};
   const auto add = [&](Tile tile) {
     INGOT_CHECK(tile < kTiles, InvalidHand(fmt::format("{} is not a tile; tiles are 0 to 36", tile)));
+    if (is_red(tile)) {
+      const auto suit = static_cast<std::size_t>(tile - red_five(0));
+      INGOT_CHECK(++reds[suit] <= rules.red_fives[suit],
+                  InvalidHand(fmt::format("{} red {} over hand, melds and indicators; the rules have {}",
+                                          reds[suit], tile_name(kind_of(tile)), rules.red_fives[suit])));
+    }
     INGOT_CHECK(
         ++count[kind_of(tile)] <= 4,
         InvalidHand(fmt::format("five of {} over hand, melds and indicators", tile_name(kind_of(tile)))));
@@ -71,7 +95,7 @@ void check_win_query(const WinQuery& q) {
   INGOT_CHECK(!q.chankan || count[kind_of(q.win_tile)] == 1,
               InvalidHand(fmt::format("chankan robs the fourth {} of another's kan, so no other can be seen",
                                       tile_name(kind_of(q.win_tile)))));
-  INGOT_CHECK(!q.first_turn || q.melds.empty(), InvalidHand("a first-turn win has no melds"));
+  check_timing(q);
 }
 
 }  // namespace ingot::mahjong
