@@ -198,6 +198,8 @@ TEST_F(SessionTest, AChatThatOutgrowsTheContextForgetsItsOldestTurnsButNotItsSys
   EXPECT_TRUE(chat.summary().empty());
   EXPECT_EQ(chat.messages().size(), 1 + 2 * static_cast<std::size_t>(8 - chat.forgotten()));
   EXPECT_EQ(chat.messages().front().content, "be kind");
+  EXPECT_EQ(chat.transcript().size(), 1 + 2 * 8U);
+  EXPECT_EQ(chat.transcript()[1].content, "a");
   EXPECT_EQ(chat.messages()[1].content, std::string(1, static_cast<char>('a' + chat.forgotten())));
   EXPECT_THROW(chat.answer(std::string(200, 'x')), DimensionMismatch) << "a question that never fits";
 }

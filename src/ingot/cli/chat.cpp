@@ -86,11 +86,12 @@ class Conversation {
     const std::size_t start = line.find_first_not_of(" \t\r");
     if (start == std::string::npos) return true;
     if (line[start] != '/') {
-      show(chat_.answer(line, show_piece));
+      show(chat_.answer(line.substr(0, line.find_last_not_of('\r') + 1), show_piece));
       return true;
     }
     const std::size_t space = line.find_first_of(" \t", start);
-    const std::string command = line.substr(start, space - start);
+    std::string command = line.substr(start, space - start);
+    command.erase(command.find_last_not_of('\r') + 1);
     std::string rest = space == std::string::npos ? "" : line.substr(space + 1);
     rest.erase(rest.find_last_not_of(" \t\r") + 1);
     return command != "/exit" && command != "/quit" && (run_command(command, rest), true);
@@ -129,7 +130,7 @@ class Conversation {
   void save(const std::string& path) const {
     INGOT_CHECK(!path.empty(), InvalidConfig("/save", "needs the file to write, as in /save talk.jsonl"));
     nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-    for (const text::ChatMessage& message : chat_.messages())
+    for (const text::ChatMessage& message : chat_.transcript())
       messages.push_back({{"role", message.role}, {"content", message.content}});
     write_file_atomically(path, dump_json(nlohmann::ordered_json{{"messages", messages}}) + "\n");
     fmt::print(stderr, "{}: {} messages\n", path, messages.size());

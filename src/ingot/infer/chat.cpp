@@ -25,6 +25,7 @@ Chat::Chat(Session& session, TextOptions options, std::string system, FullContex
 
 void Chat::reset() {
   messages_.clear();
+  forgotten_messages_.clear();
   summary_.clear();
   tokens_ = forgotten_ = 0;
   set_system(system_);
@@ -67,6 +68,7 @@ void Chat::make_room() {
   while (length() > context / 2 && std::ssize(messages_) - first > 2) {
     const auto turn = messages_.begin() + first;
     oldest.insert(oldest.end(), turn, turn + 2);
+    forgotten_messages_.insert(forgotten_messages_.end(), turn, turn + 2);
     messages_.erase(turn, turn + 2);
     ++forgotten_;
   }
@@ -76,6 +78,12 @@ void Chat::make_room() {
   } catch (const DimensionMismatch&) {  // no room for the question: what was said longest ago is lost
     summary_.clear();
   }
+}
+
+Messages Chat::transcript() const {
+  Messages all = messages_;
+  all.insert(all.begin() + (has_system() ? 1 : 0), forgotten_messages_.begin(), forgotten_messages_.end());
+  return all;
 }
 
 WrittenText Chat::answer(const std::string& question, const OnText& on_text) {

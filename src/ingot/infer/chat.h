@@ -36,6 +36,8 @@ class Chat {
 
   /// What was said, without what is forgotten.
   const std::vector<text::ChatMessage>& messages() const { return messages_; }
+  /// All that was said, also what the model no longer sees.
+  std::vector<text::ChatMessage> transcript() const;
   /// Tokens of the conversation up to the last answer.
   std::int64_t tokens() const { return tokens_; }
   /// Questions that had to make room, with their answers.
@@ -55,7 +57,7 @@ class Chat {
   std::string system_;
   FullContext full_;
   ChatPrompt prompt_;
-  std::vector<text::ChatMessage> messages_;
+  std::vector<text::ChatMessage> messages_, forgotten_messages_;
   std::string summary_;
   std::int64_t tokens_ = 0, forgotten_ = 0;
 };
