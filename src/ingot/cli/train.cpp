@@ -10,6 +10,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
+#include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/base/version.h"
 #include "ingot/cli/command.h"
@@ -62,7 +63,9 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
   fmt::print("\n  checkpoint  {}\n", r.last_checkpoint);
   if (!report.empty()) fmt::print("  report      {}\n", report);
   if (r.model_directory.empty()) {
-    fmt::print("\nGo on with:\n  ingot train {} --resume\n", o.config);
+    std::string settings;
+    for (const std::string& assignment : o.set) settings += " --set " + shell_word(assignment);
+    fmt::print("\nGo on with:\n  ingot train {}{} --resume\n", shell_word(o.config), settings);
   } else {
     tell_how_to_use(r.model_directory, base);
   }
