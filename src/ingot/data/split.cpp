@@ -50,9 +50,9 @@ std::int64_t DocumentSet::tokens() const {
 }
 
 TrainValidation split_documents(const DocumentSet& all, double fraction, std::uint64_t seed) {
-  INGOT_CHECK(
-      fraction >= 0 && fraction < 1,
-      InvalidConfig("validation_split", fmt::format("is {}; must be at least 0 and below 1", fraction)));
+  INGOT_CHECK(fraction >= 0 && fraction < 1,
+              InvalidConfig("validation_split_ratio",
+                            fmt::format("is {}; must be at least 0 and below 1", fraction)));
   const DocumentSet none{.store = all.store, .samples = all.samples};
   TrainValidation sets{none, none};
   if (fraction == 0) {
@@ -63,7 +63,7 @@ TrainValidation split_documents(const DocumentSet& all, double fraction, std::ui
   const std::int64_t wanted = std::llround(fraction * static_cast<double>(total));
   std::vector<Unit> units = units_of(all, wanted);
   INGOT_CHECK(wanted > 0 && units.size() >= 2,
-              InvalidConfig("validation_split",
+              InvalidConfig("validation_split_ratio",
                             fmt::format("{} of {} tokens are too few to be set apart; give more data or a "
                                         "larger fraction, or set it to 0",
                                         fraction, total)));
