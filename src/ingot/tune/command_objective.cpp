@@ -251,7 +251,13 @@ class CommandObjective : public Objective {
 }  // namespace
 
 std::string command_line(const StudyConfig& config, const Values& values) {
-  return fill_in(config.objective, config.tuner.space, values);
+  const SearchSpace& space = config.tuner.space;
+  const std::string command = fill_in(config.objective, space, values);
+  const bool all_named = std::ranges::all_of(space.parameters, [&](const Parameter& parameter) {
+    return config.objective.find("{" + parameter.name + "}") != std::string::npos;
+  });
+  if (all_named) return command;
+  return fmt::format("env INGOT_PARAMS={} sh -c {}", shell_word(space.to_json(values)), shell_word(command));
 }
 
 std::unique_ptr<Objective> make_command_objective(const StudyConfig& config) {

@@ -69,7 +69,8 @@ class Objective {
 /// INGOT_TRIAL (the number), INGOT_TRIAL_DIR and INGOT_PARAMS (JSON), and writes lines of JSON:
 /// {"step": 3, "<metric>": 0.5} on the way, {"<metric>": 0.4} at the end; other output is ignored. A final
 /// value that is not finite (null, NaN, ...) is a trial that diverged. Its stderr goes to the trial's log.
-/// The command of a study with these values in it, for /bin/sh.
+/// The command of a study with these values in it, for /bin/sh; with INGOT_PARAMS, too, where it does not
+/// name all of them.
 std::string command_line(const StudyConfig& config, const Values& values);
 std::unique_ptr<Objective> make_command_objective(const StudyConfig& config);
 
