@@ -141,7 +141,8 @@ std::string special_text(const Value& value, const Element& element, const Place
     case Meaning::clock:
     case Meaning::moment: {
       const std::int64_t second = floor_of(value.integer, element.ticks);
-      const std::int64_t fraction = value.integer - second * element.ticks;
+      const std::int64_t rest = value.integer % element.ticks;  // second * ticks may overflow
+      const std::int64_t fraction = rest < 0 ? rest + element.ticks : rest;
       if (element.meaning == Meaning::moment) return moment_text(second, fraction, element, place);
       if (second < 0 || second > kDay) place.fail("has a time of day beyond its day; the file is damaged");
       return clock_text(second, fraction, element.ticks);
