@@ -46,7 +46,8 @@ TEST(ForecastText, IdsOfTwoColumnsStandInTwoColumns) {
   const SeriesTable table = table_of(csv, {.id_column = "store,item"});
   std::vector<SeriesForecast> forecasts;
   for (const Series& series : table.series)
-    forecasts.push_back({.id = series.id, .times = {series.times[0]}, .values = {{5}}, .low = {}, .high = {}});
+    forecasts.push_back(
+        {.id = series.id, .times = {series.times[0]}, .values = {{5}}, .low = {}, .high = {}});
   EXPECT_EQ(to_csv(forecasts, table), "store,item,date,y\n7,milk,2020-01-01,5\n7,\"a, b\",2020-01-01,5\n");
 }
 

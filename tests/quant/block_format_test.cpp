@@ -89,8 +89,8 @@ std::vector<float> normal_values(std::size_t n) {
 // Relative errors (root of the mean squares) that rounding normal values leaves.
 TEST(BlockFormat, RoundsNormalValuesAsWellAsItsBitsAllow) {
   const std::vector<std::pair<const char*, double>> bounds{
-      {"Q8_0", 0.0062}, {"Q6_K", 0.0185}, {"Q5_K", 0.037}, {"Q5_1", 0.041}, {"Q5_0", 0.046},
-      {"MXFP4", 0.13}, {"Q4_K", 0.075},  {"Q4_1", 0.083},  {"Q4_0", 0.094}, {"Q3_K", 0.155}, {"Q2_K", 0.32}};
+      {"Q8_0", 0.0062}, {"Q6_K", 0.0185}, {"Q5_K", 0.037}, {"Q5_1", 0.041}, {"Q5_0", 0.046}, {"MXFP4", 0.13},
+      {"Q4_K", 0.075},  {"Q4_1", 0.083},  {"Q4_0", 0.094}, {"Q3_K", 0.155}, {"Q2_K", 0.32}};
   const std::vector<float> values = normal_values(256 * 64);
   for (const auto& [name, bound] : bounds) {
     const BlockFormat& format = *find_block_format(name);

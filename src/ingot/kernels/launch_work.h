@@ -46,7 +46,8 @@ LaunchWork work_of(const Args& args) {
   if constexpr (requires { args.member.strides; }) work.add(#member, args.member);
   INGOT_OPERAND(x)
   INGOT_OPERAND(a)
-  INGOT_OPERAND(b) INGOT_OPERAND(q) INGOT_OPERAND(k) INGOT_OPERAND(v) INGOT_OPERAND(gate) INGOT_OPERAND(up)
+  INGOT_OPERAND(b)
+  INGOT_OPERAND(q) INGOT_OPERAND(k) INGOT_OPERAND(v) INGOT_OPERAND(gate) INGOT_OPERAND(up)
       INGOT_OPERAND(weight) INGOT_OPERAND(packed) INGOT_OPERAND(bias) INGOT_OPERAND(ids) INGOT_OPERAND(index)
           INGOT_OPERAND(indices) INGOT_OPERAND(condition) INGOT_OPERAND(saved) INGOT_OPERAND(residual)
               INGOT_OPERAND(logits) INGOT_OPERAND(targets) INGOT_OPERAND(target) INGOT_OPERAND(offsets)
