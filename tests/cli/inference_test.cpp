@@ -228,6 +228,28 @@ TEST_F(InferenceVerbs, BenchProductsRepeatsThoseOfAStep) {
     EXPECT_NE(run_ingot({"bench", "products", option, "0"}).errors.find(option), std::string::npos) << option;
 }
 
+TEST_F(InferenceVerbs, BenchFinetuneTimesStepsOnDenseAndQuantizedBases) {
+  for (const char* base : {"f32", "nf4"}) {
+    const auto bench =
+        json({"bench", "finetune", "--shape", "demo", "--base", base, "--dtype", "f32", "--rank", "2",
+              "--batch", "1", "--sequence", "8", "--accumulate", "2", "--runs", "1"});
+    EXPECT_GT(bench["step_ms"].get<double>(), 0);
+    EXPECT_NEAR(bench["tokens_per_second"].get<double>() * bench["step_ms"].get<double>(), 16e3, 1e-6);
+    EXPECT_EQ(bench["base"], base);
+  }
+  EXPECT_NE(run_ingot({"bench", "finetune", "--base", "q9"}).errors.find("nf4"), std::string::npos);
+  EXPECT_NE(run_ingot({"bench", "finetune", "--rank", "0"}).errors.find("--rank"), std::string::npos);
+}
+
+TEST_F(InferenceVerbs, BenchSelfplayTimesGamesNetworkAndSteps) {
+  const auto bench = json({"bench", "selfplay", "--channels", "8", "--blocks", "1", "--tables", "4",
+                           "--rollout-steps", "2", "--minibatch", "8", "--runs", "1"});
+  for (const char* key : {"decisions_per_second", "evaluations_per_second", "step_ms", "games_share"})
+    EXPECT_GT(bench[key].get<double>(), 0) << key;
+  EXPECT_LT(bench["games_share"].get<double>(), 1);
+  EXPECT_NE(run_ingot({"bench", "selfplay", "--tables", "0"}).errors.find("--tables"), std::string::npos);
+}
+
 TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
   const auto errors = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words{"generate", directory_, "-p", "the"};

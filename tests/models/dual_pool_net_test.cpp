@@ -42,6 +42,22 @@ TEST(DualPoolNet, HasTheParametersOfTheFullNetwork) {
   EXPECT_EQ(one + 39 * block, 16'545'421);
 }
 
+TEST(DualPoolNet, InBf16GivesTheF32NetworksOutputsRounded) {
+  InitSource wide(1), narrow(1, DType::bf16);
+  const DualPoolNet net(wide, small_net()), half(narrow, small_net());
+  const Tensor x = test::expected(kGolden, "x"), context = test::expected(kGolden, "context");
+  const NoGrad no_grad;
+  const DualPoolOutput exact = net(x, context), rounded = half(x, context);
+  EXPECT_EQ(rounded.value.dtype(), DType::bf16);
+  for (const auto& [found, wanted] : {std::pair{rounded.policy, exact.policy},
+                                      {rounded.value, exact.value},
+                                      {rounded.rank, exact.rank},
+                                      {rounded.danger, exact.danger}}) {
+    const double scale = max(abs(wanted)).item();
+    EXPECT_LE(testing::max_error(to(found, DType::f32), wanted), 0.05 * scale);
+  }
+}
+
 TEST(DualPoolNet, EveryHeadAndItsGradientsAreThoseOfPyTorch) {
   InitSource source(1);
   DualPoolNet net(source, small_net());

@@ -1,9 +1,12 @@
 #include "ingot/rl/mahjong_game.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "ingot/base/parallel.h"
 #include "ingot/rl/dual_pool_player.h"
 #include "ingot/rl/ppo_task.h"
 #include "ingot/train/trainer.h"
@@ -46,18 +49,45 @@ TEST(MahjongGame, GamesEndWithAllPointsPaidOut) {
   EXPECT_GE(games, 2);
 }
 
-TEST(MahjongGame, PpoTakesStepsInIt) {
-  GameBatch<MahjongGame> batch(4, 1);
-  InitSource source(1);
-  DualPoolNet net(source,
-                  {.input_channels = 96, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
-  DualPoolPlayer network(net);
-  PpoTask task(batch, network,
-               {.rollout_steps = 24, .minibatch = 32, .epochs = 1, .advantage = {.gamma = 1}});
-  Trainer trainer(task, {.total_steps = 2});
-  trainer.run();
-  EXPECT_GT(task.health().entropy, 0.5);
-  EXPECT_EQ(trainer.history().steps().size(), 2U);
+TEST(MahjongGame, GamesAreTheSameForEveryNumberOfThreads) {
+  const auto play = [](int threads) {
+    const int before = num_threads();
+    set_num_threads(threads);
+    constexpr std::size_t kGames = 40;
+    GameBatch<MahjongGame> batch(kGames, 3);
+    const auto actions = static_cast<std::size_t>(batch.spec().actions);
+    std::vector<float> observations(kGames * static_cast<std::size_t>(batch.spec().observation_size())),
+        legal(kGames * actions), rewards(kGames * 4);
+    std::vector<std::uint8_t> ended(kGames);
+    std::vector<std::int32_t> chosen(kGames);
+    for (int step = 0; step < 50; ++step) {
+      batch.observe(observations, legal);
+      for (std::size_t game = 0; game < kGames; ++game) {
+        const auto row = std::span(legal).subspan(game * actions, actions);
+        chosen[game] = static_cast<std::int32_t>(std::ranges::find(row, 1.0F) - row.begin());
+      }
+      batch.step(chosen, rewards, ended);
+    }
+    set_num_threads(before);
+    return std::pair{observations, batch.state()};
+  };
+  EXPECT_EQ(play(1), play(3));
+}
+
+TEST(MahjongGame, PpoTakesStepsInItInF32AndBf16) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    GameBatch<MahjongGame> batch(4, 1);
+    InitSource source(1, dtype);
+    DualPoolNet net(source,
+                    {.input_channels = 96, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
+    DualPoolPlayer network(net);
+    PpoTask task(batch, network,
+                 {.rollout_steps = 24, .minibatch = 32, .epochs = 1, .advantage = {.gamma = 1}});
+    Trainer trainer(task, {.total_steps = 2});
+    trainer.run();
+    EXPECT_GT(task.health().entropy, 0.5);
+    EXPECT_EQ(trainer.history().steps().size(), 2U);
+  }
 }
 
 }  // namespace

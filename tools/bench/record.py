@@ -3,7 +3,7 @@
 
     OMP_NUM_THREADS=2 tools/bench/record.py --goal 1.4 epyc-zen4 build/bin/ingot bench train --batch 4 --against torch
 
-It knows train, policy, decode, prefill and kernels. The commit is that of the binary.
+It knows train, finetune, selfplay, policy, decode, prefill and kernels. The commit is that of the binary.
 """
 import argparse
 import datetime
@@ -39,6 +39,31 @@ def training(report):
                              "note": f"peak memory {report['peak_memory_mib']:.0f} MiB"})
 
 
+def finetune(report):
+    rate, reached, step = report["matmul_gflops"], report["gflops"], report["step_ms"]
+    work = f"{report['shape']}, rank {report['rank']}, base in {report['base']}, {report['accumulate']} × ({report['batch']} × {report['sequence']})"
+    work += "" if report["recompute"] == "false" else f", recompute {report['recompute']}"
+    return peers_of(report, {"group": f"LoRA and QLoRA steps, {report['dtype']}", "work": work, "unit": "ms", "better": "lower", "median": step,
+                             "limit": step * reached / rate, "limit_of": "matmuls in the same run",
+                             "note": f"{report['tokens_per_second']:.0f} tokens/s; peak memory {report['peak_memory_mib']:.0f} MiB"})
+
+
+def selfplay(report):
+    network = f"{report['blocks']} blocks of {report['channels']} channels, {report['dtype']}"
+    rate = report["matmul_gflops"]
+
+    def row(work, median, limit=None, note=None):
+        made = {"group": "Self-play in mahjong", "work": f"{work}, {network}", "unit": "decisions/s", "better": "higher", "median": median}
+        if limit is not None:
+            made.update({"limit": limit, "limit_of": "matmuls in the same run"})
+        return {**made, **({"note": note} if note else {})}
+
+    evaluated, learned = report["evaluations_per_second"], report["minibatch"] / report["step_ms"] * 1e3
+    return [row(f"whole, {report['tables']} tables", report["decisions_per_second"], note=f"{100 * report['games_share']:.1f} % in the games"),
+            row(f"network alone, {report['tables']} positions", evaluated, evaluated * rate / report["evaluation_gflops"]),
+            row(f"PPO step, {report['minibatch']} decisions", learned, learned * rate / report["step_gflops"])]
+
+
 def inference(report):
     decode = report["work"] == "decode"
     run = {"group": "Decoding" if decode else "Prompts",
@@ -60,7 +85,7 @@ def kernels(report):
             for k in report["kernels"] if k.get("share_of_copy")]
 
 
-READERS = {"train": training, "policy": training, "decode": inference, "prefill": inference, "kernels": kernels}
+READERS = {"train": training, "finetune": finetune, "selfplay": selfplay, "policy": training, "decode": inference, "prefill": inference, "kernels": kernels}
 
 
 def runs_of(kind, report, common, peer_version=None):

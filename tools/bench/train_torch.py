@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times training steps of a language model in PyTorch, on the CPU or a card: the peer of `ingot bench train`.
+"""Times training steps of a language model in PyTorch, on the CPU or a card: the peer of `ingot bench train`
+and, with PEFT's adapters, of `ingot bench finetune`.
 
 One whole step (forward, loss, backward, clip, fused AdamW), f32 or under autocast to bf16, tuned as its best users would tune
 it: one thread per core, memory in huge pages that the C library keeps. `ingot bench train --against torch` runs this file (it is
@@ -8,7 +9,7 @@ inside the binary) with the environment it needs and takes steps in turn with it
     OMP_NUM_THREADS=2 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:\
 glibc.malloc.trim_threshold=34359738368 python3 tools/bench/train_torch.py --batch 4 --sequence 64 [--compile]
 
-Needs torch and transformers.
+Needs torch and transformers; peft for --lora-rank.
 """
 import argparse
 import json
@@ -25,9 +26,15 @@ LARGE = {
     "llama-1b": (transformers.LlamaConfig, transformers.LlamaForCausalLM,
                  dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, head_dim=64,
                       rope_theta=5e5, tie_word_embeddings=True)),
-    "qwen3-8b": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM,
-                 dict(vocab_size=151936, hidden_size=4096, intermediate_size=12288, num_hidden_layers=36, head_dim=128,
-                      rope_theta=1e6, tie_word_embeddings=False)),
+    "llama-8b": (transformers.LlamaConfig, transformers.LlamaForCausalLM,
+                 dict(vocab_size=128256, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, head_dim=128,
+                      rope_theta=5e5, tie_word_embeddings=False)),
+    **{f"qwen3-{name}": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM,
+                         dict(vocab_size=151936, hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers,
+                              num_attention_heads=heads, head_dim=128, rope_theta=1e6, tie_word_embeddings=tied))
+       for name, hidden, intermediate, layers, heads, tied in [("0.6b", 1024, 3072, 28, 16, True), ("1.7b", 2048, 6144, 28, 16, True),
+                                                               ("4b", 2560, 9728, 36, 32, True), ("8b", 4096, 12288, 36, 32, False),
+                                                               ("32b", 5120, 25600, 64, 64, False)]},
 }
 
 
@@ -38,7 +45,8 @@ def make_model(shape: str) -> torch.nn.Module:
         return transformers.GPT2LMHeadModel(config)
     if shape in LARGE:
         config_of, model_of, settings = LARGE[shape]
-        config = config_of(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=40960, use_cache=False, **settings)
+        config = config_of(**{"num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 40960, "use_cache": False,
+                              **settings})
         config._attn_implementation = "sdpa"
         return model_of(config)
     config = transformers.LlamaConfig(vocab_size=2048, hidden_size=192, intermediate_size=512, num_hidden_layers=6,
@@ -56,6 +64,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="bf16: autocast, weights stay f32")
     parser.add_argument("--weights", choices=["f32", "bf16"], default="f32",
                         help="bf16: weights, gradients and moments too, 8 bytes a parameter; no master weights")
+    parser.add_argument("--lora-rank", type=int, default=0, help="PEFT's adapters on all linear layers, which alone train; needs peft")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--recompute", action="store_true", help="gradient checkpointing")
     parser.add_argument("--accumulate", type=int, default=1, help="batches whose gradients are added up for one step")
@@ -70,14 +79,20 @@ def main() -> None:
     with torch.device(args.device):
         model = make_model(args.shape).train()
     torch.set_default_dtype(torch.float32)
+    if args.lora_rank:
+        import peft
+        model = peft.get_peft_model(model, peft.LoraConfig(r=args.lora_rank, lora_alpha=2 * args.lora_rank, target_modules="all-linear"))
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    # Adapters of a model in bf16 are f32, as PEFT makes them.
+    autocast = args.dtype == "bf16" and (args.weights == "f32" or args.lora_rank > 0)
     if args.recompute:
         model.gradient_checkpointing_enable()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, fused=True)
+    optimizer = torch.optim.AdamW(trained, lr=2e-4, fused=True)
     batches = torch.randint(0, model.config.vocab_size, (args.accumulate, args.batch, args.sequence), device=args.device)
     on_card = args.device != "cpu"
 
     def loss_of(tokens: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(args.device.split(":")[0], dtype=torch.bfloat16, enabled=args.dtype == "bf16" and args.weights == "f32"):
+        with torch.autocast(args.device.split(":")[0], dtype=torch.bfloat16, enabled=autocast):
             logits = model(tokens).logits
             return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten()) / args.accumulate
 
@@ -88,7 +103,7 @@ def main() -> None:
         optimizer.zero_grad(set_to_none=True)
         for tokens in batches:
             step_loss(tokens).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         if on_card:
             torch.cuda.synchronize()

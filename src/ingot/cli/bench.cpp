@@ -9,23 +9,19 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
-#include "ingot/base/rng.h"
-#include "ingot/base/stopwatch.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/bench_scripts.h"
+#include "ingot/cli/bench_step.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/launch_breakdown.h"
 #include "ingot/cli/model_shapes.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
-#include "ingot/dist/communicator.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
-#include "ingot/train/language/gradient_step.h"
 #include "ingot/train/machine_limit.h"
-#include "ingot/train/optimizer_setup.h"
 
 namespace ingot::cli {
 namespace {
@@ -43,70 +39,12 @@ struct TrainBenchOptions {
   }
 };
 
-/// A step of a training on random tokens, as LanguageTrainer takes it.
-class BenchStep {
- public:
-  BenchStep(LanguageModel& model, const TrainBenchOptions& o)
-      : device_(model.device()),
-        config_(config_of(o)),
-        optimizer_(model, config_.optimizer, run_schedule(config_, 1000)),
-        gradients_(model, optimizer_, config_, dist::world()) {
-    for (std::int64_t i = 0; i < o.accumulate; ++i) batches_.push_back(random_batch(model.config, o, i));
-  }
-  BenchStep(const BenchStep&) = delete;
-  BenchStep& operator=(const BenchStep&) = delete;
-
-  bool captured() const { return gradients_.captures(); }
-
-  /// Seconds of the gradients, of the update behind them, and of both. On devices with streams the first is
-  /// what it takes to put the work into a queue.
-  struct Seconds {
-    double gradients = 0, update = 0, total = 0;
-  };
-  Seconds take() {
-    const Stopwatch watch;
-    const StepWork work = gradients_.run(batches_, step_);
-    const double made = watch.seconds();
-    optimizer_.apply(step_++, work.grad_scale);
-    backend(device_).synchronize(current_stream(device_));
-    const double end = watch.seconds();
-    return {made, end - made, end};
-  }
-
- private:
-  static TrainConfig config_of(const TrainBenchOptions& o) {
-    TrainConfig config;
-    config.per_device_train_batch_size = o.batch;
-    config.gradient_accumulation_steps = o.accumulate;
-    config.sequence_len = o.sequence;
-    config.cuda_graphs = o.graphs;
-    config.optimizer.name = o.optimizer;
-    return config;
-  }
-  // Every token is a target, its own: what is learnt does not matter here.
-  static data::Batch random_batch(const LanguageConfig& model, const TrainBenchOptions& o,
-                                  std::int64_t number) {
-    Rng rng(RngKey{.seed = 1, .stream = static_cast<std::uint64_t>(number)});
-    std::vector<std::int32_t> tokens(static_cast<std::size_t>(o.batch * o.sequence)),
-        positions(tokens.size());
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(model.vocab_size)));
-      positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(o.sequence));
-    }
-    data::Batch batch;
-    batch.tokens = batch.targets = Tensor::from(tokens, {o.batch, o.sequence});
-    batch.positions = Tensor::from(positions, {o.batch, o.sequence});
-    batch.valid_targets = o.batch * o.sequence;
-    return batch;
-  }
-
-  Device device_;
-  TrainConfig config_;
-  TrainOptimizer optimizer_;
-  GradientStep gradients_;
-  std::vector<data::Batch> batches_;
-  std::int64_t step_ = 0;
-};
+TrainConfig config_of(const TrainBenchOptions& o) {
+  TrainConfig config;
+  config.cuda_graphs = o.graphs;
+  config.optimizer.name = o.optimizer;
+  return config;
+}
 
 struct TrainTimes {
   std::vector<double> gradients, update, total;
@@ -116,7 +54,7 @@ struct TrainTimes {
 
 // After each step `between`: one of every peer, so that a noisy moment of the machine meets all of them.
 TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, FunctionRef<void()> between) {
-  BenchStep step(model, o);
+  BenchStep step(model, {.batch = o.batch, .sequence = o.sequence, .count = o.accumulate}, config_of(o));
   TrainTimes times;
   for (std::int64_t i = 0; i < o.runs + 2; ++i) {
     const BenchStep::Seconds seconds = step.take();
@@ -269,7 +207,7 @@ void add_bench_train(Command& bench) {
   auto o = std::make_shared<TrainBenchOptions>();
   Command command =
       bench.subcommand("train", "Time whole training steps, against what matmuls alone reach here");
-  command.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
+  command.option("--shape", o->shape, "gpt2 (124M parameters), demo, or a model's of that name")
       .one_of(shape_names());
   add_device_option(command, o->device);
   command.option("--batch", o->batch, "Sequences in a batch");
@@ -318,7 +256,9 @@ void add_bench_train(Command& bench) {
 void add_bench(Command& root) {
   Command bench = root.subcommand("bench", "Time training and inference against what the machine allows");
   add_bench_train(bench);
+  add_bench_finetune(bench);
   add_bench_policy(bench);
+  add_bench_selfplay(bench);
   add_bench_inference(bench);
   add_bench_matmul(bench);
   add_bench_kernels(bench);

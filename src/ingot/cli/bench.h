@@ -10,6 +10,8 @@ namespace ingot::cli {
 /// `ingot bench decode`, `prefill` and `matmul`.
 void add_bench_inference(Command& bench);
 void add_bench_policy(Command& bench);
+/// `ingot bench selfplay`.
+void add_bench_selfplay(Command& bench);
 void add_bench_matmul(Command& bench);
 /// `ingot bench kernels`.
 void add_bench_kernels(Command& bench);

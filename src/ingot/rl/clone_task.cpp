@@ -49,6 +49,15 @@ struct Accuracy {
   }
 };
 
+// Losses are f32 whatever the network's dtype.
+DualPoolOutput widened(const DualPoolOutput& x) {
+  return {.policy = to(x.policy, DType::f32),
+          .value = to(x.value, DType::f32),
+          .rank = to(x.rank, DType::f32),
+          .tenpai = to(x.tenpai, DType::f32),
+          .danger = to(x.danger, DType::f32)};
+}
+
 double share(std::int64_t part, std::int64_t all) {
   return static_cast<double>(part) / static_cast<double>(all);
 }
@@ -69,7 +78,7 @@ CloneTask::CloneTask(DualPoolNet& net, const mahjong::GameIndex& games, const ma
 }
 
 CloneTask::Losses CloneTask::losses(const MahjongExamples& e) const {
-  const DualPoolOutput output = net_(e.observation, e.rank_context);
+  const DualPoolOutput output = widened(net_(e.observation, e.rank_context));
   const std::int64_t batch = e.action.dim(0);
   Losses l;
   l.log_policy = masked_log_softmax(output.policy, e.legal);

@@ -14,8 +14,10 @@ namespace {
 // A past self: a network of its own.
 class OwnedPlayer : public ActorCritic {
  public:
-  OwnedPlayer(const DualPoolNetConfig& config, Device device)
-      : source_(0, DType::f32, device), net_(source_, config), player_(net_) {}
+  explicit OwnedPlayer(const DualPoolNet& like)
+      : source_(0, like.stem.weight.value.dtype(), like.stem.weight.value.device()),
+        net_(source_, like.config),
+        player_(net_) {}
   ModuleRef module() override { return net_; }
   ActorCriticOutput operator()(const Tensor& observations) override { return player_(observations); }
 
@@ -51,7 +53,7 @@ struct MahjongPpo::Parts {
         player(net),
         anchor(*anchor_net),
         league(games, o.league, fixed_opponents(games, o),
-               [&] { return std::make_unique<OwnedPlayer>(net.config, net.stem.weight.value.device()); }),
+               [&] { return std::make_unique<OwnedPlayer>(net); }),
         task(places == nullptr ? static_cast<Environment&>(games) : *places, player, o.ppo,
              o.ppo.loss.anchor > 0 ? &anchor : nullptr, &league) {}
 

@@ -29,6 +29,7 @@ void read_run(const ConfigReader& root, MahjongTrainConfig& c) {
   c.run_name = root.get("run_name", c.run_name);
   c.base_model = root.get("base_model", c.base_model);
   c.device = root.get("device", c.device);
+  c.dtype = parse_dtype(root.choice("dtype", "f32", {"f32", "bf16"}));
   c.seed = root.get("seed", c.seed);
   c.threads = root.get("threads", c.threads, at_least(0));
   c.max_steps = root.get("max_steps", c.max_steps, at_least(1));

@@ -21,6 +21,7 @@ struct MahjongTrainConfig {
   std::string base_model;  ///< directory of the network to start from; empty: a fresh one
   DualPoolNetConfig network;
   std::string device = "auto";
+  DType dtype = DType::f32;  ///< of the network's weights and activations in bc and ppo
   std::uint64_t seed = 1;
   std::int64_t threads = 0;  ///< 0: all
 

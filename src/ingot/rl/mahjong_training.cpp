@@ -18,11 +18,11 @@ constexpr const char* kRunFormat = "ingot.mahjong";
 
 std::unique_ptr<DualPoolNet> make_network(const MahjongTrainConfig& c, Device device) {
   if (!c.base_model.empty()) {
-    auto net = open_dual_pool_net(c.base_model, {.dtype = DType::f32, .device = device});
+    auto net = open_dual_pool_net(c.base_model, {.dtype = c.dtype, .device = device});
     mahjong_encoding(net->config, c.base_model);
     return net;
   }
-  InitSource source(c.seed, DType::f32, device);
+  InitSource source(c.seed, c.dtype, device);
   return std::make_unique<DualPoolNet>(source, c.network);
 }
 
@@ -105,12 +105,13 @@ Phase clone_phase(const MahjongTrainConfig& c, Device device) {
 Phase ppo_phase(const MahjongTrainConfig& c, Device device) {
   MahjongPpoOptions options = c.ppo;
   options.ppo.schedule = schedule_of(c);
-  const LoadOptions frozen{.dtype = DType::f32, .device = device, .trainable = false};
+  LoadOptions frozen{.dtype = DType::f32, .device = device, .trainable = false};
+  auto rank = c.reward_model.empty() ? nullptr : open_rank_net(c.reward_model, frozen);
+  frozen.dtype = c.dtype;
   Phase phase{.net = make_network(c, device),
               .description = fmt::format("{} tables, {} decisions of each a rollout", options.tables,
                                          options.ppo.rollout_steps),
               .loss_unit = "PPO's loss; of evaluations the mean place against three anchors"};
-  auto rank = c.reward_model.empty() ? nullptr : open_rank_net(c.reward_model, frozen);
   phase.task = std::make_unique<MahjongPpo>(*phase.net, open_dual_pool_net(c.base_model, frozen),
                                             c.base_model, options, std::move(rank));
   return phase;

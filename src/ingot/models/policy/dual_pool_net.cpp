@@ -139,7 +139,7 @@ DualPoolNet::DualPoolNet(const ParamSource& source, const DualPoolNetConfig& c)
 
 Tensor DualPoolNet::features(const Tensor& observation) const {
   check_input("observation", observation, {config.input_channels, config.width});
-  Tensor x = stem(contiguous(transpose(observation, 1, 2)));
+  Tensor x = stem(to(contiguous(transpose(observation, 1, 2)), stem.weight.value.dtype()));
   for (const auto& block : blocks) x = (*block)(x);
   return norm != nullptr ? (*norm)(x) : x;
 }
@@ -153,7 +153,7 @@ Tensor DualPoolNet::value(const Tensor& features) const { return value_head(mean
 DualPoolOutput DualPoolNet::operator()(const Tensor& observation, const Tensor& rank_context) const {
   check_input("rank_context", rank_context, {config.rank_context});
   const Tensor x = features(observation), pooled = mean(x, {1});
-  const std::vector<Tensor> ranked{pooled, rank_context};
+  const std::vector<Tensor> ranked{pooled, to(rank_context, pooled.dtype())};
   return {.policy = policy(x),
           .value = value_head(pooled),
           .rank = rank_head(concat(ranked, 1)),

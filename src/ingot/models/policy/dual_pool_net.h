@@ -76,7 +76,8 @@ struct DualPoolNet {
   static ArchitectureReport architecture_check(const Config& config, const WeightSource& weights);
   static std::unique_ptr<DualPoolNet> from_weights(const Config& config, const WeightSource& weights,
                                                    const LoadOptions& options = {});
-  /// observation: [batch, input_channels, width]; rank_context: [batch, rank_context]. Throws ShapeMismatch.
+  /// observation: [batch, input_channels, width]; rank_context: [batch, rank_context]; of any floating dtype:
+  /// they are computed with in the parameters', which the result has, too. Throws ShapeMismatch.
   DualPoolOutput operator()(const Tensor& observation, const Tensor& rank_context) const;
   /// The trunk's result, [batch, width, channels].
   Tensor features(const Tensor& observation) const;
