@@ -16,8 +16,9 @@ TEST(GroupNorm, HoldsForEveryShapeLayoutAndActivation) {
     Shape shape;  // channels first
     std::int64_t groups;
   };
-  for (const Case& t : {Case{{1, 4, 1}, 1}, Case{{2, 6, 5}, 3}, Case{{3, 32, 7}, 8}, Case{{2, 5, 19}, 5},
-                        Case{{4, 18, 3}, 2}, Case{{2, 4, 3, 5}, 2}, Case{{5, 8}, 2}}) {
+  for (const Case& t :
+       {Case{{1, 4, 1}, 1}, Case{{2, 6, 5}, 3}, Case{{3, 32, 7}, 8}, Case{{2, 5, 19}, 5}, Case{{4, 18, 3}, 2},
+        Case{{2, 4, 3, 5}, 2}, Case{{5, 8}, 2}, Case{{2, 64, 34}, 4}, Case{{1, 256, 23}, 32}}) {
     for (const ChannelLayout layout : {ChannelLayout::first, ChannelLayout::last}) {
       for (const NormActivation activation : {NormActivation::none, NormActivation::mish}) {
         Shape x = t.shape;

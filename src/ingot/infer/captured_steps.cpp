@@ -1,6 +1,8 @@
 #include "ingot/infer/captured_steps.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -36,19 +38,38 @@ std::string key_of(std::span<const CacheSegment> segments) {
   return key;
 }
 
+std::vector<std::uint64_t> memories_of(std::span<const CacheSegment> segments) {
+  std::vector<std::uint64_t> memories;
+  memories.reserve(segments.size());
+  for (const CacheSegment& segment : segments) memories.push_back(segment.cache->memory());
+  return memories;
+}
+
+// Few different ones, so that soon all are recorded: a step of a few sequences more takes hardly longer.
+std::size_t recorded_count(std::size_t sequences) {
+  constexpr std::size_t kStep = 32;
+  return sequences < kStep ? std::bit_ceil(sequences) : (sequences + kStep - 1) / kStep * kStep;
+}
+
 }  // namespace
 
 struct CapturedSteps::Step {
-  Step(const LanguageModel& model, std::span<const CacheSegment> segments, std::int64_t tokens_)
+  // `capacity` 0: launches are not shared.
+  Step(const LanguageModel& model, std::span<const CacheSegment> segments, std::int64_t tokens_,
+       std::int64_t capacity_)
       : tokens(tokens_),
         sequences(static_cast<std::int64_t>(segments.size())),
-        indices({2 * tokens_ + 2 * sequences}, DType::i32, model.device()),
-        entries(cache_entries(segments)),
-        rope(model.rope_tables(most_capacity(segments))),
-        arrived({tokens_, model.config.vocab_size}, DType::f32, model.device()) {}
+        capacity(capacity_),
+        indices({2 * tokens_ + 2 * sequences}, DType::i32, model.device()) {
+    if (capacity > 0)
+      entries = std::make_unique<Upload>(cache_entries_shape(segments), DType::u8, model.device());
+  }
 
   void send(std::span<const std::int32_t> ids, std::span<const CacheSegment> segments) {
-    std::int32_t* to = std::ranges::copy(ids, indices.host().data<std::int32_t>()).out;
+    std::int32_t* begin = indices.host().data<std::int32_t>();
+    std::int32_t* to = std::ranges::copy(ids, begin).out;
+    std::fill(to, begin + tokens, 0);  // of fillers
+    to = begin + tokens;
     for (const CacheSegment& segment : segments)
       for (std::int64_t i = 0; i < segment.tokens; ++i)
         *to++ = static_cast<std::int32_t>(segment.cache->length() + i);
@@ -56,6 +77,12 @@ struct CapturedSteps::Step {
     for (const CacheSegment& segment : segments)
       *to++ = static_cast<std::int32_t>(segment.cache->length() + segment.tokens);
     indices.send();
+    if (entries == nullptr) return;
+    std::vector<std::uint64_t> now = memories_of(segments);
+    if (now == memories) return;
+    write_cache_entries(segments, entries->host());
+    entries->send();
+    memories = std::move(now);
   }
   Tensor ids() const { return unsqueeze(narrow(indices.tensor(), 0, 0, tokens), 0); }
   CachePlaces places() const {
@@ -63,21 +90,24 @@ struct CapturedSteps::Step {
     return {.positions = unsqueeze(narrow(all, 0, tokens, tokens), 0),
             .starts = narrow(all, 0, 2 * tokens, sequences),
             .ends = narrow(all, 0, 2 * tokens + sequences, sequences),
-            .entries = entries};
+            .entries = entries == nullptr ? Tensor() : entries->tensor(),
+            .capacity = capacity};
   }
 
-  std::int64_t tokens, sequences;
-  Upload indices;   // the tokens, the position of each, and of each text what is cached before and after
-  Tensor entries;   // of the texts' caches, for one launch for all of them
-  RopeTables rope;  // which the recording reads
-  Tensor logits;    // where it leaves them
-  Download arrived;
+  std::int64_t tokens, sequences, capacity;
+  Upload indices;  // the tokens, the position of each, and of each sequence what is cached before and after
+  std::unique_ptr<Upload> entries;      // of the sequences' caches, for one launch for all of them
+  std::vector<std::uint64_t> memories;  // of the entries sent last
+  RopeTables rope;                      // which the recording reads
+  Tensor logits;                        // where it leaves them
+  std::unique_ptr<Download> arrived;
 };
 
 CapturedSteps::CapturedSteps(const LanguageModel& model)
     : model_(model),
       possible_(backend(model.device()).capabilities().graph_capture && !waits(model)),
-      work_(model.device()) {}
+      of_any_caches_(model.device()),
+      of_these_caches_(model.device()) {}
 
 CapturedSteps::~CapturedSteps() = default;
 
@@ -87,39 +117,60 @@ bool CapturedSteps::takes(std::span<const CacheSegment> segments) const {
          });
 }
 
-// Recordings are of the very memory that they were made with.
-CapturedSteps::Step& CapturedSteps::step_of(const std::string& key, std::span<const CacheSegment> segments,
-                                            std::int64_t tokens) {
-  std::vector<std::uint64_t> memories;
-  for (const CacheSegment& segment : segments) memories.push_back(segment.cache->memory());
-  if (memories != memories_) {
-    work_.clear();
-    steps_.clear();
-    memories_ = std::move(memories);
+std::vector<CacheSegment> CapturedSteps::filled_up(std::span<const CacheSegment> segments) {
+  std::vector<CacheSegment> all(segments.begin(), segments.end());
+  if (spare_ == nullptr)
+    spare_ =
+        std::make_unique<KvCache>(model_.config, kMostTokens, all.front().cache->dtype(), model_.device());
+  all.resize(recorded_count(all.size()), {.cache = spare_.get(), .tokens = all.front().tokens});
+  return all;
+}
+
+void CapturedSteps::repeat(Recordings& from, const std::string& key, std::span<const std::int32_t> tokens,
+                           std::span<const CacheSegment> segments, std::int64_t capacity) {
+  std::unique_ptr<Step>& step = from.steps[key];
+  if (step == nullptr) {
+    std::int64_t count = 0;
+    for (const CacheSegment& segment : segments) count += segment.tokens;
+    step = std::make_unique<Step>(model_, segments, count, capacity);
   }
-  std::unique_ptr<Step>& step = steps_[key];
-  if (step == nullptr) step = std::make_unique<Step>(model_, segments, tokens);
-  return *step;
-}
-
-const Tensor& CapturedSteps::run(std::span<const std::int32_t> tokens,
-                                 std::span<const CacheSegment> segments) {
-  const NoGrad no_grad;
-  const std::string key = key_of(segments);
-  Step& step = step_of(key, segments, static_cast<std::int64_t>(tokens.size()));
-  step.send(tokens, segments);
-  work_.run(key, [&] {
-    const Tensor hidden = model_.hidden(step.ids(), segments, step.places());
-    step.logits = contiguous(to(model_.logits(reshape(hidden, {step.tokens, hidden.dim(2)})), DType::f32));
+  step->send(tokens, segments);
+  from.work.run(key, [&] {
+    const Tensor hidden = model_.hidden(step->ids(), segments, step->places());
+    step->rope = model_.rope_tables(most_capacity(segments));
+    step->logits = contiguous(to(model_.logits(reshape(hidden, {step->tokens, hidden.dim(2)})), DType::f32));
   });
-  for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
-  last_ = &step;
-  return step.logits;
+  last_ = step.get();
 }
 
-const Tensor& CapturedSteps::on_host() {
-  last_->arrived.start(last_->logits);
-  return last_->arrived.wait();
+Tensor CapturedSteps::run(std::span<const std::int32_t> tokens, std::span<const CacheSegment> segments) {
+  const NoGrad no_grad;
+  if (share_launches(segments)) {
+    const std::vector<CacheSegment> all = filled_up(segments);
+    // Of all capacities up to the next power of two.
+    const auto capacity =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most_capacity(all))));
+    repeat(of_any_caches_, fmt::format("{} {} {}", all.size(), all.front().tokens, capacity), tokens, all,
+           capacity);
+  } else {
+    std::vector<std::uint64_t> memories = memories_of(segments);
+    if (memories != memories_) {  // recordings are of the very memory that they were made with
+      of_these_caches_.work.clear();
+      of_these_caches_.steps.clear();
+      memories_ = std::move(memories);
+    }
+    repeat(of_these_caches_, key_of(segments), tokens, segments, 0);
+  }
+  for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
+  tokens_ = std::ssize(tokens);
+  return narrow(last_->logits, 0, 0, tokens_);
+}
+
+Tensor CapturedSteps::on_host() {
+  if (last_->arrived == nullptr)
+    last_->arrived = std::make_unique<Download>(last_->logits.shape(), DType::f32, model_.device());
+  last_->arrived->start(last_->logits);
+  return narrow(last_->arrived->wait(), 0, 0, tokens_);
 }
 
 }  // namespace ingot::infer

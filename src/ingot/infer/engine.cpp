@@ -325,7 +325,7 @@ void Engine::add_passes(std::vector<Turn> turns, std::vector<std::vector<Turn>>&
   std::int64_t rows = kInvariantRows;  // of the last pass
   for (Turn& turn : turns) {
     const auto count = static_cast<std::int64_t>(turn.input.size());
-    const bool prompt = count != 1 + turn.drafted;
+    const bool prompt = !turn.decodes();
     if (prompt || rows + count > kInvariantRows) {
       passes.emplace_back();
       rows = 0;
@@ -341,10 +341,24 @@ void Engine::use_adapter(const std::string& adapter) {
   adapter_in_use_ = adapter;
 }
 
-// Runs all turns through the model.
+// Runs all turns through the model: in one pass; or, where steps of decoding are captured, such turns and
+// prompts in a pass of each, as launching work for many sequences one by one takes longer than reading the
+// weights again.
 Engine::Logits Engine::forward(std::vector<Turn>& turns) {
-  const bool decodes =
-      std::ranges::all_of(turns, [](const Turn& turn) { return std::ssize(turn.input) == 1 + turn.drafted; });
+  const auto prompts = std::ranges::find_if(turns, [](const Turn& turn) { return !turn.decodes(); });
+  const auto decoding = static_cast<std::size_t>(prompts - turns.begin());
+  const bool apart = captured_ != nullptr && captured_->possible() && decoding > 1 && prompts != turns.end();
+  if (!apart) return forward(turns, 0);
+  const Logits first = forward(std::span(turns).first(decoding), 0);
+  const Logits second = forward(std::span(turns).subspan(decoding), first.rows.dim(0));
+  if (!second.rows.defined()) return first;
+  const std::vector<Tensor> both{first.rows, second.rows};
+  return {concat(both, 0)};
+}
+
+// One pass, whose logits stand behind `first_row` others.
+Engine::Logits Engine::forward(std::span<Turn> turns, std::int64_t first_row) {
+  const bool decodes = std::ranges::all_of(turns, &Turn::decodes);
   const Scope scope(ScopeKind::work, decodes ? "decode" : "prefill");
   std::vector<std::int32_t> tokens;
   std::vector<CacheSegment> segments;
@@ -356,7 +370,7 @@ Engine::Logits Engine::forward(std::vector<Turn>& turns) {
                         .tokens = count,
                         .unwanted = count - turn.rows(),
                         .text_length = static_cast<std::int64_t>(turn.sequence->tokens_.size())});
-    turn.first_row = rows;
+    turn.first_row = first_row + rows;
     rows += turn.rows();
   }
   if (captured_ != nullptr && captured_->takes(segments)) return {captured_->run(tokens, segments), true};

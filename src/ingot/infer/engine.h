@@ -204,6 +204,7 @@ class Engine {
     std::vector<DrawnLogprob> logprobs{};
     std::exception_ptr error{};
     std::int64_t rows() const { return samples ? 1 + drafted : 0; }
+    bool decodes() const { return std::ssize(input) == 1 + drafted; }
   };
   void admit();
   bool admit(Sequence& sequence);
@@ -224,6 +225,7 @@ class Engine {
     bool captured = false;
   };
   Logits forward(std::vector<Turn>& turns);
+  Logits forward(std::span<Turn> turns, std::int64_t first_row);
   void draw(std::vector<Turn>& turns, const Logits& logits);
   static void draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next);
   void accept_drawn(Turn& turn);

@@ -96,11 +96,13 @@ Tensor in_own_order(const Tensor& y, const Tensor& order) {
 
 Tensor values(const PackedMatrix& matrix, DType dtype) {
   const Device device = matrix.data.device();
-  const Tensor y = Tensor::empty({matrix.rows, matrix.cols}, DType::f32, device);
+  // A GPU's kernel rounds to bf16 as it writes: half of the bytes, and no tensor of f32 in between.
+  const bool rounds = !device.is_cpu() && dtype == DType::bf16 && !matrix.order.defined();
+  const Tensor y = Tensor::empty({matrix.rows, matrix.cols}, rounds ? dtype : DType::f32, device);
   kernels::launch(kernels::dequantize_rows, current_stream(device),
                   {.format = matrix.format, .weight = matrix.data.view(), .ids = {}, .y = y.view()});
   const Tensor ordered = matrix.order.defined() ? in_own_order(y, matrix.order) : y;
-  if (dtype == DType::f32) return ordered;
+  if (dtype == ordered.dtype()) return ordered;
   const Tensor cast = Tensor::empty(ordered.shape(), dtype, device);
   kernels::launch(kernels::copy, current_stream(device), {.x = ordered.view(), .y = cast.view()});
   return cast;

@@ -1,6 +1,9 @@
 #include "ingot/rl/rollout.h"
 
+#include <algorithm>
+
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/parallel.h"
 #include "ingot/base/scope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -11,6 +14,9 @@ namespace ingot {
 namespace {
 
 Device device_of(ActorCritic& network) { return parameters(network.module()).front()->value.device(); }
+
+// Numbers that are worth a thread.
+constexpr std::int64_t kCopyGrain = std::int64_t{1} << 16;
 
 std::vector<float> host_floats(const Tensor& x) { return to(x, kCpu).to_vector<float>(); }
 
@@ -33,6 +39,8 @@ Rollout RolloutCollector::collect(std::int64_t steps, RngKey random) {
   const Scope scope(ScopeKind::data, "play");
   const NoGrad no_grad;
   Rollout rollout;
+  if (league_ == nullptr)
+    rollout.observations.reserve(observations_.size() * static_cast<std::size_t>(steps));
   open_.assign(returns_.size(), -1);
   for (std::int64_t step = 0; step < steps; ++step) {
     decide(rollout, step, random);
@@ -42,17 +50,35 @@ Rollout RolloutCollector::collect(std::int64_t steps, RngKey random) {
   return rollout;
 }
 
-void RolloutCollector::append_rows(std::span<const std::size_t> games, std::vector<float>& observations,
-                                   std::vector<float>& legal) const {
-  const auto append = [&](std::vector<float>& to, const std::vector<float>& all) {
-    const std::size_t width = all.size() / environment_.games();
-    for (const std::size_t game : games) {
-      const auto first = all.begin() + static_cast<std::ptrdiff_t>(game * width);
-      to.insert(to.end(), first, first + static_cast<std::ptrdiff_t>(width));
-    }
-  };
-  append(observations, observations_);
-  append(legal, legal_);
+void RolloutCollector::copy_rows(std::span<const std::size_t> games, const std::vector<float>& all,
+                                 float* to) const {
+  const std::size_t width = all.size() / environment_.games();
+  const auto grain = static_cast<std::int64_t>(std::max<std::size_t>(1, kCopyGrain / width));
+  parallel_for(std::ssize(games), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      std::copy_n(all.data() + games[i] * width, width, to + i * width);
+  });
+}
+
+std::vector<float> RolloutCollector::rows_of(std::span<const std::size_t> games,
+                                             const std::vector<float>& all) const {
+  std::vector<float> rows(games.size() * (all.size() / environment_.games()));
+  copy_rows(games, all, rows.data());
+  return rows;
+}
+
+// Through memory that stays, from which a GPU copies by itself.
+Tensor RolloutCollector::on_device(std::unique_ptr<Upload>& through, std::span<const float> rows,
+                                   const Shape& shape) {
+  if (through == nullptr)
+    through = std::make_unique<Upload>(shape.with(0, std::ssize(rewards_) / environment_.spec().players),
+                                       DType::f32, device_of(network_));
+  float* to = through->host().data<float>();
+  parallel_for(std::ssize(rows), kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::copy(rows.begin() + begin, rows.begin() + end, to + begin);
+  });
+  through->send();
+  return narrow(through->tensor(), 0, 0, shape[0]);
 }
 
 void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random) {
@@ -72,8 +98,8 @@ void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random
   if (!deciding[0].empty()) learn_from(rollout, deciding[0], uniform[0]);
   for (std::size_t who = 1; who < deciding.size(); ++who) {
     if (deciding[who].empty()) continue;
-    std::vector<float> observations, legal;
-    append_rows(deciding[who], observations, legal);
+    const std::vector<float> observations = rows_of(deciding[who], observations_),
+                             legal = rows_of(deciding[who], legal_);
     const std::vector<std::int32_t> chosen =
         league_->opponent(static_cast<std::int32_t>(who) + League::kLearns)
             .decide(environment_, {deciding[who], observations, legal, uniform[who]});
@@ -87,14 +113,16 @@ void RolloutCollector::learn_from(Rollout& rollout, std::span<const std::size_t>
   const std::size_t first = rollout.size(), seen = rollout.observations.size(), known = rollout.legal.size();
   const auto choices = static_cast<std::size_t>(environment_.spec().actions);
   const auto players = static_cast<std::size_t>(environment_.spec().players);
-  append_rows(games, rollout.observations, rollout.legal);
+  rollout.observations.resize(seen + games.size() * (observations_.size() / environment_.games()));
+  rollout.legal.resize(known + games.size() * choices);
+  copy_rows(games, observations_, rollout.observations.data() + seen);
+  copy_rows(games, legal_, rollout.legal.data() + known);
   const std::span<const float> legal = std::span<const float>(rollout.legal).subspan(known);
   std::vector<std::int64_t> shape{std::ssize(games)};
   const auto& one = environment_.spec().observation;
   shape.insert(shape.end(), one.begin(), one.end());
-  const Tensor x = to(Tensor::from(std::span<const float>(rollout.observations).subspan(seen), Shape(shape)),
-                      device_of(network_));
-  const Tensor mask = to(Tensor::from(legal, {std::ssize(games), environment_.spec().actions}), x.device());
+  const Tensor x = on_device(inputs_, std::span(rollout.observations).subspan(seen), Shape(shape));
+  const Tensor mask = on_device(masks_, legal, {std::ssize(games), environment_.spec().actions});
   const ActorCriticOutput output = network_(x);
   const std::vector<float> log_all = host_floats(masked_log_softmax(output.logits, mask));
   const std::vector<float> values = host_floats(output.value);

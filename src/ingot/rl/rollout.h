@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ingot/core/tensor.h"
+#include "ingot/core/transfer.h"
 #include "ingot/nn/visit.h"
 #include "ingot/rl/advantage.h"
 #include "ingot/rl/environment.h"
@@ -65,15 +68,17 @@ class RolloutCollector {
   void decide(Rollout& rollout, std::int64_t step, RngKey random);
   void learn_from(Rollout& rollout, std::span<const std::size_t> games, std::span<const double> uniform);
   void reward(Rollout& rollout);
-  // Rows of those games, behind `to`.
-  void append_rows(std::span<const std::size_t> games, std::vector<float>& observations,
-                   std::vector<float>& legal) const;
+  // Rows of `all` of those games, one behind the other.
+  void copy_rows(std::span<const std::size_t> games, const std::vector<float>& all, float* to) const;
+  std::vector<float> rows_of(std::span<const std::size_t> games, const std::vector<float>& all) const;
+  Tensor on_device(std::unique_ptr<Upload>& through, std::span<const float> rows, const Shape& shape);
 
   Environment& environment_;
   ActorCritic& network_;
   ActorCritic* anchor_;
   League* league_;
   std::vector<float> observations_, legal_;  // of all games now
+  std::unique_ptr<Upload> inputs_, masks_;   // of up to all games, on the network's device
   std::vector<std::int32_t> actions_;
   std::vector<float> returns_;
   std::vector<std::int64_t> open_;  // by stream: the decision that rewards go to; -1: none

@@ -60,6 +60,12 @@ struct Caches {
   std::vector<KvCache> caches;
 };
 
+Tensor entries_of(std::span<const CacheSegment> segments) {
+  const Tensor entries = Tensor::empty(cache_entries_shape(segments), DType::u8);
+  write_cache_entries(segments, entries);
+  return to(entries, kDevice);
+}
+
 TEST(DeviceCaches, TogetherHaveTheBitsOfOneAfterTheOther) {
   const NoGrad no_grad;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
@@ -81,7 +87,7 @@ TEST(DeviceCaches, TogetherHaveTheBitsOfOneAfterTheOther) {
                              .value_scale = all.value_scale,
                              .length = narrow(ends, 0, i, 1)});
       }
-      const Tensor entries = select(cache_entries(together.segments(tokens)), 0, 0);
+      const Tensor entries = select(entries_of(together.segments(tokens)), 0, 0);
       append_to_all(together.caches[1], 0, entries, starts, keys, values);
       const KvCache::Entries like = together.caches[1].entries(0, 1);
       const Tensor expected = cached_attention(q, sequences),
@@ -98,15 +104,16 @@ TEST(DeviceCaches, TogetherHaveTheBitsOfOneAfterTheOther) {
   }
 }
 
-TEST(DeviceCaches, HaveEntriesForTextsThatMoveOnAlike) {
+TEST(DeviceCaches, ShareLaunchesWhereSequencesMoveOnAlike) {
   Caches made(DType::bf16);
   auto segments = made.segments(2);
-  EXPECT_EQ(cache_entries(segments).shape().drop_last(), Shape({1, 3}));
+  EXPECT_TRUE(share_launches(segments));
+  EXPECT_EQ(cache_entries_shape(segments).drop_last(), Shape({1, 3}));
   segments[1].tokens = 1;
-  EXPECT_FALSE(cache_entries(segments).defined());
-  EXPECT_FALSE(cache_entries(made.segments(9)).defined());
+  EXPECT_FALSE(share_launches(segments));
+  EXPECT_FALSE(share_launches(made.segments(9)));
   const auto alone = made.segments(1);
-  EXPECT_FALSE(cache_entries(std::span(alone).first(1)).defined());
+  EXPECT_FALSE(share_launches(std::span(alone).first(1)));
 }
 
 }  // namespace

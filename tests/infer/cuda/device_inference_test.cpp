@@ -114,6 +114,55 @@ TEST_F(DeviceInference, LaunchesNoKernelByItselfOnceAStepIsCaptured) {
   }
 }
 
+TEST_F(DeviceInference, StepsOfSeveralSequencesStayCapturedWhileOthersComeAndGo) {
+  const auto model = load(write("llama"), "f32", kDevice);
+  Engine engine(*model, {});
+  const kernels::LaunchProfile profile;
+  // Two at a time, then one more that makes three, which fillers make four.
+  const auto counts = [&](const std::vector<std::int64_t>& prompts) {
+    std::vector<std::int64_t> after;
+    for (const std::int64_t prompt : prompts) {
+      Request request{.prompt = some_ids(prompt), .max_tokens = 8};
+      if (prompt == prompts.back())
+        request.on_token = [&](std::int32_t) {
+          after.push_back(launches(profile));
+          return true;
+        };
+      engine.start(std::move(request));
+    }
+    engine.run();
+    return after;
+  };
+  for (const std::vector<std::int64_t>& prompts : {std::vector<std::int64_t>{4, 5}, {4, 5, 6}}) {
+    counts(prompts);
+    std::vector<std::int64_t> others = prompts;
+    for (std::int64_t& prompt : others) prompt += 2;
+    const std::vector<std::int64_t> after = counts(others);
+    ASSERT_EQ(after.size(), 8U);
+    for (std::size_t i = 2; i < after.size(); ++i) EXPECT_EQ(after[i], after[i - 1]) << prompts.size() << i;
+  }
+}
+
+TEST_F(DeviceInference, PromptsThatComeWhileOthersAreWrittenChangeNoToken) {
+  const std::string path = write("llama");
+  const auto written = [&](Device device) {
+    const auto model = load(path, "f32", device);
+    Engine engine(*model, {.chunk = 6});
+    std::vector<std::shared_ptr<Sequence>> sequences;
+    for (std::int64_t i = 0; i < 5; ++i) {
+      sequences.push_back(
+          engine.start({.prompt = some_ids(4 + 3 * i), .max_tokens = 9 - i, .sampling = {.temperature = 0}}));
+      engine.step();
+      engine.step();
+    }
+    engine.run();
+    std::vector<std::vector<std::int32_t>> tokens;
+    for (const auto& sequence : sequences) tokens.push_back(sequence->result().tokens);
+    return tokens;
+  };
+  EXPECT_EQ(written(kDevice), written(kCpu));
+}
+
 // Of a token that follows others: what a layer has, told by the difference that one more of them makes.
 std::int64_t launches_of_a_layer(const std::string& family, DType dtype) {
   std::int64_t with[2];

@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "ingot/kernels/cuda/channels.h"
 #include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/register.h"
@@ -78,6 +80,111 @@ __global__ void group_norm_kernel(const __grid_constant__ GroupNormKernel<T> arg
   }
 }
 
+/// How a block lies over one sample, channels last, whose groups are whole packs: `across` packs side by
+/// side, a power of two, on several places at a time. Each thread keeps what it reads, at most `visits`
+/// packs, so that memory is read once.
+struct SampleWalk {
+  int across, rows, row, column;
+  std::int64_t channel, group;  // the first channel of the thread's packs
+  int group_packs;
+
+  template <class T>
+  __device__ SampleWalk(const GroupNormOperands<T>& in, int across_)
+      : across(across_),
+        rows(kChannelBlock / across_),
+        row(static_cast<int>(threadIdx.x) / across_),
+        column(static_cast<int>(threadIdx.x) & (across_ - 1)),
+        channel(std::int64_t{column} * kPack<T>),
+        group(channel / in.width),
+        group_packs(static_cast<int>(in.width) / kPack<T>) {}
+
+  /// The sum over the thread's group, in a fixed order. `room`, `columns`: kChannelBlock values each. Every
+  /// thread calls it.
+  __device__ __forceinline__ float group_sum(float value, float* room, float* columns) const {
+    float mine[1] = {value};
+    sum_rows(mine, across, room);
+    if (static_cast<int>(threadIdx.x) < across) columns[threadIdx.x] = mine[0];
+    __syncthreads();
+    float sum = 0;
+    for (int c = 0; c < group_packs; ++c) sum += columns[group * group_packs + c];
+    return sum;
+  }
+  /// Calls f(u, where) for the packs of this thread, number u of which begins `where` elements behind the
+  /// sample's first.
+  template <int visits, class T, class F>
+  __device__ __forceinline__ void each(const GroupNormOperands<T>& in, F&& f) const {
+    INGOT_UNROLL
+    for (int u = 0; u < visits; ++u) {
+      const std::int64_t place = row + std::int64_t{u} * rows;
+      if (place < in.shape.places) f(u, place * in.shape.channels + channel);
+    }
+  }
+};
+
+constexpr int kMostSampleVisits = 10;
+
+/// The packs side by side of a sample that SampleWalk takes; 0 where it does not.
+template <class T>
+int sample_across(const GroupNormOperands<T>& in, std::initializer_list<const void*> pointers) {
+  std::uintptr_t address = 0;
+  for (const void* pointer : pointers) address |= reinterpret_cast<std::uintptr_t>(pointer);
+  if (!in.shape.last || address % 16 != 0 || in.width % kPack<T> != 0) return 0;
+  const std::int64_t across = in.shape.channels / kPack<T>;
+  if (across > kChannelBlock || kChannelBlock % across != 0) return 0;
+  return in.shape.places <= kMostSampleVisits * (kChannelBlock / across) ? static_cast<int>(across) : 0;
+}
+
+/// Calls f.template operator()<visits>() with as many packs of a thread as the sample has, or more.
+template <class T, class F>
+void for_sample_visits(const GroupNormOperands<T>& in, int across, F&& f) {
+  constexpr int kFew = kMostSampleVisits / 2;
+  if (in.shape.places <= kFew * (kChannelBlock / across)) return f.template operator()<kFew>();
+  f.template operator()<kMostSampleVisits>();
+}
+
+template <class T, int visits>
+__global__ void __launch_bounds__(kChannelBlock)
+    group_norm_samples_kernel(const __grid_constant__ GroupNormKernel<T> args, int across) {
+  INGOT_SHARED_ARRAY(float, room, kChannelBlock);
+  INGOT_SHARED_ARRAY(float, columns, kChannelBlock);
+  const GroupNormOperands<T>& in = args.in;
+  const SampleWalk walk(in, across);
+  const std::int64_t size = in.shape.places * in.shape.channels;
+  const auto count = static_cast<float>(in.width * in.shape.places);
+  for (std::int64_t sample = blockIdx.x; sample < in.shape.n; sample += gridDim.x) {
+    const T* x = in.x + sample * size;
+    Pack<T, kPack<T>> packs[visits];
+    float sum = 0, squares = 0;
+    walk.each<visits>(in, [&](int u, std::int64_t at) {
+      packs[u] = load_pack<kPack<T>>(x + at);
+      INGOT_UNROLL
+      for (int v = 0; v < kPack<T>; ++v) sum += to_float(packs[u].values[v]);
+    });
+    const float mean = walk.group_sum(sum, room, columns) / count;
+    walk.each<visits>(in, [&](int u, std::int64_t) {
+      INGOT_UNROLL
+      for (int v = 0; v < kPack<T>; ++v) {
+        const float apart = to_float(packs[u].values[v]) - mean;
+        squares += apart * apart;
+      }
+    });
+    const float rstd = 1.0F / sqrtf(walk.group_sum(squares, room, columns) / count + args.eps);
+    if (walk.row == 0 && walk.column % walk.group_packs == 0) {
+      args.mean[sample * in.groups + walk.group] = mean;
+      args.rstd[sample * in.groups + walk.group] = rstd;
+    }
+    walk.each<visits>(in, [&](int u, std::int64_t at) {
+      Pack<T, kPack<T>> out;
+      INGOT_UNROLL
+      for (int v = 0; v < kPack<T>; ++v) {
+        const float a = in.affine(walk.channel + v, (to_float(packs[u].values[v]) - mean) * rstd);
+        out.values[v] = from_float<T>(in.mish_after ? mish(a) : a);
+      }
+      store_pack(args.y + sample * size + at, out);
+    });
+  }
+}
+
 template <class T>
 struct GroupNormBackwardKernel {
   GroupNormOperands<T> in;
@@ -120,6 +227,52 @@ __global__ void group_norm_dx_kernel(const __grid_constant__ GroupNormBackwardKe
       const float g = to_float(in.weight[channel]) * args.slope(channel, at, hat);
       store(args.dx + at, args.rstd[row] * (g - sum - hat * dot), args.accumulate_dx);
     }
+  }
+}
+
+// The same by blocks that keep what they read.
+template <class T, int visits>
+__global__ void __launch_bounds__(kChannelBlock)
+    group_norm_dx_samples_kernel(const __grid_constant__ GroupNormBackwardKernel<T> args, int across) {
+  INGOT_SHARED_ARRAY(float, room, kChannelBlock);
+  INGOT_SHARED_ARRAY(float, columns, kChannelBlock);
+  const GroupNormOperands<T>& in = args.in;
+  const SampleWalk walk(in, across);
+  const std::int64_t size = in.shape.places * in.shape.channels;
+  const auto count = static_cast<float>(in.width * in.shape.places);
+  for (std::int64_t sample = blockIdx.x; sample < in.shape.n; sample += gridDim.x) {
+    const float mean = args.mean[sample * in.groups + walk.group],
+                rstd = args.rstd[sample * in.groups + walk.group];
+    Pack<T, kPack<T>> packs[visits];
+    float gradients[visits][kPack<T>];  // w·du
+    float sum = 0, dot = 0;
+    walk.each<visits>(in, [&](int u, std::int64_t at) {
+      packs[u] = load_pack<kPack<T>>(in.x + sample * size + at);
+      const auto dy = load_pack<kPack<T>>(args.dy + sample * size + at);
+      INGOT_UNROLL
+      for (int v = 0; v < kPack<T>; ++v) {
+        const std::int64_t channel = walk.channel + v;
+        const float hat = (to_float(packs[u].values[v]) - mean) * rstd, weight = to_float(in.weight[channel]);
+        float g = to_float(dy.values[v]);
+        if (in.mish_after) g *= mish_derivative(in.affine(channel, hat));
+        gradients[u][v] = weight * g;
+        sum += weight * g;
+        dot += weight * g * hat;
+      }
+    });
+    sum = walk.group_sum(sum, room, columns) / count;
+    dot = walk.group_sum(dot, room, columns) / count;
+    walk.each<visits>(in, [&](int u, std::int64_t at) {
+      T* to = args.dx + sample * size + at;
+      Pack<T, kPack<T>> out = {};
+      if (args.accumulate_dx) out = load_pack<kPack<T>>(to);
+      INGOT_UNROLL
+      for (int v = 0; v < kPack<T>; ++v) {
+        const float hat = (to_float(packs[u].values[v]) - mean) * rstd;
+        store(&out.values[v], rstd * (gradients[u][v] - sum - hat * dot), args.accumulate_dx);
+      }
+      store_pack(to, out);
+    });
   }
 }
 
@@ -181,6 +334,10 @@ void for_groups(const GroupNormOperands<T>& in, Device device, F&& f) {
   });
 }
 
+unsigned sample_blocks(std::int64_t samples) {
+  return static_cast<unsigned>(std::min<std::int64_t>(samples, 65535));
+}
+
 void run_group_norm(const GroupNormArgs& args, Stream stream) {
   dispatch_device_float(args.x.dtype, "group_norm", [&]<class T>() {
     const GroupNormKernel<T> made{.in = operands<T>(args),
@@ -188,6 +345,11 @@ void run_group_norm(const GroupNormArgs& args, Stream stream) {
                                   .mean = args.mean.as<float>(),
                                   .rstd = args.rstd.as<float>(),
                                   .eps = args.eps};
+    if (const int across = sample_across(made.in, {made.in.x, made.y}); across > 0 && made.in.shape.n > 0)
+      return for_sample_visits(made.in, across, [&]<int visits>() {
+        launch({"group_norm", stream, args.x}, group_norm_samples_kernel<T, visits>,
+               Size3{sample_blocks(made.in.shape.n)}, Size3{kChannelBlock}, 0, made, across);
+      });
     for_groups(made.in, stream.device, [&]<int size>(Size3 grid, Size3 block) {
       launch({"group_norm", stream, args.x}, group_norm_kernel<T, size>, grid, block, 0, made);
     });
@@ -207,7 +369,13 @@ void run_group_norm_backward(const GroupNormBackwardArgs& args, Stream stream) {
                                           .accumulate_dx = args.accumulate_dx,
                                           .accumulate_dweight = args.accumulate_dweight,
                                           .accumulate_dbias = args.accumulate_dbias};
-    if (args.dx)
+    const int across = args.dx ? sample_across(made.in, {made.in.x, made.dy, made.dx}) : 0;
+    if (across > 0 && made.in.shape.n > 0)
+      for_sample_visits(made.in, across, [&]<int visits>() {
+        launch(site, group_norm_dx_samples_kernel<T, visits>, Size3{sample_blocks(made.in.shape.n)},
+               Size3{kChannelBlock}, 0, made, across);
+      });
+    else if (args.dx)
       for_groups(made.in, stream.device, [&]<int size>(Size3 grid, Size3 block) {
         launch(site, group_norm_dx_kernel<T, size>, grid, block, 0, made);
       });

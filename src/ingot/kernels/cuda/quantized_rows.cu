@@ -83,6 +83,12 @@ struct RowsArgs {
   }
 };
 
+/// Written at once.
+template <class T>
+struct alignas(4 * sizeof(T)) FourOf {
+  T of[4];
+};
+
 // A thread for four columns of a row, whose codes are one word.
 template <PackedFormat format, class T>
 __global__ void dequantize_rows_kernel(const __grid_constant__ RowsArgs args,
@@ -107,12 +113,20 @@ __global__ void dequantize_rows_kernel(const __grid_constant__ RowsArgs args,
     const unsigned codes = Format::codes(from, inner, place / 4, row);
     const float scale = Format::scale(header, inner, place / 16, row),
                 minimum = Format::minimum(header, inner, row);
-    for (int c = 0; c < there; ++c) {
+    FourOf<T> values;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
       const int code = static_cast<int>(codes >> (8 * c) & 255) - Format::kZero;
       float value = static_cast<float>(code);
       if constexpr (is_weight_only(format)) value = code_values.value(code);
-      y[c] = from_float<T>(__fadd_rn(__fmul_rn(scale, value), minimum));  // not fused: the bits of the CPU's
+      // Not fused: the bits of the CPU's.
+      values.of[c] = from_float<T>(__fadd_rn(__fmul_rn(scale, value), minimum));
     }
+    if (args.y_stride % 4 == 0) {  // then whole groups are aligned
+      *reinterpret_cast<FourOf<T>*>(y) = values;
+      continue;
+    }
+    for (int c = 0; c < there; ++c) y[c] = values.of[c];
   }
 }
 

@@ -322,7 +322,7 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
                              const CachePlaces& places) const {
   check_tokens(tokens);
   INGOT_CHECK(!grad_enabled(), Error("a model with a KV cache has no gradients: put it in a NoGrad scope"));
-  std::int64_t end = 0;
+  std::int64_t end = places.capacity;
   for (const CacheSegment& segment : segments) end = std::max(end, segment.cache->capacity());
   return run_layers(
       tokens,

@@ -41,7 +41,7 @@ Tensor attend_together(const DecoderContext& context, std::int64_t layer, const 
   const Tensor entries = select(places.entries, 0, layer);
   const KvCache& one = *context.segments.front().cache;
   append_to_all(one, layer, entries, places.starts, select(x.keys(), 0, 0), select(x.values(), 0, 0));
-  std::int64_t capacity = 0;
+  std::int64_t capacity = places.capacity;
   for (const CacheSegment& segment : context.segments)
     capacity = std::max(capacity, segment.cache->capacity());
   const KvCache::Entries like = one.entries(layer, 1);

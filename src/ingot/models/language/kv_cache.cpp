@@ -131,20 +131,23 @@ kernels::CacheEntry KvCache::entry(std::int64_t layer) const {
           .capacity = capacity_};
 }
 
-Tensor cache_entries(std::span<const CacheSegment> segments) {
+bool share_launches(std::span<const CacheSegment> segments) {
   const KvCache& first = *segments.front().cache;
-  const std::int64_t tokens = segments.front().tokens, layers = first.layers();
+  const std::int64_t tokens = segments.front().tokens;
   const auto as_first = [tokens](const CacheSegment& segment) { return segment.tokens == tokens; };
-  if (segments.size() < 2 || tokens > kernels::kFewQueries || !std::ranges::all_of(segments, as_first) ||
-      !kernels::takes_cache_entries(first.head_size(), first.dtype()))
-    return {};
-  constexpr auto kSize = static_cast<std::int64_t>(sizeof(kernels::CacheEntry));
-  const auto count = static_cast<std::int64_t>(segments.size());
-  const Tensor entries = Tensor::empty({layers, count, kSize}, DType::u8);
+  return segments.size() > 1 && tokens <= kernels::kFewQueries && std::ranges::all_of(segments, as_first) &&
+         kernels::takes_cache_entries(first.head_size(), first.dtype());
+}
+
+Shape cache_entries_shape(std::span<const CacheSegment> segments) {
+  return {segments.front().cache->layers(), static_cast<std::int64_t>(segments.size()),
+          static_cast<std::int64_t>(sizeof(kernels::CacheEntry))};
+}
+
+void write_cache_entries(std::span<const CacheSegment> segments, const Tensor& entries) {
   auto* to = entries.view().as<kernels::CacheEntry>();
-  for (std::int64_t layer = 0; layer < layers; ++layer)
+  for (std::int64_t layer = 0; layer < entries.dim(0); ++layer)
     for (const CacheSegment& segment : segments) *to++ = segment.cache->entry(layer);
-  return ingot::to(entries, first.device());
 }
 
 void append_to_all(const KvCache& one, std::int64_t layer, const Tensor& entries, const Tensor& starts,

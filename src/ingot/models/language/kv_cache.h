@@ -94,14 +94,21 @@ struct CachePlaces {
   Tensor positions;  ///< [1, sequence]: of each token
   Tensor starts;     ///< [segments]: tokens that a segment's cache holds before the pass
   Tensor ends;       ///< [segments]: and after it
-  /// cache_entries() where all segments go through each layer in one launch; else undefined.
+  /// Cache entries where all segments go through each layer in one launch: u8 [layers, segments, size]; else
+  /// undefined.
   Tensor entries{};
+  /// What the caches have room for, at most; 0: as the segments' have now.
+  std::int64_t capacity = 0;
 };
 
-/// kernels::CacheEntry of each layer's memory of each segment, u8 [layers, segments, size], for caches of a
-/// GPU; undefined where there are no two segments, they have different numbers of tokens, or too many, or
-/// heads have an odd size. They hold as long as memory() of every cache.
-Tensor cache_entries(std::span<const CacheSegment> segments);
+/// Whether segments can go through each layer in one launch, by cache entries: there are two and more, all
+/// with the same number of tokens, few, and heads of a size that the kernels take.
+bool share_launches(std::span<const CacheSegment> segments);
+/// Shape of their cache entries.
+Shape cache_entries_shape(std::span<const CacheSegment> segments);
+/// Writes kernels::CacheEntry of each layer's memory of each segment to `entries`, a tensor of the host. They
+/// hold as long as memory() of every cache.
+void write_cache_entries(std::span<const CacheSegment> segments, const Tensor& entries);
 /// KvCache::append_behind for all segments in one launch: `entries` of the layer, u8 [segments, size];
 /// starts: i32 [segments]; keys and values [segments · tokens, kv_heads, head_dim]. `one` is any of the
 /// caches.
