@@ -164,8 +164,7 @@ TEST_F(LearnedModel, LosesNoMoreThanInProportionToTheSquareOfTheWeightsError) {
 
 // Activations are rounded in blocks of 32 to 127 steps, just as Q8_0 rounds weights: each product then has
 // one such error more than Q8_0 has with exact activations. Those of w8a8 have one scale for a row, as
-// weights of int8 do. Windows of as many tokens as these are rounded in spans of 256, and the weights once
-// more: still no more than is allowed to all.
+// weights of int8 do. Windows of as many tokens as these may be multiplied as int16, which costs less.
 TEST_F(LearnedModel, Int8ActivationsCostNoMoreThanEightBitWeightsDo) {
   const auto weights_alone = [](std::string_view format) {
     return std::ranges::find(measured(), format, &FormatQuality::format)->weights.kl;

@@ -139,7 +139,8 @@ quant::Rounding rounding_of(const ProjectionGroup& group, std::int64_t rows) {
 
 TEST(ProjectionGroup, QuantizesItsInputOnlyAsAllLayersReadIt) {
   constexpr std::int64_t kFew = 1, kMany = quant::kManyRows;
-  const ProjectionGroup blocks = quantized_group({"q8_0", "q4_0"}, 64), rows = quantized_group({"w8a8"}, 64);
+  const ProjectionGroup blocks = quantized_group({"q8_0", "int8-g64"}, 64),
+                        rows = quantized_group({"w8a8"}, 64);
   EXPECT_EQ(rounding_of(blocks, kFew), quant::Rounding::none);  // gradients are recorded
   const NoGrad no_grad;
   EXPECT_EQ(rounding_of(blocks, kFew), quant::Rounding::blocks);

@@ -131,14 +131,16 @@ class Measurement {
     double seconds = 2 * products / product_rate();
     if (has_dot_rates()) {
       const double alone = without_scales() * tokens;
-      seconds += 2 * (alone / dot_rate() + (dots - alone) / scaled_dot_rate());
+      seconds += 2 * ((alone + in_spans() * tokens) / dot_rate() + (dots - alone) / scaled_dot_rate());
     }
     return tokens / seconds;
   }
-  // Of the elements that are multiplied by int8 dot products, those with no scales in between.
-  double without_scales() const {
+  // Of the elements that are multiplied by dot products of integers, those with no scales in between.
+  double without_scales() const { return weights_.int8_rows + in_spans(); }
+  // Of these, those multiplied as int16: VNNI takes twice as long as for int8.
+  double in_spans() const {
     const bool many = std::min(options_.tokens, options_.inference.chunk) >= quant::kManyRows;
-    return weights_.int8_rows + (many ? weights_.int8_spans : 0);
+    return many ? weights_.int16_spans : 0;
   }
 
   /// What the products of a prompt are made in: a card unpacks weights for that.

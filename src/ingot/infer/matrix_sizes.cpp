@@ -15,7 +15,7 @@ void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& dense
   if (packed != nullptr && !kernels::is_weight_only(packed->format)) to.int8 += share * elements;
   if (packed != nullptr && kernels::is_row_scaled(packed->format)) to.int8_rows += share * elements;
   if (quant::rounding(packed.get(), quant::kManyRows) == quant::Rounding::spans)
-    to.int8_spans += share * elements;
+    to.int16_spans += share * elements;
 }
 
 void add(MatrixSizes& to, const LinearWeight& weight) { add(to, weight.packed, weight.dense); }

@@ -11,9 +11,10 @@ struct MatrixSizes {
   /// Those of the elements that only tokens pass whose logits are wanted: the head, and what follows the last
   /// attention.
   double head = 0;
-  double int8 = 0;        ///< those, without these, that are multiplied by int8 dot products
-  double int8_rows = 0;   ///< of those, with one scale for a whole row: no arithmetic between dot products
-  double int8_spans = 0;  ///< of those, with one for a span from quant::kManyRows rows on: next to none
+  double int8 = 0;       ///< those, without these, that are multiplied by int8 dot products
+  double int8_rows = 0;  ///< of those, with one scale for a whole row: no arithmetic between dot products
+  double int16_spans =
+      0;  ///< of those, as int16 with one for a span from quant::kManyRows rows on: next to none
 };
 MatrixSizes matrix_sizes(const LanguageModel& model);
 /// What one token passes through: of experts, the chosen ones alone.

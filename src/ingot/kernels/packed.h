@@ -147,8 +147,8 @@ constexpr bool is_row_scaled(PackedFormat format) {
   return packed_layout(format).scales == PackedScales::row;
 }
 
-/// Columns that have one scale where a product of many rows rounds a weight once more (quantized_matmul). A
-/// whole number of steps of each of its formats.
+/// Columns that have one scale where a matmul of many rows takes int16 codes (quantized_matmul). A whole
+/// number of steps of each of its formats.
 inline constexpr std::int64_t kPackedSpan = 256;
 
 /// NormalFloat of 4 bits (Dettmers et al. 2023, "QLoRA"), the numbers that bitsandbytes uses: quantiles of a
@@ -183,9 +183,9 @@ struct alignas(64) ActivationBlock {
 };
 static_assert(sizeof(ActivationBlock) == 64);
 
-/// What stands before the codes of a row of x, or a span of it, that was rounded with one scale: x ≈ scale ·
-/// codes. The codes, std::int8_t from −127 to 127, follow it. One cache line, so that rows of a multiple of
-/// 128 codes fall into different sets of L1.
+/// What stands before the codes of a row of x that was rounded with one scale: x ≈ scale · codes. The codes,
+/// std::int8_t from −127 to 127, follow it. One cache line, so that rows of a multiple of 128 codes fall into
+/// different sets of L1.
 struct alignas(64) ActivationRow {
   float scale;                ///< largest magnitude / 127
   std::int32_t negative_sum;  ///< −Σ codes

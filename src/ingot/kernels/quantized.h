@@ -5,8 +5,22 @@
 
 namespace ingot::kernels {
 
-/// 127 / x is finite from here on: numbers of smaller magnitudes are rounded to int8 as 0.
+/// kMostSpanCode / x is finite from here on: numbers of smaller magnitudes are rounded to 0.
 inline constexpr float kLeastTop = 0x1p-110F;
+
+/// The largest code of a span: of the activations, in which some columns are tens of times as large as the
+/// others, and of the weight. A span's dot product then still fits 32 bits.
+inline constexpr int kMostSpanCode = 4095, kMostSpanWeight = 2047;
+static_assert(kPackedSpan * kMostSpanCode * kMostSpanWeight < std::int64_t{1} << 31);
+
+/// kPackedSpan columns of one row of x, rounded: x ≈ scale · codes. An odd number of cache lines, so that
+/// rows behind each other fall into different sets of L1.
+struct alignas(64) ActivationSpan {
+  float scale;  ///< largest magnitude / kMostSpanCode
+  std::array<std::int32_t, 15> unused;
+  std::array<std::int16_t, kPackedSpan> codes;  ///< −kMostSpanCode ... kMostSpanCode
+};
+static_assert(sizeof(ActivationSpan) == 576);
 
 /// Rounds rows of x to int8 in blocks of 32 columns, each with its own scale: codes = round_to_even(x · 127 /
 /// top), scale = top / 127 with the largest magnitude top. A top below kLeastTop counts as 0; NaN and
@@ -28,12 +42,13 @@ inline Kernel<QuantizeActivationsArgs> quantize_activations("quantize_activation
 /// after that; the bias is added last. The weight scale is d · scale, the minimum −(dmin · min), both rounded
 /// to f32.
 ///
-/// For many rows x may be u8 [m, spans, 64 + 256] from quantize_rows instead: one scale for a span of 256
-/// columns. The weight's values in the span are then rounded once more, to int8 with one scale, so that
-/// nothing but dot products is left between two spans. For a row of the weight: top = the largest magnitude
-/// of its values in the span, fma(code less zero, weight scale, minimum); unit = weight scale · (127 / top),
-/// code = round_to_even(fma(code less zero, unit, minimum · (127 / top))), and by spans y = fma(float(dot),
-/// top / 127 · x scale, y), where y starts as the bias or 0. A top below kLeastTop counts as 0.
+/// For many rows x may be u8 [m, spans, 576] from quantize_spans instead: one scale for 256 columns. The
+/// weight's values in the span are then rounded once more, to int16 codes with one scale, so that nothing but
+/// dot products is left between two spans. For a row of the weight, with most = kMostSpanWeight: top = the
+/// largest magnitude of its values in the span, fma(code less zero, weight scale, minimum); unit = weight
+/// scale · (most / top), code = round_to_even(fma(code less zero, unit, minimum · (most / top))), and by
+/// spans y = fma(float(dot), top / most · x scale, y), where y starts as the bias or 0. A top below kLeastTop
+/// counts as 0.
 struct QuantizedMatmulArgs {
   PackedFormat format;
   View x, weight, y, bias;
@@ -41,18 +56,25 @@ struct QuantizedMatmulArgs {
 inline Kernel<QuantizedMatmulArgs> quantized_matmul("quantized_matmul");
 /// Of whole blocks or spans: columns that fill the last one up count.
 inline double flops(const QuantizedMatmulArgs& args) {
-  const std::int64_t cols = args.x.rank == 3 ? args.x.dim(1) * (args.x.dim(2) - 64) : args.x.dim(1) / 2;
+  const std::int64_t cols = args.x.rank == 3 ? args.x.dim(1) * kPackedSpan : args.x.dim(1) / 2;
   return 2 * static_cast<double>(args.y.numel()) * static_cast<double>(cols);
 }
 
 /// Rounds rows of x to int8, each with one scale, by the rules of quantize_activations. x: f32 [m, k], rows
 /// contiguous. y: u8 [m, 64 + codes], an ActivationRow and its codes; codes >= k, a multiple of 64, those
-/// beyond k are 0. Or with one scale for each span of `codes` columns: u8 [m, spans, 64 + codes], of which
-/// the last dimension is contiguous; spans · codes >= k.
+/// beyond k are 0.
 struct QuantizeRowsArgs {
   View x, y;
 };
 inline Kernel<QuantizeRowsArgs> quantize_rows("quantize_rows");
+
+/// Rounds rows of x to int16 codes up to kMostSpanCode, with one scale for 256 columns, by the rules of
+/// quantize_activations otherwise. x: f32 [m, k], rows contiguous. y: u8 [m, spans, 576], ActivationSpans, of
+/// which the last dimension is contiguous; spans · 256 >= k, the rest is 0.
+struct QuantizeSpansArgs {
+  View x, y;
+};
+inline Kernel<QuantizeSpansArgs> quantize_spans("quantize_spans");  // CPU only: a GPU has bf16 for many rows
 
 /// y = x · weightᵀ + bias for weights of PackedFormat::w8a8. Whole numbers are summed over all columns, so
 /// that no order of them matters: y = fma(float(dot), weight scale · x scale, bias), of 0 without a bias.

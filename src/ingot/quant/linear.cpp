@@ -8,6 +8,7 @@
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/index.h"
+#include "ingot/kernels/instruction_set.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/kernels/weight_only.h"
 
@@ -68,9 +69,9 @@ Tensor empty_rows(std::int64_t rows, std::int64_t cols, Device device) {
 
 // [rows, spans, ...]; in memory a span of all rows lies together, as products take one after the other.
 Tensor empty_spans(std::int64_t rows, std::int64_t cols) {
-  constexpr auto kHeader = static_cast<std::int64_t>(sizeof(kernels::ActivationRow));
+  constexpr auto kSpanBytes = static_cast<std::int64_t>(sizeof(kernels::ActivationSpan));
   const std::int64_t spans = (cols + kernels::kPackedSpan - 1) / kernels::kPackedSpan;
-  const Tensor by_span = Tensor::empty({spans, rows, kHeader + kernels::kPackedSpan}, DType::u8);
+  const Tensor by_span = Tensor::empty({spans, rows, kSpanBytes}, DType::u8);
   View by_row = by_span.view();
   std::swap(by_row.shape[0], by_row.shape[1]);
   std::swap(by_row.strides[0], by_row.strides[1]);
@@ -85,10 +86,19 @@ View some_rows(const View& x, std::int64_t begin, std::int64_t count) {
 }
 
 void round_into(Rounding rounding, const View& x, const View& y) {
-  if (rounding != Rounding::blocks)
-    kernels::launch(kernels::quantize_rows, current_stream(x.device), {.x = x, .y = y});
-  else
-    kernels::launch(kernels::quantize_activations, current_stream(x.device), {.x = x, .y = y});
+  const Stream stream = current_stream(x.device);
+  if (rounding == Rounding::rows) return kernels::launch(kernels::quantize_rows, stream, {.x = x, .y = y});
+  if (rounding == Rounding::spans) return kernels::launch(kernels::quantize_spans, stream, {.x = x, .y = y});
+  kernels::launch(kernels::quantize_activations, stream, {.x = x, .y = y});
+}
+
+// Without VNNI a dot product of int16 codes takes no longer than one of int8, whose signs must be moved
+// first, and what is multiplied beside a column tens of times as large keeps its digits. VNNI takes twice as
+// long as for int8; there only weights of eight bits are worth it, beside which rounding the input to int8
+// shows.
+bool takes_spans(kernels::PackedFormat format) {
+  return kernels::packed_layout(format).low_bits == 8 ||
+         kernels::instruction_set_limit() < kernels::InstructionSet::avx512_vnni;
 }
 
 std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
@@ -100,7 +110,7 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
       !weight->data.device().is_cpu())
     return Rounding::none;
   if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
-  return rows >= kManyRows ? Rounding::spans : Rounding::blocks;
+  return rows >= kManyRows && takes_spans(weight->format) ? Rounding::spans : Rounding::blocks;
 }
 
 Activations::Activations(const Shape& shape, Rounding rounding,

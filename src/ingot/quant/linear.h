@@ -13,15 +13,15 @@ enum class Rounding : std::uint8_t {
   none,    ///< nothing that can be done ahead of it: formats of f32 activations, weights in an order of
            ///< columns, dense weights
   blocks,  ///< int8 in blocks of 32 columns
-  spans,   ///< likewise in spans of 256 columns: an input of kManyRows rows and more
+  spans,   ///< int16 codes of 13 bits in spans of 256 columns: an input of kManyRows rows and more
   rows,    ///< int8 with one scale for a row: w8a8
 };
 /// Of an input of so many rows, by products with a packed weight; null stands for a dense one. Always none on
 /// a GPU, where the first product rounds its whole input in one launch.
 Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 
-/// Rows from which on weights with scales for groups of columns are multiplied as int8 with one scale for a
-/// span of 256, in the weights and in the input: nothing but dot products is left in between
+/// Rows from which on weights with scales for groups of columns are multiplied as int16 codes with one scale
+/// for a span of 256, in the weights and in the input: nothing but dot products is left in between
 /// (quantized_matmul). Rounding the weight so once more takes as long as multiplying some 16 rows.
 inline constexpr std::int64_t kManyRows = 64;
 
@@ -47,7 +47,7 @@ class Activations {
   const Tensor& rounded(std::int64_t blocks, const Tensor& order = {}) const;
   /// u8 [rows of x, 64 + codes]: an ActivationRow and its codes, a multiple of 64.
   const Tensor& rounded_rows() const;
-  /// u8 [rows of x, spans, 64 + 256]: an ActivationRow and its codes for each 256 columns.
+  /// u8 [rows of x, spans, 576]: ActivationSpans of 256 columns.
   const Tensor& rounded_spans() const;
 
  private:

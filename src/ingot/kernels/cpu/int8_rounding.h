@@ -8,20 +8,23 @@
 
 namespace ingot::kernels::cpu {
 
-/// How numbers with one scale are rounded to int8, by the rules of quantize_activations.
-struct Int8Rounding {
+/// How numbers with one scale are rounded to integers from −kMost to kMost, by the rules of
+/// quantize_activations.
+template <class Code, int kMost>
+struct CodeRounding {
   float scale, inverse = 0;  // of 0 where all codes are
 
   /// `top`: their largest magnitude, or NaN if there is one among them.
-  explicit Int8Rounding(float top) {
-    scale = !std::isfinite(top) ? NAN : top < kLeastTop ? 0 : top / 127;
-    if (std::isfinite(top) && top >= kLeastTop) inverse = 127 / top;
+  explicit CodeRounding(float top) {
+    scale = !std::isfinite(top) ? NAN : top < kLeastTop ? 0 : top / kMost;
+    if (std::isfinite(top) && top >= kLeastTop) inverse = kMost / top;
   }
-  Int8Rounding(const float* x, std::int64_t n) : Int8Rounding(top_of(x, n)) {}
+  CodeRounding(const float* x, std::int64_t n) : CodeRounding(top_of(x, n)) {}
 
-  std::int8_t code(float x) const {
+  Code code(float x) const {
     if (inverse == 0) return 0;
-    return static_cast<std::int8_t>(std::clamp(std::nearbyint(x * inverse), -127.0F, 127.0F));
+    constexpr auto kBound = static_cast<float>(kMost);
+    return static_cast<Code>(std::clamp(std::nearbyint(x * inverse), -kBound, kBound));
   }
 
  private:
@@ -32,5 +35,9 @@ struct Int8Rounding {
     return top;
   }
 };
+
+using Int8Rounding = CodeRounding<std::int8_t, 127>;
+using SpanRounding = CodeRounding<std::int16_t, kMostSpanCode>;
+using SpanWeightRounding = CodeRounding<std::int16_t, kMostSpanWeight>;
 
 }  // namespace ingot::kernels::cpu

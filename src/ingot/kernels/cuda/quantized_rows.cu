@@ -177,10 +177,7 @@ void run_dequantize_rows(const DequantizeRowsArgs& args, Stream stream) {
 void register_quantized_rows() {
   dequantize_rows.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_dequantize_rows});
   quantize_activations.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_quantize_activations});
-  // Whole rows: packed weights are multiplied on the CPU, which alone takes spans of them (quant/linear.h).
-  quantize_rows.add(DeviceType::cuda,
-                    {"cuda", ImplKind::cuda, [](const QuantizeRowsArgs& args) { return args.y.rank == 2; },
-                     run_quantize_rows});
+  quantize_rows.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_quantize_rows});
 }
 
 }  // namespace ingot::kernels::cuda

@@ -75,7 +75,7 @@ Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int
       if (value > top || std::isnan(value)) top = value;
     }
   }
-  const Int8Rounding rounding(top);
+  const SpanWeightRounding rounding(top);
   Span span{.scale = rounding.scale};
   if (rounding.inverse == 0) return span;
   for (std::int64_t i = 0; i < blocks * kPackedBlock; ++i) {
@@ -101,11 +101,11 @@ void multiply_spans(const QuantizedMatmulArgs& args) {
         const Span w = requantized(layout, panel, col % kPanelRows, s * kSpanBlocks,
                                    std::min(kSpanBlocks, blocks - s * kSpanBlocks));
         for (std::int64_t row = 0; row < args.y.dim(0); ++row) {
-          const auto* x = args.x.as<std::uint8_t>() + row * args.x.stride(0) + s * args.x.stride(1);
+          const auto& x = *reinterpret_cast<const ActivationSpan*>(
+              args.x.as<std::uint8_t>() + row * args.x.stride(0) + s * args.x.stride(1));
           std::int32_t dot = 0;
-          for (std::int64_t i = 0; i < kPackedSpan; ++i)
-            dot += w.codes[static_cast<std::size_t>(i)] * static_cast<std::int8_t>(x[kHeader + i]);
-          const float scale = w.scale * reinterpret_cast<const ActivationRow*>(x)->scale;
+          for (std::size_t i = 0; i < x.codes.size(); ++i) dot += w.codes[i] * x.codes[i];
+          const float scale = w.scale * x.scale;
           y[row * args.y.stride(0)] = std::fma(static_cast<float>(dot), scale, y[row * args.y.stride(0)]);
         }
       }
@@ -130,7 +130,7 @@ void multiply(const QuantizedMatmulArgs& args, Stream) {
   });
 }
 
-void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* y) {
+void round_whole_row(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* y) {
   const Int8Rounding rounding(x, k);
   ActivationRow header{.scale = rounding.scale, .negative_sum = 0, .unused = {}};
   for (std::int64_t i = 0; i < codes; ++i) {
@@ -141,19 +141,35 @@ void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t
   std::memcpy(y, &header, sizeof header);
 }
 
-void round_spans(const QuantizeRowsArgs& args, Stream) {
+void round_whole_rows(const QuantizeRowsArgs& args, Stream) {
   const std::int64_t k = args.x.dim(-1), codes = args.y.dim(-1) - kHeader;
-  const std::int64_t spans = args.y.rank == 3 ? args.y.dim(1) : 1;
   parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t row = begin; row < end; ++row) {
-                   const float* x = args.x.as<float>() + row * args.x.stride(0);
-                   auto* y = args.y.as<std::uint8_t>() + row * args.y.stride(0);
-                   for (std::int64_t s = 0; s < spans; ++s)
-                     round_span(x + s * codes, std::clamp<std::int64_t>(k - s * codes, 0, codes), codes,
-                                y + s * args.y.stride(1));
-                 }
+                 for (std::int64_t row = begin; row < end; ++row)
+                   round_whole_row(args.x.as<float>() + row * args.x.stride(0), k, codes,
+                                   args.y.as<std::uint8_t>() + row * args.y.stride(0));
                });
+}
+
+void round_span(const float* x, std::int64_t n, ActivationSpan& span) {
+  const SpanRounding rounding(x, n);
+  span = {};
+  span.scale = rounding.scale;
+  for (std::int64_t i = 0; i < n; ++i) span.codes[static_cast<std::size_t>(i)] = rounding.code(x[i]);
+}
+
+void round_spans(const QuantizeSpansArgs& args, Stream) {
+  const std::int64_t k = args.x.dim(-1), spans = args.y.dim(1);
+  parallel_for(
+      args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const float* x = args.x.as<float>() + row * args.x.stride(0);
+          auto* y = args.y.as<std::uint8_t>() + row * args.y.stride(0);
+          for (std::int64_t s = 0; s < spans; ++s)
+            round_span(x + s * kPackedSpan, std::clamp<std::int64_t>(k - s * kPackedSpan, 0, kPackedSpan),
+                       *reinterpret_cast<ActivationSpan*>(y + s * args.y.stride(1)));
+        }
+      });
 }
 
 void multiply_row_scaled(const RowScaledMatmulArgs& args, Stream) {
@@ -286,7 +302,8 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
 void register_quantized_reference() {
   quantize_activations.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_rows});
   quantized_matmul.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, multiply});
-  quantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_spans});
+  quantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_whole_rows});
+  quantize_spans.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_spans});
   row_scaled_matmul.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, multiply_row_scaled});
   dequantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, dequantize});
 }

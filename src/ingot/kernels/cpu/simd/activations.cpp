@@ -126,12 +126,14 @@ void round_blocks(const float* x, std::int64_t blocks, ActivationBlock* y) {
   }
 }
 
-// A row, or a span of it, with one scale: `codes` of them, of which x has k.
-void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* row) {
+// The codes of k numbers, up to kMost, with one scale; `to` has room for a whole vector of them more than the
+// last one begins. Returns their sum.
+template <int kMost, class Code>
+HWY_INLINE std::int32_t round_codes(const float* x, std::int64_t k, Code* to, float& scale) {
   const D d;
   const DI di;
   const DU du;
-  const D8 d8;
+  const hn::Rebind<Code, D> dc;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t whole = k / lanes * lanes;
   float rest[16] = {};
@@ -143,29 +145,39 @@ void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t
   for (std::int64_t i = 0; i < whole; i += lanes) compare(x + i);
   compare(rest);
   const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(du, tops));
+  if (bits < kLeastBits || bits >= kInfinityBits) {
+    scale = bits < kLeastBits ? 0 : NAN;
+    std::fill(to, to + k, Code{0});
+    return 0;
+  }
+  const auto top = std::bit_cast<float>(bits);
+  scale = top / kMost;
+  const auto inverse = hn::Set(d, kMost / top);
+  auto sum = hn::Zero(di);
+  const auto round = [&](const float* from, Code* at) {
+    const auto code = hn::NearestInt(hn::Mul(hn::LoadU(d, from), inverse));
+    hn::StoreU(hn::DemoteTo(dc, code), dc, at);
+    sum = hn::Add(sum, code);
+  };
+  for (std::int64_t i = 0; i < whole; i += lanes) round(x + i, to + i);
+  if (whole < k) round(rest, to + whole);
+  return hn::GetLane(hn::SumOfLanes(di, sum));
+}
+
+// A row with one scale: `codes` of them, of which x has k.
+void round_row(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* row) {
   // Written field by field where it belongs: a header put together on the stack and copied whole waits there
   // until the narrow stores before it have left the processor's store queue, all codes among them.
   auto* header = new (row) ActivationRow{};
   auto* to = reinterpret_cast<std::int8_t*>(row + sizeof(ActivationRow));
-  std::int64_t done = 0;
-  if (bits >= kInfinityBits) header->scale = NAN;
-  if (bits >= kLeastBits && bits < kInfinityBits) {
-    float top = 0;
-    std::memcpy(&top, &bits, sizeof(top));
-    header->scale = top / 127;
-    const auto inverse = hn::Set(d, 127 / top);
-    auto sum = hn::Zero(di);
-    const auto round = [&](const float* from) {
-      const auto code = hn::NearestInt(hn::Mul(hn::LoadU(d, from), inverse));
-      hn::StoreU(hn::DemoteTo(d8, code), d8, to + done);
-      sum = hn::Add(sum, code);
-      done += lanes;
-    };
-    while (done < whole) round(x + done);
-    if (done < k) round(rest);  // codes are a multiple of 64, so that there is room
-    header->negative_sum = -hn::GetLane(hn::SumOfLanes(di, sum));
-  }
-  std::memset(to + done, 0, static_cast<std::size_t>(codes - done));
+  header->negative_sum = -round_codes<127>(x, k, to, header->scale);
+  std::fill(to + k, to + codes, std::int8_t{0});
+}
+
+void round_span(const float* x, std::int64_t k, ActivationSpan* span) {
+  span->unused = {};
+  round_codes<kMostSpanCode>(x, k, span->codes.data(), span->scale);
+  std::fill(span->codes.begin() + k, span->codes.end(), std::int16_t{0});
 }
 
 }  // namespace
@@ -177,19 +189,31 @@ HWY_AFTER_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(round_blocks);
+HWY_EXPORT(round_row);
 HWY_EXPORT(round_span);
 
-void round_spans(const QuantizeRowsArgs& args, Stream) {
+void round_whole_rows(const QuantizeRowsArgs& args, Stream) {
   const std::int64_t k = args.x.dim(-1),
-                     codes = args.y.dim(-1) - static_cast<std::int64_t>(sizeof(ActivationRow)),
-                     spans = args.y.rank == 3 ? args.y.dim(1) : 1;
+                     codes = args.y.dim(-1) - static_cast<std::int64_t>(sizeof(ActivationRow));
   parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t row = begin; row < end; ++row)
+                 for (std::int64_t row = begin; row < end; ++row) HWY_DYNAMIC_DISPATCH(round_row)
+                 (args.x.as<float>() + row * args.x.stride(0), k, codes,
+                  args.y.as<std::uint8_t>() + row * args.y.stride(0));
+               });
+}
+
+void round_spans(const QuantizeSpansArgs& args, Stream) {
+  const std::int64_t k = args.x.dim(-1), spans = args.y.dim(1);
+  parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   const float* x = args.x.as<float>() + row * args.x.stride(0);
+                   auto* y = args.y.as<std::uint8_t>() + row * args.y.stride(0);
                    for (std::int64_t s = 0; s < spans; ++s) HWY_DYNAMIC_DISPATCH(round_span)
-                 (args.x.as<float>() + row * args.x.stride(0) + s * codes,
-                  std::clamp<std::int64_t>(k - s * codes, 0, codes), codes,
-                  args.y.as<std::uint8_t>() + row * args.y.stride(0) + s * args.y.stride(1));
+                   (x + s * kPackedSpan, std::clamp<std::int64_t>(k - s * kPackedSpan, 0, kPackedSpan),
+                    reinterpret_cast<ActivationSpan*>(y + s * args.y.stride(1)));
+                 }
                });
 }
 
@@ -216,7 +240,8 @@ void round_rows(const QuantizeActivationsArgs& args, Stream) {
 
 void register_activations_simd() {
   quantize_activations.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_rows});
-  quantize_rows.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_spans});
+  quantize_rows.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_whole_rows});
+  quantize_spans.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_spans});
 }
 
 }  // namespace ingot::kernels::cpu

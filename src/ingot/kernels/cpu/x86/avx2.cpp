@@ -65,12 +65,6 @@ INGOT_INLINE Floats unless_below(Floats top, Floats least, Floats x) {
 INGOT_INLINE Ints to_ints(Floats a) { return _mm256_cvtps_epi32(a); }
 INGOT_INLINE Ints least_bytes(Ints a, Ints b) { return _mm256_min_epu8(a, b); }
 INGOT_INLINE Ints most_bytes(Ints a, Ints b) { return _mm256_max_epu8(a, b); }
-INGOT_INLINE Ints bits_xor(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
-INGOT_INLINE Ints low_bytes(Ints a, Ints b, Ints c, Ints d) {
-  const Ints by_number = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
-  return _mm256_shuffle_epi8(by_number, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2,
-                                                                                  6, 10, 14, 3, 7, 11, 15)));
-}
 INGOT_INLINE void store(void* p, Ints v) { _mm256_store_si256(static_cast<Ints*>(p), v); }
 
 // Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.
@@ -81,6 +75,10 @@ INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) {
 INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
   const Ints code = _mm256_xor_si256(codes, splat_byte(-128));
   return dot(sum, _mm256_abs_epi8(code), _mm256_sign_epi8(x, code));
+}
+
+INGOT_INLINE Ints dot_words(Ints sum, Ints codes, Ints x) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(codes, x));
 }
 
 #include "ingot/kernels/cpu/x86/quantized-inl.h"

@@ -30,6 +30,10 @@ INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
   return dot(sum, _mm512_abs_epi8(code), signed_x);
 }
 
+INGOT_INLINE Ints dot_words(Ints sum, Ints codes, Ints x) {
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(codes, x));
+}
+
 #include "ingot/kernels/cpu/x86/quantized-inl.h"
 
 constexpr int kTileRows = 8, kTileVectors = 2;

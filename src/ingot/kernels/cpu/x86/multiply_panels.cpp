@@ -85,7 +85,7 @@ void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel&
 }
 
 void multiply_requantized(const QuantizedMatmulArgs& args, const RequantizedKernel& kernel) {
-  constexpr std::int64_t kChunkRows = 1024;  // of which a span of 320 bytes lies in L2
+  constexpr std::int64_t kChunkRows = 512;  // of which a span of 576 bytes lies in L2
   const std::int64_t m = args.y.dim(0), n = args.y.dim(-1), panels = (n + kPanelRows - 1) / kPanelRows;
   const std::int64_t panel_bytes = args.weight.dim(-1), groups = (panels + kernel.panels - 1) / kernel.panels;
   parallel_for(groups, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -25,11 +25,12 @@ struct PanelProduct {
 /// Computes `rows` rows of x, any number.
 using PanelKernel = void (*)(const PanelProduct& product, std::int64_t rows);
 
-/// y = x · panelsᵀ for some rows of x and `panels` panels, one behind the other, of a weight in w8a8.
+/// y = x · panelsᵀ for some rows of x and `panels` panels, one behind the other, of a weight in w8a8, or of
+/// the int16 codes that requantized-inl.h makes.
 struct RowScaledProduct {
   const std::uint8_t* panel;
   std::int64_t panel_bytes, panels;
-  const std::uint8_t* x;  ///< the first row, an ActivationRow and its codes
+  const std::uint8_t* x;  ///< the first row, an ActivationRow and its codes or an ActivationSpan
   std::int64_t x_stride;  ///< bytes
   float* y;
   std::int64_t y_stride;     ///< floats

@@ -1,19 +1,18 @@
 // Products of many rows, for which the weight is rounded anew (quantized.h), for one instruction set: a span
-// of some panels' columns becomes panels of w8a8, which stay in L1 for all rows. Included as row_scaled-inl.h
-// is, and with it; the vectors' operations that only this file uses are
+// of some panels' columns becomes panels of int16 codes, which stay in L1 for all rows: f32 scales of the 16
+// rows, then for every two columns 64 bytes, the two codes of a row beside each other. Included as
+// row_scaled-inl.h is, and with it; the vectors' operations that only this file uses are
 //
 //   divide, absolute, maximum     of Floats; where one of two is no number, maximum() may give either
 //   unless_below(top, least, x)   x where top is not below least, else 0
 //   to_ints                       Floats to the nearest Ints, ties to even
 //   least_bytes, most_bytes       of Ints, byte by byte, without sign
-//   low_bytes(a, b, c, d)         by lanes, the low bytes of four Ints from -128 to 127, a's first
-//   bits_xor, store               of Ints; store() to an aligned place
+//   store                         of Ints, to an aligned address
 
 #include "ingot/kernels/cpu/x86/row_scaled-inl.h"
 
-constexpr PackedLayout kSpanLayout = packed_layout(PackedFormat::w8a8);
-constexpr auto kSpanPanelBytes = static_cast<std::int64_t>(kSpanLayout.panel_bytes(kPackedSpan));
 constexpr std::int64_t kSpanBlocks = kPackedSpan / kPackedBlock;
+constexpr std::int64_t kWordBlockBytes = 2 * kPackedBlock * kPanelRows;
 
 // The extreme codes of some groups of a block, without sign, for each row.
 struct CodeRange {
@@ -35,7 +34,7 @@ struct CodeRange {
   }
 };
 
-// kLanes rows of `blocks` blocks from `steps` on, into a panel of w8a8 at `to`.
+// kLanes rows of `blocks` blocks from `steps` on, into a panel of int16 codes at `to`.
 template <PackedFormat kFormat>
 INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std::int64_t row,
                              std::uint8_t* to) {
@@ -64,11 +63,12 @@ INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std
     }
   }
   top = add(top, none);
-  const Floats inverse = unless_below(top, splat(kLeastTop), divide(splat(127.0F), top));
-  store_floats(reinterpret_cast<float*>(to) + row,
-               unless_below(top, splat(kLeastTop), divide(top, splat(127.0F))), kLanes);
-  const Ints flip = splat_byte(-128), byte = splat(255);
-  std::uint8_t* codes = to + kSpanLayout.panel_header_bytes() + 4 * row;
+  const Floats most = splat(static_cast<float>(kMostSpanWeight));
+  const Floats inverse = unless_below(top, splat(kLeastTop), divide(most, top));
+  store_floats(reinterpret_cast<float*>(to) + row, unless_below(top, splat(kLeastTop), divide(top, most)),
+               kLanes);
+  const Ints byte = splat(255), low_word = splat(0xffff);
+  std::uint8_t* codes = to + kScaleBytes + 4 * row;
   for (std::int64_t b = 0; b < blocks; ++b) {
     const D from = decoder(b);
     for (int part = 0; part < kParts; ++part) {
@@ -76,19 +76,17 @@ INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std
       starts[b][part] = multiply(starts[b][part], inverse);
     }
     INGOT_UNROLL_ROWS
-    for (int group = 0; group < 8; ++group, codes += 64) {
+    for (int group = 0; group < 8; ++group, codes += 128) {
       const Floats unit = scales[b][group / kPartGroups], start = starts[b][group / kPartGroups];
       const Ints four = from.codes(b % kLayout.step_blocks, group);
       Ints each[4] = {bits_and(four, byte), bits_and(shift_right(four, 8), byte),
                       bits_and(shift_right(four, 16), byte), shift_right(four, 24)};
       INGOT_UNROLL_ROWS
       for (Ints& code : each) code = to_ints(multiply_add(to_floats(code), unit, start));
-      store(codes, bits_xor(low_bytes(each[0], each[1], each[2], each[3]), flip));
+      store(codes, or_masked(shift_left(each[1], 16), each[0], low_word));
+      store(codes + 64, or_masked(shift_left(each[3], 16), each[2], low_word));
     }
   }
-  // A step of w8a8 has two blocks.
-  if (blocks % 2 == 0) return;
-  for (int group = 0; group < 8; ++group, codes += 64) store(codes, flip);
 }
 
 template <PackedFormat kFormat>
@@ -96,12 +94,12 @@ void requantized_product(const RequantizedProduct& p, std::int64_t rows) {
   constexpr PackedLayout kLayout = packed_layout(kFormat);
   constexpr std::int64_t kBytes =
       kSpanBlocks / kLayout.step_blocks * static_cast<std::int64_t>(kLayout.step_bytes());
-  alignas(64) std::uint8_t panels[kRowScaledKernel.panels * kSpanPanelBytes];
+  alignas(64) std::uint8_t panels[kRowScaledKernel.panels * (kScaleBytes + kSpanBlocks * kWordBlockBytes)];
   RowScaledProduct product = p.product;
   product.panel = panels;
   for (std::int64_t done = 0; done < p.blocks; done += kSpanBlocks) {
     const std::int64_t blocks = p.blocks - done < kSpanBlocks ? p.blocks - done : kSpanBlocks;
-    product.panel_bytes = static_cast<std::int64_t>(kSpanLayout.panel_bytes(blocks * kPackedBlock));
+    product.panel_bytes = kScaleBytes + blocks * kWordBlockBytes;
     for (std::int64_t panel = 0; panel < product.panels; ++panel) {
       const std::uint8_t* steps =
           p.product.panel + panel * p.product.panel_bytes + done / kSpanBlocks * kBytes;
@@ -109,7 +107,7 @@ void requantized_product(const RequantizedProduct& p, std::int64_t rows) {
         round_anew<kFormat>(steps, blocks, row, panels + panel * product.panel_bytes);
     }
     product.add = done > 0;
-    run_row_scaled_product(product, rows);
+    run_row_scaled_product<WordCodes>(product, rows);
     product.x += p.span_stride;
   }
 }

@@ -54,10 +54,4 @@ INGOT_INLINE Floats unless_below(Floats top, Floats least, Floats x) {
 INGOT_INLINE Ints to_ints(Floats a) { return _mm512_cvtps_epi32(a); }
 INGOT_INLINE Ints least_bytes(Ints a, Ints b) { return _mm512_min_epu8(a, b); }
 INGOT_INLINE Ints most_bytes(Ints a, Ints b) { return _mm512_max_epu8(a, b); }
-INGOT_INLINE Ints bits_xor(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
-INGOT_INLINE Ints low_bytes(Ints a, Ints b, Ints c, Ints d) {
-  const Ints by_number = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
-  return _mm512_shuffle_epi8(
-      by_number, _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)));
-}
 INGOT_INLINE void store(void* p, Ints v) { _mm512_store_si512(p, v); }
