@@ -83,7 +83,7 @@ INGOT_INLINE Ints dot_words(Ints sum, Ints codes, Ints x) {
 
 #include "ingot/kernels/cpu/x86/quantized-inl.h"
 
-constexpr int kTileRows = 4, kTileVectors = 2;
+constexpr int kTileRows = 4, kWordTileRows = 6, kTileVectors = 2;
 #include "ingot/kernels/cpu/x86/requantized-inl.h"
 
 }  // namespace

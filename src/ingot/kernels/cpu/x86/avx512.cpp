@@ -36,7 +36,7 @@ INGOT_INLINE Ints dot_words(Ints sum, Ints codes, Ints x) {
 
 #include "ingot/kernels/cpu/x86/quantized-inl.h"
 
-constexpr int kTileRows = 8, kTileVectors = 2;
+constexpr int kTileRows = 8, kWordTileRows = 8, kTileVectors = 2;
 #include "ingot/kernels/cpu/x86/requantized-inl.h"
 
 }  // namespace

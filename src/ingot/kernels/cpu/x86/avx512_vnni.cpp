@@ -18,7 +18,7 @@ namespace {
 
 INGOT_INLINE Ints dot_words(Ints sum, Ints codes, Ints x) { return _mm512_dpwssd_epi32(sum, codes, x); }
 
-constexpr int kTileRows = 8, kTileVectors = 3;
+constexpr int kTileRows = 8, kWordTileRows = 8, kTileVectors = 3;
 #include "ingot/kernels/cpu/x86/requantized-inl.h"
 
 }  // namespace

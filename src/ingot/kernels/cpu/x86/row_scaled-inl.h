@@ -2,11 +2,13 @@
 // vectors it uses; the includer defines besides
 //
 //   kTileRows, kTileVectors   rows of x, and vectors of the weight's rows, whose sums the registers hold
+//   kWordTileRows             the same of int16 codes, which take fewer registers on the way
 //   dot_words                 dot() of int16 codes, two to a lane
 
 // What rows and panels hold, behind 64 bytes with their scales: groups of 64 bytes, a word of 32 bits for
 // each of a panel's 16 rows; and where a sum of whole numbers starts.
 struct ByteCodes {  // of whole rows: PackedFormat::w8a8
+  static constexpr int kRows = kTileRows;
   static INGOT_INLINE Ints start(const std::uint8_t* x) {
     const std::int32_t sum = reinterpret_cast<const ActivationRow*>(x)->negative_sum;
     return kSignedBytes ? zero_ints() : shift_left(splat(sum), packed_layout(PackedFormat::w8a8).zero_shift);
@@ -16,6 +18,7 @@ struct ByteCodes {  // of whole rows: PackedFormat::w8a8
   }
 };
 struct WordCodes {  // of spans
+  static constexpr int kRows = kWordTileRows;
   static INGOT_INLINE Ints start(const std::uint8_t*) { return zero_ints(); }
   static INGOT_INLINE Ints add_dot(Ints sum, Ints codes, Ints x) { return dot_words(sum, codes, x); }
 };
@@ -86,15 +89,16 @@ INGOT_NOINLINE void row_scaled_tile(const RowScaledProduct& p, const std::uint8_
 template <class Codes, int V>
 void row_scaled_product(const RowScaledProduct& p, std::int64_t rows) {
   const std::uint8_t* ahead = p.panel + p.panels * p.panel_bytes;
-  const std::int64_t lines = (p.ahead_lines * kTileRows + rows - 1) / rows;
+  constexpr int kRows = Codes::kRows;
+  const std::int64_t lines = (p.ahead_lines * kRows + rows - 1) / rows;
   std::int64_t at = 0;
   const auto tile = [&]<int R>() {
     row_scaled_tile<Codes, R, V>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, ahead, lines);
     ahead += lines * 64;
     at += R;
   };
-  while (rows - at >= kTileRows) tile.template operator()<kTileRows>();
-  if constexpr (kTileRows > 4) {
+  while (rows - at >= kRows) tile.template operator()<kRows>();
+  if constexpr (kRows > 4) {
     if (rows - at >= 4) tile.template operator()<4>();
   }
   if (rows - at >= 2) tile.template operator()<2>();
