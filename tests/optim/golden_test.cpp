@@ -33,12 +33,14 @@ std::unique_ptr<Optimizer> make_optimizer(const json& c, const std::vector<Param
                                                        .nesterov = o.value("nesterov", false),
                                                        .weight_decay = o.value("weight_decay", 0.0)});
   }
-  if (c.at("kind") == "Muon") {
+  if (c.at("kind") == "Muon" || c.at("kind") == "NorMuon") {
     return std::make_unique<Muon>(parameters, MuonConfig{.learning_rate = lr,
                                                          .weight_decay = o.value("weight_decay", 0.1),
                                                          .momentum = o.value("momentum", 0.95),
                                                          .nesterov = o.value("nesterov", true),
-                                                         .match_adamw = o.contains("adjust_lr_fn")});
+                                                         .match_adamw = o.contains("adjust_lr_fn"),
+                                                         .normalize_rows = c.at("kind") == "NorMuon",
+                                                         .row_beta = o.value("beta2", 0.95)});
   }
   const auto betas = o.value("betas", std::vector<double>{0.9, 0.999});
   if (c.at("kind") == "Adam") {

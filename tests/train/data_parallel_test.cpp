@@ -133,7 +133,7 @@ void expect_same_state(const State& state, const State& expected) {
 }
 
 TEST(DataParallel, RanksAndZeroStagesGiveTheBitsOfOneProcess) {
-  for (const char* optimizer : {"adamw", "adamw_8bit", "muon"}) {
+  for (const char* optimizer : {"adamw", "adamw_8bit", "muon", "normuon"}) {
     const Outcome alone = train_with(1, {.optimizer = optimizer});
     for (const auto& [ranks, stage] : {std::pair{2, 0}, {2, 1}, {3, 1}, {3, 2}}) {
       SCOPED_TRACE(std::string(optimizer) + " stage " + std::to_string(stage));

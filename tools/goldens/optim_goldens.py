@@ -31,6 +31,38 @@ class Muon:
         self.adamw.step()
 
 
+class NorMuon:
+    """NorMuon as Li et al. (2025) define it, with Muon's iteration in f32; AdamW for the rest."""
+
+    def __init__(self, groups, lr, weight_decay=0.1, momentum=0.95, beta2=0.95):
+        self.matrices = [p for group in groups for p in group["params"] if p.ndim == 2]
+        self.lr, self.decay, self.momentum, self.beta2 = lr, weight_decay, momentum, beta2
+        self.first = [torch.zeros_like(p) for p in self.matrices]
+        self.second = [torch.zeros(len(p), 1) for p in self.matrices]
+        self.adamw = torch.optim.AdamW([p for g in groups for p in g["params"] if p.ndim != 2], lr=lr, weight_decay=0.0)
+
+    @torch.no_grad()
+    def step(self):
+        for p, m, v in zip(self.matrices, self.first, self.second):
+            m.copy_(self.momentum * m + (1 - self.momentum) * p.grad)
+            o = orthogonal((1 - self.momentum) * p.grad + self.momentum * m)
+            v.copy_(self.beta2 * v + (1 - self.beta2) * (o**2).mean(dim=1, keepdim=True))
+            even = o / (v.sqrt() + 1e-10)
+            even = even * o.norm() / (even.norm() + 1e-10)
+            p.mul_(1 - self.lr * self.decay)
+            p.sub_(self.lr * max(1, p.shape[0] / p.shape[1]) ** 0.5 * even)
+        self.adamw.step()
+
+
+def orthogonal(x):
+    wide = x.T if x.shape[0] > x.shape[1] else x
+    wide = wide / wide.norm().clamp_min(1e-7)
+    for _ in range(5):
+        gram = wide @ wide.T
+        wide = 3.4445 * wide + (-4.7750 * gram + 2.0315 * gram @ gram) @ wide
+    return wide.T if x.shape[0] > x.shape[1] else wide
+
+
 OPTIMIZERS = {
     "sgd": (torch.optim.SGD, {"lr": 0.1}),
     "sgd_decay": (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.05}),
@@ -42,6 +74,8 @@ OPTIMIZERS = {
     "muon": (Muon, {"lr": 0.02}),
     "muon_plain": (Muon, {"lr": 0.02, "momentum": 0.9, "nesterov": False, "weight_decay": 0.0}),
     "muon_matched": (Muon, {"lr": 0.02, "adjust_lr_fn": "match_rms_adamw"}),
+    "normuon": (NorMuon, {"lr": 0.02}),
+    "normuon_fast": (NorMuon, {"lr": 0.02, "momentum": 0.9, "beta2": 0.5, "weight_decay": 0.0}),
     "adamw": (torch.optim.AdamW, {"lr": 0.01}),
     "adamw_llm": (torch.optim.AdamW, {"lr": 0.003, "betas": (0.9, 0.95), "weight_decay": 0.1}),
 }

@@ -19,6 +19,7 @@ namespace ingot {
 namespace {
 
 constexpr double kLeastNorm = 1e-7;
+constexpr double kRowEpsilon = 1e-10;  // NorMuon's
 
 std::vector<ParamGroup> group_of(std::vector<Parameter*> parameters) {
   std::vector<ParamGroup> groups(1);
@@ -41,6 +42,8 @@ void MuonConfig::validate() const {
   for_the_others(*this).validate();
   INGOT_CHECK(momentum >= 0 && momentum < 1,
               InvalidConfig("optimizer.momentum", fmt::format("must be in [0, 1), got {}", momentum)));
+  INGOT_CHECK(row_beta >= 0 && row_beta < 1,
+              InvalidConfig("optimizer.row_beta", fmt::format("must be in [0, 1), got {}", row_beta)));
   INGOT_CHECK(iterations >= 1 && iterations < 100,
               InvalidConfig("optimizer.iterations", fmt::format("must be in [1, 100), got {}", iterations)));
 }
@@ -66,7 +69,10 @@ bool Muon::takes(const Parameter& parameter) {
 
 std::vector<Optimizer::Buffer> Muon::buffers(const Parameter& parameter) const {
   if (!takes(parameter)) return AdamW::buffers(parameter);
-  return {{"momentum_buffer", parameter.shape(), DType::f32}};
+  std::vector<Buffer> all{{"momentum_buffer", parameter.shape(), DType::f32}};
+  if (config_.normalize_rows)
+    all.push_back({"second_momentum_buffer", Shape{parameter.shape()[0]}, DType::f32});
+  return all;
 }
 
 void Muon::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
@@ -76,6 +82,14 @@ void Muon::step_slots(std::span<Slot* const> slots, double lr, const View& grad_
   if (!others.empty()) AdamW::step_slots(others, lr, grad_scale);
   for (Slot* slot : slots)
     if (takes(*slot->parameter)) step_matrix(*slot, lr, grad_scale);
+}
+
+Tensor Muon::with_even_rows(const Tensor& step, const Tensor& mean_squares) const {
+  const auto norm = [](const Tensor& x) { return sqrt(sum(square(x))); };
+  mul_(mean_squares, config_.row_beta);
+  add_(mean_squares, mean(square(step), {1}), 1 - config_.row_beta);
+  const Tensor even = step / reshape(sqrt(mean_squares) + kRowEpsilon, {step.dim(0), 1});
+  return even * (norm(step) / (norm(even) + kRowEpsilon));
 }
 
 void Muon::step_matrix(Slot& slot, double lr, const View& grad_scale) const {
@@ -89,7 +103,9 @@ void Muon::step_matrix(Slot& slot, double lr, const View& grad_scale) const {
   add_(momentum, grad, 1 - config_.momentum);
   const Tensor update =
       config_.nesterov ? grad * (1 - config_.momentum) + momentum * config_.momentum : momentum;
-  const Tensor step = to(orthogonalized(update, config_.iterations), p.value.dtype());
+  Tensor orthogonal = orthogonalized(update, config_.iterations);
+  if (config_.normalize_rows) orthogonal = with_even_rows(orthogonal, slot.buffers[1]);
+  const Tensor step = to(orthogonal, p.value.dtype());
   const auto out = static_cast<double>(p.shape()[0]), in = static_cast<double>(p.shape()[1]);
   const double factor =
       config_.match_adamw ? 0.2 * std::sqrt(std::max(out, in)) : std::sqrt(std::max(1.0, out / in));

@@ -14,13 +14,18 @@ struct MuonConfig {
   /// Updates as large as AdamW's, 0.2·sqrt(max(out, in)), so that one learning rate does for both (Liu et al.
   /// 2025); else sqrt(max(1, out / in)).
   bool match_adamw = true;
+  /// NorMuon: rows of the step are divided by the root of the running mean of their squares, and the step has
+  /// its norm again (Li et al. 2025).
+  bool normalize_rows = false;
+  double row_beta = 0.95;  ///< of that mean
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   bool master_weights = true;
   void validate() const;
 };
 
 /// Muon (Jordan 2024): steps matrices by their momentum made orthogonal. Embeddings, heads and whatever is no
-/// matrix are stepped by AdamW. State: momentum_buffer, or AdamW's.
+/// matrix are stepped by AdamW. State: momentum_buffer, with normalize_rows second_momentum_buffer, or
+/// AdamW's.
 class Muon final : public AdamW {
  public:
   Muon(std::vector<Parameter*> parameters, const MuonConfig& config);
@@ -34,6 +39,7 @@ class Muon final : public AdamW {
 
  private:
   void step_matrix(Slot& slot, double lr, const View& grad_scale) const;
+  Tensor with_even_rows(const Tensor& step, const Tensor& mean_squares) const;
 
   MuonConfig config_;
 };

@@ -7,6 +7,8 @@
 namespace ingot {
 namespace {
 
+bool is_muon(const OptimizerConfig& c) { return c.name == "muon" || c.name == "normuon"; }
+
 std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, const OptimizerConfig& c) {
   const MemoryTagScope tag(MemoryTag::optimizer);
   if (c.name == "sgd") {
@@ -15,10 +17,12 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, co
                                                                   .nesterov = c.nesterov,
                                                                   .weight_decay = c.weight_decay});
   }
-  if (c.name == "muon") {
+  if (is_muon(c)) {
     return std::make_unique<Muon>(std::move(parameters), MuonConfig{.learning_rate = c.learning_rate,
                                                                     .weight_decay = c.weight_decay,
                                                                     .momentum = c.muon_momentum,
+                                                                    .normalize_rows = c.name == "normuon",
+                                                                    .row_beta = c.normuon_beta2,
                                                                     .beta1 = c.beta1,
                                                                     .beta2 = c.beta2,
                                                                     .eps = c.epsilon});
@@ -42,7 +46,7 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, co
 std::unique_ptr<OptimizerShard> make_shard(std::span<Parameter* const> parameters, const OptimizerConfig& c,
                                            const std::optional<OptimizerShard::Options>& ranks) {
   if (!ranks.has_value() || ranks->communicator->size() == 1) return nullptr;
-  const auto divisible = [&](const Parameter& p) { return c.name != "muon" || !Muon::takes(p); };
+  const auto divisible = [&](const Parameter& p) { return !is_muon(c) || !Muon::takes(p); };
   return std::make_unique<OptimizerShard>(parameters, *ranks, divisible);
 }
 

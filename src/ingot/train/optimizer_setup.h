@@ -19,13 +19,14 @@
 namespace ingot {
 
 struct OptimizerConfig {
-  std::string name = "adamw";  ///< "adamw", "adamw_8bit", "adam", "sgd", "muon"
+  std::string name = "adamw";  ///< "adamw", "adamw_8bit", "adam", "sgd", "muon", "normuon"
   double learning_rate = 2e-4;
   double weight_decay = 0.1;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double momentum = 0.9;  ///< sgd
   bool nesterov = false;  ///< sgd
   double muon_momentum = 0.95;
+  double normuon_beta2 = 0.95;
   double max_grad_norm = 1.0;  ///< 0: no clipping
 };
 

@@ -126,6 +126,7 @@ TEST(TrainConfig, SchedulesOfTransformersAreKnownByName) {
   EXPECT_NEAR(rate(stable + "}\n", 35), 0.8535533905932737, 1e-12);
   EXPECT_NEAR(rate(stable + ", decay_type: linear}\n", 35), 0.75, 1e-12);
   EXPECT_EQ(read_with("optimizer: muon\n").optimizer.name, "muon");
+  EXPECT_EQ(read_with("optimizer: normuon\nnormuon_beta2: 0.9\n").optimizer.normuon_beta2, 0.9);
 }
 
 TEST(TrainConfig, MatmulPrecisionIsOneOfTwo) {

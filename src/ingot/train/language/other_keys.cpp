@@ -182,6 +182,7 @@ constexpr std::array kRefused{
             "parts of a model are not trained; write adapter: lora with "
             "lora_target_modules, or lora_modules_to_save"},
     Refused{"neftune_noise_alpha", "noise on embeddings is not available; lora_dropout is what regularizes"},
+    Refused{"normuon_cautious_wd", "weight decay takes all elements; leave it out"},
     Refused{"noisy_embedding_alpha",
             "noise on embeddings is not available; lora_dropout is what regularizes"},
     Refused{"tokens", "new tokens are not added to a vocabulary; use one that the tokenizer has"},
