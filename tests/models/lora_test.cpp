@@ -85,8 +85,14 @@ TEST_P(LoraGolden, LogitsLossAndGradientsEqualPeft) {
     if (adapter == nullptr) continue;
     Tensor& a = gradients["grad.base_model.model." + at.module + ".lora_A.weight"];
     Tensor& b = gradients["grad.base_model.model." + at.module + ".lora_B.weight"];
+    const auto appended = [](const Tensor& before, const Tensor& rows) {
+      return before.defined() ? concat(std::vector<Tensor>{before, rows}, 0) : rows;
+    };
     a = a.defined() ? a + adapter->a.grad() : adapter->a.grad();
-    b = b.defined() ? concat(std::vector<Tensor>{b, adapter->b.grad()}, 0) : adapter->b.grad();
+    b = appended(b, adapter->b.grad());
+    if (!adapter->magnitude) continue;
+    Tensor& m = gradients["grad.base_model.model." + at.module + ".lora_magnitude_vector.weight"];
+    m = appended(m, adapter->magnitude.grad());
   }
   std::size_t compared = 0;
   for (const auto& [name, gradient] : expected_) {
@@ -183,7 +189,7 @@ TEST_P(LoraGolden, AdaptersSwitchOffStackAndComeOff) {
 
 INSTANTIATE_TEST_SUITE_P(Peft, LoraGolden,
                          ::testing::Values("llama", "qwen3_patterns", "gemma_regex", "gpt2_fused",
-                                           "phi3_fused"),
+                                           "phi3_fused", "llama_dora", "gpt2_dora"),
                          [](const auto& of) { return of.param; });
 
 std::string refusal(const std::function<void()>& f) {
@@ -206,7 +212,7 @@ TEST(Lora, BadConfigurationsNameTheKey) {
   expect_parts(of(R"({"r": 0})"), {"r", "between 1"});
   expect_parts(of(R"({"r": "many"})"), {"adapter_config.json", "r", "many"});
   expect_parts(of(R"({"peft_type": "IA3"})"), {"peft_type", "IA3"});
-  expect_parts(of(R"({"use_dora": true})"), {"use_dora"});
+  expect_parts(of(R"({"lora_bias": true})"), {"lora_bias"});
   expect_parts(of(R"([1])"), {"adapter_config.json", "object"});
   expect_parts(of(R"({"rank_pattern": {"q_proj": -1}})"), {"rank_pattern.q_proj", "-1"});
 }
@@ -232,15 +238,18 @@ TEST(Lora, AnAdapterOfAnotherBaseIsRefusedByItsModule) {
   EXPECT_NE(read("llama").find("lora_A"), std::string::npos) << read("llama");
 }
 
-TEST(Lora, AQuantizedBaseRunsWithItsAdapterAndRefusesTheMerge) {
-  const auto model = load_language_model(golden_path("qwen3"),
-                                         {.trainable = false, .format = "w8a8", .keep_quantized = true});
+class LoraOnQuantized : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(LoraOnQuantized, RunsWithItsAdapterAndRefusesTheMerge) {
+  const auto& [base, adapter] = GetParam();
+  const auto model =
+      load_language_model(golden_path(base), {.trainable = false, .format = "w8a8", .keep_quantized = true});
   const auto values =
-      load_language_model(golden_path("qwen3"), {.dtype = DType::f32, .trainable = false, .format = "w8a8"});
+      load_language_model(golden_path(base), {.dtype = DType::f32, .trainable = false, .format = "w8a8"});
   const WeightMap map = LanguageModel::weight_map(model->config);
   for (LanguageModel* each : {model.get(), values.get()})
-    read_peft_adapter({*each, map}, golden_path("lora/qwen3_patterns"));
-  const auto data = stored_in(golden_path("qwen3") + "/expected.safetensors");
+    read_peft_adapter({*each, map}, golden_path(std::string("lora/") + adapter));
+  const auto data = stored_in(golden_path(base) + "/expected.safetensors");
   // While gradients flow, weights multiply with their values: the two models are one.
   std::vector<Tensor> losses;
   for (LanguageModel* each : {model.get(), values.get()}) {
@@ -260,6 +269,42 @@ TEST(Lora, AQuantizedBaseRunsWithItsAdapterAndRefusesTheMerge) {
   }
   EXPECT_GT(compared, 20U);
   EXPECT_NE(refusal([&] { merge_adapters(*model); }).find("quantized"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Peft, LoraOnQuantized,
+                         ::testing::Values(std::pair("qwen3", "qwen3_patterns"),
+                                           std::pair("llama_bias_untied", "llama_dora")),
+                         [](const auto& of) { return of.param.second; });
+
+TEST(Lora, AFreshDoraChangesNothingAndEmbeddingsAreRefused) {
+  const auto model = load_language_model(golden_path("llama_bias_untied"));
+  const WeightMap map = LanguageModel::weight_map(model->config);
+  const auto data = stored_in(golden_path("llama_bias_untied") + "/expected.safetensors");
+  const auto loss = [&] { return model->loss({.tokens = data.at("tokens")}, data.at("targets")).item(); };
+  const double before = loss();
+  InitSource source(1);
+  LoraConfig config{.use_dora = true, .target_modules = {"all-linear"}};
+  add_lora({*model, map}, config, source);
+  EXPECT_EQ(loss(), before);
+  config.target_modules = {"embed_tokens"};
+  const std::string text = refusal([&] { add_lora({*model, map}, config, source, "other"); });
+  EXPECT_NE(text.find("embed_tokens"), std::string::npos) << text;
+}
+
+TEST(Lora, AMagnitudeVectorWithoutUseDoraOrTheOtherWayRoundNamesTheModule) {
+  const auto model = load_language_model(golden_path("llama_bias_untied"));
+  const WeightMap map = LanguageModel::weight_map(model->config);
+  for (const auto& [tensors, config] : {std::pair("llama_dora", "llama"), std::pair("llama", "llama_dora")}) {
+    const test::TemporaryDirectory directory;
+    const auto copy = [&](const std::string& from, const char* file) {
+      write_file_atomically(directory.at(file), read_file(golden_path("lora/" + from + "/" + file)));
+    };
+    copy(tensors, "adapter_model.safetensors");
+    copy(config, "adapter_config.json");
+    const std::string text = refusal([&] { read_peft_adapter({*model, map}, directory.path()); });
+    for (const char* part : {"lora_magnitude_vector", "use_dora", "proj"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/random.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -229,6 +230,72 @@ TEST(LinearWeight, AFreshAdapterChangesNothing) {
   EXPECT_EQ(names(group[0]),
             (std::vector<std::string>{"weight", "default.lora_A", "default.lora_B", "bias"}));
   EXPECT_THROW(group[0].weight.add_adapter(source, "other", 0, 1.0F), InvalidConfig);
+}
+
+// With lengths of rows that are not those of the weight.
+void add_random_dora(LinearWeight& weight, const std::string& name, float scale, std::uint64_t seed) {
+  add_random_adapter(weight, name, scale, seed);
+  weight.find_adapter(name)->decompose(weight, randn({weight.out()}, seed) + 2.0);
+}
+
+TEST(LinearWeight, DoraGivesEachRowItsLength) {
+  const NoGrad no_grad;
+  for (const char* format : {"", "nf4", "w8a8"}) {
+    ProjectionGroup group = quantized_group({format}, 64);
+    LinearWeight& weight = group[0].weight;
+    add_random_dora(weight, "one", 0.5F, 4);
+    const Tensor lengths = sqrt(sum(square(weight.effective()), {-1}));
+    EXPECT_LE(max_error(lengths, abs(weight.adapters.front()->magnitude.value)), 1e-5) << format;
+  }
+}
+
+TEST(LinearWeight, DoraStacksWithOtherAdaptersAndIsWeighted) {
+  for (const char* format : {"", "q4_0"}) {
+    ProjectionGroup group = quantized_group({format}, 64);
+    Linear& layer = group[0];
+    const Tensor x = randn({2, 5, 64}, 3), bias = layer.bias.value, plain = merged(layer.weight);
+    add_random_adapter(layer.weight, "plain", 0.5F, 4);
+    add_random_dora(layer.weight, "one", 0.5F, 5);
+    add_random_dora(layer.weight, "two", -2.0F, 6);
+    LowRankAdapter& two = *layer.weight.find_adapter("two");
+    two.weight = 0.25F;
+    EXPECT_LE(max_error(layer(x), linear(x, merged(layer.weight), bias)), 5e-5) << format;
+    // Half the weight is half the change.
+    for (const char* other : {"plain", "one"}) layer.weight.find_adapter(other)->enabled = false;
+    const Tensor quarter = merged(layer.weight) - plain;
+    two.weight = 1;
+    EXPECT_LE(max_error(merged(layer.weight) - plain, quarter * 4.0), 1e-5) << format;
+  }
+}
+
+TEST(LinearWeight, DoraSeesThatItsMatricesChanged) {
+  const NoGrad no_grad;
+  InitSource source(2);
+  Linear layer(source, {.in = 40, .out = 6, .bias = false});
+  add_random_dora(layer.weight, "one", 0.5F, 4);
+  const Tensor x = randn({5, 40}, 1);
+  layer(x);
+  LowRankAdapter& adapter = *layer.weight.adapters.front();
+  copy_(adapter.b.value.detach(), randn(adapter.b.shape(), 9));
+  EXPECT_LE(max_error(layer(x), linear(x, layer.weight.effective())), 1e-5);
+  layer.weight.dense.replace(randn({6, 40}, 10));
+  const Tensor lengths = sqrt(sum(square(layer.weight.effective()), {-1}));
+  EXPECT_LE(max_error(lengths, abs(adapter.magnitude.value)), 1e-5);
+}
+
+// As PEFT has it: what the adapter does not see of its input, its share of the base does not see either.
+TEST(LinearWeight, DoraDropsItsInputForItsShareOfTheBaseToo) {
+  InitSource source(2);
+  Linear layer(source, {.in = 40, .out = 6});
+  const Tensor x = randn({5, 40}, 1), plain = layer(x).detach();
+  add_random_dora(layer.weight, "one", 0.5F, 4);
+  LowRankAdapter& one = *layer.weight.adapters.front();
+  const Tensor change = (merged(layer.weight) - layer.weight.dense.value).detach();
+  one.dropout = 0.5;
+  const RandomScope same(7, 3);
+  const Tensor dropped = dropout(x, 0.5);
+  const RandomScope again(7, 3);
+  EXPECT_LE(max_error(layer(x), plain + linear(dropped, change)), 1e-5);
 }
 
 TEST(LinearWeight, GradientsOfAQuantizedLayerAreThoseOfItsValues) {

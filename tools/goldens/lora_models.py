@@ -5,13 +5,14 @@ Each folder holds adapter_config.json and adapter_model.safetensors as PEFT save
 (the name of the base model's folder, as bytes), `logits` with the adapter on, the loss, the gradient of every adapter matrix
 (`grad.<name>`, PEFT's names), the losses of ten AdamW steps on the adapter alone, and `merged.<name>`: one matrix after
 PEFT's own merge. Tokens and targets are those of the base's expected.safetensors. B is random, so that the adapter does
-something.
+something, and so is what DoRA's magnitudes differ by from the lengths of the rows.
 
 Run from the repository's root, with tools/goldens/requirements.txt installed:
-    python3 tools/goldens/lora_models.py
+    python3 tools/goldens/lora_models.py [NAME ...]
 """
 import json
 import pathlib
+import sys
 
 import peft
 import torch
@@ -38,6 +39,10 @@ CASES = {
     "phi3_fused": ("phi3_partial", dict(r=3, lora_alpha=9, target_modules=["qkv_proj", "gate_up_proj"],
                                         layers_to_transform=[1], layers_pattern="layers"),
                    "model.layers.1.mlp.gate_up_proj"),
+    "llama_dora": ("llama_bias_untied", dict(r=4, lora_alpha=6, target_modules=ATTENTION + MLP, use_dora=True),
+                   "model.layers.1.self_attn.k_proj"),
+    "gpt2_dora": ("gpt2", dict(r=2, lora_alpha=4, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True, use_dora=True),
+                  "transformer.h.0.attn.c_attn"),
 }
 
 
@@ -62,6 +67,8 @@ def make(name, base, options, merged):
         for parameter_name, p in adapter.items():
             if "lora_B" in parameter_name:
                 torch.nn.init.normal_(p, std=0.1)
+            if "lora_magnitude" in parameter_name:
+                p.mul_(1 + 0.2 * torch.randn_like(p))
     folder = OUT / name
     model.save_pretrained(folder)
     for file in folder.iterdir():
@@ -98,5 +105,5 @@ def make(name, base, options, merged):
     save_file({k: v.contiguous() for k, v in expected.items()}, folder / "expected.safetensors")
 
 
-for case, arguments in CASES.items():
-    make(case, *arguments)
+for case in sys.argv[1:] or CASES:
+    make(case, *CASES[case])

@@ -24,21 +24,23 @@ namespace {
 thread_local WeightObserver* observer = nullptr;
 thread_local bool with_values = false;
 
-std::int64_t checked_rank(std::int64_t rank) {
-  INGOT_CHECK(rank > 0, InvalidConfig("adapter.rank", fmt::format("must be positive, got {}", rank)));
-  return rank;
-}
-
 Tensor as(const Parameter& parameter, DType dtype) { return to(parameter.value, dtype); }
 
-}  // namespace
+bool drops(const LowRankAdapter& adapter) {
+  return adapter.dropout > 0 && (grad_enabled() || recorded_later());
+}
 
-LowRankAdapter::LowRankAdapter(const ParamSource& source, std::string name_, const Shape& weight,
-                               std::int64_t rank, float scale_)
-    : name(std::move(name_)),
-      a(source.scope(name).take("lora_A", {checked_rank(rank), weight[1]}, init::fan_in_uniform(weight[1]))),
-      b(source.scope(name).take("lora_B", {weight[0], rank}, init::kZeros)),
-      scale(scale_) {}
+// B with what its rows are multiplied with, and what W's rows are multiplied with to be added, [out, 1].
+struct DecomposedRows {
+  Tensor b, of_base;
+};
+DecomposedRows decomposed_rows(const LinearWeight& weight, const LowRankAdapter& adapter, DType dtype) {
+  const auto share = static_cast<double>(adapter.weight);
+  const Tensor gain = reshape(adapter.row_gain(weight), {weight.out(), 1});
+  return {to(to(adapter.b.value, DType::f32) * (gain * share), dtype), to((gain - 1.0) * share, dtype)};
+}
+
+}  // namespace
 
 LinearWeight::LinearWeight(const ParamSource& source, std::string_view name, const Shape& shape,
                            const Init& init, bool quantizable)
@@ -69,11 +71,12 @@ bool LinearWeight::is_adapted() const {
 Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const {
   const ModuleScope scope(*this);
   WeightObserver::tell(*this);
-  if (packed == nullptr) return add_adapters(*this, linear(x.tensor(), dense.value, bias), x);
-  if (multiplies_with_values()) return add_adapters(*this, quantized_linear(x.tensor(), packed, bias), x);
+  if (packed == nullptr) return add_adapters(*this, linear(x.tensor(), dense.value, bias), x, bias);
+  if (multiplies_with_values())
+    return add_adapters(*this, quantized_linear(x.tensor(), packed, bias), x, bias);
   const LinearWeight* self = this;
   const quant::Rounding rounding = common_rounding({&self, 1}, x.rows());
-  return add_adapters(*this, quant::linear(x.quantized(rounding), *packed, bias), x);
+  return add_adapters(*this, quant::linear(x.quantized(rounding), *packed, bias), x, bias);
 }
 
 Tensor LinearWeight::rows(const Tensor& indices) const {
@@ -89,18 +92,27 @@ Tensor LinearWeight::rows(const Tensor& indices) const {
   for (const auto& adapter : adapters) {
     if (!adapter->enabled) continue;
     const Tensor inner = embedding(as(adapter->b, y.dtype()), indices);
-    y = y + linear(inner, transpose(as(adapter->a, y.dtype()), 0, 1)) * static_cast<double>(adapter->scale);
+    y = y + linear(inner, transpose(as(adapter->a, y.dtype()), 0, 1)) *
+                static_cast<double>(adapter->scale * adapter->weight);
   }
   return y;
 }
 
 Tensor LinearWeight::effective(DType dequantized) const {
   WeightObserver::tell(*this);
-  Tensor w = packed != nullptr ? quant::values(*packed, dequantized) : dense.value;
+  const Tensor base = packed != nullptr ? quant::values(*packed, dequantized) : dense.value;
+  Tensor w = base;
   for (const auto& adapter : adapters) {
     if (!adapter->enabled) continue;
-    w = w +
-        matmul(as(adapter->b, w.dtype()), as(adapter->a, w.dtype())) * static_cast<double>(adapter->scale);
+    Tensor b = as(adapter->b, w.dtype());
+    float scale = adapter->scale * adapter->weight;
+    if (adapter->magnitude) {
+      const DecomposedRows rows = decomposed_rows(*this, *adapter, w.dtype());
+      w = w + base * rows.of_base;
+      b = rows.b;
+      scale = adapter->scale;
+    }
+    w = w + matmul(b, as(adapter->a, w.dtype())) * static_cast<double>(scale);
   }
   return w;
 }
@@ -132,14 +144,39 @@ quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, st
   return !multiplies_with_values() && same ? first : quant::Rounding::none;
 }
 
-Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x) {
+namespace {
+
+// y + (gain − 1) · x·Wᵀ, without the bias that `base` has. What is dropped of x is dropped for W, too.
+Tensor add_decomposed_base(const LinearWeight& weight, const Tensor& y, const Tensor& base,
+                           const Tensor& dropped, const Tensor& bias, const Tensor& of_base) {
+  Tensor product = base;
+  if (dropped.defined())
+    product = weight.packed != nullptr ? quantized_linear(dropped, weight.packed)
+                                       : linear(dropped, weight.dense.value);
+  else if (bias.defined())
+    product = base - to(bias, base.dtype());
+  return y + product * reshape(of_base, {weight.out()});
+}
+
+}  // namespace
+
+Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x, const Tensor& bias) {
   const DType dtype = y.dtype();
+  const bool decomposed = std::ranges::any_of(
+      weight.adapters, [](const auto& adapter) { return adapter->enabled && adapter->magnitude; });
+  const Tensor base = decomposed ? y : Tensor{};  // y itself may be written into
   for (const auto& adapter : weight.adapters) {
     if (!adapter->enabled) continue;
-    Tensor input = to(x.tensor(), dtype);
-    if (adapter->dropout > 0 && (grad_enabled() || recorded_later()))
-      input = dropout(input, adapter->dropout);
-    y = add_low_rank(std::move(y), input, as(adapter->a, dtype), as(adapter->b, dtype), adapter->scale);
+    Tensor input = to(x.tensor(), dtype), b = as(adapter->b, dtype);
+    float scale = adapter->scale * adapter->weight;
+    if (drops(*adapter)) input = dropout(input, adapter->dropout);
+    if (adapter->magnitude) {
+      const DecomposedRows rows = decomposed_rows(weight, *adapter, dtype);
+      y = add_decomposed_base(weight, y, base, drops(*adapter) ? input : Tensor{}, bias, rows.of_base);
+      b = rows.b;
+      scale = adapter->scale;
+    }
+    y = add_low_rank(std::move(y), input, as(adapter->a, dtype), b, scale);
   }
   return y;
 }

@@ -8,28 +8,11 @@
 #include <vector>
 
 #include "ingot/nn/linear_input.h"
+#include "ingot/nn/low_rank_adapter.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/visit.h"
 
 namespace ingot {
-
-/// A low-rank update of a weight [out, in], scale · B·A (LoRA, Hu et al. 2021). `name` tells the adapters of
-/// one weight apart.
-struct LowRankAdapter {
-  /// Takes "<name>.lora_A" and "<name>.lora_B" from the source. As PyTorch and PEFT start them: A uniform in
-  /// ±1/√in, B zero, so that a fresh adapter changes nothing. Throws InvalidConfig unless rank > 0.
-  LowRankAdapter(const ParamSource& source, std::string name, const Shape& weight, std::int64_t rank,
-                 float scale);
-
-  std::string name;
-  Parameter a;  ///< [rank, in]
-  Parameter b;  ///< [out, rank]
-  float scale;
-  /// Share of its input that is dropped while gradients are recorded. Where a weight is read as a whole, or
-  /// by rows, nothing is.
-  double dropout = 0;
-  bool enabled = true;
-};
 
 /// The matrix [out, in] of a linear layer or of an embedding: dense, or quantized, with any number of
 /// low-rank adapters on top. Everything that applies a weight goes through here, so that whoever changes what
@@ -78,8 +61,8 @@ quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, st
 /// Whether quantized matrices multiply with their values here: gradients are enabled, or what runs is run
 /// once more with them. All layers then compute with the values that gradients belong to, trained or not.
 bool multiplies_with_values();
-/// Adds what the adapters of the weight that are on make of x to y.
-Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x);
+/// Adds what the adapters of the weight that are on make of x to y, which is x·Wᵀ + bias.
+Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x, const Tensor& bias);
 
 /// While it lives, tells f each weight that is applied on this thread: once for each operator(), rows() or
 /// effective(), and for each part of a fused matmul. For tests and for counting work.

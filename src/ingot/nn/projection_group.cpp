@@ -117,7 +117,7 @@ std::vector<Tensor> ProjectionGroup::each(const LinearInput& x) const {
   for (std::size_t i = 0; i < results.size(); ++i) {
     const LinearWeight& weight = layers_[i]->weight;
     WeightObserver::tell(weight);
-    results[i] = add_adapters(weight, std::move(results[i]), x);
+    results[i] = add_adapters(weight, std::move(results[i]), x, layers_[i]->bias.value);
   }
   return results;
 }

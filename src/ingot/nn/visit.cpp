@@ -40,6 +40,7 @@ void ParamVisitor::operator()(std::string_view name, LinearWeight& weight) {
   for (const auto& adapter : weight.adapters) {
     (*this)(adapter->name + ".lora_A", adapter->a);
     (*this)(adapter->name + ".lora_B", adapter->b);
+    (*this)(adapter->name + ".lora_magnitude_vector", adapter->magnitude);
   }
 }
 

@@ -91,6 +91,27 @@ TEST_F(AdapterTrainingTest, LearnsWithADenseAndAQuantizedBaseAndLeavesAnAdapterO
   }
 }
 
+TEST_F(AdapterTrainingTest, DoraLearnsAndResumesWithTheSameBits) {
+  const auto config = [](const std::string& output) {
+    TrainConfig c = tuning(output, "nf4");
+    c.adapter.lora.use_dora = true;
+    c.adapter.lora.lora_dropout = 0.1;
+    c.ema_decay = 0.5;
+    return c;
+  };
+  LanguageTrainer trainer(config("dora"));
+  const double before = *trainer.evaluate();
+  const TrainResult whole = trainer.run();
+  EXPECT_LT(*whole.validation_loss, before - 0.5);
+  TrainConfig part = config("dora-part");
+  int asked = 0;
+  LanguageTrainer(part, {.should_stop = [&] { return ++asked == 5; }}).run();
+  part.resume_from_checkpoint = true;
+  EXPECT_EQ(adapter_bytes(LanguageTrainer(part).run()), adapter_bytes(whole));
+  part.adapter.lora.use_dora = false;
+  EXPECT_THROW(LanguageTrainer{part}, Error);
+}
+
 TEST_F(AdapterTrainingTest, AQuantizedBaseIsEvaluatedAndSampledInHalvesToo) {
   TrainConfig c = tuning("halves", "nf4");
   c.dtype = DType::bf16;
@@ -173,6 +194,8 @@ TEST(AdapterConfig, KeysOfAxolotlAndSurogateMeanTheSame) {
   EXPECT_EQ(axolotl.adapter.lora.lora_alpha, 16);
   EXPECT_EQ(axolotl.adapter.lora.lora_dropout, 0.05);
   EXPECT_TRUE(axolotl.adapter.lora.use_rslora);
+  EXPECT_FALSE(axolotl.adapter.lora.use_dora);
+  EXPECT_TRUE(read("adapter: lora\npeft_use_dora: true\n").adapter.lora.use_dora);
   EXPECT_EQ(axolotl.adapter.lora.target_modules, (std::vector<std::string>{"q_proj", "v_proj"}));
   EXPECT_EQ(axolotl.adapter.lora.modules_to_save, std::vector<std::string>{"lm_head"});
   const TrainConfig surogate = read("lora: true\nlora_rank: 4\n");

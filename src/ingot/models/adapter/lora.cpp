@@ -36,7 +36,9 @@ std::vector<std::string> add_lora(AdaptedModel model, const LoraConfig& config, 
   for (const AdaptedWeight& at : weights) {
     if (!config.targets(at.module, at.is_head)) continue;
     const std::int64_t rank = config.rank_of(at.module);
-    at.weight->add_adapter(source.scope(at.ours), name, rank, config.scale_of(at.module, rank));
+    LowRankAdapter& adapter =
+        at.weight->add_adapter(source.scope(at.ours), name, rank, config.scale_of(at.module, rank));
+    if (config.use_dora) adapter.decompose(*at.weight);
     modules.push_back(at.module);
   }
   if (modules.empty()) refuse_no_target(weights, config);
@@ -56,9 +58,11 @@ void train_adapter_only(AdaptedModel model, const LoraConfig& config, std::strin
     }
     LowRankAdapter* adapter = at.weight->find_adapter(name);
     if (adapter == nullptr) continue;
-    for (Parameter* matrix : {&adapter->a, &adapter->b}) {
-      if (matrix->value.dtype() != DType::f32) matrix->replace(to(matrix->value.detach(), DType::f32));
-      matrix->set_trainable(true);
+    for (Parameter* parameter : {&adapter->a, &adapter->b, &adapter->magnitude}) {
+      if (!*parameter) continue;
+      if (parameter->value.dtype() != DType::f32)
+        parameter->replace(to(parameter->value.detach(), DType::f32));
+      parameter->set_trainable(true);
     }
   }
 }

@@ -24,7 +24,7 @@ struct AdaptedModel {
 std::vector<std::string> add_lora(AdaptedModel model, const LoraConfig& config, const ParamSource& source,
                                   const std::string& name = "default");
 
-/// Makes the matrices of the adapter `name` and the modules_to_save the only parameters that train. The
+/// Makes the parameters of the adapter `name` and the modules_to_save the only ones that train. The
 /// adapter's are f32 whatever the model's dtype, as they are small and their updates smaller. Error where a
 /// module to save is quantized.
 void train_adapter_only(AdaptedModel model, const LoraConfig& config, std::string_view name = "default");

@@ -93,7 +93,6 @@ LoraConfig LoraConfig::from_json(std::string_view text, const std::string& path)
   keys.read("peft_type", type);
   if (type != "LORA")
     throw NotImplemented(fmt::format("{}: peft_type {}; LORA is what Ingot has", path, type));
-  keys.refuse("use_dora", false, "weight-decomposed adapters");
   keys.refuse("lora_bias", false, "biases of adapters");
   keys.refuse("bias", "none", "trained biases of the base model");
   keys.refuse("layer_replication", nullptr, "replicated layers");
@@ -105,6 +104,7 @@ LoraConfig LoraConfig::from_json(std::string_view text, const std::string& path)
   keys.read("lora_alpha", config.lora_alpha);
   keys.read("lora_dropout", config.lora_dropout);
   keys.read("use_rslora", config.use_rslora);
+  keys.read("use_dora", config.use_dora);
   if (json.contains("target_modules") && json["target_modules"].is_string() &&
       json["target_modules"] != "all-linear")
     config.target_regex = json["target_modules"].get<std::string>();
@@ -131,6 +131,7 @@ std::string LoraConfig::to_json() const {
             {"r", r},
             {"lora_alpha", lora_alpha},
             {"use_rslora", use_rslora},
+            {"use_dora", use_dora},
             {"lora_dropout", lora_dropout},
             {"bias", "none"},
             {"fan_in_fan_out", false},

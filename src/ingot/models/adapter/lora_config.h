@@ -16,6 +16,7 @@ struct LoraConfig {
   double lora_alpha = 8;
   double lora_dropout = 0;  ///< of the input of each adapter, in training
   bool use_rslora = false;  ///< scale alpha / √r in place of alpha / r (Kalajdzievski 2023)
+  bool use_dora = false;    ///< weight-decomposed: a magnitude for each row (Liu et al. 2024)
   /// Modules by name, or by the end of it behind a dot. {"all-linear"}: every linear layer but the head.
   std::vector<std::string> target_modules;
   std::string target_regex;  ///< in place of the list, as PEFT has it: matches a whole name
@@ -27,7 +28,7 @@ struct LoraConfig {
   std::string base_model_name_or_path;
 
   /// Reads adapter_config.json. FormatError, or NotImplemented for what changes the result and is not
-  /// understood (DoRA, biases, replicated layers), naming file and key.
+  /// understood (biases, replicated layers), naming file and key.
   static LoraConfig from_json(std::string_view text, const std::string& path);
   std::string to_json() const;
   /// InvalidConfig that names the key.

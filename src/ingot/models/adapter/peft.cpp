@@ -25,9 +25,10 @@ namespace {
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr std::string_view kPrefix = "base_model.model.";
 
-// What a file holds for one module: the two matrices [r, in] and [out, r], or a whole weight in its place.
+// What a file holds for one module: the two matrices [r, in] and [out, r], with DoRA a magnitude [out], or a
+// whole weight in their place.
 struct ModuleTensors {
-  Tensor a, b, whole;
+  Tensor a, b, magnitude, whole;
 };
 
 std::string weights_file(const std::string& directory) {
@@ -75,7 +76,9 @@ std::map<std::string, ModuleTensors> read_modules(const std::string& file, const
       tensors.b = contiguous(transpose(tensor, 0, 1));
     else if (part == "lora_embedding_B")
       tensors.a = contiguous(transpose(tensor, 0, 1));
-    else if (info.name.ends_with(".weight") && part != "lora_magnitude_vector")
+    else if (part == "lora_magnitude_vector")
+      tensors.magnitude = tensor;
+    else if (info.name.ends_with(".weight"))
       tensors.whole = tensor;
     else
       throw NotImplemented(
@@ -92,6 +95,19 @@ std::map<std::string, ModuleTensors> read_modules(const std::string& file, const
   throw Error(fmt::format(
       "{}: has an adapter for '{}', which this model does not have{}; is it of another base model?", file,
       module, did_you_mean(module, names)));
+}
+
+void check_magnitude(const std::string& file, const std::string& module, const ModuleTensors& tensors,
+                     bool use_dora) {
+  const bool given = tensors.magnitude.defined();
+  INGOT_CHECK(given == use_dora,
+              FormatError(file, 0, module,
+                          given ? "has a lora_magnitude_vector, and adapter_config.json no use_dora"
+                                : "lacks the lora_magnitude_vector that use_dora needs"));
+  INGOT_CHECK(!given || tensors.magnitude.numel() == tensors.b.dim(0),
+              FormatError(file, 0, module,
+                          fmt::format("has a lora_magnitude_vector {}, and its lora_B {}",
+                                      to_string(tensors.magnitude.shape()), to_string(tensors.b.shape()))));
 }
 
 void check_shapes(const std::string& file, const std::string& module, const ModuleTensors& tensors,
@@ -124,12 +140,19 @@ class GivenMatrices final : public ParamProvider {
   Tensor a_, b_;
 };
 
-void put_on(const AdaptedWeight& at, const ModuleTensors& tensors, const std::string& name, float scale) {
+void put_on(const AdaptedWeight& at, const ModuleTensors& tensors, const std::string& name, float scale,
+            float weight) {
   const Device device = at.weight->device();
   const auto moved = [device](const Tensor& x) { return clone(contiguous(to(to(x, DType::f32), device))); };
-  const Tensor b = at.rows == 0 ? tensors.b : narrow(tensors.b, 0, at.first, at.rows);
-  GivenMatrices given(moved(tensors.a), moved(b));
-  at.weight->add_adapter(ParamSource(given).scope(at.ours), name, tensors.a.dim(0), scale);
+  const auto own = [&at](const Tensor& rows) {
+    return at.rows == 0 ? rows : narrow(rows, 0, at.first, at.rows);
+  };
+  GivenMatrices given(moved(tensors.a), moved(own(tensors.b)));
+  LowRankAdapter& adapter =
+      at.weight->add_adapter(ParamSource(given).scope(at.ours), name, tensors.a.dim(0), scale);
+  adapter.weight = weight;
+  if (tensors.magnitude.defined())
+    adapter.decompose(*at.weight, moved(own(reshape(tensors.magnitude, {tensors.magnitude.numel()}))));
 }
 
 // modules_to_save: the weight as it was trained.
@@ -167,10 +190,11 @@ LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory, c
       if (tensors.whole.defined()) replace_whole(file, module, tensors.whole, model.map, at);
       if (!tensors.a.defined() && !tensors.b.defined()) continue;
       check_shapes(file, module, tensors, at);
+      check_magnitude(file, module, tensors, config.use_dora);
       if (at.weight->dense.embedding && tied)
         throw NotImplemented(
             fmt::format("{}: an adapter of the embeddings ('{}') that are the head, too", file, module));
-      put_on(at, tensors, name, weight * config.scale_of(module, tensors.a.dim(0)));
+      put_on(at, tensors, name, config.scale_of(module, tensors.a.dim(0)), weight);
     }
     if (!found) refuse_module(file, module, weights);
   }
@@ -193,9 +217,14 @@ Tensor value_of(const Parameter& parameter, const Values& values) {
 
 // The adapters of a module's parts as one: rows of A one behind another, B with a block for each part.
 ModuleTensors joined(const std::vector<Part>& parts, const Values& values) {
-  const auto f32 = [&values](const Parameter& matrix) { return to(value_of(matrix, values), DType::f32); };
-  if (parts.size() == 1) return {f32(parts.front().adapter->a), f32(parts.front().adapter->b), {}};
-  std::vector<Tensor> a, b;
+  const auto f32 = [&values](const Parameter& parameter) {
+    return parameter ? to(value_of(parameter, values), DType::f32) : Tensor{};
+  };
+  if (parts.size() == 1) {
+    const LowRankAdapter& one = *parts.front().adapter;
+    return {f32(one.a), f32(one.b), f32(one.magnitude), {}};
+  }
+  std::vector<Tensor> a, b, magnitudes;
   std::int64_t rank = 0;
   for (const Part& part : parts) rank += part.adapter->a.value.dim(0);
   std::int64_t first = 0;
@@ -204,10 +233,13 @@ ModuleTensors joined(const std::vector<Part>& parts, const Values& values) {
     const Tensor own = f32(part.adapter->b), block = Tensor::zeros({own.dim(0), rank});
     copy_(narrow(block, 1, first, own.dim(1)), own);
     b.push_back(block);
+    if (part.adapter->magnitude) magnitudes.push_back(f32(part.adapter->magnitude));
     first += own.dim(1);
   }
-  return {concat(a, 0), concat(b, 0), {}};
+  return {concat(a, 0), concat(b, 0), magnitudes.empty() ? Tensor{} : concat(magnitudes, 0), {}};
 }
+
+float scale_of(const Part& part) { return part.adapter->scale * part.adapter->weight; }
 
 void check_parts(const std::string& module, const std::vector<Part>& parts) {
   std::int64_t next = 0;
@@ -215,7 +247,10 @@ void check_parts(const std::string& module, const std::vector<Part>& parts) {
     INGOT_CHECK(part.at.rows == 0 || part.at.first == next,
                 NotImplemented(fmt::format(
                     "an adapter of a part of '{}' alone; target all that is fused there", module)));
-    INGOT_CHECK(part.adapter->scale == parts.front().adapter->scale,
+    INGOT_CHECK(part.adapter->weight == 1 || !part.adapter->magnitude,
+                NotImplemented(fmt::format("writing the DoRA of '{}' with a weight of {}; merge it instead",
+                                           module, part.adapter->weight)));
+    INGOT_CHECK(scale_of(part) == scale_of(parts.front()),
                 NotImplemented(fmt::format("adapters of parts of '{}' with different scales", module)));
     next += part.at.rows;
   }
@@ -254,11 +289,12 @@ void write_peft_adapter(const std::string& directory, AdaptedModel model, const 
     } else {
       tensors[prefix + ".lora_A.weight"] = contiguous(one.a);
       tensors[prefix + ".lora_B.weight"] = contiguous(one.b);
+      if (one.magnitude.defined()) tensors[prefix + ".lora_magnitude_vector"] = one.magnitude;
     }
     written.target_modules.push_back(module);
     // What the pattern rules give for this rank, or else a rule of its own.
     const std::int64_t rank = one.a.dim(0);
-    const float scale = parts.front().adapter->scale;
+    const float scale = scale_of(parts.front());
     if (rank != written.r) written.rank_pattern[module] = rank;
     if (written.scale_of(module, rank) != scale) {
       const auto of = static_cast<double>(rank);

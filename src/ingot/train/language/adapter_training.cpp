@@ -79,8 +79,18 @@ std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const
   std::int64_t count = 0;
   for_each_weight_of(model, [&](const AdaptedWeight& at) {
     if (lora.targets(at.module, at.is_head))
-      count += lora.rank_of(at.module) * (at.weight->in() + at.weight->out());
+      count += lora.rank_of(at.module) * (at.weight->in() + at.weight->out()) +
+               (lora.use_dora ? at.weight->out() : 0);
     if (lora.saves(at.module)) count += at.weight->in() * at.weight->out();
+  });
+  return count;
+}
+
+std::int64_t AdapterTraining::kept_per_token(const LanguageConfig& model) const {
+  std::int64_t count = 0;
+  if (!enabled || !lora.use_dora) return count;
+  for_each_weight_of(model, [&](const AdaptedWeight& at) {
+    if (lora.targets(at.module, at.is_head) && !at.is_head) count += at.weight->out();
   });
   return count;
 }

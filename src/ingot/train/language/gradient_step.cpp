@@ -22,6 +22,7 @@ bool can_capture(const LanguageModel& model, const TrainConfig& config,
   const char* obstacle = nullptr;
   if (!backend(model.device()).capabilities().graph_capture) obstacle = "this device has no graphs";
   if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";
+  if (config.adapter.lora.use_dora) obstacle = "DoRA's row norms are made outside of them";
   if (config.adds_every_round()) obstacle = "gradients are added between micro-batches";
   if (communicator.size() > 1) obstacle = "ranks exchange gradients in the middle of a step";
   if (obstacle != nullptr)

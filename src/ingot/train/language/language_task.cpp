@@ -315,6 +315,7 @@ std::string LanguageTask::settings() const {
   json["excess_length_strategy"] = name(config_.samples.excess_length);
   if (config_.validation_datasets.empty()) json["validation_split_ratio"] = config_.validation_split_ratio;
   return dump_json(json);
+    if (lora.use_dora) json["lora_use_dora"] = true;
 }
 
 std::string LanguageTask::state() const {

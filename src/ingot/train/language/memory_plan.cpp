@@ -202,7 +202,12 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
   if (config.zero_stage > 0) plan.optimizer /= static_cast<std::size_t>(ranks);
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
-  const Activations activations = activations_per_token(model, config, on_card);
+  Activations activations = activations_per_token(model, config, on_card);
+  const std::size_t scaled = static_cast<std::size_t>(adapter.kept_per_token(model)) * size;
+  if (config.recompute == Recompute::full)
+    activations.again += scaled / static_cast<std::size_t>(model.num_hidden_layers);
+  else
+    activations.kept += scaled;
   plan.activations = tokens * activations.kept;
   const std::size_t gradients = gradients_per_token(model, config.recompute == Recompute::selective);
   const auto chunk_tokens = static_cast<std::size_t>(

@@ -170,7 +170,6 @@ constexpr std::array kRefused{
     Refused{"reward_model", "reward models are not trained; leave it out"},
     Refused{"process_reward_model", "reward models are not trained; leave it out"},
     Refused{"kd_trainer", "distillation is not available; leave it out"},
-    Refused{"peft_use_dora", "DoRA is not available; leave it out for LoRA, or set peft_use_rslora"},
     Refused{"relora", "ReLoRA is not available; leave it out for LoRA"},
     Refused{"relora_steps", "ReLoRA is not available; leave it out for LoRA"},
     Refused{"lisa_n_layers", "LISA is not available; write adapter: lora"},

@@ -471,6 +471,12 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
                 .doc =
                     "Format of the base under an adapter. `load_in_4bit` is nf4, `load_in_8bit` is int8."}),
        }}};
+           {"lora_use_dora",
+            lora,
+            &LoraConfig::use_dora,
+            {.aliases = {"peft_use_dora"},
+             .doc = "DoRA: each row of a weight also learns its length. Keeps one activation more for each "
+                    "module."}},
   return table;
 }
 

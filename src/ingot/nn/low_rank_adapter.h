@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ingot/nn/param_source.h"
+
+namespace ingot {
+
+struct LinearWeight;
+struct LowRankAdapter;
+
+/// The lengths of the rows of W + scale·B·A, kept until one of the three changes.
+class RowNorms {
+ public:
+  /// f32 [out], without gradients; made from some rows at a time, so that a quantized W is never there whole.
+  Tensor of(const LinearWeight& weight, const LowRankAdapter& adapter);
+
+ private:
+  struct Seen {
+    std::weak_ptr<Storage> storage;
+    std::uint32_t version;
+  };
+  bool is_current(const std::vector<Tensor>& parts) const;
+
+  std::mutex mutex_;
+  std::vector<Seen> seen_;
+  Tensor norms_;
+};
+
+/// A low-rank update of a weight W [out, in], scale · B·A (LoRA, Hu et al. 2021). With a magnitude m it is
+/// weight-decomposed (DoRA, Liu et al. 2024): the weight becomes (W + scale · B·A) · m / ‖W + scale · B·A‖,
+/// row by row, where the lengths count as constants in the backward pass. `name` tells the adapters of one
+/// weight apart.
+struct LowRankAdapter {
+  /// Takes "<name>.lora_A" and "<name>.lora_B" from the source. As PyTorch and PEFT start them: A uniform in
+  /// ±1/√in, B zero, so that a fresh adapter changes nothing. Throws InvalidConfig unless rank > 0.
+  LowRankAdapter(const ParamSource& source, std::string name, const Shape& weight, std::int64_t rank,
+                 float scale);
+
+  /// Makes it weight-decomposed: m is `magnitude`, f32 [out], or where that is undefined the lengths of the
+  /// rows as they are, which changes nothing. Throws ShapeMismatch, and NotImplemented for an embedding.
+  void decompose(const LinearWeight& weight, const Tensor& magnitude = {});
+  /// m / ‖W + scale · B·A‖, f32 [out]; its gradient reaches m.
+  Tensor row_gain(const LinearWeight& weight) const;
+
+  std::string name;
+  Parameter a;          ///< [rank, in]
+  Parameter b;          ///< [out, rank]
+  Parameter magnitude;  ///< [out], or absent
+  float scale;
+  float weight = 1;  ///< what the whole update is multiplied with
+  /// Share of its input that is dropped while gradients are recorded. Where a weight is read as a whole, or
+  /// by rows, nothing is.
+  double dropout = 0;
+  bool enabled = true;
+
+ private:
+  mutable RowNorms norms_;
+};
+
+}  // namespace ingot
