@@ -98,12 +98,54 @@ TEST_F(GrpoTrainingTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
   EXPECT_EQ(adapter(resumed.run()), expected);
 }
 
-// Two steps of one rank: the trained weights, and the metrics of the last step.
-std::pair<std::vector<std::vector<float>>, NamedValues> two_steps(const TrainConfig& config,
-                                                                  dist::Communicator& ranks) {
+double metric(const StepRecord& record, const std::string& name) {
+  return std::ranges::find(record.values, name, [](const auto& value) { return value.first; })->second;
+}
+
+TEST_F(GrpoTrainingTest, SeveralStepsLearnFromTheSameAnswersWithClippedRatios) {
+  LanguageTrainer trainer(config("iterations", kVowels,
+                                 {"trl.num_iterations=2", "trl.epsilon=0.001", "micro_batch_size=4",
+                                  "gradient_accumulation_steps=2", "max_steps=6"}));
+  trainer.run();
+  const auto& steps = trainer.history().steps();
+  ASSERT_EQ(steps.size(), 6U);
+  double clipped = 0;
+  for (std::size_t i = 0; i < steps.size(); i += 2) {
+    for (const char* name : {"reward", "reward_std", "completions/mean_length"})
+      EXPECT_EQ(metric(steps[i], name), metric(steps[i + 1], name)) << i;
+    EXPECT_EQ(metric(steps[i], "clip_ratio/region_mean"), 0) << i;  // by the model that wrote them
+    clipped += metric(steps[i + 1], "clip_ratio/region_mean");
+  }
+  EXPECT_GT(clipped, 0);
+}
+
+TEST_F(GrpoTrainingTest, AnEpochHasAsManyStepsMoreAsLearnFromTheSameAnswers) {
+  const auto steps = [](const std::string& output, const char* iterations) {
+    return LanguageTrainer(config(output, kVowels, {iterations, "max_steps=-1", "num_epochs=1"}))
+        .total_steps();
+  };
+  EXPECT_EQ(steps("epoch-3", "trl.num_iterations=3"), 3 * steps("epoch-1", "trl.num_iterations=1"));
+}
+
+TEST_F(GrpoTrainingTest, ResumingBetweenStepsOfTheSameAnswersGivesTheSameBits) {
+  const std::vector<std::string> more{"trl.num_iterations=3", "micro_batch_size=4", "lora_dropout=0.1",
+                                      "gradient_accumulation_steps=2", "max_steps=5"};
+  const std::string expected = adapter(LanguageTrainer(config("whole-3", kVowels, more)).run());
+  TrainConfig part = config("part-3", kVowels, more);
+  int asked = 0;
+  LanguageTrainer(part, {.should_stop = [&] { return ++asked == 2; }}).run();
+  part.resume_from_checkpoint = true;
+  LanguageTrainer resumed(part);
+  EXPECT_EQ(resumed.steps_done(), 2);
+  EXPECT_EQ(adapter(resumed.run()), expected);
+}
+
+// Steps of one rank: the trained weights, and the metrics of the last step.
+std::pair<std::vector<std::vector<float>>, NamedValues> take_steps(const TrainConfig& config,
+                                                                   dist::Communicator& ranks) {
   LanguageTask task(config, std::nullopt, {}, ranks);
   StepRecord record;
-  for (std::int64_t step = 0; step < 2; ++step) {
+  for (std::int64_t step = 0; step < 3; ++step) {
     const StepWork work = task.gradients(step);
     task.read(work.metrics.to_vector<float>(), record);
     task.optimizer().apply(step, work.grad_scale);
@@ -117,11 +159,11 @@ std::pair<std::vector<std::vector<float>>, NamedValues> two_steps(const TrainCon
 TEST_F(GrpoTrainingTest, RanksThatShareAStepOutHaveTheBitsOfOneProcess) {
   TrainConfig c = config("ranks", kVowels,
                          {"micro_batch_size=4", "gradient_accumulation_steps=2", "ordered_gradients=true",
-                          "lora_dropout=0.1", "threads=1"});
-  const auto alone = two_steps(c, *dist::alone());
+                          "lora_dropout=0.1", "threads=1", "trl.num_iterations=2"});
+  const auto alone = take_steps(c, *dist::alone());
   c.gradient_accumulation_steps = 1;
   test::ThreadRanks(2).run([&](dist::Communicator& ranks) {
-    const auto shared = two_steps(c, ranks);
+    const auto shared = take_steps(c, ranks);
     EXPECT_TRUE(shared.first == alone.first);
     EXPECT_EQ(shared.second.front(), alone.second.front());
     EXPECT_EQ(shared.second.size(), alone.second.size());
@@ -169,7 +211,7 @@ TEST_F(GrpoTrainingTest, KeysAndDataThatDoNotFitAreRefused) {
   };
   expect("trl.num_generations=3", "trl.num_generations");
   expect("trl.reward_funcs=[rewards.f]", "Python functions");
-  expect("trl.num_iterations=2", "num_iterations");
+  expect("trl.num_iterations=0", "num_iterations");
   expect("trl.max_completion_length=40", "sequence_len");
   expect("trl.reward_weights=[1, 2]", "2 numbers for 1 rewards");
   expect("trl.max_completion_length=30", "no prompt has at most 2 tokens");

@@ -19,6 +19,10 @@ inline constexpr const char* kModelFile = "model";
 /// is then a directory of PEFT's besides.
 inline constexpr const char* kAdapterFile = "adapter_state";
 
+/// The file of what the objective needs to go on beside the data's position: answers that are learned from
+/// once more.
+inline constexpr const char* kObjectiveFile = "objective";
+
 /// The checkpoint of a language model's training: a model directory that Hugging Face tools open, plus
 /// optimizer.safetensors, ema.safetensors (where weights are averaged), trainer_state.json and SHA256SUMS.
 struct LanguageCheckpoint {

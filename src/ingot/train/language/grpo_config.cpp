@@ -92,8 +92,7 @@ GrpoConfig read_grpo(const ConfigReader& root, bool normalize_then_sum) {
                                        normalize_then_sum ? "normalize_then_sum" : "sum_then_normalize",
                                        {"normalize_then_sum", "sum_then_normalize"}) == "normalize_then_sum";
   grpo.mask_truncated_completions = trl.get("mask_truncated_completions", false);
-  if (trl.get("num_iterations", std::int64_t{1}, at_least(1)) != 1)
-    trl.fail("num_iterations", "must be 1: answers are learned from once, then written anew");
+  grpo.num_iterations = trl.get("num_iterations", grpo.num_iterations, at_least(1));
   if (trl.get("sync_ref_model", false)) trl.fail("sync_ref_model", "is not available: the reference stays");
   for (const std::string& key : kTrlWithoutEffect) static_cast<void>(trl.skip(key));
   read_rewards(root, trl, grpo);

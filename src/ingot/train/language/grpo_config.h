@@ -23,6 +23,7 @@ enum class RewardScale : std::uint8_t { group, batch, none };
 struct GrpoConfig {
   std::int64_t num_generations = 8;  ///< answers to a prompt
   std::int64_t max_completion_length = 256;
+  std::int64_t num_iterations = 1;  ///< optimizer steps that learn from the same answers
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   std::int64_t top_k = 0;
   double beta = 0;  ///< weight of the divergence from the reference

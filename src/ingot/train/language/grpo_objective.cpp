@@ -10,6 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
+#include "ingot/base/log.h"
 #include "ingot/base/rng.h"
 #include "ingot/data/shuffle.h"
 #include "ingot/infer/engine.h"
@@ -52,11 +53,13 @@ GrpoObjective::GrpoObjective(const ObjectiveParts& parts)
   position_.fingerprint = fingerprint_of_prompts(config_, data_.prompts);
 }
 
+std::int64_t GrpoObjective::answers_of_step() const {
+  return config_.per_device_train_batch_size * config_.gradient_accumulation_steps * communicator_.size();
+}
+
 GrpoObjective::Prompts GrpoObjective::next_prompts(data::DataState& position) const {
   Prompts prompts;
-  const std::int64_t answers =
-      config_.per_device_train_batch_size * config_.gradient_accumulation_steps * communicator_.size();
-  while (std::ssize(prompts) < answers) {
+  while (std::ssize(prompts) < answers_of_step()) {
     if (position.position == data_.prompts.size()) {
       position.position = 0;
       ++position.epoch;
@@ -95,7 +98,7 @@ GrpoObjective::Answers GrpoObjective::answer(const Prompts& prompts, std::size_t
   Answers answers;
   for (const auto& [i, sequence] : sequences) {
     const std::vector<std::int32_t>& written = sequence->result().tokens;
-    Answer answer{.sequence = {.tokens = prompts[i]->tokens, .prompt = std::ssize(prompts[i]->tokens)}};
+    GrpoAnswer answer{.sequence = {.tokens = prompts[i]->tokens, .prompt = std::ssize(prompts[i]->tokens)}};
     answer.sequence.tokens.insert(answer.sequence.tokens.end(), written.begin(), written.end());
     answer.ended = is_end(written.back());
     answer.text = tokenizer_.decode(std::span(written).first(written.size() - (answer.ended ? 1 : 0)));
@@ -166,16 +169,23 @@ GrpoObjective::Scored GrpoObjective::score(const Prompts& prompts, const Answers
   return all;
 }
 
-StepWork GrpoObjective::gradients(std::int64_t step) {
+void GrpoObjective::write_answers(std::int64_t step) {
   data::DataState position = position_;
   const Prompts prompts = next_prompts(position);
   const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
-  const Answers answers = answer(prompts, rows, static_cast<std::uint64_t>(step));
-  const Scored all = score(prompts, answers, fmt::format("training step {}", step + 1));
+  GrpoRollout rollout{.answers = answer(prompts, rows, static_cast<std::uint64_t>(step))};
+  rollout.all = score(prompts, rollout.answers, fmt::format("training step {}", step + 1));
+  rollout.advantages = group_advantages(grpo_, rollout.all.scores);
   position_ = position;
-  const GroupAdvantages advantages = group_advantages(grpo_, all.scores);
-  const Tensor metrics = learn(answers, all, advantages, step);
-  measure(all, advantages);
+  rollout_ = std::move(rollout);
+}
+
+StepWork GrpoObjective::gradients(std::int64_t step) {
+  if (!rollout_.has_value() || rollout_->steps >= grpo_.num_iterations) write_answers(step);
+  const Tensor metrics = learn(*rollout_, step);
+  if (keeps_answers() && rollout_->steps == 0) rollout_->share(communicator_);
+  ++rollout_->steps;
+  measure(rollout_->all, rollout_->advantages);
   const ClippedNorm clipped = optimizer_.measure_gradients();
   const NoGrad no_grad;
   const std::vector<Tensor> parts{metrics, reshape(clipped.norm, {1})};
@@ -183,8 +193,8 @@ StepWork GrpoObjective::gradients(std::int64_t step) {
 }
 
 // Gradients of all micro-batches. Gives the loss, the divergence and the share that was clipped.
-Tensor GrpoObjective::learn(const Answers& answers, const Scored& all, const GroupAdvantages& advantages,
-                            std::int64_t step) {
+Tensor GrpoObjective::learn(GrpoRollout& rollout, std::int64_t step) {
+  const Scored& all = rollout.all;
   const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   const std::size_t micro_batches = all.lengths.size() / rows;
@@ -198,7 +208,9 @@ Tensor GrpoObjective::learn(const Answers& answers, const Scored& all, const Gro
     const bool adds = parallel_ != nullptr && (last || config_.adds_every_round());
     const std::size_t own = first + static_cast<std::size_t>(communicator_.rank());
     const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), own));
-    const GrpoLoss result = learn_batch(answers, own * rows, advantages, whole);
+    const Learned learned = learn_batch(rollout, own * rows, whole);
+    const GrpoLoss& result = learned.loss;
+    if (keeps_answers() && rollout.steps == 0) rollout.note_rows(own * rows, learned.log_probs);
     if (adds) parallel_->begin(all_ranks, last);
     backward(result.loss);
     if (adds) parallel_->end();
@@ -217,8 +229,8 @@ Tensor GrpoObjective::learn(const Answers& answers, const Scored& all, const Gro
 }
 
 // The loss of the answers from number `first` on. `part` has what is the step's.
-GrpoLoss GrpoObjective::learn_batch(const Answers& answers, std::size_t first,
-                                    const GroupAdvantages& advantages, GrpoBatch part) const {
+GrpoObjective::Learned GrpoObjective::learn_batch(const GrpoRollout& rollout, std::size_t first,
+                                                  GrpoBatch part) const {
   const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
   std::vector<const data::PromptedAnswer*> sequences;
   std::vector<float> advantage, counted;
@@ -226,9 +238,9 @@ GrpoLoss GrpoObjective::learn_batch(const Answers& answers, std::size_t first,
   advantage.reserve(rows);
   counted.reserve(rows);
   for (std::size_t i = first; i < first + rows; ++i) {
-    const Answer& answer = answers.at(i);
+    const GrpoAnswer& answer = rollout.answers.at(i);
     sequences.push_back(&answer.sequence);
-    advantage.push_back(static_cast<float>(advantages.advantages[i]));
+    advantage.push_back(static_cast<float>(rollout.advantages.advantages[i]));
     counted.push_back(counts(answer.ended) ? 1.0F : 0.0F);
   }
   const Shape column{static_cast<std::int64_t>(rows), 1};
@@ -240,8 +252,24 @@ GrpoLoss GrpoObjective::learn_batch(const Answers& answers, std::size_t first,
   part.advantages = to(Tensor::from(advantage, column), model_.device());
   if (reference_ != nullptr)
     reference_->run([&](const LanguageModel& reference) { part.reference = log_probs(reference); });
+  part.old_log_probs = rollout.old_rows(first, rows, batch.longest, model_.device());
   part.log_probs = log_probs(model_);
-  return grpo_loss(grpo_, part);
+  return {grpo_loss(grpo_, part), part.log_probs};
+}
+
+std::map<std::string, Tensor> GrpoObjective::state() const {
+  const bool done = !rollout_.has_value() || rollout_->steps >= grpo_.num_iterations;
+  return done ? std::map<std::string, Tensor>{} : rollout_->state();
+}
+
+void GrpoObjective::load_state(const std::map<std::string, Tensor>& state) {
+  if (state.empty()) return;
+  rollout_ = GrpoRollout::from_state(state, grpo_);
+  if (static_cast<std::int64_t>(rollout_->size()) == answers_of_step()) return;
+  log(LogLevel::warn, "ingot::train",
+      fmt::format("the checkpoint's {} answers are not learned from again: a step has {} now",
+                  rollout_->size(), answers_of_step()));
+  rollout_.reset();
 }
 
 // trl's names.

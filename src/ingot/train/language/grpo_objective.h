@@ -4,17 +4,19 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ingot/train/language/answer_batch.h"
-#include "ingot/train/language/grpo_loss.h"
+#include "ingot/train/language/grpo_rollout.h"
 #include "ingot/train/language/objective.h"
 
 namespace ingot {
 
-/// Group relative policy optimisation: each step the model, adapters and all, answers some prompts several
-/// times; rewards score the answers; what is better than the others to its prompt becomes more likely. Ranks
+/// Group relative policy optimisation: the model, adapters and all, answers some prompts several times;
+/// rewards score the answers; what is better than the others to its prompt becomes more likely, in one step
+/// or in num_iterations of them. Ranks
 /// take turns with the micro-batches, whose answers they write, score and learn from. Where the answers of a
 /// step cannot be scored, nothing has changed on any rank (StepRefused).
 class GrpoObjective : public Objective {
@@ -29,20 +31,17 @@ class GrpoObjective : public Objective {
   void read_evaluation(EvalRecord& record) const override { record.values = evaluated_; }
   data::DataState position() const override { return position_; }
   void restore(const data::DataState& position) override { position_ = position; }
+  /// The answers that further steps learn from.
+  std::map<std::string, Tensor> state() const override;
+  void load_state(const std::map<std::string, Tensor>& state) override;
 
  private:
-  using Prompts = std::vector<const data::Prompt*>;  // one for each answer
-  struct Answer {
-    data::PromptedAnswer sequence;
-    std::string text;
-    bool ended = false;  // by a token that ends an answer
-  };
-  using Answers = std::map<std::size_t, Answer>;  // by number among those of all ranks: this rank's
-  // What every rank knows of all answers.
-  struct Scored {
-    std::vector<std::vector<double>> scores;  // of each reward
-    std::vector<double> lengths;              // in tokens
-    std::vector<bool> ended;
+  using Prompts = std::vector<const data::Prompt*>;   // one for each answer
+  using Answers = std::map<std::size_t, GrpoAnswer>;  // by number among those of all ranks: this rank's
+  using Scored = GrpoRollout::Scored;
+  struct Learned {
+    GrpoLoss loss;
+    Tensor log_probs;
   };
   Prompts next_prompts(data::DataState& position) const;
   /// Of those prompts whose turn in blocks of `block` is this rank's.
@@ -50,10 +49,11 @@ class GrpoObjective : public Objective {
   Scored score(const Prompts& prompts, const Answers& answers, const std::string& when) const;
   std::vector<std::vector<double>> score_own(const Prompts& prompts, const Answers& answers,
                                              const std::string& when) const;
-  Tensor learn(const Answers& answers, const Scored& all, const GroupAdvantages& advantages,
-               std::int64_t step);
-  GrpoLoss learn_batch(const Answers& answers, std::size_t first, const GroupAdvantages& advantages,
-                       GrpoBatch part) const;
+  void write_answers(std::int64_t step);
+  Tensor learn(GrpoRollout& rollout, std::int64_t step);
+  Learned learn_batch(const GrpoRollout& rollout, std::size_t first, GrpoBatch part) const;
+  std::int64_t answers_of_step() const;
+  bool keeps_answers() const { return grpo_.num_iterations > 1; }
   void measure(const Scored& all, const GroupAdvantages& advantages);
   bool counts(bool ended) const { return ended || !grpo_.mask_truncated_completions; }
 
@@ -68,7 +68,8 @@ class GrpoObjective : public Objective {
   std::unique_ptr<DataParallel> parallel_;  // null: gradients add up as they come
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::int32_t> end_tokens_;
-  data::DataState position_;          // behind the last step
+  data::DataState position_;  // behind the last step
+  std::optional<GrpoRollout> rollout_;
   std::deque<NamedValues> measured_;  // by the host, of the steps that were not read yet
   NamedValues evaluated_;
 };

@@ -75,6 +75,7 @@ void add_grpo_settings(Json& json, const GrpoConfig& grpo) {
   json["trl.beta"] = grpo.beta;
   json["trl.loss_type"] = static_cast<int>(grpo.loss_type);
   json["trl.scale_rewards"] = static_cast<int>(grpo.scale_rewards);
+  if (grpo.num_iterations != 1) json["trl.num_iterations"] = grpo.num_iterations;
 }
 
 void add_objective_settings(Json& json, const ObjectiveConfig& objective) {
@@ -338,6 +339,7 @@ std::string LanguageTask::write(const CheckpointDirectory& directory, std::int64
   if (!config_.adapter.enabled)
     return save_checkpoint(directory, step, checkpoint, model_->config, *tokenizer_, generation_config_);
   return directory.write(step, checkpoint, [&](const AtomicDirectory& files) {
+  checkpoint.tensors[kObjectiveFile] = objective_->state();
     write_trained_adapter(files.path(), *model_, config_.adapter, checkpoint.tensors.at(kAdapterFile));
     tokenizer_->save_directory(files.path());
   });
@@ -359,3 +361,4 @@ void LanguageTask::restore(const SavedCheckpoint& saved, TrainProgress& /*progre
 }
 
 }  // namespace ingot
+  objective_->load_state(saved.tensors(kObjectiveFile));

@@ -26,7 +26,8 @@ double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int 
                     : !data.prompts.empty() ? std::ssize(data.prompts) * config.objective.grpo.num_generations
                                             : std::ssize(data.train_documents.documents);
   const std::int64_t batch = config.per_device_train_batch_size;
-  const std::int64_t batches = (rows + batch - 1) / batch;
+  const std::int64_t often = data.prompts.empty() ? 1 : config.objective.grpo.num_iterations;
+  const std::int64_t batches = (rows + batch - 1) / batch * often;
   return static_cast<double>(batches) / static_cast<double>(config.gradient_accumulation_steps * ranks);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,6 +41,9 @@ class Objective {
   virtual data::DataState position() const = 0;
   /// Goes on from there. The fingerprint is that of the same data.
   virtual void restore(const data::DataState& position) = 0;
+  /// What else it needs to go on, on the host; every rank has the same.
+  virtual std::map<std::string, Tensor> state() const { return {}; }
+  virtual void load_state(const std::map<std::string, Tensor>& /*state*/) {}
 };
 
 /// What an objective works with. All of it outlives the objective.

@@ -99,7 +99,8 @@ ConfigSection objective_section() {
         "grpo: what scores the answers (docs/fine-tuning.md)."},
        {"trl",
         {},
-        "a mapping: num_generations, max_completion_length, temperature, beta, epsilon, loss_type, ...",
+        "a mapping: num_generations, num_iterations, max_completion_length, temperature, beta, epsilon, "
+        "loss_type, ...",
         "trl's",
         "",
         "grpo: as in trl (docs/fine-tuning.md)."}});
