@@ -305,6 +305,7 @@ std::string LanguageTask::settings() const {
     json["lora_alpha"] = lora.lora_alpha;
     json["lora_dropout"] = lora.lora_dropout;
     json["lora_use_rslora"] = lora.use_rslora;
+    if (lora.use_dora) json["lora_use_dora"] = true;
     json["lora_target_modules"] = lora.target_modules;
     json["lora_modules_to_save"] = lora.modules_to_save;
   }
@@ -316,7 +317,6 @@ std::string LanguageTask::settings() const {
   json["excess_length_strategy"] = name(config_.samples.excess_length);
   if (config_.validation_datasets.empty()) json["validation_split_ratio"] = config_.validation_split_ratio;
   return dump_json(json);
-    if (lora.use_dora) json["lora_use_dora"] = true;
 }
 
 std::string LanguageTask::state() const {
@@ -328,6 +328,7 @@ std::string LanguageTask::state() const {
 
 void LanguageTask::save(Checkpoint& checkpoint) {
   if (!communicator_.is_first()) return;  // all have the same
+  checkpoint.tensors[kObjectiveFile] = objective_->state();
   if (config_.adapter.enabled)
     checkpoint.tensors[kAdapterFile] = trained_parameters(*model_);
   else
@@ -339,7 +340,6 @@ std::string LanguageTask::write(const CheckpointDirectory& directory, std::int64
   if (!config_.adapter.enabled)
     return save_checkpoint(directory, step, checkpoint, model_->config, *tokenizer_, generation_config_);
   return directory.write(step, checkpoint, [&](const AtomicDirectory& files) {
-  checkpoint.tensors[kObjectiveFile] = objective_->state();
     write_trained_adapter(files.path(), *model_, config_.adapter, checkpoint.tensors.at(kAdapterFile));
     tokenizer_->save_directory(files.path());
   });
@@ -358,7 +358,7 @@ void LanguageTask::restore(const SavedCheckpoint& saved, TrainProgress& /*progre
                                 fmt::join(paths_of(config_.datasets), ", "), saved.path(),
                                 before.empty() ? "" : fmt::format(" ([{}])", fmt::join(before, ", ")))));
   objective_->restore(position);
+  objective_->load_state(saved.tensors(kObjectiveFile));
 }
 
 }  // namespace ingot
-  objective_->load_state(saved.tensors(kObjectiveFile));

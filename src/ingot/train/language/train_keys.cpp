@@ -436,6 +436,12 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
             lora,
             &LoraConfig::use_rslora,
             {.aliases = {"peft_use_rslora"}, .doc = "Scale by alpha / √r instead."}},
+           {"lora_use_dora",
+            lora,
+            &LoraConfig::use_dora,
+            {.aliases = {"peft_use_dora"},
+             .doc = "DoRA: each row of a weight also learns its length. Keeps one activation more for each "
+                    "module."}},
            {"lora_dropout",
             lora,
             &LoraConfig::lora_dropout,
@@ -471,12 +477,6 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
                 .doc =
                     "Format of the base under an adapter. `load_in_4bit` is nf4, `load_in_8bit` is int8."}),
        }}};
-           {"lora_use_dora",
-            lora,
-            &LoraConfig::use_dora,
-            {.aliases = {"peft_use_dora"},
-             .doc = "DoRA: each row of a weight also learns its length. Keeps one activation more for each "
-                    "module."}},
   return table;
 }
 
