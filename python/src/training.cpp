@@ -6,7 +6,6 @@
 #include "ingot/base/config.h"
 #include "ingot/base/directory_lock.h"
 #include "ingot/base/files.h"
-#include "ingot/hub/resolve.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/language_trainer.h"
 
@@ -89,7 +88,7 @@ class Trainer {
     Config file = Config::parse(yaml, name);
     if (resume) file.set("resume_from_checkpoint=true");
     TrainConfig config = read_train_config(file);
-    if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+    resolve_models(config);
     lock_ = std::make_unique<DirectoryLock>(config.output_dir);
     LanguageTrainerHooks hooks{.reporters = {reporter_}, .should_stop = [reporter = reporter_.get()] {
                                  return reporter->should_stop();

@@ -6,7 +6,6 @@
 #include "ingot/base/directory_lock.h"
 #include "ingot/base/files.h"
 #include "ingot/c_api/inner/objects.h"
-#include "ingot/hub/resolve.h"
 #include "ingot/train/language/language_trainer.h"
 
 using namespace ingot;
@@ -50,7 +49,7 @@ TrainConfig train_config(Config& file, const IngotTrainerOptions& options) {
     file.set(string_arg(one, "options.set"), "options.set");
   if (options.resume != 0) file.set("resume_from_checkpoint=true", "options.resume");
   TrainConfig config = read_train_config(file);
-  if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+  resolve_models(config);
   return config;
 }
 

@@ -1,16 +1,20 @@
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "ingot/base/config.h"
+#include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
+#include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
-#include "ingot/hub/resolve.h"
+#include "ingot/cli/interrupt.h"
 #include "ingot/train/language/data_preview.h"
+#include "ingot/train/language/distillation_capture.h"
 
 namespace ingot::cli {
 namespace {
@@ -85,7 +89,7 @@ int preview(const PreviewOptions& o) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   TrainConfig config = read_train_config(file);
-  if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+  resolve_models(config);
   check_data_paths(config);
   const text::Tokenizer tokenizer = run_tokenizer(config);
   const DataPreview shown = preview_data(prepare_data(config, tokenizer), tokenizer, o.samples);
@@ -96,11 +100,74 @@ int preview(const PreviewOptions& o) {
   return 0;
 }
 
+struct CaptureOptions {
+  std::string config, directory, teacher;
+  std::vector<std::string> set;
+  std::int64_t top_k = 64;
+  bool json = false;
+};
+
+int capture(const CaptureOptions& o) {
+  Config file = Config::load(o.config);
+  for (const std::string& assignment : o.set) file.set(assignment);
+  if (!o.teacher.empty()) {
+    file.set("kd_teacher=" + o.teacher, "--teacher");
+    file.set("kd_logprobs=null", "--teacher");
+  }
+  TrainConfig config = read_train_config(file);
+  resolve_models(config);
+  const InterruptWatch watch;
+  std::optional<ProgressBar> bar;
+  const CaptureInfo info =
+      capture_logprobs(config, o.directory, o.top_k, [&](std::int64_t done, std::int64_t all) {
+        INGOT_CHECK(!interrupted(), Error("interrupted; nothing that was written is kept"));
+        if (!bar)
+          bar.emplace(ProgressOptions{
+              .label = "capturing",
+              .total = all,
+              .mode = o.json ? ProgressOptions::Mode::quiet : ProgressOptions::Mode::automatic});
+        bar->update(done);
+      });
+  bar.reset();
+  if (o.json)
+    fmt::print("{}\n", dump_json(Json{{"path", o.directory},
+                                      {"teacher", info.teacher},
+                                      {"top_k", info.top_k},
+                                      {"sequences", info.sequences},
+                                      {"targets", info.targets}}));
+  else
+    fmt::print(
+        "{}: {} tokens of {} at each of {} targets in {} sequences\n\nLearn from it:\n  ingot train {} "
+        "--set kd_logprobs={}\n",
+        o.directory, info.top_k, info.teacher, info.targets, info.sequences, shell_word(o.config),
+        shell_word(o.directory));
+  return 0;
+}
+
+void add_capture(Command& data) {
+  auto o = std::make_shared<CaptureOptions>();
+  Command command = data.subcommand(
+      "capture", "Write a teacher's likeliest tokens at each target of the data, to distil from");
+  command.option("config", o->config, "Training configuration, as of ingot train").required();
+  command.option("directory", o->directory, "The directory to write; kd_logprobs names it").required();
+  command.option("--teacher", o->teacher, "The teacher, in place of the configuration's kd_teacher")
+      .placeholder("MODEL");
+  command.option("-k,--top-k", o->top_k, "Tokens at each target");
+  command.option("--set", o->set, "Change a key, as in ingot train (may be repeated)")
+      .placeholder("KEY=VALUE");
+  command.flag("--json", o->json, "No progress bar; print what was written as JSON");
+  command.example("ingot data capture chats.yaml out/logprobs --teacher big.gguf -k 32",
+                  "then: ingot train chats.yaml --set kd_logprobs=out/logprobs");
+  command.run([o] { return capture(*o); });
+}
+
 }  // namespace
 
 void add_data(Command& root) {
   auto o = std::make_shared<PreviewOptions>();
-  Command command = root.subcommand("data", "Look at the data of a training run");
+  Command command =
+      root.subcommand("data", "Look at the data of a training run, or capture a teacher's answers");
+  add_capture(command);
   Command showing = command.subcommand(
       "preview",
       "Show samples as the model reads them, what of them is trained, lengths, packing and "

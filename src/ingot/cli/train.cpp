@@ -20,7 +20,6 @@
 #include "ingot/cli/training_console.h"
 #include "ingot/dist/agreement.h"
 #include "ingot/dist/communicator.h"
-#include "ingot/hub/resolve.h"
 #include "ingot/runtime/compute_backend.h"
 #include "ingot/train/language/train_keys.h"
 
@@ -84,7 +83,7 @@ int train(const TrainOptions& o, dist::Communicator& ranks) {
   if (o.resume) file.set("resume_from_checkpoint=true");
   TrainConfig config = read_train_config(file);
   if (!ranks.is_first()) ranks.barrier();  // the first fetches what is on a hub
-  if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+  resolve_models(config);
   if (ranks.is_first()) ranks.barrier();
   if (!ranks.is_first()) return train_quietly(config);
   const DirectoryLock lock(config.output_dir);

@@ -79,7 +79,7 @@ class TrainObjective : public tune::Objective {
   std::optional<std::vector<double>> run(TrialRun& run) override {
     Config file = load(run.trial().values, run.directory());
     TrainConfig config = read_train_config(file);
-    if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+    resolve_models(config);
     const bool averaged = config.ema_decay > 0;  // what is evaluated is what the model's directory gets
     double best = std::numeric_limits<double>::infinity(), last = std::numeric_limits<double>::quiet_NaN();
     const auto take = [&](const EvalRecord& record) {

@@ -11,6 +11,7 @@
 #include "ingot/base/log.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/hub/resolve.h"
 #include "ingot/models/language/family.h"
 #include "ingot/train/language/other_keys.h"
 #include "ingot/train/language/train_keys.h"
@@ -162,6 +163,7 @@ void TrainConfig::validate() const {
                         "gradient_accumulation_steps)",
                         grpo.num_generations, answers));
   }
+  validate_distillation(*this);
   require(dtype != DType::f16, "torch_dtype",
           "f16 cannot be trained in: without loss scaling, which is not available, small gradients become 0; "
           "write bf16, or f32");
@@ -226,6 +228,12 @@ void read_trackers(const ConfigReader& root, TrainConfig& t) {
 
 }  // namespace
 
+void resolve_models(TrainConfig& config) {
+  if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+  std::string& teacher = config.distillation.teacher;
+  if (!teacher.empty()) teacher = hub::resolve_model(teacher);
+}
+
 TrainConfig read_train_config(Config& config) {
   const ConfigReader root = config.root();
   TrainConfig t;
@@ -244,6 +252,7 @@ TrainConfig read_train_config(Config& config) {
               fmt::format("must be at least 0, or -1 for the model's own, got {}", t.router_aux_loss_coef));
   }
   read_recompute(root, t);
+  check_distillation_keys(root, t.distillation);
   read_gpu_keys(root, t);
   read_trackers(root, t);
   read_other_keys(root);

@@ -12,6 +12,7 @@
 #include "ingot/optim/schedule.h"
 #include "ingot/train/language/adapter_training.h"
 #include "ingot/train/language/dataset_config.h"
+#include "ingot/train/language/distillation_config.h"
 #include "ingot/train/language/objective_config.h"
 #include "ingot/train/optimizer_setup.h"
 #include "ingot/train/tracking.h"
@@ -33,6 +34,7 @@ struct TrainConfig {
 
   AdapterTraining adapter;
   ObjectiveConfig objective;
+  DistillationConfig distillation;
 
   SampleConfig samples;
   std::vector<DatasetConfig> datasets;
@@ -106,6 +108,9 @@ struct TrainConfig {
 
 /// The schedule of a run of so many steps.
 LrSchedule run_schedule(const TrainConfig& config, std::int64_t total_steps);
+
+/// Fetches what is on a hub: the model to start from, the teacher. Their names become paths.
+void resolve_models(TrainConfig& config);
 
 /// Reads a training configuration; every key must be known. `config` keeps the effective values for dump().
 TrainConfig read_train_config(Config& config);

@@ -22,6 +22,7 @@ bool can_capture(const LanguageModel& model, const TrainConfig& config,
   const char* obstacle = nullptr;
   if (!backend(model.device()).capabilities().graph_capture) obstacle = "this device has no graphs";
   if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";
+  if (config.distillation.enabled()) obstacle = "what a teacher says is picked by the host";
   if (config.adapter.lora.use_dora) obstacle = "DoRA's row norms are made outside of them";
   if (config.adds_every_round()) obstacle = "gradients are added between micro-batches";
   if (communicator.size() > 1) obstacle = "ranks exchange gradients in the middle of a step";
@@ -40,10 +41,11 @@ std::string key_of(std::span<const data::Batch> batches) {
 }  // namespace
 
 GradientStep::GradientStep(LanguageModel& model, TrainOptimizer& optimizer, const TrainConfig& config,
-                           dist::Communicator& communicator)
+                           dist::Communicator& communicator, const Distillation* distillation)
     : model_(model),
       optimizer_(optimizer),
       config_(config),
+      distillation_(distillation),
       ranks_(static_cast<std::size_t>(communicator.size())),
       rank_(static_cast<std::size_t>(communicator.rank())),
       batches_(config.gradient_accumulation_steps, config.per_device_train_batch_size, config.sequence_len,
@@ -74,18 +76,22 @@ std::vector<data::Batch> GradientStep::own_batches(std::span<const data::Batch> 
   return own;
 }
 
-void GradientStep::backward_of(std::size_t round, std::size_t micro_batch, std::int64_t step) {
+Tensor GradientStep::loss(std::size_t round, const data::Batch& batch) const {
+  const Scope scope(ScopeKind::work, "forward");
+  const LossOptions options{.denominator = batches_.target_count(),
+                            .z_loss = static_cast<float>(config_.z_loss),
+                            .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
+                            .router_aux_share = batches_.target_share(round)};
+  return distillation_ != nullptr ? distillation_->loss(model_, batch, batches_.input(round), options)
+                                  : model_.loss(batches_.input(round), batches_.targets(round), options);
+}
+
+void GradientStep::backward_of(std::size_t round, const data::Batch& batch, std::size_t micro_batch,
+                               std::int64_t step) {
   const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), micro_batch));
-  const Tensor loss = [&] {
-    const Scope scope(ScopeKind::work, "forward");
-    return model_.loss(batches_.input(round), batches_.targets(round),
-                       {.denominator = batches_.target_count(),
-                        .z_loss = static_cast<float>(config_.z_loss),
-                        .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
-                        .router_aux_share = batches_.target_share(round)});
-  }();
-  backward(loss);
-  copy_(metric(micro_batch), loss.detach());
+  const Tensor result = loss(round, batch);
+  backward(result);
+  copy_(metric(micro_batch), result.detach());
   if (random_state().calls > 0) captures_ = false;
 }
 
@@ -101,7 +107,8 @@ void GradientStep::forward_backward(std::span<const data::Batch> batches, std::i
     const bool last = first + ranks_ == batches.size();
     const bool adds = parallel_ != nullptr && (last || config_.adds_every_round());
     if (adds) parallel_->begin(contributes, last);
-    if (batches[first + rank_].valid_targets > 0) backward_of(first / ranks_, first + rank_, step);
+    const data::Batch& own = batches[first + rank_];
+    if (own.valid_targets > 0) backward_of(first / ranks_, own, first + rank_, step);
     if (!adds) continue;
     parallel_->end();
     contributes.assign(ranks_, false);

@@ -14,6 +14,7 @@
 #include "ingot/train/data_parallel.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/device_batches.h"
+#include "ingot/train/language/distillation.h"
 #include "ingot/train/task.h"
 
 namespace ingot {
@@ -29,8 +30,9 @@ namespace ingot {
 /// random numbers, which a recording would repeat, are never captured.
 class GradientStep {
  public:
+  /// `distillation`: where the loss comes from; null: the model's own. It outlives this.
   GradientStep(LanguageModel& model, TrainOptimizer& optimizer, const TrainConfig& config,
-               dist::Communicator& communicator);
+               dist::Communicator& communicator, const Distillation* distillation = nullptr);
 
   /// `batches`: the micro-batches of all ranks. Leaves the gradients with the parameters. `step`, counted
   /// from 0, names the streams of random numbers. The metrics are the loss of each micro-batch, whose sum is
@@ -41,7 +43,8 @@ class GradientStep {
  private:
   std::vector<data::Batch> own_batches(std::span<const data::Batch> batches) const;
   void forward_backward(std::span<const data::Batch> batches, std::int64_t step);
-  void backward_of(std::size_t round, std::size_t micro_batch, std::int64_t step);
+  void backward_of(std::size_t round, const data::Batch& batch, std::size_t micro_batch, std::int64_t step);
+  Tensor loss(std::size_t round, const data::Batch& batch) const;
   Tensor metric(std::size_t i) const;
   struct Results {  // that a recording writes each time it runs
     std::vector<Tensor> gradients;
@@ -53,6 +56,7 @@ class GradientStep {
   LanguageModel& model_;
   TrainOptimizer& optimizer_;
   const TrainConfig& config_;
+  const Distillation* distillation_;
   std::size_t ranks_, rank_;
   DeviceBatches batches_;  // of this rank
   Tensor metrics_;

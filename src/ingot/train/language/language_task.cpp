@@ -91,6 +91,16 @@ void add_objective_settings(Json& json, const ObjectiveConfig& objective) {
   json["kto_undesirable_weight"] = objective.undesirable_weight;
 }
 
+void add_distillation_settings(Json& json, const DistillationConfig& kd) {
+  if (!kd.enabled()) return;
+  json["kd_teacher"] = kd.teacher;
+  json["kd_logprobs"] = kd.logprobs;
+  json["kd_alpha"] = kd.alpha;
+  json["kd_ce_alpha"] = kd.ce_alpha;
+  json["kd_temperature"] = kd.temperature;
+  json["kd_beta"] = kd.beta;
+}
+
 // A launcher that bound this process to some processors has shared them out already.
 void share_threads(int processes) {
   const int processors = num_threads();
@@ -310,6 +320,7 @@ std::string LanguageTask::settings() const {
     json["lora_modules_to_save"] = lora.modules_to_save;
   }
   add_objective_settings(json, config_.objective);
+  add_distillation_settings(json, config_.distillation);
   json["train_seed"] = config_.seed;
   json["sequence_len"] = config_.sequence_len;
   json["sample_packing"] = config_.sample_packing;

@@ -12,6 +12,7 @@
 #include "ingot/kernels/master_weight.h"
 #include "ingot/ops/loss.h"
 #include "ingot/train/language/reference.h"
+#include "ingot/train/language/teacher.h"
 
 namespace ingot {
 namespace {
@@ -165,13 +166,10 @@ std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size
 }  // namespace
 
 std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
-  std::vector<std::pair<std::string, std::size_t>> list{{"parameters", parameters},
-                                                        {"reference model", reference},
-                                                        {"gradients", gradients},
-                                                        {"optimizer", optimizer},
-                                                        {"ema", ema},
-                                                        {"activations", activations},
-                                                        {"transients", transients}};
+  std::vector<std::pair<std::string, std::size_t>> list{
+      {"parameters", parameters},   {"reference model", reference}, {"teacher", teacher},
+      {"gradients", gradients},     {"optimizer", optimizer},       {"ema", ema},
+      {"activations", activations}, {"transients", transients}};
   std::ranges::sort(list, [](const auto& a, const auto& b) { return a.second > b.second; });
   std::erase_if(list, [](const auto& part) { return part.second == 0; });
   return list;
@@ -197,6 +195,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   plan.parameters =
       adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
   if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
+  plan.teacher = teacher_bytes(config.distillation, config.dtype);
   plan.gradients = gradient_bytes(config, trained * (adapter.enabled ? sizeof(float) : size),
                                   static_cast<std::size_t>(ranks));
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));

@@ -13,6 +13,7 @@ namespace ingot {
 struct MemoryPlan {
   std::size_t parameters = 0;
   std::size_t reference = 0;  ///< a frozen copy, for objectives that compare with it
+  std::size_t teacher = 0;    ///< of distillation
   std::size_t gradients = 0;
   std::size_t optimizer = 0;
   std::size_t ema = 0;
@@ -21,7 +22,7 @@ struct MemoryPlan {
   std::size_t transients = 0;
   bool on_card = false;
   std::size_t total() const {
-    return parameters + reference + gradients + optimizer + ema + activations + transients;
+    return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }
   /// The total and what an allocator cannot use beside it: a tenth, on a card only of what comes and goes in
   /// a step, as the rest are a few large blocks of exact size.

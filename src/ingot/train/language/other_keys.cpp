@@ -169,7 +169,6 @@ struct Refused {
 constexpr std::array kRefused{
     Refused{"reward_model", "reward models are not trained; leave it out"},
     Refused{"process_reward_model", "reward models are not trained; leave it out"},
-    Refused{"kd_trainer", "distillation is not available; leave it out"},
     Refused{"relora", "ReLoRA is not available; leave it out for LoRA"},
     Refused{"relora_steps", "ReLoRA is not available; leave it out for LoRA"},
     Refused{"lisa_n_layers", "LISA is not available; write adapter: lora"},

@@ -14,6 +14,11 @@ namespace {
 // Recorded steps repeat one shape.
 bool trims_padding(const TrainConfig& config) { return !config.pad_to_sequence_len && !config.cuda_graphs; }
 
+std::unique_ptr<Distillation> make_distillation(const ObjectiveParts& parts) {
+  if (!parts.config.distillation.enabled()) return nullptr;
+  return std::make_unique<Distillation>(parts.config, parts.data, parts.model, parts.tokenizer);
+}
+
 }  // namespace
 
 SupervisedObjective::SupervisedObjective(const ObjectiveParts& parts)
@@ -26,7 +31,8 @@ SupervisedObjective::SupervisedObjective(const ObjectiveParts& parts)
                             .document_mask = config_.document_mask,
                             .trim_padding = trims_padding(config_),
                             .group_by_length = config_.group_by_length}),
-      gradients_(model_, parts.optimizer, config_, communicator_),
+      distillation_(make_distillation(parts)),
+      gradients_(model_, parts.optimizer, config_, communicator_, distillation_.get()),
       position_(loader_.state()) {}
 
 StepWork SupervisedObjective::gradients(std::int64_t step) {

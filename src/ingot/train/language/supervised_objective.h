@@ -6,7 +6,8 @@
 
 namespace ingot {
 
-/// The next token of text, chats and instructions: cross-entropy over what is not masked.
+/// The next token of text, chats and instructions: cross-entropy over what is not masked, or the distance
+/// from a teacher there. Evaluations measure the cross-entropy.
 class SupervisedObjective : public Objective {
  public:
   explicit SupervisedObjective(const ObjectiveParts& parts);
@@ -26,6 +27,7 @@ class SupervisedObjective : public Objective {
   LanguageModel& model_;
   dist::Communicator& communicator_;
   data::DataLoader loader_;
+  std::unique_ptr<Distillation> distillation_;  // null: no teacher
   GradientStep gradients_;
   data::DataState position_;  // behind the last step
   bool told_of_no_targets_ = false;

@@ -344,6 +344,41 @@ Table::Section evaluation_keys() {
       }};
 }
 
+Table::Section distillation_keys() {
+  constexpr auto kd = &TrainConfig::distillation;
+  return {
+      "Distillation",
+      {
+          {"kd_teacher",
+           kd,
+           &DistillationConfig::teacher,
+           {.default_text = "none",
+            .doc = "Learn from the probabilities of this model, which runs beside the one that trains: as "
+                   "`model`, with the same tokens."}},
+          {"kd_logprobs",
+           kd,
+           &DistillationConfig::logprobs,
+           {.default_text = "none",
+            .doc = "Or from its likeliest tokens: a directory that `ingot data capture` wrote."}},
+          {"kd_alpha", kd, &DistillationConfig::alpha, {.bounds = at_least(0), .doc = "Weight of that."}},
+          {"kd_ce_alpha",
+           kd,
+           &DistillationConfig::ce_alpha,
+           {.bounds = at_least(0), .doc = "Weight of the cross-entropy of the data's own tokens beside it."}},
+          {"kd_temperature",
+           kd,
+           &DistillationConfig::temperature,
+           {.bounds = positive(),
+            .doc = "Both models' logits are divided by it, and the loss is multiplied by its square."}},
+          {"kd_beta",
+           kd,
+           &DistillationConfig::beta,
+           {.bounds = between(0, 1),
+            .doc = "0: KL(teacher ‖ model); 1: KL(model ‖ teacher); between: the generalized Jensen-Shannon "
+                   "divergence of trl's GKD."}},
+      }};
+}
+
 Table::Section rank_keys() {
   return {
       "Several processes",
@@ -481,8 +516,9 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
 }
 
 const Table& train_keys() {
-  static const Table table{model_keys(),    data_keys(),       step_keys(), optimizer_keys(),
-                           schedule_keys(), evaluation_keys(), rank_keys(), machine_keys()};
+  static const Table table{model_keys(),      data_keys(),     step_keys(),
+                           optimizer_keys(),  schedule_keys(), distillation_keys(),
+                           evaluation_keys(), rank_keys(),     machine_keys()};
   return table;
 }
 
