@@ -209,6 +209,50 @@ TEST_F(TrainCommand, ContinuesFromAModelDirectory) {
   EXPECT_NE(model("second"), model("first"));
 }
 
+TEST_F(TrainCommand, ExplainTellsWhatBecomesOfEachKeyAndTrainsNothing) {
+  const std::string path = directory_ + "/axolotl.yml";
+  std::ofstream(path) << "base_model: some/model\ndatasets: [{path: x.jsonl, type: alpaca}]\n"
+                         "micro_batch_size: 2\nflash_attention: true\nfsdp: [full_shard]\n"
+                         "bf16: true\noutput_dir: "
+                      << directory_ << "/explained\n";
+  const Outcome fine = run_ingot({"train", "--from", path, "--explain"});
+  EXPECT_EQ(fine.exit_code, 0) << fine.errors;
+  for (const char* part : {"is per_device_train_batch_size", "is torch_dtype: bf16", "flash_attention: true",
+                           "mpirun", "weight_decay", "0.1", "can be trained"})
+    EXPECT_NE(fine.output.find(part), std::string::npos) << part << '\n' << fine.output;
+  EXPECT_FALSE(fs::exists(directory_ + "/explained"));
+  const Outcome refused =
+      run_ingot({"train", path, "--explain", "--json", "--set", "relora=true", "--set", "lerning_rate=1"});
+  EXPECT_EQ(refused.exit_code, 1);
+  const auto json = parse_json<nlohmann::json>(refused.output, "the output");
+  EXPECT_EQ(json["refused"][0]["key"], "relora");
+  EXPECT_EQ(json["unknown"][0]["did_you_mean"], "learning_rate");
+  EXPECT_NE(json["problem"].get<std::string>().find("relora"), std::string::npos);
+}
+
+TEST_F(TrainCommand, AModelLearnsFromWhatWasCapturedOfATeacher) {
+  ASSERT_EQ(run_ingot(command("teacher")).exit_code, 0);
+  const std::string teacher = directory_ + "/teacher/model", captured = directory_ + "/captured";
+  const std::string tokenizer = "tokenizer=" + teacher;
+  const Outcome capture = run_ingot({"data", "capture", directory_ + "/train.yaml", captured, "--teacher",
+                                     teacher, "-k", "16", "--set", tokenizer, "--json"});
+  ASSERT_EQ(capture.exit_code, 0) << capture.errors;
+  EXPECT_EQ(parse_json<nlohmann::json>(capture.output, "the output")["top_k"], 16);
+  std::vector<std::string> words = command("student");
+  for (const std::string& change : {tokenizer, "kd_logprobs=" + captured}) {
+    words.emplace_back("--set");
+    words.push_back(change);
+  }
+  const Outcome student = run_ingot(words);
+  EXPECT_EQ(student.exit_code, 0) << student.errors;
+  words.emplace_back("--set");
+  words.emplace_back("sequence_len=24");
+  words[4] = "output_dir=" + directory_ + "/other";
+  const Outcome other = run_ingot(words);
+  EXPECT_NE(other.exit_code, 0);
+  EXPECT_NE(other.errors.find("captured of other data"), std::string::npos) << other.errors << other.output;
+}
+
 // The demo on a terminal: a bar, falling validation losses, a model and a report, and the next command to
 // type.
 TEST_F(TrainCommand, TheDemoShowsItselfAndLeavesAModelAndAReport) {

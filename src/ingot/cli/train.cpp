@@ -16,6 +16,7 @@
 #include "ingot/cli/command.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/config_keys.h"
+#include "ingot/cli/explain.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/dist/agreement.h"
@@ -30,7 +31,7 @@ struct TrainOptions {
   std::string config;
   std::vector<std::string> set;
   std::optional<std::string> keys;
-  bool resume = false, json = false;
+  bool resume = false, json = false, explain = false;
 };
 
 // `base`: the model that an adapter was trained for; empty where a whole model was trained.
@@ -136,6 +137,7 @@ int run(const TrainOptions& o) {
   INGOT_CHECK(!o.config.empty(),
               InvalidConfig("config",
                             "is missing: name a YAML file (ingot train --keys tells what may stand in it)"));
+  if (o.explain) return explain_config(o.config, o.set, o.json);
   dist::Communicator& ranks = dist::world();
   if (ranks.size() == 1) return train(o, ranks);
   int exit_code = 0;
@@ -161,16 +163,22 @@ void add_train(Command& root) {
                       "Train a language model as a YAML file says: from scratch, from a model, or an "
                       "adapter for one (LoRA, QLoRA)");
   command.option("config", o->config, "Training configuration: a YAML file; --keys lists every key");
+  command.option("--from", o->config, "The same, of a file that was written for axolotl or Surogate")
+      .placeholder("CONFIG");
   command.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
       .placeholder("KEY=VALUE");
   command.option("--keys", o->keys, "List the keys of the configuration, or those that tell of WORD, and end")
       .alone("");
+  command.flag(
+      "--explain", o->explain,
+      "Print what is understood, what has no effect and which defaults differ from axolotl's, and end");
   command.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
   command.flag("--json", o->json, "No progress bar; print the result as JSON");
   command.example("ingot train train.yaml --set output_dir=out/try2", "train into another directory");
   command.example("ingot train train.yaml --set base_model=model.gguf --set adapter=qlora",
                   "fine-tune a quantized model with LoRA adapters");
   command.example("ingot train --keys lora", "which keys there are for LoRA, and what they mean");
+  command.example("ingot train --from axolotl.yml --explain", "what becomes of each key, without training");
   command.example("mpirun -n 4 ingot train train.yaml",
                   "four processes, each with a share of every step's batch");
   command.example("ingot train train.yaml --resume", "go on after a crash, a kill or Ctrl-C");

@@ -180,9 +180,9 @@ constexpr std::array kRefused{
             "parts of a model are not trained; write adapter: lora with "
             "lora_target_modules, or lora_modules_to_save"},
     Refused{"neftune_noise_alpha", "noise on embeddings is not available; lora_dropout is what regularizes"},
-    Refused{"normuon_cautious_wd", "weight decay takes all elements; leave it out"},
     Refused{"noisy_embedding_alpha",
             "noise on embeddings is not available; lora_dropout is what regularizes"},
+    Refused{"normuon_cautious_wd", "weight decay takes all elements; leave it out"},
     Refused{"tokens", "new tokens are not added to a vocabulary; use one that the tokenizer has"},
     Refused{"added_tokens_overrides", "tokens are not renamed; change tokenizer.json"},
     Refused{"default_system_message", "write it into the data, or into chat_template_jinja"},
@@ -203,8 +203,34 @@ constexpr std::array kRefused{
     Refused{"num_labels", "classifiers are not trained"},
 };
 
+// What translate_keys() and the readers of adapters and teachers make of a key.
+struct Translated {
+  std::string_view key, meaning;
+};
+constexpr std::array kTranslated{
+    Translated{"bf16", "torch_dtype: bf16 (auto: on GPUs)"},
+    Translated{"bfloat16", "torch_dtype: bf16"},
+    Translated{"fp16", "torch_dtype: f16, which is refused: write bf16"},
+    Translated{"float16", "torch_dtype: f16, which is refused: write bf16"},
+    Translated{"tf32", "matmul_precision: medium, on GPUs"},
+    Translated{"eta_min", "final_lr_fraction, as a share of learning_rate"},
+    Translated{"cosine_min_lr_ratio", "final_lr_fraction"},
+    Translated{"save_strategy", "save_steps or saves_per_epoch"},
+    Translated{"eval_strategy", "eval_steps or evals_per_epoch"},
+    Translated{"evaluation_strategy", "eval_steps or evals_per_epoch"},
+    Translated{"dataset_prepared_path", "cache_dir"},
+    Translated{"pretraining_dataset", "datasets"},
+    Translated{"adam_eps", "adamw_epsilon"},
+    Translated{"lora", "adapter: lora"},
+    Translated{"load_in_4bit", "base_format: nf4 (stored: of a .gguf file)"},
+    Translated{"load_in_8bit", "base_format: int8"},
+    Translated{"kd_trainer", "distillation, from kd_teacher or kd_logprobs"},
+    Translated{"kd_normalize_topk", "always true"},
+    Translated{"model_config", "output_router_logits; the rest is the model's own"},
+};
+
 // Null, false and nothing ask for nothing.
-bool says_nothing(const std::string& value) {
+bool says_nothing(std::string_view value) {
   return value.empty() || value == "false" || value == "False" || value == "no" || value == "0" ||
          value == "1" || value == "[]" || value == "{}";
 }
@@ -288,6 +314,21 @@ void read_gpu_keys(const ConfigReader& root, TrainConfig& config) {
   if (!on_gpu) return;
   if (automatic) config.dtype = DType::bf16;
   if ((tf32 == "true" || tf32 == "True") && !root.has("matmul_precision")) config.matmul_precision = "medium";
+}
+
+OtherKey find_other_key(std::string_view key, std::string_view value) {
+  using Fate = OtherKey::Fate;
+  const auto is_key = [key](const auto& row) { return key == row.key; };
+  if (const auto* row = std::ranges::find_if(kTranslated, is_key); row != kTranslated.end())
+    return {Fate::translated, says_nothing(value) ? std::string() : std::string(row->meaning)};
+  if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) return {Fate::without_effect, ""};
+  if (const auto* row = std::ranges::find_if(kRefused, is_key); row != kRefused.end())
+    return says_nothing(value) ? OtherKey{Fate::without_effect, ""} : OtherKey{Fate::refused, row->advice};
+  for (const Missing& missing : without()) {
+    if (std::ranges::find(missing.keys, key) == missing.keys.end()) continue;
+    return says_nothing(value) ? OtherKey{Fate::without_effect, ""} : OtherKey{Fate::missing, missing.advice};
+  }
+  return {};
 }
 
 void read_other_keys(const ConfigReader& root) {

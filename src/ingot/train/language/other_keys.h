@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 namespace ingot {
 
 class ConfigReader;
@@ -17,5 +21,20 @@ void read_gpu_keys(const ConfigReader& root, TrainConfig& config);
 /// change no result count as read; those that ask for what is not here, and can do without, are a warning;
 /// others are InvalidConfig that says what to write.
 void read_other_keys(const ConfigReader& root);
+
+/// What becomes of a key of axolotl or Surogate that is not one of ours.
+struct OtherKey {
+  enum class Fate : std::uint8_t {
+    none,            ///< it is not such a key
+    translated,      ///< translate_keys() knows it; `advice` is what it means here
+    without_effect,  ///< it counts as read
+    missing,         ///< what it asks for is not here, and the run is right without; `advice`: what there is
+    refused,         ///< it changes what is learned; `advice`: what to write
+  };
+  Fate fate = Fate::none;
+  std::string advice;
+};
+/// Of a key with this value, as ConfigReader::skip() gives it.
+OtherKey find_other_key(std::string_view key, std::string_view value);
 
 }  // namespace ingot
