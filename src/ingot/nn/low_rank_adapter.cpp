@@ -50,7 +50,8 @@ Tensor row_norms(const LinearWeight& weight, const Tensor& a, const Tensor& b, d
 LowRankAdapter::LowRankAdapter(const ParamSource& source, std::string name_, const Shape& weight_,
                                std::int64_t rank, float scale_)
     : name(std::move(name_)),
-      a(source.scope(name).take("lora_A", {checked_rank(rank), weight_[1]}, init::fan_in_uniform(weight_[1]))),
+      a(source.scope(name).take("lora_A", {checked_rank(rank), weight_[1]},
+                                init::fan_in_uniform(weight_[1]))),
       b(source.scope(name).take("lora_B", {weight_[0], rank}, init::kZeros)),
       scale(scale_) {}
 
