@@ -141,7 +141,7 @@ TEST(CommandLine, HelpWrapsAtTheWidthThatThereIsAndNamesWhatOptionsTake) {
     EXPECT_LE(longest_line(options), columns) << options;
   }
   const std::string help = run_ingot({"chat", "--help"}, {"COLUMNS=200"}).output;
-  for (const char* part : {"Usage: ingot chat [OPTIONS] MODEL", "-n, --max-tokens N", "--device DEVICE",
+  for (const char* part : {"Usage: ingot chat [OPTIONS] [MODEL]", "-n, --max-tokens N", "--device DEVICE",
                            "--system MESSAGE", "(auto, f32, bf16, f16, i8)", "[default: slide]"})
     EXPECT_NE(help.find(part), std::string::npos) << part << "\n" << help;
 }

@@ -1,6 +1,6 @@
-#include "ingot/infer/chat.h"
-
 #include <csignal>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
+#include "ingot/cli/chat_model.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/line_editor.h"
@@ -22,13 +23,14 @@ namespace {
 struct ChatOptions {
   InferenceOptions inference;
   TextFlags text;
-  std::string system, full = "slide";
+  std::string server, key, system, full = "slide";
   bool stats = false, no_history = false;
 };
 
 constexpr const char* kHelp =
     "/retry         answer the last question once more\n"
     "/system TEXT   tell the model this before the conversation; nothing: no more\n"
+    "/model NAME    ask another model of the server from now on; nothing: list them\n"
     "/save FILE     write the conversation as a line of JSON, as fine-tuning reads it\n"
     "/reset         begin a new conversation\n"
     "/help          this list\n"
@@ -78,8 +80,7 @@ infer::FullContext full_context(const std::string& name) {
 /// A conversation, and the commands about it.
 class Conversation {
  public:
-  Conversation(infer::Session& session, const infer::TextOptions& text, const ChatOptions& o)
-      : session_(session), stats_(o.stats), chat_(session, text, o.system, full_context(o.full)) {}
+  Conversation(ChatModel& chat, bool stats) : chat_(chat), stats_(stats) {}
 
   /// False: leave.
   bool handle(const std::string& line) {
@@ -102,6 +103,7 @@ class Conversation {
     if (command == "/reset") return chat_.reset();
     if (command == "/retry") return show(chat_.retry(show_piece));
     if (command == "/system") return chat_.set_system(rest);
+    if (command == "/model") return choose_model(rest);
     if (command == "/save") return save(rest);
     if (command != "/help") fmt::print(stderr, "{} is not known:\n", command);
     fmt::print(stderr, "{}", kHelp);
@@ -109,22 +111,33 @@ class Conversation {
 
   static bool show_piece(std::string_view piece) { return print_piece(piece) && !StopKey::was_pressed(); }
 
-  void show(const infer::WrittenText& answer) {
+  void show(const ChatAnswer& answer) {
     fmt::print("\n");
     if (StopKey::was_pressed()) fmt::print(stderr, "[stopped]\n");
     if (chat_.forgotten() > forgotten_) {
       fmt::print(stderr, "[the context is full: {} questions and their answers are {}]\n", chat_.forgotten(),
-                 chat_.summary().empty() ? "forgotten" : "summed up");
-      forgotten_ = chat_.forgotten();
+                 chat_.summarized() ? "summed up" : "forgotten");
     }
+    forgotten_ = chat_.forgotten();
     if (stats_) print_stats(answer);
   }
 
-  void print_stats(const infer::WrittenText& answer) const {
-    const infer::Generation& g = answer.generation;
-    fmt::print(stderr, "[first word after {:.2f} s, then {:.1f} tokens/s; {} of {} tokens of context]\n",
-               g.prompt_seconds, static_cast<double>(g.tokens.size()) / std::max(g.decode_seconds, 1e-9),
-               chat_.tokens(), session_.engine().context());
+  void print_stats(const ChatAnswer& answer) const {
+    std::string line = fmt::format("first word after {:.2f} s", answer.first_seconds);
+    if (answer.tokens >= 0)
+      line += fmt::format(", then {:.1f} tokens/s",
+                          static_cast<double>(answer.tokens) / std::max(answer.rest_seconds, 1e-9));
+    if (answer.conversation_tokens >= 0) line += fmt::format("; {}", answer.conversation_tokens);
+    if (answer.conversation_tokens >= 0 && chat_.context() > 0)
+      line += fmt::format(" of {}", chat_.context());
+    if (answer.conversation_tokens >= 0) line += " tokens of context";
+    fmt::print(stderr, "[{}]\n", line);
+  }
+
+  void choose_model(const std::string& name) {
+    if (!name.empty()) return chat_.choose_model(name);
+    for (const std::string& each : chat_.models())
+      fmt::print(stderr, "{} {}\n", each == chat_.model() ? '*' : ' ', each);
   }
 
   void save(const std::string& path) const {
@@ -136,9 +149,8 @@ class Conversation {
     fmt::print(stderr, "{}: {} messages\n", path, messages.size());
   }
 
-  infer::Session& session_;
-  bool stats_;
-  infer::Chat chat_;
+  ChatModel& chat_;
+  const bool stats_;
   std::int64_t forgotten_ = 0;
 };
 
@@ -172,16 +184,46 @@ int converse(Conversation& conversation, bool terminal, const std::string& histo
   }
 }
 
+int talk(ChatModel& chat, const ChatOptions& o) {
+  Conversation conversation(chat, o.stats);
+  const bool terminal = isatty(STDIN_FILENO) == 1;
+  if (terminal) fmt::print(stderr, "/help lists what else you can type; Ctrl-D leaves.\n");
+  return converse(conversation, terminal, o.no_history ? "" : history_file());
+}
+
+int talk_with_server(const ChatOptions& o) {
+  INGOT_CHECK(o.inference == InferenceOptions{.model = o.inference.model},
+              InvalidConfig("--server",
+                            "runs the model elsewhere: options of how it is run (--device, "
+                            "--format, --context, ...) are the server's"));
+  INGOT_CHECK(o.full != "summarize",
+              InvalidConfig("--full-context",
+                            "summarize is for a model on this machine; with --server it is "
+                            "slide or stop"));
+  const std::unique_ptr<ChatModel> chat =
+      remote_chat({.server = o.server,
+                   .key = o.key.empty() ? first_variable({"OPENAI_API_KEY"}) : o.key,
+                   .model = o.inference.model,
+                   .system = o.system,
+                   .fields = dump_json(o.text.fields()),
+                   .slide = o.full == "slide",
+                   .usage = o.stats,
+                   .stopped = StopKey::was_pressed});
+  return talk(*chat, o);
+}
+
 int run(const ChatOptions& o) {
+  if (!o.server.empty()) return talk_with_server(o);
+  INGOT_CHECK(!o.inference.model.empty(),
+              InvalidConfig("MODEL",
+                            "is missing: name a directory, a .gguf file or a model of the Hub, or give "
+                            "--server URL"));
   infer::SessionOptions options = session_options(o.inference);
   options.engine.prefix_cache = true;  // a turn goes on where the last one ended
   infer::Session session(options);
   infer::TextOptions text = session.options({.max_tokens = 1024, .speculate = o.inference.speculate});
   o.text.apply(text);
-  Conversation conversation(session, text, o);
-  const bool terminal = isatty(STDIN_FILENO) == 1;
-  if (terminal) fmt::print(stderr, "/help lists what else you can type; Ctrl-D leaves.\n");
-  return converse(conversation, terminal, o.no_history ? "" : history_file());
+  return talk(*local_chat(session, text, o.system, full_context(o.full)), o);
 }
 
 }  // namespace
@@ -189,7 +231,18 @@ int run(const ChatOptions& o) {
 void add_chat(Command& root) {
   auto o = std::make_shared<ChatOptions>();
   Command command = root.subcommand("chat", "Talk with a model; a line of input is a turn, also from a pipe");
-  add_inference_options(command, o->inference);
+  command.option(
+      "model", o->inference.model,
+      "Model directory (config.json, weights, tokenizer.json), or a .gguf file; with --server a name "
+      "that the server knows");
+  add_run_options(command, o->inference);
+  command
+      .option(
+          "--server", o->server,
+          "Talk with a model of this server instead, by OpenAI's API: http://HOST:PORT, or a whole base URL "
+          "such as https://HOST/api/v1")
+      .placeholder("URL");
+  command.option("--api-key", o->key, "Key for the server ($OPENAI_API_KEY)").placeholder("KEY");
   command.option("--system", o->system, "What the model is told before the conversation")
       .placeholder("MESSAGE");
   command
@@ -203,6 +256,8 @@ void add_chat(Command& root) {
                "Neither read nor keep the lines typed, in ~/.local/state/ingot/chat_history");
   command.example("ingot chat Qwen/Qwen3-0.6B --format q8_0",
                   "asks to fetch the model and begins a conversation");
+  command.example("ingot chat --server http://127.0.0.1:8000",
+                  "talks with what ingot serve, vLLM, llama-server or Ollama serves there");
   command.example("echo 'Name three rivers.' | ingot chat out/model -t 0", "one question, one answer");
   command.run([o] { return run(*o); });
 }

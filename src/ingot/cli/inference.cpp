@@ -8,10 +8,12 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/arguments.h"
@@ -35,6 +37,13 @@ TokenBias parse_bias(const std::string& word) {
   return bias;
 }
 
+// "max_tokens" of "-n,--max-tokens".
+std::string field_name(const std::string& names) {
+  std::string field = names.substr(names.find("--") + 2);
+  std::ranges::replace(field, '-', '_');
+  return field;
+}
+
 std::vector<std::string> split_commas(const std::vector<std::string>& words) {
   std::vector<std::string> pieces;
   for (const std::string& word : words) {
@@ -45,6 +54,21 @@ std::vector<std::string> split_commas(const std::vector<std::string>& words) {
     }
   }
   return pieces;
+}
+
+void put_constraint(nlohmann::ordered_json& fields, const infer::Constraint& constraint) {
+  using Kind = infer::Constraint::Kind;
+  if (constraint.kind == Kind::json_object) {
+    fields["response_format"] = {{"type", "json_object"}};
+  } else if (constraint.kind == Kind::json_schema) {
+    const auto schema = parse_json<nlohmann::ordered_json>(constraint.source, "--json-schema");
+    fields["response_format"] = {{"type", "json_schema"},
+                                 {"json_schema", {{"name", "answer"}, {"strict", true}, {"schema", schema}}}};
+  } else if (constraint.kind == Kind::choice) {
+    fields["structured_outputs"]["choice"] = constraint.choices;
+  } else {
+    fields["structured_outputs"][constraint.kind == Kind::regex ? "regex" : "grammar"] = constraint.source;
+  }
 }
 
 }  // namespace
@@ -122,14 +146,20 @@ void TextFlags::add(Command& command, const std::string& names, T& (*member)(inf
   settings_.emplace_back([given, member](infer::TextOptions& options) {
     if (given->has_value()) member(options) = **given;
   });
+  fields_.emplace_back([given, field = field_name(names)](nlohmann::ordered_json& fields) {
+    if (given->has_value()) fields[field] = **given;
+  });
 }
 
-void TextFlags::add_list(Command& command, const std::string& names,
+void TextFlags::add_list(Command& command, const std::string& names, const char* field,
                          std::vector<std::string> infer::TextOptions::*member, const std::string& help) {
   const auto given = std::make_shared<std::vector<std::string>>();
   command.option(names, *given, help);
   settings_.emplace_back([given, member](infer::TextOptions& options) {
     if (!given->empty()) options.*member = *given;
+  });
+  fields_.emplace_back([given, field](nlohmann::ordered_json& fields) {
+    if (!given->empty()) fields[field] = *given;
   });
 }
 
@@ -139,6 +169,12 @@ void TextFlags::add_logit_bias(Command& command) {
                  "ID=BIAS, added to the logit of a token; -inf rules it out; repeatable");
   settings_.emplace_back([given](infer::TextOptions& options) {
     for (const std::string& word : *given) options.sampling.logit_bias.push_back(parse_bias(word));
+  });
+  fields_.emplace_back([given](nlohmann::ordered_json& fields) {
+    for (const std::string& word : *given) {
+      const auto [id, bias] = parse_bias(word);
+      fields["logit_bias"][std::to_string(id)] = std::max(bias, -100.0F);  // which rules a token out
+    }
   });
 }
 
@@ -158,7 +194,7 @@ void TextFlags::add_constraints(Command& command) {
       "File of a grammar that the text follows: GBNF as llama.cpp has it, or Lark where it ends in .lark");
   command.option("--regex", given->regex, "Regular expression that the whole text matches");
   command.option("--choice", given->choice, "The text is one of these; repeatable, or separated by commas");
-  settings_.emplace_back([given](infer::TextOptions& options) {
+  const auto read = [given]() -> std::optional<infer::Constraint> {
     using Kind = infer::Constraint::Kind;
     std::vector<infer::Constraint> asked;
     if (given->json) asked.push_back({.kind = Kind::json_object});
@@ -174,7 +210,13 @@ void TextFlags::add_constraints(Command& command) {
                 InvalidConfig("--json-schema",
                               "only one of --json-object, --json-schema, --grammar, --regex and "
                               "--choice can be given"));
-    if (!asked.empty()) options.constraint = std::move(asked.front());
+    return asked.empty() ? std::nullopt : std::optional(std::move(asked.front()));
+  };
+  settings_.emplace_back([read](infer::TextOptions& options) {
+    if (auto constraint = read()) options.constraint = *std::move(constraint);
+  });
+  fields_.emplace_back([read](nlohmann::ordered_json& fields) {
+    if (const auto constraint = read()) put_constraint(fields, *constraint);
   });
 }
 
@@ -185,7 +227,7 @@ void TextFlags::add_to(Command& command) {
   add(
       command, "--min-tokens", +[](O & o) -> auto& { return o.sampling.min_tokens; },
       "No end token before so many");
-  add_list(command, "--stop", &O::stop, "The text ends before this; repeatable");
+  add_list(command, "--stop", "stop", &O::stop, "The text ends before this; repeatable");
   add(
       command, "-t,--temperature", +[](O & o) -> auto& { return o.sampling.temperature; },
       "0 is always the most probable (greedy); higher is freer");
@@ -240,12 +282,12 @@ void TextFlags::add_to(Command& command) {
   add(
       command, "--dry-penalty-last-n", +[](O & o) -> auto& { return o.sampling.dry.last_n; },
       "Tokens that DRY looks back at; -1: all");
-  add_list(command, "--dry-sequence-breaker", &O::dry_sequence_breakers,
+  add_list(command, "--dry-sequence-breaker", "dry_sequence_breakers", &O::dry_sequence_breakers,
            "Text where DRY's looking back ends; repeatable (newline, colon, quote, asterisk)");
   add(
       command, "--no-repeat-ngram-size", +[](O & o) -> auto& { return o.sampling.no_repeat_ngram_size; },
       "No sequence of so many tokens comes twice; 0: off");
-  add_list(command, "--bad-word", &O::bad_words, "A word that is never written; repeatable");
+  add_list(command, "--bad-word", "bad_words", &O::bad_words, "A word that is never written; repeatable");
   add_logit_bias(command);
   add_constraints(command);
   add(
@@ -255,6 +297,12 @@ void TextFlags::add_to(Command& command) {
 
 void TextFlags::apply(infer::TextOptions& options) const {
   for (const auto& set : settings_) set(options);
+}
+
+nlohmann::ordered_json TextFlags::fields() const {
+  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+  for (const auto& put : fields_) put(fields);
+  return fields;
 }
 
 bool print_piece(std::string_view piece) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "ingot/cli/command.h"
 #include "ingot/infer/session.h"
 
@@ -16,6 +18,7 @@ struct InferenceOptions {
   std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
   std::vector<std::string> adapters;
   bool eager = false, yes = false;
+  bool operator==(const InferenceOptions&) const = default;
 };
 void add_inference_options(Command& command, InferenceOptions& options);
 /// The same without the model itself.
@@ -29,16 +32,19 @@ class TextFlags {
  public:
   void add_to(Command& command);
   void apply(infer::TextOptions& options) const;
+  /// What was given, as fields of a request to a server (OpenAI's names, and vLLM's).
+  nlohmann::ordered_json fields() const;
 
  private:
   template <class T>
   void add(Command& command, const std::string& names, T& (*member)(infer::TextOptions&),
            const std::string& help);
-  void add_list(Command& command, const std::string& names,
+  void add_list(Command& command, const std::string& names, const char* field,
                 std::vector<std::string> infer::TextOptions::*member, const std::string& help);
   void add_logit_bias(Command& command);
   void add_constraints(Command& command);
   std::vector<std::function<void(infer::TextOptions&)>> settings_;
+  std::vector<std::function<void(nlohmann::ordered_json&)>> fields_;
 };
 
 /// Writes to stdout what is being made; false where nobody takes it any more.

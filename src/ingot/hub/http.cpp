@@ -23,7 +23,6 @@ namespace {
 constexpr int kMaxRedirects = 10;
 constexpr std::size_t kMaxKeptBody = std::size_t{64} << 20;
 constexpr std::size_t kMaxHeaderBytes = 256 << 10;
-constexpr double kLeastBytesPerSecond = 1024;  // of a server that is not counted as stalled
 
 bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -45,14 +44,16 @@ struct Transfer {
   std::size_t header_bytes = 0;
   std::uint64_t body_bytes = 0;
   std::uint64_t limit = 0;
-  double stall_seconds = 0, answer_seconds = 0;
+  double stall_seconds = 0, answer_seconds = 0, least_bytes_per_second = 0;
+  const std::function<bool()>* cancelled = nullptr;
   Clock::time_point began = Clock::now(), last_byte = began;
   Clock::time_point window_began = began;  // of the last `stall_seconds` or less,
   std::uint64_t window_bytes = 0;          // and what came in it
   bool stopped = false, stalled = false, drips = false, late = false;
   std::exception_ptr failure;  // must not pass through C
 
-  /// Whether the server is too slow: nothing comes, next to nothing, or a kept answer takes too long.
+  /// Whether the server is too slow: nothing comes, next to nothing, or a kept answer takes too long. Or no
+  /// more is wanted.
   bool must_end() {
     const auto seconds_since = [now = Clock::now()](Clock::time_point then) {
       return std::chrono::duration<double>(now - then).count();
@@ -60,11 +61,12 @@ struct Transfer {
     stalled = seconds_since(last_byte) > stall_seconds;
     late = (sink == nullptr || !*sink) && seconds_since(began) > answer_seconds;
     if (const double seconds = seconds_since(window_began); seconds > stall_seconds) {
-      drips = static_cast<double>(window_bytes) < kLeastBytesPerSecond * seconds;
+      drips = static_cast<double>(window_bytes) < least_bytes_per_second * seconds;
       window_began = Clock::now();
       window_bytes = 0;
     }
-    return stalled || late || drips;
+    stopped = stopped || (*cancelled && (*cancelled)());
+    return stalled || late || drips || stopped;
   }
 
   std::size_t take_header(std::string_view line) {
@@ -177,10 +179,10 @@ void throw_if_slow(const std::string& url, const Transfer& transfer, const HttpO
   if (transfer.late)
     throw HttpError(url, fmt::format("did not finish its answer in {} s", options.answer_seconds), 0, true);
   if (transfer.drips) {
-    throw HttpError(
-        url,
-        fmt::format("stalled: under {} bytes a second for {} s", kLeastBytesPerSecond, options.stall_seconds),
-        0, true);
+    throw HttpError(url,
+                    fmt::format("stalled: under {} bytes a second for {} s", options.least_bytes_per_second,
+                                options.stall_seconds),
+                    0, true);
   }
 }
 
@@ -370,6 +372,8 @@ HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) 
     transfer.sink = &sink;
     transfer.limit = options_.max_bytes;
     transfer.stall_seconds = options_.stall_seconds;
+    transfer.least_bytes_per_second = options_.least_bytes_per_second;
+    transfer.cancelled = &request.cancelled;
     transfer.response.url = hop.url;
     transfer.curl = pool_->take();
     transfer.answer_seconds = options_.answer_seconds;

@@ -29,7 +29,8 @@ class HttpError : public IoError {
 
 struct HttpOptions {
   double connect_seconds = 10;
-  double stall_seconds = 30;  ///< give an attempt up after as long without a byte, or at under 1 KiB/s
+  double stall_seconds = 30;             ///< give an attempt up after as long without a byte,
+  double least_bytes_per_second = 1024;  ///< or after as long at less than this
   double answer_seconds =
       300;           ///< and after as long for an answer that is kept in memory, however fast it is
   int attempts = 5;  ///< in a row without progress
@@ -55,6 +56,9 @@ struct HttpRequest {
   std::function<void(HttpRequest&)> sign;
   /// Says in words why a server of this kind refuses; without, only the status is known.
   std::function<std::string(const HttpResponse&)> explain;
+  /// Asked about once a second while nothing comes; true ends the transfer, which then counts as done (status
+  /// 0 where no answer had begun).
+  std::function<bool()> cancelled;
   /// A redirect to another origin is returned as the answer.
   bool stay_at_origin = false;
 };

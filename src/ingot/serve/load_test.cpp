@@ -12,6 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/rng.h"
+#include "ingot/serve/event_stream.h"
 #include "ingot/serve/http_client.h"
 
 namespace ingot::serve {
@@ -60,19 +61,12 @@ class StreamTimer {
   StreamTimer(RequestTiming& timing, Clock::time_point start) : timing_(timing), start_(start) {}
 
   void take(std::string_view piece) {
-    buffer_ += piece;
-    std::size_t end = 0;
-    while ((end = buffer_.find("\n\n")) != buffer_.npos) {
-      take_event(buffer_.substr(0, end));
-      buffer_.erase(0, end + 2);
-    }
+    events_.take(piece, [this](const std::string& data) { take_event(data); });
   }
 
  private:
-  void take_event(std::string_view event) {
-    constexpr std::string_view kData = "data: ";
-    if (!event.starts_with(kData)) return;
-    const Json json = parse_json_or_discard<Json>(event.substr(kData.size()));
+  void take_event(const std::string& data) {
+    const Json json = parse_json_or_discard<Json>(data);
     if (!json.is_object()) return;  // [DONE]
     if (json.contains("error")) timing_.error = excerpt(json["error"], 200);
     if (json.contains("usage") && json["usage"].is_object()) {
@@ -106,7 +100,7 @@ class StreamTimer {
 
   RequestTiming& timing_;
   Clock::time_point start_, last_{};
-  std::string buffer_;
+  EventReader events_;
 };
 
 RequestTiming ask(HttpClient& client, const LoadTestOptions& o, std::uint64_t index) {
