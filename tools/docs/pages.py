@@ -56,8 +56,8 @@ def models(binary):
 
 
 def configuration(binary):
-    parts = ["# Configuration keys\n\nWhat `ingot train --keys` and `ingot forecast fit --keys` say.\n"]
-    for title, command in (("Training", ("train",)), ("Forecasting", ("forecast", "fit"))):
+    parts = ["# Configuration keys\n\nWhat `ingot train --keys`, `ingot forecast fit --keys` and `ingot serve --keys` say.\n"]
+    for title, command in (("Training", ("train",)), ("Forecasting", ("forecast", "fit")), ("Serving", ("serve",))):
         parts.append(f"## {title}\n")
         for section in json.loads(run(binary, *command, "--keys", "--json")):
             parts += [f"### {title}: {section['section']}\n", "| key | value | default | meaning |", "|---|---|---|---|"]

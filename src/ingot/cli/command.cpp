@@ -218,6 +218,10 @@ Command& Command::alone(const std::string& word) {
   static_cast<CLI::Option*>(last_option_)->expected(0, 1)->default_str(word);
   return *this;
 }
+Command& Command::shows_default(const std::string& word) {
+  static_cast<CLI::Option*>(last_option_)->default_str(word);
+  return *this;
+}
 Command& Command::flag(const std::string& names, bool& value, const std::string& help) {
   last_option_ = app_->add_flag(names, value, help);
   return *this;

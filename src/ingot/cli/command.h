@@ -45,6 +45,8 @@ class Command {
   Command& placeholder(const std::string& word);
   /// The option just added may stand without a value, for `word` then.
   Command& alone(const std::string& word);
+  /// What --help shows as the default of the option just added; empty: none.
+  Command& shows_default(const std::string& word);
   Command& flag(const std::string& names, bool& value, const std::string& help);
 
   /// Shown below the options: a command worth typing and what it does.

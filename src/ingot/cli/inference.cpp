@@ -17,6 +17,8 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/arguments.h"
+#include "ingot/cli/key_options.h"
+#include "ingot/cli/run_keys.h"
 #include "ingot/hub/resolve.h"
 
 namespace ingot::cli {
@@ -80,25 +82,19 @@ void add_inference_options(Command& command, InferenceOptions& o) {
 }
 
 void add_run_options(Command& command, InferenceOptions& o) {
+  const std::vector<ConfigSection> keys = run_keys().reference();
+  const auto help = [&](const char* key) { return help_of(keys, key); };
   add_device_option(command, o.device);
-  command.option("--format", o.format,
-                 "Weights as stored, or f32, bf16, f16, q8_0, q4_k, ...: rounded when the model is loaded");
-  command.option(
-      "--packed-cache", o.packed_cache,
-      "Where packed weights are kept for the next start: auto (beside the model), off, or a directory");
-  command.option("--adapter", o.adapters,
-                 "A LoRA adapter as PEFT writes it: DIRECTORY or DIRECTORY=WEIGHT; may be repeated");
-  command
-      .option("--kv-cache", o.kv_cache,
-              "What keys and values are kept in; auto: f16, but f32 where weights are f32")
-      .one_of({"auto", "f32", "bf16", "f16", "i8"});
-  command.option("--context", o.context, "Tokens of a text at most; 0: the model's own limit");
-  command.option("--chunk", o.chunk, "Tokens of a prompt that go through the model at once");
-  command.option("--speculate", o.speculate,
-                 "Tokens to guess ahead from repetitions, up to 7; the answer stays the same");
+  command.option("--format", o.format, help("format"));
+  command.option("--packed-cache", o.packed_cache, help("packed_cache"));
+  command.option("--adapter", o.adapters, help("adapters") + "; may be repeated");
+  command.option("--kv-cache", o.kv_cache, help("kv_cache")).one_of({"auto", "f32", "bf16", "f16", "i8"});
+  command.option("--context", o.context, help("context"));
+  command.option("--chunk", o.chunk, help("chunk"));
+  command.option("--speculate", o.speculate, help("speculate"));
   command.option("--threads", o.threads, "Threads; 0: one per processor");
   command.flag("-y,--yes", o.yes, "Fetch a model of the Hub that is not in the cache without asking");
-  command.flag("--eager", o.eager, "On a GPU: launch kernel by kernel, not the captured step of a token");
+  command.flag("--eager", o.eager, help("eager"));
 }
 
 namespace {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ingot/base/config_table.h"
+#include "ingot/cli/inference.h"
+#include "ingot/serve/server.h"
+
+namespace ingot::cli {
+
+/// What `ingot serve` is told, by its options and a file.
+struct ServeConfig {
+  InferenceOptions run;
+  std::vector<std::string> names, named_adapters;
+  std::string embedding_model;
+  std::string host = "127.0.0.1", max_body = "16MiB";
+  std::int64_t port = 8000, max_connections = 1024, drain = 30;
+  std::vector<std::string> cors_origins, allowed_hosts, api_keys;
+  std::string api_key_file;
+  bool allow_strangers = false;
+  std::string kv_memory = "auto";
+  std::int64_t max_running = 0, max_waiting = 256;
+  bool prefix_cache = true, batch_invariant = false;
+  bool access_log = true, log_json = false;
+};
+
+/// Throws InvalidConfig naming the key.
+ServeConfig read_serve_config(Config& config);
+
+/// All keys, for help and the reference pages.
+std::vector<ConfigSection> serve_reference();
+
+/// Finds models (hub::resolve_model), reads the file of keys once, and sets the number of threads.
+serve::ServerOptions server_options(const ServeConfig& config);
+
+}  // namespace ingot::cli
