@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <limits>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -138,6 +139,7 @@ void Sequence::finish(StopReason reason) {
   result_.reason = reason;
   const bool waited = slot_ == nullptr && result_.tokens.empty();
   (waited ? result_.queue_seconds : result_.decode_seconds) = now() - clock_;
+  ClientShares::end(*share_);
   finished_ = true;
 }
 
@@ -167,32 +169,55 @@ void Engine::check(const Request& request) const {
 std::shared_ptr<Sequence> Engine::start(Request request) {
   check(request);
   const std::shared_ptr<Sequence> sequence(new Sequence(std::move(request)));
+  sequence->share_ = &shares_.begin(sequence->request_.client);
   waiting_.push_back(sequence);
   return sequence;
 }
 
 void Engine::cancel(Sequence& sequence) {
-  if (sequence.finished()) return;
-  sequence.finish(StopReason::cancelled);
+  if (!sequence.finished()) end(sequence, StopReason::cancelled);
+}
+
+void Engine::end(Sequence& sequence, StopReason reason) {
+  sequence.finish(reason);
   release(sequence);
   const auto is_it = [&](const auto& s) { return s.get() == &sequence; };
   std::erase_if(active_, is_it);
   std::erase_if(waiting_, is_it);
 }
 
-// Takes requests out of the queue in the order of their arrival, as long as there is room. One whose prompt
-// another one is just reading waits for that.
+void Engine::end_overdue() {
+  const auto time = std::chrono::steady_clock::now();
+  std::vector<std::shared_ptr<Sequence>> overdue;
+  for (const auto& s : active_)
+    if (s->request_.deadline && *s->request_.deadline <= time) overdue.push_back(s);
+  for (const auto& s : waiting_)
+    if (s->request_.deadline && *s->request_.deadline <= time) overdue.push_back(s);
+  for (const auto& s : overdue) end(*s, StopReason::timeout);
+}
+
+// The request to be admitted next: by priority, then those that gave their memory up, then of the client that
+// had least, then in the order of their arrival. One whose prompt another one is just reading waits for that.
+std::deque<std::shared_ptr<Sequence>>::iterator Engine::next_waiting() {
+  const auto rank = [](const Sequence& s) {
+    return std::tuple(s.request_.priority, !s.preempted_, s.preempted_ ? 0 : s.share_->served);
+  };
+  auto next = waiting_.end();
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if (next != waiting_.end() && rank(**it) >= rank(**next)) continue;
+    if (!pool_.worth_waiting((*it)->tokens_, (*it)->request_.adapter)) next = it;
+  }
+  return next;
+}
+
+// Takes requests out of the queue, as long as there is room.
 void Engine::admit() {
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    const auto running = static_cast<std::int64_t>(active_.size());
-    if (options_.max_running > 0 && running >= options_.max_running) return;
-    if (pool_.worth_waiting((*it)->tokens_, (*it)->request_.adapter)) {
-      ++it;
-      continue;
-    }
-    if (!admit(**it)) return;
-    active_.push_back(std::move(*it));
-    it = waiting_.erase(it);
+  while (options_.max_running == 0 || static_cast<std::int64_t>(active_.size()) < options_.max_running) {
+    const auto next = next_waiting();
+    if (next == waiting_.end() || !admit(**next)) return;
+    if (!(*next)->preempted_) ClientShares::read(*(*next)->share_, (*next)->pending());
+    active_.push_back(std::move(*next));
+    waiting_.erase(next);
   }
 }
 
@@ -219,6 +244,7 @@ void Engine::release(Sequence& s) {
 void Engine::preempt(Sequence& sequence) {
   const auto found = std::ranges::find(active_, &sequence, &std::shared_ptr<Sequence>::get);
   release(sequence);
+  sequence.preempted_ = true;
   waiting_.push_front(std::move(*found));
   active_.erase(found);
   ++preemptions_;
@@ -231,12 +257,20 @@ bool Engine::grow(Sequence& s, std::int64_t tokens) {
   return pool_.grow(*s.slot_, tokens, wish);
 }
 
-// Room in each cache for what its turn adds. The earliest request always gets it.
+// The one that gives its memory up: of the least urgent the latest.
+Sequence& Engine::last_in_line() {
+  auto last = active_.rbegin();
+  for (auto it = last; it != active_.rend(); ++it)
+    if ((*it)->request_.priority > (*last)->request_.priority) last = it;
+  return **last;
+}
+
+// Room in each cache for what its turn adds. The earliest of the most urgent requests always gets it.
 void Engine::make_room(std::vector<Turn>& turns) {
   for (std::size_t i = 0; i < turns.size(); ++i) {
     Sequence& s = *turns[i].sequence;
     while (s.slot_ != nullptr && !grow(s, s.cached() + static_cast<std::int64_t>(turns[i].input.size())))
-      preempt(*active_.back());
+      preempt(last_in_line());
   }
   std::erase_if(turns, [](const Turn& turn) { return turn.sequence->slot_ == nullptr; });
 }
@@ -271,7 +305,8 @@ Engine::Turn Engine::decode_turn(Sequence& s) const {
   return turn;
 }
 
-// Texts being written come first; prompts share what is left of the chunk, in the order of their arrival.
+// Texts being written come first; prompts share what is left of the chunk, by priority and in the order of
+// their admission.
 std::vector<Engine::Turn> Engine::plan() {
   std::vector<Turn> turns;
   // Scalings of RoPE that depend on the length of the sequence need tables of their own.
@@ -281,7 +316,9 @@ std::vector<Engine::Turn> Engine::plan() {
     if (s->pending() == 1 && !(alone && !turns.empty())) turns.push_back(decode_turn(*s));
   }
   std::int64_t left = options_.chunk;
-  for (const auto& s : active_) {
+  std::vector<std::shared_ptr<Sequence>> by_priority = active_;
+  std::ranges::stable_sort(by_priority, {}, [](const auto& s) { return s->request_.priority; });
+  for (const auto& s : by_priority) {
     if (s->pending() == 1 || (alone && !turns.empty())) continue;
     const std::int64_t count = piece_of_prompt(*s, left);
     if (count == 0) continue;
@@ -388,6 +425,7 @@ bool Engine::accept(Sequence& s, std::int32_t token) {
   }
   s.result_.tokens.push_back(token);
   s.tokens_.push_back(token);
+  ClientShares::wrote(*s.share_, 1);
   if (s.request_.on_token && !s.request_.on_token(token)) {
     s.finish(StopReason::cancelled);
   } else if (static_cast<std::int64_t>(s.result_.tokens.size()) == s.request_.max_tokens) {
@@ -470,6 +508,7 @@ void Engine::accept_drawn(Turn& turn) {
 bool Engine::step() {
   const Scope scope(ScopeKind::step, "engine step");
   const NoGrad no_grad;
+  end_overdue();
   admit();
   std::vector<Turn> turns = plan();
   make_room(turns);
@@ -540,6 +579,8 @@ std::string_view name(StopReason reason) {
       return "failed";
     case StopReason::grammar_end:
       return "grammar_end";
+    case StopReason::timeout:
+      return "timeout";
   }
   return "";
 }

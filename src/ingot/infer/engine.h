@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "ingot/base/parallel.h"
+#include "ingot/infer/client_shares.h"
 #include "ingot/infer/kv_pool.h"
 #include "ingot/infer/sampler.h"
 #include "ingot/models/language/decoder.h"
@@ -84,7 +86,11 @@ struct Request {
   /// What the text has to be; null: anything. Stop tokens come only where it is complete, and it ends there
   /// of itself where nothing can follow.
   std::shared_ptr<const grammar::Grammar> grammar{};
-  std::string adapter{};  ///< EngineOptions::use_adapter
+  std::string adapter{};      ///< EngineOptions::use_adapter
+  std::int64_t priority = 0;  ///< the smaller goes first
+  std::string client{};       ///< whose it is: clients of one priority get as many tokens each
+  /// Ends the sequence before the first step from then on.
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
   /// Called with each token as soon as it is drawn; false ends the sequence.
   std::function<bool(std::int32_t)> on_token{};
 
@@ -92,7 +98,7 @@ struct Request {
 };
 
 /// stop_string: told by what turns tokens into text (TextStream). failed: Engine::step threw the reason.
-/// grammar_end: the text is complete by its grammar.
+/// grammar_end: the text is complete by its grammar. timeout: Request::deadline.
 enum class StopReason : std::uint8_t {
   max_tokens,
   stop_token,
@@ -101,6 +107,7 @@ enum class StopReason : std::uint8_t {
   stop_string,
   failed,
   grammar_end,
+  timeout,
 };
 
 struct Generation {
@@ -141,6 +148,8 @@ class Sequence {
   // Null while it waits. Its cache is always behind tokens_ by the last one or, before that, by what is left
   // of the prompt.
   std::shared_ptr<KvSlot> slot_;
+  ClientShare* share_ = nullptr;
+  bool preempted_ = false;
   bool long_rope_ = false;  // the cached keys have the angles of a text beyond the context of training
   std::vector<std::int32_t> tokens_;
   Generation result_;
@@ -157,9 +166,10 @@ struct EngineStats {
 
 /// Continues texts with a language model, any number of them together (continuous batching). Every step is
 /// one forward pass: a token (or a checked guess of several) for each text that is being written, and a piece
-/// of the prompts that are still being read. What a text becomes does not depend on the others, on chunk or
-/// on the number of threads, as far as the products do not (docs/inference.md). Not for use by several
-/// threads at once.
+/// of the prompts that are still being read. Requests are admitted by priority, then so that clients get
+/// equal shares, then in the order of their arrival. What a text becomes does not depend on the others, on
+/// chunk or on the number of threads, as far as the products do not (docs/inference.md). Not for use by
+/// several threads at once.
 ///
 ///     infer::Engine engine(model);
 ///     auto a = engine.start({.prompt = ids, .on_token = [](std::int32_t id) { ...; return true; }});
@@ -206,9 +216,13 @@ class Engine {
     std::int64_t rows() const { return samples ? 1 + drafted : 0; }
     bool decodes() const { return std::ssize(input) == 1 + drafted; }
   };
+  void end_overdue();
   void admit();
   bool admit(Sequence& sequence);
+  std::deque<std::shared_ptr<Sequence>>::iterator next_waiting();
+  void end(Sequence& sequence, StopReason reason);
   void preempt(Sequence& sequence);
+  Sequence& last_in_line();
   void release(Sequence& sequence);
   bool grow(Sequence& sequence, std::int64_t tokens);
   void reread_where_rope_changes(Sequence& s) const;
@@ -235,6 +249,7 @@ class Engine {
   EngineOptions options_;
   std::int64_t context_;
   KvPool pool_;
+  ClientShares shares_;
   std::deque<std::shared_ptr<Sequence>> waiting_;
   std::vector<std::shared_ptr<Sequence>> active_;  // in the order of their admission
   std::int64_t preemptions_ = 0;
@@ -245,7 +260,8 @@ class Engine {
 /// Engine::generate on an engine of its own.
 Generation generate(const LanguageModel& model, Request request, const EngineOptions& options = {});
 
-/// "max_tokens", "stop_token", "context_full", "cancelled", "stop_string", "failed", "grammar_end".
+/// "max_tokens", "stop_token", "context_full", "cancelled", "stop_string", "failed", "grammar_end",
+/// "timeout".
 std::string_view name(StopReason reason);
 
 }  // namespace ingot::infer
