@@ -23,6 +23,13 @@ std::vector<ConfigKey> serve_config_keys() {
   return keys;
 }
 
+// A name of a key, in the first item of a list.
+std::string numbered(const std::string& key, const std::string& name) {
+  constexpr std::string_view kItem = "models.N.";
+  if (!key.starts_with(kItem)) return name;
+  return "models.0." + (name == key ? name.substr(kItem.size()) : name);
+}
+
 ServeConfig parsed(const std::string& yaml) {
   Config config = Config::parse(yaml);
   return read_serve_config(config);
@@ -45,9 +52,9 @@ TEST(ServeKeys, EachIsReadUnderEachOfItsNamesAndStandsInTheGuide) {
     std::vector<std::string> names = key.aliases;
     names.push_back(key.key);
     for (const std::string& name : names) {
-      if (name == "model") continue;  // without a default
-      Config config = Config::parse("{model: m}");
-      config.set(name + "=null");
+      if (key.key == "model" || key.key == "models.N.path") continue;  // without a default
+      Config config = Config::parse("{model: m, models: [{path: n}]}");
+      config.set(numbered(key.key, name) + "=null");
       EXPECT_NO_THROW(static_cast<void>(read_serve_config(config))) << name;
     }
   }
@@ -56,12 +63,26 @@ TEST(ServeKeys, EachIsReadUnderEachOfItsNamesAndStandsInTheGuide) {
 TEST(ServeKeys, SetWhatTheyName) {
   const ServeConfig c =
       parsed("{model: m, port: 9000, api_key: 123, named_adapters: [a=b], context: 64, prefix_cache: false}");
-  EXPECT_EQ(c.run.model, "m");
+  EXPECT_EQ(c.model.run.model, "m");
   EXPECT_EQ(c.port, 9000);
   EXPECT_EQ(c.api_keys, std::vector<std::string>{"123"});
-  EXPECT_EQ(c.named_adapters, std::vector<std::string>{"a=b"});
-  EXPECT_EQ(c.run.context, 64);
+  EXPECT_EQ(c.model.named_adapters, std::vector<std::string>{"a=b"});
+  EXPECT_EQ(c.model.run.context, 64);
   EXPECT_FALSE(c.prefix_cache);
+}
+
+TEST(ServeKeys, ModelsHaveTheirOwnSettingsAndThoseOfAllForTheRest) {
+  const ServeConfig c = parsed(
+      "{context: 64, adapters: [x], models: [{path: a, name: one}, {path: b, format: q8_0, context: 32}]}");
+  EXPECT_EQ(c.model.run.model, "a");
+  EXPECT_EQ(c.model.names, std::vector<std::string>{"one"});
+  EXPECT_TRUE(c.model.run.adapters.empty());
+  EXPECT_EQ(c.model.run.context, 64);
+  ASSERT_EQ(c.more_models.size(), 1U);
+  EXPECT_EQ(c.more_models[0].run.model, "b");
+  EXPECT_EQ(c.more_models[0].run.format, "q8_0");
+  EXPECT_EQ(c.more_models[0].run.context, 32);
+  EXPECT_NE(problem_of("{models: [{path: a}, {name: b}]}").find("models.1.path"), std::string::npos);
 }
 
 TEST(ServeKeys, AreRefusedWithTheirPlaceAndWhatWasMeant) {

@@ -37,9 +37,9 @@ TEST(HttpServer, AClientThatGoesTakesItsRequestWithIt) {
     HttpClient client = server.client();
     client.send_raw("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
                     std::to_string(endless(stream).size()) + "\r\n\r\n" + endless(stream));
-    EXPECT_TRUE(eventually([&] { return server.server().stats().running > 0; }));
+    EXPECT_TRUE(eventually([&] { return server.engine().running > 0; }));
     client.close();
-    EXPECT_TRUE(eventually([&] { return server.server().stats().cache.running == 0; }));
+    EXPECT_TRUE(eventually([&] { return server.engine().cache.running == 0; }));
   }
   EXPECT_EQ(server.client().get("/health").status, 200);
 }
@@ -244,7 +244,7 @@ TEST(Server, DrainsWithTheAnswersThatAreOnTheirWay) {
       return true;
     });
   });
-  EXPECT_TRUE(eventually([&] { return server.server().stats().running > 0; }));
+  EXPECT_TRUE(eventually([&] { return server.engine().running > 0; }));
   EXPECT_EQ(server.client().get("/ready").status, 200);
   EXPECT_FALSE(server.server().drain(0ms));
   EXPECT_EQ(server.client().get("/ready").status, 503);

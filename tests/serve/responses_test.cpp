@@ -13,7 +13,7 @@ ClientResponse respond(const RunningServer& server, Json body) {
   return server.client().post("/v1/responses", body.dump());
 }
 
-const Json& tools() {
+const Json& response_tools() {
   static const Json kTools = Json::parse(R"([{"type":"function","name":"go","parameters":
       {"type":"object","properties":{"to":{"enum":["inn","bar"]}},"required":["to"],"additionalProperties":false}}])");
   return kTools;
@@ -64,9 +64,9 @@ TEST(Responses, AStreamsEventsTellEachItem) {
 
 TEST(Responses, ToolsAndSchemasAreForced) {
   const RunningServer server;
-  const Json called = parsed(respond(
-      server,
-      {{"input", "hi"}, {"tools", tools()}, {"tool_choice", {{"type", "function"}, {"name", "go"}}}}));
+  const Json called = parsed(respond(server, {{"input", "hi"},
+                                              {"tools", response_tools()},
+                                              {"tool_choice", {{"type", "function"}, {"name", "go"}}}}));
   ASSERT_EQ(called["output"][0]["type"], "function_call") << called;
   EXPECT_EQ(called["output"][0]["name"], "go");
   EXPECT_TRUE(Json::parse(called["output"][0]["arguments"].get<std::string>()).contains("to"));

@@ -20,6 +20,9 @@ class RunningServer {
   explicit RunningServer(ServerOptions options = {}) : server_(with_model(std::move(options))) {}
 
   Server& server() { return server_; }
+  const Server& server() const { return server_; }
+  /// Of the scripted model.
+  infer::EngineStats engine() const { return server_.models().stats().front().second; }
   const std::string& model_path() const { return folder_.path(); }
   std::string address() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
   HttpClient client() const { return HttpClient(address(), std::chrono::seconds(20)); }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
@@ -34,7 +35,8 @@ ServeConfig configuration(const ServeOptions& o) {
   for (const std::string& assignment : o.set) config.set(assignment);
   o.given.apply(config);
   ServeConfig c = read_serve_config(config);
-  c.run.yes = o.yes;
+  c.model.run.yes = o.yes;
+  for (ServedModelSettings& model : c.more_models) model.run.yes = o.yes;
   return c;
 }
 
@@ -52,6 +54,17 @@ void watch_key_file(serve::Server& server) {
   }
 }
 
+void tell_where(const serve::Server& server, const ServeConfig& c) {
+  std::vector<std::string> names;
+  for (const auto& model : server.models().list()) names.push_back(model.names.front());
+  const std::string address = fmt::format("http://{}:{}", c.host, server.port());
+  fmt::print(
+      stderr,
+      "Serving {} at {} (OpenAI: base_url {}/v1). Context {}, room for {} tokens of keys and values.\n",
+      fmt::join(names, ", "), address, address, server.models().list().front().context,
+      server.models().stats().front().second.cache.budget);
+}
+
 int run(const ServeOptions& o) {
   if (o.keys) return print_config_keys(serve_reference(), *o.keys, o.json);
   const ServeConfig c = configuration(o);
@@ -61,12 +74,7 @@ int run(const ServeOptions& o) {
   const InterruptWatch watch;
   if (!c.api_key_file.empty()) std::signal(SIGHUP, [](int) { keys_changed = 1; });
   serve::Server server(options);
-  const infer::EngineStats stats = server.stats();
-  fmt::print(stderr,
-             "Serving {} at http://{}:{} (OpenAI: base_url http://{}:{}/v1). Context {}, room for {} tokens "
-             "of keys and values.\n",
-             server.model().name(), c.host, server.port(), c.host, server.port(), server.model().context(),
-             stats.cache.budget);
+  tell_where(server, c);
   while (!interrupted()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     watch_key_file(server);
@@ -93,7 +101,9 @@ void add_key_options(KeyOptions& keys) {
   keys.flag("--allow-strangers", "allow_strangers=true", "Listen beyond loopback without a key");
   keys.list("--cors-origin", "cors_origins");
   keys.list("--allowed-host", "allowed_hosts");
-  for (const char* name : {"--kv-memory", "--max-running", "--max-waiting"}) keys.option(name);
+  for (const char* name :
+       {"--model-memory", "--unload-after", "--kv-memory", "--max-running", "--max-waiting"})
+    keys.option(name);
   keys.flag("--no-prefix-cache", "prefix_cache=false",
             "Read every prompt whole, even where it begins as another did");
   keys.flag("--batch-invariant", "batch_invariant=true",

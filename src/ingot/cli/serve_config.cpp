@@ -12,6 +12,7 @@ namespace ingot::cli {
 namespace {
 
 using C = ServeConfig;
+using M = ServedModelSettings;
 using Table = ConfigTable<C>;
 
 Table::Section model_rows() {
@@ -19,24 +20,41 @@ Table::Section model_rows() {
       "Models",
       {
           {"model",
-           &C::run,
+           &C::model,
+           &M::run,
            &InferenceOptions::model,
            {.doc = "Model directory (config.json, weights, tokenizer.json), a .gguf file, or a model of the "
                    "Hub."}},
           {"names",
-           &C::names,
+           &C::model,
+           &M::names,
            {.aliases = {"name", "served_model_name"},
             .default_text = "the file's or folder's",
             .doc = "Names that clients ask for the model by."}},
           {"named_adapters",
-           &C::named_adapters,
+           &C::model,
+           &M::named_adapters,
            {.aliases = {"named_adapter", "lora_modules"},
             .doc = "NAME=DIR: a LoRA adapter that clients ask for as a model of that name."}},
+          Table::Field::documented(
+              "models", "a list of mappings",
+              {.doc = "Models that are loaded when a request asks for them; without `model` the first is "
+                      "loaded at once, and answers requests that name none."}),
+          {"model_memory",
+           &C::model_memory,
+           {.doc = "Memory for the weights, keys and values of all loaded models, such as 24GiB; the least "
+                   "recently used goes for another."}},
+          {"unload_after",
+           &C::unload_after,
+           {.bounds = at_least(0),
+            .unit = "seconds",
+            .doc = "Unload a model that nobody asked for in so many seconds; 0: never."}},
           {"embedding_model",
            &C::embedding_model,
            {.doc = "Sentence encoder (a directory) for /v1/embeddings, /v1/rerank and /v1/score."}},
           {"threads",
-           &C::run,
+           &C::model,
+           &M::run,
            &InferenceOptions::threads,
            {.bounds = at_least(0), .doc = "Threads; 0: one per processor."}},
       },
@@ -48,8 +66,10 @@ Table::Section scheduling_rows() {
       "Memory and batching",
       {
           {"kv_memory",
-           &C::kv_memory,
-           {.doc = "Memory for keys and values, such as 4GiB; auto: half of what is free."}},
+           &C::model,
+           &M::kv_memory,
+           {.doc = "Memory for keys and values, such as 4GiB; auto: half of what is free, shared by all "
+                   "models."}},
           {"max_running",
            &C::max_running,
            {.aliases = {"max_num_seqs"},
@@ -107,16 +127,69 @@ Table::Section access_rows() {
   };
 }
 
+// An item of `models`, beside run_keys().
+const ConfigTable<M>& model_keys() {
+  static const ConfigTable<M> table{
+      {{"An item of models, which may have the keys of how a model is run, too",
+        {{"path",
+          &M::run,
+          &InferenceOptions::model,
+          {.aliases = {"model"},
+           .default_text = "required",
+           .doc = "Model directory, a .gguf file, or a model of the Hub."}},
+         {"names",
+          &M::names,
+          {.aliases = {"name"},
+           .default_text = "the file's or folder's",
+           .doc = "Names that clients ask for the model by."}},
+         {"named_adapters",
+          &M::named_adapters,
+          {.aliases = {"named_adapter", "lora_modules"},
+           .doc = "NAME=DIR: a LoRA adapter that clients ask for as a model of that name."}},
+         {"kv_memory", &M::kv_memory, {.doc = "Memory for this model's keys and values."}}}}},
+      "models.N"};
+  return table;
+}
+
 const Table& serve_keys() {
   static const Table table{model_rows(), scheduling_rows(), access_rows()};
   return table;
 }
 
-// Half of the CPU's free memory, which others use too; most of a GPU's, which the weights will share.
-std::size_t memory_for_keys_and_values(const std::string& text, Device device) {
+// Half of the CPU's free memory, which others use too; most of a GPU's, which the weights will share. All
+// models have the same share.
+std::size_t memory_for_keys_and_values(const std::string& text, Device device, std::size_t models) {
   if (text != "auto") return parse_bytes(text, "kv_memory");
   const std::size_t free = backend(device).memory_info().free;
-  return device.is_cpu() ? free / 2 : free / 5 * 2;
+  return (device.is_cpu() ? free / 2 : free / 5 * 2) / models;
+}
+
+std::vector<M> read_models(const ConfigReader& root, const InferenceOptions& common) {
+  std::vector<M> models;
+  for (const ConfigReader& reader : root.sections("models")) {
+    M& model = models.emplace_back(M{.run = common});
+    model.run.model.clear();
+    model.run.adapters.clear();
+    run_keys().read(reader, model.run);
+    model_keys().read(reader, model);
+    if (model.run.model.empty()) reader.fail("path", "is missing: the model to serve");
+  }
+  return models;
+}
+
+serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c) {
+  serve::ServedModelOptions options{.session = session_options(settings.run), .names = settings.names};
+  const Device device = choose_device(settings.run.device);
+  infer::EngineOptions& engine = options.session.engine;
+  engine.kv_memory = memory_for_keys_and_values(settings.kv_memory, device, 1 + c.more_models.size());
+  engine.prefix_cache = c.prefix_cache;
+  engine.batch_invariant = c.batch_invariant;
+  engine.max_running = c.max_running > 0 ? c.max_running : device.is_cpu() ? 16 : 256;
+  for (const std::string& text : settings.named_adapters)
+    options.session.named_adapters.push_back(NamedAdapter::parse(text, "named_adapters"));
+  options.speculate = settings.run.speculate;
+  options.scheduler.max_waiting = c.max_waiting;
+  return options;
 }
 
 }  // namespace
@@ -124,10 +197,15 @@ std::size_t memory_for_keys_and_values(const std::string& text, Device device) {
 ServeConfig read_serve_config(Config& config) {
   ServeConfig c;
   const ConfigReader root = config.root();
-  run_keys().read(root, c.run);
+  run_keys().read(root, c.model.run);
   serve_keys().read(root, c);
+  c.more_models = read_models(root, c.model.run);
   config.finish();
-  INGOT_CHECK(!c.run.model.empty(),
+  if (c.model.run.model.empty() && !c.more_models.empty()) {
+    c.model = std::move(c.more_models.front());
+    c.more_models.erase(c.more_models.begin());
+  }
+  INGOT_CHECK(!c.model.run.model.empty(),
               InvalidConfig("model",
                             "is missing: name a directory, a .gguf file or a model of the Hub, on the "
                             "command line or in the file of --config"));
@@ -138,23 +216,17 @@ std::vector<ConfigSection> serve_reference() {
   std::vector<ConfigSection> sections = serve_keys().reference();
   const std::vector<ConfigSection> run = run_keys().reference();
   sections.insert(sections.begin() + 1, run.begin(), run.end());
+  const std::vector<ConfigSection> items = model_keys().reference();
+  sections.insert(sections.begin() + 2, items.begin(), items.end());
   return sections;
 }
 
 serve::ServerOptions server_options(const ServeConfig& c) {
   serve::ServerOptions options;
-  options.model.session = session_options(c.run);
-  const Device device = choose_device(c.run.device);
-  infer::EngineOptions& engine = options.model.session.engine;
-  engine.kv_memory = memory_for_keys_and_values(c.kv_memory, device);
-  engine.prefix_cache = c.prefix_cache;
-  engine.batch_invariant = c.batch_invariant;
-  engine.max_running = c.max_running > 0 ? c.max_running : device.is_cpu() ? 16 : 256;
-  options.model.names = c.names;
-  for (const std::string& text : c.named_adapters)
-    options.model.session.named_adapters.push_back(NamedAdapter::parse(text, "named_adapters"));
-  options.model.speculate = c.run.speculate;
-  options.model.scheduler.max_waiting = c.max_waiting;
+  options.model = model_options(c.model, c);
+  for (const M& model : c.more_models) options.more_models.push_back(model_options(model, c));
+  if (c.model_memory != "unlimited") options.pool.memory = parse_bytes(c.model_memory, "model_memory");
+  options.pool.unload_after = std::chrono::seconds(c.unload_after);
   if (!c.embedding_model.empty()) options.embedding_model = hub::resolve_model(c.embedding_model);
   options.http.host = c.host;
   options.http.port = static_cast<std::uint16_t>(c.port);

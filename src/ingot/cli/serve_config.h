@@ -10,17 +10,25 @@
 
 namespace ingot::cli {
 
-/// What `ingot serve` is told, by its options and a file.
-struct ServeConfig {
+/// A model that is served.
+struct ServedModelSettings {
   InferenceOptions run;
   std::vector<std::string> names, named_adapters;
+  std::string kv_memory = "auto";
+};
+
+/// What `ingot serve` is told, by its options and a file.
+struct ServeConfig {
+  ServedModelSettings model;                     ///< loaded at once
+  std::vector<ServedModelSettings> more_models;  ///< loaded when they are asked for
+  std::string model_memory = "unlimited";
+  std::int64_t unload_after = 0;
   std::string embedding_model;
   std::string host = "127.0.0.1", max_body = "16MiB";
   std::int64_t port = 8000, max_connections = 1024, drain = 30;
   std::vector<std::string> cors_origins, allowed_hosts, api_keys;
   std::string api_key_file;
   bool allow_strangers = false;
-  std::string kv_memory = "auto";
   std::int64_t max_running = 0, max_waiting = 256;
   bool prefix_cache = true, batch_invariant = false;
   bool access_log = true, log_json = false;

@@ -17,11 +17,12 @@ double seconds_since(Clock::time_point start) {
 // One request of a client on its way: kept alive by the jobs that it waits for.
 class Answer : public std::enable_shared_from_this<Answer> {
  public:
-  Answer(std::shared_ptr<Exchange> exchange, ServedModel& model, Metrics& metrics,
+  Answer(std::shared_ptr<Exchange> exchange, const ModelLease& model, Metrics& metrics,
          const GenerationParams& params, std::unique_ptr<AnswerFormat> format)
       : exchange_(std::move(exchange)),
-        model_(model),
-        metrics_(metrics),
+        lease_(model),
+        model_(*model),
+        metrics_(metrics.of(model->name())),
         params_(params),
         format_(std::move(format)) {}
 
@@ -138,8 +139,9 @@ class Answer : public std::enable_shared_from_this<Answer> {
   }
 
   const std::shared_ptr<Exchange> exchange_;
+  const ModelLease lease_;
   ServedModel& model_;
-  Metrics& metrics_;
+  ModelMetrics& metrics_;
   const GenerationParams params_;
   const std::unique_ptr<AnswerFormat> format_;
   const Clock::time_point start_ = Clock::now();
@@ -151,7 +153,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
 }  // namespace
 
-void answer(const std::shared_ptr<Exchange>& exchange, ServedModel& model, Metrics& metrics,
+void answer(const std::shared_ptr<Exchange>& exchange, const ModelLease& model, Metrics& metrics,
             const std::vector<std::vector<std::int32_t>>& prompts, const GenerationParams& params,
             std::unique_ptr<AnswerFormat> format) {
   std::make_shared<Answer>(exchange, model, metrics, params, std::move(format))->start(prompts);

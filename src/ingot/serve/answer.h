@@ -11,7 +11,7 @@
 #include "ingot/serve/generation_params.h"
 #include "ingot/serve/http.h"
 #include "ingot/serve/metrics.h"
-#include "ingot/serve/served_model.h"
+#include "ingot/serve/model_pool.h"
 
 namespace ingot::serve {
 
@@ -35,7 +35,7 @@ class AnswerFormat {
 
 /// Has each prompt continued `params.n` times and sends what comes in the format's shape; a client that goes
 /// cancels it. Choice i · n + k is the k-th of prompt i. Throws what the prompts or the queue refuse.
-void answer(const std::shared_ptr<Exchange>& exchange, ServedModel& model, Metrics& metrics,
+void answer(const std::shared_ptr<Exchange>& exchange, const ModelLease& model, Metrics& metrics,
             const std::vector<std::vector<std::int32_t>>& prompts, const GenerationParams& params,
             std::unique_ptr<AnswerFormat> format);
 

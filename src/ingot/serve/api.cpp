@@ -39,14 +39,21 @@ bool takes(const Route& route, std::string_view method) {
   return route.method == method || (method == "HEAD" && route.method == "GET");
 }
 
+void send_error(Exchange& exchange, const ApiError& error) {
+  HttpResponse response{.status = error.status, .body = error_json(error)};
+  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
+  exchange.send(std::move(response));
+}
+
 }  // namespace
 
-std::string check_model(const Fields& body, const ServedModel& model) {
-  const std::string name = body.string("model").value_or(model.name());
-  for (const auto* names : {&model.names(), &model.adapters()})
-    if (std::ranges::find(*names, name) != names->end()) return name;
-  throw ApiError(404, fmt::format("the model '{}' is not served here; '{}' is", name, model.name()), "model",
-                 "model_not_found");
+AskedModel asked_model(const ApiContext& context, const std::string& name) {
+  return {.model = context.models.lease(name), .name = name};
+}
+
+AskedModel asked_model(const ApiContext& context, const Fields& body) {
+  return asked_model(context, body.string("model").value_or(context.models.default_name()));
 }
 
 void check_draining(const ApiContext& context) {
@@ -66,26 +73,31 @@ Api::Api(ApiContext& context) : context_(context), routes_(all_routes()) {}
 void Api::operator()(const std::shared_ptr<Exchange>& exchange) const {
   const HttpHeaders cors = context_.access.cors_headers(exchange->request());
   const auto to = cors.empty() ? exchange : std::make_shared<WithHeaders>(exchange, cors);
+  if (exchange->request().method == "OPTIONS" && !cors.empty()) return to->send({.status = 204});
   try {
-    if (exchange->request().method == "OPTIONS" && !cors.empty()) return to->send({.status = 204});
-    handle(to);
+    call(route_of(exchange->request()), to);
   } catch (...) {
-    const ApiError error = to_api_error(std::current_exception());
-    HttpResponse response{.status = error.status, .body = error_json(error)};
-    if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-    if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
-    to->send(std::move(response));
+    send_error(*to, to_api_error(std::current_exception()));
   }
 }
 
-void Api::handle(const std::shared_ptr<Exchange>& exchange) const {
-  const HttpRequest& request = exchange->request();
+void Api::call(const Route& route, const std::shared_ptr<Exchange>& exchange) const {
+  try {
+    route.handler(context_, exchange);
+  } catch (const ModelPool::NotLoaded& wait) {
+    context_.models.call_when_loaded(wait, [this, &route, exchange] { call(route, exchange); });
+  } catch (...) {
+    send_error(*exchange, to_api_error(std::current_exception()));
+  }
+}
+
+const Route& Api::route_of(const HttpRequest& request) const {
   std::string allowed;
   for (const Route& route : routes_) {
     if (!matches(route, request.path)) continue;
     if (takes(route, request.method)) {
       if (!route.open) context_.access.check(request);
-      return route.handler(context_, exchange);
+      return route;
     }
     allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
   }

@@ -13,13 +13,13 @@
 #include "ingot/serve/fields.h"
 #include "ingot/serve/http.h"
 #include "ingot/serve/metrics.h"
-#include "ingot/serve/served_model.h"
+#include "ingot/serve/model_pool.h"
 
 namespace ingot::serve {
 
 /// What handlers share.
 struct ApiContext {
-  ServedModel& model;
+  ModelPool& models;
   Metrics& metrics;
   const Access& access;
   EmbeddingModel* embedding = nullptr;  ///< null: none is served
@@ -36,21 +36,30 @@ struct Route {
   bool open = false;  ///< without a key
 };
 
-/// Finds the route of a request and calls it; every error becomes an answer.
+/// Finds the route of a request and calls it; every error becomes an answer. A request whose model is not
+/// loaded is handled once it is.
 class Api {
  public:
   explicit Api(ApiContext& context);
   void operator()(const std::shared_ptr<Exchange>& exchange) const;
 
  private:
-  void handle(const std::shared_ptr<Exchange>& exchange) const;
+  const Route& route_of(const HttpRequest& request) const;
+  void call(const Route& route, const std::shared_ptr<Exchange>& exchange) const;
 
   ApiContext& context_;
   std::vector<Route> routes_;
 };
 
-/// The name by which the client asked for the model, or would have; ApiError 404 where it is another's.
-std::string check_model(const Fields& body, const ServedModel& model);
+/// The model that a request asks for, and the name that it has there.
+struct AskedModel {
+  ModelLease model;
+  std::string name;
+};
+
+/// By the field `model`, the first model where there is none. Throws as ModelPool::lease() does.
+AskedModel asked_model(const ApiContext& context, const Fields& body);
+AskedModel asked_model(const ApiContext& context, const std::string& name);
 /// The embedding model, by the name that the client asked for; ApiError 404 where there is none such.
 EmbeddingModel& embedding_model(const ApiContext& context, const Fields& body);
 /// ApiError 503 once the server shuts down.

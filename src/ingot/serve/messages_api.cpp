@@ -255,6 +255,8 @@ template <class F>
 void with_errors(const std::shared_ptr<Exchange>& exchange, F action) {
   try {
     action();
+  } catch (const ModelPool::NotLoaded&) {
+    throw;
   } catch (...) {
     const ApiError error = to_api_error(std::current_exception());
     exchange->send({.status = error.status, .body = messages_error(error)});
@@ -266,8 +268,8 @@ void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     check_draining(context);
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
-    ServedModel& model = context.model;
-    const std::string name = check_model(body, model);
+    const auto [lease, name] = asked_model(context, body);
+    const ServedModel& model = *lease;
     GenerationParams params = messages_params(body, model);
     params.adapter = model.adapter(name);
     const json chat = as_chat(body);
@@ -275,15 +277,16 @@ void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     input.apply_to(params);
     auto format =
         std::make_unique<MessagesFormat>(name, params.stream, std::ssize(input.tokens), input.parser);
-    answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));
+    answer(exchange, lease, context.metrics, {std::move(input.tokens)}, params, std::move(format));
   });
 }
 
 void count_tokens(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   with_errors(exchange, [&] {
     const json parsed = parse_body(exchange->request().body);
-    const json chat = as_chat(Fields(parsed));
-    const ChatInput input = read_chat(Fields(chat), context.model);
+    const Fields body(parsed);
+    const json chat = as_chat(body);
+    const ChatInput input = read_chat(Fields(chat), *asked_model(context, body).model);
     exchange->send({.body = dump_json(Json{{"input_tokens", input.tokens.size()}})});
   });
 }

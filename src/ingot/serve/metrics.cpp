@@ -33,12 +33,6 @@ void write_head(std::string& to, std::string_view name, std::string_view type, s
   to += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
 
-void write_value(std::string& to, const std::string& labels, const char* name, const char* type, double value,
-                 const char* help) {
-  write_head(to, name, type, help);
-  to += fmt::format("{}{{{}}} {}\n", name, labels, value);
-}
-
 }  // namespace
 
 void Histogram::add(double value) {
@@ -47,9 +41,7 @@ void Histogram::add(double value) {
   sum_ += value;
 }
 
-void Histogram::write(std::string& to, const std::string& name, const std::string& labels,
-                      const char* help) const {
-  write_head(to, name, "histogram", help);
+void Histogram::write(std::string& to, const std::string& name, const std::string& labels) const {
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < counts_.size(); ++i) {
     count += counts_[i];
@@ -59,7 +51,7 @@ void Histogram::write(std::string& to, const std::string& name, const std::strin
   to += fmt::format("{0}_sum{{{1}}} {2}\n{0}_count{{{1}}} {3}\n", name, labels, sum_, count);
 }
 
-Metrics::Metrics(std::string model)
+ModelMetrics::ModelMetrics(const std::string& model)
     : labels_(fmt::format("model_name=\"{}\"", escaped(model))),
       first_token_(latencies()),
       gap_(gaps()),
@@ -68,7 +60,7 @@ Metrics::Metrics(std::string model)
       prompt_(sizes()),
       generation_(sizes()) {}
 
-void Metrics::add(const FinishedChoice& choice) {
+void ModelMetrics::add(const FinishedChoice& choice) {
   const std::lock_guard lock(mutex_);
   if (choice.has_token) first_token_.add(choice.first_token);
   whole_.add(choice.whole);
@@ -87,14 +79,18 @@ void Metrics::add(const FinishedChoice& choice) {
   ++finished_[stopped ? "stop" : !ended ? "length" : choice.reason == StopReason::failed ? "error" : "abort"];
 }
 
-void Metrics::add_tokens(std::size_t count) {
+void ModelMetrics::add_tokens(std::size_t count) {
   const std::lock_guard lock(mutex_);
   tokens_ += count;
 }
 
-void Metrics::add_gap(double seconds) {
+void ModelMetrics::add_gap(double seconds) {
   const std::lock_guard lock(mutex_);
   gap_.add(seconds);
+}
+
+Metrics::Metrics(const std::vector<std::string>& models) {
+  for (const std::string& model : models) models_.try_emplace(model, model);
 }
 
 void Metrics::add_http(int status) {
@@ -102,42 +98,70 @@ void Metrics::add_http(int status) {
   ++statuses_[status];
 }
 
-std::string Metrics::text(const infer::EngineStats& engine, std::size_t connections) const {
-  const std::lock_guard lock(mutex_);
+std::string Metrics::text(const std::vector<std::pair<std::string, infer::EngineStats>>& engines,
+                          std::size_t connections) const {
   std::string to;
-  const auto gauge = [&](const char* name, double value, const char* help) {
-    write_value(to, labels_, name, "gauge", value, help);
+  const auto number = [](auto value) { return static_cast<double>(value); };
+  const auto of_engines = [&](const char* name, const char* type, const char* help, auto value) {
+    write_head(to, name, type, help);
+    for (const auto& [model, engine] : engines)
+      to += fmt::format("{}{{{}}} {}\n", name, models_.at(model).labels_, number(value(engine)));
   };
-  const auto counter = [&](const char* name, auto value, const char* help) {
-    write_value(to, labels_, name, "counter", static_cast<double>(value), help);
+  const auto of_models = [&](const char* name, const char* type, const char* help, auto write) {
+    write_head(to, name, type, help);
+    for (const auto& [model, metrics] : models_) {
+      const std::lock_guard lock(metrics.mutex_);
+      write(metrics);
+    }
   };
-  const infer::KvPoolStats& cache = engine.cache;
-  const auto held = static_cast<double>(cache.running);
-  gauge("vllm:num_requests_running", static_cast<double>(engine.running), "Requests in the current step.");
-  gauge("vllm:num_requests_waiting", static_cast<double>(engine.waiting), "Requests that wait for room.");
-  gauge("vllm:kv_cache_usage_perc", cache.budget > 0 ? held / static_cast<double>(cache.budget) : 0,
-        "Share of the KV cache that running requests hold, 0 to 1.");
-  counter("vllm:prefix_cache_queries_total", cache.queries, "Prompt tokens looked for in the prefix cache.");
-  counter("vllm:prefix_cache_hits_total", cache.hits, "Prompt tokens found in the prefix cache.");
-  counter("vllm:num_preemptions_total", engine.preemptions, "Requests that gave their cache up for a while.");
-  counter("vllm:prompt_tokens_total", prompt_tokens_, "Prompt tokens of finished requests.");
-  counter("vllm:generation_tokens_total", tokens_, "Tokens written.");
-  counter("vllm:spec_decode_num_draft_tokens_total", drafted_, "Draft tokens.");
-  counter("vllm:spec_decode_num_accepted_tokens_total", accepted_, "Draft tokens that were accepted.");
-  write_head(to, "vllm:request_success_total", "counter", "Finished requests, by the reason of their end.");
-  for (const auto& [reason, count] : finished_)
-    to += fmt::format("vllm:request_success_total{{{},finished_reason=\"{}\"}} {}\n", labels_, reason, count);
-  first_token_.write(to, "vllm:time_to_first_token_seconds", labels_, "From the request to its first token.");
-  gap_.write(to, "vllm:inter_token_latency_seconds", labels_, "Between two pieces of text.");
-  whole_.write(to, "vllm:e2e_request_latency_seconds", labels_, "From the request to its last token.");
-  queue_.write(to, "vllm:request_queue_time_seconds", labels_, "Until the request was admitted.");
-  prompt_.write(to, "vllm:request_prompt_tokens", labels_, "Tokens of a prompt.");
-  generation_.write(to, "vllm:request_generation_tokens", labels_, "Tokens written for a request.");
-  gauge("ingot:kv_cache_idle_tokens", static_cast<double>(cache.idle),
-        "Tokens that idle caches have room for.");
-  counter("ingot:prefix_cache_evictions_total", cache.evictions, "Idle caches that had to go.");
-  gauge("ingot:http_connections", static_cast<double>(connections), "Open connections.");
+  const auto counter = [&](const char* name, const char* help, std::uint64_t ModelMetrics::*value) {
+    of_models(name, "counter", help, [&](const ModelMetrics& m) {
+      to += fmt::format("{}{{{}}} {}\n", name, m.labels_, number(m.*value));
+    });
+  };
+  const auto histogram = [&](const char* name, const char* help, Histogram ModelMetrics::*value) {
+    of_models(name, "histogram", help, [&](const ModelMetrics& m) { (m.*value).write(to, name, m.labels_); });
+  };
+  using Engine = infer::EngineStats;
+  using M = ModelMetrics;
+  of_engines("vllm:num_requests_running", "gauge", "Requests in the current step.",
+             [](const Engine& e) { return e.running; });
+  of_engines("vllm:num_requests_waiting", "gauge", "Requests that wait for room.",
+             [](const Engine& e) { return e.waiting; });
+  of_engines("vllm:kv_cache_usage_perc", "gauge", "Share of the KV cache that running requests hold, 0 to 1.",
+             [&](const Engine& e) {
+               return e.cache.budget > 0 ? number(e.cache.running) / number(e.cache.budget) : 0.0;
+             });
+  of_engines("vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked for in the prefix cache.",
+             [](const Engine& e) { return e.cache.queries; });
+  of_engines("vllm:prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.",
+             [](const Engine& e) { return e.cache.hits; });
+  of_engines("vllm:num_preemptions_total", "counter", "Requests that gave their cache up for a while.",
+             [](const Engine& e) { return e.preemptions; });
+  counter("vllm:prompt_tokens_total", "Prompt tokens of finished requests.", &M::prompt_tokens_);
+  counter("vllm:generation_tokens_total", "Tokens written.", &M::tokens_);
+  counter("vllm:spec_decode_num_draft_tokens_total", "Draft tokens.", &M::drafted_);
+  counter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted.", &M::accepted_);
+  of_models("vllm:request_success_total", "counter", "Finished requests, by the reason of their end.",
+            [&](const M& m) {
+              for (const auto& [reason, count] : m.finished_)
+                to += fmt::format("vllm:request_success_total{{{},finished_reason=\"{}\"}} {}\n", m.labels_,
+                                  reason, count);
+            });
+  histogram("vllm:time_to_first_token_seconds", "From the request to its first token.", &M::first_token_);
+  histogram("vllm:inter_token_latency_seconds", "Between two pieces of text.", &M::gap_);
+  histogram("vllm:e2e_request_latency_seconds", "From the request to its last token.", &M::whole_);
+  histogram("vllm:request_queue_time_seconds", "Until the request was admitted.", &M::queue_);
+  histogram("vllm:request_prompt_tokens", "Tokens of a prompt.", &M::prompt_);
+  histogram("vllm:request_generation_tokens", "Tokens written for a request.", &M::generation_);
+  of_engines("ingot:kv_cache_idle_tokens", "gauge", "Tokens that idle caches have room for.",
+             [](const Engine& e) { return e.cache.idle; });
+  of_engines("ingot:prefix_cache_evictions_total", "counter", "Idle caches that had to go.",
+             [](const Engine& e) { return e.cache.evictions; });
+  write_head(to, "ingot:http_connections", "gauge", "Open connections.");
+  to += fmt::format("ingot:http_connections {}\n", connections);
   write_head(to, "http_requests_total", "counter", "Requests, by the status of their answer.");
+  const std::lock_guard lock(mutex_);
   for (const auto& [status, count] : statuses_)
     to += fmt::format("http_requests_total{{status=\"{}\"}} {}\n", status, count);
   return to;

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ingot/infer/scheduler.h"
@@ -17,8 +18,8 @@ class Histogram {
  public:
   explicit Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
   void add(double value);
-  /// "NAME_bucket{LABELS,le=...} ...", _sum and _count, with help and type.
-  void write(std::string& to, const std::string& name, const std::string& labels, const char* help) const;
+  /// "NAME_bucket{LABELS,le=...} ...", _sum and _count.
+  void write(std::string& to, const std::string& name, const std::string& labels) const;
 
  private:
   std::vector<double> bounds_;
@@ -36,26 +37,40 @@ struct FinishedChoice {
   bool has_token = false;
 };
 
-/// What the server did, for GET /metrics: vLLM's names where it has one. Any thread may use it.
-class Metrics {
+/// What a model did. Any thread may use it.
+class ModelMetrics {
  public:
-  explicit Metrics(std::string model);
+  explicit ModelMetrics(const std::string& model);
 
   void add(const FinishedChoice& choice);
   void add_tokens(std::size_t count);  ///< of a choice that is being written
   void add_gap(double seconds);        ///< between two pieces of text of one choice
-  void add_http(int status);
-
-  /// Prometheus' text format.
-  std::string text(const infer::EngineStats& engine, std::size_t connections) const;
 
  private:
+  friend class Metrics;
   const std::string labels_;
   mutable std::mutex mutex_;
   Histogram first_token_, gap_, whole_, queue_, prompt_, generation_;
   std::map<std::string, std::uint64_t> finished_;
-  std::map<int, std::uint64_t> statuses_;
   std::uint64_t prompt_tokens_ = 0, tokens_ = 0, cached_ = 0, drafted_ = 0, accepted_ = 0;
+};
+
+/// What the server did, for GET /metrics: vLLM's names where it has one. Any thread may use it.
+class Metrics {
+ public:
+  explicit Metrics(const std::vector<std::string>& models);
+
+  ModelMetrics& of(const std::string& model) { return models_.at(model); }
+  void add_http(int status);
+
+  /// Prometheus' text format; `engines`: of the models that are loaded.
+  std::string text(const std::vector<std::pair<std::string, infer::EngineStats>>& engines,
+                   std::size_t connections) const;
+
+ private:
+  std::map<std::string, ModelMetrics> models_;
+  mutable std::mutex mutex_;
+  std::map<int, std::uint64_t> statuses_;
 };
 
 }  // namespace ingot::serve

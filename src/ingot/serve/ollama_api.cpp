@@ -29,12 +29,12 @@ std::string timestamp(std::int64_t seconds) {
 }
 
 // "model:latest" is "model".
-std::string model_name(const Fields& body, const ServedModel& model) {
-  std::string name = body.string("model").value_or(body.string("name").value_or(model.name()));
+AskedModel ollama_model(const ApiContext& context, const Fields& body) {
+  std::string name =
+      body.string("model").value_or(body.string("name").value_or(context.models.default_name()));
   constexpr std::string_view kLatest = ":latest";
   if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
-  const json asked = {{"model", name}};
-  return check_model(Fields(asked), model);
+  return asked_model(context, name);
 }
 
 // Options stand in an object of their own, under llama.cpp's names.
@@ -126,6 +126,8 @@ template <class F>
 void with_message(const std::shared_ptr<Exchange>& exchange, F action) {
   try {
     action();
+  } catch (const ModelPool::NotLoaded&) {
+    throw;
   } catch (...) {
     const ApiError error = to_api_error(std::current_exception());
     exchange->send({.status = error.status, .body = dump_json(Json{{"error", error.what()}})});
@@ -133,16 +135,16 @@ void with_message(const std::shared_ptr<Exchange>& exchange, F action) {
 }
 
 void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange, const Fields& body,
-                  bool chat, ChatInput input) {
-  ServedModel& model = context.model;
+                  bool chat, const AskedModel& asked, ChatInput input) {
+  const auto& [lease, name] = asked;
+  const ServedModel& model = *lease;
   GenerationParams params = ollama_params(body, model);
-  const std::string name = model_name(body, model);
   params.adapter = model.adapter(name);
   input.apply_to(params);
   if (!params.max_tokens)
     params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));
   auto format = std::make_unique<OllamaFormat>(name, chat, params.stream, input.parser);
-  answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));
+  answer(exchange, lease, context.metrics, {std::move(input.tokens)}, params, std::move(format));
 }
 
 void chat(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
@@ -150,7 +152,8 @@ void chat(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     check_draining(context);
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
-    write_answer(context, exchange, body, true, read_chat(body, context.model));
+    const AskedModel asked = ollama_model(context, body);
+    write_answer(context, exchange, body, true, asked, read_chat(body, *asked.model));
   });
 }
 
@@ -164,17 +167,18 @@ void generate(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
       if (body.has(name)) throw bad_field(name, "is not supported by this server");
     }
     const std::string prompt = body.string("prompt").value_or("");
+    const AskedModel asked = ollama_model(context, body);
     ChatInput input;
     if (body.boolean("raw").value_or(false)) {
-      input.tokens = context.model.session().encode(prompt);
+      input.tokens = asked.model->session().encode(prompt);
     } else {
       json conversation = {{"messages", json::array()}};
       if (const auto system = body.string("system"))
         conversation["messages"].push_back({{"role", "system"}, {"content", *system}});
       conversation["messages"].push_back({{"role", "user"}, {"content", prompt}});
-      input = read_chat(Fields(conversation), context.model);
+      input = read_chat(Fields(conversation), *asked.model);
     }
-    write_answer(context, exchange, body, false, std::move(input));
+    write_answer(context, exchange, body, false, asked, std::move(input));
   });
 }
 
@@ -185,13 +189,15 @@ Json details() {
 
 void tags(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   Json models = Json::array();
-  for (const std::string& name : context.model.names()) {
-    models.push_back({{"name", name},
-                      {"model", name},
-                      {"modified_at", timestamp(context.model.created())},
-                      {"size", 0},
-                      {"digest", ""},
-                      {"details", details()}});
+  for (const ModelPool::Listed& model : context.models.list()) {
+    for (const std::string& name : model.names) {
+      models.push_back({{"name", name},
+                        {"model", name},
+                        {"modified_at", timestamp(context.models.created())},
+                        {"size", 0},
+                        {"digest", ""},
+                        {"details", details()}});
+    }
   }
   exchange->send({.body = dump_json(Json{{"models", std::move(models)}})});
 }
@@ -199,15 +205,14 @@ void tags(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 void show(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   with_message(exchange, [&] {
     const json parsed = parse_body(exchange->request().body);
-    model_name(Fields(parsed), context.model);
-    const std::string& source = context.model.tokenizer().config().chat_template;
-    exchange->send(
-        {.body = dump_json(Json{{"modelfile", ""},
-                                {"parameters", ""},
-                                {"template", source},
-                                {"details", details()},
-                                {"model_info", {{"general.context_length", context.model.context()}}},
-                                {"capabilities", {"completion"}}})});
+    const ModelLease model = ollama_model(context, Fields(parsed)).model;
+    const std::string& source = model->tokenizer().config().chat_template;
+    exchange->send({.body = dump_json(Json{{"modelfile", ""},
+                                           {"parameters", ""},
+                                           {"template", source},
+                                           {"details", details()},
+                                           {"model_info", {{"general.context_length", model->context()}}},
+                                           {"capabilities", {"completion"}}})});
   });
 }
 

@@ -34,15 +34,15 @@ void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exch
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  ServedModel& model = context.model;
-  const std::string name = check_model(body, model);
+  const auto [lease, name] = asked_model(context, body);
+  const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
   params.adapter = model.adapter(name);
   ChatInput input = read_chat(body, model);
   input.apply_to(params);
   if (!params.max_tokens) params.max_tokens = room_behind(model, input.tokens);
   auto format = chat_format(model.tokenizer(), answer_options(name, params, 1), input.parser);
-  answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));
+  answer(exchange, lease, context.metrics, {std::move(input.tokens)}, params, std::move(format));
 }
 
 // A string, a list of strings, of ids, or of lists of ids.
@@ -71,8 +71,8 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  ServedModel& model = context.model;
-  const std::string name = check_model(body, model);
+  const auto [lease, name] = asked_model(context, body);
+  const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
   params.adapter = model.adapter(name);
   if (!params.max_tokens) params.max_tokens = kDefaultCompletionTokens;
@@ -85,41 +85,54 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   }
   auto format =
       completion_format(model.tokenizer(), answer_options(name, params, prompts.size()), std::move(echoes));
-  answer(exchange, model, context.metrics, prompts, params, std::move(format));
+  answer(exchange, lease, context.metrics, prompts, params, std::move(format));
 }
 
-Json model_json(const ServedModel& model, const std::string& name) {
-  Json json = {{"id", name},          {"object", "model"},    {"created", model.created()},
-               {"owned_by", "ingot"}, {"root", model.name()}, {"max_model_len", model.context()}};
-  if (!model.adapter(name).empty()) json["parent"] = model.name();
-  return json;
-}
-
-void list_models(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
+// Of each name of the model and its adapters.
+Json model_list(const ApiContext& context) {
   Json list = Json::array();
-  for (const auto* names : {&context.model.names(), &context.model.adapters()})
-    for (const std::string& name : *names) list.push_back(model_json(context.model, name));
+  for (const ModelPool::Listed& model : context.models.list()) {
+    for (const auto* names : {&model.names, &model.adapters}) {
+      for (const std::string& name : *names) {
+        Json json = {{"id", name},
+                     {"object", "model"},
+                     {"created", context.models.created()},
+                     {"owned_by", "ingot"},
+                     {"root", model.names.front()}};
+        if (model.context > 0) json["max_model_len"] = model.context;
+        if (names == &model.adapters) json["parent"] = model.names.front();
+        json["status"] = {{"value", model.context > 0 ? "loaded" : "unloaded"}};  // as llama-server has it
+        list.push_back(std::move(json));
+      }
+    }
+  }
   if (context.embedding != nullptr) {
     list.push_back({{"id", context.embedding->name()},
                     {"object", "model"},
-                    {"created", context.model.created()},
+                    {"created", context.models.created()},
                     {"owned_by", "ingot"},
                     {"max_model_len", context.embedding->embedder().max_length()}});
   }
-  exchange->send({.body = dump_json(Json{{"object", "list"}, {"data", std::move(list)}})});
+  return list;
+}
+
+void list_models(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
+  exchange->send({.body = dump_json(Json{{"object", "list"}, {"data", model_list(context)}})});
 }
 
 void show_model(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  const json asked = {{"model", exchange->request().path.substr(std::string_view("/v1/models/").size())}};
-  const std::string name = check_model(Fields(asked), context.model);
-  exchange->send({.body = dump_json(model_json(context.model, name))});
+  const std::string name = exchange->request().path.substr(std::string_view("/v1/models/").size());
+  for (const Json& model : model_list(context))
+    if (model["id"] == name) return exchange->send({.body = dump_json(model)});
+  context.models.check(name);
 }
 
 // vLLM's fields, and llama-server's.
 void tokenize(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  ServedModel& model = context.model;
+  const ModelLease lease = asked_model(context, body).model;
+  const ServedModel& model = *lease;
   Ids ids;
   if (body.has("messages")) {
     ids = read_chat(body, model).tokens;
@@ -139,15 +152,17 @@ void tokenize(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 
 void detokenize(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   const json parsed = parse_body(exchange->request().body);
-  const auto ids = Fields(parsed).ids("tokens");
+  const Fields body(parsed);
+  const auto ids = body.ids("tokens");
   if (!ids) throw bad_field("tokens", "is missing");
-  const std::string text = context.model.tokenizer().decode(*ids, false);
+  const std::string text = asked_model(context, body).model->tokenizer().decode(*ids, false);
   exchange->send({.body = dump_json(Json{{"prompt", text}, {"content", text}})});
 }
 
 void apply_template(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   const json parsed = parse_body(exchange->request().body);
-  const ChatInput input = read_chat(Fields(parsed), context.model);
+  const Fields body(parsed);
+  const ChatInput input = read_chat(body, *asked_model(context, body).model);
   exchange->send({.body = dump_json(Json{{"prompt", input.prompt}})});
 }
 

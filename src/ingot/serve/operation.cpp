@@ -17,7 +17,7 @@ void ready(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void send_metrics(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  exchange->send({.body = context.metrics.text(context.model.scheduler().stats(), context.connections()),
+  exchange->send({.body = context.metrics.text(context.models.stats(), context.connections()),
                   .content_type = "text/plain; version=0.0.4; charset=utf-8"});
 }
 

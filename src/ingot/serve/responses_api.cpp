@@ -296,8 +296,8 @@ void responses(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  ServedModel& model = context.model;
-  const std::string name = check_model(body, model);
+  const auto [lease, name] = asked_model(context, body);
+  const ServedModel& model = *lease;
   const json chat = as_chat_request(body);
   ChatInput input = read_chat(Fields(chat), model);
   GenerationParams params = responses_params(body, parsed, model);
@@ -307,7 +307,7 @@ void responses(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));
   auto format =
       std::make_unique<ResponsesFormat>(response_head(name, body, params), params.stream, input.parser);
-  answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));
+  answer(exchange, lease, context.metrics, {std::move(input.tokens)}, params, std::move(format));
 }
 
 }  // namespace

@@ -14,9 +14,13 @@ std::string name_of_path(const std::string& text) {
   return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
 }
 
+std::vector<std::string> names_of(const ServedModelOptions& options) {
+  return options.names.empty() ? std::vector{name_of_path(options.session.model)} : options.names;
+}
+
 ServedModel::ServedModel(const ServedModelOptions& options)
     : session_(options.session),
-      names_(options.names.empty() ? std::vector{name_of_path(options.session.model)} : options.names),
+      names_(names_of(options)),
       created_(std::time(nullptr)),
       defaults_(session_.options({.sampling = {.temperature = 1.0}, .speculate = options.speculate})),
       scheduler_(session_.engine(), session_.tokenizer(), options.scheduler) {

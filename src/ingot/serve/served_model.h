@@ -23,6 +23,9 @@ struct ServedModelOptions {
   std::int64_t speculate = 0;  ///< tokens of each request guessed ahead (infer::Request::speculate)
 };
 
+/// The names that clients may ask for the model by, at least one.
+std::vector<std::string> names_of(const ServedModelOptions& options);
+
 /// A model that generates text, with the scheduler that all requests share.
 class ServedModel {
  public:

@@ -26,6 +26,18 @@ std::unique_ptr<EmbeddingModel> open_embedding(const ServerOptions& options) {
       path, options.embedding_name.empty() ? name_of_path(path) : options.embedding_name);
 }
 
+std::vector<ServedModelOptions> all_models(const ServerOptions& options) {
+  std::vector<ServedModelOptions> models{options.model};
+  models.insert(models.end(), options.more_models.begin(), options.more_models.end());
+  return models;
+}
+
+std::vector<std::string> first_names(const ModelPool& models) {
+  std::vector<std::string> names;
+  for (const ModelPool::Listed& model : models.list()) names.push_back(model.names.front());
+  return names;
+}
+
 }  // namespace
 
 void ServerOptions::validate() const {
@@ -39,10 +51,10 @@ void ServerOptions::validate() const {
 struct Server::Parts {
   explicit Parts(const ServerOptions& options)
       : access(options.access),
-        model(std::make_unique<ServedModel>(options.model)),
+        models(all_models(options), options.pool),
         embedding(open_embedding(options)),
-        metrics(model->name()),
-        context{.model = *model,
+        metrics(first_names(models)),
+        context{.models = models,
                 .metrics = metrics,
                 .access = access,
                 .embedding = embedding.get(),
@@ -60,14 +72,14 @@ struct Server::Parts {
   // Nobody asks any more; then nobody answers.
   ~Parts() {
     http->stop();
-    model.reset();
+    models.close();
     embedding.reset();
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
   Access access;
-  std::unique_ptr<ServedModel> model;
+  ModelPool models;
   std::unique_ptr<EmbeddingModel> embedding;
   Metrics metrics;
   ApiContext context;
@@ -82,8 +94,7 @@ Server::Server(const ServerOptions& options) {
 Server::~Server() = default;
 
 std::uint16_t Server::port() const { return parts_->http->port(); }
-const ServedModel& Server::model() const { return *parts_->model; }
-infer::EngineStats Server::stats() const { return parts_->model->scheduler().stats(); }
+const ModelPool& Server::models() const { return parts_->models; }
 
 void Server::reload_keys() { parts_->access.reload(); }
 
@@ -91,7 +102,7 @@ bool Server::drain(std::chrono::milliseconds most) {
   const auto end = std::chrono::steady_clock::now() + most;
   parts_->context.draining = true;
   // Connections are taken meanwhile: who balances load asks whether we are ready.
-  if (!parts_->model->scheduler().wait_until_idle(most)) return false;
+  if (!parts_->models.wait_until_idle(most)) return false;
   parts_->http->stop_accepting();
   // What was written last is on its way still.
   while (parts_->http->answering() > 0 && std::chrono::steady_clock::now() < end)

@@ -4,15 +4,18 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ingot/serve/access.h"
 #include "ingot/serve/http_server.h"
-#include "ingot/serve/served_model.h"
+#include "ingot/serve/model_pool.h"
 
 namespace ingot::serve {
 
 struct ServerOptions {
-  ServedModelOptions model{};
+  ServedModelOptions model{};                     ///< loaded at once, and meant by requests that name none
+  std::vector<ServedModelOptions> more_models{};  ///< loaded when a request asks for them
+  ModelPoolOptions pool{};
   std::string embedding_model{};  ///< directory of a sentence encoder for /v1/embeddings; empty: none
   std::string embedding_name{};   ///< by which clients ask for it; empty: the last part of its path
   HttpServerOptions http{};
@@ -24,18 +27,17 @@ struct ServerOptions {
   void validate() const;
 };
 
-/// A model behind HTTP. Serves from its construction on.
+/// Models behind HTTP. Serves from its construction on.
 class Server {
  public:
-  /// Throws as ServedModel and HttpServer do.
+  /// Throws as ModelPool and HttpServer do.
   explicit Server(const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const;
-  const ServedModel& model() const;
-  infer::EngineStats stats() const;
+  const ModelPool& models() const;
   /// Reads the file of keys again: throws as read_key_file() does, and leaves them as they were.
   void reload_keys();
   /// Takes no more requests, and waits for those that are there; false where the time ends before them.

@@ -1,0 +1,279 @@
+#include "ingot/serve/model_pool.h"
+
+#include <algorithm>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/log.h"
+#include "ingot/base/trace.h"
+#include "ingot/base/units.h"
+#include "ingot/serve/api_error.h"
+
+namespace ingot::serve {
+namespace {
+
+using PoolClock = std::chrono::steady_clock;
+
+// Weights are mapped or copied: about as large in memory as on the disk.
+std::size_t weight_file_bytes(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    const std::uintmax_t size = fs::file_size(path, ignored);
+    return ignored ? 0 : static_cast<std::size_t>(size);
+  }
+  std::size_t safetensors = 0, all = 0;
+  for (const fs::directory_entry& file : fs::directory_iterator(path, ignored)) {
+    if (!file.is_regular_file(ignored)) continue;
+    const auto bytes = static_cast<std::size_t>(file.file_size(ignored));
+    all += bytes;
+    if (file.path().extension() == ".safetensors") safetensors += bytes;
+  }
+  return safetensors > 0 ? safetensors : all;
+}
+
+}  // namespace
+
+struct ModelPool::Entry {
+  ServedModelOptions options;
+  std::vector<std::string> names, adapters{};
+  std::size_t bytes = 0;
+  std::unique_ptr<ServedModel> model{};  // null: not loaded
+  std::int64_t users = 0;
+  PoolClock::time_point used{};
+  bool leaving = false;  // to be unloaded as soon as its requests have ended
+  bool queued = false;
+  std::vector<std::function<void()>> waiting{};
+  std::exception_ptr failure{};  // while those who waited are told
+
+  bool has(const std::string& name) const {
+    return std::ranges::find(names, name) != names.end() ||
+           std::ranges::find(adapters, name) != adapters.end();
+  }
+};
+
+ModelPool::ModelPool(const std::vector<ServedModelOptions>& models, const ModelPoolOptions& options)
+    : options_(options), created_(std::time(nullptr)) {
+  INGOT_CHECK(!models.empty(), InvalidConfig("models", "is empty: a server needs a model"));
+  for (const ServedModelOptions& model : models) {
+    auto entry = std::make_unique<Entry>(Entry{.options = model, .names = names_of(model)});
+    for (const NamedAdapter& adapter : model.session.named_adapters) entry->adapters.push_back(adapter.name);
+    for (const auto* names : {&entry->names, &entry->adapters}) {
+      for (const std::string& name : *names) {
+        const bool taken = std::ranges::any_of(entries_, [&](const auto& other) { return other->has(name); });
+        INGOT_CHECK(!taken, InvalidConfig("models", "two models have the name '" + name + "'; names differ"));
+      }
+    }
+    entry->bytes = weight_file_bytes(model.session.model) + model.session.engine.kv_memory;
+    entries_.push_back(std::move(entry));
+  }
+  Lock lock(mutex_);
+  load(*entries_.front(), lock);
+  thread_ = std::thread([this] { work(); });
+}
+
+ModelPool::~ModelPool() { close(); }
+
+void ModelPool::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  for (const auto& entry : entries_) entry->model.reset();
+}
+
+const std::string& ModelPool::default_name() const { return entries_.front()->names.front(); }
+
+ModelPool::Entry& ModelPool::find(const std::string& name) const {
+  std::string served;
+  for (const auto& entry : entries_) {
+    if (entry->has(name)) return *entry;
+    served += fmt::format("{}'{}'", served.empty() ? "" : ", ", entry->names.front());
+  }
+  throw ApiError(404,
+                 fmt::format("the model '{}' is not served here; {} {}", name, served,
+                             entries_.size() == 1 ? "is" : "are"),
+                 "model", "model_not_found");
+}
+
+ModelLease ModelPool::lease(const std::string& name) {
+  Entry& entry = find(name);
+  const std::lock_guard lock(mutex_);
+  if (entry.failure != nullptr) std::rethrow_exception(entry.failure);
+  if (entry.model == nullptr || entry.leaving) throw NotLoaded{&entry};
+  ++entry.users;
+  entry.used = PoolClock::now();
+  return {entry.model.get(), [this, &entry](ServedModel*) { give_back(entry); }};
+}
+
+void ModelPool::give_back(Entry& entry) {
+  const std::lock_guard lock(mutex_);
+  --entry.users;
+  entry.used = PoolClock::now();
+  changed_.notify_all();
+}
+
+void ModelPool::call_when_loaded(const NotLoaded& wait, std::function<void()> action) {
+  Entry& entry = *wait.entry;
+  {
+    const std::lock_guard lock(mutex_);
+    if (entry.model == nullptr || entry.leaving) {
+      entry.waiting.push_back(std::move(action));
+      if (!entry.queued) queue_.push_back(&entry);
+      entry.queued = true;
+      changed_.notify_all();
+      return;
+    }
+  }
+  action();  // it was loaded meanwhile
+}
+
+std::vector<ModelPool::Listed> ModelPool::list() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Listed> list;
+  for (const auto& entry : entries_)
+    list.push_back({.names = entry->names,
+                    .adapters = entry->adapters,
+                    .context = entry->model != nullptr ? entry->model->context() : 0});
+  return list;
+}
+
+std::vector<std::pair<std::string, infer::EngineStats>> ModelPool::stats() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, infer::EngineStats>> stats;
+  for (const auto& entry : entries_) {
+    if (entry->model != nullptr) stats.emplace_back(entry->names.front(), entry->model->scheduler().stats());
+  }
+  return stats;
+}
+
+bool ModelPool::is_idle() const {
+  return queue_.empty() &&
+         std::ranges::all_of(entries_, [](const auto& entry) { return entry->users == 0 && !entry->queued; });
+}
+
+bool ModelPool::wait_until_idle(std::chrono::milliseconds most) {
+  Lock lock(mutex_);
+  return changed_.wait_for(lock, most, [this] { return is_idle(); });
+}
+
+// The thread that loads and unloads: one model at a time.
+void ModelPool::work() {
+  trace::name_thread("model loader");
+  Lock lock(mutex_);
+  while (!stopping_) {
+    Entry* oldest = options_.unload_after.count() > 0 ? least_recently_used(nullptr) : nullptr;
+    if (oldest != nullptr && oldest->users > 0) oldest = nullptr;  // all are in use
+    const auto due = oldest != nullptr ? oldest->used + options_.unload_after : PoolClock::time_point::max();
+    if (due <= PoolClock::now()) {
+      unload(*oldest, lock);
+    } else if (!queue_.empty()) {
+      Entry& next = *queue_.front();
+      queue_.pop_front();
+      serve(next, lock);
+    } else if (oldest != nullptr) {
+      changed_.wait_until(lock, due);
+    } else {
+      changed_.wait(lock);
+    }
+  }
+}
+
+// Loads a model, and tells those who wait for it.
+void ModelPool::serve(Entry& entry, Lock& lock) {
+  try {
+    if (entry.model == nullptr) {
+      make_room(entry, lock);
+      if (stopping_) return;
+      load(entry, lock);
+    }
+  } catch (const std::exception& error) {
+    const auto* refused = dynamic_cast<const ApiError*>(&error);
+    entry.failure = std::make_exception_ptr(
+        refused != nullptr ? *refused
+                           : ApiError(500,
+                                      fmt::format("the model '{}' could not be loaded: {}",
+                                                  entry.names.front(), error.what()),
+                                      "model", "model_load_failed"));
+    log(LogLevel::error, "ingot::serve",
+        fmt::format("{} could not be loaded: {}", entry.names.front(), error.what()));
+  }
+  entry.queued = false;
+  const std::vector<std::function<void()>> waiting = std::exchange(entry.waiting, {});
+  lock.unlock();  // nobody else unloads it meanwhile
+  for (const auto& action : waiting) action();
+  lock.lock();
+  entry.failure = nullptr;
+  changed_.notify_all();
+}
+
+// Throws as ServedModel does, with the lock held.
+void ModelPool::load(Entry& entry, Lock& lock) {
+  lock.unlock();
+  std::unique_ptr<ServedModel> model;
+  std::exception_ptr failure;
+  try {
+    model = std::make_unique<ServedModel>(entry.options);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  if (failure != nullptr) std::rethrow_exception(failure);
+  entry.model = std::move(model);
+  entry.used = PoolClock::now();
+}
+
+// Those who ask for a model that is to go wait until it is loaded again, behind `entry`: else a model that is
+// always in use would never go.
+void ModelPool::make_room(const Entry& entry, Lock& lock) {
+  if (options_.memory == 0) return;
+  if (entry.bytes > options_.memory) {
+    throw ApiError(
+        503,
+        fmt::format("the model '{}' takes {} with its keys and values, and models may have {} (model_memory)",
+                    entry.names.front(), human_bytes(entry.bytes), human_bytes(options_.memory)),
+        "model", "model_too_large");
+  }
+  while (memory_of_loaded() + entry.bytes > options_.memory) {
+    Entry& oldest = *least_recently_used(&entry);
+    oldest.leaving = true;
+    changed_.wait(lock, [&] { return stopping_ || oldest.users == 0; });
+    if (stopping_) return;
+    unload(oldest, lock);
+  }
+}
+
+void ModelPool::unload(Entry& entry, Lock& lock) {
+  std::unique_ptr<ServedModel> model = std::move(entry.model);
+  entry.leaving = false;
+  lock.unlock();
+  model.reset();
+  lock.lock();
+}
+
+// Of those that are loaded; one in use only where all are.
+ModelPool::Entry* ModelPool::least_recently_used(const Entry* but) const {
+  Entry* oldest = nullptr;
+  const auto rank = [](const Entry& entry) { return std::pair(entry.users > 0, entry.used); };
+  for (const auto& entry : entries_) {
+    if (entry->model == nullptr || entry.get() == but) continue;
+    if (oldest == nullptr || rank(*entry) < rank(*oldest)) oldest = entry.get();
+  }
+  return oldest;
+}
+
+std::size_t ModelPool::memory_of_loaded() const {
+  std::size_t bytes = 0;
+  for (const auto& entry : entries_)
+    if (entry->model != nullptr) bytes += entry->bytes;
+  return bytes;
+}
+
+}  // namespace ingot::serve
