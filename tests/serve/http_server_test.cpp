@@ -283,5 +283,22 @@ TEST(KeyFile, HoldsKeysOrTheirHashesAndHowOftenTheyMayAsk) {
   EXPECT_EQ(ask("one"), 429);
 }
 
+TEST(KeyFile, SaysHowUrgentTheRequestsOfAKeyAre) {
+  const ingot::test::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/keys";
+  write_file_atomically(path, "one priority=-5 rpm=60\ntwo\n");
+  const Access access({.key_file = path});
+  const auto client = [&](const std::string& key) {
+    return access.client({.headers = {{"authorization", "Bearer " + key}}});
+  };
+  EXPECT_EQ(client("one").priority, -5);
+  EXPECT_EQ(client("two").priority, 0);
+  EXPECT_FALSE(client("two").may_go_first);
+  EXPECT_NE(client("one").name, client("two").name);
+  EXPECT_TRUE(Access(AccessOptions{}).client({}).may_go_first);
+  write_file_atomically(path, "one priority=high\n");
+  EXPECT_THROW(read_key_file(path), InvalidConfig);
+}
+
 }  // namespace
 }  // namespace ingot::serve

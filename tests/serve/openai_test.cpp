@@ -72,6 +72,25 @@ TEST(ChatCompletions, AStreamGivesTheSameTextThenUsageThenDone) {
   EXPECT_EQ(text, "one twz");
 }
 
+TEST(ChatCompletions, AnAnswerThatIsNotCompleteInItsTimeIsAnError) {
+  const RunningServer server;
+  const Json hurried = {{"timeout", 1e-9}, {"priority", 3}};
+  const ClientResponse whole = post(server, "/v1/chat/completions", chat_request(hurried));
+  EXPECT_EQ(whole.status, 504);
+  EXPECT_EQ(parsed(whole)["error"]["code"], "timeout");
+  std::string stream;
+  Json streamed = chat_request(hurried);
+  streamed["stream"] = true;
+  server.client().post("/v1/chat/completions", streamed.dump(), {}, [&](std::string_view piece) {
+    stream += piece;
+    return true;
+  });
+  EXPECT_NE(stream.find("\"timeout\""), std::string::npos) << stream;
+  EXPECT_EQ(post(server, "/v1/chat/completions", chat_request({{"timeout", 60}})).status, 200);
+  for (const Json& wrong : {Json{{"timeout", 0}}, Json{{"timeout", "soon"}}, Json{{"priority", 0.5}}})
+    EXPECT_EQ(post(server, "/v1/chat/completions", chat_request(wrong)).status, 400) << wrong;
+}
+
 TEST(ChatCompletions, StopStringsEndTheTextAndMaxTokensCutsIt) {
   const RunningServer server;
   const auto choice = [&](Json more) {

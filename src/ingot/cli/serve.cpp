@@ -101,8 +101,8 @@ void add_key_options(KeyOptions& keys) {
   keys.flag("--allow-strangers", "allow_strangers=true", "Listen beyond loopback without a key");
   keys.list("--cors-origin", "cors_origins");
   keys.list("--allowed-host", "allowed_hosts");
-  for (const char* name :
-       {"--model-memory", "--unload-after", "--kv-memory", "--max-running", "--max-waiting"})
+  for (const char* name : {"--model-memory", "--unload-after", "--kv-memory", "--max-running",
+                           "--max-waiting", "--request-timeout"})
     keys.option(name);
   keys.flag("--no-prefix-cache", "prefix_cache=false",
             "Read every prompt whole, even where it begins as another did");

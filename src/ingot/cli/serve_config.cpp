@@ -81,6 +81,11 @@ Table::Section scheduling_rows() {
            {.bounds = between(1, 1 << 20),
             .unit = "requests",
             .doc = "Requests that wait at most; further ones get status 429."}},
+          {"request_timeout",
+           &C::request_timeout,
+           {.bounds = at_least(0),
+            .unit = "seconds",
+            .doc = "Seconds that an answer may take, from its request on; 0: any time."}},
           {"prefix_cache",
            &C::prefix_cache,
            {.aliases = {"enable_prefix_caching"},
@@ -102,7 +107,7 @@ Table::Section access_rows() {
           {"api_key_file",
            &C::api_key_file,
            {.doc = "File of keys, one (or sha256:HASH) on each line, with rpm=N behind it so many requests a "
-                   "minute; SIGHUP has it read again."}},
+                   "minute, with priority=N before those of a larger one; SIGHUP has it read again."}},
           {"allow_strangers", &C::allow_strangers, {.doc = "Listen beyond loopback without a key."}},
           {"cors_origins",
            &C::cors_origins,
@@ -237,6 +242,7 @@ serve::ServerOptions server_options(const ServeConfig& c) {
                     .allowed_origins = c.cors_origins,
                     .allowed_hosts = c.allowed_hosts};
   if (!c.api_key_file.empty()) serve::read_key_file(c.api_key_file);  // what is wrong with it is said at once
+  options.request_timeout = std::chrono::seconds(c.request_timeout);
   options.allow_strangers = c.allow_strangers;
   options.access_log = c.access_log;
   return options;

@@ -29,7 +29,7 @@ struct ServeConfig {
   std::vector<std::string> cors_origins, allowed_hosts, api_keys;
   std::string api_key_file;
   bool allow_strangers = false;
-  std::int64_t max_running = 0, max_waiting = 256;
+  std::int64_t max_running = 0, max_waiting = 256, request_timeout = 0;
   bool prefix_cache = true, batch_invariant = false;
   bool access_log = true, log_json = false;
 };

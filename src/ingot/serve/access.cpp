@@ -56,6 +56,19 @@ bool is_address(std::string_view host) {
          (!host.empty() && host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
+constexpr std::int64_t kMostPriority = 1'000'000;
+
+// "rpm=60": false where it is another setting, or its number is wrong.
+bool read_setting(std::string_view word, std::string_view name, std::int64_t least, std::int64_t& value) {
+  if (!word.starts_with(name)) return false;
+  const char* end = word.data() + word.size();
+  std::int64_t number = 0;
+  const auto read = std::from_chars(word.data() + name.size(), end, number);
+  if (read.ec != std::errc{} || read.ptr != end || number < least || number > kMostPriority) return false;
+  value = number;
+  return true;
+}
+
 bool holds(const std::vector<std::string>& list, std::string_view word) {
   return std::ranges::find(list, word) != list.end();
 }
@@ -90,12 +103,26 @@ void Access::reload() {
   keys_ = std::move(known);
 }
 
-void Access::check_key(const HttpRequest& request) const {
+// The key that a request brings, null where it is none of ours. Every key is compared, each in constant time.
+Access::Known* Access::find(const HttpRequest& request) const {
   const std::string hash = sha256(key_of(request));
-  const std::lock_guard lock(mutex_);
-  Known* found = nullptr;  // every key is compared, each in constant time
+  Known* found = nullptr;
   for (Known& each : keys_)
     if (CRYPTO_memcmp(each.key.hash.data(), hash.data(), hash.size()) == 0) found = &each;
+  return found;
+}
+
+Client Access::client(const HttpRequest& request) const {
+  if (!has_keys_) return {};
+  const std::lock_guard lock(mutex_);
+  const Known* known = find(request);
+  if (known == nullptr) return {.may_go_first = false};  // the key was taken away meanwhile
+  return {.name = known->key.hash, .priority = known->key.priority, .may_go_first = false};
+}
+
+void Access::check_key(const HttpRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  Known* found = find(request);
   if (found == nullptr) {
     throw ApiError(401, "a valid API key is needed: send it as 'Authorization: Bearer KEY'", {},
                    "invalid_api_key");
@@ -153,7 +180,7 @@ std::vector<AccessKey> read_key_file(const std::string& path) {
     const auto wrong = [&](const std::string& problem) {
       return InvalidConfig("api_key_file", fmt::format("{}, line {}: {}", path, number, problem));
     };
-    constexpr std::string_view kHash = "sha256:", kRate = "rpm=";
+    constexpr std::string_view kHash = "sha256:";
     AccessKey key;
     if (word.starts_with(kHash)) {
       key.hash = from_hex(std::string_view(word).substr(kHash.size()));
@@ -162,11 +189,10 @@ std::vector<AccessKey> read_key_file(const std::string& path) {
       key.hash = sha256(word);
     }
     while (words >> word) {
-      const char* end = word.data() + word.size();
-      const bool rate = word.starts_with(kRate);
-      const auto read = std::from_chars(word.data() + (rate ? kRate.size() : 0), end, key.posts_a_minute);
-      if (!rate || read.ec != std::errc{} || read.ptr != end || key.posts_a_minute < 1)
-        throw wrong(fmt::format("'{}' is not known behind a key; write rpm=60, say", word));
+      const bool known = read_setting(word, "rpm=", 1, key.posts_a_minute) ||
+                         read_setting(word, "priority=", -kMostPriority, key.priority);
+      if (!known)
+        throw wrong(fmt::format("'{}' is not known behind a key; write rpm=60 or priority=5, say", word));
     }
     keys.push_back(std::move(key));
   }

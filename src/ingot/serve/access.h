@@ -24,6 +24,14 @@ struct AccessOptions {
 struct AccessKey {
   std::string hash;                 ///< SHA-256 of the key, 32 bytes
   std::int64_t posts_a_minute = 0;  ///< 0: any number
+  std::int64_t priority = 0;        ///< of its requests; the smaller goes first
+};
+
+/// Who sent a request.
+struct Client {
+  std::string name{};         ///< of the key; empty without keys
+  std::int64_t priority = 0;  ///< where the request says nothing
+  bool may_go_first = true;   ///< whether its requests may ask for a smaller one
 };
 
 /// Who may use the server. Any thread may use it.
@@ -34,6 +42,8 @@ class Access {
 
   /// Reads the file of keys again; throws as read_key_file() does, and leaves the keys as they were.
   void reload();
+  /// Of a request that check() has let in.
+  Client client(const HttpRequest& request) const;
   /// Throws ApiError 401 (key), 403 (host, origin) or 429 (more requests than its key may send).
   void check(const HttpRequest& request) const;
   /// Access-Control headers for the request's origin; none where it has none or may not.
@@ -46,6 +56,7 @@ class Access {
     double left = 0;  // requests that it may send now
     Clock::time_point since{};
   };
+  Known* find(const HttpRequest& request) const;
   void check_key(const HttpRequest& request) const;
   bool allows_origin(std::string_view origin) const;
   bool allows_host(std::string_view host) const;
@@ -57,8 +68,9 @@ class Access {
 };
 
 /// The keys of a file, one a line: the key, or "sha256:" and its hash in hexadecimal; behind it perhaps
-/// "rpm=60", the requests a minute that it may send (POST). Empty lines and those that begin with # count as
-/// nothing. InvalidConfig naming the line where one is wrong, and where there is no key.
+/// "rpm=60", the requests a minute that it may send (POST), and "priority=5". Empty lines and those that
+/// begin with # count as nothing. InvalidConfig naming the line where one is wrong, and where there is no
+/// key.
 std::vector<AccessKey> read_key_file(const std::string& path);
 
 /// Whether only this machine can reach an address.

@@ -1,9 +1,14 @@
 #include "ingot/serve/answer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <random>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include "ingot/serve/api.h"
 
 namespace ingot::serve {
 namespace {
@@ -14,16 +19,24 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// The shorter of what the server and the client say; 0: neither says anything.
+double seconds_for(const ApiContext& context, const GenerationParams& params) {
+  const double most = context.request_seconds;
+  return params.timeout && (most == 0 || *params.timeout < most) ? *params.timeout : most;
+}
+
 // One request of a client on its way: kept alive by the jobs that it waits for.
 class Answer : public std::enable_shared_from_this<Answer> {
  public:
-  Answer(std::shared_ptr<Exchange> exchange, const ModelLease& model, Metrics& metrics,
+  Answer(const ApiContext& context, std::shared_ptr<Exchange> exchange, const ModelLease& model,
          const GenerationParams& params, std::unique_ptr<AnswerFormat> format)
       : exchange_(std::move(exchange)),
         lease_(model),
         model_(*model),
-        metrics_(metrics.of(model->name())),
+        metrics_(context.metrics.of(model->name())),
         params_(params),
+        client_(context.access.client(exchange_->request())),
+        seconds_(seconds_for(context, params)),
         format_(std::move(format)) {}
 
   void start(const std::vector<std::vector<std::int32_t>>& prompts) {
@@ -66,6 +79,12 @@ class Answer : public std::enable_shared_from_this<Answer> {
     infer::Job job{.request = engine_request(model_.session(), params_, prompt, sample),
                    .stop = params_.text.stop,
                    .skip_special_tokens = params_.skip_special_tokens};
+    job.request.client = client_.name;
+    job.request.priority = params_.priority.value_or(client_.priority);
+    if (!client_.may_go_first) job.request.priority = std::max(job.request.priority, client_.priority);
+    if (seconds_ > 0)
+      job.request.deadline =
+          start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds_));
     job.on_text = [self = shared_from_this(), choice](const infer::TextPiece& piece) {
       self->take(choice, piece);
     };
@@ -106,6 +125,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
     if (i % static_cast<std::size_t>(params_.n) == 0) usage_.cached_tokens += made.cached_tokens;
     if (left_ == 0) return;
     if (end.error != nullptr) return fail(to_api_error(end.error));
+    if (end.reason == infer::StopReason::timeout)
+      return fail({504, fmt::format("the answer was not complete in {} seconds", seconds_), {}, "timeout"});
     send(format_->choice_end(i, end.reason));
     if (--left_ == 0) finish();
   }
@@ -143,6 +164,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   ServedModel& model_;
   ModelMetrics& metrics_;
   const GenerationParams params_;
+  const Client client_;
+  const double seconds_;  // for the answer; 0: any time
   const std::unique_ptr<AnswerFormat> format_;
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
@@ -153,10 +176,10 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
 }  // namespace
 
-void answer(const std::shared_ptr<Exchange>& exchange, const ModelLease& model, Metrics& metrics,
+void answer(const ApiContext& context, const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
             const std::vector<std::vector<std::int32_t>>& prompts, const GenerationParams& params,
             std::unique_ptr<AnswerFormat> format) {
-  std::make_shared<Answer>(exchange, model, metrics, params, std::move(format))->start(prompts);
+  std::make_shared<Answer>(context, exchange, model, params, std::move(format))->start(prompts);
 }
 
 std::string event(const std::string& json) { return "data: " + json + "\n\n"; }

@@ -15,6 +15,8 @@
 
 namespace ingot::serve {
 
+struct ApiContext;
+
 struct Usage {
   std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
 };
@@ -34,8 +36,9 @@ class AnswerFormat {
 };
 
 /// Has each prompt continued `params.n` times and sends what comes in the format's shape; a client that goes
-/// cancels it. Choice i · n + k is the k-th of prompt i. Throws what the prompts or the queue refuse.
-void answer(const std::shared_ptr<Exchange>& exchange, const ModelLease& model, Metrics& metrics,
+/// cancels it, and the end of its time fails it. Choice i · n + k is the k-th of prompt i. Throws what the
+/// prompts or the queue refuse.
+void answer(const ApiContext& context, const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
             const std::vector<std::vector<std::int32_t>>& prompts, const GenerationParams& params,
             std::unique_ptr<AnswerFormat> format);
 

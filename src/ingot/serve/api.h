@@ -24,6 +24,7 @@ struct ApiContext {
   const Access& access;
   EmbeddingModel* embedding = nullptr;  ///< null: none is served
   std::function<std::size_t()> connections;
+  double request_seconds = 0;  ///< that an answer may take; 0: any time
   std::atomic<bool> draining{false};
 };
 

@@ -23,6 +23,8 @@ std::string_view ApiError::type() const {
       return "not_found_error";
     case 429:
       return "rate_limit_error";
+    case 504:
+      return "timeout_error";
     case 503:
       return "service_unavailable_error";
     default:

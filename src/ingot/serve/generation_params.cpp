@@ -16,6 +16,7 @@ namespace ingot::serve {
 namespace {
 
 constexpr std::int64_t kMostChoices = 16, kMostTopLogprobs = 20, kMostStops = 32;
+constexpr double kMostSeconds = 86'400;
 
 // What changes the text, and is not built: to pass over it would give something else than was asked for.
 void refuse_unbuilt(const Fields& body) {
@@ -103,6 +104,11 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
   check_between("n", params.n, 1, kMostChoices);
   if (body.integer("best_of").value_or(params.n) != params.n)
     throw bad_field("best_of", "is not supported by this server but as n");
+  params.priority = body.integer("priority");
+  params.timeout = body.number("timeout");
+  if (params.timeout && !(*params.timeout > 0 && *params.timeout <= kMostSeconds))
+    throw bad_field("timeout", fmt::format("must be above 0 and at most {} seconds, got {}", kMostSeconds,
+                                           *params.timeout));
   body.read("stream", params.stream);
   if (const nlohmann::json* options = body.object("stream_options")) {
     if (!params.stream) throw bad_field("stream_options", "needs 'stream': true");

@@ -37,6 +37,8 @@ std::string_view reason_phrase(int status) {
       return "Request Header Fields Too Large";
     case 501:
       return "Not Implemented";
+    case 504:
+      return "Gateway Timeout";
     case 503:
       return "Service Unavailable";
     default:

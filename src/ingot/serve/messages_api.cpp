@@ -277,7 +277,7 @@ void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     input.apply_to(params);
     auto format =
         std::make_unique<MessagesFormat>(name, params.stream, std::ssize(input.tokens), input.parser);
-    answer(exchange, lease, context.metrics, {std::move(input.tokens)}, params, std::move(format));
+    answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));
   });
 }
 

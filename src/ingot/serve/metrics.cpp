@@ -75,7 +75,8 @@ void ModelMetrics::add(const FinishedChoice& choice) {
   using infer::StopReason;
   const bool stopped = choice.reason == StopReason::stop_token || choice.reason == StopReason::stop_string ||
                        choice.reason == StopReason::grammar_end;
-  const bool ended = choice.reason == StopReason::cancelled || choice.reason == StopReason::failed;
+  const bool ended = choice.reason == StopReason::cancelled || choice.reason == StopReason::failed ||
+                     choice.reason == StopReason::timeout;
   ++finished_[stopped ? "stop" : !ended ? "length" : choice.reason == StopReason::failed ? "error" : "abort"];
 }
 

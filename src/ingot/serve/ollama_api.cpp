@@ -144,7 +144,7 @@ void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange
   if (!params.max_tokens)
     params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));
   auto format = std::make_unique<OllamaFormat>(name, chat, params.stream, input.parser);
-  answer(exchange, lease, context.metrics, {std::move(input.tokens)}, params, std::move(format));
+  answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));
 }
 
 void chat(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {

@@ -42,7 +42,7 @@ void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exch
   input.apply_to(params);
   if (!params.max_tokens) params.max_tokens = room_behind(model, input.tokens);
   auto format = chat_format(model.tokenizer(), answer_options(name, params, 1), input.parser);
-  answer(exchange, lease, context.metrics, {std::move(input.tokens)}, params, std::move(format));
+  answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));
 }
 
 // A string, a list of strings, of ids, or of lists of ids.
@@ -85,7 +85,7 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   }
   auto format =
       completion_format(model.tokenizer(), answer_options(name, params, prompts.size()), std::move(echoes));
-  answer(exchange, lease, context.metrics, prompts, params, std::move(format));
+  answer(context, exchange, lease, prompts, params, std::move(format));
 }
 
 // Of each name of the model and its adapters.

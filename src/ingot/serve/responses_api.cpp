@@ -307,7 +307,7 @@ void responses(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));
   auto format =
       std::make_unique<ResponsesFormat>(response_head(name, body, params), params.stream, input.parser);
-  answer(exchange, lease, context.metrics, {std::move(input.tokens)}, params, std::move(format));
+  answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));
 }
 
 }  // namespace

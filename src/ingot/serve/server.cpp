@@ -58,7 +58,8 @@ struct Server::Parts {
                 .metrics = metrics,
                 .access = access,
                 .embedding = embedding.get(),
-                .connections = [this] { return http->connections(); }},
+                .connections = [this] { return http->connections(); },
+                .request_seconds = std::chrono::duration<double>(options.request_timeout).count()},
         api(context) {
     HttpServerOptions http_options = options.http;
     http_options.on_access = [this, logs = options.access_log](const AccessRecord& record) {

@@ -20,8 +20,9 @@ struct ServerOptions {
   std::string embedding_name{};   ///< by which clients ask for it; empty: the last part of its path
   HttpServerOptions http{};
   AccessOptions access{};
-  bool allow_strangers = false;  ///< listen beyond loopback without keys
-  bool access_log = true;        ///< a line for each request, without its content
+  bool allow_strangers = false;                  ///< listen beyond loopback without keys
+  std::chrono::milliseconds request_timeout{0};  ///< for an answer; 0: any time
+  bool access_log = true;                        ///< a line for each request, without its content
 
   /// Throws InvalidConfig naming the option.
   void validate() const;
