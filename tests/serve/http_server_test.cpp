@@ -106,10 +106,11 @@ TEST(HttpServer, ClientsAreAskedToSendTheirBodies) {
 }
 
 TEST(HttpServer, EventStreamsThatHaveNothingToSayStayAlive) {
-  HttpServer server({.ping_interval = 10ms}, [](const std::shared_ptr<Exchange>& exchange) {
+  std::atomic<bool> pinged{false};
+  HttpServer server({.ping_interval = 10ms}, [&](const std::shared_ptr<Exchange>& exchange) {
     exchange->begin({.content_type = "text/event-stream"});
-    std::thread([exchange] {
-      std::this_thread::sleep_for(60ms);
+    std::thread([exchange, &pinged] {
+      eventually([&] { return pinged.load(); });
       exchange->write("data: 1\n\n");
       exchange->end();
       exchange->write("late");
@@ -117,7 +118,11 @@ TEST(HttpServer, EventStreamsThatHaveNothingToSayStayAlive) {
   });
   server.start();
   HttpClient client("http://127.0.0.1:" + std::to_string(server.port()));
-  const std::string body = client.get("/").body;
+  std::string body;
+  client.post("/", "{}", {}, [&](std::string_view piece) {
+    body += piece;
+    return pinged = true;
+  });
   EXPECT_TRUE(body.starts_with(": ping\n\n"));
   EXPECT_TRUE(body.ends_with("data: 1\n\n"));
 }
