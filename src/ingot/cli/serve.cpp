@@ -40,24 +40,32 @@ ServeConfig configuration(const ServeOptions& o) {
   return c;
 }
 
-volatile std::sig_atomic_t keys_changed = 0;
+volatile std::sig_atomic_t files_changed = 0;
 
-// With a file of keys SIGHUP has it read again; otherwise it ends the server, as a closed terminal does.
-void watch_key_file(serve::Server& server) {
-  if (keys_changed == 0) return;
-  keys_changed = 0;
+template <class Reload>
+void reload(const char* what, Reload action) {
   try {
-    server.reload_keys();
-    fmt::print(stderr, "The keys were read again.\n");
+    action();
+    fmt::print(stderr, "The {} read again.\n", what);
   } catch (const Error& error) {
-    fmt::print(stderr, "The keys stay as they were: {}\n", error.what());
+    fmt::print(stderr, "What SIGHUP changes stays as it was: {}\n", error.what());
   }
+}
+
+// With a file of keys or a certificate SIGHUP has them read again; otherwise it ends the server, as a closed
+// terminal does.
+void watch_files(serve::Server& server, const ServeConfig& c) {
+  if (files_changed == 0) return;
+  files_changed = 0;
+  if (!c.api_key_file.empty()) reload("keys were", [&] { server.reload_keys(); });
+  if (!c.tls_cert.empty()) reload("certificate was", [&] { server.reload_certificate(); });
 }
 
 void tell_where(const serve::Server& server, const ServeConfig& c) {
   std::vector<std::string> names;
   for (const auto& model : server.models().list()) names.push_back(model.names.front());
-  const std::string address = fmt::format("http://{}:{}", c.host, server.port());
+  const std::string address =
+      fmt::format("http{}://{}:{}", c.tls_cert.empty() ? "" : "s", c.host, server.port());
   fmt::print(
       stderr,
       "Serving {} at {} (OpenAI: base_url {}/v1). Context {}, room for {} tokens of keys and values.\n",
@@ -72,12 +80,12 @@ int run(const ServeOptions& o) {
   options.validate();  // before the model is read
   if (c.log_json) init_logging({.json = true});
   const InterruptWatch watch;
-  if (!c.api_key_file.empty()) std::signal(SIGHUP, [](int) { keys_changed = 1; });
+  if (!c.api_key_file.empty() || !c.tls_cert.empty()) std::signal(SIGHUP, [](int) { files_changed = 1; });
   serve::Server server(options);
   tell_where(server, c);
   while (!interrupted()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    watch_key_file(server);
+    watch_files(server, c);
   }
   fmt::print(stderr, "Shutting down: requests have {} s to end; again to end now.\n", c.drain);
   if (!server.drain(std::chrono::seconds(c.drain)))
@@ -98,6 +106,7 @@ void add_key_options(KeyOptions& keys) {
   keys.option("--embedding-model");
   keys.list("--api-key", "api_keys");
   keys.option("--api-key-file");
+  for (const char* name : {"--tls-cert", "--tls-key"}) keys.option(name);
   keys.flag("--allow-strangers", "allow_strangers=true", "Listen beyond loopback without a key");
   keys.list("--cors-origin", "cors_origins");
   keys.list("--allowed-host", "allowed_hosts");

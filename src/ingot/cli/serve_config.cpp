@@ -117,6 +117,12 @@ Table::Section access_rows() {
            &C::allowed_hosts,
            {.aliases = {"allowed_host"},
             .doc = "Host name, beside localhost, by which the server may be asked without a key."}},
+          {"tls_cert",
+           &C::tls_cert,
+           {.aliases = {"ssl_certfile"},
+            .doc = "PEM file of a certificate, with those between it and the root: the server speaks HTTPS "
+                   "alone. SIGHUP has it read again."}},
+          {"tls_key", &C::tls_key, {.aliases = {"ssl_keyfile"}, .doc = "PEM file of the certificate's key."}},
           {"max_connections",
            &C::max_connections,
            {.bounds = between(1, 1 << 20), .doc = "Open connections at most."}},
@@ -235,6 +241,8 @@ serve::ServerOptions server_options(const ServeConfig& c) {
   if (!c.embedding_model.empty()) options.embedding_model = hub::resolve_model(c.embedding_model);
   options.http.host = c.host;
   options.http.port = static_cast<std::uint16_t>(c.port);
+  options.http.tls_cert = c.tls_cert;
+  options.http.tls_key = c.tls_key;
   options.http.max_connections = static_cast<std::size_t>(c.max_connections);
   options.http.max_body_bytes = parse_bytes(c.max_body, "max_body");
   options.access = {.keys = c.api_keys,

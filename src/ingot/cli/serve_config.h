@@ -27,7 +27,7 @@ struct ServeConfig {
   std::string host = "127.0.0.1", max_body = "16MiB";
   std::int64_t port = 8000, max_connections = 1024, drain = 30;
   std::vector<std::string> cors_origins, allowed_hosts, api_keys;
-  std::string api_key_file;
+  std::string api_key_file, tls_cert, tls_key;
   bool allow_strangers = false;
   std::int64_t max_running = 0, max_waiting = 256, request_timeout = 0;
   bool prefix_cache = true, batch_invariant = false;

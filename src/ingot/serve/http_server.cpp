@@ -2,9 +2,9 @@
 
 #include <atomic>
 #include <cctype>
-#include <cerrno>
 #include <deque>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -13,6 +13,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/write.hpp>
@@ -21,9 +23,9 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include "ingot/base/error.h"
+#include "ingot/serve/tls_context.h"
 
 namespace ingot::serve {
 namespace {
@@ -34,6 +36,9 @@ using tcp = asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using Strand = asio::strand<asio::io_context::executor_type>;
+
+constexpr std::size_t kFirstBytes = 4096;              // read of a request at once
+constexpr std::chrono::milliseconds kFarewell{2'000};  // for a client to say goodbye, too
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -69,15 +74,54 @@ tcp::endpoint endpoint_of(const HttpServerOptions& options) {
   return {address, options.port};
 }
 
-enum class Incoming { nothing, bytes, end };
+// A client's connection, encrypted where it has a context: a stream as Asio and Beast take it.
+class ClientSocket {
+ public:
+  using Socket = tcp::socket;
+  using executor_type = Socket::executor_type;  // NOLINT(readability-identifier-naming): Asio's name
 
-// What can be read, left where it is. A wait may be over without anything having come.
-Incoming peek(tcp::socket& socket) {
-  char byte = 0;
-  const ssize_t got = recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (got > 0) return Incoming::bytes;
-  return got < 0 && (errno == EAGAIN || errno == EINTR) ? Incoming::nothing : Incoming::end;
-}
+  ClientSocket(Socket socket, TlsContext context) : socket_(std::move(socket)), context_(std::move(context)) {
+    if (context_ != nullptr) tls_.emplace(socket_, *context_);
+  }
+
+  executor_type get_executor() { return socket_.get_executor(); }
+  Socket& plain() { return socket_; }
+  bool is_open() const { return socket_.is_open(); }
+  bool is_encrypted() const { return tls_.has_value(); }
+  void close() {
+    error_code ignored;
+    socket_.close(ignored);
+  }
+
+  template <class Buffers, class Handler>
+  void async_read_some(const Buffers& buffers, Handler&& handler) {
+    tls_ ? tls_->async_read_some(buffers, std::forward<Handler>(handler))
+         : socket_.async_read_some(buffers, std::forward<Handler>(handler));
+  }
+  template <class Buffers, class Handler>
+  void async_write_some(const Buffers& buffers, Handler&& handler) {
+    tls_ ? tls_->async_write_some(buffers, std::forward<Handler>(handler))
+         : socket_.async_write_some(buffers, std::forward<Handler>(handler));
+  }
+  // Of an encrypted one.
+  template <class Handler>
+  void async_handshake(Handler&& handler) {
+    tls_->async_handshake(asio::ssl::stream_base::server, std::forward<Handler>(handler));
+  }
+  // Says that no more will come.
+  template <class Handler>
+  void async_shutdown(Handler&& handler) {
+    if (tls_) return tls_->async_shutdown(std::forward<Handler>(handler));
+    error_code error;
+    socket_.shutdown(Socket::shutdown_send, error);
+    handler(error);
+  }
+
+ private:
+  Socket socket_;
+  TlsContext context_;
+  std::optional<asio::ssl::stream<Socket&>> tls_;
+};
 
 std::string error_body(std::string_view message) {
   return fmt::format(
@@ -93,6 +137,7 @@ class HttpServer::Impl {
         handler(std::move(handler_)),
         acceptor(asio::make_strand(context)),
         retry(acceptor.get_executor()) {
+    if (options.tls()) reload_certificate();
     const tcp::endpoint endpoint = endpoint_of(options);
     error_code error;
     acceptor.open(endpoint.protocol(), error);
@@ -115,6 +160,16 @@ class HttpServer::Impl {
     threads.clear();
   }
 
+  void reload_certificate() {
+    TlsContext loaded = make_tls_context(options.tls_cert, options.tls_key);
+    const std::lock_guard lock(tls_mutex);
+    tls_context = std::move(loaded);
+  }
+  TlsContext tls() {
+    const std::lock_guard lock(tls_mutex);
+    return tls_context;
+  }
+
   void accept();
   void stop_accepting() {
     stopping = true;
@@ -132,6 +187,8 @@ class HttpServer::Impl {
   std::atomic<std::size_t> connections{0}, answering{0};
   std::atomic<bool> stopping{false};
   std::uint16_t port = 0;
+  std::mutex tls_mutex;
+  TlsContext tls_context;  // for new connections; null: they are not encrypted
   asio::io_context context;
   tcp::acceptor acceptor;
   asio::steady_timer retry;
@@ -144,21 +201,21 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   Connection(Impl& server, tcp::socket socket)
       : server_(server),
         options_(server.options),
-        socket_(std::move(socket)),
+        socket_(std::move(socket), server.tls()),
         deadline_(socket_.get_executor()),
         ping_(socket_.get_executor()) {
     ++server_.connections;
     error_code error;
-    const auto peer = socket_.remote_endpoint(error);
+    const auto peer = socket_.plain().remote_endpoint(error);
     if (!error) peer_ = peer.address().to_string();
-    socket_.set_option(tcp::no_delay(true), error);
+    socket_.plain().set_option(tcp::no_delay(true), error);
   }
   ~Connection() { --server_.connections; }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   void start() {
-    post([](Connection& c) { c.wait_for_request(); });
+    post([](Connection& c) { c.socket_.is_encrypted() ? c.shake_hands() : c.wait_for_request(); });
   }
   template <class F>
   void post(F action) {
@@ -199,14 +256,25 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     parser_->body_limit(options_.max_body_bytes);
     if (buffer_.size() > 0) return read_header();  // pipelined
     limit(options_.idle_timeout);
-    wait_for_bytes();
+    await_bytes();
   }
 
-  void wait_for_bytes() {
-    socket_.async_wait(tcp::socket::wait_read, then([this](error_code error) {
-                         if (error) return close();
-                         peek(socket_) == Incoming::nothing ? wait_for_bytes() : read_header();
-                       }));
+  void shake_hands() {
+    limit(options_.header_timeout);
+    socket_.async_handshake(then([this](error_code error) { error ? close() : wait_for_request(); }));
+  }
+
+  // Reads ahead, also while a request is answered: a client that goes meanwhile is noticed by the end of the
+  // stream. What has come is kept for the next request.
+  void await_bytes() {
+    if (awaiting_ || buffer_.size() > 0) return;
+    awaiting_ = true;
+    socket_.async_read_some(buffer_.prepare(kFirstBytes), then([this](error_code error, std::size_t count) {
+                              awaiting_ = false;
+                              if (error) return close();
+                              buffer_.commit(count);
+                              if (reading_) read_header();
+                            }));
   }
 
   void read_header() {
@@ -252,7 +320,6 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void handle();
-  void watch();
   std::string head(int status, std::string_view content_type, const HttpHeaders& headers,
                    std::optional<std::size_t> length) const;
 
@@ -273,7 +340,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
   Impl& server_;
   const HttpServerOptions& options_;
-  tcp::socket socket_;
+  ClientSocket socket_;
   asio::steady_timer deadline_, ping_;
   std::string peer_;
   boost::beast::flat_buffer buffer_;
@@ -288,6 +355,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   int status_ = 0;
   bool reading_ = false;    // a request is awaited or being read
   bool begun_ = false;      // its first byte has come
+  bool awaiting_ = false;   // bytes that come ahead
   bool answering_ = false;  // it has come
   bool over_ = false;       // the answer is complete once everything is sent
   bool keep_alive_ = false, chunked_ = false, head_only_ = false, streaming_ = false, old_ = false;
@@ -375,18 +443,8 @@ void HttpServer::Connection::handle() {
   HttpRequest request = request_of(message, peer_);
   record_ = {.peer = peer_, .method = request.method, .path = request.path, .bytes_in = request.body.size()};
   exchange_ = std::make_shared<ClientExchange>(weak_from_this(), number_, std::move(request));
-  watch();
+  await_bytes();
   server_.handler(exchange_);
-}
-
-// A client that goes while its request is being answered is noticed by its end of the stream.
-void HttpServer::Connection::watch() {
-  socket_.async_wait(tcp::socket::wait_read, then([this, number = number_](error_code error) {
-                       if (number != number_ || !answering_) return;
-                       const Incoming incoming = error ? Incoming::end : peek(socket_);
-                       if (incoming == Incoming::end) return close();
-                       if (incoming == Incoming::nothing) watch();
-                     }));
 }
 
 std::string HttpServer::Connection::head(int status, std::string_view content_type,
@@ -489,15 +547,13 @@ void HttpServer::Connection::finish() {
   exchange_.reset();
   on_close_ = {};
   if (keep_alive_) return wait_for_request();
-  error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  close();
+  limit(kFarewell);
+  socket_.async_shutdown(then([this](error_code) { close(); }));
 }
 
 void HttpServer::Connection::close() {
   if (!socket_.is_open()) return;
-  error_code ignored;
-  socket_.close(ignored);
+  socket_.close();
   deadline_.cancel();
   ping_.cancel();
   const auto action = std::exchange(on_close_, {});
@@ -522,6 +578,9 @@ HttpServer::HttpServer(const HttpServerOptions& options, HttpHandler handler)
     : impl_(std::make_unique<Impl>(options, std::move(handler))) {}
 HttpServer::~HttpServer() = default;
 void HttpServer::start() { impl_->start(); }
+void HttpServer::reload_certificate() {
+  if (impl_->options.tls()) impl_->reload_certificate();
+}
 std::uint16_t HttpServer::port() const { return impl_->port; }
 std::size_t HttpServer::connections() const { return impl_->connections; }
 void HttpServer::stop_accepting() { impl_->stop_accepting(); }

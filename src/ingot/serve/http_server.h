@@ -24,6 +24,8 @@ struct AccessRecord {
 struct HttpServerOptions {
   std::string host = "127.0.0.1";  ///< an address, or "localhost"
   std::uint16_t port = 0;          ///< 0: any that is free
+  std::string tls_cert{};          ///< PEM file of the certificate, with those between it and the root
+  std::string tls_key{};           ///< PEM file of its key; both empty: connections are not encrypted
   int threads = 2;
   std::size_t max_connections = 1024;
   std::size_t max_header_bytes = 16U << 10;
@@ -35,19 +37,26 @@ struct HttpServerOptions {
   std::chrono::milliseconds write_timeout{60'000};  ///< for a piece of the answer
   std::chrono::milliseconds ping_interval{15'000};  ///< comments in an event stream that has nothing to say
   std::function<void(const AccessRecord&)> on_access{};
+
+  bool tls() const { return !tls_cert.empty() || !tls_key.empty(); }
 };
 
-/// An HTTP/1.1 server: connections that stay open, chunked answers, limits of size and time for everything a
-/// client sends or does not read. `handler` is called on the server's threads and returns soon.
+/// An HTTP/1.1 server, over TLS where it has a certificate: connections that stay open, chunked answers,
+/// limits of size and time for everything a client sends or does not read. `handler` is called on the
+/// server's threads and returns soon.
 class HttpServer {
  public:
-  /// Takes the port. InvalidConfig for an address that cannot be listened at, IoError for a port that is
-  /// taken.
+  /// Takes the port. InvalidConfig for an address that cannot be listened at and a certificate that cannot be
+  /// used, IoError for a port that is taken.
   HttpServer(const HttpServerOptions& options, HttpHandler handler);
   /// Closes all connections.
   ~HttpServer();
   /// Accepts connections, on threads of its own.
   void start();
+
+  /// Reads the certificate and its key again, for connections from now on. InvalidConfig where they cannot be
+  /// used; then all stays as it was.
+  void reload_certificate();
 
   std::uint16_t port() const;
   std::size_t connections() const;

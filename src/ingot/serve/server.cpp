@@ -41,6 +41,9 @@ std::vector<std::string> first_names(const ModelPool& models) {
 }  // namespace
 
 void ServerOptions::validate() const {
+  INGOT_CHECK(http.tls_cert.empty() == http.tls_key.empty(),
+              InvalidConfig(http.tls_cert.empty() ? "tls_cert" : "tls_key",
+                            "is missing: TLS needs a certificate (tls_cert) and its key (tls_key)"));
   INGOT_CHECK(
       !access.keys.empty() || !access.key_file.empty() || is_loopback(http.host) || allow_strangers,
       InvalidConfig("host", http.host + " lets other machines in, and there is no API key: give --api-key or "
@@ -96,6 +99,8 @@ Server::~Server() = default;
 
 std::uint16_t Server::port() const { return parts_->http->port(); }
 const ModelPool& Server::models() const { return parts_->models; }
+
+void Server::reload_certificate() { parts_->http->reload_certificate(); }
 
 void Server::reload_keys() { parts_->access.reload(); }
 

@@ -41,6 +41,8 @@ class Server {
   const ModelPool& models() const;
   /// Reads the file of keys again: throws as read_key_file() does, and leaves them as they were.
   void reload_keys();
+  /// The same of the certificate, as HttpServer does.
+  void reload_certificate();
   /// Takes no more requests, and waits for those that are there; false where the time ends before them.
   bool drain(std::chrono::milliseconds most);
 
