@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -35,7 +36,7 @@ TEST(ForecastCommand, TellsOfGapsWhereverItReadsATable) {
   const auto cut = rows.find("\n390,") + 1;
   rows.erase(cut, rows.find('\n', cut) + 1 - cut);
   write_file_atomically(gaps, rows + "400,\n");
-  const std::string missing = "1 rows are missing", end = "1 rows at the end are left out, from line 401 on";
+  const std::string missing = "1 row is missing", end = "1 row is left out at the end, from line 401 on";
   for (const std::string command : {"predict", "evaluate", "plot"}) {
     std::vector<std::string> words{"forecast", command, model, gaps};
     if (command == "plot") words.insert(words.end(), {"-o", directory.at("page.html")});
@@ -47,6 +48,53 @@ TEST(ForecastCommand, TellsOfGapsWhereverItReadsATable) {
     EXPECT_EQ(json["gaps"]["missing_rows"], 1) << command;
     EXPECT_EQ(json["gaps"]["rows_left_out"], 1) << command;
   }
+}
+
+TEST(ForecastCommand, WritesWhatTheEndingOfAFileSaysOrNamesThoseThatItKnows) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 60);
+  ASSERT_EQ(run_ingot({"forecast", "fit", data, "--model", "naive", "-o", model}).exit_code, 0);
+  const auto write = [&](const char* command, const std::string& output) {
+    return run_ingot({"forecast", command, model, data, "-o", output});
+  };
+  const Outcome printed = write("predict", "-");
+  EXPECT_TRUE(printed.output.starts_with("ds,sales,")) << printed.output;
+  ASSERT_EQ(write("predict", directory.at("next.CSV")).exit_code, 0);
+  EXPECT_EQ(read_file(directory.at("next.CSV")), printed.output);
+  ASSERT_EQ(write("predict", directory.at("next.json")).exit_code, 0);
+  EXPECT_EQ(read_file(directory.at("next.json")),
+            run_ingot({"forecast", "predict", model, data, "--json"}).output);
+  for (const auto& [command, name, known] :
+       {std::array{"predict", "next.parquet", "end the name in .csv or .json"},
+        std::array{"plot", "page.png", "end the name in .html or .htm"}}) {
+    const Outcome refused = write(command, directory.at(name));
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.errors.find(known), std::string::npos) << refused.errors;
+    EXPECT_FALSE(std::filesystem::exists(directory.at(name)));
+  }
+  EXPECT_TRUE(write("plot", "-").output.starts_with("<!doctype html>")) << "and nothing else";
+}
+
+TEST(ForecastCommand, AModelThatIsNotKnownIsToldAllThatAre) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv");
+  write_days(data, 60);
+  const auto errors = [&](const char* command, const char* model) {
+    const Outcome outcome = run_ingot({"forecast", command, data, "--model", model});
+    EXPECT_EQ(outcome.exit_code, 2);
+    return outcome.errors;
+  };
+  for (const char* command : {"fit", "compare"}) {
+    const std::string problem = errors(command, "thta");
+    for (const char* known : {"dlinear", "ets", "auto", "did you mean 'theta'?"})
+      EXPECT_NE(problem.find(known), std::string::npos) << problem;
+  }
+  EXPECT_NE(errors("compare", "ets").find("fit --model auto compares such models"), std::string::npos);
+  std::ofstream(directory.at("ets.yaml")) << "data: " << data << "\nmodel: ets\nhorizon: 5\n";
+  const Outcome fitted =
+      run_ingot({"forecast", "fit", "--config", directory.at("ets.yaml"), "-o", directory.at("ets")});
+  EXPECT_NE(fitted.output.find("ets with season 1, 5 rows ahead"), std::string::npos) << fitted.errors;
 }
 
 TEST(ForecastCommand, DoesNotWriteOverTheTableItReads) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/forecast/support.h"
 
 #include "ingot/autograd/grad_mode.h"
@@ -30,7 +32,9 @@ std::string shop_csv(int rows, int ahead, double hidden = 0) {
   return csv;
 }
 
-TableOptions with_promotions() { return {.targets = {"sales"}, .future = {"promo"}}; }
+TableOptions with_promotions_of(const char* target) { return {.targets = {target}, .future = {"promo"}}; }
+
+TableOptions with_promotions() { return with_promotions_of("sales"); }
 
 FitConfig shop_fit(const std::string& model = "nlinear") {
   FitConfig c = FitConfig::defaults(model, 7);
@@ -95,6 +99,23 @@ TEST(FutureInputs, NothingElseIsReadAhead) {
   once.patience = 0;
   EXPECT_EQ(predict_at(fit_forecaster(once, table), table, table.series[0], 200, {}).values,
             predict_at(fit_forecaster(once, later), table, table.series[0], 200, {}).values);
+}
+
+TEST(FutureInputs, WhatTheyBringToOthersDoesNotMoveASeriesThatNeverChanged) {
+  std::string csv = "unique_id,ds,y,promo\n";
+  for (const char* id : {"A", "idle"}) {
+    for (int i = 0; i < 127; ++i) {
+      const std::string y = id[0] == 'i' ? "7" : fmt::format("{}", 50 + i % 7 + (promoted(i) ? 10 : 0));
+      csv += fmt::format("{},{},{},{}\n", id, i, i < 120 ? y : "", promoted(i) ? 1 : 0);
+    }
+  }
+  const SeriesTable table = table_of(csv, with_promotions_of("y"));
+  const Forecaster f = fit_forecaster(shop_fit("dlinear"), table);
+  const std::vector<SeriesForecast> forecasts = predict(f, table, {80});
+  EXPECT_EQ(forecasts[1].values[0], std::vector<double>(7, 7));
+  EXPECT_EQ(forecasts[1].high.at(80)[0], std::vector<double>(7, 7)) << "nothing tells how far it might move";
+  const auto [low, high] = std::ranges::minmax_element(forecasts[0].values[0]);
+  EXPECT_GT(*high - *low, 5) << "the other one moves";
 }
 
 TEST(FutureInputs, EveryNetworkTakesThem) {

@@ -52,6 +52,7 @@ TEST(SeriesTable, NumbersAndDatesOfParquetKeepTheirTypes) {
 TEST(Csv, TakesSemicolonsAndTabs) {
   EXPECT_EQ(CsvTable::parse("a;b\n1;2\n", "f").cell(0, 1), "2");
   EXPECT_EQ(CsvTable::parse("a\tb\n1\t2", "f").cell(0, 1), "2");
+  EXPECT_EQ(CsvTable::parse("a|b\n1|2", "f").cell(0, 1), "2");
 }
 
 TEST(SeriesTable, TwoColumnsTogetherNameASeries) {
@@ -189,7 +190,7 @@ TEST(SeriesTable, FillsGapsByTheNamedMethodAndSaysSo) {
   const FillReport report = table_of(csv).filled;
   EXPECT_EQ(report.missing_rows, 1);
   EXPECT_EQ(report.missing_values, 2);
-  EXPECT_EQ(report.notes[2], "2 values of column 'a' are missing, the first on line 2");
+  EXPECT_EQ(report.notes[2], "missing: 2 values of column 'a', the first on line 2");
   EXPECT_EQ(error_of("ds,a\n1,2\n2,\n", {.fill = FillMethod::refuse}),
             "data.csv, line 3, column 'a': the value is missing; choose how to fill it with --fill");
   EXPECT_NE(error_of(csv, {.fill = FillMethod::refuse}).find("line 5, column 'ds': rows are missing"),
@@ -205,7 +206,7 @@ TEST(SeriesTable, LeavesOutRowsAtTheEndWithoutAnyTargetAndSaysSo) {
   EXPECT_EQ(t.series[1].length(), 2U);
   EXPECT_EQ(t.filled.rows_left_out, 2);
   EXPECT_EQ(t.filled.notes[0],
-            "2 rows at the end in series 'A' are left out, from line 5 on: they have no value of 'y'");
+            "2 rows are left out at the end in series 'A', from line 5 on, without a value of 'y'");
   const std::string wide = "ds,a,b\n1,1,2\n2,3,4\n3,5,\n4,,\n";
   EXPECT_EQ(table_of(wide).series[0].columns[1], (std::vector<double>{2, 4, 4}))
       << "one target is there on line 4";
@@ -215,9 +216,23 @@ TEST(SeriesTable, LeavesOutRowsAtTheEndWithoutAnyTargetAndSaysSo) {
 
 TEST(SeriesTable, SaysHowToReadATableOfSeriesWithoutY) {
   const std::string csv = "unique_id,ds,sales,visits\nA,1,1,0\nA,2,2,0\nB,1,3,0\nB,2,4,0\n";
-  EXPECT_NE(error_of(csv).find("line 1: has a column 'unique_id'"), std::string::npos) << error_of(csv);
+  EXPECT_TRUE(error_of(csv).ends_with(
+      "line 1: has column 'unique_id', as a table of several series, but no 'y'; say what is to be forecast: "
+      "--target sales (or visits)"))
+      << error_of(csv);
+  EXPECT_TRUE(error_of("unique_id,ds,sales,visits\nA,1,1,0\nA,2,2,0\n").ends_with("--set layout=wide"));
   EXPECT_EQ(table_of(csv, {.targets = {"sales"}}).series.size(), 2U);
   EXPECT_EQ(table_of("unique_id,ds,sales\nA,1,1\nA,2,2\n").column_names, Strings{"sales"}) << "the only one";
+}
+
+TEST(SeriesTable, WordsThatNobodyNamedAreNotReadAndToldSo) {
+  const SeriesTable table = table_of("date,day,a\n2020-01-01,Wed,1\n2020-01-02,Thu,2\n");
+  EXPECT_EQ(table.column_names, Strings{"a"});
+  EXPECT_NE(table.read_as.find("; not read: day (text)"), std::string::npos) << table.read_as;
+  EXPECT_NE(error_of("date,a\n2020-01-01,x\n2020-01-02,y\n").find("'x' is not a number"), std::string::npos);
+  EXPECT_NE(error_of("date,day,a\n2020-01-01,Wed,1\n2020-01-02,Thu,2\n", {.columns = {"day", "a"}})
+                .find("column 'day': 'Wed' is not a number"),
+            std::string::npos);
 }
 
 TEST(SeriesTable, FillsByTheMeanOfWhatCameBefore) {
@@ -311,7 +326,13 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
   EXPECT_TRUE(error_of("shelf,date,y\nA,2020-01-01,1\nA,2020-01-02,1\nB,2020-01-01,2\n")
                   .ends_with("; if column 'shelf' tells series apart, pass --set id_column=shelf"));
   EXPECT_TRUE(error_of("date,shelf_id,sales\n2020-01-01,1,1\n2020-01-01,2,1\n")
-                  .ends_with("pass --set id_column=shelf_id and --target with the column to forecast"));
+                  .ends_with("pass --set id_column=shelf_id --target sales"));
+  EXPECT_TRUE(error_of("date,shelf,room,n,m\n1,A,x,1,1\n1,A,y,2,1\n1,B,x,3,1\n1,B,y,3,1\n2,A,x,3,1\n")
+                  .ends_with("; if columns 'shelf' and 'room' together tell series apart, pass --set "
+                             "id_column=shelf,room --target n (or m)"));
+  EXPECT_NE(
+      error_of("year,month,a\n2020,1,1\n2020,2,1\n").find("put 'year' and 'month' into one column of dates"),
+      std::string::npos);
   EXPECT_NE(error_of("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-04 05:00,4\n")
                 .find("line 5, column 'date': '2020-01-04 05:00' is at an irregular distance"),
             std::string::npos);
@@ -335,7 +356,10 @@ TEST(SeriesTable, MissesAHeaderAndNames) {
             std::string::npos);
   EXPECT_NE(error_of("0,1.5\n1,2.5\n").find("line 1: '0' is a date or a number where"), std::string::npos);
   // An index in front, as pandas writes it, is no series, unless it holds the dates.
-  EXPECT_NE(error_of(",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n").find("line 1: column 1 has no name"),
+  const SeriesTable indexed = table_of(",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n");
+  EXPECT_EQ(indexed.column_names, Strings{"a"});
+  EXPECT_TRUE(indexed.read_as.ends_with("; not read: the first column (row numbers)")) << indexed.read_as;
+  EXPECT_NE(error_of(",date,a\n0.5,2020-01-01,1\n1,2020-01-02,2\n").find("line 1: column 1 has no name"),
             std::string::npos);
   EXPECT_NE(error_of("date,a,\n2020-01-01,1,\n2020-01-02,2,5\n").find("line 1: column 3 has no name"),
             std::string::npos);

@@ -6,11 +6,13 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPartial = ".partial-";    // being written, or left by a crash
+constexpr std::string_view kStandardOutput = "-";     // the file of this name is "./-"
 constexpr std::string_view kReplaced = ".replaced-";  // the old one, on its way out
 
 std::string parent_of(const std::string& path) {
@@ -140,6 +143,25 @@ void check_replaceable(const std::string& path) {
                       "give another directory, or move them away"));
 }
 
+/// Whole, and behind what was printed before. Not by opening /dev/stdout, which fails on a socket and on
+/// another user's pipe, and has an offset of its own on a file.
+void write_standard_output(FunctionRef<void(FileWriter&)> write) {
+  const int memory = memfd_create("standard output", MFD_CLOEXEC);
+  if (memory < 0) throw_file_error("standard output", "keep it in memory");
+  const std::unique_ptr<const int, void (*)(const int*)> close_at_end(&memory,
+                                                                      [](const int* fd) { close(*fd); });
+  const std::string path = fmt::format("/proc/self/fd/{}", memory);
+  FileWriter out(path);
+  write(out);
+  out.close();
+  const std::string content = read_file(path);
+  const bool written =
+      std::fwrite(content.data(), 1, content.size(), stdout) == content.size() && std::fflush(stdout) == 0;
+  if (!written && errno == EPIPE)  // who stopped reading is told nothing
+    throw std::system_error(EPIPE, std::generic_category(), "standard output");
+  if (!written) throw_file_error("standard output", "write it");
+}
+
 }  // namespace
 
 void write_file_atomically(const std::string& path, std::string_view content) {
@@ -147,6 +169,7 @@ void write_file_atomically(const std::string& path, std::string_view content) {
 }
 
 void write_file_atomically(const std::string& link, FunctionRef<void(FileWriter&)> write) {
+  if (link == kStandardOutput) return write_standard_output(write);
   if (is_stream(link)) {  // asked first: links like /dev/stdout need not lead to a name
     FileWriter out(link);
     write(out);

@@ -1,6 +1,11 @@
 #include "ingot/cli/arguments.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
 
 #include "ingot/base/error.h"
 
@@ -39,6 +44,21 @@ void add_device_option(Command& command, std::string& device) {
 
 void add_device_option(Command& command, std::optional<std::string>& device) {
   command.option("--device", device, kDeviceHelp);
+}
+
+std::string ending_of(const std::string& path) {
+  std::string ending = std::filesystem::path(path).extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending;
+}
+
+void check_ending(const std::string& option, const std::string& path, const std::vector<std::string>& known) {
+  const std::string ending = ending_of(path);
+  if (ending.empty() || std::ranges::find(known, ending) != known.end()) return;
+  std::string names = known.front();
+  for (std::size_t i = 1; i < known.size(); ++i) names += (i + 1 < known.size() ? ", " : " or ") + known[i];
+  throw InvalidConfig(option, fmt::format("'{}' ends in {}, which is not written here; end the name in {}",
+                                          path, ending, names));
 }
 
 }  // namespace ingot::cli

@@ -19,4 +19,12 @@ void add_device_option(Command& command, std::string& device);
 /// For a command whose configuration may name the device, too: nothing where the option is not given.
 void add_device_option(Command& command, std::optional<std::string>& device);
 
+/// The ending of a file's name in lower case, with its point: ".csv"; empty where it has none.
+std::string ending_of(const std::string& path);
+/// InvalidConfig for `option` where a file to write ends in none of `known` (".csv", ".json"), whatever its
+/// case. Names without an ending pass, and so does "-".
+void check_ending(const std::string& option, const std::string& path, const std::vector<std::string>& known);
+/// Whether what a command writes is its standard output ("-"), where nothing else then belongs.
+inline bool is_standard_output(const std::string& path) { return path == "-"; }
+
 }  // namespace ingot::cli

@@ -102,7 +102,8 @@ void add_forecast(Command& root) {
       command.subcommand("predict", "Continue every series after its last row, with prediction intervals");
   predicting.option("model", o->directory, "Directory that fit wrote, or a transformers PatchTST").required();
   predicting.option("data", o->data, "CSV with the columns that the model was fitted on").required();
-  predicting.option("-o,--output", o->output, "CSV to write (default: standard output)");
+  predicting.option("-o,--output", o->output,
+                    "File to write: .csv, or .json (default, or -: standard output)");
   predicting.option("--level", o->levels,
                     "Per cent that an interval shall hold (may be repeated; default 80 and 90)");
   predicting.option("--quantiles", o->quantiles, "Quantiles to write, by comma: 0.1,0.5,0.9");
@@ -137,7 +138,7 @@ void add_forecast(Command& root) {
   Command plotting = command.subcommand("plot", "Draw the forecasts into one HTML file: drag to zoom");
   plotting.option("model", o->directory, "Directory that fit wrote").required();
   plotting.option("data", o->data, "CSV").required();
-  plotting.option("-o,--output", o->output, "HTML file (default: forecast.html)");
+  plotting.option("-o,--output", o->output, "Page to write, .html (default: forecast.html)");
   plotting.option("--hold-out", o->hold_out, "Forecast the last N rows, to see them beside the forecast");
   plotting.option("--level", o->levels, "Per cent that the band shall hold (default 90)");
   add_data_options(plotting, *o);

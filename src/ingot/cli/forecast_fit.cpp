@@ -11,6 +11,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/config_keys.h"
@@ -130,9 +131,8 @@ WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const F
   return written;
 }
 
-}  // namespace
-
-FitConfig fit_configuration(const ForecastOptions& o, const std::optional<std::string>& model) {
+// The file, the options and --set, in this order.
+Config given_configuration(const ForecastOptions& o, const std::optional<std::string>& model) {
   const auto not_empty = [](const char* option, const std::string& value) {
     INGOT_CHECK(!value.empty(), InvalidConfig(option, "is empty; give a value, or leave the option out"));
   };
@@ -176,6 +176,29 @@ FitConfig fit_configuration(const ForecastOptions& o, const std::optional<std::s
     config.set(fmt::format("date_format={}", dump_json(nlohmann::json(o.date_format))), "--date-format");
   set("--decimal", "decimal", chosen(o.decimal));
   for (const std::string& assignment : o.set) config.set(assignment);
+  return config;
+}
+
+// What --model takes: networks, models without training, and the best of these.
+std::vector<std::string> all_models() {
+  std::vector<std::string> names = forecast_models();
+  names.insert(names.end(), local_models().begin(), local_models().end());
+  names.emplace_back("auto");
+  return names;
+}
+
+bool is_network(const std::string& model) { return std::ranges::count(forecast_models(), model) > 0; }
+
+}  // namespace
+
+FitConfig fit_configuration(const ForecastOptions& o, const std::optional<std::string>& model) {
+  Config config = given_configuration(o, model);
+  return read_fit_config(config);
+}
+
+FitConfig reading_configuration(const ForecastOptions& o) {
+  Config config = given_configuration(o, std::nullopt);
+  config.set("model=dlinear", "--model");
   return read_fit_config(config);
 }
 
@@ -250,7 +273,7 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
   hooks.on_refit = [&](std::int64_t epochs) {
     if (bar) bar->finish();
     bar.reset();
-    if (tell_epochs) fmt::print("fitting anew to all rows, for {} epochs\n", epochs);
+    if (tell_epochs) fmt::print("fitting anew to all rows, for {}\n", counted(epochs, "epoch"));
   };
   hooks.on_resume = [&](const FitProgress& p) {
     if (!tell_epochs) return;
@@ -266,8 +289,9 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
 int run_forecast_fit(const ForecastOptions& o) {
   check_one_process("forecast fit");
   if (o.keys) return print_config_keys(fit_reference(), *o.keys, o.json);
-  if (o.model == "auto" || std::ranges::count(local_models(), o.model.value_or("")) > 0)
-    return run_local_fit(o);
+  const std::string model =
+      given_configuration(o, o.model).root().choice("model", forecast_models().front(), all_models());
+  if (!is_network(model)) return run_local_fit(model, o);
   FitConfig config = fit_configuration(o, o.model);
   for (const std::string& key : keys_without_effect(config.model)) {
     log(LogLevel::warn, "ingot::forecast", fmt::format("{} has no effect on {}", key, config.model.model));
@@ -305,11 +329,11 @@ int run_forecast_fit(const ForecastOptions& o) {
     return code;
   }
   fmt::print(
-      "\n{} after {} epochs: best validation {} {:.4f}\n  model   {}\n  report  {}/report.html\n\nGo on "
+      "\n{} after {}: best validation {} {:.4f}\n  model   {}\n  report  {}/report.html\n\nGo on "
       "with:\n"
       "  ingot forecast predict {} {} -o forecast.csv\n  ingot forecast evaluate {} {}\n",
-      name(f.end), f.epochs.size(), config.loss, best, output, output, output, config.data, output,
-      config.data);
+      name(f.end), counted(std::ssize(f.epochs), "epoch"), config.loss, best, output, output, output,
+      config.data, output, config.data);
   if (unfinished) fmt::print("\nThe fit was stopped; {}\n", kGoOn);
   return code;
 }
@@ -338,6 +362,11 @@ Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) 
   for (const std::string& model : o.models.empty() ? forecast_models() : o.models) {
     INGOT_CHECK(seen.insert(model).second,
                 InvalidConfig("--model", fmt::format("'{}' is given twice", model)));
+    const std::string known = given_configuration(o, model).root().choice("model", model, all_models());
+    INGOT_CHECK(is_network(known) || known != model,
+                InvalidConfig("--model", fmt::format("compare fits networks, and {} needs no training; fit "
+                                                     "--model auto compares such models",
+                                                     model)));
     FitConfig config = fit_configuration(o, model);
     INGOT_CHECK(!config.refit, InvalidConfig("refit",
                                              "leaves no rows to compare models on; leave it out here, "

@@ -14,12 +14,12 @@ namespace {
 using namespace ingot::forecast;
 using Json = nlohmann::ordered_json;
 
-void check_options(const ForecastOptions& o) {
+void check_options(const std::string& model, const ForecastOptions& o) {
   const auto without_effect = [&](bool given, const char* option) {
     INGOT_CHECK(
         !given,
-        InvalidConfig(option, fmt::format("has no effect on {}, which is fitted to all rows of each column",
-                                          *o.model)));
+        InvalidConfig(option,
+                      fmt::format("has no effect on {}, which is fitted to all rows of each column", model)));
   };
   without_effect(o.lookback.has_value(), "--lookback");
   without_effect(o.epochs.has_value(), "--epochs");
@@ -54,14 +54,15 @@ void tell_scores(const LocalForecaster& f) {
 
 }  // namespace
 
-int run_local_fit(const ForecastOptions& o) {
-  check_options(o);
-  const FitConfig config = fit_configuration(o, "dlinear");  // how the table is read and split
+int run_local_fit(const std::string& model, const ForecastOptions& o) {
+  check_options(model, o);
+  const FitConfig config = reading_configuration(o);
   SeriesTable table = read_data(config);
   tell_table(table, o.json);
-  const std::int64_t horizon = o.horizon ? config.model.horizon : usual_horizon(table);
-  const LocalForecaster f = fit_local({.model = *o.model, .horizon = horizon, .season = o.season}, table,
-                                      config.table, config.split);
+  const bool asked = o.horizon || config.model.horizon != ForecastModelConfig().horizon;
+  const std::int64_t horizon = asked ? config.model.horizon : usual_horizon(table);
+  const LocalForecaster f =
+      fit_local({.model = model, .horizon = horizon, .season = o.season}, table, config.table, config.split);
   const std::string output = output_directory(o, config.data, f.model);
   check_output_is_new(o, output);
   const Report report = local_report(f, table, 0);
@@ -90,7 +91,6 @@ int run_local_fit(const ForecastOptions& o) {
 
 int run_local_predict(const ForecastOptions& o) {
   const LocalForecaster f = load_local_forecaster(o.directory);
-  check_output(o.output, o.data);
   const SeriesTable table = read_for(f, o);
   const std::vector<double> quantiles = parse_quantiles(o.quantiles, "--quantiles");
   std::vector<SeriesForecast> forecasts =
@@ -122,20 +122,9 @@ int run_local_evaluate(const ForecastOptions& o) {
 int run_local_plot(const ForecastOptions& o) {
   const LocalForecaster f = load_local_forecaster(o.directory);
   const SeriesTable table = read_for(f, o);
-  const std::string output = o.output.empty() ? "forecast.html" : o.output;
-  check_output(output, o.data);
   PlotOptions options;
   if (const auto levels = asked_levels(o)) options.level = levels->back();
-  write_report(output, local_report(f, table, o.hold_out, options));
-  if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"output", output},
-                                      {"read_as", table.read_as},
-                                      {"gaps", to_json(table.filled)},
-                                      {"skipped", ids_of(table.left_out)}},
-                                 2));
-  } else {
-    fmt::print("written to {}\n", output);
-  }
+  give_plot(o, table, local_report(f, table, o.hold_out, options));
   return 0;
 }
 

@@ -7,6 +7,8 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
+#include "ingot/base/plural.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/forecast.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/core/device_config.h"
@@ -81,10 +83,11 @@ std::optional<std::vector<int>> asked_levels(const ForecastOptions& o) {
   return levels;
 }
 
-void check_output(const std::string& output, const std::string& data) {
+void check_output(const std::string& output, const std::string& data, const std::vector<std::string>& known) {
   std::error_code neither;
   INGOT_CHECK(output.empty() || !std::filesystem::equivalent(output, data, neither),
               InvalidConfig("--output", fmt::format("'{}' is the table itself; name another file", output)));
+  check_ending("--output", output, known);
 }
 
 void change_reading(TableOptions& options, const ForecastOptions& o) {
@@ -100,10 +103,13 @@ void change_reading(TableOptions& options, const ForecastOptions& o) {
 
 void give_forecasts(const ForecastOptions& o, const std::vector<SeriesForecast>& forecasts,
                     const SeriesTable& table, std::int64_t horizon) {
-  if (!o.output.empty()) write_file_atomically(o.output, to_csv(forecasts, table));
-  if (o.output.empty()) {
+  const bool as_json = ending_of(o.output) == ".json";
+  if (o.output.empty() || is_standard_output(o.output)) {
     fmt::print("{}", o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
-  } else if (o.json) {
+    return;
+  }
+  write_file_atomically(o.output, as_json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
+  if (o.json) {
     const Json json{{"output", o.output},
                     {"series", forecasts.size() * table.targets},
                     {"horizon", horizon},
@@ -111,8 +117,8 @@ void give_forecasts(const ForecastOptions& o, const std::vector<SeriesForecast>&
                     {"skipped", ids_without_forecast(forecasts, table)}};
     fmt::print("{}\n", dump_json(json, 2));
   } else {
-    fmt::print("{} rows ahead of {} series written to {}\n", horizon, forecasts.size() * table.targets,
-               o.output);
+    fmt::print("{} ahead of {} series written to {}\n", counted(horizon, "row"),
+               forecasts.size() * table.targets, o.output);
   }
 }
 
@@ -126,8 +132,9 @@ void give_evaluation(const ForecastOptions& o, const Evaluation& e, const Series
     fmt::print("{}\n", dump_json(json, 2));
     return;
   }
-  fmt::print("{} forecasts of {} rows from rolling origins in the test part of {}; season {}\n\n{}\n",
-             e.windows, horizon, o.data, e.season, metrics_table(e.methods));
+  fmt::print("{} of {} from rolling origins in the test part of {}; season {}\n\n{}\n",
+             counted(e.windows, "forecast"), counted(horizon, "row"), o.data, e.season,
+             metrics_table(e.methods));
   for (const std::string& note : e.notes) fmt::print("{}\n", note);
   if (!e.verdict.empty()) fmt::print("{}\n", e.verdict);
   const std::map<int, double>& coverage = e.methods[0].coverage;
@@ -140,9 +147,9 @@ void give_evaluation(const ForecastOptions& o, const Evaluation& e, const Series
 }
 
 int run_forecast_predict(const ForecastOptions& o) {
+  check_output(o.output, o.data, {".csv", ".json"});
   if (is_local_forecaster(o.directory)) return run_local_predict(o);
   const Forecaster f = loaded(o);
-  check_output(o.output, o.data);
   const SeriesTable table = read_for(f, o);
   const auto asked = asked_levels(o);
   const std::vector<double> quantiles = parse_quantiles(o.quantiles, "--quantiles");
@@ -250,23 +257,28 @@ int run_forecast_evaluate(const ForecastOptions& o) {
   return 0;
 }
 
-int run_forecast_plot(const ForecastOptions& o) {
-  if (is_local_forecaster(o.directory)) return run_local_plot(o);
-  const Forecaster f = loaded(o);
-  const SeriesTable table = read_for(f, o);
-  const std::string output = o.output.empty() ? "forecast.html" : o.output;
-  check_output(output, o.data);
-  PlotOptions options;
-  if (!o.levels.empty()) options.level = parse_level(o.levels.back());
-  write_report(output, forecast_report(f, table, o.hold_out, options));
+void give_plot(const ForecastOptions& o, const SeriesTable& table, const Report& report) {
+  write_report(o.output, report);
+  if (is_standard_output(o.output)) return;
   if (o.json)
-    fmt::print("{}\n", dump_json(Json{{"output", output},
+    fmt::print("{}\n", dump_json(Json{{"output", o.output},
                                       {"read_as", table.read_as},
                                       {"gaps", to_json(table.filled)},
                                       {"skipped", ids_of(table.left_out)}},
                                  2));
   else
-    fmt::print("written to {}\n", output);
+    fmt::print("written to {}\n", o.output);
+}
+
+int run_forecast_plot(ForecastOptions o) {
+  if (o.output.empty()) o.output = "forecast.html";
+  check_output(o.output, o.data, {".html", ".htm"});
+  if (is_local_forecaster(o.directory)) return run_local_plot(o);
+  const Forecaster f = loaded(o);
+  const SeriesTable table = read_for(f, o);
+  PlotOptions options;
+  if (!o.levels.empty()) options.level = parse_level(o.levels.back());
+  give_plot(o, table, forecast_report(f, table, o.hold_out, options));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "ingot/data/csv.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include <fmt/format.h>
@@ -29,18 +30,16 @@ std::string_view trimmed(std::string_view text) {
 
 // The one that the header has most of, outside quotes. The header is the first line that is not empty.
 char guess_separator(std::string_view text) {
-  std::int64_t commas = 0, semicolons = 0, tabs = 0;
+  constexpr std::string_view kSeparators = ",;\t|";  // in this order where there are as many
+  std::array<std::int64_t, kSeparators.size()> counts{};
   bool quoted = false;
   for (const char c : text.substr(std::min(text.find_first_not_of("\r\n"), text.size()))) {
     if (c == '"') quoted = !quoted;
     if (quoted) continue;
     if (c == '\n') break;
-    commas += c == ',';
-    semicolons += c == ';';
-    tabs += c == '\t';
+    if (const std::size_t found = kSeparators.find(c); found != std::string_view::npos) ++counts[found];
   }
-  if (tabs > std::max(commas, semicolons)) return '\t';
-  return semicolons > commas ? ';' : ',';
+  return kSeparators[static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin())];
 }
 
 // Walks over the text and takes one cell after another. Quoted cells are unescaped in place: the result is

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,31 @@ std::vector<float> absolute_errors(const ForecastModel& model, const WindowSet& 
     }
   });
   return errors;
+}
+
+// The value that a column had in all measured rows before `origin`; nothing where it changed. Its scale is no
+// measure of how far it moves, so what a network learnt from other series says nothing about it.
+std::optional<double> constant_before(const Series& series, std::size_t column, std::int64_t origin) {
+  std::optional<double> value;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(origin); ++row) {
+    if (!series.measured(column, row)) continue;
+    const double own = series.columns[column][row];
+    if (value && *value != own) return std::nullopt;
+    value = own;
+  }
+  return value;
+}
+
+// A column that never changed goes on so, whatever moves others; what it may be instead nobody knows.
+void keep_constants(const Series& series, std::int64_t origin, SeriesForecast& forecast) {
+  for (std::size_t t = 0; t < forecast.values.size(); ++t) {
+    const std::optional<double> value = constant_before(series, t, origin);
+    if (!value) continue;
+    std::ranges::fill(forecast.values[t], *value);
+    for (auto* ends : {&forecast.low, &forecast.high}) {
+      for (auto& [level, columns] : *ends) std::ranges::fill(columns[t], *value);
+    }
+  }
 }
 
 void add_intervals(const Calibration& calibration, int level, const ColumnScales& scales,
@@ -244,6 +270,7 @@ SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const S
   for (const int level : levels) {
     if (level > 0) add_intervals(f.calibration, level, values->scales, forecast);
   }
+  keep_constants(series, origin, forecast);
   return forecast;
 }
 

@@ -91,8 +91,9 @@ struct SeriesForecast {
   std::map<int, std::vector<std::vector<double>>> low, high;  ///< by level
   std::map<double, std::vector<std::vector<double>>> quantiles = {};  ///< see take_quantiles
 };
-/// Continues every series after its last row, but for those that are shorter than the look-back. DataError
-/// where all are; InvalidConfig as Forecaster::check_levels says.
+/// Continues every series after its last row, but for those that are shorter than the look-back. A target
+/// that never changed keeps its value, whatever the model learnt from others. DataError where all are;
+/// InvalidConfig as Forecaster::check_levels says.
 std::vector<SeriesForecast> predict(const Forecaster& forecaster, const SeriesTable& table,
                                     const std::vector<int>& levels = {});
 /// The ids of the series of the table that predict left out; those in table.left_out are not among them.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/plural.h"
 #include "ingot/base/units.h"
 #include "ingot/forecast/hold_out.h"
 #include "ingot/forecast/statistical/local_forecaster.h"
@@ -169,7 +170,7 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
   const std::int64_t drawn =
       std::min(options.most_charts, static_cast<std::int64_t>(series_drawn.size() * table.targets));
   Report report;
-  report.title = fmt::format("{} steps ahead", f.config.model.horizon);
+  report.title = counted(f.config.model.horizon, "step") + " ahead";
   report.subtitle = fmt::format("{} · {} · look-back {} · one row per {}", table.source, f.config.model.model,
                                 f.config.model.lookback, table.frequency.in_words());
   report.figures = {
@@ -180,13 +181,13 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
     double best = f.epochs[0].validation_loss;
     for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
     report.figures.push_back(
-        {"validation " + f.config.loss, written(best), fmt::format("{} epochs", f.epochs.size())});
+        {"validation " + f.config.loss, written(best), counted(std::ssize(f.epochs), "epoch")});
   }
   std::vector<int> levels = options.level ? std::vector{*options.level} : f.calibration.usual_levels();
   if (levels.size() > 1) levels.erase(levels.begin(), levels.end() - 1);
   if (f.calibration.quantiles.defined()) {
     report.figures.push_back({"interval", levels.empty() ? "none" : fmt::format("{} %", levels[0]),
-                              fmt::format("conformal, from {} windows", f.calibration.windows)});
+                              "conformal, from " + counted(f.calibration.windows, "window")});
   }
   for (const Series* series : series_drawn) {
     if (static_cast<std::int64_t>(report.charts.size()) == drawn) break;
@@ -221,7 +222,7 @@ Report local_report(const LocalForecaster& f, const SeriesTable& table, std::int
   const std::int64_t drawn =
       std::min(options.most_charts, static_cast<std::int64_t>(series_drawn.size() * table.targets));
   Report report;
-  report.title = fmt::format("{} steps ahead", f.horizon);
+  report.title = counted(f.horizon, "step") + " ahead";
   report.subtitle = fmt::format("{} · {} · season {} · one row per {}", table.source, f.model, f.season,
                                 table.frequency.in_words());
   report.figures = {{"model", f.model, f.scores.empty() ? "" : "the best of those compared"},

@@ -275,6 +275,21 @@ bool is_number(std::string_view cell) {
   return parse_plain(cell, value) == Parsed::number;
 }
 
+bool holds_words(const CsvTable& csv, std::size_t column) {
+  bool any = false, all_truths = true;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    const std::string_view cell = csv.cell(row, column);
+    if (means_missing(cell)) continue;
+    const Bare bare = bare_number(cell);
+    double value = 0;
+    for (const bool comma : {false, true})
+      if (parse_styled(bare.digits, {.comma = comma}, value, bare.power) != Parsed::no_number) return false;
+    any = true;
+    all_truths = all_truths && truth(cell).has_value();
+  }
+  return any && !all_truths;
+}
+
 std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std::size_t> columns,
                                        DecimalMark mark) {
   std::vector<NumberStyle> styles(columns.size());

@@ -39,6 +39,9 @@ std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std:
 /// Whether a cell stands for a value that is not there: empty, "NaN", "NA", "null", "-" ...
 bool means_missing(std::string_view cell);
 bool is_number(std::string_view cell);
+/// Whether a column holds something, and nothing that is a number in any style: a day's name, a note, a
+/// store. Not where all of it is true or false.
+bool holds_words(const CsvTable& csv, std::size_t column);
 /// NaN where the value is missing. DataError for what is not a number, and for numbers that are not finite
 /// or too large for f32.
 double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const NumberStyle& style);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "ingot/base/plural.h"
 #include "ingot/base/suggest.h"
 #include "ingot/data/csv_write.h"
 #include "ingot/forecast/table/date_column.h"
@@ -95,16 +96,10 @@ struct Reader {
   std::string written(std::size_t row) const { return std::string(csv.cell(row, layout.time)); }
 
   // Dates that come twice or start again are most often of several series, which another column tells apart.
-  std::string advice_on_ids(std::size_t a, std::size_t b) const {
-    for (std::size_t c = 0; !layout.is_long && c < csv.columns(); ++c) {
-      const std::string& name = csv.header()[c];
-      if (c == layout.time || csv.cell(a, c) == csv.cell(b, c)) continue;
-      if (!is_number(csv.cell(b, c)) || name == "id" || name.ends_with("_id")) {
-        return fmt::format("; if column '{}' tells series apart, pass --set id_column={}{}", name, name,
-                           csv.has_column("y") ? "" : " and --target with the column to forecast");
-      }
-    }
-    return "";
+  std::string advice(std::string_view otherwise) const {
+    const std::string ids = advice_on_ids(csv, layout, !options.targets.empty());
+    if (!ids.empty()) return "; " + ids;
+    return otherwise.empty() ? "" : fmt::format("; {}", otherwise);
   }
 
   void check_ascending(const std::string& id, std::vector<std::size_t>& rows) const {
@@ -113,13 +108,12 @@ struct Reader {
       const std::size_t row = rows[i], before = rows[i - 1];
       if (times[row] == times[before]) {
         fail_at(row, fmt::format("'{}' is there already, on line {}{}; one row per date is needed{}",
-                                 written(row), csv.line(before), of_series(id), advice_on_ids(before, row)));
+                                 written(row), csv.line(before), of_series(id), advice("")));
       }
       if (times[row] < times[before]) {
-        fail_at(row,
-                fmt::format("'{}' comes after '{}' of line {}{}; sort the rows by date, or pass --sort{}",
-                            written(row), written(before), csv.line(before), of_series(id),
-                            advice_on_ids(before, row)));
+        fail_at(row, fmt::format("'{}' comes after '{}' of line {}{}{}", written(row), written(before),
+                                 csv.line(before), of_series(id),
+                                 advice("sort the rows by date, or pass --sort")));
       }
     }
   }
@@ -325,10 +319,10 @@ void Reader::leave_out_end(Group& group) {
   }
   table.filled.rows_left_out += static_cast<std::int64_t>(rows.size() - kept);
   table.filled.notes.push_back(fmt::format(
-      "{} rows at the end{} are left out, from line {} on: {}", rows.size() - kept, of_series(group.id),
+      "{} left out at the end{}, from line {} on, without a value of {}",
+      counted_are(static_cast<std::int64_t>(rows.size() - kept), "row"), of_series(group.id),
       csv.line(rows[kept]),
-      layout.targets == 1 ? fmt::format("they have no value of '{}'", csv.header()[layout.values[0]])
-                          : "they have no value of what is to be forecast"));
+      layout.targets == 1 ? fmt::format("'{}'", csv.header()[layout.values[0]]) : "what is to be forecast"));
   rows.resize(kept);
 }
 
@@ -388,8 +382,9 @@ void Reader::tell_missing_rows(const Group& group) {
   const std::string where = fmt::format("line {}", csv.line(rows[gap]));
   if (table.filled.first.empty()) table.filled.first = where;
   table.filled.missing_rows += missing;
-  table.filled.notes.push_back(fmt::format("{} rows are missing{}, the first before {} ('{}')", missing,
-                                           of_series(id), where, written(rows[gap])));
+  table.filled.notes.push_back(fmt::format("{} missing{}, the first before {} ('{}')",
+                                           counted_are(missing, "row"), of_series(id), where,
+                                           written(rows[gap])));
 }
 
 // Puts the rows of one series on its grid; skipped dates become rows of missing values.
@@ -436,8 +431,9 @@ void Reader::fill(Series& series, std::size_t column, const Group& group) {
                           "the value is missing; choose how to fill it with --fill"));
     if (table.filled.first.empty()) table.filled.first = where;
     table.filled.missing_values += missing;
-    table.filled.notes.push_back(fmt::format("{} values of column '{}' are missing{}, the first on line {}",
-                                             missing, name, of_series(series.id), csv.line(first)));
+    table.filled.notes.push_back(fmt::format("missing: {} of column '{}'{}, the first on line {}",
+                                             counted(missing, "value"), name, of_series(series.id),
+                                             csv.line(first)));
   }
   if (options.fill != FillMethod::zero) series.made_up[column] = missing_among(values);
   series.columns[column] = filled_values(std::move(values), options.fill);
@@ -469,7 +465,7 @@ void Reader::add_future(Series& series, const Group& group) {
     if (missing == 0) continue;
     table.filled.missing_values += missing;
     table.filled.notes.push_back(
-        fmt::format("{} values of column '{}' are missing{}", missing, name, of_series(series.id)));
+        fmt::format("missing: {} of column '{}'{}", counted(missing, "value"), name, of_series(series.id)));
     series.future[i] = filled_values(std::move(series.future[i]), options.fill);
   }
 }
@@ -540,6 +536,8 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   reader.leave_out_single_rows(groups);
   reader.leave_out_empty(groups);
   reader.find_frequency(groups);
+  if (!reader.layout.not_read.empty())
+    table.read_as += fmt::format("; not read: {}", fmt::join(reader.layout.not_read, ", "));
   const std::string numbers = describe(csv, numbers_of, reader.numbers);
   if (!numbers.empty()) table.read_as += fmt::format("; numbers: {}", numbers);
   table.date_style.widen(table.frequency);

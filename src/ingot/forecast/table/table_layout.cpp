@@ -7,14 +7,22 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "ingot/base/shell.h"
 #include "ingot/forecast/table/date_column.h"
 #include "ingot/forecast/table/date_names.h"
 
 namespace ingot::forecast {
 namespace {
+
+// Of columns that often tell series apart.
+constexpr std::array<std::string_view, 20> kSeriesNames{
+    "series", "series_id", "store",   "store_id",   "store_nbr", "shop",   "shop_id",
+    "item",   "item_id",   "product", "product_id", "sku",       "id",     "ticker",
+    "symbol", "station",   "sensor",  "sensor_id",  "region",    "country"};
 
 std::size_t time_column(const CsvTable& csv, const TableOptions& options, bool is_long) {
   if (!options.time_column.empty()) return csv.column(options.time_column);
@@ -42,6 +50,17 @@ std::optional<std::size_t> clock_column(const CsvTable& csv, std::size_t time, c
     if (c != time && may_be && !asked && holds_clocks(csv, c)) return c;
   }
   return std::nullopt;
+}
+
+// What pandas puts in front of a table: the numbers of its rows, under no name.
+bool is_row_index(const CsvTable& csv, std::size_t column) {
+  const std::string& name = csv.header()[column];
+  if (column != 0 || !(name.empty() || name == "Unnamed: 0")) return false;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    const std::string_view cell = csv.cell(row, column);
+    if (cell.empty() || cell.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  }
+  return true;
 }
 
 // What separators at the end of each line make.
@@ -75,6 +94,38 @@ bool tells_rows_apart(const CsvTable& csv, std::span<const std::size_t> columns)
   return true;
 }
 
+std::vector<std::size_t> dates_of(const TableLayout& layout) {
+  std::vector<std::size_t> dates{layout.time};
+  if (layout.clock) dates.push_back(*layout.clock);
+  return dates;
+}
+
+// Adds `more` columns of `known`, from place `from` on, to `keys`, so that these tell all rows apart. False
+// where none do.
+bool add_ids_that_tell(const CsvTable& csv, std::span<const std::size_t> known, std::size_t from,
+                       std::size_t more, std::vector<std::size_t>& keys) {
+  if (more == 0) return tells_rows_apart(csv, keys);
+  for (std::size_t i = from; i + more <= known.size(); ++i) {
+    keys.push_back(known[i]);
+    if (add_ids_that_tell(csv, known, i + 1, more - 1, keys)) return true;
+    keys.pop_back();
+  }
+  return false;
+}
+
+// The fewest columns out of `known`, `most` at most, that with the dates tell all rows apart, in the order of
+// the table but for a single one; empty where none do.
+std::vector<std::size_t> fewest_ids_that_tell(const CsvTable& csv, const std::vector<std::size_t>& dates,
+                                              std::vector<std::size_t> known, std::size_t most) {
+  for (std::size_t count = 1; count <= std::min(most, known.size()); ++count) {
+    if (count == 2) std::ranges::sort(known);
+    std::vector<std::size_t> keys = dates;
+    if (add_ids_that_tell(csv, known, 0, count, keys))
+      return {keys.begin() + static_cast<std::ptrdiff_t>(dates.size()), keys.end()};
+  }
+  return {};
+}
+
 // The columns that the options name: one, or several with commas between them. Empty where none is there.
 std::vector<std::size_t> named_ids(const CsvTable& csv, const TableOptions& options) {
   const std::string& names = options.id_column;
@@ -97,34 +148,56 @@ std::vector<std::size_t> id_columns(const CsvTable& csv, const TableOptions& opt
                                     const TableLayout& layout) {
   if (options.layout == "wide") return {};
   if (std::vector<std::size_t> named = named_ids(csv, options); !named.empty()) return named;
-  constexpr std::array<std::string_view, 20> kNames{
-      "series", "series_id", "store",   "store_id",   "store_nbr", "shop",   "shop_id",
-      "item",   "item_id",   "product", "product_id", "sku",       "id",     "ticker",
-      "symbol", "station",   "sensor",  "sensor_id",  "region",    "country"};
-  std::vector<std::size_t> dates{layout.time};
-  if (layout.clock) dates.push_back(*layout.clock);
+  const std::vector<std::size_t> dates = dates_of(layout);
   if (tells_rows_apart(csv, dates)) return {};
   std::vector<std::size_t> known;
-  for (const std::string_view name : kNames) {
+  for (const std::string_view name : kSeriesNames) {
     for (std::size_t c = 0; c < csv.columns(); ++c) {
       if (same_word(csv.header()[c], name)) known.push_back(c);
     }
   }
-  const auto tell = [&](std::initializer_list<std::size_t> ids) {
-    std::vector<std::size_t> keys = dates;
-    keys.insert(keys.end(), ids);
-    return tells_rows_apart(csv, keys);
-  };
-  for (const std::size_t id : known) {
-    if (tell({id})) return {id};
+  return fewest_ids_that_tell(csv, dates, std::move(known), 2);
+}
+
+// Whether a column's words may name series: text, or numbers under the name of an id, that come again.
+bool may_name_series(const CsvTable& csv, std::size_t column) {
+  const std::string& name = csv.header()[column];
+  const bool id =
+      name == "id" || name.ends_with("_id") ||
+      std::ranges::any_of(kSeriesNames, [&](std::string_view word) { return same_word(name, word); });
+  if (!id && !holds_words(csv, column)) return false;
+  std::unordered_set<std::string_view> words;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    if (csv.cell(row, column).empty()) return false;
+    words.insert(csv.cell(row, column));
   }
-  std::ranges::sort(known);
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    for (std::size_t k = i + 1; k < known.size(); ++k) {
-      if (tell({known[i], known[k]})) return {known[i], known[k]};
-    }
+  return 2 * words.size() <= csv.rows() || csv.rows() < 4;
+}
+
+// "column 'store'", "columns 'store' and 'item'".
+std::string columns_in_words(const CsvTable& csv, const std::vector<std::size_t>& columns) {
+  std::string words = columns.size() == 1 ? "column " : "columns ";
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (i > 0) words += i + 1 == columns.size() ? " and " : ", ";
+    words += fmt::format("'{}'", csv.header()[columns[i]]);
   }
-  return {};
+  return words;
+}
+
+// "--target sales (or visits)"; empty where there is `y`, or only one column that it could be.
+std::string target_option(const CsvTable& csv, const std::vector<std::size_t>& ids,
+                          const TableLayout& layout) {
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < csv.columns(); ++c) {
+    const bool key = c == layout.time || c == layout.clock || std::ranges::count(ids, c) > 0;
+    if (!key && !is_blank(csv, c) && !is_row_index(csv, c) && !holds_words(csv, c))
+      names.push_back(csv.header()[c]);
+  }
+  if (csv.has_column("y") || names.empty()) return "";
+  std::string option = "--target " + shell_word(names[0]);
+  for (std::size_t i = 1; i < names.size(); ++i)
+    option += (i == 1 ? " (or " : ", ") + names[i] + (i + 1 == names.size() ? ")" : "");
+  return option;
 }
 
 // Of a table of several series: `y`, or the only column of values.
@@ -133,18 +206,44 @@ std::size_t only_target(const CsvTable& csv, const TableLayout& layout,
   if (csv.has_column("y")) return csv.column("y");
   std::vector<std::size_t> values;
   for (std::size_t c = 0; c < csv.columns(); ++c) {
-    if (is_value(c)) values.push_back(c);
+    if (is_value(c) && !holds_words(csv, c)) values.push_back(c);
   }
-  INGOT_CHECK(
-      values.size() == 1,
-      DataError(csv.name(), 1, "",
-                fmt::format("has a column '{}', as a table of several series, but no 'y'; say what is to be "
-                            "forecast with --target, or pass --set layout=wide",
-                            csv.header()[layout.ids[0]])));
-  return values[0];
+  if (values.size() == 1) return values[0];
+  // Rows of one date each may as well be one series.
+  const bool may_be_wide = tells_rows_apart(csv, dates_of(layout));
+  throw DataError(csv.name(), 1, "",
+                  fmt::format("has {}, as a table of several series, but no 'y'; say what is to be "
+                              "forecast: {}{}",
+                              columns_in_words(csv, layout.ids), target_option(csv, layout.ids, layout),
+                              may_be_wide ? ", or that it is one series: --set layout=wide" : ""));
 }
 
 }  // namespace
+
+std::string advice_on_ids(const CsvTable& csv, const TableLayout& layout, bool has_target) {
+  const std::vector<std::size_t> dates = dates_of(layout);
+  if (tells_rows_apart(csv, dates)) return "";
+  for (const std::string& name : csv.header()) {
+    const bool part = same_word(name, "month") || same_word(name, "quarter") || same_word(name, "week");
+    if (part && same_word(csv.header()[layout.time], "year"))
+      return fmt::format("put '{}' and '{}' into one column of dates, as in 2016-07, 2016Q3 or 2016-W27",
+                         csv.header()[layout.time], name);
+  }
+  std::vector<std::size_t> known;
+  for (std::size_t c = 0; c < csv.columns(); ++c) {
+    if (std::ranges::count(dates, c) == 0 && may_name_series(csv, c)) known.push_back(c);
+  }
+  constexpr std::size_t kMost = 3;
+  std::vector<std::size_t> ids = fewest_ids_that_tell(csv, dates, known, kMost);
+  if (ids.empty()) ids = known;  // some row is there twice, which is told next
+  if (ids.empty() || ids.size() > kMost || ids == layout.ids) return "";
+  std::string names;
+  for (const std::size_t c : ids) names += (names.empty() ? "" : ",") + csv.header()[c];
+  const std::string target = has_target ? "" : target_option(csv, ids, layout);
+  return fmt::format("if {} {} series apart, pass --set {}{}{}", columns_in_words(csv, ids),
+                     ids.size() == 1 ? "tells" : "together tell", shell_word("id_column=" + names),
+                     target.empty() ? "" : " ", target);
+}
 
 TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   TableLayout layout;
@@ -175,18 +274,33 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
     layout.future.push_back(c);
   }
   const auto is_value = [&](std::size_t c) {
-    return !is_key(c) && !is_blank(csv, c) && std::ranges::count(layout.future, c) == 0;
+    return !is_key(c) && !is_blank(csv, c) && !is_row_index(csv, c) &&
+           std::ranges::count(layout.future, c) == 0;
   };
   if (layout.is_long && options.targets.empty()) add(only_target(csv, layout, is_value));
   layout.targets = layout.values.size();
   for (const std::string& name : options.columns) add(csv.column(name));
+  std::vector<std::size_t> text;
   for (std::size_t c = 0; options.columns.empty() && c < csv.columns(); ++c) {
-    if (is_value(c)) add(c);
+    const bool named = std::ranges::find(layout.values, c) != layout.values.end();
+    if (!is_value(c) || named) continue;
+    if (holds_words(csv, c)) {
+      text.push_back(c);
+    } else {
+      add(c);
+    }
   }
+  if (layout.values.empty()) {  // who reads them says what is wrong
+    for (const std::size_t c : text) add(c);
+  } else {
+    for (const std::size_t c : text) layout.not_read.push_back(csv.header()[c] + " (text)");
+  }
+  if (layout.time != 0 && is_row_index(csv, 0))
+    layout.not_read.emplace_back("the first column (row numbers)");
   if (layout.targets == 0) layout.targets = layout.values.size();
   INGOT_CHECK(!layout.values.empty(), DataError(csv.name(), 1, "",
                                                 "has no column of values beside the dates; is the separator "
-                                                "a comma, a semicolon or a tab?"));
+                                                "a comma, a semicolon, a tab or a |?"));
   return layout;
 }
 
