@@ -43,6 +43,11 @@ TEST_F(GraphCommand, WritesAPageADrawingOrJsonByTheEndingOfTheFile) {
   EXPECT_TRUE(parse_json<nlohmann::json>(read_file(folder_.at("graph.json")), "the file").is_object());
 }
 
+TEST_F(GraphCommand, ReadsAConfigurationFromStandardInputAndPrintsJson) {
+  const Outcome piped = run_ingot_with_input({"graph", "-", "-o", "-"}, read_file(config_));
+  EXPECT_EQ(piped.output, run_ingot({"graph", config_, "--json"}).output) << piped.errors;
+}
+
 TEST_F(GraphCommand, NamesWhatItCannotDo) {
   const auto problem = [](const std::vector<std::string>& words) {
     const Outcome outcome = run_ingot(words);
@@ -50,7 +55,7 @@ TEST_F(GraphCommand, NamesWhatItCannotDo) {
     return outcome.errors;
   };
   EXPECT_NE(problem({"graph", config_}).find("-o graph.html"), std::string::npos);
-  EXPECT_NE(problem({"graph", config_, "-o", folder_.at("graph.svg")}).find(".html, .dot and .json"),
+  EXPECT_NE(problem({"graph", config_, "-o", folder_.at("graph.svg")}).find(".html, .dot or .json"),
             std::string::npos);
   EXPECT_NE(problem({"graph", config_, "--json", "--batch", "0"}).find("batch"), std::string::npos);
   EXPECT_NE(problem({"graph", folder_.path(), "--json"}).find("is not a model"), std::string::npos);

@@ -13,6 +13,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "ingot/base/files.h"
 #include "ingot/base/json.h"
 
 namespace ingot::testing {
@@ -80,6 +81,11 @@ TEST(MahjongCommand, TheCircumstancesOfAWinAreOptionsOfScore) {
   EXPECT_TRUE(has(yaku({"--first-turn", "--tsumo"}), "tenhou"));
   EXPECT_TRUE(has(yaku({"--first-turn", "--tsumo", "--seat-wind", "2"}), "chiihou"));
   EXPECT_EQ(run_ingot({"mahjong", "score", "234m456p678s33399p", "--win", "2m", "--rinshan"}).exit_code, 1);
+  const auto ura = [](const char* circumstance) {
+    return run_ingot({"mahjong", "score", "234m456p678s33399p", "--win", "2m", "--ura", "1z", circumstance});
+  };
+  EXPECT_NE(ura("--tsumo").errors.find("after riichi"), std::string::npos);
+  EXPECT_NE(ura("--riichi").errors.find("give --dora, too"), std::string::npos);
 }
 
 TEST(MahjongCommand, ASavedGameValidatesAndAnEditedOneIsNamedInJson) {
@@ -101,6 +107,20 @@ TEST(MahjongCommand, ASavedGameValidatesAndAnEditedOneIsNamedInJson) {
   EXPECT_EQ(json["refused"][0]["file"], bad);
   EXPECT_NE(json["refused"][0]["message"].get<std::string>().find("event"), std::string::npos);
   EXPECT_EQ(run_ingot({"mahjong", "validate", "--length", "round", good}).exit_code, 0);
+}
+
+TEST(MahjongCommand, ALogMayComeFromStandardInput) {
+  const test::TemporaryDirectory folder;
+  save_game(folder.at("game.mjai"));
+  const std::string log = read_file(folder.at("game.mjai"));
+  for (const char* command : {"replay", "validate"}) {
+    const Outcome piped = run_ingot_with_input({"mahjong", command, "--length", "round", "-"}, log);
+    EXPECT_EQ(piped.exit_code, 0) << piped.errors;
+    EXPECT_EQ(piped.output,
+              run_ingot({"mahjong", command, "--length", "round", folder.at("game.mjai")}).output);
+  }
+  EXPECT_NE(run_ingot_with_input({"mahjong", "replay", "-"}, "nothing").errors.find("standard input"),
+            std::string::npos);
 }
 
 TEST(MahjongCommand, WatchingOnATerminalDrawsInPlaceAndGivesTheTerminalBack) {

@@ -49,6 +49,18 @@ TEST_F(TuneCommand, RunsAProgramPerTrialAndGoesOnWhereItStopped) {
   EXPECT_NE(more.output.find("Best of 8 trials"), std::string::npos) << more.output;
 }
 
+TEST_F(TuneCommand, TakesAStudyFromStandardInputForAllItsWorkers) {
+  const std::string study = std::string(kCommandStudy) + "study: " + directory_ + "/piped.db\n";
+  const Outcome outcome = run_ingot_with_input({"tune", "-"}, study);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("Best of 6 trials"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(fs::exists(directory_ + "/piped-trials/report.html"));
+  EXPECT_NE(
+      run_ingot_with_input({"tune", "-"}, "command: echo {x}\nspace: {x: {low: 1, high: 2}}\ntrials: y\n")
+          .errors.find("standard input, line 3"),
+      std::string::npos);
+}
+
 TEST_F(TuneCommand, SeveralObjectivesGiveAParetoFrontAndAReportOfEveryTrial) {
   const std::string study =
       write("pareto.yaml",
@@ -249,7 +261,7 @@ TEST_F(TuneCommand, CtrlCLeavesNoProcessAndTheTrialDoesNotCountAsADeath) {
     ASSERT_TRUE(begun) << outcome.errors;
     EXPECT_EQ(outcome.exit_code, 128 + signal);
     EXPECT_TRUE(endless.all_gone());
-    EXPECT_NE(outcome.output.find("Best of 1 trials"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("Best of 1 trial:"), std::string::npos) << outcome.output;
     EXPECT_NE(outcome.output.find("Go on with:\n  ingot tune " + study + " --set 'sampler={seed: 1}'\n"),
               std::string::npos)
         << outcome.output;

@@ -222,6 +222,15 @@ TEST(Score, EventsThatExcludeEachOtherAreRefused) {
   refused([](WinQuery& q) { q.double_riichi = q.ippatsu = q.last_tile = true; });
   refused([](WinQuery& q) { q.first_turn = q.tsumo = q.riichi = true; });
   refused([](WinQuery& q) { q.first_turn = q.tsumo = q.last_tile = true; });
+  const Tile two_indicators[] = {27, 28};
+  refused([&](WinQuery& q) {
+    q.first_turn = q.tsumo = true;
+    q.indicators = two_indicators;
+  });
+  refused([&](WinQuery& q) {
+    q.double_riichi = q.ippatsu = true;
+    q.indicators = two_indicators;
+  });
   refused([](WinQuery& q) {  // the dealer draws first
     q.first_turn = true;
     q.seat_wind = 0;

@@ -330,7 +330,9 @@ std::vector<std::string> ConfigReader::keys() const {
 
 Config::Config(std::shared_ptr<Document> document) : document_(std::move(document)) {}
 
-Config Config::load(const std::string& path) { return parse(read_file(path), path); }
+Config Config::load(const std::string& path) {
+  return parse(read_file(path), path == "-" ? "standard input" : path);
+}
 
 Config Config::parse(std::string_view yaml, std::string name) {
   auto document = std::make_shared<Document>();

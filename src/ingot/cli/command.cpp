@@ -203,7 +203,8 @@ Command& Command::option(const std::string& names, std::vector<std::string>& val
   return *this;
 }
 Command& Command::required() {
-  static_cast<CLI::Option*>(last_option_)->required();
+  // What the variable holds is no default of an option that has to be given.
+  static_cast<CLI::Option*>(last_option_)->required()->default_str("");
   return *this;
 }
 Command& Command::one_of(const std::vector<std::string>& choices) {

@@ -106,6 +106,7 @@ int run(const EmbedOptions& o) {
   Tensor vectors = embedder.embed_ids(ids, embedder.prompt_tokens(prompt));
   if (o.dimensions != 0) vectors = truncated(vectors, o.dimensions);
   if (!o.output.empty()) write_npy(o.output, vectors);
+  if (is_standard_output(o.output)) return 0;
   if (o.json) {
     print_json(o, embedder, ids, vectors);
     return 0;

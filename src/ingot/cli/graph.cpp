@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/train/language/language_trainer.h"
@@ -22,18 +23,16 @@ struct CommandOptions {
 };
 
 ModelGraph graph_of(const CommandOptions& o) {
-  if (!o.model.ends_with(".yaml") && !o.model.ends_with(".yml"))
+  if (o.model != "-" && !o.model.ends_with(".yaml") && !o.model.ends_with(".yml"))
     return graph_of_model(hub::resolve_model(o.model), o.graph);
   Config file = Config::load(o.model);
   return graph_of_model(planned_architecture(read_train_config(file)), o.graph);
 }
 
 std::string written(const ModelGraph& graph, const std::string& path) {
-  if (path.ends_with(".html")) return graph_page(graph);
-  if (path.ends_with(".dot")) return graph_dot(graph);
-  INGOT_CHECK(path.ends_with(".json"),
-              InvalidConfig("--output", fmt::format("'{}' ends with none of .html, .dot and .json", path)));
-  return graph_json(graph);
+  const std::string ending = ending_of(path);
+  if (ending == ".html") return graph_page(graph);
+  return ending == ".dot" ? graph_dot(graph) : graph_json(graph);
 }
 
 void print_summary(const ModelGraph& graph) {
@@ -47,8 +46,10 @@ void print_summary(const ModelGraph& graph) {
 int run(const CommandOptions& o) {
   INGOT_CHECK(o.json || !o.output.empty(),
               InvalidConfig("graph", "needs a file to write (-o graph.html, .dot or .json), or --json"));
+  check_ending("--output", o.output, {".html", ".dot", ".json"});
   const ModelGraph graph = graph_of(o);
   if (!o.output.empty()) write_file_atomically(o.output, written(graph, o.output));
+  if (is_standard_output(o.output)) return 0;
   if (o.json) {
     fmt::print("{}", graph_json(graph));
   } else {
@@ -65,9 +66,12 @@ void add_graph(Command& root) {
       "graph", "Draw what a model computes: modules and ops with shapes, parameters, FLOPs, memory");
   command
       .option("model", o->model,
-              "A model directory, GGUF file or name (see ingot pull), or a training configuration (YAML)")
+              "A model directory, GGUF file or name (see ingot pull), or a training configuration (YAML, - "
+              "is standard "
+              "input)")
       .required();
-  command.option("-o,--output", o->output, "File to write: a page (.html), Graphviz (.dot) or .json");
+  command.option("-o,--output", o->output,
+                 "File to write: a page (.html), Graphviz (.dot) or .json; - prints JSON");
   command.option("--batch", o->graph.batch, "Sequences, windows or observations of the input");
   command.option("--sequence", o->graph.sequence, "Tokens of each sequence");
   command.flag("--backward", o->graph.backward, "The backward pass, too");

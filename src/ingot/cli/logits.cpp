@@ -29,6 +29,7 @@ int run(LogitsOptions o) {
       o.tokens.empty() ? open_tokenizer(o.model).encode(o.text) : parse_ids(o.tokens, "--tokens");
   const Tensor logits = infer::token_logits(*model, ids);
   write_npy(o.output, logits);
+  if (is_standard_output(o.output)) return 0;
   if (o.json) {
     fmt::print("{}\n",
                dump_json(nlohmann::ordered_json{{"path", o.output}, {"shape", logits.shape().to_vector()}}));

@@ -5,6 +5,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/mahjong_games.h"
 #include "ingot/mahjong/arena.h"
@@ -102,6 +103,12 @@ int score(const MahjongOptions& o) {
   const Hand hand = make_hand(o.hand);
   const std::vector<Tile> dora = parse_tiles(o.dora), ura = parse_tiles(o.ura), win = parse_tiles(o.win);
   if (win.size() != 1) throw InvalidConfig("win", "is one tile, like 5m");
+  if (!ura.empty() && !o.riichi && !o.double_riichi)
+    throw InvalidConfig("ura", "is turned over after riichi; give --riichi or --double-riichi, too");
+  if (ura.size() > dora.size())
+    throw InvalidConfig("ura", fmt::format("has {}, but {} lies above; give --dora, too",
+                                           counted(std::ssize(ura), "indicator"),
+                                           counted(std::ssize(dora), "dora indicator")));
   WinQuery q{.hand = hand,
              .melds = melds,
              .win_tile = win[0],
@@ -245,7 +252,7 @@ void add_mahjong(Command& root) {
 
   Command replaying =
       command.subcommand("replay", "Show the decisions of a log (Tenhou XML, tenhou.net/6, mjai; .gz too)");
-  replaying.option("log", o->files, "The log").required();
+  replaying.option("log", o->files, "The log; - is standard input").required();
   replaying
       .option("--rules", o->rules, "Rules of logs that do not name theirs (mjai, rooms that are not known)")
       .one_of(presets);
@@ -259,9 +266,10 @@ void add_mahjong(Command& root) {
 
   Command reviewing =
       command.subcommand("review", "Write a page that goes through a game with a network's opinion");
-  reviewing.option("log", o->files, "The log (Tenhou XML, tenhou.net/6, mjai; .gz too)").required();
+  reviewing.option("log", o->files, "The log (Tenhou XML, tenhou.net/6, mjai; .gz too); - is standard input")
+      .required();
   reviewing.option("--player", o->player, "The network: model:DIR[,device=D]").required();
-  reviewing.option("-o,--out", o->out, "The page");
+  reviewing.option("-o,--out", o->out, "The page, .html");
   reviewing.option("--seat", o->seat, "Whose game is reviewed first, 0 to 3; the page can switch");
   reviewing.option("--rules", o->rules, "Rules of logs that do not name theirs").one_of(presets);
   reviewing.option("--length", o->length, "Length of mjai games, which do not name theirs").one_of(lengths);
@@ -271,7 +279,7 @@ void add_mahjong(Command& root) {
 
   Command checking =
       command.subcommand("validate", "Replay logs and name the first event of each that cannot be");
-  checking.option("logs", o->files, "Files or directories").required();
+  checking.option("logs", o->files, "Files or directories; - is standard input").required();
   checking
       .option("--rules", o->rules, "Rules of logs that do not name theirs (mjai, rooms that are not known)")
       .one_of(presets);

@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/rng.h"
 #include "ingot/base/stopwatch.h"
@@ -58,7 +59,7 @@ int generate_games(const DatasetOptions& o) {
     bar.update(first + std::ssize(matches));
   }
   bar.finish();
-  fmt::print("{} games in {}\n", o.games, o.out);
+  fmt::print("{} in {}\n", counted(o.games, "game"), o.out);
   return 0;
 }
 
@@ -80,8 +81,9 @@ void count_decision(const LabelledDecision& d, ActionShares& shares) {
 void print_dataset(const GameIndex& index, const ActionShares& shares, double rate) {
   std::int64_t rounds = 0;
   for (const IndexedGame& game : index.games()) rounds += game.rounds;
-  fmt::print("{} games, {} rounds, {} decisions; {} refused, {} twice\n", index.games().size(), rounds,
-             index.decisions(), index.refused().size(), index.duplicates());
+  fmt::print("{}, {}, {}; {} refused, {} twice\n", counted(std::ssize(index.games()), "game"),
+             counted(rounds, "round"), counted(index.decisions(), "decision"), index.refused().size(),
+             index.duplicates());
   constexpr std::size_t kNamed = 10;
   for (std::size_t i = 0; i < std::min(kNamed, index.refused().size()); ++i)
     fmt::print("  refused: {}\n", index.refused()[i].error);

@@ -12,7 +12,9 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/progress.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/mjai_port.h"
 #include "ingot/mahjong/game_index.h"
 #include "ingot/mahjong/log.h"
@@ -184,20 +186,21 @@ int validate_mahjong(const MahjongOptions& o) {
                                       {"draws", all.draws},
                                       {"refused", std::move(refused)}}));
   else
-    fmt::print(
-        "{} of {} logs replay exactly: {} rounds ({} dealt from their seed), {} decisions, {} wins, {} "
-        "draws\n",
-        good, files.size(), all.rounds, all.seeded, all.actions, all.wins, all.draws);
+    fmt::print("{} of {} replay exactly: {} ({} dealt from their seed), {}, {}, {}\n", good,
+               counted(std::ssize(files), "log"), counted(all.rounds, "round"), all.seeded,
+               counted(all.actions, "decision"), counted(all.wins, "win"), counted(all.draws, "draw"));
   return good == files.size() ? 0 : 1;
 }
 
 int review_mahjong(const MahjongOptions& o) {
   if (o.seat < 0 || o.seat > 3) throw InvalidConfig("seat", fmt::format("is {}, expected 0 to 3", o.seat));
+  check_ending("--out", o.out, {".html", ".htm"});
   const GameLog log = read_log(o.files.at(0), rules_of(o));
   const auto player = open_network_player(o.player);
   const GameReview review = review_game(log, player->net(), o.player);
   const auto seat = static_cast<int>(o.seat);
   write_file_atomically(o.out, review_page(review, seat));
+  if (is_standard_output(o.out)) return 0;
   const auto mistakes = review.mistakes(seat);
   const auto decisions = std::ranges::count(review.decisions, seat, &ReviewedDecision::seat);
   fmt::print("{}: {} of seat {}'s {} decisions are as {} would take them; the dearest others:\n", o.out,

@@ -5,6 +5,7 @@
 #include "ingot/base/directory_lock.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/mahjong_games.h"
@@ -32,7 +33,7 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
     fmt::print("{}\n", dump_json(json, 2));
     return;
   }
-  fmt::print("\n{} after {} steps: training loss {:.4f}", name(r.end), r.steps, r.train_loss);
+  fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);
   if (r.evaluation) fmt::print(", validation loss {:.4f}", r.evaluation->loss);
   fmt::print("\n  checkpoint  {}\n", r.last_checkpoint);
   if (r.model_directory.empty())

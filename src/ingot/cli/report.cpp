@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/text_table.h"
 #include "ingot/train/compare_runs.h"
@@ -42,9 +43,11 @@ void print_json(const ReportOptions& o, const std::vector<FinishedRun>& runs) {
 }
 
 int run(const ReportOptions& o) {
+  check_ending("--output", o.output, {".html", ".htm"});
   const std::vector<FinishedRun> runs = read_runs(o.runs);
   const Report report = compare_runs(runs);
   write_report(o.output, report);
+  if (is_standard_output(o.output)) return 0;
   if (o.json) {
     print_json(o, runs);
     return 0;
@@ -61,7 +64,7 @@ void add_report(Command& root) {
   Command command = root.subcommand(
       "report", "Lay the curves of several runs over each other, with what differs in their settings");
   command.option("run", o->runs, "Output directories of training runs, or of a study's trials").required();
-  command.option("-o,--output", o->output, "The page to write").placeholder("FILE");
+  command.option("-o,--output", o->output, "Page to write, .html").placeholder("FILE");
   command.flag("--json", o->json, "Print results and differences as JSON");
   command.example("ingot report out/run1 out/run2 -o comparison.html", "one page, and two tables here");
   command.example("ingot report study-trials/trial-*", "the trials that a study has kept");

@@ -14,6 +14,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/units.h"
@@ -30,6 +31,8 @@ namespace {
 using tune::Trial;
 using tune::TrialState;
 using tune::Tuner;
+
+constexpr const char* kStandardInput = "-";
 
 struct TuneOptions {
   std::string study;
@@ -50,7 +53,8 @@ class TrialTable {
     }
     for (const Trial& trial : tuner.trials()) shown_.push_back(trial.finished());
     if (quiet_) return;
-    if (const std::int64_t done = finished(); done > 0) fmt::print("going on after {} trials\n", done);
+    if (const std::int64_t done = finished(); done > 0)
+      fmt::print("going on after {}\n", counted(done, "trial"));
     std::string header = fmt::format("{:>5}  {:>11}  {:<8}  {:>7}", "trial", "value", "state", "time");
     for (std::size_t i = 0; i < widths_.size(); ++i) {
       header += "  " + to_the_right(tuner.space().parameters[i].name, widths_[i]);
@@ -143,8 +147,10 @@ void run_workers(const TuneOptions& o, const tune::StudyConfig& config, const La
   const std::string logs = launch.size > 1 ? fmt::format("{}/worker-{}", config.output_dir, launch.rank)
                                            : config.output_dir + "/worker";
   const std::int64_t usual = launch.size > 1 ? 1 : config.workers;  // the launcher has given the number
-  const std::string study = std::filesystem::absolute(o.study).string();
-  WorkerPool workers(own_command_line(o, study), o.workers > 0 ? o.workers : usual, logs);
+  const bool piped = o.study == kStandardInput;
+  const std::string study = piped ? o.study : std::filesystem::absolute(o.study).string();
+  WorkerPool workers(own_command_line(o, study), o.workers > 0 ? o.workers : usual, logs,
+                     piped ? read_file(o.study) : "");
   while (told_to_stop == 0 && !workers.done()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (told_to_stop == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
@@ -236,7 +242,10 @@ int run(const TuneOptions& o) {
   if (is_worker) StopWatcher::block_signals();
   Config file = Config::load(o.study);
   for (const std::string& assignment : o.set) file.set(assignment);
-  const tune::StudyConfig config = tune::read_study_config(file, o.study);
+  const bool piped = o.study == kStandardInput;
+  INGOT_CHECK(!piped || is_worker || LaunchRank::from_environment().size == 1,
+              InvalidConfig("study", "standard input reaches only one process of a launcher; name a file"));
+  const tune::StudyConfig config = tune::read_study_config(file, piped ? "study.yaml" : o.study);
   const auto objective = make_objective(config);
   if (is_worker) {
     const InDirectory there(config.directory);
@@ -259,7 +268,8 @@ void add_tune(Command& root) {
   auto o = std::make_shared<TuneOptions>();
   Command command =
       root.subcommand("tune", "Look for the best settings of a training run, a forecast or any program");
-  command.option("study", o->study, "Study file (YAML); docs/tuning.md lists every key").required();
+  command.option("study", o->study, "Study file (YAML); - is standard input. docs/tuning.md lists every key")
+      .required();
   command.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)")
       .placeholder("KEY=VALUE");
   command.option("--workers", o->workers,

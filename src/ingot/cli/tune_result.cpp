@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/secrets.h"
 #include "ingot/base/shell.h"
 #include "ingot/cli/text_table.h"
@@ -66,7 +67,7 @@ void print_failures(const std::vector<Failure>& failures, std::size_t trials) {
   if (failures.empty()) return;
   const std::size_t failed = count_trials(failures, TrialState::failed);
   const std::size_t diverged = count_trials(failures, TrialState::pruned);
-  fmt::print("\n{} of {} trials failed", failed, trials);
+  fmt::print("\n{} of {} failed", failed, counted(static_cast<std::int64_t>(trials), "trial"));
   if (diverged > 0) fmt::print(", {} diverged", diverged);
   fmt::print("\n");
   for (std::size_t i = 0; i < std::min(failures.size(), kShown); ++i)
@@ -91,8 +92,9 @@ Json to_json(const std::vector<Failure>& failures) {
 void print_front(Tuner& tuner) {
   const std::vector<tune::Goal>& goals = tuner.goals();
   const std::vector<Trial> front = tuner.best_trials();
-  ReportTable table{
-      .title = fmt::format("\nPareto front: {} trials", front.size()), .columns = {"trial"}, .rows = {}};
+  ReportTable table{.title = fmt::format("\nPareto front: {}", counted(std::ssize(front), "trial")),
+                    .columns = {"trial"},
+                    .rows = {}};
   for (const tune::Goal& goal : goals) table.columns.push_back(goal.name);
   for (const tune::Parameter& parameter : tuner.space().parameters) table.columns.push_back(parameter.name);
   for (const Trial& trial : front) {
@@ -140,8 +142,8 @@ void print_tune_result(const StudyConfig& config, Tuner& tuner, const std::strin
   if (best != nullptr && !tuner.goals().empty()) {
     print_front(tuner);
   } else if (best != nullptr) {
-    fmt::print("\nBest of {} trials: {:.6g} in trial {}\n", std::ranges::count_if(trials, &Trial::finished),
-               best->value, best->number);
+    fmt::print("\nBest of {}: {:.6g} in trial {}\n",
+               counted(std::ranges::count_if(trials, &Trial::finished), "trial"), best->value, best->number);
     for (std::size_t i = 0; i < tuner.space().size(); ++i) {
       if (std::isnan(best->values[i])) continue;
       fmt::print("  {}  {}\n", tuner.space().parameters[i].name, tuner.space().text(i, best->values[i]));

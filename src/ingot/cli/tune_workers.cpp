@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,6 +86,15 @@ std::optional<std::string> card_of(std::int64_t place) {
   return cards[static_cast<std::size_t>(place) % cards.size()];
 }
 
+// A file of its own for each reader, which no other one moves on.
+int open_text(const std::string& text) {
+  const int fd = ::memfd_create("study", MFD_CLOEXEC);
+  const auto size = static_cast<ssize_t>(text.size());
+  INGOT_CHECK(fd >= 0 && ::pwrite(fd, text.data(), text.size(), 0) == size,
+              Error(fmt::format("cannot keep a worker's study in memory: {}", std::strerror(errno))));
+  return fd;
+}
+
 }  // namespace
 
 LaunchRank LaunchRank::from_environment() {
@@ -107,8 +117,9 @@ LaunchRank LaunchRank::from_environment() {
   return {};
 }
 
-WorkerPool::WorkerPool(std::vector<std::string> arguments, std::int64_t count, std::string log_prefix)
-    : arguments_(std::move(arguments)) {
+WorkerPool::WorkerPool(std::vector<std::string> arguments, std::int64_t count, std::string log_prefix,
+                       std::string input)
+    : arguments_(std::move(arguments)), input_(std::move(input)) {
   for (std::int64_t i = 0; i < count; ++i) processes_.push_back({0, fmt::format("{}-{}.log", log_prefix, i)});
   for (Process& process : processes_) start(process);
 }
@@ -143,20 +154,21 @@ void WorkerPool::start(Process& process) const {
   const int log = ::open(process.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   INGOT_CHECK(log >= 0, IoError(process.log, fmt::format("cannot be written: {}", std::strerror(errno))));
   process.log_start = std::filesystem::file_size(process.log);
+  const int input = input_.empty() ? ::open("/dev/null", O_RDONLY | O_CLOEXEC) : open_text(input_);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);
-    const int null = ::open("/dev/null", O_RDWR);
-    ::dup2(null, 0);
-    ::dup2(null, 1);
+    ::dup2(input, 0);
+    ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), 1);
     ::dup2(log, 2);
     ::execve("/proc/self/exe", argv.data(), variables.data());
     ::_exit(127);
   }
   const int error = errno;
   ::close(log);
+  ::close(input);
   INGOT_CHECK(pid > 0, Error(fmt::format("cannot start a worker: {}", std::strerror(error))));
   process.pid = pid;
 }

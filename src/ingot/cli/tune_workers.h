@@ -20,8 +20,10 @@ struct LaunchRank {
 /// Processes that run this same command line once more as workers. They end when this process does.
 class WorkerPool {
  public:
-  /// `log_prefix`: each worker's stderr goes to "<prefix>-<i>.log".
-  WorkerPool(std::vector<std::string> arguments, std::int64_t count, std::string log_prefix);
+  /// `log_prefix`: each worker's stderr goes to "<prefix>-<i>.log". `input`: what each reads from its
+  /// standard input.
+  WorkerPool(std::vector<std::string> arguments, std::int64_t count, std::string log_prefix,
+             std::string input = {});
   ~WorkerPool();  // ends them
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -47,6 +49,7 @@ class WorkerPool {
   void start(Process& process) const;
 
   std::vector<std::string> arguments_;
+  std::string input_;
   std::vector<Process> processes_;
   std::int64_t deaths_ = 0, progress_at_death_ = -1;
 };

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include <fmt/core.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "ingot/base/files.h"
@@ -8,11 +9,21 @@
 
 namespace ingot::mahjong {
 
+namespace {
+
+constexpr const char* kStandardInput = "-";
+
+gzFile_s* open_log(const std::string& path) {
+  return path == kStandardInput ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path.c_str(), "rb");
+}
+
+}  // namespace
+
 std::string read_maybe_gzip(const std::string& path, std::size_t max_bytes) {
   struct Close {
     void operator()(gzFile_s* file) const { gzclose(file); }
   };
-  const std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rb"));
+  const std::unique_ptr<gzFile_s, Close> file(open_log(path));
   if (!file) throw IoError(path, "cannot be opened");
   std::string content;
   char buffer[1 << 16];
@@ -60,7 +71,8 @@ GameLog parse_log(std::string_view content, const std::string& source, const Rul
 }
 
 GameLog read_log(const std::string& path, const Rules& otherwise, std::size_t max_bytes) {
-  return parse_log(read_maybe_gzip(path, max_bytes), path, otherwise);
+  const std::string content = read_maybe_gzip(path, max_bytes);
+  return parse_log(content, path == kStandardInput ? "standard input" : path, otherwise);
 }
 
 }  // namespace ingot::mahjong

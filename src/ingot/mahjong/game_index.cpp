@@ -87,8 +87,9 @@ void replay_once(IndexedGame& game, const Rules& otherwise) {
 std::vector<std::string> files_under(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
-    INGOT_CHECK(std::filesystem::exists(path), IoError(path, "does not exist"));
-    if (!std::filesystem::is_directory(path)) {
+    const bool standard_input = path == "-";
+    INGOT_CHECK(standard_input || std::filesystem::exists(path), IoError(path, "does not exist"));
+    if (standard_input || !std::filesystem::is_directory(path)) {
       files.push_back(path);
       continue;
     }

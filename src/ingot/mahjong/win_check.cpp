@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "ingot/base/plural.h"
 #include "ingot/mahjong/errors.h"
 #include "ingot/mahjong/score.h"
 
@@ -37,6 +38,9 @@ void check_timing(const WinQuery& q) {
               InvalidHand("nobody declares a kan on the last tile, so chankan is not houtei"));
   INGOT_CHECK(!(q.double_riichi && q.ippatsu && q.last_tile),
               InvalidHand("ippatsu after double riichi is a win in the first turns, not on the last tile"));
+  const bool uncalled = q.first_turn || (q.double_riichi && q.ippatsu);
+  INGOT_CHECK(!uncalled || q.indicators.size() <= 1,
+              InvalidHand("a second dora indicator tells of a kan, and before this win there was no call"));
   if (!q.first_turn) return;
   INGOT_CHECK(q.melds.empty(), InvalidHand("a first-turn win has no melds"));
   INGOT_CHECK(!q.riichi && !q.double_riichi,
@@ -54,8 +58,8 @@ void check_win_query(const WinQuery& q, const Rules& rules) {
               InvalidHand(fmt::format("{} melds; a hand has at most 4", q.melds.size())));
   const auto wanted = 14 - 3 * q.melds.size();
   INGOT_CHECK(q.hand.size == wanted,
-              InvalidHand(fmt::format("{} concealed tiles beside {} melds, expected {} with the winning tile",
-                                      q.hand.size, q.melds.size(), wanted)));
+              InvalidHand(fmt::format("{} concealed tiles beside {}, expected {} with the winning tile",
+                                      q.hand.size, counted(std::ssize(q.melds), "meld"), wanted)));
   INGOT_CHECK(q.win_tile < kTiles && q.hand.has(q.win_tile),
               InvalidHand(fmt::format("the winning tile {} is not among the concealed tiles",
                                       tile_name(q.win_tile))));

@@ -93,7 +93,7 @@ std::string read_path(const ConfigReader& root, const char* key, const std::stri
                       const fs::path& base) {
   const std::string path = root.get(key, fallback);
   if (path.empty()) root.fail(key, fmt::format("is empty; leave it out for {}, or give a path", fallback));
-  return (base / path).string();
+  return (base / path).lexically_normal().string();
 }
 
 // A file, or a server's database with the name of the study behind it.
