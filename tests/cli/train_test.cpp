@@ -136,6 +136,11 @@ TEST_F(TrainCommand, EveryRunSaysWhatItRanWithAndDiffTellsTwoApart) {
   EXPECT_EQ(diff["configuration"].size(), 2U);
   EXPECT_TRUE(diff["data"].empty());
   EXPECT_EQ(diff["metrics"]["steps"], nlohmann::json({"2", "6"}));
+  train("c", "train_seed=7");
+  const auto seeds = parse_json<nlohmann::json>(
+      run_ingot({"diff", directory_ + "/b", directory_ + "/c", "--json"}).output, "ingot diff");
+  EXPECT_TRUE(seeds["configuration"].contains("train_seed"));
+  EXPECT_TRUE(seeds["data"].empty()) << "another order of the same data";
   const Outcome same = run_ingot({"diff", directory_ + "/b/checkpoint-000004", directory_ + "/b"});
   EXPECT_NE(same.output.find("Configuration and data are the same"), std::string::npos) << same.output;
   EXPECT_NE(same.output.find("steps                 4"), std::string::npos) << same.output;

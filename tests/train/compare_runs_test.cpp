@@ -5,6 +5,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/train/diff_runs.h"
 
 namespace ingot {
 namespace {
@@ -17,9 +18,10 @@ class CompareRuns : public ::testing::Test {
     write_file_atomically(directory_.at(name + "/metrics.jsonl"), metrics);
     return directory_.at(name);
   }
-  static std::string step(int number, double loss) {
+  static std::string step(int number, double loss, int tokens_per_second = 0) {
     return R"({"type":"train","step":)" + std::to_string(number) + R"(,"loss":)" + std::to_string(loss) +
-           R"(,"learning_rate":0.1,"seconds":2,"values":{"kl":0.5}})"
+           R"(,"learning_rate":0.1,"seconds":2,"tokens_per_second":)" + std::to_string(tokens_per_second) +
+           R"(,"values":{"kl":0.5}})"
            "\n";
   }
   static std::string evaluation(int number, double loss) {
@@ -55,9 +57,23 @@ TEST_F(CompareRuns, LaysCurvesOverEachOtherByStepAndByTime) {
                                               "Learning rate", "kl"}));
   ASSERT_EQ(report.charts[0].series.size(), 2U);
   EXPECT_EQ(report.charts[0].series[0].y, (std::vector<double>{2.5, 2.75}));
-  EXPECT_EQ(report.charts[2].series[0].x.back(), 20.0 / 3600) << "ten steps of two seconds";
+  EXPECT_EQ(report.charts[2].series[0].x.back(), 20) << "ten steps of two seconds";
+  EXPECT_EQ(report.charts[2].x_label, "seconds of training");
   EXPECT_EQ(report.figures[0].note, "x/run");
   EXPECT_EQ(report.tables[0].rows[1][0], "y/run");
+}
+
+TEST_F(CompareRuns, SpeedIsTheMedianOfTheStepsWhereverItIsTold) {
+  const std::string slow_ends =
+      step(1, 3, 10) + step(2, 3, 900) + step(3, 3, 800) + step(4, 3, 850) + step(5, 3, 1);
+  const auto runs = read_runs({add_run("a", "", slow_ends), add_run("b", "", step(1, 3, 700))});
+  const ReportTable results = compare_runs(runs).tables[0];
+  EXPECT_EQ(results.columns[5], "tokens/s (median)");
+  EXPECT_EQ(results.rows[0][5], "800");
+  const auto metrics = diff_runs(runs[0], runs[1]).metrics;
+  EXPECT_EQ(metrics.back().what, results.columns[5]);
+  EXPECT_EQ(metrics.back().left, results.rows[0][5]);
+  EXPECT_EQ(metrics.back().right, "700");
 }
 
 TEST_F(CompareRuns, ADirectoryWithoutMetricsIsNamed) {

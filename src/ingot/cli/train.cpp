@@ -10,6 +10,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/base/version.h"
@@ -58,7 +59,7 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
     fmt::print("{}\n", dump_json(json, 2));
     return;
   }
-  fmt::print("\n{} after {} steps: training loss {:.4f}", name(r.end), r.steps, r.train_loss);
+  fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);
   if (r.validation_loss) fmt::print(", validation loss {:.4f}", *r.validation_loss);
   fmt::print("\n  checkpoint  {}\n", r.last_checkpoint);
   if (!report.empty()) fmt::print("  report      {}\n", report);

@@ -94,18 +94,32 @@ ReportSeries steps_of(const FinishedRun& run, const StepValue& value, bool smoot
   return series;
 }
 
-/// Hours of training up to each step, in place of the step.
-void put_hours(const FinishedRun& run, ReportSeries& series) {
-  double hours = 0;
+/// Seconds of training up to each step, in place of the step.
+void put_seconds(const FinishedRun& run, ReportSeries& series) {
+  double seconds = 0;
   auto step = run.history.steps().begin();
   std::int64_t last = 0;
   for (double& x : series.x) {
     for (; step != run.history.steps().end() && static_cast<double>(step->step) <= x; ++step) {
-      hours += step->seconds * static_cast<double>(step->step - last) / 3600;  // between two logged steps
+      seconds += step->seconds * static_cast<double>(step->step - last);  // between two logged steps
       last = step->step;
     }
-    x = hours;
+    x = seconds;
   }
+}
+
+/// Of an axis of seconds: minutes or hours where the longest run took several.
+void use_fitting_unit(ReportChart& chart) {
+  double longest = 0;
+  for (const ReportSeries& series : chart.series)
+    for (const double x : series.x) longest = std::max(longest, x);
+  constexpr double kMinute = 60, kHour = 3600;
+  const double unit = longest >= 3 * kHour ? kHour : longest >= 3 * kMinute ? kMinute : 1;
+  chart.x_label = unit == kHour     ? "hours of training"
+                  : unit == kMinute ? "minutes of training"
+                                    : "seconds of training";
+  for (ReportSeries& series : chart.series)
+    for (double& x : series.x) x /= unit;
 }
 
 void add_chart(Report& report, ReportChart chart) {
@@ -125,12 +139,13 @@ void add_step_chart(Report& report, const std::vector<FinishedRun>& runs, const 
 
 void add_loss_charts(Report& report, const std::vector<FinishedRun>& runs) {
   ReportChart by_step{.title = "Validation loss", .x_label = "step", .y_label = "loss"};
-  ReportChart by_time{.title = "Validation loss by time", .x_label = "hours of training", .y_label = "loss"};
+  ReportChart by_time{.title = "Validation loss by time", .x_label = "", .y_label = "loss"};
   for (const FinishedRun& run : runs) {
     by_step.series.push_back(validation_of(run));
     by_time.series.push_back(by_step.series.back());
-    put_hours(run, by_time.series.back());
+    put_seconds(run, by_time.series.back());
   }
+  use_fitting_unit(by_time);
   add_chart(report, std::move(by_step));
   add_step_chart(
       report, runs, "Training loss", [](const StepRecord& r) { return r.loss; }, true);
@@ -160,17 +175,17 @@ std::string number_or_not(const std::optional<double>& value) {
 ReportTable results(const std::vector<FinishedRun>& runs) {
   ReportTable table{.title = "Results",
                     .columns = {"run", "steps", "best validation loss", "last validation loss",
-                                "training loss", "tokens/s", "time"},
+                                "training loss", "tokens/s (median)", "time"},
                     .rows = {}};
   for (const FinishedRun& run : runs) {
     const std::vector<StepRecord>& steps = run.history.steps();
     ReportSeries time{.name = "", .x = {steps.empty() ? 0 : static_cast<double>(steps.back().step)}};
-    put_hours(run, time);
+    put_seconds(run, time);
+    const double rate = run.history.median(&StepRecord::tokens_per_second);
     table.rows.push_back({run.name, steps.empty() ? "0" : std::to_string(steps.back().step),
                           number_or_not(run.best_validation()), number_or_not(run.last_validation()),
                           steps.empty() ? kNotSet : number_or_not(steps.back().loss),
-                          steps.empty() ? kNotSet : human_count(steps.back().tokens_per_second),
-                          human_duration(time.x[0] * 3600)});
+                          rate > 0 ? human_count(rate) : kNotSet, human_duration(time.x[0])});
   }
   return table;
 }

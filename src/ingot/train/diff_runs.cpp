@@ -54,12 +54,6 @@ Pairs settings_of(const FinishedRun& run, bool from_metadata) {
   return settings;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 Pairs metrics_of(const FinishedRun& run) {
   Pairs metrics;
   const std::vector<StepRecord>& steps = run.history.steps();
@@ -74,10 +68,7 @@ Pairs metrics_of(const FinishedRun& run) {
   if (!steps.empty()) {
     for (const auto& [name, value] : steps.back().values)
       metrics.emplace_back(name, fmt::format("{:.6g}", value));
-    std::vector<double> rates;
-    rates.reserve(steps.size());
-    for (const StepRecord& step : steps) rates.push_back(step.tokens_per_second);
-    if (const double rate = median(rates); rate > 0)
+    if (const double rate = run.history.median(&StepRecord::tokens_per_second); rate > 0)
       metrics.emplace_back("tokens/s (median)", human_count(rate));
   }
   return metrics;

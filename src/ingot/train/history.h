@@ -47,6 +47,10 @@ class RunHistory {
   const std::vector<EvalRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
 
+  /// A run's speed (tokens_per_second, flops): the median over its logged steps, which a slow first one does
+  /// not move; 0 where there are none.
+  double median(double StepRecord::*metric) const;
+
  private:
   std::vector<StepRecord> steps_;
   std::vector<EvalRecord> evaluations_;

@@ -13,6 +13,7 @@
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/scope.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/transfer.h"
@@ -352,9 +353,10 @@ void Trainer::resume(const SavedCheckpoint& saved) {
   }
   s.task.optimizer().load_state(assemble_state(saved.shards("optimizer")), saved.tensors("ema"));
   INGOT_CHECK(s.progress.step <= s.options.total_steps,
-              InvalidConfig("max_steps", fmt::format("asks for {} steps, but {} holds a run of {} already; "
+              InvalidConfig("max_steps", fmt::format("asks for {}, but {} holds a run of {} already; "
                                                      "ask for more, or begin anew elsewhere",
-                                                     s.options.total_steps, saved.path(), s.progress.step)));
+                                                     counted(s.options.total_steps, "step"), saved.path(),
+                                                     s.progress.step)));
   if (s.due(s.options.eval_steps)) s.evaluated_step = s.progress.step;
   s.saved_step = s.progress.step;
   s.last_checkpoint = saved.path();

@@ -53,7 +53,7 @@ TEST_F(ResumedRun, IsRefusedWithOtherSettingsByKeyOldValueAndNew) {
   expect([](TrainConfig& t) { t.seed = 7; }, "train_seed", "7", "1234");
   expect([](TrainConfig& t) { t.sequence_len = 8; }, "sequence_len", "8", "16");
   const std::string fewer = error([](TrainConfig& t) { t.max_steps = 1; });
-  EXPECT_NE(fewer.find("max_steps: asks for 1 steps, but"), std::string::npos) << fewer;
+  EXPECT_NE(fewer.find("max_steps: asks for 1 step, but"), std::string::npos) << fewer;
 }
 
 TEST_F(ResumedRun, IsRefusedWithOtherTextAndNotWithAnotherPath) {

@@ -75,17 +75,26 @@
     return ticks;
   };
 
+  // Some `about` round values between two: steps of 1, 2 or 5 and zeros.
+  const roundValues = (low, high, about) => {
+    const wanted = (high - low) / about, values = [];
+    if (!(wanted > 0) || !Number.isFinite(wanted)) return [low];
+    const unit = 10 ** Math.floor(Math.log10(wanted));
+    const step = unit * ([1, 2, 5].find((s) => s * unit >= wanted) || 10);
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); i++) values.push(i * step);
+    return values;
+  };
+  // Of an axis that begins and ends with its data, where Chart.js would count from the first value.
+  const roundTicks = (scale) => roundValues(scale.min, scale.max, Math.max(2, scale.width / 90)).map((value) => ({value}));
+
   // Round values of a logarithmic axis: powers of ten where there are many, 1, 2, 5 or all round steps where there are few.
   // Chart.js's own ticks crowd into the upper half of each decade.
   const logTicks = (low, high) => {
     const decades = Math.log10(high / low);
     if (!(decades > 0) || !Number.isFinite(decades)) return [{value: low}];
-    const values = [];
+    let values = [];
     if (decades < 0.7) {
-      const wanted = (high - low) / 5;
-      const unit = 10 ** Math.floor(Math.log10(wanted));
-      const step = unit * ([1, 2, 5].find((s) => s * unit >= wanted) || 10);
-      for (let i = Math.ceil(low / step); i * step <= high * (1 + 1e-9); i++) values.push(i * step);
+      values = roundValues(low, high, 5);
     } else {
       const factors = decades < 2 ? [1, 2, 5] : decades < 4 ? [1, 3] : [1];
       const every = Math.ceil(decades / 8);
@@ -342,6 +351,7 @@
         scales: {
           x: axis(spec.x, {
             type: spec.logX ? 'logarithmic' : 'linear', bounds: 'data',
+            ...(!spec.logX && {afterBuildTicks: (scale) => { scale.ticks = roundTicks(scale); }}),
             ...(spec.categories.length > 0 && {
               min: -0.5, max: spec.categories.length - 0.5,
               ticks: {callback: (value) => spec.categories[value] ?? '', maxRotation: 30, autoSkip: false},
@@ -349,7 +359,7 @@
             }),
             ...(spec.wholeX && {
               afterBuildTicks: (scale) => {
-                const whole = scale.type === 'logarithmic' ? logTicks(scale.min, scale.max) : scale.ticks;
+                const whole = scale.type === 'logarithmic' ? logTicks(scale.min, scale.max) : roundTicks(scale);
                 scale.ticks = whole.filter((tick) => Number.isInteger(tick.value));
               },
             }),

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_set>
 #include <utility>
@@ -355,6 +356,17 @@ std::int32_t TrainingData::max_token() const {
   std::int32_t most = 0;
   for (const data::Prompt& prompt : prompts) most = std::max(most, std::ranges::max(prompt.tokens));
   return most;
+}
+
+std::string TrainingData::fingerprint() const {
+  std::set<std::string> parts;
+  for (const auto* documents : {&train_documents, &validation_documents})
+    if (documents->store != nullptr) parts.insert(documents->store->key());
+  for (const auto* some : {&prompts, &validation_prompts})
+    for (const data::Prompt& prompt : *some) parts.insert(prompt.text + "\n" + prompt.record);
+  std::string all;
+  for (const std::string& part : parts) all += part + "\n";
+  return sha256_hex(all);
 }
 
 void check_data_paths(const TrainConfig& config) {

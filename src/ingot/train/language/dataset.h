@@ -26,6 +26,8 @@ struct TrainingData {
 
   /// The largest id in the data.
   std::int32_t max_token() const;
+  /// SHA-256 of what the files hold, as tokens or prompts: whatever is trained on first, or held out.
+  std::string fingerprint() const;
 };
 
 /// The token that ends a document in tokenizers that are trained here.

@@ -245,7 +245,7 @@ RunInfo LanguageTask::info() const {
   const LanguageConfig& c = model_->config;
   RunMetadata metadata;
   metadata.seeds = {{"train_seed", config_.seed}};
-  metadata.data = {{"datasets", objective_->position().fingerprint}};
+  metadata.data = {{"datasets", data_.fingerprint()}};
   metadata.processes = communicator_.size();
   return {.name = config_.run_name,
           .output_dir = config_.output_dir,

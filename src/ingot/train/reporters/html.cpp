@@ -106,14 +106,6 @@ ReportChart value_chart(const RunHistory& history, const std::string& name) {
 
 std::string device_name(const RunInfo& info) { return backend(info.device).capabilities().device_name; }
 
-double median_flops(const RunHistory& history) {
-  std::vector<double> values;
-  for (const StepRecord& r : history.steps()) values.push_back(r.flops);
-  if (values.empty()) return 0;
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
 std::vector<ReportFigure> figures(const RunHistory& history, const RunInfo& info) {
   std::vector<ReportFigure> list;
   const ReportSeries validation = evaluations(history, false);
@@ -135,7 +127,7 @@ std::vector<ReportFigure> figures(const RunHistory& history, const RunInfo& info
     if (tokens > 0)
       list.push_back({"tokens", human_count(tokens),
                       fmt::format("{}/s", human_count(tokens / std::max(seconds, 1e-9)))});
-    const double flops = median_flops(history);
+    const double flops = history.median(&StepRecord::flops);
     std::string share = "median";
     if (info.matmul_flops > 0)
       share = fmt::format("{:.0f} % of what matrix products reach here", 100 * flops / info.matmul_flops);
@@ -153,7 +145,7 @@ Report report_of(const RunHistory& history, const RunInfo& info) {
   report.subtitle = info.subtitle;
   report.figures = figures(history, info);
   report.charts.push_back(loss_chart(history, info));
-  if (median_flops(history) > 0) report.charts.push_back(throughput_chart(history, info));
+  if (history.median(&StepRecord::flops) > 0) report.charts.push_back(throughput_chart(history, info));
   ReportChart rate{.title = "Learning rate", .x_label = "step", .y_label = "learning rate"};
   rate.series.push_back(series_of(
       history, "learning rate", [](const StepRecord& r) { return r.learning_rate; }, false));
