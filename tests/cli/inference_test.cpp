@@ -145,6 +145,9 @@ TEST_F(InferenceVerbs, QuantizeNamesWhatItCannotWrite) {
   EXPECT_NE(errors({}).find("--report"), std::string::npos);
   EXPECT_NE(errors({directory_ + "-out", "--format", "q4_k"}).find("int4-g128"), std::string::npos);
   EXPECT_NE(errors({directory_ + "-out.gguf", "--format", "nf4"}).find("Q4_K"), std::string::npos);
+  for (const char* ending : {".onnx", ".GGUF", ".safetensors"})
+    EXPECT_NE(errors({directory_ + ending, "--format", "nf4"}).find("end the name in .gguf or nothing"),
+              std::string::npos);
   EXPECT_NE(errors({directory_ + "-out.gguf", "--format", "q4k"}).find("q4_k"), std::string::npos);
   EXPECT_FALSE(fs::exists(directory_ + "-out"));
 }
@@ -294,6 +297,15 @@ TEST_F(InferenceVerbs, ChatAnswersEveryLineOfAPipeAndKnowsItsCommands) {
   EXPECT_FALSE(answer.empty());
   EXPECT_TRUE(outcome.output.starts_with(answer));
   EXPECT_TRUE(outcome.output.ends_with(answer));
+}
+
+TEST_F(InferenceVerbs, ChatGoesOnBehindALineThatIsNotUtf8) {
+  const Outcome outcome =
+      run_ingot_with_input({"chat", directory_, "-t", "0", "-n", "5"}, "caf\xE9\n/reset\nthe quick\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("not UTF-8"), std::string::npos) << outcome.errors;
+  EXPECT_TRUE(outcome.output.ends_with(
+      run_ingot_with_input({"chat", directory_, "-t", "0", "-n", "5"}, "the quick\n").output));
 }
 
 TEST_F(InferenceVerbs, ChatSavesTheConversationAndAnswersAgain) {

@@ -192,7 +192,7 @@ TEST(Documents, MissingAndEmptySourcesAreNamed) {
   write_file_atomically(directory.at("empty.txt"), "");
   EXPECT_NE(message_of<IoError>([&] {
               read({.paths = {directory.at("empty.txt")}});
-            }).find("empty.txt: holds no text to learn from"),
+            }).find("empty.txt: holds no text"),
             std::string::npos);
   EXPECT_THROW(read({}), InvalidConfig);
   EXPECT_THROW(read({.paths = {""}}), InvalidConfig);

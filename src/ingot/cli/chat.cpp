@@ -11,11 +11,13 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/chat_model.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/line_editor.h"
+#include "ingot/text/utf8.h"
 
 namespace ingot::cli {
 namespace {
@@ -115,7 +117,10 @@ class Conversation {
     fmt::print("\n");
     if (StopKey::was_pressed()) fmt::print(stderr, "[stopped]\n");
     if (chat_.forgotten() > forgotten_) {
-      fmt::print(stderr, "[the context is full: {} questions and their answers are {}]\n", chat_.forgotten(),
+      fmt::print(stderr,
+                 "[the context is full: {} {} with the answers]
+                 ",
+                 counted_are(chat_.forgotten(), "question"),
                  chat_.summarized() ? "summed up" : "forgotten");
     }
     forgotten_ = chat_.forgotten();
@@ -146,7 +151,7 @@ class Conversation {
     for (const text::ChatMessage& message : chat_.transcript())
       messages.push_back({{"role", message.role}, {"content", message.content}});
     write_file_atomically(path, dump_json(nlohmann::ordered_json{{"messages", messages}}) + "\n");
-    fmt::print(stderr, "{}: {} messages\n", path, messages.size());
+    fmt::print(stderr, "{}: {}\n", path, counted(std::ssize(messages), "message"));
   }
 
   ChatModel& chat_;
@@ -165,6 +170,13 @@ bool handle(Conversation& conversation, const std::string& line, bool terminal) 
   }
 }
 
+// What no template and no file of chats could hold is replaced, and told.
+std::string valid_line(const std::string& line) {
+  if (text::is_valid_utf8(line)) return line;
+  fmt::print(stderr, "ingot: the line holds bytes that are not UTF-8; they are read as U+FFFD\n");
+  return text::to_valid_utf8(line);
+}
+
 int converse(Conversation& conversation, bool terminal, const std::string& history) {
   LineEditor editor(history);
   const StopKey stop;
@@ -180,7 +192,7 @@ int converse(Conversation& conversation, bool terminal, const std::string& histo
     }
     leaves = false;
     StopKey::forget();
-    if (!line || !handle(conversation, *line, terminal)) return 0;
+    if (!line || !handle(conversation, valid_line(*line), terminal)) return 0;
   }
 }
 

@@ -10,7 +10,7 @@
 #include "ingot/base/progress.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
-#include "ingot/data/text_file.h"
+#include "ingot/data/documents.h"
 
 namespace ingot::cli {
 namespace {
@@ -24,7 +24,7 @@ struct PerplexityOptions {
 };
 
 int run(const PerplexityOptions& o) {
-  const std::string text = data::read_text_file(o.text);
+  const std::string text = data::read_documents(o.text);
   const infer::Session session(session_options(o.inference));
   infer::TextPerplexity found;
   {
@@ -60,7 +60,10 @@ void add_perplexity(Command& root) {
   Command command =
       root.subcommand("perplexity", "Measure how well a model predicts a text; lower is better");
   add_inference_options(command, o->inference);
-  command.option("--text", o->text, "File to predict, UTF-8").required();
+  command
+      .option("--text", o->text,
+              "Text to predict: a file of text, or of records with a member \"text\"; - is standard input")
+      .required();
   command.option("--window", o->window.window, "Tokens that the model sees at once");
   command.option("--stride", o->window.stride, "Tokens by which the window moves on");
   command.option("--limit", o->limit, "Tokens of the text to use; 0: all");

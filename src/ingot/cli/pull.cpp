@@ -5,6 +5,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/plural.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
 #include "ingot/hub/resolve.h"
@@ -29,8 +30,8 @@ void print(const PullOptions& o, const hub::HubRepo& repo, const hub::PullResult
     ++fetched;
   }
   if (!o.json) {
-    fmt::print(stderr, "{} at {}: {} files, {}; {} of them fetched now, {}\n", repo.id,
-               result.commit.substr(0, 12), result.files.size(), human_bytes(bytes), fetched,
+    fmt::print(stderr, "{} at {}: {}, {}; {} of them fetched now, {}\n", repo.id, result.commit.substr(0, 12),
+               counted(std::ssize(result.files), "file"), human_bytes(bytes), fetched,
                human_bytes(fetched_bytes));
     fmt::print("{}\n", result.path);
     return;

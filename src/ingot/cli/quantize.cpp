@@ -10,7 +10,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/write_meter.h"
-#include "ingot/data/text_file.h"
+#include "ingot/data/documents.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/quality.h"
 #include "ingot/models/open_tokenizer.h"
@@ -86,7 +86,7 @@ void print_stand_ins(const std::vector<infer::FormatQuality>& rows) {
 }
 
 Json report(const QuantizeFlags& o, const std::vector<std::string>& formats, const WrittenModel& written) {
-  std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(data::read_text_file(o.report));
+  std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(data::read_documents(o.report));
   if (o.limit > 0 && o.limit < static_cast<std::int64_t>(ids.size()))
     ids.resize(static_cast<std::size_t>(o.limit));
   ProgressBar bar({.label = "measuring", .total = static_cast<std::int64_t>(formats.size()) + 1});
@@ -168,7 +168,9 @@ void add_quantize(Command& root) {
       "(bitsandbytes)");
   command.option("--format", o->formats,
                  "q4_k, q8_0, int4-g128, nf4, fp8, ...; several, or none for all, to report");
-  command.option("--report", o->report, "Compare predictions of this UTF-8 text before and after");
+  command.option("--report", o->report,
+                 "Compare predictions of this text before and after: a file of text, or of records with a "
+                 "member \"text\"");
   command.option("--window", o->window.window, "Tokens that the model sees at once");
   command.option("--stride", o->window.stride, "Tokens by which the window moves on");
   command.option("--limit", o->limit, "Tokens of the text to use; 0: all");

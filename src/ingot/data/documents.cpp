@@ -258,7 +258,7 @@ std::vector<SourceFile> list_files(const SourceOptions& options) {
   options.validate();
   std::vector<SourceFile> files;
   for (const std::string& path : options.paths) {
-    INGOT_CHECK(fs::exists(path), IoError(path, "does not exist; check the path of the training data"));
+    INGOT_CHECK(path == "-" || fs::exists(path), IoError(path, "does not exist; check its path"));
     if (fs::is_directory(path)) {
       list_directory(path, options, files);
     } else {
@@ -287,7 +287,7 @@ SourceReport for_each_document(const SourceOptions& options, const std::vector<S
   for (const SourceFile& file : files) reader.read(file);
   INGOT_CHECK(reader.report().documents > 0,
               IoError(fmt::format("{}", fmt::join(options.paths, ", ")),
-                      fmt::format("holds no text to learn from ({} files, {} empty documents, {} left out)",
+                      fmt::format("holds no text (files: {}, empty documents: {}, left out: {})",
                                   files.size(), reader.report().empty_documents,
                                   reader.report().skipped_files + reader.report().skipped_documents)));
   return reader.report();
@@ -295,6 +295,15 @@ SourceReport for_each_document(const SourceOptions& options, const std::vector<S
 
 SourceReport for_each_document(const SourceOptions& options, FunctionRef<void(std::string_view)> take) {
   return for_each_document(options, list_files(options), take);
+}
+
+std::string read_documents(const std::string& path) {
+  std::string all;
+  for_each_document({.paths = {path}, .invalid_utf8 = InvalidUtf8::stray}, [&](std::string_view text) {
+    if (!all.empty()) all += "\n\n";
+    all += text;
+  });
+  return all;
 }
 
 void for_each_record(const SourceOptions& options, const std::vector<SourceFile>& files, IsRecord is_record,

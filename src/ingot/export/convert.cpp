@@ -1,10 +1,7 @@
 #include "ingot/export/convert.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <filesystem>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -25,24 +22,12 @@ struct ConvertTarget {
   bool directory = false;
 };
 
-/// Endings of formats that are read only, in lower case: nobody means a directory by them.
-constexpr std::array<std::string_view, 13> kReadOnly{".onnx", ".bin",  ".pt",     ".pth", ".ckpt",
-                                                     ".h5",   ".hdf5", ".keras",  ".pb",  ".tflite",
-                                                     ".npy",  ".pkl",  ".msgpack"};
-
 ConvertTarget target_of(const ConvertOptions& o) {
   const std::string ending = std::filesystem::path(o.destination).extension().string();
   const std::string by_name = ending == ".gguf" ? "gguf" : ending == ".npz" ? "npz" : "safetensors";
   const std::string format = o.to.empty() ? by_name : o.to;
   INGOT_CHECK(format == "gguf" || format == "npz" || format == "safetensors",
               InvalidConfig("to", fmt::format("is '{}'; there are safetensors, gguf and npz", format)));
-  std::string lower = ending;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  INGOT_CHECK(std::ranges::find(kReadOnly, lower) == kReadOnly.end(),
-              InvalidConfig(o.destination,
-                            fmt::format("{} is not a format that can be written; end the name in .gguf, "
-                                        ".npz or .safetensors, or in nothing for a directory",
-                                        ending)));
   const bool directory = format == "safetensors" && ending != ".safetensors";
   INGOT_CHECK(o.to.empty() || directory || o.to == by_name,
               InvalidConfig("to", fmt::format("{} cannot be called {}", o.to, o.destination)));
@@ -114,13 +99,13 @@ WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target,
 }  // namespace
 
 ConvertedModel convert_model(const ConvertOptions& o, const WriteProgress& progress) {
+  check_destination(o.source, o.destination, {".gguf", ".npz", ".safetensors"});
   const ConvertTarget target = target_of(o);
   const WeightEncoding encoding = o.dtype.empty() ? WeightEncoding{} : parse_weight_encoding(o.dtype);
   INGOT_CHECK(
       encoding.blocks == nullptr || target.format == "gguf",
       InvalidConfig("dtype", fmt::format("{} is a block format, which only GGUF files hold; convert to gguf",
                                          o.dtype)));
-  check_destination(o.source, o.destination);
   const WrittenModel written = target.format == "gguf" ? write_gguf_file(o, encoding, progress)
                                : target.directory && is_model(o.source)
                                    ? write_model_directory(o, encoding, progress)

@@ -10,7 +10,7 @@
 namespace ingot {
 
 WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
-  check_destination(o.model, o.destination);
+  check_destination(o.model, o.destination, {});
   const ModelCheckpoint checkpoint = open_checkpoint(o.model);
   LoadOptions options{.copy = false, .trainable = false};
   if (!o.dtype.empty()) options.dtype = parse_dtype(o.dtype);

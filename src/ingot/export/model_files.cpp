@@ -1,8 +1,13 @@
 #include "ingot/export/model_files.h"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <memory>
+#include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
@@ -55,7 +60,21 @@ void copy_companions(const std::string& model, const std::string& directory) {
   }
 }
 
-void check_destination(const std::string& source, const std::string& destination) {
+void check_destination(const std::string& source, const std::string& destination,
+                       const std::vector<std::string>& written) {
+  // Nobody means a directory by a name that ends so.
+  static const std::set<std::string> endings{".gguf", ".npz",  ".safetensors", ".onnx",  ".bin",   ".pt",
+                                             ".pth",  ".ckpt", ".h5",          ".hdf5",  ".keras", ".pb",
+                                             ".npy",  ".pkl",  ".msgpack",     ".tflite"};
+  const std::string ending = fs::path(destination).extension().string();
+  std::string lower = ending;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool known = std::ranges::find(written, ending) != written.end();
+  INGOT_CHECK(known || !endings.contains(lower),
+              InvalidConfig(destination,
+                            fmt::format("{} is not an ending of what is written here; end the name in {}{}"
+                                        "nothing for a directory",
+                                        ending, fmt::join(written, ", "), written.empty() ? "" : " or ")));
   std::error_code ignored;
   INGOT_CHECK(!fs::equivalent(source, destination, ignored),
               InvalidConfig("destination", "is the source itself; give another name"));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ingot/weights/encode.h"
 
@@ -23,8 +24,10 @@ bool is_model(const std::string& path);
 /// tokenizer.json.
 void copy_companions(const std::string& model, const std::string& directory);
 
-/// InvalidConfig where both are one file or directory.
-void check_destination(const std::string& source, const std::string& destination);
+/// InvalidConfig where both are one file or directory, or where the destination has the ending of a format of
+/// weights that is not among those that are `written` (".gguf", as it stands).
+void check_destination(const std::string& source, const std::string& destination,
+                       const std::vector<std::string>& written);
 
 /// config.json's text with another dtype in it; as it is where `dtype` is none.
 std::string config_with_dtype(const std::string& config, std::optional<DType> dtype);

@@ -63,7 +63,7 @@ void check_quantized_format(const std::string& format) {
 
 WrittenModel quantize_model(const QuantizeOptions& o, const WriteProgress& progress) {
   check_quantized_format(o.format);
-  check_destination(o.source, o.destination);
+  check_destination(o.source, o.destination, {".gguf"});
   if (!o.destination.ends_with(".gguf")) return write_quantized_directory(o, progress);
   const quant::BlockFormat* blocks = quant::find_block_format(o.format);
   std::vector<std::string> known;

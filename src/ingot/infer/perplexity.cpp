@@ -140,6 +140,7 @@ TextPerplexity measure_perplexity(const Session& session, std::string_view text,
     found.bytes = static_cast<std::int64_t>(session.tokenizer().decode_bytes(ids).size());
   }
   const auto all = static_cast<std::int64_t>(ids.size()) - 1;
+  if (on_progress && all > 0) on_progress(0, all);
   found.result =
       measure_perplexity(session.model(), ids, session.engine_options(), options, [&](std::int64_t done) {
         if (on_progress) on_progress(done, all);
