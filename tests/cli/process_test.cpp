@@ -229,23 +229,71 @@ TEST(CommandLine, CompletionScriptsNameEveryCommand) {
   }
 }
 
-/// What bash offers behind these words, the last of which is being typed.
-std::string completed(const std::string& words) {
-  const std::string script = "source <(" + quoted(INGOT_BINARY) + " completion bash); COMP_WORDS=(" + words +
-                             "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _ingot; echo \"${COMPREPLY[*]}\"";
-  FILE* pipe = ::popen(("bash -c " + quoted(script)).c_str(), "r");
+std::string output_of(const std::string& shell, const std::string& script) {
+  FILE* pipe = ::popen((shell + " " + quoted(script)).c_str(), "r");
   std::array<char, 4096> buffer{};
   const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe);
   EXPECT_EQ(::pclose(pipe), 0);
   return {buffer.data(), count};
 }
 
+bool has_shell(const char* name) {
+  return output_of("sh -c", std::string("command -v ") + name + " || true") != "";
+}
+
+std::string completion(const char* shell) { return quoted(INGOT_BINARY) + " completion " + shell; }
+
+/// What bash offers behind these words, the last of which is being typed.
+std::string completed(const std::string& words) {
+  return output_of("bash -c",
+                   "source <(" + completion("bash") + "); COMP_WORDS=(" + words +
+                       "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _ingot; echo \"${COMPREPLY[*]}\"");
+}
+
 TEST(CommandLine, BashCompletesCommandsOptionsAndChoices) {
   EXPECT_EQ(completed("ingot forec"), "forecast\n");
   EXPECT_EQ(completed("ingot forecast fi"), "fit\n");
+  EXPECT_EQ(completed("ingot help forecast fi"), "fit\n");
   EXPECT_EQ(completed("ingot generate model --max-t"), "--max-tokens\n");
   EXPECT_EQ(completed("ingot chat model --full-context s"), "slide summarize stop\n");
+  EXPECT_EQ(completed("ingot chat --full-context = s"), "slide summarize stop\n") << "as bash splits it";
   EXPECT_EQ(completed("ingot train --set ''"), "\n");  // any value: the shell's own file names
+}
+
+/// The same in zsh, with what its completion system would do in print.
+std::string completed_by_zsh(const std::string& words) {
+  return output_of("zsh -f -c",
+                   "compadd() { shift; print -r -- ${(M)@:#$PREFIX*} }; _files() { print files }; "
+                   "compset() { PREFIX=${PREFIX#*=} }; compdef() { : }; source <(" +
+                       completion("zsh") + "); words=(" + words +
+                       "); CURRENT=$#words; PREFIX=$words[-1]; _ingot");
+}
+
+TEST(CommandLine, ZshCompletesCommandsOptionsChoicesAndFiles) {
+  if (!has_shell("zsh")) GTEST_SKIP() << "no zsh";
+  EXPECT_EQ(completed_by_zsh("ingot forec"), "forecast\n") << "no files beside commands";
+  EXPECT_EQ(completed_by_zsh("ingot help forecast fi"), "fit\n");
+  EXPECT_EQ(completed_by_zsh("ingot generate model --max-t"), "--max-tokens\n");
+  EXPECT_EQ(completed_by_zsh("ingot chat model --full-context s"), "slide summarize stop\n");
+  EXPECT_EQ(completed_by_zsh("ingot chat --full-context=sl"), "slide\n");
+  EXPECT_EQ(completed_by_zsh("ingot train --set ''"), "files\n");
+  EXPECT_EQ(completed_by_zsh("ingot completion z"), "zsh\n");
+}
+
+TEST(CommandLine, FishCompletesCommandsOptionsAndChoices) {
+  if (!has_shell("fish")) GTEST_SKIP() << "no fish";
+  const test::TemporaryDirectory directory;
+  const auto offered = [&](const std::string& line) {
+    return output_of(
+        "cd " + quoted(directory.path()) + "; HOME=. fish -N -c",
+        completion("fish") + " | source; complete -C '" + line + "' | string replace -r '\\t.*' ''; true");
+  };
+  EXPECT_EQ(offered("ingot forec"), "forecast\n");
+  EXPECT_EQ(offered("ingot help forecast fi"), "fit\n");
+  EXPECT_EQ(offered("ingot generate model --max-t"), "--max-tokens\n");
+  EXPECT_EQ(offered("ingot chat model --full-context s"), "slide\nstop\nsummarize\n");
+  EXPECT_EQ(offered("ingot chat --full-context=sl"), "--full-context=slide\n");
+  EXPECT_EQ(offered("ingot completion z"), "zsh\n");
 }
 
 }  // namespace

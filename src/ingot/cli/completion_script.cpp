@@ -53,12 +53,16 @@ std::string shell_tables(const CLI::App& app) {
 }
 
 // Words before the cursor that do not start with '-' name the command, those at their end perhaps a file or a
-// value.
+// value. Behind "help" they name one as if it were not there. "--option=value" is three words for bash, and
+// one for zsh.
 constexpr const char* kBash = R"sh(_ingot() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" path='' word words=''
+  [ "$current" = '=' ] && current=''
+  [ "$previous" = '=' ] && previous="${COMP_WORDS[COMP_CWORD-2]}"
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$word" in -*) ;; *) path="${path:+$path }$word" ;; esac
   done
+  case "$path" in help|'help '*) path="${path#help}"; path="${path# }" ;; esac
   while :; do
     words="$(_ingot_values "$path $previous")" && break
     words="$(_ingot_next "$path")"
@@ -72,9 +76,14 @@ complete -o default -F _ingot ingot
 
 constexpr const char* kZsh = R"sh(_ingot() {
   local place='' word found previous="${words[CURRENT-1]}"
+  if [[ $PREFIX == --*=* ]]; then
+    previous="${PREFIX%%=*}"
+    compset -P '*='
+  fi
   for word in "${(@)words[2,CURRENT-1]}"; do
     [[ $word == -* ]] || place="${place:+$place }$word"
   done
+  [[ $place == help || $place == 'help '* ]] && place="${${place#help}# }"
   while true; do
     if found="$(_ingot_values "$place $previous")"; then
       if [[ -n $found ]]; then compadd -- ${=found}; else _files; fi
@@ -85,7 +94,9 @@ constexpr const char* kZsh = R"sh(_ingot() {
     place="${place% *}"
   done
   compadd -- ${=found}
-  [[ -z $place || $PREFIX == -* ]] || _files
+  local -a named
+  named=(${${=found}:#-*})
+  (( $#named )) || [[ $PREFIX == -* ]] || _files
 }
 if [[ $funcstack[1] == _ingot ]]; then _ingot "$@"; else compdef _ingot ingot; fi
 )sh";
@@ -95,6 +106,7 @@ constexpr const char* kFish = R"sh(function __ingot_path
   for word in (commandline -opc)[2..-1]
     string match -q -- '-*' $word; or set -a path $word
   end
+  test "$path[1]" = help; and set -e path[1]
   echo "$path"
 end
 function __ingot_exactly
