@@ -80,8 +80,9 @@ TEST(Convert, WhatCannotBeIsSaidAndLeavesNothing) {
             std::string::npos);
   EXPECT_NE(refused({directory.at("a.npz"), "--to", "gguf"}).find("cannot be called"), std::string::npos);
   for (const char* ending : {"onnx", "bin", "PT", "h5"})
-    EXPECT_NE(refused({directory.at(std::string("x.") + ending)}).find(".gguf, .npz or .safetensors"),
-              std::string::npos);
+    EXPECT_NE(
+        refused({directory.at(std::string("x.") + ending)}).find(".gguf, .npz, .safetensors or nothing"),
+        std::string::npos);
   EXPECT_NE(refused({kModels + "qwen3"}).find("is the source itself"), std::string::npos);
   EXPECT_NE(refused({directory.at("b"), "--shard-size", "big"}).find("is not a size"), std::string::npos);
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
