@@ -88,6 +88,34 @@ TEST(Trial, DoesNotBlameAGraphForWhatWasMadeUp) {
   EXPECT_EQ(sizes.problems.size(), 1);
 }
 
+// With its inputs given, what is said of a graph is what its run says.
+TEST(Trial, TriesGivenInputs) {
+  const Graph graph =
+      tried_graph(node("Reshape", "input: ['x', 's']") + input("x", "23") + input("s", "1", 7));
+  const auto tried = [&](std::int64_t size) {
+    return try_graph(
+        graph, 20, Graph::kMaxIterations,
+        {{"s", Tensor::from(std::vector<std::int64_t>{size}, {1})}, {"x", Tensor::zeros({2, 3})}});
+  };
+  EXPECT_TRUE(tried(6).problems.empty() && tried(6).untried.empty()) << first_problem(tried(6));
+  EXPECT_EQ(first_problem(tried(5)).find("Reshape 'it'"), 0) << first_problem(tried(5));
+  const TrialResult other = try_graph(graph, 20, Graph::kMaxIterations, {{"x", Tensor::zeros({3, 3})}});
+  EXPECT_NE(first_problem(other).find("shape mismatch"), std::string::npos) << first_problem(other);
+}
+
+// Axes, scales and sequences that inputs hold.
+TEST(Trial, MakesUpNumbersThatNameAxesAndScale) {
+  const auto is_tried = [](const std::string& graph) {
+    const TrialResult trial = trial_of(graph);
+    return trial.problems.empty() && trial.untried.empty();
+  };
+  EXPECT_TRUE(is_tried(node("Unsqueeze", "input: ['x', 'a']") + input("x", "23") + input("a", "2", 7)));
+  EXPECT_TRUE(is_tried(node("Resize", "input: ['x', '', 's']") + input("x", "1144") + input("s", "4")));
+  EXPECT_TRUE(is_tried(node("SequenceAt", "input: ['q', 'i']") + input("i", "", 7) +
+                       "input { name: 'q' type { sequence_type { elem_type { tensor_type { elem_type: 1 "
+                       "shape { } } } } } } "));
+}
+
 TEST(Trial, EndsInTime) {
   const std::string loop =
       "node { op_type: 'Loop' name: 'it' input: ['', 'w', 'x'] output: 'y' attribute { name: 'body' type: "

@@ -45,6 +45,7 @@ struct RunOptions {
 
 struct CheckOptions {
   std::string path;
+  std::vector<std::string> inputs;
   Limits limits;
   double try_seconds = 20;
   bool all = false, json = false;
@@ -106,16 +107,22 @@ auto run_limited(const std::string& model, const Limits& limits, std::uint64_t h
 
 std::uint64_t taken_since(std::uint64_t before) { return std::max(process_memory(), before) - before; }
 
-int run_model(const RunOptions& o) {
-  const std::uint64_t before = process_memory();
-  const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.model), choose_device(o.device));
+/// Values by the names of inputs, from assignments name=file.npy.
+std::map<std::string, onnx::Value> read_inputs(const std::vector<std::string>& assignments) {
   std::map<std::string, onnx::Value> inputs;
-  for (const std::string& assignment : o.inputs) {
+  for (const std::string& assignment : assignments) {
     const std::size_t equals = assignment.find('=');
     INGOT_CHECK(equals != assignment.npos,
                 InvalidConfig("--input", "'" + assignment + "' is not a name=file.npy"));
     inputs[assignment.substr(0, equals)] = read_npy(assignment.substr(equals + 1));
   }
+  return inputs;
+}
+
+int run_model(const RunOptions& o) {
+  const std::uint64_t before = process_memory();
+  const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.model), choose_device(o.device));
+  const std::map<std::string, onnx::Value> inputs = read_inputs(o.inputs);
   onnx::Texts texts = graph.texts();
   const onnx::Values results = run_limited(o.model, o.limits, taken_since(before), o.json,
                                            [&] { return graph.run_values(inputs, texts, o.max_iterations); });
@@ -167,21 +174,25 @@ void print_check(const onnx::Graph& graph, const std::map<std::string, int>& cou
   for (std::size_t i = 0; i < std::min(kShown, trial.untried.size()); ++i)
     fmt::print("not tried: {}\n", printable(trial.untried[i]));
   if (trial.untried.size() > kShown) fmt::print("not tried: {} more\n", trial.untried.size() - kShown);
+  if (!trial.untried.empty()) fmt::print("--input name=file.npy tries these, too: with real inputs\n");
   fmt::print("{}\n", trial.problems.empty() ? "every operator is supported"
                      : missing.empty() ? fmt::format("{} things that a run refuses", trial.problems.size())
                                        : fmt::format("not supported: {}",
                                                      printable(fmt::format("{}", fmt::join(missing, ", ")))));
 }
 
-/// What the graph holds, and whether a run would take it: it is tried on made-up inputs.
+/// What the graph holds, and whether a run would take it: it is tried on the inputs that are given, and
+/// made-up ones.
 int check_model(const CheckOptions& o) {
   const std::uint64_t before = process_memory();
   const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.path));
   std::map<std::string, int> counts;
   count_operators(graph, counts);
   const std::set<std::string> missing = graph.unsupported();
-  const onnx::TrialResult trial = run_limited(o.path, o.limits, taken_since(before), o.json,
-                                              [&] { return onnx::try_graph(graph, o.try_seconds); });
+  const std::map<std::string, onnx::Value> inputs = read_inputs(o.inputs);
+  const onnx::TrialResult trial = run_limited(o.path, o.limits, taken_since(before), o.json, [&] {
+    return onnx::try_graph(graph, o.try_seconds, onnx::Graph::kMaxIterations, inputs);
+  });
   if (o.json) {
     fmt::print("{}\n", dump_json(Json{{"path", graph.path()},
                                       {"opset", graph.opset()},
@@ -268,6 +279,8 @@ void add_onnx(Command& root) {
   Command checks =
       command.subcommand("check", "List a graph's inputs, outputs and operators; or run ONNX' own tests");
   checks.option("path", c->path, "An .onnx file, or a directory of ONNX backend tests").required();
+  checks.option("--input", c->inputs,
+                "An input to try the graph on, as name=file.npy (may be repeated; all others are made up)");
   checks.option("--try-seconds", c->try_seconds,
                 "A graph is run on made-up inputs to find what a run refuses; for as long at most");
   checks.flag("--all", c->all, "Tests: also name those that need what Ingot lacks");

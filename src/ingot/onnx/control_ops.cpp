@@ -41,14 +41,14 @@ Value collected(const OpCall& call, const Values& turns, const ValueInfo& declar
   for (const std::int64_t size : dims) {
     if (size < 0) call.refuse("no turn at all, and an output whose shape is not declared");
   }
-  if (!declared.type) call.refuse("an output of type " + declared.stored_as);
+  if (!declared.is_tensor || !declared.type) call.refuse("an output of type " + declared.stored_as);
   dims.insert(dims.begin() + axis, 0);
   return {Tensor::empty(to_shape(dims), declared.type->dtype), declared.type->element};
 }
 
 bool is_closed(const ValueInfo& declared) {
   const bool of_any_rank = declared.shape.empty() && !declared.axes.empty();
-  return declared.type && !of_any_rank &&
+  return declared.is_tensor && declared.type && !of_any_rank &&
          std::ranges::all_of(declared.shape, [](std::int64_t size) { return size >= 0; });
 }
 

@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/scope.h"
 #include "ingot/core/backend.h"
+#include "ingot/onnx/node_error.h"
 #include "ingot/onnx/program.h"
 #include "ingot/ops/cast.h"
 
@@ -36,7 +37,7 @@ void check_types(const OpRow& op, const OpCall& call) {
   if (op.typed != kPlainTypes) return;
   for (std::size_t i = 0; i < call.input_count(); ++i) {
     if (call.has(i) && !call.is_of(i, ElementType::plain))
-      call.refuse("element type " + name_of(call.type(i)));
+      call.refuse(fmt::format("input {} of element type {}", call.input_label(i), name_of(call.type(i))));
   }
 }
 
@@ -49,9 +50,12 @@ Values run_node(const OpRow& op, const OpCall& call) {
     if (op.typed >= 0 && call.has(static_cast<std::size_t>(op.typed)) && !results.empty())
       results[0].type = call.value_in(static_cast<std::size_t>(op.typed)).type;
     return results;
-  } catch (const DimensionMismatch& error) {
-    const std::string problem = error.what();
-    throw DimensionMismatch(problem.starts_with(call.where()) ? problem : call.where() + ": " + problem);
+  } catch (const NotImplemented& error) {  // what any inputs meet
+    rethrow_for_node(error, call.node(), {});
+  } catch (const FormatError& error) {
+    rethrow_for_node(error, call.node(), {});
+  } catch (const Error& error) {
+    rethrow_for_node(error, call.node(), call.inputs());
   } catch (const std::bad_alloc&) {
     throw Error(call.where() + ": needs more memory than there is");
   } catch (const std::length_error&) {  // a vector of more elements than any can have
@@ -103,20 +107,25 @@ void Graph::check_input(const ValueInfo& input, const Value& given) const {
   INGOT_CHECK(fits, ShapeMismatch(input.name, input.shape, x.shape().to_vector(), "-1 stands for any size"));
 }
 
-void Graph::check_inputs(const std::map<std::string, Value>& inputs) const {
+std::map<std::string, Value> Graph::typed_inputs(std::map<std::string, Value> given) const {
   std::vector<std::string> names;
   for (const ValueInfo& input : inputs_) {
     names.push_back(input.name);
-    const auto found = inputs.find(input.name);
-    INGOT_CHECK(found != inputs.end(),
-                InvalidConfig(input.name, fmt::format("is an input of {} and is not given", path_)));
-    check_input(input, found->second);
+    const auto found = given.find(input.name);
+    if (found == given.end()) continue;
+    Value& value = found->second;
+    const bool carried = value.type == ElementType::plain && input.type && value.tensor.defined() &&
+                         input.type->element != ElementType::text &&
+                         input.type->dtype == value.tensor.dtype();
+    if (carried) value.type = input.type->element;  // in the dtype that carries what has none of its own
+    check_input(input, value);
   }
-  for (const auto& [name, value] : inputs) {
+  for (const auto& [name, value] : given) {
     INGOT_CHECK(
         std::ranges::find(names, name) != names.end(),
         InvalidConfig(name, fmt::format("is not an input of {}; it has: {}", path_, fmt::join(names, ", "))));
   }
+  return given;
 }
 
 std::vector<Tensor> Graph::run(const std::map<std::string, Tensor>& inputs,
@@ -137,16 +146,11 @@ Values Graph::run_values(const std::map<std::string, Value>& inputs, Texts& text
   const std::set<std::string> missing = unsupported();
   INGOT_CHECK(missing.empty(),
               NotImplemented(fmt::format("{}: operators {}", path_, fmt::join(missing, ", "))));
-  std::map<std::string, Value> typed = inputs;
   for (const ValueInfo& input : inputs_) {
-    const auto given = typed.find(input.name);
-    const bool carried = given != typed.end() && given->second.type == ElementType::plain && input.type &&
-                         given->second.tensor.defined() && input.type->element != ElementType::text &&
-                         input.type->dtype == given->second.tensor.dtype();
-    if (carried)
-      given->second.type = input.type->element;  // in the dtype that carries what has none of its own
+    INGOT_CHECK(inputs.contains(input.name),
+                InvalidConfig(input.name, fmt::format("is an input of {} and is not given", path_)));
   }
-  check_inputs(typed);
+  std::map<std::string, Value> typed = typed_inputs(inputs);
   const NoGrad no_grad;
   const auto nothing_around = [](const std::string&) { return Value(); };
   RunState state{.iterations = max_iterations, .texts = std::move(texts)};

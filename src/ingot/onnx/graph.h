@@ -20,10 +20,12 @@ namespace ingot::onnx {
 struct Program;
 
 /// An input or output as the file declares it. A dimension is -1 where it is open; `axes` then may name it.
+/// Of a sequence or an optional, type and shape are those of the tensors in it.
 struct ValueInfo {
   std::string name;
   std::optional<StoredType> type;  ///< of a tensor's elements; nothing where Ingot cannot carry them
   bool is_tensor = true;           ///< else a sequence or an optional
+  bool is_sequence = false;        ///< or an optional one
   std::string stored_as;           ///< "FLOAT", "INT64", ..., or "sequence" and the like
   std::vector<std::int64_t> shape;
   std::vector<std::string> axes;
@@ -61,6 +63,9 @@ class Graph {
   /// The same for values of every kind. `texts`: what their strings' numbers stand for, before and after.
   Values run_values(const std::map<std::string, Value>& inputs, Texts& texts,
                     std::int64_t max_iterations = kMaxIterations) const;
+  /// Values for inputs, with the element types that the graph declares. Throws for what is none of its
+  /// inputs, or does not fit one.
+  std::map<std::string, Value> typed_inputs(std::map<std::string, Value> given) const;
   /// The strings that the graph holds: those of its inputs are numbered after them.
   const Texts& texts() const { return *texts_; }
   static constexpr std::int64_t kMaxIterations = 1'000'000;
@@ -79,7 +84,6 @@ class Graph {
   const Program& program() const;
   void start_program();
   void place_initializers();
-  void check_inputs(const std::map<std::string, Value>& inputs) const;
   void check_input(const ValueInfo& input, const Value& given) const;
   Values run_nodes(std::map<std::string, Value> values, Scope around, RunState& state) const;
 

@@ -65,16 +65,20 @@ std::int64_t opset_among(const Sets& sets, std::int64_t otherwise, const std::st
 
 ValueInfo read_value(const ::onnx::ValueInfoProto& value) {
   ValueInfo info{.name = value.name()};
-  if (!value.type().has_tensor_type()) {
+  const ::onnx::TypeProto* given = &value.type();
+  if (!given->has_tensor_type()) {
     info.is_tensor = false;
-    info.stored_as = value.type().has_sequence_type()   ? "sequence"
-                     : value.type().has_optional_type() ? "optional"
-                                                        : "no tensor";
-    return info;
+    info.stored_as = given->has_sequence_type()   ? "sequence"
+                     : given->has_optional_type() ? "optional"
+                                                  : "no tensor";
+    if (given->has_optional_type()) given = &given->optional_type().elem_type();
+    info.is_sequence = given->has_sequence_type();
+    if (info.is_sequence) given = &given->sequence_type().elem_type();
+    if (!given->has_tensor_type()) return info;
   }
-  const auto& type = value.type().tensor_type();
+  const auto& type = given->tensor_type();
   info.type = stored_type(type.elem_type());
-  info.stored_as = onnx_type_name(type.elem_type());
+  if (info.is_tensor) info.stored_as = onnx_type_name(type.elem_type());
   for (const auto& dim : type.shape().dim()) {
     info.shape.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
     info.axes.push_back(dim.dim_param());

@@ -10,6 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
+#include "ingot/onnx/node_error.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -27,16 +28,19 @@ class GraphTrial {
   };
   /// How inputs are made up.
   struct Guess {
-    std::int64_t size;   ///< of open axes
-    std::int64_t whole;  ///< what whole numbers are
+    std::int64_t size;      ///< of open axes
+    std::int64_t whole;     ///< what whole numbers are
+    std::int64_t step = 0;  ///< from one of them to the next
+    double real = 0;        ///< what floats are
   };
+  using Given = std::map<std::string, Value>;
 
   GraphTrial(const Graph& graph, Guess guess, Clock::time_point end, std::int64_t max_iterations)
       : guess_(guess), end_(end), iterations_(max_iterations) {
     state_.texts = graph.texts();
   }
 
-  void try_all(const Graph& graph);
+  void try_all(const Graph& graph, const Given& given);
   /// Whether a guess stood in the way of a node.
   bool hindered() const { return hindered_; }
   /// What nodes refused that may be the graph's fault.
@@ -74,14 +78,27 @@ class GraphTrial {
 };
 
 Value GraphTrial::made_up(const ValueInfo& declared) const {
-  if (!declared.is_tensor || !declared.type) return {};
-  if (declared.shape.empty() && !declared.axes.empty()) return {};  // of any rank
+  if (!declared.type || (declared.shape.empty() && !declared.axes.empty())) return {};  // or of any rank
   std::vector<std::int64_t> dims = declared.shape;
   for (std::int64_t& size : dims) size = size < 0 ? guess_.size : size;
   const StoredType& type = *declared.type;
-  const bool numbers = is_integer(type.dtype) && type.element != ElementType::text;
-  const Tensor one = from_integers({numbers ? guess_.whole : 0}, {}, type.dtype);
-  return {contiguous(broadcast_to(one, to_shape(dims))), type.element};
+  const Shape shape = to_shape(dims);
+  const bool text = type.element == ElementType::text, whole = is_integer(type.dtype) && !text;
+  Tensor x;
+  if (whole && guess_.step != 0) {
+    std::vector<std::int64_t> values(static_cast<std::size_t>(shape.numel()));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = guess_.whole + guess_.step * static_cast<std::int64_t>(i);
+    x = from_integers(values, shape, type.dtype);
+  } else {
+    const Tensor one = whole || text ? from_integers({text ? 0 : guess_.whole}, {}, type.dtype)
+                                     : from_doubles({guess_.real}, {}, type.dtype);
+    x = contiguous(broadcast_to(one, shape));
+  }
+  if (!declared.is_sequence) return {x, type.element};
+  Value sequence;
+  sequence.items = std::make_shared<const Values>(Values{{x, type.element}});
+  return sequence;
 }
 
 /// The outputs of a node that did not run: made up where the graph declares them.
@@ -194,8 +211,7 @@ void GraphTrial::try_nodes(const Graph& graph, Scene& scene, Scope around, bool 
       give_up(graph, node, scene);
     } else if (!is_known || Clock::now() > end_) {
       const char* reason = is_known ? "there was no time left" : "what it reads is not known";
-      result_.untried.push_back(fmt::format(
-          "{}: {}", node.name.empty() ? node.op : fmt::format("{} '{}'", node.op, node.name), reason));
+      result_.untried.push_back(fmt::format("{}: {}", label_of(node), reason));
       give_up(graph, node, scene);
     } else {
       try_node(graph, node, scene, value, is_made_up);
@@ -207,10 +223,11 @@ void GraphTrial::try_nodes(const Graph& graph, Scene& scene, Scope around, bool 
   }
 }
 
-void GraphTrial::try_all(const Graph& graph) {
+void GraphTrial::try_all(const Graph& graph, const Given& given) {
   for (const std::string& name : graph.unsupported()) result_.problems.push_back("operator " + name);
-  Scene scene;
+  Scene scene{.values = given};
   for (const ValueInfo& input : graph.inputs_) {
+    if (given.contains(input.name)) continue;
     if (input.is_tensor && !input.type)
       result_.problems.push_back(fmt::format("input '{}': element type {}", input.name, input.stored_as));
     scene.made_up.insert(input.name);
@@ -229,9 +246,22 @@ void GraphTrial::try_all(const Graph& graph) {
       graph, scene, [](const std::string&) { return Value(); }, false);
 }
 
-TrialResult try_graph(const Graph& graph, double seconds, std::int64_t max_iterations) {
-  // Sequences that are short, images that filters fit into, numbers that may count axes or sizes.
-  static constexpr std::array<GraphTrial::Guess, 5> kGuesses{{{2, 0}, {2, 1}, {64, 0}, {64, 1}, {224, 0}}};
+TrialResult try_graph(const Graph& graph, double seconds, std::int64_t max_iterations,
+                      const std::map<std::string, Value>& inputs) {
+  // Sequences that are short, images that filters fit into; numbers that may count axes or sizes, be scales,
+  // or name axes.
+  static constexpr std::array<GraphTrial::Guess, 6> kGuesses{{{.size = 2, .whole = 0},
+                                                              {.size = 2, .whole = 1, .real = 1},
+                                                              {.size = 64, .whole = 0},
+                                                              {.size = 64, .whole = 1, .real = 1},
+                                                              {.size = 224, .whole = 0},
+                                                              {.size = 2, .whole = 0, .step = 1, .real = 1}}};
+  GraphTrial::Given given;
+  try {
+    given = graph.typed_inputs(inputs);
+  } catch (const Error& error) {
+    return {.problems = {error.what()}};
+  }
   const NoGrad no_grad;
   const auto end = GraphTrial::Clock::now() + std::chrono::duration_cast<GraphTrial::Clock::duration>(
                                                   std::chrono::duration<double>(seconds));
@@ -240,7 +270,7 @@ TrialResult try_graph(const Graph& graph, double seconds, std::int64_t max_itera
   bool first = true;
   for (const GraphTrial::Guess& guess : kGuesses) {
     GraphTrial trial(graph, guess, end, max_iterations);
-    trial.try_all(graph);
+    trial.try_all(graph, given);
     if (first) always = trial.refused();
     std::erase_if(always, [&](const std::string& what) { return !trial.refused().contains(what); });
     const bool done = !trial.hindered() || GraphTrial::Clock::now() > end;

@@ -13,12 +13,14 @@ struct TrialResult {
   std::vector<std::string> untried;   ///< nodes that the made-up inputs do not reach, and why not
 };
 
-/// Runs a graph, opened on the CPU, on made-up inputs of its declared types and ranks, to learn of
-/// attributes, types and inputs that a run refuses: an operator says so itself. Sizes that are open and what
-/// whole numbers hold is tried in several ways. An error that follows from these choices is no problem,
-/// unless all of them meet the same refusal; what lies behind it is untried. Where a graph has no inputs its
-/// verdict is that of run() with `max_iterations`. After `seconds` the rest is untried.
+/// Runs a graph, opened on the CPU, on `given` inputs and on made-up ones of the declared types and ranks for
+/// all others, to learn of attributes, types and inputs that a run refuses: an operator says so itself. Sizes
+/// that are open and what numbers hold is tried in several ways. An error that follows from these choices is
+/// no problem, unless all of them meet the same refusal; what lies behind it is untried. Where every input is
+/// given, or there are none, the verdict is that of run_values() with `max_iterations`. After `seconds` the
+/// rest is untried.
 TrialResult try_graph(const Graph& graph, double seconds = 20,
-                      std::int64_t max_iterations = Graph::kMaxIterations);
+                      std::int64_t max_iterations = Graph::kMaxIterations,
+                      const std::map<std::string, Value>& given = {});
 
 }  // namespace ingot::onnx

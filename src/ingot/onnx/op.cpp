@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/graph.h"
 #include "ingot/onnx/host.h"
+#include "ingot/onnx/node_error.h"
 #include "ingot/onnx/register_op.h"
 #include "ingot/ops/cast.h"
 #include "ingot/weights/onnx_file.h"
@@ -77,8 +78,11 @@ std::vector<std::string_view> op_names() {
   return names;
 }
 
-std::string OpCall::where() const {
-  return node_.name.empty() ? node_.op : fmt::format("{} '{}'", node_.op, node_.name);
+std::string OpCall::where() const { return label_of(node_); }
+
+std::string OpCall::input_label(std::size_t i) const {
+  const bool named = i < node_.inputs.size() && !node_.inputs[i].empty();
+  return named ? fmt::format("{} ('{}')", i, node_.inputs[i]) : std::to_string(i);
 }
 
 void OpCall::refuse(std::string_view what) const {
@@ -86,29 +90,29 @@ void OpCall::refuse(std::string_view what) const {
 }
 
 const Value& OpCall::value_in(std::size_t i) const {
-  INGOT_CHECK(has(i), FormatError(where(), -1, "input", fmt::format("{} is missing", i)));
+  INGOT_CHECK(has(i), FormatError(where(), -1, "input", input_label(i) + " is missing"));
   return inputs_[i];
 }
 
 const Tensor& OpCall::in(std::size_t i) const {
   const Value& value = value_in(i);
   INGOT_CHECK(!value.is_sequence(),
-              FormatError(where(), -1, "input", fmt::format("{} is a sequence, expected a tensor", i)));
+              FormatError(where(), -1, "input", input_label(i) + " is a sequence, expected a tensor"));
   return value.tensor;
 }
 
 const Values& OpCall::items_in(std::size_t i) const {
   const Value& value = value_in(i);
   INGOT_CHECK(value.is_sequence(),
-              FormatError(where(), -1, "input", fmt::format("{} is a tensor, expected a sequence", i)));
+              FormatError(where(), -1, "input", input_label(i) + " is a tensor, expected a sequence"));
   return *value.items;
 }
 
 const Tensor& OpCall::in(std::size_t i, int least, int most) const {
   const Tensor& x = in(i);
   INGOT_CHECK(x.rank() >= least && x.rank() <= most,
-              DimensionMismatch(fmt::format("{}: input {} has shape {}, expected {}{} axes", where(), i,
-                                            to_string(x.shape()), least,
+              DimensionMismatch(fmt::format("{}: input {} has shape {}, expected {}{} axes", where(),
+                                            input_label(i), to_string(x.shape()), least,
                                             most == least      ? ""
                                             : most == kMaxRank ? " or more"
                                                                : fmt::format(" to {}", most))));
@@ -125,15 +129,15 @@ double OpCall::number_in(std::size_t i) const {
 }
 void OpCall::check_single(std::size_t i) const {
   INGOT_CHECK(in(i).numel() == 1,
-              DimensionMismatch(fmt::format("{}: input {} has shape {}, expected one number", where(), i,
-                                            to_string(in(i).shape()))));
+              DimensionMismatch(fmt::format("{}: input {} has shape {}, expected one number", where(),
+                                            input_label(i), to_string(in(i).shape()))));
 }
 
 std::vector<std::int64_t> OpCall::integers_in(std::size_t i) const {
   const Tensor& x = in(i);
-  INGOT_CHECK(is_integer(x.dtype()),
-              FormatError(where(), -1, "input",
-                          fmt::format("{} holds {}, expected whole numbers", i, name(x.dtype()))));
+  INGOT_CHECK(is_integer(x.dtype()), FormatError(where(), -1, "input",
+                                                 fmt::format("{} holds {}, expected whole numbers",
+                                                             input_label(i), name(x.dtype()))));
   return contiguous(to(x, DType::i64)).to_vector<std::int64_t>();
 }
 

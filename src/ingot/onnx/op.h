@@ -64,6 +64,7 @@ class OpCall {
   /// Version of the operator set that the model was written for: meanings changed over time.
   int opset() const { return opset_; }
 
+  std::span<const Value> inputs() const { return inputs_; }
   std::size_t input_count() const { return inputs_.size(); }
   std::size_t output_count() const { return node_.outputs.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
@@ -119,6 +120,8 @@ class OpCall {
 
   /// The node in messages: "Conv 'features.0'".
   std::string where() const;
+  /// An input in messages: "1 ('weight')".
+  std::string input_label(std::size_t i) const;
   [[noreturn]] void refuse(std::string_view what) const;  // NotImplemented, naming the node
 
  private:
