@@ -6,6 +6,7 @@ tests/onnx/goldens/operators/<name>/{model.onnx,test_data_set_0/{input,output}_*
     pip install -r tools/goldens/requirements.txt
     python3 tools/goldens/onnx_operators.py
 """
+import math
 import pathlib
 import shutil
 
@@ -201,7 +202,47 @@ def attention_cases():
         "transBatchA": 1, "transBatchB": 1}
 
 
-def write(name, op, inputs, outputs, attributes, domain=""):
+def renamed_cases():
+    """Of com.microsoft: what ONNX has got since under the same name, and what has weights of several forms."""
+    a, b = floats(2, 3, 4), floats(2, 5, 3)
+    yield "ms_transpose_matmul", "TransposeMatMul", [a, b], 1, {"transA": 1, "transB": 1, "alpha": 0.5}
+    yield "ms_trilu", "Trilu", [floats(2, 4, 5), whole(1)], 1, {"upper": 0}
+    yield "ms_range", "Range", [whole(2), whole(11), whole(3)], 1, {}
+    yield "ms_gather_nd", "GatherND", [floats(3, 4, 2), whole([[0, 1], [2, 3]])], 1, {}
+    yield "ms_grid_sample", "GridSample", [floats(1, 2, 4, 5), random.uniform(-1.2, 1.2, (1, 3, 3, 2)).astype(np.float32)], 1, {
+        "mode": "bilinear", "padding_mode": "border", "align_corners": 1}
+
+
+def erf(x):
+    return np.vectorize(math.erf)(x.astype(np.float64))
+
+
+def device_cases():
+    """The same for operators of com.microsoft that ONNX Runtime has for GPUs alone, with what its description of them
+    says, in numpy, as the last value."""
+    x, skip, bias = floats(2, 6, 4), floats(2, 6, 4), floats(4)
+    yield "ms_bias_add", "BiasAdd", [x, bias, skip], 1, {}, x + bias + skip
+    gate, wide = floats(2, 3, 8), floats(8)
+    left, right = np.split(gate + wide, 2, axis=-1)
+    yield "ms_bias_split_gelu", "BiasSplitGelu", [gate, wide], 1, {}, left * right * (1 + erf(right / math.sqrt(2))) / 2
+    scores, mask = floats(2, 3, 4, 5), floats(2, 1, 1, 5)
+    e = np.exp(scores.astype(np.float64) + mask)
+    yield "ms_bias_softmax", "BiasSoftmax", [scores, mask], 1, {"axis": 3, "is_inner_broadcast": 0}, e / e.sum(-1, keepdims=True)
+    gamma, beta = floats(6), floats(6)
+
+    def group_norm(image, groups, eps):  # of images with their channels at the end
+        parts = image.astype(np.float64).reshape(image.shape[0], -1, groups, image.shape[-1] // groups)
+        mean, variance = parts.mean((1, 3), keepdims=True), parts.var((1, 3), keepdims=True)
+        return ((parts - mean) / np.sqrt(variance + eps)).reshape(image.shape) * gamma + beta
+
+    image = floats(2, 3, 4, 6)
+    plain = group_norm(image, 3, 1e-5)
+    yield "ms_group_norm", "GroupNorm", [image, gamma, beta], 1, {"groups": 3, "activation": 0}, plain
+    yield "ms_group_norm_silu", "GroupNorm", [image.transpose(0, 3, 1, 2).copy(), gamma, beta], 1, {
+        "groups": 3, "activation": 1, "channels_last": 0}, (plain / (1 + np.exp(-plain))).transpose(0, 3, 1, 2)
+
+
+def write(name, op, inputs, outputs, attributes, expected=None, domain=""):
     names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
     results = [f"y{i}" for i in range(outputs)]
     given = {n: x for n, x in zip(names, inputs) if n}
@@ -215,7 +256,9 @@ def write(name, op, inputs, outputs, attributes, domain=""):
                                  opset_imports=[helper.make_opsetid("", OPSET), *fused])
 
     model = model_with([onnx.ValueInfoProto(name=r) for r in results])
-    if domain == MICROSOFT:
+    if expected is not None:
+        values = [expected.astype(np.float32)]
+    elif domain == MICROSOFT:
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         values = session.run(None, {n: np.asarray(x) for n, x in given.items()})
     else:
@@ -235,7 +278,7 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     for case in cases():
         write(*case)
-    for case in [*fused_cases(), *attention_cases()]:
+    for case in [*fused_cases(), *attention_cases(), *device_cases(), *renamed_cases()]:
         write(*case, domain=MICROSOFT)
 
 
