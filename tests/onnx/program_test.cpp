@@ -13,7 +13,10 @@
 #include "ingot/onnx/node_tests.h"
 #include "ingot/ops/conv.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/pool.h"
 #include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
 #include "ingot/weights/onnx_file.h"
 
 // What a graph's nodes become when it runs: folded, fused, on images in blocks of channels.
@@ -98,6 +101,98 @@ TEST(Program, ValuesAreThereForWhoeverReadsThem) {
   EXPECT_LT(max_error(outputs[2], softmax(z)), 1e-4);
 }
 
+std::string conv_node(const std::string& x, const std::string& weight, const std::string& y) {
+  return "node { op_type: 'Conv' name: '" + y + "' input: ['" + x + "', '" + weight + "'] output: '" + y +
+         "' attribute { name: 'pads' type: INTS ints: [1, 1, 1, 1] } } ";
+}
+std::string named_node(const std::string& op, const std::string& inputs, const std::string& y,
+                       const std::string& attributes = {}) {
+  return "node { op_type: '" + op + "' name: '" + y + "' input: [" + inputs + "] output: '" + y + "' " +
+         attributes + "} ";
+}
+
+// A U-Net's step: spread over twice the places, beside what was there, convolved.
+TEST(Program, SpreadsAndConvolvesPartsOfAConcat) {
+  const std::string axis = "attribute { name: 'axis' type: INT i: 1 } ",
+                    strides = "attribute { name: 'strides' type: INTS ints: [2, 2] } ";
+  const Tensor w = randn({16, 16, 3, 3}, 1), both = randn({16, 32, 3, 3}, 2), up = randn({16, 16, 2, 2}, 3),
+               bias = randn({16}, 4), last = randn({16}, 5), x = randn({1, 16, 6, 4}, 6);
+  const std::string nodes =
+      conv_node("x", "w", "kept") +
+      named_node("MaxPool", "'kept'", "small",
+                 strides + "attribute { name: 'kernel_shape' type: INTS ints: [2, 2] } ") +
+      named_node("ConvTranspose", "'small', 'up', 'b'", "spread", strides) +
+      named_node("Concat", "'kept', 'spread'", "all", axis) + conv_node("all", "both', 'l", "joined") +
+      named_node("Relu", "'joined'", "y");
+  const std::map<std::string, Tensor> weights{{"w", w}, {"both", both}, {"up", up}, {"b", bias}, {"l", last}};
+  const Tensor kept = conv2d(x, w, {}, {.padding = {1, 1}}),
+               spread = conv_transpose2d(max_pool2d(kept, {.window = {2, 2}, .stride = {2, 2}}), up, bias,
+                                         {.stride = {2, 2}}),
+               y = relu(
+                   conv2d(concat(std::vector<Tensor>{kept, spread}, 1), both, last, {.padding = {1, 1}}));
+  const Graph apart = graph_with(nodes, {"y"}, weights), whole = graph_with(nodes, {"y", "all"}, weights);
+  EXPECT_LT(max_error(apart.run({{"x", x}})[0], y), 2e-4);
+  EXPECT_LT(max_error(whole.run({{"x", x}})[0], y), 2e-4);
+  // An odd size is a row less when it comes back: the parts do not fit.
+  const std::string message = test::message_of<Error>([&] { apart.run({{"x", randn({1, 16, 5, 4}, 7)}}); });
+  EXPECT_EQ(message.find("Conv 'joined'"), 0) << message;
+}
+
+// One weight in two forms: at stride 1 transformed, at stride 2 as it is.
+TEST(Program, ConvolvesByTheFormOfAWeightThatIsFast) {
+  const Tensor first = randn({64, 16, 1, 1}, 1), w = scale(randn({64, 64, 3, 3}, 2), 0.1F),
+               x = randn({1, 16, 5, 6}, 3);
+  const std::string strided =
+      "node { op_type: 'Conv' name: 's' input: ['a', 'w'] output: 's' attribute { name: 'strides' type: INTS "
+      "ints: [2, "
+      "2] } attribute { name: 'pads' type: INTS ints: [1, 1, 1, 1] } } ";
+  const Graph graph = graph_with(
+      named_node("Conv", "'x', 'first'", "a") + conv_node("a", "w", "b") + strided + conv_node("s", "w", "t"),
+      {"b", "t"}, {{"first", first}, {"w", w}});
+  const Tensor a = conv2d(x, first), s = conv2d(a, w, {}, {.stride = {2, 2}, .padding = {1, 1}});
+  const std::vector<Tensor> outputs = graph.run({{"x", x}});
+  EXPECT_LT(max_error(outputs[0], conv2d(a, w, {}, {.padding = {1, 1}})), 1e-3);
+  EXPECT_LT(max_error(outputs[1], conv2d(s, w, {}, {.padding = {1, 1}})), 1e-3);
+}
+
+// A sum may take the memory of what it adds to only where nothing reads that any more.
+TEST(Program, SumsLeaveWhatIsReadLater) {
+  const Tensor w = randn({16, 16, 3, 3}, 1), x = randn({1, 16, 5, 6}, 2);
+  const auto convolved = [&](const Tensor& t) { return conv2d(t, w, {}, {.padding = {1, 1}}); };
+  const Tensor a = convolved(x), s = add(convolved(a), a), t = add(convolved(s), s);
+  const std::string sums = conv_node("x", "w", "a") + conv_node("a", "w", "b") +
+                           named_node("Add", "'b', 'a'", "s") + conv_node("s", "w", "c") +
+                           named_node("Add", "'s', 'c'", "t");
+  EXPECT_LT(max_error(graph_with(sums, {"t"}, {{"w", w}}).run({{"x", x}})[0], t), 1e-2);
+  const std::vector<Tensor> kept = graph_with(sums, {"t", "s", "a"}, {{"w", w}}).run({{"x", x}});
+  EXPECT_LT(max_error(kept[1], s), 1e-3);
+  EXPECT_EQ(max_error(kept[2], a), 0);
+  const std::string later = sums + named_node("Mul", "'a', 'a'", "m") + named_node("Mul", "'s', 'm'", "p");
+  EXPECT_LT(max_error(graph_with(later, {"p"}, {{"w", w}}).run({{"x", x}})[0], mul(s, mul(a, a))), 1e-2);
+}
+
+TEST(Program, BiasesAreWhereSumsBegin) {
+  const Tensor m = randn({6, 7}, 1), bias = randn({7}, 2), x = randn({1, 16, 5, 6}, 3);
+  const Tensor y = add(matmul(x, m), bias);
+  const std::map<std::string, Tensor> weights{{"m", m}, {"b", bias}};
+  const std::string nodes = named_node("MatMul", "'x', 'm'", "p") + named_node("Add", "'b', 'p'", "y");
+  EXPECT_LT(max_error(graph_with(nodes, {"y"}, weights).run({{"x", x}})[0], y), 1e-5);
+  EXPECT_LT(max_error(graph_with(nodes, {"p", "y"}, weights).run({{"x", x}})[1], y), 1e-5);
+  const Graph graph = graph_with(nodes, {"y"}, weights);
+  const std::string message = test::message_of<Error>([&] { graph.run({{"x", randn({1, 16, 5, 5}, 4)}}); });
+  EXPECT_EQ(message.find("MatMul 'p'"), 0) << message;
+}
+
+// Types that the fused operators do not take are an error, as they were before.
+TEST(Program, RefusesBiasesOfOtherTypes) {
+  const Graph graph = graph_with(
+      "node { op_type: 'Conv' name: 'c' input: ['x', 'w', 'b'] output: 'y' } initializer { "
+      "name: 'b' data_type: 2 dims: 16 raw_data: '0123456789012345' } ",
+      {"y"}, {{"w", randn({16, 16, 1, 1}, 1)}});
+  const std::string message = test::message_of<Error>([&] { graph.run({{"x", randn({1, 16, 5, 5}, 4)}}); });
+  EXPECT_EQ(message.find("Conv 'c'"), 0) << message;
+}
+
 // What torch's exporter writes, with a row of queries that has no weights.
 TEST(Program, AttentionIsThatOfItsParts) {
   const std::string nodes =
@@ -153,7 +248,48 @@ TEST(Program, NodesThatAreFoldedOrFusedFailAsTheyWould) {
                                       "node { op_type: 'Add' name: 'sum' input: ['a', 'b'] output: 'ab' } "
                                       "node { op_type: 'Add' input: ['y', 'ab'] output: 'z' } ",
                                   {"z"}, {{"w", w}, {"a", randn({3}, 1)}, {"b", randn({2}, 1)}});
-  EXPECT_NE(message_of(folded).find("shape mismatch"), std::string::npos) << message_of(folded);
+  EXPECT_EQ(message_of(folded).find("Add 'sum': "), 0) << message_of(folded);
+  EXPECT_NE(message_of(folded).find("'a' f32 [3], 'b' f32 [2]"), std::string::npos) << message_of(folded);
+}
+
+// The type of an error and its fields are still there when it names its node, with or without a name.
+TEST(Program, ErrorsNameNodeAndInputs) {
+  const Graph graph = graph_with("node { op_type: 'MatMul' input: ['x', 'm'] output: 'y' } ", {"y"},
+                                 {{"m", randn({7, 2}, 1)}});
+  try {
+    graph.run({{"x", randn({1, 16, 5, 6}, 2)}});
+    ADD_FAILURE() << "no error";
+  } catch (const ShapeMismatch& error) {
+    EXPECT_EQ(error.actual, (std::vector<std::int64_t>{7, 2}));
+    const std::string message = error.what();
+    EXPECT_EQ(message.find("MatMul (output 'y'): "), 0) << message;
+    EXPECT_NE(message.find("(inputs: 'x' f32 [1, 16, 5, 6], 'm' f32 [7, 2])"), std::string::npos) << message;
+  }
+}
+
+// What passes look at may not be there: inputs, outputs, names of them.
+TEST(Program, TakesOperatorsWithAnyNumberOfInputsAndOutputs) {
+  const std::map<std::string, Tensor> weights{{"w", randn({16, 16, 3, 3}, 1)}};
+  const std::vector<std::string> shapes{"output: 'o'",
+                                        "",
+                                        "input: 'y'",
+                                        "input: '' output: 'o'",
+                                        "input: 'y' output: ''",
+                                        "input: ['y', 'x'] output: ['o', 'p']",
+                                        "input: ['y', 'y', 'w', '', 'x', 'w', 'x', 'y'] output: 'o'"};
+  for (const std::string_view name : op_names()) {
+    if (name.find('.') != name.npos) continue;
+    for (const std::string& shape : shapes) {
+      const std::string node = "node { op_type: '" + std::string(name) + "' name: 'it' " + shape + " } ";
+      const Graph graph = graph_with(std::string(kConvolved) + node, {"y"}, weights);
+      try {
+        graph.run({{"x", Tensor::zeros({1, 16, 4, 4})}}, 10);
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find(std::string(name) + " 'it'"), std::string::npos)
+            << node << ": " << error.what();
+      }
+    }
+  }
 }
 
 }  // namespace

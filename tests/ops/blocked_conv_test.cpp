@@ -7,6 +7,7 @@
 #include "ingot/kernels/kernel.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/pad.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -62,6 +63,36 @@ TEST(BlockedConv, IsConv2dWithWhatFollows) {
       EXPECT_LT(error(), 2e-4) << "kernel " << g.kernel << " of " << g.channels;
       const kernels::ForceKind reference(kernels::ImplKind::reference);
       EXPECT_LT(error(), 2e-4) << "reference, kernel " << g.kernel << " of " << g.channels;
+    }
+  }
+}
+
+// Odd sizes, padding of one side, a residual that the result takes the memory of; more tiles than are
+// computed at once.
+TEST(BlockedConv, OfTransformedWeightsIsConv2d) {
+  std::uint64_t seed = 1;
+  for (const std::int64_t size : {1, 2, 5, 37}) {
+    const Tensor x = randn({2, 64, size, size + 1}, ++seed), w = scale(randn({80, 64, 3, 3}, ++seed), 0.1F),
+                 bias = randn({80}, ++seed), image = to_channel_blocks(x),
+                 packed = prepack_winograd_weight(w);
+    ASSERT_TRUE(takes_winograd(64, 80));
+    for (const std::int64_t top : {0, 1}) {
+      if (size + top < 2) continue;
+      BlockedConvOptions options{.padding = {top, 1}, .padding_end = {1, 1}, .relu = top == 0};
+      const Tensor padded = pad(pad(x, 2, top, 1), 3, 1, 1), plain = conv2d(padded, w, bias);
+      const Tensor more = randn(plain.shape(), ++seed), sum = add(plain, more),
+                   y = options.relu ? relu(sum) : sum;
+      const auto error = [&] {
+        const Tensor found = blocked_conv2d(image, packed, bias, to_channel_blocks(more), options);
+        return max_error(from_channel_blocks(found, 80), y);
+      };
+      EXPECT_LT(error(), 1e-4) << size;
+      if (size < 5) {
+        const kernels::ForceKind reference(kernels::ImplKind::reference);
+        EXPECT_LT(error(), 1e-4) << "reference, " << size;
+      }
+      options.over_residual = true;
+      EXPECT_LT(error(), 1e-4) << "in place, " << size;
     }
   }
 }

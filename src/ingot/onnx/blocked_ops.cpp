@@ -21,20 +21,33 @@ Shape image_shape(const Tensor& x) {
 Values blocked_convolution(const OpCall& call) {
   const Tensor &x = call.in(0, 4, 5), &weight = call.in(1);
   const bool plain = weight.rank() == 5;
-  const Window w = read_window(call, image_shape(x), {weight.dim(plain ? 1 : 2), weight.dim(plain ? 2 : 3)});
+  const std::vector<std::int64_t> kernel =
+      weight.rank() == 3 ? std::vector<std::int64_t>{3, 3}
+                         : std::vector{weight.dim(plain ? 1 : 2), weight.dim(plain ? 2 : 3)};
+  const Window w = read_window(call, image_shape(x), kernel);
   const bool relu_follows = call.integer("fused_relu", 0) != 0;
   BlockedConvOptions options{.stride = pair_of(w.strides),
                              .padding = pair_of(w.begin),
                              .padding_end = pair_of(w.end),
                              .dilation = pair_of(w.dilations),
-                             .relu = relu_follows};
+                             .relu = relu_follows,
+                             .over_residual = call.integer("fused_over_residual", 0) != 0};
   const Tensor residual = call.optional(3), bias = call.optional(2);
+  if (call.integer("fused_onto_part", 0) != 0) {
+    options.over_residual = true;
+    return {blocked_conv2d(x, weight, bias, residual, options)};
+  }
   // An Add may broadcast: then it stands behind the convolution.
   if (!residual.defined() || residual.shape() == blocked_conv2d_shape(x, weight, options))
     return {blocked_conv2d(x, weight, bias, residual, options)};
   options.relu = false;
   const Tensor sum = add(blocked_conv2d(x, weight, bias, {}, options), residual);
   return {relu_follows ? relu(sum) : sum};
+}
+
+Values blocked_transposed_convolution(const OpCall& call) {
+  const Tensor y = blocked_conv2d(call.in(0, 5, 5), call.in(1, 6, 6), call.optional(2), {}, {});
+  return {spread_channel_blocks(y, pair_of(call.integers("fused_kernel")))};
 }
 
 Values blocked_quantized_convolution(const OpCall& call) {
@@ -87,6 +100,7 @@ Values from_blocks(const OpCall& call) {
 }  // namespace
 
 const OpRow kBlockedConv{"Conv", blocked_convolution};
+const OpRow kBlockedConvTranspose{"ConvTranspose", blocked_transposed_convolution};
 const OpRow kBlockedQuantizedConv{"QLinearConv", blocked_quantized_convolution};
 const OpRow kBlockedPool{"Pool", blocked_pool};
 const OpRow kToChannelBlocks{"ToChannelBlocks", to_blocks};

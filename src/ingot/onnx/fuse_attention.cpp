@@ -77,7 +77,7 @@ Node* AttentionFusion::maker(const std::string& name, std::string_view op, std::
       draft_.is_kept(name))
     return nullptr;
   Node& node = draft_.nodes[found->second];
-  return node.op == op && node.domain.empty() && node.function == nullptr ? &node : nullptr;
+  return node.op == op && is_usual(node) ? &node : nullptr;
 }
 
 bool AttentionFusion::is_softmax_of_last(const Node& node) {
@@ -89,7 +89,7 @@ std::string AttentionFusion::unscaled(const std::string& name, float& factor,
                                       std::vector<Node*>& gone) const {
   Node* mul = maker(name, "Mul");
   if (mul == nullptr) return name;
-  const Tensor* by = draft_.constant(mul->inputs[1], DType::f32, 0);
+  const Tensor* by = draft_.constant(input_of(*mul, 1), DType::f32, 0);
   if (by == nullptr) return name;
   factor = static_cast<float>(by->item());
   gone.push_back(mul);
@@ -97,28 +97,28 @@ std::string AttentionFusion::unscaled(const std::string& name, float& factor,
 }
 
 void AttentionFusion::fuse(Node& node) {
-  if (node.op != "MatMul" || !node.domain.empty() || node.fused != nullptr || draft_.opset() < 13) return;
+  if (node.op != "MatMul" || !is_usual(node) || draft_.opset() < 13) return;
   std::vector<Node*> gone;
   std::string weights = node.inputs[0];
   Node* guard = maker(weights, "Where");
   if (guard != nullptr) {
     const Node* test = maker(guard->inputs[0], "IsNaN");
-    const Tensor* zero = draft_.constant(guard->inputs[1], DType::f32, 0);
-    if (test == nullptr || zero == nullptr || zero->item() != 0 || test->inputs[0] != guard->inputs[2])
+    const Tensor* zero = draft_.constant(input_of(*guard, 1), DType::f32, 0);
+    if (test == nullptr || zero == nullptr || zero->item() != 0 || test->inputs[0] != input_of(*guard, 2))
       return;
     gone = {guard, maker(guard->inputs[0], "IsNaN")};
-    weights = guard->inputs[2];
+    weights = input_of(*guard, 2);
   }
   Node* soft = maker(weights, "Softmax", guard != nullptr ? 2 : 1);
   if (soft == nullptr || !is_softmax_of_last(*soft)) return;
   gone.push_back(soft);
   std::string scores = soft->inputs[0], mask;
   if (Node* add = maker(scores, "Add"); add != nullptr) {
-    const Value* given = draft_.constant(add->inputs[1]);
+    const Value* given = draft_.constant(input_of(*add, 1));
     if (given == nullptr || !given->tensor.defined() || given->tensor.dtype() != DType::f32) return;
     const std::vector<double> values = as_doubles(given->tensor);
     if (std::ranges::any_of(values, [](double x) { return x != 0; })) return;
-    mask = add->inputs[1];
+    mask = input_of(*add, 1);
     scores = add->inputs[0];
     gone.push_back(add);
   }
@@ -126,10 +126,10 @@ void AttentionFusion::fuse(Node& node) {
   if (product == nullptr) return;
   gone.push_back(product);
   float query_scale = 1, key_scale = 1;
-  Node fused{.op = "Attention",
+  Node fused{.op = node.op,  // which messages speak of
              .name = node.name,
              .inputs = {unscaled(product->inputs[0], query_scale, gone),
-                        unscaled(product->inputs[1], key_scale, gone), node.inputs[1]},
+                        unscaled(input_of(*product, 1), key_scale, gone), input_of(node, 1)},
              .outputs = node.outputs,
              .fused = &kFusedAttention};
   if (!mask.empty()) fused.inputs.push_back(mask);

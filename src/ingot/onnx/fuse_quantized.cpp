@@ -14,7 +14,7 @@ namespace {
 using NodeInputs = std::vector<std::string>;
 
 bool is_op(const Node* node, std::string_view op) {
-  return node != nullptr && node->op == op && node->domain.empty() && node->function == nullptr;
+  return node != nullptr && node->op == op && is_usual(*node);
 }
 
 class QuantizedFusion {

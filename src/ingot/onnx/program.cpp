@@ -29,6 +29,7 @@ Draft::Draft(std::vector<Node> nodes_, const std::map<std::string, Value>& initi
 }
 
 const Value* Draft::constant(const std::string& name) const {
+  if (name.empty()) return nullptr;
   if (const auto made = constants.find(name); made != constants.end()) return &made->second;
   const auto stored = initializers_.find(name);
   return stored == initializers_.end() ? nullptr : &stored->second;
@@ -47,6 +48,8 @@ Draft::Links Draft::links() const {
     for (const std::string& name : nodes[i].inputs) links.readers[name].push_back(i);
     for (const std::string& name : nodes[i].outputs) links.maker[name] = i;
   }
+  links.readers.erase("");
+  links.maker.erase("");
   return links;
 }
 
@@ -63,6 +66,16 @@ const Node* Draft::sole_reader(const Links& links, const std::string& name) cons
 
 void Draft::sweep() {
   std::erase_if(nodes, [](const Node& node) { return node.op.empty(); });
+}
+
+bool is_usual(const Node& node) {
+  return node.domain.empty() && node.function == nullptr && node.fused == nullptr && !node.inputs.empty() &&
+         node.outputs.size() == 1 && !node.outputs[0].empty();
+}
+
+const std::string& input_of(const Node& node, std::size_t i) {
+  static const std::string kNone;
+  return i < node.inputs.size() ? node.inputs[i] : kNone;
 }
 
 namespace {
@@ -153,6 +166,7 @@ const Program& Graph::program() const {
       fuse_quantized(draft);
       fold_constants(draft, *texts_);
       fuse_attention(draft);
+      fuse_bias(draft);
       lay_out_in_blocks(draft);
     }
     std::vector<std::vector<std::string>> last_uses = last_uses_of(draft);

@@ -55,6 +55,12 @@ class Draft {
   int opset_;
 };
 
+/// Whether passes may look into a node: it is one of the file's, of ONNX' own operators, and has inputs and
+/// one output, which has a name. A stranger's graph has others.
+bool is_usual(const Node& node);
+/// A name among a node's inputs; "" where there are not so many.
+const std::string& input_of(const Node& node, std::size_t i);
+
 /// DequantizeLinear, Conv and QuantizeLinear as QLinearConv, where that runs in whole numbers.
 void fuse_quantized(Draft& draft);
 /// Whether a QLinearConv, of constant weights, scales and zero points, is one for images in blocks.
@@ -63,6 +69,8 @@ bool runs_in_whole_numbers(const Draft& draft, const Node& node);
 void fold_constants(Draft& draft, const Texts& texts);
 /// MatMul, Softmax and MatMul, and what torch's exporter puts between them, as one attention.
 void fuse_attention(Draft& draft);
+/// MatMul with a constant matrix and the Add of a constant vector behind it as one.
+void fuse_bias(Draft& draft);
 /// Convolutions with constant weights, and what lies between them, on images in blocks of channels.
 void lay_out_in_blocks(Draft& draft);
 

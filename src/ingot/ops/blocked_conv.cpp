@@ -4,6 +4,7 @@
 #include "ingot/core/checked.h"
 #include "ingot/kernels/blocked_conv.h"
 #include "ingot/kernels/quantized_conv.h"
+#include "ingot/kernels/winograd_conv.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/view.h"
@@ -64,7 +65,48 @@ Tensor prepack_conv2d_weight(const Tensor& weight) {
   return contiguous(permute(reshape(full, {o / b, b, full.dim(1) / b, b, kh, kw}), {0, 2, 4, 5, 3, 1}));
 }
 
+bool takes_winograd(std::int64_t inputs, std::int64_t outputs) {
+  constexpr std::int64_t kFew = 64, kMany = std::int64_t{1} << 16;
+  const std::int64_t b = channel_block();
+  return inputs % b == 0 && outputs % b == 0 && inputs >= kFew && outputs >= kFew &&
+         inputs * outputs <= kMany;
+}
+
+Tensor prepack_winograd_weight(const Tensor& given) {
+  static constexpr double kFilter[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};  // G
+  const Tensor weight = contiguous(given);
+  const std::int64_t outputs = weight.dim(0), inputs = weight.dim(1);
+  const Tensor packed = Tensor::empty({kernels::kWinogradPlaces, inputs, outputs}, DType::f32);
+  for (std::int64_t pair = 0; pair < outputs * inputs; ++pair) {
+    const float* w = weight.data<float>() + 9 * pair;
+    float* to = packed.data<float>() + pair % inputs * outputs + pair / inputs;
+    for (std::int64_t p = 0; p < kernels::kWinogradPlaces; ++p) {
+      double sum = 0;
+      for (int i = 0; i < 3; ++i) {
+        for (int j = 0; j < 3; ++j) sum += kFilter[p / 4][i] * kFilter[p % 4][j] * double{w[3 * i + j]};
+      }
+      to[p * inputs * outputs] = static_cast<float>(sum);
+    }
+  }
+  return packed;
+}
+
+namespace {
+
+Shape winograd_shape(const Tensor& x, const Tensor& weight, const BlockedConvOptions& options) {
+  constexpr std::array<std::int64_t, 2> kOne{1, 1};
+  INGOT_CHECK(x.rank() == 5 && x.dim(1) * x.dim(4) == weight.dim(1) && weight.dim(2) % x.dim(4) == 0 &&
+                  options.stride == kOne && options.dilation == kOne,
+              DimensionMismatch("blocked_conv2d: input " + to_string(x.shape()) + " and transformed weight " +
+                                to_string(weight.shape())));
+  return {x.dim(0), weight.dim(2) / x.dim(4), blocked_output(x.dim(2), 3, options, 0),
+          blocked_output(x.dim(3), 3, options, 1), x.dim(4)};
+}
+
+}  // namespace
+
 Shape blocked_conv2d_shape(const Tensor& x, const Tensor& weight, const BlockedConvOptions& options) {
+  if (weight.rank() == 3) return winograd_shape(x, weight, options);
   const bool plain = x.rank() == 4;
   INGOT_CHECK(x.rank() == (plain ? 4 : 5) && weight.rank() == (plain ? 5 : 6) &&
                   x.dim(1) == weight.dim(plain ? 3 : 1) && (plain || x.dim(4) == weight.dim(4)),
@@ -83,9 +125,28 @@ Tensor blocked_conv2d(const Tensor& input, const Tensor& weight, const Tensor& b
               ShapeMismatch("blocked_conv2d (bias)", {outputs}, bias.shape().to_vector()));
   INGOT_CHECK(!residual.defined() || residual.shape() == shape,
               ShapeMismatch("blocked_conv2d (residual)", shape.to_vector(), residual.shape().to_vector()));
+  for (const Tensor* more : {&bias, &residual}) {
+    INGOT_CHECK(
+        !more->defined() || more->dtype() == DType::f32,
+        KernelError("blocked_conv2d", "bias and residual are f32, got " + std::string(name(more->dtype()))));
+  }
   const Tensor x = contiguous(input), offsets = bias.defined() ? contiguous(bias) : bias,
                before = residual.defined() ? contiguous(residual) : residual;
-  Tensor y = Tensor::empty(shape, DType::f32);
+  const Tensor y = options.over_residual && before.defined() ? before : Tensor::empty(shape, DType::f32);
+  if (weight.rank() == 3) {
+    kernels::WinogradConvArgs args{.x = x.view(),
+                                   .weight = weight.view(),
+                                   .bias = offsets.view(),
+                                   .residual = before.view(),
+                                   .y = y.view(),
+                                   .padding = options.padding,
+                                   .relu = options.relu};
+    const Tensor scratch = Tensor::empty(
+        {kernels::winograd_scratch(kernels::winograd_tiles(args), weight.dim(1), weight.dim(2))}, DType::f32);
+    args.scratch = scratch.view();
+    kernels::launch(kernels::winograd_conv, current_stream(x.device()), args);
+    return y;
+  }
   kernels::launch(
       kernels::blocked_conv, current_stream(x.device()),
       {.x = x.view(),
@@ -95,6 +156,27 @@ Tensor blocked_conv2d(const Tensor& input, const Tensor& weight, const Tensor& b
        .y = y.view(),
        .geometry = {.stride = options.stride, .padding = options.padding, .dilation = options.dilation},
        .relu = options.relu});
+  return y;
+}
+
+Tensor spread_conv2d_weight(const Tensor& weight) {
+  const std::int64_t outputs = weight.dim(1) * weight.dim(2) * weight.dim(3);
+  return reshape(contiguous(permute(weight, {2, 3, 1, 0})), {outputs, weight.dim(0), 1, 1});
+}
+
+Tensor spread_channel_blocks(const Tensor& x, std::array<std::int64_t, 2> kernel) {
+  const auto [rows, columns] = kernel;
+  INGOT_CHECK(x.rank() == 5 && x.dim(1) % (rows * columns) == 0,
+              DimensionMismatch("spread_channel_blocks: " + to_string(x.shape()) + " for a kernel of " +
+                                std::to_string(rows) + " × " + std::to_string(columns)));
+  const std::int64_t blocks = x.dim(1) / (rows * columns);
+  Tensor y = Tensor::empty({x.dim(0), blocks, checked_mul(x.dim(2), rows, "spread_channel_blocks"),
+                            checked_mul(x.dim(3), columns, "spread_channel_blocks"), x.dim(4)},
+                           x.dtype());
+  for (std::int64_t place = 0; place < rows * columns; ++place) {
+    const Tensor row = slice(y, 2, place / columns, kEnd, rows);
+    copy_(slice(row, 3, place % columns, kEnd, columns), narrow(x, 1, place * blocks, blocks));
+  }
   return y;
 }
 

@@ -22,17 +22,33 @@ bool takes_plain_image(std::int64_t channels);
 /// fill the last block up are 0.
 Tensor prepack_conv2d_weight(const Tensor& weight);
 
+/// Whether a convolution of 3 × 3 at stride 1, from so many channels to so many, is faster by Winograd's
+/// minimal filtering: with few channels its transformations cost more than the multiplications that they
+/// save, and with many its weights, 16 for each 9, more than those of small images.
+bool takes_winograd(std::int64_t inputs, std::int64_t outputs);
+/// weight: [O, C, 3, 3] f32, transformed for blocked_conv2d: [16, C, O]. Results may differ from those of
+/// other weights by a few roundings.
+Tensor prepack_winograd_weight(const Tensor& weight);
+
 struct BlockedConvOptions {
   std::array<std::int64_t, 2> stride{1, 1}, padding{0, 0}, padding_end{0, 0}, dilation{1, 1};
   bool relu = false;
+  bool over_residual = false;  ///< the result takes the residual's memory, which nothing else needs
 };
 /// The shape of blocked_conv2d's result.
 Shape blocked_conv2d_shape(const Tensor& x, const Tensor& weight, const BlockedConvOptions& options);
 /// conv2d(x, weight) + bias + residual, then max(0, ·) where asked for: [N, O / b, OH, OW, b], f32. x: in
 /// blocks, or where takes_plain_image() as it is; weight: from prepack_conv2d_weight; bias: [O] or undefined;
-/// residual: the result's shape, or undefined. Throws ShapeMismatch or DimensionMismatch.
+/// residual: the result's shape, or undefined. With weights of
+/// prepack_winograd_weight, stride and dilation are 1. Throws ShapeMismatch or DimensionMismatch.
 Tensor blocked_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
                       const BlockedConvOptions& options);
+
+/// weight: [C, O, KH, KW] f32 of a transposed convolution whose strides are its kernel, as that of a
+/// convolution, [KH · KW · O, C, 1, 1], which makes the KH · KW places of each input one after another.
+Tensor spread_conv2d_weight(const Tensor& weight);
+/// What such a convolution makes, [N, KH · KW · O / b, H, W, b], as one image: [N, O / b, H · KH, W · KW, b].
+Tensor spread_channel_blocks(const Tensor& x, std::array<std::int64_t, 2> kernel);
 
 /// weight: u8 or i8 [O, C, KH, KW], O a multiple of the block, less its zero point, [1] or [O] of its dtype
 /// or undefined, prepacked for quantized_conv2d.

@@ -42,6 +42,7 @@ void register_kernels() {
   register_quantized_avx512();
   register_quantized_avx2();
   register_quantized_conv_simd();
+  register_winograd_conv_simd();
   register_random_simd();
   register_reduce_simd();
   register_resample_simd();
@@ -79,6 +80,7 @@ void register_kernels() {
   register_pointwise_loss_reference();
   register_pool_reference();
   register_quantized_conv_reference();
+  register_winograd_conv_reference();
   register_quantized_reference();
   register_random_reference();
   register_reduce_reference();
