@@ -86,12 +86,16 @@ TEST_F(TuneCommand, SeveralObjectivesGiveAParetoFrontAndAReportOfEveryTrial) {
 }
 
 TEST_F(TuneCommand, WhatIsTriedRunsInTheStudysDirectoryAndGetsChoicesWithTheirTypes) {
-  write("trial.sh", "echo \"$INGOT_PARAMS\" >> params; echo '{\"value\": 1}'\n");
+  // How this program's threads wait is not for what it starts.
+  write("trial.sh",
+        "echo \"$INGOT_PARAMS\" >> params; echo \"${GOMP_SPINCOUNT-own}\" > spins; echo '{\"value\": 1}'\n");
   const std::string study = write("typed.yaml",
                                   "command: sh trial.sh\nspace: {c: {choices: [16, null, yes, \"true\"]}}\n"
                                   "sampler: {type: grid}\n");
-  const Outcome outcome = run_ingot({"tune", study, "--json"});
+  const Outcome outcome =
+      run_ingot({"tune", study, "--json"}, {"-u", "OMP_WAIT_POLICY", "-u", "GOMP_SPINCOUNT"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
+  EXPECT_EQ(read_file(directory_ + "/spins"), "own\n");
   std::vector<std::string> lines;
   std::istringstream params(read_file(directory_ + "/params"));
   for (std::string line; std::getline(params, line);) lines.push_back(line);

@@ -5,10 +5,12 @@
 #include "ingot/base/error.h"
 #include "ingot/base/version.h"
 #include "ingot/cli/about.h"
+#include "ingot/cli/thread_waiting.h"
 #include "ingot/plugin/load.h"
 #include "ingot/runtime/initialize.h"
 
 int main(int argc, char** argv) {
+  ingot::cli::bound_thread_waiting(argv);
   try {
     ingot::initialize();
     ingot::load_plugins_from_env();
