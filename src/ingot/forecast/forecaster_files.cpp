@@ -64,7 +64,7 @@ Forecaster described(const std::string& directory) {
   INGOT_CHECK(std::filesystem::exists(path),
               IoError(directory, "is not a model directory: it holds no config.json"));
   const std::string text = read_file(path);
-  const Json json = parse_json_or_discard<Json>(text);
+  const Json json = parse_json<Json>(text, path, "config.json");
   INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
   if (json.value("model_type", Json()) != Json(kKind)) return from_transformers(text, path);
   Forecaster f;

@@ -137,7 +137,7 @@ void read_limits(SentenceConfig& config) {
 void read_prompts(const std::string& directory, SentenceConfig& config) {
   const std::string path = directory + "/config_sentence_transformers.json";
   if (!std::filesystem::exists(path)) return;
-  const auto json = parse_json_or_discard<nlohmann::json>(read_file(path));
+  const auto json = parse_json<nlohmann::json>(read_file(path), path, "config");
   INGOT_CHECK(json.is_object(), FormatError(path, -1, "config", "is not a JSON object"));
   if (const auto prompts = json.find("prompts"); prompts != json.end() && prompts->is_object()) {
     for (const auto& [name, text] : prompts->items()) {

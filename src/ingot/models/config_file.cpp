@@ -47,7 +47,8 @@ std::string without_python_numbers(std::string_view text) {
 
 ConfigFile::ConfigFile(std::string_view text, std::string path) : path_(std::move(path)) {
   nlohmann::ordered_json json = parse_json_or_discard<nlohmann::ordered_json>(text);
-  if (json.is_discarded()) json = parse_json_or_discard<nlohmann::ordered_json>(without_python_numbers(text));
+  if (json.is_discarded())
+    json = parse_json<nlohmann::ordered_json>(without_python_numbers(text), path_, "config");
   INGOT_CHECK(json.is_object(), FormatError(path_, -1, "config", "is not a JSON object"));
   contents_ = std::make_shared<const Contents>(Contents{std::move(json)});
 }

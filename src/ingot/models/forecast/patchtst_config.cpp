@@ -33,7 +33,7 @@ void read_scaling(const nlohmann::json& json, const std::string& path, ForecastM
 }  // namespace
 
 ForecastModelConfig patchtst_from_transformers(const std::string& text, const std::string& path) {
-  const nlohmann::json json = parse_json_or_discard<nlohmann::json>(text);
+  const nlohmann::json json = parse_json<nlohmann::json>(text, path, "config.json");
   INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
   const auto type = value<std::string>(json, path, "model_type", "");
   INGOT_CHECK(type == "patchtst",
