@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
-#include <thread>
 
 #include <unistd.h>
 
@@ -21,11 +20,10 @@ void bound_thread_waiting(char** argv) {
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return;
-  // One thread or three are woken in less time than they would take from others by spinning: measured on two
-  // processors. Of many, the last would wait for all the calls that wake the others. 1000 is what libgomp
-  // takes where it has more threads than processors.
-  constexpr unsigned kFew = 4;
-  ::setenv(kSpins, std::thread::hardware_concurrency() <= kFew ? "0" : "1000", 1);
+  // Some 50 microseconds, longer than what lies between the operations of a token. Threads that sleep at once
+  // halve the speed of decoding on an idle machine; libgomp's own milliseconds divide it by four on a busy
+  // one.
+  ::setenv(kSpins, "20000", 1);
   ::setenv(kDone, "1", 1);
   ::execv(self.c_str(), argv);
   ::unsetenv(kDone);  // it could not be started again: as it is, then

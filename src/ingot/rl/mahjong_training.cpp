@@ -162,7 +162,11 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
   make_directories(c.output_dir);
   // Refused now, not after the run, where it cannot be written.
   const AtomicDirectory probe(s.model_directory());
-  s.phase = make_phase(c, choose_device(c.device));
+  const Device device = choose_device(c.device);
+  INGOT_CHECK(
+      !device.is_cpu() || c.dtype == DType::f32,
+      InvalidConfig("dtype", "bf16 is for GPUs: a CPU's convolutions in it are many times slower; use f32"));
+  s.phase = make_phase(c, device);
   RunInfo info{.name = c.run_name,
                .output_dir = c.output_dir,
                .subtitle = fmt::format("{}; {}", s.phase.subtitle, s.phase.description),
