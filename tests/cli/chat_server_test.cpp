@@ -118,7 +118,7 @@ TEST(ChatWithAServer, ForgetsTheOldestTurnsWhereTheServersContextIsFull) {
   const ScriptedServer server({says("a"), says("b"), full, says("c"), full});
   const Outcome outcome = chat(server.address(), {"m"}, "1\n2\n3\n");
   EXPECT_EQ(outcome.output, "a\nb\nc\n") << outcome.errors;
-  EXPECT_NE(outcome.errors.find("1 questions and their answers are forgotten"), std::string::npos);
+  EXPECT_NE(outcome.errors.find("1 question is forgotten with the answers"), std::string::npos);
   EXPECT_EQ(server.asked().back()["messages"].size(), 3U);
   const ScriptedServer strict({says("a"), full});
   const Outcome refused = chat(strict.address(), {"m", "--full-context", "stop"}, "1\n2\n");

@@ -162,7 +162,7 @@ TEST(Documents, InvalidUtf8IsAnErrorReplacedOrSkipped) {
                                                                                    "d"});
   EXPECT_NE(message_of<IoError>([&] {
               read({.paths = {path}, .invalid_utf8 = InvalidUtf8::skip});
-            }).find("no text to learn from"),
+            }).find("holds no text"),
             std::string::npos);
 }
 

@@ -117,11 +117,8 @@ class Conversation {
     fmt::print("\n");
     if (StopKey::was_pressed()) fmt::print(stderr, "[stopped]\n");
     if (chat_.forgotten() > forgotten_) {
-      fmt::print(stderr,
-                 "[the context is full: {} {} with the answers]
-                 ",
-                 counted_are(chat_.forgotten(), "question"),
-                 chat_.summarized() ? "summed up" : "forgotten");
+      fmt::print(stderr, "[the context is full: {} {} with the answers]\n",
+                 counted_are(chat_.forgotten(), "question"), chat_.summarized() ? "summed up" : "forgotten");
     }
     forgotten_ = chat_.forgotten();
     if (stats_) print_stats(answer);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,8 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/transfer.h"
+#include "ingot/core/work_cache.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -103,11 +106,17 @@ struct CapturedSteps::Step {
   std::unique_ptr<Download> arrived;
 };
 
+struct CapturedSteps::Recordings {
+  explicit Recordings(Device device) : work(device) {}
+  WorkCache work;
+  std::map<std::string, std::unique_ptr<Step>> steps;
+};
+
 CapturedSteps::CapturedSteps(const LanguageModel& model)
     : model_(model),
       possible_(backend(model.device()).capabilities().graph_capture && !waits(model)),
-      of_any_caches_(model.device()),
-      of_these_caches_(model.device()) {}
+      of_any_caches_(std::make_unique<Recordings>(model.device())),
+      of_these_caches_(std::make_unique<Recordings>(model.device())) {}
 
 CapturedSteps::~CapturedSteps() = default;
 
@@ -150,16 +159,16 @@ Tensor CapturedSteps::run(std::span<const std::int32_t> tokens, std::span<const 
     // Of all capacities up to the next power of two.
     const auto capacity =
         static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most_capacity(all))));
-    repeat(of_any_caches_, fmt::format("{} {} {}", all.size(), all.front().tokens, capacity), tokens, all,
+    repeat(*of_any_caches_, fmt::format("{} {} {}", all.size(), all.front().tokens, capacity), tokens, all,
            capacity);
   } else {
     std::vector<std::uint64_t> memories = memories_of(segments);
     if (memories != memories_) {  // recordings are of the very memory that they were made with
-      of_these_caches_.work.clear();
-      of_these_caches_.steps.clear();
+      of_these_caches_->work.clear();
+      of_these_caches_->steps.clear();
       memories_ = std::move(memories);
     }
-    repeat(of_these_caches_, key_of(segments), tokens, segments, 0);
+    repeat(*of_these_caches_, key_of(segments), tokens, segments, 0);
   }
   for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
   tokens_ = std::ssize(tokens);

@@ -1,14 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "ingot/core/transfer.h"
-#include "ingot/core/work_cache.h"
 #include "ingot/models/language/decoder.h"
 
 namespace ingot::infer {
@@ -39,12 +36,7 @@ class CapturedSteps {
 
  private:
   struct Step;  // what one recording reads and leaves behind
-  // Recordings, and what they read and leave behind.
-  struct Recordings {
-    explicit Recordings(Device device) : work(device) {}
-    WorkCache work;
-    std::map<std::string, std::unique_ptr<Step>> steps;
-  };
+  struct Recordings;
 
   std::vector<CacheSegment> filled_up(std::span<const CacheSegment> segments);
   void repeat(Recordings& from, const std::string& key, std::span<const std::int32_t> tokens,
@@ -52,7 +44,7 @@ class CapturedSteps {
 
   const LanguageModel& model_;
   bool possible_;
-  Recordings of_any_caches_, of_these_caches_;
+  std::unique_ptr<Recordings> of_any_caches_, of_these_caches_;
   std::vector<std::uint64_t> memories_;  // of the caches that of_these_caches_ reads
   std::unique_ptr<KvCache> spare_;       // of the sequences that fill up
   Step* last_ = nullptr;                 // that ran

@@ -20,7 +20,7 @@ struct WinogradConvArgs {
   std::array<std::int64_t, 2> padding{0, 0};
   bool relu = false;
 };
-inline Kernel<WinogradConvArgs> winograd_conv("winograd_conv");  // CPU only, as blocked_conv
+inline Kernel<WinogradConvArgs> winograd_conv("winograd_conv");  // CPU only: cuDNN has layouts of its own
 inline double flops(const WinogradConvArgs& args) {
   return 18 * static_cast<double>(args.y.numel()) * static_cast<double>(args.weight.dim(1));
 }

@@ -8,6 +8,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
+#include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/mahjong/game_index.h"
 
@@ -164,7 +165,7 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
   const AtomicDirectory probe(s.model_directory());
   const Device device = choose_device(c.device);
   INGOT_CHECK(
-      !device.is_cpu() || c.dtype == DType::f32,
+      !backend(device).capabilities().host_memory || c.dtype == DType::f32,
       InvalidConfig("dtype", "bf16 is for GPUs: a CPU's convolutions in it are many times slower; use f32"));
   s.phase = make_phase(c, device);
   RunInfo info{.name = c.run_name,

@@ -128,7 +128,7 @@ template <class T>
 int sample_across(const GroupNormOperands<T>& in, std::initializer_list<const void*> pointers) {
   std::uintptr_t address = 0;
   for (const void* pointer : pointers) address |= reinterpret_cast<std::uintptr_t>(pointer);
-  if (!in.shape.last || address % 16 != 0 || in.width % kPack<T> != 0) return 0;
+  if (!in.shape.last || address % 16 != 0 || in.width == 0 || in.width % kPack<T> != 0) return 0;
   const std::int64_t across = in.shape.channels / kPack<T>;
   if (across > kChannelBlock || kChannelBlock % across != 0) return 0;
   return in.shape.places <= kMostSampleVisits * (kChannelBlock / across) ? static_cast<int>(across) : 0;

@@ -114,7 +114,7 @@ __global__ void dequantize_rows_kernel(const __grid_constant__ RowsArgs args,
     const float scale = Format::scale(header, inner, place / 16, row),
                 minimum = Format::minimum(header, inner, row);
     FourOf<T> values;
-#pragma unroll
+    INGOT_UNROLL
     for (int c = 0; c < 4; ++c) {
       const int code = static_cast<int>(codes >> (8 * c) & 255) - Format::kZero;
       float value = static_cast<float>(code);
