@@ -147,7 +147,7 @@ int capture(const CaptureOptions& o) {
 void add_capture(Command& data) {
   auto o = std::make_shared<CaptureOptions>();
   Command command = data.subcommand(
-      "capture", "Write a teacher's likeliest tokens at each target of the data, to distil from");
+      "capture", "Write a teacher's most probable tokens at each target of the data, to distil from");
   command.option("config", o->config, "Training configuration, as of ingot train").required();
   command.option("directory", o->directory, "The directory to write; kd_logprobs names it").required();
   command.option("--teacher", o->teacher, "The teacher, in place of the configuration's kd_teacher")

@@ -40,7 +40,7 @@ const ConfigTable<InferenceOptions>& run_keys() {
            &O::speculate,
            {.bounds = between(0, 7),
             .unit = "tokens",
-            .doc = "Tokens to guess ahead from repetitions, up to 7; the answer stays the same."}},
+            .doc = "Tokens to draft from repetitions, up to 7; the answer stays the same."}},
           {"eager",
            &O::eager,
            {.doc = "On a GPU: launch kernel by kernel, not the captured step of a token."}},
