@@ -20,7 +20,7 @@ void bound_thread_waiting(char** argv) {
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return;
-  // Some 50 microseconds, longer than what lies between the operations of a token. Threads that sleep at once
+  // Half a millisecond on a Zen 3; libgomp takes 300,000. Threads that sleep at once
   // halve the speed of decoding on an idle machine; libgomp's own milliseconds divide it by four on a busy
   // one.
   ::setenv(kSpins, "20000", 1);
