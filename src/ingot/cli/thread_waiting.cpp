@@ -20,9 +20,8 @@ void bound_thread_waiting(char** argv) {
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return;
-  // Half a millisecond on a Zen 3; libgomp takes 300,000. Threads that sleep at once
-  // halve the speed of decoding on an idle machine; libgomp's own milliseconds divide it by four on a busy
-  // one.
+  // About half a millisecond. Threads that sleep at once halve the speed of decoding on an idle machine;
+  // libgomp's own 300,000 divide it by four on a busy one.
   ::setenv(kSpins, "20000", 1);
   ::setenv(kDone, "1", 1);
   ::execv(self.c_str(), argv);
