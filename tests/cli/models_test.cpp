@@ -173,7 +173,37 @@ TEST(EmbedVerb, WithoutTextsOrWithoutAnEncoderItSaysWhatIsMissing) {
   EXPECT_TRUE(contains(nothing.errors, "--text")) << nothing.errors;
   const Outcome decoder = run_ingot({"embed", kGoldens + "qwen3", "-t", "a"});
   EXPECT_NE(decoder.exit_code, 0);
-  EXPECT_TRUE(contains(decoder.errors, "but not embed")) << decoder.errors;
+  EXPECT_TRUE(contains(decoder.errors, "tokenizer")) << decoder.errors;
+}
+
+TEST(ClassifyVerb, TextsGetLabelsAndTokensGetSpans) {
+  const test::SentenceDirectory texts("bert_classifier"), tokens("bert_names");
+  const Outcome shown = succeed({"classify", texts.path, "-t", "w5 w6 w7", "-t", "w40", "--top", "3"});
+  for (const char* label : {"low", "middle", "high"})
+    EXPECT_TRUE(contains(shown.output, label)) << shown.output;
+  const auto json = parsed(succeed({"classify", texts.path, "-t", "w5 w6 w7", "--json"}));
+  ASSERT_EQ(json["labels"].size(), 3U);
+  EXPECT_GE(json["labels"][0]["score"], json["labels"][1]["score"]);
+  const auto names = parsed(succeed({"classify", tokens.path, "-t", "w5 w6 w7 w8 w9", "--json"}));
+  for (const auto& span : names["spans"]) EXPECT_NE(span["label"], "O");
+}
+
+TEST(ClassifyVerb, AModelWithoutLabelsIsRefusedByName) {
+  const test::SentenceDirectory model;
+  const Outcome outcome = run_ingot({"classify", model.path, "-t", "w5"});
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_TRUE(contains(outcome.errors, "is no classifier")) << outcome.errors;
+}
+
+TEST(RerankVerb, DocumentsComeBestFirst) {
+  const test::SentenceDirectory model("bert_classifier");
+  const auto json = parsed(succeed(
+      {"rerank", model.path, "-q", "w5 w6", "-t", "w7 w8", "-t", "w30 w31 w32", "-t", "w60", "--json"}));
+  ASSERT_EQ(json["results"].size(), 3U);
+  for (std::size_t i = 1; i < 3; ++i) EXPECT_GE(json["results"][i - 1]["score"], json["results"][i]["score"]);
+  const auto best = parsed(succeed(
+      {"rerank", model.path, "-q", "w5 w6", "-t", "w7 w8", "-t", "w30 w31 w32", "--top", "1", "--json"}));
+  EXPECT_EQ(best["results"].size(), 1U);
 }
 
 // The Hub is a server on loopback, with a cache of the test's own.

@@ -7,7 +7,7 @@ namespace ingot::infer {
 namespace {
 
 // Tokens: those of thoughts, line breaks, and single letters. 0 ends a text.
-class Thoughts : public testing::Test {
+class Thoughts : public ::testing::Test {
  protected:
   std::vector<std::string> spellings_{"\xFF<eos>", "<think>", "</think>", "\n",     "\n\n",
                                       "a",         "b",       "</",       "think>", "think>a"};

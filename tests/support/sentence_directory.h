@@ -13,15 +13,16 @@
 
 namespace ingot::test {
 
-/// A tiny random BERT as a directory of sentence-transformers; its words are w5 to w66.
+/// A tiny random model of tests/models/goldens as a directory of sentence-transformers; its words are w5 to
+/// w66.
 struct SentenceDirectory {
   TemporaryDirectory parent;
   std::string path = parent.at("sentences");
 
-  SentenceDirectory() {
+  explicit SentenceDirectory(const std::string& golden = "bert_legacy") {
     std::filesystem::create_directories(path + "/1_Pooling");
     for (const char* file : {"config.json", "model.safetensors"}) {
-      std::filesystem::copy_file(test::source_dir() + "/tests/models/goldens/bert_legacy/" + file,
+      std::filesystem::copy_file(test::source_dir() + "/tests/models/goldens/" + golden + "/" + file,
                                  path + "/" + file);
     }
     std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";

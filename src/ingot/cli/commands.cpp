@@ -15,6 +15,8 @@ void add_all_commands(Command& root) {
   add_serve(root);
   add_tokenize(root);
   add_embed(root);
+  add_classify(root);
+  add_rerank(root);
   add_logits(root);
   add_perplexity(root);
   add_forecast(root);

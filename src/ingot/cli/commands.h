@@ -15,6 +15,8 @@ void add_data(Command& root);
 void add_demo(Command& root);
 void add_devices(Command& root);
 void add_embed(Command& root);
+void add_classify(Command& root);
+void add_rerank(Command& root);
 void add_forecast(Command& root);
 void add_generate(Command& root);
 void add_graph(Command& root);

@@ -1,6 +1,4 @@
 #include <cmath>
-#include <fstream>
-#include <iostream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +8,7 @@
 #include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/text_inputs.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/sentence_embedder.h"
@@ -21,33 +20,11 @@ namespace ingot::cli {
 namespace {
 
 struct EmbedOptions {
-  std::string model, file, output, format = "as stored", device = "auto", prompt, prompt_name;
-  std::vector<std::string> texts;
+  std::string model, output, format = "as stored", device = "auto", prompt, prompt_name;
+  TextInputs inputs;
   std::int64_t dimensions = 0;  // 0: all
   bool json = false;
 };
-
-std::vector<std::string> all_texts(const EmbedOptions& o) {
-  std::vector<std::string> texts = o.texts;
-  if (o.file.empty()) {
-    INGOT_CHECK(!texts.empty(), InvalidConfig("--text", "give a text, or a file of them with --file"));
-    return texts;
-  }
-  std::ifstream file(o.file);
-  INGOT_CHECK(o.file == "-" || file, IoError(o.file, "cannot be read"));
-  std::istream& lines = o.file == "-" ? std::cin : file;
-  for (std::string line; std::getline(lines, line);) texts.push_back(line);
-  INGOT_CHECK(!texts.empty(), InvalidConfig("--file", "holds no line"));
-  return texts;
-}
-
-std::string shortened(const std::string& text) {
-  constexpr std::size_t kShown = 44;
-  if (text.size() <= kShown) return text;
-  std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80) --end;  // not amid a character
-  return text.substr(0, end) + "...";
-}
 
 // What a person wants to see of vectors: which texts are near each other.
 void print_similarities(const std::vector<std::string>& texts, const Tensor& vectors, bool normalized) {
@@ -94,11 +71,11 @@ void print_json(const EmbedOptions& o, const SentenceEmbedder& embedder,
 }
 
 int run(const EmbedOptions& o) {
-  const std::vector<std::string> texts = all_texts(o);
+  const std::vector<std::string> texts = o.inputs.read();
   const SentenceEmbedder embedder = SentenceEmbedder::open(
       hub::resolve_model(o.model),
       encoder_options(o.format == "as stored" ? "" : o.format, choose_device(o.device)));
-  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const std::vector<std::string_view> views = views_of(texts);
   INGOT_CHECK(o.prompt.empty() || o.prompt_name.empty(),
               InvalidConfig("--prompt", "stands for --prompt-name; give one of them"));
   const std::string prompt = o.prompt.empty() ? embedder.config().prompt(o.prompt_name) : o.prompt;
@@ -123,8 +100,7 @@ void add_embed(Command& root) {
   auto o = std::make_shared<EmbedOptions>();
   Command command = root.subcommand("embed", "Turn texts into vectors; show which are near in meaning");
   command.option("model", o->model, "Directory of a sentence-transformers model, or of a BERT").required();
-  command.option("-t,--text", o->texts, "A text; may be given several times");
-  command.option("-f,--file", o->file, "A file with one text per line; - is standard input");
+  o->inputs.add_to(command);
   command.option("-o,--output", o->output, "NumPy file to write: f32 [texts, dimension]");
   command.option(
       "--format", o->format,

@@ -12,32 +12,6 @@
 #include "ingot/text/unicode.h"
 
 namespace ingot {
-namespace {
-
-// Enough to keep the products at full speed; the activations of BERT-base then take some 60 MB.
-constexpr std::int64_t kBatchTokens = 4096;
-
-// Texts one behind another in one row.
-struct Packed {
-  std::vector<std::int32_t> tokens, starts;
-  std::vector<std::int64_t> positions;
-
-  void add(const std::vector<std::int32_t>& text) {
-    const auto start = static_cast<std::int32_t>(tokens.size());
-    tokens.insert(tokens.end(), text.begin(), text.end());
-    starts.insert(starts.end(), text.size(), start);
-    for (std::size_t i = 0; i < text.size(); ++i) positions.push_back(static_cast<std::int64_t>(i));
-  }
-  EncoderInput input(Device device) const {
-    const auto count = static_cast<std::int64_t>(tokens.size());
-    return {.tokens = Tensor::from(tokens, {1, count}, device),
-            .positions = Tensor::from(positions, {1, count}, device),
-            .doc_start = Tensor::from(starts, {1, count}, device)};
-  }
-};
-
-}  // namespace
-
 LoadOptions encoder_options(const std::string& format, Device device) {
   LoadOptions options{.device = device, .copy = false, .trainable = false};
   if (format.empty()) return options;
@@ -47,22 +21,20 @@ LoadOptions encoder_options(const std::string& format, Device device) {
   return options;
 }
 
-SentenceEmbedder::SentenceEmbedder(std::unique_ptr<BertModel> encoder, text::Tokenizer tokenizer,
+SentenceEmbedder::SentenceEmbedder(std::unique_ptr<TextEncoder> encoder, text::Tokenizer tokenizer,
                                    SentenceConfig config)
     : encoder_(std::move(encoder)),
       tokenizer_(std::move(tokenizer)),
       config_(std::move(config)),
-      head_(config_.stages,
-            encoder_->config.hidden_size * static_cast<std::int64_t>(config_.poolings.size())),
-      max_length_(
-          std::min(config_.max_seq_length.value_or(encoder_->config.context()), encoder_->config.context())) {
+      head_(config_.stages, encoder_->hidden_size() * static_cast<std::int64_t>(config_.poolings.size())),
+      max_length_(std::min(config_.max_seq_length.value_or(encoder_->context()), encoder_->context())) {
   INGOT_CHECK(max_length_ >= 2,
               InvalidConfig("max_seq_length", fmt::format("must be at least 2, got {}", max_length_)));
 }
 
 SentenceEmbedder SentenceEmbedder::open(const std::string& directory, const LoadOptions& options) {
   SentenceConfig config = SentenceConfig::from_directory(directory);
-  auto encoder = load_bert(config.encoder, options);
+  auto encoder = open_text_encoder(config.encoder, options);
   auto tokenizer = text::Tokenizer::from_directory(config.encoder);
   return {std::move(encoder), std::move(tokenizer), std::move(config)};
 }
@@ -105,32 +77,27 @@ Tensor SentenceEmbedder::embed(std::span<const std::string_view> texts, const st
 Tensor SentenceEmbedder::embed_ids(const std::vector<std::vector<std::int32_t>>& texts,
                                    std::int64_t prompt_tokens) const {
   const NoGrad no_grad;
-  const std::int64_t width = encoder_->config.hidden_size,
+  const std::int64_t width = encoder_->hidden_size(),
                      pooled = width * static_cast<std::int64_t>(config_.poolings.size());
   const std::int64_t skipped = config_.include_prompt ? 0 : prompt_tokens;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    INGOT_CHECK(!texts[i].empty() && static_cast<std::int64_t>(texts[i].size()) <= max_length_,
+                DimensionMismatch(fmt::format("text {} has {} tokens; this model takes 1 to {}", i,
+                                              texts[i].size(), max_length_)));
+  }
   const Tensor vectors = Tensor::zeros({static_cast<std::int64_t>(texts.size()), pooled});
   float* out = vectors.data<float>();
-  for (std::size_t first = 0; first < texts.size();) {
-    Packed packed;
-    std::size_t last = first;
-    do {
-      const std::vector<std::int32_t>& text = texts[last];
-      INGOT_CHECK(!text.empty() && static_cast<std::int64_t>(text.size()) <= max_length_,
-                  DimensionMismatch(fmt::format("text {} has {} tokens; this model takes 1 to {}", last,
-                                                text.size(), max_length_)));
-      packed.add(text);
-      ++last;
-    } while (last < texts.size() &&
-             static_cast<std::int64_t>(packed.tokens.size() + texts[last].size()) <= kBatchTokens);
-    const Tensor hidden =
-        contiguous(to(to(encoder_->hidden(packed.input(encoder_->device())), DType::f32), kCpu));
+  for_each_batch(texts, [&](std::size_t first, std::size_t last) {
+    PackedTexts packed;
+    for (std::size_t i = first; i < last; ++i) packed.add(texts[i]);
+    const Tensor hidden = contiguous(to(to(encoder_->hidden(packed), DType::f32), kCpu));
     const float* rows = hidden.data<float>();
-    for (; first < last; ++first) {
-      const auto count = static_cast<std::int64_t>(texts[first].size());
-      pool(config_.poolings, rows, count, width, skipped, out + static_cast<std::int64_t>(first) * pooled);
+    for (std::size_t i = first; i < last; ++i) {
+      const auto count = static_cast<std::int64_t>(texts[i].size());
+      pool(config_.poolings, rows, count, width, skipped, out + static_cast<std::int64_t>(i) * pooled);
       rows += count * width;
     }
-  }
+  });
   return head_(vectors);
 }
 

@@ -9,12 +9,12 @@
 
 #include "ingot/infer/sentence_config.h"
 #include "ingot/infer/sentence_pooling.h"
-#include "ingot/models/encoder/bert.h"
+#include "ingot/infer/text_encoder.h"
 #include "ingot/text/tokenizer.h"
 
 namespace ingot {
 
-/// How an encoder's weights are opened for inference. `format`: empty for as stored, in the mapped file;
+/// How the weights of an encoder are opened for inference. `format`: empty for as stored, in the mapped file;
 /// "f32" in tiles, which take memory of their own and make products faster (kernels/weight_only.h); bf16 or
 /// f16; or a quantised format ("q8_0", "int8"; InvalidConfig lists them when the model is loaded), with
 /// activations rounded to int8 as they come, embeddings in f32. On another `device` than the CPU "f32" needs
@@ -25,8 +25,8 @@ LoadOptions encoder_options(const std::string& format = {}, Device device = kCpu
 /// 2019).
 class SentenceEmbedder {
  public:
-  SentenceEmbedder(std::unique_ptr<BertModel> encoder, text::Tokenizer tokenizer, SentenceConfig config);
-  /// Opens a directory of sentence-transformers, or of a BERT with its tokenizer.
+  SentenceEmbedder(std::unique_ptr<TextEncoder> encoder, text::Tokenizer tokenizer, SentenceConfig config);
+  /// Opens a directory of sentence-transformers, or of an encoder or a decoder with its tokenizer.
   static SentenceEmbedder open(const std::string& directory, const LoadOptions& options = {});
 
   /// f32 [texts, dimension] on the host, in order. `prompt` is put before each text. Texts are packed one
@@ -46,10 +46,10 @@ class SentenceEmbedder {
   /// Tokens of a text that count, special ones included.
   std::int64_t max_length() const { return max_length_; }
   const SentenceConfig& config() const { return config_; }
-  const BertModel& encoder() const { return *encoder_; }
+  const TextEncoder& encoder() const { return *encoder_; }
 
  private:
-  std::unique_ptr<BertModel> encoder_;
+  std::unique_ptr<TextEncoder> encoder_;
   text::Tokenizer tokenizer_;
   SentenceConfig config_;
   SentenceHead head_;

@@ -14,6 +14,7 @@
 #include "ingot/base/suggest.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/encoder/bert.h"
+#include "ingot/models/encoder/family.h"
 #include "ingot/models/forecast/patchtst.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/decoder.h"
@@ -40,41 +41,23 @@ ModelInfo row_of(const LanguageFamily& family) {
   return info;
 }
 
+// What a family of encoders says of itself.
+ModelInfo row_of(const EncoderFamily& family) {
+  ModelInfo info{.name = std::string(family.model_type),
+                 .summary = std::string(family.summary),
+                 .architectures = {},
+                 .variants = family.variants,
+                 .repositories = family.repositories,
+                 .tasks = {embed, masked_lm, classify}};
+  for (const char* head :
+       {"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification"}) {
+    info.architectures.push_back(family.class_name(head));
+  }
+  return info;
+}
+
 std::vector<ModelInfo> other_rows() {
   return {
-      {.name = "bert",
-       .summary = "BERT, and sentence embeddings made with it",
-       .architectures = {"BertModel", "BertForMaskedLM", "BertForPreTraining"},
-       .variants = {"pooler", "masked-LM head", "legacy names gamma and beta",
-                    "sentence-transformers directories"},
-       .repositories = {"google-bert/bert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2",
-                        "sentence-transformers/all-MiniLM-L12-v2", "BAAI/bge-small-en-v1.5"},
-       .tasks = {embed, masked_lm}},
-      {.name = "roberta",
-       .summary = "RoBERTa",
-       .architectures = {"RobertaModel", "RobertaForMaskedLM"},
-       .variants = {"pooler", "masked-LM head", "sentence-transformers directories"},
-       .repositories = {"FacebookAI/roberta-base", "sentence-transformers/all-distilroberta-v1"},
-       .tasks = {embed, masked_lm}},
-      {.name = "xlm-roberta",
-       .summary = "XLM-RoBERTa, and multilingual sentence embeddings made with it",
-       .architectures = {"XLMRobertaModel", "XLMRobertaForMaskedLM"},
-       .variants = {"pooler", "masked-LM head", "sentence-transformers directories"},
-       .repositories = {"FacebookAI/xlm-roberta-base", "intfloat/multilingual-e5-base", "BAAI/bge-m3"},
-       .tasks = {embed, masked_lm}},
-      {.name = "camembert",
-       .summary = "CamemBERT: RoBERTa in French",
-       .architectures = {"CamembertModel", "CamembertForMaskedLM"},
-       .variants = {"pooler", "masked-LM head"},
-       .repositories = {"almanach/camembert-base", "dangvantuan/sentence-camembert-base"},
-       .tasks = {embed, masked_lm}},
-      {.name = "distilbert",
-       .summary = "DistilBERT",
-       .architectures = {"DistilBertModel", "DistilBertForMaskedLM"},
-       .variants = {"masked-LM head", "sentence-transformers directories"},
-       .repositories = {"distilbert/distilbert-base-uncased",
-                        "sentence-transformers/multi-qa-distilbert-cos-v1"},
-       .tasks = {embed, masked_lm}},
       {.name = "patchtst",
        .summary = "PatchTST: patches of a window as the tokens of an encoder",
        .architectures = {"PatchTSTForPrediction"},
@@ -138,6 +121,7 @@ const std::vector<ModelInfo>& rows() {
   static const std::vector<ModelInfo> kRows = [] {
     std::vector<ModelInfo> all;
     for (const LanguageFamily& family : language_families()) all.push_back(row_of(family));
+    for (const EncoderFamily& family : encoder_families()) all.push_back(row_of(family));
     std::ranges::move(other_rows(), std::back_inserter(all));
     return all;
   }();
@@ -202,8 +186,8 @@ OpenedConfig open_config(const std::string& path) {
 }
 
 std::string_view name(ModelTask task) {
-  static constexpr std::array<std::string_view, 6> kNames{"generate",  "train",    "embed",
-                                                          "masked_lm", "forecast", "play"};
+  static constexpr std::array<std::string_view, 7> kNames{"generate", "train",    "embed", "masked_lm",
+                                                          "classify", "forecast", "play"};
   return kNames.at(static_cast<std::size_t>(task));
 }
 

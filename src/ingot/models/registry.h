@@ -13,7 +13,7 @@
 namespace ingot {
 
 /// What a user can do with a model.
-enum class ModelTask : std::uint8_t { generate, train, embed, masked_lm, forecast, play };
+enum class ModelTask : std::uint8_t { generate, train, embed, masked_lm, classify, forecast, play };
 
 std::string_view name(ModelTask task);
 

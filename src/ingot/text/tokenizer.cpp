@@ -245,6 +245,22 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
   return ids;
 }
 
+namespace {
+
+void cut_longest(std::vector<std::int32_t>& a, std::vector<std::int32_t>& b, std::size_t limit,
+                 std::size_t special) {
+  const std::size_t room = limit > special ? limit - special : 0;
+  while (a.size() + b.size() > room) {
+    if (a.size() > b.size()) {
+      a.pop_back();
+    } else {
+      b.pop_back();
+    }
+  }
+}
+
+}  // namespace
+
 Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
                                 const EncodeOptions& options) const {
   std::vector<std::int32_t> a, b;
@@ -252,6 +268,10 @@ Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
   impl_->encode_text(second, options.split_special_tokens, b);
   const PostProcessor plain = plain_post_processor();
   const PostProcessor& processor = impl_->post_processor != nullptr ? *impl_->post_processor : plain;
+  const std::vector<std::int32_t> none;
+  const std::size_t special = processor.apply(none, &none, options.add_special_tokens).ids.size();
+  if (options.max_pair_length > 0)
+    cut_longest(a, b, static_cast<std::size_t>(options.max_pair_length), special);
   return processor.apply(a, &b, options.add_special_tokens);
 }
 

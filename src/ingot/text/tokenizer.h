@@ -20,6 +20,9 @@ struct EncodeOptions {
   bool add_special_tokens = true;
   /// Treat special tokens written in the text as plain text: for text from people one does not trust.
   bool split_special_tokens = false;
+  /// Of a pair: tokens that both may have, special ones included; the longer text loses its last tokens, as
+  /// with "longest_first" of transformers. 0: no limit.
+  std::int64_t max_pair_length = 0;
 };
 
 /// The named tokens and settings that tokenizer_config.json adds to tokenizer.json. Empty: not set.

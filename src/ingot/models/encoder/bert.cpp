@@ -1,8 +1,11 @@
 #include "ingot/models/encoder/bert.h"
 
 #include "ingot/base/error.h"
+#include "ingot/models/encoder/family.h"
+#include "ingot/models/encoder/relative_bias.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/attention.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
 #include "ingot/ops/matmul.h"
@@ -18,13 +21,13 @@ LinearOptions linear_options(std::int64_t in, std::int64_t out, const EncoderCon
           .bias_init = init::kZeros};
 }
 
-LayerNormOptions norm_options(const EncoderConfig& c) {
-  return {.width = c.hidden_size, .eps = static_cast<float>(c.layer_norm_eps)};
+LayerNormOptions norm_options(std::int64_t width, const EncoderConfig& c) {
+  return {.width = width, .eps = static_cast<float>(c.layer_norm_eps)};
 }
 
 EmbeddingOptions table_options(std::int64_t count, const EncoderConfig& c) {
   return {.count = count,
-          .width = c.hidden_size,
+          .width = c.embedding_width(),
           .weight_init = init::Normal{.mean = 0.0, .std = c.initializer_range},
           .quantizable = false};  // a look-up costs nothing, and errors there pass through every layer
 }
@@ -37,20 +40,21 @@ EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)
                                {"attention.self.value", linear_options(c.hidden_size, c.hidden_size, c)}}),
       attention_output(source.scope("attention.output.dense"),
                        linear_options(c.hidden_size, c.hidden_size, c)),
-      attention_norm(source.scope("attention.output.LayerNorm"), norm_options(c)),
+      attention_norm(source.scope("attention.output.LayerNorm"), norm_options(c.hidden_size, c)),
       intermediate(source.scope("intermediate.dense"), linear_options(c.hidden_size, c.intermediate_size, c)),
       output(source.scope("output.dense"), linear_options(c.intermediate_size, c.hidden_size, c)),
-      output_norm(source.scope("output.LayerNorm"), norm_options(c)),
+      output_norm(source.scope("output.LayerNorm"), norm_options(c.hidden_size, c)),
       heads(c.num_attention_heads),
       activation(c.hidden_act) {}
 
-Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) const {
+Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input, const Tensor& bias) const {
   const ModuleScope scope(output.weight, 3);
+  const Qkv qkv = split_heads(query_key_value(x), heads, heads);
   const AttentionOptions options{.causal = false,
                                  .doc_start = input.doc_start,
                                  .kv_length = input.lengths,
                                  .bf16_products = attention_output.quantizes_input()};
-  const Tensor mixed = attention(split_heads(query_key_value(x), heads, heads), options);
+  const Tensor mixed = bias.defined() ? attention_with_bias(qkv, bias, input) : attention(qkv, options);
   const Tensor attended = attention_norm.add(x, attention_output(reshape(mixed, x.shape()))).normed;
   const LinearInput inner({intermediate(attended)},
                           [this](std::span<const Tensor> rows) { return activate(activation, rows[0]); });
@@ -67,14 +71,33 @@ void EncoderLayer::visit(ParamVisitor& v) {
 }
 
 MaskedLmHead::MaskedLmHead(const ParamSource& source, const EncoderConfig& c)
-    : transform(source.scope("transform.dense"), linear_options(c.hidden_size, c.hidden_size, c)),
-      norm(source.scope("transform.LayerNorm"), norm_options(c)),
+    : transform(source.scope("transform.dense"), linear_options(c.hidden_size, c.embedding_width(), c)),
+      norm(source.scope("transform.LayerNorm"), norm_options(c.embedding_width(), c)),
       bias(source.take("bias", {c.vocab_size}, init::kZeros)) {}
 
 void MaskedLmHead::visit(ParamVisitor& v) {
   v("transform.dense", transform);
   v("transform.LayerNorm", norm);
   v("bias", bias);
+}
+
+ClassifierHead::ClassifierHead(const ParamSource& source, const EncoderConfig& c)
+    : out(source.scope("out"),
+          linear_options(c.hidden_size, static_cast<std::int64_t>(c.labels.names.size()), c)),
+      activation(Activation::identity) {
+  const ClassifierLayout& layout = find_encoder_family(c.model_type)->classifier;
+  if (c.labels.of == LabelsOf::tokens || layout.dense.empty()) return;
+  dense = std::make_unique<Linear>(source.scope("dense"), linear_options(c.hidden_size, c.hidden_size, c));
+  activation = layout.activation;
+}
+
+Tensor ClassifierHead::operator()(const Tensor& x) const {
+  return out(dense == nullptr ? x : activate(activation, (*dense)(x)));
+}
+
+void ClassifierHead::visit(ParamVisitor& v) {
+  v("dense", dense);
+  v("out", out);
 }
 
 BertModel::BertModel(EncoderConfig config_, const ParamSource& source)
@@ -90,16 +113,29 @@ BertModel::BertModel(EncoderConfig config_, const ParamSource& source)
               ? nullptr
               : std::make_unique<Embedding>(source.scope("embeddings.token_type_embeddings"),
                                             table_options(config.type_vocab_size, config))),
-      embedding_norm(source.scope("embeddings.LayerNorm"), norm_options(config)) {
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+      embedding_norm(source.scope("embeddings.LayerNorm"), norm_options(config.embedding_width(), config)) {
+  const std::int64_t width = config.hidden_size;
+  if (config.embedding_width() != width) {
+    embeddings_project = std::make_unique<Linear>(source.scope("embeddings_project"),
+                                                  linear_options(config.embedding_width(), width, config));
+  }
+  if (config.relative_attention_num_buckets > 0) {
+    EmbeddingOptions options = table_options(config.relative_attention_num_buckets, config);
+    options.width = config.num_attention_heads;
+    relative_attention_bias =
+        std::make_unique<Embedding>(source.scope("encoder.relative_attention_bias"), options);
+  }
+  for (std::int64_t i = 0; i < config.distinct_layers(); ++i) {
     layers.push_back(std::make_unique<EncoderLayer>(source.scope("encoder.layer", i), config));
   }
-  const std::int64_t width = config.hidden_size;
   if (config.pooler) {
     pooler = std::make_unique<Linear>(source.scope("pooler.dense"), linear_options(width, width, config));
   }
   if (config.masked_lm_head) {
     masked_lm = std::make_unique<MaskedLmHead>(source.scope("cls.predictions"), config);
+  }
+  if (config.labels.of != LabelsOf::nothing) {
+    classifier = std::make_unique<ClassifierHead>(source.scope("classifier"), config);
   }
 }
 
@@ -122,7 +158,14 @@ Tensor BertModel::embed(const EncoderInput& input) const {
                             : embedding(narrow(position_embeddings.weight.effective(), 0,
                                                config.position_offset, config.context()),
                                         positions);
-  return embedding_norm(x + places);
+  const Tensor normed = embedding_norm(x + places);
+  return embeddings_project == nullptr ? normed : (*embeddings_project)(normed);
+}
+
+Tensor BertModel::attention_bias(const EncoderInput& input) const {
+  if (relative_attention_bias == nullptr) return {};
+  const Tensor buckets = relative_position_buckets(longest_text(input));
+  return permute((*relative_attention_bias)(to(buckets, device())), {2, 0, 1});
 }
 
 Tensor BertModel::hidden(const EncoderInput& input) const {
@@ -133,17 +176,32 @@ Tensor BertModel::hidden(const EncoderInput& input) const {
       DimensionMismatch("the sequence has " + std::to_string(input.tokens.dim(1)) +
                         " tokens, but the model has positions for " + std::to_string(config.context())));
   Tensor x = embed(input);
-  for (const auto& layer : layers) x = (*layer)(x, input);
+  const Tensor bias = attention_bias(input);
+  const std::int64_t in_group = config.num_hidden_layers / config.distinct_layers();
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    x = (*layers[static_cast<std::size_t>(i / in_group)])(x, input, bias);
+  }
   return x;
 }
 
-Tensor BertModel::pooled(const Tensor& hidden) const {
-  INGOT_CHECK(pooler != nullptr, Error("this BERT has no pooler: its checkpoint holds none"));
-  return tanh((*pooler)(select(hidden, 1, 0)));
+Tensor BertModel::through_pooler(const Tensor& first_tokens) const {
+  INGOT_CHECK(pooler != nullptr,
+              Error("this " + config.model_type + " model has no pooler: its checkpoint holds none"));
+  return tanh((*pooler)(first_tokens));
+}
+
+Tensor BertModel::pooled(const Tensor& hidden) const { return through_pooler(select(hidden, 1, 0)); }
+
+Tensor BertModel::label_logits(const Tensor& hidden) const {
+  INGOT_CHECK(classifier != nullptr, Error("this " + config.model_type +
+                                           " model is no classifier: config.json names no architecture that "
+                                           "ends with ForSequenceClassification or ForTokenClassification"));
+  const bool pools = config.labels.of == LabelsOf::texts && classifier->dense == nullptr;
+  return (*classifier)(pools ? through_pooler(hidden) : hidden);
 }
 
 Tensor BertModel::logits(const Tensor& hidden) const {
-  INGOT_CHECK(masked_lm != nullptr, Error("this BERT has no masked-LM head: its checkpoint holds none"));
+  INGOT_CHECK(masked_lm != nullptr, Error("this model has no masked-LM head: its checkpoint holds none"));
   const Tensor x = masked_lm->norm(activate(config.head_act, masked_lm->transform(hidden)));
   return word_embeddings.weight(x, masked_lm->bias.value);
 }
@@ -153,9 +211,12 @@ void BertModel::visit(ParamVisitor& v) {
   v("embeddings.position_embeddings", position_embeddings);
   v("embeddings.token_type_embeddings", token_type_embeddings);
   v("embeddings.LayerNorm", embedding_norm);
+  v("embeddings_project", embeddings_project);
+  v("encoder.relative_attention_bias", relative_attention_bias);
   v("encoder.layer", layers);
   v("pooler.dense", pooler);
   v("cls.predictions", masked_lm);
+  v("classifier", classifier);
 }
 
 }  // namespace ingot

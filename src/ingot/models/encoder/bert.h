@@ -7,6 +7,7 @@
 
 #include "ingot/models/architecture_check.h"
 #include "ingot/models/encoder/config.h"
+#include "ingot/models/encoder/input.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
@@ -14,21 +15,10 @@
 
 namespace ingot {
 
-struct EncoderInput {
-  Tensor tokens;       ///< i64 or i32 [batch, sequence]
-  Tensor token_types;  ///< i64 or i32 [batch, sequence]: which of two texts; undefined: the first throughout
-  Tensor positions;    ///< i64 or i32 [batch, sequence]; undefined: 0, 1, 2, ...
-  /// i32 [batch]: how many tokens of each row count, the others are padding behind them; undefined: all.
-  Tensor lengths;
-  /// i32 [batch, sequence]: several texts in one row instead of padding: for each token the index in its row
-  /// at which its text starts. Give positions with it.
-  Tensor doc_start;
-};
-
 struct EncoderLayer {
   EncoderLayer(const ParamSource& source, const EncoderConfig& config);
-  /// x: [batch, sequence, hidden].
-  Tensor operator()(const Tensor& x, const EncoderInput& input) const;
+  /// x: [batch, sequence, hidden]; bias: [heads, n, n] of scores, or undefined.
+  Tensor operator()(const Tensor& x, const EncoderInput& input, const Tensor& bias) const;
   void visit(ParamVisitor& v);
 
   ProjectionGroup query_key_value;
@@ -50,6 +40,19 @@ struct MaskedLmHead {
   Parameter bias;  ///< [vocab]
 };
 
+/// From hidden states to logits of labels: of a text from its first token's, through a linear map of its own
+/// where the family has one (family.h), or of each token.
+struct ClassifierHead {
+  ClassifierHead(const ParamSource& source, const EncoderConfig& config);
+  /// [..., hidden], the pooler's where it takes the first map's place -> [..., labels].
+  Tensor operator()(const Tensor& x) const;
+  void visit(ParamVisitor& v);
+
+  std::unique_ptr<Linear> dense;  // or null
+  Linear out;
+  Activation activation;
+};
+
 /// BERT (Devlin et al. 2018) and its kin (family.h): every token sees every other of its text. Parameter
 /// names are those of transformers' BertModel; the masked-LM head's are those of BertForMaskedLM.
 struct BertModel {
@@ -69,6 +72,9 @@ struct BertModel {
   Tensor pooled(const Tensor& hidden) const;
   /// [..., hidden] -> [..., vocab]. Needs config.masked_lm_head.
   Tensor logits(const Tensor& hidden) const;
+  /// [..., hidden] -> [..., labels], without softmax: of texts, given the hidden states of their first
+  /// tokens, or of tokens, given theirs (config.labels.of). Needs config.labels.
+  Tensor label_logits(const Tensor& hidden) const;
   void visit(ParamVisitor& v);
   /// Where the weights are, and inputs have to be.
   Device device() const { return embedding_norm.weight.value.device(); }
@@ -77,15 +83,20 @@ struct BertModel {
   Embedding word_embeddings, position_embeddings;
   std::unique_ptr<Embedding> token_type_embeddings;  // null where config.type_vocab_size is 0
   LayerNorm embedding_norm;
+  std::unique_ptr<Linear> embeddings_project;          // null where embeddings are as wide as the layers
+  std::unique_ptr<Embedding> relative_attention_bias;  // [buckets, heads]; null where the family has none
   std::vector<std::unique_ptr<EncoderLayer>> layers;
   std::unique_ptr<Linear> pooler;
   std::unique_ptr<MaskedLmHead> masked_lm;
+  std::unique_ptr<ClassifierHead> classifier;
 
  private:
+  Tensor through_pooler(const Tensor& first_tokens) const;
+  Tensor attention_bias(const EncoderInput& input) const;
   Tensor embed(const EncoderInput& input) const;
 };
 
-/// The configuration with pooler and masked-LM head as the checkpoint has them.
+/// The configuration with pooler, masked-LM head and number of labels as the checkpoint has them.
 EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights);
 
 /// Opens a model directory as Hugging Face tools write it; what stands on the encoder (pooler, masked-LM

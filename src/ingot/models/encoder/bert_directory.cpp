@@ -28,9 +28,11 @@ void add_prefix(const std::string& prefix, WeightMap& map) {
     const bool known = std::ranges::any_of(map.rules, [&](const WeightRule& r) { return r.ours == name; });
     if (!known) map.rules.push_back({.ours = name, .theirs = prefix + name});
   };
-  for (const char* part : {"embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight",
-                           "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm.weight",
-                           "embeddings.LayerNorm.bias", "pooler.dense.weight", "pooler.dense.bias"}) {
+  for (const char* part :
+       {"embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight",
+        "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias",
+        "embeddings_project.weight", "embeddings_project.bias", "encoder.relative_attention_bias.weight",
+        "pooler.dense.weight", "pooler.dense.bias"}) {
     add(part);
   }
   for (const char* part :
@@ -38,6 +40,28 @@ void add_prefix(const std::string& prefix, WeightMap& map) {
         "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}) {
     for (const char* kind : {"weight", "bias"}) add(fmt::format("encoder.layer.*.{}.{}", part, kind));
   }
+}
+
+void map_classifier(const EncoderFamily& family, LabelsOf of, WeightMap& map) {
+  const std::string_view out = of == LabelsOf::tokens ? "classifier" : family.classifier.out;
+  for (const char* kind : {"weight", "bias"}) {
+    map.rules.push_back({.ours = fmt::format("classifier.dense.{}", kind),
+                         .theirs = fmt::format("{}.{}", family.classifier.dense, kind)});
+    map.rules.push_back(
+        {.ours = fmt::format("classifier.out.{}", kind), .theirs = fmt::format("{}.{}", out, kind)});
+  }
+  map.outside.insert(map.outside.end(), {"classifier.*", "pre_classifier.*"});
+}
+
+// The rows of the classifier's last matrix; 0: it has none.
+std::int64_t label_count(const EncoderConfig& config, const WeightSource& weights) {
+  const EncoderFamily& family = *find_encoder_family(config.model_type);
+  const std::string_view out = config.labels.of == LabelsOf::tokens ? "classifier" : family.classifier.out;
+  const std::string name = fmt::format("{}.weight", out);
+  for (const TensorInfo& info : weights.tensors()) {
+    if (info.name == name && info.shape.size() == 2) return info.shape[0];
+  }
+  return 0;
 }
 
 }  // namespace
@@ -58,18 +82,20 @@ WeightMap BertModel::weight_map(const EncoderConfig& config) {
                 .outside = {},
                 .ignored = {"*embeddings.position_ids", "cls.seq_relationship.*"}};
   if (family.map_encoder != nullptr) family.map_encoder(map);
-  if (!config.masked_lm_head) {
+  if (!config.masked_lm_head && config.labels.of == LabelsOf::nothing) {
     map.spellings.push_back({prefix, "", true, "encoder of a model with a head"});
     map.ignored.insert(map.ignored.end(),
-                       {"cls.*", "lm_head.*", "vocab_*", "classifier.*", "pre_classifier.*"});
+                       {"cls.*", "lm_head.*", "vocab_*", "classifier.*", "pre_classifier.*", "predictions.*",
+                        "sop_classifier.*", "generator_*", "discriminator_*"});
     return map;
   }
-  // With a head, the encoder's names have a prefix. The head is tied to the word embeddings; often it is
-  // stored.
+  // With a head, the encoder's names have a prefix. The masked-LM head is tied to the word embeddings; often
+  // it is stored.
   add_prefix(prefix, map);
   map.prefix = prefix;
-  family.map_head(map);
-  if (!config.pooler) map.ignored.push_back(prefix + "pooler.*");
+  if (config.masked_lm_head) family.map_head(map);
+  if (config.labels.of != LabelsOf::nothing) map_classifier(family, config.labels.of, map);
+  if (!config.pooler) map.ignored.push_back(prefix + std::string(family.pooler) + ".*");
   return map;
 }
 
@@ -79,6 +105,7 @@ ArchitectureReport BertModel::architecture_check(const EncoderConfig& config, co
   report.family = config.model_type;
   if (config.pooler) report.variants.emplace_back("pooler");
   if (config.masked_lm_head) report.variants.emplace_back("masked-LM head");
+  if (config.labels.of != LabelsOf::nothing) report.variants.emplace_back("classifier");
   return report;
 }
 
@@ -91,9 +118,11 @@ std::unique_ptr<BertModel> BertModel::from_weights(const EncoderConfig& config, 
 
 EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights) {
   const EncoderFamily& family = *find_encoder_family(config.model_type);
-  config.pooler = weights.is_available("pooler.dense.weight") ||
-                  weights.is_available(std::string(family.prefix) + "pooler.dense.weight");
+  const std::string pooler = std::string(family.pooler) + ".weight";
+  config.pooler = weights.is_available(pooler) || weights.is_available(std::string(family.prefix) + pooler);
   config.masked_lm_head = weights.is_available(std::string(family.head));
+  if (config.labels.of == LabelsOf::nothing) return config;
+  if (const std::int64_t labels = label_count(config, weights); labels > 0) config.labels.resize(labels);
   return config;
 }
 

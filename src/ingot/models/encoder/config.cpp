@@ -7,6 +7,7 @@
 #include "ingot/base/json.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/encoder/family.h"
+#include "ingot/models/encoder/relative_bias.h"
 #include "ingot/models/registry.h"
 #include "ingot/models/require.h"
 
@@ -17,6 +18,18 @@ void EncoderConfig::validate() const {
   require_size(hidden_size, "hidden_size");
   require_size(intermediate_size, "intermediate_size");
   require_size(num_attention_heads, "num_attention_heads");
+  if (embedding_size != 0) require_size(embedding_size, "embedding_size");
+  if (num_hidden_groups != 0) {
+    require_size(num_hidden_groups, "num_hidden_groups", num_hidden_layers);
+    INGOT_CHECK(num_hidden_layers % num_hidden_groups == 0,
+                InvalidConfig("num_hidden_groups", fmt::format("{} does not divide num_hidden_layers {}",
+                                                               num_hidden_groups, num_hidden_layers)));
+  }
+  INGOT_CHECK(
+      relative_attention_num_buckets == 0 || relative_attention_num_buckets == kRelativePositionBuckets,
+      InvalidConfig(
+          "relative_attention_num_buckets",
+          fmt::format("must be {}, got {}", kRelativePositionBuckets, relative_attention_num_buckets)));
   require_size(max_position_embeddings, "max_position_embeddings", kMaxVocabulary);
   if (type_vocab_size != 0) require_size(type_vocab_size, "type_vocab_size", kMaxVocabulary);
   INGOT_CHECK(context() > 0, InvalidConfig("max_position_embeddings",
@@ -47,15 +60,19 @@ EncoderConfig EncoderConfig::from_json(std::string_view text, const std::string&
   file.read("tie_word_embeddings", tied);
   INGOT_CHECK(tied, NotImplemented(path + ": an encoder with tie_word_embeddings off"));
   family->read(file, config);
+  config.labels = Labels::read(file);
   config.validate();
   return config;
 }
 
 std::string EncoderConfig::to_json() const {
   const EncoderFamily& family = *find_encoder_family(model_type);
-  const std::string_view architecture = !masked_lm_head                  ? family.base_class
-                                        : pooler && model_type == "bert" ? "BertForPreTraining"
-                                                                         : family.masked_class;
+  const std::string architecture =
+      family.class_name(labels.of == LabelsOf::texts    ? "ForSequenceClassification"
+                        : labels.of == LabelsOf::tokens ? "ForTokenClassification"
+                        : !masked_lm_head               ? "Model"
+                        : pooler && (model_type == "bert" || model_type == "albert") ? "ForPreTraining"
+                                                                                     : "ForMaskedLM");
   nlohmann::ordered_json json{{"architectures", {architecture}},
                               {"model_type", model_type},
                               {"vocab_size", vocab_size},
@@ -64,6 +81,7 @@ std::string EncoderConfig::to_json() const {
                               {"pad_token_id", pad_token_id},
                               {"torch_dtype", torch_name(dtype)}};
   family.write(*this, json);
+  labels.write(json);
   return dump_json(json, 2) + "\n";
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -11,13 +13,24 @@
 
 namespace ingot {
 
+/// The layers between a text's first token and its labels.
+struct ClassifierLayout {
+  std::string_view dense;  ///< a linear map of the hidden state; empty: the pooler's stands there
+  Activation activation = Activation::identity;  ///< behind it
+  std::string_view out = "classifier";           ///< the linear map to the labels
+};
+
 /// What sets a family of encoders apart from BERT: a row in family.cpp.
 struct EncoderFamily {
-  std::string_view model_type;    ///< as config.json has it
-  std::string_view base_class;    ///< transformers' class of the encoder alone
-  std::string_view masked_class;  ///< that with a masked-LM head
-  std::string_view prefix;        ///< of the encoder's tensors in checkpoints with a head: "roberta."
-  std::string_view head;          ///< a tensor of the masked-LM head, which tells that there is one
+  std::string_view model_type;  ///< as config.json has it
+  /// Transformers' classes without what follows: "Roberta" of RobertaModel, RobertaForMaskedLM, ...
+  std::string_view class_stem;
+  std::string_view summary;  ///< one line
+  std::vector<std::string> variants, repositories;
+  std::string_view prefix;  ///< of the encoder's tensors in checkpoints with a head: "roberta."
+  std::string_view head;    ///< a tensor of the masked-LM head, which tells that there is one
+  std::string_view pooler = "pooler.dense";  ///< its linear map; a name of a text classifier's that has one
+  ClassifierLayout classifier;
   /// JSON: what transformers assumes where config.json is silent.
   std::string_view defaults;
   void (*read)(const ConfigFile&, EncoderConfig&);
@@ -25,8 +38,13 @@ struct EncoderFamily {
   /// Where the encoder's tensors have other names than BERT's, without the prefix; null: nowhere.
   void (*map_encoder)(WeightMap&) = nullptr;
   void (*map_head)(WeightMap&) = nullptr;
+
+  std::string class_name(std::string_view suffix) const {
+    return std::string(class_stem) + std::string(suffix);
+  }
 };
 
+std::span<const EncoderFamily> encoder_families();
 /// Null where there is none.
 const EncoderFamily* find_encoder_family(std::string_view model_type);
 

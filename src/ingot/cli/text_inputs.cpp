@@ -1,0 +1,44 @@
+#include "ingot/cli/text_inputs.h"
+
+#include <fstream>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot::cli {
+
+void TextInputs::add_to(Command& command, const std::string& option) {
+  option_ = option.substr(option.find("--"));
+  command.option(option, texts, "A text; may be given several times");
+  command.option("-f,--file", file, "A file with one text per line; - is standard input");
+}
+
+std::vector<std::string> TextInputs::read() const {
+  std::vector<std::string> all = texts;
+  if (file.empty()) {
+    INGOT_CHECK(!all.empty(), InvalidConfig(option_, "give a text, or a file of them with --file"));
+    return all;
+  }
+  std::ifstream opened(file);
+  INGOT_CHECK(file == "-" || opened, IoError(file, "cannot be read"));
+  std::istream& lines = file == "-" ? std::cin : opened;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  INGOT_CHECK(!all.empty(), InvalidConfig("--file", "holds no line"));
+  return all;
+}
+
+std::vector<std::string_view> views_of(const std::vector<std::string>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kShown = 44;
+  if (text.size() <= kShown) return text;
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80) --end;  // not amid a character
+  return text.substr(0, end) + "...";
+}
+
+}  // namespace ingot::cli

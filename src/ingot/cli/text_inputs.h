@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/cli/command.h"
+
+namespace ingot::cli {
+
+/// Texts of a command that takes many: given one by one, or a line each in a file.
+struct TextInputs {
+  std::vector<std::string> texts;
+  std::string file;
+
+  /// --text and --file, or `option` in --text's place.
+  void add_to(Command& command, const std::string& option = "-t,--text");
+  /// All of them. InvalidConfig where there is none; IoError where the file cannot be read.
+  std::vector<std::string> read() const;
+
+ private:
+  std::string option_;
+};
+
+std::vector<std::string_view> views_of(const std::vector<std::string>& texts);
+
+/// At most 44 bytes of a text, and not half a character.
+std::string shortened(const std::string& text);
+
+}  // namespace ingot::cli
