@@ -46,12 +46,13 @@ WrittenModel write_gguf_model(const std::string& from, const std::string& destin
   }
   GgufExport model = export_gguf(open_checkpoint(from));
   const std::int64_t rows = model.weights->get_metadata("token_embd.weight").shape.at(0);
-  if (has_tokenizer(from) && !write_gguf_tokenizer(from, rows, model.metadata)) {
+  if (!write_gguf_tokenizer(from, rows, model.metadata)) {
+    model.metadata.set("tokenizer.ggml.model", GgufValue::of_string("none"));  // readers ask for the key
     log(LogLevel::warn, "ingot::convert",
-        from +
-            ": its tokenizer is of a kind that GGUF has no lists for; the file holds its tokenizer.json, "
-            "which "
-            "Ingot reads and llama.cpp does not");
+        from + (has_tokenizer(from)
+                    ? ": its tokenizer is of a kind that GGUF has no lists for; the file holds its "
+                      "tokenizer.json, which Ingot reads and llama.cpp does not"
+                    : ": has no tokenizer; the file takes and gives ids alone"));
   }
   return write_encoded(model.weights, std::move(model.metadata), std::move(model.extra), destination, plan,
                        progress);

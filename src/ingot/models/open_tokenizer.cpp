@@ -17,6 +17,7 @@ text::GgufVocabulary gguf_vocabulary(const GgufMetadata& metadata) {
   const auto key = [](const char* name) { return std::string("tokenizer.ggml.") + name; };
   text::GgufVocabulary v;
   v.model = metadata.text(key("model")).value_or("");
+  if (v.model == "none" || v.model == "no_vocab") v.model.clear();  // llama.cpp's words for it
   v.pre = metadata.text(key("pre")).value_or("");
   if (const auto* tokens = metadata.texts(key("tokens"))) v.tokens = *tokens;
   if (const auto* merges = metadata.texts(key("merges"))) v.merges = *merges;
@@ -128,8 +129,10 @@ text::Tokenizer open_tokenizer(const std::string& path) {
 
 bool has_tokenizer(const std::string& path) {
   if (std::filesystem::is_directory(path)) return directory_has_tokenizer(path);
-  return !path.ends_with(".gguf") || open_gguf(path)->fields().find("tokenizer.ggml.model") != nullptr ||
-         open_gguf(path)->fields().find("tokenizer.huggingface.json") != nullptr;
+  if (!path.ends_with(".gguf")) return true;
+  const auto source = open_gguf(path);
+  return !gguf_vocabulary(source->fields()).model.empty() ||
+         source->fields().find("tokenizer.huggingface.json") != nullptr;
 }
 
 }  // namespace ingot

@@ -158,6 +158,8 @@ class GgufModel {
       config["rope_scaling"] = {{"rope_type", "longrope"},
                                 {"long_factor", long_factors},
                                 {"short_factor", factors("rope_factors_short.weight")}};
+      if (const auto factor = number("rope.scaling.attn_factor"))
+        config["rope_scaling"]["attention_factor"] = short_number(*factor);
       if (original) config["original_max_position_embeddings"] = *original;
       return;
     }
@@ -168,8 +170,11 @@ class GgufModel {
     const std::string type = fields_.text(architecture_ + ".rope.scaling.type").value_or("none");
     if (type == "none") return;
     config["rope_scaling"] = {{"rope_type", type}};
-    if (const auto factor = number("rope.scaling.factor"); factor && *factor != 0)  // 0 means unset there
+    if (const auto factor = number("rope.scaling.factor"); factor && *factor != 0) {  // 0 means unset there
       config["rope_scaling"]["factor"] = short_number(*factor);
+      if (const auto relative = number("rope.scaling.attn_factor"); relative && type == "yarn")
+        config["rope_scaling"]["attention_factor"] = *relative * (0.1 * std::log(*factor) + 1);
+    }
     if (original) config["rope_scaling"]["original_max_position_embeddings"] = *original;
     for (const char* beta : {"beta_fast", "beta_slow"})
       if (const auto turns = number(fmt::format("rope.scaling.yarn_{}", beta)))

@@ -14,6 +14,8 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/language/llama_cpp.h"
+#include "ingot/models/language/rope.h"
 #include "ingot/models/language/weight_map.h"
 #include "ingot/nn/visit.h"
 #include "ingot/weights/transform.h"
@@ -65,6 +67,7 @@ class Exporter {
     write_metadata();
     write_rope();
     write_tensors();
+    check_reader();
     out_.weights = std::make_shared<TransformedSource>(checkpoint_.weights, std::move(recipes_));
     check_meaning();
     return std::move(out_);
@@ -79,7 +82,19 @@ class Exporter {
     return family;
   }
 
-  // Nothing is written that readers would take for another model: GGUF has no place for some keys.
+  // Nothing is written that llama.cpp would not open, or would run as another model.
+  void check_reader() const {
+    std::vector<ExportedTensor> tensors;
+    for (const TensorRecipe& recipe : recipes_) tensors.push_back({recipe.name, recipe.inputs.front()});
+    const std::optional<std::string> objection = llama_cpp_objection(family_.architecture, config_, tensors);
+    INGOT_CHECK(
+        !objection.has_value(),
+        NotImplemented(fmt::format("{}: llama.cpp's '{}' models, as GGUF files hold them, have no place "
+                                   "for {}; convert to safetensors, or to a directory",
+                                   checkpoint_.config_path, family_.architecture, *objection)));
+  }
+
+  // The same for any reader: GGUF has no place for some keys.
   void check_meaning() const {
     const auto draft = std::make_shared<DraftGguf>(checkpoint_.config_path, out_, vectors_);
     const auto found = LanguageConfig::from_json(gguf_checkpoint(draft).config_json, "the GGUF file");
@@ -121,7 +136,9 @@ class Exporter {
     if (config_.num_experts > 0) write_experts();
     set("vocab_size", config_.vocab_size);
     if (config_.position == PositionKind::rope) set("attention.value_length", config_.value_size());
-    if (config_.is_latent()) set("attention.key_length", config_.head_dim);
+    if (!config_.is_latent()) return;
+    set("attention.key_length", config_.head_dim);
+    if (config_.q_lora_rank == 0) set("attention.q_lora_rank", config_.q_lora_rank);  // which readers ask for
   }
 
   void write_experts() {
@@ -145,7 +162,9 @@ class Exporter {
     } else if (rope.type == "longrope") {
       add_vector("rope_factors_long.weight", rope.long_factor);
       add_vector("rope_factors_short.weight", rope.short_factor);
+      out_.metadata.set(key("rope.scaling.type"), GgufValue::of_string(rope.type));
       set("rope.scaling.original_context_length", rope.original_max_position_embeddings);
+      set("rope.scaling.attn_factor", attention_factor());
     } else if (rope.type == "linear" || rope.type == "yarn") {
       out_.metadata.set(key("rope.scaling.type"), GgufValue::of_string(rope.type));
       set("rope.scaling.factor", rope.factor);
@@ -155,11 +174,19 @@ class Exporter {
         set("rope.scaling.original_context_length", rope.original_max_position_embeddings);
         if (rope.beta_fast != RopeScaling{}.beta_fast) set("rope.scaling.yarn_beta_fast", rope.beta_fast);
         if (rope.beta_slow != RopeScaling{}.beta_slow) set("rope.scaling.yarn_beta_slow", rope.beta_slow);
+        // Readers multiply it with what YaRN's paper has.
+        const double relative = attention_factor() / (0.1 * std::log(rope.factor) + 1);
+        if (!config_.is_latent() && std::abs(relative - 1) > 1e-6) set("rope.scaling.attn_factor", relative);
       }
     } else {
       INGOT_CHECK(rope.type == "default", NotImplemented(fmt::format("{}: rope_type '{}' in GGUF files",
                                                                      checkpoint_.config_path, rope.type)));
     }
+  }
+
+  // Of cos and sin.
+  double attention_factor() const {
+    return scaled_rope_frequencies(config_, config_.max_position_embeddings).attention_factor;
   }
 
   /// What the period of each pair is multiplied by.
@@ -215,6 +242,16 @@ class Exporter {
                 Error(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
                                   fmt::join(unknown, ", "))));
     for (const auto& [name, match] : stacked) add_experts(name, match);
+    if (config_.tie_word_embeddings && llama_cpp_needs_output(family_.architecture)) add_tied_head();
+  }
+
+  // The embedding once more, for readers that ask for a head.
+  void add_tied_head() {
+    const auto embedding = std::ranges::find(recipes_, "token_embd.weight", &TensorRecipe::name);
+    if (embedding == recipes_.end()) return;  // which the reader reports
+    TensorRecipe head = *embedding;
+    head.name = "output.weight";
+    recipes_.push_back(std::move(head));
   }
 
   std::vector<Transform> steps_of(const GgufNameMatch& match, const TensorInfo& info) const {

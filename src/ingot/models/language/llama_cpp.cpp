@@ -1,0 +1,213 @@
+#include "ingot/models/language/llama_cpp.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot {
+namespace {
+
+// The head's matrix: the embedding where the file has none; asked for; never asked for.
+enum class Head : std::uint8_t { optional, needed, tied };
+enum class Windows : std::uint8_t { none, masked, masked_if_64_layers };
+enum class RopeFactors : std::uint8_t { none, llama3, longrope, both };
+
+// What the loader of an architecture asks for, as of llama.cpp b11549 (src/models). It counts
+// tensors, so one too many is an error, too.
+struct Reader {
+  std::string_view architecture;
+  Head head = Head::optional;
+  Windows windows = Windows::none;
+  RopeFactors factors = RopeFactors::none;
+  bool partial_rope = false;  // rotates less than a head
+  bool free_heads = true;     // heads × head_dim may differ from hidden_size
+  bool grouped = true;        // fewer heads of keys than of queries
+  std::string_view biases = kProjections;
+  bool all_biases = false;  // none of them may be missing
+
+  static constexpr std::string_view kProjections = "attn_q attn_k attn_v";
+};
+
+constexpr Reader kReaders[] = {
+    {.architecture = "llama",
+     .factors = RopeFactors::both,
+     .biases = "attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down"},
+    {.architecture = "smollm3"},
+    {.architecture = "arcee", .factors = RopeFactors::llama3},
+    {.architecture = "seed_oss"},
+    {.architecture = "ernie4_5", .biases = "attn_q attn_k attn_v attn_output"},
+    {.architecture = "ernie4_5-moe", .biases = "attn_q attn_k attn_v attn_output exp_probs_b"},
+    {.architecture = "hunyuan-dense"},
+    {.architecture = "hunyuan-moe"},
+    {.architecture = "qwen2", .free_heads = false},
+    {.architecture = "qwen2moe", .head = Head::needed, .free_heads = false},
+    {.architecture = "qwen3"},
+    {.architecture = "qwen3moe"},
+    {.architecture = "gemma", .head = Head::tied},
+    {.architecture = "gemma2", .head = Head::tied, .windows = Windows::masked},
+    {.architecture = "gemma3", .windows = Windows::masked},
+    {.architecture = "phi3",
+     .factors = RopeFactors::longrope,
+     .partial_rope = true,
+     .free_heads = false,
+     .biases = ""},
+    {.architecture = "phi2",
+     .head = Head::needed,
+     .partial_rope = true,
+     .free_heads = false,
+     .biases = "output attn_q attn_k attn_v attn_output ffn_up ffn_down",
+     .all_biases = true},
+    {.architecture = "gpt2",
+     .free_heads = false,
+     .biases = "attn_qkv attn_output ffn_up ffn_down",
+     .all_biases = true},
+    {.architecture = "olmo2", .head = Head::needed, .windows = Windows::masked, .free_heads = false},
+    {.architecture = "olmoe", .head = Head::needed, .free_heads = false, .grouped = false},
+    {.architecture = "granite",
+     .factors = RopeFactors::both,
+     .biases = "attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down"},
+    {.architecture = "chatglm", .partial_rope = true, .free_heads = false},
+    {.architecture = "glm4", .partial_rope = true},
+    {.architecture = "glm4moe", .partial_rope = true, .biases = "attn_q attn_k attn_v exp_probs_b"},
+    {.architecture = "command-r", .head = Head::tied, .partial_rope = true, .free_heads = false},
+    {.architecture = "cohere2",
+     .head = Head::tied,
+     .windows = Windows::masked,
+     .partial_rope = true,
+     .free_heads = false},
+    {.architecture = "exaone4",
+     .windows = Windows::masked_if_64_layers,
+     .factors = RopeFactors::llama3,
+     .free_heads = false},
+    {.architecture = "starcoder2",
+     .free_heads = false,
+     .biases = "attn_q attn_k attn_v attn_output ffn_up ffn_down",
+     .all_biases = true},
+    {.architecture = "nemotron",
+     .head = Head::needed,
+     .partial_rope = true,
+     .free_heads = false,
+     .biases = "attn_q attn_k attn_v attn_output ffn_up ffn_down"},
+    {.architecture = "stablelm", .head = Head::needed, .partial_rope = true, .free_heads = false},
+    {.architecture = "gptneox",
+     .head = Head::needed,
+     .partial_rope = true,
+     .free_heads = false,
+     .biases = "attn_qkv attn_output ffn_up ffn_down",
+     .all_biases = true},
+    {.architecture = "gpt-oss",
+     .head = Head::needed,
+     .windows = Windows::masked,
+     .biases = "attn_q attn_k attn_v attn_output ffn_gate_inp ffn_gate_exps ffn_up_exps ffn_down_exps",
+     .all_biases = true},
+    {.architecture = "deepseek2", .partial_rope = true, .biases = "exp_probs_b"},
+    {.architecture = "dots1",
+     .head = Head::needed,
+     .grouped = false,
+     .biases = "attn_q attn_k attn_v exp_probs_b"},
+    {.architecture = "minimax-m2",
+     .head = Head::needed,
+     .partial_rope = true,
+     .biases = "attn_q attn_k attn_v exp_probs_b"},
+};
+
+const Reader& reader_of(std::string_view architecture) {
+  const auto* const found = std::ranges::find(kReaders, architecture, &Reader::architecture);
+  INGOT_CHECK(found != std::end(kReaders),
+              Error(fmt::format("llama_cpp.cpp lists no GGUF architecture '{}'", architecture)));
+  return *found;
+}
+
+// "blk.3.attn_output.bias": attn_output.
+std::string_view part_of(std::string_view name) {
+  name = name.substr(0, name.rfind('.'));
+  if (!name.starts_with("blk.")) return name;
+  name.remove_prefix(4);
+  return name.substr(name.find('.') + 1);
+}
+
+std::vector<std::string_view> words(std::string_view list) {
+  std::vector<std::string_view> all;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t end = std::min(list.find(' ', at), list.size());
+    all.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return all;
+}
+
+std::optional<std::string> bias_objection(const Reader& reader, std::span<const ExportedTensor> tensors) {
+  const std::vector<std::string_view> read = words(reader.biases);
+  for (const ExportedTensor& tensor : tensors) {
+    const std::string_view part = part_of(tensor.gguf);
+    if (!tensor.gguf.ends_with(".bias") || part.ends_with("norm")) continue;
+    if (std::ranges::find(read, part) == read.end())
+      return fmt::format("the bias {} ({})", tensor.checkpoint, tensor.gguf);
+  }
+  if (!reader.all_biases) return std::nullopt;
+  for (const ExportedTensor& tensor : tensors) {
+    const std::string_view part = part_of(tensor.gguf);
+    if (!tensor.gguf.ends_with(".weight") || std::ranges::find(read, part) == read.end()) continue;
+    const std::string bias = tensor.gguf.substr(0, tensor.gguf.rfind('.')) + ".bias";
+    if (std::ranges::find(tensors, bias, &ExportedTensor::gguf) == tensors.end())
+      return fmt::format("a model without {}: {} needs a bias", bias, tensor.checkpoint);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> head_objection(const Reader& reader, const LanguageConfig& c) {
+  if (reader.head == Head::tied && !c.tie_word_embeddings)
+    return "lm_head.weight: the head is the embedding (tie_word_embeddings true)";
+  if (!reader.free_heads && c.num_attention_heads * c.head_dim != c.hidden_size)
+    return fmt::format("head_dim {}: num_attention_heads {} times it must be hidden_size {}", c.head_dim,
+                       c.num_attention_heads, c.hidden_size);
+  if (!reader.grouped && c.num_key_value_heads != c.num_attention_heads)
+    return fmt::format("num_key_value_heads {}: it must be num_attention_heads {}", c.num_key_value_heads,
+                       c.num_attention_heads);
+  return std::nullopt;
+}
+
+std::optional<std::string> rope_objection(const Reader& reader, const LanguageConfig& c) {
+  if (c.position != PositionKind::rope) return std::nullopt;
+  if (!reader.partial_rope && c.rotary_size() != c.head_dim)
+    return fmt::format("partial_rotary_factor {}: whole heads rotate", c.partial_rotary_factor);
+  const bool llama3 = reader.factors == RopeFactors::llama3 || reader.factors == RopeFactors::both;
+  const bool longrope = reader.factors == RopeFactors::longrope || reader.factors == RopeFactors::both;
+  const std::string& type = c.rope_scaling.type;
+  if ((type == "llama3" && !llama3) || (type == "longrope" && !longrope))
+    return fmt::format("rope_scaling '{}'", type);
+  return std::nullopt;
+}
+
+std::optional<std::string> window_objection(const Reader& reader, const LanguageConfig& c) {
+  if (reader.windows == Windows::masked) return std::nullopt;
+  if (reader.windows == Windows::masked_if_64_layers && c.num_hidden_layers == 64) return std::nullopt;
+  for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
+    if (const std::int64_t window = c.window(layer); window > 0 && window < c.max_position_embeddings)
+      return fmt::format(
+          "sliding_window {0} in a context of {1}: it would attend to all tokens; set "
+          "max_position_embeddings to {0} in config.json, or sliding_window to null to have it so",
+          window, c.max_position_embeddings);
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool llama_cpp_needs_output(std::string_view architecture) {
+  return reader_of(architecture).head == Head::needed;
+}
+
+std::optional<std::string> llama_cpp_objection(std::string_view architecture, const LanguageConfig& config,
+                                               std::span<const ExportedTensor> tensors) {
+  const Reader& reader = reader_of(architecture);
+  if (auto objection = bias_objection(reader, tensors)) return objection;
+  if (auto objection = head_objection(reader, config)) return objection;
+  if (auto objection = rope_objection(reader, config)) return objection;
+  return window_objection(reader, config);
+}
+
+}  // namespace ingot
