@@ -67,7 +67,8 @@ def with_tokenizer(ingot, checkpoint, directory):
 def checkpoints():
     """Directories of decoders, and the files of llama.cpp's converter."""
     found = {path.parent.name: path.parent for path in GOLDENS.glob("*/model.safetensors")
-             if (path.parent / "expected.safetensors").exists() and not path.parent.name.endswith(("legacy", "_lm"))}
+             if (path.parent / "expected.safetensors").exists() and (path.parent / "config.json").exists()
+             and not path.parent.name.endswith(("legacy", "_lm"))}
     return found | {f"gguf_{path.stem}": path for path in (GOLDENS / "gguf").glob("*.gguf")}
 
 

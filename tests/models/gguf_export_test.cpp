@@ -178,6 +178,30 @@ TEST(GgufExports, LongRopeHasItsTypeAndAttentionFactor) {
   EXPECT_NEAR(model.metadata.number("phi3.rope.scaling.attn_factor").value_or(0), std::sqrt(1.5), 1e-6);
 }
 
+// Groups of queries that share a key, and a norm for each block: llama.cpp's own order and names.
+TEST(GgufExports, FalconsQueriesComeBeforeItsKeys) {
+  const NoGrad no_grad;
+  const std::string golden = golden_path("falcon_one_norm");
+  const GgufExport model = export_gguf(open_checkpoint(golden));
+  const LanguageConfig c = LanguageConfig::from_json(read_file(golden + "/config.json"), golden);
+  const Tensor fused = reshape(
+      open_checkpoint(golden).weights->load_tensor("transformer.h.1.self_attention.query_key_value.weight"),
+      {2, 4, c.head_dim, c.hidden_size});
+  std::vector<Tensor> parts;
+  for (const auto& [first, count] : {std::pair{0, 2}, {2, 1}, {3, 1}})
+    parts.push_back(reshape(contiguous(narrow(fused, 1, first, count)), {-1, c.hidden_size}));
+  EXPECT_EQ(model.weights->load_tensor("blk.1.attn_qkv.weight").to_vector<float>(),
+            concat(parts).to_vector<float>());
+  EXPECT_EQ(model.metadata.integer("falcon.attention.head_count_kv"), 2);
+}
+
+TEST(GgufExports, AlibiAndClampedQueriesHaveTheirKeys) {
+  const GgufExport model = export_gguf(open_checkpoint(golden_path("mpt_clip")));
+  EXPECT_NEAR(model.metadata.number("mpt.attention.clamp_kqv").value_or(0), 1.1, 1e-6);
+  EXPECT_EQ(model.metadata.number("mpt.attention.max_alibi_bias"), 8);
+  EXPECT_EQ(model.metadata.integer("mpt.feed_forward_length"), 96);
+}
+
 TEST(GgufExports, LatentAttentionWithoutALatentOfQueriesSaysSo) {
   const GgufExport model = export_gguf(open_checkpoint(golden_path("deepseek_v2_moe")));
   EXPECT_EQ(model.metadata.integer("deepseek2.attention.q_lora_rank"), 0);
@@ -209,7 +233,7 @@ TEST(GgufExports, EveryConfigurationGivesTheSameLogitsOrIsRefused) {
     EXPECT_LE(testing::max_error(logits(place.at("model.gguf")), logits(directory)), 1e-5) << directory;
     ++written;
   }
-  EXPECT_GE(written, 31);
+  EXPECT_GE(written, 39);
 }
 
 }  // namespace

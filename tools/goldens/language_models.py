@@ -45,6 +45,11 @@ def without(**changes) -> dict:
     return {**COMMON, **changes}
 
 
+EAGER = dict(vocab_size=VOCAB, bos_token_id=None, eos_token_id=0, pad_token_id=None, attn_implementation="eager")
+FALCON = EAGER | dict(hidden_size=24, num_hidden_layers=2, max_position_embeddings=64)
+BLOOM = EAGER | dict(hidden_size=24, n_layer=2)
+MPT = EAGER | dict(d_model=24, n_layers=2, max_seq_len=64)
+OPT = EAGER | dict(hidden_size=24, num_hidden_layers=2, max_position_embeddings=64, dropout=0.0)
 GEMMA3_ROPE = dict(sliding_attention=dict(rope_type="default", rope_theta=50.0))
 
 CASES = {
@@ -302,6 +307,28 @@ CASES = {
                                                             n_group=1, topk_group=1, norm_topk_prob=False,
                                                             rope_interleave=False, attention_bias=True,
                                                             num_mtp_layers=0, tie_word_embeddings=True),
+    "olmo": transformers.OlmoConfig(**COMMON, num_attention_heads=4, num_key_value_heads=2, clip_qkv=0.7,
+                                    tie_word_embeddings=False),
+    "olmo_tied": transformers.OlmoConfig(**COMMON, num_attention_heads=3, attention_bias=True, rope_parameters=YARN,
+                                         tie_word_embeddings=True),
+    "falcon": transformers.FalconConfig(**FALCON, num_attention_heads=3, tie_word_embeddings=True),
+    "falcon_groups": transformers.FalconConfig(**FALCON, num_attention_heads=6, num_kv_heads=2, ffn_hidden_size=44,
+                                               new_decoder_architecture=True, bias=True, tie_word_embeddings=False,
+                                               rope_parameters=dict(rope_type="default", rope_theta=100.0)),
+    "falcon_one_norm": transformers.FalconConfig(**FALCON, num_attention_heads=4, num_kv_heads=2, ffn_hidden_size=44,
+                                                 new_decoder_architecture=True, num_ln_in_parallel_attn=1),
+    "falcon_alibi": transformers.FalconConfig(**FALCON, num_attention_heads=3, multi_query=False, parallel_attn=False,
+                                              alibi=True, bias=True, tie_word_embeddings=True),
+    "bloom": transformers.BloomConfig(**BLOOM, n_head=3),
+    "bloom_untied": transformers.BloomConfig(**BLOOM, n_head=4, tie_word_embeddings=False),
+    "mpt": transformers.MptConfig(**MPT, n_heads=3),
+    "mpt_clip": transformers.MptConfig(**MPT, n_heads=6, attn_config=dict(clip_qkv=1.1)),
+    "opt": transformers.OPTConfig(**OPT, num_attention_heads=3, ffn_dim=44),
+    "opt_post_norm": transformers.OPTConfig(**OPT, num_attention_heads=4, ffn_dim=37, do_layer_norm_before=False,
+                                            word_embed_proj_dim=14),
+    "opt_plain": transformers.OPTConfig(**OPT, num_attention_heads=2, ffn_dim=44, activation_function="gelu",
+                                        enable_bias=False, layer_norm_elementwise_affine=False,
+                                        tie_word_embeddings=False),
     "gpt2": transformers.GPT2Config(vocab_size=VOCAB, n_embd=24, n_layer=2, n_head=3, n_positions=32, bos_token_id=0,
                                     eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
                                     attn_implementation="eager"),
@@ -428,7 +455,8 @@ def make_bf16(model: torch.nn.Module, targets: torch.Tensor, folder: pathlib.Pat
 def make(name: str, config: transformers.PretrainedConfig) -> None:
     torch.manual_seed(sum(name.encode()))
     model = transformers.AutoModelForCausalLM.from_config(
-        config, attn_implementation="eager", experts_implementation="eager").float()
+        config, attn_implementation="sdpa" if config.model_type == "falcon" else "eager",  # its eager adds ALiBi twice
+        experts_implementation="eager").float()
     randomise(model)
     folder = OUT / name
     model.save_pretrained(folder)

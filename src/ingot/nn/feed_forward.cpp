@@ -33,6 +33,8 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
                        projected[1]);
     case MlpKind::relu2:
       return pointwise([](const auto& up) { return relu(up) * relu(up); }, projected[0]);
+    case MlpKind::relu:
+      return pointwise([](const auto& up) { return relu(up); }, projected[0]);
   }
   return {};
 }

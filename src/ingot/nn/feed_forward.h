@@ -7,9 +7,9 @@
 
 namespace ingot {
 
-/// down(silu(gate)·up), down(gelu(up)), down(gelu(gate)·up), down(relu(up)²), down(gelu_erf(up)); gelu is the
-/// tanh approximation.
-enum class MlpKind : std::uint8_t { swiglu, gelu, geglu, relu2, gelu_erf };
+/// down(silu(gate)·up), down(gelu(up)), down(gelu(gate)·up), down(relu(up)²), down(gelu_erf(up)),
+/// down(relu(up)); gelu is the tanh approximation.
+enum class MlpKind : std::uint8_t { swiglu, gelu, geglu, relu2, gelu_erf, relu };
 /// Whether there is a gate beside up.
 constexpr bool is_gated(MlpKind kind) { return kind == MlpKind::swiglu || kind == MlpKind::geglu; }
 

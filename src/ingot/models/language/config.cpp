@@ -156,6 +156,9 @@ void LanguageConfig::validate() {
   require(no_rope_layers.empty() || static_cast<std::int64_t>(no_rope_layers.size()) >= num_hidden_layers,
           "no_rope_layers",
           fmt::format("names {} layers of num_hidden_layers {}", no_rope_layers.size(), num_hidden_layers));
+  require_not_negative(clip_qkv, "clip_qkv");
+  require_positive(alibi_bias_max, "alibi_bias_max");
+  require_not_negative(static_cast<double>(word_embed_proj_dim), "word_embed_proj_dim");
   require_positive(embedding_multiplier, "embedding_multiplier");
   require_positive(residual_multiplier, "residual_multiplier");
   require_positive(logit_scale, "logit_scale");
@@ -195,7 +198,7 @@ std::int64_t LanguageConfig::active_parameter_count() const {
 
 double LanguageConfig::training_flops_per_token(std::int64_t sequence) const {
   std::int64_t matmul_parameters = active_parameter_count();
-  if (!tie_word_embeddings) matmul_parameters -= vocab_size * hidden_size;  // the look-up is not a product
+  if (!tie_word_embeddings) matmul_parameters -= vocab_size * embedding_size();  // a look-up
   if (position == PositionKind::learned) matmul_parameters -= max_position_embeddings * hidden_size;
   const auto attention = static_cast<double>(num_hidden_layers * num_attention_heads * head_dim * sequence);
   return 6.0 * static_cast<double>(matmul_parameters) + 6.0 * attention;

@@ -10,19 +10,24 @@
 
 namespace ingot {
 
-/// layer_no_bias: LayerNorm with a weight alone.
-enum class NormKind : std::uint8_t { rms, layer, layer_no_bias };
+/// layer_no_bias: LayerNorm with a weight alone. layer_plain: with neither weight nor bias (OLMo).
+enum class NormKind : std::uint8_t { rms, layer, layer_no_bias, layer_plain };
 /// Where a layer has its norms. pre: before attention and before the MLP. sandwich: also behind both (Gemma
 /// 2). post: only behind both (OLMo 2). parallel: one norm, read by attention and MLP side by side (Cohere).
-/// parallel_two: side by side, a norm for each (GPT-NeoX).
-enum class NormPlacement : std::uint8_t { pre, sandwich, post, parallel, parallel_two };
+/// parallel_two: side by side, a norm for each (GPT-NeoX). sum: of each residual sum, as in the first
+/// transformers (OPT 350m); there is none behind the last layer.
+enum class NormPlacement : std::uint8_t { pre, sandwich, post, parallel, parallel_two, sum };
 /// RMSNorm of queries and keys. head: each head, before RoPE. head_after_rope: each head, behind it. width:
 /// all heads as one row, before RoPE.
 enum class QkNorm : std::uint8_t { none, head, head_after_rope, width };
 /// What a router makes of its logits: softmax over the experts, or a sigmoid of each (DeepSeek V3).
 enum class RouterScore : std::uint8_t { softmax, sigmoid };
-enum class PositionKind : std::uint8_t { rope, learned };
+/// alibi: scores grow by a slope of each head times the key's position (Press et al. 2021).
+enum class PositionKind : std::uint8_t { rope, learned, alibi };
 enum class AttentionKind : std::uint8_t { full, sliding };
+
+/// Columns behind those of a head that carry ALiBi: a whole vector of them, of which two are used.
+inline constexpr std::int64_t kAlibiColumns = 8;
 
 /// How a model stretches its rotary positions over a longer context than it was trained on (`rope_scaling`,
 /// transformers' modeling_rope_utils). Zeros mean "derive it", which LanguageConfig::validate does.
@@ -58,11 +63,14 @@ struct DecoderTraits {
   bool head_bias = false;           ///< logits have a bias (GPT-J, Phi 1 and 2)
   bool shared_expert_gate = false;  ///< the shared expert's output is weighed by a sigmoid (Qwen 2 MoE)
   RouterScore router_score = RouterScore::softmax;
-  std::int64_t group_judges = 2;  ///< the best experts of a group that tell how good it is
-  bool router_bias = false;       ///< added to the scores that choose experts, not to those that weigh them
-  bool latent_attention = false;  ///< kv_lora_rank and its like are there (DeepSeek)
-  bool expert_bias = false;       ///< routers (a bias of their logits) and experts are affine (gpt-oss)
-  bool attention_sinks = false;   ///< a learned logit of each head that stands for no value (gpt-oss)
+  std::int64_t group_judges = 2;    ///< the best experts of a group that tell how good it is
+  bool router_bias = false;         ///< added to the scores that choose experts, not to those that weigh them
+  bool latent_attention = false;    ///< kv_lora_rank and its like are there (DeepSeek)
+  bool expert_bias = false;         ///< routers (a bias of their logits) and experts are affine (gpt-oss)
+  bool attention_sinks = false;     ///< a learned logit of each head that stands for no value (gpt-oss)
+  bool embedding_norm = false;      ///< a norm of the embeddings, before the first layer (BLOOM)
+  bool alibi_before_scale = false;  ///< slopes are bf16, and scaled as scores are (Falcon)
+  std::int64_t position_offset = 0;  ///< learned positions have so many rows in front (OPT)
 
   /// Whether there is a norm behind attention and one behind the MLP.
   bool has_post_norms() const {
@@ -86,6 +94,7 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t q_lora_rank = 0;   ///< of queries likewise; 0: they are projected at once
   std::int64_t qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   std::int64_t max_position_embeddings = 2048;
+  std::int64_t word_embed_proj_dim = 0;  ///< width of the embeddings where layers are wider; 0: hidden_size
   double norm_eps = 1e-5;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
@@ -96,6 +105,8 @@ struct LanguageConfig : DecoderTraits {
   std::vector<std::int64_t>
       no_rope_layers;  ///< 1 for layers with RoPE, 0 for those without; empty: all have it
   std::int64_t query_pre_attn_scalar = 0;  ///< scores are divided by its square root; 0: head_dim
+  double clip_qkv = 0;                     ///< queries, keys and values are clamped to ±this; 0: off
+  double alibi_bias_max = 8;               ///< ALiBi: the slopes' exponents are from this / heads to this
   double attn_logit_softcapping = 0;       ///< scores become c·tanh(score / c); 0: off
   double final_logit_softcapping = 0;      ///< logits likewise
   bool tie_word_embeddings = true;
@@ -143,7 +154,12 @@ struct LanguageConfig : DecoderTraits {
   /// What a KV cache holds of each token: so many heads, of so many elements. Of latent attention one, the
   /// latent and the rotary key, which is key and value.
   std::int64_t cached_heads() const { return is_latent() ? 1 : num_key_value_heads; }
-  std::int64_t cached_size() const { return is_latent() ? kv_lora_rank + qk_rope_head_dim : head_dim; }
+  std::int64_t cached_size() const {
+    if (is_latent()) return kv_lora_rank + qk_rope_head_dim;
+    return position == PositionKind::alibi ? head_dim + kAlibiColumns : head_dim;
+  }
+  /// Width of the embeddings and of the head.
+  std::int64_t embedding_size() const { return word_embed_proj_dim > 0 ? word_embed_proj_dim : hidden_size; }
   /// Elements of a head that turn.
   std::int64_t rotary_size() const;
   /// Parameters of the model, tied ones counted once.

@@ -100,6 +100,8 @@ std::vector<std::string> activation_names(MlpKind mlp) {
       return {"relu2"};
     case MlpKind::gelu_erf:
       return {"gelu"};
+    case MlpKind::relu:
+      return {"relu"};
     case MlpKind::gelu:
     case MlpKind::geglu:
       return {"gelu_pytorch_tanh", "gelu_new"};

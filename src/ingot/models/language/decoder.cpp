@@ -43,24 +43,34 @@ LinearOptions decoder_linear(std::int64_t in, std::int64_t out, bool bias, Init 
   return {.in = in, .out = out, .bias = bias, .weight_init = std::move(weight), .bias_init = init::kZeros};
 }
 
-DecoderNorm::DecoderNorm(const ParamSource& source, const LanguageConfig& c)
-    : weight(source.take("weight", {c.hidden_size}, c.norm_unit_offset ? init::kZeros : init::kOnes)),
-      bias(c.norm == NormKind::layer ? source.take("bias", {c.hidden_size}, init::kZeros) : Parameter{}),
+DecoderNorm::DecoderNorm(const ParamSource& source, const LanguageConfig& c, bool absent_)
+    : weight(absent_ || c.norm == NormKind::layer_plain
+                 ? Parameter{}
+                 : source.take("weight", {c.hidden_size}, c.norm_unit_offset ? init::kZeros : init::kOnes)),
+      bias(c.norm == NormKind::layer && !absent_ ? source.take("bias", {c.hidden_size}, init::kZeros)
+                                                 : Parameter{}),
       kind(c.norm),
       eps(static_cast<float>(c.norm_eps)),
-      weight_offset(c.norm_unit_offset ? 1.0F : 0.0F) {}
+      weight_offset(c.norm_unit_offset ? 1.0F : 0.0F),
+      absent(absent_) {}
 
 Tensor DecoderNorm::layer_weight() const {
   return weight_offset == 0 ? weight.value : weight.value + static_cast<double>(weight_offset);
 }
 
 Tensor DecoderNorm::operator()(const Tensor& x) const {
+  if (absent) return x;
   const ModuleScope scope(weight);
   if (kind == NormKind::rms) return rms_norm(x, weight.value, eps, weight_offset);
   return layer_norm(x, layer_weight(), bias.value, eps);
 }
 
 NormedSum DecoderNorm::add(const Tensor& sum, const Tensor& update, const Tensor& to) const {
+  if (absent) {
+    const Tensor total = sum + update;
+    if (to.defined()) copy_(to, total);
+    return {.sum = total, .normed = total};
+  }
   const ModuleScope scope(weight);
   if (kind == NormKind::rms) return add_rms_norm(sum, update, weight.value, eps, weight_offset, to);
   return add_layer_norm(sum, update, layer_weight(), bias.value, eps, to);
@@ -161,8 +171,18 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                               RouterLoad* load) const {
   const ModuleScope scope(self_attn.o_proj.weight, 3);
+  if (placement_ == NormPlacement::sum) return norms_of_sums(x, context, layer);
   const bool parallel = placement_ == NormPlacement::parallel || placement_ == NormPlacement::parallel_two;
   return parallel ? side_by_side(x, context, layer, load) : one_after_another(x, context, layer, load);
+}
+
+void DecoderLayer::norms_of_sums(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const {
+  const Tensor mixed = self_attn(LinearInput(x.sum), context, layer);
+  if (!mixed.defined()) return;
+  const Tensor before = contiguous(wanted(x.sum, context));
+  const Tensor between = input_layernorm->add(before, scaled(mixed), {}).normed;
+  const Tensor update = scaled(feed_forward(LinearInput(between), nullptr));
+  x = {.sum = post_attention_layernorm->add(between, update, {}).normed, .update = {}};
 }
 
 void DecoderLayer::one_after_another(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
@@ -219,22 +239,33 @@ LanguageModel::LanguageModel(LanguageConfig config_, const ParamSource& source)
         return std::move(config_);
       }()),
       embed_tokens(source.scope("model.embed_tokens"), {.count = config.vocab_size,
-                                                        .width = config.hidden_size,
+                                                        .width = config.embedding_size(),
                                                         .weight_init = decoder_weight_init(config)}),
-      norm(source.scope("model.norm"), config),
+      norm(source.scope("model.norm"), config, config.norm_placement == NormPlacement::sum),
       lm_head(config.tie_word_embeddings
                   ? nullptr
                   : std::make_unique<LinearWeight>(source, "lm_head.weight",
-                                                   Shape({config.vocab_size, config.hidden_size}),
+                                                   Shape({config.vocab_size, config.embedding_size()}),
                                                    decoder_weight_init(config))),
       head_bias(config.head_bias ? source.take("lm_head.bias", {config.vocab_size}, init::kZeros)
                                  : Parameter{}) {
   if (config.position == PositionKind::learned) {
     embed_positions = std::make_unique<Embedding>(
-        source.scope("model.embed_positions"), EmbeddingOptions{.count = config.max_position_embeddings,
-                                                                .width = config.hidden_size,
-                                                                .weight_init = decoder_weight_init(config)});
+        source.scope("model.embed_positions"),
+        EmbeddingOptions{.count = config.max_position_embeddings + config.position_offset,
+                         .width = config.hidden_size,
+                         .weight_init = decoder_weight_init(config)});
   }
+  if (config.embedding_norm)
+    embed_layernorm = std::make_unique<DecoderNorm>(source.scope("model.embed_layernorm"), config);
+  if (const std::int64_t narrow = config.embedding_size(), wide = config.hidden_size; narrow != wide) {
+    const Init init = decoder_weight_init(config);
+    project_in =
+        std::make_unique<Linear>(source.scope("model.project_in"), decoder_linear(narrow, wide, false, init));
+    project_out = std::make_unique<Linear>(source.scope("model.project_out"),
+                                           decoder_linear(wide, narrow, false, init));
+  }
+  if (config.position == PositionKind::alibi) alibi_ = alibi_query_columns(config, device());
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     layers.push_back(std::make_unique<DecoderLayer>(source.scope("model.layers", i), config, i));
   }
@@ -248,7 +279,7 @@ void check_tokens(const Tensor& tokens) {
 }
 
 void check_positions(const LanguageConfig& config, std::int64_t end) {
-  INGOT_CHECK(end <= config.max_position_embeddings || config.position == PositionKind::rope,
+  INGOT_CHECK(end <= config.max_position_embeddings || config.position != PositionKind::learned,
               DimensionMismatch("the sequence has " + std::to_string(end) +
                                 " tokens, but the model has positions for " +
                                 std::to_string(config.max_position_embeddings)));
@@ -256,12 +287,26 @@ void check_positions(const LanguageConfig& config, std::int64_t end) {
 
 }  // namespace
 
+// Matrices may be kept in less.
+DType LanguageModel::dtype_of_activations(DType embeddings) const {
+  if (activation_dtype.has_value()) return *activation_dtype;
+  if (norm.weight.value.defined()) return norm.weight.value.dtype();
+  const DecoderNorm* first = layers.front()->input_layernorm.get();
+  return first != nullptr && first->weight.value.defined() ? first->weight.value.dtype() : embeddings;
+}
+
 Tensor LanguageModel::embed(const Tensor& tokens, const Tensor& positions) const {
-  const DType dtype = norm.weight.value.dtype();  // of activations; matrices may be kept in less
   const Tensor embedded = embed_tokens(tokens);
+  const DType dtype = dtype_of_activations(embedded.dtype());
   Tensor x = to(embedded, dtype);
   if (config.embedding_multiplier != 1) x = x * config.embedding_multiplier;
-  if (embed_positions != nullptr) return x + to((*embed_positions)(positions), dtype);
+  if (project_in != nullptr) x = (*project_in)(x);
+  if (embed_layernorm != nullptr) x = (*embed_layernorm)(x);
+  if (embed_positions != nullptr) {
+    const auto offset = static_cast<double>(config.position_offset);
+    const Tensor rows = offset == 0 ? positions : to(to(positions, DType::f32) + offset, positions.dtype());
+    return x + to((*embed_positions)(rows), dtype);
+  }
   if (!config.embedding_scale) return x;
   // Gemma's programs round the factor to the embeddings' dtype.
   const auto factor = static_cast<float>(std::sqrt(static_cast<double>(config.hidden_size)));
@@ -351,6 +396,10 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
                                  std::vector<RouterLoad>* loads) const {
   context.rope = rope_tables(end);
   context.query_scale = query_scale(context.positions);
+  if (alibi_.defined()) {
+    context.alibi_queries = alibi_;
+    context.alibi_keys = alibi_key_columns(context.positions);
+  }
   // Or the caller's scope has it so.
   const SelectiveRecompute cheap(recompute == Recompute::selective || selective_recompute());
   ResidualStream x{.sum = embed(tokens, context.positions), .update = {}};
@@ -384,7 +433,8 @@ void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderCon
 }
 
 Tensor LanguageModel::before_head(const Tensor& hidden) const {
-  return config.logit_scale == 1 ? hidden : hidden * config.logit_scale;
+  const Tensor x = project_out != nullptr ? (*project_out)(hidden) : hidden;
+  return config.logit_scale == 1 ? x : x * config.logit_scale;
 }
 
 Tensor LanguageModel::head_input(const Tensor& hidden) const {
@@ -427,6 +477,9 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
 void LanguageModel::visit(ParamVisitor& v) {
   v("model.embed_tokens", embed_tokens);
   v("model.embed_positions", embed_positions);
+  v("model.embed_layernorm", embed_layernorm);
+  v("model.project_in", project_in);
+  v("model.project_out", project_out);
   v("model.layers", layers);
   v("model.norm", norm);
   v("lm_head.weight", lm_head);

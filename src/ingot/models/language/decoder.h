@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,7 +36,7 @@ struct ResidualStream {
 
 /// RMSNorm or LayerNorm, as the family has it.
 struct DecoderNorm {
-  DecoderNorm(const ParamSource& source, const LanguageConfig& config);
+  DecoderNorm(const ParamSource& source, const LanguageConfig& config, bool absent = false);
   Tensor operator()(const Tensor& x) const;
   /// Adds x's update to its sum, and gives the norm of that: both when the norm is read, which must be before
   /// x or this goes.
@@ -47,6 +48,7 @@ struct DecoderNorm {
   Parameter weight, bias;  // no bias: RMSNorm, or LayerNorm without it
   NormKind kind;
   float eps, weight_offset;
+  bool absent = false;  // what it reads is what it gives: the last one, where there is none
 
  private:
   Tensor layer_weight() const;  // what a LayerNorm multiplies with
@@ -70,7 +72,7 @@ struct DecoderLayer {
                   RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
 
-  std::unique_ptr<DecoderNorm> input_layernorm;  // before attention; null: NormPlacement::post
+  std::unique_ptr<DecoderNorm> input_layernorm;  // before attention, or of its sum; null: NormPlacement::post
   Attention self_attn;
   /// Before the MLP; behind attention where there are norms behind it. Null: NormPlacement::parallel.
   std::unique_ptr<DecoderNorm> post_attention_layernorm;
@@ -79,6 +81,7 @@ struct DecoderLayer {
   std::unique_ptr<MoeMlp> experts;  // in the MLP's place where the layer is sparse
 
  private:
+  void norms_of_sums(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const;
   void one_after_another(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                          RouterLoad* load) const;
   void side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
@@ -129,7 +132,7 @@ struct LanguageModel {
                                                      const LoadOptions& options = {});
 
   /// Where the parameters are, and inputs have to be.
-  Device device() const { return norm.weight.value.device(); }
+  Device device() const { return head().device(); }
   /// The tables for sequences up to `length`, as hidden() would make them: a handle that keeps them alive,
   /// for captured work that reads them. Empty where the family has no RoPE.
   RopeTables rope_tables(std::int64_t length) const;
@@ -164,21 +167,27 @@ struct LanguageModel {
 
   LanguageConfig config;
   Recompute recompute = Recompute::none;  ///< in backward passes
+  /// What activations are computed in; unset: what the norms' parameters are in, or else the embeddings.
+  std::optional<DType> activation_dtype;
   Embedding embed_tokens;
-  std::unique_ptr<Embedding> embed_positions;  // families with learned positions
+  std::unique_ptr<Embedding> embed_positions;       // families with learned positions
+  std::unique_ptr<DecoderNorm> embed_layernorm;     // families that normalise embeddings
+  std::unique_ptr<Linear> project_in, project_out;  // where embeddings are narrower than layers
   std::vector<std::unique_ptr<DecoderLayer>> layers;
   DecoderNorm norm;
   std::unique_ptr<LinearWeight> lm_head;  // null when tied to embed_tokens
   Parameter head_bias;                    // [vocab], where the family has one
 
  private:
+  DType dtype_of_activations(DType embeddings) const;
   Tensor embed(const Tensor& tokens, const Tensor& positions) const;
-  Tensor before_head(const Tensor& hidden) const;  // times logit_scale
+  Tensor before_head(const Tensor& hidden) const;  // as wide as the head's rows, times logit_scale
   Tensor query_scale(const Tensor& positions) const;
   Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                     std::vector<RouterLoad>* loads = nullptr) const;
   void run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;
   mutable RopeTables rope_;  // grown on demand
+  Tensor alibi_;             // alibi_query_columns(), where the family has them
 };
 
 }  // namespace ingot

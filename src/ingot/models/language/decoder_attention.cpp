@@ -1,6 +1,7 @@
 #include "ingot/models/language/decoder_attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "ingot/ops/cached_attention.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/pad.h"
+#include "ingot/ops/pointwise.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -107,14 +110,47 @@ std::vector<ProjectionGroup::Layer> projections(const LanguageConfig& c) {
           layer("v_proj", c.num_key_value_heads)};
 }
 
-// What scores are multiplied by; 0: 1/√head_dim.
+// What scores are multiplied by; 0: 1/√ the width of queries.
 double score_factor(const LanguageConfig& c) {
   if (c.attention_multiplier > 0) return c.attention_multiplier;
   if (c.query_pre_attn_scalar > 0) return 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar));
-  return c.is_latent() ? 1 / std::sqrt(static_cast<double>(c.head_dim)) : 0.0;  // latents are wider
+  const bool wider = c.is_latent() || c.position == PositionKind::alibi;  // than heads
+  return wider ? 1 / std::sqrt(static_cast<double>(c.head_dim)) : 0.0;
+}
+
+// Slopes of all heads: a geometric series; where their number is no power of two, those between come last.
+std::vector<double> slopes_of(const LanguageConfig& c) {
+  const auto heads = static_cast<std::uint64_t>(c.num_attention_heads);
+  const std::uint64_t power = std::bit_floor(heads);
+  const double step = c.alibi_bias_max / static_cast<double>(power);
+  std::vector<double> slopes;
+  for (std::uint64_t i = 0; i < heads; ++i) {
+    const double at = i < power ? static_cast<double>(i + 1) : static_cast<double>(i - power) + 0.5;
+    slopes.push_back(std::exp2(-step * at));
+  }
+  return slopes;
 }
 
 }  // namespace
+
+Tensor alibi_query_columns(const LanguageConfig& c, Device device) {
+  std::vector<float> columns;
+  for (const double slope : slopes_of(c)) {
+    const double scaled = c.alibi_before_scale
+                              ? static_cast<double>(static_cast<float>(bf16(static_cast<float>(slope))))
+                              : slope / score_factor(c);
+    columns.insert(columns.end(), 2, static_cast<float>(scaled));
+    columns.insert(columns.end(), kAlibiColumns - 2, 0.0F);
+  }
+  return Tensor::from(columns, {1, 1, c.num_attention_heads, kAlibiColumns}, device);
+}
+
+Tensor alibi_key_columns(const Tensor& positions) {
+  const double step = 256;
+  const Tensor at = reshape(to(positions, DType::f32), {positions.dim(0), positions.dim(1), 1, 1});
+  const Tensor high = pointwise([step](const auto& p) { return floor((p + 0.5) / step) * step; }, at);
+  return pad(concat(std::vector<Tensor>{high, at - high}, 3), 3, 0, kAlibiColumns - 2);
+}
 
 Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::int64_t layer)
     : qkv_proj(source, projections(c)),
@@ -131,6 +167,7 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       window(c.window(layer)),
       scale(static_cast<float>(score_factor(c))),
       softcap(static_cast<float>(c.attn_logit_softcapping)),
+      clip(c.clip_qkv),
       qk_norm(c.qk_norm),
       rotary(c.rotates(layer)),
       interleaved(c.interleaved_rope),
@@ -154,12 +191,37 @@ Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context
   return o_proj(reshape(y, {x.shape()[0], -1, heads * value_size}));
 }
 
+namespace {
+
+Qkv clipped(Qkv qkv, double limit) {
+  if (limit == 0) return qkv;
+  const auto part = [limit](const Tensor& x) {
+    return pointwise([limit](const auto& value) { return clamp(value, -limit, limit); }, x);
+  };
+  return {part(qkv.queries()), part(qkv.keys()), part(qkv.values())};
+}
+
+}  // namespace
+
 Tensor Attention::mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
-  Qkv qkv = normalized_and_rotated(split_heads(qkv_proj(x), heads, kv_heads), context);
+  Qkv qkv = normalized_and_rotated(clipped(split_heads(qkv_proj(x), heads, kv_heads), clip), context);
   if (context.query_scale.defined())
     qkv = {qkv.queries() * to(context.query_scale, qkv.queries().dtype()), qkv.keys(), qkv.values()};
-  return context.segments.empty() ? attention(qkv, options(context))
-                                  : attend_cached(context, layer, qkv, options(context));
+  if (context.alibi_keys.defined()) qkv = with_alibi(qkv, context);
+  if (context.segments.empty()) return attention(qkv, options(context));
+  const Tensor y = attend_cached(context, layer, qkv, options(context));
+  return y.defined() && context.alibi_keys.defined() ? contiguous(narrow(y, -1, 0, head_dim)) : y;
+}
+
+// A cache has values as wide as keys.
+Qkv Attention::with_alibi(const Qkv& qkv, const DecoderContext& context) const {
+  const auto widened = [](const Tensor& x, const Tensor& columns) {
+    const Tensor behind = broadcast_to(to(columns, x.dtype()), x.shape().with(3, kAlibiColumns));
+    return concat(std::vector<Tensor>{x, behind}, 3);
+  };
+  const Tensor values = qkv.values();
+  return {widened(qkv.queries(), context.alibi_queries), widened(qkv.keys(), context.alibi_keys),
+          context.segments.empty() ? values : pad(values, 3, 0, kAlibiColumns)};
 }
 
 Tensor Attention::mixed_latents(const LinearInput& x, const DecoderContext& context,

@@ -24,6 +24,7 @@ struct DecoderContext {
   Tensor
       doc_start;  ///< i32 [batch, sequence]: index of the first token of each token's document; or undefined
   RopeTables rope;
+  Tensor alibi_queries{}, alibi_keys{};  ///< ALiBi's columns; or undefined
   Tensor query_scale{};  ///< f32 [batch, sequence, 1, 1]: what queries are multiplied by; or undefined
   std::span<const CacheSegment> segments{};  ///< empty: no cache
   CachePlaces places{};                      ///< where the caches are told so by the device; else undefined
@@ -33,6 +34,12 @@ struct DecoderContext {
 
 /// Rows that the segments want in all.
 std::int64_t wanted_rows(std::span<const CacheSegment> segments);
+/// ALiBi as columns behind those of queries and keys, whose products are slope · position: the slopes of all
+/// heads over the scale of scores, f32 [1, 1, heads, kAlibiColumns], ...
+Tensor alibi_query_columns(const LanguageConfig& config, Device device);
+/// ... and positions [batch, sequence] as multiples of 256 and the rest, which bf16 holds as well: f32
+/// [batch, sequence, 1, kAlibiColumns].
+Tensor alibi_key_columns(const Tensor& positions);
 /// Of x [1, sequence, ...] what the context wants of a layer's rows; at least one.
 Tensor wanted(const Tensor& x, const DecoderContext& context);
 
@@ -49,6 +56,7 @@ struct Attention {
   Parameter sinks;                          // [heads], where the family has them
   std::int64_t heads, kv_heads, head_dim, value_size, window;
   float scale, softcap;  // as AttentionOptions has them
+  double clip;           // of queries, keys and values; 0: none
   QkNorm qk_norm;
   bool rotary, interleaved, slides;
 
@@ -58,6 +66,7 @@ struct Attention {
   const RopeTable& table(const DecoderContext& context) const;
   Qkv normalized_and_rotated(Qkv qkv, const DecoderContext& context) const;
   Qkv normalized_across_heads(const Qkv& qkv) const;
+  Qkv with_alibi(const Qkv& qkv, const DecoderContext& context) const;
   AttentionOptions options(const DecoderContext& context) const;
 };
 

@@ -13,10 +13,11 @@ std::vector<LanguageFamily> all_families() {
   std::vector<LanguageFamily> all;
   using Rows = std::vector<LanguageFamily> (*)();
   for (const Rows rows :
-       {families::llama, families::mistral, families::qwen, families::gemma, families::phi, families::gpt2,
-        families::olmo, families::granite, families::glm, families::cohere, families::exaone,
-        families::starcoder, families::nemotron, families::stablelm, families::gpt_neox, families::gpt_oss,
-        families::deepseek, families::dots, families::minimax}) {
+       {families::llama,   families::mistral,   families::qwen,     families::gemma,    families::phi,
+        families::gpt2,    families::olmo,      families::granite,  families::glm,      families::cohere,
+        families::exaone,  families::starcoder, families::nemotron, families::stablelm, families::gpt_neox,
+        families::gpt_oss, families::deepseek,  families::dots,     families::minimax,  families::falcon,
+        families::bloom,   families::mpt,       families::opt}) {
     std::vector<LanguageFamily> some = rows();
     std::ranges::move(some, std::back_inserter(all));
   }

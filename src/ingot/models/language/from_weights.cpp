@@ -77,7 +77,9 @@ std::unique_ptr<LanguageModel> LanguageModel::from_weights(const LanguageConfig&
   const LanguageConfig config = with_head_of(weights, given);
   architecture_check(config, weights).require(weights.location());
   MappedSource source(weights, language_weight_map(config), options);
-  return std::make_unique<LanguageModel>(config, source);
+  auto model = std::make_unique<LanguageModel>(config, source);
+  if (options.wide_vectors) model->activation_dtype = DType::f32;
+  return model;
 }
 
 }  // namespace ingot

@@ -34,7 +34,7 @@ class GgufModel {
     for (const GgufKeyRule& rule : gguf_.keys) {
       const std::string key = architecture_ + "." + std::string(rule.gguf);
       if (fields_.find(key) == nullptr) continue;
-      config[std::string(rule.hugging_face)] = value_of(rule.kind, key);
+      config[Json::json_pointer(json_pointer(rule.hugging_face))] = value_of(rule.kind, key);
     }
     config["vocab_size"] = source_.get_metadata("token_embd.weight").shape.at(0);
     config["tie_word_embeddings"] = !source_.is_available("output.weight");
@@ -50,7 +50,31 @@ class GgufModel {
     add_gemma(config);
     add_experts_of(config);
     add_latent_sizes(config);
+    add_falcon(config);
     return config;
+  }
+
+  /// The source with latent keys' matrices transposed and queries, keys and values of groups apart, where it
+  /// has such.
+  std::shared_ptr<const WeightSource> prepared(const std::shared_ptr<const GgufSource>& source) const {
+    std::vector<TensorRecipe> recipes;
+    bool any = false;
+    for (const TensorInfo& info : source->tensors()) {
+      recipes.push_back({info.name, {info.name}, {}});
+      const auto match = match_gguf_name(gguf_, info.name);
+      if (!match) continue;
+      if (info.name.ends_with(".attn_k_b.weight")) {
+        recipes.back().steps.push_back(Transform::transpose());
+      } else if (match->rule->change == GgufChange::grouped_heads) {
+        for (int i = 0; const std::vector<Transform>& steps : heads().grouped(info.shape.size() > 1))
+          recipes.push_back({fmt::format("{}.{}", info.name, i++), {info.name}, steps});
+      } else {
+        continue;
+      }
+      any = true;
+    }
+    if (!any) return source;
+    return std::make_shared<TransformedSource>(source, std::move(recipes));
   }
 
   std::vector<TensorRecipe> recipes() const {
@@ -147,7 +171,7 @@ class GgufModel {
   }
 
   void add_rope(Json& config) const {
-    if (architecture_ == "gpt2") return;
+    if (family_.traits.position != PositionKind::rope) return;
     const std::int64_t rotary = integer("rope.dimension_count").value_or(head_size());
     const bool partial_by_default = family_.defaults.find("partial_rotary_factor") != std::string_view::npos;
     if (rotary != head_size() || partial_by_default) {
@@ -216,6 +240,15 @@ class GgufModel {
     const bool largest = layers == (architecture_ == "gemma2" ? 46 : 62);
     config["query_pre_attn_scalar"] = largest ? width_of_a_head() : head_size();
     config["head_dim"] = head_size();
+  }
+
+  /// Falcon's generations are told by their heads and norms.
+  void add_falcon(Json& config) const {
+    if (architecture_ != "falcon") return;
+    const bool grouped = integer("attention.head_count_kv").value_or(1) > 1;
+    config["new_decoder_architecture"] = grouped;
+    config["multi_query"] = !grouped;
+    config["num_ln_in_parallel_attn"] = source_.is_available("blk.0.attn_norm_2.weight") ? 2 : 1;
   }
 
   /// The sizes of latent attention, as files of both generations have them.
@@ -294,12 +327,30 @@ class GgufModel {
         if (info.shape.size() == 3) recipe.steps.push_back(Transform::transpose());
         recipe.stacks_in_turns = info.shape.size() == 3;
         break;
+      case GgufChange::grouped_heads:
+        add_grouped_heads(info, recipe);
+        break;
       case GgufChange::experts:
         add_experts(match, info, recipes);
         return;
     }
     add_cast(info, recipe);
     recipes.push_back(std::move(recipe));
+  }
+
+  // Of parts that are apart by then (with_parts).
+  void add_grouped_heads(const TensorInfo& info, TensorRecipe& recipe) const {
+    recipe.inputs.clear();
+    for (int i = 0; i < 3; ++i) recipe.inputs.push_back(fmt::format("{}.{}", info.name, i));
+    recipe.concat_axis = 1;
+    recipe.steps = heads().whole(info.shape.size() > 1);
+  }
+
+  GroupedHeads heads() const {
+    const std::int64_t queries = required("attention.head_count");
+    const std::int64_t groups =
+        std::max<std::int64_t>(integer("attention.head_count_kv").value_or(queries), 1);
+    return {groups, queries / groups, head_size()};
   }
 
   // Keys' matrices, transposed by then (turned_keys), and values' of each head as one matrix.
@@ -363,28 +414,10 @@ class GgufModel {
 
 }  // namespace
 
-namespace {
-
-/// The source with the latent keys' matrices transposed, where it has such.
-std::shared_ptr<const WeightSource> turned_keys(const std::shared_ptr<const GgufSource>& source) {
-  std::vector<TensorRecipe> recipes;
-  bool any = false;
-  for (const TensorInfo& info : source->tensors()) {
-    recipes.push_back({info.name, {info.name}, {}});
-    if (!info.name.ends_with(".attn_k_b.weight")) continue;
-    recipes.back().steps.push_back(Transform::transpose());
-    any = true;
-  }
-  if (!any) return source;
-  return std::make_shared<TransformedSource>(source, std::move(recipes));
-}
-
-}  // namespace
-
 ModelCheckpoint gguf_checkpoint(const std::shared_ptr<const GgufSource>& source) {
   const GgufModel model(*source);
   return {dump_json(model.config(), 2) + "\n", source->location(),
-          std::make_shared<TransformedSource>(turned_keys(source), model.recipes())};
+          std::make_shared<TransformedSource>(model.prepared(source), model.recipes())};
 }
 
 }  // namespace ingot

@@ -68,7 +68,7 @@ class Exporter {
     write_rope();
     write_tensors();
     check_reader();
-    out_.weights = std::make_shared<TransformedSource>(checkpoint_.weights, std::move(recipes_));
+    out_.weights = std::make_shared<TransformedSource>(with_parts(), std::move(recipes_));
     check_meaning();
     return std::move(out_);
   }
@@ -85,7 +85,10 @@ class Exporter {
   // Nothing is written that llama.cpp would not open, or would run as another model.
   void check_reader() const {
     std::vector<ExportedTensor> tensors;
-    for (const TensorRecipe& recipe : recipes_) tensors.push_back({recipe.name, recipe.inputs.front()});
+    for (const TensorRecipe& recipe : recipes_) {
+      const auto part = std::ranges::find(parts_, recipe.inputs.front(), &TensorRecipe::name);
+      tensors.push_back({recipe.name, (part == parts_.end() ? recipe : *part).inputs.front()});
+    }
     const std::optional<std::string> objection = llama_cpp_objection(family_.architecture, config_, tensors);
     INGOT_CHECK(
         !objection.has_value(),
@@ -117,8 +120,10 @@ class Exporter {
     out_.metadata.set("general.architecture", GgufValue::of_string(std::string(family_.architecture)));
     const Json json = parse_json<Json>(config_.to_json(), "config.json");
     for (const GgufKeyRule& rule : family_.keys) {
-      const auto value = json.find(rule.hugging_face);
-      if (value == json.end() || !(value->is_number() || value->is_boolean())) continue;
+      const Json::json_pointer place(json_pointer(rule.hugging_face));
+      if (!json.contains(place)) continue;
+      const Json* value = &json.at(place);
+      if (!value->is_number() && !value->is_boolean()) continue;
       if (rule.kind == GgufKeyKind::boolean) {
         out_.metadata.set(key(rule.gguf), GgufValue::of_bool(value->get<bool>()));
       } else if (rule.kind == GgufKeyKind::integer) {
@@ -135,6 +140,8 @@ class Exporter {
     }
     if (config_.num_experts > 0) write_experts();
     set("vocab_size", config_.vocab_size);
+    if (out_.metadata.find(key("feed_forward_length")) == nullptr)
+      set("feed_forward_length", config_.intermediate_size);
     if (config_.position == PositionKind::rope) set("attention.value_length", config_.value_size());
     if (!config_.is_latent()) return;
     set("attention.key_length", config_.head_dim);
@@ -229,6 +236,8 @@ class Exporter {
       original_[name] = info.name;
       if (match->rule->change == GgufChange::experts) {
         stacked.emplace(match->gguf(), *match);
+      } else if (match->rule->change == GgufChange::grouped_heads) {
+        add_grouped_heads(*match, info);
       } else {
         recipes_.push_back({match->gguf(), {info.name}, steps_of(*match, info)});
       }
@@ -239,8 +248,8 @@ class Exporter {
       }
     }
     INGOT_CHECK(unknown.empty(),
-                Error(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
-                                  fmt::join(unknown, ", "))));
+                NotImplemented(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
+                                           fmt::join(unknown, ", "))));
     for (const auto& [name, match] : stacked) add_experts(name, match);
     if (config_.tie_word_embeddings && llama_cpp_needs_output(family_.architecture)) add_tied_head();
   }
@@ -252,6 +261,26 @@ class Exporter {
     TensorRecipe head = *embedding;
     head.name = "output.weight";
     recipes_.push_back(std::move(head));
+  }
+
+  void add_grouped_heads(const GgufNameMatch& match, const TensorInfo& info) {
+    const std::int64_t groups = config_.num_key_value_heads;
+    const GroupedHeads heads{groups, config_.num_attention_heads / groups, config_.head_dim};
+    TensorRecipe recipe{match.gguf(), {}, {}};
+    for (const std::vector<Transform>& steps : heads.taken_apart(info.shape.size() > 1)) {
+      const std::string part = fmt::format("{}.{}", info.name, recipe.inputs.size());
+      parts_.push_back({part, {info.name}, steps});
+      recipe.inputs.push_back(part);
+    }
+    recipes_.push_back(std::move(recipe));
+  }
+
+  // The checkpoint, with parts of its tensors under names of their own.
+  std::shared_ptr<const WeightSource> with_parts() {
+    if (parts_.empty()) return checkpoint_.weights;
+    for (const TensorInfo& info : checkpoint_.weights->tensors())
+      parts_.push_back({info.name, {info.name}, {}});
+    return std::make_shared<TransformedSource>(checkpoint_.weights, std::move(parts_));
   }
 
   std::vector<Transform> steps_of(const GgufNameMatch& match, const TensorInfo& info) const {
@@ -279,6 +308,7 @@ class Exporter {
       case GgufChange::bare:
       case GgufChange::latent_keys:
       case GgufChange::latent_values:
+      case GgufChange::grouped_heads:
       case GgufChange::experts:
         break;
     }
@@ -313,7 +343,7 @@ class Exporter {
   LanguageConfig config_;
   const GgufFamily& family_;
   GgufExport out_;
-  std::vector<TensorRecipe> recipes_;
+  std::vector<TensorRecipe> recipes_, parts_;
   std::map<std::string, std::string> original_;  // canonical name -> the checkpoint's
   std::map<std::string, Tensor> vectors_;        // those of out_.extra
 };

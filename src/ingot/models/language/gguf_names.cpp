@@ -93,6 +93,41 @@ std::vector<Transform> exchanged_groups(const TensorInfo& info, std::int64_t out
           Transform::reshape({outer * inner * head, -1})};
 }
 
+namespace {
+
+Transform reshaped(std::vector<std::int64_t> shape, bool matrix) {
+  if (matrix) shape.push_back(-1);
+  return Transform::reshape(std::move(shape));
+}
+
+}  // namespace
+
+std::vector<std::vector<Transform>> GroupedHeads::taken_apart(bool matrix) const {
+  const auto part = [&](std::int64_t begin, std::int64_t end) {
+    return std::vector{reshaped({groups, queries + 2, head}, matrix), Transform::slice(1, begin, end),
+                       reshaped({groups * (end - begin) * head}, matrix)};
+  };
+  return {part(0, queries), part(queries, queries + 1), part(queries + 1, queries + 2)};
+}
+
+std::vector<std::vector<Transform>> GroupedHeads::grouped(bool matrix) const {
+  const auto part = [&](std::int64_t begin, std::int64_t count) {
+    return std::vector{Transform::slice(0, groups * begin * head, groups * (begin + count) * head),
+                       reshaped({groups, count, head}, matrix)};
+  };
+  return {part(0, queries), part(queries, 1), part(queries + 1, 1)};
+}
+
+std::vector<Transform> GroupedHeads::whole(bool matrix) const {
+  return {reshaped({groups * (queries + 2) * head}, matrix)};
+}
+
+std::string json_pointer(std::string_view key) {
+  std::string pointer = "/" + std::string(key);
+  std::ranges::replace(pointer, '.', '/');
+  return pointer;
+}
+
 std::optional<GgufNameMatch> match_gguf_name(const GgufFamily& family, std::string_view name) {
   return match(family, name, &GgufNameRule::gguf,
                [](const GgufNameRule&, std::string_view suffix) { return suffix; });

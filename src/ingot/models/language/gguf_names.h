@@ -20,8 +20,9 @@ enum class GgufChange : std::uint8_t {
   plus_one,     ///< Gemma's and Nemotron's norms multiply by 1 + weight; GGUF stores the sum
   one_row,      ///< [1, in] in a checkpoint, [in] in GGUF
   fused_heads,  ///< query, key and value of each head one below the other; in GGUF all queries, keys, values
-  experts,      ///< all experts of a layer in one tensor [experts, out, in]
-  latent_keys,  ///< kv_b_proj's part that makes keys, [heads, kv_lora_rank, qk_nope_head_dim]; read alone
+  grouped_heads,  ///< likewise where groups of queries share a key and a value (Falcon)
+  experts,        ///< all experts of a layer in one tensor [experts, out, in]
+  latent_keys,    ///< kv_b_proj's part that makes keys, [heads, kv_lora_rank, qk_nope_head_dim]; read alone
   latent_values,  ///< and the one that makes values, whose rule follows, [heads, v_head_dim, kv_lora_rank]
   // Of those below a checkpoint's name has no ".weight", and biases are "_bias".
   bare,         ///< no change
@@ -82,6 +83,21 @@ struct GgufNameMatch {
 /// exchanged.
 std::vector<Transform> exchanged_groups(const TensorInfo& info, std::int64_t outer, std::int64_t inner,
                                         std::int64_t head);
+
+/// Groups of queries that share a key and a value, in one matrix of rows (or its bias).
+struct GroupedHeads {
+  std::int64_t groups, queries, head;  ///< of each group so many queries; sizes of heads
+
+  /// Queries, keys and values of a checkpoint's matrix, which has one group below the other.
+  std::vector<std::vector<Transform>> taken_apart(bool matrix) const;
+  /// Those of a GGUF file's, as parts of the groups: on axis 1 one behind the other, then whole(), they are
+  /// the checkpoint's.
+  std::vector<std::vector<Transform>> grouped(bool matrix) const;
+  std::vector<Transform> whole(bool matrix) const;
+};
+
+/// Where a key of config.json is, which may stand in an object: "attn_config.clip_qkv".
+std::string json_pointer(std::string_view key);
 
 std::optional<GgufNameMatch> match_gguf_name(const GgufFamily& family, std::string_view name);
 std::optional<GgufNameMatch> match_hugging_face_name(const GgufFamily& family, std::string_view name);

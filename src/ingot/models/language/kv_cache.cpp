@@ -36,6 +36,8 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
   INGOT_CHECK(capacity > 0, DimensionMismatch("a KV cache needs room for at least one token"));
   INGOT_CHECK(is_training_dtype(dtype) || dtype == DType::i8,
               InvalidConfig("kv_cache", "is f32, bf16, f16 or i8, got " + std::string(name(dtype))));
+  INGOT_CHECK(dtype != DType::i8 || config.position != PositionKind::alibi,
+              InvalidConfig("kv_cache", "i8 has no room for ALiBi's positions; take f16, bf16 or f32"));
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.push_back(make_layer(capacity));
 }
 

@@ -10,10 +10,12 @@
 namespace ingot::families {
 
 // The rows of each file here, which language_families() puts together.
+std::vector<LanguageFamily> bloom();
 std::vector<LanguageFamily> cohere();
 std::vector<LanguageFamily> deepseek();
 std::vector<LanguageFamily> dots();
 std::vector<LanguageFamily> exaone();
+std::vector<LanguageFamily> falcon();
 std::vector<LanguageFamily> gemma();
 std::vector<LanguageFamily> glm();
 std::vector<LanguageFamily> gpt2();
@@ -23,8 +25,10 @@ std::vector<LanguageFamily> granite();
 std::vector<LanguageFamily> llama();
 std::vector<LanguageFamily> minimax();
 std::vector<LanguageFamily> mistral();
+std::vector<LanguageFamily> mpt();
 std::vector<LanguageFamily> nemotron();
 std::vector<LanguageFamily> olmo();
+std::vector<LanguageFamily> opt();
 std::vector<LanguageFamily> phi();
 std::vector<LanguageFamily> qwen();
 std::vector<LanguageFamily> stablelm();
@@ -41,6 +45,8 @@ void map_router_bias(WeightMap& map, std::string_view theirs);
 void read_deepseek_experts(const ConfigFile& file, LanguageConfig& c);
 void write_deepseek_experts(const LanguageConfig& c, nlohmann::ordered_json& json);
 void map_deepseek_experts(const LanguageConfig& c, WeightMap& map);
+/// Query, key and value of each head, or of each group of heads that share key and value, in one matrix.
+void map_grouped_heads(WeightMap& map, const std::string& theirs, const LanguageConfig& c);
 /// Rows of `theirs` in every layer that are `ours`.
 void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, std::int64_t first,
               std::int64_t rows);

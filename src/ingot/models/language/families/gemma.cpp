@@ -22,6 +22,13 @@ constexpr std::array<GgufNameRule, 9> kNorms{
      {"blk.*.ffn_norm", "model.layers.*.pre_feedforward_layernorm", plus_one},
      {"blk.*.post_ffw_norm", "model.layers.*.post_feedforward_layernorm", plus_one}}};
 constexpr auto kNames = kNorms + kAttention + kMlp;
+constexpr auto kFirstNames =
+    kAttention + kMlp +
+    std::array<GgufNameRule, 5>{{{"token_embd", "model.embed_tokens"},
+                                 {"output", "lm_head"},
+                                 {"output_norm", "model.norm", plus_one},
+                                 {"blk.*.attn_norm", "model.layers.*.input_layernorm", plus_one},
+                                 {"blk.*.ffn_norm", "model.layers.*.post_attention_layernorm", plus_one}}};
 
 constexpr DecoderTraits kGemma{.mlp = MlpKind::geglu, .norm_unit_offset = true, .embedding_scale = true};
 
@@ -59,7 +66,8 @@ std::vector<LanguageFamily> gemma() {
        .tied = true,
        .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 8192, "head_dim": 256,
                        "num_key_value_heads": 16})",
-       .activation_key = "hidden_activation"},
+       .activation_key = "hidden_activation",
+       .gguf = {.architecture = "gemma", .names = kFirstNames, .keys = kLlamaKeys}},
       {.model_type = "gemma2",
        .architecture = "Gemma2ForCausalLM",
        .summary = "Gemma 2: soft-capping, alternating sliding layers",

@@ -34,10 +34,7 @@ void map_gpt_neox(const LanguageConfig& c, WeightMap& map) {
   map.rules.push_back({.ours = "lm_head.weight", .theirs = "embed_out.weight"});
   map_tensor(map, "model.norm", "gpt_neox.final_layer_norm");
   const std::string ours = "model.layers.*.", theirs = "gpt_neox.layers.*.";
-  const char* const projections[] = {"q_proj", "k_proj", "v_proj"};
-  for (std::int64_t i = 0; i < 3; ++i)
-    map_tensor(map, ours + "self_attn." + projections[i], theirs + "attention.query_key_value",
-               {.first = i * c.head_dim, .rows = c.head_dim, .groups = c.num_attention_heads});
+  map_grouped_heads(map, theirs + "attention.query_key_value", c);
   for (const auto& [mine, its] : {std::pair{"self_attn.o_proj", "attention.dense"},
                                   {"input_layernorm", "input_layernorm"},
                                   {"post_attention_layernorm", "post_attention_layernorm"},

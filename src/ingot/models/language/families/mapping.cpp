@@ -31,6 +31,15 @@ void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, st
                        .rows = rows});
 }
 
+void map_grouped_heads(WeightMap& map, const std::string& theirs, const LanguageConfig& c) {
+  const std::int64_t groups = c.num_key_value_heads, queries = c.num_attention_heads / groups * c.head_dim;
+  const std::string ours = "model.layers.*.self_attn.";
+  map_tensor(map, ours + "q_proj", theirs, {.first = 0, .rows = queries, .groups = groups});
+  map_tensor(map, ours + "k_proj", theirs, {.first = queries, .rows = c.head_dim, .groups = groups});
+  map_tensor(map, ours + "v_proj", theirs,
+             {.first = queries + c.head_dim, .rows = c.head_dim, .groups = groups});
+}
+
 void map_tensor(WeightMap& map, const std::string& ours, const std::string& theirs, const WeightRule& how) {
   for (const char* kind : {".weight", ".bias"}) {
     WeightRule rule = how;

@@ -9,11 +9,27 @@ namespace {
 
 constexpr DecoderTraits kOlmo2{.norm_placement = NormPlacement::post, .qk_norm = QkNorm::width};
 
-void read_olmoe(const ConfigFile& file, LanguageConfig& /*config*/) {
-  INGOT_CHECK(!file.has("clip_qkv"), NotImplemented(file.path() + ": clip_qkv (null is)"));
+void read_olmo(const ConfigFile& file, LanguageConfig& c) { file.read("clip_qkv", c.clip_qkv); }
+
+void write_olmo(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  json["clip_qkv"] = c.clip_qkv > 0 ? nlohmann::ordered_json(c.clip_qkv) : nlohmann::ordered_json(nullptr);
 }
 
-void write_olmoe(const LanguageConfig& /*config*/, nlohmann::ordered_json& json) {
+// Its norms have no parameters, and an epsilon of their own.
+void read_olmo1(const ConfigFile& file, LanguageConfig& c) {
+  read_olmo(file, c);
+  c.norm_eps = 1e-5;
+}
+
+// GGUF's files say it.
+void write_olmo1(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  write_olmo(c, json);
+  json.erase("rms_norm_eps");
+  json["layer_norm_eps"] = c.norm_eps;
+}
+
+void write_olmoe(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  write_olmo(c, json);
   json.erase("moe_intermediate_size");  // all its layers are alike
 }
 
@@ -21,12 +37,24 @@ void map_olmoe(const LanguageConfig& c, WeightMap& map) {
   map_experts(c, map, "mlp", "gate_proj", "up_proj", "down_proj");
 }
 
+constexpr auto kOlmoNames = kEnds + kPairedAttention + kMlp;
+constexpr auto kOlmoKeys =
+    kLayerNormKeys + std::array<GgufKeyRule, 1>{{{"attention.clamp_kqv", "clip_qkv", number}}};
 constexpr auto kOlmoeNames = kOuter + kAttention + kMlpNorm + kHeadNorms + kExperts;
 
 }  // namespace
 
 std::vector<LanguageFamily> olmo() {
   return {
+      {.model_type = "olmo",
+       .architecture = "OlmoForCausalLM",
+       .summary = "OLMo 1: LayerNorm without parameters",
+       .variants = {"attention biases", "clamped queries, keys and values", "every RoPE scaling"},
+       .repositories = {"allenai/OLMo-1B-hf", "allenai/OLMo-7B-0724-Instruct-hf"},
+       .traits = {.norm = NormKind::layer_plain},
+       .read = read_olmo1,
+       .write = write_olmo1,
+       .gguf = {.architecture = "olmo", .names = kOlmoNames, .keys = kOlmoKeys}},
       {.model_type = "olmo2",
        .architecture = "Olmo2ForCausalLM",
        .summary = "OLMo 2: norms behind attention and MLP alone, and over all heads",
@@ -45,14 +73,15 @@ std::vector<LanguageFamily> olmo() {
       {.model_type = "olmoe",
        .architecture = "OlmoeForCausalLM",
        .summary = "OLMoE, mixture of experts: norms of queries and keys over all heads",
-       .variants = {"normalised or plain router weights", "attention biases"},
+       .variants = {"normalised or plain router weights", "attention biases",
+                    "clamped queries, keys and values"},
        .repositories = {"allenai/OLMoE-1B-7B-0924", "allenai/OLMoE-1B-7B-0125-Instruct"},
        .traits = {.qk_norm = QkNorm::width},
        .experts = true,
        .moe_layers_alike = true,
        .defaults = R"({"max_position_embeddings": 4096, "num_experts": 64, "num_experts_per_tok": 8,
                        "norm_topk_prob": false, "router_aux_loss_coef": 0.01})",
-       .read = read_olmoe,
+       .read = read_olmo,
        .write = write_olmoe,
        .map_weights = map_olmoe,
        .gguf = {.architecture = "olmoe",
