@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Random tiny decoders, drawn from the whole option space of each family, against transformers.
+
+    python3 tools/goldens/random_models.py --ingot build/bin/ingot [--count 4] [--seed 0] [FAMILY...]
+    python3 tools/goldens/random_models.py --write tests/models/goldens/random
+
+The first draws COUNT configurations of each family, saves each model with transformers, lets `ingot logits` read a prompt and what
+transformers continues it with, and compares logits and most probable tokens; a configuration that Ingot refuses is listed with its
+reason. It exits with 1 where a number differs. The second makes the sample that tests/models reads: one of each family, with
+`tokens` [1, T] (a prompt of 7 tokens, continued by the most probable ones) and `logits`. Needs tools/goldens/requirements.txt.
+"""
+import argparse
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+import transformers
+from safetensors.torch import save_file
+
+VOCAB, PROMPT, LENGTH = 48, 7, 24
+TOLERANCE = 2e-5  # of logits of about 1
+
+
+class Draw(random.Random):
+    """Options of one configuration."""
+
+    def maybe(self, chance=0.5):
+        return self.random() < chance
+
+    def heads(self, free=True, grouped=True):
+        """Sizes of heads and what they make up."""
+        kv = self.choice([1, 1, 2, 3])
+        heads = kv * self.choice([1, 2, 3]) if grouped else kv
+        size = self.choice([4, 6, 8, 10])
+        found = dict(num_attention_heads=heads, num_key_value_heads=kv, hidden_size=heads * size)
+        if free and self.maybe():
+            found |= dict(head_dim=size, hidden_size=self.choice([12, 18, 20]))
+        return found
+
+    def sizes(self, **heads):
+        return dict(vocab_size=VOCAB, intermediate_size=self.choice([13, 20, 24]), num_hidden_layers=self.choice([1, 2, 3]),
+                    max_position_embeddings=64, bos_token_id=None, eos_token_id=0, pad_token_id=None,
+                    tie_word_embeddings=self.maybe(), **self.heads(**heads))
+
+    def rope(self, partial=None, scaled=True):
+        theta = self.choice([100.0, 10000.0, 500000.0])
+        kinds = [dict(rope_type="default"), dict(rope_type="linear", factor=self.choice([2.0, 3.5])),
+                 dict(rope_type="dynamic", factor=2.0),
+                 dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=self.choice([4.0, 32.0]),
+                      beta_slow=1.0),
+                 dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                      original_max_position_embeddings=16)]
+        found = self.choice(kinds if scaled else kinds[:1]) | dict(rope_theta=theta)
+        return dict(rope_parameters=found | (dict(partial_rotary_factor=partial) if partial else {}))
+
+    def window(self):
+        return dict(sliding_window=self.choice([None, 3, 5, 9, 64]))
+
+    def layers(self, c):
+        """layer_types of a configuration."""
+        return dict(layer_types=[self.choice(["sliding_attention", "full_attention"]) for _ in range(c["num_hidden_layers"])])
+
+
+def llama(d):
+    return transformers.LlamaConfig(**d.sizes(), **d.rope(), attention_bias=d.maybe(), mlp_bias=d.maybe())
+
+
+def mistral(d):
+    return transformers.MistralConfig(**d.sizes(), **d.rope(), **d.window())
+
+
+def qwen2(d):
+    c = d.sizes(free=False)
+    window = dict(use_sliding_window=True, sliding_window=5) | d.layers(c) if d.maybe() else {}
+    return transformers.Qwen2Config(**c, **d.rope(), **window)
+
+
+def qwen3(d):
+    return transformers.Qwen3Config(**{"head_dim": 8} | d.sizes(), **d.rope(), attention_bias=d.maybe())
+
+
+def gemma(d):
+    return transformers.GemmaConfig(**{"head_dim": 8} | d.sizes(), **d.rope(), attention_bias=d.maybe())
+
+
+def gemma2(d):
+    c = {"head_dim": 8} | d.sizes()
+    return transformers.Gemma2Config(**c, **d.rope(), **d.layers(c), sliding_window=d.choice([3, 6]),
+                                     query_pre_attn_scalar=d.choice([6, 8, 11]), attention_bias=d.maybe(),
+                                     attn_logit_softcapping=d.choice([None, 2.0]), final_logit_softcapping=d.choice([None, 3.0]))
+
+
+def phi3(d):
+    c = d.sizes(free=False)
+    pairs = c["hidden_size"] // c["num_attention_heads"] // 2
+    rope = d.rope(scaled=False)
+    if d.maybe():
+        rope = dict(rope_parameters=dict(rope_type="longrope", rope_theta=100.0,
+                                         short_factor=[1.0 + 0.1 * i for i in range(pairs)],
+                                         long_factor=[1.5 + 0.7 * i for i in range(pairs)]))
+    return transformers.Phi3Config(**c, **rope, **d.window(), original_max_position_embeddings=d.choice([16, 64]))
+
+
+def olmo(d):
+    return transformers.OlmoConfig(**d.sizes(free=False), **d.rope(), attention_bias=d.maybe(), clip_qkv=d.choice([None, 0.5]))
+
+
+def olmo2(d):
+    return transformers.Olmo2Config(**d.sizes(free=False), **d.rope(), attention_bias=d.maybe())
+
+
+def granite(d):
+    return transformers.GraniteConfig(**d.sizes(free=False), **d.rope(), attention_bias=d.maybe(), mlp_bias=d.maybe(),
+                                      embedding_multiplier=d.choice([1.0, 3.0]), attention_multiplier=d.choice([0.2, 0.5]),
+                                      residual_multiplier=d.choice([1.0, 0.3]), logits_scaling=d.choice([1.0, 4.0]))
+
+
+def cohere(d):
+    return transformers.CohereConfig(**d.sizes(free=False), **d.rope(), attention_bias=d.maybe(),
+                                     logit_scale=d.choice([0.0625, 0.5]))
+
+
+def glm(d):
+    return transformers.GlmConfig(**{"head_dim": 8} | d.sizes(), **d.rope(partial=d.choice([0.5, 1.0]), scaled=False),
+                                  attention_bias=d.maybe())
+
+
+def stablelm(d):
+    c = d.sizes(free=False)
+    return transformers.StableLmConfig(**c, **d.rope(partial=1.0), use_qkv_bias=d.maybe(), use_parallel_residual=d.maybe())
+
+
+def gpt_neox(d):
+    c = d.sizes(free=False, grouped=False)
+    del c["num_key_value_heads"]
+    return transformers.GPTNeoXConfig(**c, **d.rope(partial=1.0), use_parallel_residual=d.maybe(), attention_bias=d.maybe())
+
+
+def mixtral(d):
+    return transformers.MixtralConfig(**d.sizes(), **d.rope(scaled=False), **d.window(), num_local_experts=d.choice([2, 5]),
+                                      num_experts_per_tok=d.choice([1, 2]))
+
+
+def falcon(d):
+    c = d.sizes(free=False)
+    kv = c.pop("num_key_value_heads")
+    alibi = d.maybe(0.3)
+    return transformers.FalconConfig(**{k: v for k, v in c.items() if k != "intermediate_size"}, num_kv_heads=kv,
+                                     ffn_hidden_size=c["intermediate_size"], new_decoder_architecture=(grouped := d.maybe()),
+                                     multi_query=d.maybe(), parallel_attn=grouped or d.maybe(), alibi=alibi, bias=d.maybe(),
+                                     num_ln_in_parallel_attn=d.choice([None, 1, 2]) if grouped else None, **d.rope(scaled=False))
+
+
+def bloom(d):
+    heads = d.choice([1, 2, 3, 5, 8])
+    return transformers.BloomConfig(vocab_size=VOCAB, hidden_size=heads * d.choice([4, 6]), n_layer=d.choice([1, 2]), n_head=heads,
+                                    bos_token_id=None, eos_token_id=0, tie_word_embeddings=d.maybe())
+
+
+def mpt(d):
+    heads = d.choice([1, 2, 3, 6])
+    attention = dict(clip_qkv=d.choice([None, 0.5]), softmax_scale=d.choice([None, 0.3]))
+    return transformers.MptConfig(vocab_size=VOCAB, d_model=heads * d.choice([4, 6]), n_layers=d.choice([1, 2]), n_heads=heads,
+                                  max_seq_len=64, attn_config=attention)
+
+
+def opt(d):
+    heads = d.choice([1, 2, 3])
+    width = heads * d.choice([4, 6])
+    return transformers.OPTConfig(vocab_size=VOCAB, hidden_size=width, num_hidden_layers=d.choice([1, 2]), num_attention_heads=heads,
+                                  ffn_dim=d.choice([13, 20]), max_position_embeddings=64, dropout=0.0, bos_token_id=None,
+                                  eos_token_id=0, pad_token_id=None, do_layer_norm_before=d.maybe(),
+                                  word_embed_proj_dim=d.choice([width, 10]), activation_function=d.choice(["relu", "gelu"]),
+                                  enable_bias=d.maybe(), layer_norm_elementwise_affine=d.maybe(0.7),
+                                  tie_word_embeddings=d.maybe())
+
+
+FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
+            bloom, mpt, opt]
+
+
+def make(family, seed: int, folder: pathlib.Path):
+    """Saves a model and says what transformers computes: (tokens, logits)."""
+    torch.manual_seed(seed)
+    config = family(Draw(f"{family.__name__} {seed}"))
+    # Falcon's eager attention adds ALiBi twice.
+    attention = "sdpa" if config.model_type == "falcon" else "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention,
+                                                          experts_implementation="eager").float().eval()
+    for name, parameter in model.named_parameters():
+        torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1 and name.endswith("weight")), std=0.3)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    tokens = torch.randint(0, VOCAB, (1, PROMPT))
+    with torch.no_grad():
+        while tokens.shape[1] < LENGTH:
+            tokens = torch.cat([tokens, model(tokens, use_cache=False).logits[:, -1:].argmax(-1)], 1)
+        return tokens, model(tokens, use_cache=False).logits
+
+
+def compare(ingot: str, family, seed: int, folder: pathlib.Path):
+    """(verdict, whether it is a failure)."""
+    tokens, logits = make(family, seed, folder)
+    ids = ",".join(map(str, tokens[0].tolist()))
+    ran = subprocess.run([ingot, "logits", folder, "--tokens", ids, "-o", folder / "logits.npy"], capture_output=True, text=True)
+    if ran.returncode != 0:
+        reason = ran.stderr.strip().splitlines()[-1] if ran.stderr.strip() else "no message"
+        return f"refused: {reason[:140]}", "not implemented" not in reason
+    ours, theirs = numpy.load(folder / "logits.npy"), logits[0].numpy()
+    difference = float(numpy.abs(ours - theirs).max() / max(1.0, numpy.abs(theirs).max()))
+    same = bool((ours.argmax(-1) == theirs.argmax(-1)).all())
+    return f"{'equal' if same else 'OTHER TOKENS'}, logits within {difference:.1e}", difference > TOLERANCE or not same
+
+
+def write(place: pathlib.Path, seed: int):
+    for family in FAMILIES:
+        folder = place / family.__name__
+        shutil.rmtree(folder, ignore_errors=True)
+        tokens, logits = make(family, seed, folder)
+        save_file({"tokens": tokens, "logits": logits[0].contiguous()}, folder / "expected.safetensors")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ingot")
+    parser.add_argument("--write", type=pathlib.Path)
+    parser.add_argument("--count", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("families", nargs="*", metavar="FAMILY")
+    arguments = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    if arguments.write:
+        write(arguments.write, arguments.seed)
+        return 0
+    failures = 0
+    for family in FAMILIES:
+        if arguments.families and family.__name__ not in arguments.families:
+            continue
+        for seed in range(arguments.seed, arguments.seed + arguments.count):
+            with tempfile.TemporaryDirectory() as folder:
+                verdict, failed = compare(arguments.ingot, family, seed, pathlib.Path(folder))
+            failures += failed
+            print(f"{'FAILED ' if failed else ''}{family.__name__} {seed}: {verdict}", flush=True)
+    print(f"{failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
