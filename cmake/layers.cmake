@@ -3,7 +3,8 @@
 # One folder of src/ingot = one static library `ingot_NAME`. DEPENDS is at once the link list and the include
 # rule: tools/check_layers.py reads the same calls and fails on any #include they do not allow. Every layer above
 # base and core can be left out with -DINGOT_BUILD_<NAME>=OFF (and is, when a layer it needs is). A layer of OPTIONAL
-# may be missing; where it is there, INGOT_HAS_<NAME> is defined.
+# may be missing. The layer that has kernels/<NAME> there is given `ingot_backends.inc`, a line INGOT_BACKEND(NAME) for
+# each that is not.
 function(ingot_layer name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;OPTIONAL;LIBS" ${ARGN})
   string(TOUPPER ${name} upper)
@@ -23,14 +24,14 @@ function(ingot_layer name)
     string(REPLACE "/" "_" other ${other})
     if(TARGET ingot_${other})
       list(APPEND deps ingot_${other})
-      string(TOUPPER INGOT_HAS_${other} definition)
-      list(APPEND definitions ${definition})
+      string(REPLACE "kernels_" "" backend ${other})
+      string(APPEND backends "INGOT_BACKEND(${backend})\n")
     endif()
   endforeach()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")  # executables are added beside the layer
   if(name STREQUAL "kernels")  # its leaves are layers of their own
-    list(FILTER sources EXCLUDE REGEX "/kernels/(cpu|cuda)/")
+    list(FILTER sources EXCLUDE REGEX "/kernels/[^/]+/")
   elseif(name STREQUAL "train")  # and so are the tasks of the training runtime
     list(FILTER sources EXCLUDE REGEX "/train/language/")
   elseif(name STREQUAL "forecast")  # and so is the reader of tables
@@ -57,7 +58,11 @@ function(ingot_layer name)
   set_property(GLOBAL APPEND PROPERTY INGOT_LAYERS ${target})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${deps} PRIVATE ${ARG_LIBS})
-  target_compile_definitions(${target} PRIVATE ${definitions})
+  if(ARG_OPTIONAL)
+    set(generated ${CMAKE_CURRENT_BINARY_DIR}/${name}/generated)
+    file(CONFIGURE OUTPUT ${generated}/ingot_backends.inc CONTENT "${backends}" @ONLY)
+    target_include_directories(${target} PRIVATE ${generated})
+  endif()
   if(name MATCHES "^(kernels/cpu|infer)$")
     # One copy of each SIMD kernel for AVX2, one for AVX-512 (and the portable one): more would only cost build time.
     target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")

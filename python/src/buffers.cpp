@@ -30,6 +30,8 @@ nb::object to_capsule(const Tensor& tensor) {
 
 nb::tuple dlpack_device(const Tensor& tensor) {
   const Device device = tensor.device();
+  INGOT_CHECK(device.is_cpu() || device.is_cuda(),
+              NotImplemented("DLPack of memory on " + to_string(device) + "; copy it to the CPU first"));
   return nb::make_tuple(static_cast<int>(device.is_cpu() ? kDLCPU : kDLCUDA), static_cast<int>(device.index));
 }
 

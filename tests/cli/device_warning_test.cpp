@@ -75,7 +75,8 @@ TEST_F(WithoutGpu, NoLogLevelHidesItButChoosingTheCpuDoes) {
 
 TEST_F(WithoutGpu, ABuildThatCannotUseOneSaysNothing) {
   constexpr const char* kNoCuda = "this build has no CUDA backend";
-  if (BackendRegistry::instance().missing_cuda() != kNoCuda) GTEST_SKIP() << "this build has one";
+  if (BackendRegistry::instance().why_missing(DeviceType::cuda) != kNoCuda)
+    GTEST_SKIP() << "this build has one";
   const Words words{"onnx", "run", onnx_};
   EXPECT_EQ(run_ingot(words).errors.find("no CUDA device found"), std::string::npos);
   Words asked = words;

@@ -3,8 +3,10 @@
 #include "tests/cli/process.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot::testing {
 namespace {
@@ -37,6 +39,19 @@ TEST_F(PluginOption, HasTheSameInTheEnvironmentForSeveral) {
   const Outcome version = run_ingot({"--version"}, {setting});
   EXPECT_NE(version.output.find("example_kernel.so: kernel silu_mul (plugin_loop)"), std::string::npos)
       << version.output;
+}
+
+TEST_F(PluginOption, ABackendIsADeviceOfEveryCommand) {
+  const Outcome outcome = run_ingot({"devices", "--json", "--plugin", library("example_backend")});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const auto devices = parse_json<nlohmann::json>(outcome.output, "devices")["devices"];
+  ASSERT_EQ(devices.back()["device"], "toy:0");
+  EXPECT_EQ(devices.back()["ready"], true);
+  EXPECT_EQ(devices.back()["attention"], (std::vector<std::string>{"window", "documents", "softcap"}));
+  const Outcome without = run_ingot({"bench", "train", "--shape", "demo", "--device", "toy"});
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_NE(without.errors.find("'toy' is not a device; use cpu, cuda, cuda:N"), std::string::npos)
+      << without.errors;
 }
 
 TEST_F(PluginOption, WithAnotherVersionEndsTheCommandBeforeItStarts) {

@@ -142,6 +142,17 @@ TEST(Device, ParseAndPrintAgree) {
   EXPECT_EQ(to_string(parse_device("cpu")), "cpu");
   EXPECT_THROW(parse_device("cuda:x"), InvalidConfig);
   EXPECT_THROW(parse_device("gpu"), InvalidConfig);
+  EXPECT_THROW(parse_device("cuda:200"), InvalidConfig);
+}
+
+TEST(Device, AKindIsRegisteredOnceAndByANameThatSettingsCanHave) {
+  const DeviceType kind = register_device_type("npu_2");
+  EXPECT_EQ(name(kind), "npu_2");
+  EXPECT_EQ(device_types().back(), kind);
+  EXPECT_EQ(parse_device("npu_2:5"), (Device{kind, 5}));
+  EXPECT_EQ(to_string(Device{kind, 5}), "npu_2:5");
+  for (const char* taken : {"cpu", "cuda", "npu_2", "auto", "", "NPU", "a:b"})
+    EXPECT_THROW(register_device_type(taken), InvalidConfig) << taken;
 }
 
 TEST(Shape, SizesThatWrapAreRefused) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "tests/plugin/load_example.h"
 #include "tests/support/op_case.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -23,18 +24,11 @@
 namespace ingot {
 namespace {
 
-std::string library(const std::string& name) { return std::string(INGOT_PLUGIN_DIR) + "/" + name + ".so"; }
+using test::plugin_library;
 
 std::string refusal(const std::string& path) {
   return test::message_of<InvalidConfig>([&] { load_plugin(path); });
 }
-
-// Skips where the examples are not built.
-#define LOAD_EXAMPLE(name)                                                                        \
-  do {                                                                                            \
-    if (!std::ifstream(library("example_" name)).good()) GTEST_SKIP() << "INGOT_EXAMPLES is off"; \
-    load_plugin(library("example_" name));                                                        \
-  } while (false)
 
 TEST(Plugin, KernelIsAskedBeforeThoseThatAreThereAndKeepsTheContract) {
   const auto kernel = [] { return kernels::silu_mul.implementations(DeviceType::cpu); };
@@ -115,7 +109,7 @@ TEST(Plugin, EnvironmentIsPlayed) {
 
 TEST(Plugin, LoadedTwiceIsThereOnceAndListed) {
   LOAD_EXAMPLE("environment");
-  load_plugin(library("example_environment"));
+  load_plugin(plugin_library("example_environment"));
   const auto same = [](const LoadedPlugin& plugin) {
     return plugin.path.ends_with("example_environment.so");
   };
@@ -124,24 +118,24 @@ TEST(Plugin, LoadedTwiceIsThereOnceAndListed) {
 }
 
 TEST(Plugin, OfAnotherVersionIsRefusedWithBothVersions) {
-  const std::string message = refusal(library("faulty_other_version"));
+  const std::string message = refusal(plugin_library("faulty_other_version"));
   EXPECT_NE(message.find("was built for Ingot 9.7, another ABI, but this is " INGOT_PLUGIN_ABI),
             std::string::npos)
       << message;
 }
 
 TEST(Plugin, WithoutAnEntryFunctionIsRefused) {
-  const std::string message = refusal(library("faulty_no_entry"));
+  const std::string message = refusal(plugin_library("faulty_no_entry"));
   EXPECT_NE(message.find("faulty_no_entry.so has no function ingot_plugin"), std::string::npos) << message;
 }
 
 TEST(Plugin, ThatNeedsWhatIngotLacksIsRefusedWithTheSymbol) {
-  const std::string message = refusal(library("faulty_missing_symbol"));
+  const std::string message = refusal(plugin_library("faulty_missing_symbol"));
   EXPECT_NE(message.find("no_such_function"), std::string::npos) << message;
 }
 
 TEST(Plugin, WithANameThatIsTakenIsRefused) {
-  const std::string message = refusal(library("faulty_throws"));
+  const std::string message = refusal(plugin_library("faulty_throws"));
   EXPECT_NE(message.find("'jsonl' is there already"), std::string::npos) << message;
 }
 

@@ -30,6 +30,13 @@ nlohmann::ordered_json describe(ComputeBackend& backend, bool chosen) {
       {"device", to_string(backend.device())}, {"name", has.device_name},   {"chosen", chosen},
       {"compute_units", has.compute_units},    {"features", has.features},  {"dtypes", dtypes},
       {"memory_total", memory.total},          {"memory_free", memory.free}};
+  json["int8_matmul"] = has.int8_matmul;
+  json["attention"] = has.attention;
+  json["memory_alignment"] = has.memory_alignment;
+  json["max_rank"] = has.max_rank;
+  const BackendStatus status = backend.status();
+  json["ready"] = status.state == BackendState::ready;
+  if (problem.empty()) problem = status.last_error;
   if (!problem.empty()) json["problem"] = problem;
   return json;
 }
@@ -105,6 +112,7 @@ int run(bool json) {
     fmt::print("    units     {} ({} threads in use)\n", device["compute_units"].get<int>(), num_threads());
     fmt::print("    features  {}\n", fmt::join(device["features"].get<std::vector<std::string>>(), " "));
     fmt::print("    dtypes    {}\n", fmt::join(device["dtypes"].get<std::vector<std::string>>(), " "));
+    fmt::print("    attention {}\n", fmt::join(device["attention"].get<std::vector<std::string>>(), " "));
     if (device.contains("problem")) fmt::print("    problem   {}\n", device["problem"].get<std::string>());
   }
   print_backends();

@@ -23,10 +23,15 @@ std::string missing(ComputeBackend& backend, const BackendRequirements& wanted) 
   }
   if (wanted.graph_capture && !has.graph_capture) add("graph capture");
   if (wanted.runtime_kernels && backend.kernel_executor() == nullptr) add("kernels compiled at run time");
+  if (wanted.int8_matmul && !has.int8_matmul) add("matmuls of int8");
+  for (const std::string& kind : wanted.attention) {
+    if (std::ranges::find(has.attention, kind) == has.attention.end()) add("attention with " + kind);
+  }
   if (wanted.memory > 0 && backend.memory_info().free < wanted.memory) {
     add(std::to_string(wanted.memory) + " bytes of free memory");
   }
-  if (backend.status().state != BackendState::ready) add("a working state: " + backend.status().detail);
+  if (const BackendStatus status = backend.status(); status.state != BackendState::ready)
+    add("a working state: " + (status.last_error.empty() ? "it is shut down" : status.last_error));
   return lacks;
 }
 
@@ -59,6 +64,8 @@ BackendRegistry& BackendRegistry::instance() {
 }
 
 void BackendRegistry::add(std::unique_ptr<ComputeBackend> backend) {
+  INGOT_CHECK(find(backend->device()) == nullptr,
+              InvalidConfig("device", to_string(backend->device()) + " is there already"));
   backends_.push_back(std::move(backend));
 }
 
@@ -73,12 +80,17 @@ ComputeBackend& BackendRegistry::get(Device device) const {
   if (ComputeBackend* found = find(device)) return *found;
   std::string names;
   for (const auto& backend : backends_) names += (names.empty() ? "" : ", ") + to_string(backend->device());
-  const std::string why = device.is_cuda() && !missing_cuda_.empty() ? "; " + missing_cuda_ : "";
-  throw DeviceNotAvailable(to_string(device), "this process has " + names + why);
+  const std::string why = why_missing(device.type);
+  throw DeviceNotAvailable(to_string(device), "this process has " + names + (why.empty() ? "" : "; " + why));
 }
 
-bool BackendRegistry::has_cuda() const {
-  return std::ranges::any_of(backends_, [](const auto& backend) { return backend->device().is_cuda(); });
+std::string BackendRegistry::why_missing(DeviceType type) const {
+  const auto found = missing_.find(type);
+  return found == missing_.end() ? std::string() : found->second;
+}
+
+bool BackendRegistry::has(DeviceType type) const {
+  return std::ranges::any_of(backends_, [&](const auto& backend) { return backend->device().type == type; });
 }
 
 std::vector<ComputeBackend*> BackendRegistry::all() const {

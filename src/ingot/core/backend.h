@@ -14,6 +14,7 @@
 #include "ingot/core/dtype.h"
 #include "ingot/core/memory.h"
 #include "ingot/core/stream.h"
+#include "ingot/core/view.h"
 
 namespace ingot {
 
@@ -35,6 +36,13 @@ struct BackendCapabilities {
   bool host_memory = false;
   /// Matmuls whose sizes it divides are faster; others are worth padding (the vocabulary of a loss).
   int matmul_alignment = 1;
+  /// Matmuls of int8 that add up in int32 have instructions of their own, which quantized weights use.
+  bool int8_matmul = false;
+  /// What attention does besides causal and full: "window", "documents", "softcap", "int8_cache" (of rows
+  /// with scales), "cache_entries" (the caches of many sequences in one launch, by addresses on the device).
+  std::vector<std::string> attention;
+  std::size_t memory_alignment = 64;  ///< of what allocate() gives
+  int max_rank = kMaxViewRank;        ///< of the tensors that its kernels take
 };
 
 /// What a caller needs of a device; BackendRegistry::find_best picks among those that have all of it.
@@ -44,14 +52,20 @@ struct BackendRequirements {
   std::size_t memory = 0;  ///< bytes that must be free
   bool graph_capture = false;
   bool runtime_kernels = false;  ///< a kernel_executor()
+  bool int8_matmul = false;
+  std::vector<std::string> attention;  ///< words of BackendCapabilities::attention
 };
 
+/// A device that failed is lost to this process: whatever is asked of it fails again.
 enum class BackendState : std::uint8_t { ready, failed, shut_down };
 
 struct BackendStatus {
   BackendState state = BackendState::ready;
-  std::string detail;  ///< why it failed
+  /// What the device said when something failed last, also where it went on working; empty where nothing did.
+  std::string last_error;
 };
+
+class KernelExecutor;  // core/kernel_executor.h
 
 struct MemoryInfo {
   std::size_t free = 0;
@@ -62,33 +76,6 @@ struct MemoryInfo {
 struct Event {
   Device device{};
   void* native = nullptr;
-};
-
-/// What a compiled kernel takes of its device.
-struct KernelInfo {
-  std::string function;
-  int registers = 0;             ///< of a thread
-  int most_threads = 0;          ///< that a block may have
-  std::size_t shared_bytes = 0;  ///< of a block
-  std::size_t local_bytes = 0;   ///< of a thread, beyond its registers
-};
-
-/// Compiles kernels from source at run time, on backends that can.
-class KernelExecutor {
- public:
-  virtual ~KernelExecutor() = default;
-  struct Dim3 {
-    unsigned x = 1, y = 1, z = 1;
-  };
-  /// Compiles `source` and finds `function` in it, which it declares extern "C"; throws KernelError with the
-  /// compiler's messages.
-  virtual std::uint64_t load_kernel(std::string_view source, std::string_view function) = 0;
-  /// Each argument is a pointer to its value, which is copied.
-  virtual void execute_kernel(std::uint64_t handle, Dim3 grid, Dim3 block, void** arguments,
-                              Stream stream) = 0;
-  virtual KernelInfo kernel_info(std::uint64_t handle) = 0;
-  /// Not before what was launched of it has ended, nor while a recording holds it.
-  virtual void unload_kernel(std::uint64_t handle) = 0;
 };
 
 /// Work that was recorded once and runs again as a whole, at a fraction of the cost of asking for it piece by
@@ -112,6 +99,7 @@ class ComputeBackend {
   virtual std::string_view name() const = 0;
   virtual std::string version() const = 0;
   virtual const BackendCapabilities& capabilities() const = 0;
+  /// Asks the device whether it still works; never throws.
   virtual BackendStatus status() const = 0;
   /// Releases cached memory and handles. Only status() may be called afterwards.
   virtual void shutdown() = 0;
@@ -163,6 +151,7 @@ class BackendRegistry {
  public:
   static BackendRegistry& instance();
 
+  /// Before other threads ask for devices. Throws InvalidConfig for a device that is there already.
   void add(std::unique_ptr<ComputeBackend> backend);
   /// Throws DeviceNotAvailable with the devices that exist.
   ComputeBackend& get(Device device) const;
@@ -173,15 +162,16 @@ class BackendRegistry {
   /// device lacks.
   ComputeBackend& find_best(const BackendRequirements& requirements = {}) const;
 
-  /// Why a CUDA device that somebody may expect is missing, for messages: initialize() says.
-  void explain_missing_cuda(std::string why) { missing_cuda_ = std::move(why); }
-  const std::string& missing_cuda() const { return missing_cuda_; }
-  bool has_cuda() const;
+  /// Why devices of a kind that somebody may expect are missing, for messages: initialize() says.
+  void explain_missing(DeviceType type, std::string why) { missing_[type] = std::move(why); }
+  /// Empty where nobody explained it.
+  std::string why_missing(DeviceType type) const;
+  bool has(DeviceType type) const;
 
  private:
   BackendRegistry();
   std::vector<std::unique_ptr<ComputeBackend>> backends_;
-  std::string missing_cuda_ = "this build has no CUDA backend";
+  std::map<DeviceType, std::string> missing_{{DeviceType::cuda, "this build has no CUDA backend"}};
 };
 
 /// Shorthand for BackendRegistry::instance().get(device).

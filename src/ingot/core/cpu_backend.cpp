@@ -1,5 +1,6 @@
 #include "ingot/core/cpu_backend.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -34,6 +35,10 @@ std::vector<std::string> processor_features() {
   return found;
 }
 
+bool has(const std::vector<std::string>& features, std::string_view wanted) {
+  return std::ranges::find(features, wanted) != features.end();
+}
+
 MemoryInfo system_memory() {
   // MemAvailable counts what the page cache would give up; sysinfo's freeram does not.
   std::ifstream file("/proc/meminfo");
@@ -54,6 +59,8 @@ class CpuBackend final : public ComputeBackend {
     capabilities_.dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
     capabilities_.total_memory = system_memory().total;
     capabilities_.host_memory = true;
+    capabilities_.int8_matmul = has(capabilities_.features, "avx512_vnni");
+    capabilities_.attention = {"window", "documents", "softcap", "int8_cache"};
     capabilities_.compute_units = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   }
 

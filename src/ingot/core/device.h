@@ -1,19 +1,35 @@
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ingot {
 
+/// A kind of device, by its place in this process' table of kinds. The CPU and CUDA are there from the start;
+/// a backend of another kind adds its own with register_device_type().
 enum class DeviceType : std::uint8_t { cpu, cuda };
+
+/// So many kinds have a place.
+inline constexpr std::size_t kMostDeviceTypes = 8;
+
+/// Adds a kind by the name that settings use: of "toy" devices are "toy" and "toy:1". Throws InvalidConfig
+/// for a name that is taken, or is not lower-case letters, digits and '_', or where no place is left.
+DeviceType register_device_type(std::string_view name);
+/// "cpu", "cuda", or what a backend registered.
+std::string_view name(DeviceType type);
+/// All kinds that this process knows, whether or not it has such a device.
+std::vector<DeviceType> device_types();
 
 /// Where memory lives and kernels run: "cpu", "cuda:0".
 struct Device {
   DeviceType type = DeviceType::cpu;
   std::int8_t index = 0;
 
-  constexpr bool operator==(const Device&) const = default;
+  constexpr auto operator<=>(const Device&) const = default;
   constexpr bool is_cpu() const { return type == DeviceType::cpu; }
   constexpr bool is_cuda() const { return type == DeviceType::cuda; }
 };
@@ -21,7 +37,8 @@ struct Device {
 inline constexpr Device kCpu{};
 
 std::string to_string(Device device);
-/// "cpu", "cuda" (the first) or "cuda:N"; throws InvalidConfig otherwise.
+/// "cpu", "cuda" (the first), "cuda:N", or the same with the name of another kind; throws InvalidConfig
+/// otherwise.
 Device parse_device(std::string_view text);
 
 }  // namespace ingot

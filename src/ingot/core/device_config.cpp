@@ -50,9 +50,10 @@ Device get_device(const DeviceConfig& config) {
   const BackendRegistry& registry = BackendRegistry::instance();
   const Device wanted{DeviceType::cuda, static_cast<std::int8_t>(config.cuda_device)};
   if (registry.find(wanted) != nullptr) return wanted;
-  if (registry.has_cuda()) return registry.get(wanted).device();  // throws, with the devices there are
+  if (registry.has(DeviceType::cuda))
+    return registry.get(wanted).device();  // throws, with the devices there are
   if (!gpu_expected) return kCpu;
-  warn_of_cpu(config.program + ": no CUDA device found (" + registry.missing_cuda() +
+  warn_of_cpu(config.program + ": no CUDA device found (" + registry.why_missing(DeviceType::cuda) +
               "), running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and silence this warning.");
   return kCpu;
 }

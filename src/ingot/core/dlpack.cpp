@@ -55,6 +55,9 @@ std::optional<DType> from_dl(DLDataType type) {
 
 DLManagedTensor* to_dlpack(const Tensor& tensor) {
   INGOT_CHECK(tensor.defined(), Error("to_dlpack: the tensor is undefined"));
+  INGOT_CHECK(
+      tensor.device().is_cpu() || tensor.device().is_cuda(),
+      NotImplemented("DLPack of memory on " + to_string(tensor.device()) + "; copy it to the CPU first"));
   auto exported = std::make_unique<Exported>();
   exported->tensor = tensor.detach();
   exported->shape = tensor.view().shape;

@@ -60,6 +60,10 @@ class Kernel {
   void add(DeviceType device, const Implementation<Args>& implementation) {
     list(device).push_back(implementation);
   }
+  /// Before those that are there: what was built apart from them is asked first.
+  void add_first(DeviceType device, const Implementation<Args>& implementation) {
+    list(device).insert(list(device).begin(), implementation);
+  }
   const std::vector<Implementation<Args>>& implementations(DeviceType device) const {
     return lists_[static_cast<std::size_t>(device)];
   }
@@ -92,7 +96,7 @@ class Kernel {
   }
 
   const char* name_;
-  std::array<std::vector<Implementation<Args>>, 2> lists_{};
+  std::array<std::vector<Implementation<Args>>, kMostDeviceTypes> lists_{};
 };
 
 template <class Args>

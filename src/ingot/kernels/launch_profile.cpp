@@ -40,7 +40,7 @@ void LaunchProfile::add(const char* kernel, const char* implementation, double s
 
 DeviceClock* LaunchProfile::clock_of(Device device) {
   if (device.is_cpu()) return nullptr;
-  const auto [found, missing] = clocks_.try_emplace(device.index);
+  const auto [found, missing] = clocks_.try_emplace(device);
   if (missing) found->second = backend(device).make_clock();
   return found->second.get();
 }

@@ -63,7 +63,7 @@ class LaunchProfile {
   LaunchProfile* previous_;
   LaunchTimer* running_ = nullptr;  // the innermost
   std::vector<Entry> entries_;
-  std::map<int, std::unique_ptr<DeviceClock>> clocks_;  // by the index of a device with one
+  std::map<Device, std::unique_ptr<DeviceClock>> clocks_;  // null for a device without one
   std::vector<Span> spans_;
   std::size_t settle_at_;
 };

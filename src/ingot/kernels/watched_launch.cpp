@@ -96,7 +96,7 @@ class DeviceRows {
 
   // Null where the device has no clock, or its first launch is captured.
   DeviceClock* clock_of(Stream stream) {
-    const auto [found, missing] = timelines_.try_emplace(stream.device.index);
+    const auto [found, missing] = timelines_.try_emplace(stream.device);
     Timeline& timeline = found->second;
     if (missing) timeline.clock = backend(stream.device).make_clock();
     if (timeline.clock != nullptr && timeline.origin == nullptr) {
@@ -110,7 +110,7 @@ class DeviceRows {
 
   void settle(bool all) {
     std::erase_if(spans_, [&](const Span& span) {
-      Timeline& timeline = timelines_.at(span.stream.device.index);
+      Timeline& timeline = timelines_.at(span.stream.device);
       DeviceClock& clock = *timeline.clock;
       if (!all && !clock.reached(span.to)) return false;
       const auto at = [&](DeviceClock::Mark mark) {
@@ -139,7 +139,7 @@ class DeviceRows {
   }
 
   std::mutex mutex_;
-  std::map<int, Timeline> timelines_;
+  std::map<Device, Timeline> timelines_;
   std::vector<Span> spans_;
   std::size_t settle_at_ = kBetweenSettling;
 };

@@ -55,6 +55,9 @@ Tensor to(const Tensor& x, DType dtype) {
 Tensor to(const Tensor& x, Device device) {
   const OpScope op_scope("to", {&x});
   if (x.device() == device) return x;
+  // Two kinds of accelerators cannot reach each other's memory.
+  if (!device.is_cpu() && !x.device().is_cpu() && device.type != x.device().type)
+    return to(to(x, kCpu), device);
   const Tensor source = contiguous(x);
   Tensor y = Tensor::empty(source.shape(), source.dtype(), device);
   const Device worker = device.is_cpu() ? x.device() : device;  // the accelerator's backend does the copy

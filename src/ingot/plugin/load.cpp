@@ -10,6 +10,7 @@
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/shared_library.h"
+#include "ingot/core/backend.h"
 #include "ingot/onnx/register_op.h"
 #include "ingot/plugin/plugin.h"
 #include "ingot/rl/named_environment.h"
@@ -30,6 +31,11 @@ std::vector<LoadedPlugin>& plugins() {
 
 class Registrar final : public PluginRegistrar {
  public:
+  void add_backend(std::unique_ptr<ComputeBackend> backend) override {
+    const std::string device = to_string(backend->device());
+    BackendRegistry::instance().add(std::move(backend));
+    note("backend", device);
+  }
   void add_onnx_op(const onnx::OpRow& row) override {
     onnx::register_op(row);
     note("ONNX operator", std::string(row.name));

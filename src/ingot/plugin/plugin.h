@@ -6,12 +6,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "ingot/kernels/kernel.h"
 
 namespace ingot {
 
+class ComputeBackend;
 class Environment;
 class Reporter;
 struct WeightFormat;
@@ -32,13 +32,12 @@ class PluginRegistrar {
   template <class Args>
   void add_kernel(kernels::Kernel<Args>& kernel, DeviceType device,
                   const kernels::Implementation<Args>& implementation) {
-    kernels::Kernel<Args> longer(kernel.name());
-    longer.add(device, implementation);
-    for (const DeviceType type : {DeviceType::cpu, DeviceType::cuda})
-      for (const auto& each : kernel.implementations(type)) longer.add(type, each);
-    kernel = std::move(longer);
+    kernel.add_first(device, implementation);
     note("kernel", std::string(kernel.name()) + " (" + implementation.name + ")");
   }
+  /// A device, "toy" and "toy:1" in settings: its kind is the plugin's own (register_device_type), and the
+  /// kernels of that kind are added to kernels/ with Kernel::add().
+  virtual void add_backend(std::unique_ptr<ComputeBackend> backend) = 0;
   /// An operator of ONNX graphs: "com.example.Clip01". `row.name` outlives the process' graphs.
   virtual void add_onnx_op(const onnx::OpRow& row) = 0;
   /// A format that open_weights() knows from then on.

@@ -34,7 +34,7 @@ constexpr std::array kCpuChoices{
 
 std::atomic<bool> cuda_chosen{false};
 
-bool has_cuda() { return BackendRegistry::instance().has_cuda(); }
+bool has_cuda() { return BackendRegistry::instance().has(DeviceType::cuda); }
 
 std::string best_cpu() {
   return kCpuChoices[static_cast<std::size_t>(kernels::default_instruction_set())].name;
@@ -49,8 +49,8 @@ std::vector<ComputeBackendChoice> compute_backends() {
     choices.push_back({choice.name, available,
                        std::string(choice.detail) + (available ? "" : ": this processor lacks them")});
   }
-  choices.push_back(
-      {"cuda", has_cuda(), has_cuda() ? "NVIDIA GPU" : BackendRegistry::instance().missing_cuda()});
+  choices.push_back({"cuda", has_cuda(),
+                     has_cuda() ? "NVIDIA GPU" : BackendRegistry::instance().why_missing(DeviceType::cuda)});
   return choices;
 }
 

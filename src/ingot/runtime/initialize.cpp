@@ -5,11 +5,16 @@
 #include "ingot/base/env.h"
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cpu/register.h"
-#if defined(INGOT_HAS_KERNELS_CUDA)
-#include "ingot/core/device_config.h"
-#include "ingot/kernels/cuda/register.h"
-#endif
 #include "ingot/runtime/compute_backend.h"
+
+// For each backend of this build besides the CPU, kernels/NAME defines kernels::NAME::register_backends(). It
+// adds the devices that it finds and their kernels, and explains to the registry why there are none.
+#define INGOT_BACKEND(name)        \
+  namespace ingot::kernels::name { \
+  void register_backends();        \
+  }
+#include "ingot_backends.inc"
+#undef INGOT_BACKEND
 
 namespace ingot {
 
@@ -17,10 +22,9 @@ void initialize() {
   static std::once_flag once;
   std::call_once(once, [] {
     kernels::cpu::register_kernels();
-#if defined(INGOT_HAS_KERNELS_CUDA)
-    expect_gpu();
-    BackendRegistry::instance().explain_missing_cuda(kernels::cuda::register_backends());
-#endif
+#define INGOT_BACKEND(name) kernels::name::register_backends();
+#include "ingot_backends.inc"
+#undef INGOT_BACKEND
     if (const auto chosen = env_setting("BACKEND")) set_compute_backend(chosen->value);
   });
 }

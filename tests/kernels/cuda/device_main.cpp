@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   ingot::initialize();
   const ingot::Device device{ingot::DeviceType::cuda, 0};
   if (ingot::BackendRegistry::instance().find(device) == nullptr) {
-    std::printf("skipped: %s\n", ingot::BackendRegistry::instance().missing_cuda().c_str());
+    std::printf("skipped: %s\n",
+                ingot::BackendRegistry::instance().why_missing(ingot::DeviceType::cuda).c_str());
     return 77;
   }
   ingot::testing::check_on(device);

@@ -1,3 +1,4 @@
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -41,14 +42,14 @@ class CudaExecutor : public Test {
   }
 
   static std::vector<float> run_axpy(KernelExecutor& executor, std::uint64_t handle) {
-    int n = 1000;
+    const int n = 1000;
     std::vector<float> values(1000);
     for (int i = 0; i < n; ++i) values[static_cast<std::size_t>(i)] = static_cast<float>(i);
     const Tensor x = Tensor::from(values, {n}, kDevice), y = Tensor::from(values, {n}, kDevice);
-    const float* from = x.view().as<float>();
-    float *to = y.view().as<float>(), a = 2;
-    std::vector<void*> arguments = {&from, &to, &a, &n};
-    executor.execute_kernel(handle, {8}, {128}, arguments.data(), current_stream(kDevice));
+    executor.execute_kernel(
+        handle, {.blocks = {8}, .threads = {128}},
+        std::array<KernelArgument, 4>{x.view(), KernelArgument::buffer(y.view().data), 2.0F, n},
+        current_stream(kDevice));
     return y.to_vector<float>();
   }
   static void expect_axpy(KernelExecutor& executor, std::uint64_t handle) {
@@ -118,6 +119,48 @@ TEST_F(CudaExecutor, RefusesAHandleThatWasUnloaded) {
   EXPECT_TRUE(contains(message_of<KernelError>([&] { run_axpy(executor, gone); }), "was unloaded"));
   EXPECT_TRUE(contains(message_of<KernelError>([&] { executor.kernel_info(gone); }), "was unloaded"));
   expect_axpy(executor, kept);
+}
+
+TEST_F(CudaExecutor, TellsWhichArgumentIsNotWhatTheKernelTakes) {
+  CudaKernelExecutor executor(kDevice, cache_.path());
+  const std::uint64_t axpy = executor.load_kernel(kAxpy, "axpy");
+  const Tensor y = Tensor::zeros({4}, DType::f32, kDevice);
+  const auto refusal = [&](std::vector<KernelArgument> arguments) {
+    return message_of<KernelError>(
+        [&] { executor.execute_kernel(axpy, {}, arguments, current_stream(kDevice)); });
+  };
+  const Tensor whole = Tensor::zeros({4}, DType::i32, kDevice), host = Tensor::zeros({4});
+  EXPECT_TRUE(contains(refusal({y.view(), y.view(), 2.0F}), "takes 4 arguments, got 3"));
+  EXPECT_TRUE(contains(refusal({whole.view(), y.view(), 2.0F, 4}),
+                       "argument 1 is a tensor of i32; its parameter is `const float* x`"));
+  EXPECT_TRUE(contains(refusal({y.view(), host.view(), 2.0F, 4}), "argument 2 is a tensor on cpu"));
+  EXPECT_TRUE(contains(refusal({y.view(), y.view(), 2.0, 4}),
+                       "argument 3 is a floating-point number of 8 bytes; its parameter is `float a`"));
+  EXPECT_TRUE(contains(refusal({y.view(), y.view(), 2, 4}), "argument 3 is a whole number"));
+  EXPECT_TRUE(contains(refusal({y.view(), y.view(), 2.0F, y.view()}), "argument 4 is an address"));
+}
+
+TEST_F(CudaExecutor, GivesABlockSharedMemory) {
+  CudaKernelExecutor executor(kDevice, cache_.path());
+  const std::uint64_t reverse = executor.load_kernel(R"(
+#ifndef INGOT_DYNAMIC_SHARED
+#define INGOT_DYNAMIC_SHARED(T, name) extern __shared__ T name[]
+#endif
+// Of one block: a /* comment */ tells nothing.
+extern "C" __global__ void reverse(float* /* in place */ y, int n) {
+  INGOT_DYNAMIC_SHARED(float, kept);
+  kept[threadIdx.x] = y[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = kept[n - 1 - threadIdx.x];
+}
+)",
+                                                     "reverse");
+  std::vector<float> values(32), reversed(32);
+  for (std::size_t i = 0; i < 32; ++i) values[i] = reversed[31 - i] = static_cast<float>(i);
+  const Tensor y = Tensor::from(values, {32}, kDevice);
+  executor.execute_kernel(reverse, {.threads = {32}, .shared_bytes = 32 * sizeof(float)},
+                          std::array<KernelArgument, 2>{y.view(), 32}, current_stream(kDevice));
+  EXPECT_EQ(y.to_vector<float>(), reversed);
 }
 
 // NVIDIA's compiler itself, which needs no card.

@@ -10,6 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/kernel_executor.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"

@@ -11,6 +11,7 @@
 #include "ingot/kernels/cuda/clock.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/kernel_executor.h"
+#include "ingot/kernels/cuda/last_error.h"
 #include "ingot/kernels/cuda/peak.h"
 
 namespace ingot::kernels::cuda {
@@ -76,6 +77,9 @@ class CudaBackend final : public ComputeBackend {
     }
     capabilities_.streams = capabilities_.graph_capture = capabilities_.fuses_projections = true;
     capabilities_.matmul_alignment = 64;
+    capabilities_.int8_matmul = true;
+    capabilities_.attention = {"window", "documents", "softcap", "int8_cache", "cache_entries"};
+    capabilities_.memory_alignment = options.granularity;
     version_ = driver::version();
   }
 
@@ -84,7 +88,11 @@ class CudaBackend final : public ComputeBackend {
   std::string version() const override { return version_; }
   const BackendCapabilities& capabilities() const override { return capabilities_; }
   BackendStatus status() const override {
-    return {shut_down_ ? BackendState::shut_down : BackendState::ready, {}};
+    if (shut_down_) return {BackendState::shut_down, last_error(device_.index)};
+    const std::string lost = driver::why_lost(device_.index);
+    if (lost.empty()) return {BackendState::ready, last_error(device_.index)};
+    const std::string earlier = last_error(device_.index);  // which says what was asked of it
+    return {BackendState::failed, earlier.empty() ? lost : earlier};
   }
   void shutdown() override {
     shut_down_ = true;
@@ -103,7 +111,9 @@ class CudaBackend final : public ComputeBackend {
     }
     if (data == nullptr) {
       tracker_.deallocate(bytes, tag);
-      throw OutOfMemory(memory_report(), bytes, tracker_.allocated(), 0);
+      const OutOfMemory error(memory_report(), bytes, tracker_.allocated(), 0);
+      note_error(device_.index, error.what());
+      throw error;
     }
     return data;
   }

@@ -8,6 +8,7 @@
 
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
+#include "ingot/kernels/cuda/last_error.h"
 #include "ingot/kernels/cuda/nvrtc.h"
 
 namespace ingot::kernels::cuda::driver {
@@ -16,8 +17,10 @@ namespace {
 void check(cudaError_t result, const char* what) {
   if (result == cudaSuccess) return;
   cudaGetLastError();  // an error that is not sticky must not show again at the next, innocent, call
-  throw Error(fmt::format("CUDA: {} failed: {} ({}){}", what, cudaGetErrorString(result),
-                          cudaGetErrorName(result), kMayBeEarlier));
+  const std::string text = fmt::format("CUDA: {} failed: {} ({}){}", what, cudaGetErrorString(result),
+                                       cudaGetErrorName(result), kMayBeEarlier);
+  if (int device = 0; cudaGetDevice(&device) == cudaSuccess) note_error(device, text);
+  throw Error(text);
 }
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
@@ -72,6 +75,16 @@ std::string version() {
 }
 
 void use(int device) { check(cudaSetDevice(device), "choosing the device"); }
+
+// After an error that ends the context every call returns it again.
+std::string why_lost(int device) {
+  std::size_t free = 0, total = 0;
+  cudaError_t result = cudaSetDevice(device);
+  if (result == cudaSuccess) result = cudaMemGetInfo(&free, &total);
+  if (result == cudaSuccess) return {};
+  cudaGetLastError();
+  return fmt::format("CUDA: {} ({})", cudaGetErrorString(result), cudaGetErrorName(result));
+}
 
 MemorySizes memory_sizes() {
   MemorySizes sizes;
@@ -278,15 +291,23 @@ FunctionInfo function_info(void* module) {
 }
 
 void launch_module(void* module, const char* function, std::array<unsigned, 3> grid,
-                   std::array<unsigned, 3> block, void** arguments, void* stream) {
-  const cudaError_t result =
-      cudaLaunchKernel(static_cast<LoadedModule*>(module)->function, dim3(grid[0], grid[1], grid[2]),
-                       dim3(block[0], block[1], block[2]), arguments, 0, stream_of(stream));
+                   std::array<unsigned, 3> block, std::size_t shared_bytes, void** arguments, void* stream) {
+  const auto kernel = static_cast<LoadedModule*>(module)->function;
+  cudaError_t result = cudaSuccess;
+  if (shared_bytes > 32 * 1024)  // a block has 48 KiB, with what the kernel declares, and more where it asks
+    result =
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+  if (result == cudaSuccess)
+    result = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(grid[0], grid[1], grid[2]),
+                              dim3(block[0], block[1], block[2]), arguments, shared_bytes, stream_of(stream));
   if (result == cudaSuccess) return;
   cudaGetLastError();
-  throw KernelError(function, fmt::format("{}: launched as {} x {} x {} blocks of {} x {} x {} threads",
-                                          cudaGetErrorString(result), grid[0], grid[1], grid[2], block[0],
-                                          block[1], block[2]));
+  throw KernelError(function,
+                    fmt::format("{}: launched as {} x {} x {} blocks of {} x {} x {} threads with {} "
+                                "bytes of shared memory",
+                                cudaGetErrorString(result), grid[0], grid[1], grid[2], block[0], block[1],
+                                block[2], shared_bytes));
 }
 
 }  // namespace ingot::kernels::cuda::driver

@@ -35,6 +35,9 @@ std::string version();
 /// Chooses the device that the calling thread's next calls are about.
 void use(int device);
 
+/// What the driver says of a device that this process can no longer use; empty where it can. Never throws.
+std::string why_lost(int device);
+
 struct MemorySizes {
   std::size_t free = 0, total = 0;
 };
@@ -115,6 +118,6 @@ struct FunctionInfo {
 FunctionInfo function_info(void* module);
 /// Every argument is a pointer to its value.
 void launch_module(void* module, const char* function, std::array<unsigned, 3> grid,
-                   std::array<unsigned, 3> block, void** arguments, void* stream);
+                   std::array<unsigned, 3> block, std::size_t shared_bytes, void** arguments, void* stream);
 
 }  // namespace ingot::kernels::cuda::driver

@@ -1,6 +1,7 @@
 #include "ingot/kernels/cuda/kernel_executor.h"
 
 #include <filesystem>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,11 +16,13 @@ namespace ingot::kernels::cuda {
 
 struct CudaKernelExecutor::Module {
   std::string function;
-  int device;
+  KernelSignature signature;
   void* handle = nullptr;
 
-  Module(std::string function_, int device_, std::string_view image)
-      : function(std::move(function_)), device(device_), handle(driver::load_module(image, function)) {}
+  Module(std::string function_, std::string_view source, std::string_view image)
+      : function(std::move(function_)),
+        signature(source, function),
+        handle(driver::load_module(image, function)) {}
   ~Module() { driver::unload_module(handle); }
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
@@ -68,18 +71,24 @@ std::uint64_t CudaKernelExecutor::load_kernel(std::string_view source, std::stri
     image = driver::compile(device_.index, source, name);
     keep_image(path, image);
   }
-  auto module = std::make_shared<Module>(name, device_.index, image);
+  auto module = std::make_shared<Module>(name, source, image);
   const std::lock_guard lock(mutex_);
   modules_.emplace(++last_handle_, std::move(module));
   return last_handle_;
 }
 
-void CudaKernelExecutor::execute_kernel(std::uint64_t handle, Dim3 grid, Dim3 block, void** arguments,
-                                        Stream stream) {
+void CudaKernelExecutor::execute_kernel(std::uint64_t handle, const Grid& grid,
+                                        std::span<const KernelArgument> arguments, Stream stream) {
   const std::shared_ptr<Module> module = find(handle);
+  module->signature.check(arguments, device_);
+  std::vector<KernelArgument> copied(arguments.begin(), arguments.end());
+  std::vector<void*> values;
+  values.reserve(copied.size());
+  for (KernelArgument& argument : copied) values.push_back(argument.value());
   driver::use(device_.index);
-  driver::launch_module(module->handle, module->function.c_str(), {grid.x, grid.y, grid.z},
-                        {block.x, block.y, block.z}, arguments, stream.native);
+  driver::launch_module(
+      module->handle, module->function.c_str(), {grid.blocks.x, grid.blocks.y, grid.blocks.z},
+      {grid.threads.x, grid.threads.y, grid.threads.z}, grid.shared_bytes, values.data(), stream.native);
   wait_after_launch(module->function.c_str(), stream);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ingot/core/backend.h"
+#include "ingot/core/kernel_executor.h"
 
 namespace ingot::kernels::cuda {
 
@@ -18,7 +19,8 @@ class CudaKernelExecutor final : public KernelExecutor {
   ~CudaKernelExecutor() override;
 
   std::uint64_t load_kernel(std::string_view source, std::string_view function) override;
-  void execute_kernel(std::uint64_t handle, Dim3 grid, Dim3 block, void** arguments, Stream stream) override;
+  void execute_kernel(std::uint64_t handle, const Grid& grid, std::span<const KernelArgument> arguments,
+                      Stream stream) override;
   KernelInfo kernel_info(std::uint64_t handle) override;
   void unload_kernel(std::uint64_t handle) override;
 

@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/last_error.h"
 
 namespace ingot::kernels::cuda {
 
@@ -34,13 +35,15 @@ std::size_t shared_memory(Device device) {
 void throw_launch_failed(const LaunchSite& site, Size3 grid, Size3 block, std::size_t shared_bytes,
                          const char* said) {
   std::vector<std::int64_t> shape(site.operand.shape.begin(), site.operand.shape.begin() + site.operand.rank);
-  throw KernelError(
+  const KernelError error(
       site.kernel,
       fmt::format("{}: {} of shape {}, launched on {} as {} x {} x {} blocks of {} x {} x {} threads with {} "
                   "bytes of shared memory",
                   said, name(site.operand.dtype), to_string(shape), to_string(site.stream.device), grid.x,
                   grid.y, grid.z, block.x, block.y, block.z, shared_bytes) +
           (waits_after_launch() ? "" : driver::kMayBeEarlier));
+  note_error(site.stream.device.index, error.what());
+  throw error;
 }
 
 }  // namespace ingot::kernels::cuda

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ingot/core/backend.h"
+#include "ingot/core/kernel_executor.h"
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/pointwise_source.h"
 #include "ingot/kernels/cuda/register.h"
@@ -67,21 +68,18 @@ bool takes(const PointwiseArgs& args) {
 }
 
 void run(const PointwiseArgs& args, Stream stream) {
-  long long n = args.y.numel();
+  const long long n = args.y.numel();
   if (n == 0) return;
-  std::vector<void*> operands;
-  for (const View& input : args.inputs) operands.push_back(input.data);
-  operands.push_back(args.y.data);
-  std::vector<void*> arguments;
-  arguments.reserve(operands.size() + 1);
-  for (void*& operand : operands) arguments.push_back(&operand);
-  arguments.push_back(&n);
+  std::vector<KernelArgument> arguments(args.inputs.begin(), args.inputs.end());
+  arguments.emplace_back(args.y);
+  arguments.emplace_back(n);
   const auto pack = static_cast<std::int64_t>(16 / byte_size(args.y.dtype));
   backend(stream.device)
       .kernel_executor()
-      ->execute_kernel(kernel_of(stream.device, args),
-                       {grid_for(stream.device, (n + pack - 1) / pack, kThreads)}, {kThreads},
-                       arguments.data(), stream);
+      ->execute_kernel(
+          kernel_of(stream.device, args),
+          {.blocks = {grid_for(stream.device, (n + pack - 1) / pack, kThreads)}, .threads = {kThreads}},
+          arguments, stream);
 }
 
 }  // namespace

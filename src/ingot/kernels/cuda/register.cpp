@@ -4,6 +4,7 @@
 
 #include "ingot/base/env.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
 #include "ingot/kernels/cuda/backend.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/scope_marks.h"
@@ -62,6 +63,12 @@ std::string unsupported(const driver::DeviceProperties& card) {
   if (card.major >= 8) return "";
   return fmt::format("{} has compute capability {}.{}; 8.0 (Ampere) or newer is needed, for bf16", card.name,
                      card.major, card.minor);
+}
+
+void register_backends() {
+  expect_gpu();
+  BackendRegistry::instance().explain_missing(DeviceType::cuda,
+                                              register_backends(CachingAllocator::Options{}));
 }
 
 std::string register_backends(CachingAllocator::Options options) {

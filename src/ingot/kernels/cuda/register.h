@@ -8,8 +8,11 @@
 namespace ingot::kernels::cuda {
 
 /// Adds a backend for every CUDA device of this machine and, where there is one, the CUDA implementations to
-/// every kernel. Called by initialize(). Returns why no device was added, or which were left out; else "".
-std::string register_backends(CachingAllocator::Options options = {});
+/// every kernel. Called by initialize(). Why no device was added, or which were left out, then stands in
+/// BackendRegistry::why_missing().
+void register_backends();
+/// The same, with other memory. Returns that reason; empty where all are there.
+std::string register_backends(CachingAllocator::Options options);
 
 /// Why our kernels do not run on such a card; empty where they do.
 std::string unsupported(const driver::DeviceProperties& card);

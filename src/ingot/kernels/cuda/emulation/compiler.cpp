@@ -32,20 +32,22 @@ using namespace ingot::kernels::cuda;
 // The arguments come as pointers; the kernel's own type says to what.
 constexpr const char* kAfter = R"(
 template <class... P, std::size_t... i>
-void ingot_run(const LaunchSite& site, void (*kernel)(P...), Size3 grid, Size3 block, void** arguments,
-               std::index_sequence<i...>) {{
-  launch(site, kernel, grid, block, 0, *static_cast<P*>(arguments[i])...);
+void ingot_run(const LaunchSite& site, void (*kernel)(P...), Size3 grid, Size3 block, std::size_t shared_bytes,
+               void** arguments, std::index_sequence<i...>) {{
+  launch(site, kernel, grid, block, shared_bytes, *static_cast<P*>(arguments[i])...);
 }}
 template <class... P>
-void ingot_run(const LaunchSite& site, void (*kernel)(P...), Size3 grid, Size3 block, void** arguments) {{
-  ingot_run(site, kernel, grid, block, arguments, std::index_sequence_for<P...>());
+void ingot_run(const LaunchSite& site, void (*kernel)(P...), Size3 grid, Size3 block, std::size_t shared_bytes,
+               void** arguments) {{
+  ingot_run(site, kernel, grid, block, shared_bytes, arguments, std::index_sequence_for<P...>());
 }}
-extern "C" void ingot_run_{0}(const LaunchSite* site, Size3 grid, Size3 block, void** arguments) {{
-  ingot_run(*site, {0}, grid, block, arguments);
+extern "C" void ingot_run_{0}(const LaunchSite* site, Size3 grid, Size3 block, std::size_t shared_bytes,
+                              void** arguments) {{
+  ingot_run(*site, {0}, grid, block, shared_bytes, arguments);
 }}
 )";
 
-using RunFunction = void(const LaunchSite*, Size3, Size3, void**);
+using RunFunction = void(const LaunchSite*, Size3, Size3, std::size_t, void**);
 
 class ScratchDirectory {
  public:
@@ -117,11 +119,11 @@ void unload_module(void* module) noexcept { delete static_cast<LoadedLibrary*>(m
 FunctionInfo function_info(void*) { return {.registers = 0, .most_threads = 1024}; }
 
 void launch_module(void* module, const char* function, std::array<unsigned, 3> grid,
-                   std::array<unsigned, 3> block, void** arguments, void* stream) {
+                   std::array<unsigned, 3> block, std::size_t shared_bytes, void** arguments, void* stream) {
   const LaunchSite site{
       function, {{DeviceType::cuda, static_cast<std::int8_t>(emulation::current_device())}, stream}, {}};
   static_cast<LoadedLibrary*>(module)->run(&site, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
-                                           arguments);
+                                           shared_bytes, arguments);
 }
 
 }  // namespace driver

@@ -111,7 +111,13 @@ DeviceProperties properties(int device) {
           .shared_memory = emulation::shared_memory(device)};
 }
 std::string version() { return "emulated"; }
-void use(int device) { emulation::use_device(device); }
+std::string why_lost(int device) {
+  return emulation::is_lost(device) ? "CUDA: an illegal memory access was encountered" : "";
+}
+void use(int device) {
+  INGOT_CHECK(!emulation::is_lost(device), Error(why_lost(device)));
+  emulation::use_device(device);
+}
 MemorySizes memory_sizes() { return {emulation::free_memory(), emulation::device_memory()}; }
 
 void* allocate(std::size_t bytes) { return emulation::allocate(bytes); }

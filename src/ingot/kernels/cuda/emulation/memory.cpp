@@ -169,6 +169,7 @@ void explain_faults() {
 }
 
 int device_count = 1;
+std::array<bool, kMostDevices> lost_devices{};
 thread_local int device_in_use = 0;
 
 }  // namespace
@@ -177,6 +178,8 @@ int devices() { return device_count; }
 void set_devices(int count) { device_count = count; }
 int current_device() { return device_in_use; }
 void use_device(int device) { device_in_use = device; }
+void set_lost(int device, bool lost) { lost_devices.at(static_cast<std::size_t>(device)) = lost; }
+bool is_lost(int device) { return lost_devices.at(static_cast<std::size_t>(device)); }
 
 void* allocate(std::size_t bytes) { return current_arena().allocate(bytes); }
 void deallocate(void* data) noexcept {

@@ -24,6 +24,10 @@ void set_devices(int count);
 int current_device();
 void use_device(int device);
 
+/// From now on every call on the device fails, as after an error that ends its context; or no longer.
+void set_lost(int device, bool lost);
+bool is_lost(int device);
+
 /// Shared memory that a block of a device can have: the second has that of smaller cards (compute capability
 /// 8.6 and 8.9).
 constexpr std::size_t shared_memory(int device) { return device == 0 ? 227 * 1024 : 99 * 1024; }
