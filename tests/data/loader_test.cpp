@@ -10,8 +10,8 @@
 #include <rapidcheck.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/shuffle.h"
 #include "ingot/core/backend.h"
-#include "ingot/data/shuffle.h"
 
 namespace ingot::data {
 namespace {

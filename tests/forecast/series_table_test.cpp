@@ -4,8 +4,8 @@
 #include "tests/support/source_dir.h"
 #include <rapidcheck.h>
 
+#include "ingot/base/utf8.h"
 #include "ingot/forecast/scaler.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::forecast {
 namespace {
@@ -134,7 +134,7 @@ TEST(Csv, WrittenCellsComeBack) {
         rc::gen::map(rc::gen::container<std::u32string>(rc::gen::oneOf(
                          rc::gen::inRange<char32_t>(1, 0x80), rc::gen::inRange<char32_t>(0x80, 0xD800),
                          rc::gen::elementOf(std::u32string(U",;\"\r\n\t")))),
-                     [](const std::u32string& points) { return text::to_utf8(points); });
+                     [](const std::u32string& points) { return to_utf8(points); });
     const auto cells = *rc::gen::nonEmpty(rc::gen::container<Strings>(text_of));
     std::string text, row;
     for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/bpe_trainer.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 namespace {

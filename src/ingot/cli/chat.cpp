@@ -13,11 +13,11 @@
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
 #include "ingot/base/progress.h"
+#include "ingot/base/utf8.h"
 #include "ingot/cli/chat_model.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/line_editor.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::cli {
 namespace {
@@ -169,9 +169,9 @@ bool handle(Conversation& conversation, const std::string& line, bool terminal) 
 
 // What no template and no file of chats could hold is replaced, and told.
 std::string valid_line(const std::string& line) {
-  if (text::is_valid_utf8(line)) return line;
+  if (is_valid_utf8(line)) return line;
   fmt::print(stderr, "ingot: the line holds bytes that are not UTF-8; they are read as U+FFFD\n");
-  return text::to_valid_utf8(line);
+  return to_valid_utf8(line);
 }
 
 int converse(Conversation& conversation, bool terminal, const std::string& history) {

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include "ingot/base/files.h"
+#include "ingot/base/utf8.h"
 #include "ingot/onnx/element.h"
 #include "ingot/onnx/host.h"
 #include "ingot/ops/cast.h"
-#include "ingot/text/utf8.h"
 #include "ingot/weights/npy.h"
 
 namespace ingot::cli {
@@ -29,9 +29,9 @@ std::string wide_texts(const Tensor& numbers, const onnx::Texts& texts, std::siz
   std::vector<std::vector<char32_t>> rows;
   length = 1;
   for (const std::int64_t number : onnx::as_integers(numbers)) {
-    const std::string text = text::to_valid_utf8(texts.text_of(number));
+    const std::string text = to_valid_utf8(texts.text_of(number));
     std::vector<char32_t>& row = rows.emplace_back();
-    for (std::size_t at = 0; at < text.size();) row.push_back(text::decode_utf8(text, at));
+    for (std::size_t at = 0; at < text.size();) row.push_back(decode_utf8(text, at));
     length = std::max(length, row.size());
   }
   std::string bytes(rows.size() * length * sizeof(char32_t), '\0');

@@ -8,9 +8,9 @@
 
 #include "ingot/base/files.h"
 #include "ingot/base/suggest.h"
+#include "ingot/base/utf8.h"
 #include "ingot/data/parquet.h"
 #include "ingot/data/text_file.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::data {
 namespace {
@@ -135,16 +135,16 @@ class CellReader {
 // Names of columns and series are compared byte by byte, and written to JSON: text in another encoding would
 // fit a model that does not know its own table.
 void check_utf8(std::string_view text, const std::string& name) {
-  if (text::is_valid_utf8(text)) return;
+  if (is_valid_utf8(text)) return;
   std::size_t bad = 0;
-  for (text::Utf8Step step = text::next_utf8(text, 0); step.valid; step = text::next_utf8(text, bad)) {
+  for (Utf8Step step = next_utf8(text, 0); step.valid; step = next_utf8(text, bad)) {
     bad += step.length;
   }
   const std::string_view before = text.substr(0, bad);
   const std::string_view cell = text.substr(before.find_last_of(",;\t\"\r\n") + 1);
   throw DataError(name, std::ranges::count(before, '\n') + 1, "",
                   fmt::format("'{}' is not UTF-8 text (byte 0x{:02X}); save the file as CSV in UTF-8",
-                              text::to_valid_utf8(cell.substr(0, cell.find_first_of(",;\t\"\r\n"))),
+                              to_valid_utf8(cell.substr(0, cell.find_first_of(",;\t\"\r\n"))),
                               static_cast<unsigned char>(text[bad])));
 }
 

@@ -13,9 +13,9 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
+#include "ingot/base/utf8.h"
 #include "ingot/data/record.h"
 #include "ingot/data/text_file.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::data {
 namespace {
@@ -219,7 +219,7 @@ class Reader {
           if (is_other_encoding(text, bad)) fail_encoding(text, bad, "set 'encoding' (latin1, cp1252 ...)");
           [[fallthrough]];
         case InvalidUtf8::replace:
-          replaced = text::to_valid_utf8(text);
+          replaced = to_valid_utf8(text);
           text = replaced;
           break;
         case InvalidUtf8::error:

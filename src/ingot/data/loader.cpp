@@ -16,9 +16,9 @@
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
+#include "ingot/base/shuffle.h"
 #include "ingot/base/trace.h"
 #include "ingot/core/memory.h"
-#include "ingot/data/shuffle.h"
 
 namespace ingot::data {
 namespace {

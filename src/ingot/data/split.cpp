@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/shuffle.h"
 #include "ingot/data/packing.h"
-#include "ingot/data/shuffle.h"
 
 namespace ingot::data {
 namespace {

@@ -12,7 +12,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/rng.h"
 #include "ingot/base/scope.h"
-#include "ingot/data/shuffle.h"
+#include "ingot/base/shuffle.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
@@ -104,8 +104,8 @@ std::int64_t FitTask::epoch_steps() const {
 std::vector<std::int64_t> FitTask::windows_of(std::int64_t step) const {
   const std::int64_t begin = step % pass_steps() * config_.batch_size,
                      end = std::min(begin + config_.batch_size, parts_.train.size());
-  const data::Permutation order(static_cast<std::uint64_t>(parts_.train.size()), config_.seed,
-                                static_cast<std::uint64_t>(step / pass_steps()));
+  const Permutation order(static_cast<std::uint64_t>(parts_.train.size()), config_.seed,
+                          static_cast<std::uint64_t>(step / pass_steps()));
   std::vector<std::int64_t> windows;
   for (std::int64_t i = begin; i < end; ++i)
     windows.push_back(static_cast<std::int64_t>(order(static_cast<std::uint64_t>(i))));

@@ -5,8 +5,8 @@
 
 #include <utf8proc.h>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::grammar {
 namespace {
@@ -44,8 +44,8 @@ void add_sequences(Expressions& to, std::vector<ExprId>& choices, char32_t first
     }
   }
   std::string a, b;
-  text::append_utf8(a, first);
-  text::append_utf8(b, last);
+  append_utf8(a, first);
+  append_utf8(b, last);
   std::vector<ExprId> parts;
   for (std::size_t i = 0; i < a.size(); ++i)
     parts.push_back(

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
-#include "ingot/text/utf8.h"
+#include "ingot/base/utf8.h"
 
 namespace ingot::grammar {
 namespace {
@@ -26,7 +26,7 @@ SourceReader::SourceReader(std::string_view source, std::string language)
   INGOT_CHECK(source.size() <= kMostSourceBytes,
               InvalidConfig(language_,
                             fmt::format("has {} bytes; {} are the most", source.size(), kMostSourceBytes)));
-  INGOT_CHECK(text::is_valid_utf8(source), InvalidConfig(language_, "is not UTF-8"));
+  INGOT_CHECK(is_valid_utf8(source), InvalidConfig(language_, "is not UTF-8"));
 }
 
 SourceReader::Nested::Nested(SourceReader& reader) : reader_(reader) {
@@ -41,7 +41,7 @@ bool SourceReader::take(std::string_view word) {
 
 char32_t SourceReader::character() {
   if (at_end()) fail("the source ends within this");
-  return text::decode_utf8(source_, at_);
+  return decode_utf8(source_, at_);
 }
 
 std::uint32_t SourceReader::number() {

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
+#include "ingot/base/utf8.h"
 #include "ingot/grammar/ebnf.h"
 #include "ingot/grammar/grammar.h"
 #include "ingot/grammar/token_trie.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::grammar {
 namespace {
@@ -45,7 +45,7 @@ class GbnfParser {
     space(true);
     Ebnf body = choice(false);
     if (!in_.at_end() && in_.peek() != '\n' && in_.peek() != '\r')
-      in_.fail(fmt::format("'{}' is not expected here", in_.rest().substr(0, text::utf8_length(in_.peek()))));
+      in_.fail(fmt::format("'{}' is not expected here", in_.rest().substr(0, utf8_length(in_.peek()))));
     rules_.define(name, position, std::move(body));
   }
 
@@ -126,7 +126,7 @@ class GbnfParser {
       const std::size_t at = in_.position();
       const char32_t c = escaped('"');
       if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) in_.fail_at(at, "this is not a character of Unicode");
-      text::append_utf8(text, c);
+      append_utf8(text, c);
     }
     return Ebnf::terminal(rules_.expressions().literal(text));
   }

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/utf8.h"
 #include "ingot/grammar/char_set.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::grammar {
 namespace {
@@ -74,7 +74,7 @@ ExprId JsonText::quoted(ExprId content) const {
 ExprId JsonText::content_of(std::string_view text) const {
   std::vector<ExprId> parts;
   for (std::size_t at = 0; at < text.size();) {
-    const char32_t c = text::decode_utf8(text, at);
+    const char32_t c = decode_utf8(text, at);
     ExprId part = json_char(to_, CharSet::of(c));
     if (c == '/') part = to_.either(part, to_.literal("\\/"));
     if (c > 0x7F && c <= 0xFFFF) part = to_.either(part, unicode_escape(to_, c));

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/grammar/ebnf.h"
 #include "ingot/grammar/grammar.h"
 #include "ingot/grammar/pattern.h"
 #include "ingot/grammar/token_trie.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::grammar {
 namespace {
@@ -240,7 +240,7 @@ class LarkParser {
                             : letter;
       }
       if (c >= 0xD800 && c < 0xE000) in_.fail_at(position, "this string holds half a surrogate pair");
-      text::append_utf8(text, c);
+      append_utf8(text, c);
     }
     return text;
   }
@@ -250,14 +250,14 @@ class LarkParser {
     const std::string text = quoted();
     if (in_.rest().starts_with("..\"")) {
       in_.skip(2);
-      const std::u32string first = text::to_utf32(text), last = text::to_utf32(quoted());
+      const std::u32string first = to_utf32(text), last = to_utf32(quoted());
       if (first.size() != 1 || last.size() != 1 || first > last)
         in_.fail_at(position, "a range goes from one character to a later one");
       return Ebnf::terminal(utf8(rules_.expressions(), CharSet{{first[0], last[0]}}));
     }
     if (!in_.take("i")) return Ebnf::terminal(rules_.expressions().literal(text));
     std::vector<ExprId> parts;
-    for (const char32_t c : text::to_utf32(text))
+    for (const char32_t c : to_utf32(text))
       parts.push_back(utf8(rules_.expressions(), ignoring_case(CharSet::of(c))));
     return Ebnf::terminal(rules_.expressions().concat(parts));
   }
@@ -271,9 +271,9 @@ class LarkParser {
       } else if (in_.peek() == '\\') {
         pattern += '\\';
         in_.skip();
-        text::append_utf8(pattern, in_.character());
+        append_utf8(pattern, in_.character());
       } else {
-        text::append_utf8(pattern, in_.character());
+        append_utf8(pattern, in_.character());
       }
     }
     for (; in_.peek() >= 'a' && in_.peek() <= 'z'; in_.skip()) {

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/grammar/char_set.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::grammar {
 namespace {
@@ -30,7 +30,7 @@ class PatternParser {
   PatternParser(Expressions& to, std::string_view pattern, const PatternOptions& options,
                 const std::string& where)
       : to_(to), text_(pattern), options_(options), where_(where) {
-    if (!text::is_valid_utf8(pattern)) fail("is not UTF-8");
+    if (!is_valid_utf8(pattern)) fail("is not UTF-8");
     if (pattern.size() > kMostPatternBytes) fail(fmt::format("is longer than {} bytes", kMostPatternBytes));
     any_ = to_.star(one(CharSet::all()));
   }
@@ -191,7 +191,7 @@ class PatternParser {
     if (take(".")) return {{one(CharSet{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}.complement())}};
     if (take("\\")) return escaped();
     if (peek() == '*' || peek() == '+' || peek() == '?') fail("has a quantifier with nothing to repeat");
-    return {{one(CharSet::of(text::decode_utf8(text_, at_)))}};
+    return {{one(CharSet::of(decode_utf8(text_, at_)))}};
   }
 
   Alternatives group(int depth) {
@@ -278,7 +278,7 @@ class PatternParser {
   char32_t escaped_char() {
     constexpr std::string_view kLetters = "nrtfv0a", kMeant("\n\r\t\f\v\0\a", 7);
     if (at_ >= text_.size()) fail("ends in a backslash");
-    const char32_t c = text::decode_utf8(text_, at_);
+    const char32_t c = decode_utf8(text_, at_);
     if (c < 128 && kLetters.find(static_cast<char>(c)) != kLetters.npos)
       return static_cast<unsigned char>(kMeant[kLetters.find(static_cast<char>(c))]);
     if (c == 'x' || c == 'u') {
@@ -353,7 +353,7 @@ class PatternParser {
     return negated ? wide.complement() : narrow;
   }
   char32_t class_char() {
-    if (!take("\\")) return text::decode_utf8(text_, at_);
+    if (!take("\\")) return decode_utf8(text_, at_);
     if (take("b")) return '\b';
     return escaped_char();
   }

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/grammar/json_text.h"
 #include "ingot/grammar/pattern.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::grammar {
 namespace {
@@ -160,7 +160,7 @@ bool SchemaCheck::accepts_number(const Json& schema, double value) const {
 }
 
 bool SchemaCheck::accepts_string(const Json& schema, const std::string& value) {
-  const auto length = static_cast<std::int64_t>(text::to_utf32(value).size());
+  const auto length = static_cast<std::int64_t>(to_utf32(value).size());
   if (const Json* least = member(schema, "minLength");
       least != nullptr && length < least->get<std::int64_t>())
     return false;

@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/text/regex.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 // Strings.
 
@@ -29,7 +29,7 @@ std::vector<std::string> texts_in(const OpCall& call, std::size_t i) {
   std::vector<std::string> texts;
   std::size_t bytes = 0;
   for (const std::int64_t number : as_integers(call.in(i))) {
-    texts.push_back(text::to_valid_utf8(call.texts().text_of(number)));
+    texts.push_back(to_valid_utf8(call.texts().text_of(number)));
     bytes += texts.back().size();
     INGOT_CHECK(bytes < kMostBytes, Error(call.where() + ": its strings take more than 256 MiB"));
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/bpe.h"
 #include "ingot/text/byte_level.h"
 #include "ingot/text/json_write.h"
@@ -15,7 +16,6 @@
 #include "ingot/text/pre_tokenizer.h"
 #include "ingot/text/regex.h"
 #include "ingot/text/tokenizer_spec.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "ingot/text/utf8.h"
+#include "ingot/base/utf8.h"
 
 namespace ingot::text {
 

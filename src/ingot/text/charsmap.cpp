@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

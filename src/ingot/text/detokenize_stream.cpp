@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "ingot/text/utf8.h"
+#include "ingot/base/utf8.h"
 
 namespace ingot::text {
 

@@ -7,12 +7,12 @@
 #include <fmt/ranges.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/bpe.h"
 #include "ingot/text/chat_template.h"
 #include "ingot/text/gguf_pre_tokenizers.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/sentencepiece.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

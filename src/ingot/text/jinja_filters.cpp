@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "ingot/base/rng.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_filter_call.h"
 #include "ingot/text/jinja_strings.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text::jinja {
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/chat_template.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text::jinja {
 

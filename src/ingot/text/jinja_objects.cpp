@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/jinja_arguments.h"
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_strings.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text::jinja {
 

@@ -5,9 +5,9 @@
 
 #include <utf8proc.h>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text::jinja {
 

@@ -9,10 +9,10 @@
 
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/chat_template.h"
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/json_write.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text::jinja {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_strings.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text::jinja {
 namespace {

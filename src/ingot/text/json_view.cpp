@@ -5,7 +5,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
-#include "ingot/text/utf8.h"
+#include "ingot/base/utf8.h"
 
 namespace ingot::text {
 

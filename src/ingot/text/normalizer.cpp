@@ -5,12 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/byte_level.h"
 #include "ingot/text/charsmap.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/replacement.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

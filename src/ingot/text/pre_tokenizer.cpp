@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/byte_level.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/regex.h"
 #include "ingot/text/replacement.h"
 #include "ingot/text/splitting.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

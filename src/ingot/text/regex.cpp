@@ -10,9 +10,9 @@
 #include <pcre2.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/regex_dialect.h"
 #include "ingot/text/unicode_tables.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

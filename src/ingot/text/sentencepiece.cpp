@@ -7,11 +7,11 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/protobuf_reader.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/bpe.h"
 #include "ingot/text/charsmap.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/unigram.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

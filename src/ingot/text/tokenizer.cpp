@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/bpe.h"
 #include "ingot/text/decoder.h"
 #include "ingot/text/files.h"
@@ -14,7 +15,6 @@
 #include "ingot/text/post_processor.h"
 #include "ingot/text/pre_tokenizer.h"
 #include "ingot/text/tokenizer_spec.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

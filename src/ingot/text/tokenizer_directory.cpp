@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/bpe.h"
 #include "ingot/text/files.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/sentencepiece.h"
 #include "ingot/text/tokenizer_spec.h"
-#include "ingot/text/utf8.h"
 #include "ingot/text/wordpiece.h"
 
 namespace ingot::text {

@@ -5,8 +5,8 @@
 #include <utf8proc.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/unicode_tables.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/utf8.h"
 #include "ingot/text/json_write.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::text {
 

@@ -12,7 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
-#include "ingot/data/shuffle.h"
+#include "ingot/base/shuffle.h"
 #include "ingot/models/adapter/lora.h"
 #include "ingot/models/adapter/peft.h"
 #include "ingot/models/language/model_directory.h"
@@ -115,7 +115,7 @@ class PreferenceGolden : public ::testing::TestWithParam<const char*> {
     const bool far = std::string(GetParam()) == "kto_far";
     const bool pairs = *data_.preferences == data::PreferenceKind::pair;
     const Json& list = preference_goldens()[pairs ? "pairs" : far ? "far_verdicts" : "verdicts"];
-    const data::Permutation order(list.size(), config_.seed, 0);
+    const Permutation order(list.size(), config_.seed, 0);
     std::vector<Json> laid(list.size());
     for (std::uint64_t i = 0; i < list.size(); ++i) laid[order(i)] = list[i];
     Rows rows;

@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "ingot/base/utf8.h"
 #include "ingot/text/unicode.h"
-#include "ingot/text/utf8.h"
 
 namespace ingot::forecast {
 namespace {
@@ -18,12 +18,12 @@ std::string folded(std::string_view word) {
     std::ranges::transform(text, text.begin(), lower);
     return text;
   }
-  if (!text::is_valid_utf8(text)) return text;
+  if (!is_valid_utf8(text)) return text;
   text::lower_case(text);
   text::normalize_unicode(text, text::NormalForm::nfd);
   std::string bare;
   for (std::size_t at = 0; at < text.size();) {
-    const text::Utf8Step step = text::next_utf8(text, at);
+    const Utf8Step step = next_utf8(text, at);
     if (!text::is_nonspacing_mark(step.code_point)) bare.append(text, at, step.length);
     at += step.length;
   }

@@ -17,9 +17,9 @@
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
+#include "ingot/base/shuffle.h"
 #include "ingot/data/record.h"
 #include "ingot/data/samples.h"
-#include "ingot/data/shuffle.h"
 #include "ingot/data/token_cache.h"
 #include "ingot/data/tokenizer_encoder.h"
 #include "ingot/models/open_tokenizer.h"
@@ -339,7 +339,7 @@ TrainingData prepare_prompts(const TrainConfig& config, const text::Tokenizer& t
   }
   const auto apart =
       static_cast<std::size_t>(config.validation_split_ratio * static_cast<double>(result.prompts.size()));
-  const data::Permutation order(result.prompts.size(), config.seed, ~std::uint64_t{0});
+  const Permutation order(result.prompts.size(), config.seed, ~std::uint64_t{0});
   std::vector<bool> chosen(result.prompts.size());
   for (std::size_t i = 0; i < apart; ++i) chosen[order(i)] = true;
   std::vector<data::Prompt> train;

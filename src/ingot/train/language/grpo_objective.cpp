@@ -12,7 +12,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
 #include "ingot/base/rng.h"
-#include "ingot/data/shuffle.h"
+#include "ingot/base/shuffle.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/generation_config.h"
 #include "ingot/nn/with_values.h"
@@ -64,7 +64,7 @@ GrpoObjective::Prompts GrpoObjective::next_prompts(data::DataState& position) co
       position.position = 0;
       ++position.epoch;
     }
-    const data::Permutation order(data_.prompts.size(), config_.seed, position.epoch);
+    const Permutation order(data_.prompts.size(), config_.seed, position.epoch);
     const data::Prompt* prompt = &data_.prompts[order(position.position++)];
     prompts.insert(prompts.end(), static_cast<std::size_t>(grpo_.num_generations), prompt);
   }

@@ -11,7 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/rng.h"
-#include "ingot/data/shuffle.h"
+#include "ingot/base/shuffle.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
@@ -79,7 +79,7 @@ PreferenceObjective::Rows PreferenceObjective::next_rows() {
       position_.position = 0;
       ++position_.epoch;
     }
-    const data::Permutation order(documents.size(), config_.seed, position_.epoch);
+    const Permutation order(documents.size(), config_.seed, position_.epoch);
     rows.push_back(data::read_preference(*data_.train_documents.store, documents[order(position_.position++)],
                                          *data_.preferences));
   }

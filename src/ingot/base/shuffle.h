@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace ingot::data {
+namespace ingot {
 
 /// A pseudo-random order of 0 .. n-1 that is never written down: element i is a pure function of
 /// (n, seed, epoch, i), so any position of any epoch can be entered at once. A Feistel network over the next
@@ -21,4 +21,4 @@ class Permutation {
   unsigned half_bits_;
 };
 
-}  // namespace ingot::data
+}  // namespace ingot

@@ -1,8 +1,8 @@
-#include "ingot/text/utf8.h"
+#include "ingot/base/utf8.h"
 
 #include <gtest/gtest.h>
 
-namespace ingot::text {
+namespace ingot {
 namespace {
 
 constexpr std::string_view kFffd = "\xEF\xBF\xBD";
@@ -48,4 +48,4 @@ TEST(Utf8, NothingIsHeldBackThatCannotBecomeACharacter) {
 }
 
 }  // namespace
-}  // namespace ingot::text
+}  // namespace ingot

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace ingot::text {
+namespace ingot {
 
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 
@@ -42,4 +42,4 @@ std::string to_valid_utf8(std::string_view bytes);
 /// How many trailing bytes are the start of a character that is not complete yet (0 to 3).
 std::size_t incomplete_suffix(std::string_view bytes);
 
-}  // namespace ingot::text
+}  // namespace ingot

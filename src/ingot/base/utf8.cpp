@@ -1,9 +1,9 @@
-#include "ingot/text/utf8.h"
+#include "ingot/base/utf8.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace ingot::text {
+namespace ingot {
 
 namespace {
 
@@ -130,4 +130,4 @@ std::size_t incomplete_suffix(std::string_view bytes) {
   return 0;
 }
 
-}  // namespace ingot::text
+}  // namespace ingot

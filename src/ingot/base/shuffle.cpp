@@ -1,11 +1,11 @@
-#include "ingot/data/shuffle.h"
+#include "ingot/base/shuffle.h"
 
 #include <bit>
 
 #include "ingot/base/error.h"
 #include "ingot/base/rng.h"
 
-namespace ingot::data {
+namespace ingot {
 namespace {
 
 constexpr std::uint64_t kShuffleStream = 0x5348554646;  // keeps the order apart from all other random numbers
@@ -40,4 +40,4 @@ std::uint64_t Permutation::operator()(std::uint64_t i) const {
   return i;
 }
 
-}  // namespace ingot::data
+}  // namespace ingot
