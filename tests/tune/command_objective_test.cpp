@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "ingot/base/error.h"
 #include "ingot/tune/failures.h"
 #include "ingot/tune/objective.h"
+#include "ingot/tune/study_keys.h"
 
 namespace ingot::tune {
 namespace {
@@ -245,6 +247,29 @@ TEST(CheckSpace, LeavesACombinationThatFailsToItsTrial) {
   KnowingObjective objective;
   EXPECT_NO_THROW(check_space(objective, space_of({"a", "b"}, "depth")));
   EXPECT_LT(objective.checks, 30);
+}
+
+TEST(StudyConfig, TheListOfKeysHasEachThatAStudyMayHave) {
+  std::map<std::string, ConfigKey> keys;
+  for (const ConfigSection& section : study_reference())
+    for (const ConfigKey& key : section.keys) keys.emplace(key.key, key);
+  EXPECT_EQ(keys.at("trials").default_value, "100");
+  EXPECT_EQ(keys.at("pruner.reduction_factor").kind, "a whole number, at least 2");
+  Config all = Config::parse(
+      "command: ./run\nset: []\nmetric: loss\ndirection: minimize\ntimeout_seconds: 1\n"
+      "space: {x: {low: 0, high: 1}}\ntrials: 3\nworkers: 2\nstudy: a.db\noutput_dir: b\nkeep: all\n"
+      "lease_seconds: 5\nmax_attempts: 2\n"
+      "sampler: {type: random, seed: 3, startup_trials: 1, candidates: 2, multivariate: false, prior_weight: "
+      "2}\n"
+      "pruner: {type: asha, startup_trials: 1, warmup_steps: 1, min_resource: 1, reduction_factor: 2}\n",
+      "study.yaml");
+  const StudyConfig read = read_study_config(all, "study.yaml");
+  EXPECT_EQ(read.workers, 2);
+  EXPECT_EQ(read.tuner.sampler.type, "random");
+  EXPECT_EQ(read.tuner.pruner.reduction_factor, 2);
+  EXPECT_EQ(read.keep, "all");
+  for (const char* key : {"command", "space", "study", "sampler.prior_weight", "pruner.min_resource"})
+    EXPECT_TRUE(keys.contains(key)) << key;
 }
 
 }  // namespace

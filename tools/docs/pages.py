@@ -56,8 +56,9 @@ def models(binary):
 
 
 def configuration(binary):
-    parts = ["# Configuration keys\n\nWhat `ingot train --keys`, `ingot forecast fit --keys` and `ingot serve --keys` say.\n"]
-    for title, command in (("Training", ("train",)), ("Forecasting", ("forecast", "fit")), ("Serving", ("serve",))):
+    parts = ["# Configuration keys\n\nWhat `ingot train --keys`, `ingot forecast fit --keys`, `ingot serve --keys`, `ingot tune --keys` and `ingot mahjong train --keys` say.\n"]
+    for title, command in (("Training", ("train",)), ("Forecasting", ("forecast", "fit")), ("Serving", ("serve",)),
+                           ("Tuning", ("tune",)), ("Self-play", ("mahjong", "train"))):
         parts.append(f"## {title}\n")
         for section in json.loads(run(binary, *command, "--keys", "--json")):
             parts += [f"### {title}: {section['section']}\n", "| key | value | default | meaning |", "|---|---|---|---|"]

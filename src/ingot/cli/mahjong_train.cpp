@@ -1,15 +1,20 @@
+#include <optional>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
 #include "ingot/base/directory_lock.h"
+#include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/mahjong_games.h"
 #include "ingot/cli/one_process.h"
+#include "ingot/rl/mahjong_train_keys.h"
 #include "ingot/rl/mahjong_training.h"
 
 namespace ingot::cli {
@@ -18,6 +23,7 @@ namespace {
 struct MahjongTrainOptions {
   std::string config;
   std::vector<std::string> set;
+  std::optional<std::string> keys;
   bool resume = false, json = false;
 };
 
@@ -47,7 +53,12 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
 }
 
 int train_mahjong(const MahjongTrainOptions& o) {
+  if (o.keys) return print_config_keys(mahjong_train_reference(), *o.keys, o.json);
   check_one_process("mahjong train");
+  INGOT_CHECK(!o.config.empty(),
+              InvalidConfig("config",
+                            "is missing: name a YAML file (ingot mahjong train --keys tells what "
+                            "may stand in it)"));
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   if (o.resume) file.set("resume_from_checkpoint=true");
@@ -75,11 +86,13 @@ void add_mahjong_train(Command& mahjong) {
   auto o = std::make_shared<MahjongTrainOptions>();
   Command command = mahjong.subcommand(
       "train", "Train a player as a YAML file says: phases grp and bc learn from logs, ppo from playing");
-  command.option("config", o->config, "Training configuration; docs/self-play.md lists every key").required();
+  command.option("config", o->config, "Training configuration: a YAML file; --keys lists every key");
   command.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
       .placeholder("KEY=VALUE");
+  command.option("--keys", o->keys, "List the keys of the configuration, or those that tell of WORD, and end")
+      .alone("");
   command.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
-  command.flag("--json", o->json, "No progress bar; print the result as JSON");
+  command.flag("--json", o->json, "No progress bar; print the result, or --keys, as JSON");
   command.example("ingot mahjong train bc.yaml", "learn from games");
   command.example("ingot mahjong train ppo.yaml --set base_model=bc/model",
                   "get stronger from there by self-play");

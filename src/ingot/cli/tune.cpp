@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -17,12 +18,16 @@
 #include "ingot/base/plural.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/shell.h"
+#include "ingot/base/stop_watcher.h"
 #include "ingot/base/units.h"
+#include "ingot/base/worker_pool.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/config_keys.h"
 #include "ingot/cli/tune_objectives.h"
 #include "ingot/cli/tune_result.h"
-#include "ingot/cli/tune_workers.h"
+#include "ingot/core/backend.h"
 #include "ingot/tune/database.h"
+#include "ingot/tune/study_keys.h"
 #include "ingot/tune/study_report.h"
 
 namespace ingot::cli {
@@ -38,6 +43,7 @@ struct TuneOptions {
   std::string study;
   std::vector<std::string> set;
   std::int64_t workers = 0;
+  std::optional<std::string> keys;
   bool json = false;
 };
 
@@ -142,6 +148,11 @@ std::string command_to_go_on(const TuneOptions& o) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
+std::int64_t gpus() {
+  return std::ranges::count_if(BackendRegistry::instance().all(),
+                               [](const ComputeBackend* each) { return each->device().is_cuda(); });
+}
+
 void run_workers(const TuneOptions& o, const tune::StudyConfig& config, const LaunchRank& launch,
                  TrialTable& table) {
   const std::string logs = launch.size > 1 ? fmt::format("{}/worker-{}", config.output_dir, launch.rank)
@@ -150,7 +161,7 @@ void run_workers(const TuneOptions& o, const tune::StudyConfig& config, const La
   const bool piped = o.study == kStandardInput;
   const std::string study = piped ? o.study : std::filesystem::absolute(o.study).string();
   WorkerPool workers(own_command_line(o, study), o.workers > 0 ? o.workers : usual, logs,
-                     piped ? read_file(o.study) : "");
+                     piped ? read_file(o.study) : "", gpus());
   while (told_to_stop == 0 && !workers.done()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (told_to_stop == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
@@ -235,6 +246,10 @@ class InDirectory {
 };
 
 int run(const TuneOptions& o) {
+  if (o.keys) return print_config_keys(tune::study_reference(), *o.keys, o.json);
+  INGOT_CHECK(
+      !o.study.empty(),
+      InvalidConfig("study", "is missing: name a YAML file (ingot tune --keys tells what may stand in it)"));
   INGOT_CHECK(o.workers >= 0,
               InvalidConfig("--workers", fmt::format("must be at least 0, got {}", o.workers)));
   const bool is_worker = std::getenv(WorkerPool::kVariable) != nullptr;
@@ -268,13 +283,14 @@ void add_tune(Command& root) {
   auto o = std::make_shared<TuneOptions>();
   Command command =
       root.subcommand("tune", "Look for the best settings of a training run, a forecast or any program");
-  command.option("study", o->study, "Study file (YAML); - is standard input. docs/tuning.md lists every key")
-      .required();
+  command.option("study", o->study, "Study file (YAML), or - for standard input; --keys lists every key");
   command.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)")
       .placeholder("KEY=VALUE");
+  command.option("--keys", o->keys, "List the keys of a study, or those that tell of WORD, and end")
+      .alone("");
   command.option("--workers", o->workers,
                  "Processes that run trials side by side; 0: as the study says, under mpirun 1");
-  command.flag("--json", o->json, "No table and no bar; print the result as JSON");
+  command.flag("--json", o->json, "No table and no bar; print the result, or --keys, as JSON");
   command.example("ingot tune study.yaml", "run a study, or go on with it: trials that are finished stay");
   command.example("ingot tune study.yaml --set trials=200 --workers 4", "add trials, four at a time");
   command.example("mpirun -n 8 ingot tune study.yaml", "one worker per rank, sharing the study's file");

@@ -9,32 +9,12 @@
 #include "ingot/base/files.h"
 #include "ingot/base/hash.h"
 #include "ingot/tune/database.h"
+#include "ingot/tune/study_keys.h"
 
 namespace ingot::tune {
 namespace {
 
 namespace fs = std::filesystem;
-
-SamplerOptions read_sampler(const ConfigReader& section) {
-  SamplerOptions o;
-  o.type = section.choice("type", o.type, {"tpe", "random", "grid"});
-  o.seed = section.get("seed", o.seed);
-  o.startup_trials = section.get("startup_trials", o.startup_trials, at_least(1));
-  o.candidates = section.get("candidates", o.candidates, between(0, 100'000));
-  o.multivariate = section.get("multivariate", o.multivariate);
-  o.prior_weight = section.get("prior_weight", o.prior_weight, positive());
-  return o;
-}
-
-PrunerOptions read_pruner(const ConfigReader& section) {
-  PrunerOptions o;
-  o.type = section.choice("type", o.type, {"none", "median", "asha"});
-  o.startup_trials = section.get("startup_trials", o.startup_trials, at_least(1));
-  o.warmup_steps = section.get("warmup_steps", o.warmup_steps, at_least(0));
-  o.min_resource = section.get("min_resource", o.min_resource, at_least(0));
-  o.reduction_factor = section.get("reduction_factor", o.reduction_factor, at_least(2));
-  return o;
-}
 
 std::string read_metric(const ConfigReader& root, const std::string& kind) {
   if (!root.has("metric") || kind == "command") return root.get("metric", "");
@@ -133,19 +113,15 @@ StudyConfig read_study_config(Config& config, const std::string& path) {
   if (c.kind != "command" && c.tuner.direction != Direction::minimize)
     root.fail("direction", "a loss is to be minimized");
   c.tuner.goals = read_objectives(root, c);
-  c.tuner.trials = root.get("trials", c.tuner.trials, at_least(1));
+  study_keys().read(root, c);
   c.tuner.space = read_search_space(root.section("space"));
-  c.tuner.sampler = read_sampler(root.section("sampler"));
-  c.tuner.pruner = read_pruner(root.section("pruner"));
-  c.tuner.lease_seconds = root.get("lease_seconds", c.tuner.lease_seconds, positive());
-  c.tuner.max_attempts = root.get("max_attempts", c.tuner.max_attempts, at_least(1));
-  c.workers = root.get("workers", c.workers, between(1, 1024));
+  sampler_keys().read(root.section("sampler"), c.tuner.sampler);
+  pruner_keys().read(root.section("pruner"), c.tuner.pruner);
   c.tuner.study = read_store(root, c.name, base);
   // Two studies of one file keep their trials apart, as trials are told by their numbers only.
   const fs::path study = is_database_url(c.tuner.study) ? base / c.name : fs::path(c.tuner.study);
   const std::string trials = fs::path(study).replace_filename(study.stem().string() + "-trials").string();
   c.output_dir = root.has("output_dir") ? read_path(root, "output_dir", trials, base) : trials;
-  c.keep = root.choice("keep", c.keep, {"best", "all", "none"});
   config.finish();
   c.tuner.validate();
   return c;

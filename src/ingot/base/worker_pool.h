@@ -1,14 +1,10 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
-namespace ingot::cli {
+namespace ingot {
 
 /// Where this process stands among those that a launcher (mpirun, srun) started.
 struct LaunchRank {
@@ -21,9 +17,10 @@ struct LaunchRank {
 class WorkerPool {
  public:
   /// `log_prefix`: each worker's stderr goes to "<prefix>-<i>.log". `input`: what each reads from its
-  /// standard input.
+  /// standard input. `gpus`: of the machine; two and more are shared out, one to a worker
+  /// (CUDA_VISIBLE_DEVICES).
   WorkerPool(std::vector<std::string> arguments, std::int64_t count, std::string log_prefix,
-             std::string input = {});
+             std::string input = {}, std::int64_t gpus = 0);
   ~WorkerPool();  // ends them
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -50,32 +47,9 @@ class WorkerPool {
 
   std::vector<std::string> arguments_;
   std::string input_;
+  std::int64_t gpus_;
   std::vector<Process> processes_;
   std::int64_t deaths_ = 0, progress_at_death_ = -1;
 };
 
-/// What a worker does when it is told to end (Ctrl-C, SIGTERM): it requests `token()`, and where the work has
-/// not ended by itself some seconds later, calls `put_back` and ends the process.
-class StopWatcher {
- public:
-  /// To be called before the process starts its first thread: the signals have to reach the watcher.
-  static void block_signals();
-  explicit StopWatcher(std::function<void()> put_back);
-  ~StopWatcher();
-  StopWatcher(const StopWatcher&) = delete;
-  StopWatcher& operator=(const StopWatcher&) = delete;
-
-  std::stop_token token() const { return stop_.get_token(); }
-  /// Ends this process as SIGTERM does, so that who waits for it knows that it did not finish.
-  [[noreturn]] static void end_process();
-
- private:
-  void watch();
-
-  std::function<void()> put_back_;
-  std::stop_source stop_;
-  std::atomic<bool> over_ = false;
-  std::thread thread_;
-};
-
-}  // namespace ingot::cli
+}  // namespace ingot

@@ -1,4 +1,4 @@
-#include "ingot/cli/tune_workers.h"
+#include "ingot/base/worker_pool.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,25 +21,15 @@
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
-#include "ingot/core/backend.h"
 
-namespace ingot::cli {
+namespace ingot {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kDeathsToGiveUp = 5;
-// From SIGTERM on. A command has five seconds of its own; a worker that is inside a long step puts its trial
-// back after that, and the pool comes last.
-constexpr std::chrono::seconds kPutBackAfter{7}, kKillAfter{10};
-
-sigset_t stop_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  return signals;
-}
+// From SIGTERM on, longer than a StopWatcher of the worker waits.
+constexpr std::chrono::seconds kKillAfter{10};
 
 std::int64_t number_from(const char* text, std::int64_t fallback) {
   if (text == nullptr || *text == '\0') return fallback;
@@ -68,30 +58,29 @@ bool is_task_of_srun() {
   return step >= 0 && step < kFirstReserved;
 }
 
-constexpr const char* kVisibleCards = "CUDA_VISIBLE_DEVICES";  // of CUDA itself, so that any program heeds it
+constexpr const char* kVisibleGpus = "CUDA_VISIBLE_DEVICES";  // of CUDA itself, so that any program heeds it
 
-// Which card the worker at this place of the machine has to itself; none where there are no two, or the user
+// Which GPU the worker at this place of the machine has to itself; none where there are no two, or the user
 // has chosen one.
-std::optional<std::string> card_of(std::int64_t place) {
+std::optional<std::string> gpu_of(std::int64_t place, std::int64_t gpus) {
   if (env_setting("CUDA_DEVICE").has_value() || env_flag("FORCE_CPU").value_or(false)) return std::nullopt;
-  std::vector<std::string> cards;
-  if (const char* visible = std::getenv(kVisibleCards); visible != nullptr) {
+  std::vector<std::string> names;
+  if (const char* visible = std::getenv(kVisibleGpus); visible != nullptr) {
     std::istringstream list(visible);
-    for (std::string card; std::getline(list, card, ',');) cards.push_back(card);
+    for (std::string name; std::getline(list, name, ',');) names.push_back(name);
   } else {
-    for (const ComputeBackend* backend : BackendRegistry::instance().all())
-      if (!backend->device().is_cpu()) cards.push_back(std::to_string(cards.size()));
+    while (std::ssize(names) < gpus) names.push_back(std::to_string(names.size()));
   }
-  if (cards.size() < 2) return std::nullopt;
-  return cards[static_cast<std::size_t>(place) % cards.size()];
+  if (names.size() < 2) return std::nullopt;
+  return names[static_cast<std::size_t>(place) % names.size()];
 }
 
 // A file of its own for each reader, which no other one moves on.
 int open_text(const std::string& text) {
-  const int fd = ::memfd_create("study", MFD_CLOEXEC);
+  const int fd = ::memfd_create("input", MFD_CLOEXEC);
   const auto size = static_cast<ssize_t>(text.size());
   INGOT_CHECK(fd >= 0 && ::pwrite(fd, text.data(), text.size(), 0) == size,
-              Error(fmt::format("cannot keep a worker's study in memory: {}", std::strerror(errno))));
+              Error(fmt::format("cannot keep a worker's input in memory: {}", std::strerror(errno))));
   return fd;
 }
 
@@ -118,8 +107,8 @@ LaunchRank LaunchRank::from_environment() {
 }
 
 WorkerPool::WorkerPool(std::vector<std::string> arguments, std::int64_t count, std::string log_prefix,
-                       std::string input)
-    : arguments_(std::move(arguments)), input_(std::move(input)) {
+                       std::string input, std::int64_t gpus)
+    : arguments_(std::move(arguments)), input_(std::move(input)), gpus_(gpus) {
   for (std::int64_t i = 0; i < count; ++i) processes_.push_back({0, fmt::format("{}-{}.log", log_prefix, i)});
   for (Process& process : processes_) start(process);
 }
@@ -133,10 +122,10 @@ void WorkerPool::start(Process& process) const {
   environment.push_back(fmt::format("{}=1", kVariable));
   const LaunchRank launch = LaunchRank::from_environment();
   const auto count = static_cast<std::int64_t>(processes_.size()), sharing = count * launch.size_here;
-  if (const auto card = card_of(launch.rank_here * count + (&process - processes_.data()))) {
-    const std::string variable = fmt::format("{}=", kVisibleCards);
+  if (const auto gpu = gpu_of(launch.rank_here * count + (&process - processes_.data()), gpus_)) {
+    const std::string variable = fmt::format("{}=", kVisibleGpus);
     std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(variable); });
-    environment.push_back(variable + *card);
+    environment.push_back(variable + *gpu);
   }
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     const std::int64_t cores = std::thread::hardware_concurrency();
@@ -216,41 +205,4 @@ void WorkerPool::stop() {
   }
 }
 
-void StopWatcher::block_signals() {
-  const sigset_t signals = stop_signals();
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
-
-StopWatcher::StopWatcher(std::function<void()> put_back)
-    : put_back_(std::move(put_back)), thread_([this] { watch(); }) {}
-
-StopWatcher::~StopWatcher() {
-  over_ = true;
-  ::pthread_kill(thread_.native_handle(), SIGTERM);  // ends its waiting
-  thread_.join();
-}
-
-void StopWatcher::watch() {
-  const sigset_t signals = stop_signals();
-  int number = 0;
-  while (::sigwait(&signals, &number) != 0) {
-  }
-  if (over_) return;
-  stop_.request_stop();
-  for (const auto deadline = Clock::now() + kPutBackAfter; Clock::now() < deadline;) {
-    if (over_) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  put_back_();
-  end_process();
-}
-
-void StopWatcher::end_process() {
-  std::signal(SIGTERM, SIG_DFL);
-  const sigset_t signals = stop_signals();
-  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  ::kill(::getpid(), SIGTERM);
-  ::_exit(128 + SIGTERM);
-}
-
-}  // namespace ingot::cli
+}  // namespace ingot
