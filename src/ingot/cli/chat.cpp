@@ -230,7 +230,8 @@ int run(const ChatOptions& o) {
   infer::SessionOptions options = session_options(o.inference);
   options.engine.prefix_cache = true;  // a turn goes on where the last one ended
   infer::Session session(options);
-  infer::TextOptions text = session.options({.max_tokens = 1024, .speculate = o.inference.speculate});
+  infer::TextOptions text =
+      session.options({.max_tokens = 1024, .speculate = speculated_tokens(o.inference)});
   o.text.apply(text);
   return talk(*local_chat(session, text, o.system, full_context(o.full)), o);
 }
@@ -245,6 +246,7 @@ void add_chat(Command& root) {
       "Model directory (config.json, weights, tokenizer.json), or a .gguf file; with --server a name "
       "that the server knows");
   add_run_options(command, o->inference);
+  add_draft_option(command, o->inference);
   command
       .option(
           "--server", o->server,

@@ -85,7 +85,7 @@ int run(const GenerateOptions& o) {
   infer::SessionOptions options = session_options(o.inference);
   options.batch = o.batch;
   infer::Session session(options);
-  infer::TextOptions text = session.options({.speculate = o.inference.speculate});
+  infer::TextOptions text = session.options({.speculate = speculated_tokens(o.inference)});
   text.ignore_end_tokens = o.ignore_end_tokens;
   o.text.apply(text);
   if (prompts.size() == 1 && !o.json) {
@@ -102,6 +102,7 @@ void add_generate(Command& root) {
   auto o = std::make_shared<GenerateOptions>();
   Command command = root.subcommand("generate", "Let a model continue a text; words appear as they are made");
   add_inference_options(command, o->inference);
+  add_draft_option(command, o->inference);
   command.option("-p,--prompt", o->prompts,
                  "Text to continue, several times for several; none: begin from nothing");
   command.option("--prompts", o->prompts_file, "File of prompts, one a line");

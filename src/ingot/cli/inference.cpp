@@ -97,6 +97,11 @@ void add_run_options(Command& command, InferenceOptions& o) {
   command.flag("--eager", o.eager, help("eager"));
 }
 
+void add_draft_option(Command& command, InferenceOptions& o) {
+  command.option("--draft-model", o.draft_model, help_of(run_keys().reference(), "draft_model"))
+      .placeholder("MODEL");
+}
+
 namespace {
 
 bool agrees_to_fetch(const std::string& model) {
@@ -107,10 +112,10 @@ bool agrees_to_fetch(const std::string& model) {
   return !std::cin.eof() && (answer.empty() || answer.front() == 'y' || answer.front() == 'Y');
 }
 
-std::string find_model(const InferenceOptions& o) {
-  if (o.model.empty()) return {};
-  const bool fetch = hub::is_not_fetched(o.model) && (o.yes || agrees_to_fetch(o.model));
-  return hub::resolve_model(fetch ? "hf://" + o.model : o.model);
+std::string find_model(const std::string& model, bool yes) {
+  if (model.empty()) return {};
+  const bool fetch = hub::is_not_fetched(model) && (yes || agrees_to_fetch(model));
+  return hub::resolve_model(fetch ? "hf://" + model : model);
 }
 
 }  // namespace
@@ -119,10 +124,11 @@ infer::SessionOptions session_options(const InferenceOptions& o) {
   INGOT_CHECK(o.threads >= 0,
               InvalidConfig("--threads", fmt::format("must be positive, or 0 for all, got {}", o.threads)));
   if (o.threads > 0) set_num_threads(static_cast<int>(o.threads));
-  infer::SessionOptions options{.model = find_model(o),
+  infer::SessionOptions options{.model = find_model(o.model, o.yes),
                                 .format = o.format == "as stored" ? std::string() : o.format,
                                 .device = o.device,
                                 .packed_cache = o.packed_cache,
+                                .draft_model = find_model(o.draft_model, o.yes),
                                 .engine = {.context = o.context, .chunk = o.chunk, .capture = !o.eager}};
   for (const std::string& text : o.adapters) {
     AdapterChoice adapter = AdapterChoice::parse(text);
@@ -131,6 +137,11 @@ infer::SessionOptions session_options(const InferenceOptions& o) {
   }
   if (o.kv_cache != "auto") options.engine.kv_cache = parse_dtype(o.kv_cache);
   return options;
+}
+
+std::int64_t speculated_tokens(const InferenceOptions& o) {
+  constexpr std::int64_t kDrafted = 4;
+  return o.speculate == 0 && !o.draft_model.empty() ? kDrafted : o.speculate;
 }
 
 // One setting: told apart from one that was not given, so that the model's own stays where none is.

@@ -15,6 +15,7 @@ namespace ingot::cli {
 /// What the commands that run a model share, as options.
 struct InferenceOptions {
   std::string model, device = "auto", format = "as stored", kv_cache = "auto", packed_cache = "auto";
+  std::string draft_model;
   std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
   std::vector<std::string> adapters;
   bool eager = false, yes = false;
@@ -23,9 +24,14 @@ struct InferenceOptions {
 void add_inference_options(Command& command, InferenceOptions& options);
 /// The same without the model itself.
 void add_run_options(Command& command, InferenceOptions& options);
+/// Of commands that write texts: a draft model.
+void add_draft_option(Command& command, InferenceOptions& options);
 
 /// What they mean. Finds the model (hub::resolve_model) and sets the number of threads.
 infer::SessionOptions session_options(const InferenceOptions& options);
+
+/// Tokens guessed ahead: what is said, or a few where there is a draft model.
+std::int64_t speculated_tokens(const InferenceOptions& options);
 
 /// How words are chosen, as options: what was given goes over the model's own settings.
 class TextFlags {

@@ -97,7 +97,8 @@ void add_key_options(KeyOptions& keys) {
   for (const char* name : {"--device", "--format", "--packed-cache"}) keys.option(name);
   keys.list("--adapter", "adapters");
   keys.option("--kv-cache").one_of({"auto", "f32", "bf16", "f16", "i8"});
-  for (const char* name : {"--context", "--chunk", "--speculate", "--threads"}) keys.option(name);
+  for (const char* name : {"--context", "--chunk", "--speculate", "--draft-model", "--threads"})
+    keys.option(name);
   keys.flag("--eager", "eager=true", "On a GPU: launch kernel by kernel, not the captured step of a token");
   keys.option("--host");
   keys.option("--port");
@@ -115,6 +116,8 @@ void add_key_options(KeyOptions& keys) {
     keys.option(name);
   keys.flag("--no-prefix-cache", "prefix_cache=false",
             "Read every prompt whole, even where it begins as another did");
+  keys.option("--prompt-cache").placeholder("DIR");
+  keys.option("--prompt-cache-size");
   keys.flag("--batch-invariant", "batch_invariant=true",
             "On the CPU: a request's tokens do not depend on its neighbours, at some cost");
   for (const char* name : {"--max-connections", "--max-body", "--drain"}) keys.option(name);

@@ -90,6 +90,12 @@ Table::Section scheduling_rows() {
            &C::prefix_cache,
            {.aliases = {"enable_prefix_caching"},
             .doc = "Read of a prompt only what no earlier one began with."}},
+          {"prompt_cache",
+           &C::prompt_cache,
+           {.doc = "Directory for keys and values of prompts, which survive a restart there."}},
+          {"prompt_cache_size",
+           &C::prompt_cache_size,
+           {.doc = "Size of that directory at most; the least recently used go first."}},
           {"batch_invariant",
            &C::batch_invariant,
            {.doc = "On the CPU: a request's tokens do not depend on its neighbours, at some cost."}},
@@ -181,6 +187,7 @@ std::vector<M> read_models(const ConfigReader& root, const InferenceOptions& com
     M& model = models.emplace_back(M{.run = common});
     model.run.model.clear();
     model.run.adapters.clear();
+    model.run.draft_model.clear();
     run_keys().read(reader, model.run);
     model_keys().read(reader, model);
     if (model.run.model.empty()) reader.fail("path", "is missing: the model to serve");
@@ -194,11 +201,13 @@ serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c)
   infer::EngineOptions& engine = options.session.engine;
   engine.kv_memory = memory_for_keys_and_values(settings.kv_memory, device, 1 + c.more_models.size());
   engine.prefix_cache = c.prefix_cache;
+  engine.prompt_store.directory = c.prompt_cache;
+  engine.prompt_store.bytes = parse_bytes(c.prompt_cache_size, "prompt_cache_size");
   engine.batch_invariant = c.batch_invariant;
   engine.max_running = c.max_running > 0 ? c.max_running : device.is_cpu() ? 16 : 256;
   for (const std::string& text : settings.named_adapters)
     options.session.named_adapters.push_back(NamedAdapter::parse(text, "named_adapters"));
-  options.speculate = settings.run.speculate;
+  options.speculate = speculated_tokens(settings.run);
   options.scheduler.max_waiting = c.max_waiting;
   return options;
 }

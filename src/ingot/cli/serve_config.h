@@ -31,6 +31,7 @@ struct ServeConfig {
   bool allow_strangers = false;
   std::int64_t max_running = 0, max_waiting = 256, request_timeout = 0;
   bool prefix_cache = true, batch_invariant = false;
+  std::string prompt_cache, prompt_cache_size = "4GiB";
   bool access_log = true, log_json = false;
 };
 

@@ -15,8 +15,8 @@
 #include "ingot/base/units.h"
 #include "ingot/infer/captured_steps.h"
 #include "ingot/infer/constraint.h"
+#include "ingot/infer/drafter.h"
 #include "ingot/infer/logprobs.h"
-#include "ingot/infer/ngram.h"
 #include "ingot/models/language/context.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -25,9 +25,8 @@ namespace ingot::infer {
 namespace {
 
 // A guess and the token before it are verified by kernels for few rows, which give every row the bits that it
-// gets alone: eight queries of one sequence (cached_attention), sixteen rows of a product.
+// gets alone: eight queries of one sequence (cached_attention).
 constexpr std::int64_t kMaxSpeculation = 7;
-constexpr std::int64_t kInvariantRows = 16;
 constexpr std::int64_t kCacheStep = 256;  // tokens that a cache grows by at least
 
 double now() {
@@ -50,12 +49,13 @@ EngineOptions with_defaults(EngineOptions options, const LanguageModel& model) {
 // Tokens whose keys and values the memory has room for; 0: no limit.
 std::int64_t budget_of(const EngineOptions& options, const LanguageModel& model) {
   if (options.kv_memory == 0) return 0;
-  const KvCache token(model.config, 1, *options.kv_cache);
-  const auto tokens = static_cast<std::int64_t>(options.kv_memory / token.nbytes());
+  std::size_t bytes = KvCache(model.config, 1, *options.kv_cache).nbytes();
+  if (options.draft_model != nullptr) bytes += Drafter::token_bytes(*options.draft_model);
+  const auto tokens = static_cast<std::int64_t>(options.kv_memory / bytes);
   INGOT_CHECK(tokens >= kCacheStep,
               InvalidConfig("kv_memory", fmt::format("{} has room for {} tokens of {}, and {} are the least",
                                                      human_bytes(options.kv_memory), tokens,
-                                                     human_bytes(token.nbytes()), kCacheStep)));
+                                                     human_bytes(bytes), kCacheStep)));
   return tokens;
 }
 
@@ -68,11 +68,15 @@ std::int64_t context_of(const EngineOptions& options, const LanguageModel& model
 KvPoolOptions pool_options(const EngineOptions& options, const LanguageModel& model, std::int64_t context) {
   const std::int64_t budget = budget_of(options, model);
   const std::int64_t idle = budget > 0 ? budget : context;
+  PromptStoreOptions store = options.prompt_store;
+  if (model.config.rope_scaling.depends_on_length()) store.directory.clear();
+  if (options.batch_invariant) store.model += fmt::format("\nbatch-invariant, chunks of {}", options.chunk);
   return {.dtype = *options.kv_cache,
           .device = model.device(),
           .budget = budget,
           .idle = options.prefix_cache ? idle : 0,
-          .alignment = options.batch_invariant ? options.chunk : 1};
+          .alignment = options.batch_invariant ? options.chunk : 1,
+          .store = std::move(store)};
 }
 
 }  // namespace
@@ -86,6 +90,8 @@ void EngineOptions::validate(const LanguageConfig& model) const {
               InvalidConfig("context", fmt::format("must be between 1 and the model's {} tokens "
                                                    "(max_position_embeddings), or 0 for all of them, got {}",
                                                    most, context)));
+  INGOT_CHECK(prompt_store.directory.empty() || prefix_cache,
+              InvalidConfig("prompt_cache", "needs prefix_cache: prompts are stored to be reused"));
   INGOT_CHECK(chunk > 0, InvalidConfig("chunk", fmt::format("must be at least 1, got {}", chunk)));
   INGOT_CHECK(max_running >= 0,
               InvalidConfig("max_running", fmt::format("must be 0 (no limit) or more, got {}", max_running)));
@@ -149,6 +155,9 @@ Engine::Engine(const LanguageModel& model, const EngineOptions& options)
       context_(context_of(options_, model)),
       pool_(model.config, pool_options(options_, model, context_)) {
   if (options_.capture && !model.device().is_cpu()) captured_ = std::make_unique<CapturedSteps>(model);
+  if (options_.draft_model != nullptr)
+    drafter_ = std::make_unique<Drafter>(*options_.draft_model, model.config.vocab_size, options_.chunk,
+                                         options_.capture);
 }
 
 Engine::~Engine() = default;
@@ -238,6 +247,7 @@ bool Engine::admit(Sequence& s) {
 void Engine::release(Sequence& s) {
   if (s.slot_ != nullptr) pool_.release(s.slot_, s.tokens_);
   s.slot_.reset();
+  if (drafter_ != nullptr) drafter_->release(s.draft_slot_, s.tokens_);
 }
 
 // The request waits again, before all others; its tokens and its sampler stay.
@@ -273,103 +283,6 @@ void Engine::make_room(std::vector<Turn>& turns) {
       preempt(last_in_line());
   }
   std::erase_if(turns, [](const Turn& turn) { return turn.sequence->slot_ == nullptr; });
-}
-
-// LongRoPE turns a text that outgrows the context of training by other angles, all of it: it is read again,
-// as transformers does. Rows of another text may have either.
-void Engine::reread_where_rope_changes(Sequence& s) const {
-  const RopeScaling& rope = model_.config.rope_scaling;
-  if (rope.type != "longrope") return;
-  const bool is_long = static_cast<std::int64_t>(s.tokens_.size()) > rope.original_max_position_embeddings;
-  if (s.cached() > 0 && s.long_rope_ != is_long) s.slot_->cache.truncate(0);
-  s.long_rope_ = is_long;
-}
-
-// The guesses that leave a text within the context of training, where its angles depend on that.
-std::int64_t room_before_rope_changes(const LanguageConfig& config, std::int64_t length) {
-  const std::int64_t original = config.rope_scaling.original_max_position_embeddings;
-  const bool changes = config.rope_scaling.type == "longrope" && length <= original;
-  return changes ? original - length : std::numeric_limits<std::int64_t>::max();
-}
-
-Engine::Turn Engine::decode_turn(Sequence& s) const {
-  Turn turn{.sequence = &s, .input = {s.tokens_.back()}, .samples = true};
-  const auto made = static_cast<std::int64_t>(s.result_.tokens.size());
-  // Guesses beyond the last token wanted, or beyond the context, would be thrown away.
-  const std::int64_t room =
-      std::min({s.request_.max_tokens - made - 1, context_ - s.cached() - 1,
-                room_before_rope_changes(model_.config, static_cast<std::int64_t>(s.tokens_.size()))});
-  const std::vector<std::int32_t> draft = ngram_draft(s.tokens_, std::min(s.request_.speculate, room));
-  turn.drafted = static_cast<std::int64_t>(draft.size());
-  turn.input.insert(turn.input.end(), draft.begin(), draft.end());
-  return turn;
-}
-
-// Texts being written come first; prompts share what is left of the chunk, by priority and in the order of
-// their admission.
-std::vector<Engine::Turn> Engine::plan() {
-  std::vector<Turn> turns;
-  // Scalings of RoPE that depend on the length of the sequence need tables of their own.
-  const bool alone = model_.config.rope_scaling.depends_on_length();
-  for (const auto& s : active_) reread_where_rope_changes(*s);
-  for (const auto& s : active_) {
-    if (s->pending() == 1 && !(alone && !turns.empty())) turns.push_back(decode_turn(*s));
-  }
-  std::int64_t left = options_.chunk;
-  std::vector<std::shared_ptr<Sequence>> by_priority = active_;
-  std::ranges::stable_sort(by_priority, {}, [](const auto& s) { return s->request_.priority; });
-  for (const auto& s : by_priority) {
-    if (s->pending() == 1 || (alone && !turns.empty())) continue;
-    const std::int64_t count = piece_of_prompt(*s, left);
-    if (count == 0) continue;
-    const auto first = s->tokens_.begin() + s->cached();
-    turns.push_back({.sequence = s.get(), .input = {first, first + count}, .samples = count == s->pending()});
-    left -= count;
-  }
-  return turns;
-}
-
-// How much of a prompt is read where so many tokens are left in the step.
-std::int64_t Engine::piece_of_prompt(const Sequence& s, std::int64_t left) const {
-  if (!options_.batch_invariant) return std::min(s.pending(), left);
-  const std::int64_t piece = std::min(s.pending(), options_.chunk - s.cached() % options_.chunk);
-  return piece <= left ? piece : 0;
-}
-
-// Sequences of each adapter apart.
-std::vector<std::vector<Engine::Turn>> Engine::passes(std::vector<Turn> turns) const {
-  std::vector<std::vector<Turn>> passes;
-  while (!turns.empty()) {
-    const std::string& adapter = turns.front().sequence->request_.adapter;
-    const auto others = std::stable_partition(turns.begin(), turns.end(), [&](const Turn& turn) {
-      return turn.sequence->request_.adapter == adapter;
-    });
-    std::vector<Turn> rest(std::make_move_iterator(others), std::make_move_iterator(turns.end()));
-    turns.erase(others, turns.end());
-    add_passes(std::move(turns), passes);
-    turns = std::move(rest);
-  }
-  return passes;
-}
-
-// All in one pass; or, batch-invariant, sequences that are being written so many together that none changes
-// another, and pieces of prompts alone.
-void Engine::add_passes(std::vector<Turn> turns, std::vector<std::vector<Turn>>& passes) const {
-  if (!options_.batch_invariant) {
-    passes.push_back(std::move(turns));
-    return;
-  }
-  std::int64_t rows = kInvariantRows;  // of the last pass
-  for (Turn& turn : turns) {
-    const auto count = static_cast<std::int64_t>(turn.input.size());
-    const bool prompt = !turn.decodes();
-    if (prompt || rows + count > kInvariantRows) {
-      passes.emplace_back();
-      rows = 0;
-    }
-    rows += prompt ? kInvariantRows : count;
-    passes.back().push_back(std::move(turn));
-  }
 }
 
 void Engine::use_adapter(const std::string& adapter) {
@@ -511,6 +424,7 @@ bool Engine::step() {
   end_overdue();
   admit();
   std::vector<Turn> turns = plan();
+  draft(turns);
   make_room(turns);
   std::exception_ptr error;
   for (std::vector<Turn>& pass : passes(std::move(turns))) run(pass, error);

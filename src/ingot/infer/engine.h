@@ -25,6 +25,7 @@ class Grammar;
 namespace ingot::infer {
 
 class CapturedSteps;
+class Drafter;
 class GrammarGuide;
 
 struct EngineOptions {
@@ -42,6 +43,12 @@ struct EngineOptions {
   /// Keeps keys and values of finished requests for prompts that begin alike, as far as the memory is not
   /// wanted; without a limit, as many tokens as a context has.
   bool prefix_cache = false;
+  /// Keeps them on disk, too, for prompts after a restart; needs prefix_cache. Session fills in what tells
+  /// the model and its adapters. Models whose RoPE depends on the length of the text store nothing.
+  PromptStoreOptions prompt_store{};
+  /// A smaller model with the same tokens, which guesses ahead (Request::speculate) in place of repetitions;
+  /// has to outlive the engine. Its keys and values count in kv_memory.
+  const LanguageModel* draft_model = nullptr;
   /// On the CPU a sequence gets the same bits whatever its neighbours are: steps take sequences apart that
   /// would change one another's sums, prompts are read in whole chunks, and beginnings reused by chunks.
   /// Costs more passes over the weights. Does not hold for sequences that gave their memory up.
@@ -78,8 +85,9 @@ struct Request {
   SamplingOptions sampling{};
   /// Generation ends when one of these comes; it is not part of the result.
   std::vector<std::int32_t> stop_tokens{};
-  /// Tokens guessed ahead from repetitions in the text and checked in one forward pass, at most 7; 0: none.
-  /// The text is the same, to the last token, with and without: greedy, and for a seed.
+  /// Tokens guessed ahead by the draft model, or from repetitions in the text, and checked in one forward
+  /// pass, at most 7; 0: none. The text is the same, to the last token, with and without: greedy, and for a
+  /// seed.
   std::int64_t speculate = 0;
   /// The logprob of each token, with those of so many most probable ones; −1: none.
   std::int64_t logprobs = -1;
@@ -148,6 +156,7 @@ class Sequence {
   // Null while it waits. Its cache is always behind tokens_ by the last one or, before that, by what is left
   // of the prompt.
   std::shared_ptr<KvSlot> slot_;
+  std::shared_ptr<KvSlot> draft_slot_;  // of the draft model; null: none yet
   ClientShare* share_ = nullptr;
   bool preempted_ = false;
   bool long_rope_ = false;  // the cached keys have the angles of a text beyond the context of training
@@ -213,6 +222,10 @@ class Engine {
     std::vector<std::int32_t> drawn{};  // right guesses, and one token more
     std::vector<DrawnLogprob> logprobs{};
     std::exception_ptr error{};
+    void guess(std::span<const std::int32_t> draft) {
+      drafted = std::ssize(draft);
+      input.insert(input.end(), draft.begin(), draft.end());
+    }
     std::int64_t rows() const { return samples ? 1 + drafted : 0; }
     bool decodes() const { return std::ssize(input) == 1 + drafted; }
   };
@@ -229,6 +242,8 @@ class Engine {
   void make_room(std::vector<Turn>& turns);
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;
+  std::int64_t room_for_guesses(const Sequence& sequence) const;
+  void draft(std::vector<Turn>& turns);
   std::int64_t piece_of_prompt(const Sequence& sequence, std::int64_t left) const;
   std::vector<std::vector<Turn>> passes(std::vector<Turn> turns) const;
   void add_passes(std::vector<Turn> turns, std::vector<std::vector<Turn>>& passes) const;
@@ -255,6 +270,7 @@ class Engine {
   std::int64_t preemptions_ = 0;
   std::string adapter_in_use_;
   std::unique_ptr<CapturedSteps> captured_;  // null: none
+  std::unique_ptr<Drafter> drafter_;         // null: no draft model
 };
 
 /// Engine::generate on an engine of its own.

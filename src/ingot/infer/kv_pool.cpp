@@ -15,7 +15,10 @@ std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_
 }  // namespace
 
 KvPool::KvPool(const LanguageConfig& config, const KvPoolOptions& options)
-    : config_(config), options_(options) {}
+    : config_(config), options_(options) {
+  if (!options_.store.directory.empty())
+    store_ = std::make_unique<PromptStore>(options_.store, options_.dtype);
+}
 
 KvPool::Match KvPool::find(std::span<const std::int32_t> prompt, const std::string& adapter) const {
   Match best;
@@ -60,13 +63,27 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
     slots_.push_back(slot);
   }
   if (match.slot != nullptr) match.slot->used = ++uses_;
-  counts_.queries += static_cast<std::int64_t>(prompt.size());
-  counts_.hits += match.tokens;
   slot->tokens.assign(prompt.begin(), prompt.end());
   slot->adapter = adapter;
+  counts_.queries += static_cast<std::int64_t>(prompt.size());
+  counts_.hits += match.tokens;
+  if (store_ != nullptr) load(*slot, prompt);
   slot->running = true;
   slot->used = ++uses_;
   return slot;
+}
+
+// What the disk has of a prompt beyond what the slot holds of it.
+void KvPool::load(KvSlot& slot, std::span<const std::int32_t> prompt) {
+  const std::int64_t known = slot.cache.length();
+  const auto wanted = prompt.first(prompt.size() - 1);
+  const std::int64_t stored = store_->find(wanted, slot.adapter) / options_.alignment * options_.alignment;
+  if (stored < known + kWorthWaiting) return;
+  store_->load(slot.cache, wanted.first(static_cast<std::size_t>(stored)), known, slot.adapter);
+  const std::int64_t length = slot.cache.length();
+  slot.cache.truncate(std::max(known, length / options_.alignment * options_.alignment));
+  counts_.hits += slot.cache.length() - known;
+  counts_.disk_hits += slot.cache.length() - known;
 }
 
 bool KvPool::grow(KvSlot& slot, std::int64_t need, std::int64_t wish) {
@@ -85,6 +102,7 @@ void KvPool::release(const std::shared_ptr<KvSlot>& slot, std::span<const std::i
   slot->tokens.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(cached));
   slot->running = false;
   slot->used = ++uses_;
+  if (store_ != nullptr) store_->store(slot->cache, slot->tokens, slot->adapter);
   if (slot->cache.length() < kFewTokens) std::erase(slots_, slot);
   while (room_of(false) > options_.idle && evict_oldest(nullptr)) {
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ingot/infer/prompt_store.h"
 #include "ingot/models/language/kv_cache.h"
 
 namespace ingot::infer {
@@ -19,6 +20,7 @@ struct KvPoolOptions {
   /// leave of it, at most so many.
   std::int64_t idle = 0;
   std::int64_t alignment = 1;  ///< beginnings are reused in multiples of so many tokens
+  PromptStoreOptions store{};  ///< beginnings on disk, for those that are not in memory
 };
 
 /// The keys and values of one request, and the tokens that they are of.
@@ -37,6 +39,7 @@ struct KvPoolStats {
   std::int64_t idle = 0;           ///< the same of idle caches
   std::int64_t queries = 0;        ///< prompt tokens that were looked for
   std::int64_t hits = 0;           ///< and found
+  std::int64_t disk_hits = 0;      ///< those of them that came from the disk
   std::int64_t evictions = 0;      ///< idle caches that had to go
   std::int64_t running_slots = 0;  ///< caches of running requests
 };
@@ -69,6 +72,7 @@ class KvPool {
     std::int64_t tokens = 0;
   };
   Match find(std::span<const std::int32_t> prompt, const std::string& adapter) const;
+  void load(KvSlot& slot, std::span<const std::int32_t> prompt);
   bool make_room(std::int64_t tokens, const KvSlot* keep);
   bool evict_oldest(const KvSlot* keep);
   std::int64_t room_of(bool running) const;
@@ -76,6 +80,7 @@ class KvPool {
   const LanguageConfig config_;
   KvPoolOptions options_;
   std::vector<std::shared_ptr<KvSlot>> slots_;
+  std::unique_ptr<PromptStore> store_;  // null: none
   std::uint64_t uses_ = 0;
   KvPoolStats counts_;  // queries, hits and evictions
 };

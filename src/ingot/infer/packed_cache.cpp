@@ -17,6 +17,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
+#include "ingot/infer/file_identity.h"
 #include "ingot/kernels/instruction_set.h"
 #include "ingot/weights/safetensors.h"
 #include "ingot/weights/safetensors_writer.h"
@@ -32,26 +33,6 @@ constexpr std::size_t kAlignment = 64;
 std::string instruction_set_name() {
   constexpr std::array kNames{"baseline", "avx2", "avx512", "avx512-vnni", "amx"};
   return kNames.at(static_cast<std::size_t>(kernels::instruction_set_limit()));
-}
-
-/// Hash of a file's header and of blocks spread over the rest: another file of the same name, size and time
-/// is another file.
-std::string sample_hash(const std::string& path) {
-  constexpr std::size_t kHeader = std::size_t{256} << 10, kBlock = 4096, kBlocks = 64;
-  const MappedFile file(path, MappedFile::Access::random);
-  const std::string_view all = file.text();
-  std::string sample(all.substr(0, kHeader));
-  for (std::size_t i = 1; i <= kBlocks && all.size() > kHeader; ++i)
-    sample += all.substr((all.size() - kBlock) / kBlocks * i, kBlock);
-  sample += all.substr(all.size() - std::min(all.size(), kBlock));
-  return sha256_hex(sample);
-}
-
-std::string identity_of(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return path;
-  return fmt::format("{}:{}:{}.{:09}:{}", fs::path(path).filename().string(), info.st_size,
-                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec, sample_hash(path));
 }
 
 /// What only this user's caches are signed with: tiles that came with somebody's model are no cache of ours.
@@ -84,7 +65,7 @@ std::string key_of(const WeightSource& weights, const std::string& format) {
   if (secret.empty()) return {};
   std::set<std::string> paths, files;
   for (const TensorInfo& info : weights.tensors()) paths.insert(info.file);
-  for (const std::string& path : paths) files.insert(identity_of(path));
+  for (const std::string& path : paths) files.insert(file_identity(path));
   std::string key = fmt::format("version {}; {}; {}; {}", kVersion, instruction_set_name(),
                                 format.empty() ? "as stored" : format, fmt::join(files, ", "));
   return fmt::format("{}; signed {}", key, sha256_hex(secret + sha256_hex(secret + key)));

@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
 #include "ingot/core/device_config.h"
+#include "ingot/infer/file_identity.h"
 #include "ingot/infer/load.h"
 #include "ingot/infer/text_stream.h"
 #include "ingot/infer/word_tokens.h"
@@ -43,9 +44,44 @@ std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
 
 namespace {
 
+// What it guesses has to mean the same to the model.
+void check_same_tokens(const text::Tokenizer& model, const std::string& draft) {
+  const text::Tokenizer tokens = open_tokenizer(draft);
+  for (std::int32_t id = 0; id < std::min(model.vocab_size(), tokens.vocab_size()); ++id) {
+    const std::string_view ours = model.id_to_token(id), theirs = tokens.id_to_token(id);
+    INGOT_CHECK(
+        ours == theirs || ours.empty() || theirs.empty(),
+        InvalidConfig("draft_model",
+                      fmt::format("has to have the model's tokens, but token {} is '{}' in {} and '{}' in "
+                                  "the model; take a smaller model of the same family",
+                                  id, theirs, draft, ours)));
+  }
+}
+
+std::unique_ptr<LanguageModel> load_draft_model(const SessionOptions& options,
+                                                const text::Tokenizer& tokenizer) {
+  if (options.draft_model.empty()) return nullptr;
+  check_same_tokens(tokenizer, options.draft_model);
+  return load_model(options.draft_model, options.format, {.where = options.packed_cache},
+                    choose_device(options.device));
+}
+
+// How the weights got to be what keys and values were made with.
+void identify(PromptStoreOptions& store, const SessionOptions& options) {
+  if (store.directory.empty()) return;
+  store.model = fmt::format("{}\n{}", model_identity(options.model), options.format);
+  for (const AdapterChoice& adapter : options.adapters)
+    store.model += fmt::format("\n{} times {}", model_identity(adapter.path), adapter.weight);
+  for (const NamedAdapter& adapter : options.named_adapters)
+    store.adapters[adapter.name] = model_identity(adapter.path);
+}
+
 // Captured steps would repeat those of another adapter.
-EngineOptions engine_options_of(const SessionOptions& options, LanguageModel& model) {
+EngineOptions engine_options_of(const SessionOptions& options, LanguageModel& model,
+                                const LanguageModel* draft_model) {
   EngineOptions engine = options.engine;
+  engine.draft_model = draft_model;
+  identify(engine.prompt_store, options);
   if (options.named_adapters.empty()) return engine;
   engine.capture = false;
   engine.use_adapter = [&model, adapters = options.named_adapters](const std::string& name) {
@@ -100,10 +136,11 @@ Session::Session(const SessionOptions& options)
     : options_(options),
       model_(load_model(options)),
       tokenizer_(open_tokenizer(options.model)),
+      draft_model_(load_draft_model(options, tokenizer_)),
       generation_config_(GenerationConfig::of_model(options.model)),
       end_tokens_(find_end_tokens(generation_config_, tokenizer_)),
       grammars_(std::make_unique<GrammarCache>(tokenizer_)),
-      engine_(*model_, engine_options_of(options, *model_)) {}
+      engine_(*model_, engine_options_of(options, *model_, draft_model_.get())) {}
 
 TextOptions Session::options(TextOptions options) const {
   generation_config_.apply(options);

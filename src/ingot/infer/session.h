@@ -22,6 +22,9 @@ struct SessionOptions {
   std::string format{};               ///< of the weights, as load_model() takes it; empty: as stored
   std::string device = "auto";        ///< as choose_device() takes it
   std::string packed_cache = "auto";  ///< PackedCacheOptions::where
+  /// A smaller model with the same tokens that guesses ahead (EngineOptions::draft_model), in this format and
+  /// on this device, too; empty: none.
+  std::string draft_model{};
   EngineOptions engine{};
   std::vector<AdapterChoice> adapters{};       ///< LoRA adapters to put on the model; several add up
   std::vector<NamedAdapter> named_adapters{};  ///< that requests choose by name (Request::adapter)
@@ -86,6 +89,7 @@ class Session {
   SessionOptions options_;
   std::unique_ptr<LanguageModel> model_;
   text::Tokenizer tokenizer_;
+  std::unique_ptr<LanguageModel> draft_model_;  // null: none
   GenerationConfig generation_config_;
   std::vector<std::int32_t> end_tokens_;
   std::unique_ptr<GrammarCache> grammars_;

@@ -137,6 +137,9 @@ std::string Metrics::text(const std::vector<std::pair<std::string, infer::Engine
              [](const Engine& e) { return e.cache.queries; });
   of_engines("vllm:prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.",
              [](const Engine& e) { return e.cache.hits; });
+  of_engines("ingot:prompt_cache_hits_total", "counter",
+             "Prompt tokens whose keys and values were read from the disk (--prompt-cache).",
+             [](const Engine& e) { return e.cache.disk_hits; });
   of_engines("vllm:num_preemptions_total", "counter", "Requests that gave their cache up for a while.",
              [](const Engine& e) { return e.preemptions; });
   counter("vllm:prompt_tokens_total", "Prompt tokens of finished requests.", &M::prompt_tokens_);

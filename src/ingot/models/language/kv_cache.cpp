@@ -96,6 +96,51 @@ void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
   length_ = tokens;
 }
 
+// What is there of each layer, one after the other.
+std::vector<Tensor> KvCache::parts() const {
+  std::vector<Tensor> parts;
+  for (const Layer& layer : layers_) {
+    for (const Tensor* x : {&layer.keys, &layer.values, &layer.key_scale, &layer.value_scale})
+      if (x->defined()) parts.push_back(*x);
+  }
+  return parts;
+}
+
+std::vector<Tensor> KvCache::host_memory(std::int64_t count) const {
+  std::vector<Tensor> memory;
+  for (const Tensor& part : parts())
+    memory.push_back(Tensor::empty(positions(part, 0, count).shape(), part.dtype()));
+  return memory;
+}
+
+std::vector<Tensor> KvCache::saved(std::int64_t begin, std::int64_t count) const {
+  INGOT_CHECK(
+      begin >= 0 && count > 0 && begin + count <= length_,
+      DimensionMismatch("cannot save tokens " + std::to_string(begin) + " to " +
+                        std::to_string(begin + count) + " of a KV cache of " + std::to_string(length_)));
+  const NoGrad no_grad;
+  std::vector<Tensor> saved;
+  for (const Tensor& part : parts()) {
+    const Tensor from = positions(part, begin, count);
+    const Tensor copy = Tensor::empty_like(from);  // a view of all tokens would be the cache's own memory
+    copy_(copy, from);
+    saved.push_back(to(copy, kCpu));
+  }
+  return saved;
+}
+
+void KvCache::restore(std::int64_t begin, std::span<const Tensor> saved, std::int64_t count) {
+  const std::vector<Tensor> all = parts();
+  INGOT_CHECK(begin <= length_ && begin + count <= capacity_ && saved.size() == all.size(),
+              DimensionMismatch("cannot put " + std::to_string(count) + " tokens behind " +
+                                std::to_string(begin) + " of a KV cache of " + std::to_string(length_) +
+                                " for " + std::to_string(capacity_)));
+  const NoGrad no_grad;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    copy_(positions(all[i], begin, count), to(contiguous(positions(saved[i], 0, count)), device_));
+  length_ = begin + count;
+}
+
 void KvCache::append(std::int64_t layer, const Tensor& keys, const Tensor& values) {
   const std::int64_t count = keys.dim(0);
   INGOT_CHECK(

@@ -35,6 +35,13 @@ class KvCache {
   /// Takes the first `tokens` of another cache of the same model and dtype in place of what is here, which
   /// has room for them.
   void copy_beginning(const KvCache& from, std::int64_t tokens);
+  /// Host memory for `count` tokens of every layer: contiguous tensors [kv_heads, count, ...].
+  std::vector<Tensor> host_memory(std::int64_t count) const;
+  /// A copy of `count` tokens behind the first `begin` in such memory.
+  std::vector<Tensor> saved(std::int64_t begin, std::int64_t count) const;
+  /// Puts the first `count` tokens of what saved() gave of a cache of the same model and dtype behind the
+  /// first `begin`, and forgets what was there beyond. It has room for them.
+  void restore(std::int64_t begin, std::span<const Tensor> saved, std::int64_t count);
   /// Writes keys and values (where they are one, only keys) [new, kv_heads, head_dim] of layer `layer` behind
   /// those that are there; the length grows once all layers have written, through advance(). Throws
   /// DimensionMismatch when the cache is full.
@@ -66,6 +73,7 @@ class KvCache {
     const Tensor& read_scale() const { return values.defined() ? value_scale : key_scale; }
   };
   Layer make_layer(std::int64_t capacity) const;
+  std::vector<Tensor> parts() const;
 
   std::vector<Layer> layers_;
   std::int64_t kv_heads_, head_dim_;

@@ -1,0 +1,145 @@
+#include "ingot/infer/drafter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/scope.h"
+#include "ingot/infer/captured_steps.h"
+#include "ingot/infer/engine.h"
+#include "ingot/infer/sampler.h"
+#include "ingot/models/language/context.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+namespace ingot::infer {
+namespace {
+
+constexpr std::int64_t kCacheStep = 256;  // tokens that a cache grows by at least
+constexpr std::int64_t kFewTokens = 8;  // of a text: all of them become logits, so that the step is the same
+
+}  // namespace
+
+Drafter::Drafter(const LanguageModel& model, std::int64_t vocab_size, std::int64_t chunk, bool capture)
+    : model_(model),
+      vocab_size_(std::min(vocab_size, model.config.vocab_size)),
+      chunk_(chunk),
+      pool_(model.config, {.dtype = default_kv_cache(model),
+                           .device = model.device(),
+                           .idle = context_length(model.config)}) {
+  INGOT_CHECK(
+      !model.config.rope_scaling.depends_on_length(),
+      InvalidConfig("draft_model", fmt::format("has RoPE that depends on the length of the text ({}); "
+                                               "take a model without",
+                                               model.config.rope_scaling.type)));
+  if (capture && !model.device().is_cpu()) captured_ = std::make_unique<CapturedSteps>(model);
+}
+
+Drafter::~Drafter() = default;
+
+std::size_t Drafter::token_bytes(const LanguageModel& model) {
+  return KvCache(model.config, 1, default_kv_cache(model)).nbytes();
+}
+
+bool Drafter::can_draft(const Text& text) const {
+  const auto known = [this](std::int32_t id) { return id < vocab_size_; };
+  return text.count > 0 && std::ssize(text.tokens) + text.count <= context_length(model_.config) &&
+         std::ranges::all_of(text.tokens, known);
+}
+
+// Room, and a cache that is behind the text: guesses that were wrong leave it.
+void Drafter::prepare(Text& text) {
+  const std::int64_t length = std::ssize(text.tokens), need = length + text.count;
+  std::shared_ptr<KvSlot>& slot = *text.slot;
+  if (slot == nullptr) slot = pool_.acquire(text.tokens, need + kCacheStep, {});
+  pool_.grow(*slot, need, std::max(need + kCacheStep, 2 * slot->cache.capacity()));
+  slot->cache.truncate(std::min(slot->cache.length(), length - 1));
+}
+
+// Reads all of the texts but their last tokens, a chunk at a time.
+void Drafter::read(std::vector<Text>& texts) {
+  while (true) {
+    std::vector<std::int32_t> tokens;
+    std::vector<CacheSegment> segments;
+    for (Text& text : texts) {
+      const std::int64_t behind = std::ssize(text.tokens) - (*text.slot)->cache.length();
+      const std::int64_t count = std::min(behind - kFewTokens, chunk_ - std::ssize(tokens));
+      if (count <= 0) continue;
+      const auto first = text.tokens.begin() + (*text.slot)->cache.length();
+      tokens.insert(tokens.end(), first, first + count);
+      segments.push_back({.cache = &(*text.slot)->cache, .tokens = count, .unwanted = count});
+    }
+    if (tokens.empty()) return;
+    model_.hidden(Tensor::from(tokens, {1, std::ssize(tokens)}, model_.device()), segments);
+  }
+}
+
+// The most probable token behind each piece.
+std::vector<std::int32_t> Drafter::likeliest(std::span<const Piece> pieces) {
+  std::vector<std::int32_t> tokens, ends;
+  std::vector<CacheSegment> segments;
+  for (const Piece& piece : pieces) {
+    tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    segments.push_back({.cache = &(*piece.text->slot)->cache, .tokens = std::ssize(piece.tokens)});
+    ends.push_back(static_cast<std::int32_t>(tokens.size()) - 1);
+  }
+  Tensor logits;
+  if (captured_ != nullptr && captured_->takes(segments)) {
+    logits = captured_->run(tokens, segments);
+  } else {
+    const Tensor ids = Tensor::from(tokens, {1, std::ssize(tokens)}, model_.device());
+    const Tensor hidden = model_.hidden(ids, segments);
+    logits = to(model_.logits(reshape(hidden, {std::ssize(tokens), hidden.dim(2)})), DType::f32);
+  }
+  // Rows of the vocabulary that only the draft model has are none to guess.
+  const std::vector<std::int32_t> all = likeliest_tokens(contiguous(narrow(logits, 1, 0, vocab_size_)));
+  std::vector<std::int32_t> guesses;
+  for (const std::int32_t end : ends) guesses.push_back(all[static_cast<std::size_t>(end)]);
+  return guesses;
+}
+
+// One token more for each text; those that have enough leave.
+void Drafter::guess(std::vector<Piece>& pieces) {
+  const std::vector<std::int32_t> guesses = likeliest(pieces);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (guesses[i] >= 0) pieces[i].text->draft.push_back(guesses[i]);
+    pieces[i].tokens = {guesses[i]};
+  }
+  std::erase_if(pieces, [](const Piece& piece) {
+    return piece.tokens.front() < 0 || std::ssize(piece.text->draft) == piece.text->count;
+  });
+}
+
+void Drafter::draft(std::vector<Text>& texts) {
+  const Scope scope(ScopeKind::work, "draft");
+  const NoGrad no_grad;
+  std::vector<Text> able;
+  std::vector<Text*> of;
+  for (Text& text : texts) {
+    if (!can_draft(text)) continue;
+    prepare(text);
+    able.push_back(text);
+    of.push_back(&text);
+  }
+  read(able);
+  std::vector<Piece> pieces;
+  for (Text& text : able) {
+    const auto first = text.tokens.begin() + (*text.slot)->cache.length();
+    pieces.push_back({.text = &text, .tokens = {first, text.tokens.end()}});
+  }
+  while (!pieces.empty()) guess(pieces);
+  for (std::size_t i = 0; i < able.size(); ++i) of[i]->draft = std::move(able[i].draft);
+}
+
+void Drafter::release(std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens) {
+  if (slot == nullptr) return;
+  // Behind the text are guesses that came to nothing.
+  slot->cache.truncate(std::min(slot->cache.length(), std::ssize(tokens) - 1));
+  pool_.release(slot, tokens);
+  slot.reset();
+}
+
+}  // namespace ingot::infer

@@ -1,0 +1,131 @@
+// What each sequence does in a step.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "ingot/infer/drafter.h"
+#include "ingot/infer/engine.h"
+#include "ingot/infer/ngram.h"
+
+namespace ingot::infer {
+namespace {
+
+constexpr std::int64_t kInvariantRows = 16;  // of a product, whose bits do not depend on one another
+
+// The guesses that leave a text within the context of training, where its angles depend on that.
+std::int64_t room_before_rope_changes(const LanguageConfig& config, std::int64_t length) {
+  const std::int64_t original = config.rope_scaling.original_max_position_embeddings;
+  const bool changes = config.rope_scaling.type == "longrope" && length <= original;
+  return changes ? original - length : std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace
+
+// LongRoPE turns a text that outgrows the context of training by other angles, all of it: it is read again,
+// as transformers does. Rows of another text may have either.
+void Engine::reread_where_rope_changes(Sequence& s) const {
+  const RopeScaling& rope = model_.config.rope_scaling;
+  if (rope.type != "longrope") return;
+  const bool is_long = static_cast<std::int64_t>(s.tokens_.size()) > rope.original_max_position_embeddings;
+  if (s.cached() > 0 && s.long_rope_ != is_long) s.slot_->cache.truncate(0);
+  s.long_rope_ = is_long;
+}
+
+// Guesses beyond the last token wanted, or beyond the context, would be thrown away.
+std::int64_t Engine::room_for_guesses(const Sequence& s) const {
+  const auto made = static_cast<std::int64_t>(s.result_.tokens.size());
+  return std::min({s.request_.speculate, s.request_.max_tokens - made - 1, context_ - s.cached() - 1,
+                   room_before_rope_changes(model_.config, static_cast<std::int64_t>(s.tokens_.size()))});
+}
+
+Engine::Turn Engine::decode_turn(Sequence& s) const {
+  Turn turn{.sequence = &s, .input = {s.tokens_.back()}, .samples = true};
+  if (drafter_ == nullptr) turn.guess(ngram_draft(s.tokens_, room_for_guesses(s)));
+  return turn;
+}
+
+// The draft model guesses for all texts at once.
+void Engine::draft(std::vector<Turn>& turns) {
+  if (drafter_ == nullptr) return;
+  std::vector<Drafter::Text> texts;
+  std::vector<Turn*> of;
+  for (Turn& turn : turns) {
+    Sequence& s = *turn.sequence;
+    const std::int64_t room = s.pending() == 1 ? room_for_guesses(s) : 0;
+    if (room <= 0) continue;
+    texts.push_back({.tokens = s.tokens_, .count = room, .slot = &s.draft_slot_});
+    of.push_back(&turn);
+  }
+  if (texts.empty()) return;
+  drafter_->draft(texts);
+  for (std::size_t i = 0; i < texts.size(); ++i) of[i]->guess(texts[i].draft);
+}
+
+// Texts being written come first; prompts share what is left of the chunk, by priority and in the order of
+// their admission.
+std::vector<Engine::Turn> Engine::plan() {
+  std::vector<Turn> turns;
+  // Scalings of RoPE that depend on the length of the sequence need tables of their own.
+  const bool alone = model_.config.rope_scaling.depends_on_length();
+  for (const auto& s : active_) reread_where_rope_changes(*s);
+  for (const auto& s : active_) {
+    if (s->pending() == 1 && !(alone && !turns.empty())) turns.push_back(decode_turn(*s));
+  }
+  std::int64_t left = options_.chunk;
+  std::vector<std::shared_ptr<Sequence>> by_priority = active_;
+  std::ranges::stable_sort(by_priority, {}, [](const auto& s) { return s->request_.priority; });
+  for (const auto& s : by_priority) {
+    if (s->pending() == 1 || (alone && !turns.empty())) continue;
+    const std::int64_t count = piece_of_prompt(*s, left);
+    if (count == 0) continue;
+    const auto first = s->tokens_.begin() + s->cached();
+    turns.push_back({.sequence = s.get(), .input = {first, first + count}, .samples = count == s->pending()});
+    left -= count;
+  }
+  return turns;
+}
+
+// How much of a prompt is read where so many tokens are left in the step.
+std::int64_t Engine::piece_of_prompt(const Sequence& s, std::int64_t left) const {
+  if (!options_.batch_invariant) return std::min(s.pending(), left);
+  const std::int64_t piece = std::min(s.pending(), options_.chunk - s.cached() % options_.chunk);
+  return piece <= left ? piece : 0;
+}
+
+// Sequences of each adapter apart.
+std::vector<std::vector<Engine::Turn>> Engine::passes(std::vector<Turn> turns) const {
+  std::vector<std::vector<Turn>> passes;
+  while (!turns.empty()) {
+    const std::string& adapter = turns.front().sequence->request_.adapter;
+    const auto others = std::stable_partition(turns.begin(), turns.end(), [&](const Turn& turn) {
+      return turn.sequence->request_.adapter == adapter;
+    });
+    std::vector<Turn> rest(std::make_move_iterator(others), std::make_move_iterator(turns.end()));
+    turns.erase(others, turns.end());
+    add_passes(std::move(turns), passes);
+    turns = std::move(rest);
+  }
+  return passes;
+}
+
+// All in one pass; or, batch-invariant, sequences that are being written so many together that none changes
+// another, and pieces of prompts alone.
+void Engine::add_passes(std::vector<Turn> turns, std::vector<std::vector<Turn>>& passes) const {
+  if (!options_.batch_invariant) {
+    passes.push_back(std::move(turns));
+    return;
+  }
+  std::int64_t rows = kInvariantRows;  // of the last pass
+  for (Turn& turn : turns) {
+    const auto count = static_cast<std::int64_t>(turn.input.size());
+    const bool prompt = !turn.decodes();
+    if (prompt || rows + count > kInvariantRows) {
+      passes.emplace_back();
+      rows = 0;
+    }
+    rows += prompt ? kInvariantRows : count;
+    passes.back().push_back(std::move(turn));
+  }
+}
+
+}  // namespace ingot::infer
