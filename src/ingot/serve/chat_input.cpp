@@ -54,6 +54,9 @@ json read_messages(const Fields& body, const std::string& chat_template) {
     message["content"] =
         content_text(message.contains("content") ? message["content"] : json(), field + ".content");
     open_arguments(message);
+    // gpt-oss' name of it.
+    if (message.contains("reasoning_content") && !message.contains("thinking") && has_channels(chat_template))
+      message["thinking"] = message["reasoning_content"];
   }
   return messages;
 }
@@ -153,9 +156,16 @@ ChatInput read_chat(const Fields& body, const ServedModel& model) {
                               .add_generation_prompt = body.boolean("add_generation_prompt").value_or(true)});
   input.tokens = model.tokenizer().encode(input.prompt, {.add_special_tokens = false});
   grammar::Thoughts& thoughts = input.parser.thoughts;
-  thoughts = find_thoughts(chat.source());
-  thoughts.begun = !thoughts.end.empty() && trimmed_end(input.prompt).ends_with(trimmed_end(thoughts.begin));
-  input.special_markers = is_special(model.tokenizer(), thoughts.end);
+  input.parser.channels = has_channels(chat.source());
+  if (input.parser.channels) {  // a grammar is that of the last channel, all others are free
+    thoughts = {.end = std::string(kFinalChannel), .begun = true};
+    input.special_markers = true;
+  } else {
+    thoughts = find_thoughts(chat.source());
+    thoughts.begun =
+        !thoughts.end.empty() && trimmed_end(input.prompt).ends_with(trimmed_end(thoughts.begin));
+    input.special_markers = is_special(model.tokenizer(), thoughts.end);
+  }
   if (!tools.is_null()) {
     const ToolForm& form = find_tool_form(chat.source());
     input.parser.tools = &form;

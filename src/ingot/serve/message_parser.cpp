@@ -21,9 +21,12 @@ std::size_t begun(std::string_view text, std::string_view marker) {
 MessageParser::MessageParser(MessageParserOptions options)
     : options_(std::move(options)),
       state_(options_.thoughts.begun ? State::reasoning : State::content),
-      skip_space_(options_.thoughts.begun) {}
+      skip_space_(options_.thoughts.begun) {
+  if (options_.channels) channels_.emplace();
+}
 
 MessageDelta MessageParser::push(std::string_view text) {
+  if (channels_) return channels_->push(text);
   held_ += text;
   MessageDelta delta;
   while (advance(delta)) {
@@ -32,6 +35,7 @@ MessageDelta MessageParser::push(std::string_view text) {
 }
 
 MessageDelta MessageParser::finish() {
+  if (channels_) return channels_->finish();
   MessageDelta delta;
   if (state_ == State::call) {
     add_calls(delta, std::exchange(held_, {}), "");

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "ingot/serve/channel_parser.h"
+#include "ingot/serve/message_delta.h"
 #include "ingot/serve/tool_form.h"
 
 namespace ingot::serve {
@@ -12,13 +14,7 @@ struct MessageParserOptions {
   const ToolForm* tools = nullptr;  ///< how calls are written; null: there are none
   JsonParameters json_parameters{};
   grammar::Thoughts thoughts{};  ///< the markers of reasoning
-};
-
-/// What a piece of text adds to a message.
-struct MessageDelta {
-  std::string content, reasoning;
-  std::vector<ToolCall> calls;
-  bool empty() const { return content.empty() && reasoning.empty() && calls.empty(); }
+  bool channels = false;         ///< the text is in channels (ChannelParser), and nothing of the above holds
 };
 
 /// Takes a model's text apart while it comes: content, reasoning and calls of tools. What may be the
@@ -43,6 +39,7 @@ class MessageParser {
   void add_calls(MessageDelta& delta, const std::string& body, std::string_view end);
 
   MessageParserOptions options_;
+  std::optional<ChannelParser> channels_;
   State state_;
   std::string held_;
   bool skip_space_ = false;  // behind reasoning and calls

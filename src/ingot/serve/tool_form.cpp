@@ -171,6 +171,8 @@ Calls read_gemma(std::string_view body, const ToolForm& form, const JsonParamete
 // The first form whose signs a template holds is its form.
 const std::vector<ToolForm>& tool_forms() {
   static const std::vector<ToolForm> kForms{
+      // gpt-oss: ChannelParser reads these
+      {{"<|channel|>", "<|message|>"}, {}, read_json, false, false},
       // Qwen3-Coder
       {{"<function="},
        {.begin = "<tool_call>",

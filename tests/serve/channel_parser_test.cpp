@@ -1,0 +1,80 @@
+#include "ingot/serve/channel_parser.h"
+
+#include <gtest/gtest.h>
+
+#include "ingot/serve/message_parser.h"
+
+namespace ingot::serve {
+namespace {
+
+// The message of a text that comes in pieces of `size` bytes.
+MessageDelta parse(const std::string& text, std::size_t size) {
+  MessageParser parser({.channels = true});
+  MessageDelta all;
+  const auto add = [&](const MessageDelta& delta) {
+    all.content += delta.content;
+    all.reasoning += delta.reasoning;
+    all.calls.insert(all.calls.end(), delta.calls.begin(), delta.calls.end());
+  };
+  for (std::size_t at = 0; at < text.size(); at += size) add(parser.push(text.substr(at, size)));
+  add(parser.finish());
+  return all;
+}
+
+TEST(ChannelParser, AnalysisIsReasoningAndFinalIsContentWhereverThePiecesBegin) {
+  const std::string text =
+      "<|channel|>analysis<|message|>Is 2 < 3? <|x|> "
+      "yes<|end|><|start|>assistant<|channel|>final<|message|>Two "
+      "<|oops|> is less.";
+  for (const std::size_t size : {1UL, 3UL, 11UL, text.size()}) {
+    const MessageDelta message = parse(text, size);
+    EXPECT_EQ(message.reasoning, "Is 2 < 3? <|x|> yes");
+    EXPECT_EQ(message.content, "Two <|oops|> is less.");
+    EXPECT_TRUE(message.calls.empty());
+  }
+}
+
+TEST(ChannelParser, WhatIsAddressedToAToolIsACallOnEitherSideOfTheChannel) {
+  for (const char* header : {"<|channel|>commentary to=functions.weather <|constrain|>json<|message|>",
+                             " to=functions.weather<|channel|>commentary json<|message|>",
+                             "<|channel|>commentary to=functions.weather<|message|>"}) {
+    for (const char* end : {"", "<|call|>"}) {
+      const std::string text = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant" +
+                               std::string(header) + "{\"city\": \"Bern\"}" + end;
+      for (const std::size_t size : {1UL, text.size()}) {
+        const MessageDelta message = parse(text, size);
+        EXPECT_EQ(message.reasoning, "hm");
+        EXPECT_EQ(message.content, "");
+        ASSERT_EQ(message.calls.size(), 1U) << text;
+        EXPECT_EQ(message.calls[0].name, "weather");
+        EXPECT_EQ(message.calls[0].arguments, "{\"city\":\"Bern\"}");
+      }
+    }
+  }
+}
+
+TEST(ChannelParser, APreambleIsContentAndACallWithoutArgumentsHasNone) {
+  const MessageDelta message = parse(
+      "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary "
+      "to=functions.now "
+      "<|constrain|>json<|message|><|call|>",
+      5);
+  EXPECT_EQ(message.content, "I look.");
+  ASSERT_EQ(message.calls.size(), 1U);
+  EXPECT_EQ(message.calls[0].arguments, "{}");
+}
+
+TEST(ChannelParser, TextWithoutHeadersIsContentAndAHeaderThatNeverEndsIsNothing) {
+  EXPECT_EQ(parse("just text", 2).content, "just text");
+  EXPECT_TRUE(parse("<|channel|>final", 2).empty());
+  EXPECT_EQ(parse("<|channel|>final<|message|>cut <|en", 1).content, "cut <|en");
+}
+
+TEST(ChannelParser, TheTemplateTells) {
+  EXPECT_TRUE(has_channels("<|start|>assistant<|channel|>final<|message|>"));
+  EXPECT_FALSE(has_channels("<|channel>thought\n"));
+  EXPECT_FALSE(find_tool_form("<|channel|>..<|message|>").can_force);
+}
+
+}  // namespace
+}  // namespace ingot::serve
