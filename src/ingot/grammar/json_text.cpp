@@ -14,7 +14,7 @@
 namespace ingot::grammar {
 namespace {
 
-constexpr std::uint32_t kMostIndent = 64, kMostDigits = 19, kMostFraction = 15, kMostExponentDigits = 2;
+constexpr std::uint32_t kMostIndent = 96, kMostDigits = 19, kMostFraction = 15, kMostExponentDigits = 2;
 
 ExprId one_byte(Expressions& to, char first, char last) {
   return to.bytes(ByteSet::range(static_cast<unsigned char>(first), static_cast<unsigned char>(last)));

@@ -69,23 +69,44 @@ bool SchemaCompiler::add(Parts& parts, const Json& schema) const {
   return true;
 }
 
+// Adds a schema that `keyword` of parts[at] names: before that where the keyword stands before its
+// properties, which is then the order of all of them.
+bool SchemaCompiler::add_from(Parts& parts, std::size_t at, const char* keyword, const Json& schema) const {
+  const Json& from = *parts[at].schema;
+  const auto place = [&from](const char* key) { return std::distance(from.begin(), from.find(key)); };
+  const std::size_t size = parts.size();
+  if (!add(parts, schema)) return false;
+  if (parts.size() > size && place(keyword) < place("properties"))
+    std::rotate(parts.begin() + static_cast<std::ptrdiff_t>(at), parts.end() - 1, parts.end());
+  return true;
+}
+
 // Follows references and allOf; false where nothing satisfies them all.
 bool SchemaCompiler::expand(Parts& parts) {
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if ((parts[i].done & kReferences) != 0) continue;
+  for (std::size_t i = 0; i < parts.size();) {
+    if ((parts[i].done & kReferences) != 0) {
+      ++i;
+      continue;
+    }
     parts[i].done |= kReferences;
     const Json& schema = *parts[i].schema;
+    std::size_t at = i;  // of the schema, while others come before it
+    const auto add_one = [&](const char* keyword, const Json& other) {
+      const bool possible = add_from(parts, at, keyword, other);
+      while (parts[at].schema != &schema) ++at;
+      return possible;
+    };
     if (const Json* reference = schema_member(schema, "$ref")) {
       const Json* target = find_reference(root_, reference->get_ref<const std::string&>());
       if (target == nullptr)
         refuse(schema, "$ref",
                fmt::format("names '{}', which this schema does not hold", reference->get<std::string>()));
       check_shape(root_, *target, good_shapes_);
-      if (!add(parts, *target)) return false;
+      if (!add_one("$ref", *target)) return false;
     }
     if (const Json* all = schema_member(schema, "allOf")) {
       for (const Json& each : *all)
-        if (!add(parts, each)) return false;
+        if (!add_one("allOf", each)) return false;
     }
     for (const char* keyword : {"$dynamicRef", "$recursiveRef", "not", "then", "else"}) {
       const Json* found = schema_member(schema, keyword);

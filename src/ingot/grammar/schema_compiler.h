@@ -51,6 +51,7 @@ class SchemaCompiler {
   [[noreturn]] void refuse(const Json& schema, const char* keyword, const std::string& why) const;
   void refuse_all(const Parts& parts, std::initializer_list<const char*> keywords) const;
   bool add(Parts& parts, const Json& schema) const;  // false: nothing satisfies it
+  bool add_from(Parts& parts, std::size_t at, const char* keyword, const Json& schema) const;
   bool expand(Parts& parts);
   static bool asserts(const Part& part);
   Symbol compile(Parts parts);

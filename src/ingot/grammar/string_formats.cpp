@@ -47,7 +47,7 @@ const std::string kEscape = "%[0-9A-Fa-f]{2}";
 const std::string kPathChar = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|" + kEscape + ")";
 const std::string kUriTail = "(?:\\?(?:" + kPathChar + "|[/?])*)?(?:#(?:" + kPathChar + "|[/?])*)?";
 const std::string kAuthority = "(?:(?:[A-Za-z0-9._~!$&'()*+,;=:-]|" + kEscape + ")*@)?(?:\\[(?:" + ipv6() +
-                               ")\\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|" + kEscape + ")+)(?::[0-9]{1,5})?";
+                               ")\\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|" + kEscape + ")*)(?::[0-9]{1,5})?";
 const std::string kUri = "[A-Za-z][A-Za-z0-9+.-]*:(?://" + kAuthority + "(?:/" + kPathChar +
                          "*)*|/(?:" + kPathChar + "+(?:/" + kPathChar + "*)*)?|" + kPathChar + "+(?:/" +
                          kPathChar + "*)*)" + kUriTail;
