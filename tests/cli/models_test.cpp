@@ -48,6 +48,7 @@ TEST(ModelsVerb, ListsEveryFamilyAndExplainsOne) {
   EXPECT_EQ(succeed({"models", "Gemma2ForCausalLM"}).output, by_name);
   EXPECT_FALSE(contains(succeed({"models", "dlinear"}).output, "such as"));
   EXPECT_EQ(parsed(succeed({"models", "patchtst", "--json"}))["tasks"], nlohmann::json({"forecast"}));
+  EXPECT_EQ(parsed(succeed({"models", "cohere", "--json"}))["gguf"], "command-r");
   const Outcome unknown = run_ingot({"models", "lama"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_TRUE(contains(unknown.errors, "did you mean 'llama'")) << unknown.errors;

@@ -43,10 +43,13 @@ def commands(binary):
 
 def models(binary):
     families = json.loads(run(binary, "models", "--json"))
-    parts = ["# Models and formats\n\nThe families that `ingot models` lists.\n", "| family | what it is | does | variants | for instance |",
-             "|---|---|---|---|---|"]
+    parts = ["# Models and formats\n\nThe families that `ingot models` lists. Those that generate run on CPUs and NVIDIA GPUs in every weight "
+             "format below.\n", "| family | what it is | run | train | GGUF, read and written | variants | for instance |",
+             "|---|---|---|---|---|---|---|"]
     for family in families:
-        cells = [f"`{family['name']}`", family.get("summary", ""), ", ".join(family.get("tasks", [])),
+        tasks = family.get("tasks", [])
+        cells = [f"`{family['name']}`", family.get("summary", ""), ", ".join(task for task in tasks if task != "train"),
+                 "yes" if "train" in tasks else "", f"`{family['gguf']}`" if family.get("gguf") else "",
                  ", ".join(family.get("variants", [])), ", ".join(f"`{r}`" for r in family.get("repositories", [])[:2])]
         parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     parts += ["\n## Weight formats\n", "Formats of prepacked weights that `--format` takes for language models, on CPUs and NVIDIA GPUs. "

@@ -25,7 +25,8 @@ std::vector<std::string_view> task_names(const ModelInfo& info) {
 nlohmann::ordered_json to_json(const ModelInfo& info) {
   return {{"name", info.name},         {"summary", info.summary},
           {"tasks", task_names(info)}, {"architectures", info.architectures},
-          {"variants", info.variants}, {"repositories", info.repositories}};
+          {"variants", info.variants}, {"repositories", info.repositories},
+          {"gguf", info.gguf}};
 }
 
 const ModelInfo& wanted(const std::string& name) {
@@ -38,6 +39,7 @@ void print_one(const ModelInfo& info) {
   fmt::print("{}: {}\n\n", info.name, info.summary);
   fmt::print("  can            {}\n", fmt::join(task_names(info), ", "));
   if (!info.architectures.empty()) fmt::print("  architectures  {}\n", fmt::join(info.architectures, ", "));
+  if (!info.gguf.empty()) fmt::print("  GGUF           {}, read and written\n", info.gguf);
   fmt::print("  variants       {}\n", fmt::join(info.variants, "\n                 "));
   if (info.repositories.empty()) return;
   fmt::print("  such as        {}\n", fmt::join(info.repositories, "\n                 "));

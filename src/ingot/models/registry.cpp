@@ -36,7 +36,8 @@ ModelInfo row_of(const LanguageFamily& family) {
                  .architectures = {std::string(family.architecture)},
                  .variants = family.variants,
                  .repositories = family.repositories,
-                 .tasks = {generate, train}};
+                 .tasks = {generate, train},
+                 .gguf = std::string(family.gguf.architecture)};
   for (const std::string_view more : family.more_architectures) info.architectures.emplace_back(more);
   return info;
 }

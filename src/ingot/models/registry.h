@@ -25,6 +25,7 @@ struct ModelInfo {
   std::vector<std::string> variants;       ///< what may differ between its checkpoints, and is understood
   std::vector<std::string> repositories;   ///< published models of this layout
   std::vector<ModelTask> tasks;
+  std::string gguf = {};  ///< general.architecture of its GGUF files; empty: there are none
 
   bool can(ModelTask task) const;
 };
