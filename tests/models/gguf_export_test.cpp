@@ -153,12 +153,15 @@ INSTANTIATE_TEST_SUITE_P(
                                 "model.layers.0.mlp.down_proj.bias (blk.0.ffn_down.bias)"},
                       std::pair{"starcoder2_plain", "a model without blk.0.ffn_up.bias"},
                       std::pair{"cohere_bias", "(blk.0.attn_output.bias)"},
-                      std::pair{"mistral_window", "sliding_window 5 in a context of 64"},
-                      std::pair{"phi3_partial", "set max_position_embeddings to 7"},
                       std::pair{"nemotron",
                                 "head_dim 12: num_attention_heads 3 times it must be hidden_size 24"},
                       std::pair{"olmoe", "num_key_value_heads 2: it must be num_attention_heads 4"}),
     [](const auto& param) { return std::string(param.param.first); });
+
+TEST(GgufExports, AWindowThatLlamaCppIgnoresIsInTheFile) {
+  const GgufExport model = export_gguf(open_checkpoint(golden_path("mistral_window")));
+  EXPECT_EQ(model.metadata.integer("llama.attention.sliding_window"), 5);
+}
 
 // llama.cpp's models of these architectures have no fallback to the embedding.
 TEST(GgufExports, ATiedHeadIsWrittenWhereReadersAskForIt) {

@@ -11,6 +11,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/log.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/family.h"
@@ -95,6 +96,14 @@ class Exporter {
         NotImplemented(fmt::format("{}: llama.cpp's '{}' models, as GGUF files hold them, have no place "
                                    "for {}; convert to safetensors, or to a directory",
                                    checkpoint_.config_path, family_.architecture, *objection)));
+    if (const std::int64_t window = window_that_llama_cpp_ignores(family_.architecture, config_);
+        window > 0) {
+      log(LogLevel::warn, "ingot::models",
+          fmt::format("{}: llama.cpp applies no sliding window in '{}' models: beyond {} tokens it computes "
+                      "something "
+                      "else than this model. Ingot reads the window from the GGUF file",
+                      checkpoint_.config_path, family_.architecture, window));
+    }
   }
 
   // The same for any reader: GGUF has no place for some keys.

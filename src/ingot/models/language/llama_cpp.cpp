@@ -190,18 +190,6 @@ std::optional<std::string> rope_objection(const Reader& reader, const LanguageCo
   return std::nullopt;
 }
 
-std::optional<std::string> window_objection(const Reader& reader, const LanguageConfig& c) {
-  if (reader.windows == Windows::masked) return std::nullopt;
-  if (reader.windows == Windows::masked_if_64_layers && c.num_hidden_layers == 64) return std::nullopt;
-  for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
-    if (const std::int64_t window = c.window(layer); window > 0 && window < c.max_position_embeddings)
-      return fmt::format(
-          "sliding_window {0} in a context of {1}: it would attend to all tokens; set "
-          "max_position_embeddings to {0} in config.json, or sliding_window to null to have it so",
-          window, c.max_position_embeddings);
-  return std::nullopt;
-}
-
 }  // namespace
 
 bool llama_cpp_needs_output(std::string_view architecture) {
@@ -213,8 +201,17 @@ std::optional<std::string> llama_cpp_objection(std::string_view architecture, co
   const Reader& reader = reader_of(architecture);
   if (auto objection = bias_objection(reader, tensors)) return objection;
   if (auto objection = head_objection(reader, config)) return objection;
-  if (auto objection = rope_objection(reader, config)) return objection;
-  return window_objection(reader, config);
+  return rope_objection(reader, config);
+}
+
+std::int64_t window_that_llama_cpp_ignores(std::string_view architecture, const LanguageConfig& c) {
+  const Reader& reader = reader_of(architecture);
+  if (reader.windows == Windows::masked) return 0;
+  if (reader.windows == Windows::masked_if_64_layers && c.num_hidden_layers == 64) return 0;
+  for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
+    if (const std::int64_t window = c.window(layer); window > 0 && window < c.max_position_embeddings)
+      return window;
+  return 0;
 }
 
 }  // namespace ingot

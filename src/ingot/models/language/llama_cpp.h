@@ -23,4 +23,8 @@ bool llama_cpp_needs_output(std::string_view architecture);
 std::optional<std::string> llama_cpp_objection(std::string_view architecture, const LanguageConfig& config,
                                                std::span<const ExportedTensor> tensors);
 
+/// The sliding window that llama.cpp does not apply for this architecture: it gives the model's numbers for
+/// texts up to it, and attends to all tokens beyond. 0: none.
+std::int64_t window_that_llama_cpp_ignores(std::string_view architecture, const LanguageConfig& config);
+
 }  // namespace ingot
