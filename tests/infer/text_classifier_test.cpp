@@ -58,8 +58,9 @@ TEST(TextClassifier, ScoresOfLabelsAddUpToOneAndRawOnesAreTheirLogits) {
   const TextClassifier classifier = TextClassifier::open(directory.path);
   EXPECT_EQ(classifier.labels().names, (std::vector<std::string>{"low", "middle", "high"}));
   const std::vector<std::string_view> texts{"w5 w6 w7", "w40"};
-  const std::vector<float> scores = classifier.scores(texts).to_vector<float>(),
-                           logits = classifier.scores(texts, ScoreKind::raw).to_vector<float>();
+  const std::vector<float> scores = classifier.scores(classifier.encode(texts)).to_vector<float>(),
+                           logits =
+                               classifier.scores(classifier.encode(texts), ScoreKind::raw).to_vector<float>();
   EXPECT_NEAR(scores[0] + scores[1] + scores[2], 1, 1e-5);
   const auto best = std::ranges::max_element(logits.begin() + 3, logits.end()) - (logits.begin() + 3);
   EXPECT_EQ(classifier.ranked(std::span(scores).subspan(3, 3)).front().label,
@@ -72,9 +73,10 @@ TEST(TextClassifier, EachOfManyTextsGetsWhatItGetsAlone) {
     const SentenceDirectory directory(golden);
     const TextClassifier classifier = TextClassifier::open(directory.path);
     const std::vector<std::string_view> texts{"w5 w6 w7", "w40", "w9 w10 w11 w12 w13 w14 w15"};
-    const std::vector<float> together = classifier.scores(texts).to_vector<float>();
+    const std::vector<float> together = classifier.scores(classifier.encode(texts)).to_vector<float>();
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      const std::vector<float> alone = classifier.scores(std::span(texts).subspan(i, 1)).to_vector<float>();
+      const std::vector<float> alone =
+          classifier.scores(classifier.encode(std::span(texts).subspan(i, 1))).to_vector<float>();
       for (std::size_t k = 0; k < alone.size(); ++k)
         EXPECT_NEAR(alone[k], together[i * alone.size() + k], 1e-5) << golden;
     }
@@ -107,7 +109,7 @@ TEST(TextClassifier, SpansAreNeighboursOfOneKind) {
     EXPECT_EQ(std::ranges::count(span.text, 'w'), span.end - span.first_token) << span.text;
     end = span.end;
   }
-  EXPECT_THROW(classifier.scores(texts), InvalidConfig);
+  EXPECT_THROW(classifier.scores(classifier.encode(texts)), InvalidConfig);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/infer/sentence_embedder.h"
+#include "ingot/infer/text_classifier.h"
 
 namespace ingot::serve {
 namespace {
@@ -84,6 +85,38 @@ TEST(Rerank, OrdersDocumentsByTheCosineOfTheirVectors) {
   EXPECT_EQ(param("/v1/rerank", R"({"documents":["a"]})"), "query");
   EXPECT_EQ(param("/v1/rerank", R"({"query":"a","documents":["a"],"top_n":0})"), "top_n");
   EXPECT_EQ(param("/v1/score", R"({"text_1":["a","b"],"text_2":["a","b","c"]})"), "text_1");
+}
+
+TEST(Rerank, ACrossEncoderReadsQueryAndDocumentTogether) {
+  const ingot::test::SentenceDirectory directory("xlm_roberta_reranker");
+  const RunningServer server({.reranker_model = directory.path});
+  HttpClient client = server.client();
+  const TextClassifier model = TextClassifier::open(directory.path);
+  const std::vector<std::string_view> documents{"w9 w3", "w5 w6", "w7"};
+  const std::vector<float> expected = model.rerank("w5 w6", documents);
+  const Json answer =
+      parsed(client.post("/v1/rerank", R"({"query":"w5 w6","documents":["w9 w3","w5 w6","w7"]})"));
+  ASSERT_EQ(answer["results"].size(), 3U) << answer;
+  for (const Json& result : answer["results"])
+    EXPECT_NEAR(result["relevance_score"].get<double>(), expected[result["index"].get<std::size_t>()], 1e-6);
+  const Json scores = parsed(client.post("/v1/score", R"({"text_1":"w5 w6","text_2":["w9 w3"]})"));
+  EXPECT_NEAR(scores["data"][0]["score"].get<double>(), expected[0], 1e-6);
+  EXPECT_EQ(client.post("/v1/rerank", R"({"model":"other","query":"a","documents":["b"]})").status, 404);
+  EXPECT_TRUE(client.get("/v1/models").body.find("\"sentences\"") != std::string::npos);
+}
+
+TEST(Classify, TextsGetTheirLabelsAndProbabilities) {
+  const ingot::test::SentenceDirectory directory("bert_classifier");
+  const RunningServer server({.reranker_model = directory.path});
+  HttpClient client = server.client();
+  const Json answer = parsed(client.post("/classify", R"({"input":["w5 w6","w40"]})"));
+  ASSERT_EQ(answer["data"].size(), 2U) << answer;
+  double sum = 0;
+  for (const Json& share : answer["data"][1]["probs"]) sum += share.get<double>();
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_EQ(answer["data"][0]["num_classes"], 3);
+  const RunningServer without;
+  EXPECT_EQ(without.client().post("/classify", R"({"input":"a"})").status, 404);
 }
 
 }  // namespace

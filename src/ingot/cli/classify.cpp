@@ -28,7 +28,8 @@ struct ClassifyOptions {
 
 void print_labels(const ClassifyOptions& o, const TextClassifier& classifier,
                   const std::vector<std::string>& texts) {
-  const Tensor scores = classifier.scores(views_of(texts), o.raw ? ScoreKind::raw : ScoreKind::automatic);
+  const Tensor scores =
+      classifier.scores(classifier.encode(views_of(texts)), o.raw ? ScoreKind::raw : ScoreKind::automatic);
   const std::vector<float> all = scores.to_vector<float>();
   const auto width = static_cast<std::size_t>(scores.dim(1));
   const std::size_t shown = std::min(width, static_cast<std::size_t>(o.top));

@@ -105,6 +105,7 @@ void add_key_options(KeyOptions& keys) {
   keys.list("--name", "names");
   keys.list("--named-adapter", "named_adapters");
   keys.option("--embedding-model");
+  keys.option("--reranker-model");
   keys.list("--api-key", "api_keys");
   keys.option("--api-key-file");
   for (const char* name : {"--tls-cert", "--tls-key"}) keys.option(name);

@@ -51,7 +51,10 @@ Table::Section model_rows() {
             .doc = "Unload a model that nobody asked for in so many seconds; 0: never."}},
           {"embedding_model",
            &C::embedding_model,
-           {.doc = "Sentence encoder (a directory) for /v1/embeddings, /v1/rerank and /v1/score."}},
+           {.doc = "Sentence encoder (a directory) for /v1/embeddings, and for /v1/rerank and /v1/score."}},
+          {"reranker_model",
+           &C::reranker_model,
+           {.doc = "Cross-encoder or classifier (a directory) for /v1/rerank, /v1/score and /classify."}},
           {"threads",
            &C::model,
            &M::run,
@@ -248,6 +251,7 @@ serve::ServerOptions server_options(const ServeConfig& c) {
   if (c.model_memory != "unlimited") options.pool.memory = parse_bytes(c.model_memory, "model_memory");
   options.pool.unload_after = std::chrono::seconds(c.unload_after);
   if (!c.embedding_model.empty()) options.embedding_model = hub::resolve_model(c.embedding_model);
+  if (!c.reranker_model.empty()) options.reranker_model = hub::resolve_model(c.reranker_model);
   options.http.host = c.host;
   options.http.port = static_cast<std::uint16_t>(c.port);
   options.http.tls_cert = c.tls_cert;

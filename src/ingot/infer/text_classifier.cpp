@@ -28,6 +28,12 @@ Tensor through(const std::string& activation, const Tensor& logits) {
                   activation));
 }
 
+void require_tokens(const EncodedTexts& texts) {
+  for (std::size_t i = 0; i < texts.tokens.size(); ++i)
+    INGOT_CHECK(!texts.tokens[i].empty(),
+                InvalidConfig("text", fmt::format("number {} has no token", i + 1)));
+}
+
 // "B-PER" -> "PER"; labels without such marks stay.
 std::string_view kind_of(std::string_view label) {
   return label.starts_with("B-") || label.starts_with("I-") ? label.substr(2) : label;
@@ -35,11 +41,11 @@ std::string_view kind_of(std::string_view label) {
 
 }  // namespace
 
-struct TextClassifier::Ids {
-  std::vector<std::vector<std::int32_t>> tokens, types;
-
-  std::int64_t count() const { return static_cast<std::int64_t>(tokens.size()); }
-};
+std::size_t EncodedTexts::token_count() const {
+  std::size_t count = 0;
+  for (const auto& text : tokens) count += text.size();
+  return count;
+}
 
 TextClassifier::TextClassifier(std::unique_ptr<TextEncoder> encoder, text::Tokenizer tokenizer)
     : encoder_(std::move(encoder)), tokenizer_(std::move(tokenizer)), max_length_(encoder_->context()) {
@@ -68,8 +74,8 @@ void TextClassifier::require_labels_of(LabelsOf of) const {
                         : "labels texts (ForSequenceClassification); expected one that labels tokens"));
 }
 
-TextClassifier::Ids TextClassifier::encode(std::span<const std::string_view> texts) const {
-  Ids ids{.tokens = tokenizer_.encode_batch(texts), .types = {}};
+EncodedTexts TextClassifier::encode(std::span<const std::string_view> texts) const {
+  EncodedTexts ids{.tokens = tokenizer_.encode_batch(texts), .types = {}};
   const auto limit = static_cast<std::size_t>(max_length_);
   for (std::vector<std::int32_t>& text : ids.tokens) {
     if (text.size() <= limit) continue;
@@ -78,14 +84,24 @@ TextClassifier::Ids TextClassifier::encode(std::span<const std::string_view> tex
     if (tokenizer_.is_special(last)) text.back() = last;
   }
   ids.types.resize(ids.tokens.size());
+  require_tokens(ids);
   return ids;
 }
 
-Tensor TextClassifier::logits(const Ids& ids) const {
+EncodedTexts TextClassifier::encode(std::span<const Pair> pairs) const {
+  EncodedTexts ids;
+  for (const auto& [first, second] : pairs) {
+    text::Encoding both = tokenizer_.encode_pair(first, second, {.max_pair_length = max_length_});
+    ids.tokens.push_back(std::move(both.ids));
+    ids.types.push_back(std::move(both.type_ids));
+  }
+  require_tokens(ids);
+  return ids;
+}
+
+Tensor TextClassifier::logits(const EncodedTexts& ids) const {
   const NoGrad no_grad;
   std::vector<Tensor> parts;
-  for (std::size_t i = 0; i < ids.tokens.size(); ++i)
-    INGOT_CHECK(!ids.tokens[i].empty(), InvalidConfig("text", fmt::format("number {} has no token", i + 1)));
   for_each_batch(ids.tokens, [&](std::size_t first, std::size_t last) {
     PackedTexts packed;
     for (std::size_t i = first; i < last; ++i) packed.add(ids.tokens[i], ids.types[i]);
@@ -116,20 +132,9 @@ Tensor TextClassifier::scored(Tensor logits, ScoreKind kind) const {
   return logits;
 }
 
-Tensor TextClassifier::scores(std::span<const std::string_view> texts, ScoreKind kind) const {
+Tensor TextClassifier::scores(const EncodedTexts& texts, ScoreKind kind) const {
   require_labels_of(LabelsOf::texts);
-  return scored(logits(encode(texts)), kind);
-}
-
-Tensor TextClassifier::scores(std::span<const Pair> pairs, ScoreKind kind) const {
-  require_labels_of(LabelsOf::texts);
-  Ids ids;
-  for (const auto& [first, second] : pairs) {
-    text::Encoding both = tokenizer_.encode_pair(first, second, {.max_pair_length = max_length_});
-    ids.tokens.push_back(std::move(both.ids));
-    ids.types.push_back(std::move(both.type_ids));
-  }
-  return scored(logits(ids), kind);
+  return scored(logits(texts), kind);
 }
 
 std::vector<LabelScore> TextClassifier::ranked(std::span<const float> scores) const {
@@ -143,7 +148,11 @@ std::vector<float> TextClassifier::rerank(std::string_view query, std::span<cons
                                           ScoreKind kind) const {
   std::vector<Pair> pairs;
   for (const std::string_view document : documents) pairs.emplace_back(query, document);
-  const Tensor all = scores(std::span<const Pair>(pairs), kind);
+  return relevance(encode(pairs), kind);
+}
+
+std::vector<float> TextClassifier::relevance(const EncodedTexts& pairs, ScoreKind kind) const {
+  const Tensor all = scores(pairs, kind);
   return contiguous(select(all, 1, all.dim(1) - 1)).to_vector<float>();
 }
 
@@ -176,7 +185,7 @@ std::vector<LabelledSpan> TextClassifier::spans_of(const std::vector<std::int32_
 std::vector<std::vector<LabelledSpan>> TextClassifier::spans(std::span<const std::string_view> texts) const {
   require_labels_of(LabelsOf::tokens);
   const NoGrad no_grad;
-  const Ids ids = encode(texts);
+  const EncodedTexts ids = encode(texts);
   const std::vector<float> all = softmax(logits(ids)).to_vector<float>();
   std::vector<std::vector<LabelledSpan>> found;
   std::size_t at = 0;

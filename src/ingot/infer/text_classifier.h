@@ -31,6 +31,13 @@ enum class ScoreKind : std::uint8_t {
   raw         ///< the logits
 };
 
+/// Texts, or pairs of texts, as ids.
+struct EncodedTexts {
+  std::vector<std::vector<std::int32_t>> tokens, types;
+
+  std::size_t token_count() const;
+};
+
 /// Tells the labels of texts, of pairs of texts, or of tokens: a checkpoint of transformers'
 /// ...ForSequenceClassification or ...ForTokenClassification, a cross-encoder of sentence-transformers.
 /// Encoders and decoders alike.
@@ -42,16 +49,20 @@ class TextClassifier {
   /// Throws InvalidConfig where the directory holds no classifier, and as open_text_encoder does.
   static TextClassifier open(const std::string& directory, const LoadOptions& options = {});
 
-  /// f32 [texts, labels] on the host. Needs labels().of texts. Texts beyond max_length() are cut; of a pair
-  /// the longer one is, as transformers' "longest_first" does.
-  Tensor scores(std::span<const std::string_view> texts, ScoreKind kind = ScoreKind::automatic) const;
-  Tensor scores(std::span<const Pair> pairs, ScoreKind kind = ScoreKind::automatic) const;
+  /// Special tokens included. Texts beyond max_length() are cut; of a pair the longer one is, as
+  /// transformers' "longest_first" does. InvalidConfig names a text without tokens.
+  EncodedTexts encode(std::span<const std::string_view> texts) const;
+  EncodedTexts encode(std::span<const Pair> pairs) const;
+  /// f32 [texts, labels] on the host. Needs labels().of texts.
+  Tensor scores(const EncodedTexts& texts, ScoreKind kind = ScoreKind::automatic) const;
   /// The labels of a row of scores, best first.
   std::vector<LabelScore> ranked(std::span<const float> scores) const;
   /// How well each document answers the query: the score of the only label, or of the last of several. Needs
-  /// labels() of texts.
+  /// labels().of texts.
   std::vector<float> rerank(std::string_view query, std::span<const std::string_view> documents,
                             ScoreKind kind = ScoreKind::automatic) const;
+  /// That score of each pair.
+  std::vector<float> relevance(const EncodedTexts& pairs, ScoreKind kind = ScoreKind::automatic) const;
   /// What is found in each text. Needs labels().of tokens. Tokens labelled "O" are left out; B- and I- of one
   /// kind are one span.
   std::vector<std::vector<LabelledSpan>> spans(std::span<const std::string_view> texts) const;
@@ -62,9 +73,7 @@ class TextClassifier {
   const TextEncoder& encoder() const { return *encoder_; }
 
  private:
-  struct Ids;
-  Ids encode(std::span<const std::string_view> texts) const;
-  Tensor logits(const Ids& ids) const;
+  Tensor logits(const EncodedTexts& texts) const;
   Tensor scored(Tensor logits, ScoreKind kind) const;
   std::vector<LabelledSpan> spans_of(const std::vector<std::int32_t>& ids,
                                      std::span<const float> scores) const;

@@ -9,6 +9,7 @@
 
 #include "ingot/serve/access.h"
 #include "ingot/serve/answer.h"
+#include "ingot/serve/classifier_model.h"
 #include "ingot/serve/embedding_model.h"
 #include "ingot/serve/fields.h"
 #include "ingot/serve/http.h"
@@ -22,7 +23,8 @@ struct ApiContext {
   ModelPool& models;
   Metrics& metrics;
   const Access& access;
-  EmbeddingModel* embedding = nullptr;  ///< null: none is served
+  EmbeddingModel* embedding = nullptr;    ///< null: none is served
+  ClassifierModel* classifier = nullptr;  ///< likewise
   std::function<std::size_t()> connections;
   double request_seconds = 0;  ///< that an answer may take; 0: any time
   std::atomic<bool> draining{false};

@@ -1,15 +1,13 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <exception>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ingot/infer/sentence_embedder.h"
+#include "ingot/serve/work_queue.h"
 
 namespace ingot::serve {
 
@@ -20,10 +18,6 @@ class EmbeddingModel {
 
   /// Throws as SentenceEmbedder::open does.
   EmbeddingModel(const std::string& path, std::string name);
-  /// What still waits is dropped.
-  ~EmbeddingModel();
-  EmbeddingModel(const EmbeddingModel&) = delete;
-  EmbeddingModel& operator=(const EmbeddingModel&) = delete;
 
   const std::string& name() const { return name_; }
   const SentenceEmbedder& embedder() const { return embedder_; }
@@ -34,20 +28,9 @@ class EmbeddingModel {
               std::function<void(const Tensor& vectors, std::exception_ptr error)> done);
 
  private:
-  struct Job {
-    Ids texts;
-    std::int64_t prompt_tokens = 0;
-    std::function<void(const Tensor&, std::exception_ptr)> done;
-  };
-  void work();
-
   std::string name_;
   SentenceEmbedder embedder_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;
-  bool stopping_ = false;
-  std::thread thread_;
+  WorkQueue queue_;
 };
 
 }  // namespace ingot::serve

@@ -106,13 +106,17 @@ Json model_list(const ApiContext& context) {
       }
     }
   }
-  if (context.embedding != nullptr) {
-    list.push_back({{"id", context.embedding->name()},
+  const auto add = [&](const std::string& name, std::int64_t length) {
+    list.push_back({{"id", name},
                     {"object", "model"},
                     {"created", context.models.created()},
                     {"owned_by", "ingot"},
-                    {"max_model_len", context.embedding->embedder().max_length()}});
-  }
+                    {"max_model_len", length}});
+  };
+  if (context.embedding != nullptr)
+    add(context.embedding->name(), context.embedding->embedder().max_length());
+  if (context.classifier != nullptr)
+    add(context.classifier->name(), context.classifier->classifier().max_length());
   return list;
 }
 

@@ -1,5 +1,5 @@
-// POST /v1/rerank as Jina and Cohere have it, and vLLM's /v1/score: how near texts are by the embedding
-// model.
+// POST /v1/rerank as Jina and Cohere have it, vLLM's /v1/score and /classify: how well texts answer a query
+// by the reranker, or how near they are by the embedding model.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -56,11 +56,20 @@ const std::string& prompt_for(const SentenceConfig& config, const char* kind) {
   return config.prompt({});
 }
 
+// What a client gets of scores: `model` made them from so many tokens.
+using Answer =
+    std::function<Json(const std::string& model, const std::vector<double>& scores, std::size_t tokens)>;
+
+void send_error(const std::shared_ptr<Exchange>& exchange, const std::exception_ptr& error) {
+  const ApiError problem = to_api_error(error);
+  exchange->send({.status = problem.status, .body = error_json(problem)});
+}
+
 // The cosine of each document's vector with that of its query: all have the first where there is one alone.
 // `answer` gets them with the tokens that were read.
 void compare(const std::shared_ptr<Exchange>& exchange, EmbeddingModel& model,
              const std::vector<std::string>& queries, const std::vector<std::string>& documents,
-             std::function<Json(const std::vector<double>& scores, std::size_t tokens)> answer) {
+             Answer answer) {
   const SentenceEmbedder& embedder = model.embedder();
   const auto encode = [&](const std::vector<std::string>& texts, const std::string& prompt) {
     return embedder.encode(std::vector<std::string_view>(texts.begin(), texts.end()), prompt);
@@ -83,12 +92,10 @@ void compare(const std::shared_ptr<Exchange>& exchange, EmbeddingModel& model,
                  if (error == nullptr) first->vectors = vectors.to_vector<float>();
                });
   model.submit(std::move(ids), embedder.prompt_tokens(document_prompt),
-               [=, count = queries.size(), answer = std::move(answer)](const Tensor& vectors,
-                                                                       const std::exception_ptr& error) {
-                 if (error != nullptr || first->error != nullptr) {
-                   const ApiError problem = to_api_error(error != nullptr ? error : first->error);
-                   return exchange->send({.status = problem.status, .body = error_json(problem)});
-                 }
+               [=, count = queries.size(), name = model.name(), answer = std::move(answer)](
+                   const Tensor& vectors, const std::exception_ptr& error) {
+                 if (error != nullptr || first->error != nullptr)
+                   return send_error(exchange, error != nullptr ? error : first->error);
                  const std::vector<float> numbers = vectors.to_vector<float>();
                  const auto width = static_cast<std::size_t>(vectors.dim(1));
                  std::vector<double> scores;
@@ -97,70 +104,145 @@ void compare(const std::shared_ptr<Exchange>& exchange, EmbeddingModel& model,
                    scores.push_back(cosine(std::span(first->vectors).subspan(query * width, width),
                                            std::span(numbers).subspan(i * width, width)));
                  }
-                 exchange->send({.body = dump_json(answer(scores, tokens))});
+                 exchange->send({.body = dump_json(answer(name, scores, tokens))});
                });
+}
+
+// The score of each document with its query, read together.
+void read_together(const std::shared_ptr<Exchange>& exchange, ClassifierModel& model,
+                   const std::vector<std::string>& queries, const std::vector<std::string>& documents,
+                   Answer answer) {
+  std::vector<TextClassifier::Pair> pairs;
+  for (std::size_t i = 0; i < documents.size(); ++i)
+    pairs.emplace_back(queries[queries.size() == 1 ? 0 : i], documents[i]);
+  EncodedTexts texts = model.classifier().encode(pairs);
+  const std::size_t tokens = texts.token_count();
+  model.submit(std::move(texts), ScoreKind::automatic,
+               [=, name = model.name(), answer = std::move(answer)](const Tensor& all,
+                                                                    const std::exception_ptr& error) {
+                 if (error != nullptr) return send_error(exchange, error);
+                 const std::vector<float> numbers = all.to_vector<float>();
+                 const auto labels = static_cast<std::size_t>(all.dim(1));
+                 std::vector<double> scores;  // of the only label, or of the last
+                 for (std::size_t i = labels - 1; i < numbers.size(); i += labels)
+                   scores.push_back(static_cast<double>(numbers[i]));
+                 exchange->send({.body = dump_json(answer(name, scores, tokens))});
+               });
+}
+
+// The model that a client asked for: the reranker, where it names none and there is one.
+void relate(ApiContext& context, const std::shared_ptr<Exchange>& exchange, const Fields& body,
+            const std::vector<std::string>& queries, const std::vector<std::string>& documents,
+            Answer answer) {
+  ClassifierModel* reranker = context.classifier;
+  if (reranker != nullptr && body.string("model").value_or(reranker->name()) == reranker->name())
+    return read_together(exchange, *reranker, queries, documents, std::move(answer));
+  if (reranker == nullptr && context.embedding == nullptr) {
+    throw ApiError(404, "no reranker is served; start the server with --reranker-model or --embedding-model",
+                   "model", "model_not_found");
+  }
+  compare(exchange, embedding_model(context, body), queries, documents, std::move(answer));
 }
 
 void rerank(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  EmbeddingModel& model = embedding_model(context, body);
   const auto query = body.string("query");
   if (!query) throw bad_field("query", "is missing");
   const std::vector<std::string> documents = read_texts(body, "documents");
   const std::int64_t most = body.integer("top_n").value_or(std::ssize(documents));
   if (most < 1) throw bad_field("top_n", fmt::format("must be at least 1, got {}", most));
   const bool with_text = body.boolean("return_documents").value_or(false);
-  compare(exchange, model, {*query}, documents,
-          [=, name = model.name()](const std::vector<double>& scores, std::size_t tokens) {
-            std::vector<std::size_t> order(scores.size());
-            std::iota(order.begin(), order.end(), std::size_t{0});
-            std::ranges::stable_sort(order,
-                                     [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-            order.resize(std::min(order.size(), static_cast<std::size_t>(most)));
-            Json results = Json::array();
-            for (const std::size_t i : order) {
-              Json result = {{"index", i}, {"relevance_score", scores[i]}};
-              if (with_text) result["document"] = {{"text", documents[i]}};
-              results.push_back(std::move(result));
-            }
-            return Json{{"id", new_id("rerank-")},
-                        {"object", "list"},
-                        {"model", name},
-                        {"results", std::move(results)},
-                        {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}},
-                        {"meta", {{"billed_units", {{"search_units", 1}}}}}};
-          });
+  relate(context, exchange, body, {*query}, documents,
+         [=](const std::string& name, const std::vector<double>& scores, std::size_t tokens) {
+           std::vector<std::size_t> order(scores.size());
+           std::iota(order.begin(), order.end(), std::size_t{0});
+           std::ranges::stable_sort(order,
+                                    [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+           order.resize(std::min(order.size(), static_cast<std::size_t>(most)));
+           Json results = Json::array();
+           for (const std::size_t i : order) {
+             Json result = {{"index", i}, {"relevance_score", scores[i]}};
+             if (with_text) result["document"] = {{"text", documents[i]}};
+             results.push_back(std::move(result));
+           }
+           return Json{{"id", new_id("rerank-")},
+                       {"object", "list"},
+                       {"model", name},
+                       {"results", std::move(results)},
+                       {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}},
+                       {"meta", {{"billed_units", {{"search_units", 1}}}}}};
+         });
 }
 
 void score(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  EmbeddingModel& model = embedding_model(context, body);
   const std::vector<std::string> first = read_texts(body, "text_1"), second = read_texts(body, "text_2");
   if (first.size() != 1 && first.size() != second.size()) {
     throw bad_field("text_1", fmt::format("must hold one text, or as many as text_2; got {} and {}",
                                           first.size(), second.size()));
   }
-  compare(exchange, model, first, second,
-          [name = model.name()](const std::vector<double>& scores, std::size_t tokens) {
-            Json data = Json::array();
-            for (std::size_t i = 0; i < scores.size(); ++i)
-              data.push_back({{"index", i}, {"object", "score"}, {"score", scores[i]}});
-            return Json{{"id", new_id("score-")},
-                        {"object", "list"},
-                        {"model", name},
-                        {"data", std::move(data)},
-                        {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
-          });
+  relate(context, exchange, body, first, second,
+         [](const std::string& name, const std::vector<double>& scores, std::size_t tokens) {
+           Json data = Json::array();
+           for (std::size_t i = 0; i < scores.size(); ++i)
+             data.push_back({{"index", i}, {"object", "score"}, {"score", scores[i]}});
+           return Json{{"id", new_id("score-")},
+                       {"object", "list"},
+                       {"model", name},
+                       {"data", std::move(data)},
+                       {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
+         });
+}
+
+void classify(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
+  check_draining(context);
+  const json parsed = parse_body(exchange->request().body);
+  const Fields body(parsed);
+  ClassifierModel* model = context.classifier;
+  const std::string asked = body.string("model").value_or(model == nullptr ? "" : model->name());
+  if (model == nullptr || asked != model->name()) {
+    throw ApiError(404,
+                   model == nullptr
+                       ? "no classifier is served; start the server with --reranker-model"
+                       : fmt::format("the model '{}' is not served here; '{}' is", asked, model->name()),
+                   "model", "model_not_found");
+  }
+  const std::vector<std::string> texts = read_texts(body, "input");
+  EncodedTexts ids = model->classifier().encode(std::vector<std::string_view>(texts.begin(), texts.end()));
+  const std::size_t tokens = ids.token_count();
+  model->submit(
+      std::move(ids), ScoreKind::automatic, [=](const Tensor& all, const std::exception_ptr& error) {
+        if (error != nullptr) return send_error(exchange, error);
+        const std::vector<float> numbers = all.to_vector<float>();
+        const auto labels = static_cast<std::size_t>(all.dim(1));
+        Json data = Json::array();
+        for (std::size_t i = 0; i * labels < numbers.size(); ++i) {
+          const auto row = std::span(numbers).subspan(i * labels, labels);
+          data.push_back({{"index", i},
+                          {"label", model->classifier().ranked(row).front().label},
+                          {"probs", std::vector<float>(row.begin(), row.end())},
+                          {"num_classes", labels}});
+        }
+        exchange->send(
+            {.body = dump_json(Json{{"id", new_id("classify-")},
+                                    {"object", "list"},
+                                    {"model", model->name()},
+                                    {"data", std::move(data)},
+                                    {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}})});
+      });
 }
 
 }  // namespace
 
 std::vector<Route> rerank_routes() {
-  return {{"POST", "/v1/rerank", rerank}, {"POST", "/v2/rerank", rerank}, {"POST", "/v1/score", score}};
+  return {{"POST", "/v1/rerank", rerank},
+          {"POST", "/v2/rerank", rerank},
+          {"POST", "/v1/score", score},
+          {"POST", "/classify", classify}};
 }
 
 }  // namespace ingot::serve

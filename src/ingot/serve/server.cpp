@@ -26,6 +26,10 @@ std::unique_ptr<EmbeddingModel> open_embedding(const ServerOptions& options) {
       path, options.embedding_name.empty() ? name_of_path(path) : options.embedding_name);
 }
 
+std::unique_ptr<ClassifierModel> open_classifier(const std::string& path) {
+  return path.empty() ? nullptr : std::make_unique<ClassifierModel>(path, name_of_path(path));
+}
+
 std::vector<ServedModelOptions> all_models(const ServerOptions& options) {
   std::vector<ServedModelOptions> models{options.model};
   models.insert(models.end(), options.more_models.begin(), options.more_models.end());
@@ -56,11 +60,13 @@ struct Server::Parts {
       : access(options.access),
         models(all_models(options), options.pool),
         embedding(open_embedding(options)),
+        classifier(open_classifier(options.reranker_model)),
         metrics(first_names(models)),
         context{.models = models,
                 .metrics = metrics,
                 .access = access,
                 .embedding = embedding.get(),
+                .classifier = classifier.get(),
                 .connections = [this] { return http->connections(); },
                 .request_seconds = std::chrono::duration<double>(options.request_timeout).count()},
         api(context) {
@@ -78,6 +84,7 @@ struct Server::Parts {
     http->stop();
     models.close();
     embedding.reset();
+    classifier.reset();
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
@@ -85,6 +92,7 @@ struct Server::Parts {
   Access access;
   ModelPool models;
   std::unique_ptr<EmbeddingModel> embedding;
+  std::unique_ptr<ClassifierModel> classifier;
   Metrics metrics;
   ApiContext context;
   Api api;
