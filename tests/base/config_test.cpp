@@ -194,6 +194,29 @@ TEST(Config, AnUnknownKeyOfSetIsNamedAsSuch) {
             std::string::npos);
 }
 
+TEST(Config, MergeKeysTakeOverWhatAMappingDoesNotHave) {
+  Config config = Config::parse(
+      "defaults: &d {rate: 0.5, decay: 0.25, deep: {a: 1}}\nmore: &m {rate: 7, name: other}\n"
+      "decay: 0\n<<: [*d, *m]\nlist:\n  - {<<: *m, name: own}\n",
+      "t.yaml");
+  const ConfigReader root = config.root();
+  EXPECT_EQ(root.get("rate", 0.0), 0.5) << "the first of the list";
+  EXPECT_EQ(root.get("decay", 1.0), 0) << "what stands beside it";
+  EXPECT_EQ(root.get("name", ""), "other");
+  EXPECT_EQ(root.section("deep").get("a", 0), 1);
+  const ConfigReader item = root.sections("list")[0];
+  EXPECT_EQ(item.get("name", ""), "own");
+  EXPECT_EQ(item.get("rate", 0), 7);
+  EXPECT_NO_THROW(config.finish()) << "where the merged mappings stand need be no key";
+
+  Config unknown = Config::parse("d: &d {rate: 1}\n<<: *d\n", "t.yaml");
+  EXPECT_NE(failure([&] { unknown.finish(); }).find("rate: unknown key (t.yaml, line 1)"), std::string::npos);
+  EXPECT_EQ(Config::parse("'<<': 3").root().get("<<", 0), 3);
+  EXPECT_NE(failure([] { Config::parse("<<: 3"); }).find("line 1: << takes over the keys"),
+            std::string::npos);
+  EXPECT_NE(failure([] { Config::parse("a: &a [*a]\n<<: *a\n"); }).find("deeper than"), std::string::npos);
+}
+
 TEST(Config, AliasesAreReadAsTheNameAndBothAtOnceRefused) {
   const Config config = Config::parse("seq_len: 128\n");
   config.root().alias("seq_len", "sequence_len");

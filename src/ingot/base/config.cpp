@@ -415,6 +415,7 @@ void find_unknown(const Document& document, const Node& node, const std::string&
     if (unknown.size() > kMostUnknown) return;
     const std::string own = node.kind == Node::Kind::list ? std::to_string(index++) : name;
     const std::string full = path.empty() ? own : path + "." + own;
+    if (item->merged && !item->read) continue;
     if (node.kind == Node::Kind::list || item->read) {
       // A list that was read as values has no keys to miss; only mappings that were opened are looked into.
       if (item->kind == Node::Kind::list || !item->asked.empty())

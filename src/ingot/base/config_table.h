@@ -10,6 +10,7 @@
 
 #include "ingot/base/config.h"
 #include "ingot/base/config_values.h"
+#include "ingot/base/error.h"
 
 namespace ingot {
 
@@ -82,7 +83,16 @@ class ConfigTable {
       field.kind_ = config_detail::kind_text<std::string>(field.options_);
       field.read_ = [key = field.key_, options = field.options_, at, parse, name](const ConfigReader& reader,
                                                                                   C& c) {
-        at(c) = parse(config_detail::read_value<std::string>(reader, key, std::string(name(at(c))), options));
+        const auto word =
+            config_detail::read_value<std::string>(reader, key, std::string(name(at(c))), options);
+        try {
+          at(c) = parse(word);
+        } catch (const InvalidConfig& error) {  // with its place
+          const std::string_view told = error.what();
+          const std::size_t problem = told.find(error.key + ": ");
+          if (problem == std::string_view::npos) throw;
+          reader.fail(key, told.substr(problem + error.key.size() + 2));
+        }
       };
       field.default_ = [at, name] {
         C made{};

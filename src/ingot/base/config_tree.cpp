@@ -21,7 +21,14 @@ class Converter {
  public:
   explicit Converter(const std::string& name) : name_(name) {}
 
-  void convert(const YAML::Node& from, Node& to, int depth = 0) {
+  void convert_all(const YAML::Node& from, Node& to) {
+    convert(from, to, 0);
+    for (const YAML::Node& source : merged_)
+      for (auto& [yaml, node] : maps_) node->merged = node->merged || yaml.is(source);
+  }
+
+ private:
+  void convert(const YAML::Node& from, Node& to, int depth) {
     if (++count_ > kMaxNodes) fail(from, fmt::format("is too large: over {} values", kMaxNodes));
     if (depth > kMaxDepth)
       fail(from, fmt::format("nests deeper than {} levels, or an alias stands in what it names", kMaxDepth));
@@ -45,15 +52,16 @@ class Converter {
         }
         return;
       case YAML::NodeType::Map:
+        maps_.emplace_back(from, &to);
         convert_map(from, to, depth);
         return;
     }
   }
 
- private:
   void convert_map(const YAML::Node& from, Node& to, int depth) {
     to.kind = Node::Kind::map;
     std::unordered_map<std::string, int> lines;  // of keys
+    std::vector<YAML::Node> others;
     for (const auto& entry : from) {
       const YAML::Node& key = entry.first;
       if (!key.IsScalar()) fail(key, "a key must be a word");
@@ -62,10 +70,32 @@ class Converter {
       const int line = key.Mark().line + 1;
       if (const auto [other, added] = lines.emplace(name, line); !added)
         fail(key, fmt::format("'{}' is given twice, here and in line {}", name, other->second));
+      if (name == "<<" && key.Tag() != "!") {
+        others.push_back(entry.second);
+        continue;
+      }
       Node& item = *to.items.emplace_back(name, std::make_unique<Node>()).second;
       convert(entry.second, item, depth + 1);
       item.line = line;
     }
+    for (const YAML::Node& other : others) merge(other, to, depth);
+  }
+
+  void merge(const YAML::Node& other, Node& to, int depth) {
+    if (depth > kMaxDepth) fail(other, fmt::format("nests deeper than {} levels", kMaxDepth));
+    if (other.IsSequence()) {
+      for (const YAML::Node& one : other) merge(one, to, depth + 1);
+      return;
+    }
+    if (!other.IsMap()) fail(other, "<< takes over the keys of a mapping, or of a list of mappings");
+    merged_.push_back(other);
+    const std::ptrdiff_t known = std::ssize(maps_);
+    Node from;
+    convert(other, from, depth + 1);
+    for (auto& item : from.items) {
+      if (to.find(item.first) == nullptr) to.items.push_back(std::move(item));
+    }
+    maps_.erase(maps_.begin() + known, maps_.end());  // copies, of which some are gone
   }
 
   void charge(const YAML::Node& scalar) {
@@ -78,6 +108,8 @@ class Converter {
   }
 
   const std::string& name_;
+  std::vector<std::pair<YAML::Node, Node*>> maps_;  // and what they have become
+  std::vector<YAML::Node> merged_;
   int count_ = 0;
   std::size_t bytes_ = 0;
 };
@@ -118,7 +150,7 @@ std::string Document::place(const Node& node) const {
 
 void parse_yaml(Document& document, std::string_view text) {
   const YAML::Node yaml = load_yaml(std::string(text), document.name);
-  Converter(document.name).convert(yaml, document.root);
+  Converter(document.name).convert_all(yaml, document.root);
   Node& root = document.root;
   if (root.kind == Node::Kind::null) root.kind = Node::Kind::map;  // an empty file sets nothing
   INGOT_CHECK(root.kind == Node::Kind::map,
@@ -128,7 +160,7 @@ void parse_yaml(Document& document, std::string_view text) {
 std::unique_ptr<Node> parse_value(std::string_view yaml, const std::string& for_messages,
                                   const std::string& option) {
   auto node = std::make_unique<Node>();
-  Converter(for_messages).convert(load_yaml(std::string(yaml), for_messages), *node);
+  Converter(for_messages).convert_all(load_yaml(std::string(yaml), for_messages), *node);
   const auto set_place = [&option](auto&& self, Node& n) -> void {
     n.line = 0;
     n.option = option;

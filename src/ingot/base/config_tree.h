@@ -21,6 +21,7 @@ struct Node {
   std::vector<std::pair<std::string, std::unique_ptr<Node>>> items;  // of a map; of a list, with empty names
 
   bool read = false;
+  bool merged = false;  // its keys were taken over by another mapping (<<), so it need not be a key
   std::vector<std::string> asked;  // keys that were looked for here: what an unknown key may have meant
 
   Node* find(std::string_view key) const;
@@ -44,8 +45,10 @@ struct Document {
   std::string place(const Node& node) const;
 };
 
-/// Fills `root` from YAML text. InvalidConfig for what is no YAML, for a key given twice, for a document that
-/// is no mapping, and for one that grows out of all proportion through aliases.
+/// Fills `root` from YAML text. A mapping takes over the keys of what `<<` names, a mapping or a list of
+/// such, but for those that it has, or that an earlier one of the list has. InvalidConfig for what is no
+/// YAML, for a key given twice, for a document that is no mapping, and for one that grows out of all
+/// proportion through aliases.
 void parse_yaml(Document& document, std::string_view text);
 /// `option`: where it and all below it come from.
 std::unique_ptr<Node> parse_value(std::string_view yaml, const std::string& for_messages,

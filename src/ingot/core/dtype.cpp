@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
 
 namespace ingot {
 namespace {
@@ -104,8 +105,11 @@ DType parse_dtype(std::string_view text) {
   for (const auto& [alias, dtype] : kAliases) {
     if (alias == wanted) return dtype;
   }
-  throw InvalidConfig("dtype",
-                      fmt::format("'{}' is not a dtype; use one of {}", text, fmt::join(kNames, ", ")));
+  std::vector<std::string> known(kNames.begin(), kNames.end());
+  const std::string listed = fmt::format("{}", fmt::join(known, ", "));
+  for (const auto& [alias, unused] : kAliases) known.emplace_back(alias);
+  throw InvalidConfig("dtype", fmt::format("'{}' is not a dtype{}; use one of {}", text,
+                                           did_you_mean(wanted, known), listed));
 }
 
 void throw_unsupported_dtype(DType dtype, std::string_view where, std::string_view supported) {

@@ -37,7 +37,8 @@ Table::Section model_keys() {
               "torch_dtype", [](TrainConfig& c) -> DType& { return c.dtype; },
               [](const std::string& word) { return parse_dtype(word); },
               [](DType dtype) { return name(dtype); },
-              {.doc = "The dtype of the weights: f32, or bf16, which keeps f32 master weights. bf16 pays on "
+              {.aliases = {"dtype"},
+               .doc = "The dtype of the weights: f32, or bf16, which keeps f32 master weights. bf16 pays on "
                       "GPUs "
                       "and on processors with `avx512_bf16` (`ingot devices`); elsewhere it only saves "
                       "memory."}),
