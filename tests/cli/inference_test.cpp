@@ -116,6 +116,31 @@ TEST_F(InferenceVerbs, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
   EXPECT_GT(all["report"]["formats"].size(), 15U);
 }
 
+TEST_F(InferenceVerbs, PerplexityAndReportsReadTextInAnEncodingThatIsNamed) {
+  const std::string latin1 = directory_ + "/latin1.txt", utf8 = directory_ + "/utf8.txt";
+  std::string text(kText), bytes(kText);
+  for (int i = 0; i < 40; ++i) {
+    text += "f\u00fcr ";
+    bytes += "f\xfcr ";
+  }
+  write_file_atomically(utf8, text);
+  write_file_atomically(latin1, bytes);
+  const auto of = [&](const std::string& file, std::vector<std::string> more) {
+    std::vector<std::string> words{"perplexity", directory_, "--text",   file,
+                                   "--window",   "32",       "--stride", "16"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_ingot(words);
+  };
+  const Outcome refused = of(latin1, {});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("'encoding'"), std::string::npos) << refused.errors;
+  EXPECT_EQ(of(latin1, {"--encoding", "latin1"}).output, of(utf8, {}).output);
+  EXPECT_EQ(json({"quantize", directory_, "--format", "q8_0", "--report", latin1, "--encoding", "latin1",
+                  "--window", "32", "--stride", "16"})["report"]["perplexity"],
+            json({"quantize", directory_, "--format", "q8_0", "--report", utf8, "--window", "32", "--stride",
+                  "16"})["report"]["perplexity"]);
+}
+
 TEST_F(InferenceVerbs, QuantizeItsReportAndGenerateNameTheFormatsThatStandIn) {
   const test::TemporaryDirectory out;
   const std::vector<std::string> report{"--format", "q4_k", "--report", directory_ + "/text.txt",

@@ -18,13 +18,13 @@ namespace {
 struct PerplexityOptions {
   InferenceOptions inference;
   infer::PerplexityOptions window;
-  std::string text;
+  std::string text, encoding;
   std::int64_t limit = 0;
   bool json = false;
 };
 
 int run(const PerplexityOptions& o) {
-  const std::string text = data::read_documents(o.text);
+  const std::string text = data::read_documents(o.text, o.encoding);
   const infer::Session session(session_options(o.inference));
   infer::TextPerplexity found;
   {
@@ -64,6 +64,7 @@ void add_perplexity(Command& root) {
       .option("--text", o->text,
               "Text to predict: a file of text, or of records with a member \"text\"; - is standard input")
       .required();
+  command.option("--encoding", o->encoding, "What the text is encoded in, if not UTF-8: latin1, cp1252 ...");
   command.option("--window", o->window.window, "Tokens that the model sees at once");
   command.option("--stride", o->window.stride, "Tokens by which the window moves on");
   command.option("--limit", o->limit, "Tokens of the text to use; 0: all");

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct QuantizeFlags {
-  std::string source, destination, report;
+  std::string source, destination, report, encoding;
   std::vector<std::string> formats;
   infer::PerplexityOptions window{.window = 256, .stride = 128};
   std::int64_t limit = 8192;
@@ -86,7 +86,7 @@ void print_stand_ins(const std::vector<infer::FormatQuality>& rows) {
 }
 
 Json report(const QuantizeFlags& o, const std::vector<std::string>& formats, const WrittenModel& written) {
-  std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(data::read_documents(o.report));
+  std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(data::read_documents(o.report, o.encoding));
   if (o.limit > 0 && o.limit < static_cast<std::int64_t>(ids.size()))
     ids.resize(static_cast<std::size_t>(o.limit));
   ProgressBar bar({.label = "measuring", .total = static_cast<std::int64_t>(formats.size()) + 1});
@@ -171,6 +171,8 @@ void add_quantize(Command& root) {
   command.option("--report", o->report,
                  "Compare predictions of this text before and after: a file of text, or of records with a "
                  "member \"text\"");
+  command.option("--encoding", o->encoding,
+                 "What the text of --report is encoded in, if not UTF-8: latin1, cp1252 ...");
   command.option("--window", o->window.window, "Tokens that the model sees at once");
   command.option("--stride", o->window.stride, "Tokens by which the window moves on");
   command.option("--limit", o->limit, "Tokens of the text to use; 0: all");

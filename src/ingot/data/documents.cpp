@@ -297,12 +297,13 @@ SourceReport for_each_document(const SourceOptions& options, FunctionRef<void(st
   return for_each_document(options, list_files(options), take);
 }
 
-std::string read_documents(const std::string& path) {
+std::string read_documents(const std::string& path, const std::string& encoding) {
   std::string all;
-  for_each_document({.paths = {path}, .invalid_utf8 = InvalidUtf8::stray}, [&](std::string_view text) {
-    if (!all.empty()) all += "\n\n";
-    all += text;
-  });
+  for_each_document({.paths = {path}, .invalid_utf8 = InvalidUtf8::stray, .encoding = encoding},
+                    [&](std::string_view text) {
+                      if (!all.empty()) all += "\n\n";
+                      all += text;
+                    });
   return all;
 }
 

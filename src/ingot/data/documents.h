@@ -68,8 +68,8 @@ SourceReport for_each_document(const SourceOptions& options, const std::vector<S
                                FunctionRef<void(std::string_view)> take);
 
 /// All documents of a file, a directory or standard input ("-") as one text, with an empty line between them.
-/// Stray bytes that are not UTF-8 are replaced (InvalidUtf8::stray).
-std::string read_documents(const std::string& path);
+/// Stray bytes that are not UTF-8 are replaced (InvalidUtf8::stray). `encoding`: as TextFile's.
+std::string read_documents(const std::string& path, const std::string& encoding = {});
 
 /// The same for records: files that hold text are a FormatError. `take` returns false to end the reading.
 void for_each_record(const SourceOptions& options, const std::vector<SourceFile>& files, IsRecord is_record,

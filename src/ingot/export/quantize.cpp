@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/suggest.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/config.h"
 #include "ingot/quant/block_format.h"
@@ -57,8 +58,8 @@ WrittenModel write_quantized_directory(const QuantizeOptions& o, const WriteProg
 void check_quantized_format(const std::string& format) {
   const std::vector<std::string> known = quant::quantized_formats();
   INGOT_CHECK(std::ranges::find(known, format) != known.end(),
-              InvalidConfig("format", fmt::format("'{}' is not a format; there are: {}", format,
-                                                  fmt::join(known, ", "))));
+              InvalidConfig("format", fmt::format("'{}' is not a format{}; there are: {}", format,
+                                                  did_you_mean(format, known), fmt::join(known, ", "))));
 }
 
 WrittenModel quantize_model(const QuantizeOptions& o, const WriteProgress& progress) {
