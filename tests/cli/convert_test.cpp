@@ -3,6 +3,7 @@
 #include "tests/cli/process.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
@@ -51,6 +52,18 @@ TEST(Convert, AKerasHubPresetBecomesADirectoryWithItsTokenizer) {
   EXPECT_EQ(ids(model), ids(preset));
   EXPECT_FALSE(ids(model).empty());
   EXPECT_EQ(logits(model, directory.at("a.npy")), logits(preset, directory.at("b.npy")));
+}
+
+// Its progress counts these, too.
+TEST(Convert, BytesAreThoseThatAreWrittenThoughTheSourceIsQuantized) {
+  TemporaryDirectory directory;
+  const std::string gguf = directory.at("q8.gguf"), file = directory.at("m.safetensors");
+  ASSERT_EQ(run_ingot({"convert", kModels + "qwen3", gguf, "--dtype", "q8_0"}).exit_code, 0);
+  const Outcome outcome = run_ingot({"convert", gguf, file, "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  std::uint64_t bytes = 0;
+  for (const TensorInfo& info : open_weights(file)->tensors()) bytes += info.bytes;
+  EXPECT_NE(outcome.output.find(fmt::format("\"bytes\":{}}}", bytes)), std::string::npos) << outcome.output;
 }
 
 TEST(Convert, ADtypeIsForTheWeightsOfAFile) {

@@ -48,7 +48,7 @@ WrittenModel write_model_directory(const ConvertOptions& o, const WeightEncoding
                                    const WriteProgress& progress) {
   const ModelCheckpoint checkpoint = open_checkpoint(o.source);
   const auto weights = encode_weights(checkpoint.weights, encoding, false);
-  const std::uint64_t bytes = weights->total_bytes();
+  const std::uint64_t bytes = bytes_as_loaded(*weights);
   require_disk_space(o.destination, bytes, "the converted model");
   AtomicDirectory out(o.destination);
   write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, encoding.dtype));
@@ -81,7 +81,7 @@ WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target,
     encoding.dtype = DType::f32;
   }
   const auto weights = encode_weights(std::move(source), encoding, false);
-  const std::uint64_t bytes = weights->total_bytes();
+  const std::uint64_t bytes = bytes_as_loaded(*weights);
   require_disk_space(o.destination, bytes, "the converted tensors");
   const std::vector<StoredTensor> tensors = stored_tensors(*weights, count_written(progress, bytes));
   if (target.format == "npz") {

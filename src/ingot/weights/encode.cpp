@@ -72,6 +72,13 @@ std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightS
   return std::make_shared<TransformedSource>(std::move(source), std::move(recipes));
 }
 
+std::uint64_t bytes_as_loaded(const WeightSource& source) {
+  std::uint64_t bytes = 0;
+  for (const TensorInfo& info : source.tensors())
+    bytes += info.dtype ? static_cast<std::uint64_t>(info.numel()) * byte_size(*info.dtype) : info.bytes;
+  return bytes;
+}
+
 std::vector<StoredTensor> stored_tensors(const WeightSource& source, const WrittenCallback& written) {
   std::vector<StoredTensor> tensors;
   for (const TensorInfo& info : source.tensors()) {

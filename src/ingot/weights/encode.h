@@ -36,6 +36,9 @@ std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightS
 /// Called with a tensor's stored size once it has been written.
 using WrittenCallback = std::function<void(std::uint64_t)>;
 
+/// Bytes of all tensors in the dtypes that loading gives, as stored_tensors() has them written: blocks of a
+/// quantized file are larger then.
+std::uint64_t bytes_as_loaded(const WeightSource& source);
 /// A source's tensors for a writer, in their order. The source must outlive the writing. NotImplemented for
 /// an element type without a dtype.
 std::vector<StoredTensor> stored_tensors(const WeightSource& source, const WrittenCallback& written = {});
