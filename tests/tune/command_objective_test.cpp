@@ -54,6 +54,8 @@ double seconds_since(Clock::time_point start) {
 
 TEST_F(CommandStudy, ProgressThatIsWrittenOverHidesNoResult) {
   const Trial trial = run(R"(printf 'progress 10%%\rprogress 20%%\r{{"value": 2}}\r\n')");
+  EXPECT_EQ(run(R"(printf '{{"value": 3}}\rprogress 100%%\n')").value, 3);
+  EXPECT_EQ(run(R"(printf '\357\273\277{{"value": 4}}\n')").value, 4);
   EXPECT_EQ(trial.state, TrialState::complete) << trial.note;
   EXPECT_EQ(trial.value, 2);
 }

@@ -97,12 +97,6 @@ std::string without_non_finite(const std::string& line) {
   return result;
 }
 
-/// What a terminal shows of a line in the end: progress that ends in \r is written over.
-std::string last_overwrite(std::string line) {
-  line.erase(line.find_last_not_of('\r') + 1);
-  return line.substr(line.find_last_of('\r') + 1);
-}
-
 std::string shown(const std::string& line) {
   constexpr std::size_t kShown = 200;
   return line.size() <= kShown ? line : line.substr(0, kShown) + "...";
@@ -207,8 +201,17 @@ class CommandObjective : public Objective {
     line_ += text.substr(start);
   }
 
-  void take(const std::string& written, TrialRun& run) {
-    const std::string line = last_overwrite(written);
+  // Progress that is written over stands on one line with what follows it, each part behind a \r.
+  void take(const std::string& line, TrialRun& run) {
+    for (std::size_t start = 0; start < line.size();) {
+      const std::size_t end = std::min(line.find('\r', start), line.size());
+      take_part(line.substr(start, end - start), run);
+      start = end + 1;
+    }
+  }
+
+  void take_part(std::string line, TrialRun& run) {
+    if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
     const std::size_t first = line.find_first_not_of(" \t");
     if (first == std::string::npos || line[first] != '{') return;  // other output
     Json json = parse_json_or_discard<Json>(line);
