@@ -202,5 +202,59 @@ TEST(DateColumn, TakesDaysAndClocksFromTwoColumns) {
   EXPECT_EQ(ends_of(t), (Strings{"2020-01-31 22:00", "2020-02-01 00:00", "01/02/2020 01.00.00"}));
 }
 
+TEST(DateColumn, HoursOfAColumnOfTheirOwnMayRunTo24AndBeNumbers) {
+  const auto ends = [](const std::string& header, const std::vector<std::string>& clocks) {
+    std::string csv = header + "\n";
+    for (std::size_t i = 0; i < 3 * clocks.size(); ++i)
+      csv += fmt::format("2020-01-{:02},{},{}\n", 1 + i / clocks.size(), clocks[i % clocks.size()], i);
+    const SeriesTable t = table_of(csv);
+    EXPECT_EQ(t.column_names, Strings{"load"}) << header;
+    EXPECT_EQ(t.frequency, parse_frequency("h")) << header;
+    return ends_of(t);
+  };
+  std::vector<std::string> to_23, to_24, floats, hundreds, padded, clocks;
+  for (int h = 0; h < 24; ++h) {
+    to_23.push_back(fmt::format("{}", h));
+    to_24.push_back(fmt::format("{}", h + 1));
+    floats.push_back(fmt::format("{}.0", h));
+    hundreds.push_back(fmt::format("{}", 100 * (h + 1)));
+    padded.push_back(fmt::format("{:04}", 100 * h));
+    clocks.push_back(fmt::format("{:02}:00", h + 1));
+  }
+  const Strings from_0{"2020-01-01 00:00", "2020-01-03 23:00", "2020-01-04 00:00"};
+  const Strings from_1{"2020-01-01 01:00", "2020-01-04 00:00", "2020-01-04 01:00"};
+  EXPECT_EQ(ends("date,hour,load", to_23), from_0);
+  EXPECT_EQ(ends("Date,Hour,load", to_24), from_1);
+  EXPECT_EQ(ends("date,hr,load", floats), from_0);
+  EXPECT_EQ(ends("Date,HE,load", hundreds), from_1);
+  EXPECT_EQ(ends("date,time,load", padded), from_0);
+  EXPECT_EQ(ends("date,hour_ending,load", clocks), from_1);
+}
+
+TEST(DateColumn, TakesYearsMonthsDaysAndHoursFromColumnsOfTheirOwn) {
+  const SeriesTable hours = table_of(
+      "No,year,month,day,hour,pm2.5\n1,2010,1,31,22,5\n2,2010,1,31,23,6\n3,2010,2,1,0,7\n4,2010,2,1,1,8\n");
+  EXPECT_EQ(hours.column_names, (Strings{"No", "pm2.5"}));
+  EXPECT_EQ(hours.time_name, "date");
+  EXPECT_EQ(ends_of(hours), (Strings{"2010-01-31 22:00", "2010-02-01 01:00", "2010-02-01 02:00"}));
+  const auto ends = [](const std::string& csv) { return ends_of(table_of(csv)); };
+  EXPECT_EQ(ends("Year,Month,y\n2019,11,1\n2019,12,2\n2020,1,3\n"),
+            (Strings{"2019-11-01 00:00", "2020-01-01 00:00", "2020-02"}));
+  EXPECT_EQ(ends("Month,Year,y\nNov,2019,1\nDec,2019,2\nJan,2020,3\n").back(), "Feb 2020");
+  EXPECT_EQ(ends("year,quarter,y\n2019,3,1\n2019,4,2\n2020,1,3\n").back(), "2020Q2");
+  EXPECT_EQ(ends("year,quarter,y\n2019,Q3,1\n2019,Q4,2\n2020,Q1,3\n").back(), "2020Q2");
+  EXPECT_EQ(ends("year,week,y\n2020,52,1\n2020,53,2\n2021,1,3\n").back(), "2021-W02");
+  const SeriesTable stores = table_of(
+      "store,year,month,y\nA,2020,1,1\nA,2020,2,2\nA,2020,3,4\nB,2020,1,3\nB,2020,2,5\nB,2020,3,4\n");
+  EXPECT_EQ(stores.series.size(), 2U);
+  const SeriesTable dated = table_of("date,year,month,y\n2020-01-01,2020,1,1\n2020-01-02,2020,1,2\n");
+  EXPECT_EQ(dated.column_names, (Strings{"year", "month", "y"})) << "a column of dates says it all";
+}
+
+TEST(DateColumn, NumbersCalledHourAreValuesWhereEachDayHasOne) {
+  const SeriesTable t = table_of("date,hour,y\n2020-01-01,7,1\n2020-01-02,8,2\n2020-01-03,7,3\n");
+  EXPECT_EQ(t.column_names, (Strings{"hour", "y"}));
+}
+
 }  // namespace
 }  // namespace ingot::forecast

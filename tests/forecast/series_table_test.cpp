@@ -330,9 +330,6 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
   EXPECT_TRUE(error_of("date,shelf,room,n,m\n1,A,x,1,1\n1,A,y,2,1\n1,B,x,3,1\n1,B,y,3,1\n2,A,x,3,1\n")
                   .ends_with("; if columns 'shelf' and 'room' together tell series apart, pass --set "
                              "id_column=shelf,room --target n (or m)"));
-  EXPECT_NE(
-      error_of("year,month,a\n2020,1,1\n2020,2,1\n").find("put 'year' and 'month' into one column of dates"),
-      std::string::npos);
   EXPECT_NE(error_of("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-04 05:00,4\n")
                 .find("line 5, column 'date': '2020-01-04 05:00' is at an irregular distance"),
             std::string::npos);

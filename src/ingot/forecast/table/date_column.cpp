@@ -15,20 +15,73 @@
 namespace ingot::forecast {
 namespace {
 
+// "13", "1300", or what pandas makes of them where a cell is empty: "13.0".
+std::optional<std::int64_t> plain_number(std::string_view cell) {
+  if (cell.ends_with(".0")) cell.remove_suffix(2);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  const bool whole = error == std::errc() && end == cell.data() + cell.size() && value >= 0;
+  return whole && cell.size() <= 4 ? std::optional(value) : std::nullopt;
+}
+
+// A column of times of day. Those that are plain numbers are hours, 0 to 24, or where one is larger hours and
+// minutes (900, 2400).
+class Clocks {
+ public:
+  Clocks(const CsvTable& csv, std::size_t column) : csv_(csv), column_(column) {
+    for (std::size_t row = 0; row < csv.rows() && !minutes_; ++row)
+      minutes_ = plain_number(csv.cell(row, column)).value_or(0) > 24;
+  }
+  std::string operator[](std::size_t row) const {
+    const std::string_view cell = csv_.cell(row, column_);
+    const std::optional<std::int64_t> number = plain_number(cell);
+    if (!number) return std::string(cell);
+    return minutes_ ? fmt::format("{:02}:{:02}", *number / 100, *number % 100)
+                    : fmt::format("{:02}:00", *number);
+  }
+
+ private:
+  const CsvTable& csv_;
+  std::size_t column_;
+  bool minutes_ = false;
+};
+
+// "2020-07-01", "2020Q3", "2020-W27", "1 Jul 2020" out of columns of years and of their parts.
+std::string joined_date(const CsvTable& csv, const DateSource& source, std::size_t row) {
+  std::string_view year = csv.cell(row, source.column);
+  if (source.parts.empty()) return std::string(year);
+  if (year.ends_with(".0")) year.remove_suffix(2);
+  const std::string_view part = csv.cell(row, source.parts[0]);
+  const std::string_view day = source.parts.size() > 1 ? csv.cell(row, source.parts[1]) : "";
+  const std::optional<std::int64_t> number = plain_number(part), day_number = plain_number(day);
+  const std::string& name = csv.header()[source.parts[0]];
+  if (!number) {  // Q3, or a month's name
+    if (same_word(name, "quarter")) return fmt::format("{}{}", year, part);
+    return fmt::format("{}{}{} {}", day, day.empty() ? "" : " ", part, year);
+  }
+  if (same_word(name, "quarter")) return fmt::format("{}Q{}", year, *number);
+  if (same_word(name, "week")) return fmt::format("{}-W{:02}", year, *number);
+  const std::string month = fmt::format("{}-{:02}", year, *number);
+  return day_number ? fmt::format("{}-{:02}", month, *day_number) : month;
+}
+
 // The rows' dates as they stand there, a time from a column of its own behind each.
 class Cells {
  public:
   Cells(const CsvTable& csv, const DateSource& source) : csv_(csv), source_(source) {
-    if (!source.clock) return;
+    if (!joined()) return;
     joined_.reserve(csv.rows());
+    std::optional<Clocks> clocks;
+    if (source.clock) clocks.emplace(csv, *source.clock);
     for (std::size_t row = 0; row < csv.rows(); ++row) {
-      const std::string_view clock = csv.cell(row, *source.clock);
-      joined_.push_back(fmt::format("{}{}{}", csv.cell(row, source.column), clock.empty() ? "" : " ", clock));
+      const std::string clock = clocks ? (*clocks)[row] : "";
+      joined_.push_back(
+          fmt::format("{}{}{}", joined_date(csv, source, row), clock.empty() ? "" : " ", clock));
     }
   }
   std::size_t size() const { return csv_.rows(); }
   std::string_view operator[](std::size_t row) const {
-    std::string_view cell = source_.clock ? std::string_view(joined_[row]) : csv_.cell(row, source_.column);
+    std::string_view cell = joined() ? std::string_view(joined_[row]) : csv_.cell(row, source_.column);
     cell.remove_prefix(std::min(cell.find_first_not_of(" \t"), cell.size()));
     return cell.substr(0, cell.find_last_not_of(" \t") + 1);
   }
@@ -38,6 +91,8 @@ class Cells {
   std::int64_t line(std::size_t row) const { return csv_.line(row); }
 
  private:
+  bool joined() const { return source_.clock || !source_.parts.empty(); }
+
   const CsvTable& csv_;
   const DateSource& source_;
   std::vector<std::string> joined_;
@@ -314,8 +369,9 @@ DateColumn read_dates(const CsvTable& csv, const DateSource& source) {
 
 bool holds_clocks(const CsvTable& csv, std::size_t column) {
   bool any = false;
+  const Clocks clocks(csv, column);
   for (std::size_t row = 0; row < csv.rows(); ++row) {
-    const std::string_view cell = csv.cell(row, column);
+    const std::string cell = clocks[row];
     if (cell.empty()) continue;
     if (!parse_moment(fmt::format("2000-01-01 {}", cell))) return false;
     any = true;

@@ -15,6 +15,8 @@ using data::DataError;
 /// Where a table's dates are, and what a user said about them.
 struct DateSource {
   std::size_t column = 0;
+  /// Where that column holds years: columns with the month and the day, the quarter, or the week.
+  std::vector<std::size_t> parts = {};
   std::optional<std::size_t> clock = {};  ///< a column with the times of day
   /// "auto", "day-first", "month-first", "year-first", "number", "epoch-s", "epoch-ms", or a pattern of
   /// strptime.
@@ -39,7 +41,8 @@ void check_date_choice(const std::string& format, const std::string& key);
 /// not shift. DataError for what is not a date, and for rows with and without a time zone in one column.
 DateColumn read_dates(const CsvTable& csv, const DateSource& source);
 
-/// Whether all cells of a column that are not empty are times of day, as "13:00", "00.30.00" or "1 PM".
+/// Whether all cells of a column that are not empty are times of day, as "13:00", "00.30.00" or "1 PM", or
+/// plain hours, 0 to 24, which is the end of the day; where one is larger, 0 to 2400.
 bool holds_clocks(const CsvTable& csv, std::size_t column);
 
 }  // namespace ingot::forecast

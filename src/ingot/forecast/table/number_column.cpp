@@ -266,7 +266,7 @@ std::string_view name(DecimalMark mark) {
 }
 
 bool means_missing(std::string_view cell) {
-  static const Words words{"nan", "na", "n/a", "#n/a", "nat", "null", "none", "missing", "-", "--", "?"};
+  static const Words words{"nan", "na", "n/a", "#n/a", "nat", "null", "none", "missing", "-", "--", "?", "."};
   return cell.empty() || is_one_of(words, cell);
 }
 

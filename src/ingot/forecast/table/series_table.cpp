@@ -514,15 +514,17 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   INGOT_CHECK(csv.rows() > 0, DataError(csv.name(), 0, "", "has a header but no rows"));
   SeriesTable& table = reader.table;
   table.source = csv.name();
-  table.time_name = csv.header()[reader.layout.time];
+  table.time_name = reader.layout.parts.empty() ? csv.header()[reader.layout.time] : "date";
   table.targets = reader.layout.targets;
   table.long_layout = reader.layout.is_long;
   if (table.long_layout) table.id_name = id_name_of(csv, reader.layout);
   table.several_ids = reader.layout.ids.size() > 1;
   reader.leave_out_empty_columns();
   for (const std::size_t c : reader.layout.values) table.column_names.push_back(csv.header()[c]);
-  DateColumn dates = read_dates(
-      csv, {.column = reader.layout.time, .clock = reader.layout.clock, .format = options.date_format});
+  DateColumn dates = read_dates(csv, {.column = reader.layout.time,
+                                      .parts = reader.layout.parts,
+                                      .clock = reader.layout.clock,
+                                      .format = options.date_format});
   reader.times = std::move(dates.times);
   table.date_style = dates.style;
   table.read_as = fmt::format("dates {}", dates.read_as);

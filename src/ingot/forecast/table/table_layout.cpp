@@ -24,13 +24,36 @@ constexpr std::array<std::string_view, 20> kSeriesNames{
     "item",   "item_id",   "product", "product_id", "sku",       "id",     "ticker",
     "symbol", "station",   "sensor",  "sensor_id",  "region",    "country"};
 
+// Of columns that hold the time of day.
+constexpr std::array<const char*, 12> kClockNames{"time",        "hour",        "clock",       "hr",
+                                                  "hour_of_day", "hour_ending", "hour ending", "he",
+                                                  "stunde",      "uhrzeit",     "heure",       "hora"};
+
+std::optional<std::size_t> column_called(const CsvTable& csv, std::string_view word) {
+  const auto found =
+      std::ranges::find_if(csv.header(), [&](const std::string& name) { return same_word(word, name); });
+  return found == csv.header().end() ? std::nullopt
+                                     : std::optional(static_cast<std::size_t>(found - csv.header().begin()));
+}
+
+// Columns that tell more of a date than its year, which stands in one of its own.
+std::vector<std::size_t> parts_of_year(const CsvTable& csv) {
+  if (!column_called(csv, "year")) return {};
+  for (const char* word : {"month", "quarter", "week"}) {
+    const auto part = column_called(csv, word);
+    if (!part) continue;
+    const auto day = same_word(word, "month") ? column_called(csv, "day") : std::nullopt;
+    return day ? std::vector{*part, *day} : std::vector{*part};
+  }
+  return {};
+}
+
 std::size_t time_column(const CsvTable& csv, const TableOptions& options, bool is_long) {
   if (!options.time_column.empty()) return csv.column(options.time_column);
   for (const char* name : {"ds", "date", "timestamp", "time", "datetime"}) {
-    const auto found =
-        std::ranges::find_if(csv.header(), [&](const std::string& word) { return same_word(word, name); });
-    if (found != csv.header().end()) return static_cast<std::size_t>(found - csv.header().begin());
+    if (const auto found = column_called(csv, name)) return *found;
   }
+  if (!parts_of_year(csv).empty()) return *column_called(csv, "year");
   const auto other = std::ranges::find_if(csv.header(), [&](const std::string& name) {
     return !is_long || (name != options.id_column && name != "y");
   });
@@ -38,16 +61,27 @@ std::size_t time_column(const CsvTable& csv, const TableOptions& options, bool i
   return static_cast<std::size_t>(other - csv.header().begin());
 }
 
+// Plain numbers may be anything, but for hours that differ on one day.
+bool tells_hours(const CsvTable& csv, std::size_t time, std::size_t column) {
+  if (csv.cell(0, column).find_first_not_of("0123456789.") != std::string_view::npos) return true;
+  for (std::size_t row = 1; row < csv.rows(); ++row) {
+    if (csv.cell(row, time) == csv.cell(row - 1, time) && csv.cell(row, column) != csv.cell(row - 1, column))
+      return true;
+  }
+  return false;
+}
+
 // "Date;Time;..." with 01/02/2020 and 13.30.00.
-std::optional<std::size_t> clock_column(const CsvTable& csv, std::size_t time, const TableOptions& options) {
+std::optional<std::size_t> clock_column(const CsvTable& csv, const TableLayout& layout,
+                                        const TableOptions& options) {
+  const std::size_t time = layout.parts.empty() ? layout.time : layout.parts.back();
   if (csv.rows() == 0 || csv.cell(0, time).find(':') != std::string_view::npos) return std::nullopt;
   for (std::size_t c = 0; c < csv.columns(); ++c) {
     const std::string& name = csv.header()[c];
-    const bool may_be = same_word(name, "time") || same_word(name, "hour") || same_word(name, "clock") ||
-                        same_word(name, "uhrzeit");
+    const bool may_be = std::ranges::any_of(kClockNames, [&](const char* w) { return same_word(name, w); });
     const bool asked = std::ranges::find(options.columns, name) != options.columns.end() ||
                        std::ranges::find(options.targets, name) != options.targets.end();
-    if (c != time && may_be && !asked && holds_clocks(csv, c)) return c;
+    if (c != layout.time && may_be && !asked && holds_clocks(csv, c) && tells_hours(csv, time, c)) return c;
   }
   return std::nullopt;
 }
@@ -94,8 +128,13 @@ bool tells_rows_apart(const CsvTable& csv, std::span<const std::size_t> columns)
   return true;
 }
 
+bool is_of_date(const TableLayout& layout, std::size_t c) {
+  return c == layout.time || c == layout.clock || std::ranges::count(layout.parts, c) > 0;
+}
+
 std::vector<std::size_t> dates_of(const TableLayout& layout) {
   std::vector<std::size_t> dates{layout.time};
+  dates.insert(dates.end(), layout.parts.begin(), layout.parts.end());
   if (layout.clock) dates.push_back(*layout.clock);
   return dates;
 }
@@ -189,7 +228,7 @@ std::string target_option(const CsvTable& csv, const std::vector<std::size_t>& i
                           const TableLayout& layout) {
   std::vector<std::string> names;
   for (std::size_t c = 0; c < csv.columns(); ++c) {
-    const bool key = c == layout.time || c == layout.clock || std::ranges::count(ids, c) > 0;
+    const bool key = is_of_date(layout, c) || std::ranges::count(ids, c) > 0;
     if (!key && !is_blank(csv, c) && !is_row_index(csv, c) && !holds_words(csv, c))
       names.push_back(csv.header()[c]);
   }
@@ -223,12 +262,6 @@ std::size_t only_target(const CsvTable& csv, const TableLayout& layout,
 std::string advice_on_ids(const CsvTable& csv, const TableLayout& layout, bool has_target) {
   const std::vector<std::size_t> dates = dates_of(layout);
   if (tells_rows_apart(csv, dates)) return "";
-  for (const std::string& name : csv.header()) {
-    const bool part = same_word(name, "month") || same_word(name, "quarter") || same_word(name, "week");
-    if (part && same_word(csv.header()[layout.time], "year"))
-      return fmt::format("put '{}' and '{}' into one column of dates, as in 2016-07, 2016Q3 or 2016-W27",
-                         csv.header()[layout.time], name);
-  }
   std::vector<std::size_t> known;
   for (std::size_t c = 0; c < csv.columns(); ++c) {
     if (std::ranges::count(dates, c) == 0 && may_name_series(csv, c)) known.push_back(c);
@@ -248,12 +281,13 @@ std::string advice_on_ids(const CsvTable& csv, const TableLayout& layout, bool h
 TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   TableLayout layout;
   layout.time = time_column(csv, options, options.layout == "long" || csv.has_column(options.id_column));
-  layout.clock = clock_column(csv, layout.time, options);
+  if (same_word(csv.header()[layout.time], "year")) layout.parts = parts_of_year(csv);
+  layout.clock = clock_column(csv, layout, options);
   layout.ids = id_columns(csv, options, layout);
   layout.is_long = !layout.ids.empty();
   check_names(csv, layout.time);
   const auto is_key = [&](std::size_t c) {
-    return c == layout.time || c == layout.clock || std::ranges::count(layout.ids, c) > 0;
+    return is_of_date(layout, c) || std::ranges::count(layout.ids, c) > 0;
   };
   const auto add = [&](std::size_t c) {
     // An index that some program wrote, or a separator at the end of each line.

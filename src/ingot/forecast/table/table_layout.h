@@ -13,7 +13,9 @@ namespace ingot::forecast {
 struct TableLayout {
   bool is_long = false;
   std::size_t time = 0;
-  std::vector<std::size_t> ids;      ///< of a long table: whose words together name a series
+  std::vector<std::size_t> ids;  ///< of a long table: whose words together name a series
+  std::vector<std::size_t> parts =
+      {};  ///< of dates whose years are in `time`: months and days, quarters, or weeks
   std::optional<std::size_t> clock;  ///< times of day, beside a column of days
   std::vector<std::size_t> values;   ///< targets first
   std::vector<std::size_t> future;   ///< known ahead
