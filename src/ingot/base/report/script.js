@@ -46,27 +46,30 @@
     if (unit === 'month') return text.slice(0, 7);
     return unit === 'day' || span > 31 * 86400 ? text.slice(0, 10) : text.slice(0, 16).replace('T', ' ');
   };
-  // The beginning of a month as the month, where the axis is longer than a quarter.
+  // The beginning of a month as the month, where the axis is longer than a quarter; that of a day as the day.
   const datedTick = (seconds, span, unit) => {
     const text = dated(seconds, span, unit);
-    return span > 92 * 86400 && text.endsWith('-01') ? text.slice(0, 7) : text;
+    if (span > 92 * 86400 && text.endsWith('-01')) return text.slice(0, 7);
+    return text.endsWith(' 00:00') ? text.slice(0, 10) : text;
   };
 
   // Round moments, a label's width apart at least: hours, days, Mondays, the beginnings of months and years.
   // None between rows, where those are days, months or longer.
   const dateTicks = (low, high, width, unit) => {
     const day = 86400, monday = 4 * day;  // the first after 1970 began
-    const wanted = (high - low) * 130 / Math.max(width, 130);
+    const apart = (label) => (high - low) * label / Math.max(width, 2 * label);  // in seconds
+    const label = {year: 50, quarter: 75, month: 70}[unit] || 92, hours = 135;
+    const wanted = apart(label);
     const ticks = [];
     const least = {month: 1, quarter: 3, year: 12}[unit] || 0;
-    const step = least === 0 && [60, 300, 900, 3600, 10800, 21600, 43200, day, 2 * day, 7 * day, 14 * day]
-      .find((s) => s >= wanted && (unit !== 'day' || s >= day));
+    const step = least === 0 && [60, 300, 900, 3600, 10800, 21600, 43200, day, 2 * day, 3 * day, 4 * day, 7 * day, 14 * day]
+      .find((s) => s >= (s < day ? apart(hours) : wanted) && (unit !== 'day' || s >= day));
     if (step) {
       const start = step % (7 * day) === 0 ? monday : 0;
       for (let at = start + Math.ceil((low - start) / step) * step; at <= high; at += step) ticks.push({value: at});
       return ticks;
     }
-    const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((m) => m >= least && m * 28 * day >= wanted) || 1200;
+    const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((m) => m >= least && m * 30.4 * day >= wanted) || 1200;
     const first = new Date(low * 1000);
     const began = (month) => Date.UTC(1970, month - 12 * 1970) / 1000;  // months since the year 0
     for (let at = Math.ceil((12 * first.getUTCFullYear() + first.getUTCMonth()) / months) * months; began(at) <= high; at += months) {
@@ -146,11 +149,12 @@
     table.append(...rows.map((row) => rowOf(row, 'td')));
     return table;
   };
-  // Numbers by size ("1.2k" is none), then words; what is empty or a dash comes last either way.
+  // Numbers by size, those with a unit too, then words; what is empty or a dash comes last either way.
   const sortable = (text) => {
-    if (text === '' || text === '–') return null;
-    const number = Number(text.replace('−', '-'));
-    return Number.isNaN(number) ? text : number;
+    if (text === '' || text === '–' || text === '-') return null;
+    const [, digits, unit] = /^([-−]?[\d.]+(?:e[-+−]?\d+)?) ?([kMBT%]?)$/.exec(text) || [null, text, ''];
+    const number = Number(digits.replaceAll('−', '-'));
+    return Number.isNaN(number) ? text : number * ({k: 1e3, M: 1e6, B: 1e9, T: 1e12}[unit] || 1);
   };
   const compare = (a, b, sign) => {
     if (a === null || b === null) return (a === null) - (b === null);
@@ -287,7 +291,7 @@
 
   // Points and bars take their colours when the chart is made; paint() follows the theme.
   const colors = (number) => {
-    const color = css(`--s${number % 12}`);
+    const color = css(`--s${number % 16}`);
     return {backgroundColor: color, pointBackgroundColor: color, pointBorderColor: color};
   };
   const buildBars = (spec, canvas) => {
@@ -405,7 +409,7 @@
       if (upperEdge(number)) return;
       const button = make('button', series.dashed ? 'dashed' : '', series.name);
       button.type = 'button';
-      button.style.setProperty('--swatch', `var(--s${colorOf(number) % 12})`);
+      button.style.setProperty('--swatch', `var(--s${colorOf(number) % 16})`);
       button.setAttribute('aria-pressed', 'true');
       button.addEventListener('click', () => {
         const visible = button.getAttribute('aria-pressed') !== 'true';
@@ -463,7 +467,7 @@
   const paint = (chart) => {
     const grid = css('--grid'), soft = css('--soft'), faint = css('--faint');
     for (const dataset of chart.data.datasets) {
-      const color = css(`--s${dataset.$color % 12}`);
+      const color = css(`--s${dataset.$color % 16}`);
       const faintLine = dataset.$raw ? (smoothing > 0 ? 0.28 : 0) : 1;
       Object.assign(dataset, colors(dataset.$color));
       dataset.borderColor = withAlpha(color, faintLine);

@@ -176,10 +176,14 @@
       dot(best, 7, false);
     }
     ctx.fillStyle = css('--soft');
-    const every = width < 480 && axes[a].categories.length === 0 ? 2 : 1;  // labels of a narrow screen would run into each other
-    for (const tick of scales[a].ticks.filter((_, i) => i % every === 0)) {
+    let used = 0;  // labels of a narrow screen would run into each other
+    for (const tick of scales[a].ticks) {
+      const text = clipped(ctx, scales[a].text(tick), 90), half = ctx.measureText(text).width / 2;
+      const at = left + scales[a].place(tick) * (right - left);
+      if (at - half < used) continue;
       ctx.textAlign = 'center';
-      ctx.fillText(clipped(ctx, scales[a].text(tick), 90), left + scales[a].place(tick) * (right - left), bottom + 16);
+      ctx.fillText(text, at, bottom + 16);
+      used = at + half + 8;
     }
     for (const tick of scales[b].ticks) {
       ctx.textAlign = 'right';
