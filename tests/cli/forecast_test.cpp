@@ -90,7 +90,8 @@ TEST(ForecastCommand, AModelThatIsNotKnownIsToldAllThatAre) {
     for (const char* known : {"dlinear", "ets", "auto", "did you mean 'theta'?"})
       EXPECT_NE(problem.find(known), std::string::npos) << problem;
   }
-  EXPECT_NE(errors("compare", "ets").find("fit --model auto compares such models"), std::string::npos);
+  EXPECT_NE(errors("compare", "auto").find("the last rows, which the comparison tests on"),
+            std::string::npos);
   std::ofstream(directory.at("ets.yaml")) << "data: " << data << "\nmodel: ets\nhorizon: 5\n";
   const Outcome fitted =
       run_ingot({"forecast", "fit", "--config", directory.at("ets.yaml"), "-o", directory.at("ets")});
@@ -322,6 +323,45 @@ TEST(ForecastCommand, PrintsForecastsAndFoldsAsJson) {
   EXPECT_NE(
       run_ingot({"forecast", "predict", model, data}).errors.find("calibration.safetensors: cannot open"),
       std::string::npos);
+}
+
+TEST(ForecastCommand, ComparesNetworksWithModelsWithoutTrainingOnTheSameForecasts) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), output = directory.at("all");
+  write_days(data, 200);
+  const auto compare = [&](std::vector<std::string> models, std::vector<std::string> more) {
+    std::vector<std::string> words{"forecast", "compare", data, "--horizon", "14", "-o", output};
+    for (const std::string& model : models) words.insert(words.end(), {"--model", model});
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_ingot(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return outcome.output;
+  };
+  const std::vector<std::string> network{"--lookback", "28", "--epochs", "1", "--set", "min_epoch_steps=1"};
+  const std::string text = compare({"seasonal_naive", "dlinear", "theta"}, network);
+  EXPECT_NE(text.find("The least MASE is that of seasonal_naive."), std::string::npos) << text;
+  EXPECT_NE(text.find("ingot forecast predict " + output + "/seasonal_naive " + data), std::string::npos);
+  EXPECT_NE(read_file(output + "/report.html").find("seasonal_naive"), std::string::npos);
+  EXPECT_EQ(run_ingot({"forecast", "predict", output + "/theta", data}).exit_code, 0);
+
+  const auto methods_of = [](const nlohmann::json& json) {
+    std::vector<std::string> names;
+    for (const auto& method : json["methods"]) names.push_back(method["method"]);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const auto json = parse_json<nlohmann::json>(
+      compare({"croston", "ets"}, {"--season", "7", "--overwrite", "--json"}), "compare");
+  EXPECT_EQ(methods_of(json), (Names{"croston", "ets", "naive", "seasonal_naive"}));
+  EXPECT_EQ(json["best"], "seasonal_naive");
+  EXPECT_EQ(json["windows"], 4) << "one from every half horizon of 40 rows";
+  std::vector<std::string> all = network;
+  all.insert(all.end(), {"--json", "--resume"});
+  const auto again = parse_json<nlohmann::json>(compare({"dlinear", "seasonal_naive"}, all), "compare");
+  EXPECT_EQ(methods_of(again), (Names{"dlinear", "seasonal_naive", "naive", "ETS"}));
+  const Outcome no_effect =
+      run_ingot({"forecast", "compare", data, "--model", "ets", "--lookback", "9", "-o", output});
+  EXPECT_NE(no_effect.errors.find("--lookback"), std::string::npos) << no_effect.errors;
 }
 
 TEST(ForecastCommand, ComparesNothingBeforeAllOfItIsSound) {

@@ -78,6 +78,23 @@ TEST(LocalForecaster, EvaluationSaysWhenASimpleForecastIsBetter) {
   EXPECT_NE(bad.verdict.find("does better here than naive: MASE 0."), std::string::npos) << bad.verdict;
 }
 
+TEST(LocalForecaster, EvaluatesAsNetworksAre) {
+  const SeriesTable table = months();
+  FitConfig config = small_fit();
+  config.model.lookback = 12;
+  config.model.horizon = 3;
+  config.epochs = 1;
+  const Evaluation network = evaluate(fit_forecaster(config, table), table, {.stride = 2, .first_row = 50});
+  const Evaluation local =
+      evaluate_local(fitted("naive", table, 3), table, {.stride = 2, .first_row = 50}, {"seasonal_naive"});
+  EXPECT_EQ(network.windows, local.windows);
+  ASSERT_EQ(local.methods.size(), 2U);
+  for (const std::size_t i : {0U, 1U}) {
+    EXPECT_NEAR(network.methods[i + 1].mase, local.methods[i].mase, 1e-9);
+    EXPECT_NEAR(network.methods[i + 1].mse, local.methods[i].mse, 1e-9);
+  }
+}
+
 TEST(LocalForecaster, PlotsJoinTheForecastToTheLastActualValue) {
   const SeriesTable table = months();
   const Report report = local_report(fitted("auto", table), table, 0);

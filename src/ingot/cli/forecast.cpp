@@ -149,7 +149,8 @@ void add_forecast(Command& root) {
   Command comparing =
       command.subcommand("compare", "Fit several models to one table and set them beside the baselines");
   comparing.option("data", o->data, "CSV (or data: in --config)");
-  comparing.option("--model", o->models, "A model (may be repeated; default: all)");
+  comparing.option("--model", o->models,
+                   "A model of fit, with training or without (may be repeated; default: all)");
   comparing.option("-o,--output", o->output, "Directory for models and report (default: DATA-compare)");
   comparing.option(
       "--stride", o->stride,
@@ -161,8 +162,8 @@ void add_forecast(Command& root) {
                  "Keep the models that an earlier call fitted, go on with the one it left");
   add_save_every(comparing, *o);
   comparing.flag("--json", o->json, "Print JSON");
-  comparing.example("ingot forecast compare ETTh1.csv --split ett --model dlinear --model nlinear",
-                    "two models and three baselines");
+  comparing.example("ingot forecast compare sales.csv --model dlinear --model ets --model theta --horizon 28",
+                    "a network and two models without training, over the same forecasts");
   comparing.run([o] { return run_forecast_compare(*o); });
 }
 

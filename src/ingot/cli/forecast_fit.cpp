@@ -15,7 +15,7 @@
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/config_keys.h"
-#include "ingot/cli/forecast.h"
+#include "ingot/cli/forecast_fitting.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/one_process.h"
 #include "ingot/core/device_config.h"
@@ -30,8 +30,6 @@ namespace {
 
 using namespace ingot::forecast;
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kGoOn = "the same command with --resume goes on with it.";
 
 // "a,b" as a list of words, whatever YAML would make of them.
 std::string list_of_words(const std::string& by_comma) {
@@ -75,20 +73,6 @@ FitConfig with_lookback(const SeriesTable& table, const ForecastOptions& o, cons
   return fit_configuration(chosen, model.model);
 }
 
-FitConfig fitted_to(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
-  const ForecastOptions chosen = with_horizon(table, o, config);
-  return with_lookback(table, chosen,
-                       chosen.horizon == o.horizon ? config : fit_configuration(chosen, config.model.model));
-}
-
-// Columns that are series of their own; one that nothing can be learnt from does not stop the others.
-std::vector<LeftOut> leave_out_constant(SeriesTable& table, const FitConfig& config,
-                                        const ForecastOptions& o) {
-  std::vector<LeftOut> left_out = take_out_constant_columns(table, config.split, config.scaler);
-  if (!o.json) tell_left_out(left_out, stdout);
-  return left_out;
-}
-
 void tell_epoch(const EpochReport& e) {
   const ProgressPause pause;
   fmt::print("epoch {:>3}  training {:.4f}  validation {:.4f}{}  {}\n", e.epoch, e.train_loss,
@@ -96,42 +80,8 @@ void tell_epoch(const EpochReport& e) {
   std::fflush(stdout);
 }
 
-// Beside the model's directory, which appears whole or not at all.
-FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
-  INGOT_CHECK(o.save_every >= 0,
-              InvalidConfig("--save-every", fmt::format("must be at least 0, got {}", o.save_every)));
-  return {.directory = output + "-unfinished",
-          .every_seconds = static_cast<double>(o.save_every),
-          .resume = o.resume};
-}
+}  // namespace
 
-struct WrittenFit {
-  Forecaster forecaster;
-  std::vector<LeftOut> left_out;  // of the fit
-  bool unfinished = false;        // stopped, and saved so that --resume goes on
-};
-
-WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
-                    const SeriesTable& table) {
-  check_output_is_new(o, output);
-  const FitSaving saving = saving_of(o, output);
-  WrittenFit written;
-  written.left_out =
-      series_not_fitted(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
-  if (!o.json && written.left_out.size() < table.series.size()) tell_left_out(written.left_out, stdout);
-  const Device device = choose_device(config.device);
-  if (!o.json && !device.is_cpu()) fmt::print("  on {}\n", to_string(device));
-  written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
-  const Forecaster& f = written.forecaster;
-  written.unfinished = f.end == TrainEnd::stopped && has_fit_checkpoint(saving.directory);
-  if (f.epochs.empty()) return written;  // stopped in the first epoch: no weights were validated
-  const Report report = forecast_report(f, table, 0);
-  save_forecaster(output, f, &report);
-  if (!written.unfinished) remove_fit_checkpoint(saving.directory);
-  return written;
-}
-
-// The file, the options and --set, in this order.
 Config given_configuration(const ForecastOptions& o, const std::optional<std::string>& model) {
   const auto not_empty = [](const char* option, const std::string& value) {
     INGOT_CHECK(!value.empty(), InvalidConfig(option, "is empty; give a value, or leave the option out"));
@@ -179,7 +129,6 @@ Config given_configuration(const ForecastOptions& o, const std::optional<std::st
   return config;
 }
 
-// What --model takes: networks, models without training, and the best of these.
 std::vector<std::string> all_models() {
   std::vector<std::string> names = forecast_models();
   names.insert(names.end(), local_models().begin(), local_models().end());
@@ -189,7 +138,46 @@ std::vector<std::string> all_models() {
 
 bool is_network(const std::string& model) { return std::ranges::count(forecast_models(), model) > 0; }
 
-}  // namespace
+FitConfig fitted_to(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
+  const ForecastOptions chosen = with_horizon(table, o, config);
+  return with_lookback(table, chosen,
+                       chosen.horizon == o.horizon ? config : fit_configuration(chosen, config.model.model));
+}
+
+std::vector<LeftOut> leave_out_constant(SeriesTable& table, const FitConfig& config,
+                                        const ForecastOptions& o) {
+  std::vector<LeftOut> left_out = take_out_constant_columns(table, config.split, config.scaler);
+  if (!o.json) tell_left_out(left_out, stdout);
+  return left_out;
+}
+
+FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
+  INGOT_CHECK(o.save_every >= 0,
+              InvalidConfig("--save-every", fmt::format("must be at least 0, got {}", o.save_every)));
+  return {.directory = output + "-unfinished",
+          .every_seconds = static_cast<double>(o.save_every),
+          .resume = o.resume};
+}
+
+WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
+                    const SeriesTable& table) {
+  check_output_is_new(o, output);
+  const FitSaving saving = saving_of(o, output);
+  WrittenFit written;
+  written.left_out =
+      series_not_fitted(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
+  if (!o.json && written.left_out.size() < table.series.size()) tell_left_out(written.left_out, stdout);
+  const Device device = choose_device(config.device);
+  if (!o.json && !device.is_cpu()) fmt::print("  on {}\n", to_string(device));
+  written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
+  const Forecaster& f = written.forecaster;
+  written.unfinished = f.end == TrainEnd::stopped && has_fit_checkpoint(saving.directory);
+  if (f.epochs.empty()) return written;  // stopped in the first epoch: no weights were validated
+  const Report report = forecast_report(f, table, 0);
+  save_forecaster(output, f, &report);
+  if (!written.unfinished) remove_fit_checkpoint(saving.directory);
+  return written;
+}
 
 FitConfig fit_configuration(const ForecastOptions& o, const std::optional<std::string>& model) {
   Config config = given_configuration(o, model);
@@ -336,138 +324,6 @@ int run_forecast_fit(const ForecastOptions& o) {
       config.data, output, config.data);
   if (unfinished) fmt::print("\nThe fit was stopped; {}\n", kGoOn);
   return code;
-}
-
-namespace {
-
-// With --resume: whether an earlier call has fitted just this.
-bool fitted_before(const std::string& directory, const ForecastOptions& o, const FitConfig& config,
-                   const SeriesTable& table) {
-  return o.resume && std::filesystem::exists(directory + "/config.json") &&
-         load_forecaster(directory).fit_digest == fit_digest(config, table);
-}
-
-// What `compare` will fit: nothing is begun before all of it is known to be sound.
-struct Comparison {
-  std::string output;
-  std::vector<FitConfig> configs;
-  SeriesTable table;
-
-  std::string directory(const FitConfig& config) const { return output + "/" + config.model.model; }
-};
-
-Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) {
-  Comparison plan;
-  std::set<std::string> seen;
-  for (const std::string& model : o.models.empty() ? forecast_models() : o.models) {
-    INGOT_CHECK(seen.insert(model).second,
-                InvalidConfig("--model", fmt::format("'{}' is given twice", model)));
-    const std::string known = given_configuration(o, model).root().choice("model", model, all_models());
-    INGOT_CHECK(is_network(known) || known != model,
-                InvalidConfig("--model", fmt::format("compare fits networks, and {} needs no training; fit "
-                                                     "--model auto compares such models",
-                                                     model)));
-    FitConfig config = fit_configuration(o, model);
-    INGOT_CHECK(!config.refit, InvalidConfig("refit",
-                                             "leaves no rows to compare models on; leave it out here, "
-                                             "and fit the best one with --refit"));
-    INGOT_CHECK(config.model.model == model,
-                InvalidConfig("model", "cannot be set with --set here; compare takes models from --model"));
-    plan.configs.push_back(std::move(config));
-  }
-  const FitConfig& first = plan.configs.front();
-  plan.output = output_directory(o, first.data, "compare");
-  plan.table = read_data(first);
-  tell_table(plan.table, o.json);
-  leave_out_constant(plan.table, first, o);
-  for (FitConfig& config : plan.configs) {
-    config = fitted_to(plan.table, o, config);
-    check_fit(config, plan.table, saving_of(o, plan.directory(config)));
-    check_evaluation(config.split, plan.table, evaluation);
-    if (!fitted_before(plan.directory(config), o, config, plan.table))
-      check_output_is_new(o, plan.directory(config));
-  }
-  return plan;
-}
-
-// One of the models to compare; with --resume the one that an earlier call has fitted just so.
-Forecaster compared_model(const std::string& directory, const ForecastOptions& o, const FitConfig& config,
-                          const SeriesTable& table) {
-  if (fitted_before(directory, o, config, table)) {
-    if (!o.json) fmt::print("fitted before\n");
-    return load_forecaster(directory, choose_device(config.device));
-  }
-  return fit_into(directory, o, config, table).forecaster;
-}
-
-// Where a simple forecast, which are the last, is better than every network.
-std::string verdict_of_all(const std::vector<Metrics>& methods) {
-  const auto error = [](const Metrics& m) { return std::isnan(m.mase) ? m.mae : m.mase; };
-  const auto best = std::ranges::min_element(methods, {}, error);
-  return fmt::format("The least {} is that of {}.", std::isnan(best->mase) ? "MAE" : "MASE", best->method);
-}
-
-void print_comparison(const ForecastOptions& o, const std::string& report, const FillReport& gaps,
-                      const Evaluation& last, const std::vector<Compared>& rows) {
-  if (o.json) {
-    Json methods = Json::array();
-    for (const Compared& c : rows) {
-      Json entry = to_json(c.metrics);
-      if (c.fit_seconds > 0) {
-        entry.update(
-            Json{{"fit_seconds", c.fit_seconds}, {"parameters", c.parameters}, {"stopped", c.stopped}});
-      }
-      methods.push_back(entry);
-    }
-    fmt::print("{}\n", dump_json(Json{{"gaps", to_json(gaps)},
-                                      {"windows", last.windows},
-                                      {"season", last.season},
-                                      {"skipped", last.skipped},
-                                      {"notes", last.notes},
-                                      {"report", report},
-                                      {"methods", methods}},
-                                 2));
-    return;
-  }
-  std::vector<Metrics> metrics;
-  for (const Compared& c : rows) {
-    metrics.push_back(c.metrics);
-    if (c.stopped) metrics.back().method += ", stopped";
-  }
-  fmt::print("\n{}", metrics_table(metrics));
-  for (const std::string& note : last.notes) fmt::print("{}\n", note);
-  if (const std::string note = verdict_of_all(metrics); !note.empty()) fmt::print("{}\n", note);
-  fmt::print("\n  report  {}\n", report);
-}
-
-}  // namespace
-
-int run_forecast_compare(const ForecastOptions& o) {
-  const EvaluateOptions options{.stride = o.stride == 0 ? 1 : o.stride, .season = o.season};
-  const Comparison plan = planned(o, options);
-  std::vector<Compared> rows;
-  Evaluation last;
-  bool stopped = false;
-  for (const FitConfig& config : plan.configs) {
-    if (!o.json) fmt::print("\n{}\n", config.model.model);
-    const Forecaster f = compared_model(plan.directory(config), o, config, plan.table);
-    stopped = f.end == TrainEnd::stopped;
-    if (f.epochs.empty()) break;
-    last = evaluate(f, plan.table, options);
-    double seconds = 0;
-    for (const EpochReport& e : f.epochs) seconds += e.seconds;
-    rows.push_back({last.methods[0], seconds, count_parameters(*f.model), stopped});
-    if (stopped) break;
-  }
-  if (rows.empty()) {
-    if (!o.json) fmt::print("\nstopped before there was a model; {}\n", kGoOn);
-    return interrupt_exit_code();
-  }
-  for (std::size_t i = 1; i < last.methods.size(); ++i) rows.push_back({.metrics = last.methods[i]});
-  const std::string report = plan.output + "/report.html";
-  write_report(report, comparison_report(plan.table.source, last.windows, rows));
-  print_comparison(o, report, plan.table.filled, last, rows);
-  return stopped ? interrupt_exit_code() : 0;
 }
 
 }  // namespace ingot::cli

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
-#include "ingot/cli/forecast.h"
+#include "ingot/cli/forecast_fitting.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/plot.h"
@@ -13,19 +13,6 @@ namespace {
 
 using namespace ingot::forecast;
 using Json = nlohmann::ordered_json;
-
-void check_options(const std::string& model, const ForecastOptions& o) {
-  const auto without_effect = [&](bool given, const char* option) {
-    INGOT_CHECK(
-        !given,
-        InvalidConfig(option,
-                      fmt::format("has no effect on {}, which is fitted to all rows of each column", model)));
-  };
-  without_effect(o.lookback.has_value(), "--lookback");
-  without_effect(o.epochs.has_value(), "--epochs");
-  without_effect(o.from.has_value(), "--from");
-  without_effect(o.resume, "--resume");
-}
 
 SeriesTable read_for(const LocalForecaster& f, const ForecastOptions& o) {
   TableOptions options = f.table_options();
@@ -54,13 +41,32 @@ void tell_scores(const LocalForecaster& f) {
 
 }  // namespace
 
+void check_local_options(const std::string& model, const ForecastOptions& o) {
+  const auto without_effect = [&](bool given, const char* option) {
+    INGOT_CHECK(
+        !given,
+        InvalidConfig(option,
+                      fmt::format("has no effect on {}, which is fitted to all rows of each column", model)));
+  };
+  without_effect(o.lookback.has_value(), "--lookback");
+  without_effect(o.epochs.has_value(), "--epochs");
+  without_effect(o.from.has_value(), "--from");
+}
+
+std::int64_t local_horizon(const ForecastOptions& o, const FitConfig& config, const SeriesTable& table) {
+  const bool asked = o.horizon || config.model.horizon != ForecastModelConfig().horizon;
+  return asked ? config.model.horizon : usual_horizon(table);
+}
+
 int run_local_fit(const std::string& model, const ForecastOptions& o) {
-  check_options(model, o);
+  check_local_options(model, o);
+  INGOT_CHECK(!o.resume, InvalidConfig("--resume", fmt::format("has no effect on {}, whose fit is never left "
+                                                               "unfinished",
+                                                               model)));
   const FitConfig config = reading_configuration(o);
   SeriesTable table = read_data(config);
   tell_table(table, o.json);
-  const bool asked = o.horizon || config.model.horizon != ForecastModelConfig().horizon;
-  const std::int64_t horizon = asked ? config.model.horizon : usual_horizon(table);
+  const std::int64_t horizon = local_horizon(o, config, table);
   const LocalForecaster f =
       fit_local({.model = model, .horizon = horizon, .season = o.season}, table, config.table, config.split);
   const std::string output = output_directory(o, config.data, f.model);

@@ -62,7 +62,7 @@ void Evaluator::prepare() {
     }
     scaled_series.push_back(
         std::make_shared<const ScaledSeries>(scaled(series, f.scales_of(series, table), table.frequency)));
-    const std::int64_t first = std::max(b.validation, lookback);
+    const std::int64_t first = std::max({b.validation, lookback, options.first_row});
     const std::int64_t end = options.windows == 0 || options.windows > (b.test - first) / options.stride
                                  ? b.test
                                  : std::min(b.test, first + (options.windows - 1) * options.stride + horizon);

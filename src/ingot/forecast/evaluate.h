@@ -34,6 +34,10 @@ struct EvaluateOptions {
   /// Only so many windows of each series count, from the first on; 0: all. Published programs that leave out
   /// an incomplete last batch have fewer than the test part holds.
   std::int64_t windows = 0;
+  /// No forecast begins before this row of a series, so that a model that reads less counts no more of them.
+  std::int64_t first_row = 0;
+  /// What scales the values that MSE and MAE of models without training are of; networks have their own.
+  ScalerKind scaler = ScalerKind::standard;
 };
 
 struct Evaluation {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -249,49 +250,83 @@ Report local_report(const LocalForecaster& f, const SeriesTable& table, std::int
   return report;
 }
 
+namespace {
+
+// Of the intervals that any of the methods tells of.
+std::set<int> levels_of(const std::vector<Metrics>& methods) {
+  std::set<int> levels;
+  for (const Metrics& m : methods) {
+    for (const auto& [level, unused] : m.coverage) levels.insert(level);
+  }
+  return levels;
+}
+
+std::string share_inside(const Metrics& m, int level, const char* percent) {
+  const auto share = m.coverage.find(level);
+  return share == m.coverage.end() ? "" : fmt::format("{:.1f}{}", share->second, percent);
+}
+
+}  // namespace
+
 std::string metrics_table(const std::vector<Metrics>& methods) {
+  const std::set<int> levels = levels_of(methods);
   std::size_t width = 16;
   for (const Metrics& m : methods) width = std::max(width, m.method.size() + 2);
   std::string text = fmt::format("{:<{}}{:>9}{:>9}{:>9}{:>9}", "", width, "MSE", "MAE", "MASE", "sMAPE");
-  for (const auto& [level, unused] : methods[0].coverage)
-    text += fmt::format("{:>10}", fmt::format("in {} %", level));
+  for (const int level : levels) text += fmt::format("{:>10}", fmt::format("in {} %", level));
   text += "\n";
   for (const Metrics& m : methods) {
     text += fmt::format("{:<{}}{:>9.4f}{:>9.4f}{:>9}{:>8.1f}%", m.method, width, m.mse, m.mae,
                         written_mase(m.mase), m.smape);
-    for (const auto& [level, share] : m.coverage) text += fmt::format("{:>9.1f}%", share);
-    text += "\n";
+    std::string shares;
+    for (const int level : levels) shares += fmt::format("{:>10}", share_inside(m, level, "%"));
+    text += shares.substr(0, shares.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
 }
 
 namespace {
 
+double error_of(const Compared& c) { return std::isnan(c.metrics.mase) ? c.metrics.mae : c.metrics.mase; }
+
+// A row of figures; the table has all.
+void add_best(Report& report, std::vector<Compared> methods) {
+  constexpr std::size_t kMost = 6;
+  std::ranges::stable_sort(methods, {}, error_of);
+  methods.resize(std::min(kMost, methods.size()));
+  for (const Compared& c : methods) {
+    const bool scaled = std::isnan(c.metrics.mase);
+    report.figures.push_back({c.metrics.method,
+                              scaled ? written(c.metrics.mae) : written_mase(c.metrics.mase),
+                              fmt::format("{}; MSE {:.4f}", scaled ? "MAE" : "MASE", c.metrics.mse)});
+  }
+}
+
 ReportTable comparison_table(const std::vector<Compared>& methods) {
   ReportTable table{.title = "Errors", .columns = {"", "MSE", "MAE", "MASE", "sMAPE"}, .rows = {}};
-  for (const auto& [level, unused] : methods[0].metrics.coverage)
-    table.columns.push_back(fmt::format("in {} %", level));
+  std::vector<Metrics> metrics;
+  for (const Compared& c : methods) metrics.push_back(c.metrics);
+  const std::set<int> levels = levels_of(metrics);
+  for (const int level : levels) table.columns.push_back(fmt::format("in {} %", level));
   table.columns.insert(table.columns.end(), {"parameters", "fitted in"});
   for (const Compared& c : methods) {
     const Metrics& m = c.metrics;
     std::vector<std::string> row{m.method, written(m.mse), written(m.mae), written_mase(m.mase),
                                  fmt::format("{:.1f} %", m.smape)};
-    for (const auto& [level, unused] : methods[0].metrics.coverage) {
-      const auto share = m.coverage.find(level);
-      row.push_back(share == m.coverage.end() ? "" : fmt::format("{:.1f} %", share->second));
-    }
+    for (const int level : levels) row.push_back(share_inside(m, level, " %"));
     row.push_back(c.parameters > 0 ? human_count(static_cast<double>(c.parameters)) : "");
     row.push_back(c.fit_seconds > 0 ? human_duration(c.fit_seconds) + (c.stopped ? ", stopped" : "") : "");
     table.rows.push_back(std::move(row));
   }
-  const auto error = [](const Compared& c) {
-    return std::isnan(c.metrics.mase) ? c.metrics.mae : c.metrics.mase;
-  };
-  table.best = {static_cast<std::size_t>(std::ranges::min_element(methods, {}, error) - methods.begin())};
+  table.best = {best_of(methods)};
   return table;
 }
 
 }  // namespace
+
+std::size_t best_of(const std::vector<Compared>& methods) {
+  return static_cast<std::size_t>(std::ranges::min_element(methods, {}, error_of) - methods.begin());
+}
 
 Report comparison_report(const std::string& data, std::int64_t windows,
                          const std::vector<Compared>& methods) {
@@ -303,9 +338,9 @@ Report comparison_report(const std::string& data, std::int64_t windows,
                     .y_label = "MAE of scaled values",
                     .right_label = {},
                     .series = {}};
+  add_best(report, methods);
   for (const Compared& c : methods) {
     const Metrics& m = c.metrics;
-    report.figures.push_back({m.method, written(m.mse), fmt::format("MSE; MAE {:.4f}", m.mae)});
     ReportSeries series{.name = m.method, .x = {}, .y = m.mae_by_step, .dashed = c.fit_seconds == 0};
     for (std::size_t h = 0; h < series.y.size(); ++h) series.x.push_back(static_cast<double>(h + 1));
     chart.series.push_back(std::move(series));

@@ -27,17 +27,19 @@ struct LocalTest {
 void add_series(LocalTest& test, const LocalForecaster& f, const SeriesTable& table, const Series& series,
                 const EvaluateOptions& options, std::int64_t season) {
   const Borders b = test_borders(f.split, series, table, options.test_rows);
-  const std::int64_t first = std::max<std::int64_t>(b.validation, 1), last = b.test - f.horizon;
+  const std::int64_t first = std::max({b.validation, options.first_row, std::int64_t{1}}),
+                     last = b.test - f.horizon;
   if (first > last) {
     test.skipped.push_back(series.id);
     return;
   }
-  const ColumnScales scales =
-      fit_scales(ScalerKind::standard, series, first, table, ConstantColumns::unit_scale);
-  const std::int64_t own_season = season < first ? season : 1;
+  // As for networks: errors are over those of the training part.
+  const std::int64_t train = std::max<std::int64_t>(b.train, 1);
+  const ColumnScales scales = fit_scales(options.scaler, series, train, table, ConstantColumns::unit_scale);
+  const std::int64_t own_season = season < train ? season : 1;
   for (std::size_t t = 0; t < table.targets; ++t) {
     test.columns.push_back({&series, t, static_cast<std::int64_t>(t), scales.shift[t], scales.scale[t],
-                            own_season, seasonal_error(series, t, first, own_season), first, last});
+                            own_season, seasonal_error(series, t, train, own_season), first, last});
   }
 }
 
@@ -78,8 +80,8 @@ ErrorSums errors_of(const std::string& name, const LocalTest& test, const LocalF
 
 }  // namespace
 
-Evaluation evaluate_local(const LocalForecaster& f, const SeriesTable& table,
-                          const EvaluateOptions& options) {
+Evaluation evaluate_local(const LocalForecaster& f, const SeriesTable& table, const EvaluateOptions& options,
+                          const std::vector<std::string>& beside) {
   f.check(table);
   check_evaluation(f.split, table, options);
   const std::int64_t season = options.season > 0 ? options.season : f.season;
@@ -105,9 +107,9 @@ Evaluation evaluate_local(const LocalForecaster& f, const SeriesTable& table,
   // The model with its inputs, then others without, among them itself where that is something else.
   const bool inputs = !table.future_names.empty();
   std::vector<std::string> methods{f.model};
-  if (inputs) methods.push_back(f.model);
-  for (const char* name : {"naive", "seasonal_naive", "ets", "theta"}) {
-    if (name != f.model) methods.emplace_back(name);
+  if (inputs && !beside.empty()) methods.push_back(f.model);
+  for (const std::string& name : beside) {
+    if (name != f.model) methods.push_back(name);
   }
   const std::vector<int> levels = options.levels.value_or(std::vector{80, 90});
   for (std::size_t i = 0; i < methods.size(); ++i) {
@@ -118,7 +120,7 @@ Evaluation evaluate_local(const LocalForecaster& f, const SeriesTable& table,
                                           "has no value of what is forecast in its test part, so there is "
                                           "nothing to measure errors against"));
     result.methods.push_back(
-        sums.metrics(inputs && i == 1 ? name + " without inputs" : name, watch.seconds()));
+        sums.metrics(i == 1 && name == f.model ? name + " without inputs" : name, watch.seconds()));
   }
   if (!test.skipped.empty()) {
     result.notes.push_back(

@@ -117,12 +117,19 @@ void LocalForecaster::check(const SeriesTable& t) const {
                                     t.frequency.name(), frequency.name())));
 }
 
+std::vector<std::string> local_models_for(const SeriesTable& table) {
+  const bool sparse = table.future_names.empty() && is_sparse(table);
+  std::vector<std::string> names;
+  for (const std::string& name : local_models()) {
+    if (sparse || !is_for_sparse(name)) names.push_back(name);
+  }
+  return names;
+}
+
 std::vector<LocalScore> score_local_models(const SeriesTable& table, std::int64_t horizon,
                                            std::int64_t season) {
-  const bool sparse = is_sparse(table);
   std::vector<LocalScore> scores;
-  for (const std::string& name : local_models()) {
-    if (is_for_sparse(name) && (!sparse || !table.future_names.empty())) continue;
+  for (const std::string& name : local_models_for(table)) {
     const double mase = score_of(name, table, horizon, season);
     if (!std::isnan(mase)) scores.push_back({name, mase});
   }

@@ -48,9 +48,13 @@ struct LocalOptions {
 LocalForecast continue_column(LocalModel model, const Series& series, std::size_t column, std::int64_t origin,
                               std::int64_t season, std::int64_t horizon);
 
+/// The models that suit a table: those for sparse demand where two in five values are zero and no input is
+/// known ahead, all others anywhere.
+std::vector<std::string> local_models_for(const SeriesTable& table);
+
 /// Cross-validates models with a rolling origin: three times, as far as the rows suffice, the horizon is
-/// forecast from the rows before it. Models for sparse demand take part where two in five values are zero.
-/// The best first. DataError where no series has more rows than the horizon.
+/// forecast from the rows before it, with each model that suits the table. The best first. DataError where no
+/// series has more rows than the horizon.
 std::vector<LocalScore> score_local_models(const SeriesTable& table, std::int64_t horizon,
                                            std::int64_t season);
 
@@ -66,10 +70,12 @@ std::vector<SeriesForecast> predict_local(const LocalForecaster& forecaster, con
                                           const std::vector<int>& levels = {80, 90});
 
 /// Forecasts from rolling origins in the test part, each from all rows before it, with this model and with
-/// naive, seasonal naive, ETS and theta. Series without a whole horizon of test part are left out and named.
+/// those `beside` it. Series without a whole horizon of test part are left out and named.
 /// Errors as evaluate's.
 Evaluation evaluate_local(const LocalForecaster& forecaster, const SeriesTable& table,
-                          const EvaluateOptions& options);
+                          const EvaluateOptions& options,
+                          const std::vector<std::string>& beside = {"naive", "seasonal_naive", "ets",
+                                                                    "theta"});
 
 /// Whether a directory holds such a model.
 bool is_local_forecaster(const std::string& directory);
