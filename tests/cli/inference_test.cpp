@@ -132,7 +132,7 @@ TEST_F(InferenceVerbs, PerplexityAndReportsReadTextInAnEncodingThatIsNamed) {
     return run_ingot(words);
   };
   const Outcome refused = of(latin1, {});
-  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.exit_code, 1);
   EXPECT_NE(refused.errors.find("'encoding'"), std::string::npos) << refused.errors;
   EXPECT_EQ(of(latin1, {"--encoding", "latin1"}).output, of(utf8, {}).output);
   EXPECT_EQ(json({"quantize", directory_, "--format", "q8_0", "--report", latin1, "--encoding", "latin1",

@@ -84,18 +84,24 @@ std::vector<std::string> models_to_compare(const ForecastOptions& o, const Serie
 
 FitConfig network_to_compare(const std::string& model, const ForecastOptions& o, const Comparison& plan) {
   const FitConfig config = fitted_to(plan.table, o, fit_configuration(o, model));
-  const std::string directory = plan.directory(model);
-  check_fit(config, plan.table, saving_of(o, directory));
-  if (!fitted_before(directory, o, config, plan.table)) check_output_is_new(o, directory);
+  check_fit(config, plan.table, saving_of(o, plan.directory(model)));
   return config;
 }
 
 LocalForecaster local_to_compare(const std::string& model, std::int64_t horizon, const ForecastOptions& o,
                                  const FitConfig& reading, const Comparison& plan) {
-  const std::string directory = plan.directory(model);
-  if (!o.resume || !is_local_forecaster(directory)) check_output_is_new(o, directory);
   return fit_local({.model = model, .horizon = horizon, .season = o.season}, plan.table, reading.table,
                    reading.split);
+}
+
+// Last of all, as it makes the directory above them.
+void check_places(const Comparison& plan, const ForecastOptions& o) {
+  for (const Competitor& c : plan.all) {
+    const std::string directory = plan.directory(c.name);
+    const bool kept = c.network() != nullptr ? fitted_before(directory, o, *c.network(), plan.table)
+                                             : o.resume && is_local_forecaster(directory);
+    if (!kept) check_output_is_new(o, directory);
+  }
 }
 
 // Errors are of the same forecasts for all: of the series that every network was fitted to, from the same
@@ -154,6 +160,7 @@ Comparison planned(const ForecastOptions& o) {
                     Competitor{models[i], local_to_compare(models[i], horizon, o, reading, plan)});
   }
   settle_test(plan, o, reading, horizon);
+  check_places(plan, o);
   return plan;
 }
 
