@@ -171,6 +171,33 @@ TEST(Program, SumsLeaveWhatIsReadLater) {
   EXPECT_LT(max_error(graph_with(later, {"p"}, {{"w", w}}).run({{"x", x}})[0], mul(s, mul(a, a))), 1e-2);
 }
 
+std::string quantized(const std::string& op, const std::string& x, const std::string& which,
+                      const std::string& y) {
+  return "node { op_type: '" + op + "' name: '" + y + "' input: ['" + x + "', 's" + which + "', 'z" + which +
+         "'] output: '" + y + "' } ";
+}
+std::string code_scale(const std::string& which, const std::string& value, const std::string& zero) {
+  return "initializer { name: 's" + which + "' data_type: 1 float_data: " + value +
+         " } initializer { name: 'z" + which + "' data_type: 2 int32_data: " + zero + " } ";
+}
+
+// The sum of codes is the same where its value is there for others, and so no part of the addition.
+TEST(Program, SumsOfCodesAreThoseOfTheirValues) {
+  const std::string scales =
+      code_scale("a", "0.05", "120") + code_scale("b", "0.02", "0") + code_scale("y", "0.03", "0");
+  const std::string nodes =
+      scales + quantized("QuantizeLinear", "x", "a", "qa") + quantized("QuantizeLinear", "v", "b", "qb") +
+      quantized("DequantizeLinear", "qa", "a", "a") + quantized("DequantizeLinear", "qb", "b", "b") +
+      named_node("Add", "'a', 'b'", "sum") + named_node("Relu", "'sum'", "r") +
+      quantized("QuantizeLinear", "r", "y", "q") + quantized("DequantizeLinear", "q", "y", "y");
+  for (const Shape& other : {Shape{1, 16, 5, 6}, Shape{1, 16, 1, 1}}) {
+    const std::map<std::string, Tensor> weights{{"v", abs(randn(other, 3))}};
+    const Tensor x = scale(randn({1, 16, 5, 6}, 2), 3);
+    const Graph fused = graph_with(nodes, {"y"}, weights), parts = graph_with(nodes, {"y", "sum"}, weights);
+    EXPECT_EQ(max_error(fused.run({{"x", x}})[0], parts.run({{"x", x}})[0]), 0) << to_string(other);
+  }
+}
+
 TEST(Program, BiasesAreWhereSumsBegin) {
   const Tensor m = randn({6, 7}, 1), bias = randn({7}, 2), x = randn({1, 16, 5, 6}, 3);
   const Tensor y = add(matmul(x, m), bias);

@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/kernels/kernel.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 
 namespace ingot {
 namespace {
 
 using testing::check_op;
+using testing::max_error;
 using testing::randn;
 
 // There and back, on every device: what a code stands for is no further than half a scale from the number.
@@ -60,6 +63,42 @@ TEST(AffineQuantize, RefusesWhatDoesNotFit) {
   EXPECT_THROW(affine_quantize(x, scale, {}, DType::i32, 1), KernelError);
   EXPECT_THROW(affine_quantize(x, scale, to(scale, DType::i8), DType::u8, 1), KernelError);
   EXPECT_THROW(affine_dequantize(x, scale, {}, DType::f32, 1), KernelError);
+}
+
+// In one pass the bits of the three.
+TEST(AffineQuantize, SumsOfCodesAreThoseOfTheirValues) {
+  const auto codes_of = [](DType dtype, std::uint64_t seed) {
+    return to(clamp(scale(randn({3, 37}, seed), 60, dtype == DType::u8 ? 128 : 0),
+                    dtype == DType::u8 ? 0 : -128, dtype == DType::u8 ? 255 : 127),
+              dtype);
+  };
+  const auto one = [](float x, DType dtype) { return to(Tensor::from(std::vector<float>{x}, {1}), dtype); };
+  const auto zero_of = [](DType dtype) { return dtype == DType::u8 ? 113 : -7; };
+  for (const DType first : {DType::u8, DType::i8}) {
+    for (const DType second : {DType::u8, DType::i8}) {
+      for (const DType sum : {DType::u8, DType::i8}) {
+        const Tensor a = codes_of(first, 1), b = codes_of(second, 2);
+        const auto value = [&](const Tensor& codes, float step) {
+          return affine_dequantize(codes, one(step, DType::f32),
+                                   one(static_cast<float>(zero_of(codes.dtype())), codes.dtype()),
+                                   DType::f32);
+        };
+        const Tensor expected =
+            affine_quantize(add(value(a, 0.03F), value(b, 0.011F)), one(0.025F, DType::f32),
+                            one(static_cast<float>(zero_of(sum)), sum), sum);
+        const auto added = [&] {
+          return affine_add(a, {0.03F, zero_of(first)}, b, {0.011F, zero_of(second)}, {0.025F, zero_of(sum)},
+                            sum);
+        };
+        EXPECT_EQ(max_error(added(), expected), 0) << name(first) << name(second) << name(sum);
+        const kernels::ForceKind reference(kernels::ImplKind::reference);
+        EXPECT_EQ(max_error(added(), expected), 0) << name(first) << name(second) << name(sum);
+      }
+    }
+  }
+  EXPECT_THROW(affine_add(codes_of(DType::u8, 1), {}, Tensor::zeros({3, 36}, DType::u8), {}, {}, DType::u8),
+               ShapeMismatch);
+  EXPECT_THROW(affine_add(codes_of(DType::u8, 1), {}, randn({3, 37}, 1), {}, {}, DType::u8), KernelError);
 }
 
 }  // namespace

@@ -107,8 +107,22 @@ TEST(BlockedConv, OfCodesIsExact) {
     std::int64_t channels, outputs, size, kernel;
     DType x, weight, y;
     BlockedConvOptions conv;
+    bool centred = false;  ///< the weights' zero point is 0, so that they are bytes
   };
   const Case cases[] = {
+      {16, 16, 7, 1, DType::u8, DType::i8, DType::u8, {}, true},
+      {48, 80, 14, 1, DType::i8, DType::i8, DType::i8, {}, true},
+      {32, 48, 9, 3, DType::u8, DType::i8, DType::u8, {.stride = {2, 2}}, true},
+      {32, 16, 11, 3, DType::u8, DType::i8, DType::u8, {.padding = {1, 1}, .padding_end = {1, 1}}, true},
+      {3,
+       16,
+       20,
+       7,
+       DType::i8,
+       DType::i8,
+       DType::i8,
+       {.stride = {2, 2}, .padding = {3, 3}, .padding_end = {3, 3}},
+       true},
       {16, 16, 7, 1, DType::u8, DType::i8, DType::u8, {}},
       {48, 32, 14, 1, DType::i8, DType::i8, DType::i8, {}},
       {16, 48, 13, 3, DType::i8, DType::i8, DType::u8, {.padding = {1, 1}, .padding_end = {1, 1}}},
@@ -133,7 +147,8 @@ TEST(BlockedConv, OfCodesIsExact) {
   for (const Case& c : cases) {
     const Tensor x = random_codes({2, c.channels, c.size, c.size}, ++seed, c.x),
                  weight = random_codes({c.outputs, c.channels, c.kernel, c.kernel}, ++seed, c.weight),
-                 zero = random_codes({c.outputs}, ++seed, c.weight),
+                 zero = c.centred ? Tensor::zeros({c.outputs}, c.weight)
+                                  : random_codes({c.outputs}, ++seed, c.weight),
                  bias = to(scale(randn({c.outputs}, ++seed), 1000), DType::i32),
                  factor = scale(abs(randn({c.outputs}, ++seed)), 0.01);
     const std::int32_t x_zero = c.x == DType::u8 ? 120 : -3, y_zero = c.y == DType::u8 ? 7 : -128;

@@ -21,6 +21,19 @@ struct AffineDequantizeArgs {
 };
 inline Kernel<AffineDequantizeArgs> affine_dequantize("affine_dequantize");
 
+/// Codes of which all have one scale and one zero point.
+struct AffineCodes {
+  View codes;  ///< u8 or i8
+  float scale = 1;
+  std::int32_t zero = 0;
+};
+/// y = a + b by what they stand for: each is dequantized, the sum quantized, in f32 as by the kernels above.
+/// All of one shape, contiguous.
+struct AffineAddArgs {
+  AffineCodes a, b, y;
+};
+inline Kernel<AffineAddArgs> affine_add("affine_add");  // CPU only: GPUs add values
+
 /// The limits of a code.
 struct CodeRange {
   float low, high;

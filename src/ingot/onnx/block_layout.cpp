@@ -365,14 +365,16 @@ bool BlockLayout::pool(Node& node) {
 
 bool BlockLayout::by_element(Node& node) {
   const bool one = std::ranges::find(kByElement, node.op) != kByElement.end() && node.inputs.size() == 1,
-             two = (node.op == "Add" || node.op == "Mul" || node.op == "Sub") && node.inputs.size() == 2;
+             two = node.fused == &kQuantizedAdd ||
+                   ((node.op == "Add" || node.op == "Mul" || node.op == "Sub") && node.inputs.size() == 2);
   if (!one && !two) return false;
+  const std::span images = std::span(node.inputs).first(two ? 2 : 1);  // the others are scales
   const std::int64_t channels = is_blocked(node.inputs[0]) ? channels_[node.inputs[0]] : 0;
-  for (const std::string& name : node.inputs) {
+  for (const std::string& name : images) {
     if (!is_blocked(name) || channels_[name] != channels) return false;
   }
   Node moved = node;
-  for (std::string& name : moved.inputs) name = blocked(name);
+  for (std::string& name : std::span(moved.inputs).first(images.size())) name = blocked(name);
   emit_blocked(std::move(moved), channels);
   return true;
 }
@@ -402,6 +404,7 @@ bool BlockLayout::concatenate(Node& node) {
 }
 
 bool BlockLayout::lay_out(Node& node) {
+  if (node.fused == &kQuantizedAdd) return by_element(node);
   if (!is_usual(node)) return false;
   return convolve(node) || convolve_transposed(node) || convolve_codes(node) || requantize(node) ||
          pool(node) || by_element(node) || concatenate(node);

@@ -61,8 +61,12 @@ bool is_usual(const Node& node);
 /// A name among a node's inputs; "" where there are not so many.
 const std::string& input_of(const Node& node, std::size_t i);
 
-/// DequantizeLinear, Conv and QuantizeLinear as QLinearConv, where that runs in whole numbers.
+/// DequantizeLinear, Conv and QuantizeLinear as QLinearConv, where that runs in whole numbers, and an Add
+/// between them as kQuantizedAdd.
 void fuse_quantized(Draft& draft);
+/// The codes of the sum of two values by theirs. Inputs: both, then scale and zero point, one each, of both
+/// and of the sum.
+extern const OpRow kQuantizedAdd;
 /// Whether a QLinearConv, of constant weights, scales and zero points, is one for images in blocks.
 bool runs_in_whole_numbers(const Draft& draft, const Node& node);
 /// Runs nodes whose inputs are all constant, where the results stay small.

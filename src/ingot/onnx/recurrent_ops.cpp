@@ -8,6 +8,7 @@
 #include "ingot/onnx/op.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/lstm.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 
@@ -40,6 +41,11 @@ struct Cell {
   double clip = 0;           ///< 0: none
   bool reset_after = false;  ///< GRU's linear_before_reset
 
+  /// An LSTM with its usual activations and nothing besides.
+  bool is_usual_lstm() const {
+    const std::vector<Activation> usual{sigmoid, tanh, tanh};
+    return activations == usual && !peepholes.defined() && clip == 0;
+  }
   Tensor gate(const Tensor& all, std::int64_t i) const { return narrow(all, -1, i * hidden, hidden); }
   Tensor apply(std::size_t f, const Tensor& x) const {
     return activations[f](clip > 0 ? clamp(x, -clip, clip) : x);
@@ -82,6 +88,10 @@ State gru_step(const Cell& cell, const Tensor& input, const State& s) {
 // Gates: input, output, forget, cell.
 State lstm_step(const Cell& cell, const Tensor& input, const State& s) {
   const Tensor gates = summed_gates(cell, input, s.h);
+  if (cell.is_usual_lstm() && takes_lstm_cell(gates)) {
+    LstmState next = lstm_cell(gates, s.c);
+    return {std::move(next.h), std::move(next.c)};
+  }
   const auto next = [&](const Tensor& forget, const Tensor& in) {
     return add(mul(forget, s.c), mul(in, cell.apply(1, cell.gate(gates, 3))));
   };

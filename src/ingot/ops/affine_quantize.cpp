@@ -71,4 +71,23 @@ Tensor affine_dequantize(const Tensor& codes, const Tensor& scale, const Tensor&
   return x;
 }
 
+Tensor affine_add(const Tensor& first, AffineScale a_scale, const Tensor& second, AffineScale b_scale,
+                  AffineScale scale, DType codes) {
+  check_defined("affine_add", {&first, &second}, false);
+  const auto is_code = [](DType dtype) { return dtype == DType::u8 || dtype == DType::i8; };
+  INGOT_CHECK(
+      is_code(first.dtype()) && is_code(second.dtype()) && is_code(codes),
+      KernelError("affine_add", "codes are u8 or i8, got " + std::string(name(first.dtype())) + ", " +
+                                    std::string(name(second.dtype())) + " and " + std::string(name(codes))));
+  INGOT_CHECK(first.shape() == second.shape(),
+              ShapeMismatch("affine_add", first.shape().to_vector(), second.shape().to_vector()));
+  const Tensor a = contiguous(first), b = contiguous(second);
+  Tensor y = Tensor::empty(a.shape(), codes, a.device());
+  kernels::launch(kernels::affine_add, current_stream(a.device()),
+                  {.a = {a.view(), a_scale.scale, a_scale.zero},
+                   .b = {b.view(), b_scale.scale, b_scale.zero},
+                   .y = {y.view(), scale.scale, scale.zero}});
+  return y;
+}
+
 }  // namespace ingot

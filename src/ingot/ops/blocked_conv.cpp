@@ -1,5 +1,8 @@
 #include "ingot/ops/blocked_conv.h"
 
+#include <algorithm>
+#include <span>
+
 #include "ingot/base/error.h"
 #include "ingot/core/checked.h"
 #include "ingot/kernels/blocked_conv.h"
@@ -7,6 +10,7 @@
 #include "ingot/kernels/winograd_conv.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -182,23 +186,42 @@ Tensor spread_channel_blocks(const Tensor& x, std::array<std::int64_t, 2> kernel
 
 bool takes_quantized_depth(std::int64_t depth) { return depth <= kernels::kMostQuantizedDepth; }
 
-Tensor prepack_quantized_conv2d_weight(const Tensor& given, const Tensor& zero) {
-  const Tensor weight = to(contiguous(given), DType::i32);
-  const std::vector<std::int32_t> zeros = zero.defined()
-                                              ? contiguous(to(zero, DType::i32)).to_vector<std::int32_t>()
-                                              : std::vector<std::int32_t>{0};
-  const std::int64_t o = weight.dim(0), c = weight.dim(1), taps = weight.dim(2) * weight.dim(3),
-                     panel = 2 * channel_block(), pairs = (c + 1) / 2;
-  const Tensor packed =
-      Tensor::zeros({(o + panel - 1) / panel, weight.dim(2), weight.dim(3), pairs, panel}, DType::i32);
-  auto* to = reinterpret_cast<std::int16_t*>(packed.data<std::int32_t>());
+namespace {
+
+/// weight: [O, C, KH, KW], centred, as [O / 2b rounded up, KH, KW, C / in_group, 2b · in_group].
+template <class To>
+void pack_codes(const Tensor& weight, std::int64_t in_group, To* to) {
+  const std::int64_t c = weight.dim(1), taps = weight.dim(2) * weight.dim(3), panel = 2 * channel_block(),
+                     groups = (c + in_group - 1) / in_group;
   const auto* from = weight.data<std::int32_t>();
   for (std::int64_t i = 0; i < weight.numel(); ++i) {
     const std::int64_t tap = i % taps, channel = i / taps % c, output = i / taps / c;
-    const std::int64_t at = ((output / panel * taps + tap) * pairs + channel / 2) * panel + output % panel;
-    const std::int32_t less = zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(output)];
-    to[2 * at + channel % 2] = static_cast<std::int16_t>(from[i] - less);
+    const std::int64_t at =
+        ((output / panel * taps + tap) * groups + channel / in_group) * panel + output % panel;
+    to[in_group * at + channel % in_group] = static_cast<To>(from[i]);
   }
+}
+
+}  // namespace
+
+Tensor prepack_quantized_conv2d_weight(const Tensor& given, const Tensor& zero) {
+  Tensor weight = to(contiguous(given), DType::i32);
+  if (zero.defined()) weight = sub(weight, reshape(to(zero, DType::i32), {zero.numel(), 1, 1, 1}));
+  const std::int64_t panel = 2 * channel_block(), panels = (weight.dim(0) + panel - 1) / panel;
+  const auto packed_shape = [&](std::int64_t in_group, std::int64_t elements) {
+    const std::int64_t groups = (weight.dim(1) + in_group - 1) / in_group;
+    return Shape{panels, weight.dim(2), weight.dim(3), groups, panel * elements};
+  };
+  weight = contiguous(weight);
+  const std::span codes(weight.data<std::int32_t>(), static_cast<std::size_t>(weight.numel()));
+  const bool are_bytes = std::ranges::all_of(codes, [](std::int32_t w) { return w >= -128 && w <= 127; });
+  if (are_bytes && kernels::multiplies_code_bytes()) {
+    Tensor packed = Tensor::zeros(packed_shape(4, 4), DType::i8);
+    pack_codes(weight, 4, packed.data<std::int8_t>());
+    return packed;
+  }
+  Tensor packed = Tensor::zeros(packed_shape(2, 1), DType::i32);
+  pack_codes(weight, 2, reinterpret_cast<std::int16_t*>(packed.data<std::int32_t>()));
   return packed;
 }
 
@@ -208,18 +231,20 @@ Tensor quantized_conv2d(const Tensor& input, const Tensor& weight, const Tensor&
   const OpScope scope(kOp, {&input, &weight, &scale}, false);
   const auto is_code = [](DType dtype) { return dtype == DType::u8 || dtype == DType::i8; };
   INGOT_CHECK(
-      is_code(input.dtype()) && is_code(options.codes) && weight.dtype() == DType::i32,
+      is_code(input.dtype()) && is_code(options.codes) &&
+          (weight.dtype() == DType::i32 || weight.dtype() == DType::i8),
       KernelError(kOp, "codes are u8 or i8 and the weight is prepacked, got " +
                            std::string(name(input.dtype())) + ", " + std::string(name(options.codes)) +
                            " and " + std::string(name(weight.dtype()))));
-  INGOT_CHECK(input.rank() == 5 && weight.rank() == 5 && input.dim(4) == channel_block() &&
-                  weight.dim(4) == 2 * input.dim(4) &&
-                  (2 * weight.dim(3) + input.dim(4) - 1) / input.dim(4) == input.dim(1),
+  const std::int64_t in_group = weight.dtype() == DType::i8 ? 4 : 2, panel = 2 * channel_block();
+  INGOT_CHECK(input.rank() == 5 && weight.rank() == 5 && 2 * input.dim(4) == panel &&
+                  weight.dim(4) == (in_group == 4 ? 4 * panel : panel) &&
+                  (in_group * weight.dim(3) + input.dim(4) - 1) / input.dim(4) == input.dim(1),
               DimensionMismatch("quantized_conv2d: input " + to_string(input.shape()) +
                                 " and prepacked weight " + to_string(weight.shape())));
   const std::int64_t outputs = scale.numel();
   INGOT_CHECK(scale.rank() == 1 && scale.dtype() == DType::f32 && outputs % input.dim(4) == 0 &&
-                  (outputs + weight.dim(4) - 1) / weight.dim(4) == weight.dim(0) &&
+                  (outputs + panel - 1) / panel == weight.dim(0) &&
                   (!bias.defined() || (bias.shape() == scale.shape() && bias.dtype() == DType::i32)),
               ShapeMismatch(kOp, scale.shape().to_vector(),
                             bias.defined() ? bias.shape().to_vector() : std::vector<std::int64_t>{},

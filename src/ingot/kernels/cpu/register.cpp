@@ -1,7 +1,5 @@
 #include "ingot/kernels/cpu/register.h"
 
-#include "ingot/kernels/cpu/register_blocked.h"
-
 namespace ingot::kernels::cpu {
 
 // Order is preference: launch() takes the first implementation that accepts its arguments.
@@ -31,6 +29,7 @@ void register_kernels() {
   register_index_simd();
   register_kv_store_simd();
   register_loss_simd();
+  register_lstm_simd();
   register_moving_average_simd();
   register_norm_simd();
   register_norm_rope_simd();
@@ -41,6 +40,7 @@ void register_kernels() {
   register_quantized_avx512_vnni();
   register_quantized_avx512();
   register_quantized_avx2();
+  register_quantized_conv_vnni();
   register_quantized_conv_simd();
   register_winograd_conv_simd();
   register_random_simd();
@@ -73,6 +73,7 @@ void register_kernels() {
   register_index_reference();
   register_kv_store_reference();
   register_loss_reference();
+  register_lstm_reference();
   register_moving_average_reference();
   register_norm_reference();
   register_norm_rope_reference();

@@ -15,7 +15,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/core/tensor.h"
 #include "ingot/kernels/cpu/library/onednn.h"
-#include "ingot/kernels/cpu/register_blocked.h"
+#include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/tile.h"
 
 namespace ingot::kernels::cpu {

@@ -47,9 +47,27 @@ void dequantize(const AffineDequantizeArgs& args, Stream) {
   });
 }
 
+float value_of(const AffineCodes& of, std::int64_t i) {
+  const auto code = of.codes.dtype == DType::i8 ? static_cast<float>(of.codes.as<std::int8_t>()[i])
+                                                : static_cast<float>(of.codes.as<std::uint8_t>()[i]);
+  return (code - static_cast<float>(of.zero)) * of.scale;
+}
+
+void add_codes(const AffineAddArgs& args, Stream) {
+  const CodeRange range(args.y.codes.dtype);
+  dispatch_codes(args.y.codes.dtype, [&]<class Q>() {
+    for (std::int64_t i = 0; i < args.y.codes.numel(); ++i) {
+      const float quotient = (value_of(args.a, i) + value_of(args.b, i)) / args.y.scale;
+      const float code = std::nearbyint(quotient) + static_cast<float>(args.y.zero);
+      args.y.codes.as<Q>()[i] = static_cast<Q>(code > range.low ? std::fmin(code, range.high) : range.low);
+    }
+  });
+}
+
 }  // namespace
 
 void register_affine_quantize_reference() {
+  affine_add.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, add_codes});
   affine_quantize.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, quantize});
   affine_dequantize.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, dequantize});
 }

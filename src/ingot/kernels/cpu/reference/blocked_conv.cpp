@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ingot/kernels/cpu/register_blocked.h"
+#include "ingot/kernels/cpu/register.h"
 
 namespace ingot::kernels::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ingot/kernels/cpu/register_blocked.h"
+#include "ingot/kernels/cpu/register.h"
 
 namespace ingot::kernels::cpu {
 namespace {

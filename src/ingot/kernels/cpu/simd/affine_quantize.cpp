@@ -45,6 +45,50 @@ void dequantize_run(const Q* q, float scale, float zero, float* x, std::int64_t 
   });
 }
 
+// What codes stand for, as above.
+template <class Q, class D>
+HWY_INLINE hn::Vec<D> values_of(D d, const Q* q, const AffineCodes& of) {
+  const hn::Rebind<Q, D> bytes;
+  const auto code = hn::ConvertTo(d, hn::PromoteTo(hn::RebindToSigned<D>(), hn::LoadU(bytes, q)));
+  return hn::Mul(hn::Sub(code, hn::Set(d, static_cast<float>(of.zero))), hn::Set(d, of.scale));
+}
+
+template <class A, class B, class Y>
+void add_run(const AffineAddArgs& args, std::int64_t at, std::int64_t n) {
+  const A* a = args.a.codes.as<A>() + at;
+  const B* b = args.b.codes.as<B>() + at;
+  Y* y = args.y.codes.as<Y>() + at;
+  const CodeRange range(args.y.codes.dtype);
+  const auto zero = static_cast<float>(args.y.zero);
+  for_vectors(n, [&](auto d, std::int64_t i) HWY_ATTR {
+    using DF = decltype(d);
+    const hn::RebindToSigned<DF> words;
+    const hn::Rebind<std::int16_t, DF> halves;
+    const hn::Rebind<Y, DF> bytes;
+    const auto sum = hn::Add(values_of(d, a + i, args.a), values_of(d, b + i, args.b));
+    const auto quotient = hn::Div(sum, hn::Set(d, args.y.scale));
+    const auto limited =
+        hn::Min(hn::Max(quotient, hn::Set(d, range.low - zero)), hn::Set(d, range.high - zero));
+    const auto code = hn::Add(hn::NearestInt(limited), hn::Set(words, args.y.zero));
+    hn::StoreU(hn::DemoteTo(bytes, hn::DemoteTo(halves, code)), bytes, y + i);
+  });
+}
+
+template <class A, class B>
+void add_to(const AffineAddArgs& args, std::int64_t at, std::int64_t n) {
+  args.y.codes.dtype == DType::i8 ? add_run<A, B, std::int8_t>(args, at, n)
+                                  : add_run<A, B, std::uint8_t>(args, at, n);
+}
+template <class A>
+void add_second(const AffineAddArgs& args, std::int64_t at, std::int64_t n) {
+  args.b.codes.dtype == DType::i8 ? add_to<A, std::int8_t>(args, at, n)
+                                  : add_to<A, std::uint8_t>(args, at, n);
+}
+void add_part(const AffineAddArgs& args, std::int64_t at, std::int64_t n) {
+  args.a.codes.dtype == DType::i8 ? add_second<std::int8_t>(args, at, n)
+                                  : add_second<std::uint8_t>(args, at, n);
+}
+
 void quantize_part(const AffineQuantizeArgs& args, std::int64_t at, std::int64_t n, float scale, float zero) {
   const float* x = args.x.as<float>() + at;
   const CodeRange range(args.q.dtype);
@@ -69,6 +113,8 @@ namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(quantize_part);
 HWY_EXPORT(dequantize_part);
+HWY_EXPORT(add_part);
+constexpr std::int64_t kGrain = 32768;  // elements, some 10 µs
 
 float zero_of(const View& zero, std::int64_t channel) {
   if (!zero) return 0;
@@ -79,7 +125,6 @@ float zero_of(const View& zero, std::int64_t channel) {
 // f(first element, number, scale, zero) for the runs of one scale.
 template <class F>
 void for_each_run_of_scale(const View& q, const View& scale, const View& zero, F&& f) {
-  constexpr std::int64_t kGrain = 32768;  // elements, some 10 µs
   const std::int64_t channels = q.dim(1), inner = q.dim(2);
   parallel_for(q.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {
@@ -103,9 +148,16 @@ void dequantize(const AffineDequantizeArgs& args, Stream) {
                         });
 }
 
+void add_codes(const AffineAddArgs& args, Stream) {
+  parallel_for(args.y.codes.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(add_part)(args, begin, end - begin);
+  });
+}
+
 }  // namespace
 
 void register_affine_quantize_simd() {
+  affine_add.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, add_codes});
   affine_quantize.add(DeviceType::cpu,
                       {"simd", ImplKind::simd,
                        [](const AffineQuantizeArgs& args) { return args.x.dtype == DType::f32; }, quantize});

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ingot/base/parallel.h"
 #include "ingot/kernels/affine_quantize.h"
-#include "ingot/kernels/cpu/register_blocked.h"
-#include "ingot/kernels/cpu/tile.h"
+#include "ingot/kernels/cpu/code_band.h"
+#include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,27 +19,14 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
-#ifndef INGOT_QUANTIZED_CONV_BAND
-#define INGOT_QUANTIZED_CONV_BAND
-/// One sample's convolution, of which some rows of the result are computed at once.
-struct CodeBand {
-  const QuantizedConvArgs* args;
-  std::int64_t sample = 0;
-  std::int64_t b = 8, width = 0, out_width = 0, out_height = 0;  ///< of the image, in pixels
-  std::int64_t height = 0, kh = 1, kw = 1, blocks = 0;           ///< blocks: of input channels
-  std::int64_t padded_width = 0, rows = 0;                       ///< rows of the copy
-  std::int64_t first_row = 0;                                    ///< of the image, that the copy begins with
-  std::int16_t* copy = nullptr;                                  ///< [blocks, rows, padded_width, b]
-};
-inline constexpr int kCodePixels = 6;
-#endif
 namespace HWY_NAMESPACE {
 namespace {
 #if HWY_TARGET == HWY_SCALAR  // never chosen: register_quantized_conv_simd() needs vectors
-void copy_code_row(const CodeBand&, std::int64_t, std::int64_t) {}
-void convolve_code_row(const CodeBand&, std::int64_t, std::int64_t) {}
+void copy_code_row(const CodeBand&, std::int64_t, std::int64_t, std::int16_t*) {}
+void convolve_code_row(const CodeBand&, const std::int16_t*, std::int64_t, std::int64_t) {}
 #else
 namespace hn = hwy::HWY_NAMESPACE;
+constexpr int kCodePixels = 6;
 
 template <class Code>
 HWY_INLINE void widen_codes(const Code* from, std::int64_t n, std::int32_t zero, std::int16_t* to) {
@@ -55,10 +41,9 @@ HWY_INLINE void widen_codes(const Code* from, std::int64_t n, std::int32_t zero,
 }
 
 // Row `row` of the copy of a block of channels.
-void copy_code_row(const CodeBand& band, std::int64_t block, std::int64_t row) {
+void copy_code_row(const CodeBand& band, std::int64_t block, std::int64_t row, std::int16_t* to) {
   const QuantizedConvArgs& args = *band.args;
-  std::int16_t* to = band.copy + (block * band.rows + row) * band.padded_width * band.b;
-  const std::int64_t line = band.first_row + row, whole = band.padded_width * band.b;
+  const std::int64_t line = band.first_row + row, whole = band.pitch;
   if (line < 0 || line >= band.height) {
     std::fill_n(to, whole, std::int16_t{0});
     return;
@@ -101,16 +86,10 @@ HWY_INLINE void put_codes(V32 sums, const std::int32_t* bias, const float* scale
   hn::StoreU(hn::DemoteTo(codes, hn::DemoteTo(halves, code)), codes, to);
 }
 
-// Where a tile reads and writes.
-struct CodeTile {
-  const std::int16_t* x;       // the first pixel's window
-  std::int64_t step;           // from one pixel to the next
-  std::int64_t output, place;  // the first of the panel's outputs, the first pixel of the result
-};
-
 // R pixels of a row with the 2·B outputs of a panel.
 template <int B, int R>
-HWY_NOINLINE void code_tile(const CodeBand& band, const std::int32_t* weights, const CodeTile& tile) {
+HWY_NOINLINE void code_tile(const CodeBand& band, const std::int32_t* weights,
+                            const CodeTile<std::int16_t>& tile) {
   const hn::ScalableTag<std::int32_t> d;
   const hn::Repartition<std::int16_t, decltype(d)> d16;
   constexpr int kLanes = static_cast<int>(HWY_MIN(HWY_MAX_BYTES / 4, 2 * B)), kVectors = 2 * B / kLanes;
@@ -122,12 +101,11 @@ HWY_NOINLINE void code_tile(const CodeBand& band, const std::int32_t* weights, c
     for (int v = 0; v < kVectors; ++v) sums[r][v] = rests[r][v] = hn::Zero(d);
   }
   const QuantizedConvArgs& args = *band.args;
-  const std::int64_t plane = band.rows * band.padded_width * B, pairs = args.weight.dim(3);
+  const std::int64_t pairs = args.weight.dim(3);
   for (std::int64_t tap = 0; tap < band.kh * band.kw; ++tap) {
-    const std::int16_t* from = tile.x + (tap / band.kw * args.geometry.dilation[0] * band.padded_width +
-                                         tap % band.kw * args.geometry.dilation[1]) *
-                                            B;
-    for (std::int64_t done = 0; done < pairs; done += B / 2, from += plane) {
+    const std::int16_t* from = tile.x + tap / band.kw * args.geometry.dilation[0] * band.pitch +
+                               tap % band.kw * args.geometry.dilation[1] * B;
+    for (std::int64_t done = 0; done < pairs; done += B / 2, from += band.plane) {
       const std::int64_t count = std::min<std::int64_t>(B / 2, pairs - done);
       for (std::int64_t pair = 0; pair < count; ++pair, weights += 2 * B) {
         V weight[kVectors];
@@ -145,7 +123,7 @@ HWY_NOINLINE void code_tile(const CodeBand& band, const std::int32_t* weights, c
       }
     }
   }
-  const std::int64_t outputs = args.y.dim(1) * B, places = band.out_height * band.out_width;
+  const std::int64_t outputs = args.y.dim(1) * B;
   INGOT_UNROLL
   for (int v = 0; v < kVectors; ++v) {
     const std::int64_t output = tile.output + v * kLanes;
@@ -153,8 +131,7 @@ HWY_NOINLINE void code_tile(const CodeBand& band, const std::int32_t* weights, c
     const std::int32_t* bias = args.bias ? args.bias.as<std::int32_t>() + output : nullptr;
     const float* scale = args.scale.as<float>() + output;
     const CodeRange range(args.y.dtype);
-    const std::int64_t at =
-        ((band.sample * args.y.dim(1) + output / B) * places + tile.place) * B + output % B;
+    const std::int64_t at = code_result_at(band, output, tile.place);
     INGOT_UNROLL
     for (int r = 0; r < R; ++r) {
       const V total = hn::RearrangeToOddPlusEven(sums[r][v], rests[r][v]);
@@ -169,7 +146,7 @@ HWY_NOINLINE void code_tile(const CodeBand& band, const std::int32_t* weights, c
 
 template <int B>
 void code_tile_of(std::int64_t pixels, const CodeBand& band, const std::int32_t* weights,
-                  const CodeTile& tile) {
+                  const CodeTile<std::int16_t>& tile) {
   switch (pixels) {
     case 1:
       return code_tile<B, 1>(band, weights, tile);
@@ -186,26 +163,17 @@ void code_tile_of(std::int64_t pixels, const CodeBand& band, const std::int32_t*
   }
 }
 
-// A row of the result with one panel, in tiles of nearly one size.
-void convolve_code_row(const CodeBand& band, std::int64_t panel, std::int64_t row) {
+// A row of the result with one panel.
+void convolve_code_row(const CodeBand& band, const std::int16_t* codes, std::int64_t panel,
+                       std::int64_t row) {
   const QuantizedConvArgs& args = *band.args;
-  const ConvGeometry& g = args.geometry;
-  const std::int64_t b = band.b, tiles = (band.out_width + kCodePixels - 1) / kCodePixels;
-  const std::int64_t line = row * g.stride[0] - g.padding[0] - band.first_row;
   const std::int32_t* weights =
-      args.weight.as<std::int32_t>() + panel * band.kh * band.kw * args.weight.dim(3) * 2 * b;
-  for (std::int64_t i = 0; i < tiles; ++i) {
-    const std::int64_t begin = band.out_width * i / tiles, pixels = band.out_width * (i + 1) / tiles - begin;
-    const CodeTile tile{.x = band.copy + (line * band.padded_width + begin * g.stride[1]) * b,
-                        .step = g.stride[1] * b,
-                        .output = panel * 2 * b,
-                        .place = row * band.out_width + begin};
-    if (b == 16) {
-      code_tile_of<16>(pixels, band, weights, tile);
-    } else {
-      code_tile_of<8>(pixels, band, weights, tile);
-    }
-  }
+      args.weight.as<std::int32_t>() + panel * band.kh * band.kw * args.weight.dim(3) * 2 * band.b;
+  for_each_code_tile<kCodePixels>(band, codes, panel, row,
+                                  [&](std::int64_t pixels, const CodeTile<std::int16_t>& tile) {
+                                    band.b == 16 ? code_tile_of<16>(pixels, band, weights, tile)
+                                                 : code_tile_of<8>(pixels, band, weights, tile);
+                                  });
 }
 
 #endif
@@ -220,64 +188,15 @@ namespace {
 HWY_EXPORT(copy_code_row);
 HWY_EXPORT(convolve_code_row);
 
-// The whole of the sample; where windows are single pixels side by side, short rows are taken together.
-CodeBand band_of(const QuantizedConvArgs& args) {
-  const View &x = args.x, &y = args.y;
-  const ConvGeometry& g = args.geometry;
-  CodeBand band{.args = &args,
-                .b = y.dim(4),
-                .width = x.dim(3),
-                .out_width = y.dim(3),
-                .out_height = y.dim(2),
-                .height = x.dim(2),
-                .kh = args.weight.dim(1),
-                .kw = args.weight.dim(2),
-                .blocks = x.dim(1)};
-  const bool pointwise = band.kh * band.kw * g.stride[0] * g.stride[1] == 1 &&
-                         g.padding[0] + g.padding[1] == 0 && band.width == band.out_width &&
-                         band.height == band.out_height;
-  constexpr std::int64_t kLong = 64;
-  std::int64_t together = 1;
-  for (std::int64_t k = 2; pointwise && k * band.width <= kLong; ++k)
-    together = band.height % k == 0 ? k : together;
-  band.width *= together, band.out_width *= together;
-  band.height /= together, band.out_height /= together;
-  band.padded_width = std::max(band.width + g.padding[1],
-                               (band.out_width - 1) * g.stride[1] + (band.kw - 1) * g.dilation[1] + 1);
-  return band;
-}
-
 void convolve_in_bands(const QuantizedConvArgs& args, Stream) {
-  constexpr std::int64_t kCopy = std::int64_t{1} << 18;  // elements: half a MiB
-  constexpr double kGrain = 100'000;                     // products
-  CodeBand band = band_of(args);
-  const ConvGeometry& g = args.geometry;
-  const std::int64_t reach = (band.kh - 1) * g.dilation[0] + 1,
-                     row_size = band.padded_width * band.blocks * band.b,
-                     fitting = (kCopy / row_size - reach) / g.stride[0] + 1,
-                     rows = std::clamp<std::int64_t>(fitting, 1, band.out_height),
-                     panels = args.weight.dim(0);
-  const std::int64_t products = band.out_width * (args.weight.numel() / panels);
-  const auto grain = static_cast<std::int64_t>(kGrain / static_cast<double>(products)) + 1;
-  for (std::int64_t n = 0; n < args.x.dim(0); ++n) {
-    band.sample = n;
-    for (std::int64_t first = 0; first < band.out_height; first += rows) {
-      const std::int64_t count = std::min(rows, band.out_height - first);
-      band.first_row = first * g.stride[0] - g.padding[0];
-      band.rows = (count - 1) * g.stride[0] + reach;
-      band.copy = reinterpret_cast<std::int16_t*>(
-          thread_scratch(0, static_cast<std::size_t>(row_size * band.rows + 1) / 2));
-      parallel_for(band.blocks * band.rows, 1 + 16384 / (band.padded_width * band.b),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t i = begin; i < end; ++i)
-                       HWY_DYNAMIC_DISPATCH(copy_code_row)(band, i / band.rows, i % band.rows);
-                   });
-      parallel_for(panels * count, grain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-          HWY_DYNAMIC_DISPATCH(convolve_code_row)(band, i / count, first + i % count);
+  convolve_copied_bands<std::int16_t>(
+      args,
+      [](const CodeBand& band, std::int64_t block, std::int64_t row, std::int16_t* to) {
+        HWY_DYNAMIC_DISPATCH(copy_code_row)(band, block, row, to);
+      },
+      [](const CodeBand& band, const std::int16_t* codes, std::int64_t panel, std::int64_t row) {
+        HWY_DYNAMIC_DISPATCH(convolve_code_row)(band, codes, panel, row);
       });
-    }
-  }
 }
 
 }  // namespace
@@ -288,10 +207,12 @@ void register_quantized_conv_simd() {
 #else
   constexpr InstructionSet kVectors = InstructionSet::baseline;
 #endif
-  quantized_conv.add(DeviceType::cpu,
-                     {"simd", ImplKind::simd,
-                      [](const QuantizedConvArgs& args) { return args.y.dim(4) == 8 || args.y.dim(4) == 16; },
-                      convolve_in_bands, kVectors});
+  quantized_conv.add(DeviceType::cpu, {"simd", ImplKind::simd,
+                                       [](const QuantizedConvArgs& args) {
+                                         return args.weight.dtype == DType::i32 &&
+                                                (args.y.dim(4) == 8 || args.y.dim(4) == 16);
+                                       },
+                                       convolve_in_bands, kVectors});
 }
 
 }  // namespace ingot::kernels::cpu

@@ -4,7 +4,7 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/core/tensor.h"
-#include "ingot/kernels/cpu/register_blocked.h"
+#include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
