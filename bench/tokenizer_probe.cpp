@@ -14,9 +14,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/files.h"
 #include "ingot/text/bpe_trainer.h"
 #include "ingot/text/detokenize_stream.h"
-#include "ingot/text/files.h"
 #include "ingot/text/tokenizer.h"
 
 namespace {
@@ -39,7 +39,7 @@ int run(const std::vector<std::string>& args) {
     ingot::text::BpeTrainerConfig config;
     config.vocab_size = std::stoi(args.at(2));
     config.min_frequency = 0;
-    const std::string text = ingot::text::read_file(args.at(3));
+    const std::string text = ingot::read_file(args.at(3));
     const auto start = Clock::now();
     const Tokenizer trained = ingot::text::train_bpe(config, text);
     fmt::print("{:.4f}\n", seconds_since(start));
@@ -51,7 +51,7 @@ int run(const std::vector<std::string>& args) {
   const double loaded = seconds_since(start);
   const bool flag = args.size() > 2 && args[2].starts_with("--");
   if (verb == "time") {
-    const std::string texts = ingot::text::read_file(args.at(2));
+    const std::string texts = ingot::read_file(args.at(2));
     const auto encode_start = Clock::now();
     std::size_t ids = 0;
     for (std::size_t begin = 0; begin < texts.size();) {

@@ -62,6 +62,9 @@ TEST_F(Hostile, ConfigurationsDeclareNoMoreThanTheFileHolds) {
   set_in_config("num_hidden_layers", "2");
   set_in_config("hidden_size", "64.7");
   EXPECT_NE(refusal({"inspect", model()}).find("64.7; expected a whole number"), std::string::npos);
+  set_in_config("hidden_size", "24");
+  set_in_config("rope_parameters", "[1], \"x\": {");
+  EXPECT_NE(refusal({"inspect", model()}).find("rope_parameters: is not a JSON object"), std::string::npos);
 }
 
 TEST_F(Hostile, NestingIsBounded) {
@@ -79,6 +82,28 @@ TEST_F(Hostile, WhatIsNoRegularFileIsRefused) {
   fs::create_symlink("/dev/zero", directory_.at("zero.yaml"));
   EXPECT_NE(refusal({"train", directory_.at("zero.yaml")}).find("expected a regular file"),
             std::string::npos);
+}
+
+TEST_F(Hostile, TokenizersAreRegularFiles) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
+    const std::string path = model() + "/" + name;
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_NE(refusal({"tokenize", model(), "-t", "a"}).find("expected a regular file"), std::string::npos);
+    fs::remove(path);
+    fs::create_symlink("/dev/zero", path);
+    EXPECT_NE(refusal({"tokenize", model(), "-t", "a"}).find("expected a regular file"), std::string::npos);
+    fs::remove(path);
+  }
+}
+
+TEST_F(Hostile, TablesMayHaveManyColumns) {
+  std::string header = "date", row = "2024-01-01";
+  for (int i = 0; i < 300'000; ++i) {
+    header += ",c" + std::to_string(i);
+    row += ",1";
+  }
+  write_file_atomically(directory_.at("wide.csv"), header + "\n" + row + "\n");
+  refusal({"forecast", "fit", directory_.at("wide.csv"), "--output", directory_.at("out")});
 }
 
 TEST_F(Hostile, PicklesStayWithinTheirLimits) {

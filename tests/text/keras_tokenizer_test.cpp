@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/base/json.h"
-#include "ingot/text/files.h"
 #include "ingot/text/tokenizer.h"
 
 namespace ingot::text {
@@ -60,20 +60,20 @@ TEST(KerasHubTokenizer, SavesAsAnyOther) {
 TEST(KerasHubTokenizer, WhatIsMissingOrUnknownIsNamed) {
   const test::TemporaryDirectory directory;
   const auto said = [&](const std::string& json) {
-    write_file(directory.at("tokenizer.json"), json);
+    write_file_atomically(directory.at("tokenizer.json"), json);
     return message_of<Error>([&] { Tokenizer::from_directory(directory.path()); });
   };
   const std::string whisper = R"({"class_name": "WhisperTokenizer", "config": {}})";
   EXPECT_NE(said(whisper).find("vocabulary.spm"), std::string::npos) << said(whisper);
   std::filesystem::create_directories(directory.at("assets/tokenizer"));
-  write_file(directory.at("assets/tokenizer/vocabulary.json"), R"({"a": 0})");
-  write_file(directory.at("assets/tokenizer/merges.txt"), "");
+  write_file_atomically(directory.at("assets/tokenizer/vocabulary.json"), R"({"a": 0})");
+  write_file_atomically(directory.at("assets/tokenizer/merges.txt"), "");
   EXPECT_NE(said(whisper).find("WhisperTokenizer"), std::string::npos) << said(whisper);
   std::filesystem::remove(directory.at("assets/tokenizer/merges.txt"));
   const std::string gpt2 = R"({"class_name": "GPT2Tokenizer", "config": {}})";
   EXPECT_NE(said(gpt2).find("merges.txt"), std::string::npos) << said(gpt2);
   std::filesystem::remove(directory.at("assets/tokenizer/vocabulary.json"));
-  write_file(directory.at("assets/tokenizer/vocabulary.txt"), "[UNK]\na\n");
+  write_file_atomically(directory.at("assets/tokenizer/vocabulary.txt"), "[UNK]\na\n");
   const std::string whole = R"({"class_name": "BertTokenizer", "config": {"split": false}})";
   EXPECT_NE(said(whole).find("split"), std::string::npos) << said(whole);
   const std::string bare = R"({"class_name": "BertTokenizer", "config": 3})";

@@ -186,6 +186,33 @@ TEST(Tokenizer, PatternsCannotMatchBackwardsForEver) {
             std::string::npos);
 }
 
+TEST(Tokenizer, TemplatesAddOnlySoManyTokens) {
+  std::string pieces, ids;
+  for (int i = 0; i < 1000; ++i) {
+    pieces += std::string(i == 0 ? "" : ",") + R"({"SpecialToken":{"id":"x","type_id":0}})";
+    ids += std::string(i == 0 ? "" : ",") + "0";
+  }
+  const auto refusal = [&](const std::string& single, const std::string& of_token) {
+    return refusal_of(R"({"post_processor":{"type":"TemplateProcessing","single":[)" + single +
+                      R"(],"pair":[],"special_tokens":{"x":{"id":"x","ids":[)" + of_token +
+                      R"(],"tokens":["a"]}}},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
+  };
+  EXPECT_NE(refusal(pieces, ids).find("adds more than 65536 tokens"), std::string::npos);
+  std::string many = pieces;
+  for (int i = 0; i < 4; ++i) many += "," + pieces;
+  EXPECT_NE(refusal(many, "0").find("has more than 4096 pieces"), std::string::npos);
+}
+
+TEST(Tokenizer, PreTokenizersMultiplyATextOnlySoOften) {
+  const std::string doubles = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
+  std::string chain = doubles;
+  for (int i = 0; i < 60; ++i) chain += "," + doubles;
+  EXPECT_NE(
+      failure_on(R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[)" + chain + "]}", "\xC3\xA9\xC3\xA9")
+          .find("the tokenizer's rules make over"),
+      std::string::npos);
+}
+
 TEST(Tokenizer, NormalizersMultiplyATextOnlySoOften) {
   const std::string doubles = R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaa"})";
   std::string chain = doubles;

@@ -74,6 +74,12 @@ TEST_F(OnnxWeightsTest, ExternalDataElsewhereIsRefused) {
               std::string::npos)
         << location;
   }
+  // A NUL ends no message.
+  const auto source = open(
+      "initializer { name: 'w' dims: 1 data_type: 2 data_location: EXTERNAL external_data { key: 'location' "
+      "value: 'a\\000b' } }");
+  EXPECT_NE(message_of<FormatError>([&] { source->load_tensor("w"); }).find("'a\\x00b', which is not below"),
+            std::string::npos);
 }
 
 TEST_F(OnnxWeightsTest, SizesThatDoNotFitAreRefused) {

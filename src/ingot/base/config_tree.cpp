@@ -6,6 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 
 namespace ingot::config_detail {
@@ -122,7 +123,7 @@ YAML::Node load_yaml(const std::string& text, const std::string& name) {
     return YAML::Load(text);
   } catch (const YAML::Exception& error) {
     throw InvalidConfig(name, fmt::format("line {}, column {}: is not valid YAML: {}", error.mark.line + 1,
-                                          error.mark.column + 1, error.msg));
+                                          error.mark.column + 1, printable(error.msg)));
   }
 }
 

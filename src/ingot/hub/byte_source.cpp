@@ -124,7 +124,7 @@ class WholeSource final : public ByteSource {
   bool has_ranges() const override { return false; }
 
  private:
-  static constexpr std::size_t kMostWhole = std::size_t{1} << 30;  // in memory
+  static constexpr std::size_t kMostWhole = std::size_t{256} << 20;  // in memory
 
   std::vector<std::byte> bytes_;
 };

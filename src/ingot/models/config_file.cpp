@@ -147,7 +147,8 @@ void ConfigFile::read_dtype(DType& value) const {
 
 std::optional<ConfigFile> ConfigFile::object(const char* key) const {
   const auto found = contents_->json.find(key);
-  if (found == contents_->json.end() || !found->is_object()) return std::nullopt;
+  if (found == contents_->json.end() || found->is_null()) return std::nullopt;
+  INGOT_CHECK(found->is_object(), FormatError(path_, -1, key, "is not a JSON object"));
   return ConfigFile(std::make_shared<const Contents>(Contents{*found}), path_);
 }
 

@@ -86,15 +86,20 @@ Value word_count(const Call& call) {
 
 // What may stand in an address as it is.
 Value url_encode(const Call& call) {
+  static constexpr std::string_view kDigits = "0123456789ABCDEF";
+  const std::string text = to_text(call.value, call.budget);
+  call.budget.spend(3 * text.size());
   std::string out;
-  for (const char c : to_text(call.value, call.budget)) {
+  for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool plain = byte < 0x80 && (std::isalnum(byte) != 0 ||
                                        std::string_view("_.-~/").find(c) != std::string_view::npos);
     if (plain) {
       out += c;
     } else {
-      out += fmt::format("%{:02X}", byte);
+      out += '%';
+      out += kDigits[byte >> 4U];
+      out += kDigits[byte & 15U];
     }
   }
   return out;

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "ingot/base/error.h"
-#include "ingot/text/files.h"
+#include "ingot/base/files.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/sentencepiece.h"
@@ -107,7 +107,7 @@ class Preset {
   }
 
   TokenizerSpec sentence_pieces(const fs::path& model) const {
-    TokenizerSpec spec = parse_sentencepiece(read_file(model), model.string());
+    TokenizerSpec spec = parse_sentencepiece(read_file(model.string()), model.string());
     for (const std::string* token :
          {&spec.config.bos_token, &spec.config.eos_token, &spec.config.unk_token, &spec.config.pad_token})
       mark_special(spec, *token);

@@ -24,8 +24,11 @@ Step parse_token(const JsonView& value, std::int32_t type_id) {
 }
 
 std::vector<Step> parse_template(const JsonView& pieces, const JsonView& special_tokens) {
+  constexpr std::size_t kMostPieces = 4096, kMostIds = 65536;  // of any text's ids
   std::vector<Step> steps;
+  std::size_t ids = 0;
   for (const JsonView& piece : pieces.items()) {
+    if (steps.size() == kMostPieces) pieces.fail(fmt::format("has more than {} pieces", kMostPieces));
     if (piece.has("Sequence")) {
       const JsonView sequence = piece.at("Sequence");
       const std::string id = sequence.string("id");
@@ -40,6 +43,7 @@ std::vector<Step> parse_template(const JsonView& pieces, const JsonView& special
     if (!special_tokens.has(name)) token.fail(fmt::format("\"{}\" is not among special_tokens", name));
     Step step{Step::Kind::special, {}, parse_id(token.at("type_id"))};
     for (const JsonView& id : special_tokens.at(name).at("ids").items()) step.ids.push_back(parse_id(id));
+    if ((ids += step.ids.size()) > kMostIds) pieces.fail(fmt::format("adds more than {} tokens", kMostIds));
     steps.push_back(std::move(step));
   }
   return steps;

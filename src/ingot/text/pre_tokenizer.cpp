@@ -19,7 +19,14 @@ const char* const kGpt2Pattern =
 void PieceList::reset(std::string_view text, bool at_start) {
   pieces_.clear();
   kept_.clear();
+  size_ = text.size();
+  kept_bytes_ = 0;
   if (!text.empty()) pieces_.push_back({text, at_start});
+}
+
+std::string_view PieceList::keep(std::string text) {
+  check_growth(kept_bytes_ += text.size(), size_);
+  return kept_.emplace_back(std::move(text));
 }
 
 void PieceList::transform(FunctionRef<void(const Piece&)> transform) {

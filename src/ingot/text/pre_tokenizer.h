@@ -31,11 +31,13 @@ class PieceList {
   void emit(std::string_view text, bool at_start) {
     if (!text.empty()) next_.push_back({text, at_start});
   }
-  std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
+  /// Throws Error where stages made more of a text than any honest ones do.
+  std::string_view keep(std::string text);
 
  private:
   std::vector<Piece> pieces_, next_;
   std::deque<std::string> kept_;
+  std::size_t size_ = 0, kept_bytes_ = 0;  // of the text, and of what stages made
 };
 
 /// The stage that cuts normalized text into pieces; the model never merges across a cut.

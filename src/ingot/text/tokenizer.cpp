@@ -5,11 +5,11 @@
 #include <unordered_map>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/utf8.h"
 #include "ingot/text/bpe.h"
 #include "ingot/text/decoder.h"
-#include "ingot/text/files.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/normalizer.h"
 #include "ingot/text/post_processor.h"
@@ -228,7 +228,7 @@ Tokenizer Tokenizer::from_json(std::string_view json, const std::string& source)
 }
 
 Tokenizer Tokenizer::from_file(const std::filesystem::path& path) {
-  const std::string json = read_file(path);
+  const std::string json = read_file(path.string());
   if (auto keras = read_keras_tokenizer(json, path.string())) return Tokenizer(std::move(*keras));
   return from_json(json, path.string());
 }
@@ -331,14 +331,16 @@ Tokenizer Tokenizer::with_config(TokenizerConfig config) const {
 
 std::string Tokenizer::to_json() const { return write_tokenizer_json(impl_->spec); }
 
-void Tokenizer::save(const std::filesystem::path& path) const { write_file(path, to_json()); }
+void Tokenizer::save(const std::filesystem::path& path) const {
+  write_file_atomically(path.string(), to_json());
+}
 
 void Tokenizer::save_directory(const std::filesystem::path& directory) const {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   INGOT_CHECK(!error, IoError(directory.string(), "cannot make the directory: " + error.message()));
   save(directory / "tokenizer.json");
-  write_file(directory / "tokenizer_config.json", write_tokenizer_config(impl_->spec));
+  write_file_atomically((directory / "tokenizer_config.json").string(), write_tokenizer_config(impl_->spec));
 }
 
 }  // namespace ingot::text

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/base/utf8.h"
 #include "ingot/text/bpe.h"
-#include "ingot/text/files.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/sentencepiece.h"
@@ -58,9 +58,9 @@ std::string bos_eos_template(const TokenizerSpec& spec, const std::string& bos, 
 TokenizerSpec read_gpt2_files(const fs::path& vocab, const fs::path& merges) {
   TokenizerSpec spec;
   spec.source = vocab.string();
-  Vocabulary vocabulary = parse_vocab_json(read_file(vocab), vocab.string());
+  Vocabulary vocabulary = parse_vocab_json(read_file(vocab.string()), vocab.string());
   const BpeOptions options;
-  const std::string content = read_file(merges);
+  const std::string content = read_file(merges.string());
   MergeBuilder table(vocabulary, options,
                      static_cast<std::size_t>(std::count(content.begin(), content.end(), '\n')));
   std::int64_t line_number = 0;
@@ -89,7 +89,7 @@ TokenizerSpec read_gpt2_files(const fs::path& vocab, const fs::path& merges) {
 TokenizerSpec read_vocab_txt(const fs::path& path, const JsonView* config) {
   TokenizerSpec spec;
   spec.source = path.string();
-  const std::string content = read_file(path);
+  const std::string content = read_file(path.string());
   INGOT_CHECK(is_valid_utf8(content), FormatError(spec.source, -1, "vocabulary", "is not UTF-8"));
   Vocabulary vocabulary;
   std::int32_t id = 0;
@@ -154,13 +154,15 @@ TokenizerSpec read_tokenizer_directory(const fs::path& directory) {
   const auto have = [&](const char* name) { return fs::exists(path(name)); };
   std::optional<JsonDocument> document;
   if (have("tokenizer_config.json"))
-    document.emplace(read_file(path("tokenizer_config.json")), path("tokenizer_config.json").string(), "");
+    document.emplace(read_file(path("tokenizer_config.json").string()),
+                     path("tokenizer_config.json").string(), "");
   const std::optional<JsonView> config = document ? std::optional(document->root()) : std::nullopt;
   const JsonView* const settings = config ? &*config : nullptr;
   TokenizerSpec spec;
   bool sentencepiece = false;
   if (have("tokenizer.json")) {
-    const std::string json = read_file(path("tokenizer.json")), source = path("tokenizer.json").string();
+    const std::string json = read_file(path("tokenizer.json").string()),
+                      source = path("tokenizer.json").string();
     if (auto keras = read_keras_tokenizer(json, source)) return std::move(*keras);
     spec = parse_tokenizer_json(json, source);
   } else if (have("vocab.json") && have("merges.txt")) {
@@ -174,16 +176,17 @@ TokenizerSpec read_tokenizer_directory(const fs::path& directory) {
                 IoError(directory.string(),
                         "holds no tokenizer: expected tokenizer.json, vocab.json with merges.txt, "
                         "vocab.txt, tokenizer.model or spiece.model"));
-    spec = parse_sentencepiece(read_file(path(*name)), path(*name).string());
+    spec = parse_sentencepiece(read_file(path(*name).string()), path(*name).string());
     sentencepiece = true;
   }
   if (settings != nullptr) merge_tokenizer_config(spec.config, *settings);
   std::optional<JsonDocument> added;
   if (have("added_tokens.json"))
-    added.emplace(read_file(path("added_tokens.json")), path("added_tokens.json").string(), "");
+    added.emplace(read_file(path("added_tokens.json").string()), path("added_tokens.json").string(), "");
   const std::optional<JsonView> listed = added ? std::optional(added->root()) : std::nullopt;
   add_listed_tokens(spec, settings, listed ? &*listed : nullptr);
-  if (have("chat_template.jinja")) spec.config.chat_template = read_file(path("chat_template.jinja"));
+  if (have("chat_template.jinja"))
+    spec.config.chat_template = read_file(path("chat_template.jinja").string());
   for (const std::string* token :
        {&spec.config.bos_token, &spec.config.eos_token, &spec.config.unk_token, &spec.config.pad_token})
     mark_special(spec, *token);

@@ -11,6 +11,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/printable.h"
 
 namespace ingot {
 namespace {
@@ -202,15 +203,16 @@ Blob OnnxFile::external_file(const std::string& location, const std::string& ten
   INGOT_CHECK(
       !location.empty() && relative.is_relative() && !climbs && location.find('\0') == std::string::npos,
       FormatError(path_, -1, tensor,
-                  fmt::format("external data in '{}', which is not below the model's directory", location)));
+                  fmt::format("external data in '{}', which is not below the model's directory",
+                              printable(location))));
   const fs::path directory = fs::absolute(path_).parent_path();
   std::error_code code;
   const fs::path real = fs::weakly_canonical(directory / relative, code),
                  root = fs::weakly_canonical(directory, code);
-  INGOT_CHECK(
-      std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(),
-      FormatError(path_, -1, tensor,
-                  fmt::format("external data in '{}', a link out of the model's directory", location)));
+  INGOT_CHECK(std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(),
+              FormatError(path_, -1, tensor,
+                          fmt::format("external data in '{}', a link out of the model's directory",
+                                      printable(location))));
   return external_[location] = map_blob((directory / relative).string());
 }
 

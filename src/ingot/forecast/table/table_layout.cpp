@@ -229,7 +229,8 @@ std::string target_option(const CsvTable& csv, const std::vector<std::size_t>& i
   std::vector<std::string> names;
   for (std::size_t c = 0; c < csv.columns(); ++c) {
     const bool key = is_of_date(layout, c) || std::ranges::count(ids, c) > 0;
-    if (!key && !is_blank(csv, c) && !is_row_index(csv, c) && !holds_words(csv, c))
+    constexpr std::size_t kMost = 8;  // of what may be a million
+    if (names.size() < kMost && !key && !is_blank(csv, c) && !is_row_index(csv, c) && !holds_words(csv, c))
       names.push_back(csv.header()[c]);
   }
   if (csv.has_column("y") || names.empty()) return "";
@@ -289,6 +290,7 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   const auto is_key = [&](std::size_t c) {
     return is_of_date(layout, c) || std::ranges::count(layout.ids, c) > 0;
   };
+  std::vector<bool> taken(csv.columns());  // as values: there may be a million
   const auto add = [&](std::size_t c) {
     // An index that some program wrote, or a separator at the end of each line.
     INGOT_CHECK(!csv.header()[c].empty(),
@@ -296,12 +298,13 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
                           fmt::format("column {} has no name; give it one, or choose columns with --columns",
                                       c + 1)));
     INGOT_CHECK(!is_key(c), DataError(csv.name(), 1, csv.header()[c], "holds dates or ids, not values"));
-    if (std::ranges::find(layout.values, c) == layout.values.end()) layout.values.push_back(c);
+    if (!taken[c]) layout.values.push_back(c);
+    taken[c] = true;
   };
   for (const std::string& name : options.targets) add(csv.column(name));
   for (const std::string& name : options.future) {
     const std::size_t c = csv.column(name);
-    const bool free = !is_key(c) && std::ranges::find(layout.values, c) == layout.values.end();
+    const bool free = !is_key(c) && !taken[c];
     INGOT_CHECK(free,
                 DataError(csv.name(), 1, name,
                           "is to be forecast, or holds dates or ids; it cannot be an input of --future"));
@@ -316,8 +319,7 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   for (const std::string& name : options.columns) add(csv.column(name));
   std::vector<std::size_t> text;
   for (std::size_t c = 0; options.columns.empty() && c < csv.columns(); ++c) {
-    const bool named = std::ranges::find(layout.values, c) != layout.values.end();
-    if (!is_value(c) || named) continue;
+    if (!is_value(c) || taken[c]) continue;
     if (holds_words(csv, c)) {
       text.push_back(c);
     } else {
