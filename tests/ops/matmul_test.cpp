@@ -559,5 +559,15 @@ TEST(Linear, WeightsInHalfPrecisionServeAnF32Input) {
   EXPECT_THROW(linear(randn({2, 4}, 1), randn({3, 4}, 2, DType::bf16)), KernelError);
 }
 
+// Weights that were read just now are read from their other end.
+TEST(Linear, HasTheSameBitsWithWhicheverWeightsItBegins) {
+  for (const std::int64_t outputs : {3, 64, 2050}) {
+    const Tensor x = testing::randn({1, 160}, 1), w = testing::randn({outputs, 160}, 2),
+                 bias = testing::randn({outputs}, 3);
+    const std::vector<float> first = linear(x, w, bias).to_vector<float>();
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(linear(x, w, bias).to_vector<float>(), first) << outputs;
+  }
+}
+
 }  // namespace
 }  // namespace ingot

@@ -142,6 +142,15 @@ bool accepts_skinny(const GemmArgs& args) {
   return !args.bias || (args.bias.is_contiguous() && plan.n == n && n == args.bias.dim(0));
 }
 
+// Whether to begin with the last columns: where the same weights were read just now, as by each step of an
+// RNN, and from the first on, the caches still hold the last.
+bool reads_backward(const void* weights) {
+  static thread_local const void* forward = nullptr;
+  const bool again = weights == forward;
+  forward = again ? nullptr : weights;
+  return again;
+}
+
 void run_skinny(const GemmArgs& args, Stream) {
   GemmPlan plan(args);
   as_skinny(plan, args);
@@ -182,9 +191,16 @@ void run_skinny(const GemmArgs& args, Stream) {
   }
   // In groups of four columns, so that the split does not change how they are grouped.
   constexpr std::int64_t kPiece = 1 << 15;  // elements: 64 or 128 KiB
-  parallel_share(
-      (plan.n + 3) / 4, kGrain / (4 * plan.k) + 1, 1 + kPiece / (4 * plan.k),
-      [&](std::int64_t begin, std::int64_t end) { product(0, begin * 4, std::min(end * 4, plan.n)); });
+  const std::int64_t groups = (plan.n + 3) / 4, piece = 1 + kPiece / (4 * plan.k);
+  const auto columns = [&](std::int64_t begin, std::int64_t end) {
+    product(0, begin * 4, std::min(end * 4, plan.n));
+  };
+  const bool backward = reads_backward(plan.b);
+  parallel_share(groups, kGrain / (4 * plan.k) + 1, piece, [&](std::int64_t begin, std::int64_t end) {
+    if (!backward) return columns(begin, end);
+    for (std::int64_t last = groups - begin; last > groups - end; last -= piece)
+      columns(std::max(groups - end, last - piece), last);
+  });
 }
 
 bool accepts_column_sum(const ColumnSumArgs& args) { return is_simd_float(args.x.dtype); }
