@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Times whole ONNX models, ours (bench/onnx_probe) beside ONNX Runtime, in turn, and prints a Markdown table of medians.
 
-    tools/bench/onnx_models.py build/bench/onnx_probe [--threads 1 2] [--turns 15] [--record MACHINE] [NAME...]
+    tools/bench/onnx_models.py build/bench/onnx_probe [--threads 1 2] [--turns 15] [--processor-time] [--record MACHINE]
+        [NAME...]
 
 The models have random weights and are exported by torch: ResNet-50 and ViT-B of 224 x 224, BERT-base of 128 tokens, a U-Net of
 256 x 256, an LSTM of two layers over 128 steps, and ResNet-50 with int8 QuantizeLinear and DequantizeLinear by ONNX Runtime's
 quantize_static. They are kept in --models (default: a temporary directory). A ratio above 1 means that Ingot is ahead.
+--processor-time compares the processor time of all threads, for a machine with other work; ONNX Runtime's threads, which
+spin while they wait, then sleep.
 Needs torch, transformers, onnx, onnxscript, onnxruntime.
 """
 import argparse
@@ -123,9 +126,11 @@ def make(directory, name):
     return path
 
 
-def peer_session(path, threads):
+def peer_session(path, threads, spins):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    if not spins:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     given = session.get_inputs()[0]
     random = numpy.random.default_rng(0)
@@ -139,36 +144,53 @@ def timed(run):
     return (time.perf_counter() - start) * 1e3
 
 
-def measure(probe, path, threads, turns):
+def processor_ms(process):
+    """What its threads have taken so far."""
+    total = 0
+    for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
+        total += int((thread / "schedstat").read_text().split()[0])
+    return total / 1e6
+
+
+def measure(probe, path, threads, turns, by_processor):
     """Milliseconds of ours and of theirs, a pair for each turn."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
     ours = subprocess.Popen([probe, "--turns", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def turn():
+        before = processor_ms(ours.pid)
         ours.stdin.write("\n")
         ours.stdin.flush()
         line = ours.stdout.readline()
         if not line:
             sys.exit(f"{path}: onnx_probe ended")
-        return float(line)
+        return processor_ms(ours.pid) - before if by_processor else float(line)
 
-    theirs = peer_session(path, threads)
+    run = peer_session(path, threads, spins=not by_processor)
+
+    def peer_turn():
+        before = processor_ms(os.getpid())
+        took = timed(run)
+        return processor_ms(os.getpid()) - before if by_processor else took
+
     for _ in range(2):
-        turn(), theirs()
-    pairs = [(turn(), timed(theirs)) for _ in range(turns)]
+        turn(), run()
+    pairs = [(turn(), peer_turn()) for _ in range(turns)]
     ours.stdin.close()
     ours.wait()
     return pairs
 
 
-def result_of(name, threads, turns, pairs, note):
+def result_of(name, arguments, threads, pairs):
     ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
+    how = f"--threads {threads} --turns {arguments.turns}{' --processor-time' if arguments.processor_time else ''}"
     return {"group": f"ONNX models, {threads} thread{'s' if threads > 1 else ''}", "work": name,
-            "command": f"python3 tools/bench/onnx_models.py build/bench/onnx_probe --threads {threads} --turns {turns}",
+            "command": f"python3 tools/bench/onnx_models.py build/bench/onnx_probe {how}",
             "unit": "ms", "better": "lower", "median": round(statistics.median(ours), 2),
             "spread": [round(min(ours), 2), round(max(ours), 2)],
             "peer": {"name": "ONNX Runtime", "version": onnxruntime.__version__, "median": round(statistics.median(theirs), 2)},
-            "ratio": round(statistics.median(b / a for a, b in pairs), 3), "goal": 1.0, **({"note": note} if note else {})}
+            "ratio": round(statistics.median(b / a for a, b in pairs), 3), "goal": 1.0,
+            **({"note": arguments.note} if arguments.note else {})}
 
 
 def main():
@@ -177,6 +199,7 @@ def main():
     parser.add_argument("names", nargs="*", help="models whose names begin so; all by default")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--processor-time", action="store_true", help="not the clock's: for a machine with other work")
     parser.add_argument("--models", type=pathlib.Path, help="where the models are kept")
     parser.add_argument("--record", help="add the results to those of a machine, bench/results/MACHINE")
     parser.add_argument("--note", help="what else decides the figures")
@@ -191,8 +214,8 @@ def main():
                 continue
             path = make(directory, name)
             for threads in arguments.threads:
-                pairs = measure(arguments.probe, path, threads, arguments.turns)
-                run = result_of(name, threads, arguments.turns, pairs, arguments.note)
+                pairs = measure(arguments.probe, path, threads, arguments.turns, arguments.processor_time)
+                run = result_of(name, arguments, threads, pairs)
                 print(f"| {name} | {threads} | {run['median']} ms | {run['peer']['median']} ms | {run['ratio']:.2f} |", flush=True)
                 found.append(run)
     if arguments.record:
