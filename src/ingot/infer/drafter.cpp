@@ -18,7 +18,6 @@
 namespace ingot::infer {
 namespace {
 
-constexpr std::int64_t kCacheStep = 256;  // tokens that a cache grows by at least
 constexpr std::int64_t kFewTokens = 8;  // of a text: all of them become logits, so that the step is the same
 
 }  // namespace
@@ -29,7 +28,8 @@ Drafter::Drafter(const LanguageModel& model, std::int64_t vocab_size, std::int64
       chunk_(chunk),
       pool_(model.config, {.dtype = default_kv_cache(model),
                            .device = model.device(),
-                           .idle = context_length(model.config)}) {
+                           .idle = context_length(model.config),
+                           .context = context_length(model.config)}) {
   INGOT_CHECK(
       !model.config.rope_scaling.depends_on_length(),
       InvalidConfig("draft_model", fmt::format("has RoPE that depends on the length of the text ({}); "
@@ -54,8 +54,8 @@ bool Drafter::can_draft(const Text& text) const {
 void Drafter::prepare(Text& text) {
   const std::int64_t length = std::ssize(text.tokens), need = length + text.count;
   std::shared_ptr<KvSlot>& slot = *text.slot;
-  if (slot == nullptr) slot = pool_.acquire(text.tokens, need + kCacheStep, {});
-  pool_.grow(*slot, need, std::max(need + kCacheStep, 2 * slot->cache.capacity()));
+  if (slot == nullptr) slot = pool_.acquire(text.tokens, need, {});
+  pool_.grow(*slot, need);
   slot->cache.truncate(std::min(slot->cache.length(), length - 1));
 }
 

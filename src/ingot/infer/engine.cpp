@@ -27,7 +27,7 @@ namespace {
 // A guess and the token before it are verified by kernels for few rows, which give every row the bits that it
 // gets alone: eight queries of one sequence (cached_attention).
 constexpr std::int64_t kMaxSpeculation = 7;
-constexpr std::int64_t kCacheStep = 256;  // tokens that a cache grows by at least
+constexpr std::int64_t kExpectedTokens = 256;  // that a text is taken to have at most, when it is admitted
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -52,10 +52,10 @@ std::int64_t budget_of(const EngineOptions& options, const LanguageModel& model)
   std::size_t bytes = KvCache(model.config, 1, *options.kv_cache).nbytes();
   if (options.draft_model != nullptr) bytes += Drafter::token_bytes(*options.draft_model);
   const auto tokens = static_cast<std::int64_t>(options.kv_memory / bytes);
-  INGOT_CHECK(tokens >= kCacheStep,
+  INGOT_CHECK(tokens >= kExpectedTokens,
               InvalidConfig("kv_memory", fmt::format("{} has room for {} tokens of {}, and {} are the least",
                                                      human_bytes(options.kv_memory), tokens,
-                                                     human_bytes(bytes), kCacheStep)));
+                                                     human_bytes(bytes), kExpectedTokens)));
   return tokens;
 }
 
@@ -75,6 +75,7 @@ KvPoolOptions pool_options(const EngineOptions& options, const LanguageModel& mo
           .device = model.device(),
           .budget = budget,
           .idle = options.prefix_cache ? idle : 0,
+          .context = context,
           .alignment = options.batch_invariant ? options.chunk : 1,
           .store = std::move(store)};
 }
@@ -232,8 +233,9 @@ void Engine::admit() {
 
 bool Engine::admit(Sequence& s) {
   const auto length = static_cast<std::int64_t>(s.tokens_.size());
-  s.slot_ = pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kCacheStep)),
-                          s.request_.adapter);
+  s.slot_ =
+      pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kExpectedTokens)),
+                    s.request_.adapter);
   if (s.slot_ == nullptr) return false;
   // Another text's rows may have other angles.
   if (model_.config.rope_scaling.depends_on_length()) s.slot_->cache.truncate(0);
@@ -260,12 +262,7 @@ void Engine::preempt(Sequence& sequence) {
   ++preemptions_;
 }
 
-bool Engine::grow(Sequence& s, std::int64_t tokens) {
-  const std::int64_t capacity = s.slot_->cache.capacity();
-  if (tokens <= capacity) return true;
-  const std::int64_t wish = std::min(context_, std::max({tokens, 2 * capacity, capacity + kCacheStep}));
-  return pool_.grow(*s.slot_, tokens, wish);
-}
+bool Engine::grow(Sequence& s, std::int64_t tokens) { return pool_.grow(*s.slot_, tokens); }
 
 // The one that gives its memory up: of the least urgent the latest.
 Sequence& Engine::last_in_line() {

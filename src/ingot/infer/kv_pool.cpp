@@ -7,6 +7,8 @@ namespace {
 
 // A shorter beginning is read again sooner than kept track of, or waited for.
 constexpr std::int64_t kFewTokens = 4, kWorthWaiting = 16;
+constexpr std::int64_t kCacheStep = 256;  // tokens that a cache without pages grows by at least
+constexpr std::int64_t kReserved = 4096;  // tokens that address space is reserved for at least
 
 std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   return std::ranges::mismatch(a, b).in1 - a.begin();
@@ -16,6 +18,8 @@ std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_
 
 KvPool::KvPool(const LanguageConfig& config, const KvPoolOptions& options)
     : config_(config), options_(options) {
+  const KvCache like(config_, 1, options_.dtype, options_.device, 1);
+  if (like.is_paged()) page_ = like.page_tokens();
   if (!options_.store.directory.empty())
     store_ = std::make_unique<PromptStore>(options_.store, options_.dtype);
 }
@@ -44,24 +48,46 @@ bool KvPool::worth_waiting(std::span<const std::int32_t> prompt, const std::stri
   });
 }
 
-std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, std::int64_t capacity,
+std::int64_t KvPool::whole_pages(std::int64_t tokens) const {
+  const std::int64_t pages = page_ > 0 ? (tokens + page_ - 1) / page_ * page_ : tokens;
+  return options_.context > 0 ? std::max(tokens, std::min(pages, options_.context)) : pages;
+}
+
+std::shared_ptr<KvSlot> KvPool::take_over(const Match& match, std::int64_t capacity, std::int64_t expected) {
+  KvSlot& slot = *match.slot;
+  const std::int64_t has = slot.cache.capacity();
+  if (!make_room(expected - has, &slot)) return nullptr;
+  slot.cache.truncate(match.tokens);
+  slot.cache.shrink(capacity);
+  slot.cache.reserve(capacity);
+  return match.slot;
+}
+
+std::shared_ptr<KvSlot> KvPool::make_slot(const Match& match, std::int64_t capacity, std::int64_t expected) {
+  if (!make_room(expected, match.slot.get())) return nullptr;
+  const std::int64_t most = std::min(options_.context, std::max(kReserved, 2 * expected));
+  auto slot = std::make_shared<KvSlot>(
+      KvSlot{.cache = KvCache(config_, capacity, options_.dtype, options_.device, page_ > 0 ? most : 0),
+             .tokens = {}});
+  if (match.slot != nullptr) slot->cache.copy_beginning(match.slot->cache, match.tokens);
+  slots_.push_back(slot);
+  return slot;
+}
+
+std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, std::int64_t expected,
                                         const std::string& adapter) {
   const Match match = options_.idle > 0 ? find(prompt, adapter) : Match{};
-  std::shared_ptr<KvSlot> slot;
+  // Room that is expected to be wanted has to be there, lest what is taken in is soon put off again.
+  const std::int64_t capacity =
+      page_ > 0 ? std::min(expected, whole_pages(std::ssize(prompt) + 1)) : expected;
   // A cache that goes on as the prompt does is taken over. One that is being written, or whose larger part
   // another prompt may want, is copied where there is room for both.
   const bool idle = match.slot != nullptr && !match.slot->running;
-  if (idle && (2 * match.tokens >= match.slot->cache.length() || !make_room(capacity, match.slot.get()))) {
-    slot = match.slot;
-    if (!grow(*slot, capacity, capacity)) return nullptr;
-    slot->cache.truncate(match.tokens);
-  } else {
-    if (!make_room(capacity, match.slot.get())) return nullptr;
-    slot = std::make_shared<KvSlot>(
-        KvSlot{.cache = KvCache(config_, capacity, options_.dtype, options_.device), .tokens = {}});
-    if (match.slot != nullptr) slot->cache.copy_beginning(match.slot->cache, match.tokens);
-    slots_.push_back(slot);
-  }
+  const bool over =
+      idle && (2 * match.tokens >= match.slot->cache.length() || !make_room(expected, match.slot.get()));
+  const std::shared_ptr<KvSlot> slot =
+      over ? take_over(match, capacity, expected) : make_slot(match, capacity, expected);
+  if (slot == nullptr) return nullptr;
   if (match.slot != nullptr) match.slot->used = ++uses_;
   slot->tokens.assign(prompt.begin(), prompt.end());
   slot->adapter = adapter;
@@ -86,10 +112,12 @@ void KvPool::load(KvSlot& slot, std::span<const std::int32_t> prompt) {
   counts_.disk_hits += slot.cache.length() - known;
 }
 
-bool KvPool::grow(KvSlot& slot, std::int64_t need, std::int64_t wish) {
+bool KvPool::grow(KvSlot& slot, std::int64_t need) {
   const std::int64_t has = slot.cache.capacity();
   if (need <= has) return true;
-  for (const std::int64_t capacity : {wish, need}) {
+  const std::int64_t most = options_.context > 0 ? options_.context : std::max(need, 2 * has);
+  const std::int64_t ample = std::min(most, std::max({need, 2 * has, has + kCacheStep}));
+  for (const std::int64_t capacity : {page_ > 0 ? whole_pages(need) : ample, need}) {
     if (!make_room(capacity - has, &slot)) continue;
     slot.cache.reserve(capacity);
     return true;
@@ -104,6 +132,7 @@ void KvPool::release(const std::shared_ptr<KvSlot>& slot, std::span<const std::i
   slot->used = ++uses_;
   if (store_ != nullptr) store_->store(slot->cache, slot->tokens, slot->adapter);
   if (slot->cache.length() < kFewTokens) std::erase(slots_, slot);
+  slot->cache.shrink(whole_pages(slot->cache.length()));
   while (room_of(false) > options_.idle && evict_oldest(nullptr)) {
   }
 }
@@ -141,6 +170,8 @@ KvPoolStats KvPool::stats() const {
   stats.budget = options_.budget;
   stats.running = room_of(true);
   stats.idle = room_of(false);
+  for (const auto& slot : slots_)
+    if (slot->running) stats.held += slot->cache.length();
   stats.running_slots = std::ranges::count_if(slots_, [](const auto& slot) { return slot->running; });
   return stats;
 }

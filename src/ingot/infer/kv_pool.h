@@ -19,6 +19,7 @@ struct KvPoolOptions {
   /// Tokens of idle caches that are kept for prompts that begin alike: with a budget what running requests
   /// leave of it, at most so many.
   std::int64_t idle = 0;
+  std::int64_t context = 0;    ///< tokens of a cache at most
   std::int64_t alignment = 1;  ///< beginnings are reused in multiples of so many tokens
   PromptStoreOptions store{};  ///< beginnings on disk, for those that are not in memory
 };
@@ -36,6 +37,7 @@ struct KvSlot {
 struct KvPoolStats {
   std::int64_t budget = 0;         ///< tokens; 0: no limit
   std::int64_t running = 0;        ///< tokens that caches of running requests have room for
+  std::int64_t held = 0;           ///< tokens that are in these
   std::int64_t idle = 0;           ///< the same of idle caches
   std::int64_t queries = 0;        ///< prompt tokens that were looked for
   std::int64_t hits = 0;           ///< and found
@@ -46,18 +48,20 @@ struct KvPoolStats {
 
 /// Memory for the keys and values of many requests, within a budget. What a finished request leaves stays
 /// for later prompts that begin alike (prefix caching), until its memory is wanted; the least recently used
-/// goes first. Every request has a contiguous cache of its own: a prefix that two share is copied. Not for
-/// use by several threads at once.
+/// goes first. Every request has a cache of its own in contiguous address space: a prefix that two share is
+/// copied. On the CPU memory is taken and given back by pages, so that room is what tokens take, rounded up
+/// to a page; elsewhere caches that are full move into larger ones. Not for use by several threads at once.
 class KvPool {
  public:
   KvPool(const LanguageConfig& config, const KvPoolOptions& options);
 
-  /// A cache with room for `capacity` tokens at least, which holds the longest beginning of `prompt` that is
-  /// known, but never all of it: the last token's logits are wanted. Null: there is no room now.
-  std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t capacity,
+  /// A cache with room for `prompt` at least, which holds the longest beginning of it that is known, but
+  /// never all of it: the last token's logits are wanted. Null: there is no room now for so many tokens as
+  /// `expected`.
+  std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t expected,
                                   const std::string& adapter);
-  /// Makes room in a slot for `wish` tokens, or `need` at least; false: there is none now.
-  bool grow(KvSlot& slot, std::int64_t need, std::int64_t wish);
+  /// Makes room in a slot for `need` tokens; false: there is none now.
+  bool grow(KvSlot& slot, std::int64_t need);
   /// Gives a slot back; `tokens` are those of its request.
   void release(const std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens);
   /// Whether a running request is reading a longer beginning of this prompt than is known by now, so that
@@ -73,6 +77,9 @@ class KvPool {
   };
   Match find(std::span<const std::int32_t> prompt, const std::string& adapter) const;
   void load(KvSlot& slot, std::span<const std::int32_t> prompt);
+  std::int64_t whole_pages(std::int64_t tokens) const;
+  std::shared_ptr<KvSlot> take_over(const Match& match, std::int64_t capacity, std::int64_t expected);
+  std::shared_ptr<KvSlot> make_slot(const Match& match, std::int64_t capacity, std::int64_t expected);
   bool make_room(std::int64_t tokens, const KvSlot* keep);
   bool evict_oldest(const KvSlot* keep);
   std::int64_t room_of(bool running) const;
@@ -81,6 +88,7 @@ class KvPool {
   KvPoolOptions options_;
   std::vector<std::shared_ptr<KvSlot>> slots_;
   std::unique_ptr<PromptStore> store_;  // null: none
+  std::int64_t page_ = 0;               // tokens; 0: memory is not taken by pages
   std::uint64_t uses_ = 0;
   KvPoolStats counts_;  // queries, hits and evictions
 };

@@ -160,6 +160,11 @@ std::string Metrics::text(const std::vector<std::pair<std::string, infer::Engine
   histogram("vllm:request_generation_tokens", "Tokens written for a request.", &M::generation_);
   of_engines("ingot:kv_cache_idle_tokens", "gauge", "Tokens that idle caches have room for.",
              [](const Engine& e) { return e.cache.idle; });
+  of_engines("ingot:kv_cache_waste_perc", "gauge",
+             "Share of the KV cache of running requests that holds no token yet, 0 to 1.",
+             [&](const Engine& e) {
+               return e.cache.running > 0 ? 1 - number(e.cache.held) / number(e.cache.running) : 0.0;
+             });
   of_engines("ingot:prefix_cache_evictions_total", "counter", "Idle caches that had to go.",
              [](const Engine& e) { return e.cache.evictions; });
   write_head(to, "ingot:http_connections", "gauge", "Open connections.");

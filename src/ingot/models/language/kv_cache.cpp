@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <string>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/core/reserved_memory.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/kv_store.h"
 #include "ingot/ops/view.h"
@@ -25,7 +27,8 @@ std::uint64_t next_memory() {
 
 }  // namespace
 
-KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device)
+KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device,
+                 std::int64_t most)
     : kv_heads_(config.cached_heads()),
       head_dim_(config.cached_size()),
       one_row_(config.is_latent()),
@@ -38,44 +41,79 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
               InvalidConfig("kv_cache", "is f32, bf16, f16 or i8, got " + std::string(name(dtype))));
   INGOT_CHECK(dtype != DType::i8 || config.position != PositionKind::alibi,
               InvalidConfig("kv_cache", "i8 has no room for ALiBi's positions; take f16, bf16 or f32"));
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.push_back(make_layer(capacity));
+  layers_.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  make_layers(most);
 }
 
-KvCache::Layer KvCache::make_layer(std::int64_t capacity) const {
+KvCache::Layer KvCache::make_layer(std::int64_t tokens, bool paged) const {
   const MemoryTagScope tag(MemoryTag::kv_cache);
+  const auto make = [&](const Shape& shape, DType dtype) {
+    return paged ? reserve_tensor(shape, dtype, device_) : Tensor::empty(shape, dtype, device_);
+  };
   Layer layer;
-  layer.keys = Tensor::empty({kv_heads_, capacity, head_dim_}, dtype_, device_);
-  if (!one_row_) layer.values = Tensor::empty({kv_heads_, capacity, head_dim_}, dtype_, device_);
+  layer.keys = make({kv_heads_, tokens, head_dim_}, dtype_);
+  if (!one_row_) layer.values = make({kv_heads_, tokens, head_dim_}, dtype_);
   if (dtype_ != DType::i8) return layer;
-  layer.key_scale = Tensor::empty({kv_heads_, capacity}, DType::f32, device_);
-  if (!one_row_) layer.value_scale = Tensor::empty({kv_heads_, capacity}, DType::f32, device_);
+  layer.key_scale = make({kv_heads_, tokens}, DType::f32);
+  if (!one_row_) layer.value_scale = make({kv_heads_, tokens}, DType::f32);
   return layer;
+}
+
+// New memory for capacity_ tokens, of which up to `most` may come.
+void KvCache::make_layers(std::int64_t most) {
+  // Whole pages of each head, so that none is shared by two.
+  const std::int64_t pages = (std::max(most, capacity_) + page_tokens() - 1) / page_tokens() * page_tokens();
+  const std::size_t count = layers_.size();
+  paged_ = most > 0;
+  reserved_ = paged_ ? pages : capacity_;
+  layers_.clear();
+  while (layers_.size() < count) {
+    layers_.push_back(make_layer(reserved_, paged_));
+    if (!paged_ || layers_.back().is_whole(one_row_, dtype_ == DType::i8)) continue;
+    layers_.clear();  // no address space, or not on this device
+    paged_ = false;
+    reserved_ = capacity_;
+  }
+  memory_ = next_memory();
+}
+
+std::int64_t KvCache::page_tokens() const {
+  constexpr std::int64_t kLeast = 16;
+  const std::int64_t row = head_dim_ * static_cast<std::int64_t>(byte_size(dtype_));
+  const std::int64_t page = static_cast<std::int64_t>(page_bytes());
+  return std::max(kLeast, page / std::gcd(page, row));
 }
 
 std::size_t KvCache::nbytes() const {
   const Layer& layer = layers_.front();
   std::size_t bytes = 0;
   for (const Tensor* x : {&layer.keys, &layer.values, &layer.key_scale, &layer.value_scale})
-    if (x->defined()) bytes += x->nbytes();
-  return bytes * layers_.size();
+    if (x->defined()) bytes += x->nbytes() / static_cast<std::size_t>(reserved_);
+  return bytes * static_cast<std::size_t>(capacity_) * layers_.size();
 }
 
 void KvCache::reserve(std::int64_t capacity) {
   if (capacity <= capacity_) return;
+  capacity_ = capacity;
+  if (capacity <= reserved_) return;
   const NoGrad no_grad;
-  for (Layer& layer : layers_) {
-    Layer grown = make_layer(capacity);
-    const auto move = [this](const Tensor& to, const Tensor& from) {
-      if (from.defined() && length_ > 0) copy_(positions(to, 0, length_), positions(from, 0, length_));
-    };
-    move(grown.keys, layer.keys);
-    move(grown.values, layer.values);
-    move(grown.key_scale, layer.key_scale);
-    move(grown.value_scale, layer.value_scale);
-    layer = std::move(grown);
+  const std::vector<Tensor> before = parts();
+  make_layers(paged_ ? 2 * capacity : 0);
+  const std::vector<Tensor> now = parts();
+  for (std::size_t i = 0; i < now.size() && length_ > 0; ++i)
+    copy_(positions(now[i], 0, length_), positions(before[i], 0, length_));
+}
+
+void KvCache::shrink(std::int64_t capacity) {
+  capacity = std::max({capacity, length_, std::int64_t{1}});
+  if (!paged_ || capacity >= capacity_) return;
+  for (const Tensor& part : parts()) {
+    const std::size_t row = part.nbytes() / static_cast<std::size_t>(kv_heads_ * reserved_);
+    for (std::int64_t head = 0; head < kv_heads_; ++head)
+      give_back_pages(part, static_cast<std::size_t>(head * reserved_ + capacity) * row,
+                      static_cast<std::size_t>(head * reserved_ + capacity_) * row);
   }
   capacity_ = capacity;
-  memory_ = next_memory();
 }
 
 void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
@@ -175,7 +213,7 @@ kernels::CacheEntry KvCache::entry(std::int64_t layer) const {
           .values = of.read().view().data,
           .key_scales = of.key_scale.view().as<float>(),
           .value_scales = of.read_scale().view().as<float>(),
-          .capacity = capacity_};
+          .capacity = reserved_};
 }
 
 bool share_launches(std::span<const CacheSegment> segments) {

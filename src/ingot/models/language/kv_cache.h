@@ -15,9 +15,11 @@ namespace ingot {
 /// its key and its value. Elements are f32, bf16, f16, or i8 with one scale per token and head.
 class KvCache {
  public:
-  /// Memory for `capacity` tokens is taken at once; reserve() adds more. Throws InvalidConfig for a dtype
-  /// that is none of the four.
-  KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device = kCpu);
+  /// Room for `capacity` tokens; reserve() adds more. With `most`, and where the device can, address space
+  /// for so many is reserved: the cache then grows where it is, and memory is taken by pages as tokens come.
+  /// Throws InvalidConfig for a dtype that is none of the four.
+  KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device = kCpu,
+          std::int64_t most = 0);
 
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return capacity_; }
@@ -26,12 +28,19 @@ class KvCache {
   std::int64_t layers() const { return static_cast<std::int64_t>(layers_.size()); }
   std::int64_t head_size() const { return head_dim_; }
   std::size_t nbytes() const;
+  /// Whether memory is taken by pages.
+  bool is_paged() const { return paged_; }
+  /// Tokens of a page of each head, or a few pages: what room is best counted in.
+  std::int64_t page_tokens() const;
   /// A number of its own for the memory that holds the elements now; no two caches of a process ever share
   /// it.
   std::uint64_t memory() const { return memory_; }
 
   /// Room for `capacity` tokens in all; what is there stays.
   void reserve(std::int64_t capacity);
+  /// Gives back what is not needed for so many tokens, where memory is taken by pages; at least those that
+  /// are there stay.
+  void shrink(std::int64_t capacity);
   /// Takes the first `tokens` of another cache of the same model and dtype in place of what is here, which
   /// has room for them.
   void copy_beginning(const KvCache& from, std::int64_t tokens);
@@ -71,8 +80,13 @@ class KvCache {
     // What values are read from.
     const Tensor& read() const { return values.defined() ? values : keys; }
     const Tensor& read_scale() const { return values.defined() ? value_scale : key_scale; }
+    bool is_whole(bool one_row, bool scaled) const {
+      return keys.defined() && (one_row || values.defined()) && (!scaled || key_scale.defined()) &&
+             (!scaled || one_row || value_scale.defined());
+    }
   };
-  Layer make_layer(std::int64_t capacity) const;
+  Layer make_layer(std::int64_t tokens, bool paged) const;
+  void make_layers(std::int64_t most);
   std::vector<Tensor> parts() const;
 
   std::vector<Layer> layers_;
@@ -81,6 +95,8 @@ class KvCache {
   DType dtype_;
   Device device_;
   std::int64_t capacity_;
+  std::int64_t reserved_ = 0;  // tokens that the tensors have places for
+  bool paged_ = false;
   std::int64_t length_ = 0;
   std::uint64_t memory_;
 };
