@@ -169,7 +169,7 @@ void SchemaCompiler::branch(std::uint32_t rule, const Parts& parts, std::size_t 
   for (const Json& each : *schema_member(schema, keyword)) {
     Parts with = parts;
     with[at].done |= done;
-    if (add(with, each)) branches.push_back(std::move(with));
+    if (add_from(with, at, keyword, each)) branches.push_back(std::move(with));
   }
   if (done == kOneOf) {
     for (std::size_t i = 0; i < branches.size(); ++i) {
