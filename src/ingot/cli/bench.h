@@ -1,14 +1,19 @@
 #pragma once
 
-#include <vector>
+#include <cstdint>
+#include <initializer_list>
+#include <utility>
 
+#include "ingot/benchmark/measure.h"
+#include "ingot/benchmark/torch_peer.h"
 #include "ingot/cli/command.h"
-#include "ingot/core/tensor.h"
 
 namespace ingot::cli {
 
 /// `ingot bench decode`, `prefill` and `matmul`.
 void add_bench_inference(Command& bench);
+/// `ingot bench train` and `finetune`.
+void add_bench_training(Command& bench);
 void add_bench_policy(Command& bench);
 /// `ingot bench selfplay`.
 void add_bench_selfplay(Command& bench);
@@ -20,24 +25,11 @@ void add_bench_products(Command& bench);
 /// `ingot bench serve`.
 void add_bench_serve(Command& bench);
 
-/// Of a clock that only goes forward.
-double seconds();
-/// Bytes per second that all threads, or a card, read of a block of memory together: what decoding cannot
-/// exceed. Hosts are uneven, so samples are best taken in turn with what they are compared with.
-class ReadBandwidth {
- public:
-  /// A block of `bytes`, within 1 MB and 1 GB.
-  explicit ReadBandwidth(double bytes, Device device = kCpu);
-  /// Reads the block three times.
-  void sample();
-  /// The median of all passes so far.
-  double bytes_per_second() const;
-
- private:
-  void pass();
-  double seconds_on_card() const;
-  Tensor block_;
-  std::vector<double> times_;
-};
+/// --against and --python of those that take turns with PyTorch.
+void add_torch_options(Command& command, benchmark::TorchOptions& options);
+/// InvalidConfig for an option that is not at least 1.
+void check_positive(std::initializer_list<std::pair<const char*, std::int64_t>> options);
+/// Prints what was found; the exit code.
+int show(const benchmark::Report& report, bool json);
 
 }  // namespace ingot::cli

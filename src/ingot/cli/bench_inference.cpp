@@ -1,299 +1,42 @@
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <numeric>
-#include <optional>
+#include <memory>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/ranges.h>
 
-#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
-#include "ingot/base/json.h"
-#include "ingot/base/parallel.h"
-#include "ingot/base/shell.h"
-#include "ingot/base/units.h"
+#include "ingot/benchmark/inference.h"
+#include "ingot/benchmark/model_shapes.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/inference.h"
-#include "ingot/cli/launch_breakdown.h"
-#include "ingot/cli/model_shapes.h"
-#include "ingot/cli/torch_peer.h"
-#include "ingot/core/backend.h"
-#include "ingot/core/device_config.h"
-#include "ingot/hub/resolve.h"
-#include "ingot/infer/matrix_sizes.h"
-#include "ingot/kernels/dot_rate.h"
-#include "ingot/nn/param_source.h"
-#include "ingot/quant/linear.h"
-#include "ingot/train/machine_limit.h"
 
 namespace ingot::cli {
 namespace {
 
-struct InferenceBenchOptions {
-  InferenceOptions inference;
-  std::string shape;
-  std::int64_t tokens = 0, batch = 1, runs = 3;
-  std::string against, against_model;
-  bool breakdown = false, json = false;
-};
-
-std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocabulary, std::int64_t from) {
-  std::vector<std::int32_t> ids;
-  for (std::int64_t i = 0; i < count; ++i) {
-    ids.push_back(static_cast<std::int32_t>((from + i * 7919) % vocabulary));
-  }
-  return ids;
-}
-
-// tokens/s of llama-bench on the same work.
-double peer_rate(const InferenceBenchOptions& o, bool decode) {
-  const std::string program = o.against.find('/') == std::string::npos ? "llama-bench" : o.against;
-  const std::string model = o.against_model.empty() ? o.inference.model : o.against_model;
-  const std::string command =
-      fmt::format("{} -m {} -t {} -p {} -n {} -r {} -o json 2>/dev/null", shell_quoted(program),
-                  shell_quoted(model), num_threads(), decode ? 0 : o.tokens, decode ? o.tokens : 0, o.runs);
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  INGOT_CHECK(pipe != nullptr, IoError(program, "cannot be started"));
-  std::string output;
-  char buffer[4096];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
-    output.append(buffer, got);
-  const int status = ::pclose(pipe);
-  const auto json = parse_json_or_discard<nlohmann::json>(output);
-  INGOT_CHECK(
-      status == 0 && json.is_array() && !json.empty() && json[0].contains("avg_ts"),
-      IoError(program, fmt::format("gave no result for {}; it is llama.cpp's llama-bench (by path or in "
-                                   "PATH) and takes a .gguf (--against-model)",
-                                   model)));
-  return json[0]["avg_ts"].get<double>();
-}
-
-double time_run(const InferenceBenchOptions& o, bool decode, infer::Engine& engine) {
-  const std::int64_t vocabulary = engine.model().config.vocab_size;
-  for (std::int64_t b = 0; b < o.batch; ++b) {
-    const std::int64_t first = 17 * b + 5;
-    // Greedy: to draw from what random weights give, all tokens about as likely, sorts the whole vocabulary.
-    engine.start({.prompt = some_tokens(decode ? 1 : o.tokens, vocabulary, first),
-                  .max_tokens = decode ? o.tokens : 1,
-                  .sampling = {.temperature = 0},
-                  .speculate = decode ? o.inference.speculate : 0});
-  }
-  const double start = seconds();
-  engine.run();
-  return seconds() - start;
-}
-
-// Keys and values that a step of decoding reads, halfway through the texts.
-double cache_bytes(const InferenceBenchOptions& o, const infer::Engine& engine) {
-  const KvCache token(engine.model().config, 1, engine.kv_cache());
-  return static_cast<double>(token.nbytes()) * static_cast<double>(o.batch * (1 + o.tokens)) / 2;
-}
-
-// Runs of the model, in turn with what limits them: a host gives more at one moment than at another.
-class Measurement {
- public:
-  Measurement(const InferenceBenchOptions& o, bool decode, const LanguageModel& model)
-      : options_(o),
-        decode_(decode),
-        engine_(model, session_options(o.inference).engine),
-        weights_(infer::active_matrix_sizes(model)),
-        step_bytes_(weights_.bytes + cache_bytes(o, engine_)) {
-    if (decode) memory_.emplace(step_bytes_, model.device());
-    time_run(o, decode, engine_);  // touches the weights for the first time
-    sample_limit();
-    for (std::int64_t i = 0; i < o.runs; ++i) {
-      times_.push_back(time_run(o, decode, engine_));
-      sample_limit();
-    }
-  }
-
-  const infer::MatrixSizes& weights() const { return weights_; }
-  double rate() const { return static_cast<double>(options_.tokens * options_.batch) / median(times_); }
-  double step_bytes() const { return step_bytes_; }
-  double bandwidth() const { return memory_->bytes_per_second(); }
-  double product_rate() const { return median(product_rates_); }
-  double dot_rate() const { return median(dot_rates_); }
-  double scaled_dot_rate() const { return median(scaled_dot_rates_); }
-  bool has_dot_rates() const { return weights_.int8 > 0 && !dot_rates_.empty() && scaled_dot_rate() > 0; }
-
-  // Decoding streams the weights once per step, and what the texts have in their caches. Of a prompt every
-  // token passes the layers' products and the last one the head's; the rate of each kind is what registers
-  // allow.
-  double limit() const {
-    if (decode_) return static_cast<double>(options_.batch) * bandwidth() / step_bytes_;
-    const auto tokens = static_cast<double>(options_.tokens);
-    const double dots = has_dot_rates() ? weights_.int8 * tokens : 0;
-    const double products = (weights_.elements - weights_.head) * tokens - dots + weights_.head;
-    double seconds = 2 * products / product_rate();
-    if (has_dot_rates()) {
-      const double alone = without_scales() * tokens;
-      seconds += 2 * ((alone + in_spans() * tokens) / dot_rate() + (dots - alone) / scaled_dot_rate());
-    }
-    return tokens / seconds;
-  }
-  // Of the elements that are multiplied by dot products of integers, those with no scales in between.
-  double without_scales() const { return weights_.int8_rows + in_spans(); }
-  // Of these, those multiplied as int16: VNNI takes twice as long as for int8.
-  double in_spans() const {
-    const bool many = std::min(options_.tokens, options_.inference.chunk) >= quant::kManyRows;
-    return many ? weights_.int16_spans : 0;
-  }
-
-  /// What the products of a prompt are made in: a card unpacks weights for that.
-  DType product_dtype() const {
-    const LanguageModel& model = engine_.model();
-    if (model.device().is_cpu()) return DType::f32;
-    const LinearWeight& weights = model.layers.front()->self_attn.o_proj.weight;
-    return weights.is_quantized() ? DType::bf16 : weights.dtype();
-  }
-
-  /// One more run, by kernels: of each decoded token, or of the prompt.
-  LaunchBreakdown breakdown() {
-    const double steps = decode_ ? static_cast<double>(options_.tokens) : 1;
-    const auto of = [&](infer::Engine& engine) {
-      return break_down([&] { return time_run(options_, decode_, engine); }, steps);
-    };
-    if (engine_.model().device().is_cpu() || options_.inference.eager) return of(engine_);
-    // A captured step is one launch, whose kernels nobody can tell apart.
-    InferenceOptions one_by_one = options_.inference;
-    one_by_one.eager = true;
-    infer::Engine engine(engine_.model(), session_options(one_by_one).engine);
-    time_run(options_, decode_, engine);  // memory is allocated
-    return of(engine);
-  }
-
- private:
-  void sample_limit() {
-    if (memory_) return memory_->sample();
-    product_rates_.push_back(measure_matmul_flops(product_dtype(), engine_.model().device()));
-    if (!engine_.model().device().is_cpu()) return;
-    const kernels::DotRates rates = kernels::measure_dot_rates();
-    dot_rates_.push_back(rates.alone);
-    scaled_dot_rates_.push_back(rates.with_scales);
-  }
-
-  const InferenceBenchOptions& options_;
-  bool decode_;
-  infer::Engine engine_;
-  infer::MatrixSizes weights_;
-  double step_bytes_;  // read to decode a token of each text
-  std::optional<ReadBandwidth> memory_;
-  std::vector<double> times_, product_rates_, dot_rates_, scaled_dot_rates_;
-};
-
-std::string limit_text(const Measurement& m, bool decode) {
-  if (decode)
-    return fmt::format("reads of {:.0f} MB, weights and caches, at {:.1f} GB/s just then,",
-                       m.step_bytes() * 1e-6, m.bandwidth() * 1e-9);
-  if (!m.has_dot_rates())
-    return fmt::format("{} matmuls, at {:.0f} GFLOP/s,", name(m.product_dtype()), m.product_rate() * 1e-9);
-  if (m.without_scales() == m.weights().int8)
-    return fmt::format("int8 dot products in registers, at {:.0f} G/s,", m.dot_rate() * 1e-9);
-  return fmt::format("int8 dot products with scales in registers, at {:.0f} G/s ({:.0f} G/s without scales),",
-                     m.scaled_dot_rate() * 1e-9, m.dot_rate() * 1e-9);
-}
-
-// With random weights, where a shape is given: speed does not depend on them.
-std::unique_ptr<LanguageModel> model_to_time(const InferenceBenchOptions& o) {
-  if (o.shape.empty()) return infer::load_model(session_options(o.inference));
-  const Device device = choose_device(o.inference.device);
-  const std::array<std::string_view, 3> dense{"f32", "bf16", "f16"};
-  INGOT_CHECK(std::ranges::find(dense, o.inference.format) != dense.end(),
-              InvalidConfig("--format", fmt::format("is one of {} with --shape, got {}",
-                                                    fmt::join(dense, ", "), o.inference.format)));
-  const DType dtype = parse_dtype(o.inference.format);
-  const NoGrad no_grad;
-  InitSource source(/*seed=*/1, dtype, device);
-  return std::make_unique<LanguageModel>(shape_config(o.shape, dtype), source);
-}
-
-void check(const InferenceBenchOptions& o) {
-  INGOT_CHECK(o.inference.model.empty() != o.shape.empty(),
+void check(const benchmark::InferenceOptions& o, const InferenceOptions& inference) {
+  INGOT_CHECK(inference.model.empty() != o.shape.empty(),
               InvalidConfig("model", "give either a model or --shape"));
   INGOT_CHECK(o.shape.empty() || o.against.empty() || !o.against_model.empty(),
               InvalidConfig("--against-model", "is missing: the shape is not a model that llama.cpp opens"));
-  for (const auto& [option, value] :
-       {std::pair{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}}) {
-    INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
-  }
-}
-
-int run(InferenceBenchOptions o, bool decode) {
-  check(o);
-  if (o.shape.empty()) {
-    o.inference.model = hub::resolve_model(o.inference.model);
-  } else if (o.inference.format == "as stored") {
-    o.inference.format = choose_device(o.inference.device).is_cpu() ? "f32" : "bf16";
-  }
-  const double start = seconds();
-  const auto model = model_to_time(o);
-  const double load = seconds() - start;
-  Measurement measurement(o, decode, *model);
-  const double rate = measurement.rate(), limit = measurement.limit(), bytes = measurement.weights().bytes;
-  nlohmann::ordered_json json{{"work", decode ? "decode" : "prefill"},
-                              {"model", o.shape.empty() ? o.inference.model : o.shape},
-                              {"format", o.inference.format},
-                              {"device", to_string(model->device())},
-                              {"threads", num_threads()},
-                              {"tokens", o.tokens},
-                              {"batch", o.batch},
-                              {"weight_mb", bytes * 1e-6},
-                              {"load_seconds", load},
-                              {"tokens_per_second", rate},
-                              {"limit_tokens_per_second", limit},
-                              {"share_of_limit", rate / limit}};
-  if (decode) {
-    json["read_mb"] = measurement.step_bytes() * 1e-6;
-    json["read_bandwidth"] = measurement.bandwidth();
-  } else {
-    json[fmt::format("{}_flops", name(measurement.product_dtype()))] = measurement.product_rate();
-    if (measurement.has_dot_rates()) {
-      json["int8_dot_flops"] = measurement.dot_rate();
-      json["int8_dot_flops_with_scales"] = measurement.scaled_dot_rate();
-    }
-  }
-  LaunchBreakdown breakdown;
-  if (o.breakdown) {
-    breakdown = measurement.breakdown();
-    json["breakdown"] = parse_json<nlohmann::ordered_json>(to_json(breakdown), "the breakdown");
-  }
-  if (!o.against.empty()) {
-    const double peer = peer_rate(o, decode);
-    json["peer_tokens_per_second"] = peer;
-    json["ratio"] = rate / peer;
-  }
-  if (o.json) {
-    fmt::print("{}\n", dump_json(json, 2));
-    return 0;
-  }
-  const std::string where = model->device().is_cpu() ? fmt::format("{} threads", num_threads())
-                                                     : backend(model->device()).capabilities().device_name;
-  fmt::print("{} of {} tokens, batch {}, weights {} ({:.0f} MB of matrices), {}, median of {}\n",
-             decode ? "decoding" : "prompt", o.tokens, o.batch, o.inference.format, bytes * 1e-6, where,
-             o.runs);
-  fmt::print("  {:>9.1f} tokens/s\n", rate);
-  const std::string what = limit_text(measurement, decode);
-  fmt::print("  {:>9.1f} tokens/s is what {} allow: {:.0f} %\n", limit, what, 100 * rate / limit);
-  if (json.contains("ratio")) {
-    fmt::print("  {:>9.1f} tokens/s is llama.cpp's, in the same run: {:.2f} times as fast\n",
-               json["peer_tokens_per_second"].get<double>(), json["ratio"].get<double>());
-  }
-  if (o.breakdown) fmt::print("{}", describe(breakdown, decode ? "for each step" : "for the prompt"));
-  return 0;
+  constexpr std::array<std::string_view, 4> kDense{"f32", "bf16", "f16", "as stored"};
+  INGOT_CHECK(o.shape.empty() || std::ranges::find(kDense, inference.format) != kDense.end(),
+              InvalidConfig("--format",
+                            fmt::format("is one of f32, bf16, f16 with --shape, got {}", inference.format)));
+  check_positive({{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}});
 }
 
 void add(Command& bench, const std::string& name, const std::string& summary, bool decode) {
-  auto o = std::make_shared<InferenceBenchOptions>();
+  auto o = std::make_shared<benchmark::InferenceOptions>();
+  auto inference = std::make_shared<InferenceOptions>();
+  auto json = std::make_shared<bool>(false);
   o->tokens = decode ? 128 : 512;
   Command command = bench.subcommand(name, summary);
-  command.option("model", o->inference.model, "Model directory, or a .gguf file; none with --shape");
+  command.option("model", inference->model, "Model directory, or a .gguf file; none with --shape");
   command.option("--shape", o->shape, "Random weights of a known shape, in place of a model")
-      .one_of(shape_names());
-  add_run_options(command, o->inference);
+      .one_of(benchmark::shape_names());
+  add_run_options(command, *inference);
   command.option("-n,--tokens", o->tokens, decode ? "Tokens to write" : "Tokens of the prompt");
   command.option("--batch", o->batch, "Texts at once");
   command.option("--runs", o->runs, "Runs to take the median of");
@@ -302,12 +45,18 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
   command.option("--against-model", o->against_model, "The .gguf it runs, where the model is none itself");
   command.flag("--breakdown", o->breakdown,
                "One more run that shows where its time goes, kernel by kernel (on a GPU: eagerly)");
-  command.flag("--json", o->json, "Print JSON");
+  command.flag("--json", *json, "Print JSON");
   command.example(fmt::format("ingot bench {} model-q8_0.gguf --threads 2 --against llama.cpp", name),
                   "both programs, and what the machine allows, in one run");
   command.example(fmt::format("ingot bench {} --shape llama-1b --device cuda", name),
                   "a GPU, without a model");
-  command.run([o, decode] { return run(*o, decode); });
+  command.run([o, inference, json, decode] {
+    check(*o, *inference);
+    benchmark::InferenceOptions options = *o;
+    options.session = session_options(*inference);
+    options.speculate = inference->speculate;
+    return show(decode ? benchmark::time_decode(options) : benchmark::time_prefill(options), *json);
+  });
 }
 
 }  // namespace

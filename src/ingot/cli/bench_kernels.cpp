@@ -1,172 +1,39 @@
-#include <algorithm>
 #include <cstdio>
+#include <memory>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "ingot/base/error.h"
-#include "ingot/base/json.h"
-#include "ingot/base/parallel.h"
+#include "ingot/benchmark/kernels.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/bench.h"
-#include "ingot/cli/kernel_cases.h"
-#include "ingot/cli/torch_peer.h"
-#include "ingot/core/backend.h"
-#include "ingot/core/device_config.h"
-#include "ingot/kernels/launch_profile.h"
-#include "ingot/train/machine_limit.h"
 
 namespace ingot::cli {
-namespace {
-
-struct KernelBenchOptions {
-  std::string device = "cpu", dtype = "f32";
-  std::int64_t megabytes = 256, sequence = 4096, runs = 9;
-  std::vector<std::string> kernels;
-  bool json = false;
-};
-
-std::vector<std::string> case_names() {
-  std::vector<std::string> names;
-  for (const KernelCase& each : kernel_cases()) names.push_back(each.name);
-  return names;
-}
-
-/// Seconds that a piece of work takes, of as many in a row as fill some milliseconds: launches of a card run
-/// beside the host.
-class Timer {
- public:
-  Timer(Device device, std::function<void()> run) : device_(device), run_(std::move(run)) {
-    constexpr double kEnough = 5e-3;
-    once(1);  // code is loaded, pages are touched
-    repeats_ = std::clamp(static_cast<std::int64_t>(kEnough / std::max(once(1), 1e-7)), std::int64_t{1},
-                          std::int64_t{1000});
-  }
-  double sample() { return samples_.emplace_back(once(repeats_)); }
-  double seconds() const { return median(samples_); }
-
- private:
-  double once(std::int64_t repeats) const {
-    const double start = cli::seconds();
-    for (std::int64_t i = 0; i < repeats; ++i) run_();
-    backend(device_).synchronize(current_stream(device_));
-    return (cli::seconds() - start) / static_cast<double>(repeats);
-  }
-
-  Device device_;
-  std::function<void()> run_;
-  std::int64_t repeats_ = 1;
-  std::vector<double> samples_;
-};
-
-struct Result {
-  std::string kernel, implementation;
-  double seconds, bytes, operations;
-  double of_copy;  ///< share of the bandwidth of copies that were taken in turn with it
-};
-
-/// What runs the kernel that takes the work longest.
-std::string implementation_of(const KernelWork& work) {
-  const kernels::LaunchProfile profile;
-  work.run();
-  const auto entries = profile.entries();
-  return entries.empty() ? "" : entries.front().implementation;
-}
-
-Result measure(const KernelCase& each, KernelOperands& operands, std::int64_t runs, Timer& copies,
-               double copied_bytes) {
-  const KernelWork work = each.make(operands);
-  std::string implementation = implementation_of(work);
-  Timer timer(operands.device(), work.run);
-  std::vector<double> shares;
-  for (std::int64_t i = 0; i < runs; ++i) {
-    const double limit = copied_bytes / copies.sample();
-    shares.push_back(work.bytes / timer.sample() / limit);
-  }
-  return {each.name, std::move(implementation), timer.seconds(), work.bytes, work.operations, median(shares)};
-}
-
-nlohmann::ordered_json to_json(const Result& r, double product_rate) {
-  nlohmann::ordered_json json{
-      {"kernel", r.kernel}, {"implementation", r.implementation},      {"seconds", r.seconds},
-      {"bytes", r.bytes},   {"bytes_per_second", r.bytes / r.seconds}, {"share_of_copy", r.of_copy}};
-  if (r.operations > 0) {
-    json["operations"] = r.operations;
-    json["operations_per_second"] = r.operations / r.seconds;
-    json["share_of_products"] = r.operations / r.seconds / product_rate;
-  }
-  return json;
-}
-
-void print_row(const Result& r, double product_rate) {
-  fmt::print("{:<20} {:<13} {:>8.3f} ms {:>8.1f} MB {:>8.1f} GB/s {:>5.0f} %", r.kernel, r.implementation,
-             r.seconds * 1e3, r.bytes * 1e-6, r.bytes / r.seconds * 1e-9, 100 * r.of_copy);
-  if (r.operations > 0)
-    fmt::print(" {:>10.1f} GFLOP/s {:>5.0f} %", r.operations / r.seconds * 1e-9,
-               100 * r.operations / r.seconds / product_rate);
-  fmt::print("\n");
-}
-
-int run(const KernelBenchOptions& o) {
-  for (const auto& [option, value] :
-       {std::pair{"--megabytes", o.megabytes}, {"--sequence", o.sequence}, {"--runs", o.runs}})
-    INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
-  const Device device = choose_device(o.device);
-  KernelOperands operands(device, parse_dtype(o.dtype), o.megabytes * 1'000'000, o.sequence);
-  const double product_rate = measure_matmul_flops(operands.dtype(), device);
-  const KernelWork copied = kernel_cases().front().make(operands);
-  Timer copies(device, copied.run);
-  const std::string name(backend(device).capabilities().device_name);
-  if (!o.json)
-    fmt::print(
-        "{}, {}, {} MB in the main operand, {} threads, medians of {}; products reach {:.0f} GFLOP/s\n\n"
-        "{:<20} {:<13} {:>11} {:>11} {:>13} {:>7} {:>18} {:>7}\n",
-        name, o.dtype, o.megabytes, num_threads(), o.runs, product_rate * 1e-9, "kernel", "run by", "time",
-        "moved", "rate", "of copy", "operations", "of rate");
-  auto rows = nlohmann::ordered_json::array();
-  bool failed = false;
-  for (const KernelCase& each : kernel_cases()) {
-    const bool named = std::ranges::find(o.kernels, each.name) != o.kernels.end();
-    if (!named && (!o.kernels.empty() || (each.slow_on_cpu && device.is_cpu()))) continue;
-    try {
-      const Result result = measure(each, operands, o.runs, copies, copied.bytes);
-      rows.push_back(to_json(result, product_rate));
-      if (!o.json) print_row(result, product_rate);
-    } catch (const Error& error) {  // the others' figures count all the same
-      failed = true;
-      rows.push_back({{"kernel", each.name}, {"problem", error.what()}});
-      if (!o.json) fmt::print("{:<20} {}\n", each.name, error.what());
-    }
-    std::fflush(stdout);  // a run that is cut off has shown what it found
-  }
-  const nlohmann::ordered_json json{{"device", name},
-                                    {"dtype", o.dtype},
-                                    {"megabytes", o.megabytes},
-                                    {"threads", num_threads()},
-                                    {"copy_bytes_per_second", copied.bytes / copies.seconds()},
-                                    {"products_per_second", product_rate},
-                                    {"kernels", rows}};
-  if (o.json) fmt::print("{}\n", dump_json(json, 2));
-  return failed ? 1 : 0;
-}
-
-}  // namespace
 
 void add_bench_kernels(Command& bench) {
-  auto o = std::make_shared<KernelBenchOptions>();
+  auto o = std::make_shared<benchmark::KernelsOptions>();
+  auto json = std::make_shared<bool>(false);
   Command command = bench.subcommand("kernels", "Time single kernels against what copies and products reach");
   add_device_option(command, o->device);
   command.option("--dtype", o->dtype, "What the operands are").one_of({"f32", "bf16", "f16"});
-  command.option("--kernel", o->kernels, "Kernels to time, several; none: all").one_of(case_names());
+  command.option("--kernel", o->kernels, "Kernels to time, several; none: all")
+      .one_of(benchmark::kernel_case_names());
   command.option("--megabytes", o->megabytes, "Size of a kernel's main operand; more than caches hold");
   command.option("--sequence", o->sequence, "Tokens that attention spans (16 heads of 128, causal)");
   command.option("--runs", o->runs, "Runs to take the median of");
-  command.flag("--json", o->json, "Print JSON");
+  command.flag("--json", *json, "Print JSON");
   command.example("ingot bench kernels --device cuda --dtype bf16",
                   "a GPU's, whose bound is memory for most");
   command.example("ingot bench kernels --kernel attention --kernel attention_backward --sequence 1024",
                   "some of them");
-  command.run([o] { return run(*o); });
+  command.run([o, json] {
+    check_positive({{"--megabytes", o->megabytes}, {"--sequence", o->sequence}, {"--runs", o->runs}});
+    if (*json) return show(benchmark::time_kernels(*o), true);
+    const auto print = [](const std::string& line) {
+      fmt::print("{}", line);
+      std::fflush(stdout);
+    };
+    return benchmark::time_kernels(*o, print).failed ? 1 : 0;
+  });
 }
 
 }  // namespace ingot::cli

@@ -1,139 +1,16 @@
-#include <algorithm>
+#include <memory>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
-
-#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
-#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
-#include "ingot/base/rng.h"
+#include "ingot/benchmark/matmul.h"
 #include "ingot/cli/bench.h"
-#include "ingot/cli/torch_peer.h"
-#include "ingot/ops/cast.h"
-#include "ingot/ops/matmul.h"
-#include "ingot/quant/linear.h"
 
 namespace ingot::cli {
-namespace {
-
-struct MatmulBenchOptions {
-  std::vector<std::string> formats;
-  std::string against = "f32";
-  std::int64_t out = 4096, in = 4096, batch = 1, runs = 9, threads = 0;
-  bool json = false;
-};
-
-Tensor random(const Shape& shape, std::uint64_t seed) {
-  Tensor x = Tensor::empty(shape);
-  Rng rng(RngKey{seed, 0});
-  for (std::int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(rng.normal());
-  return x;
-}
-
-/// A weight as a model would hold it in this format.
-struct Weight {
-  Tensor dense;
-  quant::PackedPtr packed;
-  double bytes() const { return static_cast<double>(packed != nullptr ? packed->nbytes() : dense.nbytes()); }
-  Tensor product(const Tensor& x) const {
-    return packed != nullptr ? quant::linear(x, *packed) : linear(x, dense, {});
-  }
-};
-
-Weight make_weight(const Tensor& values, const std::string& format) {
-  if (format == "f32") return {values, nullptr};
-  if (format == "bf16") return {to(values, DType::bf16), nullptr};
-  if (format == "f16") return {to(values, DType::f16), nullptr};
-  return {{}, quant::quantize_and_pack(values, format)};
-}
-
-struct Row {
-  std::string format;
-  double seconds = 0, bytes = 0;
-};
-
-// As many weights as fill 256 MB and more, one after the other, so that no cache holds them, as in a model.
-Row measure(const Tensor& values, const Tensor& x, const std::string& format, std::int64_t runs) {
-  const Weight first = make_weight(values, format);
-  const auto copies = static_cast<std::size_t>(std::clamp(256e6 / first.bytes(), 1.0, 64.0));
-  std::vector<Weight> weights{first};
-  while (weights.size() < copies) {
-    Weight copy = first;
-    if (first.packed != nullptr) {
-      auto packed = std::make_shared<quant::PackedMatrix>(*first.packed);
-      packed->data = clone(packed->data);
-      copy.packed = std::move(packed);
-    } else {
-      copy.dense = clone(first.dense);
-    }
-    weights.push_back(std::move(copy));
-  }
-  std::vector<double> times;
-  for (std::int64_t run = -1; run < runs; ++run) {  // the first touches memory
-    const double start = seconds();
-    for (const Weight& weight : weights) static_cast<void>(weight.product(x));
-    if (run >= 0) times.push_back((seconds() - start) / static_cast<double>(weights.size()));
-  }
-  return {format, median(times), first.bytes()};
-}
-
-void check(const MatmulBenchOptions& o) {
-  for (const auto& [option, value] :
-       {std::pair{"--out", o.out}, {"--in", o.in}, {"--batch", o.batch}, {"--runs", o.runs}})
-    INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
-  INGOT_CHECK(o.threads >= 0, InvalidConfig("--threads", "must be positive, or 0 for all"));
-}
-
-int run(const MatmulBenchOptions& o) {
-  check(o);
-  const NoGrad no_grad;
-  if (o.threads > 0) set_num_threads(static_cast<int>(o.threads));
-  const Tensor values = random({o.out, o.in}, 1), x = random({o.batch, o.in}, 2);
-  std::vector<std::string> formats = o.formats;
-  if (formats.empty()) formats = {"bf16", "q8_0", "q4_0", "q4_k", "q6_k", "int4-g128", "nf4", "fp8"};
-  std::erase(formats, o.against);
-  const Row against = measure(values, x, o.against, o.runs);
-  std::vector<Row> rows{against};
-  for (const std::string& format : formats) rows.push_back(measure(values, x, format, o.runs));
-  ReadBandwidth memory(256e6);
-  memory.sample();
-  const double bandwidth = memory.bytes_per_second();
-  const double operations = 2.0 * static_cast<double>(o.out * o.in * o.batch);
-  if (!o.json)
-    fmt::print(
-        "{} x {} weight, {} row(s) of activations, {} threads, median of {}; memory gives {:.1f} GB/s\n\n"
-        "{:<15} {:>10} {:>9} {:>8} {:>9} {:>7}\n",
-        o.out, o.in, o.batch, num_threads(), o.runs, bandwidth * 1e-9, "format", "time", "GFLOP/s", "GB/s",
-        "of memory", "speed");
-  nlohmann::ordered_json json{{"out", o.out},
-                              {"in", o.in},
-                              {"batch", o.batch},
-                              {"threads", num_threads()},
-                              {"bandwidth", bandwidth},
-                              {"against", o.against},
-                              {"formats", nlohmann::ordered_json::array()}};
-  for (const Row& row : rows) {
-    const double rate = row.bytes / row.seconds, ratio = against.seconds / row.seconds;
-    json["formats"].push_back({{"format", row.format},
-                               {"seconds", row.seconds},
-                               {"gflops", operations / row.seconds * 1e-9},
-                               {"weight_bytes", row.bytes},
-                               {"share_of_bandwidth", rate / bandwidth},
-                               {"ratio", ratio}});
-    if (!o.json)
-      fmt::print("{:<15} {:>7.1f} us {:>9.1f} {:>8.1f} {:>7.0f} % {:>6.2f}x\n", row.format, row.seconds * 1e6,
-                 operations / row.seconds * 1e-9, rate * 1e-9, 100 * rate / bandwidth, ratio);
-  }
-  if (o.json) fmt::print("{}\n", dump_json(json, 2));
-  return 0;
-}
-
-}  // namespace
 
 void add_bench_matmul(Command& bench) {
-  auto o = std::make_shared<MatmulBenchOptions>();
+  auto o = std::make_shared<benchmark::MatmulOptions>();
+  auto threads = std::make_shared<std::int64_t>(0);
+  auto json = std::make_shared<bool>(false);
   Command command = bench.subcommand("matmul", "Time one product with a weight in each format");
   command.option("--format", o->formats, "Formats to time, several; none: those that matter most");
   command.option("--against", o->against, "The format that speeds are given relative to; f32 runs on oneDNN");
@@ -141,11 +18,16 @@ void add_bench_matmul(Command& bench) {
   command.option("--in", o->in, "Columns of the weight");
   command.option("--batch", o->batch, "Rows of activations: 1 as when writing, 512 as when reading a prompt");
   command.option("--runs", o->runs, "Runs to take the median of");
-  command.option("--threads", o->threads, "Threads; 0: one per processor");
-  command.flag("--json", o->json, "Print JSON");
+  command.option("--threads", *threads, "Threads; 0: one per processor");
+  command.flag("--json", *json, "Print JSON");
   command.example("ingot bench matmul --batch 512 --format q4_k --format nf4",
                   "how a prompt's products compare");
-  command.run([o] { return run(*o); });
+  command.run([o, threads, json] {
+    check_positive({{"--out", o->out}, {"--in", o->in}, {"--batch", o->batch}, {"--runs", o->runs}});
+    INGOT_CHECK(*threads >= 0, InvalidConfig("--threads", "must be positive, or 0 for all"));
+    if (*threads > 0) set_num_threads(static_cast<int>(*threads));
+    return show(benchmark::time_matmul(*o), *json);
+  });
 }
 
 }  // namespace ingot::cli

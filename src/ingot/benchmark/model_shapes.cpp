@@ -1,4 +1,4 @@
-#include "ingot/cli/model_shapes.h"
+#include "ingot/benchmark/model_shapes.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/models/language/family.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 namespace {
 
 struct ModelShape {
@@ -58,4 +58,4 @@ LanguageConfig shape_config(const std::string& name, DType dtype) {
   return c;
 }
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

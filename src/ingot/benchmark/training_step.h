@@ -3,27 +3,26 @@
 #include <cstdint>
 #include <vector>
 
-#include "ingot/cli/command.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/gradient_step.h"
 #include "ingot/train/optimizer_setup.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 
 /// Micro-batches of a step: `count` of [batch, sequence] random tokens.
-struct BenchBatches {
+struct StepBatches {
   std::int64_t batch = 1, sequence = 64, count = 1;
 
   std::int64_t tokens() const { return batch * sequence * count; }
 };
 
 /// A step of a training on random tokens, as LanguageTrainer takes it, of what trains in the model.
-class BenchStep {
+class TrainingStep {
  public:
-  BenchStep(LanguageModel& model, const BenchBatches& batches, TrainConfig config);
-  BenchStep(const BenchStep&) = delete;
-  BenchStep& operator=(const BenchStep&) = delete;
+  TrainingStep(LanguageModel& model, const StepBatches& batches, TrainConfig config);
+  TrainingStep(const TrainingStep&) = delete;
+  TrainingStep& operator=(const TrainingStep&) = delete;
 
   bool captured() const { return gradients_.captures(); }
 
@@ -43,7 +42,4 @@ class BenchStep {
   std::int64_t step_ = 0;
 };
 
-/// `ingot bench finetune`.
-void add_bench_finetune(Command& bench);
-
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

@@ -6,17 +6,15 @@
 #include <string_view>
 #include <vector>
 
-#include "ingot/cli/command.h"
-#include "ingot/cli/peer_process.h"
+#include "ingot/benchmark/peer_process.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 
-/// What the commands that take turns with PyTorch share.
+/// Which PyTorch a benchmark takes turns with.
 struct TorchOptions {
   std::vector<std::string> against;  ///< "torch" (eager), "torch.compile"
   std::string python = "python3";
 };
-void add_torch_options(Command& command, TorchOptions& options);
 
 /// One PyTorch beside our own times.
 struct TorchResult {
@@ -52,10 +50,4 @@ class TorchPeers {
 std::string describe(const std::vector<TorchResult>& results);
 std::string to_json(const std::vector<TorchResult>& results);
 
-/// The middle of `values`, which are not empty.
-double median(std::vector<double> values);
-
-/// The most memory that this process had at once.
-double peak_memory_mib();
-
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

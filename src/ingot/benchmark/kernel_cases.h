@@ -9,7 +9,7 @@
 #include "ingot/core/stream.h"
 #include "ingot/core/tensor.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 
 /// Makes what kernels are timed on: tensors of one device, whose main operand is `bytes` large; attention
 /// spans `sequence` tokens.
@@ -59,4 +59,4 @@ std::vector<KernelCase> row_kernel_cases();
 /// The kernels whose speed matters most; the first is a plain copy.
 const std::vector<KernelCase>& kernel_cases();
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

@@ -1,17 +1,16 @@
-#include "ingot/cli/torch_peer.h"
+#include "ingot/benchmark/torch_peer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
+#include "ingot/benchmark/measure.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 namespace {
 
 std::vector<std::string> command(const std::string& name, const std::string& python, std::string_view script,
@@ -38,14 +37,6 @@ nlohmann::json parsed(const std::string& name, const std::string& line, const ch
 }
 
 }  // namespace
-
-void add_torch_options(Command& command, TorchOptions& options) {
-  command
-      .option("--against", options.against,
-              "Take turns with PyTorch: torch (eager) or torch.compile; may be given twice")
-      .one_of({"torch", "torch.compile"});
-  command.option("--python", options.python, "The Python that has torch (and transformers)");
-}
 
 TorchPeers::TorchPeers(const TorchOptions& options, std::string_view script,
                        const std::vector<std::string>& arguments) {
@@ -102,15 +93,4 @@ std::string to_json(const std::vector<TorchResult>& results) {
   return dump_json(array);
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
-double peak_memory_mib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
-
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

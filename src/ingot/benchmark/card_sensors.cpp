@@ -1,10 +1,10 @@
-#include "ingot/cli/card_sensors.h"
+#include "ingot/benchmark/card_sensors.h"
 
 #include <array>
 
 #include "ingot/base/shared_library.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 namespace {
 
 // As nvml.h declares them, whose handles are pointers and whose results are 0 where all is well.
@@ -54,4 +54,4 @@ std::optional<double> CardSensors::limit_watts() const {
   return milliwatts * 1e-3;
 }
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 
 /// Where a run spends its time: one row for each kernel and implementation, the longest first, by the clock
 /// of its device, and last what is between kernels: the host's work, copies, a device that waits.
@@ -25,4 +25,4 @@ LaunchBreakdown break_down(const std::function<double()>& run, double steps = 1)
 std::string describe(const LaunchBreakdown& breakdown, std::string_view title);
 std::string to_json(const LaunchBreakdown& breakdown);
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

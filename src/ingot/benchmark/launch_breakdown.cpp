@@ -1,4 +1,4 @@
-#include "ingot/cli/launch_breakdown.h"
+#include "ingot/benchmark/launch_breakdown.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 #include "ingot/base/json.h"
 #include "ingot/kernels/launch_profile.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 
 LaunchBreakdown break_down(const std::function<double()>& run, double steps) {
   const kernels::LaunchProfile profile;
@@ -52,4 +52,4 @@ std::string to_json(const LaunchBreakdown& breakdown) {
   return dump_json(rows);
 }
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

@@ -1,4 +1,4 @@
-#include "ingot/cli/peer_process.h"
+#include "ingot/benchmark/peer_process.h"
 
 #include <cerrno>
 #include <csignal>
@@ -11,7 +11,7 @@
 
 #include "ingot/base/error.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 namespace {
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
@@ -94,4 +94,4 @@ std::string PeerProcess::ask(const std::string& line) {
   return read_line();
 }
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

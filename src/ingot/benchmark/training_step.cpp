@@ -1,4 +1,4 @@
-#include "ingot/cli/bench_step.h"
+#include "ingot/benchmark/training_step.h"
 
 #include <utility>
 
@@ -7,10 +7,10 @@
 #include "ingot/core/backend.h"
 #include "ingot/dist/communicator.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 namespace {
 
-TrainConfig config_of(TrainConfig config, const BenchBatches& batches) {
+TrainConfig config_of(TrainConfig config, const StepBatches& batches) {
   config.per_device_train_batch_size = batches.batch;
   config.gradient_accumulation_steps = batches.count;
   config.sequence_len = batches.sequence;
@@ -18,7 +18,7 @@ TrainConfig config_of(TrainConfig config, const BenchBatches& batches) {
 }
 
 // Every token is a target, its own: what is learnt does not matter here.
-data::Batch random_batch(const LanguageConfig& model, const BenchBatches& of, std::int64_t number) {
+data::Batch random_batch(const LanguageConfig& model, const StepBatches& of, std::int64_t number) {
   Rng rng(RngKey{.seed = 1, .stream = static_cast<std::uint64_t>(number)});
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(of.batch * of.sequence)),
       positions(tokens.size());
@@ -35,7 +35,7 @@ data::Batch random_batch(const LanguageConfig& model, const BenchBatches& of, st
 
 }  // namespace
 
-BenchStep::BenchStep(LanguageModel& model, const BenchBatches& batches, TrainConfig config)
+TrainingStep::TrainingStep(LanguageModel& model, const StepBatches& batches, TrainConfig config)
     : device_(model.device()),
       config_(config_of(std::move(config), batches)),
       optimizer_(model, config_.optimizer, run_schedule(config_, 1000)),
@@ -43,7 +43,7 @@ BenchStep::BenchStep(LanguageModel& model, const BenchBatches& batches, TrainCon
   for (std::int64_t i = 0; i < batches.count; ++i) batches_.push_back(random_batch(model.config, batches, i));
 }
 
-BenchStep::Seconds BenchStep::take() {
+TrainingStep::Seconds TrainingStep::take() {
   const Stopwatch watch;
   const StepWork work = gradients_.run(batches_, step_);
   const double made = watch.seconds();
@@ -53,4 +53,4 @@ BenchStep::Seconds BenchStep::take() {
   return {made, end - made, end};
 }
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 
 /// What a card says of itself, by NVIDIA's management library (libnvidia-ml.so.1, which comes with the
 /// driver). Without that library, or a card at the address, there are no readings.
@@ -26,4 +26,4 @@ class CardSensors {
   void* card_ = nullptr;  // the library's handle
 };
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 
 /// Another program that answers each line of its stdin with one line of its stdout: how two programs take
 /// turns within one benchmark. Its stderr is ours.
@@ -27,4 +27,4 @@ class PeerProcess {
   std::string pending_;
 };
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

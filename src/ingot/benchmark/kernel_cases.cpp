@@ -1,4 +1,4 @@
-#include "ingot/cli/kernel_cases.h"
+#include "ingot/benchmark/kernel_cases.h"
 
 #include <span>
 
@@ -14,7 +14,7 @@
 #include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 
-namespace ingot::cli {
+namespace ingot::benchmark {
 
 KernelOperands::KernelOperands(Device device, DType dtype, std::int64_t bytes, std::int64_t sequence)
     : device_(device),
@@ -377,4 +377,4 @@ const std::vector<KernelCase>& kernel_cases() {
   return list;
 }
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

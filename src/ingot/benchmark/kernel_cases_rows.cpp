@@ -1,4 +1,4 @@
-#include "ingot/cli/kernel_cases.h"
+#include "ingot/benchmark/kernel_cases.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/norm.h"
@@ -7,7 +7,7 @@
 #include "ingot/kernels/softmax.h"
 
 // Kernels that take rows: norms, heads of tokens, softmax, losses.
-namespace ingot::cli {
+namespace ingot::benchmark {
 namespace {
 
 constexpr std::int64_t kNormHeadSize = 128;
@@ -218,4 +218,4 @@ std::vector<KernelCase> row_kernel_cases() {
   };
 }
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark

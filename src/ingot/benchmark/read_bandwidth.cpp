@@ -1,29 +1,23 @@
+#include "ingot/benchmark/read_bandwidth.h"
+
 #include <algorithm>
-#include <chrono>
-#include <vector>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/parallel.h"
-#include "ingot/cli/bench.h"
-#include "ingot/cli/torch_peer.h"
+#include "ingot/benchmark/measure.h"
 #include "ingot/core/backend.h"
-#include "ingot/core/tensor.h"
 #include "ingot/ops/reduce.h"
 
-namespace ingot::cli {
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+namespace ingot::benchmark {
 
 ReadBandwidth::ReadBandwidth(double bytes, Device device)
     : block_(Tensor::zeros({static_cast<std::int64_t>(std::clamp(bytes, 1.0e6, 1.0e9)) / 512 * 128},
                            DType::f32, device)) {
-  device.is_cpu() ? pass() : static_cast<void>(seconds_on_card());
+  device.is_cpu() ? pass() : static_cast<void>(seconds_on_device());
 }
 
 // A sum reads everything and writes nothing. Several of them, since the host takes its time to begin.
-double ReadBandwidth::seconds_on_card() const {
+double ReadBandwidth::seconds_on_device() const {
   constexpr int kPasses = 10;
   const NoGrad no_grad;
   const Device device = block_.device();
@@ -60,7 +54,7 @@ void ReadBandwidth::pass() {
 void ReadBandwidth::sample() {
   for (int i = 0; i < 3; ++i) {
     if (!block_.device().is_cpu()) {
-      times_.push_back(seconds_on_card());
+      times_.push_back(seconds_on_device());
       continue;
     }
     const double start = seconds();
@@ -73,4 +67,4 @@ double ReadBandwidth::bytes_per_second() const {
   return static_cast<double>(block_.nbytes()) / median(times_);
 }
 
-}  // namespace ingot::cli
+}  // namespace ingot::benchmark
