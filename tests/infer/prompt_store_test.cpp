@@ -137,6 +137,8 @@ TEST(PromptStore, KeepsWithinItsSizeWhatWasUsedLast) {
 TEST(PromptStore, ADirectoryThatIsGoneEndsNoRequest) {
   const auto model = golden_model("qwen3");
   const TemporaryDirectory folder;
+  generate(*model, request(prompt()),
+           stored_in(folder.at("cache")));  // so that nothing is being written below
   Engine engine(*model, stored_in(folder.at("cache")));
   const Generation before = engine.generate(request(prompt()));
   fs::remove_all(folder.at("cache"));

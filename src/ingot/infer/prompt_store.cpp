@@ -172,7 +172,14 @@ void PromptStore::store(const KvCache& cache, std::span<const std::int32_t> toke
         order.keys, [this](const Key& key) { return !pending_.contains(key) && !is_stored(key); });
     order.first = static_cast<std::size_t>(missing - order.keys.begin());
   }
-  const std::int64_t count = std::ssize(order.keys) - static_cast<std::int64_t>(order.first);
+  std::int64_t count = std::ssize(order.keys) - static_cast<std::int64_t>(order.first);
+  if (const std::uint64_t bytes = block_bytes(cache.host_memory(1), options_.block); count > 0) {
+    const std::lock_guard lock(
+        mutex_);  // the beginning of a long text at least; the rest when it comes again
+    const std::uint64_t room = waiting_ < kMostWaiting ? kMostWaiting - waiting_ : 0;
+    count = std::min(count, static_cast<std::int64_t>(room / bytes));
+    order.keys.resize(order.first + static_cast<std::size_t>(count));
+  }
   try {
     if (count > 0)
       order.saved =
@@ -218,7 +225,8 @@ void PromptStore::carry_out(const Order& order) {
   if (order.saved.empty()) return;
   const std::uint64_t bytes = block_bytes(order.saved, options_.block) + kMagic.size() + kDigest;
   const std::size_t room = static_cast<std::size_t>(options_.bytes / bytes);
-  const std::size_t end = std::min(order.keys.size(), order.first + room);
+  const std::size_t end = std::min(order.keys.size(), room);  // a text never drives its own beginning out
+  if (end <= order.first) return;
   make_room(bytes * (end - order.first));
   for (std::size_t i = order.first; i < end; ++i)
     write(order.keys[i], static_cast<std::int64_t>(i - order.first) * options_.block, order.saved);

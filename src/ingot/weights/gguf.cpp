@@ -124,8 +124,9 @@ class GgufParts final : public GgufSource {
   std::map<std::string, const GgufSource*, std::less<>> part_of_;
 };
 
-/// "dir/name-00002-of-00003.gguf" -> the names of all three; empty where the name has no such form.
-std::vector<std::string> part_paths(const std::string& path) {
+}  // namespace
+
+std::vector<std::string> gguf_part_paths(const std::string& path) {
   constexpr std::string_view kForm = "-00000-of-00000.gguf";
   if (path.size() <= kForm.size()) return {};
   const std::size_t begin = path.size() - kForm.size();
@@ -143,15 +144,13 @@ std::vector<std::string> part_paths(const std::string& path) {
   return paths;
 }
 
-}  // namespace
-
 std::unique_ptr<GgufSource> open_gguf(Blob blob) { return std::make_unique<GgufFile>(std::move(blob)); }
 
 std::unique_ptr<GgufSource> open_gguf(const std::string& path) {
   auto file = open_gguf(map_blob(path));
   const std::int64_t count = file->fields().integer("split.count").value_or(1);
   if (count <= 1) return file;
-  const std::vector<std::string> paths = part_paths(path);
+  const std::vector<std::string> paths = gguf_part_paths(path);
   INGOT_CHECK(static_cast<std::int64_t>(paths.size()) == count,
               FormatError(path, -1, "split.count",
                           fmt::format("is {}: one part of a model; its files must be called "

@@ -42,6 +42,8 @@ class GgufSource : public WeightSource {
 
 /// One file, whatever it says about being part of several.
 std::unique_ptr<GgufSource> open_gguf(Blob blob);
+/// "dir/name-00002-of-00003.gguf" -> the names of all three; empty where the name has no such form.
+std::vector<std::string> gguf_part_paths(const std::string& path);
 /// A file; of a split model (`name-00001-of-00003.gguf`) any part opens all, which must lie side by side.
 std::unique_ptr<GgufSource> open_gguf(const std::string& path);
 
