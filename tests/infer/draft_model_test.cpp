@@ -15,14 +15,14 @@ namespace {
 using test::golden_model;
 using test::TemporaryDirectory;
 
-std::vector<std::int32_t> prompt(std::int32_t seed) {
+std::vector<std::int32_t> words(std::int32_t seed) {
   std::vector<std::int32_t> ids;
   for (std::int32_t i = 0; i < 11 + seed; ++i) ids.push_back((3 + seed + 7 * i * i) % 50);
   return ids;
 }
 
 Request request(std::int32_t seed, double temperature, std::int64_t speculate) {
-  return {.prompt = prompt(seed),
+  return {.prompt = words(seed),
           .max_tokens = 14,
           .sampling = {.temperature = temperature, .seed = 7},
           .speculate = speculate};
@@ -72,7 +72,7 @@ TEST(DraftModel, LongPromptsAreReadInPiecesAndReused) {
   }
 }
 
-TEST(DraftModel, SequencesThatGiveTheirMemoryUpGoOnAsTheyWould) {
+TEST(DraftModel, TextsThatWaitForTheirTurnAreWhatTheyAreAlone) {
   test::TemporaryDirectory folder;
   const auto model =
       load_language_model(test::write_small_model(folder.path(), "llama"), {.trainable = false});

@@ -18,7 +18,7 @@
 namespace ingot::infer {
 namespace {
 
-constexpr std::int64_t kFewTokens = 8;  // of a text: all of them become logits, so that the step is the same
+constexpr std::int64_t kLastTokens = 8;  // of a text: all of them become logits, so that the step is the same
 
 }  // namespace
 
@@ -66,7 +66,7 @@ void Drafter::read(std::vector<Text>& texts) {
     std::vector<CacheSegment> segments;
     for (Text& text : texts) {
       const std::int64_t behind = std::ssize(text.tokens) - (*text.slot)->cache.length();
-      const std::int64_t count = std::min(behind - kFewTokens, chunk_ - std::ssize(tokens));
+      const std::int64_t count = std::min(behind - kLastTokens, chunk_ - std::ssize(tokens));
       if (count <= 0) continue;
       const auto first = text.tokens.begin() + (*text.slot)->cache.length();
       tokens.insert(tokens.end(), first, first + count);

@@ -1,8 +1,12 @@
 // What each sequence does in a step.
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "ingot/base/log.h"
 #include "ingot/infer/drafter.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/ngram.h"
@@ -57,7 +61,13 @@ void Engine::draft(std::vector<Turn>& turns) {
     of.push_back(&turn);
   }
   if (texts.empty()) return;
-  drafter_->draft(texts);
+  try {
+    drafter_->draft(texts);
+  } catch (const std::exception& error) {  // guesses are a help, no part of an answer
+    log(LogLevel::warn, "ingot::infer",
+        fmt::format("the draft model guesses nothing in this step: {}", error.what()));
+    return;
+  }
   for (std::size_t i = 0; i < texts.size(); ++i) of[i]->guess(texts[i].draft);
 }
 

@@ -70,6 +70,8 @@ ModelPool::ModelPool(const std::vector<ServedModelOptions>& models, const ModelP
       }
     }
     entry->bytes = weight_file_bytes(model.session.model) + model.session.engine.kv_memory;
+    if (const std::string& draft = model.session.draft_model; !draft.empty())
+      entry->bytes += weight_file_bytes(draft);
     entries_.push_back(std::move(entry));
   }
   Lock lock(mutex_);
