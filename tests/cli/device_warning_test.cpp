@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 class WithoutGpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (BackendRegistry::instance().has_cuda()) GTEST_SKIP() << "there is a GPU";
+    if (BackendRegistry::instance().has(DeviceType::cuda)) GTEST_SKIP() << "there is a GPU";
     std::ofstream text(folder_.at("text.txt")), table(folder_.at("days.csv"));
     table << "ds,sales\n";
     for (int i = 0; i < 200; ++i) {

@@ -146,7 +146,7 @@ TEST(Device, ParseAndPrintAgree) {
 }
 
 TEST(Device, AKindIsRegisteredOnceAndByANameThatSettingsCanHave) {
-  const DeviceType kind = register_device_type("npu_2");
+  static const DeviceType kind = register_device_type("npu_2");  // once in a process, however often this runs
   EXPECT_EQ(name(kind), "npu_2");
   EXPECT_EQ(device_types().back(), kind);
   EXPECT_EQ(parse_device("npu_2:5"), (Device{kind, 5}));

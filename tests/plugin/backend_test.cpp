@@ -81,12 +81,13 @@ TEST_F(PluginBackend, ItsDevicesHaveTheNameThatItRegistered) {
   EXPECT_EQ(name(toy.type), "toy");
   EXPECT_NE(test::message_of<InvalidConfig>([] { parse_device("toi"); }).find("cuda:N, toy, toy:N"),
             std::string::npos);
-  EXPECT_NE(test::message_of<DeviceNotAvailable>([] { backend(parse_device("toy:1")); }).find("cpu, toy:0"),
+  EXPECT_NE(test::message_of<DeviceNotAvailable>([] { backend(parse_device("toy:1")); }).find("toy:0"),
             std::string::npos);
 }
 
 TEST_F(PluginBackend, IsChosenByWhatItCan) {
   const BackendRegistry& registry = BackendRegistry::instance();
+  if (registry.has(DeviceType::cuda)) GTEST_SKIP() << "a GPU does more, and is chosen";
   EXPECT_EQ(to_string(registry.find_best({.attention = {"documents"}}).device()), "toy:0");
   EXPECT_EQ(registry.find_best({.attention = {"int8_cache"}}).device(), kCpu);
   const auto none = [&] { registry.find_best({.attention = {"cache_entries"}}); };

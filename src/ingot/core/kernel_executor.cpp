@@ -30,15 +30,12 @@ std::string without_comments(std::string_view source) {
 
 // Behind `function` where that is declared: what stands in its parentheses.
 std::string parameter_list(const std::string& text, const std::string& function) {
-  for (std::size_t from = text.find("__global__"); from != std::string::npos;
-       from = text.find("__global__", from + 1)) {
-    const std::size_t open = text.find('(', from);
-    if (open == std::string::npos) break;
-    std::size_t end = open;
-    while (end > from && std::isspace(static_cast<unsigned char>(text[end - 1])) != 0) --end;
-    std::size_t begin = end;
-    while (begin > from && is_word(text[begin - 1])) --begin;
-    if (text.compare(begin, end - begin, function) != 0) continue;
+  for (std::size_t at = text.find(function); at != std::string::npos; at = text.find(function, at + 1)) {
+    const bool word = at == 0 || !is_word(text[at - 1]);
+    if (!word || text.rfind("__global__", at) == std::string::npos) continue;
+    std::size_t open = at + function.size();
+    while (open < text.size() && std::isspace(static_cast<unsigned char>(text[open])) != 0) ++open;
+    if (open == text.size() || text[open] != '(') continue;
     const std::size_t close = text.find(')', open);
     if (close == std::string::npos) break;
     return text.substr(open + 1, close - open - 1);

@@ -69,8 +69,8 @@ void convolve_band(const CodeBand& band, const Code* codes, std::int64_t first, 
   constexpr double kGrain = 100'000;  // products
   const std::int64_t panels = band.args->weight.dim(0);
   const double products =
-      static_cast<double>(band.out_width) * static_cast<double>(band.args->weight.numel() / panels);
-  const auto grain = static_cast<std::int64_t>(kGrain / products) + 1;
+      static_cast<double>(band.out_width) * static_cast<double>(band.args->weight.numel());
+  const auto grain = static_cast<std::int64_t>(kGrain * static_cast<double>(panels) / products) + 1;
   parallel_for(panels * count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) convolve(band, codes, i / count, first + i % count);
   });

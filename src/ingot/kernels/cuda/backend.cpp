@@ -1,6 +1,7 @@
 #include "ingot/kernels/cuda/backend.h"
 
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -111,9 +112,9 @@ class CudaBackend final : public ComputeBackend {
     }
     if (data == nullptr) {
       tracker_.deallocate(bytes, tag);
-      const OutOfMemory error(memory_report(), bytes, tracker_.allocated(), 0);
+      OutOfMemory error(memory_report(), bytes, tracker_.allocated(), 0);
       note_error(device_.index, error.what());
-      throw error;
+      throw OutOfMemory(std::move(error));
     }
     return data;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ std::size_t shared_memory(Device device) {
 void throw_launch_failed(const LaunchSite& site, Size3 grid, Size3 block, std::size_t shared_bytes,
                          const char* said) {
   std::vector<std::int64_t> shape(site.operand.shape.begin(), site.operand.shape.begin() + site.operand.rank);
-  const KernelError error(
+  KernelError error(
       site.kernel,
       fmt::format("{}: {} of shape {}, launched on {} as {} x {} x {} blocks of {} x {} x {} threads with {} "
                   "bytes of shared memory",
@@ -43,7 +44,7 @@ void throw_launch_failed(const LaunchSite& site, Size3 grid, Size3 block, std::s
                   grid.y, grid.z, block.x, block.y, block.z, shared_bytes) +
           (waits_after_launch() ? "" : driver::kMayBeEarlier));
   note_error(site.stream.device.index, error.what());
-  throw error;
+  throw KernelError(std::move(error));
 }
 
 }  // namespace ingot::kernels::cuda
