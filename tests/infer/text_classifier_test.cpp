@@ -24,7 +24,7 @@ class GoldenLabels : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenLabels, PackedTextsGetTheLogitsOfTransformers) {
   const NoGrad no_grad;
-  const std::string golden = GetParam();
+  const std::string golden = std::string("labels/") + GetParam();
   const auto encoder = open_text_encoder(test::golden_path(golden));
   const auto tokens = test::expected(golden, "tokens").to_vector<std::int64_t>();
   const auto lengths = test::expected(golden, "lengths").to_vector<std::int32_t>();
@@ -49,8 +49,7 @@ TEST_P(GoldenLabels, PackedTextsGetTheLogitsOfTransformers) {
       2e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Decoders, GoldenLabels,
-                         ::testing::Values("qwen3_labels", "llama_labels", "gpt2_labels"),
+INSTANTIATE_TEST_SUITE_P(Decoders, GoldenLabels, ::testing::Values("qwen3", "llama", "gpt2"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
 TEST(TextClassifier, ScoresOfLabelsAddUpToOneAndRawOnesAreTheirLogits) {

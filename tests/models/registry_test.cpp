@@ -62,7 +62,7 @@ TEST(ModelRegistry, ErrorsTellWhatIsNearAndWhatAModelIsFor) {
   EXPECT_TRUE(contains(near, "did you mean 'gemma2'")) << near;
   const std::string encoder =
       message_of([] { LanguageConfig::from_json(R"({"model_type": "bert"})", "c.json"); });
-  EXPECT_TRUE(contains(encoder, "can embed and masked_lm and classify, but not generate")) << encoder;
+  EXPECT_TRUE(contains(encoder, "can embed, masked_lm and classify, but not generate")) << encoder;
   const std::string decoder =
       message_of([] { EncoderConfig::from_json(R"({"model_type": "gpt2"})", "c.json"); });
   EXPECT_TRUE(contains(decoder, "but not embed; these can: bert")) << decoder;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/models/goldens/*_labels: tiny random decoders with a classification head, with what transformers computes.
+"""Makes tests/models/goldens/labels: tiny random decoders with a classification head, with what transformers computes.
 
 Each folder holds config.json and model.safetensors, and expected.safetensors: `tokens` [2, T], `lengths` [2] (the rest
 of a row is padding) and `logits` ([2, labels] of texts or [2, T, labels] of tokens).
@@ -13,7 +13,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-OUT = pathlib.Path("tests/models/goldens")
+OUT = pathlib.Path("tests/models/goldens/labels")
 T, VOCAB, PADDING = 11, 61, 0
 LENGTHS = [11, 7]
 
@@ -39,10 +39,10 @@ COMMON = dict(vocab_size=VOCAB, pad_token_id=PADDING, bos_token_id=1, eos_token_
 LLAMA = COMMON | dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1,
                       intermediate_size=40, max_position_embeddings=64)
 CASES = {
-    "qwen3_labels": (transformers.Qwen3ForSequenceClassification,
+    "qwen3": (transformers.Qwen3ForSequenceClassification,
                      transformers.Qwen3Config(**LLAMA, head_dim=8, id2label={0: "no", 1: "yes"})),
-    "llama_labels": (transformers.LlamaForTokenClassification, transformers.LlamaConfig(**LLAMA, num_labels=3)),
-    "gpt2_labels": (transformers.GPT2ForSequenceClassification,
+    "llama": (transformers.LlamaForTokenClassification, transformers.LlamaConfig(**LLAMA, num_labels=3)),
+    "gpt2": (transformers.GPT2ForSequenceClassification,
                     transformers.GPT2Config(**COMMON, n_embd=24, n_layer=2, n_head=3, n_positions=64, num_labels=1)),
 }
 for case, arguments in CASES.items():

@@ -77,6 +77,9 @@ int run(const ClassifyOptions& o) {
       TextClassifier::open(hub::resolve_model(o.model),
                            encoder_options(o.format == "as stored" ? "" : o.format, choose_device(o.device)));
   if (classifier.labels().of == LabelsOf::tokens) {
+    INGOT_CHECK(o.top == 1 && !o.raw,
+                InvalidConfig(o.raw ? "--raw" : "--top",
+                              "has no effect on a model that labels tokens; leave it out"));
     print_spans(o, classifier, texts);
   } else {
     print_labels(o, classifier, texts);

@@ -62,7 +62,7 @@ void add_rerank(Command& root) {
               "Directory of a cross-encoder or another reranker with a classification head")
       .required();
   command.option("-q,--query", o->query, "What the documents are to answer").required();
-  o->documents.add_to(command, "-t,--text");
+  o->documents.add_to(command);
   command.option("--top", o->top, "Print the best so many; 0: all");
   command.flag("--raw", o->raw, "Print logits, not what the model makes of them");
   command.option("--format", o->format,

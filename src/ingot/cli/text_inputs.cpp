@@ -9,16 +9,15 @@
 
 namespace ingot::cli {
 
-void TextInputs::add_to(Command& command, const std::string& option) {
-  option_ = option.substr(option.find("--"));
-  command.option(option, texts, "A text; may be given several times");
+void TextInputs::add_to(Command& command) {
+  command.option("-t,--text", texts, "A text; may be given several times");
   command.option("-f,--file", file, "A file with one text per line; - is standard input");
 }
 
 std::vector<std::string> TextInputs::read() const {
   std::vector<std::string> all = texts;
   if (file.empty()) {
-    INGOT_CHECK(!all.empty(), InvalidConfig(option_, "give a text, or a file of them with --file"));
+    INGOT_CHECK(!all.empty(), InvalidConfig("--text", "give a text, or a file of them with --file"));
     return all;
   }
   std::ifstream opened(file);

@@ -13,13 +13,10 @@ struct TextInputs {
   std::vector<std::string> texts;
   std::string file;
 
-  /// --text and --file, or `option` in --text's place.
-  void add_to(Command& command, const std::string& option = "-t,--text");
+  /// --text and --file.
+  void add_to(Command& command);
   /// All of them. InvalidConfig where there is none; IoError where the file cannot be read.
   std::vector<std::string> read() const;
-
- private:
-  std::string option_;
 };
 
 std::vector<std::string_view> views_of(const std::vector<std::string>& texts);

@@ -217,10 +217,15 @@ void throw_unsuitable_model(const std::string& model_type, ModelTask task, const
   const std::vector<std::string> able = names_that_can(task);
   const std::string list = fmt::format("{}", fmt::join(able, ", "));
   if (const ModelInfo* info = find_model(model_type); info != nullptr && !info->can(task)) {
-    std::vector<std::string_view> tasks;
-    for (const ModelTask can : info->tasks) tasks.push_back(name(can));
+    std::string tasks;
+    for (std::size_t i = 0; i < info->tasks.size(); ++i)
+      tasks += fmt::format("{}{}",
+                           i == 0                       ? ""
+                           : i + 1 < info->tasks.size() ? ", "
+                                                        : " and ",
+                           name(info->tasks[i]));
     throw InvalidConfig(where, fmt::format("a '{}' model can {}, but not {}; these can: {}", model_type,
-                                           fmt::join(tasks, " and "), name(task), list));
+                                           tasks, name(task), list));
   }
   throw InvalidConfig(where, fmt::format("model_type '{}' is not known{}; these can {}: {}", model_type,
                                          did_you_mean(model_type, known_model_names()), name(task), list));

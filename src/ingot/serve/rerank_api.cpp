@@ -135,10 +135,14 @@ void relate(ApiContext& context, const std::shared_ptr<Exchange>& exchange, cons
             const std::vector<std::string>& queries, const std::vector<std::string>& documents,
             Answer answer) {
   ClassifierModel* reranker = context.classifier;
-  if (reranker != nullptr && body.string("model").value_or(reranker->name()) == reranker->name())
+  const std::string asked = body.string("model").value_or(reranker == nullptr ? "" : reranker->name());
+  if (reranker != nullptr && asked == reranker->name())
     return read_together(exchange, *reranker, queries, documents, std::move(answer));
-  if (reranker == nullptr && context.embedding == nullptr) {
-    throw ApiError(404, "no reranker is served; start the server with --reranker-model or --embedding-model",
+  if (context.embedding == nullptr) {
+    throw ApiError(404,
+                   reranker == nullptr
+                       ? "no reranker is served; start the server with --reranker-model or --embedding-model"
+                       : fmt::format("the model '{}' is not served here; '{}' is", asked, reranker->name()),
                    "model", "model_not_found");
   }
   compare(exchange, embedding_model(context, body), queries, documents, std::move(answer));

@@ -17,8 +17,9 @@ struct ServerOptions {
   std::vector<ServedModelOptions> more_models{};  ///< loaded when a request asks for them
   ModelPoolOptions pool{};
   std::string embedding_model{};  ///< directory of a sentence encoder for /v1/embeddings; empty: none
-  std::string reranker_model{};   ///< directory of a cross-encoder for /v1/rerank and /v1/score; empty: none
-  std::string embedding_name{};   ///< by which clients ask for it; empty: the last part of its path
+  std::string reranker_model{};  ///< directory of a cross-encoder or classifier for /v1/rerank, /v1/score and
+                                 ///< /classify; empty: none
+  std::string embedding_name{};  ///< by which clients ask for it; empty: the last part of its path
   HttpServerOptions http{};
   AccessOptions access{};
   bool allow_strangers = false;                  ///< listen beyond loopback without keys
