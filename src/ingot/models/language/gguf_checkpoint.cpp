@@ -338,7 +338,7 @@ class GgufModel {
     recipes.push_back(std::move(recipe));
   }
 
-  // Of parts that are apart by then (with_parts).
+  // Of parts that are apart by then (prepared).
   void add_grouped_heads(const TensorInfo& info, TensorRecipe& recipe) const {
     recipe.inputs.clear();
     for (int i = 0; i < 3; ++i) recipe.inputs.push_back(fmt::format("{}.{}", info.name, i));
@@ -350,10 +350,18 @@ class GgufModel {
     const std::int64_t queries = required("attention.head_count");
     const std::int64_t groups =
         std::max<std::int64_t>(integer("attention.head_count_kv").value_or(queries), 1);
-    return {groups, queries / groups, head_size()};
+    const std::int64_t size = head_size();
+    INGOT_CHECK(
+        queries > 0 && queries <= kMaxModelSize && queries % groups == 0 && size > 0 && size <= kMaxModelSize,
+        FormatError(
+            source_.location(), -1, "attention.head_count",
+            fmt::format("{} heads of {} elements with {} for keys and values: expected sizes from 1 to "
+                        "{}, and a divisor of the heads",
+                        queries, size, groups, kMaxModelSize)));
+    return {groups, queries / groups, size};
   }
 
-  // Keys' matrices, transposed by then (turned_keys), and values' of each head as one matrix.
+  // Keys' matrices, transposed by then (prepared), and values' of each head as one matrix.
   void add_latent(const GgufNameMatch& match, const TensorInfo& info, TensorRecipe& recipe) const {
     GgufNameMatch second = match;
     ++second.rule;

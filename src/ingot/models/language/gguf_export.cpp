@@ -99,10 +99,10 @@ class Exporter {
     if (const std::int64_t window = window_that_llama_cpp_ignores(family_.architecture, config_);
         window > 0) {
       log(LogLevel::warn, "ingot::models",
-          fmt::format("{}: llama.cpp applies no sliding window in '{}' models: beyond {} tokens it computes "
-                      "something "
-                      "else than this model. Ingot reads the window from the GGUF file",
-                      checkpoint_.config_path, family_.architecture, window));
+          fmt::format(
+              "{}: llama.cpp applies no sliding window in '{}' models: its numbers differ beyond {} tokens. "
+              "Ingot reads the window from the GGUF file",
+              checkpoint_.config_path, family_.architecture, window));
     }
   }
 
