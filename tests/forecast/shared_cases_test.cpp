@@ -15,7 +15,7 @@ struct Case {
   const char* frequency;
 };
 
-class SharedTable : public testing::TestWithParam<Case> {};
+class SharedTable : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SharedTable, HasTheDatesAndNumbersThatItsNameSays) {
   const Case& c = GetParam();
@@ -39,7 +39,7 @@ TEST_P(SharedTable, HasTheDatesAndNumbersThatItsNameSays) {
 // dst_autumn_naive counts by the clock of its last row.
 INSTANTIATE_TEST_SUITE_P(
     Misc, SharedTable,
-    testing::Values(
+    ::testing::Values(
         Case{"airquality", 600, 3, "2020-01-01 00:00", "2020-01-25 23:00", "26/01/2020 00.00.00", 2.0, 2.2,
              "h"},
         Case{"blank_end", 400, 1, "2020-01-01 00:00", "2021-02-03 00:00", "2021-02-04", 100, 107.2, "D"},

@@ -176,7 +176,7 @@
       dot(best, 7, false);
     }
     ctx.fillStyle = css('--soft');
-    let used = 0;  // labels of a narrow screen would run into each other
+    let used = -Infinity;  // labels of a narrow screen would run into each other
     for (const tick of scales[a].ticks) {
       const text = clipped(ctx, scales[a].text(tick), 90), half = ctx.measureText(text).width / 2;
       const at = left + scales[a].place(tick) * (right - left);
