@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
 
@@ -62,6 +61,10 @@ std::string activation_in(const ConfigFile& file) {
 
 }  // namespace
 
+std::string_view name(LabelProblem problem) {
+  return std::ranges::find(kProblems, problem, &std::pair<LabelProblem, std::string_view>::first)->second;
+}
+
 Labels Labels::read(const ConfigFile& file) {
   Labels labels{.of = labels_of(file)};
   if (labels.of == LabelsOf::nothing) return labels;
@@ -75,21 +78,6 @@ Labels Labels::read(const ConfigFile& file) {
   labels.problem = problem_in(file);
   labels.activation = activation_in(file);
   return labels;
-}
-
-void Labels::write(nlohmann::ordered_json& json) const {
-  if (of == LabelsOf::nothing) return;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    json["id2label"][std::to_string(i)] = names[i];
-    json["label2id"][names[i]] = i;
-  }
-  for (const auto& [value, name] : kProblems)
-    if (problem == value) json["problem_type"] = name;
-  if (!activation.empty()) {
-    const bool identity = activation == "Identity";
-    json["sentence_transformers"]["activation_fn"] =
-        fmt::format("torch.nn.modules.{}.{}", identity ? "linear" : "activation", activation);
-  }
 }
 
 void Labels::resize(std::int64_t count) {

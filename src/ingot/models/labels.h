@@ -3,9 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "ingot/models/config_file.h"
 
@@ -16,6 +15,9 @@ enum class LabelsOf : std::uint8_t { nothing, texts, tokens };
 
 /// How logits become scores: transformers' problem_type.
 enum class LabelProblem : std::uint8_t { single_label, multi_label, regression };
+
+/// transformers' name of it.
+std::string_view name(LabelProblem problem);
 
 /// The labels of a classifier, as config.json describes them.
 struct Labels {
@@ -29,7 +31,6 @@ struct Labels {
   /// Reads architectures, id2label, num_labels, problem_type. Where a file names no labels they are LABEL_0,
   /// LABEL_1 as in transformers.
   static Labels read(const ConfigFile& file);
-  void write(nlohmann::ordered_json& json) const;
   /// The problem as transformers' pipeline decides it: one label alone is a yes or no.
   LabelProblem kind() const;
   /// As many names as the classifier has outputs.

@@ -12,6 +12,23 @@
 #include "ingot/models/require.h"
 
 namespace ingot {
+namespace {
+
+void write_labels(const Labels& labels, nlohmann::ordered_json& json) {
+  if (labels.of == LabelsOf::nothing) return;
+  for (std::size_t i = 0; i < labels.names.size(); ++i) {
+    json["id2label"][std::to_string(i)] = labels.names[i];
+    json["label2id"][labels.names[i]] = i;
+  }
+  if (labels.problem.has_value()) json["problem_type"] = name(*labels.problem);
+  if (labels.activation.empty()) return;
+  const bool identity = labels.activation == "Identity";
+  json["sentence_transformers"]["activation_fn"] =
+      fmt::format("torch.nn.modules.{}.{}", identity ? "linear" : "activation", labels.activation);
+}
+
+}  // namespace
+
 void EncoderConfig::validate() const {
   require_size(num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
   require_size(vocab_size, "vocab_size", kMaxVocabulary);
@@ -81,7 +98,7 @@ std::string EncoderConfig::to_json() const {
                               {"pad_token_id", pad_token_id},
                               {"torch_dtype", torch_name(dtype)}};
   family.write(*this, json);
-  labels.write(json);
+  write_labels(labels, json);
   return dump_json(json, 2) + "\n";
 }
 
