@@ -305,6 +305,7 @@ void add_best(Report& report, std::vector<Compared> methods) {
 ReportTable comparison_table(const std::vector<Compared>& methods) {
   ReportTable table{.title = "Errors", .columns = {"", "MSE", "MAE", "MASE", "sMAPE"}, .rows = {}};
   std::vector<Metrics> metrics;
+  metrics.reserve(methods.size());
   for (const Compared& c : methods) metrics.push_back(c.metrics);
   const std::set<int> levels = levels_of(metrics);
   for (const int level : levels) table.columns.push_back(fmt::format("in {} %", level));

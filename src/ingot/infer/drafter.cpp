@@ -97,6 +97,7 @@ std::vector<std::int32_t> Drafter::likeliest(std::span<const Piece> pieces) {
   // Rows of the vocabulary that only the draft model has are none to guess.
   const std::vector<std::int32_t> all = likeliest_tokens(contiguous(narrow(logits, 1, 0, vocab_size_)));
   std::vector<std::int32_t> guesses;
+  guesses.reserve(ends.size());
   for (const std::int32_t end : ends) guesses.push_back(all[static_cast<std::size_t>(end)]);
   return guesses;
 }

@@ -12,6 +12,7 @@
 #include "ingot/base/suggest.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/require.h"
 #include "ingot/weights/transform.h"
 
 namespace ingot {
