@@ -108,7 +108,7 @@ Report time_policy(const PolicyOptions& o) {
                              o.train ? "training step" : "inference", o.batch, num_threads(), o.runs);
   report.text += fmt::format("  {:>8.2f} ms, peak memory {:.0f} MiB\n", seconds * 1e3, memory);
   report.text += fmt::format(
-      "  {:.0f} GFLOP/s in convolutions = {:.0f} % of the {:.0f} GFLOP/s that matrix products reach here\n",
+      "  {:.0f} GFLOP/s in convolutions = {:.0f} % of the {:.0f} GFLOP/s that matmuls reach here\n",
       flops * 1e-9, 100 * flops / limit, limit * 1e-9);
   report.text += describe(results);
   if (o.breakdown) report.text += describe(times.breakdown, "of a run");

@@ -67,7 +67,7 @@ Library make_library() {
   found.problem = library.problem();
   if (!found.problem.empty())
     log(LogLevel::warn, "ingot::cuda",
-        fmt::format("{}; matrix products take the plain kernels, which are slow", found.problem));
+        fmt::format("{}; matmuls take the plain kernels, which are slow", found.problem));
   return found;
 }
 
@@ -211,7 +211,7 @@ class Products {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     handle_ = nullptr;
     log(LogLevel::warn, "ingot::cuda",
-        fmt::format("cuBLASLt did not start ({}); matrix products take the plain kernels, which are slow",
+        fmt::format("cuBLASLt did not start ({}); matmuls take the plain kernels, which are slow",
                     library().status_string(status)));
   }
 

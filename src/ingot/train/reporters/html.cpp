@@ -64,7 +64,7 @@ ReportChart throughput_chart(const RunHistory& history, const RunInfo& info) {
   chart.series.push_back(std::move(tokens));
   if (info.peak_flops > 0) chart.series.push_back(level(history, "peak", info.peak_flops * 1e-9));
   if (info.matmul_flops > 0) {
-    chart.series.push_back(level(history, "matrix products alone", info.matmul_flops * 1e-9));
+    chart.series.push_back(level(history, "matmuls alone", info.matmul_flops * 1e-9));
   }
   return chart;
 }
@@ -130,7 +130,7 @@ std::vector<ReportFigure> figures(const RunHistory& history, const RunInfo& info
     const double flops = history.median(&StepRecord::flops);
     std::string share = "median";
     if (info.matmul_flops > 0)
-      share = fmt::format("{:.0f} % of what matrix products reach here", 100 * flops / info.matmul_flops);
+      share = fmt::format("{:.0f} % of what matmuls reach here", 100 * flops / info.matmul_flops);
     if (info.peak_flops > 0) share += fmt::format(", {:.0f} % of the peak", 100 * flops / info.peak_flops);
     if (flops > 0) list.push_back({"throughput", fmt::format("{:.0f} GFLOP/s", flops * 1e-9), share});
     list.push_back({"training time", human_duration(seconds), device_name(info)});
@@ -166,8 +166,7 @@ Report report_of(const RunHistory& history, const RunInfo& info) {
     (setting.given ? report.config : report.defaults).emplace_back(setting.name, setting.value);
   report.environment = info.metadata.rows();
   if (info.matmul_flops > 0) {
-    report.environment.emplace_back("f32 matrix products",
-                                    fmt::format("{:.0f} GFLOP/s", info.matmul_flops * 1e-9));
+    report.environment.emplace_back("f32 matmuls", fmt::format("{:.0f} GFLOP/s", info.matmul_flops * 1e-9));
   }
   return report;
 }
