@@ -52,13 +52,7 @@ std::vector<std::vector<std::int32_t>> SentenceEmbedder::encode(std::span<const 
     }
   }
   std::vector<std::vector<std::int32_t>> ids = tokenizer_.encode_batch(views);
-  const auto limit = static_cast<std::size_t>(max_length_);
-  for (std::vector<std::int32_t>& text : ids) {
-    if (text.size() <= limit) continue;
-    const std::int32_t last = text.back();
-    text.resize(limit);
-    if (tokenizer_.is_special(last)) text.back() = last;  // [SEP] ends a text that was cut, too
-  }
+  cut_texts(ids, max_length_, tokenizer_);
   return ids;
 }
 

@@ -76,13 +76,7 @@ void TextClassifier::require_labels_of(LabelsOf of) const {
 
 EncodedTexts TextClassifier::encode(std::span<const std::string_view> texts) const {
   EncodedTexts ids{.tokens = tokenizer_.encode_batch(texts), .types = {}};
-  const auto limit = static_cast<std::size_t>(max_length_);
-  for (std::vector<std::int32_t>& text : ids.tokens) {
-    if (text.size() <= limit) continue;
-    const std::int32_t last = text.back();
-    text.resize(limit);
-    if (tokenizer_.is_special(last)) text.back() = last;
-  }
+  cut_texts(ids.tokens, max_length_, tokenizer_);
   ids.types.resize(ids.tokens.size());
   require_tokens(ids);
   return ids;

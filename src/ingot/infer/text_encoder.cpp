@@ -84,6 +84,16 @@ void PackedTexts::add(const std::vector<std::int32_t>& text, const std::vector<s
   longest = std::max(longest, count);
 }
 
+void cut_texts(std::vector<std::vector<std::int32_t>>& texts, std::int64_t limit,
+               const text::Tokenizer& tokenizer) {
+  for (std::vector<std::int32_t>& text : texts) {
+    if (static_cast<std::int64_t>(text.size()) <= limit) continue;
+    const std::int32_t last = text.back();
+    text.resize(static_cast<std::size_t>(limit));
+    if (tokenizer.is_special(last)) text.back() = last;
+  }
+}
+
 void for_each_batch(const std::vector<std::vector<std::int32_t>>& texts,
                     const std::function<void(std::size_t first, std::size_t last)>& batch) {
   for (std::size_t first = 0, last = 0; first < texts.size(); first = last) {

@@ -8,6 +8,7 @@
 
 #include "ingot/models/encoder/bert.h"
 #include "ingot/models/labels.h"
+#include "ingot/text/tokenizer.h"
 
 namespace ingot {
 
@@ -24,6 +25,10 @@ struct PackedTexts {
 /// Calls `batch` with as many texts as fit a batch at a time, in order: first and behind the last.
 void for_each_batch(const std::vector<std::vector<std::int32_t>>& texts,
                     const std::function<void(std::size_t first, std::size_t last)>& batch);
+
+/// Cuts texts of more than `limit` tokens; a special token at the end ([SEP]) ends a text that was cut, too.
+void cut_texts(std::vector<std::vector<std::int32_t>>& texts, std::int64_t limit,
+               const text::Tokenizer& tokenizer);
 
 /// What makes hidden states of texts for embeddings, classifiers and rerankers: an encoder like BERT, or a
 /// decoder.
