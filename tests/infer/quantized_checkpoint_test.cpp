@@ -104,7 +104,7 @@ TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
   }
 }
 
-TEST(QuantizedCheckpoint, Mxfp4ExpertsLoadAsTheirValuesAndRunInFiveBits) {
+TEST(QuantizedCheckpoint, Mxfp4ExpertsLoadAsTheirValuesAndRunInTheirOwnTiles) {
   const Expected expected = expected_of("mxfp4");
   const auto dense = load_language_model(checkpoint_path("mxfp4"), {.dtype = DType::f32});
   EXPECT_LT(relative_error(logits_of(*dense, expected.tokens), expected.logits), 1e-5);
@@ -112,7 +112,7 @@ TEST(QuantizedCheckpoint, Mxfp4ExpertsLoadAsTheirValuesAndRunInFiveBits) {
   const MoeMlp& experts = *model->layers.front()->experts;
   for (const ExpertLinear* linear : {&experts.gate_proj, &experts.up_proj, &experts.down_proj}) {
     ASSERT_TRUE(linear->is_quantized());
-    EXPECT_EQ(linear->packed.front()->format_name(), "q5_0");
+    EXPECT_EQ(linear->packed.front()->format_name(), "mxfp4");
   }
   EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), 0.03);
   const Generation text = generate(*model, {.prompt = {5, 17, 42}, .max_tokens = 8});

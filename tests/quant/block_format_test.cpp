@@ -13,6 +13,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/rng.h"
 #include "ingot/quant/block_matrix.h"
+#include "ingot/quant/packed_matrix.h"
 
 namespace ingot::quant {
 namespace {
@@ -69,7 +70,7 @@ TEST(BlockFormat, GivesTheBitsOfTheGgufPackage) {
     }
     ++compared;
   }
-  EXPECT_EQ(compared, 17);
+  EXPECT_EQ(compared, 30);
 }
 
 TEST(BlockFormat, IsFoundByNameInAnyCaseAndByGgufsNumber) {
@@ -89,8 +90,9 @@ std::vector<float> normal_values(std::size_t n) {
 // Relative errors (root of the mean squares) that rounding normal values leaves.
 TEST(BlockFormat, RoundsNormalValuesAsWellAsItsBitsAllow) {
   const std::vector<std::pair<const char*, double>> bounds{
-      {"Q8_0", 0.0062}, {"Q6_K", 0.0185}, {"Q5_K", 0.037}, {"Q5_1", 0.041}, {"Q5_0", 0.046}, {"MXFP4", 0.13},
-      {"Q4_K", 0.075},  {"Q4_1", 0.083},  {"Q4_0", 0.094}, {"Q3_K", 0.155}, {"Q2_K", 0.32}};
+      {"Q8_0", 0.0062}, {"Q6_K", 0.0185},  {"Q5_K", 0.037}, {"Q5_1", 0.041}, {"Q5_0", 0.046},
+      {"MXFP4", 0.13},  {"Q4_K", 0.075},   {"Q4_1", 0.083}, {"Q4_0", 0.094}, {"Q3_K", 0.155},
+      {"Q2_K", 0.32},   {"IQ4_NL", 0.078}, {"IQ4_XS", 0.08}};
   const std::vector<float> values = normal_values(256 * 64);
   for (const auto& [name, bound] : bounds) {
     const BlockFormat& format = *find_block_format(name);
@@ -110,6 +112,7 @@ TEST(BlockFormat, RoundsNormalValuesAsWellAsItsBitsAllow) {
 
 TEST(BlockFormat, RoundsConstantZeroAndExtremeBlocks) {
   for (const BlockFormat& format : block_formats()) {
+    if (!format.is_written()) continue;
     const auto n = static_cast<std::size_t>(format.elements);
     for (const float value : {0.0F, 1.0F, -1.0F, 1e-30F, 1e4F}) {
       std::vector<float> values(n, value), rounded(n);
@@ -120,6 +123,33 @@ TEST(BlockFormat, RoundsConstantZeroAndExtremeBlocks) {
       const double part = format.name == "MXFP4" ? 0.2 : 0.01;
       for (const float r : rounded)
         EXPECT_NEAR(r, value, std::abs(value) * part + 1e-6) << format.name << " " << value;
+    }
+  }
+}
+
+TEST(BlockFormat, IsNotWrittenWhereItIsOnlyRead) {
+  const BlockFormat& format = *find_block_format("IQ2_XXS");
+  const std::string message = message_of<NotImplemented>([&] {
+    BlockMatrix::quantize(Tensor::zeros({1, 256}), format);
+  });
+  EXPECT_NE(message.find("IQ2_XXS"), std::string::npos) << message;
+  EXPECT_NE(message.find("IQ4_XS"), std::string::npos) << message;
+}
+
+// What a tile holds is what the file holds, to the bit.
+TEST(BlockFormat, KeepsItsValuesInTilesButForQ2K) {
+  for (const BlockFormat& format : block_formats()) {
+    if (format.name == "Q2_K") continue;
+    for (const Vector& v : golden_vectors()) {
+      if (v.format != format.name || v.what != "dequantize") continue;
+      const auto rows = static_cast<std::int64_t>(v.values.size()) / 256;
+      if (rows == 0) continue;
+      BlockMatrix matrix{&format, rows, 256,
+                         Tensor::empty({rows, static_cast<std::int64_t>(format.row_bytes(256))}, DType::u8)};
+      std::memcpy(matrix.blocks.data<std::uint8_t>(), v.blocks.data(), matrix.blocks.nbytes());
+      const std::vector<float> found = values(*pack(matrix)).to_vector<float>();
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_EQ(found[i], v.values[i]) << format.name << " element " << i;
     }
   }
 }

@@ -38,7 +38,7 @@ std::vector<double> exact_product(const Tensor& x, const Tensor& w) {
 std::vector<const BlockFormat*> formats_of(std::int64_t cols) {
   std::vector<const BlockFormat*> formats;
   for (const BlockFormat& format : block_formats())
-    if (cols % format.elements == 0) formats.push_back(&format);
+    if (cols % format.elements == 0 && format.is_written()) formats.push_back(&format);
   return formats;
 }
 

@@ -14,10 +14,14 @@ import gguf
 import numpy
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "quant" / "goldens" / "blocks.txt"
-FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4"]
+FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4",
+           "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0"]
+READ_ONLY = ["IQ4_NL"]  # by the package
 # Where each format keeps its f16 numbers.
 HALVES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
-          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "MXFP4": []}
+          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "MXFP4": [],
+          "IQ1_S": [0], "IQ1_M": [], "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0],
+          "IQ4_NL": [0], "IQ4_XS": [0], "TQ1_0": [52], "TQ2_0": [64]}
 
 
 def line(name, what, blocks, values):
@@ -36,10 +40,12 @@ def main():
             scales = (rng.standard_normal(count) * 0.01).astype("<f2")
             scales[-1] = numpy.float16(6e-8)  # the smallest subnormal
             blocks[:, at:at + 2] = scales.view(numpy.uint8).reshape(count, 2)
+        if name == "IQ1_M":  # d is in the upper bits of four words; the uppermost are its sign and exponent
+            blocks[:, 55] = blocks[:, 55] & 0x8f | 0x20
         lines.append(line(name, "dequantize", blocks, gguf.dequantize(blocks.reshape(-1), kind)))
-        if elements != 32:
+        if name in READ_ONLY or elements != 32 and not name.startswith("TQ"):
             continue
-        values = rng.standard_normal((7, 32)).astype(numpy.float32)
+        values = rng.standard_normal((7, elements)).astype(numpy.float32)
         values[1] *= 1e4
         values[2] *= 1e-6
         values[3] = 0

@@ -56,6 +56,7 @@ WrittenModel write_quantized_directory(const QuantizeOptions& o, const WriteProg
 }  // namespace
 
 void check_quantized_format(const std::string& format) {
+  if (const auto* blocks = quant::find_block_format(format)) quant::check_is_written(*blocks);
   const std::vector<std::string> known = quant::quantized_formats();
   INGOT_CHECK(std::ranges::find(known, format) != known.end(),
               InvalidConfig("format", fmt::format("'{}' is not a format{}; there are: {}", format,
@@ -68,7 +69,8 @@ WrittenModel quantize_model(const QuantizeOptions& o, const WriteProgress& progr
   if (!o.destination.ends_with(".gguf")) return write_quantized_directory(o, progress);
   const quant::BlockFormat* blocks = quant::find_block_format(o.format);
   std::vector<std::string> known;
-  for (const quant::BlockFormat& block : quant::block_formats()) known.emplace_back(block.name);
+  for (const quant::BlockFormat& block : quant::block_formats())
+    if (block.is_written()) known.emplace_back(block.name);
   INGOT_CHECK(
       blocks != nullptr,
       InvalidConfig("format",

@@ -36,12 +36,15 @@ enum class PackedFormat : std::uint8_t {
   q6_k,
   q4_g32,
   q4_g64,
-  q4_g128,  ///< groups with zero points: GPTQ, AWQ
-  q2_g256,  ///< ternary weights
-  nf4,      ///< codes stand for the values of a table; multiplied as f32 (kernels/weight_only.h)
-  fp8,      ///< codes are f8e4m3 numbers; likewise
-  f32,      ///< nothing is rounded: for products of many rows, which need not rearrange it each time
-  w8a8,     ///< a scale for each row, here and in the activations (row_scaled_matmul)
+  q4_g128,   ///< groups with zero points: GPTQ, AWQ
+  q2_g256,   ///< ternary weights
+  iq4_nl,    ///< codes stand for 16 whole numbers, spread unevenly
+  mxfp4,     ///< likewise: E2M1
+  codebook,  ///< likewise, numbers of the matrix' own: GGUF's IQ formats with blocks of 256
+  nf4,       ///< codes stand for the values of a table; multiplied as f32 (kernels/weight_only.h)
+  fp8,       ///< codes are f8e4m3 numbers; likewise
+  f32,       ///< nothing is rounded: for products of many rows, which need not rearrange it each time
+  w8a8,      ///< a scale for each row, here and in the activations (row_scaled_matmul)
 };
 
 /// Header of a step, each item for the 16 rows of the panel:
@@ -49,13 +52,42 @@ enum class PackedScales : std::uint8_t {
   flat,       ///< per block: f16 scale
   flat_min,   ///< per block: f16 scale, f16 minimum: value = scale · code + minimum
   super_min,  ///< f16 d, f16 dmin; u8 scales [block]; u8 mins [block]: value = d·scale · code − dmin·min
-  super_halves,  ///< f16 d, 32 bytes unused; i8 scales [block][half]: blocks have two scales, for 16 columns
+  super_halves,  ///< f16 d, 32 bytes for PackedTable::header; i8 scales [block][half]: blocks have two
+                 ///< scales, for 16 columns each
   group_zero,  ///< f16 scale, u8 zero, 16 bytes unused, for the whole step: value = scale · (code − zero)
-               ///< each
   values,      ///< f32 scale for the whole step: value = scale · packed_value(format, code)
   none,        ///< no header: value = packed_value(format, code)
   row,         ///< no header, but before the first step f32 scale: value = scale · code
 };
+
+/// The whole numbers that codes of 4 bits stand for, where these are no numbers themselves. Tables hold them
+/// with 128 added, as codes of 8 bits.
+enum class PackedTable : std::uint8_t {
+  none,
+  iq4_nl,
+  mxfp4,
+  header,  ///< 16 bytes of each step's header, at 32
+};
+inline constexpr std::int64_t kTableAt = 32;
+/// Behind it an f32 that d is multiplied with: formats whose scales are fractions keep their own d in f16.
+inline constexpr std::int64_t kUnitAt = 48;
+
+/// GGUF's IQ4_NL and IQ4_XS (ggml-common.h): quantiles of a normal distribution, scaled to int8.
+inline constexpr std::array<std::int8_t, 16> kIq4NlValues{-127, -104, -83, -65, -49, -35, -22, -10,
+                                                          1,    13,   25,  38,  53,  69,  89,  113};
+/// Twice the numbers of E2M1 (OCP Microscaling): the fourth bit is the sign.
+inline constexpr std::array<std::int8_t, 16> kMxFp4Values{0, 1,  2,  3,  4,  6,  8,  12,
+                                                          0, -1, -2, -3, -4, -6, -8, -12};
+
+/// A table as kernels read it. Of PackedTable::header and none: zeros.
+constexpr std::array<std::uint8_t, 16> packed_table(PackedTable table) {
+  std::array<std::uint8_t, 16> codes{};
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (table == PackedTable::iq4_nl) codes[i] = static_cast<std::uint8_t>(kIq4NlValues[i] + 128);
+    if (table == PackedTable::mxfp4) codes[i] = static_cast<std::uint8_t>(kMxFp4Values[i] + 128);
+  }
+  return codes;
+}
 
 struct PackedLayout {
   std::string_view name;
@@ -64,7 +96,10 @@ struct PackedLayout {
   int high_bits;    ///< 0, 1 or 2 more
   int zero_shift;   ///< codes have 1 << zero_shift subtracted; −1: nothing
   int step_blocks;  ///< blocks in a step
+  PackedTable table = PackedTable::none;
 
+  /// Whether codes, once a table has replaced them, take all of 8 bits.
+  constexpr bool has_wide_codes() const { return low_bits == 8 || table != PackedTable::none; }
   constexpr std::size_t header_bytes() const {
     const auto blocks = static_cast<std::size_t>(step_blocks);
     switch (scales) {
@@ -123,6 +158,12 @@ constexpr PackedLayout packed_layout(PackedFormat format) {
       return {"q4_g128", PackedScales::group_zero, 4, 0, -1, 4};
     case PackedFormat::q2_g256:
       return {"q2_g256", PackedScales::group_zero, 2, 0, -1, 8};
+    case PackedFormat::iq4_nl:
+      return {"iq4_nl", PackedScales::flat, 4, 0, 7, 2, PackedTable::iq4_nl};
+    case PackedFormat::mxfp4:
+      return {"mxfp4", PackedScales::flat, 4, 0, 7, 2, PackedTable::mxfp4};
+    case PackedFormat::codebook:
+      return {"codebook", PackedScales::super_halves, 4, 0, 7, 8, PackedTable::header};
     case PackedFormat::nf4:
       return {"nf4", PackedScales::values, 4, 0, -1, 2};
     case PackedFormat::fp8:
@@ -134,7 +175,7 @@ constexpr PackedLayout packed_layout(PackedFormat format) {
   }
   return {};
 }
-inline constexpr int kPackedFormats = 16;
+inline constexpr int kPackedFormats = 19;
 
 /// Whether a format's products take f32 activations (weight_only_matmul) instead of rounded ones.
 constexpr bool is_weight_only(PackedFormat format) {

@@ -34,7 +34,9 @@ void values_of(const BlockFormat& format, const BlockParts& parts, float* values
 
 std::span<const BlockFormat> block_formats() {
   using namespace blocks;
-  static const std::array table{kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kMxFp4};
+  static const std::array table{kQ4_0,   kQ4_1, kQ5_0,  kQ5_1,  kQ8_0, kQ2_K,   kQ3_K,  kQ4_K,
+                                kQ5_K,   kQ6_K, kMxFp4, kIq1S,  kIq1M, kIq2Xxs, kIq2Xs, kIq2S,
+                                kIq3Xxs, kIq3S, kIq4Nl, kIq4Xs, kTq1,  kTq2};
   return table;
 }
 
@@ -53,6 +55,12 @@ const BlockFormat* find_block_format(int gguf_type) {
   return nullptr;
 }
 
+void check_is_written(const BlockFormat& format) {
+  INGOT_CHECK(format.is_written(),
+              NotImplemented(fmt::format(
+                  "writing {}, which is read and run; write IQ4_XS, Q3_K or Q2_K instead", format.name)));
+}
+
 void dequantize(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values) {
   check_sizes(format, values.size(), blocks.size());
   constexpr std::int64_t kGrain = 256;  // blocks: some 10 µs
@@ -67,6 +75,7 @@ void dequantize(const BlockFormat& format, std::span<const std::byte> blocks, st
 }
 
 void quantize(const BlockFormat& format, std::span<const float> values, std::span<std::byte> blocks) {
+  check_is_written(format);
   check_sizes(format, values.size(), blocks.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     INGOT_CHECK(std::isfinite(values[i]),

@@ -32,10 +32,16 @@ struct BlockFormat {
   int group;              ///< elements that share a scale
   int zero;               ///< what is subtracted from a code
   bool has_min;
+  /// What codes less zero can be, where they are no range of whole numbers: at most 16.
+  std::span<const std::int8_t> levels = {};
+  /// What unpack() has multiplied the file's d with, a power of two.
+  float unit = 1;
   void (*unpack)(const std::byte* block, BlockParts& parts);
-  /// Rounds `elements` values to one block, without an importance matrix. The values are finite.
+  /// Rounds `elements` values to one block, without an importance matrix. The values are finite. Null where
+  /// the format is only read.
   void (*quantize)(const float* values, std::byte* block);
 
+  bool is_written() const { return quantize != nullptr; }
   std::size_t row_bytes(std::int64_t cols) const { return static_cast<std::size_t>(cols / elements) * bytes; }
 };
 
@@ -44,10 +50,13 @@ std::span<const BlockFormat> block_formats();
 const BlockFormat* find_block_format(std::string_view name);
 const BlockFormat* find_block_format(int gguf_type);
 
+/// NotImplemented where the format is only read.
+void check_is_written(const BlockFormat& format);
+
 /// The exact values of whole blocks. Sizes must agree.
 void dequantize(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values);
-/// Rounds whole blocks; in parallel where there are many. NonFinite (which names the element) where a value
-/// is NaN or infinite.
+/// Rounds whole blocks; in parallel where there are many. NotImplemented where the format is only read,
+/// NonFinite (which names the element) where a value is NaN or infinite.
 void quantize(const BlockFormat& format, std::span<const float> values, std::span<std::byte> blocks);
 
 }  // namespace ingot::quant

@@ -14,7 +14,8 @@
 namespace ingot::quant {
 namespace {
 
-constexpr std::string_view kFewBits[] = {"q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "nf4", "ternary"};
+constexpr std::string_view kFewBits[] = {"q4_0",    "q4_1",   "q4_k",   "q5_0",  "q5_1",  "q5_k", "nf4",
+                                         "ternary", "iq4_nl", "iq4_xs", "mxfp4", "tq1_0", "tq2_0"};
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -31,8 +32,14 @@ std::int64_t columns_of_block(std::string_view format) {
 
 // llama.cpp's choice (llama-quant.cpp, tensor_type_fallback).
 std::string_view smaller_blocks(std::string_view format) {
-  constexpr std::array<std::array<std::string_view, 2>, 5> kTable{
-      {{"q2_k", "q4_0"}, {"q3_k", "q4_0"}, {"q4_k", "q5_0"}, {"q5_k", "q5_1"}, {"q6_k", "q8_0"}}};
+  constexpr std::array<std::array<std::string_view, 2>, 8> kTable{{{"q2_k", "q4_0"},
+                                                                   {"q3_k", "q4_0"},
+                                                                   {"q4_k", "q5_0"},
+                                                                   {"q5_k", "q5_1"},
+                                                                   {"q6_k", "q8_0"},
+                                                                   {"iq4_xs", "iq4_nl"},
+                                                                   {"tq1_0", "q4_0"},
+                                                                   {"tq2_0", "q4_0"}}};
   for (const auto& [wanted, used] : kTable)
     if (wanted == format) return used;
   return {};

@@ -22,6 +22,7 @@ namespace {
 using kernels::PackedFormat;
 using kernels::PackedLayout;
 using kernels::PackedScales;
+using kernels::PackedTable;
 constexpr auto kRows = static_cast<std::size_t>(kernels::kPanelRows);
 
 void put_half(std::uint8_t* to, std::size_t index, float value) {
@@ -101,8 +102,21 @@ void write_codes(const PackedLayout& layout, const std::uint8_t* codes, std::siz
 struct StepReader {
   const BlockMatrix& matrix;
   const PackedLayout& layout;
+  std::array<std::uint8_t, 256> tile_codes{};  // by the code in a block
   std::array<BlockParts, 8> parts{};
   std::array<std::uint8_t, 256> codes{};
+
+  StepReader(const BlockMatrix& matrix_, const PackedLayout& layout_) : matrix(matrix_), layout(layout_) {
+    const BlockFormat& format = *matrix.format;
+    if (layout.table != PackedTable::none) {
+      for (std::size_t i = 0; i < format.levels.size(); ++i)
+        tile_codes[static_cast<std::size_t>(format.levels[i] + format.zero)] = static_cast<std::uint8_t>(i);
+      return;
+    }
+    const int shift = layout.zero_shift < 0 ? 0 : (1 << layout.zero_shift) - format.zero;  // Q3_K in q6_k
+    for (std::size_t i = 0; i < tile_codes.size(); ++i)
+      tile_codes[i] = static_cast<std::uint8_t>(static_cast<int>(i) + shift);
+  }
 
   void read(std::int64_t row, std::int64_t step) {
     const BlockFormat& format = *matrix.format;
@@ -110,8 +124,6 @@ struct StepReader {
                        row_blocks = matrix.cols / format.elements;
     const std::byte* bytes = static_cast<const std::byte*>(matrix.blocks.view().data) +
                              static_cast<std::size_t>(row) * format.row_bytes(matrix.cols);
-    const std::uint8_t zero =
-        layout.zero_shift < 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(1 << layout.zero_shift);
     for (std::int64_t i = 0; i < per_step; ++i) {
       BlockParts& part = parts[static_cast<std::size_t>(i)];
       const std::int64_t block = step * per_step + i;
@@ -119,13 +131,23 @@ struct StepReader {
         format.unpack(bytes + static_cast<std::size_t>(block) * format.bytes, part);
       } else {
         part = {};
-        part.codes.fill(zero);
+        part.codes.fill(static_cast<std::uint8_t>(format.zero));
       }
-      const auto shift = static_cast<std::uint8_t>(zero - format.zero);  // Q3_K in q6_k
       for (std::int64_t k = 0; k < format.elements; ++k)
-        codes[static_cast<std::size_t>(i * format.elements + k)] = static_cast<std::uint8_t>(
-            part.codes[static_cast<std::size_t>(k)] + (block < row_blocks ? shift : std::uint8_t{0}));
+        codes[static_cast<std::size_t>(i * format.elements + k)] =
+            tile_codes[part.codes[static_cast<std::size_t>(k)]];
     }
+    spread_scales();
+  }
+
+ private:
+  // As the header has them: d as the file has it, a scale for 16 columns also where 32 share one.
+  void spread_scales() {
+    if (layout.table == PackedTable::header) parts[0].d /= matrix.format->unit;
+    if (layout.scales == PackedScales::group_zero)
+      parts[0].mins[0] = static_cast<std::uint8_t>(matrix.format->zero);
+    if (layout.scales != PackedScales::super_halves || matrix.format->group == 16) return;
+    for (std::size_t h = 16; h-- > 0;) parts[0].scales[h] = parts[0].scales[h / 2];
   }
 };
 
@@ -148,11 +170,12 @@ bool has_half_scales(const BlockMatrix& matrix) {
 
 PackedFormat target_format(const BlockFormat& format) {
   if (format.name == "Q3_K") return PackedFormat::q6_k;
-  if (format.name == kMxFp4) return PackedFormat::q5_0;
+  if (format.group == 256) return PackedFormat::q2_g256;  // TQ1_0, TQ2_0
   for (int i = 0; i < kernels::kPackedFormats; ++i) {
     const auto candidate = static_cast<PackedFormat>(i);
     if (find_block_format(kernels::packed_layout(candidate).name) == &format) return candidate;
   }
+  if (!format.levels.empty()) return PackedFormat::codebook;
   return PackedFormat::q8_0;
 }
 
@@ -183,6 +206,18 @@ void fill_tiles(PackedMatrix& result, const PackedLayout& layout, MakeReader&& m
       }
     }
   });
+}
+
+// The format's table in the header of every step.
+void write_tables(PackedMatrix& result, const PackedLayout& layout, const BlockFormat& format) {
+  std::array<std::uint8_t, 16> table{};
+  std::ranges::transform(format.levels, table.begin(),
+                         [](std::int8_t level) { return static_cast<std::uint8_t>(level + 128); });
+  auto* step = result.data.data<std::uint8_t>();
+  for (const std::uint8_t* end = step + result.data.nbytes(); step < end; step += layout.step_bytes()) {
+    std::memcpy(step + kernels::kTableAt, table.data(), table.size());
+    std::memcpy(step + kernels::kUnitAt, &format.unit, sizeof format.unit);
+  }
 }
 
 // Reads one step of a row of a GroupMatrix.
@@ -313,7 +348,8 @@ PackedPtr pack(const BlockMatrix& matrix) {
   result->format = target;
   result->rows = matrix.rows;
   result->cols = matrix.cols;
-  fill_tiles(*result, layout, [&] { return StepReader{.matrix = matrix, .layout = layout}; });
+  fill_tiles(*result, layout, [&] { return StepReader(matrix, layout); });
+  if (layout.table == PackedTable::header) write_tables(*result, layout, *matrix.format);
   return result;
 }
 

@@ -47,6 +47,7 @@ bool same_name(std::string_view a, std::string_view b) {
 std::vector<std::string> quantized_formats() {
   std::vector<std::string> names;
   for (const BlockFormat& format : block_formats()) {
+    if (!format.is_written()) continue;
     names.emplace_back(format.name);
     std::ranges::transform(names.back(), names.back().begin(),
                            [](unsigned char c) { return std::tolower(c); });

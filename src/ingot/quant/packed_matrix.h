@@ -27,9 +27,9 @@ struct PackedMatrix {
 /// How models hold one.
 using PackedPtr = std::shared_ptr<const PackedMatrix>;
 
-/// The same values in tiles. Q2_K and Q3_K have none of their own; they are rounded once more, to q6_k (Q3_K:
-/// without any change of value) and q8_0. MXFP4 keeps its values in q5_0's tiles, or where a scale is beyond
-/// f16's range is rounded to q8_0.
+/// The same values in tiles. Q3_K lies in q6_k's, TQ1_0 and TQ2_0 in q2_g256's, the IQ formats in those of
+/// iq4_nl and codebook, all without any change of value. Q2_K is rounded once more, to q8_0, and so is MXFP4
+/// where a scale is beyond f16's range.
 PackedPtr pack(const BlockMatrix& matrix);
 
 /// A weight (f32, bf16, f16 [rows, cols]) in tiles of f32, nothing rounded: what products of many rows read
@@ -43,7 +43,8 @@ struct GroupOptions {
   bool symmetric = true;     ///< the zero point is the middle; otherwise each group has its own (4 bits only)
 };
 
-/// The names that quantize_and_pack knows: GGUF's blocks, groups of integers, NF4, FP8, ternary.
+/// The names that quantize_and_pack knows: GGUF's blocks that are written, groups of integers, NF4, FP8,
+/// ternary.
 std::vector<std::string> quantized_formats();
 
 /// How a format of integer groups rounds, by its name ("int4-g128"); none where it is no such format.

@@ -36,9 +36,13 @@ void encode_as_blocks(const TensorInfo& info, const quant::BlockFormat& blocks, 
 }  // namespace
 
 WeightEncoding parse_weight_encoding(std::string_view text) {
-  if (const auto* blocks = quant::find_block_format(text)) return {.blocks = blocks};
+  if (const auto* blocks = quant::find_block_format(text)) {
+    quant::check_is_written(*blocks);
+    return {.blocks = blocks};
+  }
   std::vector<std::string> known{"f32", "f16", "bf16", "f64"};
   for (const quant::BlockFormat& format : quant::block_formats()) {
+    if (!format.is_written()) continue;
     std::string lower(format.name);
     for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     known.push_back(std::move(lower));

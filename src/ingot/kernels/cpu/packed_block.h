@@ -18,13 +18,29 @@ struct PackedRowScales {
 
 /// 32 columns of one row of a panel.
 struct PackedRow : PackedRowScales {
-  std::array<std::int32_t, 32> codes;  ///< less zero; of f32 the bits
+  std::array<std::int32_t, 32> codes;  ///< from the table, less zero; of f32 the bits
 };
 
 inline float packed_half(const std::uint8_t* data, std::int64_t index) {
   f16 value;
   std::memcpy(&value.bits, data + 2 * index, 2);
   return static_cast<float>(value);
+}
+
+/// The table that codes of 4 bits index, 128 added; null where the format has none. `step`: its first byte.
+inline const std::uint8_t* packed_table_at(const PackedLayout& layout, const std::uint8_t* step) {
+  static constexpr auto kIq4Nl = packed_table(PackedTable::iq4_nl), kMxFp4 = packed_table(PackedTable::mxfp4);
+  switch (layout.table) {
+    case PackedTable::none:
+      return nullptr;
+    case PackedTable::iq4_nl:
+      return kIq4Nl.data();
+    case PackedTable::mxfp4:
+      return kMxFp4.data();
+    case PackedTable::header:
+      return step + kTableAt;
+  }
+  return nullptr;
 }
 
 /// What a code stands for, less zero.

@@ -14,6 +14,11 @@ namespace ingot::kernels::cuda {
 
 inline constexpr int kPanel = static_cast<int>(kPanelRows);
 
+constexpr unsigned word_of(const std::array<std::uint8_t, 16>& bytes, std::size_t word) {
+  return bytes[4 * word] | unsigned{bytes[4 * word + 1]} << 8 | unsigned{bytes[4 * word + 2]} << 16 |
+         unsigned{bytes[4 * word + 3]} << 24;
+}
+
 /// A format's layout (kernels/packed.h) as the numbers that device code can use.
 template <PackedFormat format>
 struct Packed {
@@ -21,6 +26,9 @@ struct Packed {
   static constexpr int kLowBits = packed_layout(format).low_bits;
   static constexpr int kHighBits = packed_layout(format).high_bits;
   static constexpr int kStepBlocks = packed_layout(format).step_blocks;
+  static constexpr PackedTable kTable = packed_layout(format).table;
+  /// Whether codes(), less zero, takes all of a signed byte.
+  static constexpr bool kWide = packed_layout(format).has_wide_codes();
   static constexpr int kZero =
       packed_layout(format).zero_shift < 0 ? 0 : 1 << packed_layout(format).zero_shift;
   static constexpr int kHeader = static_cast<int>(packed_layout(format).header_bytes());
@@ -28,6 +36,25 @@ struct Packed {
   static constexpr int kHighBlock = static_cast<int>(packed_layout(format).high_block_bytes());
   static constexpr int kStep = static_cast<int>(packed_layout(format).step_bytes());
   static constexpr int kPanelHeader = static_cast<int>(packed_layout(format).panel_header_bytes());
+
+  /// Bytes 4 · word ... of the table.
+  __device__ static unsigned table_word(const std::uint8_t* step, int word) {
+    if constexpr (kTable == PackedTable::header)
+      return reinterpret_cast<const unsigned*>(step + kTableAt)[word];
+    constexpr auto kBytes = packed_table(kTable);
+    constexpr unsigned kWords[4] = {word_of(kBytes, 0), word_of(kBytes, 1), word_of(kBytes, 2),
+                                    word_of(kBytes, 3)};
+    return kWords[word];
+  }
+  /// The table's bytes for four indices, a byte each: a byte permutation takes eight of the sixteen.
+  __device__ static unsigned look_up(const std::uint8_t* step, unsigned indices) {
+    const unsigned pairs = indices | indices >> 4;
+    const unsigned nibbles = (pairs & 255U) | (pairs >> 8 & 0xff00U);
+    const unsigned low = __byte_perm(table_word(step, 0), table_word(step, 1), nibbles & 0x7777U);
+    const unsigned high = __byte_perm(table_word(step, 2), table_word(step, 3), nibbles & 0x7777U);
+    const unsigned upper = (indices >> 3 & 0x01010101U) * 255U;  // all ones where the index is 8 or more
+    return (low & ~upper) | (high & upper);
+  }
 
   /// The codes of columns 4 · group ... of a row in block `block` of a step, a byte each.
   __device__ static unsigned codes(const std::uint8_t* step, int block, int group, int row) {
@@ -43,6 +70,7 @@ struct Packed {
     if constexpr (kHighBits == 1) result |= (word(high) >> group & 0x01010101U) << kLowBits;
     if constexpr (kHighBits == 2)
       result |= (word(high + group / 4 * 64) >> (2 * (group % 4)) & 0x03030303U) << kLowBits;
+    if constexpr (kTable != PackedTable::none) return look_up(step, result);
     return result;
   }
 
@@ -61,9 +89,12 @@ struct Packed {
     if constexpr (kScales == PackedScales::flat_min) return half_at(step, block * 32 + row);
     if constexpr (kScales == PackedScales::super_min)
       return half_at(step, row) * static_cast<float>(step[64 + block * 16 + row]);
-    if constexpr (kScales == PackedScales::super_halves)
-      return half_at(step, row) *
+    if constexpr (kScales == PackedScales::super_halves) {
+      const float unit =
+          kTable == PackedTable::header ? *reinterpret_cast<const float*>(step + kUnitAt) : 1.0F;
+      return half_at(step, row) * unit *
              static_cast<float>(static_cast<std::int8_t>(step[64 + (2 * block + half) * 16 + row]));
+    }
     if constexpr (kScales == PackedScales::values || kScales == PackedScales::row)
       return reinterpret_cast<const float*>(step)[row];
     return half_at(step, row);
@@ -91,8 +122,8 @@ void dispatch_listed(PackedFormat format, F& f) {
 template <class F>
 void dispatch_rounded(PackedFormat format, F&& f) {
   using enum PackedFormat;
-  dispatch_listed<q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q4_g32, q4_g64, q4_g128, q2_g256>(format,
-                                                                                                    f);
+  dispatch_listed<q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q4_g32, q4_g64, q4_g128, q2_g256, iq4_nl,
+                  mxfp4, codebook>(format, f);
 }
 template <class F>
 void dispatch_weight_only(PackedFormat format, F&& f) {

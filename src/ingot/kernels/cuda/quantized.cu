@@ -57,7 +57,7 @@ __device__ __forceinline__ int block_dot(const unsigned (&codes)[8], int half, c
     INGOT_UNROLL
     for (int i = 0; i < 4; ++i) dot = __dp4a(static_cast<int>(codes[4 * pack + i]), words.values[i], dot);
   }
-  if constexpr (Format::kLowBits == 8) return dot;
+  if constexpr (Format::kWide) return dot;
   // The members after the codes: scale, scaled_sum, negative_sum, negative_half_sums.
   return dot + Format::kZero * x[kHalves<Format> == 1 ? 10 : 11 + half];
 }
@@ -70,7 +70,7 @@ __device__ __forceinline__ void find_dots(const std::uint8_t* step, const BlockP
   INGOT_UNROLL
   for (int group = 0; group < 8; ++group) {
     codes[group] = Format::codes(step, place.block, group, row);
-    if constexpr (Format::kLowBits == 8) codes[group] = Format::less_zero(codes[group]);
+    if constexpr (Format::kWide) codes[group] = Format::less_zero(codes[group]);
   }
   const int* words = reinterpret_cast<const int*>(x + place.at * 64);
   int dots[kHalves<Format>];

@@ -9,7 +9,8 @@
 namespace ingot::quant::blocks {
 
 // NOLINTNEXTLINE(readability-identifier-naming): GGUF's own names
-extern const BlockFormat kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kMxFp4;
+extern const BlockFormat kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kMxFp4, kIq1S,
+    kIq1M, kIq2Xxs, kIq2Xs, kIq2S, kIq3Xxs, kIq3S, kIq4Nl, kIq4Xs, kTq1, kTq2;
 
 /// A block's struct from and to bytes of any alignment.
 template <class Block>

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 
+#include "ingot/kernels/packed.h"
 #include "ingot/quant/blocks/blocks.h"
 #include "ingot/quant/blocks/nibbles.h"
 
@@ -16,18 +16,15 @@ struct MxFp4Block {
 };
 static_assert(sizeof(MxFp4Block) == 17);
 
-constexpr int kZero = 16, kBias = 128;
-/// Twice the magnitudes of E2M1; the fourth bit is the sign.
-constexpr std::array<std::int8_t, 8> kDoubled{0, 1, 2, 3, 4, 6, 8, 12};
+constexpr int kMxFp4Zero = 16, kMxFp4Bias = 128;
+constexpr const auto& kDoubled = kernels::kMxFp4Values;
 
 void unpack_mxfp4(const std::byte* bytes, BlockParts& parts) {
   const auto block = load<MxFp4Block>(bytes);
-  set_flat(parts, std::ldexp(1.0F, block.exponent - kBias));
+  set_flat(parts, std::ldexp(1.0F, block.exponent - kMxFp4Bias));
   unpack_nibbles(block.codes, parts.codes.data());
-  for (std::size_t i = 0; i < 32; ++i) {
-    const int magnitude = kDoubled[parts.codes[i] & 7U];
-    parts.codes[i] = static_cast<std::uint8_t>(kZero + (parts.codes[i] < 8 ? magnitude : -magnitude));
-  }
+  for (std::size_t i = 0; i < 32; ++i)
+    parts.codes[i] = static_cast<std::uint8_t>(kMxFp4Zero + kDoubled[parts.codes[i]]);
 }
 
 // The nearest, the smaller one of two that are as near.
@@ -46,7 +43,7 @@ void quantize_mxfp4(const float* x, std::byte* bytes) {
   for (std::size_t i = 0; i < 32; ++i) top = std::max(top, std::abs(x[i]));
   // The largest magnitude is between 4 and 8 times the power of two, or cut to 6 times.
   const int exponent = top > 0 ? std::clamp(std::ilogb(top) - 2 + 127, 0, 254) : 0;
-  const float d = std::ldexp(1.0F, exponent - kBias);
+  const float d = std::ldexp(1.0F, exponent - kMxFp4Bias);
   std::uint8_t codes[32];
   for (std::size_t i = 0; i < 32; ++i) codes[i] = nearest(x[i] / d);
   MxFp4Block block{.exponent = static_cast<std::uint8_t>(exponent), .codes = {}};
@@ -61,8 +58,9 @@ const BlockFormat kMxFp4{.name = "MXFP4",
                          .elements = 32,
                          .bytes = sizeof(MxFp4Block),
                          .group = 32,
-                         .zero = kZero,
+                         .zero = kMxFp4Zero,
                          .has_min = false,
+                         .levels = kDoubled,
                          .unpack = unpack_mxfp4,
                          .quantize = quantize_mxfp4};
 

@@ -98,6 +98,40 @@ float fit_symmetric(std::span<const float> x, std::span<const float> weights, in
   return best_scale;
 }
 
+float fit_levels(std::span<const float> x, std::span<const float> weights,
+                 std::span<const std::int8_t> levels) {
+  const float extreme =
+      *std::max_element(x.begin(), x.end(), [](float a, float b) { return std::abs(a) < std::abs(b); });
+  if (std::abs(extreme) < 1e-15F) return 0;
+  float best = -1, best_scale = 0;
+  const auto try_inverse = [&](float inverse) {
+    float qx = 0, qq = 0;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      const auto level = static_cast<float>(levels[nearest_level(x[k] * inverse, levels)]);
+      qx += weights[k] * level * x[k];
+      qq += weights[k] * level * level;
+    }
+    if (qq > 0 && qx * qx > best * qq) {  // as in fit_symmetric
+      best = qx * qx / qq;
+      best_scale = qx / qq;
+    }
+  };
+  // The extreme gets the lowest or the highest level, or nearly.
+  for (const float end : {static_cast<float>(levels.front()), static_cast<float>(levels.back())})
+    for (int i = -7; i <= 7; ++i) try_inverse((end + static_cast<float>(i)) / extreme);
+  return best_scale;
+}
+
+std::uint8_t nearest_level(float x, std::span<const std::int8_t> levels) {
+  const auto above =
+      std::ranges::lower_bound(levels, x, {}, [](std::int8_t level) { return static_cast<float>(level); });
+  if (above == levels.begin()) return 0;
+  const auto index = static_cast<std::uint8_t>(above - levels.begin());
+  if (above == levels.end()) return static_cast<std::uint8_t>(index - 1);
+  const float low = levels[index - 1U], high = levels[index];
+  return static_cast<std::uint8_t>(x - low <= high - x ? index - 1 : index);
+}
+
 int nearest_code(float x, float scale, int low, int high) {
   if (scale == 0) return std::clamp(0, low, high);
   return std::clamp(static_cast<int>(std::nearbyint(x / scale)), low, high);

@@ -23,6 +23,13 @@ AffineFit fit_affine(std::span<const float> x, std::span<const float> weights, c
 /// The scale of value = scale · code with codes −top ... top − 1 that fits best; it may be negative.
 float fit_symmetric(std::span<const float> x, std::span<const float> weights, int top);
 
+/// The scale of value = scale · level that fits best, of either sign. `levels` rise.
+float fit_levels(std::span<const float> x, std::span<const float> weights,
+                 std::span<const std::int8_t> levels);
+
+/// The index of the level nearest to x, the lower one of two that are as near.
+std::uint8_t nearest_level(float x, std::span<const std::int8_t> levels);
+
 /// round(x / scale), clamped; 0 for a scale of 0.
 int nearest_code(float x, float scale, int low, int high);
 

@@ -264,9 +264,12 @@ PackedRowScales read_packed_scales(const PackedLayout& layout, const std::uint8_
       result.scale.fill(1);
       break;
     case PackedScales::super_halves:
+      float unit = 1;
+      if (layout.table == PackedTable::header) std::memcpy(&unit, step + kUnitAt, sizeof unit);
       for (std::int64_t half = 0; half < 2; ++half) {
-        const auto scale = static_cast<std::int8_t>(step[64 + (2 * b + half) * 16 + row]);
-        result.scale[static_cast<std::size_t>(half)] = packed_half(step, row) * static_cast<float>(scale);
+        const auto part = static_cast<std::int8_t>(step[64 + (2 * b + half) * 16 + row]);
+        result.scale[static_cast<std::size_t>(half)] =
+            packed_half(step, row) * unit * static_cast<float>(part);
       }
       break;
   }
@@ -290,10 +293,12 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
     return result;
   }
   const std::int32_t zero = layout.zero_shift < 0 ? 0 : 1 << layout.zero_shift;
+  const std::uint8_t* table = packed_table_at(layout, step);
   for (std::int64_t i = 0; i < 32; ++i) {
     const std::int64_t group = i / 4, at = row * 4 + i % 4;
     std::int32_t code = low_code(layout, low, group, at);
     if (layout.high_bits > 0) code |= high_code(layout, high, group, at) << layout.low_bits;
+    if (table != nullptr) code = table[code];
     result.codes[static_cast<std::size_t>(i)] = code - zero;
   }
   return result;

@@ -31,9 +31,13 @@ void add_bits(const std::uint8_t* from, int shift, std::uint8_t mask, int up, st
     to[i] = static_cast<std::uint8_t>(to[i] | ((from[i] >> shift) & mask) << up);
 }
 
-// Codes of a block as packed.h says they lie, zero not subtracted.
+void replace_codes(const std::uint8_t* table, std::uint8_t* codes) {
+  for (std::size_t i = 0; i < kGroupBytes; ++i) codes[i] = table[codes[i]];
+}
+
+// Codes of a block as packed.h says they lie, zero not subtracted. `table`: of the format, or null.
 void unpack_codes(const PackedLayout& layout, const std::uint8_t* low, const std::uint8_t* high,
-                  GroupCodes& codes) {
+                  const std::uint8_t* table, GroupCodes& codes) {
   for (std::size_t g = 0; g < kGroups; ++g) {
     std::uint8_t* to = codes[g].data();
     if (layout.low_bits == 8) {
@@ -46,6 +50,7 @@ void unpack_codes(const PackedLayout& layout, const std::uint8_t* low, const std
     if (layout.high_bits == 1) add_bits(high, static_cast<int>(g), 1, layout.low_bits, to);
     if (layout.high_bits == 2)
       add_bits(high + g / 4 * kGroupBytes, 2 * static_cast<int>(g % 4), 3, layout.low_bits, to);
+    if (table != nullptr) replace_codes(table, to);
   }
 }
 
@@ -86,12 +91,12 @@ void dequantize_panels(const DequantizeRowsArgs& args, const float* table, std::
   for (std::int64_t p = begin; p < end; ++p) {
     const std::uint8_t* panel = args.weight.as<std::uint8_t>() + p * args.weight.dim(-1);
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::uint8_t* in_step = panel + layout.panel_header_bytes() +
-                                    static_cast<std::size_t>(b / layout.step_blocks) * layout.step_bytes() +
-                                    layout.header_bytes();
+      const std::uint8_t* step = panel + layout.panel_header_bytes() +
+                                 static_cast<std::size_t>(b / layout.step_blocks) * layout.step_bytes();
+      const std::uint8_t* in_step = step + layout.header_bytes();
       const auto at = static_cast<std::size_t>(b % layout.step_blocks);
       unpack_codes(layout, in_step + at * layout.low_block_bytes(),
-                   in_step + all_low + at * layout.high_block_bytes(), codes);
+                   in_step + all_low + at * layout.high_block_bytes(), packed_table_at(layout, step), codes);
       for (std::int64_t row = 0; row < std::min(kPanelRows, rows - p * kPanelRows); ++row) {
         float* y = args.y.as<float>() + (p * kPanelRows + row) * args.y.stride(0) + b * 32;
         write_row(codes, row, read_packed_scales(layout, panel, row, b), table, zero, y,

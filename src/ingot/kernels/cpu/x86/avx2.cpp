@@ -26,6 +26,16 @@ INGOT_INLINE Ints splat_word(const std::uint8_t* p) {
   __builtin_memcpy(&word, p, 4);
   return _mm256_set1_epi32(word);
 }
+INGOT_INLINE Floats splat_float(const std::uint8_t* p) {
+  float value;
+  __builtin_memcpy(&value, p, 4);
+  return _mm256_set1_ps(value);
+}
+INGOT_INLINE Ints load_table(const std::uint8_t* p) {
+  return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
+}
+// Byte by byte; indices are below 16.
+INGOT_INLINE Ints look_up(Ints table, Ints indices) { return _mm256_shuffle_epi8(table, indices); }
 INGOT_INLINE Ints bits_and(Ints a, Ints b) { return _mm256_and_si256(a, b); }
 INGOT_INLINE Ints or_masked(Ints a, Ints b, Ints mask) {
   return _mm256_or_si256(a, _mm256_and_si256(b, mask));

@@ -14,19 +14,26 @@ struct Decoder {
   static constexpr PackedLayout kLayout = packed_layout(kFormat);
   static constexpr bool kHalves = kLayout.scales == PackedScales::super_halves;
   static constexpr bool kHasMin = kLayout.zero_shift < 0;
-  static constexpr bool kSigned = kSignedBytes && kLayout.low_bits == 8;
+  static constexpr bool kHasTable = kLayout.table != PackedTable::none;
+  static constexpr bool kSigned = kSignedBytes && kLayout.has_wide_codes();
   static constexpr std::int64_t kHeader = static_cast<std::int64_t>(kLayout.header_bytes());
   static constexpr std::int64_t kLow = static_cast<std::int64_t>(kLayout.low_block_bytes());
   static constexpr std::int64_t kHigh = static_cast<std::int64_t>(kLayout.high_block_bytes());
   static constexpr std::int64_t kHighAt = kHeader + kLayout.step_blocks * kLow;
 
+  alignas(16) static constexpr std::array<std::uint8_t, 16> kTable = packed_table(kLayout.table);
+
   const std::uint8_t* step;
   std::int64_t row;
   Floats d, dmin;
+  Ints table;
 
   Decoder() = default;
   INGOT_INLINE Decoder(const std::uint8_t* step_, std::int64_t row_) : step(step_), row(row_) {
+    if constexpr (kHasTable)
+      table = load_table(kLayout.table == PackedTable::header ? step + kTableAt : kTable.data());
     if constexpr (kLayout.scales == PackedScales::super_min || kHalves) d = load_halves(step + 2 * row);
+    if constexpr (kLayout.table == PackedTable::header) d = multiply(d, splat_float(step + kUnitAt));
     if constexpr (kLayout.scales == PackedScales::super_min) dmin = load_halves(step + 32 + 2 * row);
     if constexpr (kLayout.scales == PackedScales::group_zero) {
       d = load_halves(step + 2 * row);
@@ -62,6 +69,7 @@ struct Decoder {
     Ints code = load(low + 64 * (group % 4));
     if (group >= 4) code = shift_right(code, 4);
     code = bits_and(code, splat_byte(15));
+    if constexpr (kHasTable) return look_up(table, code);
     if constexpr (kLayout.high_bits == 1) {
       const Ints high = load(step + kHighAt + block * kHigh + 4 * row);
       const Ints moved = group <= 4 ? shift_left(high, 4 - group) : shift_right(high, group - 4);
@@ -296,6 +304,12 @@ Kernel for_format(PackedFormat format, Pick&& pick) {
       return pick.template operator()<PackedFormat::q4_g128>();
     case PackedFormat::q2_g256:
       return pick.template operator()<PackedFormat::q2_g256>();
+    case PackedFormat::iq4_nl:
+      return pick.template operator()<PackedFormat::iq4_nl>();
+    case PackedFormat::mxfp4:
+      return pick.template operator()<PackedFormat::mxfp4>();
+    case PackedFormat::codebook:
+      return pick.template operator()<PackedFormat::codebook>();
     case PackedFormat::nf4:
     case PackedFormat::fp8:
     case PackedFormat::f32:

@@ -15,6 +15,16 @@ INGOT_INLINE Ints splat_word(const std::uint8_t* p) {
   __builtin_memcpy(&word, p, 4);
   return _mm512_set1_epi32(word);
 }
+INGOT_INLINE Floats splat_float(const std::uint8_t* p) {
+  float value;
+  __builtin_memcpy(&value, p, 4);
+  return _mm512_set1_ps(value);
+}
+INGOT_INLINE Ints load_table(const std::uint8_t* p) {
+  return _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
+}
+// Byte by byte; indices are below 16.
+INGOT_INLINE Ints look_up(Ints table, Ints indices) { return _mm512_shuffle_epi8(table, indices); }
 INGOT_INLINE Ints bits_and(Ints a, Ints b) { return _mm512_and_si512(a, b); }
 INGOT_INLINE Ints or_masked(Ints a, Ints b, Ints mask) {  // a | (b & mask)
   return _mm512_ternarylogic_epi32(a, b, mask, 0xf8);
