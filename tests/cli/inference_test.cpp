@@ -112,6 +112,13 @@ TEST_F(InferenceVerbs, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
     EXPECT_NEAR(of_file(directory_ + "-out"), reference, 0.2 * reference) << format;
   }
   fs::remove_all(directory_ + "-out");
+  const std::string matrix = directory_ + "-imatrix.gguf", first = directory_ + "-a.gguf",
+                    second = directory_ + "-b.gguf";
+  EXPECT_GT(json({"imatrix", directory_, "--text", text, "--window", "16", "-o", matrix})["tensors"], 0);
+  json({"quantize", directory_, first, "--format", "q4_0", "--imatrix", matrix});
+  json({"quantize", directory_, second, "--format", "q4_0", "--calibrate", text, "--calibration-window",
+        "16"});
+  EXPECT_EQ(read_file(first), read_file(second));
   const auto all = json({"quantize", directory_, "--report", text, "--window", "32", "--stride", "16"});
   EXPECT_GT(all["report"]["formats"].size(), 15U);
 }

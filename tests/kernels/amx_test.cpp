@@ -111,6 +111,8 @@ Tensor random_panels(const PackedLayout& layout, std::int64_t panels, std::int64
     for (std::int64_t s = 0; s < layout.steps(cols); ++s) {
       std::uint8_t* step = data + p * bytes + s * static_cast<std::int64_t>(layout.step_bytes());
       const auto blocks = static_cast<std::size_t>(layout.step_blocks);
+      constexpr float kUnit = 0.125F;
+      if (layout.table == PackedTable::header) std::memcpy(step + kUnitAt, &kUnit, sizeof kUnit);
       switch (layout.scales) {
         case PackedScales::flat:
           halves(step, 16 * blocks);

@@ -24,6 +24,7 @@ void add_all_commands(Command& root) {
   add_graph(root);
   add_convert(root);
   add_quantize(root);
+  add_imatrix(root);
   add_merge(root);
   add_models(root);
   add_pull(root);

@@ -25,6 +25,7 @@ void add_logits(Command& root);
 void add_mahjong(Command& root);
 void add_memory(Command& root);
 void add_merge(Command& root);
+void add_imatrix(Command& root);
 void add_perplexity(Command& root);
 void add_quantize(Command& root);
 void add_models(Command& root);

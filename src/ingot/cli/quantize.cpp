@@ -8,6 +8,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/calibrate.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/write_meter.h"
 #include "ingot/data/documents.h"
@@ -22,13 +23,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct QuantizeFlags {
-  std::string source, destination, report, encoding;
+  std::string source, destination, report, encoding, imatrix;
+  CalibrationFlags calibration;
   std::vector<std::string> formats;
   infer::PerplexityOptions window{.window = 256, .stride = 128};
   std::int64_t limit = 8192;
   std::string shard_size = "5GB";
   bool json = false;
 };
+
+// Null where neither a matrix nor a text to measure one is given.
+std::shared_ptr<const ImportanceMatrix> importance_of(const QuantizeFlags& o) {
+  if (!o.imatrix.empty()) return std::make_shared<const ImportanceMatrix>(read_importance_matrix(o.imatrix));
+  if (o.calibration.text.empty()) return nullptr;
+  return std::make_shared<const ImportanceMatrix>(calibrate(o.source, o.calibration));
+}
 
 Json as_json(const infer::Divergence& d) {
   return {{"perplexity", d.text.perplexity()}, {"kl", d.kl}, {"same_top", d.same_top}};
@@ -124,6 +133,12 @@ void check(const QuantizeFlags& o) {
       o.destination.empty() || o.formats.size() == 1,
       InvalidConfig("--format", fmt::format("one format goes into a file; {} are named", o.formats.size())));
   for (const std::string& format : o.formats) check_quantized_format(format);
+  const bool calibrated = !o.imatrix.empty() || !o.calibration.text.empty();
+  INGOT_CHECK(o.imatrix.empty() || o.calibration.text.empty(),
+              InvalidConfig("--calibrate", "--imatrix has what it would measure; give one of them"));
+  INGOT_CHECK(!calibrated || o.destination.ends_with(".gguf"),
+              InvalidConfig(o.imatrix.empty() ? "--calibrate" : "--imatrix",
+                            "is for what is written in GGUF's formats: give a destination NAME.gguf"));
 }
 
 int run(QuantizeFlags o) {
@@ -132,11 +147,13 @@ int run(QuantizeFlags o) {
   Json result;
   WrittenModel written;
   if (!o.destination.empty()) {
+    const auto importance = importance_of(o);
     WriteMeter meter("quantizing");
     written = quantize_model({.source = o.source,
                               .destination = o.destination,
                               .format = o.formats.front(),
-                              .max_shard_bytes = parse_bytes(o.shard_size, "--shard-size")},
+                              .max_shard_bytes = parse_bytes(o.shard_size, "--shard-size"),
+                              .importance = importance},
                              meter.progress());
     meter.finish();
     result = {{"path", written.path},
@@ -176,10 +193,19 @@ void add_quantize(Command& root) {
   command.option("--window", o->window.window, "Tokens that the model sees at once");
   command.option("--stride", o->window.stride, "Tokens by which the window moves on");
   command.option("--limit", o->limit, "Tokens of the text to use; 0: all");
+  command.option("--imatrix", o->imatrix,
+                 "Round so that the columns that matter keep more: a file of ingot imatrix or llama-imatrix");
+  command.option("--calibrate", o->calibration.text,
+                 "Measure which columns matter over this text first, as ingot imatrix does");
+  command.option("--calibration-window", o->calibration.options.window,
+                 "Tokens that the model sees at once there");
+  command.option("--calibration-tokens", o->calibration.limit, "Tokens of --calibrate to use; 0: all");
   command.option("--shard-size", o->shard_size, "A directory gets several files above this size");
   command.flag("--json", o->json, "Print JSON");
   command.example("ingot quantize out/model model-q4_k.gguf --format q4_k --report book.txt",
                   "a file that llama.cpp opens, and what it costs on a text");
+  command.example("ingot quantize out/model model-q3_k.gguf --format q3_k --calibrate book.txt",
+                  "rounded so that the columns that matter for such texts keep more");
   command.example("ingot quantize out/model model-fp8 --format fp8",
                   "a directory that transformers opens, with compressed-tensors");
   command.example("ingot quantize out/model --report book.txt", "every format, nothing written");

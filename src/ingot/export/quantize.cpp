@@ -66,7 +66,13 @@ void check_quantized_format(const std::string& format) {
 WrittenModel quantize_model(const QuantizeOptions& o, const WriteProgress& progress) {
   check_quantized_format(o.format);
   check_destination(o.source, o.destination, {".gguf"});
-  if (!o.destination.ends_with(".gguf")) return write_quantized_directory(o, progress);
+  if (!o.destination.ends_with(".gguf")) {
+    INGOT_CHECK(
+        o.importance == nullptr,
+        InvalidConfig("--imatrix", fmt::format("is for GGUF's formats, in NAME.gguf; '{}' is a directory",
+                                               o.destination)));
+    return write_quantized_directory(o, progress);
+  }
   const quant::BlockFormat* blocks = quant::find_block_format(o.format);
   std::vector<std::string> known;
   for (const quant::BlockFormat& block : quant::block_formats())
@@ -76,7 +82,8 @@ WrittenModel quantize_model(const QuantizeOptions& o, const WriteProgress& progr
       InvalidConfig("format",
                     fmt::format("'{}' is none that GGUF files hold: {}. A directory holds {}", o.format,
                                 fmt::join(known, ", "), fmt::join(quantized_checkpoint_formats(), ", "))));
-  return write_gguf_model(o.source, o.destination, {.encoding = {.dtype = std::nullopt, .blocks = blocks}},
+  return write_gguf_model(o.source, o.destination,
+                          {.encoding = {.dtype = std::nullopt, .blocks = blocks, .importance = o.importance}},
                           progress);
 }
 

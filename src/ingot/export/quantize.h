@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "ingot/export/gguf.h"
 
 namespace ingot {
+
+struct ImportanceMatrix;
 
 /// How a model's weights are rounded to fewer bits and written.
 struct QuantizeOptions {
@@ -13,6 +16,8 @@ struct QuantizeOptions {
   std::string destination;  ///< NAME.gguf for llama.cpp's formats; a directory for int4, int8, fp8 and nf4
   std::string format;       ///< "q4_k", "q8_0", "int4-g128", "nf4", "fp8", ...
   std::uint64_t max_shard_bytes = 5'000'000'000;  ///< a directory gets several files above this
+  /// What the columns of matrices count; null: all the same. For .gguf files.
+  std::shared_ptr<const ImportanceMatrix> importance = nullptr;
 };
 
 /// InvalidConfig lists the formats where it is none, or none that the destination can hold.

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ingot/nn/input_observer.h"
 #include "ingot/nn/linear_weight.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/nn/quantized_linear.h"
@@ -23,6 +24,7 @@ ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, con
 
 Tensor ExpertLinear::operator()(const Tensor& x, const ExpertRouting& routing) const {
   const ModuleScope scope(dense, 0);
+  InputObserver::tell(dense.name, x, routing.offsets);
   const Tensor y = multiplied(x, routing.offsets);
   return bias.value.defined() ? y + to(embedding(bias.value, routing.experts), y.dtype()) : y;
 }

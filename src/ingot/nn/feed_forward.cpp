@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ingot/nn/input_observer.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -43,7 +44,7 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
 
 Tensor feed_forward(const LinearInput& x, const ProjectionGroup& in, MlpKind kind, const Linear& down) {
   const ModuleScope scope(down.weight, 2);
-  if (in.is_plain() && is_plain(down)) {
+  if (in.is_plain() && is_plain(down) && !InputObserver::is_on()) {
     if (kind == MlpKind::gelu) return gelu_mlp(x.tensor(), applied(in[0]), applied(down));
     if (kind == MlpKind::swiglu && in.is_fused()) return swiglu_linear(in.fused(x.tensor()), applied(down));
     if (kind == MlpKind::swiglu) return down(swiglu(x.tensor(), applied(in[0]), applied(in[1])));

@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/nn/input_observer.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/nn/quantized_linear.h"
 #include "ingot/nn/with_values.h"
@@ -71,6 +72,7 @@ bool LinearWeight::is_adapted() const {
 Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const {
   const ModuleScope scope(*this);
   WeightObserver::tell(*this);
+  InputObserver::tell(dense.name, x);
   if (packed == nullptr) return add_adapters(*this, linear(x.tensor(), dense.value, bias), x, bias);
   if (multiplies_with_values())
     return add_adapters(*this, quantized_linear(x.tensor(), packed, bias), x, bias);

@@ -12,6 +12,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/core/joined_rows.h"
 #include "ingot/kernels/copy.h"
+#include "ingot/nn/input_observer.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/matmul.h"
 
@@ -101,6 +102,7 @@ Tensor ProjectionGroup::fused(const Tensor& x) const {
   std::vector<LinearWeights> weights;
   for (const auto& layer : layers_) {
     WeightObserver::tell(layer->weight);
+    InputObserver::tell(layer->weight.dense.name, x);
     weights.push_back({layer->weight.dense.value, layer->bias.value});
   }
   return linear_side_by_side(x, weights);
@@ -117,6 +119,7 @@ std::vector<Tensor> ProjectionGroup::each(const LinearInput& x) const {
   for (std::size_t i = 0; i < results.size(); ++i) {
     const LinearWeight& weight = layers_[i]->weight;
     WeightObserver::tell(weight);
+    InputObserver::tell(weight.dense.name, x);
     results[i] = add_adapters(weight, std::move(results[i]), x, layers_[i]->bias.value);
   }
   return results;

@@ -74,9 +74,15 @@ void dequantize(const BlockFormat& format, std::span<const std::byte> blocks, st
                });
 }
 
-void quantize(const BlockFormat& format, std::span<const float> values, std::span<std::byte> blocks) {
+void quantize(const BlockFormat& format, std::span<const float> values, std::span<std::byte> blocks,
+              std::span<const float> importance) {
   check_is_written(format);
   check_sizes(format, values.size(), blocks.size());
+  const std::size_t cols = importance.size();
+  INGOT_CHECK(
+      cols == 0 || (cols % static_cast<std::size_t>(format.elements) == 0 && values.size() % cols == 0),
+      DimensionMismatch(
+          fmt::format("{} importances are not those of rows that make {} values", cols, values.size())));
   for (std::size_t i = 0; i < values.size(); ++i)
     INGOT_CHECK(std::isfinite(values[i]),
                 NonFinite(fmt::format("quantize to {}", format.name),
@@ -88,7 +94,9 @@ void quantize(const BlockFormat& format, std::span<const float> values, std::spa
                  BlockParts parts;
                  for (std::int64_t b = begin; b < end; ++b) {
                    std::byte* block = blocks.data() + static_cast<std::size_t>(b) * format.bytes;
-                   format.quantize(values.data() + b * format.elements, block);
+                   const auto at = static_cast<std::size_t>(b * format.elements);
+                   format.quantize(values.data() + at, cols == 0 ? nullptr : importance.data() + at % cols,
+                                   block);
                    format.unpack(block, parts);
                    if (!std::isfinite(parts.d) || !std::isfinite(parts.dmin)) beyond = b;
                  }

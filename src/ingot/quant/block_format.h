@@ -37,9 +37,9 @@ struct BlockFormat {
   /// What unpack() has multiplied the file's d with, a power of two.
   float unit = 1;
   void (*unpack)(const std::byte* block, BlockParts& parts);
-  /// Rounds `elements` values to one block, without an importance matrix. The values are finite. Null where
-  /// the format is only read.
-  void (*quantize)(const float* values, std::byte* block);
+  /// Rounds `elements` values to one block. The values are finite. `importance`: what the error of each
+  /// counts, or null; Q8_0, MXFP4 and the ternary formats take none. Null where the format is only read.
+  void (*quantize)(const float* values, const float* importance, std::byte* block);
 
   bool is_written() const { return quantize != nullptr; }
   std::size_t row_bytes(std::int64_t cols) const { return static_cast<std::size_t>(cols / elements) * bytes; }
@@ -55,8 +55,10 @@ void check_is_written(const BlockFormat& format);
 
 /// The exact values of whole blocks. Sizes must agree.
 void dequantize(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values);
-/// Rounds whole blocks; in parallel where there are many. NotImplemented where the format is only read,
-/// NonFinite (which names the element) where a value is NaN or infinite.
-void quantize(const BlockFormat& format, std::span<const float> values, std::span<std::byte> blocks);
+/// Rounds whole blocks; in parallel where there are many. `importance`: of the columns of a row, for values
+/// of whole rows; or empty. NotImplemented where the format is only read, NonFinite (which names the element)
+/// where a value is NaN or infinite.
+void quantize(const BlockFormat& format, std::span<const float> values, std::span<std::byte> blocks,
+              std::span<const float> importance = {});
 
 }  // namespace ingot::quant

@@ -27,8 +27,8 @@ struct MatrixFormat {
   bool is_dense() const { return used.empty() || used == "f16"; }
 };
 /// Of a row of `cols` that the format's blocks do not divide: as in llama.cpp q4_0 for q2_k and q3_k, q5_0
-/// for q4_k, q5_1 for q5_k, q8_0 for q6_k, iq4_nl for iq4_xs, q4_0 for tq1_0 and tq2_0, and f16 where blocks of 32 do not divide it either. Formats that
-/// are not GGUF's leave such a matrix as it is stored.
+/// for q4_k, q5_1 for q5_k, q8_0 for q6_k, iq4_nl for iq4_xs, q4_0 for tq1_0 and tq2_0, and f16 where blocks
+/// of 32 do not divide it either. Formats that are not GGUF's leave such a matrix as it is stored.
 MatrixFormat matrix_format(std::string_view format, std::int64_t cols, MatrixRole role = MatrixRole::layer);
 
 /// Which matrices have another format than their model was to have, and how many.

@@ -1,5 +1,7 @@
 #include "ingot/weights/encode.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,21 +9,40 @@
 #include "ingot/base/suggest.h"
 #include "ingot/quant/block_format.h"
 #include "ingot/quant/matrix_format.h"
+#include "ingot/weights/importance_matrix.h"
 #include "ingot/weights/transform.h"
 
 namespace ingot {
 namespace {
 
-void add_blocks(const TensorInfo& info, const quant::MatrixFormat& format, std::vector<Transform>& steps) {
+std::shared_ptr<const std::vector<float>> importance_of(const WeightEncoding& encoding,
+                                                        const std::string& name) {
+  const auto* entry = encoding.importance == nullptr ? nullptr : encoding.importance->find(name);
+  return entry == nullptr ? nullptr : std::make_shared<const std::vector<float>>(entry->means());
+}
+
+void add_blocks(const TensorInfo& info, const quant::MatrixFormat& format, const WeightEncoding& encoding,
+                std::vector<Transform>& steps) {
   if (format.is_dense()) {  // f32 for what no format rounds, as llama.cpp's converter has it
     steps.push_back(Transform::cast(format.used == "f16" ? DType::f16 : DType::f32));
   } else if (const auto& blocks = *quant::find_block_format(format.used); info.stored_as != blocks.name) {
-    steps.push_back(Transform::quantise(blocks));
+    steps.push_back(Transform::quantise(blocks, importance_of(encoding, info.name)));
   }
 }
 
-void encode_as_blocks(const TensorInfo& info, const quant::BlockFormat& blocks, std::vector<Transform>& steps,
+bool knows_any(const ImportanceMatrix& importance, const std::vector<TensorRecipe>& recipes) {
+  return std::ranges::any_of(
+      recipes, [&](const TensorRecipe& recipe) { return importance.find(recipe.name) != nullptr; });
+}
+
+std::string names_of(const ImportanceMatrix& importance) {
+  return importance.entries.empty() ? "nothing"
+                                    : fmt::format("'{}' and so on", importance.entries.begin()->first);
+}
+
+void encode_as_blocks(const TensorInfo& info, const WeightEncoding& encoding, std::vector<Transform>& steps,
                       quant::StandIns* stand_ins) {
+  const quant::BlockFormat& blocks = *encoding.blocks;
   if (info.stored_as == blocks.name) return;
   if (info.shape.size() < 2) {
     steps.push_back(Transform::cast(DType::f32));
@@ -29,7 +50,7 @@ void encode_as_blocks(const TensorInfo& info, const quant::BlockFormat& blocks, 
   }
   const std::int64_t cols = info.shape.back();
   const quant::MatrixFormat format = quant::matrix_format(blocks.name, cols, quant::matrix_role(info.name));
-  add_blocks(info, format, steps);
+  add_blocks(info, format, encoding, steps);
   if (stand_ins != nullptr) stand_ins->add(info.name, cols, format);
 }
 
@@ -65,7 +86,7 @@ std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightS
     if (!info.dtype || !is_floating_point(*info.dtype)) continue;
     const bool blocks = quant::find_block_format(info.stored_as) != nullptr;
     if (encoding.blocks != nullptr) {
-      encode_as_blocks(info, *encoding.blocks, recipe.steps, stand_ins);
+      encode_as_blocks(info, encoding, recipe.steps, stand_ins);
       continue;
     }
     const bool vector = vectors_as_f32 && (info.shape.size() < 2 || info.name.ends_with(".bias"));
@@ -73,6 +94,11 @@ std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightS
     const DType wanted = vector ? DType::f32 : *encoding.dtype;
     if (*info.dtype != wanted || blocks) recipe.steps.push_back(Transform::cast(wanted));
   }
+  INGOT_CHECK(
+      encoding.importance == nullptr || knows_any(*encoding.importance, recipes),
+      InvalidConfig("importance matrix", fmt::format("has no matrix of {}, but {}: it was made for another "
+                                                     "model, or under other names",
+                                                     source->location(), names_of(*encoding.importance))));
   return std::make_shared<TransformedSource>(std::move(source), std::move(recipes));
 }
 

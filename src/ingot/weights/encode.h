@@ -17,10 +17,14 @@ class StandIns;
 
 namespace ingot {
 
+struct ImportanceMatrix;
+
 /// What a converted file's weights are stored in: a dtype, or a block format of GGUF; neither: as they are.
 struct WeightEncoding {
   std::optional<DType> dtype;
   const quant::BlockFormat* blocks = nullptr;
+  /// What the columns of matrices count where blocks are rounded; null: all the same. By GGUF's names.
+  std::shared_ptr<const ImportanceMatrix> importance;
 };
 /// "bf16", "q4_k", ...; InvalidConfig that lists them otherwise.
 WeightEncoding parse_weight_encoding(std::string_view text);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -41,15 +43,43 @@ Tensor rotary(const Tensor& x, std::int64_t heads, bool to_halves) {
   return reshape(contiguous(transpose(split, 1, 2)), whole);
 }
 
-/// The values that quantising leaves.
-Tensor rounded(const Tensor& x, const quant::BlockFormat& format) {
+/// x in blocks. `importance`: [cols], or [matrices, cols] of a stack; or empty.
+std::vector<std::byte> quantised(const Tensor& x, const quant::BlockFormat& format,
+                                 std::span<const float> importance) {
   const Tensor values = contiguous(to(x, DType::f32));
-  std::vector<std::byte> blocks(static_cast<std::size_t>(values.numel() / format.elements) * format.bytes);
   const std::span all(values.data<float>(), static_cast<std::size_t>(values.numel()));
-  quant::quantize(format, all, blocks);
-  Tensor out = Tensor::empty(values.shape());
-  quant::dequantize(format, blocks, {out.data<float>(), all.size()});
+  std::vector<std::byte> blocks(format.row_bytes(values.numel()));
+  const auto cols = static_cast<std::size_t>(values.dim(-1));
+  const std::size_t matrices = importance.empty() ? 1 : importance.size() / cols;
+  const std::size_t size = all.size() / matrices, bytes = blocks.size() / matrices;
+  for (std::size_t m = 0; m < matrices; ++m)
+    quant::quantize(format, all.subspan(m * size, size), std::span(blocks).subspan(m * bytes, bytes),
+                    importance.empty() ? importance : importance.subspan(m * cols, cols));
+  return blocks;
+}
+
+/// The values that quantising leaves.
+Tensor rounded(const Tensor& x, const quant::BlockFormat& format, std::span<const float> importance) {
+  const std::vector<std::byte> blocks = quantised(x, format, importance);
+  Tensor out = Tensor::empty(x.shape());
+  quant::dequantize(format, blocks, {out.data<float>(), static_cast<std::size_t>(out.numel())});
   return out;
+}
+
+void check_importance(const std::vector<float>* importance, const TensorForm& form,
+                      const std::string& tensor) {
+  if (importance == nullptr) return;
+  std::int64_t expected = form.shape.back();
+  for (std::size_t i = 0; i + 2 < form.shape.size(); ++i) expected *= form.shape[i];
+  INGOT_CHECK(
+      static_cast<std::int64_t>(importance->size()) == expected,
+      InvalidConfig(tensor, fmt::format("has {} columns; the importance matrix tells of {}: it was made for "
+                                        "another model",
+                                        expected, importance->size())));
+}
+
+std::span<const float> span_of(const std::shared_ptr<const std::vector<float>>& values) {
+  return values == nullptr ? std::span<const float>{} : std::span<const float>(*values);
 }
 
 }  // namespace
@@ -68,7 +98,10 @@ Transform Transform::part(int axis, std::int64_t index, std::int64_t parts) {
 Transform Transform::select(std::int64_t index) { return Transform(Select{index}); }
 Transform Transform::rotary_to_halves(std::int64_t heads) { return Transform(Rotary{heads, true}); }
 Transform Transform::rotary_to_pairs(std::int64_t heads) { return Transform(Rotary{heads, false}); }
-Transform Transform::quantise(const quant::BlockFormat& format) { return Transform(Quantise{&format}); }
+Transform Transform::quantise(const quant::BlockFormat& format,
+                              std::shared_ptr<const std::vector<float>> importance) {
+  return Transform(Quantise{&format, std::move(importance)});
+}
 
 TensorForm Transform::infer_permute(const Permute& step, TensorForm form, const std::string& tensor) const {
   if (step.order.empty()) {
@@ -152,6 +185,7 @@ TensorForm Transform::infer(const TensorForm& form, const std::string& tensor) c
                         InvalidConfig(tensor, fmt::format("rows of {} are not whole blocks of {} ({})",
                                                           to_string(form.shape), step.format->elements,
                                                           step.format->name)));
+            check_importance(step.importance.get(), form, tensor);
             return TensorForm{form.shape, DType::f32};
           },
       },
@@ -177,7 +211,7 @@ Tensor Transform::apply(const Tensor& x) const {
           },
           [&](const Select& step) { return ingot::select(x, 0, step.index); },
           [&](const Rotary& step) { return rotary(x, step.heads, step.to_halves); },
-          [&](const Quantise& step) { return rounded(x, *step.format); },
+          [&](const Quantise& step) { return rounded(x, *step.format, span_of(step.importance)); },
       },
       step_);
 }
@@ -202,6 +236,11 @@ bool Transform::transposes_matrix() const {
 const quant::BlockFormat* Transform::block_format() const {
   const auto* step = std::get_if<Quantise>(&step_);
   return step == nullptr ? nullptr : step->format;
+}
+
+std::vector<std::byte> Transform::blocks_of(const Tensor& x) const {
+  const auto& step = std::get<Quantise>(step_);
+  return quantised(x, *step.format, span_of(step.importance));
 }
 
 }  // namespace ingot

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -45,7 +47,10 @@ class Transform {
   static Transform rotary_to_halves(std::int64_t heads);
   static Transform rotary_to_pairs(std::int64_t heads);
   /// Rounds to a block format; only as the last step. The values that load are the rounded ones, as f32.
-  static Transform quantise(const quant::BlockFormat& format);
+  /// `importance`: what errors in each column count, [cols], or of a stack [matrices, cols]; null: all the
+  /// same.
+  static Transform quantise(const quant::BlockFormat& format,
+                            std::shared_ptr<const std::vector<float>> importance = nullptr);
 
   /// The form of the result. InvalidConfig, naming `tensor`, where the step does not fit.
   TensorForm infer(const TensorForm& form, const std::string& tensor) const;
@@ -58,6 +63,8 @@ class Transform {
   bool is_cast() const { return std::holds_alternative<Cast>(step_); }
   /// Null but for quantise().
   const quant::BlockFormat* block_format() const;
+  /// x rounded, as files hold it; of quantise() only.
+  std::vector<std::byte> blocks_of(const Tensor& x) const;
 
  private:
   struct Permute {
@@ -86,6 +93,7 @@ class Transform {
   };
   struct Quantise {
     const quant::BlockFormat* format;
+    std::shared_ptr<const std::vector<float>> importance;
   };
   using Step = std::variant<Permute, Reshape, Cast, Scale, Slice, Select, Rotary, Quantise>;
   explicit Transform(Step step) : step_(std::move(step)) {}
@@ -133,6 +141,7 @@ class TransformedSource final : public WeightSource {
  private:
   TensorInfo describe(const TensorRecipe& recipe) const;
   const TensorRecipe& recipe_of(const TensorInfo& info) const;
+  Tensor transformed(const TensorRecipe& recipe, std::span<const Transform> steps) const;
   Tensor transformed_rows(const TensorRecipe& recipe, const GgmlType& type) const;
 
   std::shared_ptr<const WeightSource> base_;

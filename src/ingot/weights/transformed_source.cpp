@@ -120,10 +120,14 @@ void TransformedSource::preload(std::span<const std::string> names) const {
 Tensor TransformedSource::load(const TensorInfo& info) const {
   const NoGrad no_grad;
   const TensorRecipe& recipe = recipe_of(info);
+  return transformed(recipe, recipe.steps);
+}
+
+Tensor TransformedSource::transformed(const TensorRecipe& recipe, std::span<const Transform> steps) const {
   std::vector<Tensor> inputs;
   for (const std::string& name : recipe.inputs) inputs.push_back(base_->load_tensor(name));
   Tensor x = joined(std::move(inputs), recipe.concat_axis);
-  for (const Transform& step : recipe.steps) x = step.apply(x);
+  for (const Transform& step : steps) x = step.apply(x);
   return contiguous(x);
 }
 
@@ -143,11 +147,9 @@ Blob TransformedSource::stored(const TensorInfo& info) const {
   const TensorRecipe& recipe = recipe_of(info);
   if (recipe.steps.empty() && recipe.inputs.size() == 1) return base_->stored_bytes(recipe.inputs.front());
   if (const GgmlType* type = blocks_of(info)) {
-    if (const auto* format = recipe.steps.empty() ? nullptr : recipe.steps.back().block_format()) {
-      const Tensor values = load(info);  // rounding what is rounded already changes nothing
-      std::vector<std::byte> blocks(info.bytes);
-      quant::quantize(*format, {values.data<float>(), static_cast<std::size_t>(values.numel())}, blocks);
-      return memory_blob(location(), std::move(blocks));
+    if (!recipe.steps.empty() && recipe.steps.back().block_format() != nullptr) {
+      const std::span before(recipe.steps.data(), recipe.steps.size() - 1);
+      return memory_blob(location(), recipe.steps.back().blocks_of(transformed(recipe, before)));
     }
     return blob_of(transformed_rows(recipe, *type), location());
   }

@@ -261,6 +261,10 @@ Tensor random_weight(PackedFormat format, std::int64_t rows, std::int64_t column
                                : layout.scales == kernels::PackedScales::super_min ? 32
                                                                                    : 16;
     for (std::size_t i = 0; i < halves; ++i) put_half(header + 2 * i, rng.normal() * 0.01);
+    if (layout.table == kernels::PackedTable::header) {
+      const auto unit = std::bit_cast<std::array<std::uint8_t, 4>>(0.125F);
+      std::ranges::copy(unit, header + kernels::kUnitAt);
+    }
   }
   return Tensor::from(data, {panels, bytes});
 }

@@ -36,4 +36,12 @@ WeightMap language_weight_map(const LanguageConfig& config) {
   return map;
 }
 
+std::string gguf_name_of(const LanguageConfig& config, const std::string& parameter) {
+  const LanguageFamily& family = language_family(config.model_type, "model_type");
+  const WeightMap map = language_weight_map(config);
+  for (const std::string& theirs : sources_of(map.rule_for(parameter)))
+    if (const auto match = match_hugging_face_name(family.gguf, theirs)) return match->gguf();
+  return {};
+}
+
 }  // namespace ingot

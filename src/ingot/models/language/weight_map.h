@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "ingot/models/language/config.h"
 #include "ingot/models/weight_map.h"
 
@@ -7,5 +9,9 @@ namespace ingot {
 
 /// What the checkpoints of this model's family call its parameters.
 WeightMap language_weight_map(const LanguageConfig& config);
+
+/// What GGUF files call the tensor that holds a parameter of ours ("model.layers.0.mlp.up_proj.weight");
+/// empty where they do not have this family, or no tensor for it.
+std::string gguf_name_of(const LanguageConfig& config, const std::string& parameter);
 
 }  // namespace ingot

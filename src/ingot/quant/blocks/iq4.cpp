@@ -40,9 +40,10 @@ void unpack_iq4_nl(const std::byte* bytes, BlockParts& parts) {
   put_iq4(block.codes, parts.codes.data());
 }
 
-void quantize_iq4_nl(const float* x, std::byte* bytes) {
+void quantize_iq4_nl(const float* x, const float* importance, std::byte* bytes) {
   std::array<float, 32> weights;
   for (std::size_t i = 0; i < 32; ++i) weights[i] = x[i] * x[i];
+  if (importance != nullptr) weigh({x, 32}, importance, mean_square({x, 32}), weights.data());
   Iq4NlBlock block{.d = to_half(fit_levels({x, 32}, weights, kIq4Levels)), .codes = {}};
   round_iq4(x, to_float(block.d), block.codes);
   store(block, bytes);
@@ -68,13 +69,13 @@ void unpack_iq4_xs(const std::byte* bytes, BlockParts& parts) {
   }
 }
 
-void quantize_iq4_xs(const float* x, std::byte* bytes) {
-  float mean = 0;
-  for (std::size_t i = 0; i < 256; ++i) mean += x[i] * x[i] / 128;
+void quantize_iq4_xs(const float* x, const float* importance, std::byte* bytes) {
+  const float spread = 2 * mean_square({x, 256});
   std::array<float, 8> fits{};
   for (std::size_t g = 0; g < 8; ++g) {
     std::array<float, 32> weights;
-    for (std::size_t i = 0; i < 32; ++i) weights[i] = std::sqrt(mean + x[32 * g + i] * x[32 * g + i]);
+    for (std::size_t i = 0; i < 32; ++i) weights[i] = std::sqrt(spread + x[32 * g + i] * x[32 * g + i]);
+    if (importance != nullptr) weigh({x + 32 * g, 32}, importance + 32 * g, spread, weights.data());
     fits[g] = fit_levels({x + 32 * g, 32}, weights, kIq4Levels);
   }
   const float extreme =

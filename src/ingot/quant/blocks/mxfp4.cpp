@@ -38,7 +38,7 @@ std::uint8_t nearest(float x) {
   return static_cast<std::uint8_t>(x < 0 && best > 0 ? best + 8 : best);
 }
 
-void quantize_mxfp4(const float* x, std::byte* bytes) {
+void quantize_mxfp4(const float* x, const float* /*importance*/, std::byte* bytes) {
   float top = 0;
   for (std::size_t i = 0; i < 32; ++i) top = std::max(top, std::abs(x[i]));
   // The largest magnitude is between 4 and 8 times the power of two, or cut to 6 times.

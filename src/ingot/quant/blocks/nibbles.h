@@ -32,10 +32,15 @@ inline std::uint32_t fifth_bits(const std::uint8_t* codes) {
 /// have code 0, the end of the range that reaches one step further.
 float round_symmetric(const float* x, int top, std::uint8_t* codes);
 
+/// The same where columns have an importance: the scale that fits best.
+float round_symmetric(const float* x, const float* importance, int top, std::uint8_t* codes);
+
 struct Affine {
   float scale, minimum;
 };
 /// Codes 0 ... top of 32 values between their minimum and maximum.
 Affine round_affine(const float* x, int top, std::uint8_t* codes);
+/// The same where columns have an importance: the line that fits best.
+Affine round_affine(const float* x, const float* importance, int top, std::uint8_t* codes);
 
 }  // namespace ingot::quant::blocks

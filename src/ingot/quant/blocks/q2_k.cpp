@@ -26,10 +26,11 @@ void unpack_q2_k(const std::byte* bytes, BlockParts& parts) {
     parts.codes[i] = (block.codes[i / 128 * 32 + i % 32] >> (2 * (i / 32 % 4))) & 3;
 }
 
-void quantize_q2_k(const float* x, std::byte* bytes) {
+void quantize_q2_k(const float* x, const float* importance, std::byte* bytes) {
   Q2KBlock block{};
-  const SuperAffine rounded = round_super_affine(
-      x, 16, 15, false, {.top = 3, .first = -0.5F, .step = 0.1F, .count = 15, .absolute_error = true});
+  const SuperAffine rounded =
+      round_super_affine(x, importance, 16, 15, false,
+                         {.top = 3, .first = -0.5F, .step = 0.1F, .count = 15, .absolute_error = true});
   block.d = rounded.d;
   block.dmin = rounded.dmin;
   for (std::size_t g = 0; g < 16; ++g)

@@ -29,9 +29,9 @@ void unpack_q3_k(const std::byte* bytes, BlockParts& parts) {
   }
 }
 
-void quantize_q3_k(const float* x, std::byte* bytes) {
+void quantize_q3_k(const float* x, const float* importance, std::byte* bytes) {
   Q3KBlock block{};
-  const SuperSymmetric rounded = round_super_symmetric(x, 32, 4);
+  const SuperSymmetric rounded = round_super_symmetric(x, importance, 32, 4);
   block.d = rounded.d;
   for (std::size_t g = 0; g < 16; ++g) {
     const int scale = rounded.scales[g] + 32;

@@ -16,9 +16,9 @@ void unpack_q4_0(const std::byte* bytes, BlockParts& parts) {
   unpack_nibbles(block.codes, parts.codes.data());
 }
 
-void quantize_q4_0(const float* x, std::byte* bytes) {
+void quantize_q4_0(const float* x, const float* importance, std::byte* bytes) {
   std::uint8_t codes[32];
-  Q40Block block{.d = to_half(round_symmetric(x, 15, codes)), .codes = {}};
+  Q40Block block{.d = to_half(round_symmetric(x, importance, 15, codes)), .codes = {}};
   pack_nibbles(codes, block.codes);
   store(block, bytes);
 }

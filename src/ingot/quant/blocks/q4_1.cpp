@@ -16,9 +16,9 @@ void unpack_q4_1(const std::byte* bytes, BlockParts& parts) {
   unpack_nibbles(block.codes, parts.codes.data());
 }
 
-void quantize_q4_1(const float* x, std::byte* bytes) {
+void quantize_q4_1(const float* x, const float* importance, std::byte* bytes) {
   std::uint8_t codes[32];
-  const Affine affine = round_affine(x, 15, codes);
+  const Affine affine = round_affine(x, importance, 15, codes);
   Q41Block block{.d = to_half(affine.scale), .m = to_half(affine.minimum), .codes = {}};
   pack_nibbles(codes, block.codes);
   store(block, bytes);

@@ -22,10 +22,11 @@ void unpack_q4_k(const std::byte* bytes, BlockParts& parts) {
     parts.codes[i] = (block.codes[i / 64 * 32 + i % 32] >> (4 * (i / 32 % 2))) & 15;
 }
 
-void quantize_q4_k(const float* x, std::byte* bytes) {
+void quantize_q4_k(const float* x, const float* importance, std::byte* bytes) {
   Q4KBlock block{};
-  const SuperAffine rounded = round_super_affine(
-      x, 32, 63, true, {.top = 15, .first = -1, .step = 0.1F, .count = 20, .absolute_error = false});
+  const SuperAffine rounded =
+      round_super_affine(x, importance, 32, 63, true,
+                         {.top = 15, .first = -1, .step = 0.1F, .count = 20, .absolute_error = false});
   block.d = rounded.d;
   block.dmin = rounded.dmin;
   pack_six_bits(rounded.scales.data(), rounded.mins.data(), block.scales);

@@ -18,9 +18,9 @@ void unpack_q5_0(const std::byte* bytes, BlockParts& parts) {
   add_fifth_bits(block.high[0] | static_cast<std::uint32_t>(block.high[1]) << 16, parts.codes.data());
 }
 
-void quantize_q5_0(const float* x, std::byte* bytes) {
+void quantize_q5_0(const float* x, const float* importance, std::byte* bytes) {
   std::uint8_t codes[32];
-  Q50Block block{.d = to_half(round_symmetric(x, 31, codes)), .high = {}, .codes = {}};
+  Q50Block block{.d = to_half(round_symmetric(x, importance, 31, codes)), .high = {}, .codes = {}};
   const std::uint32_t bits = fifth_bits(codes);
   block.high[0] = static_cast<std::uint16_t>(bits);
   block.high[1] = static_cast<std::uint16_t>(bits >> 16);

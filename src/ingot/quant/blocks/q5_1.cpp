@@ -18,9 +18,9 @@ void unpack_q5_1(const std::byte* bytes, BlockParts& parts) {
   add_fifth_bits(block.high, parts.codes.data());
 }
 
-void quantize_q5_1(const float* x, std::byte* bytes) {
+void quantize_q5_1(const float* x, const float* importance, std::byte* bytes) {
   std::uint8_t codes[32];
-  const Affine affine = round_affine(x, 31, codes);
+  const Affine affine = round_affine(x, importance, 31, codes);
   Q51Block block{
       .d = to_half(affine.scale), .m = to_half(affine.minimum), .high = fifth_bits(codes), .codes = {}};
   pack_nibbles(codes, block.codes);

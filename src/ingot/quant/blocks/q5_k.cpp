@@ -26,10 +26,11 @@ void unpack_q5_k(const std::byte* bytes, BlockParts& parts) {
   }
 }
 
-void quantize_q5_k(const float* x, std::byte* bytes) {
+void quantize_q5_k(const float* x, const float* importance, std::byte* bytes) {
   Q5KBlock block{};
-  const SuperAffine rounded = round_super_affine(
-      x, 32, 63, true, {.top = 31, .first = -0.5F, .step = 0.1F, .count = 15, .absolute_error = false});
+  const SuperAffine rounded =
+      round_super_affine(x, importance, 32, 63, true,
+                         {.top = 31, .first = -0.5F, .step = 0.1F, .count = 15, .absolute_error = false});
   block.d = rounded.d;
   block.dmin = rounded.dmin;
   pack_six_bits(rounded.scales.data(), rounded.mins.data(), block.scales);

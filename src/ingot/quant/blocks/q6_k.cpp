@@ -25,9 +25,9 @@ void unpack_q6_k(const std::byte* bytes, BlockParts& parts) {
   }
 }
 
-void quantize_q6_k(const float* x, std::byte* bytes) {
+void quantize_q6_k(const float* x, const float* importance, std::byte* bytes) {
   Q6KBlock block{};
-  const SuperSymmetric rounded = round_super_symmetric(x, 128, 32);
+  const SuperSymmetric rounded = round_super_symmetric(x, importance, 128, 32);
   block.d = rounded.d;
   std::copy_n(rounded.scales.data(), 16, block.scales);
   for (std::size_t i = 0; i < 256; ++i) {

@@ -18,7 +18,7 @@ void unpack_q8_0(const std::byte* bytes, BlockParts& parts) {
   for (std::size_t i = 0; i < 32; ++i) parts.codes[i] = static_cast<std::uint8_t>(block.codes[i] + 128);
 }
 
-void quantize_q8_0(const float* x, std::byte* bytes) {
+void quantize_q8_0(const float* x, const float* /*importance*/, std::byte* bytes) {
   float top = 0;
   for (int i = 0; i < 32; ++i) top = std::max(top, std::abs(x[i]));
   const float d = top / 127, inverse = d > 0 ? 1 / d : 0;

@@ -38,6 +38,16 @@ int rounded(float x, float inverse_scale, int low, int high) {
 
 }  // namespace
 
+void weigh(std::span<const float> x, const float* importance, float spread, float* weights) {
+  for (std::size_t i = 0; i < x.size(); ++i) weights[i] = importance[i] * std::sqrt(spread + x[i] * x[i]);
+}
+
+float mean_square(std::span<const float> x) {
+  float sum = 0;
+  for (const float v : x) sum += v * v;
+  return sum / static_cast<float>(x.size());
+}
+
 AffineFit fit_affine(std::span<const float> x, std::span<const float> weights, const AffineSearch& search) {
   const auto [lowest, highest] = std::minmax_element(x.begin(), x.end());
   const float low = std::min(*lowest, 0.0F), span = *highest - low;

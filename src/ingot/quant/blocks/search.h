@@ -7,6 +7,11 @@
 // step: round with a candidate scale, then solve for the scale (and minimum) that fits those codes best.
 namespace ingot::quant::blocks {
 
+/// What the error of each value counts where its column has an importance: importance · √(spread + x²), as in
+/// llama.cpp; `spread` is the mean square of the block's values.
+void weigh(std::span<const float> x, const float* importance, float spread, float* weights);
+float mean_square(std::span<const float> x);
+
 struct AffineFit {
   float scale = 0, minimum = 0;  ///< value = scale · code − minimum; neither is negative
 };

@@ -17,10 +17,11 @@ std::uint8_t level_code(float value, float top_value, int level) {
 
 }  // namespace
 
-SuperAffine round_super_affine(const float* x, int group, int level, bool squared_mean,
-                               const AffineSearch& search) {
+SuperAffine round_super_affine(const float* x, const float* importance, int group, int level,
+                               bool squared_mean, const AffineSearch& search) {
   const auto size = static_cast<std::size_t>(group), groups = 256 / size;
   std::array<AffineFit, 16> fits{};
+  const float spread = mean_square({x, 256});
   float top_scale = 0, top_min = 0;
   for (std::size_t g = 0; g < groups; ++g) {
     const std::span<const float> values(x + g * size, size);
@@ -29,6 +30,7 @@ SuperAffine round_super_affine(const float* x, int group, int level, bool square
     mean = squared_mean ? std::sqrt(mean / static_cast<float>(size)) : 0;
     std::array<float, 32> weights{};
     for (std::size_t i = 0; i < size; ++i) weights[i] = mean + std::abs(values[i]);
+    if (importance != nullptr) weigh(values, importance + g * size, spread, weights.data());
     fits[g] = fit_affine(values, std::span(weights).first(size), search);
     top_scale = std::max(top_scale, fits[g].scale);
     top_min = std::max(top_min, fits[g].minimum);
@@ -48,12 +50,15 @@ SuperAffine round_super_affine(const float* x, int group, int level, bool square
   return result;
 }
 
-SuperSymmetric round_super_symmetric(const float* x, int level, int top) {
+SuperSymmetric round_super_symmetric(const float* x, const float* importance, int level, int top) {
   constexpr std::size_t kGroup = 16;
+  const float spread = mean_square({x, 256});
   std::array<float, 16> fits{};
   for (std::size_t g = 0; g < 16; ++g) {
     std::array<float, kGroup> weights{};
     for (std::size_t i = 0; i < kGroup; ++i) weights[i] = x[g * kGroup + i] * x[g * kGroup + i];
+    if (importance != nullptr)
+      weigh({x + g * kGroup, kGroup}, importance + g * kGroup, spread, weights.data());
     fits[g] = fit_symmetric({x + g * kGroup, kGroup}, weights, top);
   }
   const float extreme =

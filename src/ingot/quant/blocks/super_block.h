@@ -13,10 +13,10 @@ struct SuperAffine {
   std::array<std::uint8_t, 16> scales{}, mins{};
   std::array<std::uint8_t, 256> codes{};
 };
-/// `level`: the largest scale and minimum (63 for 6 bits). `squared_mean`: weights are √(mean x²) + |x|, else
-/// |x|.
-SuperAffine round_super_affine(const float* x, int group, int level, bool squared_mean,
-                               const AffineSearch& search);
+/// `importance`: of each value, or null. `level`: the largest scale and minimum (63 for 6 bits).
+/// `squared_mean`: without importance errors count √(mean x²) + |x|, else |x|.
+SuperAffine round_super_affine(const float* x, const float* importance, int group, int level,
+                               bool squared_mean, const AffineSearch& search);
 
 /// The same with signed scales and no minima: codes of −top ... top − 1 with `top` added.
 struct SuperSymmetric {
@@ -25,7 +25,7 @@ struct SuperSymmetric {
   std::array<std::uint8_t, 256> codes{};
 };
 /// Groups of 16; scales −level ... level − 1.
-SuperSymmetric round_super_symmetric(const float* x, int level, int top);
+SuperSymmetric round_super_symmetric(const float* x, const float* importance, int level, int top);
 
 /// The 12 bytes in which Q4_K and Q5_K keep 8 scales and 8 minima of 6 bits.
 void unpack_six_bits(const std::uint8_t* packed, std::int8_t* scales, std::uint8_t* mins);

@@ -51,7 +51,7 @@ std::uint16_t round_ternary(const float* x, std::array<std::uint8_t, 256>& codes
   return to_half(top);
 }
 
-void quantize_tq1_0(const float* x, std::byte* bytes) {
+void quantize_tq1_0(const float* x, const float* /*importance*/, std::byte* bytes) {
   std::array<std::uint8_t, 256> codes;
   Tq1Block block{.codes = {}, .d = round_ternary(x, codes)};
   std::array<unsigned, 52> numbers{};
@@ -77,7 +77,7 @@ void unpack_tq2_0(const std::byte* bytes, BlockParts& parts) {
     parts.codes[i] = block.codes[i / 128 * 32 + i % 32] >> (2 * (i / 32 % 4)) & 3;
 }
 
-void quantize_tq2_0(const float* x, std::byte* bytes) {
+void quantize_tq2_0(const float* x, const float* /*importance*/, std::byte* bytes) {
   std::array<std::uint8_t, 256> codes;
   Tq2Block block{.codes = {}, .d = round_ternary(x, codes)};
   for (std::size_t i = 0; i < 256; ++i) {

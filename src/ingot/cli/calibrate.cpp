@@ -1,0 +1,31 @@
+#include "ingot/cli/calibrate.h"
+
+#include "ingot/base/progress.h"
+#include "ingot/data/documents.h"
+#include "ingot/infer/load.h"
+#include "ingot/models/open_tokenizer.h"
+
+namespace ingot::cli {
+
+void add_calibration_options(Command& command, CalibrationFlags& flags) {
+  command.option("--encoding", flags.encoding,
+                 "What the text is encoded in, if not UTF-8: latin1, cp1252 ...");
+  command.option("--window", flags.options.window, "Tokens that the model sees at once");
+  command.option("--limit", flags.limit, "Tokens of the text to use; 0: all");
+}
+
+ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& flags) {
+  std::vector<std::int32_t> ids =
+      open_tokenizer(model).encode(data::read_documents(flags.text, flags.encoding));
+  if (flags.limit > 0 && flags.limit < static_cast<std::int64_t>(ids.size()))
+    ids.resize(static_cast<std::size_t>(flags.limit));
+  const auto opened = infer::load_model(model, "f32");
+  ProgressBar bar({.label = "calibrating", .total = static_cast<std::int64_t>(ids.size())});
+  ImportanceMatrix matrix =
+      infer::measure_importance(*opened, ids, flags.options, [&](std::int64_t done) { bar.update(done); });
+  bar.finish();
+  matrix.datasets = {flags.text};
+  return matrix;
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ingot/cli/command.h"
+#include "ingot/infer/calibration.h"
+
+namespace ingot::cli {
+
+struct CalibrationFlags {
+  std::string text, encoding;
+  infer::CalibrationOptions options;
+  std::int64_t limit = 0;
+};
+
+/// --encoding, --window and --limit.
+void add_calibration_options(Command& command, CalibrationFlags& flags);
+/// Opens the model, runs the text through it, with a progress bar.
+ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& flags);
+
+}  // namespace ingot::cli
