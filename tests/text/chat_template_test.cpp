@@ -147,19 +147,11 @@ TEST(ChatTemplate, EveryOperationIsTakenFromTheBudget) {
       large = "{% set s = 'a' * 2000000 %}{% set t = 'a' * 1000000 ~ 'b' %}",
       long_list = "{% set l = range(9999) | list %}";
   for (const std::string& source :
-       {shared + "{{ n.x }}",
-        shared + "{{ n.x | tojson }}",
-        shared + "{{ n.x == n.y }}",
-        shared + "{{ n.x in [n.y] }}",
-        shared + "{{ n.x < n.y }}",
-        shared + "{{ [n.x, n.y] | unique | length }}",
-        shared + "{{ [n.x, n.y] | sort | length }}",
-        shared + "{{ [n.x] | join }}",
-        shared + "{{ '%s' % [n.x] }}",
-        shared + "{{ [n.x].index(n.y) }}",
-        shared + "{{ [n.x].count(n.y) }}",
-        shared + "{{ [n.x, n.y] | max }}",
-        shared + "{{ n.x ~ '' }}",
+       {shared + "{{ n.x }}", shared + "{{ n.x | tojson }}", shared + "{{ n.x == n.y }}",
+        shared + "{{ n.x in [n.y] }}", shared + "{{ n.x < n.y }}",
+        shared + "{{ [n.x, n.y] | unique | length }}", shared + "{{ [n.x, n.y] | sort | length }}",
+        shared + "{{ [n.x] | join }}", shared + "{{ '%s' % [n.x] }}", shared + "{{ [n.x].index(n.y) }}",
+        shared + "{{ [n.x].count(n.y) }}", shared + "{{ [n.x, n.y] | max }}", shared + "{{ n.x ~ '' }}",
         shared + "{{ 'a' in n.x | string }}",
         large +
             "{% for i in range(99) %}{{ s.find(t) }}{{ s.rfind(t) }}{{ t in s }}{{ s.count(t) }}{% endfor %}",
@@ -167,11 +159,51 @@ TEST(ChatTemplate, EveryOperationIsTakenFromTheBudget) {
         large + "{% set u = s | urlencode %}",
         long_list + "{% for i in l %}{% if l == l %}{% endif %}{% endfor %}",
         long_list + "{{ l | map('string') | unique | length }}",
-        long_list + "{% for i in l %}{{ l | select('in', l) | length }}{% endfor %}"}) {
+        long_list + "{% for i in l %}{{ l | select('in', l) | length }}{% endfor %}",
+        // What is given to an operation counts, as what it works on does.
+        large + "{{ s.strip('b' * 1000000 ~ 'a') }}{% for i in range(99) %}{{ s.strip(t) }}{% endfor %}",
+        large + "{{ s | wordwrap(1) | length }}", large + "{{ ('-' * 1000000) | wordwrap(2) | length }}",
+        large + "{{ s.startswith([t] * 9999) }}",
+        large +
+            "{% set j = joiner(s) %}{% for i in range(99) %}{{ ''.find(t) }}{{ j() | length }}{% endfor %}",
+        large + "{% for i in range(99) %}{{ 1 | tojson(separators=(s, s)) | length }}{% endfor %}",
+        large + "{% for i in range(99) %}{{ '' | indent(s) }}{% endfor %}",
+        large + "{% set d = {t: 1, s: 2} %}{% for i in range(99) %}{{ d.get(s) }}{{ d[s] }}{% endfor %}",
+        large + "{% for i in range(9999) %}{{ ('%c' * 300) | length }}{{ strftime_now('%c' * 300) | length }}"
+                "{% endfor %}",
+        large + "{{ ('a ' * 900000).split() | length }}",
+        large + "{{ ('a' * 900000).swapcase() | length }}"}) {
     EXPECT_NE(refusal(source, limits).find("many steps"), std::string::npos) << source;
   }
+  // What a joiner gives is one text, however often it is asked for.
+  EXPECT_EQ(render("{% set j = joiner('a' * 9000000) %}{{ j() }}{% set l = [j(), j(), j(), j(), j()] %}"
+                   "{{ l[4] | length }}"),
+            "9000000");
   // What is long but no more than that, goes.
   EXPECT_EQ(render(large + "{{ s.find(t) }} {{ s.count('aa') }} {{ s.rfind('aa') }}"), "-1 1000000 1999998");
+}
+
+TEST(ChatTemplate, NamesAndTemplatesHaveALength) {
+  const std::string name(257, 'a');
+  EXPECT_NE(refusal("{{ " + name + " }}").find("a name has 257 bytes"), std::string::npos);
+  EXPECT_NE(
+      refusal("{% macro m() %}{{ kwargs }}{% endmacro %}{{ m(**{'" + name + "': 1}) }}").find("keywords"),
+      std::string::npos);
+  EXPECT_NE(refusal(std::string((1 << 20) + 1, 'a')).find("at most 1048576 are read"), std::string::npos);
+}
+
+// As Python and Jinja2 have it.
+TEST(ChatTemplate, TextIsCutAtCharacters) {
+  EXPECT_EQ(render("{{ 'äöxüä'.strip('äö') }} {{ 'ab'.lstrip('b') }} {{ '\u2003 a\u00a0'.strip() }}"),
+            "xü ab a");
+  EXPECT_EQ(render("{{ ('ä' * 70 ~ 'x' ~ 'ä' * 3).strip('bcdefghijklmnopqrstuvwxyz' * 3 ~ 'ä') }}"), "");
+  EXPECT_EQ(
+      render("{{ 'aßc€e'.find('e', -2) }} {{ 'aßc€e'[3] }} {{ 'aßc€e'[-4] }} {{ 'ßß€'.count('ß', 1, 3) }}"),
+      "4 € ß 1");
+  EXPECT_EQ(render("{{ 'ää öö üü' | truncate(6, false, '…', 0) }} {{ 'ääää' | truncate(3, true, '.', 0) }}"),
+            "ää… ää.");
+  EXPECT_EQ(render("{{ 'ΑΣ ΣΑ ΑΣΑ' | lower }} {{ 'a\tb\n\tc'.expandtabs(4) }}"), "ας σα ασα a   b\n    c");
+  EXPECT_EQ(render("{{ 'aa bb-cc dddddd' | wordwrap(4) }}"), "aa\nbb-\ncc d\ndddd\nd");
 }
 
 TEST(ChatTemplate, ChainsAreAsDeepAsBrackets) {

@@ -49,7 +49,7 @@ struct RenderedChat {
 
 /// Bounds on what a template may use: it comes from a file that nobody has read.
 struct ChatTemplateLimits {
-  std::size_t output_bytes = 64U << 20;
+  std::size_t output_bytes = 16U << 20;
   std::int64_t steps = 10'000'000;  ///< about one per operation and per 32 bytes of text made
   int depth = 600;                  ///< of nested expressions, blocks and macro calls
 };

@@ -4,11 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_value.h"
 
 // What a template gives to a method or function.
 namespace ingot::text::jinja {
 
+/// For the strings that are given, which are copied or gone through.
+void spend_on(const Arguments& arguments, Budget& budget);
 /// Throws TemplateError unless it is there and a string.
 std::string text_argument(const Arguments& arguments, std::size_t position, std::string_view name);
 /// `fallback` where it is not given; throws TemplateError for what is no integer.

@@ -209,7 +209,7 @@ class Evaluator {
     INGOT_CHECK(found != nullptr && found->is_dict() && found->dict().kind == Dict::Kind::name_space,
                 TemplateError(target.line, fmt::format("\"{}\" is not a namespace", name)));
     budget_.spend_items(found->dict().entries.size());
-    found->mutable_dict().set(target.text, std::move(value));
+    found->mutable_dict().set(target.text, std::move(value), budget_);
   }
 
   Flow loop(const Node& node, Scope& scope, std::string& out) {
@@ -357,7 +357,7 @@ class Evaluator {
       INGOT_CHECK(node.uses.kwargs,
                   TemplateError(0, fmt::format("macro \"{}\" has no argument \"{}\"", node.text, name)));
       budget_.spend_items(rest->entries.size());
-      rest->set(name, value);
+      rest->set(name, value, budget_);
     }
     if (node.uses.kwargs) scope.set("kwargs", Value(std::move(rest)), budget_);
   }
@@ -409,8 +409,9 @@ class Evaluator {
     INGOT_CHECK(value.is_dict() && value.dict().kind == Dict::Kind::plain,
                 TemplateError(0, fmt::format("** needs a mapping, got {}", value.type_name())));
     for (const auto& [key, item] : value.dict().entries) {
-      INGOT_CHECK(key.is_string(), TemplateError(0, "keywords must be strings"));
-      budget_.spend_strings(1);
+      INGOT_CHECK(key.is_string() && key.string().size() <= kLongestName,
+                  TemplateError(0, "keywords must be strings, not longer than a name"));
+      budget_.spend_strings(2);
       add_keyword(key.string(), item, out);
     }
   }
@@ -442,10 +443,13 @@ class Evaluator {
         return *scope.find(kBody, budget_);
       case Kind::name: {
         const Value* found = scope.find(node.text, budget_);
+        if (found == nullptr) budget_.spend_strings(2);
         return found != nullptr ? *found : Value(Undefined{node.text});
       }
       case Kind::list: {
+        budget_.spend_strings(1);
         List items;
+        items.reserve(node.children.size());
         for (std::size_t i = 0; i < node.children.size(); ++i) items.push_back(child(i));
         return node.text == kTuple ? Value::tuple(std::move(items)) : Value(std::move(items));
       }
@@ -493,11 +497,12 @@ class Evaluator {
   }
 
   Value dict(const Node& node, Scope& scope) {
+    budget_.spend_strings(1);
     auto out = std::make_shared<Dict>();
     for (std::size_t i = 0; i < node.children.size(); i += 2) {
       Value key = evaluate(*node.children[i], scope);
       budget_.spend_items(out->entries.size());
-      out->set(std::move(key), evaluate(*node.children[i + 1], scope));
+      out->set(std::move(key), evaluate(*node.children[i + 1], scope), budget_);
     }
     return out;
   }
@@ -517,11 +522,11 @@ class Evaluator {
     return get_slice(part(0), part(1), part(2), part(3), budget_);
   }
 
-  static Value call(const Value& callee, const Arguments& arguments) {
+  Value call(const Value& callee, const Arguments& arguments) {
     if (callee.is_undefined())
       throw TemplateError(0, fmt::format("\"{}\" is undefined", callee.undefined_name()));
     if (callee.is_dict() && callee.dict().kind == Dict::Kind::object)
-      if (const Value* function = callee.dict().find(Dict::kCall))
+      if (const Value* function = callee.dict().find(Dict::kCall, budget_))
         return function->function().call(arguments);
     if (!callee.is_function()) throw TemplateError(0, fmt::format("{} cannot be called", callee.type_name()));
     return callee.function().call(arguments);

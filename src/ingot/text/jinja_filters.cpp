@@ -9,6 +9,7 @@
 
 #include "ingot/base/rng.h"
 #include "ingot/base/utf8.h"
+#include "ingot/text/jinja_arguments.h"
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_filter_call.h"
 #include "ingot/text/jinja_strings.h"
@@ -496,6 +497,7 @@ Value apply_filter(const std::string& name, const Value& value, const Arguments&
   budget.spend(value.is_string() ? value.string().size()
                : value.is_list() ? value.list().size() * Budget::kItemBytes
                                  : 0);
+  spend_on(arguments, budget);
   Value result = found->second({value, arguments, budget});
   if (result.is_string()) {
     budget.spend(result.string().size());

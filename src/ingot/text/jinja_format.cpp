@@ -86,7 +86,8 @@ class Formatter {
   Value next(const Conversion& c) {
     if (c.has_key) {
       INGOT_CHECK(argument_.is_dict(), TemplateError(0, "a format with names needs a mapping"));
-      const Value* found = argument_.dict().find(c.key);
+      budget_.spend(argument_.dict().entries.size());
+      const Value* found = argument_.dict().find(c.key, budget_);
       INGOT_CHECK(found != nullptr, TemplateError(0, fmt::format("the format's \"{}\" is not there", c.key)));
       return *found;
     }

@@ -163,6 +163,7 @@ class Lexer {
   void name(std::string_view rest) {
     std::size_t n = 1;
     while (n < rest.size() && (is_name_start(rest[n]) || is_digit(rest[n]))) ++n;
+    if (n > kLongestName) fail(fmt::format("a name has {} bytes; at most {} are read", n, kLongestName));
     put(Token::Kind::name, std::string(rest.substr(0, n)));
     advance(at_ + n);
   }
@@ -277,6 +278,10 @@ class Lexer {
 }  // namespace
 
 std::vector<Token> lex(std::string_view source) {
+  constexpr std::size_t kLongest = std::size_t{1} << 20;  // parsed, a template takes up to 200 times its size
+  INGOT_CHECK(source.size() <= kLongest,
+              TemplateError(
+                  0, fmt::format("the template has {} bytes; at most {} are read", source.size(), kLongest)));
   INGOT_CHECK(is_valid_utf8(source), TemplateError(0, "the template is not UTF-8"));
   std::string text;  // new lines as Jinja sees them, without the one at the end
   for (std::size_t i = 0; i < source.size(); ++i) {

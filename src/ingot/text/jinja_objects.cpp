@@ -22,7 +22,7 @@ Value dict_method(const Value& self, const std::string& name, const Arguments& a
   if (name == "get") {
     const Value* key = a.find(0, "key");
     INGOT_CHECK(key != nullptr, TemplateError(0, "get needs a key"));
-    const Value* found = self.dict().find_key(*key);
+    const Value* found = self.dict().find_key(*key, budget);
     const Value* fallback = a.find(1, "default");
     return found != nullptr ? *found : fallback != nullptr ? *fallback : Value();
   }
@@ -114,7 +114,7 @@ Value repeat(const Value& value, std::int64_t times, Budget& budget) {
   return out;
 }
 
-std::string format_time(const ChatInput& input, const std::string& format) {
+std::string format_time(const ChatInput& input, const std::string& format, Budget& budget) {
   const std::time_t now = input.now >= 0 ? static_cast<std::time_t>(input.now) : std::time(nullptr);
   std::tm fields{};
   if (input.now >= 0)
@@ -123,6 +123,7 @@ std::string format_time(const ChatInput& input, const std::string& format) {
     localtime_r(&now, &fields);
   INGOT_CHECK(format.size() < 1000, TemplateError(0, "the format of a time is too long"));
   std::string out(16384, '\0');
+  budget.spend(out.size());
   out.resize(std::strftime(out.data(), out.size(), format.c_str(), &fields));
   return out;
 }
@@ -149,7 +150,7 @@ std::shared_ptr<Dict> dict_of(const Arguments& a, Budget& budget) {
   const auto set = [&](const Value& key, const Value& value) {
     budget.spend_items(out->entries.size());
     budget.spend_strings(1);
-    out->set(key, value);
+    out->set(key, value, budget);
   };
   for (const Value& given : a.positional) {
     if (given.is_dict()) {
@@ -168,33 +169,36 @@ std::shared_ptr<Dict> dict_of(const Arguments& a, Budget& budget) {
 
 /// cycler(a, b): `next()` gives one after another, `current` the one that comes next.
 Value cycler(const Arguments& a, Budget& budget) {
+  constexpr std::size_t kCyclerBytes = 1024;  // of its functions
   INGOT_CHECK(!a.positional.empty(), TemplateError(0, "cycler needs at least one item"));
   auto state = std::make_shared<Dict>();
   state->kind = Dict::Kind::object;
-  budget.spend_items(a.positional.size());
+  budget.spend(kCyclerBytes);
+  budget.spend_items(2 * a.positional.size());
   budget.namespaces.push_back(state);  // its functions hold it
   const auto step = [state, items = a.positional, at = std::size_t{0}](bool forward) mutable -> Value {
     const Value now = items[at];
     at = forward ? (at + 1) % items.size() : 0;
-    state->set("current", items[at]);
+    state->entries.front().second = items[at];
     return now;
   };
   const auto shared_step = std::make_shared<std::function<Value(bool)>>(step);
-  state->set("current", a.positional[0]);
-  state->set("next", Function{"next", [shared_step](const Arguments&) { return (*shared_step)(true); }});
-  state->set("reset", Function{"reset", [shared_step](const Arguments&) -> Value {
-                                 (*shared_step)(false);
-                                 return {};
-                               }});
+  state->entries.emplace_back("current", a.positional[0]);
+  state->entries.emplace_back(
+      "next", Function{"next", [shared_step](const Arguments&) { return (*shared_step)(true); }});
+  state->entries.emplace_back("reset", Function{"reset", [shared_step](const Arguments&) -> Value {
+                                                  (*shared_step)(false);
+                                                  return {};
+                                                }});
   return state;
 }
 
 /// joiner(sep): nothing at its first call, then the separator.
 Value joiner(const Arguments& a, Budget& budget) {
   const Value* given = a.find(0, "sep");
-  const std::string separator = given != nullptr ? to_text(*given, budget) : ", ";
+  const Value separator = given != nullptr ? to_text(*given, budget) : ", ";  // shared, whatever its size
   return Function{"joiner", [separator, used = std::make_shared<bool>(false)](const Arguments&) -> Value {
-                    return std::exchange(*used, true) ? separator : "";
+                    return std::exchange(*used, true) ? separator : Value("");
                   }};
 }
 
@@ -242,7 +246,7 @@ Value get_attribute(const Value& value, const std::string& name, Budget& budget)
   if (Value method = bound_method(value, name, budget); !method.is_undefined()) return method;
   if (value.is_dict()) budget.spend(value.dict().entries.size());
   if (value.is_dict())
-    if (const Value* found = value.dict().find(name); found != nullptr) return *found;
+    if (const Value* found = value.dict().find(name, budget); found != nullptr) return *found;
   return Undefined{name};
 }
 
@@ -250,7 +254,7 @@ Value get_item(const Value& value, const Value& key, Budget& budget) {
   if (value.is_undefined()) fail_on_undefined(value);
   if (value.is_dict() && key.is_key()) {
     budget.spend(value.dict().entries.size());
-    const Value* found = value.dict().find_key(key);
+    const Value* found = value.dict().find_key(key, budget);
     return found != nullptr ? *found : Value(Undefined{to_text(key, budget)});
   }
   if ((key.is_integer() || key.is_bool()) && value.is_list()) {
@@ -258,11 +262,12 @@ Value get_item(const Value& value, const Value& key, Budget& budget) {
     return at >= 0 ? value.list()[static_cast<std::size_t>(at)] : Value(Undefined{"an item out of range"});
   }
   if (key.is_integer() && value.is_string()) {
-    budget.spend(value.string().size());
-    const std::u32string all = to_utf32(value.string());
-    const std::int64_t at = position(key.integer(), static_cast<std::int64_t>(all.size()));
-    return at >= 0 ? Value(to_utf8(all.substr(static_cast<std::size_t>(at), 1)))
-                   : Value(Undefined{"a character out of range"});
+    const std::string& text = value.string();
+    budget.spend(text.size());
+    const std::int64_t at = position(key.integer(), static_cast<std::int64_t>(count_characters(text)));
+    if (at < 0) return Undefined{"a character out of range"};
+    const std::size_t begin = character_offset(text, static_cast<std::size_t>(at));
+    return text.substr(begin, utf8_length(text[begin]));
   }
   return Undefined{to_text(key, budget)};
 }
@@ -272,9 +277,10 @@ Value get_slice(const Value& value, const Value& start, const Value& stop, const
   if (value.is_undefined()) fail_on_undefined(value);
   INGOT_CHECK(value.is_list() || value.is_string(),
               TemplateError(0, fmt::format("{} has no slices", value.type_name())));
+  const std::size_t count = value.is_string() ? count_characters(value.string()) : value.list().size();
+  budget.spend_items(count);
   const std::u32string characters = value.is_string() ? to_utf32(value.string()) : std::u32string();
-  const auto size = static_cast<std::int64_t>(value.is_string() ? characters.size() : value.list().size());
-  budget.spend_items(static_cast<std::size_t>(size));
+  const auto size = static_cast<std::int64_t>(value.is_string() ? characters.size() : count);
   const auto number = [](const Value& v, std::int64_t fallback) {
     if (v.is_none()) return fallback;
     INGOT_CHECK(v.is_integer(), TemplateError(0, "the bounds of a slice must be integers"));
@@ -355,7 +361,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
     return find_text(container.string(), item.string()) != std::string::npos;
   }
   if (container.is_dict()) budget.spend(container.dict().entries.size());
-  if (container.is_dict()) return container.dict().find_key(item) != nullptr;
+  if (container.is_dict()) return container.dict().find_key(item, budget) != nullptr;
   if (container.is_undefined()) return false;
   INGOT_CHECK(container.is_list(), TemplateError(0, fmt::format("{} holds no items", container.type_name())));
   return std::any_of(container.list().begin(), container.list().end(),
@@ -387,8 +393,8 @@ std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budge
     throw TemplateError(0, "lipsum() writes random text, which no chat template needs: it is not supported");
   });
   function("range", [shared](const Arguments& a) { return range(a, *shared); });
-  function("strftime_now", [given](const Arguments& a) -> Value {
-    return format_time(*given, text_argument(a, 0, "format"));
+  function("strftime_now", [given, shared](const Arguments& a) -> Value {
+    return format_time(*given, text_argument(a, 0, "format"), *shared);
   });
   out.emplace_back("messages", parse_json(input.messages, "messages"));
   out.emplace_back("tools", parse_json(input.tools, "tools"));

@@ -182,8 +182,8 @@ class FieldFormatter {
         const std::size_t end = field_end(pattern, at);
         out += field(pattern.substr(at, end - at), nesting);
         at = end + 1;
+        budget_.check_size(out.size());
       }
-      budget_.check_size(out.size());
     }
     budget_.spend(out.size());
     return out;
@@ -239,6 +239,7 @@ class FieldFormatter {
 
   Value first(std::string_view name) {
     std::size_t index = next_;
+    budget_.spend(arguments_.named.size());
     if (name.empty()) {
       ++next_;
     } else {

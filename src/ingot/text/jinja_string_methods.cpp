@@ -28,13 +28,21 @@ std::int64_t integer_argument(const Arguments& arguments, std::size_t position, 
   return given->integer();
 }
 
+void spend_on(const Arguments& arguments, Budget& budget) {
+  for (const Value& given : arguments.positional)
+    if (given.is_string()) budget.spend(given.string().size());
+  for (const auto& [name, given] : arguments.named)
+    if (given.is_string()) budget.spend(given.string().size());
+}
+
 namespace {
 
 /// startswith and endswith take one string or several.
-bool matches_any(std::string_view text, const Value* given, bool at_end) {
+bool matches_any(std::string_view text, const Value* given, bool at_end, Budget& budget) {
   INGOT_CHECK(given != nullptr, TemplateError(0, "startswith and endswith need an argument"));
   const auto fits = [&](const Value& affix) {
     INGOT_CHECK(affix.is_string(), TemplateError(0, "startswith and endswith need strings"));
+    budget.spend(std::min(affix.string().size(), text.size()));
     return at_end ? text.ends_with(affix.string()) : text.starts_with(affix.string());
   };
   if (given->is_list()) return std::any_of(given->list().begin(), given->list().end(), fits);
@@ -42,8 +50,9 @@ bool matches_any(std::string_view text, const Value* given, bool at_end) {
 }
 
 bool all_characters(const std::string& text, bool (*holds)(char32_t)) {
-  const std::u32string all = to_utf32(text);
-  return !all.empty() && std::all_of(all.begin(), all.end(), holds);
+  for (std::size_t at = 0; at < text.size();)
+    if (!holds(decode_utf8(text, at))) return false;
+  return !text.empty();
 }
 
 /// The part of a text that [start, end) of find, count and the like leave, in characters; and how many
@@ -66,10 +75,10 @@ Range range_of(const std::string& text, const Arguments& a) {
   };
   const std::int64_t first = place(1, "start", 0), last = std::min(place(2, "end", size), size);
   if (first > last) return {.text = {}, .first = first, .empty_beyond = true};
-  const std::u32string part = to_utf32(text).substr(static_cast<std::size_t>(first));
-  const std::size_t begin = text.size() - to_utf8(part).size();
-  const std::size_t bytes = to_utf8(part.substr(0, static_cast<std::size_t>(last - first))).size();
-  return {.text = std::string_view(text).substr(begin, bytes), .first = first};
+  const std::string_view part =
+      std::string_view(text).substr(character_offset(text, static_cast<std::size_t>(first)));
+  return {.text = part.substr(0, character_offset(part, static_cast<std::size_t>(last - first))),
+          .first = first};
 }
 
 Value find_in(const std::string& text, const Arguments& a, bool from_right, bool must_be) {
@@ -147,9 +156,11 @@ Value partitioned(const std::string& text, const Arguments& a, bool from_right) 
   return from_right ? Value::tuple({"", "", text}) : Value::tuple({text, "", ""});
 }
 
-std::string swapped_case(const std::string& text) {
+std::string swapped_case(const std::string& text, Budget& budget) {
+  budget.spend_strings(text.size());
   std::string out;
-  for (const char32_t c : to_utf32(text)) {
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t c = decode_utf8(text, at);
     const std::string one = to_utf8(std::u32string(1, c)), raised = upper(one);
     out += raised != one ? raised : lower(one);
   }
@@ -157,9 +168,11 @@ std::string swapped_case(const std::string& text) {
 }
 
 /// Full case folding for what differs from lower case often: sharp s and final sigma.
-std::string folded_case(const std::string& text) {
+std::string folded_case(const std::string& text, Budget& budget) {
+  budget.spend_strings(text.size());
   std::string out;
-  for (const char32_t c : to_utf32(text)) {
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t c = decode_utf8(text, at);
     if (c == U'\u00DF' || c == U'\u1E9E') {
       out += "ss";
     } else if (c == U'\u03C2') {
@@ -189,22 +202,23 @@ bool has_case(const std::string& text, bool upper_case) {
 Value tabs_expanded(const std::string& text, const Arguments& a, Budget& budget) {
   const std::int64_t size = integer_argument(a, 0, "tabsize", 8);
   INGOT_CHECK(size < 10'000, TemplateError(0, "a tab of more than 10000 columns"));
-  std::u32string out;
+  std::string out;
   std::size_t column = 0;
-  for (const char32_t c : to_utf32(text)) {
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t c = decode_utf8(text, at);
     if (c == U'\t') {
       const std::size_t spaces =
           size > 0 ? static_cast<std::size_t>(size) - column % static_cast<std::size_t>(size) : 0;
       budget.spend(spaces);
       budget.check_size(out.size() + spaces);
-      out.append(spaces, U' ');
+      out.append(spaces, ' ');
       column += spaces;
     } else {
-      out += c;
+      append_utf8(out, c);
       column = c == U'\n' || c == U'\r' ? 0 : column + 1;
     }
   }
-  return to_utf8(out);
+  return out;
 }
 
 bool is_identifier(const std::string& text) {
@@ -229,12 +243,12 @@ const std::unordered_map<std::string_view, Method>& methods() {
       {"rsplit", [](S t, A a, Budget& b) { return split_with(t, a, true, b); }},
       {"splitlines", [](S t, A, Budget& b) { return split_lines(t, b); }},
       {"startswith",
-       [](S t, A a, Budget&) -> Value {
-         return matches_any(range_of(t, a).text, a.find(0, "prefix"), false);
+       [](S t, A a, Budget& b) -> Value {
+         return matches_any(range_of(t, a).text, a.find(0, "prefix"), false, b);
        }},
       {"endswith",
-       [](S t, A a, Budget&) -> Value {
-         return matches_any(range_of(t, a).text, a.find(0, "suffix"), true);
+       [](S t, A a, Budget& b) -> Value {
+         return matches_any(range_of(t, a).text, a.find(0, "suffix"), true, b);
        }},
       {"replace",
        [](S t, A a, Budget& b) -> Value {
@@ -243,8 +257,8 @@ const std::unordered_map<std::string_view, Method>& methods() {
        }},
       {"upper", [](S t, A, Budget&) -> Value { return upper(t); }},
       {"lower", [](S t, A, Budget&) -> Value { return lower(t); }},
-      {"casefold", [](S t, A, Budget&) -> Value { return folded_case(t); }},
-      {"swapcase", [](S t, A, Budget&) -> Value { return swapped_case(t); }},
+      {"casefold", [](S t, A, Budget& b) -> Value { return folded_case(t, b); }},
+      {"swapcase", [](S t, A, Budget& b) -> Value { return swapped_case(t, b); }},
       {"capitalize", [](S t, A, Budget&) -> Value { return capitalize(t); }},
       {"title", [](S t, A, Budget&) -> Value { return title(t); }},
       {"find", [](S t, A a, Budget&) { return find_in(t, a, false, false); }},
@@ -296,6 +310,7 @@ Value string_method(const Value& value, const std::string& name, Budget& budget)
   if (found == methods().end()) return Undefined{name};
   return Function{name, [value, method = found->second, shared = &budget](const Arguments& a) {
                     shared->spend(value.string().size());
+                    spend_on(a, *shared);
                     return method(value.string(), a, *shared);
                   }};
 }

@@ -47,6 +47,12 @@ std::size_t count_characters(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+std::size_t character_offset(std::string_view text, std::size_t count) {
+  std::size_t at = 0;
+  for (; count > 0 && at < text.size(); --count) at += utf8_length(text[at]);
+  return std::min(at, text.size());
+}
+
 std::size_t find_text(std::string_view text, std::string_view part, std::size_t from) {
   if (from > text.size()) return text.npos;
   const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
@@ -66,15 +72,26 @@ namespace {
 
 bool is_cased(char32_t c) { return lower_of(c) != c || upper_of(c) != c; }
 
+std::size_t character_before(std::string_view text, std::size_t at) {
+  while (--at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) {
+  }
+  return at;
+}
+
 // Behind a letter and before none, a sigma has a form of its own (Unicode's Final_Sigma).
-std::string with_final_sigmas(const std::u32string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool last = text[i] == U'\u03A3' && i > 0 && is_cased(text[i - 1]) &&
-                      (i + 1 == text.size() || !is_cased(text[i + 1]));
-    std::string one = to_utf8(text.substr(i, 1));
-    lower_case(one);
-    out += last ? "\u03C2" : one;
+std::string with_final_sigmas(std::string_view text) {
+  constexpr std::string_view kSigma = "\u03A3";
+  const auto cased = [&](std::size_t at) { return at < text.size() && is_cased(decode_utf8(text, at)); };
+  std::string out, part;
+  for (std::size_t done = 0; done <= text.size();) {
+    const std::size_t at = std::min(text.find(kSigma, done), text.size());
+    part = text.substr(done, at - done);
+    lower_case(part);
+    out += part;
+    if (at == text.size()) break;
+    done = at + kSigma.size();
+    const bool last = at > 0 && cased(character_before(text, at)) && !cased(done);
+    out += last ? "\u03C2" : "\u03C3";
   }
   return out;
 }
@@ -82,7 +99,7 @@ std::string with_final_sigmas(const std::u32string& text) {
 }  // namespace
 
 std::string lower(std::string_view text) {
-  if (text.find("\u03A3") != text.npos) return with_final_sigmas(to_utf32(text));
+  if (text.find("\u03A3") != text.npos) return with_final_sigmas(text);
   std::string out(text);
   lower_case(out);
   return out;
@@ -104,15 +121,46 @@ std::string title(std::string_view text) {
   });
 }
 
+namespace {
+
+/// Characters, of which there may be many: each is looked for in no time.
+class CharacterSet {
+ public:
+  explicit CharacterSet(std::string_view characters) {
+    if (characters.size() <= kFew) {
+      few_ = to_utf32(characters);
+      return;
+    }
+    many_.resize(0x110000);
+    for (std::size_t at = 0; at < characters.size();) many_[decode_utf8(characters, at)] = true;
+  }
+  bool contains(char32_t c) const {
+    return many_.empty() ? few_.find(c) != std::u32string::npos : c < many_.size() && many_[c];
+  }
+
+ private:
+  static constexpr std::size_t kFew = 64;
+  std::u32string few_;
+  std::vector<bool> many_;
+};
+
+}  // namespace
+
 std::string strip(const std::string& text, std::string_view characters, bool left, bool right) {
-  const std::u32string set = to_utf32(characters), all = to_utf32(text);
-  const auto goes = [&](char32_t c) {
-    return set.empty() ? is_python_space(c) : set.find(c) != std::u32string::npos;
+  const CharacterSet set(characters);
+  const auto goes = [&](std::size_t& at) {
+    const char32_t c = decode_utf8(text, at);
+    return characters.empty() ? is_python_space(c) : set.contains(c);
   };
-  std::size_t begin = 0, end = all.size();
-  while (left && begin < end && goes(all[begin])) ++begin;
-  while (right && end > begin && goes(all[end - 1])) --end;
-  return to_utf8(std::u32string_view(all).substr(begin, end - begin));
+  std::size_t begin = 0, end = text.size();
+  for (std::size_t at = begin; left && begin < end && goes(at);) begin = at;
+  while (right && end > begin) {
+    std::size_t at = character_before(text, end);
+    const std::size_t last = at;
+    if (!goes(at)) break;
+    end = last;
+  }
+  return text.substr(begin, end - begin);
 }
 
 std::string replace(const std::string& text, const std::string& from, const std::string& to,
@@ -156,11 +204,13 @@ List split_at_spaces(const std::string& text, std::int64_t limit, bool from_righ
       inside = false;
       continue;
     }
-    if (!inside) words.emplace_back(begin, i);
+    if (!inside) {
+      budget.spend_strings(1);
+      words.emplace_back(begin, i);
+    }
     inside = true;
     words.back().second = i;
   }
-  budget.spend_strings(words.size());
   if (limit >= 0 && words.size() > static_cast<std::size_t>(limit) + 1) {
     const auto keep = static_cast<std::size_t>(limit);
     if (from_right) {
@@ -213,10 +263,18 @@ List split(const std::string& text, const std::string* separator, std::int64_t l
   return out;
 }
 
-std::string escape_html(std::string_view text) {
+std::string escape_html(std::string_view text, Budget& budget) {
   constexpr std::string_view kFrom = "&<>\"'";
   constexpr std::string_view kTo[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+  std::size_t size = 0;
+  for (const char c : text) {
+    const std::size_t found = kFrom.find(c);
+    size += found == std::string_view::npos ? 1 : kTo[found].size();
+  }
+  budget.check_size(size);
+  budget.spend(size);
   std::string out;
+  out.reserve(size);
   for (const char c : text) {
     const std::size_t found = kFrom.find(c);
     if (found == std::string_view::npos)

@@ -12,6 +12,8 @@ namespace ingot::text::jinja {
 // Python's methods of str, on UTF-8.
 
 std::size_t count_characters(std::string_view text);
+/// Where character `count` begins; the end where there are not so many.
+std::size_t character_offset(std::string_view text, std::size_t count);
 /// Where `part` begins, at or after `from`; npos: nowhere. In time that grows with their sizes alone, which
 /// std::string's own search does not.
 std::size_t find_text(std::string_view text, std::string_view part, std::size_t from = 0);
@@ -30,7 +32,7 @@ std::string replace(const std::string& text, const std::string& from, const std:
 List split(const std::string& text, const std::string* separator, std::int64_t limit, bool from_right,
            Budget& budget);
 /// `&`, `<`, `>` and quotes as HTML's entities.
-std::string escape_html(std::string_view text);
+std::string escape_html(std::string_view text, Budget& budget);
 /// The filter `title`: a capital after white space, a hyphen or an opening bracket.
 std::string title_words(const std::string& text);
 

@@ -22,6 +22,7 @@ Value indent(const Call& call) {
                 ' ');
   const bool first = call.flag(1, "first", false), blank = call.flag(2, "blank", false);
   const std::string text = to_text(call.value, call.budget);
+  call.budget.spend(space.size());
   std::string out;
   for (std::size_t begin = 0, line = 0; begin <= text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -36,7 +37,7 @@ Value indent(const Call& call) {
   return out;
 }
 
-Value escape(const Call& call) { return escape_html(to_text(call.value, call.budget)); }
+Value escape(const Call& call) { return escape_html(to_text(call.value, call.budget), call.budget); }
 
 // Attributes of an HTML tag.
 Value xml_attributes(const Call& call) {
@@ -47,8 +48,8 @@ Value xml_attributes(const Call& call) {
     if (value.is_none() || value.is_undefined()) continue;
     INGOT_CHECK(key.is_string() && key.string().find_first_of(" \t\n\v\f\r/>=") == std::string::npos,
                 TemplateError(0, "xmlattr: not the name of an attribute"));
-    out += fmt::format("{}{}=\"{}\"", out.empty() ? "" : " ", escape_html(key.string()),
-                       escape_html(to_text(value, call.budget)));
+    out += fmt::format("{}{}=\"{}\"", out.empty() ? "" : " ", escape_html(key.string(), call.budget),
+                       escape_html(to_text(value, call.budget), call.budget));
     call.budget.check_size(out.size());
   }
   return call.flag(0, "autospace", true) && !out.empty() ? " " + out : out;
@@ -76,8 +77,9 @@ Value word_wrap(const Call& call) {
 Value word_count(const Call& call) {
   std::int64_t count = 0;
   bool inside = false;
-  for (const char32_t c : to_utf32(to_text(call.value, call.budget))) {
-    const bool word = is_word_character(c);
+  const std::string text = to_text(call.value, call.budget);
+  for (std::size_t at = 0; at < text.size();) {
+    const bool word = is_word_character(decode_utf8(text, at));
     count += word && !inside ? 1 : 0;
     inside = word;
   }
@@ -90,6 +92,7 @@ Value url_encode(const Call& call) {
   const std::string text = to_text(call.value, call.budget);
   call.budget.spend(3 * text.size());
   std::string out;
+  out.reserve(text.size());
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool plain = byte < 0x80 && (std::isalnum(byte) != 0 ||
@@ -106,17 +109,18 @@ Value url_encode(const Call& call) {
 }
 
 Value truncate(const Call& call) {
-  const std::u32string all = to_utf32(to_text(call.value, call.budget));
+  const std::string all = to_text(call.value, call.budget);
   const std::int64_t length = call.integer(0, "length", 255), leeway = call.integer(3, "leeway", 5);
   const std::string end = call.text(2, "end", "...");
-  const auto size = static_cast<std::int64_t>(all.size()),
+  const auto size = static_cast<std::int64_t>(count_characters(all)),
              tail = static_cast<std::int64_t>(count_characters(end));
   INGOT_CHECK(length >= tail,
               TemplateError(0, fmt::format("truncate to {} has no room for its end", length)));
-  if (size <= length + std::max<std::int64_t>(leeway, 0)) return to_utf8(all);
-  std::u32string kept = all.substr(0, static_cast<std::size_t>(length - tail));
-  if (!call.flag(1, "killwords", false)) kept = kept.substr(0, kept.rfind(U' '));
-  return to_utf8(kept) + end;
+  // As leeway may be anything, so may be their sum.
+  if (size <= length || size - length <= std::max<std::int64_t>(leeway, 0)) return all;
+  std::string kept = all.substr(0, character_offset(all, static_cast<std::size_t>(length - tail)));
+  if (!call.flag(1, "killwords", false)) kept = kept.substr(0, kept.rfind(' '));
+  return kept + end;
 }
 
 Value file_size(const Call& call) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,8 @@ namespace ingot::text::jinja {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr std::size_t kLongKey = 256;  // bytes whose comparison counts
 
 void check_depth(int depth) {
   INGOT_CHECK(depth <= kMaxNesting,
@@ -52,7 +55,6 @@ std::string atom_text(const Value& value) {
   return fmt::format("<function {}>", value.function().name);
 }
 
-/// A text that grows within a budget.
 // A JSON string; beyond ASCII in \\u escapes where the style asks for that, of two halves beyond U+FFFF.
 std::string json_text(const std::string& text, const JsonStyle& style) {
   const std::string plain = json_string(text);
@@ -72,6 +74,7 @@ std::string json_text(const std::string& text, const JsonStyle& style) {
   return out;
 }
 
+/// A text that grows within a budget.
 class Writer {
  public:
   explicit Writer(Budget& budget) : budget_(budget) {}
@@ -246,7 +249,7 @@ bool equal_at(const Value& a, const Value& b, int depth, Budget& budget) {
     if (a.dict().entries.size() != b.dict().entries.size()) return false;
     return std::all_of(a.dict().entries.begin(), a.dict().entries.end(), [&](const auto& entry) {
       budget.spend_items(b.dict().entries.size());
-      const Value* other = b.dict().find_key(entry.first);
+      const Value* other = b.dict().find_key(entry.first, budget);
       return other != nullptr && equal_at(entry.second, *other, depth + 1, budget);
     });
   }
@@ -270,11 +273,26 @@ bool less_at(const Value& a, const Value& b, int depth, Budget& budget) {
 }
 
 /// As Python hashes them: 1, 1.0 and True are one key.
-bool same_key(const Value& a, const Value& b) {
-  if (a.is_string() && b.is_string()) return a.string() == b.string();
+bool same_key(const Value& a, const Value& b, std::size_t& compared) {
+  if (a.is_string() && b.is_string()) {
+    if (a.string().size() != b.string().size()) return false;
+    compared += a.string().size();
+    return a.string() == b.string();
+  }
   if (a.is_number() && b.is_number())
     return a.is_float() || b.is_float() ? a.number() == b.number() : a.integer() == b.integer();
   return a.is_none() && b.is_none();
+}
+
+/// Which entry has this key; their number where none has.
+std::size_t place_of(const std::vector<std::pair<Value, Value>>& entries, const Value& key, Budget& budget) {
+  std::size_t at = 0, compared = 0;
+  for (bool same = false; at < entries.size(); ++at) {
+    same = same_key(entries[at].first, key, compared);
+    if (compared >= kLongKey) budget.spend(std::exchange(compared, 0));
+    if (same) break;
+  }
+  return at;
 }
 
 }  // namespace
@@ -282,27 +300,27 @@ bool same_key(const Value& a, const Value& b) {
 Undefined::Undefined(std::string_view name_)
     : name(std::make_shared<const std::string>(name_.substr(0, 200))) {}
 
-const Value* Dict::find(std::string_view key) const {
-  for (const auto& entry : entries)
-    if (entry.first.is_string() && entry.first.string() == key) return &entry.second;
+const Value* Dict::find(std::string_view key, Budget& budget) const {
+  for (const auto& entry : entries) {
+    if (!entry.first.is_string() || entry.first.string().size() != key.size()) continue;
+    if (key.size() >= kLongKey) budget.spend(key.size());
+    if (entry.first.string() == key) return &entry.second;
+  }
   return nullptr;
 }
 
-const Value* Dict::find_key(const Value& key) const {
-  for (const auto& entry : entries)
-    if (same_key(entry.first, key)) return &entry.second;
-  return nullptr;
+const Value* Dict::find_key(const Value& key, Budget& budget) const {
+  const std::size_t at = place_of(entries, key, budget);
+  return at < entries.size() ? &entries[at].second : nullptr;
 }
 
-void Dict::set(Value key, Value value) {
+void Dict::set(Value key, Value value, Budget& budget) {
   INGOT_CHECK(key.is_key(),
               TemplateError(0, fmt::format("{} cannot be the key of a mapping", key.type_name())));
-  for (auto& entry : entries)
-    if (same_key(entry.first, key)) {
-      entry.second = std::move(value);
-      return;
-    }
-  entries.emplace_back(std::move(key), std::move(value));
+  if (const std::size_t at = place_of(entries, key, budget); at < entries.size())
+    entries[at].second = std::move(value);
+  else
+    entries.emplace_back(std::move(key), std::move(value));
 }
 
 const Value* Arguments::find(std::size_t position, std::string_view name) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,8 @@ using List = std::vector<Value>;
 
 /// Data may nest this deep; more would exhaust the stack where it is written, compared or freed.
 inline constexpr int kMaxNesting = 500;
+/// Bytes of a variable's, an attribute's or a keyword's name: they are compared at every look-up.
+inline constexpr std::size_t kLongestName = 256;
 
 /// Keeps insertion order, as Python does. Small: a look-up goes through all keys.
 struct Dict {
@@ -28,10 +31,11 @@ struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   int nesting = 1;  // what can change counts as 1
 
-  const Value* find(std::string_view key) const;
-  const Value* find_key(const Value& key) const;
+  // Long keys that are compared are taken from the budget; how many there are, callers take from it.
+  const Value* find(std::string_view key, Budget& budget) const;
+  const Value* find_key(const Value& key, Budget& budget) const;
   /// Throws TemplateError unless the key is a string, a number, a boolean or None.
-  void set(Value key, Value value);
+  void set(Value key, Value value, Budget& budget);
 };
 
 struct Arguments {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ingot/base/parallel.h"
 #include "ingot/base/utf8.h"
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_strings.h"
@@ -10,26 +11,27 @@
 namespace ingot::text::jinja {
 namespace {
 
-using Chunk = std::u32string;
+using Chunk = std::u32string_view;
 
 bool is_wrap_space(char32_t c) { return c == U' ' || (c >= U'\t' && c <= U'\r'); }
 bool is_wrap_letter(char32_t c) { return is_word_character(c) && !is_numeric(c); }
 bool is_word_or_punctuation(char32_t c) {
   return is_word_character(c) || std::u32string_view(U"!\"'&.,?").find(c) != std::u32string_view::npos;
 }
-bool is_blank(const Chunk& chunk) { return std::all_of(chunk.begin(), chunk.end(), is_white_space); }
+bool is_blank(Chunk chunk) { return std::all_of(chunk.begin(), chunk.end(), is_white_space); }
 
 /// Cuts a line where it may be broken: at white space, behind hyphens and around dashes between words.
 class LineCutter {
  public:
-  LineCutter(const std::u32string& line, bool at_hyphens) : line_(line), at_hyphens_(at_hyphens) {}
+  LineCutter(Chunk line, bool at_hyphens) : line_(line), at_hyphens_(at_hyphens) {}
 
-  std::vector<Chunk> chunks() const {
+  std::vector<Chunk> chunks(Budget& budget) const {
     std::vector<Chunk> out;
     for (std::size_t at = 0; at < line_.size();) {
       const std::size_t end = is_wrap_space(line_[at]) ? run_end(at, true)
                               : at_hyphens_            ? word_end(at)
                                                        : run_end(at, false);
+      budget.spend_items(1);
       out.push_back(line_.substr(at, end - at));
       at = end;
     }
@@ -67,24 +69,27 @@ class LineCutter {
     return end;
   }
 
-  const std::u32string& line_;
+  Chunk line_;
   bool at_hyphens_;
 };
 
 /// How much of a chunk that is longer than a line goes onto what is left of one.
-std::size_t cut_of(const Chunk& chunk, std::size_t space, bool at_hyphens) {
+std::size_t cut_of(Chunk chunk, std::size_t space, bool at_hyphens) {
   if (!at_hyphens || chunk.size() <= space || space == 0) return space;
   const std::size_t hyphen = chunk.rfind(U'-', space - 1);
-  const bool inside = hyphen != Chunk::npos && hyphen > 0 && chunk.find_first_not_of(U'-') < hyphen;
+  const bool inside = hyphen != Chunk::npos && chunk.substr(0, hyphen).find_first_not_of(U'-') != Chunk::npos;
   return inside ? hyphen + 1 : space;
 }
 
-std::vector<Chunk> filled_lines(std::vector<Chunk> chunks, const WrapStyle& style) {
-  std::vector<Chunk> lines;
+/// The lines that chunks fill, each given to `put` as what it consists of.
+void fill_lines(std::vector<Chunk> chunks, const WrapStyle& style,
+                FunctionRef<void(const std::vector<Chunk>&)> put) {
   const std::size_t width = style.width;
+  bool first = true;
+  std::vector<Chunk> line;
   for (std::size_t at = 0; at < chunks.size();) {
-    if (!lines.empty() && is_blank(chunks[at])) ++at;
-    std::vector<Chunk> line;
+    if (!first && is_blank(chunks[at])) ++at;
+    line.clear();
     std::size_t size = 0;
     for (; at < chunks.size() && size + chunks[at].size() <= width; ++at) {
       size += chunks[at].size();
@@ -94,18 +99,16 @@ std::vector<Chunk> filled_lines(std::vector<Chunk> chunks, const WrapStyle& styl
       if (style.break_long_words) {
         const std::size_t cut = cut_of(chunks[at], width - size, style.break_on_hyphens);
         line.push_back(chunks[at].substr(0, cut));
-        chunks[at].erase(0, cut);
+        chunks[at].remove_prefix(cut);
       } else if (line.empty()) {
         line.push_back(chunks[at++]);
       }
     }
     if (!line.empty() && is_blank(line.back())) line.pop_back();
     if (line.empty()) continue;
-    Chunk joined;
-    for (const Chunk& chunk : line) joined += chunk;
-    lines.push_back(std::move(joined));
+    first = false;
+    put(line);
   }
-  return lines;
 }
 
 }  // namespace
@@ -114,13 +117,17 @@ std::string wrap_line(const std::string& line, const WrapStyle& style, const std
                       Budget& budget) {
   std::string out;
   bool first = true;
-  for (const Chunk& one : filled_lines(LineCutter(to_utf32(line), style.break_on_hyphens).chunks(), style)) {
-    budget.spend_strings(1);
-    budget.spend(separator.size());
-    if (!std::exchange(first, false)) out += separator;
-    out += to_utf8(one);
-    budget.check_size(out.size());
-  }
+  budget.spend_items(line.size() / 8);  // four bytes for each character
+  const std::u32string wide = to_utf32(line);
+  fill_lines(LineCutter(wide, style.break_on_hyphens).chunks(budget), style,
+             [&](const std::vector<Chunk>& chunks) {
+               budget.spend_strings(1);
+               budget.spend(separator.size());
+               if (!std::exchange(first, false)) out += separator;
+               for (const Chunk chunk : chunks)
+                 for (const char32_t c : chunk) append_utf8(out, c);
+               budget.check_size(out.size());
+             });
   return out;
 }
 
