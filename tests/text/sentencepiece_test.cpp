@@ -62,6 +62,24 @@ TEST(SentencePiece, EveryTruncationIsRefusedOrSmaller) {
   EXPECT_THROW(parse_sentencepiece("not a model at all", "text.model"), FormatError);
 }
 
+// Every way to cut a piece in two is looked up: for a piece of megabytes that would take hours.
+TEST(SentencePiece, PiecesAreNoLongerThanMergesCanMake) {
+  const auto varint = [](std::size_t n) {
+    std::string out;
+    for (; n > 127; n >>= 7) out += static_cast<char>(n | 128);
+    return out + static_cast<char>(n);
+  };
+  const auto bytes = [&](char field, const std::string& value) {
+    return static_cast<char>(field << 3 | 2) + varint(value.size()) + value;
+  };
+  const std::string bpe = bytes(2, "\x18\x02");
+  const auto model = [&](std::size_t length) {
+    return bytes(1, bytes(1, "a")) + bytes(1, bytes(1, std::string(length, 'a'))) + bpe;
+  };
+  EXPECT_NO_THROW(parse_sentencepiece(model(1000), "x.model"));
+  EXPECT_THROW(parse_sentencepiece(model(1'000'000), "x.model"), FormatError);
+}
+
 TEST(Base64, IsItsOwnInverse) {
   for (const std::string text : {"", "a", "ab", "abc", "\xFF\x00\x80"}) {
     std::string back;

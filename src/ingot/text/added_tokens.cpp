@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
 #include "ingot/base/utf8.h"
 #include "ingot/text/unicode.h"
 
@@ -51,8 +54,14 @@ std::size_t spaces_at_start(std::string_view text) {
 }  // namespace
 
 void AddedTokenMatcher::add(const AddedToken& token) {
+  constexpr std::size_t kLongest = 1024, kMostNodes = std::size_t{1} << 23;
   const std::string_view form = token.form;
   if (form.empty()) return;
+  INGOT_CHECK(
+      form.size() <= kLongest && nodes_.size() <= kMostNodes,
+      InvalidConfig("added_tokens", fmt::format("the token of id {} has {} bytes, and those before "
+                                                "take {}; at most {} and {} can be looked for",
+                                                token.id, form.size(), nodes_.size(), kLongest, kMostNodes)));
   std::uint32_t node = 0;
   for (const char c : form) {
     const auto byte = static_cast<unsigned char>(c);
@@ -95,7 +104,7 @@ const AddedToken* AddedTokenMatcher::longest_at(std::string_view text, std::size
 std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::split(std::string_view text,
                                                                  bool skip_special) const {
   std::vector<Segment> segments;
-  std::size_t done = 0;
+  std::size_t done = 0, spaces_end = 0;  // where the white space ends that was seen last
   for (std::size_t i = 0; i < text.size();) {
     std::size_t length = 0;
     const AddedToken* token =
@@ -109,8 +118,12 @@ std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::split(std::string_vie
     if (skip_special && token->special) continue;
     if (token->single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end))))
       continue;
-    if (token->lstrip) begin = std::max(begin - spaces_at_end(text.substr(0, begin)), std::min(done, begin));
-    if (token->rstrip) end += spaces_at_start(text.substr(end));
+    if (const std::size_t from = std::min(done, begin); token->lstrip)
+      begin -= spaces_at_end(text.substr(from, begin - from));
+    if (token->rstrip) {
+      if (end >= spaces_end) spaces_end = end + spaces_at_start(text.substr(end));
+      end = spaces_end;
+    }
     if (done < begin) segments.push_back({text.substr(done, begin - done), nullptr});
     segments.push_back({text.substr(begin, end - begin), token});
     done = end;

@@ -15,15 +15,17 @@ class ByteTrie {
   /// Keys with their values (not negative). Of equal keys the last one counts.
   void build(std::vector<std::pair<std::string_view, std::int32_t>> keys);
 
-  /// Calls found(length, value) for every key that `text` starts with, the shortest first.
+  /// Calls found(length, value) for every key that `text` starts with, the shortest first. How many bytes it
+  /// took.
   template <class Found>
-  void prefixes(std::string_view text, Found found) const {
-    if (text.empty()) return;
+  std::size_t prefixes(std::string_view text, Found found) const {
+    if (text.empty()) return 0;
     std::uint32_t node = root_[static_cast<unsigned char>(text[0])];
-    for (std::size_t i = 1; node != 0; ++i) {
+    std::size_t i = 1;
+    for (; node != 0; ++i) {
       const Node& here = nodes_[node];
       if (here.value >= 0) found(i, here.value);
-      if (i == text.size()) return;
+      if (i == text.size()) return i;
       const auto byte = static_cast<unsigned char>(text[i]);
       std::uint32_t next = 0;
       for (std::uint32_t c = here.first; c < here.first + here.count; ++c) {
@@ -33,6 +35,7 @@ class ByteTrie {
       }
       node = next;
     }
+    return i;
   }
 
  private:

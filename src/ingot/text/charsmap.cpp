@@ -5,6 +5,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/utf8.h"
+#include "ingot/text/replacement.h"
 #include "ingot/text/unicode.h"
 
 namespace ingot::text {
@@ -59,6 +60,7 @@ void Charsmap::apply(std::string& text) const {
   out.reserve(text.size());
   std::size_t length = 0;
   for_each_grapheme(text, [&](std::size_t begin, std::size_t end) {
+    check_growth(out.size(), text.size());
     const std::string_view cluster = std::string_view(text).substr(begin, end - begin);
     // A short cluster is replaced as a whole when it, or the start of it, has a replacement.
     if (cluster.size() < 6)

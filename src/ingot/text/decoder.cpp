@@ -84,8 +84,10 @@ class StripDecoder final : public Decoder {
   }
   void apply(Tokens& tokens) const override {
     for (std::string& token : tokens) {
-      for (std::int64_t i = 0; i < start_ && token.starts_with(content_); ++i)
-        token.erase(0, content_.size());
+      std::size_t begin = 0;
+      for (std::int64_t i = 0; i < start_ && token.compare(begin, content_.size(), content_) == 0; ++i)
+        begin += content_.size();
+      token.erase(0, begin);
       for (std::int64_t i = 0; i < stop_ && token.ends_with(content_); ++i)
         token.resize(token.size() - content_.size());
     }

@@ -34,6 +34,15 @@ struct Workspace {
     std::size_t begin, end;
   };
 
+  /// Error where the vocabulary's long tokens make a text take far longer than texts do: `bytes` more were
+  /// looked at.
+  void spend(std::size_t bytes) {
+    spent += bytes;
+    if (spent > allowed) fail_for_work();
+  }
+  [[noreturn]] static void fail_for_work();
+
+  std::size_t spent = 0, allowed = SIZE_MAX;  // for the text that is encoded now
   WordCache cache;
   std::vector<std::int32_t> symbols;
   std::vector<Candidate> candidates;

@@ -66,17 +66,24 @@ void parse_normalizer(ProtobufReader reader, Proto& out) {
 
 /// SentencePiece merges the two neighbours whose joined piece scores highest; so every way to cut a piece
 /// into two is a merge with the rank of its score.
-MergeTable merges_of(const Proto& proto, const Vocabulary& vocabulary) {
+MergeTable merges_of(const Proto& proto, const Vocabulary& vocabulary, const std::string& source) {
+  constexpr std::size_t kLongPiece = 256, kMostWork = std::size_t{1} << 31;
   struct Candidate {
     float score;
     Pair pair;
     std::int32_t id;
   };
   std::vector<Candidate> candidates;
+  std::size_t work = 0;  // bytes of halves that are looked up
   for (std::int32_t id = 0; id < vocabulary.id_limit(); ++id) {
     const SentencePiece& piece = proto.pieces[static_cast<std::size_t>(id)];
     if (piece.type != SentencePiece::kNormal && piece.type != SentencePiece::kUserDefined) continue;
     const std::string_view text = piece.text;
+    work += text.size() * text.size();
+    INGOT_CHECK(
+        text.size() < kLongPiece || work < kMostWork,
+        FormatError(source, -1, fmt::format("pieces[{}]", id),
+                    fmt::format("has {} bytes: the pieces are too long to be made by merges", text.size())));
     for (std::size_t i = 0; i < text.size();) {
       i += utf8_length(text[i]);
       if (i >= text.size()) break;
@@ -192,7 +199,7 @@ TokenizerSpec make_sentencepiece(const SentencePieceModel& proto, const std::str
   if (unk_id) options.unk_token = vocabulary.token(*unk_id);
   options.fuse_unk = true;
   options.byte_fallback = proto.byte_fallback;
-  MergeTable merges = merges_of(proto, vocabulary);
+  MergeTable merges = merges_of(proto, vocabulary, source);
   spec.model = std::make_shared<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options));
   return spec;
 }

@@ -68,6 +68,10 @@ auto make_stage(const std::string& json, const TokenizerSpec& spec, const char* 
 
 }  // namespace
 
+void Workspace::fail_for_work() {
+  throw Error("the tokenizer takes far longer than any honest one: its vocabulary has very long tokens");
+}
+
 struct Tokenizer::Impl {
   explicit Impl(TokenizerSpec given);
 
@@ -142,6 +146,7 @@ void Tokenizer::Impl::encode_segment(std::string_view text, bool at_start, bool 
   if (normalizer != nullptr) {
     shop.normalized.assign(text);
     normalizer->apply(shop.normalized);
+    shop.work.spend(shop.normalized.size());
     text = shop.normalized;
   }
   if (normalized_matcher.empty()) return encode_pieces(text, at_start, shop, ids);
@@ -174,7 +179,10 @@ void Tokenizer::Impl::encode_raw(std::string_view bytes, bool at_start, bool spl
 
 void Tokenizer::Impl::encode_text(std::string_view text, bool split_special,
                                   std::vector<std::int32_t>& ids) const {
+  constexpr std::size_t kWorkAnyway = std::size_t{64} << 20, kWorkPerByte = 1024;
   const WorkspacePool::Lease shop(pool);
+  shop->work.spent = 0;
+  shop->work.allowed = kWorkAnyway + kWorkPerByte * text.size();
   const bool valid = is_valid_utf8(text);
   std::string replaced;
   if (!valid && byte_model == nullptr) {

@@ -38,7 +38,8 @@ UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores,
   for (std::size_t b = 0; b < 256; ++b) fallback_ids_[b] = vocabulary_.find(fmt::format("<0x{:02X}>", b));
 }
 
-void UnigramModel::best_path(std::string_view piece, std::vector<Workspace::PathNode>& nodes) const {
+void UnigramModel::best_path(std::string_view piece, Workspace& work) const {
+  auto& nodes = work.path;
   nodes.assign(piece.size() + 1, {0, 0, -1});
   for (std::size_t start = 0; start < piece.size();) {
     const std::size_t character = utf8_length(piece[start]);
@@ -48,10 +49,12 @@ void UnigramModel::best_path(std::string_view piece, std::vector<Workspace::Path
       auto& node = nodes[start + length];
       if (node.start < 0 || score > node.score) node = {score, id, static_cast<std::int32_t>(start)};
     };
-    trie_.prefixes(piece.substr(start), [&](std::size_t length, std::int32_t id) {
-      offer(length, here + scores_[static_cast<std::size_t>(id)], id);
-      covered = covered || length == character;
-    });
+    const std::size_t looked_at =
+        trie_.prefixes(piece.substr(start), [&](std::size_t length, std::int32_t id) {
+          offer(length, here + scores_[static_cast<std::size_t>(id)], id);
+          covered = covered || length == character;
+        });
+    work.spend(looked_at);
     if (!covered) {
       INGOT_CHECK(unk_id_,
                   InvalidConfig("model.unk_id", fmt::format("is not set, and the text needs it for \"{}\"",
@@ -84,7 +87,7 @@ void UnigramModel::encode(std::string_view piece, std::vector<std::int32_t>& ids
     return;
   }
   INGOT_CHECK(piece.size() < INT32_MAX, Error("a piece of text of 2 GB is too long for a unigram tokenizer"));
-  best_path(piece, work.path);
+  best_path(piece, work);
   // Follow the path back; unknown characters in a row are one unknown token.
   auto& parts = work.spans;
   parts.clear();

@@ -21,7 +21,7 @@ class UnigramModel final : public Model {
   void write_json(const std::function<void(std::string_view)>& write) const override;
 
  private:
-  void best_path(std::string_view piece, std::vector<Workspace::PathNode>& nodes) const;
+  void best_path(std::string_view piece, Workspace& work) const;
   void emit(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   std::vector<double> scores_;

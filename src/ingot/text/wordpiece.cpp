@@ -43,6 +43,7 @@ bool WordPieceModel::cover(std::string_view piece, Workspace& work) const {
     work.text.append(piece.substr(start, end - start));
     std::int32_t id = -1;
     while (end > start) {
+      work.spend(work.text.size());
       id = vocabulary_.find(work.text);
       if (id >= 0) break;
       do {
