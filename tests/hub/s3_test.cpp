@@ -113,6 +113,20 @@ TEST(S3Page, IsReadAndNonsenseRefused) {
   }
 }
 
+TEST(S3Page, IsNoLargerThanAPageCanBe) {
+  const auto page = [](std::size_t key, std::size_t token) {
+    return "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>" +
+           std::string(token, 't') + "</NextContinuationToken><Contents><Key>" + std::string(key, 'k') +
+           "</Key><Size>5</Size></Contents></ListBucketResult>";
+  };
+  EXPECT_NO_THROW(parse_s3_page(page(1024, 1024), "x"));
+  EXPECT_THROW(parse_s3_page(page(1025, 1), "x"), FormatError);
+  EXPECT_THROW(parse_s3_page(page(1, 100'000), "x"), FormatError);
+  std::string deep;
+  for (int i = 0; i < 6'000'000; ++i) deep += "<a>";
+  EXPECT_THROW(parse_s3_page(deep, "x"), FormatError);  // before it becomes a tree
+}
+
 /// A Python that has a moto which checks signatures rightly: INGOT_TEST_PYTHON, or the system's. Empty where
 /// there is none. (moto 5.2.1 refuses what boto3 itself signs where a prefix has a slash; 5.2.5 does not.)
 std::string python_with_moto() {

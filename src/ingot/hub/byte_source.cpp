@@ -53,7 +53,7 @@ class HttpSource final : public ByteSource {
         read_once(offset, to, got);
         if (got < to.size()) throw HttpError(name(), "sent less than it announced", 206, true);
       } catch (const HttpError& error) {
-        if (got > before) backoff.progress();
+        backoff.progress(got - before);
         backoff.wait_or_throw(error);
       }
     }

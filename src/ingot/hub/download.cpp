@@ -139,7 +139,7 @@ void fetch(HttpClient& client, const Download& file, Partial& partial) {
       if (done) return;
     } catch (const HttpError& error) {
       partial.close();
-      if (partial.size() > before) backoff.progress();
+      backoff.progress(partial.size() > before ? partial.size() - before : 0);
       backoff.wait_or_throw(error);
     }
   }

@@ -126,8 +126,11 @@ void throw_if_busy(const HttpResponse& response);
 class Backoff {
  public:
   explicit Backoff(const HttpOptions& options) : options_(options) {}
-  /// Something was received: the next failure is the first again.
-  void progress() { failures_ = 0; }
+  /// So many bytes were received: where they are not next to nothing, the next failure is the first again.
+  void progress(std::uint64_t bytes) {
+    constexpr std::uint64_t kNextToNothing = 1024;
+    if (bytes >= kNextToNothing) failures_ = 0;
+  }
   /// Waits before another attempt, or throws `error` where it cannot help or attempts are used up.
   void wait_or_throw(const HttpError& error);
 

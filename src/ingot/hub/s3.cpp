@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <ctime>
+#include <set>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -78,6 +80,12 @@ HttpRequest s3_object(const S3Config& config, const S3Location& location) {
 }
 
 S3Page parse_s3_page(std::string_view xml, const std::string& name) {
+  constexpr std::size_t kLongestPage = std::size_t{16} << 20;  // as a tree it takes 25 times that at most
+  constexpr std::size_t kLongestKey = 1024;
+  INGOT_CHECK(xml.size() <= kLongestPage,
+              FormatError(name, 0, "ListBucketResult",
+                          fmt::format("has {} bytes; a page of 1000 objects has at most {}", xml.size(),
+                                      kLongestPage)));
   pugi::xml_document document;
   const pugi::xml_parse_result parsed = document.load_buffer(xml.data(), xml.size());
   INGOT_CHECK(parsed, FormatError(name, parsed.offset, "xml", parsed.description()));
@@ -92,6 +100,10 @@ S3Page parse_s3_page(std::string_view xml, const std::string& name) {
     INGOT_CHECK(
         !object.key.empty() && error == std::errc() && end == size.data() + size.size(),
         FormatError(name, node.offset_debug(), "Contents", "lacks a key, or a size that is a number"));
+    INGOT_CHECK(object.key.size() <= kLongestKey && object.etag.size() <= kLongestKey,
+                FormatError(name, node.offset_debug(), "Contents",
+                            fmt::format("has a key of {} bytes and a tag of {}; at most {} are allowed",
+                                        object.key.size(), object.etag.size(), kLongestKey)));
     std::erase(object.etag, '"');
     page.objects.push_back(std::move(object));
   }
@@ -99,13 +111,18 @@ S3Page parse_s3_page(std::string_view xml, const std::string& name) {
     page.next = root.child_value("NextContinuationToken");
     INGOT_CHECK(!page.next.empty(),
                 FormatError(name, 0, "NextContinuationToken", "is missing, though there are more pages"));
+    INGOT_CHECK(
+        page.next.size() <= 4 * kLongestKey,
+        FormatError(name, 0, "NextContinuationToken",
+                    fmt::format("has {} bytes; at most {} are read", page.next.size(), 4 * kLongestKey)));
   }
   return page;
 }
 
 std::string s3_problem(const HttpResponse& response) {
+  constexpr std::size_t kLongestError = 64 << 10;
   pugi::xml_document document;
-  document.load_buffer(response.body.data(), response.body.size());
+  document.load_buffer(response.body.data(), std::min(response.body.size(), kLongestError));
   const pugi::xml_node error = document.child("Error");
   const std::string region = response.header("x-amz-bucket-region");
   std::string text = fmt::format("the store answers {}", response.status);
@@ -121,8 +138,11 @@ std::string s3_problem(const HttpResponse& response) {
 std::vector<S3Object> list_s3(HttpClient& client, const S3Config& config, const S3Location& prefix,
                               int page_size) {
   constexpr std::size_t kMostObjects = 100'000;
-  constexpr int kMostPages = 10'000;
+  constexpr int kMostPages = 1000;
+  constexpr std::chrono::minutes kLongest(10);
+  const auto began = std::chrono::steady_clock::now();
   const std::string bucket = "s3://" + prefix.bucket;
+  std::set<std::string> tokens;  // of pages
   std::vector<S3Object> all;
   std::string next;
   int pages = 0;
@@ -142,7 +162,11 @@ std::vector<S3Object> list_s3(HttpClient& client, const S3Config& config, const 
     S3Page page = parse_s3_page(response.body, bucket);
     all.insert(all.end(), std::make_move_iterator(page.objects.begin()),
                std::make_move_iterator(page.objects.end()));
-    INGOT_CHECK(page.next != next || next.empty(), HttpError(bucket, "lists the same page again and again"));
+    INGOT_CHECK(page.next.empty() || tokens.insert(page.next).second,
+                HttpError(bucket, "lists the same page again and again"));
+    INGOT_CHECK(page.next.empty() || std::chrono::steady_clock::now() - began < kLongest,
+                HttpError(bucket, fmt::format("was not listed in {} minutes; name a longer prefix than '{}'",
+                                              kLongest.count(), prefix.key)));
     next = page.next;
   } while (!next.empty());
   return all;
