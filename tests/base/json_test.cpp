@@ -34,6 +34,15 @@ TEST(Json, NestingIsBounded) {
   EXPECT_TRUE(parse_json_or_discard<nlohmann::json>(nested(1'000'000)).is_discarded());
 }
 
+// A value of three bytes takes ninety in memory.
+TEST(Json, SmallValuesMayNotTakeManyTimesTheirText) {
+  std::string many = "[";
+  for (int i = 0; i < 8'000'000; ++i) many += "[],";
+  EXPECT_TRUE(parse_json_or_discard<nlohmann::json>(many + "0]").is_discarded());
+  EXPECT_THROW(parse_json<nlohmann::json>(many + "0]", "x"), FormatError);
+  EXPECT_NO_THROW(parse_json<nlohmann::json>(many.substr(0, 300'001) + "0]", "x"));
+}
+
 TEST(Json, WhatIsNoUtf8IsReplacedWhenWritten) {
   EXPECT_EQ(dump_json(nlohmann::json("a\xff")), "\"a\xEF\xBF\xBD\"");
 }

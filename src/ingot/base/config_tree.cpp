@@ -15,7 +15,9 @@ namespace {
 // An alias may be used many times, and one of aliases of aliases grows without bound ("billion laughs"); no
 // configuration comes near this.
 constexpr int kMaxNodes = 100'000;
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20;  // of the text, and of what its aliases repeat
+constexpr std::size_t kMaxText = std::size_t{2}
+                                 << 20;  // as the library's nodes it takes 200 times that at most
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;  // with what its aliases repeat
 constexpr int kMaxDepth = 100;                            // an alias inside of what it names has no end
 
 class Converter {
@@ -116,9 +118,9 @@ class Converter {
 };
 
 YAML::Node load_yaml(const std::string& text, const std::string& name) {
-  INGOT_CHECK(text.size() <= kMaxBytes,
+  INGOT_CHECK(text.size() <= kMaxText,
               InvalidConfig(name, fmt::format("is too large: {}, and {} at most can be read",
-                                              human_bytes(text.size()), human_bytes(kMaxBytes))));
+                                              human_bytes(text.size()), human_bytes(kMaxText))));
   try {
     return YAML::Load(text);
   } catch (const YAML::Exception& error) {

@@ -1,7 +1,9 @@
 #include "ingot/base/json.h"
 
 #include <algorithm>
+#include <optional>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
@@ -9,9 +11,18 @@
 namespace ingot {
 namespace {
 
-/// Where `text` nests deeper than is allowed; npos: nowhere. The parser keeps no stack, but copies, writers
-/// and readers of what it makes do.
-std::size_t too_deep_at(std::string_view text) {
+struct Excess {
+  std::size_t at;
+  std::string problem;
+};
+
+/// What is too much about `text`. The parser keeps no stack, but copies, writers and readers of what it makes
+/// do; and its smallest values take 30 times their text.
+std::optional<Excess> find_excess(std::string_view text) {
+  constexpr std::size_t kSmall = std::size_t{512} << 20, kMostRatio = 12;
+  constexpr std::size_t kContainer = 64, kMember = 96, kText = 32, kValue = 16;  // bytes, at least
+  const std::size_t most = std::max(kSmall, kMostRatio * text.size());
+  std::size_t memory = 0;
   int depth = 0;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -21,13 +32,24 @@ std::size_t too_deep_at(std::string_view text) {
       in_string = c != '"';
     } else if (c == '"') {
       in_string = true;
+      memory += kText;
     } else if (c == '[' || c == '{') {
-      if (++depth > kMaxJsonDepth) return i;
+      if (++depth > kMaxJsonDepth)
+        return Excess{i, fmt::format("nests deeper than {} levels", kMaxJsonDepth)};
+      memory += kContainer;
     } else if (c == ']' || c == '}') {
       --depth;
+    } else if (c == ',') {
+      memory += kValue;
+      if (memory > most)
+        return Excess{i, fmt::format("holds so many small values that it takes over {} bytes of memory; no "
+                                     "honest file does",
+                                     most)};
+    } else if (c == ':') {
+      memory += kMember;
     }
   }
-  return text.npos;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -44,10 +66,9 @@ std::string json_problem(const std::exception& error) {
 template <class Json>
 Json parse_json(std::string_view text, const std::string& source, std::string_view field,
                 std::int64_t start) {
-  if (const std::size_t at = too_deep_at(text); at != text.npos) {
-    throw FormatError(source, start + static_cast<std::int64_t>(at), std::string(field),
-                      "nests deeper than " + std::to_string(kMaxJsonDepth) + " levels");
-  }
+  if (const auto excess = find_excess(text))
+    throw FormatError(source, start + static_cast<std::int64_t>(excess->at), std::string(field),
+                      excess->problem);
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
@@ -60,7 +81,7 @@ Json parse_json(std::string_view text, const std::string& source, std::string_vi
 
 template <class Json>
 Json parse_json_or_discard(std::string_view text) {
-  if (too_deep_at(text) != text.npos) return Json(Json::value_t::discarded);
+  if (find_excess(text)) return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, false);
 }
 

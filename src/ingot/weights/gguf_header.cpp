@@ -108,8 +108,18 @@ class GgufHeaderReader {
     return {element, true, read_items(key, element, count, depth)};
   }
 
+  /// Values take up to eight times the room of the file in memory.
+  void charge(const std::string& key, std::uint64_t count, std::size_t each) {
+    constexpr std::uint64_t kMostMemory = std::uint64_t{512} << 20;
+    memory_ += count * each;
+    if (memory_ > kMostMemory)
+      reader_.fail(key, fmt::format("the metadata takes more than {} bytes of memory; no real file's does",
+                                    kMostMemory));
+  }
+
   template <class T, class As>
   std::vector<As> numbers(const std::string& key, std::uint64_t count) {
+    charge(key, count, sizeof(As));
     std::vector<As> list(count);
     for (As& item : list) item = static_cast<As>(reader_.read<T>(key));
     return list;
@@ -140,14 +150,20 @@ class GgufHeaderReader {
       case GgufType::boolean:
         return booleans(key, count);
       case GgufType::string: {
+        charge(key, count, sizeof(std::string));
         std::vector<std::string> list;
         list.reserve(count);
-        for (std::uint64_t i = 0; i < count; ++i) list.emplace_back(read_string(key));
+        for (std::uint64_t i = 0; i < count; ++i) {
+          const std::string_view item = read_string(key);
+          charge(key, item.size(), 1);
+          list.emplace_back(item);
+        }
         return list;
       }
       case GgufType::array:
         break;
     }
+    charge(key, count, 2 * sizeof(GgufValue));
     std::vector<GgufValue> list;
     for (std::uint64_t i = 0; i < count; ++i) list.push_back(read_value(key, GgufType::array, depth + 1));
     return list;
@@ -254,6 +270,7 @@ class GgufHeaderReader {
 
   ByteReader reader_;
   std::uint64_t file_size_;
+  std::uint64_t memory_ = 0;  // of the metadata
 };
 
 }  // namespace

@@ -164,6 +164,8 @@ class Walker {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       total += blocks[i].second + 1;
       if (total > bytes_.size()) reader.fail("object header", "is larger than the file");
+      headers_ += blocks[i].second + 1;
+      if (headers_ > 4 * bytes_.size()) reader.fail("object header", "shares its bytes with many others");
       read_block(blocks[i], newer, ordered, found, blocks);
     }
     return found;
@@ -236,7 +238,12 @@ class Walker {
     }
   }
 
-  static std::string joined(const std::string& path, std::string_view name) {
+  /// Objects can share their names' bytes: what becomes of them may not be a multiple of the file.
+  std::string joined(const std::string& path, std::string_view name) {
+    constexpr std::size_t kTimes = 64, kAnyway = std::size_t{1} << 20;
+    names_ += path.size() + name.size();
+    if (names_ > kTimes * bytes_.size() + kAnyway)
+      ByteReader(bytes_, file_).fail(name.substr(0, 80), "the names take more room than they can");
     return path.empty() ? std::string(name) : path + "/" + std::string(name);
   }
 
@@ -266,6 +273,7 @@ class Walker {
     ByteReader reader = at(address, "symbol table");
     const std::string_view kind = reader.text(4, "symbol table");
     if (kind == "SNOD") {
+      if (!seen_.insert(address).second) reader.fail("symbol table", "stands in its tree twice");
       reader.take(2, "symbol table");
       const auto count = reader.read<std::uint16_t>("symbol table");
       for (int i = 0; i < count; ++i) {
@@ -402,7 +410,8 @@ class Walker {
   std::uint64_t base_ = 0;
   Hdf5Contents contents_;
   std::set<std::uint64_t> seen_;  // objects and tree nodes
-  std::size_t objects_ = 0;
+  std::size_t objects_ = 0, names_ = 0;
+  mutable std::uint64_t headers_ = 0;  // bytes of all that were read
 };
 
 /// Collects the leaves of a chunk index.

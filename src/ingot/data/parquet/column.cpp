@@ -105,7 +105,9 @@ void ColumnReader::open_dictionary(const PageHeader& header, std::string_view pa
     place_.fail(fmt::format("has a dictionary of {} values in {} bytes; the file is damaged", header.values,
                             bytes.size()));
   const auto reader = read_values(bytes, Encoding::plain, leaf_.element, nullptr, place_);
-  dictionary_.clear();
+  constexpr std::size_t kCell = sizeof(decltype(dictionary_)::value_type);
+  budget_.take(static_cast<std::size_t>(header.values) * kCell, dictionary_.capacity() * kCell, place_);
+  dictionary_ = {};
   dictionary_.reserve(static_cast<std::size_t>(header.values));
   for (std::int64_t i = 0; i < header.values; ++i) dictionary_.push_back(reader->next(place_));
   has_dictionary_ = true;
