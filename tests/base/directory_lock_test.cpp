@@ -23,6 +23,17 @@ TEST(DirectoryLock, IsHeldByOneAtATime) {
   EXPECT_TRUE(std::filesystem::exists(out + "/result"));
 }
 
+TEST(DirectoryLock, TellsThatItsDirectoryWasMovedOrRemoved) {
+  test::TemporaryDirectory directory;
+  const std::string out = directory.at("out");
+  const DirectoryLock lock(out);
+  EXPECT_NO_THROW(lock.check());
+  std::filesystem::rename(out, directory.at("moved"));
+  EXPECT_NE(test::message_of<IoError>([&] { lock.check(); }).find(out), std::string::npos);
+  make_directories(out);  // another one of that name
+  EXPECT_THROW(lock.check(), IoError);
+}
+
 TEST(DirectoryLock, LeavesNoDirectoryThatNothingWasWrittenTo) {
   test::TemporaryDirectory directory;
   { const DirectoryLock lock(directory.at("out")); }

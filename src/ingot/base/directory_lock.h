@@ -15,6 +15,10 @@ class DirectoryLock {
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
+  /// IoError where the path does not lead to the directory any more that was locked: it was moved or removed,
+  /// and what is written there now would be of nobody's run.
+  void check() const;
+
  private:
   std::string path_;
   int fd_ = -1;

@@ -64,7 +64,12 @@ int train_mahjong(const MahjongTrainOptions& o) {
   if (o.resume) file.set("resume_from_checkpoint=true");
   const MahjongTrainConfig config = read_mahjong_train_config(file);
   const DirectoryLock lock(config.output_dir);
-  MahjongTrainHooks hooks{.should_stop = [] { return interrupted(); }, .effective_config = file.effective()};
+  MahjongTrainHooks hooks{.should_stop =
+                              [&lock] {
+                                lock.check();
+                                return interrupted();
+                              },
+                          .effective_config = file.effective()};
   if (!o.json) hooks.reporters = make_reporters({"console"});
   MahjongTraining training(config, std::move(hooks));
   write_file_atomically(config.output_dir + "/config.yaml", file.dump());

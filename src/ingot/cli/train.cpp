@@ -1,5 +1,6 @@
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -90,7 +91,12 @@ int train(const TrainOptions& o, dist::Communicator& ranks) {
   if (!ranks.is_first()) return train_quietly(config);
   const DirectoryLock lock(config.output_dir);
   TrainingConsole console(config, {.json = o.json, .effective_config = file.effective()});
-  LanguageTrainer trainer(config, console.hooks());
+  LanguageTrainerHooks hooks = console.hooks();
+  hooks.should_stop = [&lock, asked = std::move(hooks.should_stop)] {
+    lock.check();
+    return asked && asked();
+  };
+  LanguageTrainer trainer(config, std::move(hooks));
   write_file_atomically(config.output_dir + "/config.yaml", file.dump());
   if (!o.json) {
     const LanguageConfig& model = trainer.model().config;
