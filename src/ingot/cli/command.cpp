@@ -64,10 +64,20 @@ const CLI::App& deepest(const CLI::App& app) {
   return used.empty() ? app : deepest(*used.front());
 }
 
+/// Names and values of files stand in messages, and may be megabytes.
+std::string cut_message(const std::string& text) {
+  constexpr std::size_t kMost = 8192;
+  if (text.size() <= kMost) return text;
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole characters
+  return fmt::format("{}... ({} bytes more)", text.substr(0, end), text.size() - end);
+}
+
 // One error: a line for people, or JSON for a script that asked for it.
 void print_error(std::string_view kind, const std::string& message, const std::string& text, bool json) {
-  std::string line = printable(text, true);
-  if (json) line = dump_json(nlohmann::ordered_json{{"error", {{"kind", kind}, {"message", message}}}});
+  std::string line = printable(cut_message(text), true);
+  if (json)
+    line = dump_json(nlohmann::ordered_json{{"error", {{"kind", kind}, {"message", cut_message(message)}}}});
   line += '\n';
   // Not fmt::print, which throws where nothing can be written: the exit code still tells of the error.
   std::fwrite(line.data(), 1, line.size(), stderr);
