@@ -104,6 +104,43 @@ TEST(DateColumn, ReadsDatesWithoutSeparators) {
   EXPECT_EQ(ends({" 2020-01-30 ", "2020-01-31 "})[2], "2020-02-01");
 }
 
+TEST(DateColumn, ReadsDaysOfTheYear) {
+  EXPECT_EQ(ends({"2020-365", "2020-366", "2021-001"}),
+            (Strings{"2020-12-30 00:00", "2021-01-01 00:00", "2021-002"}));
+  EXPECT_EQ(ends({"2020/001", "2020/002"})[2], "2020/003");
+  EXPECT_EQ(ends({"2021364", "2021365", "2022001"}),
+            (Strings{"2021-12-30 00:00", "2022-01-01 00:00", "2022002"}));
+  EXPECT_EQ(ends({"2020-060T23:00:00Z", "2020-061T00:00:00Z"})[2], "2020-061T01:00:00Z");
+  for (const char* no_day : {"2021-366", "2020-367", "2020-000"})
+    EXPECT_NE(message_of([&] {
+                dated({"2020-001", no_day});
+              }).find("is not a date"),
+              std::string::npos)
+        << no_day;
+  EXPECT_EQ(dated({"2020998", "2020999"}).read_as, "dates row numbers") << "which are no days";
+}
+
+TEST(DateColumn, ReadsFiscalYearsAndYearsThatEndInTheNext) {
+  EXPECT_EQ(ends({"FY2019", "FY2020"}), (Strings{"2019-01-01 00:00", "2020-01-01 00:00", "FY2021"}));
+  EXPECT_EQ(ends({"FY18", "FY19"})[2], "FY20");
+  EXPECT_EQ(ends({"fy 2019", "fy 2020"})[2], "fy 2021");
+  EXPECT_EQ(ends({"FY2018-19", "FY2019-20"})[2], "FY2020-21");
+  EXPECT_EQ(ends({"FY2019 Q3", "FY2019 Q4"})[2], "FY2020 Q1");
+  EXPECT_EQ(ends({"FY20Q3", "FY20Q4"})[2], "FY21Q1");
+  EXPECT_EQ(ends({"Q3 FY2019", "Q4 FY2019"})[2], "Q1 FY2020");
+  EXPECT_EQ(ends({"2017/18", "2018/19", "2019/20"}),
+            (Strings{"2017-01-01 00:00", "2019-01-01 00:00", "2020/21"}));
+  EXPECT_EQ(ends({"1998-99", "1999-00", "2000-01"})[2], "2001-02") << "which are neither months nor weeks";
+  EXPECT_EQ(ends({"2017/2018", "2018/2019"})[2], "2019/2020");
+  EXPECT_EQ(dated({"2018-19", "2019-20", "2020-21", "2021-22"}).frequency.name(), "YS");
+  EXPECT_NE(dated({"FY2019", "FY2020"}).read_as.find("fiscal years stand for the calendar's"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] {
+              dated({"2017/18", "2018/18", "2019/20"});
+            }).find("is not a date"),
+            std::string::npos);
+}
+
 TEST(DateColumn, ReadsClocksOfTwelveHours) {
   EXPECT_EQ(ends({"2020-01-01 10:00:00 AM", "2020-01-01 11:00:00 AM", "2020-01-01 12:00:00 PM"}),
             (Strings{"2020-01-01 10:00", "2020-01-01 12:00", "2020-01-01 01:00:00 PM"}));
@@ -134,6 +171,23 @@ TEST(DateColumn, ReadsNamesOfZones) {
   EXPECT_EQ(ends({"2021-10-31 01:00 CEST", "2021-10-31 02:00 CEST", "2021-10-31 02:00 CET"}),
             (Strings{"2021-10-30 23:00", "2021-10-31 01:00", "2021-10-31 02:00Z"}));
   EXPECT_EQ(parse_moment("2020-01-01 00:00 XYZ"), std::nullopt);
+}
+
+TEST(DateColumn, ReadsRegionsBehindOffsets) {
+  EXPECT_EQ(ends({"2020-07-01T10:00:00+02:00[Europe/Berlin]", "2020-07-01T11:00:00+02:00[Europe/Berlin]"}),
+            (Strings{"2020-07-01 08:00", "2020-07-01 09:00", "2020-07-01T12:00:00+02:00"}));
+  EXPECT_EQ(ends({"2020-07-01T10:00Z[UTC]", "2020-07-01T11:00Z[UTC]"})[2], "2020-07-01T12:00Z");
+  const SeriesTable days =
+      dated({"2020-03-28T00:00+01:00[Europe/Berlin]", "2020-03-29T00:00+01:00[Europe/Berlin]",
+             "2020-03-30T00:00+02:00[Europe/Berlin]", "2020-03-31T00:00+02:00[Europe/Berlin]"});
+  EXPECT_EQ(days.frequency.name(), "D") << "across the start of summer time";
+  EXPECT_EQ(ends({"2020-07-01 10:00 UTC+02:00", "2020-07-01 11:00 UTC+02:00"}),
+            (Strings{"2020-07-01 08:00", "2020-07-01 09:00", "2020-07-01 12:00 UTC+02:00"}));
+  EXPECT_EQ(ends({"2020-07-01 10:00 GMT-5", "2020-07-01 11:00 GMT-5"})[0], "2020-07-01 15:00");
+  EXPECT_NE(message_of([&] {
+              dated({"2020-07-01T10:00+02:00[", "2020-07-01T11:00+02:00["});
+            }).find("is not a date"),
+            std::string::npos);
 }
 
 TEST(DateColumn, TheWholeColumnSaysWhetherDaysOrMonthsComeFirst) {

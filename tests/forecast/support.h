@@ -49,7 +49,7 @@ inline FitConfig small_fit(const std::string& model = "dlinear") {
 }
 
 inline SeriesTable table_of(const std::string& csv, const TableOptions& options = {}) {
-  return read_series(CsvTable::parse(csv, "data.csv"), options);
+  return read_series(CsvTable::parse(csv, "data.csv", data::LabelLines::passed_over), options);
 }
 
 /// A table of these dates with one column of numbers, a.

@@ -20,7 +20,8 @@ using namespace ingot::forecast;
 struct IngotTable : Object {
   static constexpr const char* kName = "table";
   SeriesTable read(const TableOptions& options) const {
-    return path.empty() ? read_series(CsvTable::parse(text, "table"), options) : read_series(path, options);
+    if (!path.empty()) return read_series(path, options);
+    return read_series(CsvTable::parse(text, "table", data::LabelLines::passed_over), options);
   }
   std::string path, text;  // one of them
 };

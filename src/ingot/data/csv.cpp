@@ -9,6 +9,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/suggest.h"
 #include "ingot/base/utf8.h"
+#include "ingot/data/csv_labels.h"
 #include "ingot/data/parquet.h"
 #include "ingot/data/text_file.h"
 
@@ -160,12 +161,12 @@ void check_encoding(std::string_view text, const std::string& name) {
   check_utf8(text, name);
 }
 
-void check_header(const std::string& name, const std::vector<std::string>& header) {
+void check_header(const std::string& name, std::int64_t line, const std::vector<std::string>& header) {
   std::set<std::string_view> seen;
   for (const std::string& word : header) {
     if (word.empty()) continue;
     INGOT_CHECK(seen.insert(word).second,
-                DataError(name, 1, word, "the header names this column twice; rename one of them"));
+                DataError(name, line, word, "the header names this column twice; rename one of them"));
   }
 }
 
@@ -177,21 +178,23 @@ DataError::DataError(std::string path_, std::int64_t line_, std::string column_,
       line(line_),
       column(std::move(column_)) {}
 
-CsvTable CsvTable::parse(std::string text, std::string name) {
+CsvTable CsvTable::parse(std::string text, std::string name, LabelLines labels) {
   CsvTable table;
   table.name_ = std::move(name);
   if (text.find('\n') == std::string::npos) std::ranges::replace(text, '\r', '\n');
-  table.text_ = std::make_unique<std::string>(std::move(text));
+  table.text_ = std::make_shared<std::string>(std::move(text));
   check_encoding(*table.text_, table.name_);
+  if (labels == LabelLines::passed_over) table.passed_over_ = blank_label_lines(*table.text_);
   CellReader reader(*table.text_, table.name_);
   table.separator_ = reader.separator();
   while (reader.skip_empty_line()) {
   }
   INGOT_CHECK(!reader.at_end(), DataError(table.name_, 0, "", "is empty; expected a header and rows"));
   std::vector<std::string_view> words;
+  table.header_line_ = reader.line();
   reader.row(words);
   for (const std::string_view word : words) table.header_.emplace_back(word);
-  check_header(table.name_, table.header_);
+  check_header(table.name_, table.header_line_, table.header_);
   while (!reader.at_end()) {
     if (reader.skip_empty_line()) continue;
     const std::int64_t line = reader.line();
@@ -209,7 +212,7 @@ CsvTable CsvTable::parse(std::string text, std::string name) {
 CsvTable CsvTable::load(const std::string& path) {
   const MappedFile file(path, MappedFile::Access::sequential);
   if (is_parquet(file.text())) return read_parquet_table(path, file.text());
-  return parse(read_text_file(path), path);
+  return parse(read_text_file(path), path, LabelLines::passed_over);
 }
 
 CsvTable CsvTable::of_cells(CellTable cells) {
@@ -217,13 +220,29 @@ CsvTable CsvTable::of_cells(CellTable cells) {
   table.name_ = std::move(cells.name);
   table.header_ = std::move(cells.header);
   table.numeric_ = std::move(cells.numeric);
-  table.text_ = std::make_unique<std::string>(std::move(cells.text));
-  check_header(table.name_, table.header_);
+  table.text_ = std::make_shared<std::string>(std::move(cells.text));
+  check_header(table.name_, table.header_line_, table.header_);
   table.cells_.reserve(cells.ends.size());
   const std::string_view text = *table.text_;
   for (std::size_t i = 0, begin = 0; i < cells.ends.size(); begin = cells.ends[i++]) {
     table.cells_.push_back(text.substr(begin, cells.ends[i] - begin));
     if (i % table.columns() == 0) table.lines_.push_back(static_cast<std::int64_t>(i / table.columns()) + 1);
+  }
+  return table;
+}
+
+CsvTable CsvTable::without_rows(const std::vector<std::size_t>& rows) const {
+  CsvTable table = *this;
+  table.cells_.clear();
+  table.lines_.clear();
+  for (std::size_t row = 0, next = 0; row < lines_.size(); ++row) {
+    if (next < rows.size() && rows[next] == row) {
+      ++next;
+      continue;
+    }
+    const auto begin = cells_.begin() + static_cast<std::ptrdiff_t>(row * columns());
+    table.cells_.insert(table.cells_.end(), begin, begin + static_cast<std::ptrdiff_t>(columns()));
+    table.lines_.push_back(lines_[row]);
   }
   return table;
 }
@@ -235,7 +254,7 @@ bool CsvTable::has_column(std::string_view name) const {
 std::size_t CsvTable::column(std::string_view name) const {
   const auto found = std::ranges::find(header_, name);
   INGOT_CHECK(found != header_.end(),
-              DataError(name_, 1, std::string(name),
+              DataError(name_, header_line_, std::string(name),
                         fmt::format("there is no such column; the header has {}{}", fmt::join(header_, ", "),
                                     did_you_mean(name, header_))));
   return static_cast<std::size_t>(found - header_.begin());

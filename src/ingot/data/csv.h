@@ -30,6 +30,9 @@ struct CellTable {
   std::vector<std::size_t> ends = {};
 };
 
+/// What becomes of lines that are no part of a table: titles and comments above its header, notes below it.
+enum class LabelLines : std::uint8_t { refused, passed_over };
+
 /// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n, \r\n or \r, a
 /// byte order mark, and ',', ';' or tab between the cells: what a
 /// line "sep=;" before the header says, or whichever the header has most of outside quotes.
@@ -39,10 +42,13 @@ class CsvTable {
   /// DataError for a row with more or fewer cells than the header, a quote that is not closed, a header that
   /// is empty or names a column twice, and for a file that is no text in UTF-8, naming the line. `name`
   /// stands for the file in messages.
-  static CsvTable parse(std::string text, std::string name);
-  /// A file: CSV, or Parquet where its content is that, as read_parquet_table has it.
+  static CsvTable parse(std::string text, std::string name, LabelLines labels = LabelLines::refused);
+  /// A file: CSV, whose label lines are passed over, or Parquet where its content is that, as
+  /// read_parquet_table has it.
   static CsvTable load(const std::string& path);
   static CsvTable of_cells(CellTable cells);
+  /// The same table without some of its rows, which ascend.
+  CsvTable without_rows(const std::vector<std::size_t>& rows) const;
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& header() const { return header_; }
@@ -56,6 +62,9 @@ class CsvTable {
   }
   /// The line of the file that a row starts at.
   std::int64_t line(std::size_t row) const { return lines_[row]; }
+  std::int64_t header_line() const { return header_line_; }
+  /// The lines that were passed over: "line 1 ('Sales, monthly')".
+  const std::vector<std::string>& passed_over() const { return passed_over_; }
   /// The index of a column; DataError that suggests the nearest where there is none.
   std::size_t column(std::string_view name) const;
   bool has_column(std::string_view name) const;
@@ -63,11 +72,13 @@ class CsvTable {
  private:
   std::string name_;
   char separator_ = ',';
-  std::unique_ptr<std::string> text_;  // what the cells point into; an address that moving keeps
+  std::shared_ptr<std::string> text_;  // what the cells point into
   std::vector<std::string> header_;
   std::vector<bool> numeric_;
   std::vector<std::string_view> cells_;
   std::vector<std::int64_t> lines_;
+  std::int64_t header_line_ = 1;
+  std::vector<std::string> passed_over_;
 };
 
 }  // namespace ingot::data

@@ -274,11 +274,13 @@ std::optional<Moment> parse_compact_week(std::string_view text, DateStyle* style
 }
 
 Reading read_automatically(const Cells& cells, std::string& why) {
-  for (const Parse& parse : {Parse(parse_compact_date), Parse(parse_compact_week), epoch_parser(1),
-                             epoch_parser(1000), epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
+  for (const Parse& parse :
+       {Parse(parse_split_year), Parse(parse_compact_date), Parse(parse_compact_week), epoch_parser(1),
+        epoch_parser(1000), epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
     DateStyle unused;
     if (!parse(cells[0], &unused)) continue;
     Reading reading = read_with(cells, parse);
+    if (unused.date.ends_with('n') && cells.size() < 3) continue;  // 2011-12 is a month, too
     if (!reading.failed) return reading;
   }
   return read_in_any_way(cells, why);
@@ -339,8 +341,9 @@ std::string described(const DateColumn& dates, const std::string& why) {
     as = fmt::format("{} since 1970", style.epoch == 1000        ? "milliseconds"
                                       : style.epoch == 1'000'000 ? "microseconds"
                                                                  : "nanoseconds");
-  return fmt::format("{} to {}, written as {}{}", format_moment(first, plain), format_moment(last, plain), as,
-                     why);
+  const bool fiscal = as.find("FY") != std::string::npos || as.find("fy") != std::string::npos;
+  return fmt::format("{} to {}, written as {}{}{}", format_moment(first, plain), format_moment(last, plain),
+                     as, fiscal ? " (fiscal years stand for the calendar's)" : "", why);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <array>
 #include <charconv>
 
+#include <fmt/format.h>
+
 #include "ingot/forecast/table/civil.h"
 #include "ingot/forecast/table/date_names.h"
 #include "ingot/forecast/table/date_style.h"
@@ -138,14 +140,40 @@ class Guess {
     return true;
   }
 
+  // FY before the digits of a year, with a space or a mark between them; 0 where that is not here.
+  std::size_t fiscal_word() const {
+    if (lower(at(0)) != 'f' || lower(at(1)) != 'y') return 0;
+    const std::size_t n = 2 + run([](char c) { return c == ' ' || c == '-' || c == '\''; }, 2);
+    return n <= 3 && is_digit(at(n)) ? n : 0;
+  }
+
+  // FY2020, FY20, FY2019-20, FY2020 Q1
+  bool fiscal_year() {
+    copy(fiscal_word());
+    const bool full = digits() == 4;
+    if (!year()) return false;
+    const std::size_t next = at(0) == '-' || at(0) == '/' ? run(is_digit, 1) : 0;
+    if (full && (next == 2 || next == 4)) {
+      copy(1);
+      skip(next, next == 2 ? "%n" : "%N");
+    }
+    if (text_.empty()) return true;
+    copy(separator());
+    return lower(at(0)) == 'q' && quarter();
+  }
+
   bool day() {
+    if (fiscal_word() > 0) return fiscal_year();
     if (name_ahead()) return after_name();
     if (lower(at(0)) == 'q' && is_digit(at(1)) && !is_digit(at(2)))
-      return quarter() && (copy(separator()), year());
+      return quarter() && (copy(separator()), copy(fiscal_word()), year());
     if (week_word() > 0) return week_first();
     switch (digits()) {
       case 8:
         skip(8, "%Y%m%d");
+        return true;
+      case 7:
+        skip(7, "%Y%j");
         return true;
       case 4:
         return after_year();
@@ -179,7 +207,7 @@ class Guess {
     return next > 0 && year();
   }
 
-  // 2016-07-01, 2016-07, 2016Q3, 2016-W27-1, 2016-Jul-01
+  // 2016-07-01, 2016-07, 2016-183, 2016Q3, 2016-W27-1, 2016-Jul-01
   bool after_year() {
     skip(4, "%Y");
     const std::size_t between = separator();
@@ -195,6 +223,7 @@ class Guess {
     if (between != 1 || text_[0] == ',' || text_[0] == '\'') return false;
     const char mark = text_[0];
     copy(1);
+    if (digits() == 3) return skip(3, "%j"), true;
     if (!(name_ahead() ? month_name() : field('m'))) return false;
     if (text_.empty()) return mark != ' ';
     if (at(0) != mark || !is_digit(at(1))) return text_.empty();
@@ -319,7 +348,8 @@ class Guess {
   bool zone() {
     const std::size_t spaces = run([](char c) { return c == ' '; });
     copy(spaces);
-    const bool letters = is_letter(at(0)) && !(at(0) == 'Z' && text_.size() == 1);
+    const bool utc = at(0) == 'Z' && (text_.size() == 1 || at(1) == '[' || at(1) == ' ');
+    const bool letters = is_letter(at(0)) && !utc;
     if (letters || at(0) == '[') {
       skip(text_.size(), "%Z");
       return spaces > 0 || pattern_ == "%Z";
@@ -373,11 +403,21 @@ std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style
   const bool digits = text.find_first_not_of("0123456789") == std::string_view::npos;
   const bool with_clock = text.size() == 12 || text.size() == 14;
   if (text < "1800" || text >= "2200") return std::nullopt;
-  if (digits && text.size() != 6 && text.size() != 8 && !with_clock) return std::nullopt;
-  if (!digits && (text.size() < 8 || text.find_first_not_of("0123456789") != 8)) return std::nullopt;
-  DateStyle found{.date = text.size() == 6 ? "%Y%m" : "%Y%m%d"};
+  if (digits && (text.size() < 6 || text.size() > 8) && !with_clock) return std::nullopt;
+  const std::size_t day = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (!digits && day != 7 && day != 8) return std::nullopt;
+  DateStyle found{.date = text.size() == 6 ? "%Y%m" : text.size() == 7 ? "%Y%j" : "%Y%m%d"};
   if (!digits) return parse_moment(text, style);
   if (with_clock) found.clock = text.size() == 12 ? "%H%M" : "%H%M%S";
+  const auto moment = parse_by_format(text, found.format());
+  if (moment && style != nullptr) *style = found;
+  return moment;
+}
+
+std::optional<Moment> parse_split_year(std::string_view text, DateStyle* style) {
+  if (text < "1800" || text >= "2200" || (text.size() != 7 && text.size() != 9)) return std::nullopt;
+  const DateStyle found{.date = fmt::format("%Y{}{}", text[4], text.size() == 7 ? "%n" : "%N")};
+  if (text[4] != '-' && text[4] != '/') return std::nullopt;
   const auto moment = parse_by_format(text, found.format());
   if (moment && style != nullptr) *style = found;
   return moment;

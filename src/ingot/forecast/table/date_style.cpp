@@ -123,7 +123,13 @@ class FormatReader {
         take(' ');
         return digits(1, 2, c_.day);
       case 'j':
-        return digits(1, 3, day_of_year_);
+        return digits(1, 3, day_of_year_) && day_of_year_ >= 1;
+      case 'n':
+      case 'N': {  // behind the year
+        std::int64_t next = 0;
+        const std::size_t width = d == 'n' ? 2 : 4;
+        return digits(width, width, next) && next == (d == 'n' ? (c_.year + 1) % 100 : c_.year + 1);
+      }
       case 'b':
       case 'B':
       case 'h':
@@ -201,6 +207,18 @@ class FormatReader {
 
   bool offset() {
     zoned_ = true;
+    return plain_offset() && region_behind();
+  }
+  // "[Europe/Berlin]" as Java writes it, which says no more than the offset.
+  bool region_behind() {
+    const std::size_t begin = std::min(text_.find_first_not_of(' '), text_.size());
+    if (begin == text_.size() || text_[begin] != '[') return true;
+    const std::size_t end = text_.find(']');
+    if (end == std::string_view::npos || end < begin + 2) return false;
+    text_.remove_prefix(end + 1);
+    return true;
+  }
+  bool plain_offset() {
     if (take('Z')) return true;
     const bool east = take('+');
     if (!east && !take('-')) return false;
@@ -212,8 +230,24 @@ class FormatReader {
     return hours <= 23 && minutes <= 59;
   }
 
+  // "UTC+02:00", "GMT-5"
+  bool offset_of_utc() {
+    const bool utc = text_.starts_with("UTC") || text_.starts_with("GMT");
+    if (!utc || text_.size() < 5 || (text_[3] != '+' && text_[3] != '-')) return false;
+    zone_name_ = text_;
+    const bool east = text_[3] == '+';
+    text_.remove_prefix(4);
+    std::int64_t hours = 0, minutes = 0;
+    if (!digits(1, 2, hours) || (take(':') && !digits(2, 2, minutes))) return false;
+    zone_name_.resize(zone_name_.size() - text_.size());
+    offset_ = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
+    zoned_ = true;
+    return hours <= 23 && minutes <= 59;
+  }
+
   // "UTC", "Europe/Berlin", "[America/New_York]".
   bool zone_name() {
+    if (text_.size() > 3 && (text_[3] == '+' || text_[3] == '-')) return offset_of_utc();
     const auto belongs = [](char c) {
       return is_letter(c) || c == '/' || c == '_' || c == '[' || c == ']' || c == '-' || c == '+';
     };
@@ -237,6 +271,7 @@ class FormatReader {
       return std::nullopt;
     }
     Moment at = moment_of(c_);
+    if (day_of_year_ > 365 && (day_of_year_ > 366 || last_day(c_.year, 2) < 29)) return std::nullopt;
     if (day_of_year_ > 0)
       at = moment_of({c_.year, 1, 1, c_.hour, c_.minute, c_.second}) + (day_of_year_ - 1) * kDay;
     if (iso_.week > 0) {
@@ -323,6 +358,10 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
       return number(iso_week_of(moment).week, 2);
     case 'u':
       return std::to_string(weekday_of(moment) + 1);
+    case 'n':
+      return fmt::format("{:02}", (c.year + 1) % 100);
+    case 'N':
+      return fmt::format("{:04}", c.year + 1);
     case 'q':
       return std::to_string((c.month + 2) / 3);
     case 's':
@@ -396,7 +435,7 @@ void check_date_format(std::string_view format, std::string_view key) {
   for (Piece p; pattern.next(p);) {
     INGOT_CHECK(
         p.directive == 0 ||
-            std::string_view("YymdejbBhaAoHIMSfpPGVuqszZ").find(p.directive) != std::string_view::npos,
+            std::string_view("YymdejbBhaAoHIMSfpPGVuqnNszZ").find(p.directive) != std::string_view::npos,
         InvalidConfig(std::string(key),
                       fmt::format("'{}': %{} is not known; expected a pattern of strptime, as %d/%m/%Y %H:%M",
                                   format, p.directive)));

@@ -10,8 +10,9 @@
 namespace ingot::forecast {
 
 /// How a column of dates is written, so that a forecast continues it in the same way. Patterns are those of
-/// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and besides %q for the quarter, %o for
-/// what is behind a day (1st, 2nd; 1er) and the flag '.' for a short name's dot, where it has one.
+/// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and besides %q for the quarter, %n and
+/// %N for the year after in two and four digits (2019/20), %o for what is behind a day (1st, 2nd; 1er) and
+/// the flag '.' for a short name's dot, where it has one.
 struct DateStyle {
   bool number = false;            ///< plain integers
   std::int64_t epoch = 0;         ///< counted since 1970, so many a second: 1, 1000 ...; 0: no such count
@@ -49,17 +50,20 @@ enum class DateOrder : std::uint8_t { year_first, month_first, day_first };
 
 /// How a date seems to be written: "2016-07-01", with a clock (24 hours or AM and PM) and a zone behind it
 /// after a space or 'T'; "07/01/2016", "1.7.16" as `order` says; "1 July 2016", "Jul 1, 2016", "Jul-16";
-/// "1st of July 2016"; "2016-07", "07/2016", "2016Q3", "Q3 2016", "2016-W27", "KW27/2016". Nothing for other
-/// text. `ordered` is set where the order mattered. Months and days have the names of the list `names`.
+/// "1st of July 2016"; "2016-07", "07/2016", "2016-183", "2016Q3", "Q3 2016", "2016-W27", "KW27/2016",
+/// "FY2016". Nothing for other text. `ordered` is set where the order mattered. Months and days have the
+/// names of the list `names`.
 std::optional<DateStyle> guess_date_style(std::string_view text, DateOrder order, bool* ordered = nullptr,
                                           int names = 0);
 
 /// Reads a date as guess_date_style sees it, or an integer.
 std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nullptr,
                                    DateOrder order = DateOrder::year_first, int names = 0);
-/// Reads 20160701, 201607, 201607011200 or 20160701120000, of the years 1800 to 2199; parse_moment takes them
-/// for row numbers.
+/// Reads 20160701, 2016183 (a day of the year), 201607, 201607011200 or 20160701120000, of the years 1800 to
+/// 2199; parse_moment takes them for row numbers.
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
+/// Reads 2016/17, 2016-17 and 2016/2017: years that begin in one and end in the next.
+std::optional<Moment> parse_split_year(std::string_view text, DateStyle* style = nullptr);
 /// Reads 201627 and 2016-27 as weeks of ISO 8601, of the same years: for columns in which some are no months.
 std::optional<Moment> parse_plain_week(std::string_view text, DateStyle* style = nullptr);
 

@@ -16,6 +16,7 @@
 #include "ingot/forecast/table/date_column.h"
 #include "ingot/forecast/table/date_names.h"
 #include "ingot/forecast/table/future_columns.h"
+#include "ingot/forecast/table/label_rows.h"
 #include "ingot/forecast/table/summer_time.h"
 #include "ingot/forecast/table/table_layout.h"
 
@@ -508,7 +509,9 @@ FillMethod parse_fill_method(std::string_view text, std::string_view key) {
 
 std::string_view name(FillMethod method) { return kFillMethods[static_cast<std::size_t>(method)]; }
 
-SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
+namespace {
+
+SeriesTable read_rows(const CsvTable& csv, const TableOptions& options, std::vector<std::string> not_read) {
   Reader reader{
       .csv = csv, .options = options, .layout = find_layout(csv, options), .table = {}, .times = {}};
   INGOT_CHECK(csv.rows() > 0, DataError(csv.name(), 0, "", "has a header but no rows"));
@@ -538,8 +541,8 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   reader.leave_out_single_rows(groups);
   reader.leave_out_empty(groups);
   reader.find_frequency(groups);
-  if (!reader.layout.not_read.empty())
-    table.read_as += fmt::format("; not read: {}", fmt::join(reader.layout.not_read, ", "));
+  not_read.insert(not_read.end(), reader.layout.not_read.begin(), reader.layout.not_read.end());
+  if (!not_read.empty()) table.read_as += fmt::format("; not read: {}", fmt::join(not_read, ", "));
   const std::string numbers = describe(csv, numbers_of, reader.numbers);
   if (!numbers.empty()) table.read_as += fmt::format("; numbers: {}", numbers);
   table.date_style.widen(table.frequency);
@@ -553,6 +556,14 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   if (!table.future_names.empty())
     table.read_as += fmt::format("; known ahead: {}", fmt::join(table.future_names, ", "));
   return std::move(reader.table);
+}
+
+}  // namespace
+
+SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
+  std::vector<std::string> not_read = csv.passed_over();
+  const auto rest = without_label_rows(csv, find_time_column(csv, options), not_read);
+  return read_rows(rest ? *rest : csv, options, std::move(not_read));
 }
 
 SeriesTable read_series(const std::string& path, const TableOptions& options) {

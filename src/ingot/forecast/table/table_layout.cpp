@@ -48,7 +48,10 @@ std::vector<std::size_t> parts_of_year(const CsvTable& csv) {
   return {};
 }
 
-std::size_t time_column(const CsvTable& csv, const TableOptions& options, bool is_long) {
+}  // namespace
+
+std::size_t find_time_column(const CsvTable& csv, const TableOptions& options) {
+  const bool is_long = options.layout == "long" || csv.has_column(options.id_column);
   if (!options.time_column.empty()) return csv.column(options.time_column);
   for (const char* name : {"ds", "date", "timestamp", "time", "datetime"}) {
     if (const auto found = column_called(csv, name)) return *found;
@@ -57,9 +60,12 @@ std::size_t time_column(const CsvTable& csv, const TableOptions& options, bool i
   const auto other = std::ranges::find_if(csv.header(), [&](const std::string& name) {
     return !is_long || (name != options.id_column && name != "y");
   });
-  INGOT_CHECK(other != csv.header().end(), DataError(csv.name(), 1, "", "has no column of dates"));
+  INGOT_CHECK(other != csv.header().end(),
+              DataError(csv.name(), csv.header_line(), "", "has no column of dates"));
   return static_cast<std::size_t>(other - csv.header().begin());
 }
+
+namespace {
 
 // Plain numbers may be anything, but for hours that differ on one day.
 bool tells_hours(const CsvTable& csv, std::size_t time, std::size_t column) {
@@ -111,7 +117,7 @@ void check_names(const CsvTable& csv, std::size_t time) {
   const std::string& word = csv.header()[time];
   INGOT_CHECK(
       !parse_moment(word),
-      DataError(csv.name(), 1, "",
+      DataError(csv.name(), csv.header_line(), "",
                 fmt::format("'{}' is a date or a number where the names of the columns should be; put a "
                             "line like 'date,{}' first",
                             word, csv.columns() > 2 ? "a,b" : "a")));
@@ -251,7 +257,7 @@ std::size_t only_target(const CsvTable& csv, const TableLayout& layout,
   if (values.size() == 1) return values[0];
   // Rows of one date each may as well be one series.
   const bool may_be_wide = tells_rows_apart(csv, dates_of(layout));
-  throw DataError(csv.name(), 1, "",
+  throw DataError(csv.name(), csv.header_line(), "",
                   fmt::format("has {}, as a table of several series, but no 'y'; say what is to be "
                               "forecast: {}{}",
                               columns_in_words(csv, layout.ids), target_option(csv, layout.ids, layout),
@@ -281,7 +287,7 @@ std::string advice_on_ids(const CsvTable& csv, const TableLayout& layout, bool h
 
 TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   TableLayout layout;
-  layout.time = time_column(csv, options, options.layout == "long" || csv.has_column(options.id_column));
+  layout.time = find_time_column(csv, options);
   if (same_word(csv.header()[layout.time], "year")) layout.parts = parts_of_year(csv);
   layout.clock = clock_column(csv, layout, options);
   layout.ids = id_columns(csv, options, layout);
@@ -294,10 +300,11 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   const auto add = [&](std::size_t c) {
     // An index that some program wrote, or a separator at the end of each line.
     INGOT_CHECK(!csv.header()[c].empty(),
-                DataError(csv.name(), 1, "",
+                DataError(csv.name(), csv.header_line(), "",
                           fmt::format("column {} has no name; give it one, or choose columns with --columns",
                                       c + 1)));
-    INGOT_CHECK(!is_key(c), DataError(csv.name(), 1, csv.header()[c], "holds dates or ids, not values"));
+    INGOT_CHECK(!is_key(c),
+                DataError(csv.name(), csv.header_line(), csv.header()[c], "holds dates or ids, not values"));
     if (!taken[c]) layout.values.push_back(c);
     taken[c] = true;
   };
@@ -306,7 +313,7 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
     const std::size_t c = csv.column(name);
     const bool free = !is_key(c) && !taken[c];
     INGOT_CHECK(free,
-                DataError(csv.name(), 1, name,
+                DataError(csv.name(), csv.header_line(), name,
                           "is to be forecast, or holds dates or ids; it cannot be an input of --future"));
     layout.future.push_back(c);
   }
@@ -334,7 +341,7 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   if (layout.time != 0 && is_row_index(csv, 0))
     layout.not_read.emplace_back("the first column (row numbers)");
   if (layout.targets == 0) layout.targets = layout.values.size();
-  INGOT_CHECK(!layout.values.empty(), DataError(csv.name(), 1, "",
+  INGOT_CHECK(!layout.values.empty(), DataError(csv.name(), csv.header_line(), "",
                                                 "has no column of values beside the dates; is the separator "
                                                 "a comma, a semicolon, a tab or a |?"));
   return layout;

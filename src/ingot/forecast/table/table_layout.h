@@ -24,6 +24,9 @@ struct TableLayout {
   std::size_t targets = 0;
 };
 
+/// The column of dates, or of their years: the one that options.time_column names, else by its name.
+std::size_t find_time_column(const CsvTable& csv, const TableOptions& options);
+
 /// Finds them by their names, and by what the options say. DataError where a column that is needed or named
 /// is not there, has no name, or is several things at once.
 ///
