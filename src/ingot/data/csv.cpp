@@ -34,7 +34,7 @@ char guess_separator(std::string_view text) {
   constexpr std::string_view kSeparators = ",;\t|";  // in this order where there are as many
   std::array<std::int64_t, kSeparators.size()> counts{};
   bool quoted = false;
-  for (const char c : text.substr(std::min(text.find_first_not_of("\r\n"), text.size()))) {
+  for (const char c : text.substr(std::min(text.find_first_not_of("\r\n "), text.size()))) {
     if (c == '"') quoted = !quoted;
     if (quoted) continue;
     if (c == '\n') break;
