@@ -245,14 +245,17 @@ class Search {
   FittedArima run() {
     const int few = short_ ? 1 : 2, seasonal = short_ ? 0 : 1;
     const Orders& m = most_;
-    attempt({std::min(few, m.p), std::min(few, m.q), std::min(seasonal, m.seasonal_p),
-             std::min(seasonal, m.seasonal_q), constants_});
+    at_ = {std::min(few, m.p), std::min(few, m.q), std::min(seasonal, m.seasonal_p),
+           std::min(seasonal, m.seasonal_q), constants_};
+    attempt(at_);
     attempt({.constant = constants_});
     if (m.p > 0 || m.seasonal_p > 0)
       attempt({.p = std::min(1, m.p), .seasonal_p = std::min(1, m.seasonal_p), .constant = constants_});
     if (m.q > 0 || m.seasonal_q > 0)
       attempt({.q = std::min(1, m.q), .seasonal_q = std::min(1, m.seasonal_q), .constant = constants_});
-    if (constants_) attempt({});
+    // As in R and statsforecast the search goes on from there with a constant, whichever of the two is
+    // better.
+    if (constants_ && attempt({})) at_.constant = true;
     while (step() && tried_.size() < kMostModels) {
     }
     return best_;
@@ -265,14 +268,15 @@ class Search {
     FittedArima fitted = fit_arima(o, w_, season_);
     if (!(fitted.aicc < best_.aicc)) return false;
     best_ = std::move(fitted);
+    at_ = o;
     return true;
   }
 
-  // Whether a neighbour of the best is better.
+  // Whether a neighbour of where the search is is better than the best.
   bool step() {
     static constexpr std::array<std::array<int, 2>, 8> kMoves{
         {{-1, 0}, {0, -1}, {1, 0}, {0, 1}, {-1, -1}, {-1, 1}, {1, -1}, {1, 1}}};
-    const Orders at = best_.orders;
+    const Orders at = at_;
     const auto inside = [](int v, int most) { return v >= 0 && v <= most; };
     for (const bool seasonal : {true, false}) {
       for (const auto& [dp, dq] : kMoves) {
@@ -293,7 +297,7 @@ class Search {
   const Rows& w_;
   std::size_t season_;
   bool constants_, short_ = false;
-  Orders most_;
+  Orders most_, at_;
   std::vector<Orders> tried_;
   FittedArima best_;
 };
