@@ -44,13 +44,21 @@ SERIES = {
 }
 SPARSE = {"sparse": (demand(80, 8, 0.25, 4), 1, 4), "rare": (demand(120, 9, 0.08, 12), 1, 4)}
 
-# Drawn at random. The stepwise search finds the walk without a drift the best, and goes on with one.
+# Drawn at random. The stepwise search finds the walk without a drift the best, and goes on with one; the
+# slope of the other follows faster than its level.
 WALK = [
     3903.54, 4520.6, 4388.54, 4289.28, 4274.91, 4324.66, 4131.47, 3598.21, 4394.38, 4672.92, 3449.82, 3243.08,
     3881.03, 3692.2, 3166.39, 2663.6, 3247.69, 2757.47, 3011.86, 2531.74, 1930.74, 2447.84, 2738.89, 2608.47,
     2772.06, 2974.42, 2860.8, 3026.9, 3326.87, 3021.08,
 ]
-FOUND = {"walk": (np.array(WALK), 1, 6, lambda m: {"arima": AutoARIMA(season_length=m)})}
+SLOPE = [
+    916.14, 988.78, 1084.47, 974.12, 922.82, 989.25, 1127.9, 1315.93, 954.66, 899.45, 798.0, 755.78, 1310.96,
+    1270.74, 984.95, 971.84, 905.32, 761.73, 858.85, 1275.67, 1071.31, 1046.77, 977.94, 860.16, 1128.63, 1208.59,
+    964.8, 978.78, 980.34, 978.23, 949.84, 1164.67, 1043.07, 1136.42, 887.35, 932.54, 1101.07, 1122.35, 1008.17,
+    1026.11, 815.21, 891.84, 773.35, 965.98, 894.71, 805.78, 667.3, 554.22, 605.5, 373.62, 299.11,
+]
+FOUND = {"walk": (np.array(WALK), 1, 6, lambda m: {"arima": AutoARIMA(season_length=m)}),
+         "slope": (np.array(SLOPE), 12, 18, lambda m: {"ets": AutoETS(season_length=m)})}
 
 
 def case(y, m, h, models):

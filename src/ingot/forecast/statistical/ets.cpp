@@ -60,10 +60,10 @@ struct EtsModel {
     return model;
   }
 
+  // Inside of the weights' bounds beta may exceed alpha, and gamma 1 - alpha: what is fitted is stable there,
+  // too, and statsforecast looks there.
   bool possible() const {
-    if (form.trend && beta > alpha) return false;
-    if (form.seasonal && gamma > 1 - alpha) return false;
-    return !form.season_multiplies || std::ranges::all_of(start.season, [](double s) { return s > 0; });
+    return !form.season_multiplies || std::ranges::all_of(start.season, [](double s) { return s >= 0; });
   }
 
   double before_season(const EtsState& s) const { return s.level + (form.trend ? phi * s.trend : 0); }
