@@ -2,6 +2,7 @@
 
 from . import _core
 from ._core import Tensor, float32, full, int64
+from .display import tensor_html
 
 
 def _flatten(values, shape, depth, out):
@@ -211,10 +212,12 @@ def _iterate(self):
 
 
 def _size(self, dim=None):
+    """The shape, or the size of one axis."""
     return self.shape if dim is None else self.shape[dim]
 
 
 def _std(self, dim=None, correction=1.0, keepdim=False):
+    """Standard deviations over axes: roots of :func:`ingot.var`."""
     return self.var(dim, correction, keepdim).sqrt()
 
 
@@ -247,6 +250,29 @@ def _cuda(self):
     return self.to(device="cuda")
 
 
+def _array_namespace(self, /, *, api_version=None):
+    """:mod:`ingot.array_api`, the names of the Python array API standard."""
+    from . import array_api
+
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(f"api_version: '{api_version}'; ingot.array_api has {array_api.__array_api_version__} and before")
+    return array_api
+
+
+def _to_device(self, device, /, *, stream=None):
+    """On another device, as the Python array API standard calls ``to``."""
+    if stream is not None:
+        raise ValueError("to_device: streams are not taken; work goes into the device's current stream")
+    return self.to(device=device)
+
+
+def _matrix_transpose(self):
+    """The last two axes exchanged."""
+    if self.ndim < 2:
+        raise ValueError(f".mT needs 2 axes, not {self.ndim}")
+    return self.transpose(-1, -2)
+
+
 def _conversion(dtype, name):
     def convert(self):
         return self.to(dtype)
@@ -267,6 +293,7 @@ _conversions = {
 }
 _methods = {
     "numpy": _numpy,
+    "_repr_html_": tensor_html,
     "__array__": _array,
     "__repr__": _repr,
     "__iter__": _iterate,
@@ -277,6 +304,9 @@ _methods = {
     "dim": _dim,
     "t": _t,
     "cuda": _cuda,
+    "__array_namespace__": _array_namespace,
+    "to_device": _to_device,
+    "mT": property(_matrix_transpose),
     **{name: _conversion(dtype, name) for name, dtype in _conversions.items()},
 }
 for _name, _method in _methods.items():

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import _core
 from .config import keys
-from .display import Page
+from .display import Page, Progress, Report
 from .errors import InvalidConfig
 
 
@@ -134,13 +134,21 @@ class Forecaster:
             raise _not_fitted()
         return self._fitted
 
-    def fit(self, table, y=None, *, on_step=None):
-        """Fits to a table. ``on_step(done, total, loss)`` is called after every step. Returns self.
+    def fit(self, table, y=None, *, on_step=None, progress: bool | None = None):
+        """Fits to a table. ``on_step(done, total, loss)`` is called after every step. Returns self. ``progress``: a bar in
+        notebooks alone (None), on stderr too (True), nowhere (False).
 
         ``y``: nothing; scikit-learn gives it to every estimator.
         """
         text, name, _ = _csv_of(table)
-        self._fitted = _core._fit_forecaster(self._settings, text, name, on_step)
+        with Progress(0, "Fitting", progress) as bar:
+
+            def step(done, total, loss):
+                bar.update(done, f"loss {loss:.4g}", total)
+                if on_step is not None:
+                    on_step(done, total, loss)
+
+            self._fitted = _core._fit_forecaster(self._settings, text, name, step)
         self.n_features_in_ = len(self._fitted.columns)
         return self
 
@@ -159,7 +167,7 @@ class Forecaster:
         """Errors on the test part of the table from rolling origins, beside naive forecasts: ``methods`` with mse, mae,
         mase, smape and coverage."""
         text, name, _ = _csv_of(table)
-        return self._model().evaluate(text, name, stride, season)
+        return Report(self._model().evaluate(text, name, stride, season))
 
     def plot(self, table, *, hold_out=0, level=None):
         """A page of every series with its forecast and an interval (``level`` per cent), shown in a notebook.
@@ -172,7 +180,7 @@ class Forecaster:
     def cross_validate(self, table, *, folds=3, test_rows=0, stride=1):
         """Fits anew before each of ``folds`` origins and forecasts the rows behind it: ``folds`` and their ``mean``."""
         text, name, _ = _csv_of(table)
-        return _core._cross_validate(self._settings, text, name, folds, test_rows, stride)
+        return Report(_core._cross_validate(self._settings, text, name, folds, test_rows, stride))
 
     @property
     def targets_(self):

@@ -12,6 +12,7 @@ from . import _core
 from ._structured import constrain
 from ._tensor import asarray
 from ._core import LanguageModel, Tensor, Tokenizer
+from .display import module_html, table
 from .weights import adapter_list
 
 __all__ = ["LLM", "Completion", "Embedder", "LanguageModel", "Tokenizer"]
@@ -267,6 +268,10 @@ class LLM:
         """Where the model is."""
         return self._model.device
 
+    def _repr_html_(self):
+        row = {"family": self.model_type, "device": self.device, "context": self.context, "vocabulary": self.tokenizer.vocab_size}
+        return f"<b>LLM</b>{table([row])}"
+
     def close(self):
         """Cancels what runs and ends the thread; later calls are an error."""
         self._model.close()
@@ -276,6 +281,13 @@ class LLM:
 
     def __exit__(self, *error):
         self.close()
+
+
+def _language_model_html(self):
+    return module_html(self, f"LanguageModel ({self.model_type}, {self.device})")
+
+
+setattr(LanguageModel, "_repr_html_", _language_model_html)  # noqa: B010 -- as type checkers want it
 
 
 class Embedder:

@@ -7,6 +7,7 @@ import math
 
 from . import _core
 from ._core import Tensor
+from .display import module_html
 from ._tensor import no_grad, ones, rand, randn, zeros
 
 
@@ -26,6 +27,9 @@ class Module:
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward()")
+
+    def _repr_html_(self):
+        return module_html(self, type(self).__name__)
 
     def children(self):
         """(name, module) of the parts of this module."""
@@ -267,6 +271,7 @@ class ModuleList(Sequential):
     """A list of modules whose parameters are found."""
 
     def append(self, module):
+        """Adds a module at the end."""
         self.modules.append(module)
         return self
 

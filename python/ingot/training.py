@@ -6,6 +6,7 @@ from pathlib import Path
 
 from . import _core
 from .config import TrainConfig
+from .display import Chart, Progress, Report
 
 
 def _yaml(config, changes):
@@ -39,6 +40,8 @@ class Trainer:
     def __init__(self, config, *, resume=False, callback=None, **changes):
         self.last: dict | None = None  #: the record of the last step that was reported
         self._callback = callback
+        self._progress: Progress | None = None
+        self._evaluations: list[tuple[int, float]] = []
         text, name = _yaml(config, changes)
         on_event = weakref.WeakMethod(self._on_event)  # C++ owns the callback: no cycle through it
 
@@ -52,6 +55,10 @@ class Trainer:
     def _on_event(self, event, record):
         if event == "step":
             self.last = record
+            if self._progress is not None:
+                self._progress.update(record["step"], f"loss {record['loss']:.4g}")
+        elif event == "evaluation" and record["loss"] is not None:
+            self._evaluations.append((record["step"], record["loss"]))
         if self._callback is not None:
             self._callback(event, record)
 
@@ -63,11 +70,16 @@ class Trainer:
     def finish(self) -> dict:
         """Ends a run, wherever it is: evaluation, checkpoint and model. A dict with ``model`` (its directory), losses,
         ``steps`` and ``checkpoint``."""
-        return self._trainer.finish()
+        return Report(self._trainer.finish())
 
-    def train(self) -> dict:
-        """All steps that remain, and :meth:`finish`. Ctrl-C saves a checkpoint first."""
-        return self._trainer.run()
+    def train(self, progress: bool | None = None) -> dict:
+        """All steps that remain, and :meth:`finish`. Ctrl-C saves a checkpoint first. ``progress``: a bar in notebooks alone
+        (None), on stderr too (True), nowhere (False)."""
+        with Progress(self._trainer.total_steps, "Training", progress) as self._progress:
+            try:
+                return Report(self._trainer.run())
+            finally:
+                self._progress = None
 
     def evaluate(self) -> float | None:
         """Mean loss on the validation data, in nats per token; None where there is none."""
@@ -76,6 +88,14 @@ class Trainer:
     def history(self) -> list[dict]:
         """A dict for each step so far: step, epoch, loss, learning_rate, grad_norm, tokens_per_second, seconds."""
         return self._trainer.history()
+
+    def plot(self) -> Chart:
+        """The losses so far over steps, of training and validation, in nats per token."""
+        training = [(record["step"], record["loss"]) for record in self.history()]
+        return Chart({"training": training, "validation": self._evaluations}, "Loss, nats per token", "step")
+
+    def _repr_html_(self):
+        return f"<b>Trainer</b> step {self.steps_done} of {self.total_steps} on {self.device}<br/>{self.plot().svg()}"
 
     @property
     def model(self):

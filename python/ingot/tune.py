@@ -10,6 +10,7 @@ import json
 import numbers
 
 from . import _core
+from .display import Chart, Progress, table
 
 
 class TrialPruned(Exception):
@@ -50,8 +51,8 @@ class Trial:
 class Study:
     """A search. ``ask`` and ``tell``, or :meth:`optimize`."""
 
-    def __init__(self, tuner):
-        self._tuner = tuner
+    def __init__(self, tuner, maximize=False, n_trials=0):
+        self._tuner, self._maximize, self._wanted = tuner, maximize, n_trials
 
     def ask(self):
         """The next trial; None where all have begun."""
@@ -69,11 +70,18 @@ class Study:
             values = [value] if isinstance(value, numbers.Real) or not hasattr(value, "__iter__") else value
             self._tuner.complete(trial._trial, [float(v) for v in values])
 
-    def optimize(self, objective, n_trials=None, catch=()):
+    def optimize(self, objective, n_trials=None, catch=(), progress: bool | None = None):
         """Calls ``objective(trial)`` until the study has its trials, or ``n_trials`` of them here. An exception that is none
-        of ``catch`` fails its trial and leaves."""
+        of ``catch`` fails its trial and leaves. ``progress``: a bar in notebooks alone (None), on stderr too (True), nowhere
+        (False)."""
+        with Progress(n_trials or self._wanted, "Trials", progress) as bar:
+            self._optimize(objective, n_trials, catch, bar)
+
+    def _optimize(self, objective, n_trials, catch, bar):
         done = 0
         while n_trials is None or done < n_trials:
+            if done:
+                bar.update(done, self._best_so_far())
             trial = self.ask()
             if trial is None:
                 return
@@ -92,6 +100,29 @@ class Study:
                 if trial.state == "running":
                     self.tell(trial, value)
             done += 1
+
+    def _best_so_far(self):
+        if self._tuner.goals:
+            return ""
+        try:
+            return f"best {self.best_value:.5g}"
+        except ValueError:
+            return ""
+
+    def plot(self):
+        """Each trial's value, and the best so far, over the trials: a :class:`ingot.display.Chart`. Of one objective."""
+        values = [(trial["number"], trial["value"]) for trial in self.trials if trial["state"] == "complete"]
+        best, so_far = [], None
+        for number, value in values:
+            better = so_far is None or (value > so_far if self._maximize else value < so_far)
+            so_far = value if better else so_far
+            best.append((number, so_far))
+        return Chart({"value": values, "best": best}, "Trials", "trial")
+
+    def _repr_html_(self):
+        rows = [{"trial": t["number"], "state": t["state"], "value": t["value"], **t["params"]} for t in self.trials]
+        drawn = "" if self._tuner.goals or not rows else self.plot().svg()
+        return f"{drawn}{table(rows[-20:], f'{len(rows)} trials' + (', the last 20' if len(rows) > 20 else ''))}"
 
     @property
     def trials(self):
@@ -138,4 +169,4 @@ def create_study(space, *, direction="minimize", directions=None, n_trials=100, 
         directions = {f"value {i}": way for i, way in enumerate(directions)}
     goals = json.dumps(dict(directions or {}))
     tuner = _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
-    return Study(tuner)
+    return Study(tuner, direction == "maximize", n_trials)
