@@ -46,5 +46,5 @@ from .config import TrainConfig
 from .language import LLM, Completion, Embedder, LanguageModel, Tokenizer
 from .training import Trainer
 from .weights import convert, load, merge, open, quantize, save  # noqa: A004
-from . import forecast, rl, tune
+from . import forecast, mahjong, rl, tune
 

@@ -1,10 +1,23 @@
-"""All seats of a game as a PettingZoo environment, whose agents act one after another."""
+"""All seats of a game as PettingZoo environments: agents act one after another, or all at each step."""
 
 import gymnasium
 import numpy
-from pettingzoo import AECEnv
+from pettingzoo import AECEnv, ParallelEnv
 
 from .rl import VectorGame
+
+
+def _spaces(agents, shape, actions):
+    observations = {
+        agent: gymnasium.spaces.Dict(
+            {
+                "observation": gymnasium.spaces.Box(-numpy.inf, numpy.inf, shape, numpy.float32),
+                "action_mask": gymnasium.spaces.Box(0, 1, (actions,), numpy.int8),
+            }
+        )
+        for agent in agents
+    }
+    return observations, {agent: gymnasium.spaces.Discrete(actions) for agent in agents}
 
 
 class AgentCycleEnv(AECEnv):
@@ -17,15 +30,7 @@ class AgentCycleEnv(AECEnv):
         self._name, self._seed = name, seed
         game = VectorGame(name, 1, seed)
         self.possible_agents = [f"player_{i}" for i in range(game.num_players)]
-        space = gymnasium.spaces.Dict(
-            {
-                "observation": gymnasium.spaces.Box(-numpy.inf, numpy.inf, game.observation_shape, numpy.float32),
-                "action_mask": gymnasium.spaces.Box(0, 1, (game.num_actions,), numpy.int8),
-            }
-        )
-        self.observation_spaces = {agent: space for agent in self.possible_agents}
-        actions = gymnasium.spaces.Discrete(game.num_actions)
-        self.action_spaces = {agent: actions for agent in self.possible_agents}
+        self.observation_spaces, self.action_spaces = _spaces(self.possible_agents, game.observation_shape, game.num_actions)
 
     def observation_space(self, agent):
         return self.observation_spaces[agent]
@@ -75,3 +80,68 @@ class AgentCycleEnv(AECEnv):
             "observation": numpy.array(observations[0], numpy.float32),
             "action_mask": numpy.array(legal[0], numpy.int8),
         }
+
+
+class SimultaneousEnv(ParallelEnv):
+    """Every agent acts at each step: who decides takes an action of the game, the others the last one, ``wait``, which is all
+    that their ``action_mask`` allows. Observations are dicts of ``observation`` and ``action_mask``; an agent that waits is
+    shown what it saw when it decided last."""
+
+    metadata = {"name": "ingot", "render_modes": []}
+
+    def __init__(self, name="mahjong", seed=0):
+        self._name, self._seed = name, seed
+        game = VectorGame(name, 1, seed)
+        self.wait = game.num_actions  #: the action of agents that do not decide
+        self.possible_agents = [f"player_{i}" for i in range(game.num_players)]
+        self.agents = []
+        self.observation_spaces, self.action_spaces = _spaces(
+            self.possible_agents, game.observation_shape, game.num_actions + 1
+        )
+
+    def observation_space(self, agent):
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent):
+        return self.action_spaces[agent]
+
+    def reset(self, seed=None, options=None):
+        self._seed = self._seed + 1 if seed is None else seed
+        self._game = VectorGame(self._name, 1, self._seed)
+        self.agents = self.possible_agents[:]
+        self._shown = {agent: numpy.zeros(self._game.observation_shape, numpy.float32) for agent in self.agents}
+        return self._observe(), {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        for agent in self.agents:
+            if agent not in actions:
+                raise ValueError(f"{agent} has no action: it decides, or takes env.wait ({self.wait})")
+            if agent != self._decides and actions[agent] != self.wait:
+                raise ValueError(f"{agent} does not decide now: its action is env.wait ({self.wait}), not {actions[agent]}")
+        rewards, ended = self._game.step(numpy.array([actions[self._decides]], numpy.int32))
+        gained = dict(zip(self.agents, map(float, rewards[0].tolist())))
+        over = dict.fromkeys(self.agents, bool(ended[0].item()))
+        observations = self._last() if ended[0].item() else self._observe()
+        truncated, infos = dict.fromkeys(self.agents, False), {agent: {} for agent in self.agents}
+        if ended[0].item():
+            self.agents = []
+        return observations, gained, over, truncated, infos
+
+    def _mask(self, legal=None):
+        mask = numpy.zeros(self.wait + 1, numpy.int8)
+        if legal is None:
+            mask[self.wait] = 1
+        else:
+            mask[: self.wait] = legal
+        return mask
+
+    def _last(self):
+        return {agent: {"observation": self._shown[agent], "action_mask": self._mask()} for agent in self.agents}
+
+    def _observe(self):
+        self._decides = self.possible_agents[self._game.to_move()[0].item()]
+        observations, legal = self._game.observe()
+        self._shown[self._decides] = numpy.array(observations[0], numpy.float32)
+        result = self._last()
+        result[self._decides]["action_mask"] = self._mask(numpy.array(legal[0]))
+        return result

@@ -89,6 +89,18 @@ class NonFinite(Error, ArithmeticError):
     where: str
 
 
+class InvalidHand(Error, ValueError):
+    """Tiles that are no hand of mahjong."""
+
+
+class IllegalAction(Error, ValueError):
+    """An action that a game does not allow now; nothing has moved."""
+
+
+class Busy(Error, RuntimeError):
+    """A second thread's call of what takes one call at a time."""
+
+
 class QueueFull(Error, RuntimeError):
     """More requests wait already than are allowed to."""
 
@@ -111,6 +123,9 @@ _CLASSES: dict[str, type[Error]] = {
     "data_error": DataError,
     "non_finite": NonFinite,
     "queue_full": QueueFull,
+    "invalid_hand": InvalidHand,
+    "illegal_action": IllegalAction,
+    "busy": Busy,
     "template_error": TemplateError,
 }
 

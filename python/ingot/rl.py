@@ -49,6 +49,51 @@ class VectorGame:
         self._games.restore(state)
 
 
+class SeatGames:
+    """One seat of many games of one kind: each waits for that seat's decision, and the others are moved in between, all by C++.
+    A game that ends begins anew.
+
+    Args:
+        name: one of :func:`names`.
+        games: how many.
+        seed: game i takes its chance from seed + i.
+        seat: whose decisions are asked for, from 0.
+        opponents: ``"random"`` (uniform among legal actions), of mahjong ``"rule-based"``, ``"tsumogiri"``, ``"first-legal"`` or
+            ``"model:DIR"``, or a function ``(observations [rows, ...], legal [rows, actions]) -> actions [rows]`` that is asked
+            about all games that wait for others at once.
+
+    Tensors are written in place, as :class:`VectorGame`'s.
+    """
+
+    def __init__(self, name="mahjong", games=1, seed=0, seat=0, opponents="random"):
+        decide = opponents
+        if callable(opponents):
+            def decide(observations, legal):
+                return asarray(opponents(observations, legal)).to(int32)
+        self._games = _core._make_seat_games(name, games, seed, seat, decide)
+        self.num_games, self.num_actions = games, self._games.actions
+        self.observation_shape = self._games.observation
+        self._observations = zeros(games, *self.observation_shape, dtype=float32)
+        self._legal = zeros(games, self.num_actions, dtype=float32)
+        self._rewards, self._ended = zeros(games, dtype=float32), zeros(games, dtype=uint8)
+
+    def observe(self):
+        """What the seat sees [games, ...], and 1 for each legal action [games, actions]; float32."""
+        self._games.observe(self._observations, self._legal)
+        return self._observations, self._legal
+
+    def step(self, actions):
+        """One legal action for each game (int32 [games]). The seat's rewards [games], float32, those of the others' moves
+        behind it included, and 1 where a game has ended [games], uint8: the next one stands there then."""
+        self._games.step(asarray(actions).to(int32), self._rewards, self._ended)
+        return self._rewards, self._ended
+
+
+def names() -> list[str]:
+    """The games that there are, those of plugins included."""
+    return _core._environment_names()
+
+
 def gymnasium_env(name="mahjong", seed=0, opponents=None, illegal="raise"):
     """A Gymnasium environment in which one player learns and ``opponents(observation, action_mask)`` decides for the others
     (uniformly among legal actions by default). Observations are dicts of ``observation`` and ``action_mask``. An illegal
@@ -56,6 +101,24 @@ def gymnasium_env(name="mahjong", seed=0, opponents=None, illegal="raise"):
     from ._gymnasium import SinglePlayerEnv
 
     return SinglePlayerEnv(name, seed, opponents, illegal)
+
+
+def gymnasium_vector_env(name="mahjong", num_envs=1, seed=0, seat=0, opponents="random"):
+    """A Gymnasium ``VectorEnv``: one seat of ``num_envs`` games, whose other seats C++ moves; see :class:`SeatGames`.
+
+    Observations are dicts of ``observation`` and ``action_mask``, of all games. A game that ends begins anew in the same
+    step (``AutoresetMode.SAME_STEP``); ``final_obs`` is zeros, as nobody decides there."""
+    from ._gymnasium import SeatVectorEnv
+
+    return SeatVectorEnv(name, num_envs, seed, seat, opponents)
+
+
+def pettingzoo_parallel_env(name="mahjong", seed=0):
+    """A PettingZoo environment (parallel) of all players: at each step who decides acts, and the others take ``env.wait``,
+    the only action that their ``action_mask`` allows."""
+    from ._pettingzoo import SimultaneousEnv
+
+    return SimultaneousEnv(name, seed)
 
 
 def pettingzoo_env(name="mahjong", seed=0):

@@ -36,12 +36,16 @@ void bind_training(nb::module_& module);
 void bind_forecast(nb::module_& module);
 void bind_tune(nb::module_& module);
 void bind_environments(nb::module_& module);
+void bind_mahjong(nb::module_& module);
 void bind_export(nb::module_& module);
 void bind_config_keys(nb::module_& module);
 
 /// A dtype as people write one: ingot's own, a name, or what NumPy and PyTorch have. TypeError otherwise.
 DType to_dtype(nb::handle dtype);
 Device to_device(const std::string& device);
+/// The wider of two dtypes of one kind (float16 and bfloat16: float32), or of a whole number's and uint8's
+/// the one that holds both; nothing for kinds that differ.
+std::optional<DType> common_dtype(DType a, DType b);
 /// The sizes of a call such as `reshape(2, -1)` or `reshape((2, -1))`.
 std::vector<std::int64_t> sizes_of(const nb::args& args);
 /// A tensor of one element of `like`'s dtype and device, for `x + 1` where x holds whole numbers.

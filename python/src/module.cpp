@@ -20,6 +20,7 @@ NB_MODULE(_core, module) {
   bind_forecast(module);
   bind_tune(module);
   bind_environments(module);
+  bind_mahjong(module);
   bind_export(module);
   bind_config_keys(module);
 }

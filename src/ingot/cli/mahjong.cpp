@@ -9,6 +9,7 @@
 #include "ingot/cli/commands.h"
 #include "ingot/cli/mahjong_games.h"
 #include "ingot/mahjong/arena.h"
+#include "ingot/mahjong/meld_text.h"
 #include "ingot/mahjong/shanten.h"
 #include "ingot/rl/mahjong_player.h"
 
@@ -72,23 +73,6 @@ int arena(const MahjongOptions& o) {
   const ArenaReport report = run_arena(entrants, options);
   fmt::print("{}", o.json ? dump_json(report_json(report)) + "\n" : format_report(report));
   return 0;
-}
-
-Meld parse_meld(const std::string& text) {
-  const bool closed = text.starts_with('-');
-  const std::vector<Tile> tiles = parse_tiles(closed ? text.substr(1) : text);
-  if (tiles.size() < 3 || tiles.size() > 4)
-    throw InvalidHand(
-        fmt::format("meld \"{}\" has {} tiles; write 3 or 4, a closed kan as -1111z", text, tiles.size()));
-  Meld meld;
-  const bool run = kind_of(tiles[0]) != kind_of(tiles[1]);
-  meld.type = run                 ? MeldType::Chi
-              : tiles.size() == 3 ? MeldType::Pon
-              : closed            ? MeldType::Ankan
-                                  : MeldType::Daiminkan;
-  meld.called = tiles[0];
-  std::copy(tiles.begin() + 1, tiles.end(), meld.consumed.begin());
-  return meld;
 }
 
 std::uint8_t wind(std::int64_t value, const char* option) {

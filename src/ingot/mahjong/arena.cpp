@@ -291,7 +291,10 @@ ArenaReport run_arena(const std::array<Entrant, 4>& entrants, const ArenaOptions
   play_matches(
       options.rules, seed_from_number(options.seed), matches,
       [&](std::size_t i, const Events& events) { counters[i].count(events); },
-      [&](std::size_t i, const Table& table) { count_result(table, who[i], options, games[i]); });
+      [&](std::size_t i, const Table& table) {
+        count_result(table, who[i], options, games[i]);
+        if (options.ended) options.ended();
+      });
   Walls walls(static_cast<std::size_t>(options.walls), std::vector<Tally>(names.size()));
   for (std::size_t i = 0; i < matches.size(); ++i)
     for (std::size_t e = 0; e < names.size(); ++e) walls[i / 4][e] = walls[i / 4][e] + games[i][e];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "ingot/mahjong/player.h"
@@ -66,6 +67,7 @@ struct ArenaOptions {
   std::uint64_t seed = 1;
   int walls = 100;  ///< games are walls times 4: each wall is played in all four rotations of the seats
   std::array<double, 4> rank_points = {90, 45, 0, -135};  ///< for `points`; first place first
+  std::function<void()> ended = {};  ///< after each game, on any thread; what it throws ends the arena
 };
 
 /// A mean with the half width of its 95 % confidence interval (over walls, which are independent).
