@@ -35,6 +35,23 @@ nb::tuple dlpack_device(const Tensor& tensor) {
   return nb::make_tuple(static_cast<int>(device.is_cpu() ? kDLCPU : kDLCUDA), static_cast<int>(device.index));
 }
 
+// What the array API standard asks of an array. Capsules are of DLPack's form without a version, which every
+// consumer takes; a `max_version` is met by it.
+nb::object dlpack_of(const Tensor& self, nb::handle stream, nb::handle /*max_version*/, nb::handle dl_device,
+                     const std::optional<bool>& copy) {
+  const Tensor x = self.requires_grad() ? self.detach() : self;
+  const nb::tuple own = dlpack_device(x);
+  if (x.device().is_cpu() && !stream.is_none()) {
+    throw nb::buffer_error("__dlpack__: memory of the CPU has no stream; leave it out");
+  }
+  if (dl_device.is_none() || dl_device.equal(own)) return to_capsule(copy.value_or(false) ? clone(x) : x);
+  if (!copy.value_or(true) || !dl_device.equal(nb::make_tuple(static_cast<int>(kDLCPU), 0))) {
+    throw nb::buffer_error(
+        "__dlpack__: the tensor is on another device than dl_device; move it there with .to()");
+  }
+  return to_capsule(to(x, kCpu));
+}
+
 // Shares the memory of whatever has __dlpack__, or of a capsule.
 Tensor from_dlpack_object(nb::handle source) {
   nb::object capsule = nb::borrow(source);
@@ -173,12 +190,9 @@ void bind_buffers(nb::module_& module) {
              "A tensor over the memory of anything with ``__dlpack__`` (PyTorch, JAX, NumPy, CuPy), without "
              "a copy.");
   module.def("_copy_array", copy_of_array, "array"_a);
-  const auto to_dlpack_method = [](const Tensor& self, const nb::kwargs& options) {
-    if (options.contains("copy") && PyObject_IsTrue(nb::object(options["copy"]).ptr()) == 1)
-      return to_capsule(clone(self));
-    return to_capsule(self.requires_grad() ? self.detach() : self);
-  };
-  type.attr("__dlpack__") = nb::cpp_function(to_dlpack_method, nb::is_method(), nb::name("__dlpack__"));
+  type.attr("__dlpack__") = nb::cpp_function(
+      dlpack_of, nb::is_method(), nb::name("__dlpack__"), nb::kw_only(), "stream"_a = nb::none(),
+      "max_version"_a = nb::none(), "dl_device"_a = nb::none(), "copy"_a = nb::none());
   type.attr("__dlpack_device__") =
       nb::cpp_function(dlpack_device, nb::is_method(), nb::name("__dlpack_device__"));
 }

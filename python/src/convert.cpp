@@ -18,6 +18,19 @@ DType to_dtype(nb::handle dtype) {
   return parse_dtype(nb::cast<std::string>(nb::str(dtype)));
 }
 
+std::optional<DType> common_dtype(DType a, DType b) {
+  if (a == b) return a;
+  const auto bits = [](DType dtype) { return byte_size(dtype); };
+  if (is_floating_point(a) && is_floating_point(b)) {
+    if (bits(a) == bits(b)) return bits(a) == 2 ? std::optional(DType::f32) : std::nullopt;
+    return bits(a) > bits(b) ? a : b;
+  }
+  if (!is_integer(a) || !is_integer(b)) return std::nullopt;
+  if (a != DType::u8 && b != DType::u8) return bits(a) > bits(b) ? a : b;
+  const DType other = a == DType::u8 ? b : a;
+  return other == DType::i8 ? DType::i16 : other;
+}
+
 Device to_device(const std::string& device) { return parse_device(device); }
 
 std::vector<std::int64_t> sizes_of(const nb::args& args) {

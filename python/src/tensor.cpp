@@ -144,8 +144,9 @@ void bind_autograd(nb::module_& module, nb::class_<Tensor>& type) {
       "Whether operations on it are recorded; may be set on leaves of floating dtype.");
   type.def(
       "requires_grad_", [](Tensor& x, bool value) -> Tensor& { return x.set_requires_grad(value); },
-      "value"_a = true, nb::rv_policy::reference);
-  type.def_prop_ro("is_leaf", &Tensor::is_leaf);
+      "value"_a = true, nb::rv_policy::reference,
+      "Records operations on this leaf, or no more, and returns it. Floating dtypes only.");
+  type.def_prop_ro("is_leaf", &Tensor::is_leaf, "Whether no recorded operation made it.");
   type.def_prop_rw(
       "grad",
       [](const Tensor& x) -> nb::object {
@@ -164,7 +165,7 @@ void bind_autograd(nb::module_& module, nb::class_<Tensor>& type) {
       },
       "gradient"_a = nb::none(), "retain_graph"_a = false,
       "Adds the gradient of this tensor to ``.grad`` of every leaf that it was computed from.");
-  module.def("is_grad_enabled", grad_enabled);
+  module.def("is_grad_enabled", grad_enabled, "Whether operations are recorded in this thread.");
   // A context manager needs to outlive a call, which C++'s guard does not: Python's no_grad keeps one of
   // these.
   nb::class_<HeldGradMode>(module, "_GradMode")
@@ -183,12 +184,17 @@ nb::class_<Tensor> bind_tensor(nb::module_& module) {
       "An n-dimensional array: NumPy's indexing and broadcasting, PyTorch's autograd.\n\n"
       "Memory is shared without a copy with anything that speaks DLPack or the buffer "
       "protocol: ``numpy.asarray(x)``, ``torch.from_dlpack(x)``, ``ingot.from_dlpack(y)``.");
-  type.def_prop_ro("shape", [](const Tensor& x) { return nb::tuple(nb::cast(x.shape().to_vector())); });
-  type.def_prop_ro("ndim", &Tensor::rank);
-  type.def_prop_ro("dtype", &Tensor::dtype);
-  type.def_prop_ro("device", [](const Tensor& x) { return to_string(x.device()); });
+  type.def_prop_ro(
+      "shape", [](const Tensor& x) { return nb::tuple(nb::cast(x.shape().to_vector())); },
+      "Sizes of the axes, a tuple.");
+  type.def_prop_ro("ndim", &Tensor::rank, "Number of axes.");
+  type.def_prop_ro("dtype", &Tensor::dtype, "The type of the elements: ``ingot.float32``...");
+  type.def_prop_ro(
+      "device", [](const Tensor& x) { return to_string(x.device()); },
+      "Where the memory is: ``\"cpu\"``, ``\"cuda:0\"``.");
   type.def_prop_ro("nbytes", &Tensor::nbytes, "Bytes of all elements.");
-  type.def_prop_ro("itemsize", [](const Tensor& x) { return byte_size(x.dtype()); });
+  type.def_prop_ro(
+      "itemsize", [](const Tensor& x) { return byte_size(x.dtype()); }, "Bytes of one element.");
   type.def("numel", &Tensor::numel, "Number of elements.");
   type.def(
       "stride",
@@ -198,8 +204,10 @@ nb::class_<Tensor> bind_tensor(nb::module_& module) {
         return nb::tuple(nb::cast(strides));
       },
       "Elements, not bytes, from one place of each axis to the next.");
-  type.def("is_contiguous", &Tensor::is_contiguous);
-  type.def("data_ptr", [](const Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.view().data); });
+  type.def("is_contiguous", &Tensor::is_contiguous, "Whether it is row-major without gaps.");
+  type.def(
+      "data_ptr", [](const Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.view().data); },
+      "The address of the first element, on its device.");
   type.def("item", element, "The value of a tensor of one element, as a Python number.");
   type.def("tolist", to_list, "The values as nested lists.");
   type.def("__float__", &Tensor::item);
@@ -213,7 +221,8 @@ nb::class_<Tensor> bind_tensor(nb::module_& module) {
   type.def("to", moved,
            "With another dtype, on another device, or both: ``x.to('cuda')``, ``x.to(ingot.bfloat16)``.");
   type.def(
-      "cpu", [](const Tensor& x) { return to(x, kCpu); }, ReleaseGil());
+      "cpu", [](const Tensor& x) { return to(x, kCpu); }, ReleaseGil(),
+      "A copy on the host; itself where it is there.");
   type.def("contiguous", contiguous, ReleaseGil(), "Row-major without gaps; itself where it is.");
   type.def("clone", clone, ReleaseGil(), "A copy in memory of its own.");
   type.def(
@@ -221,9 +230,17 @@ nb::class_<Tensor> bind_tensor(nb::module_& module) {
       nb::rv_policy::reference, "Writes ``source`` (same shape) into this tensor's memory.");
   type.def(
       "fill_", [](Tensor& x, double value) -> Tensor& { return fill_(x, value), x; }, "value"_a,
-      nb::rv_policy::reference);
+      nb::rv_policy::reference, "Writes ``value`` everywhere; not recorded.");
   type.def(
-      "zero_", [](Tensor& x) -> Tensor& { return zero_(x), x; }, nb::rv_policy::reference);
+      "zero_", [](Tensor& x) -> Tensor& { return zero_(x), x; }, nb::rv_policy::reference,
+      "Writes zeros everywhere; not recorded.");
+  module.def("_common_dtype", common_dtype, "a"_a, "b"_a);
+  module.def("_other_devices", [] {
+    std::vector<std::string> names;
+    for (const ComputeBackend* one : BackendRegistry::instance().all())
+      if (!one->device().is_cpu()) names.push_back(to_string(one->device()));
+    return names;
+  });
   bind_autograd(module, type);
   bind_tensor_index(type);
   bind_tensor_operators(type);

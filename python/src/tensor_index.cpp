@@ -21,18 +21,22 @@ bool takes_an_axis(nb::handle item) { return !item.is_none() && item.ptr() != Py
           .c_str());
 }
 
-Tensor slice_axis(const Tensor& x, int axis, nb::handle item) {
+// Backwards it is a copy, as strides go forward.
+Tensor slice_axis(const Tensor& x, int axis, nb::handle item, bool writes) {
   Py_ssize_t start = 0;
   Py_ssize_t stop = 0;
   Py_ssize_t step = 0;
   if (PySlice_Unpack(item.ptr(), &start, &stop, &step) != 0) throw nb::python_error();
-  if (step < 0) throw nb::index_error("a slice's step has to be positive");
+  if (step < 0 && writes) throw nb::index_error("a slice that is written to has to have a positive step");
   const Py_ssize_t length = PySlice_AdjustIndices(x.dim(axis), &start, &stop, step);
   if (length <= 0) return narrow(x, axis, 0, 0);
-  return slice(x, axis, start, stop, step);
+  if (step > 0) return slice(x, axis, start, stop, step);
+  std::vector<std::int64_t> places(static_cast<std::size_t>(length));
+  for (Py_ssize_t i = 0; i < length; ++i) places[static_cast<std::size_t>(i)] = start + i * step;
+  return index_select(x, axis, to(Tensor::from(places, {length}), x.device()));
 }
 
-Tensor view_at(const Tensor& x, const std::vector<nb::object>& items) {
+Tensor view_at(const Tensor& x, const std::vector<nb::object>& items, bool writes) {
   std::size_t given = 0;
   for (const nb::object& item : items) given += takes_an_axis(item) ? 1 : 0;
   if (given > static_cast<std::size_t>(x.rank())) {
@@ -48,7 +52,7 @@ Tensor view_at(const Tensor& x, const std::vector<nb::object>& items) {
     } else if (item.ptr() == Py_Ellipsis) {
       axis += x.rank() - static_cast<int>(given);
     } else if (PySlice_Check(item.ptr())) {
-      result = slice_axis(result, axis++, item);
+      result = slice_axis(result, axis++, item, writes);
     } else if (nb::isinstance<nb::int_>(item) && !nb::isinstance<nb::bool_>(item)) {
       const auto index = nb::cast<std::int64_t>(item);
       const std::int64_t size = result.dim(axis);
@@ -90,7 +94,7 @@ Tensor get_item(const Tensor& x, nb::handle index) {
     const auto rows = nb::cast<std::vector<std::int64_t>>(index);
     return index_select(x, 0, to(Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}), x.device()));
   }
-  return view_at(x, items_of(index));
+  return view_at(x, items_of(index), false);
 }
 
 void set_item(const Tensor& x, nb::handle index, nb::handle value) {
@@ -98,7 +102,7 @@ void set_item(const Tensor& x, nb::handle index, nb::handle value) {
     throw nb::type_error(
         "writing into a tensor that requires a gradient: do it under ingot.no_grad(), or on a .detach()");
   }
-  const Tensor target = view_at(x.detach(), items_of(index));
+  const Tensor target = view_at(x.detach(), items_of(index), true);
   if (nb::isinstance<Tensor>(value)) {
     const auto& source = nb::cast<const Tensor&>(value);
     copy_(target,

@@ -19,6 +19,9 @@ struct Exported {
   DLManagedTensor capsule;
 };
 
+// kDLBool, which headers have from DLPack 0.8 on.
+constexpr std::uint8_t kBool = 6;
+
 DLDataType to_dl(DType dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * byte_size(dtype));
   switch (dtype) {
@@ -34,8 +37,9 @@ DLDataType to_dl(DType dtype) {
     case DType::i8:
       return {kDLInt, bits, 1};
     case DType::u8:
-    case DType::boolean:  // DLPack 0.6 has no bool; NumPy's and PyTorch's own export is u8 there too
       return {kDLUInt, bits, 1};
+    case DType::boolean:
+      return {kBool, bits, 1};
     default:
       throw NotImplemented("dtype " + std::string(name(dtype)) + " in DLPack; convert with to(dtype) first");
   }
@@ -44,7 +48,7 @@ DLDataType to_dl(DType dtype) {
 std::optional<DType> from_dl(DLDataType type) {
   if (type.lanes != 1) return std::nullopt;
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32,
-                            DType::i16, DType::i8, DType::u8}) {
+                            DType::i16, DType::i8, DType::u8, DType::boolean}) {
     const DLDataType candidate = to_dl(dtype);
     if (candidate.code == type.code && candidate.bits == type.bits) return dtype;
   }
