@@ -8,7 +8,7 @@ Tensors share memory with NumPy, PyTorch and JAX without a copy; errors are exce
 (:mod:`ingot.errors`); every long call can be interrupted with Ctrl-C.
 """
 
-from . import errors
+from . import _core, errors
 from ._core import *  # noqa: F401,F403 -- every operation
 from ._core import (
     Tensor,
@@ -48,3 +48,8 @@ from .training import Trainer
 from .weights import convert, load, merge, open, quantize, save  # noqa: A004
 from . import forecast, mahjong, rl, tune
 
+
+import os as _os  # noqa: E402
+
+# The threads of operations do not come along into the child of a fork, and OpenMP would wait for them.
+_os.register_at_fork(after_in_child=lambda: _core.set_num_threads(1))

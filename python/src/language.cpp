@@ -32,7 +32,7 @@ void bind_tokenizer(nb::module_& module) {
           [](const Tokenizer& self, std::string_view text, bool add_special_tokens) {
             return self.encode(text, {.add_special_tokens = add_special_tokens});
           },
-          "text"_a, "add_special_tokens"_a = true, ReleaseGil())
+          "text"_a, "add_special_tokens"_a = true, ReleaseGil(), "The ids of a text.")
       .def(
           "encode_batch",
           [](const Tokenizer& self, const std::vector<std::string>& texts, bool add_special_tokens) {
@@ -45,17 +45,20 @@ void bind_tokenizer(nb::module_& module) {
           [](const Tokenizer& self, const Ids& ids, bool skip_special_tokens) {
             return self.decode(ids, skip_special_tokens);
           },
-          "ids"_a, "skip_special_tokens"_a = true, ReleaseGil())
-      .def("token_to_id", &Tokenizer::token_to_id, "token"_a)
+          "ids"_a, "skip_special_tokens"_a = true, ReleaseGil(), "The text of ids.")
+      .def("token_to_id", &Tokenizer::token_to_id, "token"_a, "The id of a token; None where there is none.")
       .def(
           "id_to_token",
-          [](const Tokenizer& self, std::int32_t id) { return std::string(self.id_to_token(id)); }, "id"_a)
+          [](const Tokenizer& self, std::int32_t id) { return std::string(self.id_to_token(id)); }, "id"_a,
+          "The token of an id.")
       .def("__len__", &Tokenizer::vocab_size)
-      .def_prop_ro("vocab_size", &Tokenizer::vocab_size)
-      .def_prop_ro("bos_id", &Tokenizer::bos_id)
-      .def_prop_ro("eos_id", &Tokenizer::eos_id)
-      .def_prop_ro("pad_id", &Tokenizer::pad_id)
-      .def_prop_ro("chat_template", [](const Tokenizer& self) { return self.config().chat_template; });
+      .def_prop_ro("vocab_size", &Tokenizer::vocab_size, "How many ids there are.")
+      .def_prop_ro("bos_id", &Tokenizer::bos_id, "The id that begins a text; None where there is none.")
+      .def_prop_ro("eos_id", &Tokenizer::eos_id, "The id that ends a text; None where there is none.")
+      .def_prop_ro("pad_id", &Tokenizer::pad_id, "The id that fills a batch up; None where there is none.")
+      .def_prop_ro(
+          "chat_template", [](const Tokenizer& self) { return self.config().chat_template; },
+          "The Jinja template of conversations; empty where there is none.");
 }
 
 std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& device,
@@ -96,7 +99,7 @@ void bind_model(nb::module_& module) {
           "Mean cross-entropy of ``targets`` (int64 or int32 [batch, sequence], already shifted; -100 is "
           "none), without ever\n"
           "holding all logits.")
-      .def("named_parameters", parameters_of)
+      .def("named_parameters", parameters_of, "(name, tensor) of every parameter.")
       .def(
           "parameters",
           [](LanguageModel& self) {
@@ -107,7 +110,9 @@ void bind_model(nb::module_& module) {
             return result;
           },
           "Those that train.")
-      .def("state_dict", [](LanguageModel& self) { return parameter_map(self); })
+      .def(
+          "state_dict", [](LanguageModel& self) { return parameter_map(self); },
+          "Every parameter by name, sharing its memory.")
       .def(
           "save",
           [](LanguageModel& self, const std::string& directory) {
@@ -115,13 +120,18 @@ void bind_model(nb::module_& module) {
           },
           "directory"_a, ReleaseGil(),
           "Writes config.json and model.safetensors as Hugging Face tools open them.")
-      .def_prop_ro("model_type", [](const LanguageModel& self) { return self.config.model_type; })
-      .def_prop_ro("vocab_size", [](const LanguageModel& self) { return self.config.vocab_size; })
-      .def_prop_ro("device", [](const LanguageModel& self) { return to_string(self.device()); })
+      .def_prop_ro(
+          "model_type", [](const LanguageModel& self) { return self.config.model_type; },
+          "The family, as config.json names it: ``\"llama\"``.")
+      .def_prop_ro(
+          "vocab_size", [](const LanguageModel& self) { return self.config.vocab_size; },
+          "Tokens that logits are of.")
+      .def_prop_ro(
+          "device", [](const LanguageModel& self) { return to_string(self.device()); }, "Where the model is.")
       .def(
           "num_parameters",
           [](LanguageModel& self, bool only_trainable) { return count_parameters(self, only_trainable); },
-          "only_trainable"_a = false);
+          "only_trainable"_a = false, "How many numbers the parameters have.");
 }
 
 void bind_embedder(nb::module_& module) {
@@ -153,7 +163,7 @@ void bind_language(nb::module_& module) {
   bind_tokenizer(module);
   bind_model(module);
   bind_embedder(module);
-  module.def("get_num_threads", num_threads);
+  module.def("get_num_threads", num_threads, "How many threads one operation uses at most.");
   module.def("set_num_threads", set_num_threads, "threads"_a, "How many threads one operation uses at most.");
 }
 

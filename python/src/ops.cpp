@@ -70,17 +70,37 @@ Reduction reduction_of(const std::string& name) {
 }
 
 void bind_unary(FunctionAndMethod m) {
-  const std::pair<const char*, Unary> all[] = {
-      {"exp", exp},     {"log", log},           {"sqrt", sqrt},
-      {"rsqrt", rsqrt}, {"square", square},     {"reciprocal", reciprocal},
-      {"sin", sin},     {"cos", cos},           {"sigmoid", sigmoid},
-      {"tanh", tanh},   {"relu", relu},         {"silu", silu},
-      {"mish", mish},   {"softplus", softplus}, {"erf", erf},
-      {"floor", floor}, {"ceil", ceil},         {"round", round},
-      {"sign", sign},   {"abs", abs},           {"neg", neg}};
-  for (const auto& [name, op] : all) {
+  struct Named {
+    const char* name;
+    Unary op;
+    const char* doc;
+  };
+  const Named all[] = {
+      {"exp", exp, "eˣ of each element. Any shape, floating dtypes; records a gradient."},
+      {"log", log, "Natural logarithm: NaN below 0, -inf at 0. Any shape, floating dtypes."},
+      {"sqrt", sqrt, "Square root: NaN below 0. Any shape, floating dtypes."},
+      {"rsqrt", rsqrt, "1 / sqrt(x). Any shape, floating dtypes."},
+      {"square", square, "x². Any shape, floating dtypes."},
+      {"reciprocal", reciprocal, "1 / x. Any shape, floating dtypes."},
+      {"sin", sin, "Sine of radians. Any shape, floating dtypes."},
+      {"cos", cos, "Cosine of radians. Any shape, floating dtypes."},
+      {"sigmoid", sigmoid, "1 / (1 + e⁻ˣ). Any shape, floating dtypes."},
+      {"tanh", tanh, "Hyperbolic tangent. Any shape, floating dtypes."},
+      {"relu", relu, "max(x, 0). Any shape, floating dtypes."},
+      {"silu", silu, "x · sigmoid(x), also called swish. Any shape, floating dtypes."},
+      {"mish", mish, "x · tanh(softplus(x)). Any shape, floating dtypes."},
+      {"softplus", softplus, "log(1 + eˣ). Any shape, floating dtypes."},
+      {"erf", erf, "Error function. Any shape, floating dtypes."},
+      {"floor", floor, "The largest whole number not above x. Any shape, floating dtypes; no gradient."},
+      {"ceil", ceil, "The smallest whole number not below x. Any shape, floating dtypes; no gradient."},
+      {"round", round,
+       "The nearest whole number, of two the even one. Any shape, floating dtypes; no gradient."},
+      {"sign", sign, "-1, 0 or 1. Any shape, floating dtypes; no gradient."},
+      {"abs", abs, "|x|. Any shape, floating dtypes."},
+      {"neg", neg, "-x. Any shape."}};
+  for (const Named& one : all) {
     m.def(
-        name, [op = op](const Tensor& x) { return op(x); }, "x"_a, ReleaseGil());
+        one.name, [op = one.op](const Tensor& x) { return op(x); }, "x"_a, ReleaseGil(), one.doc);
   }
   m.def(
       "gelu",
@@ -89,22 +109,28 @@ void bind_unary(FunctionAndMethod m) {
         if (approximate == "tanh") return gelu_tanh(x);
         throw InvalidConfig("approximate", "'" + approximate + "' is none of none, tanh");
       },
-      "x"_a, "approximate"_a = "none", ReleaseGil());
-  m.def("leaky_relu", leaky_relu, "x"_a, "negative_slope"_a = 0.01, ReleaseGil());
-  m.def("elu", elu, "x"_a, "alpha"_a = 1.0, ReleaseGil());
-  m.def("pow", static_cast<Tensor (*)(const Tensor&, double)>(pow), "x"_a, "exponent"_a, ReleaseGil());
+      "x"_a, "approximate"_a = "none", ReleaseGil(),
+      "x · Φ(x), with the normal distribution's Φ exactly (``approximate='none'``) or by ``'tanh'``. Any "
+      "shape, floating dtypes.");
+  m.def("leaky_relu", leaky_relu, "x"_a, "negative_slope"_a = 0.01, ReleaseGil(),
+        "x, below 0 times ``negative_slope``. Any shape, floating dtypes.");
+  m.def("elu", elu, "x"_a, "alpha"_a = 1.0, ReleaseGil(),
+        "x, below 0 ``alpha`` · (eˣ - 1). Any shape, floating dtypes.");
+  m.def("pow", static_cast<Tensor (*)(const Tensor&, double)>(pow), "x"_a, "exponent"_a, ReleaseGil(),
+        "x to the power of a number. Any shape, floating dtypes.");
   m.def(
       "clamp", [](const Tensor& x, double low, double high) { return clamp(x, low, high); }, "x"_a, "min"_a,
-      "max"_a, ReleaseGil());
+      "max"_a, ReleaseGil(), "x, no less than ``min`` and no more than ``max``. Any shape, floating dtypes.");
 }
 
 void bind_binary(FunctionAndMethod m) {
-  m.def("maximum", static_cast<Tensor (*)(const Tensor&, const Tensor&)>(maximum), "a"_a, "b"_a,
-        ReleaseGil());
-  m.def("minimum", static_cast<Tensor (*)(const Tensor&, const Tensor&)>(minimum), "a"_a, "b"_a,
-        ReleaseGil());
+  m.def("maximum", static_cast<Tensor (*)(const Tensor&, const Tensor&)>(maximum), "a"_a, "b"_a, ReleaseGil(),
+        "The larger of each pair; shapes broadcast, dtypes are equal. ShapeMismatch where they do not fit.");
+  m.def("minimum", static_cast<Tensor (*)(const Tensor&, const Tensor&)>(minimum), "a"_a, "b"_a, ReleaseGil(),
+        "The smaller of each pair; shapes broadcast, dtypes are equal. ShapeMismatch where they do not fit.");
   m.module.def("where", static_cast<Tensor (*)(const Tensor&, const Tensor&, const Tensor&)>(where),
-               "condition"_a, "a"_a, "b"_a, ReleaseGil());
+               "condition"_a, "a"_a, "b"_a, ReleaseGil(),
+               "``a`` where the condition (bool) holds, else ``b``; the shapes of all three broadcast.");
   m.def("matmul", matmul, "a"_a, "b"_a, ReleaseGil(),
         "NumPy's matmul: over the last two axes, the others broadcast.");
   m.module.def(
@@ -117,7 +143,7 @@ void bind_binary(FunctionAndMethod m) {
 }
 
 template <class F>
-void bind_reduction(FunctionAndMethod& m, const char* name, F op) {
+void bind_reduction(FunctionAndMethod& m, const char* name, const char* doc, F op) {
   m.def(
       name,
       [op](const Tensor& x, nb::handle dim, bool keepdim) {
@@ -125,14 +151,26 @@ void bind_reduction(FunctionAndMethod& m, const char* name, F op) {
         const nb::gil_scoped_release release;
         return op(x, axes, keepdim);
       },
-      "x"_a, "dim"_a = nb::none(), "keepdim"_a = false);
+      "x"_a, "dim"_a = nb::none(), "keepdim"_a = false, doc);
 }
 
 void bind_reductions(FunctionAndMethod m) {
-  bind_reduction(m, "sum", [](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); });
-  bind_reduction(m, "mean", [](const Tensor& x, const Axes& axes, bool keep) { return mean(x, axes, keep); });
-  bind_reduction(m, "amax", [](const Tensor& x, const Axes& axes, bool keep) { return max(x, axes, keep); });
-  bind_reduction(m, "amin", [](const Tensor& x, const Axes& axes, bool keep) { return min(x, axes, keep); });
+  bind_reduction(
+      m, "sum",
+      "Sums over axes (``dim``: one, several, or all), which go, or stay with size 1 (``keepdim``).",
+      [](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); });
+  bind_reduction(
+      m, "mean",
+      "Means over axes (``dim``: one, several, or all), which go, or stay with size 1 (``keepdim``).",
+      [](const Tensor& x, const Axes& axes, bool keep) { return mean(x, axes, keep); });
+  bind_reduction(
+      m, "amax",
+      "The largest over axes (``dim``: one, several, or all), which go, or stay with size 1 (``keepdim``).",
+      [](const Tensor& x, const Axes& axes, bool keep) { return max(x, axes, keep); });
+  bind_reduction(
+      m, "amin",
+      "The smallest over axes (``dim``: one, several, or all), which go, or stay with size 1 (``keepdim``).",
+      [](const Tensor& x, const Axes& axes, bool keep) { return min(x, axes, keep); });
   m.def(
       "var",
       [](const Tensor& x, nb::handle dim, double correction, bool keepdim) {
@@ -140,14 +178,17 @@ void bind_reductions(FunctionAndMethod m) {
         const nb::gil_scoped_release release;
         return var(x, axes, correction, keepdim);
       },
-      "x"_a, "dim"_a = nb::none(), "correction"_a = 1.0, "keepdim"_a = false);
-  m.def("logsumexp", logsumexp, "x"_a, "dim"_a = -1, "keepdim"_a = false, ReleaseGil());
+      "x"_a, "dim"_a = nb::none(), "correction"_a = 1.0, "keepdim"_a = false,
+      "Variances over axes: squares of deviations, summed and divided by their number less ``correction``.");
+  m.def("logsumexp", logsumexp, "x"_a, "dim"_a = -1, "keepdim"_a = false, ReleaseGil(),
+        "log of the sum of eˣ along an axis, without overflow.");
   m.def(
       "argmax",
       [](const Tensor& x, const std::optional<int>& dim, bool keepdim) {
         return dim ? argmax(x, *dim, keepdim) : argmax(reshape(x, {-1}), 0, keepdim);
       },
-      "x"_a, "dim"_a = nb::none(), "keepdim"_a = false, ReleaseGil());
+      "x"_a, "dim"_a = nb::none(), "keepdim"_a = false, ReleaseGil(),
+      "The index of the largest along an axis, or of all elements in a row; the first of equals. int64.");
   const auto on_axis = [](Unary op) {
     return [op](const Tensor& x, int dim) {
       const int last = x.rank() - 1;
@@ -155,8 +196,10 @@ void bind_reductions(FunctionAndMethod m) {
       return axis == last ? op(x) : transpose(op(transpose(x, axis, last)), axis, last);
     };
   };
-  m.def("softmax", on_axis(softmax), "x"_a, "dim"_a = -1, ReleaseGil());
-  m.def("log_softmax", on_axis(log_softmax), "x"_a, "dim"_a = -1, ReleaseGil());
+  m.def("softmax", on_axis(softmax), "x"_a, "dim"_a = -1, ReleaseGil(),
+        "eˣ divided by its sum along an axis.");
+  m.def("log_softmax", on_axis(log_softmax), "x"_a, "dim"_a = -1, ReleaseGil(),
+        "Logarithm of softmax along an axis.");
   m.def(
       "topk",
       [](const Tensor& x, std::int64_t k) {
@@ -171,20 +214,28 @@ void bind_views(FunctionAndMethod m) {
   for (const char* name : {"reshape", "view"})
     m.type.def(name, method,
                "A view of other sizes, one of which may be -1; a copy where strides ask for it.");
-  m.module.def("reshape", reshaped, "x"_a, "shape"_a);
-  m.def("flatten", flatten, "x"_a, "start_dim"_a = 0, "end_dim"_a = -1);
-  m.def("transpose", transpose, "x"_a, "dim0"_a, "dim1"_a);
-  m.module.def("permute", permute, "x"_a, "dims"_a);
-  m.type.def("permute", [](const Tensor& x, const nb::args& dims) {
-    const std::vector<std::int64_t> order = sizes_of(dims);
-    return permute(x, std::vector<int>(order.begin(), order.end()));
-  });
-  m.type.def_prop_ro("T", [](const Tensor& x) {
-    if (x.rank() != 2)
-      throw DimensionMismatch(".T needs 2 axes, not " + std::to_string(x.rank()) +
-                              ": use transpose() or permute()");
-    return transpose(x, 0, 1);
-  });
+  m.module.def("reshape", reshaped, "x"_a, "shape"_a,
+               "A view of other sizes, one of which may be -1; a copy where strides ask for it.");
+  m.def("flatten", flatten, "x"_a, "start_dim"_a = 0, "end_dim"_a = -1,
+        "Axes from the first to the last named as one.");
+  m.def("transpose", transpose, "x"_a, "dim0"_a, "dim1"_a, "A view with two axes exchanged.");
+  m.module.def("permute", permute, "x"_a, "dims"_a, "A view with the axes in another order.");
+  m.type.def(
+      "permute",
+      [](const Tensor& x, const nb::args& dims) {
+        const std::vector<std::int64_t> order = sizes_of(dims);
+        return permute(x, std::vector<int>(order.begin(), order.end()));
+      },
+      "A view with the axes in another order.");
+  m.type.def_prop_ro(
+      "T",
+      [](const Tensor& x) {
+        if (x.rank() != 2)
+          throw DimensionMismatch(".T needs 2 axes, not " + std::to_string(x.rank()) +
+                                  ": use transpose() or permute()");
+        return transpose(x, 0, 1);
+      },
+      "The transpose of a matrix, a view. DimensionMismatch for another number of axes.");
   m.type.def(
       "expand",
       [](const Tensor& x, const nb::args& shape) {
@@ -197,13 +248,14 @@ void bind_views(FunctionAndMethod m) {
         return broadcast_to(x, Shape(sizes));
       },
       "Axes of size 1 repeated; -1 keeps a size.");
-  m.def("squeeze", squeeze, "x"_a, "dim"_a);
-  m.def("unsqueeze", unsqueeze, "x"_a, "dim"_a);
+  m.def("squeeze", squeeze, "x"_a, "dim"_a, "A view without an axis of size 1.");
+  m.def("unsqueeze", unsqueeze, "x"_a, "dim"_a, "A view with an axis of size 1 more.");
   m.def(
       "broadcast_to",
       [](const Tensor& x, const std::vector<std::int64_t>& shape) { return broadcast_to(x, Shape(shape)); },
-      "x"_a, "shape"_a);
-  m.def("narrow", narrow, "x"_a, "dim"_a, "start"_a, "length"_a);
+      "x"_a, "shape"_a, "A view of a shape that x's broadcasts to. ShapeMismatch where it does not.");
+  m.def("narrow", narrow, "x"_a, "dim"_a, "start"_a, "length"_a,
+        "A view of ``length`` places of an axis from ``start`` on.");
   m.def(
       "split",
       [](const Tensor& x, nb::handle sizes, int dim) {
@@ -216,25 +268,30 @@ void bind_views(FunctionAndMethod m) {
         for (std::int64_t at = 0; at < total; at += size) all.push_back(std::min(size, total - at));
         return split(x, all, dim);
       },
-      "x"_a, "split_size"_a, "dim"_a = 0);
+      "x"_a, "split_size"_a, "dim"_a = 0,
+      "Views of parts of an axis: all of one size but for the last, or of the sizes given.");
   m.module.def(
       "cat", [](const std::vector<Tensor>& tensors, int dim) { return concat(tensors, dim); }, "tensors"_a,
-      "dim"_a = 0, ReleaseGil());
+      "dim"_a = 0, ReleaseGil(), "Tensors one behind another along an axis; the other sizes are equal.");
   m.module.def(
       "stack", [](const std::vector<Tensor>& tensors, int dim) { return stack(tensors, dim); }, "tensors"_a,
-      "dim"_a = 0, ReleaseGil());
+      "dim"_a = 0, ReleaseGil(), "Tensors of equal shape along a new axis.");
 }
 
 void bind_indexing(FunctionAndMethod m) {
   m.module.def(
       "embedding", [](const Tensor& ids, const Tensor& weight) { return embedding(weight, ids); }, "ids"_a,
       "weight"_a, ReleaseGil(), "weight[ids]: ids [...], weight [rows, d] -> [..., d].");
-  m.def("gather", gather, "x"_a, "dim"_a, "index"_a, ReleaseGil());
-  m.def("scatter_add", scatter_add, "x"_a, "dim"_a, "index"_a, "source"_a, ReleaseGil());
-  m.def("index_select", index_select, "x"_a, "dim"_a, "index"_a, ReleaseGil());
+  m.def("gather", gather, "x"_a, "dim"_a, "index"_a, ReleaseGil(),
+        "For each place of ``index`` (int64) the element of x that it names along an axis, as PyTorch's.");
+  m.def("scatter_add", scatter_add, "x"_a, "dim"_a, "index"_a, "source"_a, ReleaseGil(),
+        "x with each element of ``source`` added where ``index`` (int64) says along an axis, as PyTorch's.");
+  m.def("index_select", index_select, "x"_a, "dim"_a, "index"_a, ReleaseGil(),
+        "The places of an axis that ``index`` (whole numbers, [n]) names, in its order; a copy.");
   m.def(
       "one_hot", [](const Tensor& ids, std::int64_t classes) { return one_hot(ids, classes); }, "ids"_a,
-      "num_classes"_a, ReleaseGil());
+      "num_classes"_a, ReleaseGil(),
+      "1 at each id and 0 elsewhere: ids [...] -> float32 [..., num_classes].");
 }
 
 void bind_norms(nb::module_& m) {
@@ -247,13 +304,15 @@ void bind_norms(nb::module_& m) {
       [](const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, float eps) {
         return layer_norm(x, or_undefined(weight), or_undefined(bias), eps);
       },
-      "x"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5F, ReleaseGil());
+      "x"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5F, ReleaseGil(),
+      "(x - mean) / sqrt(variance + eps) · weight + bias over the last axis. weight, bias: [d].");
   m.def(
       "group_norm",
       [](const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias, float eps) {
         return group_norm(x, weight, bias, {.groups = groups, .eps = eps});
       },
-      "x"_a, "num_groups"_a, "weight"_a, "bias"_a, "eps"_a = 1e-5F, ReleaseGil());
+      "x"_a, "num_groups"_a, "weight"_a, "bias"_a, "eps"_a = 1e-5F, ReleaseGil(),
+      "Normalized over groups of channels. x: [batch, channels, ...]; weight, bias: [channels].");
   m.def(
       "batch_norm",
       [](const Tensor& x, const OptionalTensor& mean, const OptionalTensor& variance,
@@ -263,7 +322,10 @@ void bind_norms(nb::module_& m) {
                           or_undefined(variance), {.training = training, .momentum = momentum, .eps = eps});
       },
       "x"_a, "running_mean"_a = nb::none(), "running_var"_a = nb::none(), "weight"_a = nb::none(),
-      "bias"_a = nb::none(), "training"_a = false, "momentum"_a = 0.1, "eps"_a = 1e-5F, ReleaseGil());
+      "bias"_a = nb::none(), "training"_a = false, "momentum"_a = 0.1, "eps"_a = 1e-5F, ReleaseGil(),
+      "Normalized over all but the channels, by the running values or, in training, the batch's, which they "
+      "follow then. x: "
+      "[batch, channels, ...]; the others: [channels].");
 }
 
 void bind_layers(nb::module_& m) {
@@ -279,7 +341,8 @@ void bind_layers(nb::module_& m) {
       "softmax(scale · q kᵀ) v with grouped heads. q: [B, S, Hq, D]; k, v: [B, T, Hkv, D] (positions before "
       "heads, unlike\n"
       "PyTorch's). scale 0: 1/√D. Never holds S × T scores.");
-  m.def("dropout", static_cast<Tensor (*)(const Tensor&, double)>(dropout), "x"_a, "p"_a = 0.5, ReleaseGil());
+  m.def("dropout", static_cast<Tensor (*)(const Tensor&, double)>(dropout), "x"_a, "p"_a = 0.5, ReleaseGil(),
+        "Each element 0 with probability p, the others divided by 1 - p; see ``manual_seed``.");
   m.def(
       "conv1d",
       [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias, std::int64_t stride,
@@ -288,7 +351,9 @@ void bind_layers(nb::module_& m) {
                       {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
       },
       "x"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
-      "groups"_a = 1, ReleaseGil());
+      "groups"_a = 1, ReleaseGil(),
+      "x: [batch, channels, length]; weight: [out, channels / groups, kernel]; bias: [out] -> [batch, out, "
+      "length'].");
   m.def(
       "_conv2d",
       [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
@@ -331,16 +396,20 @@ void bind_losses(nb::module_& m) {
       return op(input, target, reduction_of(reduction));
     };
   };
-  m.def("mse_loss", pair(mse_loss), "input"_a, "target"_a, "reduction"_a = "mean", ReleaseGil());
-  m.def("l1_loss", pair(l1_loss), "input"_a, "target"_a, "reduction"_a = "mean", ReleaseGil());
+  m.def("mse_loss", pair(mse_loss), "input"_a, "target"_a, "reduction"_a = "mean", ReleaseGil(),
+        "Squared differences of equal shapes: their mean, sum, or (none) each.");
+  m.def("l1_loss", pair(l1_loss), "input"_a, "target"_a, "reduction"_a = "mean", ReleaseGil(),
+        "Absolute differences of equal shapes: their mean, sum, or (none) each.");
   m.def("binary_cross_entropy_with_logits", pair(bce_with_logits_loss), "input"_a, "target"_a,
-        "reduction"_a = "mean", ReleaseGil());
+        "reduction"_a = "mean", ReleaseGil(),
+        "-(t log σ(x) + (1 - t) log(1 - σ(x))) of logits and targets from 0 to 1, of equal shapes.");
   m.def(
       "huber_loss",
       [](const Tensor& input, const Tensor& target, const std::string& reduction, float delta) {
         return huber_loss(input, target, delta, reduction_of(reduction));
       },
-      "input"_a, "target"_a, "reduction"_a = "mean", "delta"_a = 1.0F, ReleaseGil());
+      "input"_a, "target"_a, "reduction"_a = "mean", "delta"_a = 1.0F, ReleaseGil(),
+      "Half the squared difference up to ``delta``, beyond it ``delta`` · (|difference| - delta / 2).");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "bindings.h"
+#include "one_at_a_time.h"
 #include <nanobind/stl/unique_ptr.h>
 
 #include "ingot/base/error.h"
@@ -18,6 +19,7 @@ struct Group {
 
 // An optimiser of C++ over tensors of Python. Parameter and tensor share memory and gradient.
 struct PythonOptimizer {
+  OneAtATime turns;
   std::vector<std::unique_ptr<Parameter>> parameters;
   std::unique_ptr<Optimizer> optimizer;
 
@@ -60,22 +62,38 @@ void bind_optimizers(nb::module_& module) {
   nb::class_<PythonOptimizer>(module, "_Optimizer")
       .def(
           "step",
-          [](PythonOptimizer& self, double lr_scale) { self.optimizer->step({.lr_scale = lr_scale}); },
+          [](PythonOptimizer& self, double lr_scale) {
+            const OneAtATime::Turn turn(self.turns, "an optimizer");
+            self.optimizer->step({.lr_scale = lr_scale});
+          },
           "lr_scale"_a = 1.0, ReleaseGil())
-      .def("zero_grad", [](PythonOptimizer& self) { self.optimizer->zero_grad(); })
+      .def("zero_grad",
+           [](PythonOptimizer& self) {
+             const OneAtATime::Turn turn(self.turns, "an optimizer");
+             self.optimizer->zero_grad();
+           })
       .def_prop_rw(
           "lr", [](const PythonOptimizer& self) { return self.optimizer->learning_rate(); },
-          [](PythonOptimizer& self, double lr) { self.optimizer->set_learning_rate(lr); })
-      .def("state", [](const PythonOptimizer& self) { return self.optimizer->state(); })
+          [](PythonOptimizer& self, double lr) {
+            const OneAtATime::Turn turn(self.turns, "an optimizer");
+            self.optimizer->set_learning_rate(lr);
+          })
+      .def("state",
+           [](PythonOptimizer& self) {
+             const OneAtATime::Turn turn(self.turns, "an optimizer");
+             return self.optimizer->state();
+           })
       .def(
           "load_state",
           [](PythonOptimizer& self, const std::map<std::string, Tensor>& state) {
+            const OneAtATime::Turn turn(self.turns, "an optimizer");
             self.optimizer->load_state(state);
           },
           "state"_a)
       .def(
           "clip_grad_norm",
           [](PythonOptimizer& self, double most) {
+            const OneAtATime::Turn turn(self.turns, "an optimizer");
             std::vector<Parameter*> all;
             all.reserve(self.parameters.size());
             for (const auto& parameter : self.parameters) all.push_back(parameter.get());

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "bindings.h"
+#include "one_at_a_time.h"
 #include <nanobind/stl/unique_ptr.h>
 
 #include "ingot/base/config.h"
@@ -93,11 +94,12 @@ class Trainer {
     LanguageTrainerHooks hooks{.reporters = {reporter_}, .should_stop = [reporter = reporter_.get()] {
                                  return reporter->should_stop();
                                }};
-    trainer_ = std::make_unique<LanguageTrainer>(config, std::move(hooks));
+    trainer_ = std::make_shared<LanguageTrainer>(config, std::move(hooks));
     write_file_atomically(config.output_dir + "/config.yaml", file.dump());
   }
 
   bool step() {
+    const OneAtATime::Turn turn(turns_, kName);
     const bool more = [this] {
       const nb::gil_scoped_release release;
       return trainer().step();
@@ -115,14 +117,40 @@ class Trainer {
     if (!trainer_) throw Error("the trainer is closed");
     return *trainer_;
   }
+  // What a callback may ask, too, but no other thread while the trainer is at work.
+  template <class F>
+  auto ask(const F& f) {
+    const OneAtATime::Turn turn(turns_, kName, true);
+    return f(trainer());
+  }
+  std::optional<double> evaluate() {
+    const OneAtATime::Turn turn(turns_, kName);
+    return trainer().evaluate();
+  }
+  // The model outlives close() where Python holds it.
+  nb::object model() {
+    return ask([this](LanguageTrainer& t) {
+      auto held = std::make_unique<std::shared_ptr<LanguageTrainer>>(trainer_);
+      const nb::capsule owner(held.get(), [](void* p) noexcept {
+        const nb::gil_scoped_release release;
+        delete static_cast<std::shared_ptr<LanguageTrainer>*>(p);
+      });
+      static_cast<void>(held.release());
+      return nb::cast(t.model(), nb::rv_policy::reference_internal, owner);
+    });
+  }
   void close() {
+    const OneAtATime::Turn turn(turns_, kName);
     trainer_.reset();
     lock_.reset();
   }
 
  private:
+  static constexpr const char* kName = "the trainer";
+
   template <class F>
   TrainResult ended(const F& f) {
+    const OneAtATime::Turn turn(turns_, kName);
     TrainResult result = [&] {
       const nb::gil_scoped_release release;
       return f(trainer());
@@ -133,7 +161,8 @@ class Trainer {
 
   std::shared_ptr<PythonReporter> reporter_;
   std::unique_ptr<DirectoryLock> lock_;
-  std::unique_ptr<LanguageTrainer> trainer_;
+  std::shared_ptr<LanguageTrainer> trainer_;
+  OneAtATime turns_;
 };
 
 nb::dict as_dict(const TrainResult& r) {
@@ -150,7 +179,9 @@ nb::dict as_dict(const TrainResult& r) {
 
 nb::list history(Trainer& self) {
   nb::list result;
-  for (const StepRecord& record : self.trainer().history().steps()) result.append(as_dict(record));
+  self.ask([&](LanguageTrainer& t) {
+    for (const StepRecord& record : t.history().steps()) result.append(as_dict(record));
+  });
   return result;
 }
 
@@ -163,17 +194,19 @@ void bind_training(nb::module_& module) {
       .def("step", &Trainer::step)
       .def("finish", [](Trainer& self) { return as_dict(self.finish()); })
       .def("run", [](Trainer& self) { return as_dict(self.run()); })
-      .def(
-          "evaluate", [](Trainer& self) { return self.trainer().evaluate(); }, ReleaseGil())
+      .def("evaluate", &Trainer::evaluate, ReleaseGil())
       .def("close", &Trainer::close, ReleaseGil())
       .def("history", history)
-      .def_prop_ro("steps_done", [](Trainer& self) { return self.trainer().steps_done(); })
-      .def_prop_ro("total_steps", [](Trainer& self) { return self.trainer().total_steps(); })
-      .def_prop_ro("device", [](Trainer& self) { return to_string(self.trainer().device()); })
+      .def_prop_ro("steps_done",
+                   [](Trainer& self) { return self.ask([](LanguageTrainer& t) { return t.steps_done(); }); })
+      .def_prop_ro("total_steps",
+                   [](Trainer& self) { return self.ask([](LanguageTrainer& t) { return t.total_steps(); }); })
       .def_prop_ro(
-          "model", [](Trainer& self) -> LanguageModel& { return self.trainer().model(); },
-          nb::rv_policy::reference_internal)
-      .def_prop_ro("tokenizer", [](Trainer& self) { return self.trainer().tokenizer(); });
+          "device",
+          [](Trainer& self) { return self.ask([](LanguageTrainer& t) { return to_string(t.device()); }); })
+      .def_prop_ro("model", &Trainer::model)
+      .def_prop_ro("tokenizer",
+                   [](Trainer& self) { return self.ask([](LanguageTrainer& t) { return t.tokenizer(); }); });
 }
 
 }  // namespace ingot::python

@@ -36,15 +36,17 @@ std::map<std::string, Tensor> load_all(const WeightSource& source) {
 void bind_weights(nb::module_& module) {
   nb::class_<WeightSource>(module, "WeightSource",
                            "Named tensors of a file or directory, each read when it is asked for.")
-      .def_prop_ro("location", &WeightSource::location)
-      .def_prop_ro("format", &WeightSource::format)
-      .def_prop_ro("metadata", &WeightSource::metadata)
-      .def("keys",
-           [](const WeightSource& self) {
-             nb::list names;
-             for (const TensorInfo& info : self.tensors()) names.append(info.name);
-             return names;
-           })
+      .def_prop_ro("location", &WeightSource::location, "Path of the file or directory.")
+      .def_prop_ro("format", &WeightSource::format, "``\"safetensors\"``, ``\"gguf\"``...")
+      .def_prop_ro("metadata", &WeightSource::metadata, "What the file says beside its tensors, by key.")
+      .def(
+          "keys",
+          [](const WeightSource& self) {
+            nb::list names;
+            for (const TensorInfo& info : self.tensors()) names.append(info.name);
+            return names;
+          },
+          "The tensors' names.")
       .def(
           "info",
           [](const WeightSource& self, const std::string& name) { return describe(self.get_metadata(name)); },
