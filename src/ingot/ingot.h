@@ -21,3 +21,4 @@
 #include "ingot/c_api/train.h"
 #include "ingot/c_api/tune.h"
 #include "ingot/c_api/weights.h"
+#include "ingot/c_api/world.h"

@@ -29,15 +29,16 @@ enum {
   INGOT_DEVICE_NOT_AVAILABLE = 8,  ///< `device` names it
   INGOT_DEVICE_MISMATCH = 9,       ///< operands on different devices
   INGOT_OUT_OF_MEMORY = 10,
-  INGOT_KERNEL_ERROR = 11,     ///< no kernel for this dtype and device, or one failed
-  INGOT_NOT_IMPLEMENTED = 12,  ///< known, and not there yet
-  INGOT_IO_ERROR = 13,         ///< `file` could not be read or written
-  INGOT_FORMAT_ERROR = 14,     ///< `file` does not hold what its format allows, at byte `offset`
-  INGOT_NON_FINITE = 15,       ///< a NaN or an infinity where none may be
-  INGOT_QUEUE_FULL = 16,       ///< more requests wait than may; try again later
-  INGOT_ILLEGAL_ACTION = 17,   ///< the rules of a game do not allow it
-  INGOT_TRIAL_LOST = 18,       ///< a study gave the trial to another worker
-  INGOT_DATA_ERROR = 19        ///< a user's table or data: `file`, line `offset`, column `key`
+  INGOT_KERNEL_ERROR = 11,        ///< no kernel for this dtype and device, or one failed
+  INGOT_NOT_IMPLEMENTED = 12,     ///< known, and not there yet
+  INGOT_IO_ERROR = 13,            ///< `file` could not be read or written
+  INGOT_FORMAT_ERROR = 14,        ///< `file` does not hold what its format allows, at byte `offset`
+  INGOT_NON_FINITE = 15,          ///< a NaN or an infinity where none may be
+  INGOT_QUEUE_FULL = 16,          ///< more requests wait than may; try again later
+  INGOT_ILLEGAL_ACTION = 17,      ///< the rules of a game do not allow it
+  INGOT_TRIAL_LOST = 18,          ///< a study gave the trial to another worker
+  INGOT_DATA_ERROR = 19,          ///< a user's table or data: `file`, line `offset`, column `key`
+  INGOT_COMMUNICATION_ERROR = 20  ///< other ranks of a run did not come, or MPI is not there
 };
 
 /// "ok", "shape_mismatch", ...; "unknown" for a number that is no status. A constant of the library.

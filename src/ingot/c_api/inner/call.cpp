@@ -16,7 +16,7 @@
 namespace ingot::c_api {
 namespace {
 
-constexpr std::array<std::pair<IngotStatus, std::string_view>, 20> kStatusNames{{
+constexpr std::array<std::pair<IngotStatus, std::string_view>, 21> kStatusNames{{
     {INGOT_OK, "ok"},
     {INGOT_ERROR, "error"},
     {INGOT_INVALID_ARGUMENT, "invalid_argument"},
@@ -37,6 +37,7 @@ constexpr std::array<std::pair<IngotStatus, std::string_view>, 20> kStatusNames{
     {INGOT_ILLEGAL_ACTION, "illegal_action"},
     {INGOT_TRIAL_LOST, "trial_lost"},
     {INGOT_DATA_ERROR, "data_error"},
+    {INGOT_COMMUNICATION_ERROR, "communication_error"},
 }};
 
 /// A thread's last error, and the memory of its fields.
