@@ -13,6 +13,9 @@ import subprocess
 
 import benchmarks
 
+# Marks of commands (tools/docs/commands.py), as readers see them.
+RUNS = re.compile(r"^( *)<!-- runs as written -->$", re.MULTILINE)
+NEEDS = re.compile(r"^( *)<!-- needs: (.+) -->$", re.MULTILINE)
 LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]+)\)")
 
 
@@ -36,14 +39,14 @@ def command_pages(binary, path=()):
 
 
 def commands(binary):
-    parts = ["# Commands\n\nWhat `ingot COMMAND --help` says.\n"]
+    parts = ["# Commands\n\nEvery command and option, as `ingot COMMAND --help` tells them.\n\n```sh\ningot help forecast fit\n```\n"]
     parts += [f"## {name}\n\n```\n{text}\n```\n" for name, text in command_pages(binary)]
     return "\n".join(parts)
 
 
 def models(binary):
     families = json.loads(run(binary, "models", "--json"))
-    parts = ["# Models and formats\n\nThe families that `ingot models` lists. Those that generate run on CPUs and NVIDIA GPUs in every weight "
+    parts = ["# Models and formats\n\nWhich models Ingot opens, what it does with them, and in which weight formats.\n\n```sh\ningot models qwen3\n```\n\nThe families that `ingot models` lists. Those that generate run on CPUs and NVIDIA GPUs in every weight "
              "format below.\n", "| family | what it is | run | train | GGUF, read and written | variants | for instance |",
              "|---|---|---|---|---|---|---|"]
     for family in families:
@@ -59,7 +62,7 @@ def models(binary):
 
 
 def configuration(binary):
-    parts = ["# Configuration keys\n\nWhat `ingot train --keys`, `ingot forecast fit --keys`, `ingot serve --keys`, `ingot tune --keys` and `ingot mahjong train --keys` say.\n"]
+    parts = ["# Configuration keys\n\nEvery key of every configuration file.\n\n```sh\ningot train --keys lora\n```\n\nThis is what `ingot train --keys`, `ingot forecast fit --keys`, `ingot serve --keys`, `ingot tune --keys` and `ingot mahjong train --keys` say.\n"]
     for title, command in (("Training", ("train",)), ("Forecasting", ("forecast", "fit")), ("Serving", ("serve",)),
                            ("Tuning", ("tune",)), ("Self-play", ("mahjong", "train"))):
         parts.append(f"## {title}\n")
@@ -83,7 +86,9 @@ def main():
     shutil.rmtree(arguments.pages, ignore_errors=True)
     shutil.copytree(root / "docs", arguments.pages, ignore=shutil.ignore_patterns("Doxyfile"))
     for page in arguments.pages.glob("*.md"):
-        page.write_text(LINK.sub(r"\1", page.read_text()))
+        text = LINK.sub(r"\1", page.read_text())
+        text = RUNS.sub(r'\1<p class="mark runs">Runs as written, from the top of the repository; a test does it.</p>\n', text)
+        page.write_text(NEEDS.sub(r'\1<p class="mark">Needs \2.</p>\n', text))
     (arguments.pages / "commands.md").write_text(commands(arguments.binary))
     (arguments.pages / "configuration.md").write_text(configuration(arguments.binary))
     (arguments.pages / "models.md").write_text(models(arguments.binary))
