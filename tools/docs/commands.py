@@ -153,7 +153,7 @@ def run_session(page, binary):
         shutil.copytree(ROOT / "examples", pathlib.Path(folder) / "examples")
         shutil.copy(ROOT / "README.md", folder)
         (pathlib.Path(folder) / "home").mkdir()
-        script = ["set -eu", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
+        script = ["set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
         for line, kind, value in page.session:
             if kind == "file":
                 script.append(f"cat > {shlex.quote(value[0])} <<'INGOT_FILE'\n{value[1]}INGOT_FILE")

@@ -17,6 +17,7 @@ import benchmarks
 RUNS = re.compile(r"^( *)<!-- runs as written -->$", re.MULTILINE)
 NEEDS = re.compile(r"^( *)<!-- needs: (.+) -->$", re.MULTILINE)
 LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]+)\)")
+PAGE_LINK = re.compile(r"\[([\w-]+\.md)\](?=\(\1)")  # named by its file
 
 
 def run(binary, *arguments):
@@ -77,6 +78,11 @@ def configuration(binary):
     return "\n".join(parts) + "\n"
 
 
+def titles(root):
+    """File of a page: its title in the navigation."""
+    return {name: title for title, name in re.findall(r"^ +- ([^:\n]+): ([\w-]+\.md)$", (root / "mkdocs.yml").read_text(), re.MULTILINE)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binary", help="the binary ingot")
@@ -85,8 +91,10 @@ def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     shutil.rmtree(arguments.pages, ignore_errors=True)
     shutil.copytree(root / "docs", arguments.pages, ignore=shutil.ignore_patterns("Doxyfile"))
+    title_of = titles(root)
     for page in arguments.pages.glob("*.md"):
         text = LINK.sub(r"\1", page.read_text())
+        text = PAGE_LINK.sub(lambda match: f"[{title_of.get(match.group(1), match.group(1))}]", text)
         text = RUNS.sub(r'\1<p class="mark runs">Runs as written, from the top of the repository; a test does it.</p>\n', text)
         page.write_text(NEEDS.sub(r'\1<p class="mark">Needs \2.</p>\n', text))
     (arguments.pages / "commands.md").write_text(commands(arguments.binary))
