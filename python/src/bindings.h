@@ -39,6 +39,7 @@ void bind_environments(nb::module_& module);
 void bind_mahjong(nb::module_& module);
 void bind_export(nb::module_& module);
 void bind_config_keys(nb::module_& module);
+void bind_plugins(nb::module_& module);
 
 /// A dtype as people write one: ingot's own, a name, or what NumPy and PyTorch have. TypeError otherwise.
 DType to_dtype(nb::handle dtype);

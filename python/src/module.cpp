@@ -23,4 +23,5 @@ NB_MODULE(_core, module) {
   bind_mahjong(module);
   bind_export(module);
   bind_config_keys(module);
+  bind_plugins(module);
 }

@@ -16,6 +16,7 @@
 #include "ingot/c_api/forecast.h"
 #include "ingot/c_api/model.h"
 #include "ingot/c_api/ops.h"
+#include "ingot/c_api/plugin.h"
 #include "ingot/c_api/scheduler.h"
 #include "ingot/c_api/tensor.h"
 #include "ingot/c_api/train.h"

@@ -15,7 +15,7 @@
   SUITE(forecast_tests)    \
   SUITE(tune_tests)        \
   SUITE(environment_tests) \
-  SUITE(world_tests)       \
+  SUITE(plugin_tests)      \
   SUITE(zero_call_tests)
 /* clang-format on */
 

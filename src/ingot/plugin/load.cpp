@@ -5,6 +5,7 @@
 #include <fstream>
 #include <utility>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "ingot/base/env.h"
@@ -74,9 +75,19 @@ std::string path_of_library(const std::string& path) {
   return whole.string();
 }
 
+// A library that another program opened for itself, as Python does with its modules, shows its symbols to no
+// other one; a plugin needs them. Where this is the program itself nothing can be opened, and nothing has to
+// be.
+void show_own_symbols() {
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<const void*>(&load_plugins_from_env), &own) != 0 && own.dli_fname != nullptr)
+    dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
 using Entry = void(IngotPluginCall*);
 
 Entry* entry_of(const std::string& path) {
+  show_own_symbols();
   SharedLibrary library(std::span(&path, 1));
   INGOT_CHECK(library.native() != nullptr,
               InvalidConfig("plugin",  // the loader's reason begins with the path

@@ -11,6 +11,7 @@
 #include "ingot/base/version.h"
 #include "ingot/c_api/inner/handles.h"
 #include "ingot/data/csv.h"
+#include "ingot/plugin/load.h"
 #include "ingot/runtime/initialize.h"
 
 namespace ingot::c_api {
@@ -142,9 +143,20 @@ IngotStatus note(const char* function, std::exception_ptr thrown) noexcept {
 InvalidArgument::InvalidArgument(std::string argument, std::string_view problem)
     : Error("argument " + argument + " " + std::string(problem)), argument(std::move(argument)) {}
 
+namespace {
+
+// Those of INGOT_PLUGINS. Where one cannot be loaded, each call says so.
+void load_plugins() {
+  static const bool loaded = (load_plugins_from_env(), true);
+  static_cast<void>(loaded);
+}
+
+}  // namespace
+
 IngotStatus call(const char* function, FunctionRef<void()> body) noexcept {
   try {
     initialize();
+    load_plugins();
     body();
     return INGOT_OK;
   } catch (...) {
