@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/files.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/weights/open.h"
 
@@ -43,6 +44,15 @@ TEST(Merge, UpdatesAddUpByTheirWeights) {
   for (const TensorInfo& info : before->tensors())
     EXPECT_LE(testing::max_error(after->load_tensor(info.name), before->load_tensor(info.name)), 1e-6)
         << info.name;
+}
+
+TEST(Merge, TheChatTemplateThatTheAdapterWasTrainedWithIsTheModels) {
+  const test::TemporaryDirectory directory;
+  const std::string adapter = directory.at("adapter"), merged = directory.at("merged");
+  std::filesystem::copy(kGoldenModels + "lora/qwen3_patterns", adapter);
+  write_file_atomically(adapter + "/tokenizer_config.json", R"({"chat_template": "as trained"})");
+  ASSERT_EQ(run_ingot({"merge", kGoldenModels + "qwen3", merged, "--adapter", adapter}).exit_code, 0);
+  EXPECT_EQ(read_file(merged + "/chat_template.jinja"), "as trained");
 }
 
 TEST(Merge, WhatCannotBeIsSaidAndLeavesNothing) {

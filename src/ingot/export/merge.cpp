@@ -1,13 +1,41 @@
 #include "ingot/export/merge.h"
 
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/models/adapter/lora.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The chat template of a directory; empty where it has none.
+std::string chat_template_of(const fs::path& directory) {
+  const fs::path file = directory / "chat_template.jinja", config = directory / "tokenizer_config.json";
+  if (fs::is_regular_file(file)) return read_file(file.string());
+  if (!fs::is_regular_file(config)) return {};
+  const auto json = parse_json<nlohmann::json>(read_file(config.string()), config.string());
+  const auto found = json.find("chat_template");
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// A model speaks as its adapter was trained to: the template beside the last one that has one is the model's.
+void copy_chat_template(const std::vector<AdapterChoice>& adapters, const AtomicDirectory& out) {
+  std::string source;
+  for (const AdapterChoice& adapter : adapters)
+    if (std::string own = chat_template_of(adapter.path); !own.empty()) source = std::move(own);
+  if (!source.empty()) write_file_atomically(out.file("chat_template.jinja"), source);
+}
+
+}  // namespace
 
 WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
   check_destination(o.model, o.destination, {});
@@ -39,6 +67,7 @@ WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
   const std::optional<DType> dtype = o.dtype.empty() ? std::nullopt : std::optional(parse_dtype(o.dtype));
   write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, dtype));
   copy_companions(o.model, out.path());
+  copy_chat_template(o.adapters, out);
   write_safetensors_directory(out.path(), tensors);
   out.commit();
   return {.path = o.destination, .bytes = bytes, .stand_ins = {}};
