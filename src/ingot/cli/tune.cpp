@@ -19,6 +19,7 @@
 #include "ingot/base/progress.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/stop_watcher.h"
+#include "ingot/base/trace.h"
 #include "ingot/base/units.h"
 #include "ingot/base/worker_pool.h"
 #include "ingot/cli/commands.h"
@@ -80,6 +81,7 @@ class TrialTable {
       running += trial.state == TrialState::running ? 1 : 0;
       if (!trial.finished() || shown_[static_cast<std::size_t>(trial.number)]) continue;
       shown_[static_cast<std::size_t>(trial.number)] = true;
+      add_to_trace(trial);
       if (!quiet_) say(row(trial, &trial == best));
     }
     const std::int64_t done = finished();
@@ -96,6 +98,25 @@ class TrialTable {
 
  private:
   std::int64_t finished() const { return std::ranges::count(shown_, true); }
+
+  // A bar for each trial, by the clock of its worker; those that ran side by side are on rows of their own.
+  void add_to_trace(const Trial& trial) {
+    if (!trace::active() || trial.started <= 0 || trial.ended < trial.started) return;
+    using std::chrono::duration;
+    const double now = duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    const auto at = [&](double seconds) {
+      return trace::now() - static_cast<std::int64_t>(std::max(0.0, now - seconds) * 1e9);
+    };
+    auto row = std::ranges::find_if(rows_end_, [&](double end) { return end <= trial.started; });
+    if (row == rows_end_.end()) row = rows_end_.insert(row, 0);
+    *row = trial.ended;
+    trace::add({.kind = ScopeKind::work,
+                .name = "trial",
+                .begin = at(trial.started),
+                .end = at(trial.ended),
+                .number = trial.number,
+                .row = trace::row("trials", fmt::format("{}", row - rows_end_.begin() + 1))});
+  }
 
   std::string row(const Trial& trial, bool leads) const {
     const double last = trial.reports.empty() ? trial.value : trial.reports.back().value;
@@ -130,6 +151,7 @@ class TrialTable {
   bool quiet_;
   std::vector<int> widths_;
   std::vector<bool> shown_;
+  std::vector<double> rows_end_;  // of a trace: when the last trial of each ended
   std::unique_ptr<ProgressBar> bar_;
 };
 

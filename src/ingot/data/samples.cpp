@@ -9,6 +9,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/scope.h"
 #include "ingot/data/record.h"
 
 namespace ingot::data {
@@ -30,6 +31,7 @@ class BatchEncoder {
   }
 
   void flush() {
+    const Scope scope(ScopeKind::data, "encode samples");
     std::vector<EncodedSample> samples(records_.size());
     std::vector<std::exception_ptr> errors(records_.size());
     parallel_share(

@@ -1,6 +1,7 @@
 #include "ingot/data/tokenizer_encoder.h"
 
 #include "ingot/base/hash.h"
+#include "ingot/base/scope.h"
 
 namespace ingot::data {
 namespace {
@@ -27,6 +28,7 @@ bool splits_at_lines(const text::Tokenizer& tokenizer) {
 TokenEncoder encoder_of(const text::Tokenizer& tokenizer) {
   TokenEncoder encoder;
   encoder.encode_batch = [tokenizer](std::span<const std::string_view> texts) {
+    const Scope scope(ScopeKind::data, "tokenize");
     return tokenizer.encode_batch(texts, kPlain);
   };
   encoder.vocab_size = tokenizer.vocab_size();

@@ -8,6 +8,7 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/base/rng.h"
+#include "ingot/base/scope.h"
 #include "ingot/base/stopwatch.h"
 
 namespace ingot::mahjong {
@@ -104,6 +105,7 @@ Estimate ratio(const std::vector<std::vector<Tally>>& walls, std::size_t entrant
 
 Table play_game(const Rules& rules, const Seed& session, std::uint64_t nonce,
                 const std::array<ActionSelector*, 4>& players, Events* events) {
+  const Scope scope(ScopeKind::work, "game", static_cast<std::int64_t>(nonce));
   Table table = start_game(rules, session, nonce, events);
   while (!table.over()) {
     if (table.pub.phase == Phase::RoundOver) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ingot/base/scope.h"
 #include "ingot/mahjong/legal.h"
 #include "ingot/mahjong/policy.h"
 
@@ -119,6 +120,7 @@ LabelledDecision LabelledDecision::permuted(const SuitPermutation& suits) const 
 }
 
 LabelledGame label_game(const GameLog& log) {
+  const Scope scope(ScopeKind::data, "label game");
   LabelledGame game;
   std::vector<std::array<std::int32_t, 4>> after;  // each round
   int round = -1;

@@ -7,6 +7,7 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/base/rng.h"
+#include "ingot/base/scope.h"
 #include "ingot/mahjong/arena.h"
 
 namespace ingot::mahjong {
@@ -120,6 +121,7 @@ class Hall {
     parallel_share(std::ssize(slots_), 1, 1, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
         Slot& slot = slots_[i];
+        const Scope scope(ScopeKind::work, "game", static_cast<std::int64_t>(slot.match));
         if (slot.playing == nullptr)
           slot.playing = std::make_unique<Playing>(rules_, session_, matches_[slot.match]);
         else
@@ -137,6 +139,7 @@ class Hall {
         if ((slot.waiting >> seat & 1) != 0)
           asked[matches_[slot.match].entrants[seat]->batch.get()].emplace_back(slot.playing.get(), seat);
     for (const auto& [selector, seats] : asked) {
+      const Scope scope(ScopeKind::work, "ask a network");
       std::vector<Decision> decisions;
       decisions.reserve(seats.size());
       for (const auto& [playing, seat] : seats) decisions.push_back(playing->decision(seat));

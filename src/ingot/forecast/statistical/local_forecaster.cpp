@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "ingot/base/parallel.h"
+#include "ingot/base/scope.h"
 #include "ingot/forecast/error_sums.h"
 #include "ingot/forecast/input_effects.h"
 #include "ingot/forecast/table/future_columns.h"
@@ -79,6 +80,7 @@ double score_of(const std::string& name, const SeriesTable& table, std::int64_t 
 
 LocalForecast continue_column(LocalModel model, const Series& series, std::size_t column, std::int64_t origin,
                               std::int64_t season, std::int64_t horizon) {
+  const Scope scope(ScopeKind::work, "fit and forecast a column", static_cast<std::int64_t>(column));
   const std::span<const double> history = history_of(series, column, origin);
   if (series.future.empty()) return model(history, season, horizon);
   EffectSums sums(series.future.size());
