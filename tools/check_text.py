@@ -3,7 +3,9 @@
 
 An error: a path that exists on one person's machine only, a merge conflict left behind, a file too big for git, a quoted
 example ("<!-- example: FILE -->" before a block of code) that is not what FILE holds, a link to a page that is not there,
-a range algorithm that clang 14 (clang-tidy, the fuzzers) cannot parse.
+a range algorithm that clang 14 (clang-tidy, the fuzzers) cannot parse. In pages (README.md, docs/) also a sentence of more than
+25 words, and a page that does not begin with what it is for and a command. In pages, and in what programs say (strings of
+sources), a private word where the field has one: docs/glossary.md.
 A warning: a source file longer than a reader likes.
 """
 import argparse
@@ -21,6 +23,24 @@ MENTION = re.compile(r"(?<![\w/.-])docs/[\w-]+\.md")
 SUBRANGE = re.compile(r"\bstd::ranges::(?:subrange|rotate|unique|remove|remove_if|partition|stable_partition|equal_range|"
                       r"search|search_n|find_end)\b")
 GENERATED = re.compile(r"(?:commands|configuration|models|benchmarks-\w[\w-]*)\.md")  # by tools/docs/pages.py
+# Words of this project where the field has its own: (pattern, what to write).
+PRIVATE = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for pattern, instead in [
+    (r"(?<!model )cards?", "GPU"),
+    (r"verbs?", "command"),
+    (r"mend(?:s|ed|ing)?", "fix"),
+    (r"likeliest", "most probable, or greedy decoding"),
+    (r"guess(?:es|ed|ing)? (?:tokens )?ahead|right guesses", "speculative decoding, draft tokens, accepted tokens"),
+    (r"half types", "fp16, bf16, half precision"),
+    (r"matrix products?", "matmul"),
+    (r"(?<!there )(?:is|are) no (?:directory|director|file|folder|model|tensor|number|text|archive|table|library|plugin)s?", "is not a ..."),
+    (r"\w*(?:quant|optim|normal|initial|general|vector|synchron|serial|token)is(?:e|es|ed|er|ers|ing|ation|ations)", "-ize"),
+]]
+FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+WORD = re.compile(r"[\w'’.-]+")
+MOST_WORDS = 25
+LIST_COMMAS = 4  # a sentence with so many is an enumeration
 BIGGEST = 1 << 20
 LONGEST = 600
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py"}
@@ -53,6 +73,61 @@ def dead_links(path, text, root):
             yield text.count("\n", 0, match.start()) + 1, match.group()
 
 
+def blanked(pattern, text):
+    """The text with what matches replaced by spaces, line by line."""
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def private_words(path, text):
+    """(line, word, what to write) in a page's prose, or in the strings of a source."""
+    if path.suffix == ".md":
+        said = [(0, blanked(CODE, blanked(FENCED, text)))]
+    elif path.suffix in {".h", ".cpp", ".cu"} and "tests" not in path.parts:
+        said = [(match.start(1), match.group(1)) for match in STRING.finditer(text) if not match.group(1).endswith(".h")]
+    else:
+        return
+    for start, words in said:
+        for pattern, instead in PRIVATE:
+            for match in pattern.finditer(words):
+                yield text.count("\n", 0, start + match.start()) + 1, match.group(), instead
+
+
+def paragraphs(text):
+    """(line, text) of each paragraph, item and cell of a table."""
+    lines, start = [], 0
+    for number, line in enumerate(blanked(FENCED, text).splitlines() + [""], 1):
+        line = line.strip()
+        begins = re.match(r"(?:[-*]|\d+\.)\s+", line)
+        if lines and (not line or begins or line[0] in "#|<"):
+            yield start, " ".join(lines)
+            lines = []
+        if line.startswith("|"):
+            yield from ((number, cell) for cell in re.split(r"(?<!\\)\|", line.strip("|")))
+        elif line and line[0] not in "#<":
+            start = start if lines else number
+            lines.append(line[begins.end():] if begins else line)
+
+
+def long_sentences(text):
+    """(line, words, beginning) of each sentence that is too long. A semicolon or a colon ends one, too."""
+    for line, paragraph in paragraphs(text):
+        plain = re.sub(r"\([^()]*\)", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", CODE.sub("X", paragraph)))
+        for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z*\[\d\"X])|[;:]\s+", plain):
+            count = len(WORD.findall(sentence))
+            if count > MOST_WORDS and sentence.count(",") < LIST_COMMAS:
+                yield line, count, sentence[:40]
+
+
+def opening_problem(text):
+    """What is wrong with how a page begins; None where all is well."""
+    head = text.split("\n## ")[0].split("\n", 1)
+    if not head[0].startswith("# "):
+        return "does not begin with a title"
+    if not re.match(r"\s*(?:[A-Za-z]|`[^`])", head[1] if len(head) > 1 else ""):
+        return "does not say first, in a sentence, what it is for"
+    return None if "```" in head[1] else "has no command or example before its first section"
+
+
 def check(paths, root):
     errors, warnings = [], []
     for path in paths:
@@ -76,6 +151,12 @@ def check(paths, root):
             errors += [f"{shown}:{number}: the example is not {name} as it is now; copy it anew"
                        for number, name in stale_examples(text, root)]
         errors += [f"{shown}:{number}: leads to {target}, which is not there" for number, target in dead_links(path, text, root)]
+        errors += [f"{shown}:{number}: '{word}': write {instead}" for number, word, instead in private_words(path, text)]
+        if shown.parent.name == "docs" and path.suffix == ".md" and (problem := opening_problem(text)):
+            errors.append(f"{shown}:1: {problem}")
+        if path.suffix == ".md" and (shown.parent.name == "docs" or shown.name == "README.md"):
+            errors += [f"{shown}:{number}: a sentence of {count} words, at most {MOST_WORDS}: {beginning}..."
+                       for number, count, beginning in long_sentences(text)]
         if path.suffix in SOURCES and len(lines) > LONGEST:
             warnings.append(f"{shown}:{len(lines)}: warning: {len(lines)} lines; over {LONGEST} a file wants to be two")
     return errors, warnings

@@ -47,6 +47,26 @@ class CheckText(unittest.TestCase):
                 self.assertEqual(found, len(errors), name)
             self.assertTrue(errors[0].startswith("a.md:2:"))
 
+    def test_private_words_are_errors_in_pages_and_in_strings(self):
+        for text, name, found in [("on a card\n", "a.md", 1), ("on a GPU; a model card\n", "a.md", 0), ("`card`\n", "a.md", 0),
+                                  ('f("the likeliest");  // card\n', "a.cpp", 1), ("int card = 1;\n", "a.cpp", 0),
+                                  ("quantised, mended\n", "a.md", 2), ("x is no directory\n", "a.md", 1),
+                                  ("there is no directory\n", "a.md", 0)]:
+            errors, _ = self.check(text, name)
+            self.assertEqual(found, len(errors), text)
+
+    def test_long_sentences_of_pages_are_errors(self):
+        long = " ".join(["word"] * 26)
+        for text, found in [(f"{long}.", 1), (f"{long[:40]}. W{long[40:]}.", 0), (f"{long[:60]}: {long[60:]}.", 0), (f"| {long} |", 1),
+                            (f"```\n{long}\n```", 0), ("a, b, c, d, " + long, 0)]:
+            self.assertEqual(found, len(list(check_text.long_sentences(text + "\n"))), text)
+
+    def test_a_page_begins_with_what_it_is_for_and_a_command(self):
+        good = "# Title\n\nDoes something.\n\n```sh\nx\n```\n\n## Part\n"
+        self.assertIsNone(check_text.opening_problem(good))
+        for text in [good.replace("# Title", "Title"), good.replace("Does something.\n\n", ""), good.replace("```", "")]:
+            self.assertIsNotNone(check_text.opening_problem(text), text)
+
     def test_a_long_source_only_warns(self):
         errors, warnings = self.check("\n" * 700, "a.cpp")
         self.assertEqual(([], 1), (errors, len(warnings)))
