@@ -1,9 +1,9 @@
-# The CUDA leaf, src/ingot/kernels/cuda: off until it has run on a card. The tests always build its sources with the
+# The CUDA backend, src/ingot/kernels/cuda: off until it has run on a GPU. The tests always build its sources with the
 # host's compiler, for the emulator (docs/cuda-backend.md).
 set(INGOT_CUDA OFF CACHE STRING "Build the CUDA kernels: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE INGOT_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(INGOT_CUDA_ARCHITECTURES "90a;80;80+ptx" CACHE STRING
-  "What the CUDA kernels are compiled for: compute capabilities, +ptx for code that newer cards translate")
+  "What the CUDA kernels are compiled for: compute capabilities, +ptx for code that newer GPUs translate")
 
 set(INGOT_CUDNN_FRONTEND "" CACHE PATH "Folder of cudnn_frontend.h; without it the CUDA build does not use cuDNN")
 

@@ -228,13 +228,13 @@ TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
 }
 
 TEST_F(InferenceVerbs, BenchProductsRepeatsThoseOfAStep) {
-  const auto bench = json({"bench", "products", "--shape", "demo", "--device", "cpu", "--batch", "2",
+  const auto bench = json({"bench", "step-matmuls", "--shape", "demo", "--device", "cpu", "--batch", "2",
                            "--sequence", "16", "--seconds", "0.3"});
   // Weights [out, in] of six layers of 192, with 6 heads, 2 groups and an MLP of 512, and 2048 classes.
   const double weights = 192.0 * (6 * (2 * 192 + 2 * 64 + 3 * 512) + 2048);
   EXPECT_EQ(bench["flops_of_step"].get<double>(), 6 * 2 * 16 * weights);
   double flops = 0, share = 0;
-  for (const auto& product : bench["products"]) {
+  for (const auto& product : bench["matmuls"]) {
     const double one =
         2 * product["m"].get<double>() * product["n"].get<double>() * product["k"].get<double>();
     EXPECT_NEAR(one, product["gflops"].get<double>() * 1e9 * product["seconds"].get<double>(), 1e-6 * one);
@@ -256,11 +256,12 @@ TEST_F(InferenceVerbs, BenchProductsRepeatsThoseOfAStep) {
   EXPECT_EQ(until, bench["seconds"].get<double>());
   EXPECT_NEAR(done, flops * bench["steps"].get<double>(), 1e-6 * done);
   const Outcome text = run_ingot(
-      {"bench", "products", "--shape", "demo", "--batch", "1", "--sequence", "8", "--seconds", "0.01"});
+      {"bench", "step-matmuls", "--shape", "demo", "--batch", "1", "--sequence", "8", "--seconds", "0.01"});
   EXPECT_NE(text.output.find("sustained"), std::string::npos) << text.output << text.errors;
   EXPECT_NE(text.output.find("q_proj, o_proj"), std::string::npos) << text.output;
   for (const char* option : {"--seconds", "--batch", "--sequence"})
-    EXPECT_NE(run_ingot({"bench", "products", option, "0"}).errors.find(option), std::string::npos) << option;
+    EXPECT_NE(run_ingot({"bench", "step-matmuls", option, "0"}).errors.find(option), std::string::npos)
+        << option;
 }
 
 TEST_F(InferenceVerbs, BenchFinetuneTimesStepsOnDenseAndQuantizedBases) {

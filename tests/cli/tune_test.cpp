@@ -150,22 +150,22 @@ TEST_F(TuneCommand, ARankHasOneWorkerAndItsShareOfTheThreads) {
 
 TEST_F(TuneCommand, EachWorkerOfAMachineHasOneOfItsCardsUnlessOneIsChosen) {
   const std::string study = write("c.yaml",
-                                  "command: 'echo $CUDA_VISIBLE_DEVICES > $INGOT_TRIAL_DIR/card; "
+                                  "command: 'echo $CUDA_VISIBLE_DEVICES > $INGOT_TRIAL_DIR/gpu; "
                                   "echo \"{{\\\"value\\\": 1}}\"'\n"
                                   "space: {x: {low: 1, high: 2}}\ntrials: 1\n");
-  const auto card = [&](std::vector<std::string> environment) {
+  const auto gpu = [&](std::vector<std::string> environment) {
     fs::remove_all(directory_ + "/c-trials");
     fs::remove(directory_ + "/c.db");
     environment.insert(environment.end(), {"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=3"});
     const Outcome outcome = run_ingot({"tune", study}, environment);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-    return read_file(directory_ + "/c-trials/trial-0000/card");
+    return read_file(directory_ + "/c-trials/trial-0000/gpu");
   };
-  EXPECT_EQ(card({"CUDA_VISIBLE_DEVICES=3,GPU-5"}), "3\n");
-  EXPECT_EQ(card({"CUDA_VISIBLE_DEVICES=3,GPU-5", "OMPI_COMM_WORLD_LOCAL_RANK=1"}), "GPU-5\n");
-  EXPECT_EQ(card({"CUDA_VISIBLE_DEVICES=3,GPU-5", "OMPI_COMM_WORLD_LOCAL_RANK=2"}), "3\n");
-  EXPECT_EQ(card({"CUDA_VISIBLE_DEVICES=3,GPU-5", "INGOT_CUDA_DEVICE=1"}), "3,GPU-5\n");
-  EXPECT_EQ(card({"CUDA_VISIBLE_DEVICES=3"}), "3\n");
+  EXPECT_EQ(gpu({"CUDA_VISIBLE_DEVICES=3,GPU-5"}), "3\n");
+  EXPECT_EQ(gpu({"CUDA_VISIBLE_DEVICES=3,GPU-5", "OMPI_COMM_WORLD_LOCAL_RANK=1"}), "GPU-5\n");
+  EXPECT_EQ(gpu({"CUDA_VISIBLE_DEVICES=3,GPU-5", "OMPI_COMM_WORLD_LOCAL_RANK=2"}), "3\n");
+  EXPECT_EQ(gpu({"CUDA_VISIBLE_DEVICES=3,GPU-5", "INGOT_CUDA_DEVICE=1"}), "3,GPU-5\n");
+  EXPECT_EQ(gpu({"CUDA_VISIBLE_DEVICES=3"}), "3\n");
 }
 
 // The script of a batch job has a rank and the job's number of tasks, and is one process all the same.

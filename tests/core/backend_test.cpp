@@ -12,7 +12,7 @@
 namespace ingot {
 namespace {
 
-/// A card that says it is ready and fails at whatever is asked of it, as one does that another process has to
+/// A GPU that says it is ready and fails at whatever is asked of it, as one does that another process has to
 /// itself.
 class BusyCard final : public ComputeBackend {
  public:

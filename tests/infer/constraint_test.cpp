@@ -55,8 +55,8 @@ TEST_F(ConstraintTest, SpeculationAndNeighboursChangeNothing) {
       TextOptions options{.max_tokens = 100, .sampling = {.temperature = temperature, .seed = seed}};
       const WrittenText alone = write(constraint, options);
       options.speculate = 5;
-      const WrittenText guessed = write(constraint, options);
-      EXPECT_EQ(guessed.generation.tokens, alone.generation.tokens);
+      const WrittenText drafted = write(constraint, options);
+      EXPECT_EQ(drafted.generation.tokens, alone.generation.tokens);
       options.constraint = constraint;
       session_.generate_all(std::vector<std::string>(3, "x"), options,
                             [&](const WrittenText& each) { EXPECT_EQ(each.text, alone.text); });

@@ -46,16 +46,16 @@ TEST(DraftModel, TextsAreTheSameWithAndWithoutGreedyAndForASeed) {
   for (const LanguageModel* draft : {model.get(), other.get()}) {
     for (const double temperature : {0.0, 0.9}) {
       const std::vector<Generation> alone = texts(*model, {}, temperature, 0);
-      const std::vector<Generation> guessed = texts(*model, {.draft_model = draft}, temperature, 4);
+      const std::vector<Generation> speculated = texts(*model, {.draft_model = draft}, temperature, 4);
       for (std::size_t i = 0; i < alone.size(); ++i) {
-        EXPECT_EQ(guessed[i].tokens, alone[i].tokens) << i << " at " << temperature;
-        EXPECT_GT(guessed[i].drafted, 0);
+        EXPECT_EQ(speculated[i].tokens, alone[i].tokens) << i << " at " << temperature;
+        EXPECT_GT(speculated[i].drafted, 0);
       }
     }
   }
 }
 
-TEST(DraftModel, TheModelItselfGuessesRight) {
+TEST(DraftModel, DraftsOfTheModelItselfAreAccepted) {
   const auto model = golden_model("qwen3");
   for (const Generation& result : texts(*model, {.draft_model = model.get()}, 0, 3))
     EXPECT_EQ(result.accepted, result.drafted);
@@ -79,8 +79,8 @@ TEST(DraftModel, TextsThatWaitForTheirTurnAreWhatTheyAreAlone) {
   EngineOptions options{.draft_model = model.get()};
   const std::vector<Generation> alone = texts(*model, {}, 0, 0);
   options.max_running = 2;
-  const std::vector<Generation> guessed = texts(*model, options, 0, 4);
-  for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(guessed[i].tokens, alone[i].tokens);
+  const std::vector<Generation> speculated = texts(*model, options, 0, 4);
+  for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(speculated[i].tokens, alone[i].tokens);
 }
 
 TEST(DraftModel, ItsKeysAndValuesCountInTheMemory) {

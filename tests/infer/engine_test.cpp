@@ -20,7 +20,7 @@ namespace {
 
 using test::golden_model;
 
-// The likeliest next token by running everything again, without a cache.
+// The most probable next token by running everything again, without a cache.
 std::int32_t next_token(const LanguageModel& model, const std::vector<std::int32_t>& ids) {
   const NoGrad no_grad;
   const Tensor tokens = Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
@@ -103,7 +103,7 @@ TEST(Generate, RefusesPromptsThatCannotBe) {
   EXPECT_THROW(generate(*model, {.prompt = {5, 6, 7}}, {.context = 2}), DimensionMismatch);
 }
 
-// A text that repeats itself, so that guessing ahead finds something.
+// A text that repeats itself, so that there is something to draft.
 std::vector<std::int32_t> repetitive(std::int64_t length) {
   std::vector<std::int32_t> ids;
   for (std::int64_t i = 0; i < length; ++i) ids.push_back(static_cast<std::int32_t>(3 + i % 5));
@@ -152,7 +152,7 @@ TEST(Engine, TextsWrittenTogetherAreThoseWrittenAlone) {
   }
 }
 
-TEST(Engine, GuessingAheadChangesNoTokenGreedyOrDrawn) {
+TEST(Engine, SpeculativeDecodingChangesNoTokenGreedyOrDrawn) {
   std::int64_t accepted = 0;
   for (const char* name : kFamilies) {
     for (const DType cache : {DType::f32, DType::bf16, DType::f16, DType::i8}) {

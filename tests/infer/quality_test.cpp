@@ -189,7 +189,7 @@ std::vector<std::vector<std::int32_t>> written_together(const LanguageModel& mod
   return texts;
 }
 
-TEST_F(LearnedModel, WritesTheSameTextsInEveryChunkBatchNumberOfThreadsAndWithGuesses) {
+TEST_F(LearnedModel, WritesTheSameTextsInEveryChunkBatchNumberOfThreadsAndWithDrafts) {
   const text::Tokenizer tokenizer = open_tokenizer(model_);
   std::vector<Request> requests;
   for (const char* prompt : {"The miller", "The sailor hauls 3", "The baker sells 5 loafs by the river, and"})
@@ -214,8 +214,8 @@ TEST_F(LearnedModel, WritesTheSameTextsInEveryChunkBatchNumberOfThreadsAndWithGu
           for (Request& request : requests) request.speculate = speculate;
           set_num_threads(chunk == 5 ? 1 : 3);
           EXPECT_EQ(written_together(*model, requests, {.kv_cache = cache, .chunk = chunk}), alone)
-              << "format '" << format << "', cache " << name(cache) << ", chunk " << chunk << ", guesses "
-              << speculate;
+              << "format '" << format << "', cache " << name(cache) << ", chunk " << chunk
+              << ", draft tokens " << speculate;
           set_num_threads(threads);
         }
       }

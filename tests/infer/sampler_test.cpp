@@ -125,7 +125,7 @@ TEST(Sampler, AMaskedLogitIsNeverDrawn) {
   for (int i = 0; i < 1000; ++i) EXPECT_NE(sampler(logits), 1);
 }
 
-// Logits like a vocabulary's, and the tokens from the likeliest on.
+// Logits like a vocabulary's, and the tokens from the most probable on.
 struct Vocabulary {
   explicit Vocabulary(std::size_t size, float spread) : logits(size), ranked(size) {
     Rng rng(RngKey{11, 1});

@@ -21,7 +21,7 @@ inline std::int32_t scripted_id(char c) {
   return static_cast<std::int32_t>(kScriptedSpecials.size() + kScriptedCharacters.find(c));
 }
 
-/// Writes a model whose likeliest next token is a function of the last one (`next`; of others it is "a"),
+/// Writes a model whose most probable next token is a function of the last one (`next`; of others it is "a"),
 /// with a tokenizer of single characters and a chat template. Its end token is <eos>, by config.json; the
 /// template puts <end> behind a turn. Returns the directory.
 inline std::string write_scripted_model(const std::string& directory,

@@ -103,7 +103,7 @@ TEST(SwigluLinear, HasTheBitsOfItsOpsAndWhenItsProductIsMadeAgain) {
   }
 }
 
-// A card's library sums the gradient of a bias beside that of the weight, our kernel by itself: in another
+// A GPU's library sums the gradient of a bias beside that of the weight, our kernel by itself: in another
 // order.
 TEST(SwigluLinear, PassesBackToEveryChoiceOfItsInputs) {
   constexpr double kOrderOfSums = 1e-5;

@@ -186,7 +186,7 @@ TEST(SearchSpace, ValuesThatAStudyStoredAsTextAreStillItsChoices) {
   EXPECT_TRUE(std::isnan(space.from_json(R"({"c": "64"})")[0]));
 }
 
-// The best values lie beside those that make trials fail, as the largest batch that a card holds does.
+// The best values lie beside those that make trials fail, as the largest batch that a GPU holds does.
 TEST(Samplers, TpeDoesNotGoOnWhereTrialsFail) {
   const SearchSpace space = parse_space("{x: {low: -3, high: 3}, kind: {choices: [a, b]}}");
   int failed = 0;

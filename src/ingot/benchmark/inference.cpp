@@ -130,7 +130,7 @@ class Measurement {
     return many ? weights_.int16_spans : 0;
   }
 
-  /// What the products of a prompt are made in: a card unpacks weights for that.
+  /// What the products of a prompt are made in: a GPU unpacks weights for that.
   DType product_dtype() const {
     const LanguageModel& model = engine_.model();
     if (model.device().is_cpu()) return DType::f32;

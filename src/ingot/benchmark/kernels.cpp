@@ -25,7 +25,7 @@ struct KernelBenchOptions {
   bool json = false;
 };
 
-/// Seconds that a piece of work takes, of as many in a row as fill some milliseconds: launches of a card run
+/// Seconds that a piece of work takes, of as many in a row as fill some milliseconds: launches of a GPU run
 /// beside the host.
 class Timer {
  public:
@@ -122,7 +122,7 @@ Report time_kernels(const KernelsOptions& o, const std::function<void(const std:
     if (shown) shown(line);
   };
   add(fmt::format(
-      "{}, {}, {} MB in the main operand, {} threads, medians of {}; products reach {:.0f} GFLOP/s\n\n"
+      "{}, {}, {} MB in the main operand, {} threads, medians of {}; matmuls reach {:.0f} GFLOP/s\n\n"
       "{:<20} {:<13} {:>11} {:>11} {:>13} {:>7} {:>18} {:>7}\n",
       name, o.dtype, o.megabytes, num_threads(), o.runs, product_rate * 1e-9, "kernel", "run by", "time",
       "moved", "rate", "of copy", "operations", "of rate"));

@@ -33,7 +33,7 @@ void add_bench(Command& root) {
   add_bench_inference(bench);
   add_bench_matmul(bench);
   add_bench_kernels(bench);
-  add_bench_products(bench);
+  add_bench_step_matmuls(bench);
   add_bench_serve(bench);
 }
 

@@ -20,8 +20,8 @@ void add_bench_selfplay(Command& bench);
 void add_bench_matmul(Command& bench);
 /// `ingot bench kernels`.
 void add_bench_kernels(Command& bench);
-/// `ingot bench products`.
-void add_bench_products(Command& bench);
+/// `ingot bench step-matmuls`.
+void add_bench_step_matmuls(Command& bench);
 /// `ingot bench serve`.
 void add_bench_serve(Command& bench);
 

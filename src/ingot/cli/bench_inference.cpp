@@ -38,7 +38,7 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
       .one_of(benchmark::shape_names());
   add_run_options(command, *inference);
   command.option("-n,--tokens", o->tokens, decode ? "Tokens to write" : "Tokens of the prompt");
-  command.option("--batch", o->batch, "Texts at once");
+  command.option("--batch", o->batch, "Sequences at once");
   command.option("--runs", o->runs, "Runs to take the median of");
   command.option("--against", o->against,
                  "Run llama.cpp too: 'llama.cpp' for llama-bench in PATH, or its path");

@@ -12,7 +12,7 @@ namespace ingot::cli {
 void add_bench_kernels(Command& bench) {
   auto o = std::make_shared<benchmark::KernelsOptions>();
   auto json = std::make_shared<bool>(false);
-  Command command = bench.subcommand("kernels", "Time single kernels against what copies and products reach");
+  Command command = bench.subcommand("kernels", "Time single kernels against what copies and matmuls reach");
   add_device_option(command, o->device);
   command.option("--dtype", o->dtype, "What the operands are").one_of({"f32", "bf16", "f16"});
   command.option("--kernel", o->kernels, "Kernels to time, several; none: all")

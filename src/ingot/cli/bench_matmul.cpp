@@ -11,7 +11,7 @@ void add_bench_matmul(Command& bench) {
   auto o = std::make_shared<benchmark::MatmulOptions>();
   auto threads = std::make_shared<std::int64_t>(0);
   auto json = std::make_shared<bool>(false);
-  Command command = bench.subcommand("matmul", "Time one product with a weight in each format");
+  Command command = bench.subcommand("matmul", "Time one matmul with a weight in each format");
   command.option("--format", o->formats, "Formats to time, several; none: those that matter most");
   command.option("--against", o->against, "The format that speeds are given relative to; f32 runs on oneDNN");
   command.option("--out", o->out, "Rows of the weight");
@@ -21,7 +21,7 @@ void add_bench_matmul(Command& bench) {
   command.option("--threads", *threads, "Threads; 0: one per processor");
   command.flag("--json", *json, "Print JSON");
   command.example("ingot bench matmul --batch 512 --format q4_k --format nf4",
-                  "how a prompt's products compare");
+                  "how a prompt's matmuls compare");
   command.run([o, threads, json] {
     check_positive({{"--out", o->out}, {"--in", o->in}, {"--batch", o->batch}, {"--runs", o->runs}});
     INGOT_CHECK(*threads >= 0, InvalidConfig("--threads", "must be positive, or 0 for all"));

@@ -106,7 +106,7 @@ void add_embed(Command& root) {
   command.option("-o,--output", o->output, "NumPy file to write: f32 [texts, dimension]");
   command.option(
       "--format", o->format,
-      "Weights as stored, or f32, bf16, f16, q8_0, int8, q4_k, ...: rounded when the model is loaded");
+      "Weights as stored, or f32, bf16, f16, q8_0, int8, q4_k, ...: quantized when the model is loaded");
   command.option(
       "--prompt-name", o->prompt_name,
       "One of the model's prompts to put before each text, as \"query\"; default: the model's own");
@@ -118,7 +118,7 @@ void add_embed(Command& root) {
   command.example("ingot embed all-MiniLM-L6-v2 -t 'A cat sleeps' -t 'The kitten naps' -t 'Stocks fell'",
                   "cosine similarities of every pair");
   command.example("ingot embed all-MiniLM-L6-v2 -f lines.txt --format q8_0 -o vectors.npy",
-                  "the layers' products in int8");
+                  "the layers' matmuls in int8");
   command.example("ingot embed nomic-embed -f queries.txt --prompt-name query --dimensions 256 -o q.npy",
                   "the model's prompt before each line, the first 256 elements of each vector");
   command.example("ingot embed all-MiniLM-L6-v2 -f lines.txt -o vectors.npy",

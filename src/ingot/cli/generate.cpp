@@ -40,7 +40,7 @@ void print_stats(const infer::WrittenText& written) {
              written.prompt_tokens, g.prompt_seconds, g.tokens.size(),
              static_cast<double>(g.tokens.size()) / std::max(g.decode_seconds, 1e-9), infer::name(g.reason));
   if (g.drafted > 0)
-    fmt::print(stderr, "guessed ahead: {} tokens, of which {} were right\n", g.drafted, g.accepted);
+    fmt::print(stderr, "speculative decoding: {} draft tokens, {} accepted\n", g.drafted, g.accepted);
 }
 
 std::vector<std::string> prompts_of(const GenerateOptions& o) {
@@ -108,7 +108,7 @@ void add_generate(Command& root) {
   command.option("--prompts", o->prompts_file, "File of prompts, one a line");
   command.option(
       "--batch", o->batch,
-      "Texts to write at once, up to 16, on a GPU 256; on the CPU each comes out as it would alone");
+      "Sequences to generate at once, up to 16, on a GPU 256; on the CPU each comes out as it would alone");
   o->text.add_to(command);
   command.flag("--ignore-eos", o->ignore_end_tokens, "Go on past the model's end tokens");
   command.flag("--stats", o->stats, "Report speed on stderr");

@@ -30,7 +30,7 @@ void add_draft_option(Command& command, InferenceOptions& options);
 /// What they mean. Finds the model (hub::resolve_model) and sets the number of threads.
 infer::SessionOptions session_options(const InferenceOptions& options);
 
-/// Tokens guessed ahead: what is said, or a few where there is a draft model.
+/// Draft tokens: what is said, or a few where there is a draft model.
 std::int64_t speculated_tokens(const InferenceOptions& options);
 
 /// How words are chosen, as options: what was given goes over the model's own settings.

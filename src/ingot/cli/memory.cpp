@@ -34,7 +34,7 @@ struct PlannedOn {
 };
 
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const PlannedOn& where) {
-  return where.gpu_bytes > 0 ? plan_memory_of_card(config, model, where.gpu_bytes, where.ranks)
+  return where.gpu_bytes > 0 ? plan_memory_of_gpu(config, model, where.gpu_bytes, where.ranks)
                              : plan_memory(config, model, where.ranks);
 }
 
@@ -115,7 +115,7 @@ int run(const MemoryOptions& o) {
     print_json(wanted, others, available);
     return 0;
   }
-  fmt::print("{} parameters, {} tokens per optimiser step{}\n\n",
+  fmt::print("{} parameters, {} tokens per optimizer step{}\n\n",
              human_count(static_cast<double>(model.parameter_count())),
              human_count(static_cast<double>(config.tokens_per_step() * o.ranks)),
              o.ranks > 1 ? fmt::format(", in each of {} processes", o.ranks) : "");

@@ -176,8 +176,8 @@ int run(QuantizeFlags o) {
 
 void add_quantize(Command& root) {
   auto o = std::make_shared<QuantizeFlags>();
-  Command command =
-      root.subcommand("quantize", "Round a model's weights to fewer bits, and measure what that costs");
+  Command command = root.subcommand(
+      "quantize", "Quantize a model: round its weights to fewer bits, and measure what that costs");
   command.option("source", o->source, "A model directory, or a .gguf file").required();
   command.option(
       "destination", o->destination,

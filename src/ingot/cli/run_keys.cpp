@@ -12,8 +12,8 @@ const ConfigTable<InferenceOptions>& run_keys() {
            {.doc = "auto: a GPU where there is one, else the CPU; or cpu, cuda, cuda:N."}},
           {"format",
            &O::format,
-           {.doc =
-                "Weights as stored, or f32, bf16, f16, q8_0, q4_k, ...: rounded when the model is loaded."}},
+           {.doc = "Weights as stored, or f32, bf16, f16, q8_0, q4_k, ...: quantized when the model is "
+                   "loaded."}},
           {"packed_cache",
            &O::packed_cache,
            {.doc = "Where packed weights are kept for the next start: auto (beside the model), off, or a "
@@ -30,7 +30,7 @@ const ConfigTable<InferenceOptions>& run_keys() {
            &O::context,
            {.bounds = at_least(0),
             .unit = "tokens",
-            .doc = "Tokens of a text at most; 0: the model's own limit."}},
+            .doc = "Context length: tokens of a sequence at most; 0: the model's own limit."}},
           {"chunk",
            &O::chunk,
            {.bounds = at_least(1),
@@ -44,7 +44,8 @@ const ConfigTable<InferenceOptions>& run_keys() {
           {"draft_model",
            &O::draft_model,
            {.aliases = {"speculative_model"},
-            .doc = "A smaller model with the same tokens that drafts, in place of repetitions in the text."}},
+            .doc = "A smaller model with the same tokens that drafts, in place of repetitions in the "
+                   "sequence (speculative decoding)."}},
           {"eager",
            &O::eager,
            {.doc = "On a GPU: launch kernel by kernel, not the captured step of a token."}},

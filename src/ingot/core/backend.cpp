@@ -44,7 +44,7 @@ Suitability suitability(ComputeBackend& backend, const BackendRequirements& want
   try {
     if (std::string lacks = missing(backend, wanted); !lacks.empty()) return {std::move(lacks), {}};
     return {"", {!backend.device().is_cpu(), backend.memory_info().free}};
-  } catch (const Error& error) {  // a card that is lost, or that another process has to itself
+  } catch (const Error& error) {  // a GPU that is lost, or that another process has to itself
     return {std::string("a working state: ") + error.what(), {}};
   }
 }

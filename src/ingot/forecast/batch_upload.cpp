@@ -14,7 +14,7 @@ std::array<Tensor*, 7> parts_of(Batch& batch) {
           &batch.target, &batch.measured};
 }
 
-// Tensors begin where a card reads 16 bytes at a time.
+// Tensors begin where a GPU reads 16 bytes at a time.
 std::int64_t aligned(std::int64_t elements) { return (elements + 3) / 4 * 4; }
 
 }  // namespace

@@ -44,7 +44,7 @@ struct FitConfig {
   /// is as large as any other, and the last before the validation.
   bool drop_last = false;
   std::string matmul_precision = "highest";  ///< or "medium": kernels/matmul_precision.h
-  /// "auto": a CUDA card where there is one, else the CPU; or "cpu", "cuda", "cuda:N". No part of what
+  /// "auto": a CUDA GPU where there is one, else the CPU; or "cpu", "cuda", "cuda:N". No part of what
   /// identifies a fit or describes a model: either may be used on another device.
   std::string device = "auto";
 

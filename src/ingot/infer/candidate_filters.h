@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-// What of a step's candidate tokens is left to draw from, where that is not simply the likeliest ones.
+// What of a step's candidate tokens is left to draw from, where that is not simply the most probable ones.
 namespace ingot {
 
 /// A token and its probability, up to a common factor.
@@ -20,7 +20,7 @@ double total_weight(const std::vector<WeightedToken>& tokens);
 void keep_typical(std::vector<WeightedToken>& tokens, double mass);
 
 /// "Exclude top choices": of the tokens with a probability of `threshold` or more only the least likely
-/// stays. `tokens` stand likeliest first.
+/// stays. `tokens` stand most probable first.
 void exclude_top_choices(std::vector<WeightedToken>& tokens, double threshold);
 
 /// Mirostat 2 (Basu et al. 2021): keeps what is no more surprising than a bound that moves, so that the
@@ -28,7 +28,7 @@ void exclude_top_choices(std::vector<WeightedToken>& tokens, double threshold);
 class Mirostat {
  public:
   Mirostat(double tau, double eta) : tau_(tau), eta_(eta), bound_(2 * tau) {}
-  /// Keeps at least one of `tokens`, which stand likeliest first.
+  /// Keeps at least one of `tokens`, which stand most probable first.
   void keep(std::vector<WeightedToken>& tokens) const;
   /// A token of this probability, among those kept, was drawn.
   void drawn(double probability);

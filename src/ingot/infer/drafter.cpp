@@ -18,7 +18,8 @@
 namespace ingot::infer {
 namespace {
 
-constexpr std::int64_t kLastTokens = 8;  // of a text: all of them become logits, so that the step is the same
+constexpr std::int64_t kLastTokens =
+    8;  // of a sequence: all of them become logits, so that the step is the same
 
 }  // namespace
 
@@ -32,7 +33,7 @@ Drafter::Drafter(const LanguageModel& model, std::int64_t vocab_size, std::int64
                            .context = context_length(model.config)}) {
   INGOT_CHECK(
       !model.config.rope_scaling.depends_on_length(),
-      InvalidConfig("draft_model", fmt::format("has RoPE that depends on the length of the text ({}); "
+      InvalidConfig("draft_model", fmt::format("has RoPE that depends on the length of the sequence ({}); "
                                                "take a model without",
                                                model.config.rope_scaling.type)));
   if (capture && !model.device().is_cpu()) captured_ = std::make_unique<CapturedSteps>(model);
@@ -44,33 +45,34 @@ std::size_t Drafter::token_bytes(const LanguageModel& model) {
   return KvCache(model.config, 1, default_kv_cache(model)).nbytes();
 }
 
-bool Drafter::can_draft(const Text& text) const {
+bool Drafter::can_draft(const Sequence& sequence) const {
   const auto known = [this](std::int32_t id) { return id < vocab_size_; };
-  return text.count > 0 && std::ssize(text.tokens) + text.count <= context_length(model_.config) &&
-         std::ranges::all_of(text.tokens, known);
+  return sequence.count > 0 &&
+         std::ssize(sequence.tokens) + sequence.count <= context_length(model_.config) &&
+         std::ranges::all_of(sequence.tokens, known);
 }
 
-// Room, and a cache that is behind the text: guesses that were wrong leave it.
-void Drafter::prepare(Text& text) {
-  const std::int64_t length = std::ssize(text.tokens), need = length + text.count;
-  std::shared_ptr<KvSlot>& slot = *text.slot;
-  if (slot == nullptr) slot = pool_.acquire(text.tokens, need, {});
+// Room, and a cache that ends before the last token: rejected draft tokens leave it.
+void Drafter::prepare(Sequence& sequence) {
+  const std::int64_t length = std::ssize(sequence.tokens), need = length + sequence.count;
+  std::shared_ptr<KvSlot>& slot = *sequence.slot;
+  if (slot == nullptr) slot = pool_.acquire(sequence.tokens, need, {});
   pool_.grow(*slot, need);
   slot->cache.truncate(std::min(slot->cache.length(), length - 1));
 }
 
-// Reads all of the texts but their last tokens, a chunk at a time.
-void Drafter::read(std::vector<Text>& texts) {
+// Reads all of the sequences but their last tokens, a chunk at a time.
+void Drafter::read(std::vector<Sequence>& sequences) {
   while (true) {
     std::vector<std::int32_t> tokens;
     std::vector<CacheSegment> segments;
-    for (Text& text : texts) {
-      const std::int64_t behind = std::ssize(text.tokens) - (*text.slot)->cache.length();
+    for (Sequence& sequence : sequences) {
+      const std::int64_t behind = std::ssize(sequence.tokens) - (*sequence.slot)->cache.length();
       const std::int64_t count = std::min(behind - kLastTokens, chunk_ - std::ssize(tokens));
       if (count <= 0) continue;
-      const auto first = text.tokens.begin() + (*text.slot)->cache.length();
+      const auto first = sequence.tokens.begin() + (*sequence.slot)->cache.length();
       tokens.insert(tokens.end(), first, first + count);
-      segments.push_back({.cache = &(*text.slot)->cache, .tokens = count, .unwanted = count});
+      segments.push_back({.cache = &(*sequence.slot)->cache, .tokens = count, .unwanted = count});
     }
     if (tokens.empty()) return;
     model_.hidden(Tensor::from(tokens, {1, std::ssize(tokens)}, model_.device()), segments);
@@ -78,12 +80,12 @@ void Drafter::read(std::vector<Text>& texts) {
 }
 
 // The most probable token behind each piece.
-std::vector<std::int32_t> Drafter::likeliest(std::span<const Piece> pieces) {
+std::vector<std::int32_t> Drafter::argmax(std::span<const Piece> pieces) {
   std::vector<std::int32_t> tokens, ends;
   std::vector<CacheSegment> segments;
   for (const Piece& piece : pieces) {
     tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
-    segments.push_back({.cache = &(*piece.text->slot)->cache, .tokens = std::ssize(piece.tokens)});
+    segments.push_back({.cache = &(*piece.sequence->slot)->cache, .tokens = std::ssize(piece.tokens)});
     ends.push_back(static_cast<std::int32_t>(tokens.size()) - 1);
   }
   Tensor logits;
@@ -94,50 +96,50 @@ std::vector<std::int32_t> Drafter::likeliest(std::span<const Piece> pieces) {
     const Tensor hidden = model_.hidden(ids, segments);
     logits = to(model_.logits(reshape(hidden, {std::ssize(tokens), hidden.dim(2)})), DType::f32);
   }
-  // Rows of the vocabulary that only the draft model has are none to guess.
-  const std::vector<std::int32_t> all = likeliest_tokens(contiguous(narrow(logits, 1, 0, vocab_size_)));
-  std::vector<std::int32_t> guesses;
-  guesses.reserve(ends.size());
-  for (const std::int32_t end : ends) guesses.push_back(all[static_cast<std::size_t>(end)]);
-  return guesses;
+  // Rows of the vocabulary that only the draft model has cannot be drafted.
+  const std::vector<std::int32_t> all = argmax_tokens(contiguous(narrow(logits, 1, 0, vocab_size_)));
+  std::vector<std::int32_t> drafted;
+  drafted.reserve(ends.size());
+  for (const std::int32_t end : ends) drafted.push_back(all[static_cast<std::size_t>(end)]);
+  return drafted;
 }
 
-// One token more for each text; those that have enough leave.
-void Drafter::guess(std::vector<Piece>& pieces) {
-  const std::vector<std::int32_t> guesses = likeliest(pieces);
+// One token more for each sequence; those that have enough leave.
+void Drafter::draft_token(std::vector<Piece>& pieces) {
+  const std::vector<std::int32_t> drafted = argmax(pieces);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (guesses[i] >= 0) pieces[i].text->draft.push_back(guesses[i]);
-    pieces[i].tokens = {guesses[i]};
+    if (drafted[i] >= 0) pieces[i].sequence->draft.push_back(drafted[i]);
+    pieces[i].tokens = {drafted[i]};
   }
   std::erase_if(pieces, [](const Piece& piece) {
-    return piece.tokens.front() < 0 || std::ssize(piece.text->draft) == piece.text->count;
+    return piece.tokens.front() < 0 || std::ssize(piece.sequence->draft) == piece.sequence->count;
   });
 }
 
-void Drafter::draft(std::vector<Text>& texts) {
+void Drafter::draft(std::vector<Sequence>& sequences) {
   const Scope scope(ScopeKind::work, "draft");
   const NoGrad no_grad;
-  std::vector<Text> able;
-  std::vector<Text*> of;
-  for (Text& text : texts) {
-    if (!can_draft(text)) continue;
-    prepare(text);
-    able.push_back(text);
-    of.push_back(&text);
+  std::vector<Sequence> able;
+  std::vector<Sequence*> of;
+  for (Sequence& sequence : sequences) {
+    if (!can_draft(sequence)) continue;
+    prepare(sequence);
+    able.push_back(sequence);
+    of.push_back(&sequence);
   }
   read(able);
   std::vector<Piece> pieces;
-  for (Text& text : able) {
-    const auto first = text.tokens.begin() + (*text.slot)->cache.length();
-    pieces.push_back({.text = &text, .tokens = {first, text.tokens.end()}});
+  for (Sequence& sequence : able) {
+    const auto first = sequence.tokens.begin() + (*sequence.slot)->cache.length();
+    pieces.push_back({.sequence = &sequence, .tokens = {first, sequence.tokens.end()}});
   }
-  while (!pieces.empty()) guess(pieces);
+  while (!pieces.empty()) draft_token(pieces);
   for (std::size_t i = 0; i < able.size(); ++i) of[i]->draft = std::move(able[i].draft);
 }
 
 void Drafter::release(std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens) {
   if (slot == nullptr) return;
-  // Behind the text are guesses that came to nothing.
+  // Behind the sequence are rejected draft tokens.
   slot->cache.truncate(std::min(slot->cache.length(), std::ssize(tokens) - 1));
   pool_.release(slot, tokens);
   slot.reset();

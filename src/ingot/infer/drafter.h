@@ -13,8 +13,8 @@ namespace ingot::infer {
 
 class CapturedSteps;
 
-/// Guesses how texts go on by the most probable tokens of a smaller model (draft model), for all of them
-/// together. It has keys and values of its own, and reuses those of texts that begin alike.
+/// Drafts tokens of sequences by greedy decoding with a smaller model (draft model), for all of them in one
+/// batch. It has a KV cache of its own, and reuses keys and values of sequences that begin alike.
 class Drafter {
  public:
   /// `model` has to outlive the drafter, and is where `vocab_size` tokens are known. InvalidConfig for a
@@ -22,16 +22,16 @@ class Drafter {
   Drafter(const LanguageModel& model, std::int64_t vocab_size, std::int64_t chunk, bool capture);
   ~Drafter();
 
-  /// A text and how many tokens are to be guessed; the guesses are put in `draft`. `slot` is the text's own,
-  /// null at first.
-  struct Text {
+  /// A sequence and how many tokens are to be drafted, which are put in `draft`. `slot` is the sequence's
+  /// own, null at first.
+  struct Sequence {
     std::span<const std::int32_t> tokens;
     std::int64_t count = 0;
     std::shared_ptr<KvSlot>* slot = nullptr;
     std::vector<std::int32_t> draft{};
   };
-  void draft(std::vector<Text>& texts);
-  /// Of a text that has ended, or waits.
+  void draft(std::vector<Sequence>& sequences);
+  /// Of a sequence that has ended, or waits.
   void release(std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens);
 
   /// Bytes of a token's keys and values.
@@ -39,14 +39,14 @@ class Drafter {
 
  private:
   struct Piece {
-    Text* text;
+    Sequence* sequence;
     std::vector<std::int32_t> tokens;
   };
-  bool can_draft(const Text& text) const;
-  void prepare(Text& text);
-  void read(std::vector<Text>& texts);
-  void guess(std::vector<Piece>& pieces);
-  std::vector<std::int32_t> likeliest(std::span<const Piece> pieces);
+  bool can_draft(const Sequence& sequence) const;
+  void prepare(Sequence& sequence);
+  void read(std::vector<Sequence>& sequences);
+  void draft_token(std::vector<Piece>& pieces);
+  std::vector<std::int32_t> argmax(std::span<const Piece> pieces);
 
   const LanguageModel& model_;
   std::int64_t vocab_size_, chunk_;

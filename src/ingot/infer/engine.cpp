@@ -24,8 +24,8 @@
 namespace ingot::infer {
 namespace {
 
-// A guess and the token before it are verified by kernels for few rows, which give every row the bits that it
-// gets alone: eight queries of one sequence (cached_attention).
+// Draft tokens and the token before them are verified by kernels for few rows, which give every row the bits
+// that it gets alone: eight queries of one sequence (cached_attention).
 constexpr std::int64_t kMaxSpeculation = 7;
 constexpr std::int64_t kExpectedTokens = 256;  // that a text is taken to have at most, when it is admitted
 
@@ -346,7 +346,7 @@ bool Engine::accept(Sequence& s, std::int32_t token) {
   return !s.finished_;
 }
 
-// Draws from each row as if there were no guesses; goes on to the next only where the guess was right.
+// Draws from each row as if there was no draft; goes on to the next only where the draft token is accepted.
 void Engine::draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next) {
   std::vector<std::int32_t>& tokens = turn.sequence->tokens_;
   const std::size_t length = tokens.size();
@@ -370,10 +370,10 @@ void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
            turn.sequence->guide_ == nullptr;
   };
   if (!model_.device().is_cpu() && std::ranges::all_of(turns, greedy)) {  // nothing else leaves the device
-    const std::vector<std::int32_t> likeliest = likeliest_tokens(logits.rows);
-    if (std::ranges::min(likeliest) >= 0) {
+    const std::vector<std::int32_t> best = argmax_tokens(logits.rows);
+    if (std::ranges::min(best) >= 0) {
       for (Turn& turn : turns)
-        draw(turn, [&](std::int64_t row) { return likeliest[static_cast<std::size_t>(row)]; });
+        draw(turn, [&](std::int64_t row) { return best[static_cast<std::size_t>(row)]; });
       return;
     }  // else a sampler says what is wrong
   }
@@ -407,11 +407,12 @@ void Engine::accept_drawn(Turn& turn) {
   for (std::size_t i = 0; i < turn.drawn.size(); ++i) {
     if (!turn.logprobs.empty()) s.result_.logprobs.push_back(std::move(turn.logprobs[i]));
     if (!accept(s, turn.drawn[i])) break;
-    if (i + 1 < turn.drawn.size()) ++s.result_.accepted;  // the last one is no guess, or not the one guessed
+    if (i + 1 < turn.drawn.size())
+      ++s.result_.accepted;  // the last one was not drafted, or is not the one drafted
   }
   if (!s.finished_ && s.complete()) s.finish(StopReason::grammar_end);
   s.result_.logprobs.resize(std::min(s.result_.logprobs.size(), s.result_.tokens.size()));
-  // Wrong guesses leave the cache again.
+  // Rejected draft tokens leave the cache again.
   s.slot_->cache.truncate(std::min(s.cached(), static_cast<std::int64_t>(s.tokens_.size()) - 1));
 }
 

@@ -44,9 +44,9 @@ struct EngineOptions {
   /// wanted; without a limit, as many tokens as a context has.
   bool prefix_cache = false;
   /// Keeps them on disk, too, for prompts after a restart; needs prefix_cache. Session fills in what tells
-  /// the model and its adapters. Models whose RoPE depends on the length of the text store nothing.
+  /// the model and its adapters. Models whose RoPE depends on the length of the sequence store nothing.
   PromptStoreOptions prompt_store{};
-  /// A smaller model with the same tokens, which guesses ahead (Request::speculate) in place of repetitions;
+  /// A smaller model with the same tokens, which drafts tokens (Request::speculate) in place of repetitions;
   /// has to outlive the engine. Its keys and values count in kv_memory.
   const LanguageModel* draft_model = nullptr;
   /// On the CPU a sequence gets the same bits whatever its neighbours are: steps take sequences apart that
@@ -85,9 +85,9 @@ struct Request {
   SamplingOptions sampling{};
   /// Generation ends when one of these comes; it is not part of the result.
   std::vector<std::int32_t> stop_tokens{};
-  /// Tokens guessed ahead by the draft model, or from repetitions in the text, and checked in one forward
-  /// pass, at most 7; 0: none. The text is the same, to the last token, with and without: greedy, and for a
-  /// seed.
+  /// Draft tokens by the draft model, or from repetitions in the sequence, that are verified in one forward
+  /// pass (speculative decoding), at most 7; 0: none. The text is the same, to the last token, with and
+  /// without: greedy, and for a seed.
   std::int64_t speculate = 0;
   /// The logprob of each token, with those of so many most probable ones; −1: none.
   std::int64_t logprobs = -1;
@@ -126,10 +126,10 @@ struct Generation {
   double queue_seconds = 0;        ///< until the request was admitted
   double prompt_seconds = 0;       ///< from then until the first token's logits were there
   double decode_seconds = 0;
-  std::int64_t drafted = 0, accepted = 0;  ///< tokens guessed ahead, and those of them that were right
+  std::int64_t drafted = 0, accepted = 0;  ///< draft tokens, and those that were accepted
 };
 
-/// One text that an Engine continues: its tokens and its share of the KV cache. Made by Engine::start.
+/// One sequence that an Engine continues: its tokens and its share of the KV cache. Made by Engine::start.
 class Sequence {
  public:
   /// Prompt and continuation.
@@ -173,11 +173,11 @@ struct EngineStats {
   KvPoolStats cache{};
 };
 
-/// Continues texts with a language model, any number of them together (continuous batching). Every step is
-/// one forward pass: a token (or a checked guess of several) for each text that is being written, and a piece
-/// of the prompts that are still being read. Requests are admitted by priority, then so that clients get
-/// equal shares, then in the order of their arrival. What a text becomes does not depend on the others, on
-/// chunk or on the number of threads, as far as the products do not (docs/inference.md). Not for use by
+/// Continues sequences with a language model, any number of them together (continuous batching). Every step
+/// is one forward pass: a token (or several draft tokens) for each sequence that decodes, and a piece of the
+/// prompts that are still being read. Requests are admitted by priority, then so that clients get equal
+/// shares, then in the order of their arrival. What a sequence becomes does not depend on the others, on
+/// chunk or on the number of threads, as far as the matmuls do not (docs/inference.md). Not for use by
 /// several threads at once.
 ///
 ///     infer::Engine engine(model);
@@ -198,7 +198,7 @@ class Engine {
   /// Throws InvalidConfig for an option, DimensionMismatch for a prompt that is empty, holds tokens outside
   /// the vocabulary, or is longer than the context. Safe beside everything else.
   void check(const Request& request) const;
-  /// Takes a text in; throws as check() does.
+  /// Takes a sequence in; throws as check() does.
   std::shared_ptr<Sequence> start(Request request);
   /// Ends a sequence, and frees its memory.
   void cancel(Sequence& sequence);
@@ -206,7 +206,7 @@ class Engine {
   /// One forward pass; false when nothing is left to do. Where one sequence fails, as by logits that are not
   /// finite, the step is completed for the others, and the error thrown then.
   bool step();
-  /// Steps until all texts are finished.
+  /// Steps until all sequences are finished.
   void run();
   /// start() and run().
   Generation generate(Request request);
@@ -216,13 +216,13 @@ class Engine {
   struct Turn {  // what one sequence does in one step
     Sequence* sequence = nullptr;
     std::vector<std::int32_t> input;
-    std::int64_t drafted = 0;    // the last of input are guesses
+    std::int64_t drafted = 0;    // the last of input are draft tokens
     std::int64_t first_row = 0;  // of its logits
     bool samples = false;
-    std::vector<std::int32_t> drawn{};  // right guesses, and one token more
+    std::vector<std::int32_t> drawn{};  // accepted draft tokens, and one more
     std::vector<DrawnLogprob> logprobs{};
     std::exception_ptr error{};
-    void guess(std::span<const std::int32_t> draft) {
+    void add_draft(std::span<const std::int32_t> draft) {
       drafted = std::ssize(draft);
       input.insert(input.end(), draft.begin(), draft.end());
     }
@@ -242,7 +242,7 @@ class Engine {
   void make_room(std::vector<Turn>& turns);
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;
-  std::int64_t room_for_guesses(const Sequence& sequence) const;
+  std::int64_t room_for_draft(const Sequence& sequence) const;
   void draft(std::vector<Turn>& turns);
   std::int64_t piece_of_prompt(const Sequence& sequence, std::int64_t left) const;
   std::vector<std::vector<Turn>> passes(std::vector<Turn> turns) const;

@@ -14,9 +14,9 @@
 namespace ingot::infer {
 namespace {
 
-constexpr std::int64_t kInvariantRows = 16;  // of a product, whose bits do not depend on one another
+constexpr std::int64_t kInvariantRows = 16;  // of a matmul, whose bits do not depend on one another
 
-// The guesses that leave a text within the context of training, where its angles depend on that.
+// The draft tokens that leave a sequence within the context of training, where its angles depend on that.
 std::int64_t room_before_rope_changes(const LanguageConfig& config, std::int64_t length) {
   const std::int64_t original = config.rope_scaling.original_max_position_embeddings;
   const bool changes = config.rope_scaling.type == "longrope" && length <= original;
@@ -25,8 +25,8 @@ std::int64_t room_before_rope_changes(const LanguageConfig& config, std::int64_t
 
 }  // namespace
 
-// LongRoPE turns a text that outgrows the context of training by other angles, all of it: it is read again,
-// as transformers does. Rows of another text may have either.
+// LongRoPE rotates a sequence that outgrows the context of training by other angles, all of it: it is read
+// again, as transformers does. Rows of another sequence may have either.
 void Engine::reread_where_rope_changes(Sequence& s) const {
   const RopeScaling& rope = model_.config.rope_scaling;
   if (rope.type != "longrope") return;
@@ -35,8 +35,8 @@ void Engine::reread_where_rope_changes(Sequence& s) const {
   s.long_rope_ = is_long;
 }
 
-// Guesses beyond the last token wanted, or beyond the context, would be thrown away.
-std::int64_t Engine::room_for_guesses(const Sequence& s) const {
+// Draft tokens beyond the last token wanted, or beyond the context, would be thrown away.
+std::int64_t Engine::room_for_draft(const Sequence& s) const {
   const auto made = static_cast<std::int64_t>(s.result_.tokens.size());
   return std::min({s.request_.speculate, s.request_.max_tokens - made - 1, context_ - s.cached() - 1,
                    room_before_rope_changes(model_.config, static_cast<std::int64_t>(s.tokens_.size()))});
@@ -44,34 +44,34 @@ std::int64_t Engine::room_for_guesses(const Sequence& s) const {
 
 Engine::Turn Engine::decode_turn(Sequence& s) const {
   Turn turn{.sequence = &s, .input = {s.tokens_.back()}, .samples = true};
-  if (drafter_ == nullptr) turn.guess(ngram_draft(s.tokens_, room_for_guesses(s)));
+  if (drafter_ == nullptr) turn.add_draft(ngram_draft(s.tokens_, room_for_draft(s)));
   return turn;
 }
 
-// The draft model guesses for all texts at once.
+// The draft model drafts for all sequences at once.
 void Engine::draft(std::vector<Turn>& turns) {
   if (drafter_ == nullptr) return;
-  std::vector<Drafter::Text> texts;
+  std::vector<Drafter::Sequence> sequences;
   std::vector<Turn*> of;
   for (Turn& turn : turns) {
     Sequence& s = *turn.sequence;
-    const std::int64_t room = s.pending() == 1 ? room_for_guesses(s) : 0;
+    const std::int64_t room = s.pending() == 1 ? room_for_draft(s) : 0;
     if (room <= 0) continue;
-    texts.push_back({.tokens = s.tokens_, .count = room, .slot = &s.draft_slot_});
+    sequences.push_back({.tokens = s.tokens_, .count = room, .slot = &s.draft_slot_});
     of.push_back(&turn);
   }
-  if (texts.empty()) return;
+  if (sequences.empty()) return;
   try {
-    drafter_->draft(texts);
-  } catch (const std::exception& error) {  // guesses are a help, no part of an answer
+    drafter_->draft(sequences);
+  } catch (const std::exception& error) {  // drafts make it faster; the answer is the same without
     log(LogLevel::warn, "ingot::infer",
-        fmt::format("the draft model guesses nothing in this step: {}", error.what()));
+        fmt::format("the draft model drafts nothing in this step: {}", error.what()));
     return;
   }
-  for (std::size_t i = 0; i < texts.size(); ++i) of[i]->guess(texts[i].draft);
+  for (std::size_t i = 0; i < sequences.size(); ++i) of[i]->add_draft(sequences[i].draft);
 }
 
-// Texts being written come first; prompts share what is left of the chunk, by priority and in the order of
+// Sequences that decode come first; prompts share what is left of the chunk, by priority and in the order of
 // their admission.
 std::vector<Engine::Turn> Engine::plan() {
   std::vector<Turn> turns;

@@ -15,7 +15,7 @@ namespace ingot::infer {
 struct Divergence {
   Perplexity text;      ///< how well it predicts the text itself
   double kl = 0;        ///< mean over the tokens of Σ p·log(p / q), in nats: p the other model, q this one
-  double same_top = 0;  ///< share of the tokens for which both think the same likeliest
+  double same_top = 0;  ///< share of the tokens for which both think the same most probable
 };
 
 /// What a format costs a model.

@@ -54,7 +54,7 @@ double deviation(std::span<const float> logits) {
 }  // namespace
 
 // The first of the largest; a NaN counts as largest.
-std::vector<std::int32_t> likeliest_tokens(const Tensor& logits) {
+std::vector<std::int32_t> argmax_tokens(const Tensor& logits) {
   const NoGrad no_grad;
   const Tensor places = argmax(logits, -1, true);
   const std::vector<float> values = to(gather_within(logits, -1, places), kCpu).to_vector<float>();
@@ -114,7 +114,7 @@ Sampler::Sampler(const SamplingOptions& options)
 std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const std::int32_t> history,
                                  std::size_t prompt, const grammar::TokenMask* allowed) {
   if (greedy() && allowed == nullptr && !logits.empty()) {
-    const std::int32_t token = likeliest_tokens(as_row(logits)).front();
+    const std::int32_t token = argmax_tokens(as_row(logits)).front();
     if (token >= 0) return token;  // else we say below what is wrong
   }
   take(logits, history, prompt, allowed);
@@ -145,12 +145,12 @@ std::int32_t Sampler::draw_listed() {
   return tokens[at].id;
 }
 
-// Whether more than a number of the likeliest tokens has to be known.
+// Whether more than a number of the most probable tokens has to be known.
 bool Sampler::restricts_by_list() const {
   return options_.mirostat == 2 || options_.typical_p < 1 || options_.xtc_probability > 0;
 }
 
-// What is left to draw from, likeliest first.
+// What is left to draw from, most probable first.
 std::vector<WeightedToken> Sampler::candidates() {
   const bool mirostat = options_.mirostat == 2;
   const std::size_t count = mirostat ? logits_.size() : kept().count;
@@ -246,7 +246,7 @@ const Sampler::Candidate& Sampler::ranked(std::size_t rank) {
   return candidates_[rank];
 }
 
-// Those that are e^-6 times as likely as the likeliest, then e^-12, e^-24, ... and at last all.
+// Those that are e^-6 times as likely as the most probable, then e^-12, e^-24, ... and at last all.
 void Sampler::collect_more() {
   constexpr float kWidth = 6, kMost = 100;
   const bool first = candidates_.empty();

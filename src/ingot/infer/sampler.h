@@ -23,10 +23,10 @@ using LogitsProcessor = std::function<void(std::span<float> logits, std::span<co
 /// How the next token is chosen. The steps apply in the order of docs/inference.md: what changes logits, the
 /// temperature, what restricts the choice, the draw.
 struct SamplingOptions {
-  double temperature = 0.8;      ///< 0: always the likeliest token (greedy)
-  std::int64_t top_k = 0;        ///< keep the k likeliest; 0: all
+  double temperature = 0.8;      ///< 0: always the most probable token (greedy)
+  std::int64_t top_k = 0;        ///< keep the k most probable; 0: all
   double top_p = 1.0;            ///< keep the fewest tokens whose probabilities reach p (nucleus sampling)
-  double min_p = 0.0;            ///< drop tokens less likely than min_p times the likeliest
+  double min_p = 0.0;            ///< drop tokens less likely than min_p times the most probable
   double typical_p = 1.0;        ///< keep the most typical tokens whose probabilities reach p (keep_typical)
   double top_n_sigma = 0.0;      ///< keep logits within n standard deviations of the largest; 0: all
   double xtc_probability = 0.0;  ///< how often the top choices are excluded (exclude_top_choices); 0: never
@@ -58,7 +58,7 @@ class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options);
 
-  /// Whether it always takes the likeliest token, as likeliest_tokens() does.
+  /// Whether it always takes the most probable token, as argmax_tokens() does.
   bool greedy() const { return options_.temperature == 0 && !options_.changes_logits(); }
 
   /// The next token's id from its logits [vocab]; `history`: the sequence so far, of which the first `prompt`
@@ -67,7 +67,7 @@ class Sampler {
   std::int32_t operator()(std::span<const float> logits, std::span<const std::int32_t> history = {},
                           std::size_t prompt = 0, const grammar::TokenMask* allowed = nullptr);
 
-  /// The tokens that a draw would choose from, with their probabilities, likeliest first.
+  /// The tokens that a draw would choose from, with their probabilities, most probable first.
   std::vector<WeightedToken> distribution(std::span<const float> logits,
                                           std::span<const std::int32_t> history = {}, std::size_t prompt = 0);
 
@@ -84,7 +84,7 @@ class Sampler {
   void sort_until(std::size_t count);
   void collect_more();
   double weight(const Candidate& candidate) const;
-  struct Kept {  // the likeliest tokens, which are left to draw from
+  struct Kept {  // the most probable tokens, which are left to draw from
     std::size_t count;
     double weight;  // of all of them
   };
@@ -100,7 +100,7 @@ class Sampler {
   Mirostat mirostat_;
   std::vector<float> logits_;  // changed, and divided by the temperature
   float top_ = 0;              // the largest of them
-  // The likeliest tokens: all whose logit is at least lowest_, of which sorted_ stand in front in order.
+  // The most probable tokens: all whose logit is at least lowest_, of which sorted_ stand in front in order.
   std::vector<Candidate> candidates_;
   float lowest_ = 0;
   std::size_t sorted_ = 0;
@@ -108,6 +108,6 @@ class Sampler {
 
 /// What a greedy sampler takes from each row of `logits` f32 [rows, vocab], found where these are, so that
 /// they need not leave a device; −1 where the largest is not finite, or one is NaN.
-std::vector<std::int32_t> likeliest_tokens(const Tensor& logits);
+std::vector<std::int32_t> argmax_tokens(const Tensor& logits);
 
 }  // namespace ingot

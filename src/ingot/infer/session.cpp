@@ -44,7 +44,7 @@ std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
 
 namespace {
 
-// What it guesses has to mean the same to the model.
+// What it drafts has to mean the same to the model.
 void check_same_tokens(const text::Tokenizer& model, const std::string& draft) {
   const text::Tokenizer tokens = open_tokenizer(draft);
   for (std::int32_t id = 0; id < std::min(model.vocab_size(), tokens.vocab_size()); ++id) {

@@ -22,7 +22,7 @@ struct SessionOptions {
   std::string format{};               ///< of the weights, as load_model() takes it; empty: as stored
   std::string device = "auto";        ///< as choose_device() takes it
   std::string packed_cache = "auto";  ///< PackedCacheOptions::where
-  /// A smaller model with the same tokens that guesses ahead (EngineOptions::draft_model), in this format and
+  /// A smaller model with the same tokens that drafts tokens (EngineOptions::draft_model), in this format and
   /// on this device, too; empty: none.
   std::string draft_model{};
   EngineOptions engine{};

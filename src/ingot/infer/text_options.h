@@ -19,7 +19,7 @@ struct TextOptions {
   std::vector<std::string> dry_sequence_breakers{"\n", ":", "\"", "*"};
   Constraint constraint{};         ///< what the text has to be (structured output)
   bool ignore_end_tokens = false;  ///< go on past the model's end tokens
-  /// Tokens guessed ahead and checked in one forward pass (Request::speculate).
+  /// Draft tokens that are verified in one forward pass (Request::speculate).
   std::int64_t speculate = 0;
   std::int64_t logprobs = -1;  ///< Request::logprobs
 };

@@ -30,7 +30,7 @@ struct ReduceAxes {
   explicit ReduceAxes(const ReduceArgs& args) : ReduceAxes(args.x, args.y) {}
 
   /// In how many parts a GPU reduces what belongs to one result. The shape alone tells, so that sums do not
-  /// depend on the card: enough for a large one, none of them short.
+  /// depend on the GPU: enough for a large one, none of them short.
   std::int64_t parts() const {
     const std::int64_t results = x_kept.numel(), reduced = x_reduced.numel();
     if (results == 0 || reduced == 0) return 1;

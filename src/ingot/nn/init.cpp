@@ -151,7 +151,7 @@ void orthonormalize_rows(std::vector<double>& a, std::int64_t rows, std::int64_t
 void fill_orthogonal(const Tensor& tensor, double gain, RngKey key) {
   const Shape shape = tensor.shape();
   INGOT_CHECK(shape.rank() >= 2,
-              DimensionMismatch("orthogonal initialisation needs two axes or more, got " + to_string(shape)));
+              DimensionMismatch("orthogonal initialization needs two axes or more, got " + to_string(shape)));
   if (shape.numel() == 0) return;
   const std::int64_t rows = shape[0], columns = shape.numel() / shape[0];
   const bool wide = rows <= columns;
@@ -247,7 +247,7 @@ Fans fans(const Shape& shape) {
 void fill_(const Tensor& tensor, const Init& init, RngKey key) {
   validate(init);
   INGOT_CHECK(tensor.defined() && tensor.is_contiguous(),
-              KernelError("fill_", "only contiguous tensors can be initialised"));
+              KernelError("fill_", "only contiguous tensors can be initialized"));
   std::visit(Filler{tensor, key}, init);
   tensor.storage()->bump_version();
 }

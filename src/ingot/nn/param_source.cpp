@@ -64,7 +64,7 @@ std::vector<quant::PackedPtr> ParamSource::take_quantized_stack(std::string_view
                     matrix->cols == shape[2],
                 ShapeMismatch(full, shape.to_vector(),
                               {static_cast<std::int64_t>(stack.size()), matrix->rows, matrix->cols},
-                              "as the quantised file has it"));
+                              "as the quantized file has it"));
   return stack;
 }
 
@@ -73,7 +73,7 @@ quant::PackedPtr ParamSource::take_quantized(std::string_view name, const Shape&
   quant::PackedPtr matrix = provider_->provide_quantized(full, shape);
   INGOT_CHECK(
       matrix == nullptr || Shape({matrix->rows, matrix->cols}) == shape,
-      ShapeMismatch(full, shape.to_vector(), {matrix->rows, matrix->cols}, "as the quantised file has it"));
+      ShapeMismatch(full, shape.to_vector(), {matrix->rows, matrix->cols}, "as the quantized file has it"));
   return matrix;
 }
 

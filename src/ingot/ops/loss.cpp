@@ -45,7 +45,7 @@ void check_targets(const char* op, const Shape& expected, const Tensor& targets)
 }
 
 // Checks the targets, and what a mean divides by: the given denominator, or how many targets are valid.
-// Undefined for the other reductions. A card's targets are not checked (their loss is NaN), so there is
+// Undefined for the other reductions. A GPU's targets are not checked (their loss is NaN), so there is
 // nothing to do where their number is not asked for.
 Tensor denominator_of(const Tensor& targets, std::int64_t classes, const CrossEntropyLoss& options) {
   const Tensor& given = options.denominator;
@@ -177,13 +177,13 @@ constexpr std::int64_t kLeastLogits = std::int64_t{96} << 20;  // bytes
 
 }  // namespace
 
-// A processor has the logits of a few hundred tokens near its caches; for a card they are as far as any other
+// A processor has the logits of a few hundred tokens near its caches; for a GPU they are as far as any other
 // memory, and its products want thousands of rows.
 std::int64_t logits_budget(Device device) {
-  return device.is_cpu() ? kLeastLogits : logits_budget_of_card(backend(device).capabilities().total_memory);
+  return device.is_cpu() ? kLeastLogits : logits_budget_of_gpu(backend(device).capabilities().total_memory);
 }
 
-std::int64_t logits_budget_of_card(std::size_t memory) {
+std::int64_t logits_budget_of_gpu(std::size_t memory) {
   constexpr std::int64_t kMost = std::int64_t{2} << 30, kShare = 64;
   return std::clamp(static_cast<std::int64_t>(memory) / kShare, kLeastLogits, kMost);
 }

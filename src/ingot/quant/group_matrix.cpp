@@ -24,7 +24,7 @@ void check_finite(const Tensor& values, std::string_view name, std::string_view 
                           fmt::format("{} {} at index {}; {}", field, value, i,
                                       std::isfinite(value) ? "it must be within f16's range (65504)"
                                                            : "it must be finite: the file is damaged, or the "
-                                                             "model that was quantised had diverged")));
+                                                             "model that was quantized had diverged")));
   }
 }
 

@@ -146,7 +146,7 @@ const Tensor& Activations::x() const {
 
 const Tensor& Activations::floats() const {
   INGOT_CHECK(x().defined() && x().rank() >= 1 && x().dtype() == DType::f32 && x().is_contiguous(),
-              DimensionMismatch("a product with a quantised weight takes a contiguous f32 tensor [..., in]"));
+              DimensionMismatch("a matmul with a quantized weight takes a contiguous f32 tensor [..., in]"));
   return x_;
 }
 
@@ -223,10 +223,10 @@ Product product_of(const Activations& x, const PackedMatrix& weight, const Tenso
 
 void check(const Activations& x, const PackedMatrix& weight, const Tensor& bias) {
   INGOT_CHECK(x.shape().rank() >= 1 && x.shape().back() == weight.cols,
-              ShapeMismatch("quantised linear (weight)", {-1, x.shape().rank() >= 1 ? x.shape().back() : 1},
+              ShapeMismatch("quantized linear (weight)", {-1, x.shape().rank() >= 1 ? x.shape().back() : 1},
                             {weight.rows, weight.cols}, "the weight is [out, in]"));
   INGOT_CHECK(!bias.defined() || (bias.shape() == Shape({weight.rows}) && bias.dtype() == DType::f32),
-              ShapeMismatch("quantised linear (bias, f32)", {weight.rows},
+              ShapeMismatch("quantized linear (bias, f32)", {weight.rows},
                             bias.defined() ? bias.shape().to_vector() : std::vector<std::int64_t>{}));
 }
 

@@ -113,7 +113,7 @@ void ValueMatrix::check(std::string_view name) const {
     INGOT_CHECK(std::isfinite(scales.data<float>()[i]),
                 NonFinite(std::string(name),
                           fmt::format("scales: has the value {} at index {}; it must be finite: the file is "
-                                      "damaged, or the model that was quantised had diverged",
+                                      "damaged, or the model that was quantized had diverged",
                                       scales.data<float>()[i], i)));
   const int most = format == PackedFormat::nf4 ? 15 : 0x7e;  // 0x7f and 0xff are NaN
   for (std::int64_t i = 0; i < codes.numel(); ++i) {

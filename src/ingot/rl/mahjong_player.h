@@ -9,7 +9,7 @@
 
 namespace ingot {
 
-/// A network at the table: its likeliest legal action, or with a temperature one drawn from the policy's
+/// A network at the table: its most probable legal action, or with a temperature one drawn from the policy's
 /// logits / temperature. Which tile a kan is of, where there are several, is the lowest.
 class NetworkPlayer : public mahjong::BatchSelector {
  public:

@@ -16,7 +16,7 @@ struct ReviewedDecision {
   std::size_t frame = 0;  ///< of GameReview::frames
   int chosen = 0;         ///< of the 46 actions
   std::vector<std::pair<int, float>>
-      policy;                     ///< every legal action with its probability, the likeliest first
+      policy;                     ///< every legal action with its probability, the most probable first
   float value = 0;                ///< what the rest of the game brings, in points
   std::array<float, 4> places{};  ///< odds of ending first to fourth
   std::array<float, 3> tenpai{};  ///< of the opponents, next player first

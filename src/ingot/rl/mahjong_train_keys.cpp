@@ -222,7 +222,7 @@ std::vector<ConfigTable<MahjongPpoOptions>::Field> ppo_fields() {
            p,
            a,
            &AdvantageOptions::lambda,
-           {.bounds = between(0, 1), .doc = "Of generalised advantage estimation."}},
+           {.bounds = between(0, 1), .doc = "Of generalized advantage estimation."}},
           {"clip_range",
            p,
            l,

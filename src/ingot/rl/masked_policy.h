@@ -17,7 +17,7 @@ Tensor masked_log_softmax(const Tensor& logits, const Tensor& legal);
 std::int32_t sample_action(std::span<const float> log_probabilities, std::span<const float> legal,
                            double uniform);
 
-/// The likeliest legal action, the first of equals. Throws as sample_action does.
+/// The most probable legal action, the first of equals. Throws as sample_action does.
 std::int32_t best_action(std::span<const float> log_probabilities, std::span<const float> legal);
 
 }  // namespace ingot

@@ -20,7 +20,7 @@ struct ServedModelOptions {
   std::vector<std::string> names{};  ///< by which clients may ask for it; none: the last part of its path.
                                      ///< Named adapters of the session have their own
   infer::SchedulerOptions scheduler{};
-  std::int64_t speculate = 0;  ///< tokens of each request guessed ahead (infer::Request::speculate)
+  std::int64_t speculate = 0;  ///< draft tokens of each request (infer::Request::speculate)
 };
 
 /// The names that clients may ask for the model by, at least one.

@@ -12,7 +12,7 @@
 namespace ingot {
 namespace {
 
-// A card at its power limit lowers its clock within milliseconds of hard work, and for a second by more than
+// A GPU at its power limit lowers its clock within milliseconds of hard work, and for a second by more than
 // it needs to: an H200 reached 558 to 598 TFLOP/s in 8192³ about a second after such work began, and 672 to
 // 696 a second later.
 constexpr double kSettlingSeconds = 1, kSampleSeconds = 0.02;
@@ -33,7 +33,7 @@ double measure_matmul_flops(DType dtype, Device device) {
   ComputeBackend& on = backend(device);
   const std::int64_t n = side(on, dtype);
   const Tensor a = Tensor::empty({n, n}, dtype, device), b = Tensor::empty({n, n}, dtype, device);
-  // Zeros take less power, so that a card that is limited by it multiplies them faster than anything else.
+  // Zeros take less power, so that a GPU that is limited by it multiplies them faster than anything else.
   normal_(a, 0, 1, {.seed = 1});
   normal_(b, 0, 1, {.seed = 2});
   // Of one product, among `times` back to back.

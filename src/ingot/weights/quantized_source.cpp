@@ -36,7 +36,7 @@ class Layer {
     INGOT_CHECK(
         info != nullptr,
         InvalidConfig(name_ + "." + field,
-                      fmt::format("is missing from {}: its layer has other tensors of a quantised one",
+                      fmt::format("is missing from {}: its layer has other tensors of a quantized one",
                                   source_.location())));
     return *info;
   }

@@ -83,7 +83,7 @@ TensorInfo TransformedSource::describe(const TensorRecipe& recipe) const {
   }
   const quant::BlockFormat* blocks = nullptr;
   for (std::size_t i = 0; i < recipe.steps.size(); ++i) {
-    INGOT_CHECK(blocks == nullptr, InvalidConfig(recipe.name, "a step follows the one that quantises"));
+    INGOT_CHECK(blocks == nullptr, InvalidConfig(recipe.name, "a step follows the one that quantizes"));
     form = recipe.steps[i].infer(form, recipe.name);
     blocks = recipe.steps[i].block_format();
   }

@@ -135,7 +135,7 @@ TEST(CudaAdamW8bit, StepsLikeTheCpu) {
                              : kKinds[i].param == DType::bf16 ? 0x1p-6
                                                               : 0x1p-9;
     expect_near(actual[i].p, expected[i].p, tolerance);
-    // A card's arithmetic may differ in the last bit, which is next to a limit of the map now and then.
+    // A GPU's arithmetic may differ in the last bit, which is next to a limit of the map now and then.
     different += apart(actual[i].m, expected[i].m) + apart(actual[i].v, expected[i].v);
     count += 2 * kKinds[i].n;
   }

@@ -74,7 +74,7 @@ void expect_reference(const char* seen, const Sizes& s, const AttentionOptions& 
       EXPECT_LE(max_error(a, e), bound * largest(e)) << seen << ' ' << what << ' ' << name(dtype) << who;
   };
   if (test::library_comes_first(kernels::attention))
-    compare(run_attention(halves, options), ", as a card runs it");
+    compare(run_attention(halves, options), ", as a GPU runs it");
   const kernels::LaunchProfile profile;
   const AttentionResults own = [&] {
     const kernels::ForceKind kind(kernels::ImplKind::cuda);
@@ -240,7 +240,7 @@ TEST(CudaAttention, GradientsOfScoresFarBelowZeroAreNumbers) {
           EXPECT_LT(largest(x), 1e3) << what << " of " << queries << " queries of " << keys << who;
       };
       if (test::library_comes_first(kernels::attention))
-        check(run_attention(inputs, {.causal = causal}), ", as a card runs it");
+        check(run_attention(inputs, {.causal = causal}), ", as a GPU runs it");
       const AttentionResults own = [&] {
         const kernels::ForceKind kind(kernels::ImplKind::cuda);
         return run_attention(inputs, {.causal = causal});

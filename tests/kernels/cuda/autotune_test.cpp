@@ -60,14 +60,14 @@ TEST(Autotune, ADisturbedMeasurementDoesNotDecide) {
   }
 }
 
-/// A card at its power limit: its clock goes with what the last milliseconds have cost. Each way of doing the
+/// A GPU at its power limit: its clock goes with what the last milliseconds have cost. Each way of doing the
 /// work has its milliseconds at the highest clock, and how much longer it takes when it has been running.
-class LimitedCard {
+class LimitedGpu {
  public:
   struct Way {
     double milliseconds, slower;
   };
-  explicit LimitedCard(std::vector<Way> ways) : ways_(std::move(ways)) {}
+  explicit LimitedGpu(std::vector<Way> ways) : ways_(std::move(ways)) {}
 
   double seconds(std::size_t i, std::int64_t times) {
     double sum = 0;
@@ -88,32 +88,32 @@ class LimitedCard {
   double slower_ = 1, busy_ = 0;
 };
 
-std::size_t fastest_on(LimitedCard& card, std::size_t ways) {
-  return fastest(ways, [&](std::size_t i, std::int64_t times) { return card.seconds(i, times); });
+std::size_t fastest_on(LimitedGpu& gpu, std::size_t ways) {
+  return fastest(ways, [&](std::size_t i, std::int64_t times) { return gpu.seconds(i, times); });
 }
 
 TEST(Autotune, AWayThatIsFastOnlyForMillisecondsIsNotTaken) {
-  const std::vector<LimitedCard::Way> ways{{1.4, 1.1}, {1.3, 1.4}, {1.35, 1.3}};
-  const auto alone = [&](std::size_t i, std::int64_t times) { return LimitedCard(ways).seconds(i, times); };
+  const std::vector<LimitedGpu::Way> ways{{1.4, 1.1}, {1.3, 1.4}, {1.35, 1.3}};
+  const auto alone = [&](std::size_t i, std::int64_t times) { return LimitedGpu(ways).seconds(i, times); };
   ASSERT_LT(alone(1, 1), 0.97 * alone(0, 1));
   ASSERT_GT(alone(1, 1000), alone(0, 1000));
-  LimitedCard card(ways);
-  EXPECT_EQ(fastest_on(card, 3), 0U);
+  LimitedGpu gpu(ways);
+  EXPECT_EQ(fastest_on(gpu, 3), 0U);
 }
 
 TEST(Autotune, AWayThatIsFasterInTheLongRunIsTaken) {
-  const std::vector<LimitedCard::Way> ways{{1.3, 1.4}, {1.4, 1.1}};
-  const auto alone = [&](std::size_t i, std::int64_t times) { return LimitedCard(ways).seconds(i, times); };
+  const std::vector<LimitedGpu::Way> ways{{1.3, 1.4}, {1.4, 1.1}};
+  const auto alone = [&](std::size_t i, std::int64_t times) { return LimitedGpu(ways).seconds(i, times); };
   ASSERT_GT(alone(1, 1), alone(0, 1));
-  LimitedCard card(ways);
-  EXPECT_EQ(fastest_on(card, 2), 1U);
+  LimitedGpu gpu(ways);
+  EXPECT_EQ(fastest_on(gpu, 2), 1U);
 }
 
 TEST(Autotune, TakesHalfASecondAtMostForWhatTakesUpToTwentyMilliseconds) {
   for (const double milliseconds : {1e-3, 0.1, 1.4, 5.0, 12.0, 20.0}) {
-    LimitedCard card(std::vector<LimitedCard::Way>(8, {milliseconds, 1.0}));
-    fastest_on(card, 8);
-    EXPECT_LT(card.busy_seconds(), 0.57) << milliseconds;
+    LimitedGpu gpu(std::vector<LimitedGpu::Way>(8, {milliseconds, 1.0}));
+    fastest_on(gpu, 8);
+    EXPECT_LT(gpu.busy_seconds(), 0.57) << milliseconds;
   }
 }
 

@@ -96,7 +96,7 @@ TEST(CudaCapture, GivesItsMemoryBack) {
     // Half of that is left to the driver, which takes memory in pieces.
     return backend(kDevice).memory_info().free + kTimes * kLeast / 2 <= before;
   };
-  // Other processes take memory of the card too; what recordings keep is missing each time.
+  // Other processes take memory of the GPU too; what recordings keep is missing each time.
   bool kept = true;
   for (int i = 0; i < 5 && kept; ++i) kept = keeps();
   EXPECT_FALSE(kept);

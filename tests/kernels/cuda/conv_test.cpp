@@ -66,7 +66,7 @@ void expect_conv(const Shape& x, const Shape& filter, Conv2dOptions options, DTy
       EXPECT_LE(max_error(a, e), bound * largest(e))
           << what << ' ' << name(dtype) << ' ' << to_string(filter) << who;
   };
-  if (test::library_comes_first(kernels::conv)) compare(run_conv(rounded, options), ", as a card runs it");
+  if (test::library_comes_first(kernels::conv)) compare(run_conv(rounded, options), ", as a GPU runs it");
   const kernels::LaunchProfile profile;
   const ConvResults own = [&] {
     const kernels::ForceKind kind(kernels::ImplKind::cuda);

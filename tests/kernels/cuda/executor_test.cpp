@@ -163,7 +163,7 @@ extern "C" __global__ void reverse(float* /* in place */ y, int n) {
   EXPECT_EQ(y.to_vector<float>(), reversed);
 }
 
-// NVIDIA's compiler itself, which needs no card.
+// NVIDIA's compiler itself, which needs no GPU.
 class Nvrtc : public Test {
  protected:
   void SetUp() override {

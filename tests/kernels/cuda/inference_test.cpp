@@ -310,7 +310,7 @@ TEST(CudaQuantized, RoundsActivationsAsTheCpuDoes) {
   }
 }
 
-// Their bits are not fixed: arithmetic of a card gives another NaN than a CPU's.
+// Their bits are not fixed: arithmetic of a GPU gives another NaN than a CPU's.
 TEST(CudaQuantized, RoundsBlocksWithInfinitiesAndNansToNothingButNans) {
   for (const std::int64_t k : {1, 31, 32}) {
     for (const float value : {INFINITY, -INFINITY, NAN}) {

@@ -16,7 +16,7 @@
 #include "ingot/ops/view.h"
 
 // Rows of logits that a block has in shared memory, those of which registers hold the beginning, and longer
-// ones. Where shared memory ends differs among cards; the widths here are those of 227 KB and of 99 KB.
+// ones. Where shared memory ends differs among GPUs; the widths here are those of 227 KB and of 99 KB.
 namespace ingot {
 namespace {
 

@@ -184,7 +184,7 @@ TEST(PointwiseSource, IsALineForEachStep) {
   EXPECT_TRUE(has(half, "  return from_float<T>(__fadd_rn(to_float(old), v3));\n")) << half;
 }
 
-// NVRTC needs no card, and what we give it no headers: machines that run programs have few.
+// NVRTC needs no GPU, and what we give it no headers: machines that run programs have few.
 TEST(PointwiseSource, CompilesForACardWithoutTheToolkit) {
   if (!kernels::cuda::nvrtc::problem().empty()) GTEST_SKIP() << kernels::cuda::nvrtc::problem();
   ::setenv("CUDA_HOME", "/nowhere", 1);  // NOLINT(concurrency-mt-unsafe): one thread

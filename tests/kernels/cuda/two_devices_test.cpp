@@ -17,7 +17,7 @@
 #include "ingot/ops/norm.h"
 #include "ingot/ops/reduce.h"
 
-// A second card beside the first: skipped where there is none, but for the emulator, which has two.
+// A second GPU beside the first: skipped where there is none, but for the emulator, which has two.
 namespace ingot {
 namespace {
 

@@ -3,7 +3,7 @@
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cuda/register.h"
 
-// Memory is cached as on a card: freeing it would make the device wait.
+// Memory is cached as on a GPU: freeing it would make the device wait.
 int main(int argc, char** argv) {
   ingot::kernels::cpu::register_kernels();
   ingot::kernels::cuda::register_backends();

@@ -10,7 +10,7 @@
 #include "ingot/models/language/family.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/ops/cast.h"
-#include "ingot/train/language/step_products.h"
+#include "ingot/train/language/step_matmuls.h"
 
 namespace ingot::test {
 
@@ -65,7 +65,7 @@ inline ProductLaunches launches_of_a_step(const LanguageConfig& config, Device d
 }
 
 inline ProductLaunches launches_of_products(const LanguageConfig& config, Device device) {
-  const StepProducts products(config, kProductBatch * kProductSequence, device);
+  const StepMatmuls products(config, kProductBatch * kProductSequence, device);
   const kernels::LaunchProfile profile;
   products.run();
   return product_launches(profile);

@@ -9,7 +9,7 @@ namespace {
 // Attention on plain f32 units, for every mask, group and head size up to 256: what is correct where a
 // library's tensor-core kernels do not apply, not what is fast. A block works on a tile of 32 queries (or,
 // for the gradients of keys and values, of 32 keys; of 16 where heads are wide, so that four tiles are less
-// than the 99 KiB of shared memory that every card has), shared out among its eight warps; the other side
+// than the 99 KiB of shared memory that every GPU has), shared out among its eight warps; the other side
 // streams through shared memory in tiles of 32, one for each lane. No sum depends on chance.
 
 constexpr int kTile = 32;

@@ -25,7 +25,7 @@ struct Candidate {
 };
 
 // How often to do what takes `once` to fill `duration`. The limit is for what takes no longer than the host
-// needs to ask for it: that does not heat the card.
+// needs to ask for it: that does not heat the GPU.
 std::int64_t times_in(double duration, double once, double least) {
   return static_cast<std::int64_t>(std::clamp(std::ceil(duration / std::max(once, 1e-9)), least, 1000.0));
 }

@@ -11,7 +11,7 @@ namespace ingot::kernels::cuda {
 /// `seconds(i, times)` does it that often, back to back, and says how long all of it took, or something
 /// negative where that way fails.
 ///
-/// Within milliseconds of hard work a card at its power limit lowers its clock, by as much as that work's
+/// Within milliseconds of hard work a GPU at its power limit lowers its clock, by as much as that work's
 /// power asks for. So short runs choose the final three only: the first, which is the one to beat, and the
 /// two fastest others. These run in turn, three rounds, each until the clock is its own and then for 20 ms
 /// that count, at least three times. Medians decide, and another than the first must be faster by 3 %, so

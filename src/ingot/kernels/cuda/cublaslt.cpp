@@ -133,10 +133,10 @@ cublasComputeType_t compute_type(const LibraryProduct& product) {
 
 Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   cublasLtMatmulDesc_t made = nullptr;
-  check(library().make_operation(&made, compute_type(product), CUDA_R_32F), "describing a product");
+  check(library().make_operation(&made, compute_type(product), CUDA_R_32F), "describing a matmul");
   Owned<cublasLtMatmulDesc_t> owned(made, library().destroy_operation);
   const auto set = [made](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    check(library().set_operation(made, attribute, &value, sizeof value), "describing a product");
+    check(library().set_operation(made, attribute, &value, sizeof value), "describing a matmul");
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -234,7 +234,7 @@ class Products {
     }
     for (std::int64_t i = 0; i < product.outer; ++i) {
       const LibraryProduct one = product.one(i);
-      check(start(one, chosen, one.c.data, stream), "a product");
+      check(start(one, chosen, one.c.data, stream), "a matmul");
     }
     wait_after_launch("gemm", stream);
   }
@@ -348,7 +348,7 @@ Products& products(Device device) {
   return *found;
 }
 
-/// Whether this version of the library has words for it, and its result is as near as ours; which cards it
+/// Whether this version of the library has words for it, and its result is as near as ours; which GPUs it
 /// can do it on, its heuristic knows.
 bool knows(const LibraryProduct& product) {
   constexpr std::size_t kFirstWithBlockScales = 120900;

@@ -79,7 +79,7 @@ class DnnDevice {
  public:
   /// A device of this machine.
   explicit DnnDevice(int index);
-  /// One that tells which operations there are engines for, without a card, and runs none.
+  /// One that tells which operations there are engines for, without a GPU, and runs none.
   explicit DnnDevice(const DnnDescription& description);
   ~DnnDevice();
 

@@ -9,7 +9,7 @@
 namespace ingot::kernels::cuda {
 
 inline constexpr int kDecodeThreads = 128, kDecodeWarps = kDecodeThreads / kWarp;
-/// So many blocks fill a card a few times; where there are more parts, each takes several. Most of them leave
+/// So many blocks fill a GPU a few times; where there are more parts, each takes several. Most of them leave
 /// at once where a cache is far from full, which is quick, but not for tens of thousands.
 inline constexpr std::int64_t kDecodeBlocks = 1024;
 inline constexpr std::int64_t kWidestDecode = 256;

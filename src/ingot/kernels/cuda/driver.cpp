@@ -212,7 +212,7 @@ namespace {
 
 std::string architecture(int device) {
   const DeviceProperties found = properties(device);
-  // The "a" unlocks what a later card may drop; code is compiled for the card that is there.
+  // The "a" unlocks what a later GPU may drop; code is compiled for the GPU that is there.
   return fmt::format("sm_{}{}{}", found.major, found.minor, found.major >= 9 ? "a" : "");
 }
 

@@ -8,7 +8,7 @@
 
 /// What this leaf asks of a CUDA runtime, and nothing more. driver.cpp answers with NVIDIA's; the emulator
 /// (emulation/driver.cpp) with the host's memory, so that everything above this header is tested without a
-/// card. Every function throws ingot::Error with the driver's words where it fails, unless it says otherwise.
+/// GPU. Every function throws ingot::Error with the driver's words where it fails, unless it says otherwise.
 namespace ingot::kernels::cuda::driver {
 
 /// What ends the message of an error whose cause may be earlier work.

@@ -12,7 +12,7 @@
 //
 // What a row of x gives depends on nothing but itself and the weights of the launch: where a term comes in
 // its sum follows from its place in the depth, and rows are summed apart. So texts that are written together,
-// and tokens that are guessed ahead, get the bits that they get alone.
+// and draft tokens, get the bits that they get alone.
 namespace ingot::kernels::cuda {
 namespace {
 

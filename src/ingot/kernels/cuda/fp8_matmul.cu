@@ -8,7 +8,7 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-// On plain f32 units: where the card has none for 8-bit floats, or the library does not take the operands.
+// On plain f32 units: where the GPU has none for 8-bit floats, or the library does not take the operands.
 
 /// Rows of 8-bit floats.
 template <bool is_e4m3>

@@ -156,7 +156,7 @@ struct CodeValues {
 template <PackedFormat format>
 __device__ __forceinline__ Pack<float, 2> code_pair(unsigned codes, const float* table) {
   if constexpr (format == PackedFormat::nf4) return {{table[codes & 15], table[codes >> 16 & 15]}};
-#if defined(__CUDACC__)  // cards from 8.9 on have an instruction for it
+#if defined(__CUDACC__)  // GPUs from 8.9 on have an instruction for it
   const auto pair = static_cast<__nv_fp8x2_storage_t>(__byte_perm(codes, 0, 0x4420));
   const float2 values = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3)));
   return {{values.x, values.y}};

@@ -14,7 +14,7 @@ namespace ingot::kernels::cuda {
 /// Of the weight, for each block: a multiprocessor has as much under way even where there is one block for
 /// it.
 inline constexpr int kBytesUnderWay = 32 * 1024;
-inline constexpr int kMostShared = 96 * 1024;  ///< what every card from 8.0 on gives a block
+inline constexpr int kMostShared = 96 * 1024;  ///< what every GPU from 8.0 on gives a block
 
 struct ProductArgs {
   const void* x;

@@ -59,10 +59,10 @@ void register_kernels() {
   register_weight_only();
 }
 
-std::string unsupported(const driver::DeviceProperties& card) {
-  if (card.major >= 8) return "";
-  return fmt::format("{} has compute capability {}.{}; 8.0 (Ampere) or newer is needed, for bf16", card.name,
-                     card.major, card.minor);
+std::string unsupported(const driver::DeviceProperties& gpu) {
+  if (gpu.major >= 8) return "";
+  return fmt::format("{} has compute capability {}.{}; 8.0 (Ampere) or newer is needed, for bf16", gpu.name,
+                     gpu.major, gpu.minor);
 }
 
 void register_backends() {

@@ -14,8 +14,8 @@ void register_backends();
 /// The same, with other memory. Returns that reason; empty where all are there.
 std::string register_backends(CachingAllocator::Options options);
 
-/// Why our kernels do not run on such a card; empty where they do.
-std::string unsupported(const driver::DeviceProperties& card);
+/// Why our kernels do not run on such a GPU; empty where they do.
+std::string unsupported(const driver::DeviceProperties& gpu);
 
 /// Adds the CUDA implementations to every kernel.
 void register_kernels();

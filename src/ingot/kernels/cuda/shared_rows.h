@@ -81,7 +81,7 @@ std::size_t shared_row_bytes(Device device, std::int64_t width) {
 /// As many blocks as are there at once, so that each has a next row to copy.
 template <class Row>
 Size3 shared_row_grid(Device device, std::int64_t rows, std::size_t bytes) {
-  constexpr std::size_t kBeside = 2048;  // of a block: what it declares and what the card keeps
+  constexpr std::size_t kBeside = 2048;  // of a block: what it declares and what the GPU keeps
   const bool two = 2 * (bytes + kBeside) <= shared_memory(device) + 1024;
   return {grid_for(device, rows, 1, two ? Row::kBlocks : 1)};
 }

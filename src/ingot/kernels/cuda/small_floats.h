@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/cuda/device_code.h"
 
-// 8-bit floats (Micikevicius et al. 2022) by whole numbers, since cards before 8.9 have no instruction for
+// 8-bit floats (Micikevicius et al. 2022) by whole numbers, since GPUs before 8.9 have no instruction for
 // them.
 namespace ingot::kernels::cuda {
 

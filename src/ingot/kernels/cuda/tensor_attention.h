@@ -8,7 +8,7 @@
 // (queries, or keys for the gradients of keys and values), and walks over the other side in steps. What the
 // first product of a step reads is copied while the step before is worked on, and the rest while that first
 // product runs: so it has two places in shared memory, the rest one, and a block needs less than the 99 KiB
-// that every card has. Scores never leave the registers, where they are the left side of the next product as
+// that every GPU has. Scores never leave the registers, where they are the left side of the next product as
 // they lie.
 namespace ingot::kernels::cuda {
 

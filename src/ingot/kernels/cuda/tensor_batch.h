@@ -13,7 +13,7 @@
 namespace ingot::kernels::cuda {
 
 inline constexpr int kBatchThreads = 256;
-/// Elements of a block: small enough that 10 million fill a card.
+/// Elements of a block: small enough that 10 million fill a GPU.
 inline constexpr std::int64_t kBatchChunk = 4096;
 /// Elements of a thread at a time.
 inline constexpr int kBatchVec = 4;

@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/cuda/device_code.h"
 
-// Products on tensor cores, for cards of compute capability 8.0 and newer: a warp multiplies 16 x 16 by 16 x
+// Products on tensor cores, for GPUs of compute capability 8.0 and newer: a warp multiplies 16 x 16 by 16 x
 // 8 values of 16 bits into sums in f32. Which lane holds what is laid down by PTX (mma.m16n8k16, ldmatrix).
 // With g = lane / 4 and t = lane % 4, "places" are the pairs of neighbours at 2t and 2t + 8 of the depth.
 namespace ingot::kernels::cuda {

@@ -12,7 +12,7 @@
 
 namespace ingot {
 
-/// Learning from a teacher, which runs beside the model or whose likeliest tokens were captured.
+/// Learning from a teacher, which runs beside the model or whose most probable tokens were captured.
 class Distillation {
  public:
   /// InvalidConfig where the teacher's vocabulary or what was captured is of something else.

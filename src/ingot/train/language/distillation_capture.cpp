@@ -22,14 +22,14 @@ namespace ingot {
 namespace {
 
 // Of all targets of a batch, in order.
-struct Likeliest {
+struct TopTokens {
   std::vector<std::int32_t> indices;
   std::vector<float> log_probs;
 };
 
-Likeliest likeliest_of(const LanguageModel& teacher, const DecoderInput& input, const data::Batch& batch,
-                       const CaptureInfo& info) {
-  Likeliest result;
+TopTokens top_tokens_of(const LanguageModel& teacher, const DecoderInput& input, const data::Batch& batch,
+                        const CaptureInfo& info) {
+  TopTokens result;
   const std::int64_t all = batch.valid_targets;
   if (all == 0) return result;
   const NoGrad no_grad;
@@ -47,14 +47,13 @@ Likeliest likeliest_of(const LanguageModel& teacher, const DecoderInput& input, 
   return result;
 }
 
-void write_rows(LogprobsWriter& writer, const data::Batch& batch, const Likeliest& likeliest,
-                std::int64_t top_k) {
+void write_rows(LogprobsWriter& writer, const data::Batch& batch, const TopTokens& top, std::int64_t top_k) {
   std::size_t first = 0;
   for (std::int64_t row = 0; row < batch.rows(); ++row) {
     const auto count = static_cast<std::size_t>(targets_of_row(batch, row) * top_k);
     if (count > 0)
-      writer.add(sequence_key(batch, row), std::span(likeliest.indices).subspan(first, count),
-                 std::span(likeliest.log_probs).subspan(first, count));
+      writer.add(sequence_key(batch, row), std::span(top.indices).subspan(first, count),
+                 std::span(top.log_probs).subspan(first, count));
     first += count;
   }
 }
@@ -92,7 +91,7 @@ CaptureInfo capture_logprobs(const TrainConfig& config, const std::string& direc
   std::int64_t done = 0;
   while (const std::optional<data::Batch> batch = batches.next()) {
     sent.send(std::span(&*batch, 1));
-    write_rows(writer, *batch, likeliest_of(*teacher, sent.input(0), *batch, info), top_k);
+    write_rows(writer, *batch, top_tokens_of(*teacher, sent.input(0), *batch, info), top_k);
     done += batch->rows();
     if (progress) progress(done, data.train->size());
   }

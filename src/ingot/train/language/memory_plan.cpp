@@ -63,7 +63,7 @@ void add_mlp(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   kept.values += (is_gated(c.mlp) ? 2 : 1) * width;
   const bool again = how.selective && (how.on_cpu || c.mlp != MlpKind::gelu);
   if (!again) kept.values += width;
-  // gelu(gate), where it is an operation of its own: a card has one kernel for what is behind gate and up.
+  // gelu(gate), where it is an operation of its own: a GPU has one kernel for what is behind gate and up.
   if (c.mlp == MlpKind::geglu && how.on_cpu && !how.selective) kept.values += width;
 }
 
@@ -233,10 +233,10 @@ MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, i
   return plan(config, model, backend(device).capabilities(), logits_budget(device), ranks);
 }
 
-MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory,
-                               int ranks) {
+MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& model, std::size_t memory,
+                              int ranks) {
   const BackendCapabilities of_gpus{.fuses_projections = true, .matmul_alignment = 64};
-  return plan(config, model, of_gpus, logits_budget_of_card(memory), ranks);
+  return plan(config, model, of_gpus, logits_budget_of_gpu(memory), ranks);
 }
 
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available) {

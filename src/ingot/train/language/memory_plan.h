@@ -24,7 +24,7 @@ struct MemoryPlan {
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }
-  /// The total and what an allocator cannot use beside it: a tenth, on a card only of what comes and goes in
+  /// The total and what an allocator cannot use beside it: a tenth, on a GPU only of what comes and goes in
   /// a step, as the rest are a few large blocks of exact size.
   std::size_t needed() const;
   /// (what, bytes), largest first.
@@ -33,9 +33,9 @@ struct MemoryPlan {
 
 /// On config.training_device(), in each of so many ranks.
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks = 1);
-/// On a card with so many bytes of memory, which need not be here.
-MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory,
-                               int ranks = 1);
+/// On a GPU with so many bytes of memory, which need not be here.
+MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& model, std::size_t memory,
+                              int ranks = 1);
 
 /// Throws OutOfMemory, with what takes the memory and what would make it fit, when plan.needed() is more than
 /// `available` bytes.

@@ -28,8 +28,8 @@ struct CaptureInfo {
   std::string data;  ///< data::PackedSequences::fingerprint()
 };
 
-/// Writes a teacher's likeliest tokens at each target, as safetensors files that are each small enough to be
-/// made in memory, and capture.json. The directory appears when it is whole.
+/// Writes a teacher's most probable tokens at each target, as safetensors files that are each small enough to
+/// be made in memory, and capture.json. The directory appears when it is whole.
 class LogprobsWriter {
  public:
   LogprobsWriter(const std::string& directory, CaptureInfo info);

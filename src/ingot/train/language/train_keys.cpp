@@ -360,7 +360,7 @@ Table::Section distillation_keys() {
            kd,
            &DistillationConfig::logprobs,
            {.default_text = "none",
-            .doc = "Or from its likeliest tokens: a directory that `ingot data capture` wrote."}},
+            .doc = "Or from its most probable tokens: a directory that `ingot data capture` wrote."}},
           {"kd_alpha", kd, &DistillationConfig::alpha, {.bounds = at_least(0), .doc = "Weight of that."}},
           {"kd_ce_alpha",
            kd,

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-// What we tell cuDNN is something that it has engines for on a Hopper card. It says so without one, of a
-// device that is described to it; nothing is computed here. Numbers are compared where there is a card, by
+// What we tell cuDNN is something that it has engines for on a Hopper GPU. It says so without one, of a
+// device that is described to it; nothing is computed here. Numbers are compared where there is a GPU, by
 // the op cases, which run every implementation.
 namespace ingot::kernels::cuda {
 namespace {
@@ -132,7 +132,7 @@ TEST(CudnnAttention, GradientsThatWouldTakeMuchMemoryAreRefused) {
   EXPECT_NE(problem(backward_of(args)).find("workspace"), std::string::npos) << problem(backward_of(args));
 }
 
-// Four sequences of 4096 tokens would take 4.3 GB, more than a 32nd of the card.
+// Four sequences of 4096 tokens would take 4.3 GB, more than a 32nd of the GPU.
 TEST(CudnnAttention, GradientsOfABatchThatIsTooLargeGoInParts) {
   const auto parts = [](const Heads& sizes) {
     return dnn_batch_parts(hopper(), backward_of(attention_of(sizes)));

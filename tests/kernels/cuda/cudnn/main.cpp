@@ -5,7 +5,7 @@
 
 #include "ingot/kernels/cuda/cudnn.h"
 
-// cuDNN looks for plans without a card, but not without a library of the driver's name: the toolkit has one,
+// cuDNN looks for plans without a GPU, but not without a library of the driver's name: the toolkit has one,
 // to link with.
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);

@@ -8,7 +8,7 @@
 #include "ingot/kernels/quantized.h"
 #include "ingot/kernels/weight_only.h"
 
-// Grids of operands with more than 65535 of what is cut into blocks: a card takes them only along x. They are
+// Grids of operands with more than 65535 of what is cut into blocks: a GPU takes them only along x. They are
 // checked and not run, which would take minutes.
 namespace ingot {
 namespace {

@@ -16,7 +16,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/reduce.h"
 
-// Profiles of a device that works when the host waits for it, as the slowest card would.
+// Profiles of a device that works when the host waits for it, as the slowest GPU would.
 namespace ingot::kernels::cuda {
 namespace {
 

@@ -40,7 +40,7 @@ void sgemm(const SgemmSizes& size, float alpha, Matrix a_layout, const float* a,
   const dnnl_status_t status = dnnl_sgemm(a_layout.layout, b_layout.layout, size.m, size.n, size.k, alpha, a,
                                           a_layout.ld, b, b_layout.ld, beta, c, ldc);
   INGOT_CHECK(status == dnnl_success,
-              KernelError("gemm", "oneDNN refused the product (status " + std::to_string(status) + ")"));
+              KernelError("gemm", "oneDNN refused the matmul (status " + std::to_string(status) + ")"));
 }
 
 // c = beta·c + bias, so that the product can be added to it.

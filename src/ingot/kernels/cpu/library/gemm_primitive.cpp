@@ -115,7 +115,7 @@ void for_items(const GemmPlan& plan, Run&& run) {
     try {
       run(begin, end);
     } catch (const dnnl::error& error) {
-      throw KernelError("gemm", std::string("oneDNN refused the product: ") + error.what());
+      throw KernelError("gemm", std::string("oneDNN refused the matmul: ") + error.what());
     }
   });
 }

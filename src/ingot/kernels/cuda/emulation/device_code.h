@@ -145,7 +145,7 @@ T change(T* at, F f) {
 
 }  // namespace emulation
 
-// As on a card they order nothing but themselves.
+// As on a GPU they order nothing but themselves.
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   return emulation::change(at, [&](T old) { return static_cast<T>(old + value); });

@@ -123,7 +123,7 @@ MemorySizes memory_sizes() { return {emulation::free_memory(), emulation::device
 void* allocate(std::size_t bytes) { return emulation::allocate(bytes); }
 void deallocate(void* data) noexcept {
   ++waited.frees;
-  emulation::run_all();  // as on a card, an error of earlier work is not the business of who frees memory
+  emulation::run_all();  // as on a GPU, an error of earlier work is not the business of who frees memory
   emulation::deallocate(data);
 }
 void* allocate_pinned(std::size_t bytes) {

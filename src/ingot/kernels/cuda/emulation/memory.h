@@ -28,7 +28,7 @@ void use_device(int device);
 void set_lost(int device, bool lost);
 bool is_lost(int device);
 
-/// Shared memory that a block of a device can have: the second has that of smaller cards (compute capability
+/// Shared memory that a block of a device can have: the second has that of smaller GPUs (compute capability
 /// 8.6 and 8.9).
 constexpr std::size_t shared_memory(int device) { return device == 0 ? 227 * 1024 : 99 * 1024; }
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 /// When the emulated device does its work. At first before the call returns, which is quick and names the
-/// very call that was wrong. Deferred, it does nothing until the host waits for it, as the slowest card
+/// very call that was wrong. Deferred, it does nothing until the host waits for it, as the slowest GPU
 /// would: memory of the host that was changed too early, or read too early, then shows. Each stream has a
 /// queue of its own and works in that order; only events order two of them.
 namespace ingot::kernels::cuda::emulation {
@@ -25,7 +25,7 @@ class Deferred {
   Deferred& operator=(const Deferred&) = delete;
 };
 
-/// How often the host had to wait, or would have on a card, since the program began.
+/// How often the host had to wait, or would have on a GPU, since the program began.
 struct Waits {
   long streams = 0;      ///< for all work of a stream
   long events = 0;       ///< for work before an event that was not done yet

@@ -73,7 +73,7 @@ std::vector<LanguageFamily> olmo() {
       {.model_type = "olmoe",
        .architecture = "OlmoeForCausalLM",
        .summary = "OLMoE, mixture of experts: norms of queries and keys over all heads",
-       .variants = {"normalised or plain router weights", "attention biases",
+       .variants = {"normalized or plain router weights", "attention biases",
                     "clamped queries, keys and values"},
        .repositories = {"allenai/OLMoE-1B-7B-0924", "allenai/OLMoE-1B-7B-0125-Instruct"},
        .traits = {.qk_norm = QkNorm::width},

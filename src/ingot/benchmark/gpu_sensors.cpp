@@ -1,4 +1,4 @@
-#include "ingot/benchmark/card_sensors.h"
+#include "ingot/benchmark/gpu_sensors.h"
 
 #include <array>
 
@@ -12,15 +12,15 @@ constexpr int kSuccess = 0, kSmClock = 1;
 struct Nvml {
   SharedLibrary library{std::array{std::string("libnvidia-ml.so.1")}};
   int (*init)() = nullptr;
-  int (*card_at)(const char* pci_address, void** card) = nullptr;
-  int (*clock)(void* card, int which, unsigned* mhz) = nullptr;
-  int (*power)(void* card, unsigned* milliwatts) = nullptr;
-  int (*power_limit)(void* card, unsigned* milliwatts) = nullptr;
+  int (*gpu_at)(const char* pci_address, void** gpu) = nullptr;
+  int (*clock)(void* gpu, int which, unsigned* mhz) = nullptr;
+  int (*power)(void* gpu, unsigned* milliwatts) = nullptr;
+  int (*power_limit)(void* gpu, unsigned* milliwatts) = nullptr;
   bool ready = false;
 
   Nvml() {
     library.find(init, "nvmlInit_v2");
-    library.find(card_at, "nvmlDeviceGetHandleByPciBusId_v2");
+    library.find(gpu_at, "nvmlDeviceGetHandleByPciBusId_v2");
     library.find(clock, "nvmlDeviceGetClockInfo");
     library.find(power, "nvmlDeviceGetPowerUsage");
     library.find(power_limit, "nvmlDeviceGetEnforcedPowerLimit");
@@ -35,22 +35,22 @@ const Nvml& nvml() {
 
 }  // namespace
 
-CardSensors::CardSensors(const std::string& pci_address) {
+GpuSensors::GpuSensors(const std::string& pci_address) {
   if (pci_address.empty() || !nvml().ready) return;
-  if (nvml().card_at(pci_address.c_str(), &card_) != kSuccess) card_ = nullptr;
+  if (nvml().gpu_at(pci_address.c_str(), &gpu_) != kSuccess) gpu_ = nullptr;
 }
 
-std::optional<CardSensors::Reading> CardSensors::read() const {
+std::optional<GpuSensors::Reading> GpuSensors::read() const {
   unsigned mhz = 0, milliwatts = 0;
-  if (card_ == nullptr || nvml().clock(card_, kSmClock, &mhz) != kSuccess ||
-      nvml().power(card_, &milliwatts) != kSuccess)
+  if (gpu_ == nullptr || nvml().clock(gpu_, kSmClock, &mhz) != kSuccess ||
+      nvml().power(gpu_, &milliwatts) != kSuccess)
     return {};
   return Reading{.sm_mhz = static_cast<double>(mhz), .watts = milliwatts * 1e-3};
 }
 
-std::optional<double> CardSensors::limit_watts() const {
+std::optional<double> GpuSensors::limit_watts() const {
   unsigned milliwatts = 0;
-  if (card_ == nullptr || nvml().power_limit(card_, &milliwatts) != kSuccess) return {};
+  if (gpu_ == nullptr || nvml().power_limit(gpu_, &milliwatts) != kSuccess) return {};
   return milliwatts * 1e-3;
 }
 

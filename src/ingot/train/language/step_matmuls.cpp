@@ -1,4 +1,4 @@
-#include "ingot/train/language/step_products.h"
+#include "ingot/train/language/step_matmuls.h"
 
 #include <algorithm>
 #include <deque>
@@ -19,16 +19,16 @@
 namespace ingot {
 namespace {
 
-using Kind = StepProduct::Kind;
+using Kind = StepMatmul::Kind;
 
-// Long beside what a mark in the stream costs, short beside what a card takes to change its clock.
+// Long beside what a mark in the stream costs, short beside what a GPU takes to change its clock.
 constexpr double kSampleSeconds = 0.02;
 constexpr std::size_t kSamplesInQueue = 3;
 // Deviations of operands: weights as they are initialised, activations behind norms, gradients of a mean.
 constexpr double kWeight = 0.02, kActivation = 1, kGradient = 1e-4;
 
-bool same_work(const StepProduct& a, const StepProduct& b) {
-  const auto key = [](const StepProduct& p) {
+bool same_work(const StepMatmul& a, const StepMatmul& b) {
+  const auto key = [](const StepMatmul& p) {
     return std::tuple(p.kind, p.rows, p.out, p.in, p.bias, p.gelu, p.accumulate);
   };
   return key(a) == key(b);
@@ -62,7 +62,7 @@ class Timeline {
 /// Samples whose ends are in the stream, and those that the device has come to.
 class SampleQueue {
  public:
-  using Sample = StepProducts::Sample;
+  using Sample = StepMatmuls::Sample;
   SampleQueue(Device device, FunctionRef<void(const Sample&)> watch)
       : timeline_(device), watch_(watch), last_(timeline_.now()) {}
 
@@ -100,23 +100,23 @@ class SampleQueue {
 
 }  // namespace
 
-StepProducts::StepProducts(LanguageConfig config, std::int64_t tokens, Device device)
+StepMatmuls::StepMatmuls(LanguageConfig config, std::int64_t tokens, Device device)
     : device_(device), dtype_(config.dtype) {
   config.validate();
   INGOT_CHECK(tokens > 0, InvalidConfig("tokens", fmt::format("must be at least 1, got {}", tokens)));
-  INGOT_CHECK(config.num_experts == 0, NotImplemented("the products of a step with experts"));
+  INGOT_CHECK(config.num_experts == 0, NotImplemented("the matmuls of a step with experts"));
   add_layers(config, tokens);
-  for (const std::size_t index : order_) flops_ += products_[index].flops();
-  for (const StepProduct& product : products_) make_operands(product);
+  for (const std::size_t index : order_) flops_ += matmuls_[index].flops();
+  for (const StepMatmul& matmul : matmuls_) make_operands(matmul);
   flops_per_second_ = try_each();
 }
 
-void StepProducts::add(StepProduct product, const std::string& weight) {
-  auto found = std::ranges::find_if(products_, [&](const auto& p) { return same_work(p, product); });
-  if (found == products_.end()) found = products_.insert(found, std::move(product));
+void StepMatmuls::add(StepMatmul matmul, const std::string& weight) {
+  auto found = std::ranges::find_if(matmuls_, [&](const auto& p) { return same_work(p, matmul); });
+  if (found == matmuls_.end()) found = matmuls_.insert(found, std::move(matmul));
   if (std::ranges::find(found->weights, weight) == found->weights.end()) found->weights.push_back(weight);
   ++found->count;
-  order_.push_back(static_cast<std::size_t>(found - products_.begin()));
+  order_.push_back(static_cast<std::size_t>(found - matmuls_.begin()));
 }
 
 namespace {
@@ -127,8 +127,8 @@ struct Layer {
   bool bias = false, gelu_behind = false, gelu_before = false, adds = false;
 };
 
-// Where products of one input are apart, they pass their gradients back in reverse, and all but the first to
-// do so add to it. On a card they are one (nn's ProjectionGroup).
+// Where matmuls of one input are apart, they pass their gradients back in reverse, and all but the first to
+// do so add to it. On a GPU they are one (nn's ProjectionGroup).
 void add_attention(std::vector<Layer>& layers, const LanguageConfig& c, bool fused) {
   const std::int64_t heads = c.num_attention_heads * c.head_dim, groups = c.num_key_value_heads * c.head_dim;
   const std::int64_t in = c.hidden_size;
@@ -158,30 +158,30 @@ void add_mlp(std::vector<Layer>& layers, const LanguageConfig& c, bool fused) {
 
 }  // namespace
 
-void StepProducts::add_layers(const LanguageConfig& c, std::int64_t tokens) {
+void StepMatmuls::add_layers(const LanguageConfig& c, std::int64_t tokens) {
   std::vector<Layer> layers;
   const bool fused = backend(device_).capabilities().fuses_projections;
   add_attention(layers, c, fused);
   add_mlp(layers, c, fused);
-  const auto product = [&](Kind kind, const Layer& l) {
-    StepProduct p{.kind = kind, .rows = tokens, .out = l.out, .in = l.in};
+  const auto matmul = [&](Kind kind, const Layer& l) {
+    StepMatmul p{.kind = kind, .rows = tokens, .out = l.out, .in = l.in};
     p.bias = l.bias && kind != Kind::input_gradient;
     p.gelu = (kind == Kind::forward && l.gelu_behind) || (kind == Kind::input_gradient && l.gelu_before);
     p.accumulate = kind == Kind::weight_gradient || (kind == Kind::input_gradient && l.adds);
     return p;
   };
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
-    for (const Layer& layer : layers) add(product(Kind::forward, layer), layer.name);
+    for (const Layer& layer : layers) add(matmul(Kind::forward, layer), layer.name);
   add_head(c, tokens);
   std::ranges::reverse(layers);
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
     for (const Layer& layer : layers)
       for (const Kind kind : {Kind::input_gradient, Kind::weight_gradient})
-        add(product(kind, layer), layer.name);
+        add(matmul(kind, layer), layer.name);
 }
 
 // As linear_cross_entropy, which takes all three in the forward pass.
-void StepProducts::add_head(const LanguageConfig& c, std::int64_t tokens) {
+void StepMatmuls::add_head(const LanguageConfig& c, std::int64_t tokens) {
   const std::int64_t classes =
       linear_cross_entropy_classes(c.vocab_size, backend(device_).capabilities().matmul_alignment);
   const std::int64_t chunk = linear_cross_entropy_chunk(tokens, c.vocab_size, dtype_, logits_budget(device_));
@@ -196,7 +196,7 @@ void StepProducts::add_head(const LanguageConfig& c, std::int64_t tokens) {
   }
 }
 
-void StepProducts::make_operands(const StepProduct& p) {
+void StepMatmuls::make_operands(const StepMatmul& p) {
   const auto tensor = [&](const Shape& shape, double deviation) {
     Tensor x = Tensor::empty(shape, dtype_, device_);
     normal_(x, 0, deviation, {.seed = 1, .stream = drawn_++});
@@ -226,8 +226,8 @@ void StepProducts::make_operands(const StepProduct& p) {
 }
 
 // The launches of ops/matmul.cpp and ops/loss.cpp.
-void StepProducts::launch(std::size_t index) const {
-  const StepProduct& p = products_[index];
+void StepMatmuls::launch(std::size_t index) const {
+  const StepMatmul& p = matmuls_[index];
   const Operands& o = operands_[operands_of_[index]];
   const Stream stream = current_stream(device_);
   const View x = o.x.view(), weight = o.weight.view(), dy = o.dy.view();
@@ -259,25 +259,25 @@ void StepProducts::launch(std::size_t index) const {
   }
 }
 
-void StepProducts::run() const {
+void StepMatmuls::run() const {
   for (const std::size_t index : order_) launch(index);
 }
 
-// Of one of each product, the second time: at the first, libraries choose and pages are touched.
-double StepProducts::try_each() const {
+// Of one of each matmul, the second time: at the first, libraries choose and pages are touched.
+double StepMatmuls::try_each() const {
   Timeline timeline(device_);
   double seconds = 0;
-  for (std::size_t i = 0; i < products_.size(); ++i) {
+  for (std::size_t i = 0; i < matmuls_.size(); ++i) {
     launch(i);
     const Timeline::Point begin = timeline.now();
     launch(i);
-    seconds += timeline.between(begin, timeline.now()) * static_cast<double>(products_[i].count);
+    seconds += timeline.between(begin, timeline.now()) * static_cast<double>(matmuls_[i].count);
   }
   return flops_ / std::max(seconds, 1e-9);
 }
 
-std::vector<StepProducts::Sample> StepProducts::sustain(double seconds,
-                                                        FunctionRef<void(const Sample&)> watch) const {
+std::vector<StepMatmuls::Sample> StepMatmuls::sustain(double seconds,
+                                                      FunctionRef<void(const Sample&)> watch) const {
   const double enough = flops_per_second_ * kSampleSeconds;
   const bool divides = flops_ > enough;  // a step is several samples, the last of which ends with it
   SampleQueue samples(device_, watch);
@@ -285,7 +285,7 @@ std::vector<StepProducts::Sample> StepProducts::sustain(double seconds,
   for (std::int64_t steps = 0; samples.seconds() < seconds;) {
     for (std::size_t i = 0; i < order_.size(); ++i) {
       launch(order_[i]);
-      flops += products_[order_[i]].flops();
+      flops += matmuls_[order_[i]].flops();
       const bool whole = i + 1 == order_.size();
       if (whole) ++steps;
       const bool ends = divides ? whole || flops >= enough : whole && flops >= enough;
@@ -295,8 +295,8 @@ std::vector<StepProducts::Sample> StepProducts::sustain(double seconds,
   return samples.take();
 }
 
-std::vector<double> StepProducts::time_each(double seconds) const {
-  std::vector<double> total(products_.size());
+std::vector<double> StepMatmuls::time_each(double seconds) const {
+  std::vector<double> total(matmuls_.size());
   std::int64_t passes = 0;
   Timeline timeline(device_);
   for (const Stopwatch watch; passes == 0 || watch.seconds() < seconds; ++passes) {
@@ -309,7 +309,7 @@ std::vector<double> StepProducts::time_each(double seconds) const {
       total[order_[i]] += timeline.between(points[i], points[i + 1]);
     for (const Timeline::Point& point : points) timeline.reuse(point);
   }
-  for (std::size_t i = 0; i < total.size(); ++i) total[i] /= static_cast<double>(passes * products_[i].count);
+  for (std::size_t i = 0; i < total.size(); ++i) total[i] /= static_cast<double>(passes * matmuls_[i].count);
   return total;
 }
 

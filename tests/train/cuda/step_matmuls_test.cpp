@@ -1,4 +1,4 @@
-#include "ingot/train/language/step_products.h"
+#include "ingot/train/language/step_matmuls.h"
 
 #include "tests/kernels/cuda/device.h"
 #include "tests/train/language/product_launches.h"
@@ -10,7 +10,7 @@ namespace {
 using test::kDevice;
 using test::product_config;
 
-TEST(DeviceStepProducts, AreLaunchedAsOftenAndByTheSameKernelsAsInAStep) {
+TEST(DeviceStepMatmuls, AreLaunchedAsOftenAndByTheSameKernelsAsInAStep) {
   for (const std::string family : {"llama", "qwen3", "gpt2", "gemma2"}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const LanguageConfig config = product_config(family, dtype);
@@ -21,16 +21,16 @@ TEST(DeviceStepProducts, AreLaunchedAsOftenAndByTheSameKernelsAsInAStep) {
   }
 }
 
-TEST(DeviceStepProducts, TheHeadHasTheClassesOfZerosOfTheLoss) {
-  const StepProducts work(product_config("llama", DType::bf16), 48, kDevice);
+TEST(DeviceStepMatmuls, TheHeadHasTheClassesOfZerosOfTheLoss) {
+  const StepMatmuls work(product_config("llama", DType::bf16), 48, kDevice);
   std::int64_t heads = 0;
-  for (const StepProduct& p : work.products()) heads += p.out == 128 ? 1 : 0;  // 70 classes
+  for (const StepMatmul& p : work.matmuls()) heads += p.out == 128 ? 1 : 0;  // 70 classes
   EXPECT_EQ(heads, 3);
 }
 
-TEST(DeviceStepProducts, SustainedWorkIsTimedByTheDevicesClock) {
-  const StepProducts work(product_config("llama", DType::bf16), 48, kDevice);
-  const auto samples = work.sustain(0.1, [](const StepProducts::Sample&) {});
+TEST(DeviceStepMatmuls, SustainedWorkIsTimedByTheDevicesClock) {
+  const StepMatmuls work(product_config("llama", DType::bf16), 48, kDevice);
+  const auto samples = work.sustain(0.1, [](const StepMatmuls::Sample&) {});
   ASSERT_FALSE(samples.empty());
   double flops = 0, end = 0;
   for (const auto& sample : samples) {
@@ -42,7 +42,7 @@ TEST(DeviceStepProducts, SustainedWorkIsTimedByTheDevicesClock) {
   EXPECT_GE(end, 0.1);
   EXPECT_EQ(flops, static_cast<double>(samples.back().steps) * work.flops());
   const std::vector<double> each = work.time_each(0);
-  ASSERT_EQ(each.size(), work.products().size());
+  ASSERT_EQ(each.size(), work.matmuls().size());
   for (const double seconds : each) EXPECT_GT(seconds, 0);
 }
 

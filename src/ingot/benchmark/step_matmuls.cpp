@@ -1,4 +1,4 @@
-#include "ingot/benchmark/products.h"
+#include "ingot/benchmark/step_matmuls.h"
 
 #include <algorithm>
 #include <chrono>
@@ -16,24 +16,24 @@
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
-#include "ingot/benchmark/card_sensors.h"
+#include "ingot/benchmark/gpu_sensors.h"
 #include "ingot/benchmark/measure.h"
 #include "ingot/benchmark/model_shapes.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
-#include "ingot/train/language/step_products.h"
+#include "ingot/train/language/step_matmuls.h"
 
 namespace ingot::benchmark {
 namespace {
 
-using Sample = StepProducts::Sample;
+using Sample = StepMatmuls::Sample;
 
 struct Observed {
   Sample sample;
-  std::optional<CardSensors::Reading> card;
+  std::optional<GpuSensors::Reading> gpu;
 };
 
-// 0.1, 0.25, 0.5, and then 1, 2, 5 and their tens: a card changes most at first.
+// 0.1, 0.25, 0.5, and then 1, 2, 5 and their tens: a GPU changes most at first.
 double edge_behind(double edge) {
   if (edge < 0.09) return 0.1;
   if (edge < 0.2) return 0.25;
@@ -51,9 +51,9 @@ struct Window {
     until = o.sample.end;
     seconds += o.sample.end - o.sample.begin;
     flops += o.sample.flops;
-    if (!o.card.has_value()) return;
-    mhz.push_back(o.card->sm_mhz);
-    watts.push_back(o.card->watts);
+    if (!o.gpu.has_value()) return;
+    mhz.push_back(o.gpu->sm_mhz);
+    watts.push_back(o.gpu->watts);
   }
   double rate() const { return flops / seconds; }
 };
@@ -71,7 +71,7 @@ std::vector<Window> windows_of(const std::vector<Observed>& observed) {
   return windows;
 }
 
-// Of whole steps, so that every product counts as often as it occurs: the median of those in the last half,
+// Of whole steps, so that every matmul counts as often as it occurs: the median of those in the last half,
 // or the last.
 double sustained_seconds(const std::vector<Sample>& samples) {
   const double half = samples.back().end / 2;
@@ -88,13 +88,13 @@ double sustained_seconds(const std::vector<Sample>& samples) {
   return seconds.empty() ? last : median(seconds);
 }
 
-std::string formula(const StepProduct& p) {
+std::string formula(const StepMatmul& p) {
   switch (p.kind) {
-    case StepProduct::Kind::forward:
+    case StepMatmul::Kind::forward:
       return p.gelu ? "y = gelu(x wT + b)" : p.bias ? "y = x wT + b" : "y = x wT";
-    case StepProduct::Kind::input_gradient:
+    case StepMatmul::Kind::input_gradient:
       return p.gelu ? "dx = dy w gelu'" : p.accumulate ? "dx += dy w" : "dx = dy w";
-    case StepProduct::Kind::weight_gradient:
+    case StepMatmul::Kind::weight_gradient:
       break;
   }
   return fmt::format("dw {} dyT x{}", p.accumulate ? "+=" : "=", p.bias ? ", db" : "");
@@ -108,8 +108,8 @@ nlohmann::ordered_json to_json(const Window& w) {
   return json;
 }
 
-nlohmann::ordered_json to_json(const StepProduct& p, double seconds, double all) {
-  return {{"product", formula(p)},
+nlohmann::ordered_json to_json(const StepMatmul& p, double seconds, double all) {
+  return {{"matmul", formula(p)},
           {"weights", p.weights},
           {"m", p.m()},
           {"n", p.n()},
@@ -120,13 +120,13 @@ nlohmann::ordered_json to_json(const StepProduct& p, double seconds, double all)
           {"gflops", p.flops() / seconds * 1e-9}};
 }
 
-nlohmann::ordered_json measure(const ProductsOptions& o, ComputeBackend& on) {
+nlohmann::ordered_json measure(const StepMatmulsOptions& o, ComputeBackend& on) {
   const DType dtype = parse_dtype(o.dtype);
-  const StepProducts work(shape_config(o.shape, dtype), o.tokens(), on.device());
-  const CardSensors sensors(on.capabilities().pci_address);
-  // A card has worked while libraries chose their kernels: it is to begin as one that rested.
+  const StepMatmuls work(shape_config(o.shape, dtype), o.tokens(), on.device());
+  const GpuSensors sensors(on.capabilities().pci_address);
+  // A GPU has worked while libraries chose their kernels: it is to begin as one that rested.
   if (on.capabilities().streams) std::this_thread::sleep_for(std::chrono::seconds(1));
-  std::vector<std::optional<CardSensors::Reading>> readings;
+  std::vector<std::optional<GpuSensors::Reading>> readings;
   const std::vector<Sample> samples =
       work.sustain(o.seconds, [&](const Sample&) { readings.push_back(sensors.read()); });
   const std::vector<double> each = work.time_each(0.2);
@@ -152,11 +152,10 @@ nlohmann::ordered_json measure(const ProductsOptions& o, ComputeBackend& on) {
   json["windows"] = nlohmann::ordered_json::array();
   for (const Window& window : windows_of(observed)) json["windows"].push_back(to_json(window));
   double all = 0;
+  for (std::size_t i = 0; i < each.size(); ++i) all += each[i] * static_cast<double>(work.matmuls()[i].count);
+  json["matmuls"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < each.size(); ++i)
-    all += each[i] * static_cast<double>(work.products()[i].count);
-  json["products"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < each.size(); ++i)
-    json["products"].push_back(to_json(work.products()[i], each[i], all));
+    json["matmuls"].push_back(to_json(work.matmuls()[i], each[i], all));
   return json;
 }
 
@@ -176,11 +175,11 @@ std::string windows_text(const nlohmann::ordered_json& result) {
   return text;
 }
 
-std::string result_text(const ProductsOptions& o, const nlohmann::ordered_json& result) {
+std::string result_text(const StepMatmulsOptions& o, const nlohmann::ordered_json& result) {
   std::string text =
-      fmt::format("the products of a step of {}, batch {} x {}, {}, {}, {} threads: {:.4g} TFLOP\n\n",
-                  o.shape, o.batch, o.sequence, o.dtype, result.at("device").get<std::string>(),
-                  num_threads(), number(result, "flops_of_step") * 1e-12);
+      fmt::format("the matmuls of a step of {}, batch {} x {}, {}, {}, {} threads: {:.4g} TFLOP\n\n", o.shape,
+                  o.batch, o.sequence, o.dtype, result.at("device").get<std::string>(), num_threads(),
+                  number(result, "flops_of_step") * 1e-12);
   text += windows_text(result);
   const double rate = number(result, "sustained_gflops");
   text +=
@@ -191,14 +190,14 @@ std::string result_text(const ProductsOptions& o, const nlohmann::ordered_json& 
                                                  : "");
   if (result.contains("limit_watts"))
     text += fmt::format("limit      {:.0f} W\n", number(result, "limit_watts"));
-  text += fmt::format("a step     {:.4g} ms, {}/s tokens with nothing but products in it\n",
+  text += fmt::format("a step     {:.4g} ms, {}/s tokens with nothing but matmuls in it\n",
                       number(result, "step_ms"),
                       human_count(static_cast<double>(o.tokens()) / number(result, "step_ms") * 1e3));
-  text += fmt::format("\n{:<19} {:>7} {:>7} {:>7} {:>6} {:>10} {:>7} {:>9}  {}\n", "product", "m", "n", "k",
+  text += fmt::format("\n{:<19} {:>7} {:>7} {:>7} {:>6} {:>10} {:>7} {:>9}  {}\n", "matmul", "m", "n", "k",
                       "number", "ms each", "share", "TFLOP/s", "of");
-  for (const auto& p : result.at("products"))
+  for (const auto& p : result.at("matmuls"))
     text += fmt::format("{:<19} {:>7} {:>7} {:>7} {:>6} {:>10.4g} {:>5.1f} % {:>9.4g}  {}\n",
-                        p.at("product").get<std::string>(), p.at("m").get<std::int64_t>(),
+                        p.at("matmul").get<std::string>(), p.at("m").get<std::int64_t>(),
                         p.at("n").get<std::int64_t>(), p.at("k").get<std::int64_t>(),
                         p.at("count").get<std::int64_t>(), number(p, "seconds") * 1e3,
                         100 * number(p, "share"), number(p, "gflops") * 1e-3,
@@ -208,7 +207,7 @@ std::string result_text(const ProductsOptions& o, const nlohmann::ordered_json& 
 
 }  // namespace
 
-Report time_products(const ProductsOptions& o) {
+Report time_step_matmuls(const StepMatmulsOptions& o) {
   const nlohmann::ordered_json result = measure(o, backend(choose_device(o.device)));
   return {.text = result_text(o, result), .json = dump_json(result, 2)};
 }

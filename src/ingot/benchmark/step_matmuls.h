@@ -7,7 +7,7 @@
 
 namespace ingot::benchmark {
 
-struct ProductsOptions {
+struct StepMatmulsOptions {
   std::string shape = "gpt2";  ///< of shape_names()
   std::string dtype = "f32", device = "cpu";
   std::int64_t batch = 4, sequence = 64;
@@ -16,6 +16,6 @@ struct ProductsOptions {
   std::int64_t tokens() const { return batch * sequence; }
 };
 /// The matmuls of a training step alone, back to back: what the step cannot exceed.
-Report time_products(const ProductsOptions& options);
+Report time_step_matmuls(const StepMatmulsOptions& options);
 
 }  // namespace ingot::benchmark
