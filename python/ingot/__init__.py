@@ -8,7 +8,7 @@ Tensors share memory with NumPy, PyTorch and JAX without a copy; errors are exce
 (:mod:`ingot.errors`); every long call can be interrupted with Ctrl-C.
 """
 
-from . import errors
+from . import _core, errors
 from ._core import *  # noqa: F401,F403 -- every operation
 from ._core import (
     Tensor,
@@ -46,8 +46,13 @@ from .config import TrainConfig
 from .language import LLM, Completion, Embedder, LanguageModel, Tokenizer
 from .training import Trainer
 from .weights import convert, load, merge, open, quantize, save  # noqa: A004
-from . import forecast, rl, tune
+from . import forecast, mahjong, rl, tune
 from ._core import _load_plugins_from_env, load_plugin, loaded_plugins
 
 _load_plugins_from_env()
 
+
+import os as _os  # noqa: E402
+
+# The threads of operations do not come along into the child of a fork, and OpenMP would wait for them.
+_os.register_at_fork(after_in_child=lambda: _core.set_num_threads(1))
