@@ -112,7 +112,7 @@ def _uniform(bound, *shape):
 
 
 class Linear(Module):
-    """``x @ weight.T + bias``: [..., in] -> [..., out]. Initialised as PyTorch's."""
+    """``x @ weight.T + bias``: [..., in] -> [..., out]. Initialized as PyTorch's."""
 
     def __init__(self, in_features, out_features, bias=True):
         bound = 1 / math.sqrt(in_features)
@@ -137,7 +137,7 @@ class Embedding(Module):
 
 
 class LayerNorm(Module):
-    """Layer normalisation over the last axis."""
+    """Layer normalization over the last axis."""
 
     def __init__(self, width, eps=1e-5):
         self.weight, self.bias, self.eps = parameter(ones(width)), parameter(zeros(width)), eps
@@ -147,7 +147,7 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Root-mean-square normalisation over the last axis."""
+    """Root-mean-square normalization over the last axis."""
 
     def __init__(self, width, eps=1e-5):
         self.weight, self.eps = parameter(ones(width)), eps
@@ -157,7 +157,7 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Group normalisation of [N, C, ...]."""
+    """Group normalization of [N, C, ...]."""
 
     def __init__(self, num_groups, num_channels, eps=1e-5):
         self.num_groups, self.eps = num_groups, eps
@@ -168,7 +168,7 @@ class GroupNorm(Module):
 
 
 class BatchNorm(Module):
-    """Batch normalisation of [N, C, ...], with running statistics for inference."""
+    """Batch normalization of [N, C, ...], with running statistics for inference."""
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1):
         self.eps, self.momentum = eps, momentum

@@ -108,6 +108,7 @@ def page():
     parts = [
         "# Python reference\n\nEvery public name of the package `ingot`, from its docstrings; `help(name)` says more. [Ingot in Python](python.md) shows how\n"
         "they are used. `ingot.array_api` has the names of the [array API standard](https://data-apis.org/array-api/2024.12/).\n\n"
+        '```python\nimport ingot\n\nhelp(ingot.LLM)\n```\n\n'
     ]
     for short in MODULES:
         module = importlib.import_module(f"ingot.{short}" if short else "ingot")
