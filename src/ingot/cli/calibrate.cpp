@@ -14,11 +14,20 @@ void add_calibration_options(Command& command, CalibrationFlags& flags) {
   command.option("--limit", flags.limit, "Tokens of the text to use; 0: all");
 }
 
-ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& flags) {
+namespace {
+
+std::vector<std::int32_t> tokens_of(const std::string& model, const CalibrationFlags& flags) {
   std::vector<std::int32_t> ids =
       open_tokenizer(model).encode(data::read_documents(flags.text, flags.encoding));
   if (flags.limit > 0 && flags.limit < static_cast<std::int64_t>(ids.size()))
     ids.resize(static_cast<std::size_t>(flags.limit));
+  return ids;
+}
+
+}  // namespace
+
+ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& flags) {
+  const std::vector<std::int32_t> ids = tokens_of(model, flags);
   const auto opened = infer::load_model(model, "f32");
   ProgressBar bar({.label = "calibrating", .total = static_cast<std::int64_t>(ids.size())});
   ImportanceMatrix matrix =
@@ -26,6 +35,18 @@ ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& fla
   bar.finish();
   matrix.datasets = {flags.text};
   return matrix;
+}
+
+InputProducts input_products(const std::string& model, const CalibrationFlags& flags) {
+  struct Calibrated {
+    std::unique_ptr<LanguageModel> model;
+    infer::LayerProducts products;
+  };
+  auto opened = infer::load_model(model, "f32");
+  const LanguageModel& reference = *opened;
+  const auto calibrated = std::make_shared<Calibrated>(
+      std::move(opened), infer::LayerProducts(reference, tokens_of(model, flags), flags.options));
+  return [calibrated](const std::string& weight) { return calibrated->products.of(weight); };
 }
 
 }  // namespace ingot::cli

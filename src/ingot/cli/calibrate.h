@@ -5,6 +5,7 @@
 
 #include "ingot/cli/command.h"
 #include "ingot/infer/calibration.h"
+#include "ingot/weights/quantized_writer.h"
 
 namespace ingot::cli {
 
@@ -18,5 +19,7 @@ struct CalibrationFlags {
 void add_calibration_options(Command& command, CalibrationFlags& flags);
 /// Opens the model, runs the text through it, with a progress bar.
 ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& flags);
+/// The same for GPTQ: the text runs when the first layer is asked for.
+InputProducts input_products(const std::string& model, const CalibrationFlags& flags);
 
 }  // namespace ingot::cli

@@ -35,8 +35,14 @@ struct QuantizeFlags {
 // Null where neither a matrix nor a text to measure one is given.
 std::shared_ptr<const ImportanceMatrix> importance_of(const QuantizeFlags& o) {
   if (!o.imatrix.empty()) return std::make_shared<const ImportanceMatrix>(read_importance_matrix(o.imatrix));
-  if (o.calibration.text.empty()) return nullptr;
+  if (o.calibration.text.empty() || !o.destination.ends_with(".gguf")) return nullptr;
   return std::make_shared<const ImportanceMatrix>(calibrate(o.source, o.calibration));
+}
+
+// For GPTQ; empty where there is no text to calibrate with, or the file is one of GGUF's.
+InputProducts products_of(const QuantizeFlags& o) {
+  if (o.calibration.text.empty() || o.destination.ends_with(".gguf")) return {};
+  return input_products(o.source, o.calibration);
 }
 
 Json as_json(const infer::Divergence& d) {
@@ -133,12 +139,12 @@ void check(const QuantizeFlags& o) {
       o.destination.empty() || o.formats.size() == 1,
       InvalidConfig("--format", fmt::format("one format goes into a file; {} are named", o.formats.size())));
   for (const std::string& format : o.formats) check_quantized_format(format);
-  const bool calibrated = !o.imatrix.empty() || !o.calibration.text.empty();
   INGOT_CHECK(o.imatrix.empty() || o.calibration.text.empty(),
               InvalidConfig("--calibrate", "--imatrix has what it would measure; give one of them"));
-  INGOT_CHECK(!calibrated || o.destination.ends_with(".gguf"),
-              InvalidConfig(o.imatrix.empty() ? "--calibrate" : "--imatrix",
-                            "is for what is written in GGUF's formats: give a destination NAME.gguf"));
+  INGOT_CHECK(o.imatrix.empty() || o.destination.ends_with(".gguf"),
+              InvalidConfig("--imatrix", "is for GGUF's formats: give a destination NAME.gguf"));
+  INGOT_CHECK(o.calibration.text.empty() || !o.destination.empty(),
+              InvalidConfig("--calibrate", "is for what is written: give a destination"));
 }
 
 int run(QuantizeFlags o) {
@@ -148,12 +154,14 @@ int run(QuantizeFlags o) {
   WrittenModel written;
   if (!o.destination.empty()) {
     const auto importance = importance_of(o);
+    const InputProducts products = products_of(o);
     WriteMeter meter("quantizing");
     written = quantize_model({.source = o.source,
                               .destination = o.destination,
                               .format = o.formats.front(),
                               .max_shard_bytes = parse_bytes(o.shard_size, "--shard-size"),
-                              .importance = importance},
+                              .importance = importance,
+                              .products = products},
                              meter.progress());
     meter.finish();
     result = {{"path", written.path},
@@ -195,8 +203,9 @@ void add_quantize(Command& root) {
   command.option("--limit", o->limit, "Tokens of the text to use; 0: all");
   command.option("--imatrix", o->imatrix,
                  "Round so that the columns that matter keep more: a file of ingot imatrix or llama-imatrix");
-  command.option("--calibrate", o->calibration.text,
-                 "Measure which columns matter over this text first, as ingot imatrix does");
+  command.option(
+      "--calibrate", o->calibration.text,
+      "Round for texts like this one: GGUF's formats with an importance matrix, int4 and int8 by GPTQ");
   command.option("--calibration-window", o->calibration.options.window,
                  "Tokens that the model sees at once there");
   command.option("--calibration-tokens", o->calibration.limit, "Tokens of --calibrate to use; 0: all");

@@ -39,8 +39,8 @@ WrittenModel write_quantized_directory(const QuantizeOptions& o, const WriteProg
   std::uint64_t bytes = 0;
   for (const StoredTensor& tensor : plan.tensors) bytes += estimate_tensor_bytes(tensor.shape, tensor.dtype);
   require_disk_space(o.destination, bytes, "the quantized model");
-  const QuantizedCheckpoint counted =
-      quantize_checkpoint(*checkpoint.weights, o.format, is_linear, count_written(progress, bytes));
+  const QuantizedCheckpoint counted = quantize_checkpoint(*checkpoint.weights, o.format, is_linear,
+                                                          count_written(progress, bytes), o.products);
   Json json = parse_json<Json>(checkpoint.config_json, checkpoint.weights->location() + ": config.json");
   json["quantization_config"] = parse_json<Json>(plan.config, "quantization_config");
   AtomicDirectory out(o.destination);
@@ -67,6 +67,11 @@ WrittenModel quantize_model(const QuantizeOptions& o, const WriteProgress& progr
   check_quantized_format(o.format);
   check_destination(o.source, o.destination, {".gguf"});
   if (!o.destination.ends_with(".gguf")) {
+    INGOT_CHECK(
+        !o.products || quant::find_group_options(o.format),
+        InvalidConfig("--calibrate", fmt::format("GPTQ rounds to groups of integers (int4-g128, int8 ...), "
+                                                 "not to {}",
+                                                 o.format)));
     INGOT_CHECK(
         o.importance == nullptr,
         InvalidConfig("--imatrix", fmt::format("is for GGUF's formats, in NAME.gguf; '{}' is a directory",

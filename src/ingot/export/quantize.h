@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ingot/export/gguf.h"
+#include "ingot/weights/quantized_writer.h"
 
 namespace ingot {
 
@@ -18,6 +19,8 @@ struct QuantizeOptions {
   std::uint64_t max_shard_bytes = 5'000'000'000;  ///< a directory gets several files above this
   /// What the columns of matrices count; null: all the same. For .gguf files.
   std::shared_ptr<const ImportanceMatrix> importance = nullptr;
+  /// For directories of int4 and int8: layers that it knows are rounded by GPTQ.
+  InputProducts products = {};
 };
 
 /// InvalidConfig lists the formats where it is none, or none that the destination can hold.

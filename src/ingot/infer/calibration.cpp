@@ -12,6 +12,7 @@
 #include "ingot/nn/input_observer.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
@@ -63,40 +64,103 @@ void add_entries(const LanguageConfig& config, const InputSums& sums, Importance
   }
 }
 
-}  // namespace
-
-ImportanceMatrix measure_importance(const LanguageModel& model, std::span<const std::int32_t> tokens,
-                                    const CalibrationOptions& options,
-                                    const std::function<void(std::int64_t)>& on_progress) {
+void check_window(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                  const CalibrationOptions& options) {
   const std::int64_t window = options.window, context = model.config.max_position_embeddings;
   INGOT_CHECK(
       window > 0 && window <= context,
       InvalidConfig("window", fmt::format("is {}; this model sees up to {} tokens", window, context)));
   const auto count = static_cast<std::int64_t>(tokens.size());
-  INGOT_CHECK(count >= window, DimensionMismatch(fmt::format(
-                                   "the text has {} tokens; a window takes {}: give more text, or a smaller "
-                                   "window",
-                                   count, window)));
+  INGOT_CHECK(
+      count >= window,
+      DimensionMismatch(fmt::format(
+          "the text has {} tokens; a window takes {}: give more text, or a smaller window", count, window)));
+}
+
+// Returns the number of windows.
+std::uint32_t run_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                          const CalibrationOptions& options,
+                          const std::function<void(std::int64_t)>& on_progress) {
   const NoGrad no_grad;
-  InputSums sums;
-  ImportanceMatrix matrix{
-      .entries = {}, .datasets = {}, .chunks = 0, .chunk_tokens = static_cast<std::uint32_t>(window)};
-  const InputObserver observer(
-      [&](std::string_view name, const Tensor& x, const Tensor& offsets) { sums.add(name, x, offsets); });
-  for (std::int64_t at = 0; at + window <= count; at += window, ++matrix.chunks) {
-    const std::span<const std::int32_t> ids =
-        tokens.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(window));
+  const std::int64_t window = options.window, count = static_cast<std::int64_t>(tokens.size());
+  std::uint32_t windows = 0;
+  for (std::int64_t at = 0; at + window <= count; at += window, ++windows) {
+    const auto ids = tokens.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(window));
+    const Tensor row = Tensor::from(std::vector<std::int64_t>(ids.begin(), ids.end()), {1, window});
     DecoderInput input;
-    input.tokens =
-        to(Tensor::from(std::vector<std::int64_t>(ids.begin(), ids.end()), {1, window}), model.device());
+    input.tokens = to(row, model.device());
     const Tensor states = model.hidden(input);
     constexpr std::int64_t kRows = 128;  // logits at once
-    for (std::int64_t row = 0; row < window; row += kRows)
-      model.logits(narrow(states, 1, row, std::min(kRows, window - row)));
+    for (std::int64_t first = 0; first < window; first += kRows)
+      model.logits(narrow(states, 1, first, std::min(kRows, window - first)));
     if (on_progress) on_progress(at + window);
+  }
+  return windows;
+}
+
+}  // namespace
+
+ImportanceMatrix measure_importance(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                                    const CalibrationOptions& options,
+                                    const std::function<void(std::int64_t)>& on_progress) {
+  check_window(model, tokens, options);
+  InputSums sums;
+  ImportanceMatrix matrix;
+  matrix.chunk_tokens = static_cast<std::uint32_t>(options.window);
+  {
+    const InputObserver observer(
+        [&](std::string_view name, const Tensor& x, const Tensor& offsets) { sums.add(name, x, offsets); });
+    matrix.chunks = run_windows(model, tokens, options, on_progress);
   }
   add_entries(model.config, sums, matrix);
   return matrix;
+}
+
+LayerProducts::LayerProducts(const LanguageModel& model, std::vector<std::int32_t> tokens,
+                             CalibrationOptions options, std::uint64_t memory)
+    : model_(model), tokens_(std::move(tokens)), options_(options), memory_(memory) {
+  check_window(model_, tokens_, options_);
+  // One window tells which layers there are, in the order of their use.
+  const WeightMap map = language_weight_map(model_.config);
+  const InputObserver observer([&](std::string_view name, const Tensor&, const Tensor& offsets) {
+    if (offsets.defined()) return;
+    for (const std::string& theirs : sources_of(map.rule_for(std::string(name))))
+      by_theirs_.try_emplace(theirs, layers_.size());
+    if (layers_.empty() || layers_.back() != name)
+      layers_.emplace_back(name);  // the head: rows some at a time
+  });
+  run_windows(model_, std::span(tokens_).first(static_cast<std::size_t>(options_.window)), options_, {});
+}
+
+Tensor LayerProducts::of(const std::string& weight) {
+  const auto found = by_theirs_.find(weight);
+  if (found == by_theirs_.end()) return {};
+  const std::string& name = layers_[found->second];
+  if (!products_.contains(name)) measure_from(found->second);
+  return products_.at(name);
+}
+
+void LayerProducts::measure_from(std::size_t layer) {
+  products_.clear();
+  std::uint64_t bytes = 0;
+  std::size_t next = layer;
+  const InputObserver observer([&](std::string_view name, const Tensor& x, const Tensor& offsets) {
+    if (offsets.defined()) return;
+    const auto cols = static_cast<std::uint64_t>(x.dim(-1));
+    // The first window takes one layer after the other, as long as there is room.
+    if (next < layers_.size() && name == layers_[next] &&
+        (next == layer || bytes + 4 * cols * cols <= memory_)) {
+      bytes += 4 * cols * cols;
+      products_[std::string(name)] = {};
+      ++next;
+    }
+    const auto found = products_.find(std::string(name));
+    if (found == products_.end()) return;
+    const Tensor rows = reshape(contiguous(to(x, DType::f32)), {-1, x.dim(-1)});
+    const Tensor product = to(matmul(transpose(rows, 0, 1), rows), kCpu);
+    found->second = found->second.defined() ? found->second + product : product;
+  });
+  run_windows(model_, tokens_, options_, {});
 }
 
 }  // namespace ingot::infer

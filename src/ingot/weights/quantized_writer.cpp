@@ -12,6 +12,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/ops/cast.h"
+#include "ingot/quant/gptq.h"
 #include "ingot/quant/group_matrix.h"
 #include "ingot/quant/value_matrix.h"
 
@@ -60,7 +61,7 @@ Tensor matrix(const WeightSource& source, const std::string& name) {
 DType scale_dtype(const TensorInfo& info) { return info.dtype == DType::f32 ? DType::f32 : DType::f16; }
 
 void add_groups(const WeightSource& source, const TensorInfo& info, const quant::GroupOptions& options,
-                std::vector<StoredTensor>& tensors) {
+                const InputProducts& products, std::vector<StoredTensor>& tensors) {
   const std::string layer = info.name.substr(0, info.name.rfind(".weight"));
   const std::int64_t rows = info.shape[0], cols = info.shape[1],
                      group = options.group == 0 ? cols : options.group;
@@ -69,7 +70,13 @@ void add_groups(const WeightSource& source, const TensorInfo& info, const quant:
     return quant::GroupMatrix::quantize(matrix(source, name), options, name);
   };
   tensors.push_back({layer + ".weight_packed", Shape({rows, (cols + per_word - 1) / per_word}), DType::i32,
-                     [=] { return packed_words(rounded().codes, options.bits, false); }});
+                     [=, &source, name = info.name] {
+                       const Tensor squares = products ? products(name) : Tensor();
+                       if (!squares.defined()) return packed_words(rounded().codes, options.bits, false);
+                       // Scales and zero points are those of plain rounding.
+                       const auto m = quant::quantize_gptq(matrix(source, name), squares, options, name);
+                       return packed_words(m.codes, options.bits, false);
+                     }});
   const DType dtype = scale_dtype(info);
   tensors.push_back(
       {layer + ".weight_scale", Shape({rows, groups}), dtype, [=] { return to(rounded().scales, dtype); }});
@@ -204,7 +211,7 @@ std::vector<std::string> quantized_checkpoint_formats() {
 
 QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_view format,
                                         const std::function<bool(const TensorInfo&)>& is_linear,
-                                        const WrittenCallback& written) {
+                                        const WrittenCallback& written, const InputProducts& products) {
   const auto groups = quant::find_group_options(format);
   const std::vector<std::string> known = quantized_checkpoint_formats();
   INGOT_CHECK(
@@ -229,7 +236,7 @@ QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_
       result.tensors.push_back({info.name, Shape(std::span<const std::int64_t>(info.shape)), *info.dtype,
                                 [&source, name = info.name] { return source.load_tensor(name); }});
     } else if (groups) {
-      add_groups(source, info, *groups, result.tensors);
+      add_groups(source, info, *groups, products, result.tensors);
     } else if (format == "fp8") {
       add_fp8(source, info, result.tensors);
     } else {
