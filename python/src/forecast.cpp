@@ -20,7 +20,10 @@ using namespace ingot::forecast;
 
 // A user's table as CSV text; `name` stands for it in messages.
 SeriesTable read_text(std::string text, const std::string& name, const TableOptions& options) {
-  return read_series(CsvTable::parse(std::move(text), name), options);
+  // Of a file, titles and notes are passed over, as the command does; a frame has none.
+  const bool is_file = name != "the frame" && name != "the array";
+  const auto labels = is_file ? data::LabelLines::passed_over : data::LabelLines::refused;
+  return read_series(CsvTable::parse(std::move(text), name, labels), options);
 }
 
 // Ends a fit between two steps where Python has a signal or a callback has failed.

@@ -55,7 +55,8 @@ TEST(Calendar, TakesNumbersForDatesOnlyWhereAsked) {
   EXPECT_EQ(format_moment(*parse_moment("2016-03-01"), style), "20160301");
   EXPECT_EQ(parse_compact_date("201602", &style), parse_moment("2016-02"));
   EXPECT_EQ(format_moment(*parse_moment("2016-03-01"), style), "201603");
-  for (const char* text : {"20150229", "17991231", "22000101", "2016-7-1", "2016", "201613", "2016070"}) {
+  EXPECT_EQ(parse_compact_date("2016070"), parse_moment("2016-03-10"));  // the 70th day
+  for (const char* text : {"20150229", "17991231", "22000101", "2016-7-1", "2016", "201613", "2016370"}) {
     EXPECT_EQ(parse_compact_date(text), std::nullopt) << text;
   }
 }

@@ -1,5 +1,9 @@
 #include "ingot/cli/calibrate.h"
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "ingot/base/progress.h"
 #include "ingot/data/documents.h"
 #include "ingot/infer/load.h"
@@ -39,6 +43,8 @@ ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& fla
 
 InputProducts input_products(const std::string& model, const CalibrationFlags& flags) {
   struct Calibrated {
+    Calibrated(std::unique_ptr<LanguageModel> model_, infer::LayerProducts products_)
+        : model(std::move(model_)), products(std::move(products_)) {}
     std::unique_ptr<LanguageModel> model;
     infer::LayerProducts products;
   };

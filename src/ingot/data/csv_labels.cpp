@@ -87,14 +87,14 @@ std::vector<Line> lines_of(const std::string& text) {
 }
 
 /// How most lines are cut into cells.
-struct Shape {
+struct LineShape {
   char separator = ',';
   std::size_t width = 1;
 };
 
-Shape shape_of(const std::string& text, const std::vector<Line>& lines) {
+LineShape shape_of(const std::string& text, const std::vector<Line>& lines) {
   constexpr std::size_t kLooked = 400;
-  Shape best;
+  LineShape best;
   std::size_t most = 0;
   for (const char separator : kSeparators) {
     std::map<std::size_t, std::size_t> widths;
@@ -147,7 +147,7 @@ class Blanker {
     if (!lines_.empty() && text_.compare(lines_[0].begin, 4, "sep=") == 0) lines_.erase(lines_.begin());
     take_comments_above();
     if (lines_.size() < 2) return told_;
-    const Shape shape = shape_of(text_, lines_);
+    const LineShape shape = shape_of(text_, lines_);
     if (shape.width < 2) return told_;
     take_comments_below(shape);
     take_footers(shape);
@@ -189,7 +189,7 @@ class Blanker {
     std::size_t comments = 0;
     while (comments < lines_.size() && is_comment(comments)) ++comments;
     if (comments == 0 || comments == lines_.size()) return;
-    const Shape shape = shape_of(text_, lines_);
+    const LineShape shape = shape_of(text_, lines_);
     const Cells first = cells(comments, shape.separator);
     const bool header =
         cells(comments - 1, shape.separator).size() == first.size() && first.size() > 1 && has_value(first);
@@ -200,7 +200,7 @@ class Blanker {
   }
 
   /// The header is where lines of one width begin that go on to the end.
-  void take_titles(const Shape& shape) {
+  void take_titles(const LineShape& shape) {
     const auto fits = [&](std::size_t line) { return cells(line, shape.separator).size() == shape.width; };
     const auto is_title = [&](std::size_t line) {
       const Cells row = cells(line, shape.separator);
@@ -215,7 +215,7 @@ class Blanker {
     if (filled(names) > 1 && !has_value(names)) blank(0, header);
   }
 
-  void take_comments_below(const Shape& shape) {
+  void take_comments_below(const LineShape& shape) {
     const auto is_other = [&](const Line& line) {
       return text_[line.begin] == '#' && split(view(text_, line), shape.separator).size() != shape.width;
     };
@@ -232,7 +232,7 @@ class Blanker {
     });
   }
 
-  void take_footers(const Shape& shape) {
+  void take_footers(const LineShape& shape) {
     std::size_t first = lines_.size(), found = lines_.size();
     while (first > 2 && lines_.size() - first < kMostFooters) {
       const Line& line = lines_[first - 1];

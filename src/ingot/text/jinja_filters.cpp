@@ -293,6 +293,7 @@ Value json(const Call& call) {
                 TemplateError(0, "separators must be two strings"));
     style.item_separator = given->list()[0].string();
     style.key_separator = given->list()[1].string();
+    call.budget.spend(style.item_separator.size() + style.key_separator.size());  // copied, used or not
   }
   return to_json(call.value, call.budget, style);
 }

@@ -145,8 +145,14 @@ InvalidArgument::InvalidArgument(std::string argument, std::string_view problem)
 
 namespace {
 
-// Those of INGOT_PLUGINS. Where one cannot be loaded, each call says so.
+// Those of INGOT_PLUGINS. Where one cannot be loaded, each call says so. An entry may make calls of its own.
 void load_plugins() {
+  thread_local bool loading = false;
+  if (loading) return;
+  struct Loading {
+    Loading() { loading = true; }
+    ~Loading() { loading = false; }
+  } const here;
   static const bool loaded = (load_plugins_from_env(), true);
   static_cast<void>(loaded);
 }
