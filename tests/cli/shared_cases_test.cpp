@@ -83,7 +83,7 @@ class SharedSecurity : public ::testing::TestWithParam<SecurityCase> {
     for (const char* name : {"chat_template.jinja", "config.json"}) {
       const fs::path file = from / name;
       // What the case takes from a model of its maker holds the path to it alone.
-      if (fs::exists(file) && fs::file_size(file) > 100)
+      if (fs::exists(file) && !read_file(file.string()).starts_with('/'))
         fs::copy_file(file, directory + "/" + name, fs::copy_options::overwrite_existing);
     }
   }

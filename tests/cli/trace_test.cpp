@@ -66,9 +66,10 @@ TEST_F(TraceOption, OfCommandsWithoutTensorsShowsTheirParts) {
   for (int day = 1; day <= 28; ++day)
     table << "2024-02-" << (day < 10 ? "0" : "") << day << ',' << day % 7 << '\n';
   table.close();
+  // Fitting looks at the validation and the test part.
   EXPECT_EQ(traced({"forecast", "fit", folder_.at("sales.csv"), "--model", "naive", "-o", folder_.at("m")})
                 .count({"work fit and forecast a column"}),
-            0);  // it is fitted when it forecasts
+            2);
   EXPECT_EQ(
       traced({"forecast", "predict", folder_.at("m"), folder_.at("sales.csv"), "-o", folder_.at("p.csv")})
           .count({"work fit and forecast a column"}),
