@@ -1,5 +1,7 @@
 #include "ingot/core/tensor.h"
 
+#include <algorithm>
+
 #include "bindings.h"
 
 #include "ingot/autograd/engine.h"
@@ -108,6 +110,12 @@ void bind_creation(nb::module_& module) {
       "values"_a, "shape"_a, "dtype"_a);
 }
 
+// Also of a kind that a plugin added.
+bool names_device(const std::string& text) {
+  return std::ranges::any_of(device_types(),
+                             [&](DeviceType type) { return text.substr(0, text.find(':')) == name(type); });
+}
+
 Tensor moved(const Tensor& x, const nb::args& args, const nb::kwargs& named) {
   Tensor result = x;
   const auto apply = [&result](nb::handle wish, bool device) {
@@ -119,9 +127,7 @@ Tensor moved(const Tensor& x, const nb::args& args, const nb::kwargs& named) {
     }
   };
   for (const nb::handle arg : args) {
-    const bool device = nb::isinstance<nb::str>(arg) && (nb::cast<std::string>(arg).starts_with("cpu") ||
-                                                         nb::cast<std::string>(arg).starts_with("cuda"));
-    apply(arg, device);
+    apply(arg, nb::isinstance<nb::str>(arg) && names_device(nb::cast<std::string>(arg)));
   }
   for (const auto& [key, value] : named) {
     const auto name = nb::cast<std::string>(key);
