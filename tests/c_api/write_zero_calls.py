@@ -10,9 +10,10 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import check_abi  # noqa: E402
 
-# NULL is the CPU, no options, no handle to close; a count may be unwanted, a time limit 0, and one rank waits for nobody.
+# NULL is the CPU, no options, no handle to close; a count may be unwanted, a time limit 0, one rank waits for nobody,
+# and of a struct of size 0 no field is written.
 MEANS_SOMETHING = re.compile(
-    r"ingot_(\w+_close|device_\w+|initialize|plugin_count|world_barrier|world_set_timeout)$")
+    r"ingot_(\w+_close|device_\w+|initialize|plugin_count|plugin_info|world_\w+)$")
 OPAQUE = re.compile(r"^\s*(?:const )?(Ingot\w+)\s*\*\s*\w*\s*$")
 
 
