@@ -42,8 +42,8 @@ std::optional<Excess> find_excess(std::string_view text) {
     } else if (c == ',') {
       memory += kValue;
       if (memory > most)
-        return Excess{i, fmt::format("holds so many small values that it takes over {} bytes of memory; no "
-                                     "honest file does",
+        return Excess{i, fmt::format("holds so many small values that it takes over {} bytes of memory; "
+                                     "records are read one by one from JSON lines (.jsonl)",
                                      most)};
     } else if (c == ':') {
       memory += kMember;
