@@ -352,6 +352,8 @@ TEST_F(TuneCommand, MistakesInAStudyAreToldWithTheirPlaceInIt) {
          "unknown key", "(set of ");
   expect("train: base.yaml\nspace: {learning_rate: {low: 1, high: 2}}\nmetric: validation_los\n", "metric",
          "did you mean 'validation_loss'?", "(");
+  expect("train: base.yaml\n\nparameters: {learning_rate: {low: 1, high: 2}}\n", "parameters", "unknown key",
+         "(");
   expect(command + "direction: maximise\n", "direction", "did you mean 'maximize'?", "(");
   expect(command + "sampler: {type: gird}\n", "sampler.type", "did you mean 'grid'?", "(");
   expect(command + "pruner: {type: assha}\n", "pruner.type", "did you mean 'asha'?", "(");

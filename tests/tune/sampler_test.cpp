@@ -18,7 +18,11 @@
 namespace ingot::tune {
 namespace {
 
-SearchSpace parse_space(const std::string& yaml) { return read_search_space(Config::parse(yaml).root()); }
+SearchSpace parse_space(const std::string& yaml) {
+  SearchSpace space = read_search_space(Config::parse(yaml).root());
+  space.validate();
+  return space;
+}
 
 std::string failure(const std::string& yaml) {
   try {

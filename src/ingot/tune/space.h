@@ -77,7 +77,8 @@ struct SearchSpace {
 /// Where two descriptions differ, for an error: "learning_rate: {...} in the study, {...} now".
 std::string difference(const std::string& stored, const std::string& now);
 
-/// Reads the mapping `space` of a study (docs/tuning.md says what may stand there).
+/// Reads the mapping `space` of a study (docs/tuning.md says what may stand there). Its values are checked by
+/// SearchSpace::validate, once unknown keys of the file around it were named.
 SearchSpace read_search_space(const ConfigReader& section);
 
 }  // namespace ingot::tune

@@ -86,7 +86,6 @@ SearchSpace read_search_space(const ConfigReader& section) {
     space.parameters.push_back(read_parameter(section.section(name), name, space));
     space.parameters.back().where = section.where(name);
   }
-  space.validate();
   return space;
 }
 
