@@ -43,6 +43,16 @@ TEST_F(CompareRuns, TellsInWhatTheSettingsDifferAndNothingElse) {
             (Rows{{"max_steps", "5", "9"}, {"architecture.layers", "2", "4"}, {"ema", "–", "1, 2"}}));
 }
 
+TEST_F(CompareRuns, LeavesOutDefaultsThatARunOfAnotherKindHasNoKeyFor) {
+  auto runs = read_runs({add_run("a", "momentum: 0.9\nema: 3\nmax_steps: 5\n", step(1, 3)),
+                         add_run("b", "max_steps: 9\n", step(1, 3))});
+  runs[0].metadata = RunMetadata{};
+  runs[0].metadata->configuration = {
+      {"momentum", "0.9", false}, {"ema", "3", true}, {"max_steps", "5", false}};
+  using Rows = std::vector<std::vector<std::string>>;
+  EXPECT_EQ(differing_settings(runs).rows, (Rows{{"ema", "3", "–"}, {"max_steps", "5", "9"}}));
+}
+
 TEST_F(CompareRuns, LaysCurvesOverEachOtherByStepAndByTime) {
   const auto runs =
       read_runs({add_run("x/run", "", step(1, 3) + step(10, 2) + evaluation(5, 2.5) + evaluation(10, 2.75)),

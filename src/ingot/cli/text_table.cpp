@@ -11,8 +11,22 @@
 
 namespace ingot::cli {
 
-void print_text_table(const ReportTable& table) {
+namespace {
+
+constexpr int kWidestCell = 48;  // one long value must not push the other columns out of sight
+
+std::string shorten(const std::string& cell) {
+  if (display_width(cell) <= kWidestCell) return cell;
+  return std::string(fit_width(cell, kWidestCell - 1)) + "…";
+}
+
+}  // namespace
+
+void print_text_table(const ReportTable& whole) {
+  ReportTable table = whole;
   std::vector<int> widths;
+  for (auto& row : table.rows)
+    for (std::string& cell : row) cell = shorten(cell);
   for (const std::string& column : table.columns) widths.push_back(display_width(column));
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));

@@ -52,6 +52,16 @@ const std::string& setting(const FinishedRun& run, const std::string& key) {
   return found == run.config.end() ? not_set : found->second;
 }
 
+/// Whether somebody set it there, as far as the run tells: a default is of no interest beside a run of
+/// another kind, which has no such key.
+bool given(const FinishedRun& run, const std::string& key) {
+  if (setting(run, key) == kNotSet) return false;
+  if (!run.metadata) return true;
+  const auto& known = run.metadata->configuration;
+  const auto found = std::ranges::find(known, key, &Setting::name);
+  return found == known.end() || found->given;
+}
+
 FinishedRun read_run(const std::string& directory) {
   FinishedRun run{.directory = directory,
                   .name = directory,
@@ -61,6 +71,10 @@ FinishedRun read_run(const std::string& directory) {
   const std::string file = directory + "/" + kRunMetadataFile;
   std::error_code missing;
   if (fs::exists(file, missing)) run.metadata = RunMetadata::from_json(read_file(file), file);
+  if (run.config.empty() && run.metadata) {
+    for (const Setting& setting : run.metadata->configuration)
+      run.config.emplace_back(setting.name, setting.value);
+  }
   return run;
 }
 
@@ -232,10 +246,6 @@ FinishedRun read_any_run(const std::string& directory) {
     const std::int64_t step = json.is_object() ? json.value("step", std::int64_t{0}) : 0;
     run.history = read_history(fs::absolute(directory).lexically_normal().parent_path().string(), step);
   }
-  if (run.config.empty() && run.metadata) {
-    for (const Setting& setting : run.metadata->configuration)
-      run.config.emplace_back(setting.name, setting.value);
-  }
   INGOT_CHECK(run.metadata || !run.config.empty() || !run.history.steps().empty(),
               IoError(directory,
                       "is not a run: it holds no run.json, config.yaml or metrics.jsonl; give the "
@@ -270,7 +280,9 @@ ReportTable differing_settings(const std::vector<FinishedRun>& runs) {
     for (const FinishedRun& run : runs) row.push_back(setting(run, key));
     const bool differs =
         std::any_of(row.begin() + 2, row.end(), [&](const std::string& v) { return v != row[1]; });
-    if (differs) table.rows.push_back(std::move(row));
+    const bool everywhere = std::ranges::find(row, kNotSet) == row.end();
+    const auto is_given = [&](const FinishedRun& run) { return given(run, key); };
+    if (differs && (everywhere || std::ranges::any_of(runs, is_given))) table.rows.push_back(std::move(row));
   }
   return table;
 }

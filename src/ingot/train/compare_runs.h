@@ -34,8 +34,8 @@ FinishedRun read_any_run(const std::string& directory);
 /// Gives each run the shortest end of its path that tells it from the others.
 void name_runs(std::vector<FinishedRun>& runs);
 
-/// One row for each setting in which the runs differ, one column for each run: "–" where it is not set. Where
-/// runs write to is left out.
+/// One row for each setting in which the runs differ, one column for each run: "–" where it is not set. Left
+/// out: where runs write to, and defaults that another run has no key for.
 ReportTable differing_settings(const std::vector<FinishedRun>& runs);
 
 /// A page with the runs' curves over each other, their results, and in what their settings differ.
