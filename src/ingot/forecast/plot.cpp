@@ -149,6 +149,7 @@ ReportChart training_chart(const std::vector<EpochReport>& epochs, const std::st
                     .x_label = "epoch",
                     .y_label = loss + " of scaled values",
                     .right_label = {},
+                    .whole_x = true,
                     .series = {}};
   ReportSeries train{.name = "training", .x = {}, .y = {}},
       validation{.name = "validation", .x = {}, .y = {}};

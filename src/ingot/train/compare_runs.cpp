@@ -143,7 +143,7 @@ void add_chart(Report& report, ReportChart chart) {
 
 void add_step_chart(Report& report, const std::vector<FinishedRun>& runs, const std::string& title,
                     const StepValue& value, bool smooth) {
-  ReportChart chart{.title = title, .x_label = "step", .y_label = title};
+  ReportChart chart{.title = title, .x_label = "step", .y_label = title, .whole_x = true};
   for (const FinishedRun& run : runs) chart.series.push_back(steps_of(run, value, smooth));
   const bool zero = std::ranges::all_of(chart.series, [](const ReportSeries& series) {
     return std::ranges::all_of(series.y, [](double y) { return y == 0; });
@@ -152,7 +152,7 @@ void add_step_chart(Report& report, const std::vector<FinishedRun>& runs, const 
 }
 
 void add_loss_charts(Report& report, const std::vector<FinishedRun>& runs) {
-  ReportChart by_step{.title = "Validation loss", .x_label = "step", .y_label = "loss"};
+  ReportChart by_step{.title = "Validation loss", .x_label = "step", .y_label = "loss", .whole_x = true};
   ReportChart by_time{.title = "Validation loss by time", .x_label = "", .y_label = "loss"};
   for (const FinishedRun& run : runs) {
     by_step.series.push_back(validation_of(run));

@@ -41,7 +41,7 @@ ReportSeries level(const RunHistory& history, const std::string& name, double va
 }
 
 ReportChart loss_chart(const RunHistory& history, const RunInfo& info) {
-  ReportChart chart{.title = "Loss", .x_label = "step", .y_label = info.loss_unit};
+  ReportChart chart{.title = "Loss", .x_label = "step", .y_label = info.loss_unit, .whole_x = true};
   chart.series.push_back(series_of(
       history, "training", [](const StepRecord& r) { return r.loss; }, true));
   for (const bool ema : {false, true}) {
@@ -54,8 +54,11 @@ ReportChart loss_chart(const RunHistory& history, const RunInfo& info) {
 }
 
 ReportChart throughput_chart(const RunHistory& history, const RunInfo& info) {
-  ReportChart chart{
-      .title = "Throughput", .x_label = "step", .y_label = "GFLOP/s", .right_label = "tokens/s"};
+  ReportChart chart{.title = "Throughput",
+                    .x_label = "step",
+                    .y_label = "GFLOP/s",
+                    .right_label = "tokens/s",
+                    .whole_x = true};
   chart.series.push_back(series_of(
       history, "GFLOP/s", [](const StepRecord& r) { return r.flops * 1e-9; }, true));
   ReportSeries tokens = series_of(
@@ -88,7 +91,7 @@ std::vector<std::string> value_names(const RunHistory& history) {
 }
 
 ReportChart value_chart(const RunHistory& history, const std::string& name) {
-  ReportChart chart{.title = name, .x_label = "step", .y_label = name};
+  ReportChart chart{.title = name, .x_label = "step", .y_label = name, .whole_x = true};
   const auto told = [&](const StepRecord& r) { return !std::isnan(value_named(r.values, name)); };
   if (std::ranges::any_of(history.steps(), told))
     chart.series.push_back(series_of(
@@ -146,11 +149,15 @@ Report report_of(const RunHistory& history, const RunInfo& info) {
   report.figures = figures(history, info);
   report.charts.push_back(loss_chart(history, info));
   if (history.median(&StepRecord::flops) > 0) report.charts.push_back(throughput_chart(history, info));
-  ReportChart rate{.title = "Learning rate", .x_label = "step", .y_label = "learning rate"};
+  ReportChart rate{.title = "Learning rate", .x_label = "step", .y_label = "learning rate", .whole_x = true};
   rate.series.push_back(series_of(
       history, "learning rate", [](const StepRecord& r) { return r.learning_rate; }, false));
   report.charts.push_back(std::move(rate));
-  ReportChart norm{.title = "Gradient norm", .x_label = "step", .y_label = "before clipping", .log_y = true};
+  ReportChart norm{.title = "Gradient norm",
+                   .x_label = "step",
+                   .y_label = "before clipping",
+                   .log_y = true,
+                   .whole_x = true};
   norm.series.push_back(series_of(
       history, "gradient norm", [](const StepRecord& r) { return r.grad_norm; }, true));
   report.charts.push_back(std::move(norm));
