@@ -105,6 +105,11 @@ TEST_F(InferenceVerbs, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
         .get<double>();
   };
   EXPECT_NEAR(of_file(directory_ + "-q8.gguf"), row["as_run"]["perplexity"].get<double>(), 0.01 * reference);
+  const auto beside = json({"quantize", directory_, "--report", text, "--compare", directory_ + "-q8.gguf",
+                            "--window", "32", "--stride", "16"})["report"]["formats"];
+  ASSERT_EQ(beside.size(), 1U);
+  EXPECT_EQ(beside[0]["format"], directory_ + "-q8.gguf");
+  EXPECT_EQ(beside[0]["as_run"], row["as_run"]);
   fs::remove(directory_ + "-q8.gguf");
   for (const char* format : {"fp8", "int4-g32"}) {
     fs::remove_all(directory_ + "-out");
@@ -179,6 +184,9 @@ TEST_F(InferenceVerbs, QuantizeNamesWhatItCannotWrite) {
     return outcome.errors;
   };
   EXPECT_NE(errors({}).find("--report"), std::string::npos);
+  EXPECT_NE(
+      errors({directory_ + "-out", "--format", "nf4", "--compare", directory_}).find("give --report TEXT"),
+      std::string::npos);
   EXPECT_NE(errors({directory_ + "-out", "--format", "q4_k"}).find("int4-g128"), std::string::npos);
   EXPECT_NE(errors({directory_ + "-out.gguf", "--format", "nf4"}).find("Q4_K"), std::string::npos);
   for (const char* ending : {".onnx", ".GGUF", ".safetensors"})

@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 struct QuantizeFlags {
   std::string source, destination, report, encoding, imatrix;
   CalibrationFlags calibration;
-  std::vector<std::string> formats;
+  std::vector<std::string> formats, copies;
   infer::PerplexityOptions window{.window = 256, .stride = 128};
   std::int64_t limit = 8192;
   std::string shard_size = "5GB";
@@ -100,11 +100,21 @@ void print_stand_ins(const std::vector<infer::FormatQuality>& rows) {
   fmt::print("\n");
 }
 
-Json report(const QuantizeFlags& o, const std::vector<std::string>& formats, const WrittenModel& written) {
+// The rows of a report: formats, then copies that were made elsewhere.
+std::vector<std::string> report_rows(const QuantizeFlags& o) {
+  std::vector<std::string> rows = o.formats;
+  if (rows.empty() && o.copies.empty()) rows = quant::quantized_formats();
+  rows.insert(rows.end(), o.copies.begin(), o.copies.end());
+  return rows;
+}
+
+Json report(const QuantizeFlags& o, const WrittenModel& written) {
+  const std::vector<std::string> names = report_rows(o);
+  const std::size_t formats = names.size() - o.copies.size();
   std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(data::read_documents(o.report, o.encoding));
   if (o.limit > 0 && o.limit < static_cast<std::int64_t>(ids.size()))
     ids.resize(static_cast<std::size_t>(o.limit));
-  ProgressBar bar({.label = "measuring", .total = static_cast<std::int64_t>(formats.size()) + 1});
+  ProgressBar bar({.label = "measuring", .total = std::ssize(names) + 1});
   const infer::QualityReport quality(o.source, ids, o.window);
   bar.update(1, "as stored");
   const double reference = quality.reference().perplexity();
@@ -118,14 +128,17 @@ Json report(const QuantizeFlags& o, const std::vector<std::string>& formats, con
   }
   Json json = Json::array();
   std::vector<infer::FormatQuality> rows;
-  for (std::size_t i = 0; i < formats.size(); ++i) {
-    const infer::FormatQuality& row = rows.emplace_back(measure(quality, formats[i], o, written));
+  rows.reserve(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const infer::FormatQuality& row =
+        rows.emplace_back(i < formats ? measure(quality, names[i], o, written)
+                                      : quality.measure_written(hub::resolve_model(names[i]), names[i]));
     if (!o.json) {
       const ProgressPause pause;
       print_row(row, reference);
     }
     json.push_back(as_json(row));
-    bar.update(static_cast<std::int64_t>(i) + 2, formats[i]);
+    bar.update(static_cast<std::int64_t>(i) + 2, names[i]);
   }
   bar.finish();
   if (!o.json) print_stand_ins(rows);
@@ -139,6 +152,8 @@ void check(const QuantizeFlags& o) {
       o.destination.empty() || o.formats.size() == 1,
       InvalidConfig("--format", fmt::format("one format goes into a file; {} are named", o.formats.size())));
   for (const std::string& format : o.formats) check_quantized_format(format);
+  INGOT_CHECK(o.copies.empty() || !o.report.empty(),
+              InvalidConfig("--compare", "sets files beside each other on a text: give --report TEXT"));
   INGOT_CHECK(o.imatrix.empty() || o.calibration.text.empty(),
               InvalidConfig("--calibrate", "--imatrix has what it would measure; give one of them"));
   INGOT_CHECK(o.imatrix.empty() || o.destination.ends_with(".gguf"),
@@ -174,7 +189,7 @@ int run(QuantizeFlags o) {
   }
   if (!o.report.empty()) {
     if (!o.destination.empty() && !o.json) fmt::print("\n");
-    result["report"] = report(o, o.formats.empty() ? quant::quantized_formats() : o.formats, written);
+    result["report"] = report(o, written);
   }
   if (o.json) fmt::print("{}\n", dump_json(result, 2));
   return 0;
@@ -196,6 +211,10 @@ void add_quantize(Command& root) {
   command.option("--report", o->report,
                  "Compare predictions of this text before and after: a file of text, or of records with a "
                  "member \"text\"");
+  command
+      .option("--compare", o->copies,
+              "A quantized copy of SOURCE made elsewhere, as a further row of the report (may be repeated)")
+      .placeholder("MODEL");
   command.option("--encoding", o->encoding,
                  "What the text of --report is encoded in, if not UTF-8: latin1, cp1252 ...");
   command.option("--window", o->window.window, "Tokens that the model sees at once");
@@ -217,6 +236,8 @@ void add_quantize(Command& root) {
                   "rounded so that the columns that matter for such texts keep more");
   command.example("ingot quantize out/model model-fp8 --format fp8",
                   "a directory that transformers opens, with compressed-tensors");
+  command.example("ingot quantize out/model --report book.txt --format q4_k --compare theirs-Q4_K.gguf",
+                  "our rounding beside that of another program");
   command.example("ingot quantize out/model --report book.txt", "every format, nothing written");
   command.run([o] { return run(*o); });
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
@@ -98,6 +100,20 @@ Divergence QualityReport::compare(const LanguageModel& candidate) const {
   return sum;
 }
 
+void QualityReport::check_same_model(LanguageModel& copy, const std::string& path) const {
+  const auto ours = named_parameters(*model_), theirs = named_parameters(copy);
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+    INGOT_CHECK(
+        ours[i].first == theirs[i].first && ours[i].second->value.shape() == theirs[i].second->value.shape(),
+        InvalidConfig("model", fmt::format("{} is no copy of {}: '{}' is {} there, '{}' {} here", path, path_,
+                                           theirs[i].first, to_string(theirs[i].second->value.shape()),
+                                           ours[i].first, to_string(ours[i].second->value.shape()))));
+  }
+  INGOT_CHECK(ours.size() == theirs.size(),
+              InvalidConfig("model", fmt::format("{} is no copy of {}: it has {} weights, not {}", path,
+                                                 path_, theirs.size(), ours.size())));
+}
+
 double QualityReport::weight_error(LanguageModel& rounded) const {
   const auto ours = named_parameters(*model_), theirs = named_parameters(rounded);
   double error = 0, power = 0;
@@ -139,11 +155,16 @@ FormatQuality QualityReport::measure(const std::string& format) const {
   return quality;
 }
 
-FormatQuality QualityReport::measure_written(const std::string& path, const std::string& format) const {
+FormatQuality QualityReport::measure_written(const std::string& path, const std::string& name) const {
   FormatQuality quality;
-  quality.format = format;
-  compare_both([&] { return load_model(path, "f32"); },
-               [&] { return load_model(path, {}, {.where = "off"}); }, quality);
+  quality.format = name;
+  compare_both(
+      [&] {
+        auto model = load_model(path, "f32");
+        check_same_model(*model, path);
+        return model;
+      },
+      [&] { return load_model(path, {}, {.where = "off"}); }, quality);
   return quality;
 }
 

@@ -39,12 +39,14 @@ class QualityReport {
   ~QualityReport();
   const Perplexity& reference() const { return reference_; }
   FormatQuality measure(const std::string& format) const;
-  /// Of what `quantize` has written in this format: a file or a directory.
-  FormatQuality measure_written(const std::string& path, const std::string& format) const;
+  /// Of a quantized copy of the model, a file or a directory, in a row of this name. Throws InvalidConfig for
+  /// a model of other weights.
+  FormatQuality measure_written(const std::string& path, const std::string& name) const;
 
  private:
   Divergence compare(const LanguageModel& candidate) const;
   double weight_error(LanguageModel& rounded) const;
+  void check_same_model(LanguageModel& copy, const std::string& path) const;
   using OpenModel = std::function<std::unique_ptr<LanguageModel>()>;
   void compare_both(const OpenModel& open_rounded, const OpenModel& open_packed,
                     FormatQuality& quality) const;
