@@ -67,6 +67,18 @@ TEST_F(CacheContents, ListsModelsAndFilesWithSizeByLastUse) {
   EXPECT_EQ(entries[1].kind, "url");
 }
 
+TEST_F(CacheContents, ListsTheModelOfTheDemos) {
+  make_directories(own() + "/demo");
+  for (const char* name : {"/demo/m.gguf", "/demo/m.gguf.stored.ingot-packed"})
+    write_file_atomically(own() + name, "1234");
+  set_time(own() + "/demo/m.gguf", 9000);
+  set_time(own() + "/demo/m.gguf.stored.ingot-packed", 8000);
+  const auto entries = list();
+  ASSERT_EQ(names(entries), (Names{"m.gguf", "m.gguf.stored.ingot-packed"}));
+  EXPECT_EQ(entries[0].kind, "model");
+  EXPECT_EQ(entries[1].kind, "packed");
+}
+
 TEST_F(CacheContents, PrunesWhatWasUsedLongestAgoUntilTheRestFits) {
   add_model("org/a", 100, 3000);
   add_model("org/b", 100, 1000);

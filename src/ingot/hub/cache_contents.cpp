@@ -110,6 +110,11 @@ void list_own(const fs::path& directory, std::vector<CacheEntry>& entries) {
     if (path.extension() != ".ingot-packed") continue;
     entries.push_back({.kind = "packed", .name = path.filename().string(), .path = path.string()});
   }
+  for (const fs::path& path :
+       entries_of(directory / "demo")) {  // the model of ./dev chat, and its packed weights
+    const char* kind = path.extension() == ".ingot-packed" ? "packed" : "model";
+    entries.push_back({.kind = kind, .name = path.filename().string(), .path = path.string()});
+  }
 }
 
 }  // namespace
