@@ -77,9 +77,12 @@ Differences differences_of(Rows& x, std::size_t season) {
     d.seasonal = 1;
     x = differenced(std::move(x), season);
   }
-  while (d.own < 2 && x.size() > 2 && !is_constant(x) && wanders(x)) {
+  Rows tested = x;
+  while (d.own < 2 && tested.size() > 2 && !is_constant(x) && wanders(tested)) {
     ++d.own;
     x = differenced(std::move(x), 1);
+    tested = differenced(std::move(tested), 1);
+    tested.erase(tested.begin());  // as statsforecast does
   }
   return d;
 }
@@ -163,12 +166,10 @@ struct Parts {
     return {negated(multiplied(negated(phi), negated(seasonal_phi), season)),
             multiplied(theta, seasonal_theta, season)};
   }
-  /// The least modulus of all roots. One coefficient alone is not looked at, as in the original.
+  /// The least modulus of all roots.
   double least_root(std::size_t season) const {
     double least = std::numeric_limits<double>::infinity();
     const auto look = [&](const Rows& own, const Rows& seasonal) {
-      const bool several = own.size() > 1 || !seasonal.empty();
-      if (!several) return;
       least = std::min(least, forecast::least_root(own));
       const double root = forecast::least_root(seasonal);
       least = std::min(least, std::pow(root, 1.0 / static_cast<double>(season)));
@@ -214,7 +215,10 @@ FittedArima fit_arima(const Orders& o, const Rows& w, std::size_t season) {
   Rows best = start;
   if (!start.empty()) {
     if (from + 1 < w.size()) start = descend(rough, start, 100);
-    best = descend(cost, Parts::of(o, start, false).as_free(o), 100);
+    const Rows squares = Parts::of(o, start, false).as_free(o);
+    best = descend(cost, squares, 100);
+    // Few rows are often most likely under a moving average of -1, which forecasts badly: least squares then.
+    if (Parts::of(o, best, true).least_root(season) < kLeastRoot) best = squares;
   }
   const double reached = cost(best);
   if (reached >= kNoFit) return fitted;
