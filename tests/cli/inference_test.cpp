@@ -121,6 +121,10 @@ TEST_F(InferenceVerbs, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
         "--calibration-window", "16"});
   EXPECT_NEAR(of_file(directory_ + "-out"), reference, 0.2 * reference) << "GPTQ";
   fs::remove_all(directory_ + "-out");
+  json({"quantize", directory_, directory_ + "-out", "--format", "int4-g32", "--calibrate", text,
+        "--calibration-window", "16", "--method", "awq+gptq"});
+  EXPECT_NEAR(of_file(directory_ + "-out"), reference, 0.2 * reference) << "AWQ and GPTQ";
+  fs::remove_all(directory_ + "-out");
   const std::string matrix = directory_ + "-imatrix.gguf", first = directory_ + "-a.gguf",
                     second = directory_ + "-b.gguf";
   EXPECT_GT(json({"imatrix", directory_, "--text", text, "--window", "16", "-o", matrix})["tensors"], 0);

@@ -25,6 +25,7 @@ using Json = nlohmann::ordered_json;
 struct QuantizeFlags {
   std::string source, destination, report, encoding, imatrix;
   CalibrationFlags calibration;
+  std::string method = "gptq";
   std::vector<std::string> formats, copies;
   infer::PerplexityOptions window{.window = 256, .stride = 128};
   std::int64_t limit = 8192;
@@ -43,6 +44,11 @@ std::shared_ptr<const ImportanceMatrix> importance_of(const QuantizeFlags& o) {
 InputProducts products_of(const QuantizeFlags& o) {
   if (o.calibration.text.empty() || o.destination.ends_with(".gguf")) return {};
   return input_products(o.source, o.calibration);
+}
+
+CalibratedRounding rounding_of(const QuantizeFlags& o) {
+  if (o.method == "gptq") return CalibratedRounding::gptq;
+  return o.method == "awq" ? CalibratedRounding::awq : CalibratedRounding::awq_gptq;
 }
 
 Json as_json(const infer::Divergence& d) {
@@ -158,6 +164,10 @@ void check(const QuantizeFlags& o) {
               InvalidConfig("--calibrate", "--imatrix has what it would measure; give one of them"));
   INGOT_CHECK(o.imatrix.empty() || o.destination.ends_with(".gguf"),
               InvalidConfig("--imatrix", "is for GGUF's formats: give a destination NAME.gguf"));
+  INGOT_CHECK(o.method == "gptq" || (!o.calibration.text.empty() && !o.destination.ends_with(".gguf")),
+              InvalidConfig("--method",
+                            "is how int4 and int8 directories are rounded for a text: give "
+                            "--calibrate TEXT and a directory"));
   INGOT_CHECK(o.calibration.text.empty() || !o.destination.empty(),
               InvalidConfig("--calibrate", "is for what is written: give a destination"));
 }
@@ -176,7 +186,8 @@ int run(QuantizeFlags o) {
                               .format = o.formats.front(),
                               .max_shard_bytes = parse_bytes(o.shard_size, "--shard-size"),
                               .importance = importance,
-                              .products = products},
+                              .products = products,
+                              .rounding = rounding_of(o)},
                              meter.progress());
     meter.finish();
     result = {{"path", written.path},
@@ -224,7 +235,13 @@ void add_quantize(Command& root) {
                  "Round so that the columns that matter keep more: a file of ingot imatrix or llama-imatrix");
   command.option(
       "--calibrate", o->calibration.text,
-      "Round for texts like this one: GGUF's formats with an importance matrix, int4 and int8 by GPTQ");
+      "Round for texts like this one: GGUF's formats with an importance matrix, int4 and int8 by --method");
+  command
+      .option(
+          "--method", o->method,
+          "How int4 and int8 are rounded for it: gptq moves errors to other columns, awq scales columns by "
+          "their inputs")
+      .one_of({"gptq", "awq", "awq+gptq"});
   command.option("--calibration-window", o->calibration.options.window,
                  "Tokens that the model sees at once there");
   command.option("--calibration-tokens", o->calibration.limit, "Tokens of --calibrate to use; 0: all");

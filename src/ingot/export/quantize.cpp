@@ -10,6 +10,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
+#include "ingot/export/awq.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/config.h"
 #include "ingot/quant/block_format.h"
@@ -35,12 +36,22 @@ WrittenModel write_quantized_directory(const QuantizeOptions& o, const WriteProg
       config.model_type != "gpt2",
       NotImplemented("a quantized safetensors directory of a GPT-2: its layers are not Linear modules, and "
                      "other programs do not read them so; write a .gguf file instead"));
-  const QuantizedCheckpoint plan = quantize_checkpoint(*checkpoint.weights, o.format, is_linear);
+  std::shared_ptr<const WeightSource> weights = checkpoint.weights;
+  InputProducts products = o.products;
+  if (o.products && o.rounding != CalibratedRounding::gptq) {
+    const auto scaled = std::make_shared<const AwqSource>(*checkpoint.weights, config, o.products,
+                                                          *quant::find_group_options(o.format));
+    products = {};
+    if (o.rounding == CalibratedRounding::awq_gptq)
+      products = [scaled](const std::string& weight) { return scaled->products_of(weight); };
+    weights = scaled;
+  }
+  const QuantizedCheckpoint plan = quantize_checkpoint(*weights, o.format, is_linear);
   std::uint64_t bytes = 0;
   for (const StoredTensor& tensor : plan.tensors) bytes += estimate_tensor_bytes(tensor.shape, tensor.dtype);
   require_disk_space(o.destination, bytes, "the quantized model");
-  const QuantizedCheckpoint counted = quantize_checkpoint(*checkpoint.weights, o.format, is_linear,
-                                                          count_written(progress, bytes), o.products);
+  const QuantizedCheckpoint counted =
+      quantize_checkpoint(*weights, o.format, is_linear, count_written(progress, bytes), products);
   Json json = parse_json<Json>(checkpoint.config_json, checkpoint.weights->location() + ": config.json");
   json["quantization_config"] = parse_json<Json>(plan.config, "quantization_config");
   AtomicDirectory out(o.destination);

@@ -11,6 +11,10 @@ namespace ingot {
 
 struct ImportanceMatrix;
 
+/// How int4 and int8 directories are rounded for a text. gptq: column after column, errors moved to those to
+/// come. awq: to the nearest, after columns that large inputs meet were made larger. awq_gptq: both.
+enum class CalibratedRounding : std::uint8_t { gptq, awq, awq_gptq };
+
 /// How a model's weights are rounded to fewer bits and written.
 struct QuantizeOptions {
   std::string source;       ///< a model directory, or a .gguf file
@@ -19,8 +23,9 @@ struct QuantizeOptions {
   std::uint64_t max_shard_bytes = 5'000'000'000;  ///< a directory gets several files above this
   /// What the columns of matrices count; null: all the same. For .gguf files.
   std::shared_ptr<const ImportanceMatrix> importance = nullptr;
-  /// For directories of int4 and int8: layers that it knows are rounded by GPTQ.
+  /// For directories of int4 and int8: layers that it knows are rounded by `rounding`.
   InputProducts products = {};
+  CalibratedRounding rounding = CalibratedRounding::gptq;
 };
 
 /// InvalidConfig lists the formats where it is none, or none that the destination can hold.
