@@ -1,6 +1,10 @@
 #include "ingot/kernels/copy.h"
 
 #include <bit>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -54,6 +58,45 @@ TEST(CopyKernel, SimdEqualsTheReferenceInEveryLayoutAndConversion) {
         EXPECT_EQ(copied(x, dtype, true, ImplKind::simd), copied(x, dtype, true, ImplKind::reference));
       }
     }
+  }
+}
+
+std::vector<float> every_number() {  // of both formats of eight bits: halfway, beside it, beyond
+  std::vector<float> numbers{0.0F, -0.0F, 1e30F, -1e30F, INFINITY, -INFINITY, 1e-30F, 5e-8F, 449.0F, 465.0F};
+  for (std::uint32_t word = 0x33000000; word < 0x48000000; word += 0x8000)
+    for (const int beside : {-1, 0, 1})
+      for (const std::uint32_t sign : {0U, 0x80000000U})
+        numbers.push_back(std::bit_cast<float>((word + static_cast<std::uint32_t>(beside)) | sign));
+  return numbers;
+}
+
+TEST(CopyKernel, RoundsToBytesAndWidensThemAsTheReferenceDoes) {
+  const std::vector<float> numbers = every_number();
+  const Tensor x = Tensor::from(numbers, {static_cast<std::int64_t>(numbers.size())});
+  for (const DType dtype : {DType::f8e4m3, DType::f8e5m2}) {
+    SCOPED_TRACE(name(dtype));
+    const Tensor simd = Tensor::empty(x.shape(), dtype), plain = Tensor::empty(x.shape(), dtype);
+    for (const auto& [kind, y] : {std::pair(ImplKind::simd, simd), std::pair(ImplKind::reference, plain)}) {
+      const ForceKind force(kind);
+      launch(kernels::copy, current_stream(kCpu), {.x = x.view(), .y = y.view()});
+    }
+    for (std::int64_t i = 0; i < x.numel(); ++i)
+      ASSERT_EQ(simd.view().as<std::uint8_t>()[i], plain.view().as<std::uint8_t>()[i]) << numbers[i];
+  }
+  std::vector<std::uint8_t> codes(256 * 6);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
+  const Tensor bytes = Tensor::from(codes, {6, 256});
+  for (const DType dtype : {DType::f8e4m3, DType::f8e5m2, DType::i8}) {
+    View from = slice(bytes, 1, 1, 256, 3).view();
+    from.dtype = dtype;
+    const Tensor simd = Tensor::empty({6, 85}), plain = Tensor::empty({6, 85});
+    for (const auto& [kind, y] : {std::pair(ImplKind::simd, simd), std::pair(ImplKind::reference, plain)}) {
+      const ForceKind force(kind);
+      launch(kernels::copy, current_stream(kCpu), {.x = from, .y = y.view()});
+    }
+    for (std::int64_t i = 0; i < simd.numel(); ++i)
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(simd.data<float>()[i]),
+                std::bit_cast<std::uint32_t>(plain.data<float>()[i]));
   }
 }
 

@@ -19,6 +19,7 @@ void register_kernels() {
   register_conv_library();
   register_interleave_simd();  // what it takes the others would take, slowly
   register_copy_simd();
+  register_copy_bytes();
   register_delay_simd();
   register_dequantize_simd();
   register_fft_simd();

@@ -21,6 +21,7 @@ void register_conv_winograd();
 void register_conv_rounded();
 void register_conv_library();
 void register_copy_simd();
+void register_copy_bytes();
 void register_delay_simd();
 void register_dequantize_simd();
 void register_fft_simd();
