@@ -78,6 +78,7 @@ void register_kernels() {
   register_moving_average_reference();
   register_norm_reference();
   register_norm_rope_reference();
+  register_nvfp4_reference();
   register_optimizer_reference();
   register_pointwise_loss_reference();
   register_pool_reference();

@@ -81,6 +81,7 @@ void register_lstm_reference();
 void register_moving_average_reference();
 void register_norm_reference();
 void register_norm_rope_reference();
+void register_nvfp4_reference();
 void register_optimizer_reference();
 void register_pointwise_loss_reference();
 void register_pool_reference();

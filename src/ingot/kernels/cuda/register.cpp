@@ -42,6 +42,7 @@ void register_kernels() {
   register_norm_backward();
   register_norm_rope();
   register_norm_rope_backward();
+  register_nvfp4();
   register_optimizer();
   register_pointwise();
   register_pointwise_loss();

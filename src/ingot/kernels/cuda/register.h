@@ -55,6 +55,7 @@ void register_norm();
 void register_norm_backward();
 void register_norm_rope();
 void register_norm_rope_backward();
+void register_nvfp4();
 void register_optimizer();
 void register_pointwise();
 void register_pointwise_loss();
