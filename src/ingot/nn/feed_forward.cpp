@@ -13,8 +13,6 @@
 namespace ingot {
 namespace {
 
-bool is_plain(const Linear& layer) { return !layer.weight.is_quantized() && !layer.weight.is_adapted(); }
-
 // A plain layer's weights, for an op that applies them.
 LinearWeights applied(const Linear& layer) {
   WeightObserver::tell(layer.weight);
@@ -44,7 +42,7 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
 
 Tensor feed_forward(const LinearInput& x, const ProjectionGroup& in, MlpKind kind, const Linear& down) {
   const ModuleScope scope(down.weight, 2);
-  if (in.is_plain() && is_plain(down) && !InputObserver::is_on()) {
+  if (in.is_plain() && down.weight.is_plain() && !InputObserver::is_on()) {
     if (kind == MlpKind::gelu) return gelu_mlp(x.tensor(), applied(in[0]), applied(down));
     if (kind == MlpKind::swiglu && in.is_fused()) return swiglu_linear(in.fused(x.tensor()), applied(down));
     if (kind == MlpKind::swiglu) return down(swiglu(x.tensor(), applied(in[0]), applied(in[1])));

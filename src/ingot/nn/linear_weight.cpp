@@ -10,6 +10,7 @@
 #include "ingot/nn/input_observer.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/nn/quantized_linear.h"
+#include "ingot/nn/recipe/recipe_linear.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
@@ -62,7 +63,7 @@ std::size_t LinearWeight::nbytes() const {
 DType LinearWeight::dtype() const { return packed != nullptr ? DType::f32 : dense.value.dtype(); }
 
 bool LinearWeight::quantizes_input() const {
-  return packed != nullptr && !kernels::is_weight_only(packed->format);
+  return packed != nullptr && recipe == nullptr && !kernels::is_weight_only(packed->format);
 }
 
 bool LinearWeight::is_adapted() const {
@@ -73,12 +74,18 @@ Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const 
   const ModuleScope scope(*this);
   WeightObserver::tell(*this);
   InputObserver::tell(dense.name, x);
-  if (packed == nullptr) return add_adapters(*this, linear(x.tensor(), dense.value, bias), x, bias);
-  if (multiplies_with_values())
-    return add_adapters(*this, quantized_linear(x.tensor(), packed, bias), x, bias);
+  if (packed == nullptr || recipe != nullptr || multiplies_with_values())
+    return add_adapters(*this, base_product(x.tensor(), bias), x, bias);
   const LinearWeight* self = this;
   const quant::Rounding rounding = common_rounding({&self, 1}, x.rows());
   return add_adapters(*this, quant::linear(x.quantized(rounding), *packed, bias), x, bias);
+}
+
+Tensor LinearWeight::base_product(const Tensor& x, const Tensor& bias) const {
+  if (recipe != nullptr)
+    return packed != nullptr ? recipe_linear(x, packed, bias, recipe)
+                             : recipe_linear(x, dense.value, bias, recipe);
+  return packed != nullptr ? quantized_linear(x, packed, bias) : linear(x, dense.value, bias);
 }
 
 Tensor LinearWeight::rows(const Tensor& indices) const {
@@ -138,7 +145,8 @@ WithValues::~WithValues() { with_values = previous_; }
 
 quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, std::int64_t rows) {
   const auto of = [rows](const LinearWeight* weight) {
-    return weight->is_adapted() ? quant::Rounding::none : quant::rounding(weight->packed.get(), rows);
+    return weight->is_adapted() || weight->recipe != nullptr ? quant::Rounding::none
+                                                             : quant::rounding(weight->packed.get(), rows);
   };
   const quant::Rounding first = of(weights.front());
   const bool same =
@@ -153,8 +161,7 @@ Tensor add_decomposed_base(const LinearWeight& weight, const Tensor& y, const Te
                            const Tensor& dropped, const Tensor& bias, const Tensor& of_base) {
   Tensor product = base;
   if (dropped.defined())
-    product = weight.packed != nullptr ? quantized_linear(dropped, weight.packed)
-                                       : linear(dropped, weight.dense.value);
+    product = weight.base_product(dropped);
   else if (bias.defined())
     product = base - to(bias, base.dtype());
   return y + product * reshape(of_base, {weight.out()});

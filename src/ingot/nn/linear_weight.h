@@ -14,6 +14,8 @@
 
 namespace ingot {
 
+struct WeightRecipe;  // nn/recipe/operand_rounding.h
+
 /// The matrix [out, in] of a linear layer or of an embedding: dense, or quantized, with any number of
 /// low-rank adapters on top. Everything that applies a weight goes through here, so that whoever changes what
 /// a weight is (an adapter, another format) changes it for every model.
@@ -35,13 +37,18 @@ struct LinearWeight {
   DType dtype() const;
   /// Whether an adapter is on.
   bool is_adapted() const;
+  /// Whether applying it is a product with the dense matrix and nothing more, so that an op may do it.
+  bool is_plain() const { return packed == nullptr && recipe == nullptr && !is_adapted(); }
 
   /// x·Wᵀ + bias, with what the adapters that are on add. x: [..., in]; bias: [out] or undefined; returns
   /// [..., out]. While gradients are recorded, a quantized matrix multiplies with its values, and x is not
-  /// quantized; its gradient goes to x, the bias and the adapters. Throws ShapeMismatch.
+  /// quantized; its gradient goes to x, the bias and the adapters. With a recipe the product, and those of
+  /// its gradients, are the recipe's, recorded or not; adapters' products are not. Throws ShapeMismatch.
   Tensor operator()(const LinearInput& x, const Tensor& bias = {}) const;
   /// Rows by index, [...] i64 or i32 -> [..., in]; f32 of a quantized matrix.
   Tensor rows(const Tensor& indices) const;
+  /// The product alone, without adapters: with the dense matrix, or with a quantized one's values.
+  Tensor base_product(const Tensor& x, const Tensor& bias = {}) const;
   /// The whole matrix with the adapters that are on, as values; gradients reach what is trainable. The dense
   /// matrix itself where there is no more; a quantized one in the dtype asked for. For ops that read a head,
   /// or weights of several layers, as tensors.
@@ -54,6 +61,7 @@ struct LinearWeight {
   quant::PackedPtr packed;  ///< null: `dense` is there
   Parameter dense;
   std::vector<std::unique_ptr<LowRankAdapter>> adapters;
+  std::shared_ptr<const WeightRecipe> recipe;  ///< null: products in the operands' own dtype
 };
 
 /// How nn applies several weights to one input: x's rounding that all of them take, or none.

@@ -80,8 +80,7 @@ void ProjectionGroup::concatenate_weights() {
 }
 
 bool ProjectionGroup::is_plain() const {
-  return std::ranges::none_of(
-      layers_, [](const auto& layer) { return layer->weight.is_quantized() || layer->weight.is_adapted(); });
+  return std::ranges::all_of(layers_, [](const auto& layer) { return layer->weight.is_plain(); });
 }
 
 bool ProjectionGroup::is_fused() const {
@@ -128,7 +127,8 @@ std::vector<Tensor> ProjectionGroup::each(const LinearInput& x) const {
 // Empty where they have to go one by one.
 std::vector<Tensor> ProjectionGroup::together(const LinearInput& x) const {
   const auto is_quantized = [](const auto& layer) { return layer->weight.is_quantized(); };
-  if (layers_.size() < 2) return {};
+  const auto has_recipe = [](const auto& layer) { return layer->weight.recipe != nullptr; };
+  if (layers_.size() < 2 || std::ranges::any_of(layers_, has_recipe)) return {};
   const std::string name = name_together(layers_.front()->weight, names_);
   if (std::ranges::none_of(layers_, is_quantized)) {
     std::vector<LinearWeights> weights;

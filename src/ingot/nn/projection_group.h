@@ -39,7 +39,7 @@ class ProjectionGroup {
   /// Whether one matmul makes all: what it does next is recorded for a backward pass, now or when it is run
   /// once more, and the weights lie one behind another, without adapters.
   bool is_fused() const;
-  /// Whether all are dense, without adapters: for ops that take several layers' weights.
+  /// Whether all are dense, without adapters or a recipe: for ops that take several layers' weights.
   bool is_plain() const;
 
   std::size_t size() const { return layers_.size(); }

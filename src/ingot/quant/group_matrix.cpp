@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/core/dtype.h"
 #include "ingot/quant/floats.h"
+#include "ingot/quant/ternary.h"
 
 namespace ingot::quant {
 namespace {
@@ -87,10 +88,7 @@ GroupMatrix GroupMatrix::quantize(const Tensor& w, const GroupOptions& o, std::s
 GroupMatrix GroupMatrix::quantize_ternary(const Tensor& w, std::string_view name) {
   const Tensor values = as_floats(w, name);
   check_finite(values, name, "has the value");
-  double sum = 0;
-  for (std::int64_t i = 0; i < values.numel(); ++i) sum += std::abs(values.data<float>()[i]);
-  const float scale =
-      f16_value(static_cast<float>(sum / static_cast<double>(std::max<std::int64_t>(values.numel(), 1))));
+  const float scale = ternary_scale(values).data<float>()[0];
   GroupMatrix m = empty_groups(2, w, w.dim(1));
   std::fill_n(m.scales.data<float>(), m.scales.numel(), scale);
   std::fill_n(m.zeros.data<std::uint8_t>(), m.zeros.numel(), std::uint8_t{1});
