@@ -58,14 +58,16 @@ std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, con
   return list;
 }
 
-void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices, std::size_t available) {
+void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices, std::size_t available,
+                const Recipe& recipe) {
   nlohmann::ordered_json parts, with;
   for (const auto& [what, bytes] : plan.parts()) parts[what] = bytes;
   for (const Choice& choice : choices) {
     for (std::size_t i = 0; i < choice.needed.size(); ++i)
       with[choice.optimizer][name(kRecompute[i])] = choice.needed[i];
   }
-  fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"parts", parts},
+  fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"recipe", name(recipe.kind)},
+                                                      {"parts", parts},
                                                       {"total", plan.total()},
                                                       {"with_overhead", plan.needed()},
                                                       {"available", available},
@@ -112,13 +114,14 @@ int run(const MemoryOptions& o) {
   const MemoryPlan wanted = plan(config, model, where);
   const std::vector<Choice> others = choices(config, model, where);
   if (o.json) {
-    print_json(wanted, others, available);
+    print_json(wanted, others, available, config.recipe);
     return 0;
   }
-  fmt::print("{} parameters, {} tokens per optimizer step{}\n\n",
+  fmt::print("{} parameters, {} tokens per optimizer step{}{}\n\n",
              human_count(static_cast<double>(model.parameter_count())),
              human_count(static_cast<double>(config.tokens_per_step() * o.ranks)),
-             o.ranks > 1 ? fmt::format(", in each of {} processes", o.ranks) : "");
+             o.ranks > 1 ? fmt::format(", in each of {} processes", o.ranks) : "",
+             config.recipe.is_on() ? fmt::format(", recipe {}", name(config.recipe.kind)) : "");
   print_plan(wanted, available, gpu_bytes > 0 ? "GPU" : "free");
   print_choices(others, available);
   return 0;

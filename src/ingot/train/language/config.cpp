@@ -139,6 +139,7 @@ void read_model(const ConfigReader& root, TrainConfig& t) {
 
 void TrainConfig::validate() const {
   train_keys().check(*this);
+  recipe.validate();
   require(!datasets.empty(), "datasets",
           "is missing: name at least one, as in `datasets: [{path: data.txt}]`");
   require(from_scratch || !model.empty(), "model",

@@ -9,6 +9,7 @@
 #include "ingot/core/device.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/recompute.h"
+#include "ingot/nn/recipe/recipe.h"
 #include "ingot/optim/schedule.h"
 #include "ingot/train/language/adapter_training.h"
 #include "ingot/train/language/dataset_config.h"
@@ -31,6 +32,7 @@ struct TrainConfig {
   std::string tokenizer;           ///< directory or tokenizer.json; empty: the model's, or train one
   std::int64_t vocab_size = 4096;  ///< of a tokenizer that is trained here
   DType dtype = DType::f32;
+  Recipe recipe;  ///< number formats of the matmuls
 
   AdapterTraining adapter;
   ObjectiveConfig objective;

@@ -24,6 +24,7 @@ bool can_capture(const LanguageModel& model, const TrainConfig& config,
   if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";
   if (config.distillation.enabled()) obstacle = "what a teacher says is picked by the host";
   if (config.adapter.lora.use_dora) obstacle = "DoRA's row norms are made outside of them";
+  if (config.recipe.is_on()) obstacle = "a recipe's scales change from step to step";
   if (config.adds_every_round()) obstacle = "gradients are added between micro-batches";
   if (communicator.size() > 1) obstacle = "ranks exchange gradients in the middle of a step";
   if (obstacle != nullptr)

@@ -170,6 +170,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                                      data_.max_token(), model_->config.vocab_size)));
   model_->recompute = config_.recompute;
+  recipe_ = put_recipe(*model_, config_);
   if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
   const MemoryPlan plan = plan_memory(config_, model_->config, communicator_.size());
   check_memory(plan, config_,
@@ -233,7 +234,9 @@ void LanguageTask::check_ranks_agree() const {
 
 StepWork LanguageTask::gradients(std::int64_t step) {
   communicator_.set_activity(fmt::format("step {}", step + 1));
-  return objective_->gradients(step);
+  StepWork work = objective_->gradients(step);
+  if (recipe_ != nullptr) end_recipe_step(*recipe_, communicator_);
+  return work;
 }
 
 std::optional<double> LanguageTask::evaluate() {
@@ -243,14 +246,16 @@ std::optional<double> LanguageTask::evaluate() {
 
 RunInfo LanguageTask::info() const {
   const LanguageConfig& c = model_->config;
+  const std::string recipe = recipe_summary(config_, device_);
   RunMetadata metadata;
   metadata.seeds = {{"train_seed", config_.seed}};
   metadata.data = {{"datasets", data_.fingerprint()}};
   metadata.processes = communicator_.size();
   return {.name = config_.run_name,
           .output_dir = config_.output_dir,
-          .subtitle = fmt::format("{} layers, width {}, {} heads, vocabulary {}", c.num_hidden_layers,
-                                  c.hidden_size, c.num_attention_heads, c.vocab_size),
+          .subtitle = fmt::format("{} layers, width {}, {} heads, vocabulary {}{}{}", c.num_hidden_layers,
+                                  c.hidden_size, c.num_attention_heads, c.vocab_size,
+                                  recipe.empty() ? "" : ", ", recipe),
           .model_type = c.model_type,
           .parameters = c.parameter_count(),
           .loss_unit = objective_->loss_unit(),
@@ -303,6 +308,8 @@ std::string LanguageTask::settings() const {
     json["model"] = config_.model;
   }
   json["torch_dtype"] = name(config_.dtype);
+  for (const auto& [key, value] : recipe_settings(config_.recipe))
+    json[key] = parse_json<Json>(value, "the settings");
   json["tokenizer"] = config_.tokenizer;
   if (config_.from_scratch && config_.tokenizer.empty()) json["vocab_size"] = config_.vocab_size;
   json["optimizer"] = config_.optimizer.name;
@@ -340,6 +347,7 @@ std::string LanguageTask::state() const {
 void LanguageTask::save(Checkpoint& checkpoint) {
   if (!communicator_.is_first()) return;  // all have the same
   checkpoint.tensors[kObjectiveFile] = objective_->state();
+  if (recipe_ != nullptr) checkpoint.tensors[kRecipeFile] = recipe_->state();
   if (config_.adapter.enabled)
     checkpoint.tensors[kAdapterFile] = trained_parameters(*model_);
   else
@@ -370,6 +378,7 @@ void LanguageTask::restore(const SavedCheckpoint& saved, TrainProgress& /*progre
                                 before.empty() ? "" : fmt::format(" ([{}])", fmt::join(before, ", ")))));
   objective_->restore(position);
   objective_->load_state(saved.tensors(kObjectiveFile));
+  if (recipe_ != nullptr) recipe_->load(saved.tensors(kRecipeFile));
 }
 
 }  // namespace ingot

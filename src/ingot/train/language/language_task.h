@@ -12,6 +12,7 @@
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/dataset.h"
 #include "ingot/train/language/objective.h"
+#include "ingot/train/language/recipe_training.h"
 #include "ingot/train/reporter.h"
 #include "ingot/train/task.h"
 
@@ -50,6 +51,9 @@ class LanguageTask : public TrainTask {
   ModuleRef model() override { return *model_; }
   TrainOptimizer& optimizer() override { return *optimizer_; }
   StepWork gradients(std::int64_t step) override;
+  bool gradients_change_state() const override {
+    return recipe_ != nullptr && recipe_->recipe().has_history();
+  }
   void read(std::span<const float> metrics, StepRecord& record) override {
     objective_->read(metrics, record);
   }
@@ -59,6 +63,7 @@ class LanguageTask : public TrainTask {
   void read_evaluation(EvalRecord& record) const override { objective_->read_evaluation(record); }
   std::vector<SampleRecord> samples(std::int64_t step) override;
   std::string settings() const override;
+  std::string earlier_settings() const override { return R"({"recipe": "none"})"; }
   std::string state() const override;
   void save(Checkpoint& checkpoint) override;
   std::string write(const CheckpointDirectory& directory, std::int64_t step,
@@ -78,6 +83,7 @@ class LanguageTask : public TrainTask {
   std::string generation_config_;  // of the model that the run starts from
   TrainingData data_;
   std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<RecipeState> recipe_;        // null: products in torch_dtype
   std::unique_ptr<ReferenceModel> reference_;  // null: the objective has none
   std::shared_ptr<LrSchedule> schedule_;       // the optimizer's, which plan() changes
   std::unique_ptr<TrainOptimizer> optimizer_;

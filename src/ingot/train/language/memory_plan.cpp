@@ -11,6 +11,7 @@
 #include "ingot/kernels/dynamic_map.h"
 #include "ingot/kernels/master_weight.h"
 #include "ingot/ops/loss.h"
+#include "ingot/train/language/recipe_training.h"
 #include "ingot/train/language/reference.h"
 #include "ingot/train/language/teacher.h"
 
@@ -207,6 +208,11 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
     activations.again += scaled / static_cast<std::size_t>(model.num_hidden_layers);
   else
     activations.kept += scaled;
+  const RecipeMemory recipe = recipe_memory(config, model, tokens);
+  if (config.recompute == Recompute::full)
+    activations.again += recipe.kept_per_token / static_cast<std::size_t>(model.num_hidden_layers);
+  else
+    activations.kept += recipe.kept_per_token;
   plan.activations = tokens * activations.kept;
   const std::size_t gradients = gradients_per_token(model, config.recompute == Recompute::selective);
   const auto chunk_tokens = static_cast<std::size_t>(
@@ -216,8 +222,8 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   // more, and another where it has the weight with classes behind it.
   const bool padded = linear_cross_entropy_classes(model.vocab_size, on.matmul_alignment) != model.vocab_size;
   const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden * (padded ? 2 : 1);
-  plan.transients =
-      std::max(tokens * (activations.again + gradients * size), (tokens * hidden + chunk + head) * size);
+  plan.transients = std::max(tokens * (activations.again + gradients * size) + recipe.product,
+                             (tokens * hidden + chunk + head) * size);
   return plan;
 }
 

@@ -47,6 +47,49 @@ Table::Section model_keys() {
       }};
 }
 
+Table::Section recipe_keys() {
+  constexpr auto r = &TrainConfig::recipe;
+  return {
+      "Recipe",
+      {
+          Field::words(
+              "recipe", [](TrainConfig& c) -> RecipeKind& { return c.recipe.kind; },
+              [](const std::string& word) { return parse_recipe(word); },
+              [](RecipeKind kind) { return name(kind); },
+              {.choices = recipe_names(),
+               .doc = "Number formats of the matmuls of linear layers, forward and backward; sums are f32. "
+                      "none: torch_dtype. fp8_hybrid: E4M3, gradients E5M2. nvfp4: FP4 with two levels of "
+                      "scales. bitnet: ternary weights, int8 activations."}),
+          Field::words(
+              "fp8_scaling", [](TrainConfig& c) -> Fp8Scaling& { return c.recipe.fp8_scaling; },
+              [](const std::string& word) { return parse_fp8_scaling(word); },
+              [](Fp8Scaling scaling) { return name(scaling); },
+              {.choices = {"delayed", "current"},
+               .doc = "fp8_hybrid: the scale of a layer's input comes from the last steps' largest "
+                      "magnitudes, or from the input itself. Those of weights and gradients always come "
+                      "from these."}),
+          {"fp8_amax_history",
+           r,
+           &Recipe::fp8_amax_history,
+           {.bounds = at_least(1), .unit = "steps", .doc = "fp8_scaling: delayed: how many steps count."}},
+          {"bitnet_activation_block",
+           r,
+           &Recipe::int8_block,
+           {.bounds = between(0, 32),
+            .unit = "columns",
+            .doc = "bitnet: numbers of an activation that share a scale. 0: a token's row, as in the paper; "
+                   "32: as the `ternary` format multiplies."}},
+          {"skip_quant_first_layers",
+           r,
+           &Recipe::skip_first_layers,
+           {.bounds = at_least(0), .unit = "layers", .doc = "From the first on, left in torch_dtype."}},
+          {"skip_quant_last_layers",
+           r,
+           &Recipe::skip_last_layers,
+           {.bounds = at_least(0), .unit = "layers", .doc = "Before the head, left in torch_dtype."}},
+      }};
+}
+
 Table::Section data_keys() {
   return {
       "Data",
@@ -517,9 +560,9 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
 }
 
 const Table& train_keys() {
-  static const Table table{model_keys(),      data_keys(),     step_keys(),
-                           optimizer_keys(),  schedule_keys(), distillation_keys(),
-                           evaluation_keys(), rank_keys(),     machine_keys()};
+  static const Table table{model_keys(),     recipe_keys(),   data_keys(),         step_keys(),
+                           optimizer_keys(), schedule_keys(), distillation_keys(), evaluation_keys(),
+                           rank_keys(),      machine_keys()};
   return table;
 }
 

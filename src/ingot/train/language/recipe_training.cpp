@@ -1,0 +1,136 @@
+#include "ingot/train/language/recipe_training.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/log.h"
+#include "ingot/models/adapter/modules.h"
+#include "ingot/nn/recipe/operand.h"
+#include "ingot/ops/cast.h"
+
+namespace ingot {
+namespace {
+
+// Whether its products are no others than those of torch_dtype.
+bool adds_nothing(const TrainConfig& config) {
+  return !config.recipe.is_on() || (config.recipe.kind == RecipeKind::bf16 && config.dtype == DType::bf16);
+}
+
+// The layer that a weight is of: "model.layers.3.mlp.up_proj" is of 3; -1: of none.
+std::int64_t layer_of(std::string_view name) {
+  constexpr std::string_view kLayers = "model.layers.";
+  return name.starts_with(kLayers) ? std::atoll(std::string(name.substr(kLayers.size())).c_str()) : -1;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, LinearWeight*>> recipe_weights(LanguageModel& model,
+                                                                  const Recipe& recipe) {
+  const WeightMap map = LanguageModel::weight_map(model.config);
+  const std::int64_t first = recipe.skip_first_layers,
+                     end = model.config.num_hidden_layers - recipe.skip_last_layers;
+  std::vector<std::pair<std::string, LinearWeight*>> weights;
+  for (const AdaptedWeight& at : adapted_weights({model, map})) {
+    const std::int64_t layer = layer_of(at.ours);
+    const bool routes = at.ours.ends_with(".gate") || at.ours.ends_with("_gate");
+    if (!at.is_head && !routes && layer >= first && layer < end) weights.emplace_back(at.ours, at.weight);
+  }
+  return weights;
+}
+
+std::unique_ptr<RecipeState> put_recipe(LanguageModel& model, const TrainConfig& config) {
+  if (adds_nothing(config)) return nullptr;
+  const Recipe& recipe = config.recipe;
+  const bool has_experts = model.config.num_experts > 0;
+  INGOT_CHECK(recipe.kind != RecipeKind::bitnet || !has_experts,
+              InvalidConfig("recipe",
+                            "bitnet does not train mixtures of experts, whose stacks it would leave "
+                            "as they are; write bf16, fp8_hybrid or nvfp4"));
+  INGOT_CHECK(recipe.kind != RecipeKind::bitnet || !model.config.is_latent(),
+              InvalidConfig("recipe",
+                            "bitnet does not train latent attention, which reads kv_b_proj as it is; "
+                            "write bf16, fp8_hybrid or nvfp4"));
+  auto state = std::make_unique<RecipeState>(recipe, recipe_weights(model, recipe));
+  log(LogLevel::info, "ingot::train",
+      fmt::format("{}: {} linear layers{}", recipe_summary(config, model.device()), state->size(),
+                  has_experts ? "; stacks of experts stay in torch_dtype" : ""));
+  return state;
+}
+
+std::string recipe_summary(const TrainConfig& config, Device device) {
+  const RecipeKind kind = config.recipe.kind;
+  if (kind == RecipeKind::none) return {};
+  const bool has_products =
+      adds_nothing(config) || (kind == RecipeKind::fp8_hybrid && has_fp8_products(device));
+  return fmt::format("recipe {}{}", name(kind), has_products ? "" : ", emulated");
+}
+
+void end_recipe_step(RecipeState& state, dist::Communicator& communicator) {
+  const Tensor& amax = state.input_amax();
+  if (amax.defined() && communicator.size() > 1) {
+    const std::vector<float> mine = amax.to_vector<float>();
+    std::vector<float> all(mine.size() * static_cast<std::size_t>(communicator.size())), most(mine.size());
+    communicator.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      most[i % mine.size()] = std::max(most[i % mine.size()], all[i]);
+    copy_(amax, to(Tensor::from(most, amax.shape()), amax.device()));
+  }
+  state.end_step();
+}
+
+std::vector<std::pair<std::string, std::string>> recipe_settings(const Recipe& recipe) {
+  std::vector<std::pair<std::string, std::string>> settings{
+      {"recipe", fmt::format("\"{}\"", name(recipe.kind))}};
+  if (!recipe.is_on()) return settings;
+  settings.emplace_back("skip_quant_first_layers", std::to_string(recipe.skip_first_layers));
+  settings.emplace_back("skip_quant_last_layers", std::to_string(recipe.skip_last_layers));
+  if (recipe.kind == RecipeKind::fp8_hybrid)
+    settings.emplace_back("fp8_scaling", fmt::format("\"{}\"", name(recipe.fp8_scaling)));
+  if (recipe.has_history())
+    settings.emplace_back("fp8_amax_history", std::to_string(recipe.fp8_amax_history));
+  if (recipe.kind == RecipeKind::bitnet)
+    settings.emplace_back("bitnet_activation_block", std::to_string(recipe.int8_block));
+  return settings;
+}
+
+namespace {
+
+// Of each number of an input that is kept rounded, beside what other operations keep of it.
+std::size_t kept_bytes(const Recipe& recipe) {
+  switch (recipe.kind) {
+    case RecipeKind::bf16:
+      return 2;
+    case RecipeKind::fp8_hybrid:
+      return 1;
+    case RecipeKind::bitnet:
+      return recipe.int8_block == 0 ? 1 : 2;
+    case RecipeKind::none:
+    case RecipeKind::nvfp4:  // which keeps the input itself
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+RecipeMemory recipe_memory(const TrainConfig& config, const LanguageConfig& c, std::size_t tokens) {
+  if (adds_nothing(config)) return {};
+  const auto hidden = static_cast<std::size_t>(c.hidden_size),
+             heads = static_cast<std::size_t>(c.num_attention_heads * c.head_dim),
+             width = static_cast<std::size_t>(c.intermediate_size);
+  // Each layer keeps its own codes: of what q, k and v read, of what attention mixed, of what gate and up
+  // read, of their product.
+  const std::size_t numbers = 5 * hidden + heads + width;
+  const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
+  // Both operands as f32, rounded and before that; sums before and after their scales.
+  const std::size_t widest = std::max(width, heads);
+  return {.kept_per_token = numbers * kept_bytes(config.recipe) * layers,
+          .product = sizeof(float) * 2 * (tokens * (hidden + widest) + hidden * widest)};
+}
+
+}  // namespace ingot
