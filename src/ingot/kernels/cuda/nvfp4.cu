@@ -47,11 +47,11 @@ __global__ void round_nvfp4_kernel(const __grid_constant__ Nvfp4Args args) {
     const std::int64_t first = square ? row / kNvfp4Block * kNvfp4Block : row;
     const std::int64_t below = square ? first + kNvfp4Block : row + 1;
     const std::int64_t last = below < args.rows ? below : args.rows;
-    float most = 0;
+    float most = 0;  // or no number, which is unlike itself
     for (std::int64_t r = first; r < last; ++r) {
       for (std::int64_t k = 0; k < count; ++k) {
         const float magnitude = fabsf(args.x[r * args.cols + begin + k]);
-        most = isnan(most) || most > magnitude ? most : magnitude;
+        most = most != most || most > magnitude ? most : magnitude;
       }
     }
     const float scale = to_float(from_float<e4m3_t>(at_most(most / kE2m1Largest * whole, kE4m3Largest)));
@@ -65,7 +65,7 @@ __global__ void round_nvfp4_kernel(const __grid_constant__ Nvfp4Args args) {
         const auto words = args.key.block(static_cast<std::uint64_t>(at / 4));
         number = stochastic_e2m1(scaled, uniform_from_bits(words[static_cast<std::size_t>(at % 4)]));
       }
-      args.y[at] = isnan(most) ? most : number * scale;
+      args.y[at] = most != most ? most : number * scale;
     }
   }
 }
