@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Loads a running `ingot serve` with well- and ill-behaved clients, and looks at what is left of them.
 
-    ingot serve MODEL --port 8000 --quiet &
+    ingot serve MODEL --port 8000 --quiet --kv-memory 64MiB &
     python tests/serve/clients/soak.py http://127.0.0.1:8000 --requests 100000 --pid $!
 
-Clients read whole answers, go in their midst, read slowly, close half of the connection, send broken bodies and
-broken HTTP, and ask for more than there is room for. Exit code 0: every request was answered or closed, answers
-to good requests are good, nothing is running at the end, and the memory of the process (--pid, Linux) has not
-grown since the first quarter by more than --growth percent.
+Clients read whole answers, go in their midst, read slowly, close half of the connection, miss their deadlines, send
+broken bodies and broken HTTP, and ask for more than there is room for. --streams opens so many streams at once first
+(the server takes them with --max-connections and --max-waiting). Exit code 0: every request was answered or closed,
+answers to good requests are good, nothing is running at the end and no cache is held, and the memory of the process
+(--pid, Linux) has not grown since the first quarter by more than --growth percent.
 """
 import argparse
 import json
 import random
+import resource
+import selectors
 import socket
 import sys
 import threading
@@ -36,9 +39,9 @@ class Soak:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.key}\r\nConnection: close\r\n"
         return head.encode() + b"Content-Length: %d\r\n\r\n" % (len(data) if length is None else length) + data
 
-    def chat(self, random_, **more):
-        words = " ".join(random_.choice("one two three four five six".split()) for _ in range(random_.randrange(1, 60)))
-        return {"messages": [{"role": "user", "content": words}], "max_tokens": random_.randrange(1, 40), **more}
+    def body(self, random_, **more):
+        words = " ".join(random_.choice("one two three four five six".split()) for _ in range(random_.randrange(1, 30)))
+        return {"prompt": words, "max_tokens": random_.randrange(1, 40), **more}
 
     def read_all(self, connection):
         pieces = []
@@ -48,17 +51,17 @@ class Soak:
 
     # Each kind of client says whether what came is what has to come.
     def whole(self, connection, random_):
-        connection.sendall(self.request("/v1/chat/completions", self.chat(random_)))
+        connection.sendall(self.request("/v1/completions", self.body(random_)))
         answer = self.read_all(connection)
         return (answer.startswith(b"HTTP/1.1 200") and b'"finish_reason"' in answer) or b" 429 " in answer[:20]
 
     def stream(self, connection, random_):
-        connection.sendall(self.request("/v1/chat/completions", self.chat(random_, stream=True)))
+        connection.sendall(self.request("/v1/completions", self.body(random_, stream=True)))
         answer = self.read_all(connection)
         return b"data: [DONE]" in answer or b" 429 " in answer[:20]
 
     def leaves(self, connection, random_):
-        connection.sendall(self.request("/v1/chat/completions", self.chat(random_, stream=True, max_tokens=200)))
+        connection.sendall(self.request("/v1/completions", self.body(random_, stream=True, max_tokens=200)))
         connection.recv(random_.randrange(1, 400))
         return True
 
@@ -70,14 +73,14 @@ class Soak:
 
     def reads_slowly(self, connection, random_):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.sendall(self.request("/v1/chat/completions", self.chat(random_, stream=True)))
+        connection.sendall(self.request("/v1/completions", self.body(random_, stream=True)))
         while connection.recv(200):
             time.sleep(0.002)
         return True
 
     def sends_broken_json(self, connection, random_):
-        body = json.dumps(self.chat(random_)).encode()
-        connection.sendall(self.request("/v1/chat/completions", body[:random_.randrange(len(body))]))
+        body = json.dumps(self.body(random_)).encode()
+        connection.sendall(self.request("/v1/completions", body[:random_.randrange(len(body))]))
         return self.read_all(connection).startswith(b"HTTP/1.1 400")
 
     def sends_broken_http(self, connection, random_):
@@ -96,13 +99,21 @@ class Soak:
 
     def structured(self, connection, random_):
         schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"], "additionalProperties": False}
-        body = self.chat(random_, response_format={"type": "json_schema", "json_schema": {"schema": schema}}, max_tokens=60)
-        connection.sendall(self.request("/v1/chat/completions", body))
+        body = self.body(random_, response_format={"type": "json_schema", "json_schema": {"schema": schema}}, max_tokens=60)
+        connection.sendall(self.request("/v1/completions", body))
         answer = self.read_all(connection)
         return answer.startswith(b"HTTP/1.1 200") or b" 429 " in answer[:20]
 
+    def misses_its_deadline(self, connection, random_):
+        stream = random_.random() < 0.5
+        body = self.body(random_, stream=stream, timeout=random_.choice((0.0001, 0.003, 0.02)), max_tokens=400, ignore_eos=True)
+        connection.sendall(self.request("/v1/completions", body))
+        answer = self.read_all(connection)
+        told = b'"timeout"' in answer if stream else answer.startswith(b"HTTP/1.1 504")
+        return told or b"data: [DONE]" in answer or b" 200 " in answer[:20] or b" 429 " in answer[:20]
+
     KINDS = [(whole, 30), (stream, 30), (leaves, 12), (half_closes, 5), (reads_slowly, 3), (sends_broken_json, 5),
-             (sends_broken_http, 5), (stops_in_the_body, 4), (asks_for_too_much, 1), (structured, 5)]
+             (sends_broken_http, 5), (stops_in_the_body, 4), (asks_for_too_much, 1), (structured, 5), (misses_its_deadline, 4)]
 
     def client(self, seed):
         random_ = random.Random(seed)
@@ -129,10 +140,33 @@ class Soak:
                 if not good:
                     self.failures.append(kind.__name__)
 
+    def open_streams(self, count):
+        """So many streams at once; how many ended as they have to."""
+        random_, selector, answers = random.Random(0), selectors.DefaultSelector(), {}
+        for _ in range(count):
+            connection = socket.create_connection((self.host, self.port), timeout=TIMEOUT)
+            connection.sendall(self.request("/v1/completions", self.body(random_, stream=True)))
+            connection.setblocking(False)
+            selector.register(connection, selectors.EVENT_READ)
+            answers[connection] = b""
+        good = 0
+        while selector.get_map():
+            ready = selector.select(TIMEOUT)
+            if not ready:
+                return good
+            for key, _ in ready:
+                piece = key.fileobj.recv(65536)
+                answers[key.fileobj] = (answers[key.fileobj] + piece)[-100:]
+                if not piece:
+                    good += b"data: [DONE]" in answers.pop(key.fileobj)
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()
+        return good
+
     def metrics(self):
         request = urllib.request.Request(f"http://{self.host}:{self.port}/metrics", headers={"Authorization": f"Bearer {self.key}"})
         lines = urllib.request.urlopen(request, timeout=10).read().decode().splitlines()
-        return {line.split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+        return {line.split("{")[0].split(" ")[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
 
 
 def memory(pid):
@@ -145,11 +179,21 @@ def main():
     parser.add_argument("url")
     parser.add_argument("--requests", type=int, default=10000)
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--streams", type=int, default=0, help="open so many streams at once, first")
     parser.add_argument("--api-key", default="none")
     parser.add_argument("--pid", type=int, help="the server's process: its memory is watched")
     parser.add_argument("--growth", type=float, default=1, help="percent that its memory may grow")
     options = parser.parse_args()
     soak = Soak(options)
+    problems = []
+    if options.streams:
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        start = time.monotonic()
+        good = soak.open_streams(options.streams)
+        print(f"streams: {good} of {options.streams} ended well, {time.monotonic() - start:.1f} s")
+        if good < options.streams:
+            problems.append(f"{options.streams - good} of {options.streams} streams did not end well")
     threads = [threading.Thread(target=soak.client, args=(seed,)) for seed in range(options.clients)]
     for thread in threads:
         thread.start()
@@ -167,7 +211,8 @@ def main():
     print(json.dumps(soak.counts))
     if seconds:
         print(f"answers: median {seconds[len(seconds) // 2]:.3f} s, 99 % {seconds[len(seconds) * 99 // 100]:.3f} s")
-    problems = [f"{len(soak.failures)} requests failed: {sorted(set(soak.failures))}"] if soak.failures else []
+    if soak.failures:
+        problems.append(f"{len(soak.failures)} requests failed: {sorted(set(soak.failures))}")
     for name in ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"):
         if metrics[name] != 0:
             problems.append(f"{name} is {metrics[name]} at the end")
