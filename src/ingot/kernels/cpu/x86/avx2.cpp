@@ -13,7 +13,7 @@ using Ints = __m256i;
 using Floats = __m256;
 constexpr std::int64_t kLanes = 8;
 constexpr int kMaxRows = 4, kPairRows = 0;  // 4 whole-numbered and 4 float sums of 16 registers
-constexpr bool kSignedBytes = true;
+constexpr bool kSignedBytes = true, kSumsWords = true;
 
 INGOT_INLINE Ints zero_ints() { return _mm256_setzero_si256(); }
 INGOT_INLINE Floats zero_floats() { return _mm256_setzero_ps(); }
@@ -78,9 +78,18 @@ INGOT_INLINE Ints most_bytes(Ints a, Ints b) { return _mm256_max_epu8(a, b); }
 INGOT_INLINE void store(void* p, Ints v) { _mm256_store_si256(static_cast<Ints*>(p), v); }
 
 // Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.
-INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) {
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
+INGOT_INLINE Ints pair_products(Ints codes, Ints x) { return _mm256_maddubs_epi16(codes, x); }
+// Hidden from the optimizer, which would otherwise make all products first, spill them, and add them up as a
+// tree.
+INGOT_INLINE Ints add_words(Ints a, Ints b) {
+  Ints sum = _mm256_add_epi16(a, b);
+  asm("" : "+x"(sum));
+  return sum;
 }
+INGOT_INLINE Ints add_pairs(Ints sum, Ints words) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(words, _mm256_set1_epi16(1)));
+}
+INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) { return add_pairs(sum, pair_products(codes, x)); }
 // Codes of 8 bits less 128: |code| <= 128 times x with the code's sign, 2 · 128 · 127 at most.
 INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
   const Ints code = _mm256_xor_si256(codes, splat_byte(-128));

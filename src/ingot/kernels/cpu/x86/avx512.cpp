@@ -17,12 +17,21 @@ namespace {
 #include "ingot/kernels/cpu/x86/vectors512.h"
 
 constexpr int kMaxRows = 12, kPairRows = 6;  // 12 whole-numbered and 12 float sums of 32 registers
-constexpr bool kSignedBytes = true;
+constexpr bool kSignedBytes = true, kSumsWords = true;
 
 // Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.
-INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) {
-  return _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_maddubs_epi16(codes, x), _mm512_set1_epi16(1)));
+INGOT_INLINE Ints pair_products(Ints codes, Ints x) { return _mm512_maddubs_epi16(codes, x); }
+// Hidden from the optimizer, which would otherwise make all products first, spill them, and add them up as a
+// tree.
+INGOT_INLINE Ints add_words(Ints a, Ints b) {
+  Ints sum = _mm512_add_epi16(a, b);
+  asm("" : "+v"(sum));
+  return sum;
 }
+INGOT_INLINE Ints add_pairs(Ints sum, Ints words) {
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(words, _mm512_set1_epi16(1)));
+}
+INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) { return add_pairs(sum, pair_products(codes, x)); }
 // Codes of 8 bits less 128: |code| <= 128 times x with the code's sign, 2 · 128 · 127 at most.
 INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
   const Ints code = _mm512_xor_si512(codes, splat_byte(-128));

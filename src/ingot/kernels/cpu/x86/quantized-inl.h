@@ -5,6 +5,8 @@
 //   kMaxRows       rows of x that its registers hold at once
 //   kPairRows      those with two panels at once, where a vector holds all rows of one; else 0
 //   kSignedBytes   whether dot() of 8-bit codes takes them signed (where an unsigned one would saturate)
+//   kSumsWords     whether dot() is add_pairs(sum, pair_products(codes, x)), with the sums of two products in
+//                  words of 16 bits; there add_words() adds those of several groups up
 //   Ints, Floats   vectors of 32-bit lanes, and the operations below on them
 //
 // `row` is the first of the panel's rows that the vectors stand for.
@@ -16,6 +18,10 @@ struct Decoder {
   static constexpr bool kHasMin = kLayout.zero_shift < 0;
   static constexpr bool kHasTable = kLayout.table != PackedTable::none;
   static constexpr bool kSigned = kSignedBytes && kLayout.has_wide_codes();
+  // Groups whose products fit a word of 16 bits together: two of a code and 127 from each.
+  static constexpr int kMostCode = (1 << (kLayout.low_bits + kLayout.high_bits)) - 1;
+  static constexpr int kWordGroups =
+      kSumsWords && !kLayout.has_wide_codes() ? 32767 / (2 * 127 * kMostCode) : 1;
   static constexpr std::int64_t kHeader = static_cast<std::int64_t>(kLayout.header_bytes());
   static constexpr std::int64_t kLow = static_cast<std::int64_t>(kLayout.low_block_bytes());
   static constexpr std::int64_t kHigh = static_cast<std::int64_t>(kLayout.high_block_bytes());
@@ -117,6 +123,7 @@ INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, flo
   using D = Decoder<kFormat>;
   constexpr PackedLayout kLayout = D::kLayout;
   constexpr int kParts = D::kHalves ? 2 : 1, kGroups = 8 / kParts;
+  constexpr int kAtOnce = D::kWordGroups < kGroups ? D::kWordGroups : kGroups;
   Floats sum[R][V];
   INGOT_UNROLL_ROWS
   for (int r = 0; r < R; ++r) {
@@ -150,19 +157,15 @@ INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, flo
       }
       INGOT_UNROLL_ROWS
       for (int part = 0; part < kParts; ++part) {
+        [[maybe_unused]] Ints words[R][V];
         Ints dots[R][V];
-        INGOT_UNROLL_ROWS
-        for (int r = 0; r < R; ++r) {
-          Ints start = zero_ints();
-          if constexpr (!D::kHasMin && !D::kSigned) {
-            const ActivationBlock* a = activations(r);
-            start = shift_left(
-                splat(D::kHalves ? a->negative_half_sums[static_cast<std::size_t>(part)] : a->negative_sum),
-                kLayout.zero_shift);
-          }
-          INGOT_UNROLL_ROWS
-          for (int v = 0; v < V; ++v) dots[r][v] = start;
-        }
+        const auto start = [&](int r) {
+          if constexpr (D::kHasMin || D::kSigned) return zero_ints();
+          const ActivationBlock* a = activations(r);
+          return shift_left(
+              splat(D::kHalves ? a->negative_half_sums[static_cast<std::size_t>(part)] : a->negative_sum),
+              kLayout.zero_shift);
+        };
         INGOT_UNROLL_ROWS
         for (int g = 0; g < kGroups; ++g) {
           const int group = part * kGroups + g;
@@ -173,8 +176,17 @@ INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, flo
           for (int r = 0; r < R; ++r) {
             const Ints a = splat_word(base[r / 3] + r % 3 * stride + 4 * group);
             INGOT_UNROLL_ROWS
-            for (int v = 0; v < V; ++v)
-              dots[r][v] = D::kSigned ? dot_signed(dots[r][v], codes[v], a) : dot(dots[r][v], codes[v], a);
+            for (int v = 0; v < V; ++v) {
+              if constexpr (kAtOnce > 1) {
+                const Ints products = pair_products(codes[v], a);
+                words[r][v] = g % kAtOnce == 0 ? products : add_words(words[r][v], products);
+                if (g % kAtOnce == kAtOnce - 1)
+                  dots[r][v] = add_pairs(g < kAtOnce ? start(r) : dots[r][v], words[r][v]);
+              } else {
+                const Ints sum = g == 0 ? start(r) : dots[r][v];
+                dots[r][v] = D::kSigned ? dot_signed(sum, codes[v], a) : dot(sum, codes[v], a);
+              }
+            }
           }
         }
         Floats scale[V];
