@@ -113,7 +113,11 @@ class Report:
 
     def __init__(self, given):
         self.given, self.runs = given, []
-        self.common = {"command": "python3 " + " ".join([*sys.argv[:2], "ingot", pathlib.Path(given.model).name, *sys.argv[4:]]),
+        rest = " ".join(sys.argv[4:])
+        for option in ("--record", "--python", "--note"):  # which decide no figure
+            rest = rest.replace(f"{option} {getattr(given, option[2:])}", "")
+        command = f"python3 tools/compare/serving.py {given.what} build/bin/ingot {pathlib.Path(given.model).name} {rest}"
+        self.common = {"command": " ".join(command.split()),
                        **record.commit_of(given.ingot), **({"note": given.note} if given.note else {})}
 
     def add(self, **run):
@@ -143,7 +147,7 @@ def peer(given, report):
                 for who, server in [("ingot", ours), *peers.items()]:
                     requests = max(3, clients * given.rounds)
                     made[who].append(load(given, server, clients, requests, given.words, given.tokens, 1000 * clients + turn))
-            add_peer_rows(report, f"{name}, {clients} clients, {given.words} words", made, goals.get(clients, 6))
+            add_peer_rows(report, f"{name}, {clients} client{'s' * (clients > 1)}, {given.words} words", made, goals.get(clients, 6))
 
 
 def add_peer_rows(report, work, made, goal):
