@@ -78,7 +78,7 @@ Table::Section scheduling_rows() {
            {.aliases = {"max_num_seqs"},
             .bounds = at_least(0),
             .unit = "requests",
-            .doc = "Requests in one step at most; 0: 16, on a GPU 256."}},
+            .doc = "Requests in one step at most; 0: 32, on a GPU 256."}},
           {"max_waiting",
            &C::max_waiting,
            {.bounds = between(1, 1 << 20),
@@ -207,7 +207,7 @@ serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c)
   engine.prompt_store.directory = c.prompt_cache;
   engine.prompt_store.bytes = parse_bytes(c.prompt_cache_size, "prompt_cache_size");
   engine.batch_invariant = c.batch_invariant;
-  engine.max_running = c.max_running > 0 ? c.max_running : device.is_cpu() ? 16 : 256;
+  engine.max_running = c.max_running > 0 ? c.max_running : device.is_cpu() ? 32 : 256;
   for (const std::string& text : settings.named_adapters)
     options.session.named_adapters.push_back(NamedAdapter::parse(text, "named_adapters"));
   options.speculate = speculated_tokens(settings.run);
