@@ -43,7 +43,14 @@ void send_error(Exchange& exchange, const ApiError& error) {
   HttpResponse response{.status = error.status, .body = error_json(error)};
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
+  if (!error.allow.empty()) response.headers.emplace_back("Allow", error.allow);
   exchange.send(std::move(response));
+}
+
+ApiError not_allowed(const HttpRequest& request, const std::string& allowed) {
+  ApiError error(405, fmt::format("{} takes {}, not {}", request.path, allowed, request.method));
+  error.allow = allowed;
+  return error;
 }
 
 }  // namespace
@@ -102,8 +109,7 @@ const Route& Api::route_of(const HttpRequest& request) const {
     allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
   }
   context_.access.check(request);  // strangers learn nothing of the routes
-  if (!allowed.empty())
-    throw ApiError(405, fmt::format("{} takes {}, not {}", request.path, allowed, request.method));
+  if (!allowed.empty()) throw not_allowed(request, allowed);
   throw ApiError(404, fmt::format("there is no {}; GET /openapi.json lists what there is", request.path), {},
                  "not_found");
 }

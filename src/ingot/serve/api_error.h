@@ -19,6 +19,7 @@ class ApiError : public Error {
   int status;
   std::string param;  ///< the field of the request; empty: none
   std::string code;   ///< for programs; empty: none
+  std::string allow;  ///< of status 405: the methods that the route takes
 };
 
 /// A client's mistake in a field.
