@@ -1,5 +1,6 @@
 #include "ingot/serve/http_server.h"
 
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -258,6 +259,22 @@ TEST(Server, DrainsWithTheAnswersThatAreOnTheirWay) {
   client.join();
   EXPECT_TRUE(stream.ends_with("data: [DONE]\n\n"));
   EXPECT_THROW(server.client().get("/live"), IoError);
+}
+
+TEST(Server, ItsModelsFilesMayBeReplacedAndRemovedWhileItRuns) {
+  const RunningServer server;
+  const auto ask = [&] {
+    const ClientResponse response =
+        server.client().post("/v1/completions", R"({"prompt":"<turn>","max_tokens":7,"temperature":0})");
+    EXPECT_EQ(response.status, 200) << response.body;
+    return test::parsed(response)["choices"][0]["text"];
+  };
+  EXPECT_EQ(ask(), "one twz");
+  write_file_atomically(server.model_path() + "/model.safetensors", "another model");
+  EXPECT_EQ(ask(), "one twz");
+  for (const auto& file : std::filesystem::directory_iterator(server.model_path()))
+    std::filesystem::remove(file);
+  EXPECT_EQ(ask(), "one twz");
 }
 
 TEST(KeyFile, HoldsKeysOrTheirHashesAndHowOftenTheyMayAsk) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <thread>
 
 #include "tests/serve/running_server.h"
@@ -211,6 +212,61 @@ TEST(Completions, GiveWhatASessionWritesForTheSameSeed) {
   EXPECT_EQ(answer["choices"][0]["text"], expected);
 }
 
+TEST(Completions, PromptLogprobsAreThoseOfTheTextWhereItWasWritten) {
+  const RunningServer server;
+  const Json settings = {{"max_tokens", 3}, {"temperature", 0}, {"logprobs", 1}};
+  Json written = settings, read = settings;
+  written["prompt"] = "<turn>";
+  const Json of_text = parsed(post(server, "/v1/completions", written))["choices"][0]["logprobs"];
+  read["prompt"] = "<turn>one";
+  read["prompt_logprobs"] = 2;
+  read["echo"] = true;
+  for (int turn = 0; turn < 2; ++turn) {  // the second time it is in the prefix cache
+    const Json choice = parsed(post(server, "/v1/completions", read))["choices"][0];
+    const Json& of_prompt = choice["prompt_logprobs"];
+    ASSERT_EQ(of_prompt.size(), 4U);
+    EXPECT_TRUE(of_prompt[0].is_null());
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::string id = std::to_string(ingot::test::scripted_id("one"[i]));
+      EXPECT_EQ(of_prompt[i + 1].size(), 2U);
+      EXPECT_EQ(of_prompt[i + 1][id]["rank"], 1);
+      EXPECT_EQ(of_prompt[i + 1][id]["decoded_token"], std::string(1, "one"[i]));
+      EXPECT_NEAR(of_prompt[i + 1][id]["logprob"].get<double>(), of_text["token_logprobs"][i].get<double>(),
+                  1e-5);
+    }
+    const Json& all = choice["logprobs"];  // OpenAI's echo: prompt and text
+    EXPECT_EQ(all["tokens"], (Json{"<turn>", "o", "n", "e", " ", "t", "w"}));
+    EXPECT_TRUE(all["token_logprobs"][0].is_null());
+    EXPECT_NEAR(all["token_logprobs"][3].get<double>(), of_text["token_logprobs"][2].get<double>(), 1e-5);
+  }
+}
+
+TEST(Completions, LowRanksOfPromptTokensAreToldBesideTheMostProbableOnes) {
+  const RunningServer server;
+  const Json answer = parsed(post(
+      server, "/v1/chat/completions",
+      {{"messages", {{{"role", "user"}, {"content", "z"}}}}, {"max_tokens", 1}, {"prompt_logprobs", 1}}));
+  const std::string id = std::to_string(ingot::test::scripted_id('z'));
+  bool found = false;
+  for (const Json& entry : answer["prompt_logprobs"]) {
+    if (!entry.is_object() || !entry.contains(id)) continue;
+    found = true;
+    EXPECT_EQ(entry.size(), 2U);
+    EXPECT_GT(entry[id]["rank"], 1);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(OpenAiRoutes, ThoseOfOtherMethodsSayWhichTheyTake) {
+  const RunningServer server;
+  const ClientResponse response = server.client().post("/health", "{}");
+  EXPECT_EQ(response.status, 405);
+  const auto found =
+      std::ranges::find(response.headers, "allow", &std::pair<std::string, std::string>::first);
+  ASSERT_NE(found, response.headers.end());
+  EXPECT_EQ(found->second, "GET");
+}
+
 TEST(OpenAiErrors, NameTheFieldAndWhatIsWrong) {
   const RunningServer server;
   struct Case {
@@ -245,6 +301,10 @@ TEST(OpenAiErrors, NameTheFieldAndWhatIsWrong) {
       {"/v1/completions", R"({"prompt":[]})", 400, "prompt"},
       {"/v1/completions", R"({"prompt":{"a":1}})", 400, "prompt"},
       {"/v1/completions", R"({"seed":1})", 400, "prompt"},
+      {"/v1/completions", R"({"prompt":"x","suffix":"y"})", 400, "suffix"},
+      {"/v1/completions", R"({"prompt":"x","prompt_logprobs":99})", 400, "prompt_logprobs"},
+      {"/v1/completions", R"({"prompt":"x","prompt_logprobs":1,"stream":true})", 400, "prompt_logprobs"},
+      {"/v1/completions", R"({"prompt":"x","logprobs":1,"echo":true,"stream":true})", 400, "echo"},
       {"/tokenize", R"({})", 400, "prompt"},
       {"/detokenize", R"({"tokens":"x"})", 400, "tokens"},
       {"/nothing", "{}", 404, nullptr},

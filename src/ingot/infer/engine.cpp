@@ -115,6 +115,9 @@ void Request::validate(const LanguageConfig& model) const {
   INGOT_CHECK(
       logprobs >= -1 && logprobs <= model.vocab_size,
       InvalidConfig("logprobs", fmt::format("must be -1 (none) to {}, got {}", model.vocab_size, logprobs)));
+  INGOT_CHECK(prompt_logprobs >= -1 && prompt_logprobs <= model.vocab_size,
+              InvalidConfig("prompt_logprobs", fmt::format("must be -1 (none) to {}, got {}",
+                                                           model.vocab_size, prompt_logprobs)));
   sampling.validate();
   INGOT_CHECK(!prompt.empty(), DimensionMismatch("generate: the prompt is empty; give at least one token"));
   for (const std::int32_t id : prompt) {
@@ -239,6 +242,8 @@ bool Engine::admit(Sequence& s) {
   if (s.slot_ == nullptr) return false;
   // Another text's rows may have other angles.
   if (model_.config.rope_scaling.depends_on_length()) s.slot_->cache.truncate(0);
+  if (s.request_.prompt_logprobs >= 0)  // what is cached has no logits
+    s.slot_->cache.truncate(std::min(s.cached(), std::ssize(s.result_.prompt_logprobs)));
   if (!s.result_.tokens.empty()) return true;  // it was preempted
   s.result_.cached_tokens = s.cached();
   s.result_.queue_seconds = now() - s.clock_;
@@ -317,7 +322,8 @@ Engine::Logits Engine::forward(std::span<Turn> turns, std::int64_t first_row) {
                         .tokens = count,
                         .unwanted = count - turn.rows(),
                         .text_length = static_cast<std::int64_t>(turn.sequence->tokens_.size())});
-    turn.first_row = first_row + rows;
+    turn.first_score = first_row + rows;
+    turn.first_row = turn.first_score + (turn.scores ? count - 1 : 0);
     rows += turn.rows();
   }
   if (captured_ != nullptr && captured_->takes(segments)) return {captured_->run(tokens, segments), true};
@@ -362,6 +368,26 @@ void Engine::draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next) 
     turn.error = std::current_exception();
   }
   tokens.resize(length);
+}
+
+// What the model thought of the prompt's tokens that come behind those that were read.
+void Engine::score(const std::vector<Turn>& turns, const Logits& logits) const {
+  if (std::ranges::none_of(turns, &Turn::scores)) return;
+  const Tensor host = logits.captured ? captured_->on_host() : to(logits.rows, kCpu);
+  const auto vocab = static_cast<std::size_t>(model_.config.vocab_size);
+  for (const Turn& turn : turns) {
+    if (!turn.scores) continue;
+    Sequence& s = *turn.sequence;
+    std::vector<PromptLogprob>& scores = s.result_.prompt_logprobs;
+    const std::vector<std::int32_t>& prompt = s.request_.prompt;
+    const std::int64_t first = s.cached() - std::ssize(turn.input);  // what was read again is scored already
+    for (std::int64_t i = std::ssize(scores) - first; i < std::ssize(turn.input); ++i) {
+      if (scores.size() + 1 == prompt.size()) break;
+      const auto row = static_cast<std::size_t>(turn.first_score + i);
+      const std::span<const float> of_row(host.data<float>() + row * vocab, vocab);
+      scores.push_back(prompt_logprob(of_row, prompt[scores.size() + 1], s.request_.prompt_logprobs));
+    }
+  }
 }
 
 void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
@@ -436,6 +462,7 @@ void Engine::run(std::vector<Turn>& turns, std::exception_ptr& error) {
   if (turns.empty()) return;
   use_adapter(turns.front().sequence->request_.adapter);
   const Logits logits = forward(turns);
+  score(turns, logits);
   std::erase_if(turns, [](const Turn& turn) { return !turn.samples; });
   if (!turns.empty()) {
     const Scope scope(ScopeKind::work, "sample");

@@ -78,6 +78,12 @@ struct DrawnLogprob {
   std::vector<TokenLogprob> top{};  ///< the most probable tokens, in order
 };
 
+/// The same of a token of the prompt.
+struct PromptLogprob {
+  DrawnLogprob drawn;
+  std::int64_t rank = 1;  ///< 1: no other token was more probable
+};
+
 /// A text to be continued.
 struct Request {
   std::vector<std::int32_t> prompt;  ///< at least one token
@@ -91,6 +97,9 @@ struct Request {
   std::int64_t speculate = 0;
   /// The logprob of each token, with those of so many most probable ones; −1: none.
   std::int64_t logprobs = -1;
+  /// Generation::prompt_logprobs, each with those of so many most probable tokens; −1: none. The prompt is
+  /// read whole then, without what is cached of it.
+  std::int64_t prompt_logprobs = -1;
   /// What the text has to be; null: anything. Stop tokens come only where it is complete, and it ends there
   /// of itself where nothing can follow.
   std::shared_ptr<const grammar::Grammar> grammar{};
@@ -119,8 +128,9 @@ enum class StopReason : std::uint8_t {
 };
 
 struct Generation {
-  std::vector<std::int32_t> tokens;    ///< without the prompt
-  std::vector<DrawnLogprob> logprobs;  ///< of each token, where the request asks for them
+  std::vector<std::int32_t> tokens;            ///< without the prompt
+  std::vector<DrawnLogprob> logprobs;          ///< of each token, where the request asks for them
+  std::vector<PromptLogprob> prompt_logprobs;  ///< of the prompt's tokens behind its first, where asked for
   StopReason reason = StopReason::max_tokens;
   std::int64_t cached_tokens = 0;  ///< of the prompt, whose keys and values were there already
   double queue_seconds = 0;        ///< until the request was admitted
@@ -219,6 +229,8 @@ class Engine {
     std::int64_t drafted = 0;    // the last of input are draft tokens
     std::int64_t first_row = 0;  // of its logits
     bool samples = false;
+    bool scores = false;                // each of input gives logits, for Request::prompt_logprobs
+    std::int64_t first_score = 0;       // the row of the first
     std::vector<std::int32_t> drawn{};  // accepted draft tokens, and one more
     std::vector<DrawnLogprob> logprobs{};
     std::exception_ptr error{};
@@ -226,7 +238,10 @@ class Engine {
       drafted = std::ssize(draft);
       input.insert(input.end(), draft.begin(), draft.end());
     }
-    std::int64_t rows() const { return samples ? 1 + drafted : 0; }
+    std::int64_t rows() const {
+      if (scores) return std::ssize(input);
+      return samples ? 1 + drafted : 0;
+    }
     bool decodes() const { return std::ssize(input) == 1 + drafted; }
   };
   void end_overdue();
@@ -240,6 +255,7 @@ class Engine {
   bool grow(Sequence& sequence, std::int64_t tokens);
   void reread_where_rope_changes(Sequence& s) const;
   void make_room(std::vector<Turn>& turns);
+  static bool scores(const Sequence& sequence);
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;
   std::int64_t room_for_draft(const Sequence& sequence) const;
@@ -255,6 +271,7 @@ class Engine {
   };
   Logits forward(std::vector<Turn>& turns);
   Logits forward(std::span<Turn> turns, std::int64_t first_row);
+  void score(const std::vector<Turn>& turns, const Logits& logits) const;
   void draw(std::vector<Turn>& turns, const Logits& logits);
   static void draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next);
   void accept_drawn(Turn& turn);

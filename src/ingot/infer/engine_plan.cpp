@@ -89,14 +89,24 @@ std::vector<Engine::Turn> Engine::plan() {
     const std::int64_t count = piece_of_prompt(*s, left);
     if (count == 0) continue;
     const auto first = s->tokens_.begin() + s->cached();
-    turns.push_back({.sequence = s.get(), .input = {first, first + count}, .samples = count == s->pending()});
+    turns.push_back({.sequence = s.get(),
+                     .input = {first, first + count},
+                     .samples = count == s->pending(),
+                     .scores = scores(*s)});
     left -= count;
   }
   return turns;
 }
 
+// Whether tokens of its prompt are to be read whose successors' logprobs are asked for.
+bool Engine::scores(const Sequence& s) {
+  return s.request_.prompt_logprobs >= 0 && s.result_.prompt_logprobs.size() + 1 < s.request_.prompt.size();
+}
+
 // How much of a prompt is read where so many tokens are left in the step.
 std::int64_t Engine::piece_of_prompt(const Sequence& s, std::int64_t left) const {
+  constexpr std::int64_t kScoredTokens = 64;  // whose logits are there at once
+  if (scores(s)) left = std::min(left, kScoredTokens);
   if (!options_.batch_invariant) return std::min(s.pending(), left);
   const std::int64_t piece = std::min(s.pending(), options_.chunk - s.cached() % options_.chunk);
   return piece <= left ? piece : 0;

@@ -29,4 +29,10 @@ DrawnLogprob drawn_logprob(std::span<const float> logits, std::int32_t token, st
   return drawn;
 }
 
+PromptLogprob prompt_logprob(std::span<const float> logits, std::int32_t token, std::int64_t top) {
+  const float own = logits[static_cast<std::size_t>(token)];
+  return {.drawn = drawn_logprob(logits, token, top),
+          .rank = 1 + std::ranges::count_if(logits, [own](float other) { return other > own; })};
+}
+
 }  // namespace ingot::infer

@@ -11,4 +11,7 @@ namespace ingot::infer {
 /// id comes first.
 DrawnLogprob drawn_logprob(std::span<const float> logits, std::int32_t token, std::int64_t top);
 
+/// The same of a token that stands there, with its rank.
+PromptLogprob prompt_logprob(std::span<const float> logits, std::int32_t token, std::int64_t top);
+
 }  // namespace ingot::infer

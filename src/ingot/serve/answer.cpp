@@ -43,14 +43,14 @@ class Answer : public std::enable_shared_from_this<Answer> {
     {
       const std::lock_guard lock(mutex_);  // texts wait until all are taken
       for (const auto& prompt : prompts) usage_.prompt_tokens += std::ssize(prompt);
-      choices_.resize(prompts.size() * static_cast<std::size_t>(params_.n));
+      choices_.resize(prompts.size() * n());
       left_ = choices_.size();
+      if (params_.prompt_logprobs >= 0) prompts_ = prompts;
       try {
         for (std::size_t i = 0; i < choices_.size(); ++i) {
-          const auto n = static_cast<std::size_t>(params_.n);
-          choices_[i].prompt_tokens = std::ssize(prompts[i / n]);
+          choices_[i].prompt_tokens = std::ssize(prompts[i / n()]);
           choices_[i].job =
-              model_.scheduler().submit(job(prompts[i / n], i, static_cast<std::int64_t>(i % n)));
+              model_.scheduler().submit(job(prompts[i / n()], i, static_cast<std::int64_t>(i % n())));
         }
       } catch (...) {
         left_ = 0;
@@ -74,6 +74,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
     double first_token = 0;
     bool has_token = false;
   };
+
+  std::size_t n() const { return static_cast<std::size_t>(params_.n); }
 
   infer::Job job(const std::vector<std::int32_t>& prompt, std::size_t choice, std::int64_t sample) {
     infer::Job job{.request = engine_request(model_.session(), params_, prompt, sample),
@@ -122,11 +124,12 @@ class Answer : public std::enable_shared_from_this<Answer> {
                   .whole = seconds_since(start_),
                   .has_token = choice.has_token});
     usage_.completion_tokens += std::ssize(made.tokens);
-    if (i % static_cast<std::size_t>(params_.n) == 0) usage_.cached_tokens += made.cached_tokens;
+    if (i % n() == 0) usage_.cached_tokens += made.cached_tokens;
     if (left_ == 0) return;
     if (end.error != nullptr) return fail(to_api_error(end.error));
     if (end.reason == infer::StopReason::timeout)
       return fail({504, fmt::format("the answer was not complete in {} seconds", seconds_), {}, "timeout"});
+    if (params_.prompt_logprobs >= 0) format_->prompt(i, prompts_[i / n()], made.prompt_logprobs);
     send(format_->choice_end(i, end.reason));
     if (--left_ == 0) finish();
   }
@@ -170,6 +173,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   std::vector<Choice> choices_;
+  std::vector<std::vector<std::int32_t>> prompts_;  // where their logprobs are asked for
   std::size_t left_ = 0;  // choices that have not ended; 0 too where the answer has failed
   Usage usage_;
 };

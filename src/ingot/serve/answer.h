@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ class AnswerFormat {
   virtual std::string_view stream_type() const { return "text/event-stream"; }
   virtual std::string begin() { return {}; }
   virtual std::string piece(std::size_t choice, const infer::TextPiece& piece) = 0;
+  /// What the model thought of the choice's prompt, where the request asks for it; before choice_end().
+  virtual void prompt(std::size_t, std::span<const std::int32_t>, std::span<const infer::PromptLogprob>) {}
   virtual std::string choice_end(std::size_t choice, infer::StopReason reason) = 0;
   virtual std::string end(const Usage& usage) = 0;
   /// In a stream that has begun.

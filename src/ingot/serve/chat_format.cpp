@@ -1,5 +1,6 @@
 #include "ingot/serve/chat_format.h"
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -76,7 +77,13 @@ class ChatFormat : public AnswerFormat {
     for (std::size_t i = 0; i < choices_.size(); ++i) choices.push_back(whole(i));
     json["choices"] = std::move(choices);
     json["usage"] = usage_json(usage);
+    if (options_.prompt_logprobs) json["prompt_logprobs"] = prompt_logprobs_;
     return dump_json(json);
+  }
+
+  void prompt(std::size_t, std::span<const std::int32_t> ids,
+              std::span<const infer::PromptLogprob> logprobs) override {
+    prompt_logprobs_ = prompt_logprobs(tokenizer_, ids, logprobs, options_.top_prompt_logprobs);
   }
 
   std::string error(const ApiError& error) override { return stream_error(error); }
@@ -143,6 +150,7 @@ class ChatFormat : public AnswerFormat {
   const text::Tokenizer& tokenizer_;
   const AnswerOptions options_;
   const bool short_ids_;
+  Json prompt_logprobs_;
   const std::string id_ = new_id("chatcmpl-");
   const std::int64_t created_ = std::time(nullptr);
   std::vector<Choice> choices_;
@@ -170,6 +178,25 @@ class CompletionFormat : public AnswerFormat {
     return options_.stream ? chunk(i, piece.text, nullptr) : std::string();
   }
 
+  // In OpenAI's shape they stand before those of the text, where the prompt does; in vLLM's apart.
+  void prompt(std::size_t i, std::span<const std::int32_t> ids,
+              std::span<const infer::PromptLogprob> logprobs) override {
+    Choice& choice = choices_[i];
+    if (options_.prompt_logprobs)
+      choice.prompt_logprobs = prompt_logprobs(tokenizer_, ids, logprobs, options_.top_prompt_logprobs);
+    if (!options_.logprobs || echoes_.empty()) return;
+    const Logprobs of_text = std::exchange(choice.logprobs, {});
+    choice.offset.clear();
+    add_first_logprob(choice, ids.front());
+    for (std::size_t k = 0; k < logprobs.size(); ++k) {
+      infer::DrawnLogprob drawn = logprobs[k].drawn;
+      drawn.top.resize(std::min(drawn.top.size(), static_cast<std::size_t>(options_.top_logprobs)));
+      add_logprob(choice, ids[k + 1], drawn);
+    }
+    for (const auto part : {&Logprobs::tokens, &Logprobs::token_logprobs, &Logprobs::top, &Logprobs::offsets})
+      for (const Json& each : of_text.*part) (choice.logprobs.*part).push_back(each);
+  }
+
   std::string choice_end(std::size_t i, infer::StopReason reason) override {
     choices_[i].reason = finish_reason(reason);
     return options_.stream ? chunk(i, "", choices_[i].reason) : std::string();
@@ -188,6 +215,7 @@ class CompletionFormat : public AnswerFormat {
                          {"text", choices_[i].text},
                          {"logprobs", take_logprobs(choices_[i])},
                          {"finish_reason", choices_[i].reason}});
+      if (options_.prompt_logprobs) choices.back()["prompt_logprobs"] = choices_[i].prompt_logprobs;
     }
     json["choices"] = std::move(choices);
     json["usage"] = usage_json(usage);
@@ -204,9 +232,15 @@ class CompletionFormat : public AnswerFormat {
     std::string text{}, offset{};  // offset: the text before the next token
     std::string_view reason{};
     Logprobs logprobs{};  // that are not sent yet
+    Json prompt_logprobs{};
   };
 
   Json head() const { return answer_head(id_, "text_completion", created_, options_.model); }
+
+  void add_first_logprob(Choice& choice, std::int32_t id) const {
+    add_logprob(choice, id, {});
+    choice.logprobs.token_logprobs.back() = choice.logprobs.top.back() = nullptr;
+  }
 
   void add_logprob(Choice& choice, std::int32_t id, const infer::DrawnLogprob& drawn) const {
     const std::string token = token_bytes(tokenizer_, id);

@@ -14,6 +14,8 @@ struct AnswerOptions {
   bool stream = false;
   bool usage_in_stream = false;
   bool logprobs = false;
+  bool prompt_logprobs = false;
+  std::int64_t top_logprobs = 0, top_prompt_logprobs = 0;  ///< most probable tokens beside each
   std::size_t choices = 1;
 };
 

@@ -20,7 +20,7 @@ constexpr double kMostSeconds = 86'400;
 
 // What changes the text, and is not built: to pass over it would give something else than was asked for.
 void refuse_unbuilt(const Fields& body) {
-  for (const char* name : {"functions", "function_call", "suffix", "prompt_logprobs", "audio"}) {
+  for (const char* name : {"functions", "function_call", "audio"}) {
     if (body.has(name)) throw bad_field(name, "is not supported by this server");
   }
   if (body.boolean("use_beam_search").value_or(false))
@@ -122,6 +122,10 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
     params.logprobs = *body.integer("logprobs");
   }
   if (logprobs != nullptr) check_between("top_logprobs", params.logprobs, -1, kMostTopLogprobs);
+  body.read("prompt_logprobs", params.prompt_logprobs);
+  check_between("prompt_logprobs", params.prompt_logprobs, -1, kMostTopLogprobs);
+  if (params.stream && params.prompt_logprobs >= 0)
+    throw bad_field("prompt_logprobs", "come with answers at once alone, not with 'stream': true");
   if (body.has("top_logprobs") && params.logprobs < 0)
     throw bad_field("top_logprobs", "needs 'logprobs': true");
   return params;
@@ -135,6 +139,7 @@ infer::Request engine_request(const infer::Session& session, const GenerationPar
   infer::Request request = session.request(std::move(prompt), options);
   request.stop_tokens.insert(request.stop_tokens.end(), params.stop_tokens.begin(), params.stop_tokens.end());
   request.logprobs = params.logprobs;
+  request.prompt_logprobs = params.prompt_logprobs;
   request.adapter = params.adapter;
   return request;
 }

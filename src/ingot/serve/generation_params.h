@@ -18,7 +18,8 @@ struct GenerationParams {
   std::optional<std::int64_t> priority{};    ///< infer::Request::priority; none: its key's
   std::optional<double> timeout{};           ///< seconds that the answer may take
   std::int64_t n = 1;
-  std::int64_t logprobs = -1;  ///< as infer::Request has it
+  std::int64_t logprobs = -1;         ///< as infer::Request has it
+  std::int64_t prompt_logprobs = -1;  ///< likewise
   bool skip_special_tokens = true;
   bool stream = false;
   bool usage_in_stream = false;  ///< a last chunk with the usage
@@ -28,8 +29,7 @@ struct GenerationParams {
 /// that is wrong, or that asks for what is not built.
 GenerationParams read_params(const Fields& body, const infer::TextOptions& defaults);
 
-/// The engine's request. The seed of choice i is the request's
-/// plus i.
+/// The engine's request. The seed of choice i is the request's plus i.
 infer::Request engine_request(const infer::Session& session, const GenerationParams& params,
                               std::vector<std::int32_t> prompt, std::int64_t choice);
 

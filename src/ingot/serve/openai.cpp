@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -6,6 +8,7 @@
 #include "ingot/serve/chat_format.h"
 #include "ingot/serve/chat_input.h"
 #include "ingot/serve/fields.h"
+#include "ingot/serve/fill_in_middle.h"
 
 namespace ingot::serve {
 namespace {
@@ -22,6 +25,9 @@ AnswerOptions answer_options(const std::string& model, const GenerationParams& p
           .stream = params.stream,
           .usage_in_stream = params.usage_in_stream,
           .logprobs = params.logprobs >= 0,
+          .prompt_logprobs = params.prompt_logprobs >= 0,
+          .top_logprobs = params.logprobs,
+          .top_prompt_logprobs = params.prompt_logprobs,
           .choices = prompts * static_cast<std::size_t>(params.n)};
 }
 
@@ -76,15 +82,23 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   GenerationParams params = read_params(body, model.defaults());
   params.adapter = model.adapter(name);
   if (!params.max_tokens) params.max_tokens = kDefaultCompletionTokens;
-  const std::vector<Ids> prompts = read_prompts(body, model);
+  std::vector<Ids> prompts = read_prompts(body, model);
+  const AnswerOptions options = answer_options(name, params, prompts.size());
   std::vector<std::string> echoes;
   if (body.boolean("echo").value_or(false)) {
-    if (params.logprobs >= 0) throw bad_field("echo", "with logprobs is not supported by this server");
+    if (body.has("suffix")) throw bad_field("echo", "and 'suffix' do not go together");
+    if (params.logprobs >= 0 && params.stream)
+      throw bad_field("echo", "with logprobs comes with answers at once alone, not with 'stream': true");
+    if (params.logprobs >= 0) params.prompt_logprobs = std::max(params.prompt_logprobs, params.logprobs);
     for (const Ids& prompt : prompts)
       echoes.insert(echoes.end(), static_cast<std::size_t>(params.n), model.tokenizer().decode(prompt));
   }
-  auto format =
-      completion_format(model.tokenizer(), answer_options(name, params, prompts.size()), std::move(echoes));
+  if (const auto suffix = body.string("suffix")) {
+    const FillTokens tokens = fill_tokens(model.tokenizer());
+    for (Ids& prompt : prompts) prompt = tokens.around(prompt, *suffix);
+    params.stop_tokens.insert(params.stop_tokens.end(), tokens.stop.begin(), tokens.stop.end());
+  }
+  auto format = completion_format(model.tokenizer(), options, std::move(echoes));
   answer(context, exchange, lease, prompts, params, std::move(format));
 }
 

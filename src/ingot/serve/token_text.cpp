@@ -1,6 +1,7 @@
 #include "ingot/serve/token_text.h"
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -34,6 +35,27 @@ nlohmann::ordered_json chat_logprob(const text::Tokenizer& tokenizer, std::int32
   for (const infer::TokenLogprob& each : drawn.top) top.push_back(entry(tokenizer, each.id, each.logprob));
   result["top_logprobs"] = std::move(top);
   return result;
+}
+
+nlohmann::ordered_json prompt_logprobs(const text::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
+                                       std::span<const infer::PromptLogprob> logprobs, std::int64_t top) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array({nullptr});
+  for (std::size_t i = 0; i < logprobs.size(); ++i) {
+    nlohmann::ordered_json entries = nlohmann::ordered_json::object();
+    const auto add = [&](std::int32_t id, float logprob, std::int64_t rank) {
+      entries[std::to_string(id)] = {
+          {"logprob", logprob}, {"rank", rank}, {"decoded_token", token_bytes(tokenizer, id)}};
+    };
+    std::int64_t rank = 0;
+    for (const infer::TokenLogprob& each : logprobs[i].drawn.top) {
+      if (rank == top) break;
+      add(each.id, each.logprob, ++rank);
+    }
+    const std::int32_t own = prompt[i + 1];
+    if (!entries.contains(std::to_string(own))) add(own, logprobs[i].drawn.logprob, logprobs[i].rank);
+    list.push_back(std::move(entries));
+  }
+  return list;
 }
 
 }  // namespace ingot::serve
