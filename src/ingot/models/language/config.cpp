@@ -4,10 +4,9 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "ingot/base/suggest.h"
 #include "ingot/models/require.h"
+#include "ingot/models/rope_keys.h"
 
 namespace ingot {
 namespace {
@@ -59,45 +58,10 @@ void derive_heads(LanguageConfig& c) {
       fmt::format("{} heads of {} elements are more than any model has", c.num_attention_heads, c.head_dim));
 }
 
-void check_factors(const std::vector<double>& factors, const char* key, std::int64_t pairs) {
-  require(static_cast<std::int64_t>(factors.size()) == pairs, key,
-          fmt::format("needs one number for each of the {} pairs of a head that turn, got {}", pairs,
-                      factors.size()));
-  require(std::ranges::all_of(factors, [](double f) { return f > 0; }), key, "must be positive throughout");
-}
-
 void derive_rope(LanguageConfig& c) {
-  static const std::vector<std::string> kTypes{"default", "linear", "dynamic", "yarn", "longrope", "llama3"};
-  RopeScaling& rope = c.rope_scaling;
-  require(std::ranges::find(kTypes, rope.type) != kTypes.end(), "rope_scaling.rope_type",
-          fmt::format("'{}' is not supported{}; these are: {}", rope.type, did_you_mean(rope.type, kTypes),
-                      fmt::join(kTypes, ", ")));
-  require_positive(c.rope_theta, "rope_theta");
-  require_not_negative(c.rope_local_theta, "rope_local_base_freq");
   require(c.partial_rotary_factor > 0 && c.partial_rotary_factor <= 1, "partial_rotary_factor",
           fmt::format("must be in (0, 1], got {}", c.partial_rotary_factor));
-  require(c.rotary_size() >= 2 && c.rotary_size() % 2 == 0, "head_dim",
-          fmt::format("RoPE rotates pairs, so it must be even; {} elements of {} are to turn",
-                      c.rotary_size(), c.head_dim));
-  if (rope.original_max_position_embeddings == 0) {
-    rope.original_max_position_embeddings = c.max_position_embeddings;
-  }
-  require(rope.original_max_position_embeddings > 0, "rope_scaling.original_max_position_embeddings",
-          fmt::format("must be positive, got {}", rope.original_max_position_embeddings));
-  if (rope.factor == 0) {
-    const bool by_lengths = rope.type == "yarn" || rope.type == "longrope";
-    rope.factor = by_lengths ? std::max(1.0, static_cast<double>(c.max_position_embeddings) /
-                                                 static_cast<double>(rope.original_max_position_embeddings))
-                             : 1.0;
-  }
-  require(rope.factor >= 1, "rope_scaling.factor", fmt::format("must be at least 1, got {}", rope.factor));
-  if (rope.type == "dynamic") {
-    require(c.rotary_size() > 2, "head_dim", "dynamic RoPE needs more than one pair per head");
-  }
-  if (rope.type == "longrope") {
-    check_factors(rope.short_factor, "rope_scaling.short_factor", c.rotary_size() / 2);
-    check_factors(rope.long_factor, "rope_scaling.long_factor", c.rotary_size() / 2);
-  }
+  validate_rope(c.rope_scaling, c.rotary(), c.head_dim);
 }
 
 void derive_experts(LanguageConfig& c) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ingot/core/dtype.h"
+#include "ingot/models/rope_scaling.h"
 #include "ingot/nn/feed_forward.h"
 
 namespace ingot {
@@ -28,23 +29,6 @@ enum class AttentionKind : std::uint8_t { full, sliding };
 
 /// Columns behind those of a head that carry ALiBi: a whole vector of them, of which two are used.
 inline constexpr std::int64_t kAlibiColumns = 8;
-
-/// How a model stretches its rotary positions over a longer context than it was trained on (`rope_scaling`,
-/// transformers' modeling_rope_utils). Zeros mean "derive it", which LanguageConfig::validate does.
-struct RopeScaling {
-  std::string type = "default";  ///< "default", "linear", "dynamic", "yarn", "longrope", "llama3"
-  double factor = 0;             ///< 0: the ratio of the context lengths for yarn and longrope, 1 otherwise
-  std::int64_t original_max_position_embeddings = 0;  ///< 0: max_position_embeddings
-  double low_freq_factor = 1.0;                       ///< llama3
-  double high_freq_factor = 4.0;                      ///< llama3
-  double attention_factor = 0;                        ///< yarn, longrope: factor of cos and sin; 0: derived
-  double beta_fast = 32, beta_slow = 1;               ///< yarn
-  double mscale = 0, mscale_all_dim = 0;              ///< yarn
-  bool truncate = true;                               ///< yarn: whole dimensions as limits
-  std::vector<double> short_factor, long_factor;      ///< longrope: one per pair of a head
-  /// Whether sequences of different lengths have different tables.
-  bool depends_on_length() const { return type == "dynamic" || type == "longrope"; }
-};
 
 /// What sets a family of decoders apart from Llama: the part of a configuration that its model_type decides.
 struct DecoderTraits {
@@ -99,8 +83,8 @@ struct LanguageConfig : DecoderTraits {
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
   double rope_local_theta = 0;  ///< of sliding layers where they have their own (Gemma 3); 0: rope_theta
-  double partial_rotary_factor = 1.0;      ///< the part of each head that turns
-  std::int64_t sliding_window = 0;         ///< tokens a query sees, itself included; 0: all before it
+  double partial_rotary_factor = 1.0;  ///< the part of each head that turns
+  std::int64_t sliding_window = 0;     ///< tokens a query sees, itself included; 0: all before it
   std::vector<AttentionKind> layer_types;  ///< which layers slide; empty: all, where sliding_window > 0
   std::vector<std::int64_t>
       no_rope_layers;  ///< 1 for layers with RoPE, 0 for those without; empty: all have it
@@ -162,6 +146,10 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t embedding_size() const { return word_embed_proj_dim > 0 ? word_embed_proj_dim : hidden_size; }
   /// Elements of a head that turn.
   std::int64_t rotary_size() const;
+  /// What their angles follow from; it refers to this.
+  RotaryConfig rotary() const {
+    return {rotary_size(), max_position_embeddings, rope_theta, rope_local_theta, rope_scaling};
+  }
   /// Parameters of the model, tied ones counted once.
   std::int64_t parameter_count() const;
   /// Those that take part in one token: all but the experts that it is not routed to.

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "ingot/models/language/rope.h"
+#include "ingot/models/rope_tables.h"
 
 namespace ingot {
 namespace {
@@ -80,8 +80,8 @@ std::string told(const char* key, double wanted, double found) {
 std::optional<std::string> rope_difference(const C& wanted, const C& found) {
   if (wanted.position != PositionKind::rope) return std::nullopt;
   for (const std::int64_t length : {std::int64_t{1}, wanted.max_position_embeddings}) {
-    const RopeFrequencies a = scaled_rope_frequencies(wanted, length),
-                          b = scaled_rope_frequencies(found, length);
+    const RopeFrequencies a = scaled_rope_frequencies(wanted.rotary(), length),
+                          b = scaled_rope_frequencies(found.rotary(), length);
     bool same = a.inverse.size() == b.inverse.size() && near(a.attention_factor, b.attention_factor);
     for (std::size_t i = 0; same && i < a.inverse.size(); ++i)
       same = std::abs(a.inverse[i] - b.inverse[i]) <= 1e-5F * a.inverse[i];

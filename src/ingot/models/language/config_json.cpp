@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,53 +10,23 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/require.h"
+#include "ingot/models/rope_keys.h"
 
 namespace ingot {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-void read_rope_scaling(const ConfigFile& file, LanguageConfig& config) {
-  RopeScaling& rope = config.rope_scaling;
-  file.read("type", rope.type);
-  file.read("rope_type", rope.type);
-  file.read("rope_theta", config.rope_theta);
-  file.read("partial_rotary_factor", config.partial_rotary_factor);
-  file.read("factor", rope.factor);
-  require(!file.has("factor") || rope.factor > 0, "rope_scaling.factor",
-          fmt::format("must be at least 1, got {}", rope.factor));
-  file.read("original_max_position_embeddings", rope.original_max_position_embeddings);
-  file.read("low_freq_factor", rope.low_freq_factor);
-  file.read("high_freq_factor", rope.high_freq_factor);
-  file.read("attention_factor", rope.attention_factor);
-  file.read("beta_fast", rope.beta_fast);
-  file.read("beta_slow", rope.beta_slow);
-  file.read("mscale", rope.mscale);
-  file.read("mscale_all_dim", rope.mscale_all_dim);
-  file.read("truncate", rope.truncate);
-  file.read("short_factor", rope.short_factor);
-  file.read("long_factor", rope.long_factor);
-}
-
-// transformers 5 writes rope_parameters {rope_type, rope_theta, ...}, one per kind of layer for Gemma 3;
-// before that there were rope_theta and rope_scaling.
 void read_rope(const ConfigFile& file, LanguageConfig& config) {
-  file.read("rope_theta", config.rope_theta);
-  file.read("rope_local_base_freq", config.rope_local_theta);
-  file.read("partial_rotary_factor", config.partial_rotary_factor);
-  const auto parameters = file.object(file.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  if (parameters.has_value()) {
-    const auto full = parameters->object("full_attention"), sliding = parameters->object("sliding_attention");
-    read_rope_scaling(full.value_or(*parameters), config);
-    if (sliding.has_value()) {
-      std::string type = "default";
-      sliding->read("rope_type", type);
-      INGOT_CHECK(type == "default",
-                  NotImplemented(
-                      fmt::format("{}: rope_type '{}' of sliding layers (default is)", file.path(), type)));
-      sliding->read("rope_theta", config.rope_local_theta);
-    }
-  }
+  RopeKeys keys{.scaling = config.rope_scaling,
+                .theta = config.rope_theta,
+                .local_theta = config.rope_local_theta,
+                .partial_rotary_factor = config.partial_rotary_factor};
+  keys.read(file);
+  config.rope_scaling = std::move(keys.scaling);
+  config.rope_theta = keys.theta;
+  config.rope_local_theta = keys.local_theta;
+  config.partial_rotary_factor = keys.partial_rotary_factor;
 }
 
 // Which layers slide: layer_types, or the family's habit.
@@ -157,37 +128,10 @@ bool has_default(const LanguageConfig& config, std::string_view key) {
   return language_family(config.model_type, "model_type").defaults.find(key) != std::string_view::npos;
 }
 
-Json rope_to_json(const LanguageConfig& config) {
-  const RopeScaling& rope = config.rope_scaling;
-  Json json{{"rope_type", rope.type}, {"rope_theta", config.rope_theta}};
-  if (config.partial_rotary_factor != 1 || has_default(config, "partial_rotary_factor"))
-    json["partial_rotary_factor"] = config.partial_rotary_factor;
-  if (rope.type == "default") return json;
-  json["factor"] = rope.factor;
-  if (rope.type == "llama3" || rope.type == "yarn" || rope.type == "longrope") {
-    json["original_max_position_embeddings"] = rope.original_max_position_embeddings;
-  }
-  if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
-  if (rope.type == "llama3") {
-    json["low_freq_factor"] = rope.low_freq_factor;
-    json["high_freq_factor"] = rope.high_freq_factor;
-  }
-  if (rope.type == "longrope") {
-    json["short_factor"] = rope.short_factor;
-    json["long_factor"] = rope.long_factor;
-  }
-  if (rope.type == "yarn") {
-    json["beta_fast"] = rope.beta_fast;
-    json["beta_slow"] = rope.beta_slow;
-    json["truncate"] = rope.truncate;
-    if (rope.mscale > 0) json["mscale"] = rope.mscale;
-    if (rope.mscale_all_dim > 0) json["mscale_all_dim"] = rope.mscale_all_dim;
-  }
-  return json;
-}
-
 void write_rope(const LanguageConfig& config, Json& json) {
-  const Json rope = rope_to_json(config);
+  Json rope = rope_to_json(config.rope_scaling, config.rope_theta);
+  if (config.partial_rotary_factor != 1 || has_default(config, "partial_rotary_factor"))
+    rope["partial_rotary_factor"] = config.partial_rotary_factor;
   json["rope_theta"] = config.rope_theta;
   if (config.rope_scaling.type != "default") json["rope_scaling"] = rope;
   if (config.rope_local_theta == 0 && !has_default(config, "rope_local_base_freq")) {

@@ -8,7 +8,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/models/language/decoder_init.h"
-#include "ingot/models/language/rope.h"
+#include "ingot/models/rope_tables.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/checkpoint.h"
@@ -376,7 +376,7 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
 }
 
 RopeTables LanguageModel::rope_tables(std::int64_t length) const {
-  if (config.position == PositionKind::rope) rope_.prepare(config, length, device());
+  if (config.position == PositionKind::rope) rope_.prepare(config.rotary(), length, device());
   return rope_;
 }
 

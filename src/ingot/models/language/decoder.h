@@ -12,7 +12,7 @@
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/moe.h"
 #include "ingot/models/language/recompute.h"
-#include "ingot/models/language/rope.h"
+#include "ingot/models/rope_tables.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/feed_forward.h"
 #include "ingot/nn/linear.h"

@@ -7,7 +7,7 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/latent_attention.h"
-#include "ingot/models/language/rope.h"
+#include "ingot/models/rope_tables.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
 #include "ingot/nn/param_source.h"

@@ -16,8 +16,8 @@
 #include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/language/llama_cpp.h"
-#include "ingot/models/language/rope.h"
 #include "ingot/models/language/weight_map.h"
+#include "ingot/models/rope_tables.h"
 #include "ingot/nn/visit.h"
 #include "ingot/weights/transform.h"
 
@@ -202,7 +202,7 @@ class Exporter {
 
   // Of cos and sin.
   double attention_factor() const {
-    return scaled_rope_frequencies(config_, config_.max_position_embeddings).attention_factor;
+    return scaled_rope_frequencies(config_.rotary(), config_.max_position_embeddings).attention_factor;
   }
 
   /// What the period of each pair is multiplied by.

@@ -1,4 +1,4 @@
-#include "ingot/models/language/rope.h"
+#include "ingot/models/rope_tables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,11 +19,11 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
 }
 
 // Beyond the context it was trained on, the base grows with the sequence.
-double dynamic_theta(const LanguageConfig& config, std::int64_t length) {
+double dynamic_theta(const RotaryConfig& config, std::int64_t length) {
   const auto context = static_cast<double>(config.max_position_embeddings);
-  const auto size = static_cast<double>(config.rotary_size());
-  const double factor = config.rope_scaling.factor, reached = std::max(static_cast<double>(length), context);
-  return config.rope_theta * std::pow(factor * reached / context - (factor - 1), size / (size - 2));
+  const auto size = static_cast<double>(config.size);
+  const double factor = config.scaling.factor, reached = std::max(static_cast<double>(length), context);
+  return config.theta * std::pow(factor * reached / context - (factor - 1), size / (size - 2));
 }
 
 double yarn_mscale(double scale, double mscale) {
@@ -31,12 +31,12 @@ double yarn_mscale(double scale, double mscale) {
 }
 
 // Pairs that turn often keep their frequency, slow ones are stretched, with a ramp between.
-void apply_yarn(const LanguageConfig& config, RopeFrequencies& frequencies) {
-  const RopeScaling& rope = config.rope_scaling;
-  const auto size = static_cast<double>(config.rotary_size());
+void apply_yarn(const RotaryConfig& config, RopeFrequencies& frequencies) {
+  const RopeScaling& rope = config.scaling;
+  const auto size = static_cast<double>(config.size);
   const auto original = static_cast<double>(rope.original_max_position_embeddings);
   const auto pair_of = [&](double turns) {  // the pair that turns this often over the original context
-    return size * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(config.rope_theta));
+    return size * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(config.theta));
   };
   double low = pair_of(rope.beta_fast), high = pair_of(rope.beta_slow);
   if (rope.truncate) {
@@ -75,8 +75,8 @@ void apply_longrope(const RopeScaling& rope, std::int64_t length, RopeFrequencie
 }
 
 // Lengths of one class share their frequencies.
-std::int64_t length_class(const LanguageConfig& config, std::int64_t length) {
-  const RopeScaling& rope = config.rope_scaling;
+std::int64_t length_class(const RotaryConfig& config, std::int64_t length) {
+  const RopeScaling& rope = config.scaling;
   if (rope.type == "dynamic") return std::max(length, config.max_position_embeddings);
   if (rope.type == "longrope") return length > rope.original_max_position_embeddings ? 1 : 0;
   return 0;
@@ -86,10 +86,10 @@ std::int64_t rows_of(const RopeTable& table) { return table.cos.defined() ? tabl
 
 }  // namespace
 
-RopeFrequencies scaled_rope_frequencies(const LanguageConfig& config, std::int64_t length) {
-  const RopeScaling& rope = config.rope_scaling;
-  const double theta = rope.type == "dynamic" ? dynamic_theta(config, length) : config.rope_theta;
-  RopeFrequencies frequencies{.inverse = rope_frequencies(config.rotary_size(), theta)};
+RopeFrequencies scaled_rope_frequencies(const RotaryConfig& config, std::int64_t length) {
+  const RopeScaling& rope = config.scaling;
+  const double theta = rope.type == "dynamic" ? dynamic_theta(config, length) : config.theta;
+  RopeFrequencies frequencies{.inverse = rope_frequencies(config.size, theta)};
   if (rope.type == "yarn") apply_yarn(config, frequencies);
   if (rope.type == "longrope") apply_longrope(rope, length, frequencies);
   for (float& frequency : frequencies.inverse) {
@@ -99,7 +99,7 @@ RopeFrequencies scaled_rope_frequencies(const LanguageConfig& config, std::int64
   return frequencies;
 }
 
-void RopeTables::prepare(const LanguageConfig& config, std::int64_t length, Device device) {
+void RopeTables::prepare(const RotaryConfig& config, std::int64_t length, Device device) {
   const std::int64_t variant = length_class(config, length), known = rows_of(full_);
   if (variant == variant_ && known >= length) return;
   // Doubling keeps generation from computing the tables again for every token.
@@ -107,9 +107,8 @@ void RopeTables::prepare(const LanguageConfig& config, std::int64_t length, Devi
   const RopeFrequencies frequencies = scaled_rope_frequencies(config, length);
   full_ = rope_table(frequencies.inverse, count, frequencies.attention_factor, device);
   variant_ = variant;
-  if (config.rope_local_theta > 0 && rows_of(sliding_) < count) {
-    sliding_ =
-        rope_table(rope_frequencies(config.rotary_size(), config.rope_local_theta), count, 1.0F, device);
+  if (config.local_theta > 0 && rows_of(sliding_) < count) {
+    sliding_ = rope_table(rope_frequencies(config.size, config.local_theta), count, 1.0F, device);
   }
 }
 
