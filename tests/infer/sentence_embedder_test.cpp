@@ -195,7 +195,8 @@ TEST_P(SentenceModel, GivesTheVectorsOfSentenceTransformers) {
 INSTANTIATE_TEST_SUITE_P(Directories, SentenceModel,
                          ::testing::Values("mode_string", "several_modes", "dense", "dense_residual",
                                            "layer_norm", "default_prompt", "named_prompt", "prompt_left_out",
-                                           "nested", "lower_case", "limit_of_tokenizer"),
+                                           "nested", "lower_case", "limit_of_tokenizer", "modernbert",
+                                           "nomic_bert", "deberta_v2"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
 // The real network (tools/goldens/sentence_embeddings.py says where to get it).

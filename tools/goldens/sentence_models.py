@@ -4,11 +4,12 @@
 Each folder is a model directory with golden.json: texts, and the vectors that encode() gives (`prompt_name` where one is
 named). Made with sentence-transformers 6.2.0, transformers 5.23.0, torch 2.15.0:
 
-    python3 tools/goldens/sentence_models.py
+    python3 tools/goldens/sentence_models.py [NAME...]
 """
 import json
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import tokenizers
@@ -23,7 +24,23 @@ TEXTS = ["A cat sleeps.", "stocks fell", "stocks fell sharply today on every mar
 WIDTH = 16
 
 
-def encoder(folder: pathlib.Path, lowercase: bool = True, limit: int = 32) -> None:
+SIZES = dict(hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, max_position_embeddings=32)
+DECODER = SIZES | dict(num_key_value_heads=1, head_dim=8, pad_token_id=0, bos_token_id=2, eos_token_id=3)
+MODELS = {
+    "bert": lambda **size: transformers.BertModel(transformers.BertConfig(**SIZES | dict(num_hidden_layers=1), **size)),
+    "modernbert": lambda **size: transformers.ModernBertModel(transformers.ModernBertConfig(
+        **SIZES, **size, local_attention=4, pad_token_id=0, bos_token_id=2, cls_token_id=2, eos_token_id=3, sep_token_id=3)),
+    "nomic_bert": lambda **size: transformers.NomicBertModel(transformers.NomicBertConfig(**SIZES, **size)),
+    "deberta_v2": lambda **size: transformers.DebertaV2Model(transformers.DebertaV2Config(
+        **SIZES, **size, relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=4, position_biased_input=False)),
+    "embeddinggemma": lambda **size: transformers.Gemma3TextModel(transformers.Gemma3TextConfig(
+        **DECODER, **size, use_bidirectional_attention=True, sliding_window=6, query_pre_attn_scalar=8,
+        layer_types=["sliding_attention", "full_attention"])),
+    "qwen3": lambda **size: transformers.Qwen3Model(transformers.Qwen3Config(**DECODER, **size)),
+}
+
+
+def encoder(folder: pathlib.Path, lowercase: bool = True, limit: int = 32, kind: str = "bert") -> None:
     torch.manual_seed(3)
     vocabulary = {w: i for i, w in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS, "A"])}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
@@ -34,17 +51,17 @@ def encoder(folder: pathlib.Path, lowercase: bool = True, limit: int = 32) -> No
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]",
         model_max_length=limit).save_pretrained(folder)
-    config = transformers.BertConfig(vocab_size=len(vocabulary), hidden_size=WIDTH, num_hidden_layers=1,
-                                     num_attention_heads=2, intermediate_size=24, max_position_embeddings=32)
-    model = transformers.BertModel(config)
+    model = MODELS[kind](vocab_size=len(vocabulary))
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)
     model.save_pretrained(folder)
 
 
-def make(name: str, modules, prompt_name=None, nested=False, lower=False, **options) -> None:
+def make(name: str, modules, prompt_name=None, nested=False, lower=False, kind="bert", **options) -> None:
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        return
     with tempfile.TemporaryDirectory() as base:
-        encoder(pathlib.Path(base), lowercase=not lower, limit=options.pop("limit", 32))
+        encoder(pathlib.Path(base), lowercase=not lower, limit=options.pop("limit", 32), kind=kind)
         model = SentenceTransformer(modules=[Transformer(base, do_lower_case=lower), *modules], device="cpu", **options)
         for module in modules:
             for p in module.parameters():
@@ -89,3 +106,10 @@ if __name__ == "__main__":
     make("nested", [Pooling(WIDTH, "cls"), Normalize()], nested=True)
     make("lower_case", [Pooling(WIDTH, "mean")], lower=True)
     make("limit_of_tokenizer", [Pooling(WIDTH, "mean")], limit=7)
+    make("modernbert", [Pooling(WIDTH, "mean"), Normalize()], kind="modernbert")
+    make("nomic_bert", [Pooling(WIDTH, "mean"), Normalize()], prompt_name="query", prompts=PROMPTS["prompts"], kind="nomic_bert")
+    make("deberta_v2", [Pooling(WIDTH, "cls")], kind="deberta_v2")
+    make("embeddinggemma", [Pooling(WIDTH, "mean"), Dense(WIDTH, 24, bias=False, activation_function=torch.nn.Identity()),
+                            Dense(24, WIDTH, bias=False, activation_function=torch.nn.Identity()), Normalize()],
+         prompt_name="document", prompts=PROMPTS["prompts"] | {"document": "document : "}, kind="embeddinggemma")
+    make("qwen3_embedding", [Pooling(WIDTH, "lasttoken"), Normalize()], kind="qwen3")

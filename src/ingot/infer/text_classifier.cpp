@@ -9,7 +9,6 @@
 #include "ingot/base/error.h"
 #include "ingot/nn/activation.h"
 #include "ingot/ops/cast.h"
-#include "ingot/ops/index.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
@@ -99,12 +98,9 @@ Tensor TextClassifier::logits(const EncodedTexts& ids) const {
   for_each_batch(ids.tokens, [&](std::size_t first, std::size_t last) {
     PackedTexts packed;
     for (std::size_t i = first; i < last; ++i) packed.add(ids.tokens[i], ids.types[i]);
-    Tensor rows = select(encoder_->hidden(packed), 0, 0);
-    if (labels().of == LabelsOf::texts) {
-      const std::vector<std::int64_t>& telling = encoder_->telling(packed);
-      rows = index_select(
-          rows, 0, Tensor::from(telling, {static_cast<std::int64_t>(telling.size())}, encoder_->device()));
-    }
+    const Tensor hidden = encoder_->hidden(packed);
+    const Tensor rows =
+        labels().of == LabelsOf::texts ? encoder_->text_states(hidden, packed) : select(hidden, 0, 0);
     parts.push_back(to(to(encoder_->label_logits(rows), DType::f32), kCpu));
   });
   if (parts.empty()) return Tensor::zeros({0, static_cast<std::int64_t>(labels().names.size())});

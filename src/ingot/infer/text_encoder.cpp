@@ -7,6 +7,8 @@
 #include "ingot/core/backend.h"
 #include "ingot/models/language/classifier.h"
 #include "ingot/models/opened_config.h"
+#include "ingot/ops/index.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -36,7 +38,10 @@ class BidirectionalEncoder final : public TextEncoder {
   Device device() const override { return model_->device(); }
   const Labels& labels() const override { return model_->config.labels; }
   Tensor label_logits(const Tensor& hidden) const override { return model_->label_logits(hidden); }
-  const std::vector<std::int64_t>& telling(const PackedTexts& texts) const override { return texts.first; }
+  Tensor text_states(const Tensor& hidden, const PackedTexts& texts) const override {
+    return model_->text_states(hidden,
+                               {.tokens = row(texts.tokens, kCpu), .doc_start = row(texts.starts, kCpu)});
+  }
   void visit(ParamVisitor& v) override { model_->visit(v); }
 
  private:
@@ -62,7 +67,10 @@ class CausalEncoder final : public TextEncoder {
     return head_ == nullptr ? kNone : head_->labels;
   }
   Tensor label_logits(const Tensor& hidden) const override { return (*head_)(hidden); }
-  const std::vector<std::int64_t>& telling(const PackedTexts& texts) const override { return texts.last; }
+  Tensor text_states(const Tensor& hidden, const PackedTexts& texts) const override {
+    const auto count = static_cast<std::int64_t>(texts.last.size());
+    return index_select(select(hidden, 0, 0), 0, Tensor::from(texts.last, {count}, device()));
+  }
   void visit(ParamVisitor& v) override { model_->visit(v); }
 
  private:

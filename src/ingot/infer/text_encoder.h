@@ -44,10 +44,10 @@ class TextEncoder {
   virtual Device device() const = 0;
   /// LabelsOf::nothing where the checkpoint is no classifier.
   virtual const Labels& labels() const = 0;
-  /// [n, hidden_size] -> [n, labels]: of the tokens that tell of their texts, or of all tokens (labels().of).
+  /// [n, hidden_size] -> [n, labels]: of what tells of texts, or of all tokens (labels().of).
   virtual Tensor label_logits(const Tensor& hidden) const = 0;
-  /// The token of a text whose hidden state tells its labels.
-  virtual const std::vector<std::int64_t>& telling(const PackedTexts& texts) const = 0;
+  /// What the labels of each text are told from: [texts, hidden_size] of hidden [1, tokens, hidden_size].
+  virtual Tensor text_states(const Tensor& hidden, const PackedTexts& texts) const = 0;
   /// The weights, for what looks at them.
   virtual void visit(ParamVisitor& v) = 0;
 };

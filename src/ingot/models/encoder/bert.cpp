@@ -1,29 +1,21 @@
 #include "ingot/models/encoder/bert.h"
 
+#include <utility>
+#include <vector>
+
 #include "ingot/base/error.h"
 #include "ingot/models/encoder/family.h"
 #include "ingot/models/encoder/relative_bias.h"
-#include "ingot/nn/module_scope.h"
-#include "ingot/ops/attention.h"
+#include "ingot/models/encoder/text_spans.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
 #include "ingot/ops/matmul.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
-
-LinearOptions linear_options(std::int64_t in, std::int64_t out, const EncoderConfig& c) {
-  return {.in = in,
-          .out = out,
-          .weight_init = init::Normal{.mean = 0.0, .std = c.initializer_range},
-          .bias_init = init::kZeros};
-}
-
-LayerNormOptions norm_options(std::int64_t width, const EncoderConfig& c) {
-  return {.width = width, .eps = static_cast<float>(c.layer_norm_eps)};
-}
 
 EmbeddingOptions table_options(std::int64_t count, const EncoderConfig& c) {
   return {.count = count,
@@ -34,46 +26,11 @@ EmbeddingOptions table_options(std::int64_t count, const EncoderConfig& c) {
 
 }  // namespace
 
-EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)
-    : query_key_value(source, {{"attention.self.query", linear_options(c.hidden_size, c.hidden_size, c)},
-                               {"attention.self.key", linear_options(c.hidden_size, c.hidden_size, c)},
-                               {"attention.self.value", linear_options(c.hidden_size, c.hidden_size, c)}}),
-      attention_output(source.scope("attention.output.dense"),
-                       linear_options(c.hidden_size, c.hidden_size, c)),
-      attention_norm(source.scope("attention.output.LayerNorm"), norm_options(c.hidden_size, c)),
-      intermediate(source.scope("intermediate.dense"), linear_options(c.hidden_size, c.intermediate_size, c)),
-      output(source.scope("output.dense"), linear_options(c.intermediate_size, c.hidden_size, c)),
-      output_norm(source.scope("output.LayerNorm"), norm_options(c.hidden_size, c)),
-      heads(c.num_attention_heads),
-      activation(c.hidden_act) {}
-
-Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input, const Tensor& bias) const {
-  const ModuleScope scope(output.weight, 3);
-  const Qkv qkv = split_heads(query_key_value(x), heads, heads);
-  const AttentionOptions options{.causal = false,
-                                 .doc_start = input.doc_start,
-                                 .kv_length = input.lengths,
-                                 .bf16_products = attention_output.quantizes_input()};
-  const Tensor mixed = bias.defined() ? attention_with_bias(qkv, bias, input) : attention(qkv, options);
-  const Tensor attended = attention_norm.add(x, attention_output(reshape(mixed, x.shape()))).normed;
-  const LinearInput inner({intermediate(attended)},
-                          [this](std::span<const Tensor> rows) { return activate(activation, rows[0]); });
-  return output_norm.add(attended, output(inner)).normed;
-}
-
-void EncoderLayer::visit(ParamVisitor& v) {
-  query_key_value.visit(v);
-  v("attention.output.dense", attention_output);
-  v("attention.output.LayerNorm", attention_norm);
-  v("intermediate.dense", intermediate);
-  v("output.dense", output);
-  v("output.LayerNorm", output_norm);
-}
-
 MaskedLmHead::MaskedLmHead(const ParamSource& source, const EncoderConfig& c)
-    : transform(source.scope("transform.dense"), linear_options(c.hidden_size, c.embedding_width(), c)),
-      norm(source.scope("transform.LayerNorm"), norm_options(c.embedding_width(), c)),
-      bias(source.take("bias", {c.vocab_size}, init::kZeros)) {}
+    : transform(source.scope("transform.dense"),
+                encoder_linear(c.hidden_size, c.embedding_width(), c, c.head_bias)),
+      norm(source.scope("transform.LayerNorm"), encoder_norm(c.embedding_width(), c)),
+      bias(c.decoder_bias ? source.take("bias", {c.vocab_size}, init::kZeros) : Parameter{}) {}
 
 void MaskedLmHead::visit(ParamVisitor& v) {
   v("transform.dense", transform);
@@ -83,20 +40,26 @@ void MaskedLmHead::visit(ParamVisitor& v) {
 
 ClassifierHead::ClassifierHead(const ParamSource& source, const EncoderConfig& c)
     : out(source.scope("out"),
-          linear_options(c.hidden_size, static_cast<std::int64_t>(c.labels.names.size()), c)),
+          encoder_linear(c.hidden_size, static_cast<std::int64_t>(c.labels.names.size()), c)),
       activation(Activation::identity) {
   const ClassifierLayout& layout = find_encoder_family(c.model_type)->classifier;
-  if (c.labels.of == LabelsOf::tokens || layout.dense.empty()) return;
-  dense = std::make_unique<Linear>(source.scope("dense"), linear_options(c.hidden_size, c.hidden_size, c));
-  activation = layout.activation;
+  if (!layout.has_dense(c.labels.of)) return;
+  dense = std::make_unique<Linear>(source.scope("dense"),
+                                   encoder_linear(c.hidden_size, c.hidden_size, c, c.head_bias));
+  activation = layout.activation.value_or(c.head_act);
+  if (!layout.norm.empty())
+    norm = std::make_unique<LayerNorm>(source.scope("norm"), encoder_norm(c.hidden_size, c));
 }
 
 Tensor ClassifierHead::operator()(const Tensor& x) const {
-  return out(dense == nullptr ? x : activate(activation, (*dense)(x)));
+  if (dense == nullptr) return out(x);
+  const Tensor inner = activate(activation, (*dense)(x));
+  return out(norm == nullptr ? inner : (*norm)(inner));
 }
 
 void ClassifierHead::visit(ParamVisitor& v) {
   v("dense", dense);
+  v("norm", norm);
   v("out", out);
 }
 
@@ -106,18 +69,21 @@ BertModel::BertModel(EncoderConfig config_, const ParamSource& source)
         return std::move(config_);
       }()),
       word_embeddings(source.scope("embeddings.word_embeddings"), table_options(config.vocab_size, config)),
-      position_embeddings(source.scope("embeddings.position_embeddings"),
-                          table_options(config.max_position_embeddings, config)),
+      position_embeddings(
+          config.has_position_table()
+              ? std::make_unique<Embedding>(source.scope("embeddings.position_embeddings"),
+                                            table_options(config.max_position_embeddings, config))
+              : nullptr),
       token_type_embeddings(
           config.type_vocab_size == 0
               ? nullptr
               : std::make_unique<Embedding>(source.scope("embeddings.token_type_embeddings"),
                                             table_options(config.type_vocab_size, config))),
-      embedding_norm(source.scope("embeddings.LayerNorm"), norm_options(config.embedding_width(), config)) {
+      embedding_norm(source.scope("embeddings.LayerNorm"), encoder_norm(config.embedding_width(), config)) {
   const std::int64_t width = config.hidden_size;
   if (config.embedding_width() != width) {
     embeddings_project = std::make_unique<Linear>(source.scope("embeddings_project"),
-                                                  linear_options(config.embedding_width(), width, config));
+                                                  encoder_linear(config.embedding_width(), width, config));
   }
   if (config.relative_attention_num_buckets > 0) {
     EmbeddingOptions options = table_options(config.relative_attention_num_buckets, config);
@@ -125,11 +91,14 @@ BertModel::BertModel(EncoderConfig config_, const ParamSource& source)
     relative_attention_bias =
         std::make_unique<Embedding>(source.scope("encoder.relative_attention_bias"), options);
   }
+  take_distances(source);
   for (std::int64_t i = 0; i < config.distinct_layers(); ++i) {
-    layers.push_back(std::make_unique<EncoderLayer>(source.scope("encoder.layer", i), config));
+    layers.push_back(std::make_unique<EncoderLayer>(source.scope("encoder.layer", i), config, i));
   }
+  if (config.norm_first)
+    final_norm = std::make_unique<LayerNorm>(source.scope("final_norm"), encoder_norm(width, config));
   if (config.pooler) {
-    pooler = std::make_unique<Linear>(source.scope("pooler.dense"), linear_options(width, width, config));
+    pooler = std::make_unique<Linear>(source.scope("pooler.dense"), encoder_linear(width, width, config));
   }
   if (config.masked_lm_head) {
     masked_lm = std::make_unique<MaskedLmHead>(source.scope("cls.predictions"), config);
@@ -139,26 +108,40 @@ BertModel::BertModel(EncoderConfig config_, const ParamSource& source)
   }
 }
 
-Tensor BertModel::embed(const EncoderInput& input) const {
-  const std::int64_t batch = input.tokens.dim(0), sequence = input.tokens.dim(1);
-  Tensor positions = input.positions;
-  if (!positions.defined()) {
-    std::vector<std::int64_t> all(static_cast<std::size_t>(batch * sequence));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i) % sequence;
-    positions = Tensor::from(all, {batch, sequence}, input.tokens.device());
+void BertModel::take_distances(const ParamSource& source) {
+  if (config.relative_attention) {
+    EmbeddingOptions options = table_options(2 * config.relative_span(), config);
+    options.width = config.hidden_size;
+    distance_embeddings = std::make_unique<Embedding>(source.scope("encoder.rel_embeddings"), options);
   }
+  if (config.norm_rel_ebd)
+    distance_norm = std::make_unique<LayerNorm>(source.scope("encoder.LayerNorm"),
+                                                encoder_norm(config.hidden_size, config));
+  if (config.conv_kernel_size > 0)
+    convolution = std::make_unique<EncoderConvolution>(source.scope("encoder.conv"), config);
+}
+
+Tensor BertModel::distances() const {
+  if (distance_embeddings == nullptr) return {};
+  const Tensor all = distance_embeddings->weight.effective();
+  return distance_norm == nullptr ? all : (*distance_norm)(all);
+}
+
+// `input` has positions.
+Tensor BertModel::embed(const EncoderInput& input) const {
   Tensor x = word_embeddings(input.tokens);
   if (token_type_embeddings != nullptr) {
     x = x + (input.token_types.defined()
                  ? (*token_type_embeddings)(input.token_types)
                  : narrow(token_type_embeddings->weight.effective(), 0, 0, 1));  // broadcasts
   }
-  const Tensor places = config.position_offset == 0
-                            ? position_embeddings(positions)
-                            : embedding(narrow(position_embeddings.weight.effective(), 0,
-                                               config.position_offset, config.context()),
-                                        positions);
-  const Tensor normed = embedding_norm(x + places);
+  if (position_embeddings != nullptr) {
+    x = x + (config.position_offset == 0 ? (*position_embeddings)(input.positions)
+                                         : embedding(narrow(position_embeddings->weight.effective(), 0,
+                                                            config.position_offset, config.context()),
+                                                     input.positions));
+  }
+  const Tensor normed = embedding_norm(x);
   return embeddings_project == nullptr ? normed : (*embeddings_project)(normed);
 }
 
@@ -175,22 +158,59 @@ Tensor BertModel::hidden(const EncoderInput& input) const {
       input.positions.defined() || input.tokens.dim(1) <= config.context(),
       DimensionMismatch("the sequence has " + std::to_string(input.tokens.dim(1)) +
                         " tokens, but the model has positions for " + std::to_string(config.context())));
-  Tensor x = embed(input);
-  const Tensor bias = attention_bias(input);
+  const EncoderContext context = context_of(input);
+  Tensor x = embed(context.input);
   const std::int64_t in_group = config.num_hidden_layers / config.distinct_layers();
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    x = (*layers[static_cast<std::size_t>(i / in_group)])(x, input, bias);
+    const Tensor before = x;
+    x = (*layers[static_cast<std::size_t>(i / in_group)])(before, context);
+    if (i == 0 && convolution != nullptr) x = (*convolution)(before, x, context.input);
   }
-  return x;
+  return final_norm == nullptr ? x : (*final_norm)(x);
+}
+
+EncoderContext BertModel::context_of(const EncoderInput& input) const {
+  EncoderContext context{.input = input, .rope = {}, .bias = attention_bias(input), .distances = distances()};
+  const std::int64_t batch = input.tokens.dim(0), sequence = input.tokens.dim(1);
+  if (!input.positions.defined()) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(batch * sequence));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i) % sequence;
+    context.input.positions = Tensor::from(all, {batch, sequence}, input.tokens.device());
+  }
+  if (config.is_rotary()) {
+    const bool by_length = config.rope_scaling.depends_on_length();
+    rope_.prepare(config.rotary(), by_length ? longest_text(input) : sequence, device());
+    context.rope = rope_;
+  }
+  if (!config.sliding_layers.empty()) context.input = with_doc_start(std::move(context.input));
+  return context;
 }
 
 Tensor BertModel::through_pooler(const Tensor& first_tokens) const {
   INGOT_CHECK(pooler != nullptr,
               Error("this " + config.model_type + " model has no pooler: its checkpoint holds none"));
-  return tanh((*pooler)(first_tokens));
+  return activate(config.pooler_act, (*pooler)(first_tokens));
 }
 
 Tensor BertModel::pooled(const Tensor& hidden) const { return through_pooler(select(hidden, 1, 0)); }
+
+Tensor BertModel::text_states(const Tensor& hidden, const EncoderInput& input) const {
+  const std::vector<TextSpan> texts = text_spans(input);
+  const std::int64_t sequence = hidden.dim(1);
+  const Tensor rows = reshape(hidden, {-1, hidden.dim(2)});
+  if (config.classifier_pooling == ClassifierPooling::mean) {
+    std::vector<Tensor> means;
+    means.reserve(texts.size());
+    for (const TextSpan& text : texts)
+      means.push_back(mean(narrow(rows, 0, text.row * sequence + text.first, text.count), {0}));
+    return stack(means);
+  }
+  std::vector<std::int64_t> first;
+  first.reserve(texts.size());
+  for (const TextSpan& text : texts) first.push_back(text.row * sequence + text.first);
+  return index_select(rows, 0,
+                      Tensor::from(first, {static_cast<std::int64_t>(first.size())}, hidden.device()));
+}
 
 Tensor BertModel::label_logits(const Tensor& hidden) const {
   INGOT_CHECK(classifier != nullptr, Error("this " + config.model_type +
@@ -213,7 +233,11 @@ void BertModel::visit(ParamVisitor& v) {
   v("embeddings.LayerNorm", embedding_norm);
   v("embeddings_project", embeddings_project);
   v("encoder.relative_attention_bias", relative_attention_bias);
+  v("encoder.rel_embeddings", distance_embeddings);
+  v("encoder.LayerNorm", distance_norm);
+  v("encoder.conv", convolution);
   v("encoder.layer", layers);
+  v("final_norm", final_norm);
   v("pooler.dense", pooler);
   v("cls.predictions", masked_lm);
   v("classifier", classifier);

@@ -7,28 +7,13 @@
 
 #include "ingot/models/architecture_check.h"
 #include "ingot/models/encoder/config.h"
+#include "ingot/models/encoder/encoder_layer.h"
 #include "ingot/models/encoder/input.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
-#include "ingot/nn/projection_group.h"
 
 namespace ingot {
-
-struct EncoderLayer {
-  EncoderLayer(const ParamSource& source, const EncoderConfig& config);
-  /// x: [batch, sequence, hidden]; bias: [heads, n, n] of scores, or undefined.
-  Tensor operator()(const Tensor& x, const EncoderInput& input, const Tensor& bias) const;
-  void visit(ParamVisitor& v);
-
-  ProjectionGroup query_key_value;
-  Linear attention_output;
-  LayerNorm attention_norm;
-  Linear intermediate, output;
-  LayerNorm output_norm;
-  std::int64_t heads;
-  Activation activation;
-};
 
 /// What BERT is trained with: a transformation of each hidden state, then the word embeddings once more.
 struct MaskedLmHead {
@@ -37,18 +22,19 @@ struct MaskedLmHead {
 
   Linear transform;
   LayerNorm norm;
-  Parameter bias;  ///< [vocab]
+  Parameter bias;  ///< [vocab]; or undefined
 };
 
-/// From hidden states to logits of labels: of a text from its first token's, through a linear map of its own
-/// where the family has one (family.h), or of each token.
+/// From hidden states to logits of labels: of a text, through a linear map and a norm of its own where the
+/// family has them (family.h), or of each token.
 struct ClassifierHead {
   ClassifierHead(const ParamSource& source, const EncoderConfig& config);
   /// [..., hidden], the pooler's where it takes the first map's place -> [..., labels].
   Tensor operator()(const Tensor& x) const;
   void visit(ParamVisitor& v);
 
-  std::unique_ptr<Linear> dense;  // or null
+  std::unique_ptr<Linear> dense;    // or null
+  std::unique_ptr<LayerNorm> norm;  // behind the activation; or null
   Linear out;
   Activation activation;
 };
@@ -72,28 +58,41 @@ struct BertModel {
   Tensor pooled(const Tensor& hidden) const;
   /// [..., hidden] -> [..., vocab]. Needs config.masked_lm_head.
   Tensor logits(const Tensor& hidden) const;
-  /// [..., hidden] -> [..., labels], without softmax: of texts, given the hidden states of their first
-  /// tokens, or of tokens, given theirs (config.labels.of). Needs config.labels.
+  /// What the labels of each text of `input` are told from, [texts, hidden], texts in their order: the
+  /// hidden state of its first token, or the mean of all of them (config.classifier_pooling). hidden: [batch,
+  /// sequence, hidden].
+  Tensor text_states(const Tensor& hidden, const EncoderInput& input) const;
+  /// [..., hidden] -> [..., labels], without softmax: of texts, given their text_states(), or of tokens,
+  /// given their hidden states (config.labels.of). Needs config.labels.
   Tensor label_logits(const Tensor& hidden) const;
   void visit(ParamVisitor& v);
   /// Where the weights are, and inputs have to be.
   Device device() const { return embedding_norm.weight.value.device(); }
 
   EncoderConfig config;
-  Embedding word_embeddings, position_embeddings;
+  Embedding word_embeddings;
+  std::unique_ptr<Embedding> position_embeddings;    // null: positions are elsewhere
   std::unique_ptr<Embedding> token_type_embeddings;  // null where config.type_vocab_size is 0
   LayerNorm embedding_norm;
   std::unique_ptr<Linear> embeddings_project;          // null where embeddings are as wide as the layers
   std::unique_ptr<Embedding> relative_attention_bias;  // [buckets, heads]; null where the family has none
+  std::unique_ptr<Embedding> distance_embeddings;      // [2 · span, hidden] of disentangled attention
+  std::unique_ptr<LayerNorm> distance_norm;
+  std::unique_ptr<EncoderConvolution> convolution;  // beside the first layer, where the family has one
   std::vector<std::unique_ptr<EncoderLayer>> layers;
+  std::unique_ptr<LayerNorm> final_norm;  // where norms come first
   std::unique_ptr<Linear> pooler;
   std::unique_ptr<MaskedLmHead> masked_lm;
   std::unique_ptr<ClassifierHead> classifier;
 
  private:
   Tensor through_pooler(const Tensor& first_tokens) const;
+  void take_distances(const ParamSource& source);
   Tensor attention_bias(const EncoderInput& input) const;
+  Tensor distances() const;
   Tensor embed(const EncoderInput& input) const;
+  EncoderContext context_of(const EncoderInput& input) const;
+  mutable RopeTables rope_;  // grown on demand
 };
 
 /// The configuration with pooler, masked-LM head and number of labels as the checkpoint has them.

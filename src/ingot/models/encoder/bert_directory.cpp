@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -21,36 +22,47 @@ std::vector<ParameterShape> parameter_shapes(const EncoderConfig& config) {
   return shapes.parameters();
 }
 
+// A layer's parameter by the name of all layers'.
+std::string of_all_layers(const std::string& name) {
+  constexpr std::string_view kLayers = "encoder.layer.";
+  if (!name.starts_with(kLayers)) return name;
+  return std::string(kLayers) + "*" + name.substr(name.find('.', kLayers.size()));
+}
+
 // Puts the prefix before every name of the encoder that the rules have, and before those that have no rule.
-void add_prefix(const std::string& prefix, WeightMap& map) {
+void add_prefix(const EncoderFamily& family, const EncoderConfig& config, WeightMap& map) {
+  const std::string prefix(family.prefix);
   for (WeightRule& rule : map.rules) rule.theirs = prefix + rule.theirs;
-  const auto add = [&](const std::string& name) {
-    const bool known = std::ranges::any_of(map.rules, [&](const WeightRule& r) { return r.ours == name; });
-    if (!known) map.rules.push_back({.ours = name, .theirs = prefix + name});
-  };
-  for (const char* part :
-       {"embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight",
-        "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias",
-        "embeddings_project.weight", "embeddings_project.bias", "encoder.relative_attention_bias.weight",
-        "pooler.dense.weight", "pooler.dense.bias"}) {
-    add(part);
-  }
-  for (const char* part :
-       {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
-        "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}) {
-    for (const char* kind : {"weight", "bias"}) add(fmt::format("encoder.layer.*.{}.{}", part, kind));
+  std::set<std::string> known;
+  for (const WeightRule& rule : map.rules) known.insert(rule.ours);
+  for (const ParameterShape& parameter : parameter_shapes(config)) {
+    if (parameter.name.starts_with("cls.") || parameter.name.starts_with("classifier.")) continue;
+    if (!family.pooler_has_prefix && parameter.name.starts_with("pooler.")) continue;
+    const std::string name = of_all_layers(parameter.name);
+    if (known.insert(name).second) map.rules.push_back({.ours = name, .theirs = prefix + name});
   }
 }
 
 void map_classifier(const EncoderFamily& family, LabelsOf of, WeightMap& map) {
-  const std::string_view out = of == LabelsOf::tokens ? "classifier" : family.classifier.out;
-  for (const char* kind : {"weight", "bias"}) {
-    map.rules.push_back({.ours = fmt::format("classifier.dense.{}", kind),
-                         .theirs = fmt::format("{}.{}", family.classifier.dense, kind)});
-    map.rules.push_back(
-        {.ours = fmt::format("classifier.out.{}", kind), .theirs = fmt::format("{}.{}", out, kind)});
-  }
-  map.outside.insert(map.outside.end(), {"classifier.*", "pre_classifier.*"});
+  const ClassifierLayout& layout = family.classifier;
+  const std::string_view out = of == LabelsOf::tokens ? "classifier" : layout.out;
+  const auto add = [&map](std::string_view ours, std::string_view theirs) {
+    for (const char* kind : {"weight", "bias"})
+      map.rules.push_back({.ours = fmt::format("classifier.{}.{}", ours, kind),
+                           .theirs = fmt::format("{}.{}", theirs, kind)});
+  };
+  add("dense", layout.dense);
+  if (!layout.norm.empty()) add("norm", layout.norm);
+  add("out", out);
+  map.outside.insert(map.outside.end(), {"classifier.*", "pre_classifier.*", "head.*"});
+}
+
+// Whether the checkpoint holds the masked-LM head, under any of its spellings.
+bool has_head(const EncoderFamily& family, const EncoderConfig& config, const WeightSource& weights) {
+  WeightMap names;
+  if (family.map_encoder != nullptr) family.map_encoder(config, names);
+  return std::ranges::any_of(
+      weights.tensors(), [&](const TensorInfo& info) { return names.canonical(info.name) == family.head; });
 }
 
 // The rows of the classifier's last matrix; 0: it has none.
@@ -81,20 +93,22 @@ WeightMap BertModel::weight_map(const EncoderConfig& config) {
                 .prefix = "",
                 .outside = {},
                 .ignored = {"*embeddings.position_ids", "cls.seq_relationship.*"}};
-  if (family.map_encoder != nullptr) family.map_encoder(map);
+  if (family.map_encoder != nullptr) family.map_encoder(config, map);
   if (!config.masked_lm_head && config.labels.of == LabelsOf::nothing) {
     map.spellings.push_back({prefix, "", true, "encoder of a model with a head"});
     map.ignored.insert(map.ignored.end(),
-                       {"cls.*", "lm_head.*", "vocab_*", "classifier.*", "pre_classifier.*", "predictions.*",
-                        "sop_classifier.*", "generator_*", "discriminator_*"});
+                       {"cls.*", "lm_predictions.*", "mask_predictions.*", "lm_head.*", "vocab_*",
+                        "classifier.*", "pre_classifier.*", "predictions.*", "sop_classifier.*",
+                        "generator_*", "discriminator_*", "head.*", "decoder.*"});
     return map;
   }
   // With a head, the encoder's names have a prefix. The masked-LM head is tied to the word embeddings; often
   // it is stored.
-  add_prefix(prefix, map);
+  add_prefix(family, config, map);
   map.prefix = prefix;
   if (config.masked_lm_head) family.map_head(map);
   if (config.labels.of != LabelsOf::nothing) map_classifier(family, config.labels.of, map);
+  if (!family.pooler_has_prefix) map.outside.emplace_back("pooler.*");
   if (!config.pooler) map.ignored.push_back(prefix + std::string(family.pooler) + ".*");
   return map;
 }
@@ -120,7 +134,9 @@ EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights) {
   const EncoderFamily& family = *find_encoder_family(config.model_type);
   const std::string pooler = std::string(family.pooler) + ".weight";
   config.pooler = weights.is_available(pooler) || weights.is_available(std::string(family.prefix) + pooler);
-  config.masked_lm_head = weights.is_available(std::string(family.head));
+  const bool classifies = config.labels.of != LabelsOf::nothing;
+  const bool shared = classifies && family.head == std::string(family.classifier.dense) + ".weight";
+  config.masked_lm_head = !shared && has_head(family, config, weights);
   if (config.labels.of == LabelsOf::nothing) return config;
   if (const std::int64_t labels = label_count(config, weights); labels > 0) config.labels.resize(labels);
   return config;

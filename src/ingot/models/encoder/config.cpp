@@ -10,6 +10,7 @@
 #include "ingot/models/encoder/relative_bias.h"
 #include "ingot/models/registry.h"
 #include "ingot/models/require.h"
+#include "ingot/models/rope_keys.h"
 
 namespace ingot {
 namespace {
@@ -29,7 +30,7 @@ void write_labels(const Labels& labels, nlohmann::ordered_json& json) {
 
 }  // namespace
 
-void EncoderConfig::validate() const {
+void EncoderConfig::validate() {
   require_size(num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
   require_size(vocab_size, "vocab_size", kMaxVocabulary);
   require_size(hidden_size, "hidden_size");
@@ -52,9 +53,24 @@ void EncoderConfig::validate() const {
   INGOT_CHECK(context() > 0, InvalidConfig("max_position_embeddings",
                                            fmt::format("{} leaves no position behind the padding's {}",
                                                        max_position_embeddings, position_offset - 1)));
-  INGOT_CHECK(hidden_size % num_attention_heads == 0,
+  if (attention_head_size != 0) require_size(attention_head_size, "head_dim");
+  INGOT_CHECK(attention_head_size != 0 || hidden_size % num_attention_heads == 0,
               InvalidConfig("num_attention_heads", fmt::format("{} does not divide hidden_size {}",
                                                                num_attention_heads, hidden_size)));
+  if (is_rotary()) validate_rope(rope_scaling, rotary(), head_dim());
+  if (relative_attention) require_size(max_relative_positions, "max_relative_positions", kMaxVocabulary);
+  if (position_buckets != 0) require_size(position_buckets, "position_buckets", kMaxVocabulary);
+  if (conv_kernel_size != 0) {
+    require_size(conv_kernel_size, "conv_kernel_size");
+    require(conv_kernel_size % 2 == 1, "conv_kernel_size",
+            fmt::format("must be odd, as texts keep their length; got {}", conv_kernel_size));
+    require(conv_groups > 0 && hidden_size % conv_groups == 0, "conv_groups",
+            fmt::format("{} does not divide hidden_size {}", conv_groups, hidden_size));
+  }
+  const auto layers = static_cast<std::int64_t>(sliding_layers.size());
+  INGOT_CHECK(layers == 0 || layers == num_hidden_layers,
+              InvalidConfig("layer_types", fmt::format("names {} layers; num_hidden_layers is {}", layers,
+                                                       num_hidden_layers)));
   INGOT_CHECK(layer_norm_eps > 0,
               InvalidConfig("layer_norm_eps", fmt::format("must be positive, got {}", layer_norm_eps)));
 }

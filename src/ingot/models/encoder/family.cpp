@@ -7,22 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/models/encoder/families.h"
 
 namespace ingot {
 namespace {
 
+using encoders::act_name, encoders::read_activation, encoders::rename, encoders::rename_layers;
 using Json = nlohmann::ordered_json;
-
-void read_activation(const ConfigFile& file, const char* key, EncoderConfig& config) {
-  std::string activation = "gelu";
-  file.read(key, activation);
-  config.hidden_act = config.head_act = parse_activation(activation, key);
-}
-
-// transformers' names of the activations.
-std::string_view act_name(Activation activation) {
-  return activation == Activation::gelu_tanh ? "gelu_new" : name(activation);
-}
 
 void read_bert(const ConfigFile& file, EncoderConfig& c) {
   file.read("hidden_size", c.hidden_size);
@@ -117,22 +108,7 @@ void write_distilbert(const EncoderConfig& c, Json& json) {
                    {"activation", act_name(c.hidden_act)}});
 }
 
-void rename(WeightMap& map, const char* ours, const char* theirs) {
-  for (const char* kind : {"weight", "bias"}) {
-    map.rules.push_back(
-        {.ours = fmt::format("{}.{}", ours, kind), .theirs = fmt::format("{}.{}", theirs, kind)});
-  }
-}
-
-void rename_layers(WeightMap& map, const char* theirs_prefix,
-                   std::initializer_list<std::pair<const char*, const char*>> names) {
-  for (const auto& [ours, theirs] : names) {
-    rename(map, fmt::format("encoder.layer.*.{}", ours).c_str(),
-           fmt::format("{}{}", theirs_prefix, theirs).c_str());
-  }
-}
-
-void map_distilbert(WeightMap& map) {
+void map_distilbert(const EncoderConfig& /*config*/, WeightMap& map) {
   rename_layers(map, "transformer.layer.*.",
                 {{"attention.self.query", "attention.q_lin"},
                  {"attention.self.key", "attention.k_lin"},
@@ -144,7 +120,7 @@ void map_distilbert(WeightMap& map) {
                  {"output.LayerNorm", "output_layer_norm"}});
 }
 
-void map_albert(WeightMap& map) {
+void map_albert(const EncoderConfig& /*config*/, WeightMap& map) {
   rename(map, "embeddings_project", "encoder.embedding_hidden_mapping_in");
   rename(map, "pooler.dense", "pooler");
   rename_layers(map, "encoder.albert_layer_groups.*.albert_layers.0.",
@@ -158,7 +134,7 @@ void map_albert(WeightMap& map) {
                  {"output.LayerNorm", "full_layer_layer_norm"}});
 }
 
-void map_mpnet(WeightMap& map) {
+void map_mpnet(const EncoderConfig& /*config*/, WeightMap& map) {
   rename_layers(map, "encoder.layer.*.",
                 {{"attention.self.query", "attention.attn.q"},
                  {"attention.self.key", "attention.attn.k"},
@@ -332,7 +308,10 @@ std::span<const EncoderFamily> encoder_families() {
       distilbert(),
       electra(),
       albert(),
-      mpnet()};
+      mpnet(),
+      encoders::modernbert(),
+      encoders::nomic_bert(),
+      encoders::deberta_v2()};
   return kFamilies;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,11 +14,15 @@
 
 namespace ingot {
 
-/// The layers between a text's first token and its labels.
+/// The layers between what labels are told from and the labels.
 struct ClassifierLayout {
   std::string_view dense;  ///< a linear map of the hidden state; empty: the pooler's stands there
-  Activation activation = Activation::identity;  ///< behind it
-  std::string_view out = "classifier";           ///< the linear map to the labels
+  std::optional<Activation> activation = Activation::identity;  ///< behind it; none: config.head_act
+  std::string_view out = "classifier";                          ///< the linear map to the labels
+  std::string_view norm = {};                                   ///< behind the activation; empty: none
+  bool of_tokens = false;  ///< labels of tokens go through `dense`, too, and not only those of texts
+
+  bool has_dense(LabelsOf of) const { return !dense.empty() && (of == LabelsOf::texts || of_tokens); }
 };
 
 /// What sets a family of encoders apart from BERT: a row in family.cpp.
@@ -30,13 +35,14 @@ struct EncoderFamily {
   std::string_view prefix;  ///< of the encoder's tensors in checkpoints with a head: "roberta."
   std::string_view head;    ///< a tensor of the masked-LM head, which tells that there is one
   std::string_view pooler = "pooler.dense";  ///< its linear map; a name of a text classifier's that has one
+  bool pooler_has_prefix = true;             ///< it is a part of the encoder, not of the classifier
   ClassifierLayout classifier;
   /// JSON: what transformers assumes where config.json is silent.
   std::string_view defaults;
   void (*read)(const ConfigFile&, EncoderConfig&);
   void (*write)(const EncoderConfig&, nlohmann::ordered_json&);
   /// Where the encoder's tensors have other names than BERT's, without the prefix; null: nowhere.
-  void (*map_encoder)(WeightMap&) = nullptr;
+  void (*map_encoder)(const EncoderConfig&, WeightMap&) = nullptr;
   void (*map_head)(WeightMap&) = nullptr;
 
   std::string class_name(std::string_view suffix) const {

@@ -19,7 +19,4 @@ Tensor relative_position_buckets(std::int64_t length);
 /// scores of one text at a time.
 Tensor attention_with_bias(const Qkv& qkv, const Tensor& bias, const EncoderInput& input);
 
-/// The length of the longest text.
-std::int64_t longest_text(const EncoderInput& input);
-
 }  // namespace ingot
