@@ -196,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Directories, SentenceModel,
                          ::testing::Values("mode_string", "several_modes", "dense", "dense_residual",
                                            "layer_norm", "default_prompt", "named_prompt", "prompt_left_out",
                                            "nested", "lower_case", "limit_of_tokenizer", "modernbert",
-                                           "nomic_bert", "deberta_v2"),
+                                           "nomic_bert", "deberta_v2", "embeddinggemma", "qwen3_embedding"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
 // The real network (tools/goldens/sentence_embeddings.py says where to get it).

@@ -85,6 +85,9 @@ struct LanguageConfig : DecoderTraits {
   double rope_local_theta = 0;  ///< of sliding layers where they have their own (Gemma 3); 0: rope_theta
   double partial_rotary_factor = 1.0;  ///< the part of each head that turns
   std::int64_t sliding_window = 0;     ///< tokens a query sees, itself included; 0: all before it
+  /// Queries see what comes behind them, too, within sliding_window as far as before (EmbeddingGemma): a text
+  /// encoder, which generates nothing.
+  bool use_bidirectional_attention = false;
   std::vector<AttentionKind> layer_types;  ///< which layers slide; empty: all, where sliding_window > 0
   std::vector<std::int64_t>
       no_rope_layers;  ///< 1 for layers with RoPE, 0 for those without; empty: all have it

@@ -67,6 +67,7 @@ const std::vector<Number>& numbers() {
       {"attention_bias", number<&C::qkv_bias>},
       {"bias of the attention output", number<&C::attention_output_bias>},
       {"mlp_bias", number<&C::mlp_bias>},
+      {"use_bidirectional_attention", number<&C::use_bidirectional_attention>},
   };
   return kNumbers;
 }

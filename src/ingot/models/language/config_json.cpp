@@ -112,12 +112,14 @@ void read_llama_like(const ConfigFile& file, const LanguageFamily& family, Langu
   file.read("query_pre_attn_scalar", config.query_pre_attn_scalar);
   file.read("attn_logit_softcapping", config.attn_logit_softcapping);
   file.read("final_logit_softcapping", config.final_logit_softcapping);
-  bool bidirectional = false;
-  file.read("use_bidirectional_attention", bidirectional);
-  INGOT_CHECK(!bidirectional,
-              NotImplemented(file.path() + ": use_bidirectional_attention in a language model"));
+  file.read("use_bidirectional_attention", config.use_bidirectional_attention);
+  INGOT_CHECK(!config.use_bidirectional_attention || family.may_be_bidirectional,
+              NotImplemented(fmt::format("{}: use_bidirectional_attention in a {} model", file.path(),
+                                         config.model_type)));
   read_biases(file, family, config);
   read_layer_types(file, family, config);
+  if (config.use_bidirectional_attention && config.sliding_window > 0)
+    config.sliding_window = config.sliding_window / 2 + 1;  // the file counts both sides
   read_rope(file, config);
   read_activation(file, family, config);
   read_experts(file, config);
@@ -146,7 +148,11 @@ void write_rope(const LanguageConfig& config, Json& json) {
 
 void write_window(const LanguageConfig& config, Json& json) {
   // A family whose default is a window needs the null to have none.
-  json["sliding_window"] = config.sliding_window > 0 ? Json(config.sliding_window) : Json(nullptr);
+  const std::int64_t window = config.use_bidirectional_attention
+                                  ? std::max<std::int64_t>(2 * (config.sliding_window - 1), 1)
+                                  : config.sliding_window;
+  json["sliding_window"] = config.sliding_window > 0 ? Json(window) : Json(nullptr);
+  if (config.use_bidirectional_attention) json["use_bidirectional_attention"] = true;
   if (has_default(config, "use_sliding_window")) json["use_sliding_window"] = config.sliding_window > 0;
   if (config.layer_types.empty()) return;
   Json types = Json::array();

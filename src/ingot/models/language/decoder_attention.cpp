@@ -171,7 +171,8 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       qk_norm(c.qk_norm),
       rotary(c.rotates(layer)),
       interleaved(c.interleaved_rope),
-      slides(c.slides(layer)) {
+      slides(c.slides(layer)),
+      causal(!c.use_bidirectional_attention) {
   if (qk_norm == QkNorm::none) return;
   const bool one_row = qk_norm == QkNorm::width;
   const auto norm_of = [&](const char* name, std::int64_t count) {
@@ -259,6 +260,7 @@ Qkv Attention::normalized_and_rotated(Qkv qkv, const DecoderContext& context) co
 
 AttentionOptions Attention::options(const DecoderContext& context) const {
   AttentionOptions options;
+  options.causal = causal;
   options.scale = scale;
   options.softcap = softcap;
   options.window = window;

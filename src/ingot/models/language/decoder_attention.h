@@ -58,7 +58,7 @@ struct Attention {
   float scale, softcap;  // as AttentionOptions has them
   double clip;           // of queries, keys and values; 0: none
   QkNorm qk_norm;
-  bool rotary, interleaved, slides;
+  bool rotary, interleaved, slides, causal;
 
  private:
   Tensor mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;

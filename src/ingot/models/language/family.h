@@ -24,9 +24,10 @@ struct LanguageFamily {
   std::vector<std::string> variants = {};      ///< what may differ between its checkpoints, and is understood
   std::vector<std::string> repositories = {};  ///< published models of this layout
   DecoderTraits traits = {};
-  bool experts = false;           ///< its layers are mixtures of experts
-  bool moe_layers_alike = false;  ///< all of them, and as wide as intermediate_size
-  bool tied = false;              ///< transformers' default of tie_word_embeddings
+  bool experts = false;               ///< its layers are mixtures of experts
+  bool moe_layers_alike = false;      ///< all of them, and as wide as intermediate_size
+  bool tied = false;                  ///< transformers' default of tie_word_embeddings
+  bool may_be_bidirectional = false;  ///< use_bidirectional_attention is a key of it
   /// Every n-th layer sees all where config.json does not list layer_types; 0: none does.
   std::int64_t sliding_pattern = 0;
 

@@ -1,7 +1,9 @@
 #include "ingot/models/language/model_directory.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/weights/safetensors_writer.h"
@@ -25,6 +27,12 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, cons
 std::unique_ptr<LanguageModel> load_language_model(const ModelCheckpoint& checkpoint,
                                                    const LoadOptions& options) {
   LanguageConfig config = LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path);
+  INGOT_CHECK(
+      !config.use_bidirectional_attention,  // no token is next to what sees all
+      InvalidConfig(checkpoint.config_path,
+                    fmt::format("use_bidirectional_attention is on: this {} model embeds texts (ingot "
+                                "embed) and generates none; expected a causal language model",
+                                config.model_type)));
   if (options.dtype.has_value()) config.dtype = *options.dtype;
   return LanguageModel::from_weights(config, *checkpoint.weights, options);
 }
