@@ -1,6 +1,7 @@
 #include "ingot/models/encoder/bert.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -220,6 +221,62 @@ TEST(Bert, AHeadThatIsNotThereAndASequenceTooLongAreErrors) {
   EXPECT_THROW(EncoderConfig::from_json(R"({"model_type": "robertina"})", "config.json"), InvalidConfig);
   EXPECT_THROW(EncoderConfig::from_json(R"({"model_type": "bert", "num_attention_heads": 5})", "config.json"),
                InvalidConfig);
+}
+
+// What an error says of a config.json with this key.
+std::string refusal(const std::string& model_type, const std::string& key_and_value) {
+  try {
+    EncoderConfig::from_json(R"({"model_type": ")" + model_type + R"(", )" + key_and_value + "}",
+                             "config.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Bert, QuantizedLayersGiveNearlyTheSameHiddenStates) {
+  const NoGrad no_grad;
+  for (const std::string name : {"modernbert_masked_lm", "nomic_bert_masked_lm", "deberta_v2_masked_lm"}) {
+    const EncoderInput input{.tokens = test::expected(name, "tokens")};
+    const Tensor exact = load_bert(golden_path(name))->hidden(input);
+    for (const std::string format : {"q8_0", "int8"}) {
+      const auto model =
+          load_bert(golden_path(name),
+                    {.dtype = DType::f32, .trainable = false, .format = format, .keep_quantized = true});
+      EXPECT_LE(test::relative_error(model->hidden(input), exact), 3e-2) << name << ", " << format;
+    }
+  }
+}
+
+TEST(Bert, FlagsThatAreNotComputedAreRefusedByName) {
+  const std::string release = R"("n_embd": 24, "n_head": 3, "n_layer": 1, "n_inner": 8, )";
+  for (const auto& [model_type, key, value] :
+       std::vector<std::array<std::string, 3>>{{"modernbert", "classifier_pooling", R"("max")"},
+                                               {"modernbert", "layer_types", R"(["linear_attention"])"},
+                                               {"modernbert", "local_attention", "0"},
+                                               {"modernbert", "tie_word_embeddings", "false"},
+                                               {"nomic_bert", "prenorm", "true"},
+                                               {"nomic_bert", "num_experts", "8"},
+                                               {"nomic_bert", "rotary_emb_fraction", "0.5"},
+                                               {"nomic_bert", "rotary_scaling_factor", "2"},
+                                               {"nomic_bert", "activation_function", R"("relu")"},
+                                               {"deberta-v2", "pos_att_type", R"("c2p|p2p")"},
+                                               {"deberta-v2", "norm_rel_ebd", R"("batch_norm")"},
+                                               {"deberta-v2", "conv_kernel_size", "4"},
+                                               {"deberta-v2", "embedding_size", "128"}}) {
+    const std::string more = model_type == "nomic_bert" ? release : "";
+    EXPECT_NE(refusal(model_type, more + "\"" + key + "\": " + value).find(key), std::string::npos)
+        << model_type << ": " << refusal(model_type, more + "\"" + key + "\": " + value);
+  }
+  EXPECT_EQ(refusal("nomic_bert", release + R"("num_experts": 0, "rotary_scaling_factor": null)"), "none");
+}
+
+TEST(DisentangledAttention, FarDistancesShareClasses) {
+  EXPECT_EQ(log_bucket(3, 8, 16), 3);
+  EXPECT_EQ(log_bucket(-4, 8, 16), -4);
+  EXPECT_EQ(log_bucket(15, 8, 16), 7);  // the farthest
+  EXPECT_EQ(log_bucket(-5, 8, 16), -5);
+  EXPECT_EQ(log_bucket(40, 0, 16), 40);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "ingot/models/encoder/encoder_layer.h"
 #include "ingot/models/encoder/text_spans.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/conv.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
@@ -116,8 +117,8 @@ Tensor EncoderConvolution::operator()(const Tensor& embeddings, const Tensor& x,
   const Conv1dOptions options{.padding = (weight.value.dim(2) - 1) / 2, .groups = groups};
   const Tensor near = for_each_text(input, [&](const TextSpan& text) {
     const Tensor channels = transpose(rows_of_text(embeddings, text), 0, 1);  // [hidden, count]
-    const Tensor y = conv1d(reshape(contiguous(channels), {1, channels.dim(0), text.count}), weight.value,
-                            bias.value, options);
+    const Tensor image = reshape(contiguous(channels), {1, channels.dim(0), text.count});
+    const Tensor y = conv1d(image, to(weight.value, x.dtype()), to(bias.value, x.dtype()), options);
     return transpose(select(y, 0, 0), 0, 1);
   });
   return norm.add(x, activate(activation, contiguous(near))).normed;

@@ -15,13 +15,18 @@ using Json = nlohmann::ordered_json;
 
 // What nomic-ai's own files may ask for and Ingot does not compute.
 void refuse_variants(const ConfigFile& file) {
-  for (const char* key : {"prenorm", "parallel_block", "causal", "use_rms_norm", "rotary_emb_interleaved",
-                          "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"}) {
+  for (const char* key :
+       {"prenorm", "parallel_block", "causal", "use_rms_norm", "rotary_emb_interleaved", "qkv_proj_bias",
+        "mlp_fc1_bias", "mlp_fc2_bias", "scale_attn_by_inverse_layer_idx"}) {
     bool on = false;
     file.read(key, on);
     INGOT_CHECK(!on, NotImplemented(fmt::format("{}: {} in a nomic_bert model", file.path(), key)));
   }
-  for (const char* key : {"rotary_emb_scale_base", "rotary_scaling_factor", "num_experts"}) {
+  std::int64_t experts = 0;
+  file.read("num_experts", experts);
+  INGOT_CHECK(experts == 0, NotImplemented(fmt::format("{}: num_experts {} in a nomic_bert model (0 is)",
+                                                       file.path(), experts)));
+  for (const char* key : {"rotary_emb_scale_base", "rotary_scaling_factor"}) {
     INGOT_CHECK(!file.has(key),
                 NotImplemented(fmt::format("{}: {} in a nomic_bert model (null is)", file.path(), key)));
   }
