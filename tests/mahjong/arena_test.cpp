@@ -1,5 +1,7 @@
 #include "ingot/mahjong/arena.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "ingot/base/parallel.h"
@@ -29,6 +31,17 @@ TEST(Arena, ADeterministicPlayerInAllSeatsOfOneWallMakesTheSameGameFourTimes) {
   EXPECT_EQ(report.games, 12);
   EXPECT_EQ(report.entrants[0].games, 12);
   EXPECT_EQ(report.entrants[1].games, 36);
+}
+
+// Built-in players end all the games that are played together at once: the next ones have to follow.
+TEST(Arena, PlaysEveryWallWhereMoreGamesAreAskedForThanArePlayedTogether) {
+  ArenaOptions options;
+  options.walls = 70;  // 280 games
+  options.rules.length = GameLength::SingleRound;
+  const ArenaReport report = run_arena(one_against_three("first-legal", "tsumogiri"), options);
+  EXPECT_EQ(report.entrants[0].games, 280);
+  EXPECT_EQ(report.entrants[1].games, 840);
+  EXPECT_FALSE(std::isnan(report.tests[0].difference.mean));
 }
 
 TEST(Arena, TheRuleBasedPlayerBeatsTheSimpleOnes) {

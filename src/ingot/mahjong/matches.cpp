@@ -104,7 +104,7 @@ class Hall {
       fill();
       advance();
       ask_networks();
-    } while (!slots_.empty());
+    } while (!slots_.empty() || next_ < matches_.size());
   }
 
  private:
