@@ -216,8 +216,8 @@ class ArenaReport(Report):
 def arena(players, *, walls: int = 100, rules: str = "tenhou", length: str = "hanchan", seed: int = 1) -> ArenaReport:
     """Lets players play ``walls`` × 4 games on the same walls from every seat.
 
-    ``players``: two names (one against three) or four: ``"random"``, ``"first-legal"``, ``"tsumogiri"``, ``"rule-based"``, or
-    ``"model:DIR"`` with ``",temperature=T"`` and ``",device=D"``.
+    ``players``: two names (one against three) or four: ``"random"``, ``"first-legal"``, ``"tsumogiri"``, ``"simple"``,
+    ``"rule-based"``, or ``"model:DIR"`` with ``",temperature=T"`` and ``",device=D"``.
     """
     names = [str(player) for player in players]
     return ArenaReport(_core._mahjong_arena(names + [names[1]] * 2 if len(names) == 2 else names, walls, rules, length, seed))

@@ -58,8 +58,8 @@ class SeatGames:
         games: how many.
         seed: game i takes its chance from seed + i.
         seat: whose decisions are asked for, from 0.
-        opponents: ``"random"`` (uniform among legal actions), of mahjong ``"rule-based"``, ``"tsumogiri"``, ``"first-legal"`` or
-            ``"model:DIR"``, or a function ``(observations [rows, ...], legal [rows, actions]) -> actions [rows]`` that is asked
+        opponents: ``"random"`` (uniform among legal actions), of mahjong ``"rule-based"``, ``"simple"``, ``"tsumogiri"``,
+            ``"first-legal"`` or ``"model:DIR"``, or a function ``(observations [rows, ...], legal [rows, actions]) -> actions [rows]`` that is asked
             about all games that wait for others at once.
 
     Tensors are written in place, as :class:`VectorGame`'s.

@@ -44,14 +44,15 @@ TEST(Arena, PlaysEveryWallWhereMoreGamesAreAskedForThanArePlayedTogether) {
   EXPECT_FALSE(std::isnan(report.tests[0].difference.mean));
 }
 
-TEST(Arena, TheRuleBasedPlayerBeatsTheSimpleOnes) {
+TEST(Arena, TheHonestPlayersBeatTheOthers) {
   ArenaOptions options;
-  options.walls = 25;
-  for (const char* weak : {"random", "tsumogiri"}) {
-    const ArenaReport report = run_arena(one_against_three("rule-based", weak), options);
-    EXPECT_LT(report.entrants[0].place.mean + report.entrants[0].place.half_width, 2.0) << weak;
-    EXPECT_GT(report.entrants[0].win.mean, 0.25) << weak;
-  }
+  options.walls = 12;
+  for (const char* honest : {"simple", "rule-based"})
+    for (const char* weak : {"random", "tsumogiri"}) {
+      const ArenaReport report = run_arena(one_against_three(honest, weak), options);
+      EXPECT_LT(report.entrants[0].place.mean + report.entrants[0].place.half_width, 2.0) << honest << weak;
+      EXPECT_GT(report.entrants[0].win.mean, 0.25) << honest << weak;
+    }
 }
 
 TEST(Arena, TheReportDoesNotDependOnThreads) {
@@ -59,9 +60,9 @@ TEST(Arena, TheReportDoesNotDependOnThreads) {
   options.walls = 6;
   const int before = num_threads();
   set_num_threads(1);
-  const ArenaReport one = run_arena(one_against_three("rule-based", "random"), options);
+  const ArenaReport one = run_arena(one_against_three("simple", "random"), options);
   set_num_threads(3);
-  const ArenaReport three = run_arena(one_against_three("rule-based", "random"), options);
+  const ArenaReport three = run_arena(one_against_three("simple", "random"), options);
   set_num_threads(before);
   EXPECT_EQ(one.entrants[0].place.mean, three.entrants[0].place.mean);
   EXPECT_EQ(one.entrants[1].win.mean, three.entrants[1].win.mean);
@@ -90,10 +91,9 @@ TEST(Arena, ANetworkIsAskedForManyGamesAtOnceAndPlaysThemAsOneByOne) {
   options.walls = 6;
   options.rules.length = GameLength::East;
   const auto together = std::make_shared<Together>();
-  const Entrant batched{.name = "tsumogiri", .batch = together},
-      rest{"rule-based", player_named("rule-based")};
+  const Entrant batched{.name = "tsumogiri", .batch = together}, rest{"simple", player_named("simple")};
   const ArenaReport all = run_arena({batched, rest, rest, rest}, options);
-  const ArenaReport single = run_arena(one_against_three("tsumogiri", "rule-based"), options);
+  const ArenaReport single = run_arena(one_against_three("tsumogiri", "simple"), options);
   EXPECT_EQ(all.entrants[0].place.mean, single.entrants[0].place.mean);
   EXPECT_EQ(all.entrants[0].score.mean, single.entrants[0].score.mean);
   EXPECT_EQ(all.entrants[1].deal_in.half_width, single.entrants[1].deal_in.half_width);
@@ -122,7 +122,7 @@ TEST(Arena, TestsOfPlacesTellTheBetterPlayerAndNothingOfEqualOnes) {
   ArenaOptions options;
   options.walls = 12;
   options.rules.length = GameLength::East;
-  const ArenaReport report = run_arena(one_against_three("rule-based", "tsumogiri"), options);
+  const ArenaReport report = run_arena(one_against_three("simple", "tsumogiri"), options);
   ASSERT_EQ(report.tests.size(), 1U);
   EXPECT_LT(report.tests[0].difference.mean, -0.5);
   EXPECT_LT(report.tests[0].p, 1e-3);

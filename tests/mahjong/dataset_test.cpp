@@ -20,7 +20,7 @@ class DatasetTest : public ::testing::Test {
     Rules rules;
     rules.length = GameLength::SingleRound;
     for (int i = 0; i < kGames; ++i)
-      write_log(path(i), to_mjai(rule_based_game(static_cast<std::uint64_t>(i), rules)));
+      write_log(path(i), to_mjai(simple_game(static_cast<std::uint64_t>(i), rules)));
     std::filesystem::copy(path(2), directory_.at("again.json.gz"));
     write_file_atomically(directory_.at("broken.json"), read_maybe_gzip(path(1)).substr(0, 900));
   }

@@ -25,9 +25,9 @@ inline std::string random_game_mjai(std::uint64_t seed, const Rules& rules = {})
   return to_mjai(events);
 }
 
-/// A game of four rule-based players.
-inline Events rule_based_game(std::uint64_t seed, const Rules& rules = {}) {
-  std::array<RuleBasedPlayer, 4> players;
+/// A game of four simple players, which decide fast.
+inline Events simple_game(std::uint64_t seed, const Rules& rules = {}) {
+  std::array<SimplePlayer, 4> players;
   Events events;
   play_game(rules, seed_from_number(seed), 0, {&players[0], &players[1], &players[2], &players[3]}, &events);
   return events;

@@ -12,7 +12,7 @@ namespace ingot::mahjong {
 namespace {
 
 const GameLog& game() {
-  static const GameLog kLog = read_mjai(to_mjai(rule_based_game(3)), "game");
+  static const GameLog kLog = read_mjai(to_mjai(simple_game(3)), "game");
   return kLog;
 }
 

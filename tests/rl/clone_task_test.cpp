@@ -28,7 +28,7 @@ class CloneTest : public ::testing::Test {
     rules.length = mahjong::GameLength::SingleRound;
     for (std::uint64_t i = 0; i < 8; ++i)
       mahjong::write_log(games_->at(std::to_string(i) + ".json"),
-                         mahjong::to_mjai(mahjong::rule_based_game(i, rules)));
+                         mahjong::to_mjai(mahjong::simple_game(i, rules)));
   }
   static void TearDownTestSuite() { games_.reset(); }
 

@@ -86,7 +86,7 @@ TEST_F(NetworkPlayerTest, APolicyThatIsNotANumberIsNamed) {
             "the policy");
 }
 
-// The other side of an mjai connection: a table whose seat 1 is the client, the others rule-based players. It
+// The other side of an mjai connection: a table whose seat 1 is the client, the others simple players. It
 // plays on whenever the client asks for the next line.
 class MjaiServer : public std::streambuf {
  public:
@@ -129,7 +129,7 @@ class MjaiServer : public std::streambuf {
   Action choose(int seat) {
     const ActionList legal = legal_actions(table_, seat);
     const mahjong::Observation observation = observe(table_, seat);
-    if (seat != kSeat) return mahjong::RuleBasedPlayer().select(observation, legal);
+    if (seat != kSeat) return mahjong::SimplePlayer().select(observation, legal);
     ++decisions_;
     std::string answer = answers_.str();
     answer = answer.substr(0, answer.size() - 1);

@@ -20,7 +20,7 @@ class ReviewTest : public ::testing::Test {
     mahjong::Rules rules;
     rules.length = mahjong::GameLength::SingleRound;
     mahjong::GameLog log =
-        mahjong::read_mjai(to_mjai(mahjong::rule_based_game(3, rules)), "game.json", rules);
+        mahjong::read_mjai(to_mjai(mahjong::simple_game(3, rules)), "game.json", rules);
     log.names = {"A", "</script><b>", "C", "D"};
     return log;
   }

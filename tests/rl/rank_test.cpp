@@ -30,7 +30,7 @@ TEST(RankNet, LearnsThePlacesOfScoresAndIsSavedAndDescribed) {
   rules.length = mahjong::GameLength::East;
   for (std::uint64_t i = 0; i < 6; ++i)
     mahjong::write_log(directory.at("games") + std::to_string(i) + ".json",
-                       to_mjai(mahjong::rule_based_game(i, rules)));
+                       to_mjai(mahjong::simple_game(i, rules)));
   Config file = Config::parse(
       "phase: grp\nlength: east\nbatch_size: 64\nmax_steps: 40\neval_steps: 20\nlearning_rate: 0.01\nhidden: "
       "16\n"

@@ -202,7 +202,7 @@ void add_mahjong(Command& root) {
   Command playing =
       command.subcommand("play", "Play or watch a game in the terminal, or serve as an mjai client");
   playing.option("--player", o->player,
-                 "human, random, first-legal, tsumogiri, rule-based or model:DIR[,temperature=T]");
+                 "human, random, first-legal, tsumogiri, simple, rule-based or model:DIR[,temperature=T]");
   playing.option("--opponents", o->opponents, "Who takes the other three seats");
   playing.option("--seat", o->seat, "Where the player sits, 0 to 3 (0 deals first)");
   playing.option("--rules", o->rules, "Rules").one_of(presets);

@@ -58,18 +58,18 @@ class TsumogiriPlayer : public ActionSelector {
   Action select(const Observation& observation, const ActionList& legal) override;
 };
 
-/// An honest opponent by rules of thumb: it lowers its shanten with the widest acceptance, declares riichi,
-/// calls for yakuhai, tanyao and a flush when that brings it nearer, and folds by genbutsu, suji and walls
-/// against a riichi when its own hand is far off. It knows no more than its observation.
-class RuleBasedPlayer : public ActionSelector {
+/// The plainer of the two honest opponents, rules of thumb: it lowers its shanten with the widest acceptance,
+/// declares riichi, calls for yakuhai, tanyao and a flush when that brings it nearer, and folds by genbutsu,
+/// suji and walls against a riichi when its own hand is far off. It knows no more than its observation.
+class SimplePlayer : public ActionSelector {
  public:
   struct Options {
     int fold_shanten = 2;  ///< against a riichi, fold from this shanten on
     bool calls = true;
     bool defends = true;
   };
-  RuleBasedPlayer() = default;
-  explicit RuleBasedPlayer(const Options& options) : options_(options) {}
+  SimplePlayer() = default;
+  explicit SimplePlayer(const Options& options) : options_(options) {}
   Action select(const Observation& observation, const ActionList& legal) override;
 
  private:
@@ -79,14 +79,22 @@ class RuleBasedPlayer : public ActionSelector {
   Options options_;
 };
 
-/// How dangerous discarding `kind` looks against the players that declared riichi: 0 = certainly safe for
-/// all.
-double deal_in_danger(const Observation& observation, Kind kind);
+/// The strong one. It weighs every discard, riichi, call and kan by the mean place it expects: what the hand
+/// may win (HandOutlook), what the tile may cost (Threat) and what points are worth where the game stands
+/// (PlaceUtility). Deterministic; it knows no more than its observation.
+class RuleBasedPlayer : public ActionSelector {
+ public:
+  Action select(const Observation& observation, const ActionList& legal) override;
+
+ private:
+  Action on_turn(const Observation& o, const ActionList& legal) const;
+  Action on_claim(const Observation& o, const ActionList& legal) const;
+};
 
 /// A player that asks `selector` for each decision alone.
 PlayerFactory one_by_one(std::shared_ptr<BatchSelector> selector);
 
-/// "random", "first-legal", "tsumogiri" or "rule-based"; throws InvalidConfig for another name.
+/// "random", "first-legal", "tsumogiri", "simple" or "rule-based"; throws InvalidConfig for another name.
 PlayerFactory player_named(std::string_view name);
 
 }  // namespace ingot::mahjong
