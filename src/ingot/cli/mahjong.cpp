@@ -49,10 +49,18 @@ Json report_json(const ArenaReport& report) {
   for (const PlaceTest& t : report.tests)
     tests.push_back(
         {{"first", t.first}, {"second", t.second}, {"place_difference", estimate(t.difference)}, {"p", t.p}});
-  return {{"games", report.games},
-          {"seconds", report.seconds},
-          {"entrants", std::move(list)},
-          {"tests", std::move(tests)}};
+  Json json = {{"games", report.games},
+               {"seconds", report.seconds},
+               {"entrants", std::move(list)},
+               {"tests", std::move(tests)}};
+  if (report.sequential)
+    json["sequential"] = {{"verdict", verdict_name(report.sequential->verdict)},
+                          {"walls", report.sequential->walls},
+                          {"margin", report.sequential->options.margin},
+                          {"error", report.sequential->options.error},
+                          {"log_likelihood_ratio", report.sequential->log_likelihood_ratio},
+                          {"bound", report.sequential->bound}};
+  return json;
 }
 
 int arena(const MahjongOptions& o) {
@@ -70,6 +78,13 @@ int arena(const MahjongOptions& o) {
   options.rules = rules_of(o);
   options.seed = o.seed;
   options.walls = static_cast<int>(o.walls);
+  if (!o.bank.empty()) {
+    const WallBank bank = wall_bank(o.bank);
+    if (o.walls > bank.walls)
+      throw InvalidConfig("walls", fmt::format("is {}, but the bank has {}", o.walls, bank.walls));
+    options.seed = bank.seed;
+  }
+  if (o.sequential) options.sequential = SequentialOptions{.margin = *o.sequential, .error = o.error};
   const ArenaReport report = run_arena(entrants, options);
   fmt::print("{}", o.json ? dump_json(report_json(report)) + "\n" : format_report(report));
   return 0;
@@ -227,9 +242,20 @@ void add_mahjong(Command& root) {
   contest.option("--rules", o->rules, "Rules").one_of(presets);
   contest.option("--length", o->length, "Both winds, East alone, or a single round").one_of(lengths);
   contest.option("--seed", o->seed, "Seed of the walls and players");
+  contest
+      .option("--bank", o->bank,
+              "In place of --seed: the fixed walls set aside for measuring, or those for choosing settings")
+      .one_of({"evaluation", "ablation"});
+  contest.option(
+      "--sequential", o->sequential,
+      "Stop once it is decided whether the first is this many places better, or no better; --walls is "
+      "the most");
+  contest.option("--error", o->error, "With --sequential: the chance of either wrong answer");
   contest.flag("--json", o->json, "Print JSON");
   contest.example("ingot mahjong arena rule-based tsumogiri --walls 250",
                   "1000 games with confidence intervals");
+  contest.example("ingot mahjong arena rule-based simple --walls 5000 --bank evaluation --sequential 0.1",
+                  "as few games as decide it");
   contest.example("ingot mahjong arena model:bc/model rule-based",
                   "a network against three rule-based players");
   contest.run([o] { return arena(*o); });

@@ -14,6 +14,9 @@ namespace ingot::cli {
 struct MahjongOptions {
   std::string rules = "tenhou", length = "hanchan", opponents = "rule-based", player = "human", save, hand,
               win, dora, ura, out = "review.html";
+  std::string bank;
+  std::optional<double> sequential;
+  double error = 0.05;
   std::vector<std::string> files, players, melds;
   std::uint64_t seed = 1;
   std::int64_t walls = 100, seat_wind = 1, round_wind = 1, seat = 0;

@@ -182,11 +182,12 @@ std::size_t TableBatch::restart() {
 
 namespace {
 
-// The matches of an arena: each wall in all rotations.
-std::vector<Match> matches_of(const std::array<Entrant, 4>& entrants, const ArenaOptions& options) {
+// The matches of an arena on so many walls from the first on: each in all rotations.
+std::vector<Match> matches_of(const std::array<Entrant, 4>& entrants, const ArenaOptions& options,
+                              std::size_t first, std::size_t walls) {
   std::vector<Match> matches;
-  matches.reserve(4 * static_cast<std::size_t>(options.walls));
-  for (std::uint64_t wall = 0; wall < static_cast<std::uint64_t>(options.walls); ++wall)
+  matches.reserve(4 * walls);
+  for (std::uint64_t wall = first; wall < first + walls; ++wall)
     for (std::size_t rotation = 0; rotation < 4; ++rotation) {
       Match& match = matches.emplace_back();
       match.nonce = wall;
@@ -248,13 +249,17 @@ ArenaScore score_of(const Walls& walls, std::size_t entrant, const std::string& 
   return score;
 }
 
+double place_difference(const std::vector<Tally>& wall, std::size_t a, std::size_t b) {
+  return wall[a].place / wall[a].games - wall[b].place / wall[b].games;
+}
+
 PlaceTest place_test(const Walls& walls, const std::vector<std::string>& names, std::size_t a,
                      std::size_t b) {
   PlaceTest test{.first = names[a], .second = names[b]};
   const auto n = static_cast<double>(walls.size());
   double sum = 0, squares = 0;
   for (const auto& wall : walls) {
-    const double difference = wall[a].place / wall[a].games - wall[b].place / wall[b].games;
+    const double difference = place_difference(wall, a, b);
     sum += difference;
     squares += difference * difference;
   }
@@ -269,45 +274,96 @@ PlaceTest place_test(const Walls& walls, const std::vector<std::string>& names, 
   return test;
 }
 
+// An arena's entrants by name: equal names are counted together.
+class ArenaRun {
+ public:
+  ArenaRun(const std::array<Entrant, 4>& entrants, const ArenaOptions& options)
+      : entrants_(entrants), options_(options) {
+    for (std::size_t e = 0; e < 4; ++e) {
+      const auto known = std::find(names_.begin(), names_.end(), entrants[e].name);
+      name_of_[e] = static_cast<std::size_t>(known - names_.begin());
+      if (known == names_.end()) names_.push_back(entrants[e].name);
+    }
+  }
+  const std::vector<std::string>& names() const { return names_; }
+  const Walls& walls() const { return walls_; }
+
+  void play(std::size_t count) {
+    const std::size_t first = walls_.size();
+    const std::vector<Match> matches = matches_of(entrants_, options_, first, count);
+    Walls games(matches.size(), std::vector<Tally>(names_.size()));  // by match, then summed by wall
+    std::vector<std::array<std::size_t, 4>> who(matches.size());
+    std::vector<GameCounter> counters;
+    counters.reserve(matches.size());
+    for (std::size_t i = 0; i < matches.size(); ++i) {
+      for (std::size_t seat = 0; seat < 4; ++seat) who[i][seat] = name_of_[(seat + i % 4) % 4];
+      counters.emplace_back(games[i], who[i]);
+    }
+    play_matches(
+        options_.rules, seed_from_number(options_.seed), matches,
+        [&](std::size_t i, const Events& events) { counters[i].count(events); },
+        [&](std::size_t i, const Table& table) {
+          count_result(table, who[i], options_, games[i]);
+          if (options_.ended) options_.ended();
+        });
+    walls_.resize(first + count, std::vector<Tally>(names_.size()));
+    for (std::size_t i = 0; i < matches.size(); ++i)
+      for (std::size_t e = 0; e < names_.size(); ++e) {
+        Tally& sum = walls_[first + i / 4][e];
+        sum = sum + games[i][e];
+      }
+  }
+
+ private:
+  const std::array<Entrant, 4>& entrants_;
+  const ArenaOptions& options_;
+  std::vector<std::string> names_;
+  std::array<std::size_t, 4> name_of_{};
+  Walls walls_;
+};
+
+// As many walls as make a full batch of games that are played together.
+constexpr std::size_t kSequentialBlock = 64;
+
+SequentialResult play_until_decided(ArenaRun& run, const ArenaOptions& options) {
+  INGOT_CHECK(
+      run.names().size() > 1,
+      InvalidConfig("sequential", fmt::format("compares players, and all four are {}", run.names()[0])));
+  SequentialTest test(*options.sequential);
+  const auto most = static_cast<std::size_t>(options.walls);
+  for (std::size_t told = 0; told < most && test.verdict() == Verdict::Open;) {
+    run.play(std::min(kSequentialBlock, most - told));
+    for (; told < run.walls().size(); ++told) test.add(place_difference(run.walls()[told], 0, 1));
+  }
+  return {*options.sequential, test.verdict(), test.observations(), test.log_likelihood_ratio(),
+          test.bound()};
+}
+
 }  // namespace
+
+WallBank wall_bank(std::string_view name) {
+  constexpr int kBankWalls = 50'000;
+  if (name == "evaluation") return {.seed = 0x2000, .walls = kBankWalls};
+  if (name == "ablation") return {.seed = 0x2001, .walls = kBankWalls};
+  throw InvalidConfig("bank", fmt::format("\"{}\" is unknown; use evaluation or ablation", name));
+}
 
 ArenaReport run_arena(const std::array<Entrant, 4>& entrants, const ArenaOptions& options) {
   INGOT_CHECK(options.walls > 0, InvalidConfig("walls", "must be at least 1"));
   const Stopwatch watch;
-  std::vector<std::string> names;
-  std::array<std::size_t, 4> name_of{};
-  for (std::size_t e = 0; e < 4; ++e) {
-    const auto known = std::find(names.begin(), names.end(), entrants[e].name);
-    name_of[e] = static_cast<std::size_t>(known - names.begin());
-    if (known == names.end()) names.push_back(entrants[e].name);
-  }
-  const std::vector<Match> matches = matches_of(entrants, options);
-  Walls games(matches.size(), std::vector<Tally>(names.size()));  // by match, then summed by wall
-  std::vector<std::array<std::size_t, 4>> who(matches.size());
-  std::vector<GameCounter> counters;
-  counters.reserve(matches.size());
-  for (std::size_t i = 0; i < matches.size(); ++i) {
-    for (std::size_t seat = 0; seat < 4; ++seat) who[i][seat] = name_of[(seat + i % 4) % 4];
-    counters.emplace_back(games[i], who[i]);
-  }
-  play_matches(
-      options.rules, seed_from_number(options.seed), matches,
-      [&](std::size_t i, const Events& events) { counters[i].count(events); },
-      [&](std::size_t i, const Table& table) {
-        count_result(table, who[i], options, games[i]);
-        if (options.ended) options.ended();
-      });
-  Walls walls(static_cast<std::size_t>(options.walls), std::vector<Tally>(names.size()));
-  for (std::size_t i = 0; i < matches.size(); ++i)
-    for (std::size_t e = 0; e < names.size(); ++e) walls[i / 4][e] = walls[i / 4][e] + games[i][e];
+  ArenaRun run(entrants, options);
   ArenaReport report;
-  for (std::size_t e = 0; e < names.size(); ++e) {
-    report.entrants.push_back(score_of(walls, e, names[e]));
+  if (options.sequential)
+    report.sequential = play_until_decided(run, options);
+  else
+    run.play(static_cast<std::size_t>(options.walls));
+  for (std::size_t e = 0; e < run.names().size(); ++e) {
+    report.entrants.push_back(score_of(run.walls(), e, run.names()[e]));
     report.rounds = std::max(report.rounds, report.entrants.back().rounds);
     for (std::size_t other = 0; other < e; ++other)
-      report.tests.push_back(place_test(walls, names, other, e));
+      report.tests.push_back(place_test(run.walls(), run.names(), other, e));
   }
-  report.games = std::ssize(matches);
+  report.games = 4 * std::ssize(run.walls());
   report.seconds = watch.seconds();
   return report;
 }

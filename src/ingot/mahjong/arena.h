@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "ingot/mahjong/player.h"
+#include "ingot/mahjong/sequential.h"
 
 namespace ingot::mahjong {
 
@@ -62,11 +64,24 @@ void play_matches(const Rules& rules, const Seed& session, std::span<const Match
                   const std::function<void(std::size_t, const Events&)>& told,
                   const std::function<void(std::size_t, const Table&)>& ended);
 
+/// Walls that are set aside for measuring: an arena with this seed, up to so many walls. Nothing else in the
+/// library draws walls from these seeds unless it is told to.
+struct WallBank {
+  std::uint64_t seed = 0;
+  int walls = 0;
+};
+/// "evaluation", or "ablation" for choices that the evaluation must not have seen; throws InvalidConfig for
+/// another name.
+WallBank wall_bank(std::string_view name);
+
 struct ArenaOptions {
   Rules rules;
   std::uint64_t seed = 1;
   int walls = 100;  ///< games are walls times 4: each wall is played in all four rotations of the seats
   std::array<double, 4> rank_points = {90, 45, 0, -135};  ///< for `points`; first place first
+  /// Stops at the wall that decides whether the first entrant ends in better places than the next of another
+  /// name; `walls` are the most that are played.
+  std::optional<SequentialOptions> sequential = {};
   std::function<void()> ended = {};  ///< after each game, on any thread; what it throws ends the arena
 };
 
@@ -94,9 +109,18 @@ struct PlaceTest {
   double p = 1;         ///< two-sided; 1 with fewer than two walls
 };
 
+/// How the sequential test ended.
+struct SequentialResult {
+  SequentialOptions options;
+  Verdict verdict = Verdict::Open;
+  std::int64_t walls = 0;  ///< that it took; a few more may have been played
+  double log_likelihood_ratio = 0, bound = 0;
+};
+
 struct ArenaReport {
   std::vector<ArenaScore> entrants;  ///< one per name, in the order given
   std::vector<PlaceTest> tests;      ///< of each pair
+  std::optional<SequentialResult> sequential = {};
   std::int64_t games = 0, rounds = 0;
   double seconds = 0;
 };

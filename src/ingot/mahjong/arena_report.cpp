@@ -72,6 +72,13 @@ std::string format_report(const ArenaReport& report) {
   for (const PlaceTest& test : report.tests)
     text += fmt::format("{} against {}: place {:+.3f} ±{:.3f}, p = {:.2g}\n", test.first, test.second,
                         test.difference.mean, test.difference.half_width, test.p);
+  if (report.sequential)
+    text += fmt::format(
+        "sequential test: {} after {} walls (margin {:.3g} places, error {:.3g}; log likelihood ratio "
+        "{:+.2f} "
+        "of ±{:.2f})\n",
+        verdict_name(report.sequential->verdict), report.sequential->walls, report.sequential->options.margin,
+        report.sequential->options.error, report.sequential->log_likelihood_ratio, report.sequential->bound);
   return text;
 }
 
