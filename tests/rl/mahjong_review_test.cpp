@@ -19,8 +19,7 @@ class ReviewTest : public ::testing::Test {
   static mahjong::GameLog round() {
     mahjong::Rules rules;
     rules.length = mahjong::GameLength::SingleRound;
-    mahjong::GameLog log =
-        mahjong::read_mjai(to_mjai(mahjong::simple_game(3, rules)), "game.json", rules);
+    mahjong::GameLog log = mahjong::read_mjai(to_mjai(mahjong::simple_game(3, rules)), "game.json", rules);
     log.names = {"A", "</script><b>", "C", "D"};
     return log;
   }
