@@ -67,8 +67,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ingot-config-version.cmake DESTINATION
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # Kernels, the command line, and the headers that bring another library's are no interface.
 set(inner cpu cuda cli c_api/inner base/json.h data/parquet data/record.h forecast/fit_json.h grammar/json_text.h
-  grammar/schema_check.h grammar/schema_compiler.h grammar/schema_shape.h hub/libcurl.h models/encoder/family.h
-  models/language/families models/language/family.h serve/answer.h serve/api.h serve/chat_format.h serve/chat_input.h
+  grammar/schema_check.h grammar/schema_compiler.h grammar/schema_shape.h hub/libcurl.h models/encoder/families.h models/encoder/family.h
+  models/language/families models/language/family.h models/rope_keys.h serve/answer.h serve/api.h serve/chat_format.h serve/chat_input.h
   serve/fields.h serve/generation_params.h serve/structured_output.h serve/token_text.h
   train/language/rewards/json_schema.h train/reporters)
 list(TRANSFORM inner REPLACE "(.+)" "PATTERN;\\1;EXCLUDE")

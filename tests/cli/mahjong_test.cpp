@@ -171,7 +171,8 @@ TEST(MahjongCommand, ADatasetIsMadeAndCountedAndACorruptLogInItNamed) {
 TEST(MahjongCommand, ANetworkIsClonedPlaysAndReviewsAGame) {
   const test::TemporaryDirectory directory;
   const std::string games = directory.at("games"), model = "model:" + directory.at("bc/model");
-  run_ingot({"mahjong", "dataset", "generate", "--games", "3", "--length", "round", "-o", games});
+  run_ingot({"mahjong", "dataset", "generate", "--games", "3", "--length", "round", "--player", "simple",
+             "-o", games});
   std::ofstream(directory.at("bc.yaml"))
       << "phase: bc\nlength: round\nmax_steps: 2\nbatch_size: 8\nreport_to: [html]\ndevice: cpu\n"
          "validation_decisions: 8\nvalidation_split_ratio: 0.5\n"

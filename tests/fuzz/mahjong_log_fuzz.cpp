@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     std::istringstream in(text);
     std::ostringstream out;
-    run_mjai_client(in, out, {}, player_named("rule-based"), 1);
+    run_mjai_client(in, out, {}, player_named("simple"), 1);
   } catch (const ingot::Error&) {
   }
   return 0;

@@ -312,6 +312,22 @@ TEST(Engine, ARequestThatFailsTakesNoOtherWithIt) {
   EXPECT_EQ(behind->result().tokens, before->result().tokens);
 }
 
+TEST(Engine, LogprobsOfALongPromptComeInAnyMode) {
+  const auto model = golden_model("qwen3");
+  model->config.max_position_embeddings = 128;
+  std::vector<double> found;
+  for (const bool batch_invariant : {false, true}) {
+    Engine engine(*model, {.chunk = 90, .batch_invariant = batch_invariant});
+    const auto sequence = engine.start({.prompt = repetitive(100), .max_tokens = 1, .prompt_logprobs = 0});
+    for (int step = 0; step < 10 && engine.step(); ++step) {
+    }
+    const auto& scored = sequence->result().prompt_logprobs;
+    ASSERT_EQ(scored.size(), 99U) << batch_invariant;
+    found.push_back(scored.back().drawn.logprob);
+  }
+  EXPECT_NEAR(found[0], found[1], 1e-4);
+}
+
 TEST(Engine, BatchInvariantSequencesGetTheSameBitsWhateverIsBesideThem) {
   const auto model = golden_model("qwen3");
   const EngineOptions options{.chunk = 20, .prefix_cache = true, .batch_invariant = true};

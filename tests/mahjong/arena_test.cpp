@@ -46,7 +46,7 @@ TEST(Arena, PlaysEveryWallWhereMoreGamesAreAskedForThanArePlayedTogether) {
 
 TEST(Arena, TheHonestPlayersBeatTheOthers) {
   ArenaOptions options;
-  options.walls = 12;
+  options.walls = 8;
   for (const char* honest : {"simple", "rule-based"})
     for (const char* weak : {"random", "tsumogiri"}) {
       const ArenaReport report = run_arena(one_against_three(honest, weak), options);

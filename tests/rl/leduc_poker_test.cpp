@@ -80,6 +80,7 @@ LeducTable policy_of(test::SmallNetwork& network, const std::map<Seen, LeducPoke
 }
 
 TEST(PpoTask, SelfPlayInLeducPokerComesNearerToAnEquilibrium) {
+  const int before = num_threads();
   set_num_threads(1);
   const PpoOptions options{
       .rollout_steps = 16,
@@ -107,6 +108,7 @@ TEST(PpoTask, SelfPlayInLeducPokerComesNearerToAnEquilibrium) {
   }
   const double left =
       test::leduc_exploitability([&](const LeducPoker& game) { return average.at(seen(game)); });
+  set_num_threads(before);
   RecordProperty("exploitability", std::to_string(left));
   EXPECT_LT(left, 2.4);  // half of a random policy's; runs that differ by a game end at 1.0 to 1.9
 }

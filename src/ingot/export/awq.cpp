@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/nn/feed_forward.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -96,8 +97,12 @@ AwqSource::AwqSource(const WeightSource& source, const LanguageConfig& config, I
     const std::string attention = layer + ".self_attn.", mlp = layer + ".mlp.";
     add_group(
         {layer + ".input_layernorm", {attention + "q_proj", attention + "k_proj", attention + "v_proj"}});
-    add_group({layer + (sandwich ? ".pre_feedforward_layernorm" : ".post_attention_layernorm"),
-               {mlp + "gate_proj", mlp + "up_proj"}});
+    const std::string norm = layer + (sandwich ? ".pre_feedforward_layernorm" : ".post_attention_layernorm");
+    if (!is_gated(config.mlp)) {  // what comes behind an activation cannot be scaled in front of it
+      add_group({norm, {mlp + "up_proj"}});
+      continue;
+    }
+    add_group({norm, {mlp + "gate_proj", mlp + "up_proj"}});
     add_group({mlp + "up_proj", {mlp + "down_proj"}});
   }
   INGOT_CHECK(!groups_.empty(), NotImplemented(fmt::format(

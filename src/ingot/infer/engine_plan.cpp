@@ -15,6 +15,7 @@ namespace ingot::infer {
 namespace {
 
 constexpr std::int64_t kInvariantRows = 16;  // of a matmul, whose bits do not depend on one another
+constexpr std::int64_t kScoredTokens = 64;   // of prompts in a step, whose logits are there at once
 
 // The draft tokens that leave a sequence within the context of training, where its angles depend on that.
 std::int64_t room_before_rope_changes(const LanguageConfig& config, std::int64_t length) {
@@ -82,12 +83,15 @@ std::vector<Engine::Turn> Engine::plan() {
     if (s->pending() == 1 && !(alone && !turns.empty())) turns.push_back(decode_turn(*s));
   }
   std::int64_t left = options_.chunk;
+  // Batch-invariant pieces are whole chunks, whatever is asked of them.
+  std::int64_t scored = options_.batch_invariant ? options_.chunk : kScoredTokens;
   std::vector<std::shared_ptr<Sequence>> by_priority = active_;
   std::ranges::stable_sort(by_priority, {}, [](const auto& s) { return s->request_.priority; });
   for (const auto& s : by_priority) {
     if (s->pending() == 1 || (alone && !turns.empty())) continue;
-    const std::int64_t count = piece_of_prompt(*s, left);
+    const std::int64_t count = piece_of_prompt(*s, scores(*s) ? std::min(left, scored) : left);
     if (count == 0) continue;
+    if (scores(*s) && !options_.batch_invariant) scored -= count;
     const auto first = s->tokens_.begin() + s->cached();
     turns.push_back({.sequence = s.get(),
                      .input = {first, first + count},
@@ -105,8 +109,6 @@ bool Engine::scores(const Sequence& s) {
 
 // How much of a prompt is read where so many tokens are left in the step.
 std::int64_t Engine::piece_of_prompt(const Sequence& s, std::int64_t left) const {
-  constexpr std::int64_t kScoredTokens = 64;  // whose logits are there at once
-  if (scores(s)) left = std::min(left, kScoredTokens);
   if (!options_.batch_invariant) return std::min(s.pending(), left);
   const std::int64_t piece = std::min(s.pending(), options_.chunk - s.cached() % options_.chunk);
   return piece <= left ? piece : 0;

@@ -59,7 +59,12 @@ void EncoderConfig::validate() {
                                                                num_attention_heads, hidden_size)));
   if (is_rotary()) validate_rope(rope_scaling, rotary(), head_dim());
   if (relative_attention) require_size(max_relative_positions, "max_relative_positions", kMaxVocabulary);
-  if (position_buckets != 0) require_size(position_buckets, "position_buckets", kMaxVocabulary);
+  if (position_buckets != 0) {
+    require_size(position_buckets, "position_buckets", kMaxVocabulary);
+    require(position_buckets >= 2 && max_relative_positions - 1 > position_buckets / 2, "position_buckets",
+            fmt::format("must be at least 2, and half of them below max_relative_positions {} less 1; got {}",
+                        max_relative_positions, position_buckets));
+  }
   if (conv_kernel_size != 0) {
     require_size(conv_kernel_size, "conv_kernel_size");
     require(conv_kernel_size % 2 == 1, "conv_kernel_size",

@@ -79,12 +79,14 @@ void read_deberta_v2(const ConfigFile& file, EncoderConfig& c) {
   c.pooler_act = parse_activation(pooler, "pooler_hidden_act");
   require_hidden_size(file, "embedding_size", c.hidden_size);
   require_hidden_size(file, "pooler_hidden_size", c.hidden_size);
-  const std::int64_t width = c.num_attention_heads * c.attention_head_size;
+  // Divided, not multiplied: neither number is checked yet.
+  const bool fits = c.attention_head_size == 0 ||
+                    (c.attention_head_size > 0 && c.hidden_size % c.attention_head_size == 0 &&
+                     c.hidden_size / c.attention_head_size == c.num_attention_heads);
   INGOT_CHECK(
-      c.attention_head_size == 0 || width == c.hidden_size,
-      NotImplemented(fmt::format("{}: attention_head_size {} in a deberta-v2 model; heads are as wide "
-                                 "as hidden_size",
-                                 file.path(), c.attention_head_size)));
+      fits, NotImplemented(fmt::format("{}: attention_head_size {} in a deberta-v2 model; heads are as wide "
+                                       "as hidden_size",
+                                       file.path(), c.attention_head_size)));
   read_distances(file, c);
   read_convolution(file, c);
 }

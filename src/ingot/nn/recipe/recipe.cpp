@@ -48,8 +48,8 @@ Fp8Scaling parse_fp8_scaling(std::string_view text) {
 Recipe Recipe::from_name(std::string_view name) { return {.kind = parse_recipe(name)}; }
 
 void Recipe::validate() const {
-  const auto require = [](bool holds, const char* key, std::string problem) {
-    INGOT_CHECK(holds, InvalidConfig(key, std::move(problem)));
+  const auto require = [](bool holds, const char* key, const std::string& problem) {
+    INGOT_CHECK(holds, InvalidConfig(key, problem));
   };
   require(fp8_amax_history > 0, "fp8_amax_history",
           fmt::format("must be at least 1, got {}", fp8_amax_history));
