@@ -66,14 +66,8 @@ void require_hidden_size(const ConfigFile& file, const char* key, std::int64_t h
 }
 
 void read_deberta_v2(const ConfigFile& file, EncoderConfig& c) {
-  file.read("hidden_size", c.hidden_size);
-  file.read("intermediate_size", c.intermediate_size);
-  file.read("num_hidden_layers", c.num_hidden_layers);
-  file.read("num_attention_heads", c.num_attention_heads);
+  read_sizes(file, c);
   file.read("attention_head_size", c.attention_head_size);
-  file.read("type_vocab_size", c.type_vocab_size);
-  file.read("layer_norm_eps", c.layer_norm_eps);
-  read_activation(file, "hidden_act", c);
   std::string pooler = "gelu";
   file.read("pooler_hidden_act", pooler);
   c.pooler_act = parse_activation(pooler, "pooler_hidden_act");

@@ -6,6 +6,16 @@
 
 namespace ingot::encoders {
 
+void read_sizes(const ConfigFile& file, EncoderConfig& config) {
+  file.read("hidden_size", config.hidden_size);
+  file.read("intermediate_size", config.intermediate_size);
+  file.read("num_hidden_layers", config.num_hidden_layers);
+  file.read("num_attention_heads", config.num_attention_heads);
+  file.read("type_vocab_size", config.type_vocab_size);
+  file.read("layer_norm_eps", config.layer_norm_eps);
+  read_activation(file, "hidden_act", config);
+}
+
 void read_activation(const ConfigFile& file, const char* key, EncoderConfig& config) {
   std::string activation = "gelu";
   file.read(key, activation);

@@ -14,6 +14,8 @@ EncoderFamily modernbert();
 EncoderFamily nomic_bert();
 EncoderFamily deberta_v2();
 
+/// The keys that BERT's kin share: sizes, epsilon, `hidden_act`.
+void read_sizes(const ConfigFile& file, EncoderConfig& config);
 /// The activation under `key` (gelu where it is absent), of layers and heads.
 void read_activation(const ConfigFile& file, const char* key, EncoderConfig& config);
 /// transformers' name of it.

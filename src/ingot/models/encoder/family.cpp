@@ -12,17 +12,12 @@
 namespace ingot {
 namespace {
 
-using encoders::act_name, encoders::read_activation, encoders::rename, encoders::rename_layers;
+using encoders::act_name, encoders::read_activation, encoders::read_sizes, encoders::rename,
+    encoders::rename_layers;
 using Json = nlohmann::ordered_json;
 
 void read_bert(const ConfigFile& file, EncoderConfig& c) {
-  file.read("hidden_size", c.hidden_size);
-  file.read("intermediate_size", c.intermediate_size);
-  file.read("num_hidden_layers", c.num_hidden_layers);
-  file.read("num_attention_heads", c.num_attention_heads);
-  file.read("type_vocab_size", c.type_vocab_size);
-  file.read("layer_norm_eps", c.layer_norm_eps);
-  read_activation(file, "hidden_act", c);
+  read_sizes(file, c);
   std::string positions = "absolute";
   file.read("position_embedding_type", positions);
   bool decoder = false;
