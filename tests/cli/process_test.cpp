@@ -258,6 +258,8 @@ TEST(CommandLine, BashCompletesCommandsOptionsAndChoices) {
   EXPECT_EQ(completed("ingot chat model --full-context s"), "slide summarize stop\n");
   EXPECT_EQ(completed("ingot chat --full-context = s"), "slide summarize stop\n") << "as bash splits it";
   EXPECT_EQ(completed("ingot train --set ''"), "\n");  // any value: the shell's own file names
+  EXPECT_EQ(completed("ingot quantize m o --format q5_"), "q5_0 q5_1 q5_k\n") << "though others are taken";
+  EXPECT_EQ(completed("ingot forecast fit t.csv --model seas"), "seasonal_naive\n");
 }
 
 /// The same in zsh, with what its completion system would do in print.

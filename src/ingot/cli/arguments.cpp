@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/quant/packed_matrix.h"
 
 namespace ingot::cli {
 namespace {
@@ -44,6 +45,12 @@ void add_device_option(Command& command, std::string& device) {
 
 void add_device_option(Command& command, std::optional<std::string>& device) {
   command.option("--device", device, kDeviceHelp);
+}
+
+std::vector<std::string> load_formats() {
+  std::vector<std::string> names = quant::quantized_formats();
+  names.insert(names.begin(), {"f32", "bf16", "f16"});
+  return names;
 }
 
 std::string ending_of(const std::string& path) {

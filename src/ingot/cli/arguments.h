@@ -19,6 +19,9 @@ void add_device_option(Command& command, std::string& device);
 /// For a command whose configuration may name the device, too: nothing where the option is not given.
 void add_device_option(Command& command, std::optional<std::string>& device);
 
+/// Formats that weights can be loaded in, for completion: f32, bf16, f16 and the quantized ones.
+std::vector<std::string> load_formats();
+
 /// The ending of a file's name in lower case, with its point: ".csv"; empty where it has none.
 std::string ending_of(const std::string& path);
 /// InvalidConfig for `option` where a file to write ends in none of `known` (".csv", ".json"), whatever its

@@ -221,6 +221,12 @@ Command& Command::one_of(const std::vector<std::string>& choices) {
   static_cast<CLI::Option*>(last_option_)->check(CLI::IsMember(choices));
   return *this;
 }
+Command& Command::suggests(const std::vector<std::string>& words) {
+  const auto any = [](std::string&) { return std::string(); };
+  static_cast<CLI::Option*>(last_option_)
+      ->check(CLI::Validator(any, fmt::format("suggests{{{}}}", fmt::join(words, ","))));
+  return *this;
+}
 Command& Command::placeholder(const std::string& word) {
   static_cast<CLI::Option*>(last_option_)->type_name(word);
   return *this;

@@ -40,6 +40,8 @@ class Command {
   Command& required();
   /// The option just added takes one of `choices`.
   Command& one_of(const std::vector<std::string>& choices);
+  /// Words that completion offers for the option just added, which takes others, too.
+  Command& suggests(const std::vector<std::string>& words);
   /// What stands for the value of the option just added in --help, where the option's own name does not say
   /// it: "KEY=VALUE".
   Command& placeholder(const std::string& word);

@@ -35,7 +35,7 @@ std::string shell_tables(const CLI::App& app) {
     for (const CLI::App* command : at.get_subcommands(nullptr)) words += command->get_name() + " ";
     for (const CLI::Option* option : at.get_options()) {
       if (option->get_positional()) {
-        words += fmt::format("{} ", fmt::join(choices_of(*option), " "));
+        words += fmt::format("{} ", fmt::join(completions_of(*option), " "));
         continue;
       }
       const std::vector<std::string> names = option_names(*option);
@@ -44,7 +44,7 @@ std::string shell_tables(const CLI::App& app) {
       std::string patterns;
       for (const std::string& name : names)
         patterns += fmt::format("{}'{} {}'", patterns.empty() ? "" : "|", path, name);
-      values += fmt::format("    {}) echo '{}' ;;\n", patterns, fmt::join(choices_of(*option), " "));
+      values += fmt::format("    {}) echo '{}' ;;\n", patterns, fmt::join(completions_of(*option), " "));
     }
     options += fmt::format("    '{}') echo '{}' ;;\n", path, words);
   });
@@ -131,7 +131,7 @@ std::string fish_script(const CLI::App& app) {
     const std::string below =
         fmt::format("complete -c ingot -n {} ", shell_quoted(fmt::format("__ingot_at '{}'", path)));
     for (const CLI::Option* option : at.get_options()) {
-      const std::string choices = fmt::format("{}", fmt::join(choices_of(*option), " "));
+      const std::string choices = fmt::format("{}", fmt::join(completions_of(*option), " "));
       if (option->get_positional()) {
         if (!choices.empty()) out += below + fmt::format("-f -a {}\n", shell_quoted(choices));
         continue;

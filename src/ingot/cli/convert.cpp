@@ -5,6 +5,7 @@
 
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/write_meter.h"
 #include "ingot/hub/resolve.h"
@@ -50,8 +51,10 @@ void add_convert(Command& root) {
       .required();
   command.option("--to", o->convert.to, "The format, where the name does not tell")
       .one_of({"safetensors", "gguf", "npz"});
-  command.option("--dtype", o->convert.dtype,
-                 "Element type of the weights: f32, bf16, f16, or a block format (q8_0, q4_k, ...)");
+  command
+      .option("--dtype", o->convert.dtype,
+              "Element type of the weights: f32, bf16, f16, or a block format (q8_0, q4_k, ...)")
+      .suggests(load_formats());
   command.option("--shard-size", o->shard_size,
                  "Above this size several files are written (a directory: 5GB; GGUF: one file)");
   command.option("--raw", o->convert.raw,

@@ -5,6 +5,7 @@
 #include "ingot/base/error.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/forecast_fitting.h"
 
 namespace ingot::cli {
 namespace {
@@ -66,12 +67,15 @@ void add_forecast(Command& root) {
   fitting.option(
       "data", o->data,
       "CSV or Parquet: a date column and one column per series, or unique_id, ds, y (or data: in --config)");
-  fitting.option(
-      "--model", o->model,
-      "dlinear (default), nlinear, patchtst, itransformer, timesnet, autoformer or fedformer; without "
-      "training: "
-      "naive, seasonal_naive, ets, arima, theta, ensemble, croston, sba, tsb, or auto, which picks the best "
-      "of these");
+  fitting
+      .option(
+          "--model", o->model,
+          "dlinear (default), nlinear, patchtst, itransformer, timesnet, autoformer or fedformer; without "
+          "training: "
+          "naive, seasonal_naive, ets, arima, theta, ensemble, croston, sba, tsb, or auto, which picks the "
+          "best "
+          "of these")
+      .suggests(all_models());
   fitting.option("--from", o->from,
                  "Begin from the weights of this model, with its sizes: fit's or a transformers PatchTST");
   fitting.option("-o,--output", o->output, "Directory of the model (default: DATA-MODEL)");
@@ -149,8 +153,10 @@ void add_forecast(Command& root) {
   Command comparing =
       command.subcommand("compare", "Fit several models to one table and set them beside the baselines");
   comparing.option("data", o->data, "CSV (or data: in --config)");
-  comparing.option("--model", o->models,
-                   "A model of fit, with training or without (may be repeated; default: all)");
+  comparing
+      .option("--model", o->models,
+              "A model of fit, with training or without (may be repeated; default: all)")
+      .suggests(all_models());
   comparing.option("-o,--output", o->output, "Directory for models and report (default: DATA-compare)");
   comparing.option(
       "--stride", o->stride,

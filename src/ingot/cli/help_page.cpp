@@ -10,14 +10,7 @@
 #include "ingot/base/version.h"
 
 namespace ingot::cli {
-namespace {
 
-struct HelpRow {
-  std::string left, right;
-};
-using HelpRows = std::vector<HelpRow>;
-
-/// Words of a text in lines of at most `columns`, each behind `indent` spaces but the first.
 std::string wrap(std::string_view text, int columns, int indent) {
   std::string out, line;
   const auto end_line = [&] {
@@ -36,6 +29,13 @@ std::string wrap(std::string_view text, int columns, int indent) {
   if (!line.empty()) end_line();
   return out;
 }
+
+namespace {
+
+struct HelpRow {
+  std::string left, right;
+};
+using HelpRows = std::vector<HelpRow>;
 
 /// Two columns; on a narrow terminal, and beside a long left side, the right one stands below.
 std::string table(const HelpRows& rows, int columns) {
@@ -156,18 +156,31 @@ std::string full_name(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name() : full_name(*app.get_parent()) + " " + app.get_name();
 }
 
-std::vector<std::string> choices_of(const CLI::Option& option) {
-  // "TEXT:{bash,zsh,fish}", as CLI::IsMember describes itself.
-  const std::string type = option.get_type_name();
-  const std::size_t open = type.find(":{");
+namespace {
+
+// The list behind `mark` in a type's name, "TEXT:{bash,zsh,fish}".
+std::vector<std::string> listed(const std::string& type, std::string_view mark) {
+  const std::size_t open = type.find(mark);
   std::vector<std::string> choices;
   if (open == std::string::npos || type.back() != '}') return choices;
-  for (std::size_t start = open + 2; start < type.size();) {
+  for (std::size_t start = open + mark.size(); start < type.size();) {
     const std::size_t end = std::min(type.find(',', start), type.size() - 1);
     choices.push_back(type.substr(start, end - start));
     start = end + 1;
   }
   return choices;
+}
+
+}  // namespace
+
+// As CLI::IsMember describes itself.
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  return listed(option.get_type_name(), ":{");
+}
+
+std::vector<std::string> completions_of(const CLI::Option& option) {
+  std::vector<std::string> words = choices_of(option);
+  return words.empty() ? listed(option.get_type_name(), ":suggests{") : words;
 }
 
 bool is_flag(const CLI::Option& option) {

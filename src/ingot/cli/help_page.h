@@ -15,12 +15,17 @@ namespace ingot::cli {
 std::string full_name(const CLI::App& app);
 /// The words that an option takes; empty where any value will do.
 std::vector<std::string> choices_of(const CLI::Option& option);
+/// The words that completion offers for its value: its choices, or what Command::suggests named.
+std::vector<std::string> completions_of(const CLI::Option& option);
 /// Whether it stands alone, without a value.
 bool is_flag(const CLI::Option& option);
 /// "-n, --max-tokens N", or "MODEL" of a positional.
 std::string signature(const CLI::Option& option);
 /// What it is for, with its choices and its default.
 std::string explanation(const CLI::Option& option);
+
+/// Words of a text in lines of at most `columns`, each behind `indent` spaces but the first.
+std::string wrap(std::string_view text, int columns, int indent);
 
 /// What --help shows: usage, arguments, options and examples, wrapped to so many columns (40 at least).
 std::string help_page(const CLI::App& app, int columns);

@@ -85,7 +85,7 @@ void add_run_options(Command& command, InferenceOptions& o) {
   const std::vector<ConfigSection> keys = run_keys().reference();
   const auto help = [&](const char* key) { return help_of(keys, key); };
   add_device_option(command, o.device);
-  command.option("--format", o.format, help("format"));
+  command.option("--format", o.format, help("format")).suggests(load_formats());
   command.option("--packed-cache", o.packed_cache, help("packed_cache"));
   command.option("--adapter", o.adapters, help("adapters") + "; may be repeated");
   command.option("--kv-cache", o.kv_cache, help("kv_cache")).one_of({"auto", "f32", "bf16", "f16", "i8"});

@@ -6,6 +6,7 @@
 
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/write_meter.h"
 #include "ingot/hub/resolve.h"
@@ -53,8 +54,10 @@ void add_merge(Command& root) {
       .option("--adapter", o->adapters,
               "A directory as PEFT writes it, or DIRECTORY=WEIGHT; may be repeated, updates add up")
       .required();
-  command.option("--dtype", o->merge.dtype,
-                 "Element type of the merged weights: f32, bf16, f16 (default: as stored)");
+  command
+      .option("--dtype", o->merge.dtype,
+              "Element type of the merged weights: f32, bf16, f16 (default: as stored)")
+      .suggests(load_formats());
   command.flag("--json", o->json, "Print path, adapters and bytes as JSON");
   command.example("ingot merge base merged --adapter out/adapter", "a model that needs no adapter");
   command.example("ingot merge base mixed --adapter style=0.7 --adapter facts=0.3", "two adapters, weighted");

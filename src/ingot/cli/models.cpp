@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/help_page.h"
 #include "ingot/models/registry.h"
 
 namespace ingot::cli {
@@ -51,9 +54,16 @@ void print_all() {
     width = std::max(width, info.name.size());
     tasks = std::max(tasks, fmt::format("{}", fmt::join(task_names(info), ", ")).size());
   }
+  // Beside so much there has to be room for the summary.
+  constexpr int kSummary = 24;
+  const int columns =
+      std::max(terminal_columns(STDOUT_FILENO), static_cast<int>(width + tasks) + 4 + kSummary);
   for (const ModelInfo& info : model_registry()) {
-    fmt::print("{:<{}}  {:<{}}  {}\n", info.name, width, fmt::format("{}", fmt::join(task_names(info), ", ")),
-               tasks, info.summary);
+    const std::string left = fmt::format("{:<{}}  {:<{}}  ", info.name, width,
+                                         fmt::format("{}", fmt::join(task_names(info), ", ")), tasks);
+    const int indent = static_cast<int>(left.size());
+    fmt::print("{}{}\n", left,
+               is_terminal(STDOUT_FILENO) ? wrap(info.summary, columns, indent) : info.summary);
   }
   fmt::print("\n`ingot models NAME` tells variants and published models of one.\n");
 }

@@ -217,8 +217,10 @@ void add_quantize(Command& root) {
       "destination", o->destination,
       "NAME.gguf for llama.cpp's formats; a directory for int4, int8, fp8 (compressed-tensors) and nf4 "
       "(bitsandbytes)");
-  command.option("--format", o->formats,
-                 "q4_k, q8_0, int4-g128, nf4, fp8, ...; several, or none for all, to report");
+  command
+      .option("--format", o->formats,
+              "q4_k, q8_0, int4-g128, nf4, fp8, ...; several, or none for all, to report")
+      .suggests(quant::quantized_formats());
   command.option("--report", o->report,
                  "Compare predictions of this text before and after: a file of text, or of records with a "
                  "member \"text\"");
