@@ -46,6 +46,14 @@ TEST(Statistical, ForecastsAreThoseOfStatsforecast) {
   }
 }
 
+TEST(Statistical, ArimaOfThreeRowsIsTheirMean) {
+  const std::vector<double> rows{100, 106.75, 108.8};
+  const LocalForecast forecast = arima_forecast(rows, 1, 2);
+  EXPECT_NEAR(forecast.mean[0], 105.183, 1e-3);  // statsforecast's AutoARIMA
+  EXPECT_NEAR(forecast.mean[1], 105.183, 1e-3);
+  EXPECT_GT(forecast.deviation[0], 0);
+}
+
 TEST(Statistical, EtsFindsTheFormOfARow) {
   Values line, wave;
   for (int i = 0; i < 60; ++i) {

@@ -231,6 +231,15 @@ FittedArima fit_arima(const Orders& o, const Rows& w, std::size_t season) {
   return fitted;
 }
 
+/// The mean alone. AICc cannot weigh a constant on three rows, and without one they would be forecast as 0.
+FittedArima mean_of(const Rows& w) {
+  FittedArima fitted{.orders = {.constant = true}, .aicc = 0};
+  fitted.parts.mean = std::accumulate(w.begin(), w.end(), 0.0) / static_cast<double>(w.size());
+  for (const double v : w) fitted.sigma2 += (v - fitted.parts.mean) * (v - fitted.parts.mean);
+  fitted.sigma2 /= static_cast<double>(w.size() - 1);
+  return fitted;
+}
+
 /// Hyndman and Khandakar's search (2008): from a few models to neighbours that have a lower AICc.
 class Search {
  public:
@@ -370,7 +379,7 @@ LocalForecast arima_forecast(std::span<const double> x, std::int64_t season, std
     best.parts.mean = best.orders.constant && !w.empty() ? w[0] : 0;
   } else {
     for (double& v : w) v /= scale;
-    best = Search(w, rows.size(), d).run();
+    best = w.size() <= 3 && d.own + d.seasonal == 0 ? mean_of(w) : Search(w, rows.size(), d).run();
   }
   if (std::isfinite(best.aicc)) return continued(best, rows, w, scale, d, static_cast<std::size_t>(horizon));
   LocalForecast last = naive_forecast(recent, 1, horizon);
