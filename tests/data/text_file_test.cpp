@@ -61,6 +61,9 @@ TEST_F(TextFiles, ArePackedOrEncodedWhateverTheyAreCalled) {
   EXPECT_EQ(text_of(std::string("\xFE\xFF\0\xFC\0b", 6)), "\u00fcb");
   EXPECT_EQ(text_of(gzipped(std::string("\xFF\xFE\xFC\0", 4))), "\u00fc");
   EXPECT_EQ(text_of("gr\xFC\xDF", "latin1"), "gr\u00fc\u00df");
+  EXPECT_EQ(text_of("gr\xFC\xDF", "latin-1"), "gr\u00fc\u00df") << "as Python names it";
+  EXPECT_EQ(text_of("gr\xFC\xDF", "iso8859_1"), "gr\u00fc\u00df");
+  EXPECT_EQ(text_of(std::string("g\0", 2), "utf-16-le"), "g");
   EXPECT_EQ(text_of("\x93x\x94", "cp1252"), "\u201cx\u201d");
   EXPECT_EQ(text_of(std::string("a\0b\0", 4), "utf-16le"), "ab");
   EXPECT_EQ(text_of(""), "");

@@ -49,18 +49,26 @@ bool skip_directory(const fs::path& path) {
          fs::exists(path / "CMakeCache.txt", ignored);
 }
 
+std::string ending_when_unpacked(const fs::path& path) {
+  return fs::path(without_packed_ending(path.native())).extension().string();
+}
+
+bool is_one_of_records(const fs::path& path) {
+  return std::ranges::find(kRecordExtensions, ending_when_unpacked(path)) != kRecordExtensions.end();
+}
+
 bool has_wanted_ending(const fs::path& path, bool records) {
-  const std::string extension = fs::path(without_packed_ending(path.native())).extension().string();
-  if (records) return std::ranges::find(kRecordExtensions, extension) != kRecordExtensions.end();
+  const std::string extension = ending_when_unpacked(path);
+  if (records) return is_one_of_records(path);
   return extension.empty() || std::ranges::find(kTextExtensions, extension) != kTextExtensions.end();
 }
 
 // Why a file of a directory is not read.
-std::string reason_to_leave_out(const MappedFile& file, const SourceOptions& options) {
-  const std::string& encoding = options.encoding;
-  if (!has_wanted_ending(file.path(), options.records))
-    return options.records ? "its name's ending is not one of records"
-                           : "its name's ending is not one of text";
+std::string reason_to_leave_out(const MappedFile& file, const std::string& encoding, bool records) {
+  if (!has_wanted_ending(file.path(), records))
+    return records                          ? "its name's ending is not one of records"
+           : is_one_of_records(file.path()) ? "in a directory of text records are not read; name the file"
+                                            : "its name's ending is not one of text";
   if (is_parquet(file.text())) return "";
   const Content content = content_of(head_of(file.text()));
   if (content.kind == ContentKind::binary || (content.kind == ContentKind::zeros && encoding.empty())) {
@@ -89,7 +97,11 @@ void list_directory(const std::string& directory, const SourceOptions& options,
   }
   INGOT_CHECK(!code, IoError(directory, "cannot list it: " + code.message()));
   std::ranges::sort(found);
-  const auto wanted = [&](const fs::path& path) { return has_wanted_ending(path, options.records); };
+  // Where there is no text, records are what is meant: among text, .json and .csv are mostly something else.
+  const bool no_text =
+      std::ranges::none_of(found, [](const fs::path& path) { return has_wanted_ending(path, false); });
+  const bool records = options.records || (no_text && std::ranges::any_of(found, is_one_of_records));
+  const auto wanted = [&](const fs::path& path) { return has_wanted_ending(path, records); };
   if (std::ranges::none_of(found, wanted)) {
     // What a directory of another kind of data holds says what to do: Arrow files.
     for (const std::string& path : found) {
@@ -104,7 +116,7 @@ void list_directory(const std::string& directory, const SourceOptions& options,
   for (std::string& path : found) {
     const MappedFile file(path, MappedFile::Access::sequential);
     files.push_back({std::move(path), format_of(file.path(), file.text(), options.format),
-                     reason_to_leave_out(file, options)});
+                     reason_to_leave_out(file, options.encoding, records)});
   }
 }
 
@@ -269,15 +281,17 @@ std::vector<SourceFile> list_files(const SourceOptions& options) {
 }
 
 std::string describe_left_out(const std::vector<SourceFile>& files) {
-  constexpr std::size_t kShown = 5;
-  std::string shown;
-  std::size_t count = 0;
-  for (const SourceFile& file : files) {
-    if (file.left_out.empty() || ++count > kShown) continue;
-    shown += fmt::format("{}{} ({})", count > 1 ? ", " : "", file.path, file.left_out);
-  }
+  const auto count = static_cast<std::size_t>(
+      std::ranges::count_if(files, [](const SourceFile& file) { return !file.left_out.empty(); }));
   if (count == 0) return "";
-  const std::string more = count > kShown ? fmt::format(" and {} more", count - kShown) : "";
+  const std::size_t most = count <= 12 ? count : 10;
+  std::string shown;
+  std::size_t seen = 0;
+  for (const SourceFile& file : files) {
+    if (file.left_out.empty() || ++seen > most) continue;
+    shown += fmt::format("{}{} ({})", seen > 1 ? ", " : "", file.path, file.left_out);
+  }
+  const std::string more = count > most ? fmt::format(" and {} more", count - most) : "";
   return fmt::format("{} {} left out: {}{}", count, count == 1 ? "file is" : "files are", shown, more);
 }
 

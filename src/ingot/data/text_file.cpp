@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 #include <fmt/format.h>
@@ -93,8 +94,21 @@ std::string unzstd(std::string_view packed, const std::string& path, std::size_t
   return out;
 }
 
+// As iconv names an encoding, or as Python does: latin-1, utf_8, utf-16-le.
+iconv_t open_converter(const std::string& encoding) {
+  std::string hyphens = encoding, bare;
+  std::ranges::replace(hyphens, '_', '-');
+  std::ranges::copy_if(hyphens, std::back_inserter(bare), [](char c) { return c != '-'; });
+  const auto failed = reinterpret_cast<iconv_t>(-1);
+  iconv_t opened = failed;
+  for (const std::string& name : {encoding, hyphens, bare}) {
+    if (opened == failed) opened = iconv_open("UTF-8", name.c_str());
+  }
+  return opened;
+}
+
 std::string decoded(std::string_view text, const std::string& encoding, const std::string& path) {
-  const iconv_t opened = iconv_open("UTF-8", encoding.c_str());
+  const iconv_t opened = open_converter(encoding);
   INGOT_CHECK(opened != reinterpret_cast<iconv_t>(-1),
               InvalidConfig("encoding", fmt::format("'{}' is not known; expected a name that iconv has "
                                                     "(iconv -l), as latin1, cp1252, shift_jis, utf-16le",

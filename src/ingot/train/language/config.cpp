@@ -144,6 +144,8 @@ void TrainConfig::validate() const {
           "is missing: name at least one, as in `datasets: [{path: data.txt}]`");
   require(from_scratch || !model.empty(), "model",
           "is missing: give a model directory to start from, or `from_scratch: true` with an `architecture`");
+  require(!from_scratch || model.empty(), "model",
+          "would not be read: from_scratch: true trains a new model; leave one of them out");
   require(max_steps != 0, "max_steps",
           "is 0: there would be nothing to do; leave it out to train num_epochs");
   require(!validation_datasets.empty() || validation_split_ratio > 0 || early_stopping_patience == 0,

@@ -20,8 +20,9 @@ std::optional<SavedCheckpoint> checkpoint_to_resume(const TrainConfig& config) {
   if (config.resume_from_checkpoint) return checkpoints.newest();
   INGOT_CHECK(
       checkpoints.list().empty(),
-      InvalidConfig("output_dir", config.output_dir + " holds checkpoints of another run; continue it "
-                                                      "with --resume, or choose another directory"));
+      InvalidConfig("output_dir", config.output_dir +
+                                      " holds a run already; go on with it by --resume (more steps: "
+                                      "--set max_steps=N), or write elsewhere: --set output_dir=DIRECTORY"));
   return std::nullopt;
 }
 
