@@ -373,6 +373,15 @@ std::string won_round(const std::string& value) {
          value + "]]]]}";
 }
 
+TEST(TenhouJson, WinsMayBeNamedInEnglish) {
+  const std::string text = won_round(R"_("30符3飜5800点","平和(1飜)","一気通貫(2飜)")_");
+  for (const std::string word : {"Agari", "Ron", "Hora"}) {
+    std::string english = text;
+    english.replace(english.find("和了"), std::string("和了").size(), word);
+    EXPECT_NO_THROW(replay(read_tenhou_json(english, "english.json"))) << word;
+  }
+}
+
 TEST(TenhouJson, TheTextsOfAWinAreChecked) {
   const struct {
     const char *value, *says;

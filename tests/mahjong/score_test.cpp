@@ -11,6 +11,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/mahjong/errors.h"
+#include "ingot/mahjong/meld_text.h"
 
 namespace ingot::mahjong {
 namespace {
@@ -243,6 +244,12 @@ TEST(Score, EventsThatExcludeEachOtherAreRefused) {
   EXPECT_NO_THROW(check_win_query(q));
   q.ippatsu = true;
   EXPECT_THROW(check_win_query(q), InvalidHand) << "one's own kan ends it";
+}
+
+TEST(Score, AMeldMarkedAsClosedHasFourTiles) {
+  EXPECT_EQ(parse_meld("-1111z").type, MeldType::Ankan);
+  EXPECT_THROW(parse_meld("-111z"), InvalidHand);
+  EXPECT_THROW(parse_meld("-123m"), InvalidHand);
 }
 
 TEST(Score, MoreRedFivesThanTheRulesHaveAreRefused) {

@@ -15,6 +15,9 @@ Meld parse_meld(std::string_view text) {
     throw InvalidHand(
         fmt::format("meld \"{}\" has {} tiles; write 3 or 4, a closed kan as -1111z", text, tiles.size()));
   Meld meld;
+  if (closed && tiles.size() != 4)
+    throw InvalidHand(fmt::format(
+        "meld \"{}\" has {} tiles; a '-' marks a closed kan, which has 4: write -1111z", text, tiles.size()));
   const bool run = kind_of(tiles[0]) != kind_of(tiles[1]);
   meld.type = run                 ? MeldType::Chi
               : tiles.size() == 3 ? MeldType::Pon

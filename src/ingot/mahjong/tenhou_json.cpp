@@ -363,7 +363,9 @@ void RoundReader::add_result(const json& result) {
   if (!result.is_array() || result.empty() || !result[0].is_string())
     fail("result", "is not a list that starts with a name");
   const auto& name = result[0].get_ref<const std::string&>();
-  if (name == "和了" || name == "Agari") return add_wins(result);
+  for (const std::string_view win : {"和了", "Agari", "Hora", "Ron", "Tsumo", "Win"}) {
+    if (name == win) return add_wins(result);
+  }
   constexpr std::pair<std::string_view, DrawReason> reasons[] = {
       {"流局", DrawReason::Exhausted},
       {"全員聴牌", DrawReason::Exhausted},
@@ -378,6 +380,9 @@ void RoundReader::add_result(const json& result) {
       {"三家和", DrawReason::TripleRon},
       // As converters of Mahjong Soul's games write them in English.
       {"Ryuukyoku", DrawReason::Exhausted},
+      {"Ryukyoku", DrawReason::Exhausted},
+      {"Exhaustive Draw", DrawReason::Exhausted},
+      {"Nagashi Mangan", DrawReason::NagashiMangan},
       {"Mangan at Draw", DrawReason::NagashiMangan},
       {"Nine Terminal Abortion", DrawReason::NineOrphans},
       {"Four Wind Abortion", DrawReason::FourWinds},
