@@ -253,10 +253,10 @@ struct EndlessStudy {
   }
 };
 
-TEST_F(TuneCommand, CtrlCLeavesNoProcessAndTheTrialDoesNotCountAsADeath) {
+TEST_F(TuneCommand, CtrlCOrAClosedTerminalLeavesNoProcessAndTheTrialDoesNotCountAsADeath) {
   EndlessStudy endless{directory_ + "/pids"};
   const std::string study = write("e.yaml", endless.yaml());
-  for (const int signal : {SIGINT, SIGTERM, SIGINT}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     Outcome outcome;
     std::thread running([&] { outcome = run_ingot({"tune", study, "--set", "sampler={seed: 1}"}); });
     const bool begun = endless.wait_for_begin();

@@ -7,8 +7,8 @@
 
 namespace ingot {
 
-/// What a worker does when it is told to end (Ctrl-C, SIGTERM): it requests `token()`, and where the work has
-/// not ended by itself some seconds later, calls `put_back` and ends the process.
+/// What a worker does when it is told to end (Ctrl-C, SIGTERM, SIGHUP): it requests `token()`, and where the
+/// work has not ended by itself some seconds later, calls `put_back` and ends the process.
 class StopWatcher {
  public:
   /// To be called before the process starts its first thread: the signals have to reach the watcher.

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iostream>
+#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -50,6 +52,9 @@ std::vector<std::string> prompts_of(const GenerateOptions& o) {
     for (std::string line; std::getline(lines, line);)
       if (!line.empty()) prompts.push_back(line);
     INGOT_CHECK(!prompts.empty(), InvalidConfig("--prompts", o.prompts_file + " holds no line of text"));
+  }
+  for (std::string& prompt : prompts) {
+    if (prompt == "-") prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
   }
   if (prompts.empty()) prompts.emplace_back();
   return prompts;
@@ -103,8 +108,9 @@ void add_generate(Command& root) {
   Command command = root.subcommand("generate", "Let a model continue a text; words appear as they are made");
   add_inference_options(command, o->inference);
   add_draft_option(command, o->inference);
-  command.option("-p,--prompt", o->prompts,
-                 "Text to continue, several times for several; none: begin from nothing");
+  command.option(
+      "-p,--prompt", o->prompts,
+      "Text to continue, several times for several; - is standard input; none: begin from nothing");
   command.option("--prompts", o->prompts_file, "File of prompts, one a line");
   command.option(
       "--batch", o->batch,

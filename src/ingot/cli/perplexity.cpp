@@ -42,7 +42,7 @@ int run(const PerplexityOptions& o) {
                                                         {"tokens", result.tokens},
                                                         {"bytes", found.bytes},
                                                         {"window", o.window.window},
-                                                        {"stride", o.window.stride},
+                                                        {"stride", o.window.step()},
                                                         {"format", o.inference.format},
                                                         {"kv_cache", name(found.kv_cache)}},
                                  2));
@@ -66,7 +66,7 @@ void add_perplexity(Command& root) {
       .required();
   command.option("--encoding", o->encoding, "What the text is encoded in, if not UTF-8: latin1, cp1252 ...");
   command.option("--window", o->window.window, "Tokens that the model sees at once");
-  command.option("--stride", o->window.stride, "Tokens by which the window moves on");
+  command.option("--stride", o->window.stride, "Tokens by which the window moves on; 0: half a window");
   command.option("--limit", o->limit, "Tokens of the text to use; 0: all");
   command.flag("--json", o->json, "Print JSON");
   command.example("ingot perplexity out/model --text book.txt --format q4_k",

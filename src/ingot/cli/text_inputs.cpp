@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -10,12 +11,15 @@
 namespace ingot::cli {
 
 void TextInputs::add_to(Command& command) {
-  command.option("-t,--text", texts, "A text; may be given several times");
+  command.option("-t,--text", texts, "A text, - is standard input; may be given several times");
   command.option("-f,--file", file, "A file with one text per line; - is standard input");
 }
 
 std::vector<std::string> TextInputs::read() const {
   std::vector<std::string> all = texts;
+  for (std::string& text : all) {
+    if (text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  }
   if (file.empty()) {
     INGOT_CHECK(!all.empty(), InvalidConfig("--text", "give a text, or a file of them with --file"));
     return all;

@@ -29,7 +29,7 @@ int run(const TokenizeOptions& o) {
     return 0;
   }
   std::string text = o.text;
-  if (text.empty()) text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  if (text.empty() || text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
   const std::vector<std::int32_t> ids = tokenizer.encode(text, {.add_special_tokens = o.special});
   if (o.json) {
     nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
@@ -49,7 +49,7 @@ void add_tokenize(Command& root) {
   Command command = root.subcommand("tokenize", "Turn text into token ids, or ids into text");
   command.option("model", o->model, "Model directory, or a tokenizer.json").required();
   command.option("-t,--text", o->text,
-                 "Text to encode; without it and --ids, text is read from standard input");
+                 "Text to encode; without it and --ids, or as -, text is read from standard input");
   command.option("--ids", o->ids, "Ids to decode, as 1,2,3");
   command.flag("--special", o->special, "Add special tokens when encoding, show them when decoding");
   command.flag("--json", o->json, "Print JSON, with the tokens' texts");

@@ -217,6 +217,7 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   const bool first = launch.rank == 0;
   std::signal(SIGINT, on_stop);
   std::signal(SIGTERM, on_stop);
+  if (std::signal(SIGHUP, on_stop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
   TrialTable table(tuner, o.json || !first);
   FirstError error;
   if (!tuner.is_complete()) error.catch_from([&] { run_workers(o, config, launch, table); });

@@ -63,9 +63,10 @@ void copy_companions(const std::string& model, const std::string& directory) {
 void check_destination(const std::string& source, const std::string& destination,
                        const std::vector<std::string>& written) {
   // Nobody means a directory by a name that ends so.
-  static const std::set<std::string> endings{".gguf", ".npz",  ".safetensors", ".onnx",  ".bin",   ".pt",
-                                             ".pth",  ".ckpt", ".h5",          ".hdf5",  ".keras", ".pb",
-                                             ".npy",  ".pkl",  ".msgpack",     ".tflite"};
+  static const std::set<std::string> endings{
+      ".gguf", ".npz",   ".safetensors", ".onnx", ".bin", ".pt",      ".pth",    ".ckpt", ".h5",
+      ".hdf5", ".keras", ".pb",          ".npy",  ".pkl", ".msgpack", ".tflite", ".ggml", ".safetensor",
+      ".gz",   ".zst",   ".zip",         ".tar",  ".ot",  ".mlmodel", ".engine"};
   const std::string ending = fs::path(destination).extension().string();
   std::string lower = ending;
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -69,7 +69,7 @@ void check(const LanguageModel& model, std::span<const std::int32_t> tokens, con
       o.window >= 2 && o.window <= context,
       InvalidConfig("window", fmt::format("must be between 2 and the model's context of {} tokens, got {}",
                                           context, o.window)));
-  INGOT_CHECK(o.stride >= 1 && o.stride < o.window,
+  INGOT_CHECK(o.step() >= 1 && o.step() < o.window,
               InvalidConfig("stride", fmt::format("must be at least 1 and less than the window of {}, got {}",
                                                   o.window, o.stride)));
   INGOT_CHECK(tokens.size() >= 2, DimensionMismatch(fmt::format(
@@ -104,7 +104,7 @@ void visit_windows(const LanguageModel& model, std::span<const std::int32_t> tok
   const NoGrad no_grad;
   const auto count = static_cast<std::int64_t>(tokens.size());
   std::int64_t scored = 1;  // the first token has nothing before it
-  for (std::int64_t begin = 0; scored < count; begin += options.stride) {
+  for (std::int64_t begin = 0; scored < count; begin += options.step()) {
     const std::int64_t end = std::min(begin + options.window, count);
     const auto window =
         tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));

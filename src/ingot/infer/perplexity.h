@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -13,7 +14,9 @@ namespace ingot::infer {
 
 struct PerplexityOptions {
   std::int64_t window = 512;  ///< tokens that the model sees at once
-  std::int64_t stride = 256;  ///< tokens by which it moves on; those scored have window - stride before them
+  /// Tokens by which it moves on, 0: half a window; those scored have window - stride before them.
+  std::int64_t stride = 0;
+  std::int64_t step() const { return stride != 0 ? stride : std::max<std::int64_t>(window / 2, 1); }
 };
 
 struct Perplexity {

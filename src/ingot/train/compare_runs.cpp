@@ -237,7 +237,14 @@ void name_runs(std::vector<FinishedRun>& runs) {
   }
 }
 
-FinishedRun read_any_run(const std::string& directory) {
+// Of the files in it, too.
+std::string run_directory(const std::string& path) {
+  std::error_code missing;
+  return fs::is_regular_file(path, missing) ? fs::path(path).parent_path().string() : path;
+}
+
+FinishedRun read_any_run(const std::string& path) {
+  const std::string directory = run_directory(path);
   FinishedRun run = read_run(directory);
   std::error_code missing;
   const std::string state = directory + "/trainer_state.json";
@@ -255,7 +262,8 @@ FinishedRun read_any_run(const std::string& directory) {
 
 std::vector<FinishedRun> read_runs(const std::vector<std::string>& directories) {
   std::vector<FinishedRun> runs;
-  for (const std::string& directory : directories) {
+  for (const std::string& path : directories) {
+    const std::string directory = run_directory(path);
     FinishedRun run = read_run(directory);
     INGOT_CHECK(!run.history.steps().empty() || !run.history.evaluations().empty(),
                 IoError(directory,
