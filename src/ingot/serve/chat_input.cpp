@@ -27,10 +27,12 @@ json content_text(const json& content, const std::string& field) {
 }
 
 // Arguments come as a string of JSON, and templates want the object.
-void open_arguments(json& message) {
-  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
+void open_arguments(json& message, const std::string& field) {
+  if (!message.contains("tool_calls") || message["tool_calls"].is_null()) return;
+  if (!message["tool_calls"].is_array()) throw bad_field(field, "must be a list of calls");
   for (json& call : message["tool_calls"]) {
-    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    if (!call.is_object()) throw bad_field(field, "must be a list of objects");
+    if (!call.contains("function") || !call["function"].is_object()) continue;
     json& function = call["function"];
     if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
     const json parsed = parse_json_or_discard<json>(function["arguments"].get_ref<const std::string&>());
@@ -53,7 +55,7 @@ json read_messages(const Fields& body, const std::string& chat_template) {
       message["role"] = "system";
     message["content"] =
         content_text(message.contains("content") ? message["content"] : json(), field + ".content");
-    open_arguments(message);
+    open_arguments(message, field + ".tool_calls");
     // gpt-oss' name of it.
     if (message.contains("reasoning_content") && !message.contains("thinking") && has_channels(chat_template))
       message["thinking"] = message["reasoning_content"];
