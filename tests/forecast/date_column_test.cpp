@@ -56,6 +56,79 @@ TEST(DateColumn, ReadsAndWritesOnDatesAsTheyCome) {
             (Strings{"2020-12-26 00:00", "2020-12-27 00:00", "2020W531"}));
 }
 
+TEST(DateColumn, ReadsDatesAsStatisticalOfficesAndLogsWriteThem) {
+  EXPECT_EQ(ends({"2020 NOV", "2020 DEC"}), (Strings{"2020-11-01 00:00", "2020-12-01 00:00", "2021 JAN"}));
+  EXPECT_EQ(ends({"2020-M11", "2020-M12"}), (Strings{"2020-11-01 00:00", "2020-12-01 00:00", "2021-M01"}));
+  EXPECT_EQ(ends({"2020:11", "2020:12"}), (Strings{"2020-11-01 00:00", "2020-12-01 00:00", "2021:01"}));
+  EXPECT_EQ(ends({"2020:Q3", "2020:Q4"}), (Strings{"2020-07-01 00:00", "2020-10-01 00:00", "2021:Q1"}));
+  EXPECT_EQ(ends({"2020:3", "2020:4"}), (Strings{"2020-07-01 00:00", "2020-10-01 00:00", "2021:1"}));
+  EXPECT_EQ(ends({"3Q20", "4Q20"}), (Strings{"2020-07-01 00:00", "2020-10-01 00:00", "1Q21"}));
+  EXPECT_EQ(ends({"3Q 2020", "4Q 2020"})[2], "1Q 2021");
+  EXPECT_EQ(ends({"2020\u5e7411\u670830\u65e5", "2020\u5e7412\u67081\u65e5"})[2],
+            "2020\u5e7412\u67082\u65e5");
+  EXPECT_EQ(ends({"2020\u5e749\u6708", "2020\u5e7410\u6708"})[2], "2020\u5e7411\u6708");
+  EXPECT_EQ(ends({"2020\ub144 9\uc6d4 30\uc77c", "2020\ub144 10\uc6d4 1\uc77c"})[2],
+            "2020\ub144 10\uc6d4 2\uc77c");
+  EXPECT_EQ(ends({"Tue Jan 05 22:00:00 2021", "Tue Jan 05 23:00:00 2021"}),
+            (Strings{"2021-01-05 22:00", "2021-01-05 23:00", "Wed Jan 06 00:00:00 2021"}));
+  EXPECT_EQ(ends({"Tue Jan 05 22:00:00 +0000 2021", "Tue Jan 05 23:00:00 +0000 2021"})[1],
+            "2021-01-05 23:00");
+  EXPECT_EQ(ends({"Sat Mar 27 2021 00:00:00 GMT+0100 (Central European Time)",
+                  "Sat Mar 27 2021 01:00:00 GMT+0100 (Central European Time)"})[1],
+            "2021-03-27 00:00");
+  EXPECT_EQ(ends({"27/Mar/2021:22:00:00 +0000", "27/Mar/2021:23:00:00 +0000"})[1], "2021-03-27 23:00");
+  EXPECT_EQ(ends({"2021-03-27 00:00 (UTC)", "2021-03-27 01:00 (UTC)"})[2], "2021-03-27 02:00 (UTC)");
+  EXPECT_EQ(ends({"2021010522", "2021010523"}),
+            (Strings{"2021-01-05 22:00", "2021-01-05 23:00", "2021010600"}));
+}
+
+TEST(DateColumn, SecondsSince1970AreRounded) {
+  EXPECT_EQ(ends({"1609804800.25", "1609808399.75"})[1], "2021-01-05 01:00");
+  EXPECT_EQ(ends({"1.6098048e+09", "1.6098084e+09"})[1], "2021-01-05 01:00");
+  EXPECT_EQ(ends({"1609804800.000", "1609808400.000"}, {.date_format = "epoch-s"})[1], "2021-01-05 01:00");
+}
+
+TEST(DateColumn, OfIntervalsTheStartCounts) {
+  const SeriesTable t = dated({"01.01.2018 22:00 - 01.01.2018 23:00", "01.01.2018 23:00 - 02.01.2018 00:00"});
+  EXPECT_EQ(ends_of(t)[1], "2018-01-01 23:00");
+  EXPECT_NE(t.read_as.find("the starts of intervals"), std::string::npos) << t.read_as;
+  EXPECT_EQ(dated({"2018-01-01/2018-01-07", "2018-01-08/2018-01-14"}).frequency.name(), "W");
+}
+
+TEST(DateColumn, MidnightsOfAClockWithSummerTimeInUtcAreDays) {
+  const SeriesTable berlin = dated({"2021-03-26T23:00:00Z", "2021-03-27T23:00:00Z", "2021-03-28T22:00:00Z"});
+  EXPECT_EQ(berlin.frequency.name(), "D");
+  EXPECT_EQ(ends_of(berlin), (Strings{"2021-03-27 00:00", "2021-03-29 00:00", "2021-03-30"}));
+  const SeriesTable york = dated({"2021-10-01T04:00:00Z", "2021-11-01T04:00:00Z", "2021-12-01T05:00:00Z"});
+  EXPECT_EQ(york.frequency.name(), "MS");
+  EXPECT_THROW(dated({"2021-03-27T22:00:00Z", "2021-03-27T23:00:00Z", "2021-03-28T23:00:00Z"}), DataError)
+      << "two rows of one day are hours, and one is missing";
+}
+
+TEST(DateColumn, SpacesThatDoNotBreakLinesAreSpaces) {
+  EXPECT_EQ(ends({"1/1/2020, 1:00:00\u202fAM", "1/1/2020, 2:00:00\u202fAM"})[1], "2020-01-01 02:00");
+  EXPECT_EQ(ends({"01\u00a0Jan\u00a02018", "02\u00a0Jan\u00a02018"})[1], "2018-01-02 00:00");
+}
+
+TEST(DateColumn, DirectivesThatStandForSeveralAreRead) {
+  EXPECT_EQ(ends({"2021-01-05 22:00:00", "2021-01-05 23:00:00"}, {.date_format = "%F %T"})[2],
+            "2021-01-06 00:00:00");
+  EXPECT_EQ(ends({"12/30/20", "12/31/20"}, {.date_format = "%D"})[2], "01/01/21");
+  EXPECT_EQ(ends({"2021-01-05 00:00:00.000000", "2021-01-06 00:00:00.000000"},
+                 {.date_format = "%Y-%m-%d %H:%M:%S.%f"})[1],
+            "2021-01-06 00:00");
+}
+
+TEST(DateColumn, TheOrderThatAnEarlierTableShowedIsTakenWhereDatesFitIt) {
+  const Strings months{"01/01/2021", "01/02/2021", "01/03/2021"};
+  EXPECT_EQ(dated(months).frequency.name(), "D") << "month first: days of January";
+  EXPECT_EQ(dated(months, {.usual_order = DateOrder::day_first}).frequency.name(), "MS");
+  const Strings others{"01/13/2021", "01/14/2021"};
+  EXPECT_EQ(ends(others, {.usual_order = DateOrder::day_first})[0], "2021-01-13 00:00") << "which do not";
+  EXPECT_EQ(dated({"30/01/2020", "31/01/2020"}).date_order, DateOrder::day_first);
+  EXPECT_EQ(dated({"2020-01-30", "2020-01-31"}).date_order, std::nullopt);
+}
+
 TEST(DateColumn, ReadsAndWritesOnNamesOfOtherLanguages) {
   const auto next = [](const Strings& dates, const TableOptions& options = {}) {
     return ends(dates, options)[2];

@@ -67,6 +67,20 @@ TEST(LocalForecaster, IsTheSameOnceSavedAndLoaded) {
   EXPECT_EQ(predict_local(loaded, table)[0].values, predict_local(f, table)[0].values);
 }
 
+TEST(LocalForecaster, ReadsANewTableAsItsOwnWasRead) {
+  std::string csv = "day;y\n", next = "day;y\n";
+  for (int month = 1; month <= 12; ++month) csv += fmt::format("15/{:02}/2020;1.{:03},50\n", month, month);
+  for (int month = 1; month <= 6; ++month) next += fmt::format("01/{:02}/2021;1.{:03}\n", month, month);
+  const test::TemporaryDirectory directory;
+  save_local_forecaster(directory.at("m"), fitted("naive", table_of(csv), 2));
+  const LocalForecaster loaded = load_local_forecaster(directory.at("m"));
+  EXPECT_EQ(loaded.table.usual_order, DateOrder::day_first);
+  EXPECT_EQ(loaded.table.usual_decimal, DecimalMark::comma);
+  const SeriesTable table = table_of(next, loaded.table);
+  EXPECT_EQ(table.frequency.name(), "MS");
+  EXPECT_EQ(table.series[0].columns[0].back(), 1006);
+}
+
 TEST(LocalForecaster, EvaluationSaysWhenASimpleForecastIsBetter) {
   const SeriesTable table = months();
   const Evaluation good = evaluate_local(fitted("ets", table, 6), table, {.stride = 3});

@@ -28,6 +28,29 @@ TEST(NumberColumn, ReadsDecimalCommasAndGroups) {
   EXPECT_EQ(read({"1,5e3", "2e-1"}), (Numbers{1500, 0.2}));
 }
 
+TEST(NumberColumn, MarksOfMissingValuesAreThoseOfPandasExcelAndStatisticalOffices) {
+  for (const char* mark :
+       {"..", ":", "#DIV/0!", "#REF!", "#VALUE!", "<NA>", "#N/A N/A", "N.A.", "\u2014", "n/a"})
+    EXPECT_EQ(read({"1", mark, "3"}, {.fill = FillMethod::zero}), (Numbers{1, 0, 3})) << mark;
+}
+
+TEST(NumberColumn, WhatAnEarlierTableShowedSettlesAMarkThatMayBeEither) {
+  EXPECT_EQ(read({"1.234", "2.345"}, {.usual_decimal = DecimalMark::comma}, ';'), (Numbers{1234, 2345}));
+  EXPECT_EQ(read({"1.5", "2.345"}, {.usual_decimal = DecimalMark::comma}, ';'), (Numbers{1.5, 2.345}));
+  EXPECT_EQ(numbers({"1.234,5", "2"}, {}, ';').decimal, DecimalMark::comma);
+  EXPECT_EQ(numbers({"1.5", "2"}).decimal, DecimalMark::point);
+  EXPECT_EQ(numbers({"1", "2"}).decimal, DecimalMark::automatic);
+}
+
+TEST(NumberColumn, APointThatMayGroupThousandsIsTold) {
+  const auto told = [](const std::vector<std::string>& cells, char separator) {
+    return numbers(cells, {}, separator).read_as.find("--decimal comma") != std::string::npos;
+  };
+  EXPECT_TRUE(told({"102.130", "98.300"}, ';'));
+  EXPECT_FALSE(told({"102.130", "98.300"}, ','));
+  EXPECT_FALSE(told({"102.130", "98.3"}, ';'));
+}
+
 TEST(NumberColumn, TheWholeColumnSaysWhatAMarkIs) {
   EXPECT_EQ(read({"998", "999", "1.000", "1.001"}), (Numbers{998, 999, 1000, 1001}));
   EXPECT_EQ(read({"1.234", "2.345", "0.125"}), (Numbers{1.234, 2.345, 0.125}));

@@ -22,6 +22,8 @@ void add_data_options(Command& command, ForecastOptions& o) {
                  "writes one");
   command.option("--decimal", o.decimal, "Decimal mark of numbers; default: all rows tell")
       .one_of({"auto", "point", "comma"});
+  command.option("--encoding", o.encoding,
+                 "What the table is encoded in, if not UTF-8: cp1252 (Excel's), latin1 ...");
 }
 
 void add_fit_options(Command& command, ForecastOptions& o) {

@@ -15,7 +15,8 @@ namespace ingot::cli {
 
 /// Options of a configuration are empty where they were not given: the model's default holds.
 struct ForecastOptions {
-  std::string data, directory, fill, date_format, decimal, holidays, quantiles, scaler, split, output;
+  std::string data, directory, fill, date_format, decimal, encoding, holidays, quantiles, scaler, split,
+      output;
   std::optional<std::string> model, from, config, targets, columns, future, frequency, horizon, lookback,
       epochs, device, keys;
   std::vector<std::string> set, models, levels;

@@ -125,6 +125,7 @@ Config given_configuration(const ForecastOptions& o, const std::optional<std::st
   if (!o.date_format.empty())
     config.set(fmt::format("date_format={}", dump_json(nlohmann::json(o.date_format))), "--date-format");
   set("--decimal", "decimal", chosen(o.decimal));
+  set("--encoding", "encoding", chosen(o.encoding));
   for (const std::string& assignment : o.set) config.set(assignment);
   return config;
 }

@@ -99,6 +99,7 @@ void change_reading(TableOptions& options, const ForecastOptions& o) {
   }
   if (!o.holidays.empty()) options.holidays = o.holidays;
   if (!o.decimal.empty()) options.decimal = parse_decimal_mark(o.decimal, "--decimal");
+  if (!o.encoding.empty()) options.encoding = o.encoding;
 }
 
 void give_forecasts(const ForecastOptions& o, const std::vector<SeriesForecast>& forecasts,

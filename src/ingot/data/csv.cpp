@@ -143,10 +143,30 @@ void check_utf8(std::string_view text, const std::string& name) {
   }
   const std::string_view before = text.substr(0, bad);
   const std::string_view cell = text.substr(before.find_last_of(",;\t\"\r\n") + 1);
-  throw DataError(name, std::ranges::count(before, '\n') + 1, "",
-                  fmt::format("'{}' is not UTF-8 text (byte 0x{:02X}); save the file as CSV in UTF-8",
-                              to_valid_utf8(cell.substr(0, cell.find_first_of(",;\t\"\r\n"))),
-                              static_cast<unsigned char>(text[bad])));
+  throw DataError(
+      name, std::ranges::count(before, '\n') + 1, "",
+      fmt::format("'{}' is not UTF-8 text (byte 0x{:02X}); save the file as CSV in UTF-8, or name "
+                  "its encoding (cp1252 is Excel's)",
+                  to_valid_utf8(cell.substr(0, cell.find_first_of(",;\t\"\r\n"))),
+                  static_cast<unsigned char>(text[bad])));
+}
+
+// An object, or an array of objects or arrays.
+bool looks_like_json(std::string_view text) {
+  const auto skip_spaces = [&text] {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  };
+  skip_spaces();
+  const bool in_array = text.starts_with('[');
+  if (in_array) {
+    text.remove_prefix(1);
+    skip_spaces();
+  }
+  if (text.starts_with('[')) return in_array;
+  if (!text.starts_with('{')) return false;
+  text.remove_prefix(1);
+  skip_spaces();
+  return text.starts_with('"') || text.starts_with('}');
 }
 
 // Spreadsheets save "Unicode text" so.
@@ -209,10 +229,15 @@ CsvTable CsvTable::parse(std::string text, std::string name, LabelLines labels) 
   return table;
 }
 
-CsvTable CsvTable::load(const std::string& path) {
+CsvTable CsvTable::load(const std::string& path, const std::string& encoding) {
   const MappedFile file(path, MappedFile::Access::sequential);
   if (is_parquet(file.text())) return read_parquet_table(path, file.text());
-  return parse(read_text_file(path), path, LabelLines::passed_over);
+  std::string text = read_text_file(path, encoding);
+  INGOT_CHECK(!looks_like_json(text),
+              DataError(path, 1, "",
+                        "is JSON, not a table; expected CSV, TSV or Parquet (with pandas: "
+                        "read_json(path).to_csv('table.csv', index=False); lines=True for JSON lines)"));
+  return parse(std::move(text), path, LabelLines::passed_over);
 }
 
 CsvTable CsvTable::of_cells(CellTable cells) {

@@ -45,7 +45,8 @@ class CsvTable {
   static CsvTable parse(std::string text, std::string name, LabelLines labels = LabelLines::refused);
   /// A file: CSV, whose label lines are passed over, or Parquet where its content is that, as
   /// read_parquet_table has it.
-  static CsvTable load(const std::string& path);
+  /// `encoding`: as TextFile's. DataError for JSON, which is no table.
+  static CsvTable load(const std::string& path, const std::string& encoding = {});
   static CsvTable of_cells(CellTable cells);
   /// The same table without some of its rows, which ascend.
   CsvTable without_rows(const std::vector<std::size_t>& rows) const;

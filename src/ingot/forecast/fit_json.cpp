@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/forecast/table/date_column.h"
 
 namespace ingot::forecast {
 using Json = nlohmann::ordered_json;
@@ -20,6 +21,9 @@ Json to_json(const FitConfig& c) {
             {"sort", c.table.sort},
             {"date_format", c.table.date_format},
             {"decimal", name(c.table.decimal)},
+            {"usual_date_order", c.table.usual_order ? name(*c.table.usual_order) : "auto"},
+            {"usual_decimal", name(c.table.usual_decimal)},
+            {"encoding", c.table.encoding},
             {"split", c.split.kind},
             {"train_fraction", c.split.train},
             {"test_fraction", c.split.test},

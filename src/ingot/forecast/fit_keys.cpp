@@ -1,8 +1,10 @@
 #include "ingot/forecast/fit_keys.h"
 
+#include <optional>
 #include <string>
 
 #include "ingot/forecast/scaler.h"
+#include "ingot/forecast/table/date_column.h"
 
 namespace ingot::forecast {
 namespace {
@@ -74,6 +76,22 @@ Table::Section data_keys() {
               [](const std::string& word) { return parse_decimal_mark(word); },
               [](DecimalMark mark) { return name(mark); },
               {.doc = "The decimal mark: auto, point or comma."}),
+          Field::words(
+              "usual_date_order",
+              [](FitConfig& c) -> std::optional<DateOrder>& { return c.table.usual_order; },
+              [](const std::string& word) { return parse_date_order(word, "usual_date_order"); },
+              [](const std::optional<DateOrder>& order) { return order ? name(*order) : "auto"; },
+              {.doc = "The order of dates that the table showed; written by fit, for tables that leave it "
+                      "open."}),
+          Field::words(
+              "usual_decimal", [](FitConfig& c) -> DecimalMark& { return c.table.usual_decimal; },
+              [](const std::string& word) { return parse_decimal_mark(word); },
+              [](DecimalMark mark) { return name(mark); },
+              {.doc = "The decimal mark that the table showed; written by fit, too."}),
+          {"encoding",
+           t,
+           &TableOptions::encoding,
+           {.default_text = "UTF-8", .doc = "Of the table's text: cp1252, latin1, shift_jis ..."}},
           {"split",
            s,
            &SplitOptions::kind,

@@ -40,7 +40,8 @@ bool is_local_forecaster(const std::string& directory) { return !described(direc
 void save_local_forecaster(const std::string& directory, const LocalForecaster& f, const Report* report) {
   LocalJson reading = to_json(reading_of(f)), scores = LocalJson::array(), kept = LocalJson::object();
   for (const char* key : {"layout", "time_column", "id_column", "future", "holidays", "fill", "frequency",
-                          "sort", "date_format", "decimal", "split", "train_fraction", "test_fraction"}) {
+                          "sort", "date_format", "decimal", "usual_date_order", "usual_decimal", "encoding",
+                          "split", "train_fraction", "test_fraction"}) {
     kept[key] = reading[key];
   }
   for (const LocalScore& score : f.scores) scores.push_back({{"model", score.model}, {"mase", score.mase}});

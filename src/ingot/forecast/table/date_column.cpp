@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -61,15 +63,42 @@ std::string joined_date(const CsvTable& csv, const DateSource& source, std::size
   }
   if (same_word(name, "quarter")) return fmt::format("{}Q{}", year, *number);
   if (same_word(name, "week")) return fmt::format("{}-W{:02}", year, *number);
+  if (same_word(name, "doy") || same_word(name, "day_of_year")) return fmt::format("{}-{:03}", year, *number);
   const std::string month = fmt::format("{}-{:02}", year, *number);
   return day_number ? fmt::format("{}-{:02}", month, *day_number) : month;
+}
+
+// Where an interval's end begins, "01.01.2018 00:00 - 01.01.2018 01:00" or "2018-01-01/2018-01-07"; npos for
+// a date alone.
+std::size_t end_of_start(std::string_view cell) {
+  for (const std::string_view mark : {" - ", " \u2013 ", " to "}) {
+    const std::size_t at = cell.find(mark);
+    if (at == std::string_view::npos || cell.find(mark, at + 1) != std::string_view::npos) continue;
+    return at >= 8 && cell.size() - at - mark.size() >= 5 ? at : std::string_view::npos;
+  }
+  const std::size_t middle = cell.size() / 2;
+  const bool halves = cell.size() >= 17 && cell.size() % 2 == 1 && cell[middle] == '/';
+  return halves ? middle : std::string_view::npos;
+}
+
+// Spaces that do not break a line, which JavaScript writes before AM and PM, as plain ones.
+std::string with_plain_spaces(std::string_view cell) {
+  std::string out(cell);
+  for (const std::string_view space : {"\u00A0", "\u202F"}) {
+    for (std::size_t at = 0; (at = out.find(space, at)) != std::string::npos;)
+      out.replace(at, space.size(), " ");
+  }
+  return out;
 }
 
 // The rows' dates as they stand there, a time from a column of its own behind each.
 class Cells {
  public:
   Cells(const CsvTable& csv, const DateSource& source) : csv_(csv), source_(source) {
-    if (!joined()) return;
+    if (!source.clock && source.parts.empty()) {
+      simplify();
+      return;
+    }
     joined_.reserve(csv.rows());
     std::optional<Clocks> clocks;
     if (source.clock) clocks.emplace(csv, *source.clock);
@@ -89,13 +118,30 @@ class Cells {
     return {csv_.name(), csv_.line(row), csv_.header()[source_.column], problem};
   }
   std::int64_t line(std::size_t row) const { return csv_.line(row); }
+  /// Whether the column has intervals, of which these are the starts.
+  bool are_starts() const { return starts_; }
 
  private:
-  bool joined() const { return source_.clock || !source_.parts.empty(); }
+  bool joined() const { return !joined_.empty(); }
+  // Leaves out what no pattern has, where the first row shows that there is some.
+  void simplify() {
+    if (size() == 0 || source_.format != "auto") return;
+    const std::string first = with_plain_spaces((*this)[0]);
+    starts_ = end_of_start(first) != std::string_view::npos;
+    if (!starts_ && first == (*this)[0]) return;
+    std::vector<std::string> simple;
+    simple.reserve(size());
+    for (std::size_t row = 0; row < size(); ++row) {
+      simple.push_back(with_plain_spaces((*this)[row]));
+      if (starts_) simple.back().resize(std::min(end_of_start(simple.back()), simple.back().size()));
+    }
+    joined_ = std::move(simple);
+  }
 
   const CsvTable& csv_;
   const DateSource& source_;
-  std::vector<std::string> joined_;
+  std::vector<std::string> joined_;  // where they are not the column's cells
+  bool starts_ = false;
 };
 
 using Parse = std::function<std::optional<Moment>(std::string_view, DateStyle*)>;
@@ -106,6 +152,7 @@ struct Reading {
   std::vector<std::int64_t> offsets;
   DateStyle style;
   std::optional<std::size_t> failed;
+  std::optional<DateOrder> order;  // where it mattered
 };
 
 Reading read_with(const Cells& cells, const Parse& parse) {
@@ -134,14 +181,26 @@ Reading read_with(const Cells& cells, const Parse& parse) {
   return reading;
 }
 
+// A whole number; the nearest one to "1467378000.25" and "1.467378e9".
+std::optional<std::int64_t> rounded_number(std::string_view text) {
+  std::int64_t value = 0;
+  const char* const last = text.data() + text.size();
+  if (const auto [end, error] = std::from_chars(text.data(), last, value);
+      error == std::errc() && end == last)
+    return value;
+  double fraction = 0;
+  const auto [end, error] = std::from_chars(text.data(), last, fraction);
+  if (error != std::errc() || end != last || !(std::abs(fraction) < 1e18)) return std::nullopt;
+  return std::llround(fraction);
+}
+
 // Numbers of so many units a second that are all moments of 1980 to 2100, whole seconds apart.
 Parse epoch_parser(std::int64_t units, bool any_year = false) {
   return [units, any_year](std::string_view text, DateStyle* style) -> std::optional<Moment> {
-    if (text.ends_with(".0")) text.remove_suffix(2);  // pandas, where one cell of the column was empty
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const std::optional<std::int64_t> read = rounded_number(text);
     constexpr Moment kFrom = 315532800, kTo = 4102444800;
-    if (error != std::errc() || end != text.data() + text.size() || value % units != 0) return std::nullopt;
+    if (!read || *read % units != 0) return std::nullopt;
+    const std::int64_t value = *read;
     if (!any_year && (value / units < kFrom || value / units > kTo)) return std::nullopt;
     style->epoch = units;
     return value / units;
@@ -198,9 +257,19 @@ constexpr std::string_view kExpected =
     "one like 2016-07-01 13:00:00, 2016-07-01, 07/01/2016, 1 Jul 2016, 2016-W27, 2016Q3, or a row number; "
     "--date-format tells others (%d/%m/%Y)";
 
-// What all rows can be read with; if that is several orders, the one that puts more rows at even distances.
-Reading read_in_any_order(const Cells& cells, std::string& why, int names = 0) {
+using Usual = std::optional<DateOrder>;
+
+// What all rows can be read with: first the order that is usual, if one is; if that is several orders, the
+// one that puts more rows at even distances.
+Reading read_in_any_order(const Cells& cells, std::string& why, const Usual& usual, int names = 0) {
   if (!order_matters(cells, names)) return read_with(cells, ordered_parser(DateOrder::year_first, names));
+  if (usual) {
+    Reading reading = read_with(cells, ordered_parser(*usual, names));
+    reading.order = usual;
+    why = fmt::format(", {} as before", kOrderWords[static_cast<std::size_t>(*usual)]);
+    if (!reading.failed) return reading;
+    why.clear();
+  }
   Reading best;
   std::vector<DateOrder> tied;
   double most = -1;
@@ -225,6 +294,7 @@ Reading read_in_any_order(const Cells& cells, std::string& why, int names = 0) {
     best.failed = farthest;
     return best;
   }
+  best.order = tied[0];
   why = fmt::format(", {}", kOrderWords[static_cast<std::size_t>(tied[0])]);
   if (tied.size() > 1) {
     why += fmt::format(" (it may as well be {}: --date-format {} reads it so)",
@@ -257,13 +327,13 @@ std::optional<Reading> read_with_other_names(std::string& why,
   return best;
 }
 
-Reading read_in_any_way(const Cells& cells, std::string& why) {
-  Reading english = read_in_any_order(cells, why);
+Reading read_in_any_way(const Cells& cells, std::string& why, const Usual& usual) {
+  Reading english = read_in_any_order(cells, why, usual);
   if (!english.failed) return english;
   Reading weeks = read_with(cells, parse_plain_week);  // where 2016-13 is no month
   if (!weeks.failed) return weeks;
   std::optional<Reading> other = read_with_other_names(
-      why, [&](int names, std::string& how) { return read_in_any_order(cells, how, names); });
+      why, [&](int names, std::string& how) { return read_in_any_order(cells, how, usual, names); });
   if (!other) fail(cells, *english.failed, kExpected);
   return std::move(*other);
 }
@@ -273,7 +343,7 @@ std::optional<Moment> parse_compact_week(std::string_view text, DateStyle* style
   return text.size() == 6 ? parse_plain_week(text, style) : std::nullopt;
 }
 
-Reading read_automatically(const Cells& cells, std::string& why) {
+Reading read_automatically(const Cells& cells, std::string& why, const Usual& usual) {
   for (const Parse& parse :
        {Parse(parse_split_year), Parse(parse_compact_date), Parse(parse_compact_week), epoch_parser(1),
         epoch_parser(1000), epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
@@ -283,7 +353,7 @@ Reading read_automatically(const Cells& cells, std::string& why) {
     if (unused.date.ends_with('n') && cells.size() < 3) continue;  // 2011-12 is a month, too
     if (!reading.failed) return reading;
   }
-  return read_in_any_way(cells, why);
+  return read_in_any_way(cells, why, usual);
 }
 
 Reading read_as_told(const Cells& cells, const std::string& format, std::string& why) {
@@ -309,10 +379,42 @@ Reading read_as_told(const Cells& cells, const std::string& format, std::string&
   return reading;
 }
 
+// Midnights of a clock with summer time that are written in UTC, as JavaScript's toISOString does: 23:00Z and
+// 22:00Z. They become days, weeks or months of that clock.
+bool settle_midnights(DateColumn& dates) {
+  std::set<std::int64_t> times;
+  for (const Moment m : dates.times) {
+    times.insert(time_of_day(m));
+    if (times.size() > 2) return false;
+  }
+  if (times.size() != 2) return false;
+  const std::int64_t apart = *times.rbegin() - *times.begin();
+  if (apart != kHour && apart != kDay - kHour) return false;
+  const auto midnight = [](Moment m) {
+    const std::int64_t time = time_of_day(m);
+    return m - time + (time > kDay / 2 ? kDay : 0);
+  };
+  std::vector<Moment> days;
+  days.reserve(dates.times.size());
+  for (const Moment m : dates.times) days.push_back(midnight(m));
+  if (std::set<Moment>(days.begin(), days.end()).size() !=
+      std::set<Moment>(dates.times.begin(), dates.times.end()).size())
+    return false;  // two rows of one day
+  dates.times = std::move(days);
+  dates.style.clock.clear();
+  dates.style.zone.clear();
+  dates.style.own_clock = true;
+  return true;
+}
+
 // One offset of all rows is written again. Those of a zone with summer time cannot be: hours are UTC then,
 // and days have none.
-void settle_offsets(DateColumn& dates, const std::vector<std::int64_t>& offsets) {
+void settle_offsets(DateColumn& dates, const std::vector<std::int64_t>& offsets, std::string& why) {
   if (dates.style.zone.empty() || dates.style.local) return;
+  if (std::ranges::all_of(offsets, [](std::int64_t o) { return o == 0; }) && settle_midnights(dates)) {
+    why += ", midnights of a clock with summer time in UTC: each is the day that begins there";
+    return;
+  }
   const bool one_offset = std::ranges::adjacent_find(offsets, std::ranges::not_equal_to()) == offsets.end();
   if (!one_offset) {
     dates.style.offset = 0;
@@ -348,6 +450,19 @@ std::string described(const DateColumn& dates, const std::string& why) {
 
 }  // namespace
 
+std::optional<DateOrder> parse_date_order(std::string_view text, std::string_view key) {
+  if (text.empty() || text == "auto") return std::nullopt;
+  const auto named = std::ranges::find(kChoices, text);
+  const auto index = static_cast<std::size_t>(named - kChoices.begin());
+  INGOT_CHECK(
+      index >= 1 && index <= 3,
+      InvalidConfig(std::string(key), fmt::format("'{}' is no order of dates; expected auto, {}, {} or {}",
+                                                  text, kChoices[1], kChoices[2], kChoices[3])));
+  return static_cast<DateOrder>(index - 1);
+}
+
+std::string_view name(DateOrder order) { return kChoices[static_cast<std::size_t>(order) + 1]; }
+
 void check_date_choice(const std::string& format, const std::string& key) {
   if (std::ranges::find(kChoices, format) != kChoices.end()) return;
   INGOT_CHECK(
@@ -362,10 +477,14 @@ void check_date_choice(const std::string& format, const std::string& key) {
 DateColumn read_dates(const CsvTable& csv, const DateSource& source) {
   const Cells cells(csv, source);
   std::string why;
-  Reading reading =
-      source.format == "auto" ? read_automatically(cells, why) : read_as_told(cells, source.format, why);
-  DateColumn dates{.times = std::move(reading.times), .style = std::move(reading.style), .read_as = {}};
-  settle_offsets(dates, reading.offsets);
+  Reading reading = source.format == "auto" ? read_automatically(cells, why, source.usual_order)
+                                            : read_as_told(cells, source.format, why);
+  if (cells.are_starts()) why += ", the starts of intervals";
+  DateColumn dates{.times = std::move(reading.times),
+                   .style = std::move(reading.style),
+                   .order = reading.order,
+                   .read_as = {}};
+  settle_offsets(dates, reading.offsets, why);
   dates.read_as = described(dates, why);
   return dates;
 }

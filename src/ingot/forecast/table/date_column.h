@@ -21,14 +21,21 @@ struct DateSource {
   /// "auto", "day-first", "month-first", "year-first", "number", "epoch-s", "epoch-ms", or a pattern of
   /// strptime.
   std::string format = "auto";
+  /// The order that earlier tables of the same source showed: taken where all rows can be read in it.
+  std::optional<DateOrder> usual_order = {};
 };
 
 /// The dates of all rows, and how to write more of them.
 struct DateColumn {
   std::vector<Moment> times;
   DateStyle style;
+  std::optional<DateOrder> order = {};  ///< where it mattered: what was taken
   std::string read_as;  ///< "2020-01-01 to 2021-02-03 as %d/%m/%Y, day first: '13/01/2020' on line 14"
 };
+
+/// "auto" (nothing), "year-first", "month-first", "day-first"; InvalidConfig for `key` otherwise.
+std::optional<DateOrder> parse_date_order(std::string_view text, std::string_view key);
+std::string_view name(DateOrder order);
 
 /// InvalidConfig for `key` where DateSource::format is none of those.
 void check_date_choice(const std::string& format, const std::string& key);

@@ -202,30 +202,70 @@ class Guess {
     const bool year_is_last = run(is_digit) == 2 && text_.size() == 2;
     if (year_is_last) return year();
     if (!field('d')) return false;
+    if (at(0) == ' ' && digit_pair_at(1) && at(3) == ':') return clock_and_year();
     const std::size_t next = separator();
     copy(next);
     return next > 0 && year();
   }
 
-  // 2016-07-01, 2016-07, 2016-183, 2016Q3, 2016-W27-1, 2016-Jul-01
+  bool digit_pair_at(std::size_t i) const { return is_digit(at(i)) && is_digit(at(i + 1)); }
+
+  // Fri Jul  1 13:00:00 2016, Fri Jul 01 13:00:00 +0200 2016: the year is last.
+  bool clock_and_year() {
+    if (!clock() || at(0) != ' ') return false;
+    if (const std::size_t zone = text_.substr(1).find(' '); zone != std::string_view::npos) {
+      copy(1);
+      skip(zone, is_letter(at(0)) ? "%Z" : "%z");
+    }
+    copy(1);
+    return digits() == 4 && year();
+  }
+
+  // 2016年7月1日, 2016년 7월 1일: `marks` are the words for year, month and day.
+  bool year_of_signs(const std::array<std::string_view, 3>& marks) {
+    const auto sign = [&](std::string_view mark) {
+      const bool is = text_.starts_with(mark);
+      if (is) copy(mark.size());
+      while (is && at(0) == ' ' && is_digit(at(1))) copy(1);
+      return is;
+    };
+    if (!sign(marks[0]) || !field('m') || !sign(marks[1])) return false;
+    return !is_digit(at(0)) || (field('d') && sign(marks[2]));
+  }
+
+  // 2016:07 is a month and 2016:3 a quarter, as gretl writes them.
+  bool after_year_and_colon() {
+    copy(1);
+    if (lower(at(0)) == 'q') return quarter();
+    return digits() == 1 ? (skip(1, "%q"), true) : field('m');
+  }
+
+  // 2016-07-01, 2016-07, 2016-183, 2016Q3, 2016-W27-1, 2016-Jul-01, 2016 Jul
   bool after_year() {
     skip(4, "%Y");
+    if (at(0) == ':') return after_year_and_colon();
+    static constexpr std::array<std::array<std::string_view, 3>, 2> kSigns{
+        {{"\u5e74", "\u6708", "\u65e5"}, {"\ub144", "\uc6d4", "\uc77c"}}};
+    for (const auto& marks : kSigns) {
+      if (text_.starts_with(marks[0])) return year_of_signs(marks);
+    }
     const std::size_t between = separator();
     if (const std::size_t word = week_word(between); word > 0) return iso_week(between + word);
     if (lower(at(between)) == 'q') {
       copy(between);
       return quarter();
     }
-    if (between == 0 && at(0) == 'M') {  // 2016M07
-      copy(1);
+    if (between <= 1 && at(between) == 'M' && is_digit(at(between + 1))) {  // 2016M07, 2016-M07
+      copy(between + 1);
       return field('m');
     }
     if (between != 1 || text_[0] == ',' || text_[0] == '\'') return false;
     const char mark = text_[0];
     copy(1);
     if (digits() == 3) return skip(3, "%j"), true;
-    if (!(name_ahead() ? month_name() : field('m'))) return false;
-    if (text_.empty()) return mark != ' ';
+    const bool named = name_ahead();
+    if (!(named ? month_name() : field('m'))) return false;
+    if (text_.empty()) return named || mark != ' ';
     if (at(0) != mark || !is_digit(at(1))) return text_.empty();
     copy(1);
     return field('d');
@@ -242,12 +282,13 @@ class Guess {
     return true;
   }
 
-  // 01/07/2016, 1 July 2016, 1-Jul-16, 01JUL2016, 07/2016, 3Q2016
+  // 01/07/2016, 1 July 2016, 1-Jul-16, 01JUL2016, 07/2016, 3Q2016, 3Q16
   bool after_number() {
     if (lower(at(digits())) == 'q' && digits() == 1) {
       skip(1, "%q");
       copy(1);
-      return digits() == 4 && year();
+      copy(separator());
+      return year() && text_.empty();
     }
     const std::string_view whole = text_;
     std::size_t width = digits();
@@ -289,9 +330,10 @@ class Guess {
     return true;
   }
 
-  // [T, ]hh:mm[:ss[.fff]][ AM]
+  // [T, :]hh:mm[:ss[.fff]][ AM]
   bool clock() {
-    const std::size_t between = at(0) == 'T' ? 1 : run([](char c) { return c == ' ' || c == ','; });
+    const bool mark_ahead = at(0) == 'T' || (at(0) == ':' && digit_pair_at(1) && at(3) == ':');
+    const std::size_t between = mark_ahead ? 1 : run([](char c) { return c == ' ' || c == ','; });
     const std::size_t hour = run(is_digit, between);
     if (between == 0 && style_.date != "%Y%m%d") return false;
     if (hour == 4 || hour == 6) {
@@ -344,13 +386,13 @@ class Guess {
     return clock != std::string_view::npos && half_of_day_at(text_.size() - rest.size() + clock) > 0;
   }
 
-  // Z, +02:00, " UTC", " Europe/Berlin"
+  // Z, +02:00, " UTC", " Europe/Berlin", " (UTC)", " GMT+0200 (Central European Summer Time)"
   bool zone() {
     const std::size_t spaces = run([](char c) { return c == ' '; });
     copy(spaces);
     const bool utc = at(0) == 'Z' && (text_.size() == 1 || at(1) == '[' || at(1) == ' ');
     const bool letters = is_letter(at(0)) && !utc;
-    if (letters || at(0) == '[') {
+    if (letters || at(0) == '[' || at(0) == '(') {
       skip(text_.size(), "%Z");
       return spaces > 0 || pattern_ == "%Z";
     }
@@ -401,14 +443,14 @@ std::optional<Moment> parse_moment(std::string_view text, DateStyle* style, Date
 
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style) {
   const bool digits = text.find_first_not_of("0123456789") == std::string_view::npos;
-  const bool with_clock = text.size() == 12 || text.size() == 14;
+  const bool with_clock = text.size() == 10 || text.size() == 12 || text.size() == 14;
   if (text < "1800" || text >= "2200") return std::nullopt;
   if (digits && (text.size() < 6 || text.size() > 8) && !with_clock) return std::nullopt;
   const std::size_t day = std::min(text.find_first_not_of("0123456789"), text.size());
   if (!digits && day != 7 && day != 8) return std::nullopt;
   DateStyle found{.date = text.size() == 6 ? "%Y%m" : text.size() == 7 ? "%Y%j" : "%Y%m%d"};
   if (!digits) return parse_moment(text, style);
-  if (with_clock) found.clock = text.size() == 12 ? "%H%M" : "%H%M%S";
+  if (with_clock) found.clock = std::string_view("%H%M%S").substr(0, text.size() - 8);
   const auto moment = parse_by_format(text, found.format());
   if (moment && style != nullptr) *style = found;
   return moment;

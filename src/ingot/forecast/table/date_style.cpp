@@ -43,6 +43,14 @@ class Pattern {
   std::string_view text_;
 };
 
+// What stands for several directives.
+std::string_view longer_form(char directive) {
+  return directive == 'F'   ? "%Y-%m-%d"
+         : directive == 'D' ? "%m/%d/%y"
+         : directive == 'T' ? "%H:%M:%S"
+                            : "%H:%M";
+}
+
 bool has_directive(std::string_view format, std::string_view any) {
   Pattern pattern(format);
   for (Piece p; pattern.next(p);) {
@@ -70,16 +78,20 @@ class FormatReader {
   FormatReader(std::string_view text, DateStyle* style) : text_(text), style_(style) {}
 
   std::optional<Moment> read(std::string_view format) {
-    Pattern pattern(format);
-    for (Piece p; pattern.next(p);) {
-      if (!(p.directive != 0 ? directive(p.directive) : literal(p.literal))) return std::nullopt;
-      if (p.dotted) take('.');
-    }
-    if (!text_.empty()) return std::nullopt;
+    if (!parts(format) || !text_.empty()) return std::nullopt;
     return moment();
   }
 
  private:
+  bool parts(std::string_view format) {
+    fraction_follows_ = format.find("%S.%f") != std::string_view::npos;
+    Pattern pattern(format);
+    for (Piece p; pattern.next(p);) {
+      if (!(p.directive != 0 ? directive(p.directive) : literal(p.literal))) return false;
+      if (p.dotted) take('.');
+    }
+    return true;
+  }
   bool literal(char c) {
     if (c != ' ') return take(c);
     const std::size_t before = text_.size();
@@ -110,6 +122,11 @@ class FormatReader {
 
   bool directive(char d) {
     switch (d) {
+      case 'F':
+      case 'D':
+      case 'T':
+      case 'R':
+        return parts(longer_form(d));
       case 'Y':
         return digits(4, 4, c_.year);
       case 'y':
@@ -146,7 +163,7 @@ class FormatReader {
       case 'M':
         return digits(2, 2, c_.minute);
       case 'S':
-        return digits(2, 2, c_.second) && fraction();
+        return digits(2, 2, c_.second) && (fraction_follows_ || fraction());
       case 'f': {
         std::int64_t part = 0;
         return digits(1, 9, part) && part == 0;
@@ -209,11 +226,12 @@ class FormatReader {
     zoned_ = true;
     return plain_offset() && region_behind();
   }
-  // "[Europe/Berlin]" as Java writes it, which says no more than the offset.
+  // "[Europe/Berlin]" as Java writes it, "(Central European Time)" as JavaScript: no more than the offset
+  // says.
   bool region_behind() {
     const std::size_t begin = std::min(text_.find_first_not_of(' '), text_.size());
-    if (begin == text_.size() || text_[begin] != '[') return true;
-    const std::size_t end = text_.find(']');
+    if (begin == text_.size() || (text_[begin] != '[' && text_[begin] != '(')) return true;
+    const std::size_t end = text_.find(text_[begin] == '[' ? ']' : ')');
     if (end == std::string_view::npos || end < begin + 2) return false;
     text_.remove_prefix(end + 1);
     return true;
@@ -230,7 +248,7 @@ class FormatReader {
     return hours <= 23 && minutes <= 59;
   }
 
-  // "UTC+02:00", "GMT-5"
+  // "UTC+02:00", "GMT-5", "GMT+0200 (Central European Summer Time)"
   bool offset_of_utc() {
     const bool utc = text_.starts_with("UTC") || text_.starts_with("GMT");
     if (!utc || text_.size() < 5 || (text_[3] != '+' && text_[3] != '-')) return false;
@@ -238,25 +256,30 @@ class FormatReader {
     const bool east = text_[3] == '+';
     text_.remove_prefix(4);
     std::int64_t hours = 0, minutes = 0;
-    if (!digits(1, 2, hours) || (take(':') && !digits(2, 2, minutes))) return false;
+    if (!digits(1, 2, hours)) return false;
+    const bool more = take(':') || (!text_.empty() && is_digit(text_[0]));
+    if (more && !digits(2, 2, minutes)) return false;
     zone_name_.resize(zone_name_.size() - text_.size());
+    if (!region_behind()) return false;
     offset_ = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
     zoned_ = true;
     return hours <= 23 && minutes <= 59;
   }
 
-  // "UTC", "Europe/Berlin", "[America/New_York]".
+  // "UTC", "(UTC)", "Europe/Berlin", "[America/New_York]".
   bool zone_name() {
     if (text_.size() > 3 && (text_[3] == '+' || text_[3] == '-')) return offset_of_utc();
     const auto belongs = [](char c) {
-      return is_letter(c) || c == '/' || c == '_' || c == '[' || c == ']' || c == '-' || c == '+';
+      return is_letter(c) || std::string_view("/_[]()-+").find(c) != std::string_view::npos;
     };
     std::size_t n = 0;
     while (n < text_.size() && belongs(text_[n])) ++n;
     zone_name_ = text_.substr(0, n);
     text_.remove_prefix(n);
     const bool is_region = zone_name_.find('/') != std::string::npos;
-    const auto known = offset_of_zone(zone_name_);
+    const bool in_parentheses = zone_name_.starts_with('(') && zone_name_.ends_with(')');
+    const auto known = offset_of_zone(
+        in_parentheses ? std::string_view(zone_name_).substr(1, zone_name_.size() - 2) : zone_name_);
     offset_ = known.value_or(0);
     zoned_ = true;
     local_ = !known;
@@ -295,7 +318,7 @@ class FormatReader {
   IsoWeek iso_{0, 0};
   std::int64_t iso_day_ = 1, day_of_year_ = 0, epoch_ = -1, offset_ = 0;
   char half_ = 0;
-  bool zoned_ = false, local_ = false;
+  bool zoned_ = false, local_ = false, fraction_follows_ = false;
   std::string zone_name_;
 };
 
@@ -370,6 +393,15 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
       return format_offset(style.offset);
     case 'Z':
       return style.zone_name;
+    case 'F':
+    case 'D':
+    case 'T':
+    case 'R': {
+      std::string text;
+      Pattern pattern(longer_form(p.directive));
+      for (Piece part; pattern.next(part);) text += written(part, moment, c, style);
+      return text;
+    }
     default:
       return std::string(1, p.literal);
   }
@@ -377,7 +409,7 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
 
 }  // namespace
 
-bool DateStyle::has_day() const { return has_directive(date, "dejus"); }
+bool DateStyle::has_day() const { return has_directive(date, "dejusFD"); }
 
 void DateStyle::widen(const DateStyle& row) {
   if (has_day() == row.has_day()) {
@@ -399,7 +431,7 @@ void DateStyle::widen(const Frequency& frequency) {
     const bool year_first = date.starts_with("%Y") && date.ends_with("%m");
     date = year_first ? date + date.substr(2, date.size() - 4) + "%d" : "%Y-%m-%d";
   }
-  if (!seconds || has_directive(date, "HIs")) return;
+  if (!seconds || has_directive(date, "HIsTR")) return;
   if (frequency.step % kDay != 0 && clock.empty()) clock = " %H:%M";
   const std::size_t minutes = clock.find("%M");
   if (frequency.step % kMinute != 0 && minutes != std::string::npos && !has_directive(clock, "S")) {
@@ -420,7 +452,7 @@ std::string format_moment(Moment moment, const DateStyle& style) {
   const Civil c = civil_of(shown);
   std::string text;
   const std::string format =
-      style.clock.empty() && !has_directive(style.date, "HIs") ? style.date : style.format();
+      style.clock.empty() && !has_directive(style.date, "HIsTR") ? style.date : style.format();
   Pattern pattern(format);
   for (Piece p; pattern.next(p);) text += written(p, shown, c, style);
   return text;
@@ -435,12 +467,12 @@ void check_date_format(std::string_view format, std::string_view key) {
   for (Piece p; pattern.next(p);) {
     INGOT_CHECK(
         p.directive == 0 ||
-            std::string_view("YymdejbBhaAoHIMSfpPGVuqnNszZ").find(p.directive) != std::string_view::npos,
+            std::string_view("YymdejbBhaAoHIMSfpPGVuqnNszZFDTR").find(p.directive) != std::string_view::npos,
         InvalidConfig(std::string(key),
                       fmt::format("'{}': %{} is not known; expected a pattern of strptime, as %d/%m/%Y %H:%M",
                                   format, p.directive)));
   }
-  INGOT_CHECK(has_directive(format, "YyGs"),
+  INGOT_CHECK(has_directive(format, "YyGsFD"),
               InvalidConfig(std::string(key),
                             fmt::format("'{}' has no year; expected a pattern of strptime, as %d/%m/%Y %H:%M",
                                         format)));

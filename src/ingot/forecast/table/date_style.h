@@ -50,17 +50,17 @@ enum class DateOrder : std::uint8_t { year_first, month_first, day_first };
 
 /// How a date seems to be written: "2016-07-01", with a clock (24 hours or AM and PM) and a zone behind it
 /// after a space or 'T'; "07/01/2016", "1.7.16" as `order` says; "1 July 2016", "Jul 1, 2016", "Jul-16";
-/// "1st of July 2016"; "2016-07", "07/2016", "2016-183", "2016Q3", "Q3 2016", "2016-W27", "KW27/2016",
-/// "FY2016". Nothing for other text. `ordered` is set where the order mattered. Months and days have the
-/// names of the list `names`.
+/// "1st of July 2016", "2016 Jul", "Fri Jul 01 13:00:00 2016"; "2016-07", "07/2016", "2016M07", "2016:07",
+/// "2016-183", "2016Q3", "3Q16", "2016:3", "2016-W27", "KW27/2016", "FY2016". Nothing for other text.
+/// `ordered` is set where the order mattered. Months and days have the names of the list `names`.
 std::optional<DateStyle> guess_date_style(std::string_view text, DateOrder order, bool* ordered = nullptr,
                                           int names = 0);
 
 /// Reads a date as guess_date_style sees it, or an integer.
 std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nullptr,
                                    DateOrder order = DateOrder::year_first, int names = 0);
-/// Reads 20160701, 2016183 (a day of the year), 201607, 201607011200 or 20160701120000, of the years 1800 to
-/// 2199; parse_moment takes them for row numbers.
+/// Reads 20160701, 2016183 (a day of the year), 201607, 2016070112, 201607011200 or 20160701120000, of the
+/// years 1800 to 2199; parse_moment takes them for row numbers.
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
 /// Reads 2016/17, 2016-17 and 2016/2017: years that begin in one and end in the next.
 std::optional<Moment> parse_split_year(std::string_view text, DateStyle* style = nullptr);

@@ -229,9 +229,10 @@ Seen look_at(const CsvTable& csv, std::size_t column, NumberStyle& style) {
 }
 
 // Of a column whose marks may be either.
-bool comma_is_decimal(const Evidence& own, const Evidence& all, char separator) {
+bool comma_is_decimal(const Evidence& own, const Evidence& all, char separator, DecimalMark usual) {
   if (own.comma > 0 || own.point > 0) return own.comma > own.point;
   if (all.comma > 0 || all.point > 0) return all.comma > all.point;
+  if (usual != DecimalMark::automatic) return usual == DecimalMark::comma;
   if (own.open_point > 0) return own.small > 0;  // 999, 1.000
   return own.small == 0 && separator != ',';
 }
@@ -266,7 +267,12 @@ std::string_view name(DecimalMark mark) {
 }
 
 bool means_missing(std::string_view cell) {
-  static const Words words{"nan", "na", "n/a", "#n/a", "nat", "null", "none", "missing", "-", "--", "?", "."};
+  // Those of pandas, Excel's errors, and the marks of the World Bank (..), Eurostat (:) and SAS (.).
+  static const Words words{"nan",     "na",      "n/a",      "nat",     "null",     "none",    "missing",
+                           "n.a.",    "<na>",    "#na",      "#n/a",    "#n/a n/a", "-nan",    "1.#ind",
+                           "-1.#ind", "1.#qnan", "-1.#qnan", "#div/0!", "#ref!",    "#value!", "#num!",
+                           "#name?",  "#null!",  "-",        "--",      "\u2013",   "\u2014",  "?",
+                           ".",       "..",      "...",      ":",       "\u2026"};
   return cell.empty() || is_one_of(words, cell);
 }
 
@@ -291,7 +297,7 @@ bool holds_words(const CsvTable& csv, std::size_t column) {
 }
 
 std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std::size_t> columns,
-                                       DecimalMark mark) {
+                                       DecimalMark mark, DecimalMark usual) {
   std::vector<NumberStyle> styles(columns.size());
   std::vector<Evidence> seen;
   Evidence all;
@@ -303,8 +309,12 @@ std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std:
   for (std::size_t i = 0; i < columns.size(); ++i) {
     NumberStyle& style = styles[i];
     if (csv.is_numeric(columns[i])) continue;  // nothing to guess
-    style.comma = mark == DecimalMark::automatic ? comma_is_decimal(seen[i], all, csv.separator())
+    style.comma = mark == DecimalMark::automatic ? comma_is_decimal(seen[i], all, csv.separator(), usual)
                                                  : mark == DecimalMark::comma;
+    const Evidence& own = seen[i];
+    style.marked = own.point + own.comma + own.open_point + own.open_comma > 0;
+    style.ambiguous = mark == DecimalMark::automatic && usual == mark && !style.comma &&
+                      csv.separator() == ';' && own.open_point > 0 && own.point + own.comma + own.small == 0;
     for (std::size_t row = 0; row < csv.rows() && !style.grouped; ++row) {
       const std::string_view digits = bare_number(csv.cell(row, columns[i])).digits;
       const std::size_t whole = std::min(digits.find(style.comma ? ',' : '.'), digits.size());
@@ -313,6 +323,11 @@ std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std:
     }
   }
   return styles;
+}
+
+DecimalMark decimal_of(std::span<const NumberStyle> styles) {
+  if (std::ranges::any_of(styles, &NumberStyle::comma)) return DecimalMark::comma;
+  return std::ranges::any_of(styles, &NumberStyle::marked) ? DecimalMark::point : DecimalMark::automatic;
 }
 
 double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const NumberStyle& style) {
@@ -351,6 +366,8 @@ std::string describe(const CsvTable& csv, std::span<const std::size_t> columns,
   };
   add("decimal comma", [](const NumberStyle& s) { return s.comma; });
   add("1,234 is 1234", [](const NumberStyle& s) { return s.grouped && !s.comma; });
+  add("1.234 is a decimal, though it may as well be 1234: --decimal comma reads it so",
+      [](const NumberStyle& s) { return s.ambiguous; });
   add("1.234 is 1234", [](const NumberStyle& s) { return s.grouped && s.comma; });
   add("1.2K is 1200", [](const NumberStyle& s) { return s.magnitudes; });
   add("12 % is 12", [](const NumberStyle& s) { return s.percent; });

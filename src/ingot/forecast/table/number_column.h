@@ -23,9 +23,11 @@ std::string_view name(DecimalMark mark);
 struct NumberStyle {
   bool comma = false;       ///< the decimal mark; the other one groups thousands
   bool grouped = false;     ///< "1,234,567", "1.234", "1 234", "1'234"
+  bool marked = false;      ///< a cell has a point or comma
   bool percent = false;     ///< "12 %", which is 12
   bool magnitudes = false;  ///< "1.2K", "3M", "1,5 Mrd."
   bool boolean = false;     ///< "true", "yes" are 1, "false", "no" are 0
+  bool ambiguous = false;   ///< all cells have a point before three digits, in a file of ';': it may group
   std::string currency;     ///< "$", "EUR": the first that a cell has
 };
 
@@ -33,8 +35,12 @@ struct NumberStyle {
 /// tells what it is; columns that say nothing follow the others. Where none says anything, a point is a
 /// decimal mark, but for columns of whole numbers below 1000 and points before three digits: 999, 1.000; a
 /// comma groups, but is a decimal mark where ';' or a tab stands between the cells.
+/// `usual`: what earlier tables of the same source showed, for columns that say nothing themselves.
 std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std::size_t> columns,
-                                       DecimalMark mark);
+                                       DecimalMark mark, DecimalMark usual = DecimalMark::automatic);
+
+/// What columns that were read show: comma where one has it, point where a cell has a mark, else automatic.
+DecimalMark decimal_of(std::span<const NumberStyle> styles);
 
 /// Whether a cell stands for a value that is not there: empty, "NaN", "NA", "null", "-" ...
 bool means_missing(std::string_view cell);

@@ -481,6 +481,8 @@ bool Series::any_measured(std::size_t column, std::size_t first, std::size_t las
 }
 
 TableOptions with_layout_of(const SeriesTable& table, TableOptions options) {
+  if (table.date_order) options.usual_order = table.date_order;
+  if (table.decimal != DecimalMark::automatic) options.usual_decimal = table.decimal;
   if (!table.long_layout || table.id_name == options.id_column) return options;
   options.layout = "long";
   options.id_column = table.id_name;
@@ -527,7 +529,9 @@ SeriesTable read_rows(const CsvTable& csv, const TableOptions& options, std::vec
   DateColumn dates = read_dates(csv, {.column = reader.layout.time,
                                       .parts = reader.layout.parts,
                                       .clock = reader.layout.clock,
-                                      .format = options.date_format});
+                                      .format = options.date_format,
+                                      .usual_order = options.usual_order});
+  table.date_order = dates.order;
   reader.times = std::move(dates.times);
   table.date_style = dates.style;
   table.read_as = fmt::format("dates {}", dates.read_as);
@@ -535,7 +539,8 @@ SeriesTable read_rows(const CsvTable& csv, const TableOptions& options, std::vec
   std::vector<std::size_t> numbers_of = reader.layout.values;
   numbers_of.insert(numbers_of.end(), reader.layout.future.begin(), reader.layout.future.end());
   for (const std::size_t c : reader.layout.future) table.future_names.push_back(csv.header()[c]);
-  reader.numbers = number_styles(csv, numbers_of, options.decimal);
+  reader.numbers = number_styles(csv, numbers_of, options.decimal, options.usual_decimal);
+  table.decimal = decimal_of(reader.numbers);
   std::vector<Group> groups = rows_by_series(csv, reader.layout);
   for (Group& group : groups) reader.even_out(group);
   reader.leave_out_single_rows(groups);
@@ -567,7 +572,7 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
 }
 
 SeriesTable read_series(const std::string& path, const TableOptions& options) {
-  return read_series(CsvTable::load(path), options);
+  return read_series(CsvTable::load(path, options.encoding), options);
 }
 
 }  // namespace ingot::forecast

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,10 @@ struct TableOptions {
   bool sort = false;                 ///< put rows in order of time first
   std::string date_format = "auto";  ///< as DateSource::format
   DecimalMark decimal = DecimalMark::automatic;
+  /// What the table a model was fitted to showed: settles what another leaves open.
+  std::optional<DateOrder> usual_order = {};
+  DecimalMark usual_decimal = DecimalMark::automatic;
+  std::string encoding = {};  ///< of the file, as data::TextFile's: "cp1252"; default: UTF-8
 };
 
 /// What had to be made up, and what was left out.
@@ -90,6 +95,8 @@ struct SeriesTable {
   std::vector<std::string> future_names = {};  ///< of the inputs that are known ahead
   Frequency frequency;
   DateStyle date_style;
+  std::optional<DateOrder> date_order = {};      ///< where the order of day and month mattered
+  DecimalMark decimal = DecimalMark::automatic;  ///< what the numbers' marks told
   bool long_layout = false;
   std::vector<Series> series;
   FillReport filled;
@@ -98,7 +105,8 @@ struct SeriesTable {
   std::string read_as;  ///< what was understood of dates and numbers, in one line
 };
 
-/// The options that read another table as this one was, whatever that shows: its ids were recognized.
+/// The options that read another table as this one was, whatever that shows: its ids were recognized, and
+/// what its dates and numbers told stands in usual_order and usual_decimal.
 TableOptions with_layout_of(const SeriesTable& table, TableOptions options);
 
 /// Advice for a column of a series that nothing can be learnt from.

@@ -39,13 +39,18 @@ std::optional<std::size_t> column_called(const CsvTable& csv, std::string_view w
 // Columns that tell more of a date than its year, which stands in one of its own.
 std::vector<std::size_t> parts_of_year(const CsvTable& csv) {
   if (!column_called(csv, "year")) return {};
-  for (const char* word : {"month", "quarter", "week"}) {
-    const auto part = column_called(csv, word);
-    if (!part) continue;
-    const auto day = same_word(word, "month") ? column_called(csv, "day") : std::nullopt;
-    return day ? std::vector{*part, *day} : std::vector{*part};
+  const auto one_of = [&](std::initializer_list<const char*> words) -> std::optional<std::size_t> {
+    for (const char* word : words) {
+      if (const auto found = column_called(csv, word)) return found;
+    }
+    return std::nullopt;
+  };
+  if (const auto month = one_of({"month", "mo", "mth"})) {
+    const auto day = one_of({"day", "dy", "dom", "day_of_month"});
+    return day ? std::vector{*month, *day} : std::vector{*month};
   }
-  return {};
+  const auto part = one_of({"quarter", "week", "doy", "day_of_year"});
+  return part ? std::vector{*part} : std::vector<std::size_t>{};
 }
 
 }  // namespace
