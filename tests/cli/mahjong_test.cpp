@@ -192,6 +192,16 @@ TEST(MahjongCommand, ANetworkIsClonedPlaysAndReviewsAGame) {
   const Outcome refused =
       run_ingot({"mahjong", "review", games + "/game-0000001.json.gz", "--player", "rule-based"});
   EXPECT_EQ(refused.exit_code, 2);
+  const std::string page = directory.at("ladder.html");
+  const auto ladder = json_of(run_ingot(
+      {"mahjong", "ladder", directory.at("bc"), "--walls", "3", "--length", "round", "--json", "-o", page}));
+  EXPECT_EQ(ladder["games"], 12);
+  ASSERT_EQ(ladder["players"].size(), 4U);
+  EXPECT_GE(ladder["players"][0]["ordinal"], ladder["players"][3]["ordinal"]);
+  EXPECT_NE(read_file(page).find("Ratings over the walls"), std::string::npos);
+  const Outcome empty = run_ingot({"mahjong", "ladder", games, "-o", page});
+  EXPECT_EQ(empty.exit_code, 1);
+  EXPECT_NE(empty.errors.find("holds no network that can play"), std::string::npos) << empty.errors;
   EXPECT_NE(refused.errors.find("is not a network; write model:DIR"), std::string::npos) << refused.errors;
 }
 

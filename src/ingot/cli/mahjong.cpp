@@ -260,6 +260,8 @@ void add_mahjong(Command& root) {
                   "a network against three rule-based players");
   contest.run([o] { return arena(*o); });
 
+  add_mahjong_ladder(command);
+
   Command replaying =
       command.subcommand("replay", "Show the decisions of a log (Tenhou XML, tenhou.net/6, mjai; .gz too)");
   replaying.option("log", o->files, "The log; - is standard input").required();

@@ -40,6 +40,8 @@ int review_mahjong(const MahjongOptions& options);
 
 /// `train` below `ingot mahjong`.
 void add_mahjong_train(Command& mahjong);
+/// `ladder` below `ingot mahjong`.
+void add_mahjong_ladder(Command& mahjong);
 /// `dataset` below `ingot mahjong`: generate, stats, sample.
 void add_mahjong_dataset(Command& mahjong);
 

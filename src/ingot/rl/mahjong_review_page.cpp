@@ -12,7 +12,6 @@ namespace ingot {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using mahjong::Event;
 using mahjong::EventType;
 using mahjong::Seat;
 
@@ -98,7 +97,7 @@ Json decision_json(const ReviewedDecision& d) {
           {"e", d.agrees() ? Json(0) : share(static_cast<float>(d.cost()))}};
 }
 
-std::string result_text(const Event& event, const std::array<std::string, 4>& names) {
+std::string result_text(const mahjong::Event& event, const std::array<std::string, 4>& names) {
   const auto name = [&](std::uint8_t seat) {
     return names[seat].empty() ? fmt::format("seat {}", seat) : names[seat];
   };
@@ -109,10 +108,10 @@ std::string result_text(const Event& event, const std::array<std::string, 4>& na
 }
 
 Json round_json(const mahjong::LogRound& round, const std::array<std::string, 4>& names) {
-  const Event& start = round.events.front();
+  const mahjong::Event& start = round.events.front();
   std::string result;
   std::array<std::int32_t, 4> deltas{};
-  for (const Event& event : round.events) {
+  for (const mahjong::Event& event : round.events) {
     if (event.type != EventType::Hora && event.type != EventType::Ryukyoku) continue;
     result += (result.empty() ? "" : "; ") + result_text(event, names);
     for (std::size_t p = 0; p < 4; ++p) deltas[p] += event.deltas[p];
