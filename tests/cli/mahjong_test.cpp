@@ -163,6 +163,13 @@ TEST(MahjongCommand, ADatasetIsMadeAndCountedAndACorruptLogInItNamed) {
   EXPECT_GT(stats["actions"]["discard"]["chosen"].get<int>(), 20);
   ASSERT_EQ(stats["refused"].size(), 1U);
   EXPECT_NE(stats["refused"][0]["error"].get<std::string>().find("broken.json"), std::string::npos);
+  ASSERT_EQ(stats["players"].size(), 1U);
+  EXPECT_EQ(stats["players"][0]["name"], "rule-based");
+  EXPECT_EQ(stats["players"][0]["games"], 8);  // four seats
+  const Outcome none =
+      run_ingot({"mahjong", "dataset", "stats", games, "--length", "round", "--min-games", "9"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_NE(none.errors.find("filter: leaves nothing of 2 games"), std::string::npos) << none.errors;
   const auto sample = json_of(
       run_ingot({"mahjong", "dataset", "sample", games, "--length", "round", "--count", "1", "--json"}));
   EXPECT_TRUE(std::ranges::find(sample["legal"], sample["chosen"]) != sample["legal"].end());
@@ -185,13 +192,6 @@ TEST(MahjongCommand, ANetworkIsClonedPlaysAndReviewsAGame) {
       run_ingot({"mahjong", "arena", model, "tsumogiri", "--walls", "2", "--length", "round", "--json"}));
   EXPECT_EQ(arena["entrants"][0]["name"], model);
   EXPECT_EQ(arena["tests"].size(), 1U);
-  const Outcome review = run_ingot({"mahjong", "review", games + "/game-0000001.json.gz", "--length", "round",
-                                    "--player", model, "-o", directory.at("review.html")});
-  EXPECT_EQ(review.exit_code, 0) << review.errors;
-  EXPECT_GT(std::filesystem::file_size(directory.at("review.html")), 20'000U);
-  const Outcome refused =
-      run_ingot({"mahjong", "review", games + "/game-0000001.json.gz", "--player", "rule-based"});
-  EXPECT_EQ(refused.exit_code, 2);
   const std::string page = directory.at("ladder.html");
   const auto ladder = json_of(run_ingot(
       {"mahjong", "ladder", directory.at("bc"), "--walls", "3", "--length", "round", "--json", "-o", page}));
@@ -202,6 +202,13 @@ TEST(MahjongCommand, ANetworkIsClonedPlaysAndReviewsAGame) {
   const Outcome empty = run_ingot({"mahjong", "ladder", games, "-o", page});
   EXPECT_EQ(empty.exit_code, 1);
   EXPECT_NE(empty.errors.find("holds no network that can play"), std::string::npos) << empty.errors;
+  const Outcome review = run_ingot({"mahjong", "review", games + "/game-0000001.json.gz", "--length", "round",
+                                    "--player", model, "-o", directory.at("review.html")});
+  EXPECT_EQ(review.exit_code, 0) << review.errors;
+  EXPECT_GT(std::filesystem::file_size(directory.at("review.html")), 20'000U);
+  const Outcome refused =
+      run_ingot({"mahjong", "review", games + "/game-0000001.json.gz", "--player", "rule-based"});
+  EXPECT_EQ(refused.exit_code, 2);
   EXPECT_NE(refused.errors.find("is not a network; write model:DIR"), std::string::npos) << refused.errors;
 }
 

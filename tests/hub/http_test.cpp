@@ -8,6 +8,7 @@
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
 #include "ingot/base/hash.h"
+#include "ingot/base/percent.h"
 #include "ingot/hub/byte_source.h"
 #include "ingot/hub/download.h"
 #include "ingot/hub/host_headers.h"

@@ -15,6 +15,7 @@
 #include "ingot/mahjong/arena.h"
 #include "ingot/mahjong/decision_stream.h"
 #include "ingot/mahjong/encoder.h"
+#include "ingot/mahjong/game_filter.h"
 #include "ingot/mahjong/policy.h"
 #include "ingot/rl/mahjong_player.h"
 
@@ -27,6 +28,7 @@ using Json = nlohmann::ordered_json;
 struct DatasetOptions : MahjongOptions {
   std::int64_t games = 1000, count = 5;
   std::string out, index;
+  GameFilter filter;
 };
 
 constexpr std::int64_t kMostGames = 10'000'000, kMostSamples = 100'000;
@@ -54,7 +56,8 @@ int generate_games(const DatasetOptions& o) {
           events[i].insert(events[i].end(), more.begin(), more.end());
         },
         [&](std::size_t i, const Table&) {
-          write_log(fmt::format("{}/game-{:07}.json.gz", o.out, matches[i].nonce), to_mjai(events[i]));
+          write_log(fmt::format("{}/game-{:07}.json.gz", o.out, matches[i].nonce),
+                    to_mjai(events[i], {o.player, o.player, o.player, o.player}));
         });
     bar.update(first + std::ssize(matches));
   }
@@ -78,12 +81,41 @@ void count_decision(const LabelledDecision& d, ActionShares& shares) {
   shares.opponents += 3;
 }
 
-void print_dataset(const GameIndex& index, const ActionShares& shares, double rate) {
+// Of the logs, before and after the filter.
+struct DatasetCounts {
+  PlayerRecords players;
+  FilterResult filtered;
+  ActionShares shares;
+  double rate = 0;  // positions a second
+};
+
+void print_players(const PlayerRecords& players) {
+  if (players.empty()) return;
+  std::vector<std::pair<std::string, PlayerRecord>> most(players.begin(), players.end());
+  std::ranges::stable_sort(most, std::greater{}, [](const auto& one) { return one.second.games; });
+  constexpr std::size_t kNamed = 10;
+  fmt::print("\n{:<24}{:>8}{:>8}{:>8}{:>11}\n", "player", "games", "place", "win %", "deal-in %");
+  for (std::size_t i = 0; i < std::min(kNamed, most.size()); ++i) {
+    const auto& [name, record] = most[i];
+    const std::string_view shown = fit_width(name, 23);
+    fmt::print("{}{}{:>8}{:>8.2f}{:>8.1f}{:>11.1f}\n", shown,
+               std::string(static_cast<std::size_t>(24 - display_width(shown)), ' '), record.games,
+               record.mean_place(), 100 * record.win_rate(), 100 * record.deal_in_rate());
+  }
+  if (most.size() > kNamed) fmt::print("... {} more (--json lists all)\n", most.size() - kNamed);
+}
+
+void print_dataset(const GameIndex& index, const DatasetCounts& counts) {
+  const ActionShares& shares = counts.shares;
+  const double rate = counts.rate;
   std::int64_t rounds = 0;
   for (const IndexedGame& game : index.games()) rounds += game.rounds;
   fmt::print("{}, {}, {}; {} refused, {} twice\n", counted(std::ssize(index.games()), "game"),
              counted(rounds, "round"), counted(index.decisions(), "decision"), index.refused().size(),
              index.duplicates());
+  if (counts.filtered.decisions > 0)
+    fmt::print("  the filter leaves out {}, {} of {}\n", counted(counts.filtered.games, "game"),
+               counted(counts.filtered.decisions, "decision"), counted(counts.filtered.players, "player"));
   constexpr std::size_t kNamed = 10;
   for (std::size_t i = 0; i < std::min(kNamed, index.refused().size()); ++i)
     fmt::print("  refused: {}\n", index.refused()[i].error);
@@ -100,9 +132,24 @@ void print_dataset(const GameIndex& index, const ActionShares& shares, double ra
       100.0 * static_cast<double>(shares.tenpai) /
           static_cast<double>(std::max<std::int64_t>(1, shares.opponents)),
       rate);
+  print_players(counts.players);
 }
 
-Json dataset_json(const GameIndex& index, const ActionShares& shares, double rate) {
+// Rates that are not known are null.
+Json players_json(const PlayerRecords& players) {
+  Json list = Json::array();
+  for (const auto& [name, record] : players)
+    list.push_back({{"name", name},
+                    {"games", record.games},
+                    {"rounds", record.rounds},
+                    {"mean_place", record.mean_place()},
+                    {"win_rate", record.win_rate()},
+                    {"deal_in_rate", record.deal_in_rate()}});
+  return list;
+}
+
+Json dataset_json(const GameIndex& index, const DatasetCounts& counts) {
+  const ActionShares& shares = counts.shares;
   Json actions = Json::object(), refused = Json::array();
   for (std::size_t kind = 0; kind < policy_kinds().size(); ++kind)
     actions[std::string(policy_kinds()[kind])] = {{"chosen", shares.chosen[kind]},
@@ -123,26 +170,29 @@ Json dataset_json(const GameIndex& index, const ActionShares& shares, double rat
           {"actions", std::move(actions)},
           {"tenpai_share", static_cast<double>(shares.tenpai) /
                                static_cast<double>(std::max<std::int64_t>(1, shares.opponents))},
-          {"positions_per_second", rate},
+          {"positions_per_second", counts.rate},
+          {"filtered", {{"games", counts.filtered.games}, {"decisions", counts.filtered.decisions}}},
+          {"players", players_json(counts.players)},
           {"refused", std::move(refused)}};
 }
 
 int dataset_stats(const DatasetOptions& o) {
-  const GameIndex index = GameIndex::build(o.files, rules_of(o), o.index);
-  ActionShares shares;
+  GameIndex index = GameIndex::build(o.files, rules_of(o), o.index);
+  DatasetCounts counts{.players = player_records(index), .filtered = apply_filter(index, o.filter)};
   std::vector<float> encoded(96 * kKinds);
   const Stopwatch watch;
   const EncoderOptions encoding{.context = true};
   for (const IndexedGame& game : index.games())
     for (const LabelledDecision& d : label_game(read_log(game.path, index.rules())).decisions) {
-      count_decision(d, shares);
+      if (!game.seats[d.observation.seat].kept) continue;
+      count_decision(d, counts.shares);
       encode(d.observation, encoded, encoding);
     }
-  const double rate = static_cast<double>(index.decisions()) / std::max(watch.seconds(), 1e-9);
+  counts.rate = static_cast<double>(index.decisions()) / std::max(watch.seconds(), 1e-9);
   if (o.json)
-    fmt::print("{}\n", dump_json(dataset_json(index, shares, rate)));
+    fmt::print("{}\n", dump_json(dataset_json(index, counts)));
   else
-    print_dataset(index, shares, rate);
+    print_dataset(index, counts);
   return index.games().empty() ? 1 : 0;
 }
 
@@ -174,7 +224,8 @@ Json decision_json(const LabelledDecision& d) {
 int dataset_samples(const DatasetOptions& o) {
   if (o.count < 1 || o.count > kMostSamples)
     throw InvalidConfig("count", fmt::format("is {}, expected 1 to {}", o.count, kMostSamples));
-  const GameIndex index = GameIndex::build(o.files, rules_of(o), o.index);
+  GameIndex index = GameIndex::build(o.files, rules_of(o), o.index);
+  apply_filter(index, o.filter);
   DecisionStream stream(index, {.seed = o.seed});
   for (std::int64_t i = 0; i < o.count; ++i) {
     const LabelledDecision& d = stream.next(1)[0];
@@ -200,6 +251,14 @@ void add_reading(Command& command, DatasetOptions& o) {
   command.option("--rules", o.rules, "Rules of logs that do not name theirs").one_of(rule_presets());
   command.option("--length", o.length, "Length of mjai games, which do not name theirs")
       .one_of(game_lengths());
+  command.option("--name", o.filter.players,
+                 "Only decisions of the player of this name in the logs (may be repeated)");
+  command.option("--min-games", o.filter.min_games, "Only of players with so many games in the logs");
+  command.option("--max-place", o.filter.max_mean_place, "Only of players whose mean place is at most this");
+  command.option("--max-deal-in", o.filter.max_deal_in_rate,
+                 "Only of players who deal in in at most this share of rounds");
+  command.option("--min-win", o.filter.min_win_rate, "Only of players who win at least this share of rounds");
+  command.flag("--whole-games", o.filter.whole_games, "Only games whose log goes to their end");
   command.flag("--json", o.json, "Print JSON");
 }
 

@@ -9,6 +9,7 @@
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/percent.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::hub {

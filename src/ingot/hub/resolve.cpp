@@ -9,6 +9,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
+#include "ingot/base/percent.h"
 #include "ingot/hub/byte_source.h"
 #include "ingot/hub/pull.h"
 #include "ingot/hub/s3.h"

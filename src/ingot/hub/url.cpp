@@ -37,13 +37,6 @@ bool is_unreserved(char c) {
          c == '_' || c == '~';
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 }  // namespace
 
 Url parse_url(const std::string& text) {
@@ -97,17 +90,6 @@ std::string percent_encode(std::string_view text, bool keep_slashes) {
     } else {
       fmt::format_to(std::back_inserter(result), "%{:02X}", static_cast<unsigned char>(c));
     }
-  }
-  return result;
-}
-
-std::string percent_decode(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool coded =
-        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
-    result += coded ? static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])) : text[i];
-    if (coded) i += 2;
   }
   return result;
 }

@@ -30,7 +30,6 @@ std::string printable_url(std::string_view url);
 
 /// Percent-encoding of RFC 3986: letters, digits and "-._~" stay, and '/' where `keep_slashes`.
 std::string percent_encode(std::string_view text, bool keep_slashes);
-std::string percent_decode(std::string_view text);
 
 /// "a=1&b=2" of encoded names and values, sorted by name as S3's signature wants it.
 std::string encode_query(std::vector<std::pair<std::string, std::string>> parameters);

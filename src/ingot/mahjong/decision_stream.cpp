@@ -68,6 +68,7 @@ DecisionStream::Pool DecisionStream::read_games(std::int64_t epoch, std::int64_t
     const RngKey waits = key_of(options_.seed, kReserve, epoch, game);
     std::uint64_t number = 0;
     for (LabelledDecision& decision : labelled.decisions) {
+      if (!games_[game].seats[decision.observation.seat].kept) continue;
       const float drawn = uniform_from_bits(waits.block(number++)[0]);
       auto& to = !last && static_cast<double>(drawn) < options_.reserve ? result.reserved : result.decisions;
       to.push_back(renaming == 0 ? std::move(decision) : decision.permuted(suits));

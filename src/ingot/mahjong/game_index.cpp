@@ -23,12 +23,39 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Cache = std::map<std::string, IndexedGame>;
 
-constexpr const char* kIndexFormat = "ingot.mahjong_index.1";
+constexpr const char* kIndexFormat = "ingot.mahjong_index.2";
 
 Json to_json(const IndexedGame& game) {
-  return {{"path", game.path},           {"bytes", game.bytes},   {"modified", game.modified},
-          {"sha256", game.sha256},       {"rounds", game.rounds}, {"over", game.over},
-          {"decisions", game.decisions}, {"error", game.error}};
+  Json seats = Json::array();
+  for (const IndexedSeat& seat : game.seats)
+    seats.push_back({{"name", seat.name},
+                     {"decisions", seat.decisions},
+                     {"place", seat.place},
+                     {"wins", seat.wins},
+                     {"deal_ins", seat.deal_ins}});
+  return {{"path", game.path},     {"bytes", game.bytes},   {"modified", game.modified},
+          {"sha256", game.sha256}, {"rounds", game.rounds}, {"over", game.over},
+          {"seats", seats},        {"error", game.error}};
+}
+
+IndexedGame game_from(const Json& json) {
+  IndexedGame game{.path = json.value("path", ""),
+                   .bytes = json.value("bytes", std::uint64_t{0}),
+                   .modified = json.value("modified", std::int64_t{0}),
+                   .sha256 = json.value("sha256", ""),
+                   .seats = {},
+                   .rounds = json.value("rounds", 0),
+                   .over = json.value("over", false),
+                   .error = json.value("error", "")};
+  for (std::size_t p = 0; p < 4; ++p) {
+    const Json& seat = json.at("seats").at(p);
+    game.seats[p] = {.name = seat.value("name", ""),
+                     .decisions = seat.value("decisions", std::int64_t{0}),
+                     .place = seat.value("place", 0),
+                     .wins = seat.value("wins", 0),
+                     .deal_ins = seat.value("deal_ins", 0)};
+  }
+  return game;
 }
 
 // A cache that is damaged or of another version only costs the time to make it again.
@@ -41,17 +68,15 @@ Cache read_cache(const std::string& path) {
   if (line != kIndexFormat) return cache;
   while (std::getline(lines, line)) {
     const Json json = parse_json_or_discard<Json>(line);
-    if (!json.is_object()) continue;
-    IndexedGame game{.path = json.value("path", ""),
-                     .bytes = json.value("bytes", std::uint64_t{0}),
-                     .modified = json.value("modified", std::int64_t{0}),
-                     .sha256 = json.value("sha256", ""),
-                     .decisions = json.value("decisions", std::int64_t{0}),
-                     .rounds = json.value("rounds", 0),
-                     .over = json.value("over", false),
-                     .error = json.value("error", "")};
-    std::string key = game.path;
-    cache.emplace(std::move(key), std::move(game));
+    const auto seats = json.is_object() ? json.find("seats") : json.end();
+    if (!json.is_object() || seats == json.end() || !seats->is_array() || seats->size() != 4) continue;
+    try {
+      IndexedGame game = game_from(json);
+      std::string key = game.path;
+      cache.emplace(std::move(key), std::move(game));
+    } catch (const Json::exception&) {  // a field of another type
+      continue;
+    }
   }
   return cache;
 }
@@ -70,13 +95,32 @@ IndexedGame look_at(const std::string& path) {
   return game;
 }
 
+// Whoever deals in to several at once does so in one round.
+void count_ends(const Events& events, IndexedGame& game) {
+  unsigned dealt_in = 0;
+  for (const Event& event : events) {
+    if (event.type != EventType::Hora) continue;
+    ++game.seats[event.actor].wins;
+    if (event.target != event.actor) dealt_in |= 1U << event.target;
+  }
+  for (std::size_t p = 0; p < 4; ++p) game.seats[p].deal_ins += static_cast<int>(dealt_in >> p & 1);
+}
+
 void replay_once(IndexedGame& game, const Rules& otherwise) {
   try {
     game.sha256 = sha256_file(game.path);
-    const LabelledGame labelled = label_game(read_log(game.path, otherwise));
-    game.decisions = static_cast<std::int64_t>(labelled.decisions.size());
+    const GameLog log = read_log(game.path, otherwise);
+    const LabelledGame labelled = label_game(log);
     game.rounds = labelled.rounds;
     game.over = labelled.over;
+    const GameResult result = game_result(labelled.scores, log.rules);
+    for (std::size_t p = 0; p < 4; ++p) {
+      game.seats[p].name = log.names[p];
+      game.seats[p].place = labelled.over ? result.place[p] : 0;
+    }
+    for (const LabelledDecision& decision : labelled.decisions)
+      ++game.seats[decision.observation.seat].decisions;
+    for (const LogRound& round : log.rounds) count_ends(round.events, game);
   } catch (const Error& error) {
     game.error = error.what();
   }
@@ -133,15 +177,32 @@ GameIndex GameIndex::build(const std::vector<std::string>& paths, const Rules& o
   return index;
 }
 
+std::int64_t IndexedGame::decisions() const {
+  std::int64_t sum = 0;
+  for (const IndexedSeat& seat : seats) sum += seat.kept ? seat.decisions : 0;
+  return sum;
+}
+
 std::int64_t GameIndex::decisions() const {
   std::int64_t sum = 0;
-  for (const IndexedGame& game : games_) sum += game.decisions;
+  for (const IndexedGame& game : games_) sum += game.decisions();
   return sum;
+}
+
+void GameIndex::keep_seats(const std::function<bool(const IndexedGame&, const IndexedSeat&)>& wanted) {
+  for (IndexedGame& game : games_)
+    for (IndexedSeat& seat : game.seats) seat.kept = seat.kept && wanted(game, seat);
+  std::erase_if(games_,
+                [](const IndexedGame& game) { return std::ranges::none_of(game.seats, &IndexedSeat::kept); });
 }
 
 std::string GameIndex::digest() const {
   Sha256 hash;
-  for (const IndexedGame& game : games_) hash.update(game.sha256);
+  for (const IndexedGame& game : games_) {
+    hash.update(game.sha256);
+    for (std::size_t p = 0; p < 4; ++p)
+      if (!game.seats[p].kept) hash.update(fmt::format("-{}", p));
+  }
   return hash.finish_hex().substr(0, 16);
 }
 

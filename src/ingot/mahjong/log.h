@@ -20,7 +20,7 @@ struct LogRound {
 struct GameLog {
   std::string source;  ///< file name, for messages
   Rules rules;
-  std::array<std::string, 4> names;
+  std::array<std::string, 4> names;  ///< by seat; empty where the log does not say
   std::vector<LogRound> rounds;
   bool starts_at_beginning = true;
   std::optional<bool> complete;  ///< whether the log says that the game ended; nothing if it cannot say
@@ -43,8 +43,9 @@ GameLog read_mjai(std::string_view text, const std::string& source, const Rules&
 /// One event as a line of mjai JSON (no newline). With `viewer` 0 to 3 other players' hands and draws are
 /// "?".
 std::string to_mjai(const Event& event, int viewer = -1);
-/// A game as lines of mjai JSON, as read_mjai reads it.
-std::string to_mjai(const Events& events);
+/// A game as lines of mjai JSON, as read_mjai reads it; with the players' names by seat, where they are
+/// given.
+std::string to_mjai(const Events& events, const std::array<std::string, 4>& names = {});
 /// One line back. Throws FormatError; fields it does not know are left alone, unknown types refused.
 Event parse_mjai(std::string_view line, const std::string& source = "mjai");
 

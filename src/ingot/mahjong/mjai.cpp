@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -350,9 +352,14 @@ GameLog read_mjai(std::string_view text, const std::string& source, const Rules&
   return log;
 }
 
-std::string to_mjai(const Events& events) {
+std::string to_mjai(const Events& events, const std::array<std::string, 4>& names) {
+  const bool named = std::ranges::any_of(names, [](const std::string& name) { return !name.empty(); });
   std::string text;
-  for (const Event& event : events) text += to_mjai(event) + "\n";
+  for (const Event& event : events)
+    text += (named && event.type == EventType::StartGame
+                 ? dump_json(Json{{"type", event_name(event.type)}, {"names", names}})
+                 : to_mjai(event)) +
+            "\n";
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <pugixml.hpp>
 
+#include "ingot/base/percent.h"
 #include "ingot/mahjong/flow.h"
 #include "ingot/mahjong/log.h"
 
@@ -148,7 +149,7 @@ class MjlogReader {
     if (name != "UN") return;
     for (std::size_t p = 0; p < 4; ++p) {
       const pugi::xml_attribute who = element_.attribute(fmt::format("n{}", p).c_str());
-      if (who && log_.names[p].empty()) log_.names[p] = who.value();
+      if (who && log_.names[p].empty()) log_.names[p] = percent_decode(who.value());
     }
   }
 

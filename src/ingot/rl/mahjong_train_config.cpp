@@ -23,6 +23,7 @@ void read_network(const ConfigReader& section, DualPoolNetConfig& c) {
 
 void read_games(const ConfigReader& root, MahjongTrainConfig& c) {
   mahjong_train::games_keys().read(root, c);
+  mahjong_train::filter_keys().read(root.section("filter"), c.filter);
   static_cast<void>(root.require<std::vector<std::string>>("games"));  // an error where it is missing
   const std::string length = root.choice("length", "hanchan", {"hanchan", "east", "round"});
   c.rules = mahjong::Rules::named(root.choice("rules", "tenhou", {"tenhou", "majsoul", "european"}));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ingot/mahjong/game_filter.h"
 #include "ingot/mahjong/rules.h"
 #include "ingot/models/policy/dual_pool_net.h"
 #include "ingot/rl/clone_task.h"
@@ -36,6 +37,7 @@ struct MahjongTrainConfig {
   std::vector<std::string> games;  ///< files and directories of logs
   std::string index;               ///< file that remembers what was replayed; empty: <output_dir>/index.jsonl
   mahjong::Rules rules;            ///< of logs that do not name theirs
+  mahjong::GameFilter filter;      ///< whose decisions of them
   double validation_split_ratio = 0.05;
   std::int64_t validation_decisions = 8192;
   CloneOptions clone;

@@ -305,6 +305,32 @@ const ConfigTable<MahjongTrainConfig>& games_keys() {
   return table;
 }
 
+const ConfigTable<mahjong::GameFilter>& filter_keys() {
+  using mahjong::GameFilter;
+  static const ConfigTable<GameFilter> table{
+      {{"grp and bc: whose games",
+        {
+            {"players", &GameFilter::players, {.doc = "Names in the logs: learn from these alone."}},
+            {"min_games",
+             &GameFilter::min_games,
+             {.bounds = at_least(0), .doc = "Of a player in these logs, or its decisions are left out."}},
+            {"max_mean_place",
+             &GameFilter::max_mean_place,
+             {.bounds = between(1, 4), .doc = "Of its whole games: 2.5 is average; 4: any."}},
+            {"max_deal_in_rate",
+             &GameFilter::max_deal_in_rate,
+             {.bounds = between(0, 1), .doc = "Share of its rounds in which it deals in; 1: any."}},
+            {"min_win_rate",
+             &GameFilter::min_win_rate,
+             {.bounds = between(0, 1), .doc = "Share of its rounds that it wins; 0: any."}},
+            {"whole_games",
+             &GameFilter::whole_games,
+             {.doc = "Leave out games whose log breaks off before their end."}},
+        }}},
+      "filter"};
+  return table;
+}
+
 const ConfigTable<MahjongTrainConfig>& rank_keys() {
   static const Table table{{"grp", rank_fields()}};
   return table;
@@ -347,9 +373,9 @@ const ConfigTable<LeagueOptions>& league_keys() {
 std::vector<ConfigSection> mahjong_train_reference() {
   using namespace mahjong_train;
   std::vector<ConfigSection> sections;
-  for (auto& more :
-       {run_keys().reference(), network_keys().reference(), games_keys().reference(), rank_keys().reference(),
-        clone_keys().reference(), ppo_keys().reference(), league_keys().reference()})
+  for (auto& more : {run_keys().reference(), network_keys().reference(), games_keys().reference(),
+                     filter_keys().reference(), rank_keys().reference(), clone_keys().reference(),
+                     ppo_keys().reference(), league_keys().reference()})
     sections.insert(sections.end(), more.begin(), more.end());
   return sections;
 }

@@ -15,6 +15,7 @@ namespace mahjong_train {
 const ConfigTable<MahjongTrainConfig>& run_keys();
 const ConfigTable<DualPoolNetConfig>& network_keys();
 const ConfigTable<MahjongTrainConfig>& games_keys();
+const ConfigTable<mahjong::GameFilter>& filter_keys();
 const ConfigTable<MahjongTrainConfig>& rank_keys();
 const ConfigTable<MahjongTrainConfig>& clone_keys();
 const ConfigTable<MahjongPpoOptions>& ppo_keys();

@@ -84,10 +84,14 @@ Logs logs_of(const MahjongTrainConfig& c) {
   const std::string cache = c.index.empty() ? c.output_dir + "/index.jsonl" : c.index;
   Logs logs{.games = mahjong::GameIndex::build(c.games, c.rules, cache)};
   log_refused(logs.games);
+  const mahjong::FilterResult filtered = apply_filter(logs.games, c.filter);
   logs.validation = logs.games.take_out(c.validation_split_ratio);
   logs.description =
       fmt::format("{} decisions of {} games, {} held out, {} logs refused", logs.games.decisions(),
                   logs.games.games().size(), logs.validation.games().size(), logs.games.refused().size());
+  if (filtered.decisions > 0)
+    logs.description +=
+        fmt::format("; filter: {} decisions and {} games left out", filtered.decisions, filtered.games);
   return logs;
 }
 
