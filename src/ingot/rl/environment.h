@@ -43,6 +43,13 @@ class Environment {
   virtual void step(std::span<const std::int32_t> actions, std::span<float> rewards,
                     std::span<std::uint8_t> ended) = 0;
 
+  /// What a limit may be kept of (rl/cost_limit.h). Empty where a game tells none.
+  struct Costs {
+    std::span<const float> costs;      ///< of the last step, [games, players]
+    std::span<const float> occasions;  ///< for a cost of each player that ended with it, [games]
+  };
+  virtual Costs costs() const { return {}; }
+
   /// Everything that a game depends on, for checkpoints.
   virtual std::vector<std::byte> state() const = 0;
   /// Throws InvalidConfig where `state` is of another environment.
@@ -70,12 +77,23 @@ concept Game = std::is_trivially_copyable_v<G> && requires(G game, const G& posi
   { game.act(std::int32_t{}, std::span<float>()) } -> std::same_as<bool>;
 };
 
+/// One that tells what its last act() cost each player, and how many occasions for a cost ended with it
+/// (a mahjong round): `costs` are zeros.
+template <class G>
+concept GameWithCosts = Game<G> && requires(const G& position, float& occasions) {
+  position.last_costs(std::span<float>(), occasions);
+};
+
 /// Many games of one kind. The k-th game that place i plays has the seed's stream (i, k), so what happens
 /// depends on the seed and the actions alone, not on the threads that share the games out.
 template <Game G>
 class GameBatch : public Environment {
  public:
   GameBatch(std::size_t games, std::uint64_t seed) : seed_(seed), places_(games) {
+    if constexpr (GameWithCosts<G>) {
+      costs_.resize(games * static_cast<std::size_t>(spec_.players));
+      occasions_.resize(games);
+    }
     for (std::size_t i = 0; i < games; ++i) begin(i);
   }
 
@@ -96,11 +114,15 @@ class GameBatch : public Environment {
   void step(std::span<const std::int32_t> actions, std::span<float> rewards,
             std::span<std::uint8_t> ended) override {
     std::ranges::fill(rewards, 0.0F);
+    std::ranges::fill(costs_, 0.0F);
     for_each_place([&](std::size_t i) {
       ended[i] = places_[i].game.act(actions[i], row(rewards, i)) ? 1 : 0;
+      if constexpr (GameWithCosts<G>) places_[i].game.last_costs(row(std::span(costs_), i), occasions_[i]);
       if (ended[i] != 0) begin(i);
     });
   }
+
+  Costs costs() const override { return {costs_, occasions_}; }
 
   std::vector<std::byte> state() const override {
     const auto bytes = std::as_bytes(std::span(places_));
@@ -141,6 +163,7 @@ class GameBatch : public Environment {
   std::uint64_t seed_;
   EnvironmentSpec spec_ = G::spec();
   std::vector<Place> places_;
+  std::vector<float> costs_, occasions_;  // of the last step; empty without costs
 };
 
 }  // namespace ingot

@@ -17,13 +17,6 @@ std::uint64_t mask_of(const mahjong::Table& table, int player) {
   return mahjong::policy_mask(mahjong::legal_actions(table, player));
 }
 
-// And deals the next round, if that ends one.
-void apply_index(mahjong::Table& table, int player, int index) {
-  const mahjong::ActionList choices = mahjong::legal_actions(table, player);
-  mahjong::apply_trusted(table, player, mahjong::policy_action(choices, index));
-  if (table.pub.phase == mahjong::Phase::RoundOver) mahjong::next_round(table);
-}
-
 std::array<std::int32_t, 4> scores_of(const mahjong::Table& table) {
   std::array<std::int32_t, 4> scores{};
   for (std::size_t i = 0; i < 4; ++i) scores[i] = table.pub.seats[i].score;
@@ -43,6 +36,26 @@ void MahjongGame::begin(Rng& random) {
   player_ = first_to_act(table_);
 }
 
+// And deals the next round, if that ends one.
+void MahjongGame::apply_index(int player, int index) {
+  const bool may_be_ron = table_.pub.phase == mahjong::Phase::Reaction;
+  mahjong::Events told;
+  const mahjong::ActionList choices = mahjong::legal_actions(table_, player);
+  mahjong::apply_trusted(table_, player, mahjong::policy_action(choices, index),
+                         may_be_ron ? &told : nullptr);
+  for (const mahjong::Event& event : told)
+    if (event.type == mahjong::EventType::Hora && event.target != event.actor)
+      dealt_in_ |= static_cast<std::uint8_t>(1U << event.target);
+  const bool over = table_.over();
+  if (over || table_.pub.phase == mahjong::Phase::RoundOver) ++rounds_;
+  if (!over && table_.pub.phase == mahjong::Phase::RoundOver) mahjong::next_round(table_);
+}
+
+void MahjongGame::last_costs(std::span<float> costs, float& occasions) const {
+  for (std::size_t p = 0; p < costs.size(); ++p) costs[p] = static_cast<float>(dealt_in_ >> p & 1);
+  occasions = rounds_;
+}
+
 void MahjongGame::observe(std::span<float> out) const {
   mahjong::encode(mahjong::observe(table_, player_), out, kEncoding);
 }
@@ -54,8 +67,9 @@ void MahjongGame::legal(std::span<float> out) const {
 
 bool MahjongGame::act(std::int32_t action, std::span<float> rewards) {
   const std::array<std::int32_t, 4> before = scores_of(table_);
-  apply_index(table_, player_, action);
-  for (; !table_.over(); apply_index(table_, player_, __builtin_ctzll(mask_of(table_, player_)))) {
+  rounds_ = dealt_in_ = 0;
+  apply_index(player_, action);
+  for (; !table_.over(); apply_index(player_, __builtin_ctzll(mask_of(table_, player_)))) {
     player_ = first_to_act(table_);
     if (std::popcount(mask_of(table_, player_)) > 1) break;
   }

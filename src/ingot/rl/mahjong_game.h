@@ -11,7 +11,8 @@ namespace ingot {
 /// Mahjong as GameBatch takes it: the 46 actions of mahjong/policy.h; observations are the 96 channels of
 /// mahjong/encoder.h with context, [96, 34]. Where several players may claim a discard they are asked one
 /// after another, and none is told what the others said. Who has one choice only is not asked. A round brings
-/// each player its change of score in units of 10,000 points; a game is the whole game under Tenhou's rules.
+/// each player its change of score in units of 10,000 points, and costs who deals in 1; a game is the whole
+/// game under Tenhou's rules.
 class MahjongGame {
  public:
   static EnvironmentSpec spec();
@@ -20,12 +21,17 @@ class MahjongGame {
   void observe(std::span<float> out) const;
   void legal(std::span<float> out) const;
   bool act(std::int32_t action, std::span<float> rewards);
+  void last_costs(std::span<float> costs, float& occasions) const;
 
   const mahjong::Table& table() const { return table_; }
 
  private:
+  void apply_index(int player, int index);
+
   mahjong::Table table_;
   int player_;
+  std::uint8_t rounds_;    // that ended with the last act()
+  std::uint8_t dealt_in_;  // bit per player, in them
 };
 
 /// A built-in player (mahjong/player.h) in a league. The games outlive it.

@@ -59,6 +59,7 @@ void read_ppo(const ConfigReader& root, MahjongTrainConfig& c) {
   o.final_entropy = root.get("final_entropy_coef", std::min(o.final_entropy, o.loss.entropy), at_least(0));
   o.entropy_steps = c.max_steps;
   c.reward_model = root.get("reward_model", c.reward_model);
+  mahjong_train::deal_in_keys().read(root.section("deal_in_limit"), o.cost_limit);
   read_league(root.section("league"), c.ppo);
 }
 

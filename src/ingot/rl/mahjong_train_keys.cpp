@@ -346,6 +346,28 @@ const ConfigTable<MahjongPpoOptions>& ppo_keys() {
   return table;
 }
 
+const ConfigTable<CostLimitOptions>& deal_in_keys() {
+  static const ConfigTable<CostLimitOptions> table{
+      {{"ppo: a limit of deal-ins",
+        {
+            {"target",
+             &CostLimitOptions::target,
+             {.bounds = between(0, 1), .doc = "Deal-ins a round that are allowed, 0.12 say; 0: no limit."}},
+            {"kp",
+             &CostLimitOptions::proportional,
+             {.bounds = at_least(0), .doc = "What a rate above it adds to the price of a deal-in, at once."}},
+            {"ki",
+             &CostLimitOptions::integral,
+             {.bounds = at_least(0), .doc = "What it adds with each rollout."}},
+            {"kd", &CostLimitOptions::derivative, {.bounds = at_least(0), .doc = "What its rise adds."}},
+            {"max",
+             &CostLimitOptions::most,
+             {.bounds = positive(), .doc = "Of the price, in the unit of the rewards."}},
+        }}},
+      "deal_in_limit"};
+  return table;
+}
+
 const ConfigTable<LeagueOptions>& league_keys() {
   static const ConfigTable<LeagueOptions> table{
       {{"ppo: the other seats",
@@ -375,7 +397,7 @@ std::vector<ConfigSection> mahjong_train_reference() {
   std::vector<ConfigSection> sections;
   for (auto& more : {run_keys().reference(), network_keys().reference(), games_keys().reference(),
                      filter_keys().reference(), rank_keys().reference(), clone_keys().reference(),
-                     ppo_keys().reference(), league_keys().reference()})
+                     ppo_keys().reference(), deal_in_keys().reference(), league_keys().reference()})
     sections.insert(sections.end(), more.begin(), more.end());
   return sections;
 }

@@ -98,11 +98,16 @@ PpoTask::PpoTask(Environment& environment, ActorCritic& network, const PpoOption
       has_anchor_(anchor != nullptr),
       league_(league),
       collector_(environment, network, anchor, league),
-      optimizer_(network.module(), options.optimizer, options.schedule) {}
+      optimizer_(network.module(), options.optimizer, options.schedule),
+      cost_limit_(options.cost_limit) {
+  INGOT_CHECK(options.cost_limit.target == 0 || !environment.costs().costs.empty(),
+              InvalidConfig("target", "is given, but the game tells no costs that could be limited"));
+}
 
 void PpoTask::play() {
   const RngKey random{.seed = options_.seed,
                       .stream = mix_stream(kPlayStream, static_cast<std::uint64_t>(health_.rollouts))};
+  collector_.set_cost_weight(cost_limit_.multiplier());
   const Rollout rollout = collector_.collect(options_.rollout_steps, random);
   const auto streams = static_cast<std::int64_t>(environment_.games()) * environment_.spec().players;
   keep_known(rollout, estimate_advantages(rollout.decisions, streams, options_.advantage));
@@ -111,6 +116,7 @@ void PpoTask::play() {
                                                          "decided twice and no game ended",
                                                          options_.rollout_steps)));
   ++health_.rollouts;
+  if (options_.cost_limit.target > 0) limit_costs(rollout);
   if (league_ != nullptr) league_->note(network_, health_.rollouts);
   health_.games += rollout.games_ended;
   if (rollout.games_ended > 0)
@@ -119,6 +125,13 @@ void PpoTask::play() {
   health_.explained_variance = spread > 0 ? 1 - variance(advantage_) / spread : 0;
   epoch_ = 0;
   begin_epoch();
+}
+
+void PpoTask::limit_costs(const Rollout& rollout) {
+  if (rollout.occasions == 0) return;
+  health_.cost_rate = rollout.costs / rollout.occasions;
+  cost_limit_.measure(health_.cost_rate);
+  health_.cost_weight = cost_limit_.multiplier();
 }
 
 void PpoTask::keep_known(const Rollout& rollout, const Advantages& advantages) {
@@ -215,6 +228,10 @@ void PpoTask::read(std::span<const float> metrics, StepRecord& record) {
                    {"policy loss", health_.policy_loss}, {"value loss", health_.value_loss},
                    {"mean return", health_.mean_return}, {"games", static_cast<double>(health_.games)}};
   if (has_anchor_) record.values.emplace_back("anchor kl", health_.anchor_kl);
+  if (options_.cost_limit.target > 0) {
+    record.values.emplace_back("cost rate", health_.cost_rate);
+    record.values.emplace_back("cost weight", health_.cost_weight);
+  }
 }
 
 std::string PpoTask::settings() const {
@@ -235,6 +252,9 @@ std::string PpoTask::settings() const {
               {"kl_coef", options_.loss.anchor},
               {"target_kl", options_.target_kl},
               {"normalize_advantages", options_.normalize_advantages},
+              {"cost_limit",
+               {options_.cost_limit.target, options_.cost_limit.proportional, options_.cost_limit.integral,
+                options_.cost_limit.derivative, options_.cost_limit.most}},
               {"optimizer", options_.optimizer.name},
               {"learning_rate", options_.optimizer.learning_rate},
               {"max_grad_norm", options_.optimizer.max_grad_norm},
@@ -249,6 +269,9 @@ std::string PpoTask::state() const {
                 {"games", health_.games},
                 {"mean_return", health_.mean_return},
                 {"explained_variance", health_.explained_variance},
+                {"cost_weight", cost_limit_.state().multiplier},
+                {"cost_sum", cost_limit_.state().sum},
+                {"cost_rate", cost_limit_.state().rate},
                 {"epoch", epoch_},
                 {"next", next_}}}}
       .dump();
@@ -278,6 +301,11 @@ void PpoTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
   json.at("games").get_to(health_.games);
   json.at("mean_return").get_to(health_.mean_return);
   json.at("explained_variance").get_to(health_.explained_variance);
+  cost_limit_.restore({.multiplier = json.at("cost_weight").get<double>(),
+                       .sum = json.at("cost_sum").get<double>(),
+                       .rate = json.at("cost_rate").get<double>()});
+  health_.cost_weight = cost_limit_.multiplier();
+  health_.cost_rate = std::max(0.0, cost_limit_.state().rate);
   json.at("epoch").get_to(epoch_);
   json.at("next").get_to(next_);
   const std::map<std::string, Tensor> tensors = saved.tensors("rollout");

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "ingot/rl/cost_limit.h"
 #include "ingot/rl/league.h"
 #include "ingot/rl/ppo_loss.h"
 #include "ingot/rl/rollout.h"
@@ -20,6 +21,7 @@ struct PpoOptions {
   std::int64_t entropy_steps = 0;  ///< over so many optimiser steps; 0: it stays
   double target_kl = 0;  ///< a minibatch with a larger estimate ends the rollout's learning; 0: never
   bool normalize_advantages = true;
+  CostLimitOptions cost_limit;  ///< of what the environment tells as costs; a target of 0: none
   OptimizerConfig optimizer{
       .name = "adam", .learning_rate = 2.5e-4, .weight_decay = 0, .epsilon = 1e-5, .max_grad_norm = 0.5};
   LrSchedule schedule = schedule::Constant{};
@@ -34,6 +36,8 @@ struct PpoHealth {
   double explained_variance = 0;  ///< of the last rollout: 1 − Var(target − value) / Var(target)
   /// Rollout::returns a game, of the last rollout in which one ended.
   double mean_return = 0;
+  double cost_rate = 0,
+         cost_weight = 0;  ///< of the last rollout, with a limit: costs an occasion; multiplier
   std::int64_t rollouts = 0, games = 0;
 };
 
@@ -66,6 +70,7 @@ class PpoTask : public TrainTask {
   void begin_epoch();
   PpoBatch batch(std::span<const std::int64_t> rows, Tensor& observations) const;
   PpoCoefficients coefficients(std::int64_t step) const;
+  void limit_costs(const Rollout& rollout);
   void keep_known(const Rollout& rollout, const Advantages& advantages);
 
   Environment& environment_;
@@ -75,6 +80,7 @@ class PpoTask : public TrainTask {
   League* league_;
   RolloutCollector collector_;
   TrainOptimizer optimizer_;
+  CostLimit cost_limit_;
   PpoHealth health_;
 
   // The rollout's decisions that are learned from, and where learning is in them.

@@ -26,6 +26,7 @@ class RankReward : public Environment {
   }
   void step(std::span<const std::int32_t> actions, std::span<float> rewards,
             std::span<std::uint8_t> ended) override;
+  Costs costs() const override { return inner_.costs(); }
   std::vector<std::byte> state() const override;
   void restore(std::span<const std::byte> state) override;
 

@@ -143,15 +143,27 @@ void RolloutCollector::learn_from(Rollout& rollout, std::span<const std::size_t>
   }
 }
 
+// What the last step cost a player, and counted where it learns.
+float RolloutCollector::cost_of(Rollout& rollout, std::size_t game, std::size_t stream) const {
+  const Environment::Costs told = environment_.costs();
+  if (told.costs.empty()) return 0;
+  const auto player = static_cast<int>(stream % static_cast<std::size_t>(environment_.spec().players));
+  if (league_ != nullptr && league_->seat(game, player) != League::kLearns) return 0;
+  rollout.costs += static_cast<double>(told.costs[stream]);
+  rollout.occasions += static_cast<double>(told.occasions[game]);
+  return told.costs[stream];
+}
+
 void RolloutCollector::reward(Rollout& rollout) {
   const auto players = static_cast<std::size_t>(environment_.spec().players);
   for (std::size_t stream = 0; stream < returns_.size(); ++stream) {
     const std::size_t game = stream / players;
     const bool ended = ended_[game] != 0;
+    const float cost = cost_of(rollout, game, stream);
     returns_[stream] += rewards_[stream];
     if (open_[stream] >= 0) {
       RolloutDecision& decision = rollout.decisions[static_cast<std::size_t>(open_[stream])];
-      decision.reward += rewards_[stream];
+      decision.reward += rewards_[stream] - cost_weight_ * cost;
       decision.last = ended;
     }
     if (!ended) continue;

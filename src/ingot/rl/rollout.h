@@ -47,6 +47,8 @@ struct Rollout {
   /// Σ of a player's rewards over the games that ended, from their beginning: the first one's, in a league
   /// the one's that learns in any case.
   double returns = 0;
+  /// Of the seats that learn: what was to be limited (Environment::costs()), and the occasions for it.
+  double costs = 0, occasions = 0;
 
   std::size_t size() const { return actions.size(); }
 };
@@ -60,6 +62,9 @@ class RolloutCollector {
                    League* league = nullptr);
   Rollout collect(std::int64_t steps, RngKey random);
 
+  /// What each cost takes from the rewards of decisions from now on; `returns` leave it out.
+  void set_cost_weight(double weight) { cost_weight_ = static_cast<float>(weight); }
+
   /// Rewards so far of the games that run, [games, players].
   const std::vector<float>& running_returns() const { return returns_; }
   void set_running_returns(std::vector<float> returns) { returns_ = std::move(returns); }
@@ -68,6 +73,7 @@ class RolloutCollector {
   void decide(Rollout& rollout, std::int64_t step, RngKey random);
   void learn_from(Rollout& rollout, std::span<const std::size_t> games, std::span<const double> uniform);
   void reward(Rollout& rollout);
+  float cost_of(Rollout& rollout, std::size_t game, std::size_t stream) const;
   // Rows of `all` of those games, one behind the other.
   void copy_rows(std::span<const std::size_t> games, const std::vector<float>& all, float* to) const;
   std::vector<float> rows_of(std::span<const std::size_t> games, const std::vector<float>& all) const;
@@ -84,6 +90,7 @@ class RolloutCollector {
   std::vector<std::int64_t> open_;  // by stream: the decision that rewards go to; -1: none
   std::vector<float> rewards_;
   std::vector<std::uint8_t> ended_;
+  float cost_weight_ = 0;
 };
 
 }  // namespace ingot
