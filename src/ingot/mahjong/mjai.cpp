@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/mahjong/line_json.h"
 #include "ingot/mahjong/log.h"
 
 // https://mjai.app/docs/mjai-protocol
@@ -74,63 +75,60 @@ void add_end(Json& json, const Event& event) {
 // Reads the fields of one event; every complaint names file and field.
 class Reader {
  public:
-  Reader(const Json& json, const std::string& source) : json_(json), source_(source) {}
+  using Value = LineJson::Value;
+  Reader(Value json, const std::string& source) : json_(json), source_(source) {}
 
   [[noreturn]] void fail(const std::string& field, const std::string& problem) const {
     throw FormatError(source_, -1, field, problem);
   }
-  const Json& field(const Json& json, const char* name) const {
-    const auto found = json.find(name);
-    if (found == json.end()) fail(name, "is missing");
-    return *found;
+  Value field(const char* name) const {
+    const Value found = json_.find(name);
+    if (!found) fail(name, "is missing");
+    return found;
   }
-  std::int64_t integer(const Json& value, const char* name, std::int64_t low, std::int64_t high) const {
-    if (!value.is_number_integer()) fail(name, fmt::format("is {}, expected a whole number", shorten(value)));
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62)
-      fail(name, "is too large");
-    const auto number = value.get<std::int64_t>();
+  std::int64_t integer(Value value, const char* name, std::int64_t low, std::int64_t high) const {
+    if (!value.is_integer()) fail(name, fmt::format("is {}, expected a whole number", value.excerpt()));
+    const std::int64_t number = value.integer();
     if (number < low || number > high) fail(name, fmt::format("is {}, expected {} to {}", number, low, high));
     return number;
   }
   std::int64_t integer(const char* name, std::int64_t low, std::int64_t high) const {
-    return integer(field(json_, name), name, low, high);
+    return integer(field(name), name, low, high);
   }
   std::uint8_t seat(const char* name) const { return static_cast<std::uint8_t>(integer(name, 0, 3)); }
-  Tile tile(const Json& value, const char* name, bool may_hide) const {
-    if (!value.is_string()) fail(name, fmt::format("is {}, expected a tile like \"5mr\"", shorten(value)));
-    const auto& text = value.get_ref<const std::string&>();
-    const Tile tile = parse_tile(text);
-    if (tile == kNoTile && !(may_hide && text == "?"))
-      fail(name, fmt::format("is {}, expected a tile like \"1m\", \"5pr\" or \"E\"", shorten(value)));
+  Tile tile(Value value, const char* name, bool may_hide) const {
+    if (!value.is_text()) fail(name, fmt::format("is {}, expected a tile like \"5mr\"", value.excerpt()));
+    const Tile tile = parse_tile(value.plain());
+    if (tile == kNoTile && !(may_hide && value.plain() == "?"))
+      fail(name, fmt::format("is {}, expected a tile like \"1m\", \"5pr\" or \"E\"", value.excerpt()));
     return tile;
   }
-  Tile tile(const char* name, bool may_hide = false) const {
-    return tile(field(json_, name), name, may_hide);
-  }
+  Tile tile(const char* name, bool may_hide = false) const { return tile(field(name), name, may_hide); }
   std::size_t tiles(const char* name, Tile* out, std::size_t least, std::size_t most) const {
-    return tiles(field(json_, name), name, out, least, most, false);
+    return tiles(field(name), name, out, least, most, false);
   }
-  std::size_t tiles(const Json& list, const char* name, Tile* out, std::size_t least, std::size_t most,
+  std::size_t tiles(Value list, const char* name, Tile* out, std::size_t least, std::size_t most,
                     bool may_hide) const {
-    if (!list.is_array() || list.size() < least || list.size() > most)
+    if (!list.is_list() || list.size() < least || list.size() > most)
       fail(name, fmt::format("is not a list of {} to {} tiles", least, most));
-    for (std::size_t i = 0; i < list.size(); ++i) out[i] = tile(list[i], name, may_hide);
+    for (Value one = list.first(); one; one = one.next()) *out++ = tile(one, name, may_hide);
     return list.size();
   }
   std::array<std::int32_t, 4> points(const char* name) const {
-    const Json& list = field(json_, name);
-    if (!list.is_array() || list.size() != 4) fail(name, "is not a list of four numbers");
-    std::array<std::int32_t, 4> values;
-    for (std::size_t p = 0; p < 4; ++p)
-      values[p] = static_cast<std::int32_t>(integer(list[p], name, -100'000'000, 100'000'000));
+    const Value list = field(name);
+    if (!list.is_list() || list.size() != 4) fail(name, "is not a list of four numbers");
+    std::array<std::int32_t, 4> values{};
+    std::size_t p = 0;
+    for (Value one = list.first(); one; one = one.next())
+      values[p++] = static_cast<std::int32_t>(integer(one, name, -100'000'000, 100'000'000));
     return values;
   }
 
   Event read() const {
     if (!json_.is_object()) fail("event", "is not a JSON object");
-    const Json& type = field(json_, "type");
-    if (!type.is_string()) fail("type", "is not text");
-    const auto& name = type.get_ref<const std::string&>();
+    const Value type = field("type");
+    if (!type.is_text()) fail("type", "is not text");
+    const std::string_view name = type.plain();
     Event event;
     for (int i = 0; i <= static_cast<int>(EventType::EndGame); ++i) {
       if (event_name(static_cast<EventType>(i)) != name) continue;
@@ -142,42 +140,42 @@ class Reader {
   }
 
  private:
-  static std::string shorten(const Json& value) { return excerpt(value, 40); }
-
   void read_start(Event& event) const {
-    const Json& wind = field(json_, "bakaze");
-    const std::size_t at = wind.is_string() && wind.get_ref<const std::string&>().size() == 1
-                               ? kWindNames.find(wind.get_ref<const std::string&>()[0])
-                               : std::string_view::npos;
+    const Value wind = field("bakaze");
+    const std::size_t at = wind.is_text() && wind.plain().size() == 1 ? kWindNames.find(wind.plain()[0])
+                                                                      : std::string_view::npos;
     if (at == std::string_view::npos)
-      fail("bakaze", fmt::format("is {}, expected E, S, W or N", shorten(wind)));
+      fail("bakaze", fmt::format("is {}, expected E, S, W or N", wind.excerpt()));
     event.round = static_cast<std::uint8_t>(4 * at + static_cast<std::size_t>(integer("kyoku", 1, 4)) - 1);
     event.honba = static_cast<std::uint16_t>(integer("honba", 0, 1000));
     event.sticks = static_cast<std::uint16_t>(integer("kyotaku", 0, 1000));
     event.dealer = event.actor = seat("oya");
     event.tile = tile("dora_marker");
-    event.has_scores = json_.contains("scores");
+    event.has_scores = bool{json_.find("scores")};
     if (event.has_scores) event.scores = points("scores");
-    const Json& hands = field(json_, "tehais");
-    if (!hands.is_array() || hands.size() != 4) fail("tehais", "is not a list of four hands");
-    for (std::size_t p = 0; p < 4; ++p) tiles(hands[p], "tehais", event.hands[p].data(), 13, 13, true);
+    const Value hands = field("tehais");
+    if (!hands.is_list() || hands.size() != 4) fail("tehais", "is not a list of four hands");
+    std::size_t p = 0;
+    for (Value hand = hands.first(); hand; hand = hand.next())
+      tiles(hand, "tehais", event.hands[p++].data(), 13, 13, true);
   }
 
   void read_end(Event& event) const {
-    event.has_deltas = json_.contains("deltas");
+    event.has_deltas = bool{json_.find("deltas")};
     if (event.has_deltas) event.deltas = points("deltas");
     if (event.type == EventType::Hora) {
       event.actor = seat("actor");
       event.target = seat("target");
-      if (json_.contains("pai")) event.tile = tile("pai");
+      if (json_.find("pai")) event.tile = tile("pai");
       for (const char* name : {"ura_markers", "uradora_markers"})
-        if (json_.contains(name))
+        if (json_.find(name))
           event.ura_count = static_cast<std::uint8_t>(tiles(name, event.ura.data(), 0, 5));
       return;
     }
-    if (!json_.contains("reason") || !json_["reason"].is_string()) return;
+    const Value told = json_.find("reason");
+    if (!told || !told.is_text()) return;
     for (const auto& [reason, name] : kReasons)
-      if (json_["reason"].get_ref<const std::string&>() == name) event.reason = reason;
+      if (told.plain() == name) event.reason = reason;
   }
 
   void read_fields(Event& event) const {
@@ -203,9 +201,9 @@ class Reader {
         return;
       case EventType::Dahai: {
         event.tile = tile("pai");
-        const Json& drawn = field(json_, "tsumogiri");
-        if (!drawn.is_boolean()) fail("tsumogiri", "is neither true nor false");
-        event.tsumogiri = drawn.get<bool>();
+        const Value drawn = field("tsumogiri");
+        if (!drawn.is_bool()) fail("tsumogiri", "is neither true nor false");
+        event.tsumogiri = drawn.flag();
         return;
       }
       case EventType::Ankan:
@@ -229,26 +227,9 @@ class Reader {
     }
   }
 
-  const Json& json_;
+  Value json_;
   const std::string& source_;
 };
-
-Json parse_line(std::string_view line, const std::string& source) {
-  // A line is one flat object; nesting deeper than any event would only exhaust the stack.
-  int depth = 0;
-  bool text = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (text && line[i] == '\\')
-      ++i;
-    else if (line[i] == '"')
-      text = !text;
-    else if (!text && (line[i] == '[' || line[i] == '{') && ++depth > 16)
-      throw FormatError(source, static_cast<std::int64_t>(i), "JSON", "is nested more than 16 deep");
-    else if (!text && (line[i] == ']' || line[i] == '}'))
-      --depth;
-  }
-  return parse_json<Json>(line, source, "JSON");
-}
 
 }  // namespace
 
@@ -307,8 +288,8 @@ std::string to_mjai(const Event& event, int viewer) {
 }
 
 Event parse_mjai(std::string_view line, const std::string& source) {
-  const Json json = parse_line(line, source);
-  return Reader(json, source).read();
+  const LineJson json(line, source);
+  return Reader(json.root(), source).read();
 }
 
 GameLog read_mjai(std::string_view text, const std::string& source, const Rules& rules) {
@@ -325,15 +306,17 @@ GameLog read_mjai(std::string_view text, const std::string& source, const Rules&
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
     if (line.empty()) continue;
     const std::string place = fmt::format("{}:{}", source, number);
-    const Json json = parse_line(line, place);
-    const Event event = Reader(json, place).read();
+    const LineJson json(line, place);
+    const Event event = Reader(json.root(), place).read();
     const auto fail = [&](const char* problem) {
       throw FormatError(place, -1, std::string(event_name(event.type)), problem);
     };
     if (event.type == EventType::StartGame) {
-      if (json.contains("names") && json["names"].is_array() && json["names"].size() == 4)
-        for (std::size_t p = 0; p < 4; ++p)
-          if (json["names"][p].is_string()) log.names[p] = json["names"][p].get<std::string>();
+      const LineJson::Value names = json.root().find("names");
+      std::size_t p = 0;
+      if (names && names.is_list() && names.size() == 4)
+        for (LineJson::Value name = names.first(); name; name = name.next(), ++p)
+          if (name.is_text()) log.names[p] = name.text();
     } else if (event.type == EventType::EndGame) {
       log.complete = true;
     } else if (event.type == EventType::StartKyoku) {
