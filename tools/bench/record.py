@@ -58,8 +58,12 @@ def selfplay(report):
             made.update({"limit": limit, "limit_of": "matmuls in the same run"})
         return {**made, **({"note": note} if note else {})}
 
+    whole = row(f"whole, {report['tables']} tables", report["decisions_per_second"], note=f"{100 * report['games_share']:.1f} % in the games")
+    beside = [{**whole, "peer": {"name": f"riichienv and {p['name']}", "version": p["version"],
+                                 "median": 1e3 * report["tables"] * report["rollout_steps"] / p["step_ms"]}, "ratio": p["ratio"]}
+              for p in report.get("peers", [])]
     evaluated, learned = report["evaluations_per_second"], report["minibatch"] / report["step_ms"] * 1e3
-    return [row(f"whole, {report['tables']} tables", report["decisions_per_second"], note=f"{100 * report['games_share']:.1f} % in the games"),
+    return [*(beside or [whole]),
             row(f"network alone, {report['tables']} positions", evaluated, evaluated * rate / report["evaluation_gflops"]),
             row(f"PPO step, {report['minibatch']} decisions", learned, learned * rate / report["step_gflops"])]
 

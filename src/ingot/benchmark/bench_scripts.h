@@ -7,5 +7,6 @@ namespace ingot::bench_scripts {
 
 std::string_view train_torch();
 std::string_view policy_torch();
+std::string_view selfplay_torch();
 
 }  // namespace ingot::bench_scripts

@@ -10,10 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/base/units.h"
+#include "ingot/benchmark/bench_scripts.h"
 #include "ingot/benchmark/launch_breakdown.h"
 #include "ingot/benchmark/measure.h"
 #include "ingot/core/backend.h"
@@ -87,7 +89,7 @@ class Selfplay {
 
   double flops() const { return trunk_flops(net_.config); }
 
-  SelfplayTimes run() {
+  SelfplayTimes run(TorchPeers& peers) {
     SelfplayTimes times;
     RolloutCollector collector(games_, player_);
     for (std::int64_t i = 0; i <= options_.runs; ++i) {
@@ -97,6 +99,7 @@ class Selfplay {
       });
       const double evaluation = timed([&] { evaluate(); });
       if (i == 0) continue;  // memory is allocated, kernels are chosen
+      peers.run_once();
       times.rollout.push_back(rollout);
       times.games.push_back(games_.seconds() - before);
       times.evaluation.push_back(evaluation);
@@ -157,31 +160,41 @@ class Selfplay {
 
 Report time_selfplay(const SelfplayOptions& o) {
   ComputeBackend& on = backend(choose_device(o.device));
+  INGOT_CHECK(o.torch.against.empty() || (on.capabilities().host_memory && o.dtype == "f32"),
+              InvalidConfig("against", "the loop of riichienv and PyTorch runs on a CPU in f32"));
   const double limit = measure_matmul_flops(parse_dtype(o.dtype), on.device());
+  TorchPeers peers(
+      o.torch, bench_scripts::selfplay_torch(),
+      {"--tables", std::to_string(o.tables), "--decisions", std::to_string(o.tables * o.rollout_steps),
+       "--channels", std::to_string(o.channels), "--blocks", std::to_string(o.blocks)});
   Selfplay selfplay(o, on);
-  const SelfplayTimes times = selfplay.run();
+  const SelfplayTimes times = selfplay.run(peers);
+  const std::vector<TorchResult> results = peers.results(times.rollout);
   const double rollout = median(times.rollout), evaluation = median(times.evaluation),
                step = median(times.step), games = median(times.games);
   const double decisions = static_cast<double>(o.tables * o.rollout_steps) / rollout;
   const double evaluated = static_cast<double>(o.tables) / evaluation;
   const double learned = static_cast<double>(o.minibatch) / step;
   const double learning = 3 * selfplay.flops() * learned;
-  nlohmann::ordered_json json{{"work", "selfplay"},
-                              {"channels", o.channels},
-                              {"blocks", o.blocks},
-                              {"tables", o.tables},
-                              {"minibatch", o.minibatch},
-                              {"dtype", o.dtype},
-                              {"device", on.capabilities().device_name},
-                              {"threads", num_threads()},
-                              {"decisions_per_second", decisions},
-                              {"games_share", games / rollout},
-                              {"evaluation_ms", evaluation * 1e3},
-                              {"evaluations_per_second", evaluated},
-                              {"evaluation_gflops", evaluated * selfplay.flops() * 1e-9},
-                              {"step_ms", step * 1e3},
-                              {"step_gflops", learning * 1e-9},
-                              {"matmul_gflops", limit * 1e-9}};
+  nlohmann::ordered_json json{
+      {"work", "selfplay"},
+      {"channels", o.channels},
+      {"blocks", o.blocks},
+      {"tables", o.tables},
+      {"rollout_steps", o.rollout_steps},
+      {"minibatch", o.minibatch},
+      {"dtype", o.dtype},
+      {"device", on.capabilities().device_name},
+      {"threads", num_threads()},
+      {"decisions_per_second", decisions},
+      {"games_share", games / rollout},
+      {"evaluation_ms", evaluation * 1e3},
+      {"evaluations_per_second", evaluated},
+      {"evaluation_gflops", evaluated * selfplay.flops() * 1e-9},
+      {"step_ms", step * 1e3},
+      {"step_gflops", learning * 1e-9},
+      {"matmul_gflops", limit * 1e-9},
+      {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
   if (o.breakdown)
     json["breakdown"] = parse_json<nlohmann::ordered_json>(to_json(times.breakdown), "the breakdown");
   Report report{.json = dump_json(json, 2)};
@@ -190,6 +203,7 @@ Report time_selfplay(const SelfplayOptions& o) {
       o.channels, o.dtype, on.capabilities().device_name, num_threads(), o.runs);
   report.text += fmt::format("  self-play  {:>8}/s decisions, {:.1f} % of the time in the games\n",
                              human_count(decisions), 100 * games / rollout);
+  report.text += describe(results);
   report.text += fmt::format(
       "  network    {:>8}/s positions, {:.2f} ms for {}: {:.0f} % of what matmuls reach here\n",
       human_count(evaluated), evaluation * 1e3, o.tables, 100 * evaluated * selfplay.flops() / limit);

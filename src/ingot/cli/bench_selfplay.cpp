@@ -19,9 +19,12 @@ void add_bench_selfplay(Command& bench) {
   add_device_option(command, o->device);
   command.option("--dtype", o->dtype, "Of the network: f32 or bf16").one_of({"f32", "bf16"});
   command.option("--runs", o->runs, "Runs to take the median of");
+  add_torch_options(command, o->torch);
   command.flag("--breakdown", o->breakdown, "Show where an evaluation's time goes, kernel by kernel");
   command.flag("--json", *json, "Print JSON");
   command.example("ingot bench selfplay", "a small network on the CPU");
+  command.example("ingot bench selfplay --against torch --python ~/venv/bin/python",
+                  "in turn with a loop of riichienv and PyTorch");
   command.example(
       "ingot bench selfplay --device cuda --dtype bf16 --channels 256 --blocks 40 --tables 2048 "
       "--minibatch 4096",
