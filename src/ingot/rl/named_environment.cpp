@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ingot/base/error.h"
+#include "ingot/rl/connect_four.h"
 #include "ingot/rl/mahjong_game.h"
 
 namespace ingot {
@@ -14,10 +15,14 @@ struct NamedEnvironment {
   EnvironmentMaker make;
 };
 
+template <Game G>
+std::unique_ptr<Environment> batch_of(std::size_t games, std::uint64_t seed) {
+  return std::make_unique<GameBatch<G>>(games, seed);
+}
+
 std::vector<NamedEnvironment>& environments() {
-  static std::vector<NamedEnvironment> list{{"mahjong", [](std::size_t games, std::uint64_t seed) {
-                                               return std::make_unique<GameBatch<MahjongGame>>(games, seed);
-                                             }}};
+  static std::vector<NamedEnvironment> list{{"connect_four", batch_of<ConnectFour>},
+                                            {"mahjong", batch_of<MahjongGame>}};
   return list;
 }
 

@@ -15,7 +15,7 @@ namespace ingot {
 using EnvironmentMaker = std::function<std::unique_ptr<Environment>(std::size_t games, std::uint64_t seed)>;
 /// Makes `name` known. InvalidConfig where it is taken.
 void register_environment(const std::string& name, EnvironmentMaker make);
-/// What make_environment() knows: "mahjong", and what plugins registered.
+/// What make_environment() knows: "connect_four", "mahjong", and what plugins registered.
 std::vector<std::string> environment_names();
 
 /// Games of one kind by its name (GameBatch), whose chance comes from `seed`. InvalidConfig for an unknown
