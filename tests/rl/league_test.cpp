@@ -11,6 +11,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/rl/mahjong_training.h"
+#include "ingot/rl/network_directory.h"
 
 namespace ingot {
 namespace {
@@ -125,6 +126,24 @@ TEST_F(MahjongPpoTest, ARunThatIsKilledAfterAnyStepGoesOnWithTheSameBits) {
     MahjongTraining(config(output, {"resume_from_checkpoint=true"})).run();
     EXPECT_EQ(weights(output), weights("whole")) << steps;
   }
+}
+
+TEST_F(MahjongPpoTest, KeepsItsPastSelvesAsNetworksForALadder) {
+  const std::string league = directory_.at("league");
+  MahjongTraining(config("kept", {"max_steps=12", "league.directory=" + league, "league.past_every=2"}))
+      .run();
+  const FoundNetworks found = networks_under(league);
+  EXPECT_TRUE(found.left_out.empty());
+  std::vector<std::string> names;
+  for (const mahjong::Entrant& player : found.players) names.push_back(player.name);
+  ASSERT_GE(names.size(), 2U);
+  EXPECT_EQ(names[0], "rollout-000001");
+  EXPECT_EQ(names[1], "rollout-000003");
+  const auto first = [](const std::string& directory) {
+    return open_dual_pool_net(directory)->policy_conv.weight.value.to_vector<float>();
+  };
+  EXPECT_EQ(first(league + "/rollout-000001"), first(directory_.at("base")));
+  EXPECT_NE(first(league + "/rollout-000003"), first(directory_.at("base")));
 }
 
 TEST_F(MahjongPpoTest, MayPayPlacesInsteadOfPoints) {

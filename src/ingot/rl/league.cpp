@@ -128,7 +128,9 @@ void League::begin(std::size_t game) {
 }
 
 void League::note(ActorCritic& network, std::int64_t rollouts) {
-  if (past_.empty() || (rollouts - 1) % options_.past_every != 0) return;
+  if ((rollouts - 1) % options_.past_every != 0) return;
+  if (keep_) keep_(rollouts);
+  if (past_.empty()) return;
   copy_weights(network, *past_[static_cast<std::size_t>(noted_ % std::ssize(past_))].network);
   ++noted_;
 }

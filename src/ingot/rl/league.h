@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ingot/rl/environment.h"
@@ -62,6 +63,8 @@ class League {
   void begin(std::size_t game);
   /// After each rollout's learning begins: every so often the network's weights become a past self.
   void note(ActorCritic& network, std::int64_t rollouts);
+  /// Called where that is so, also where past selves take no seats: keeps the network, for a ladder.
+  void keep(std::function<void(std::int64_t rollouts)> keep) { keep_ = std::move(keep); }
 
   /// Of what a run may not change, a JSON object.
   std::string settings() const;
@@ -75,6 +78,7 @@ class League {
   };
 
   LeagueOptions options_;
+  std::function<void(std::int64_t)> keep_;
   std::vector<FixedOpponent> fixed_;
   std::vector<PastSelf> past_;
   int players_;

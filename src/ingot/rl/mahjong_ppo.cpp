@@ -77,6 +77,10 @@ MahjongPpo::MahjongPpo(DualPoolNet& net, std::unique_ptr<DualPoolNet> anchor, co
   mahjong_encoding(net.config, origin);
   INGOT_CHECK(options.tables > 0, InvalidConfig("tables", "must be positive"));
   parts_ = std::make_unique<Parts>(net, std::move(anchor), options_, std::move(rank));
+  if (!options.league_directory.empty())
+    parts_->league.keep([this](std::int64_t rollouts) {
+      save_dual_pool_net(fmt::format("{}/rollout-{:06}", options_.league_directory, rollouts), net_);
+    });
 }
 
 MahjongPpo::~MahjongPpo() = default;

@@ -26,6 +26,7 @@ struct MahjongPpoOptions {
           .name = "adam", .learning_rate = 1e-4, .weight_decay = 0, .epsilon = 1e-5, .max_grad_norm = 0.5}};
   std::int64_t tables = 64;  ///< games that are played together
   LeagueOptions league{.past = 0.3};
+  std::string league_directory;  ///< keeps every past self, as a network of its own; empty: none is kept
   std::vector<std::pair<std::string, double>> players;  ///< built-in opponents, with their shares
   std::int64_t eval_walls = 25;                         ///< of an evaluation; each is four games
 };

@@ -44,6 +44,7 @@ void read_clone(const ConfigReader& root, MahjongTrainConfig& c) {
 
 void read_league(const ConfigReader& section, MahjongPpoOptions& o) {
   mahjong_train::league_keys().read(section, o.league);
+  o.league_directory = section.get("directory", o.league_directory);
   const ConfigReader players = section.section("players");
   for (const std::string& name : players.keys()) {
     mahjong::player_named(name);

@@ -382,6 +382,10 @@ const ConfigTable<LeagueOptions>& league_keys() {
              &LeagueOptions::past_every,
              {.bounds = at_least(1), .unit = "rollouts", .doc = "Between two of them."}},
             ConfigTable<LeagueOptions>::Field::documented(
+                "directory", "a path",
+                {.default_text = "none is kept",
+                 .doc = "Keeps every past self there, as a network: ingot mahjong ladder rates them."}),
+            ConfigTable<LeagueOptions>::Field::documented(
                 "players", "a mapping",
                 {.default_text = "{}",
                  .doc = "Players that stay as they are, with their shares: {rule-based: 0.2}."}),
