@@ -110,6 +110,22 @@ TEST(CostLimit, AResumedRunGoesOnWithTheSameMultiplier) {
   EXPECT_GT(whole, 0);
 }
 
+TEST(CostLimit, ARunThatBeganBeforeThereWereLimitsGoesOnWithoutOne) {
+  const auto settings_of = [](const CostLimitOptions& limit) {
+    GameBatch<Gamble> games(2, 1);
+    test::SmallNetwork network(Gamble::spec(), 8);
+    const PpoTask task(games, network, gambling(limit));
+    return std::pair(task.settings(), task.earlier_settings());
+  };
+  const auto [now, earlier] = settings_of({});
+  std::string begun = now;
+  const std::size_t at = begun.find("\"cost_limit\"");
+  ASSERT_NE(at, std::string::npos);
+  begun.erase(at, begun.find("],", at) + 2 - at);
+  EXPECT_NO_THROW(check_same_settings(begun, now, earlier, "run"));
+  EXPECT_THROW(check_same_settings(begun, settings_of({.target = 0.1}).first, earlier, "run"), InvalidConfig);
+}
+
 TEST(CostLimit, AGameWithoutCostsIsRefused) {
   struct Plain : Gamble {
     void last_costs() const {}

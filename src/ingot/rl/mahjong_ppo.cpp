@@ -107,6 +107,8 @@ std::string MahjongPpo::settings() const {
   return dump_json(json);
 }
 
+std::string MahjongPpo::earlier_settings() const { return parts_->task.earlier_settings(); }
+
 std::optional<double> MahjongPpo::evaluate() {
   if (options_.eval_walls == 0) return std::nullopt;
   const NoGrad no_grad;

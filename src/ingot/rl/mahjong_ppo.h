@@ -51,6 +51,7 @@ class MahjongPpo : public TrainTask {
   std::optional<double> evaluate() override;
   void read_evaluation(EvalRecord& record) const override;
   std::string settings() const override;
+  std::string earlier_settings() const override;
   std::string state() const override;
   void save(Checkpoint& checkpoint) override;
   void restore(const SavedCheckpoint& saved, TrainProgress& progress) override;

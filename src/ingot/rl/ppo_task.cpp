@@ -72,6 +72,10 @@ std::vector<T> kept(const std::map<std::string, Tensor>& tensors, const char* na
   return found == tensors.end() ? std::vector<T>() : found->second.to_vector<T>();
 }
 
+Json terms_of(const CostLimitOptions& limit) {
+  return {limit.target, limit.proportional, limit.integral, limit.derivative, limit.most};
+}
+
 }  // namespace
 
 void PpoOptions::validate() const {
@@ -252,9 +256,7 @@ std::string PpoTask::settings() const {
               {"kl_coef", options_.loss.anchor},
               {"target_kl", options_.target_kl},
               {"normalize_advantages", options_.normalize_advantages},
-              {"cost_limit",
-               {options_.cost_limit.target, options_.cost_limit.proportional, options_.cost_limit.integral,
-                options_.cost_limit.derivative, options_.cost_limit.most}},
+              {"cost_limit", terms_of(options_.cost_limit)},
               {"optimizer", options_.optimizer.name},
               {"learning_rate", options_.optimizer.learning_rate},
               {"max_grad_norm", options_.optimizer.max_grad_norm},
@@ -262,6 +264,9 @@ std::string PpoTask::settings() const {
               {"league", league_ == nullptr ? Json() : parse_json<Json>(league_->settings(), "the league")}}
       .dump();
 }
+
+// Before costs were limited.
+std::string PpoTask::earlier_settings() const { return Json{{"cost_limit", terms_of({})}}.dump(); }
 
 std::string PpoTask::state() const {
   return Json{{"ppo",
@@ -301,9 +306,10 @@ void PpoTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
   json.at("games").get_to(health_.games);
   json.at("mean_return").get_to(health_.mean_return);
   json.at("explained_variance").get_to(health_.explained_variance);
-  cost_limit_.restore({.multiplier = json.at("cost_weight").get<double>(),
-                       .sum = json.at("cost_sum").get<double>(),
-                       .rate = json.at("cost_rate").get<double>()});
+  const CostLimit::State fresh;  // of checkpoints that are older than the limit
+  cost_limit_.restore({.multiplier = json.value("cost_weight", fresh.multiplier),
+                       .sum = json.value("cost_sum", fresh.sum),
+                       .rate = json.value("cost_rate", fresh.rate)});
   health_.cost_weight = cost_limit_.multiplier();
   health_.cost_rate = std::max(0.0, cost_limit_.state().rate);
   json.at("epoch").get_to(epoch_);

@@ -59,6 +59,7 @@ class PpoTask : public TrainTask {
   std::optional<double> evaluate() override { return std::nullopt; }
 
   std::string settings() const override;
+  std::string earlier_settings() const override;
   std::string state() const override;
   void save(Checkpoint& checkpoint) override;
   void restore(const SavedCheckpoint& saved, TrainProgress& progress) override;
