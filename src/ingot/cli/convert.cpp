@@ -47,10 +47,10 @@ void add_convert(Command& root) {
       .required();
   command
       .option("destination", o->convert.destination,
-              "What to write: NAME.gguf, NAME.npz, NAME.safetensors, or a directory")
+              "What to write: NAME.gguf, NAME.npz, NAME.safetensors, NAME.onnx, or a directory")
       .required();
   command.option("--to", o->convert.to, "The format, where the name does not tell")
-      .one_of({"safetensors", "gguf", "npz"});
+      .one_of({"safetensors", "gguf", "npz", "onnx"});
   command
       .option("--dtype", o->convert.dtype,
               "Element type of the weights: f32, bf16, f16, or a block format (q8_0, q4_k, ...)")
@@ -66,6 +66,7 @@ void add_convert(Command& root) {
                   "model-00001-of-00004.gguf and so on");
   command.example("ingot convert values.bin values.npz --raw 'f32[-1,768]'",
                   "rows of a file without a header");
+  command.example("ingot convert bc/model player.onnx", "a mahjong network, for ONNX Runtime and others");
   command.example("ingot convert pytorch_model.bin model.safetensors --dtype bf16", "one file of tensors");
   command.run([o] { return run(*o); });
 }

@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
+#include "ingot/export/dual_pool_onnx.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/weights/npz.h"
 #include "ingot/weights/open.h"
@@ -24,10 +25,13 @@ struct ConvertTarget {
 
 ConvertTarget target_of(const ConvertOptions& o) {
   const std::string ending = std::filesystem::path(o.destination).extension().string();
-  const std::string by_name = ending == ".gguf" ? "gguf" : ending == ".npz" ? "npz" : "safetensors";
+  const std::string by_name = ending == ".gguf"   ? "gguf"
+                              : ending == ".npz"  ? "npz"
+                              : ending == ".onnx" ? "onnx"
+                                                  : "safetensors";
   const std::string format = o.to.empty() ? by_name : o.to;
-  INGOT_CHECK(format == "gguf" || format == "npz" || format == "safetensors",
-              InvalidConfig("to", fmt::format("is '{}'; there are safetensors, gguf and npz", format)));
+  INGOT_CHECK(format == "gguf" || format == "npz" || format == "onnx" || format == "safetensors",
+              InvalidConfig("to", fmt::format("is '{}'; there are safetensors, gguf, npz and onnx", format)));
   const bool directory = format == "safetensors" && ending != ".safetensors";
   INGOT_CHECK(o.to.empty() || directory || o.to == by_name,
               InvalidConfig("to", fmt::format("{} cannot be called {}", o.to, o.destination)));
@@ -96,11 +100,29 @@ WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target,
   return {.path = o.destination, .bytes = bytes, .stand_ins = {}};
 }
 
+// Graphs are written of one kind of network; a language model's would have to hold a KV cache.
+ConvertedModel write_onnx(const ConvertOptions& o) {
+  INGOT_CHECK(o.dtype.empty() || o.dtype == "f32",
+              InvalidConfig("dtype", fmt::format("is {}; ONNX graphs are written in f32", o.dtype)));
+  std::unique_ptr<DualPoolNet> net;
+  try {
+    net = open_dual_pool_net(o.source, {.dtype = DType::f32, .device = kCpu, .trainable = false});
+  } catch (const FormatError& error) {
+    throw InvalidConfig("destination",
+                        fmt::format("ONNX graphs are written of mahjong's networks alone: {}", error.what()));
+  }
+  return {.path = o.destination,
+          .format = "onnx",
+          .bytes = write_dual_pool_onnx(o.destination, *net),
+          .stand_ins = {}};
+}
+
 }  // namespace
 
 ConvertedModel convert_model(const ConvertOptions& o, const WriteProgress& progress) {
-  check_destination(o.source, o.destination, {".gguf", ".npz", ".safetensors"});
+  check_destination(o.source, o.destination, {".gguf", ".npz", ".onnx", ".safetensors"});
   const ConvertTarget target = target_of(o);
+  if (target.format == "onnx") return write_onnx(o);
   const WeightEncoding encoding = o.dtype.empty() ? WeightEncoding{} : parse_weight_encoding(o.dtype);
   INGOT_CHECK(
       encoding.blocks == nullptr || target.format == "gguf",
