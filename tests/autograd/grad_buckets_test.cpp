@@ -17,7 +17,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
-#include "ingot/core/joined_rows.h"
+#include "ingot/core/contiguous_rows.h"
 #include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -167,7 +167,7 @@ TEST(GradBuckets, LeavesThatFollowOneAnotherStayJoined) {
   const GradBuckets buckets(leaves, 1 << 20);
   std::vector<Tensor> memory;
   for (const Tensor& leaf : leaves) memory.push_back(leaf.autograd_meta()->grad.memory);
-  EXPECT_EQ(joined_rows(memory).shape(), (Shape{112, 4}));
+  EXPECT_EQ(contiguous_rows(memory).shape(), (Shape{112, 4}));
 }
 
 TEST(GradBuckets, ForeignMemoryIsRefusedAndGradientsOutliveTheBuckets) {

@@ -104,13 +104,13 @@ static void shapes_dtypes_and_sizes_that_cannot_be_are_refused(void) {
 }
 
 static void reshape_slice_transpose_and_broadcast_see_the_same_memory(void) {
-  IngotTensor *t = six(), *flat = NULL, *odd = NULL, *turned = NULL, *wide = NULL, *bad = NULL;
+  IngotTensor *t = six(), *flat = NULL, *odd = NULL, *transposed = NULL, *wide = NULL, *bad = NULL;
   const int64_t minus[] = {3, -1}, four[] = {4, -1}, wide_shape[] = {2, 2, 3};
   CHECK_OK(ingot_tensor_reshape(t, minus, 2, &flat));
   CHECK_OK(ingot_tensor_slice(flat, 0, 0, INT64_MAX, 2, &odd));
   check_values(odd, (const float[]){1, 2, 5, 6}, 4);
-  CHECK_OK(ingot_tensor_transpose(t, 0, -1, &turned));
-  check_values(turned, (const float[]){1, 4, 2, 5, 3, 6}, 6);
+  CHECK_OK(ingot_tensor_transpose(t, 0, -1, &transposed));
+  check_values(transposed, (const float[]){1, 4, 2, 5, 3, 6}, 6);
   CHECK_OK(ingot_tensor_broadcast(t, wide_shape, 3, &wide));
   check_values(wide, (const float[]){1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}, 12);
   CHECK_OK(ingot_tensor_write(t, (const float[]){9, 2, 3, 4, 5, 6}, 24));
@@ -121,7 +121,7 @@ static void reshape_slice_transpose_and_broadcast_see_the_same_memory(void) {
   CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "", ingot_tensor_slice(t, 0, 0, 2, 0, &bad));
   CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "", ingot_tensor_select(t, 2, 0, &bad));
   CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "", ingot_tensor_select(t, 0, 2, &bad));
-  IngotTensor* all[] = {t, flat, odd, turned, wide};
+  IngotTensor* all[] = {t, flat, odd, transposed, wide};
   for (size_t i = 0; i < 5; ++i) CHECK_OK(ingot_tensor_close(all[i]));
 }
 

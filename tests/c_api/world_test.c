@@ -29,15 +29,15 @@ static void a_process_alone_is_the_only_rank(void) {
 static void what_cannot_be_summed_is_a_status(void) {
   if (is_rank()) return;
   const int64_t shape[] = {2, 3};
-  IngotTensor *whole = NULL, *matrix = NULL, *turned = NULL;
+  IngotTensor *whole = NULL, *matrix = NULL, *transposed = NULL;
   CHECK_OK(ingot_tensor_zeros(shape, 2, INGOT_I64, "cpu", &whole));
   CHECK_OK(ingot_tensor_zeros(shape, 2, INGOT_F32, "cpu", &matrix));
-  CHECK_OK(ingot_tensor_transpose(matrix, 0, 1, &turned));
+  CHECK_OK(ingot_tensor_transpose(matrix, 0, 1, &transposed));
   CHECK_FAILS(INGOT_KERNEL_ERROR, "f32", ingot_all_reduce(whole));
-  CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "contiguous", ingot_all_reduce(turned));
-  CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "contiguous", ingot_broadcast(turned, 0));
+  CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "contiguous", ingot_all_reduce(transposed));
+  CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "contiguous", ingot_broadcast(transposed, 0));
   CHECK_OK(ingot_tensor_close(whole));
-  CHECK_OK(ingot_tensor_close(turned));
+  CHECK_OK(ingot_tensor_close(transposed));
   CHECK_OK(ingot_tensor_close(matrix));
 }
 

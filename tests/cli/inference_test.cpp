@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A tiny model with random weights, a tokenizer and a chat template.
-class InferenceVerbs : public ::testing::Test {
+class InferenceCommands : public ::testing::Test {
  protected:
   void SetUp() override {
     text::Tokenizer tokenizer = text::train_bpe({.vocab_size = 300}, kText);
@@ -58,7 +58,7 @@ class InferenceVerbs : public ::testing::Test {
   const std::string directory_ = folder_.path();
 };
 
-TEST_F(InferenceVerbs, GenerateWritesOneTextWhateverTheSettingsOfSpeed) {
+TEST_F(InferenceCommands, GenerateWritesOneTextWhateverTheSettingsOfSpeed) {
   const std::vector<std::string> base{"generate", directory_, "-p", "the quick brown fox jumps over",
                                       "-n",       "20",       "-t", "0"};
   const auto expected = json(base)["tokens"];
@@ -71,7 +71,7 @@ TEST_F(InferenceVerbs, GenerateWritesOneTextWhateverTheSettingsOfSpeed) {
   }
 }
 
-TEST_F(InferenceVerbs, SeveralPromptsComeOutAsEachDoesAlone) {
+TEST_F(InferenceCommands, SeveralPromptsComeOutAsEachDoesAlone) {
   const std::vector<std::string> prompts{"the quick", "brown fox jumps over", "lazy"};
   std::vector<std::string> together{"generate", directory_, "-n", "12", "-t", "0", "--batch", "2"};
   for (const std::string& prompt : prompts) together.insert(together.end(), {"-p", prompt});
@@ -90,7 +90,7 @@ TEST_F(InferenceVerbs, SeveralPromptsComeOutAsEachDoesAlone) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(from_file["texts"][i]["text"], texts[i]["text"]);
 }
 
-TEST_F(InferenceVerbs, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
+TEST_F(InferenceCommands, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
   const std::string text = directory_ + "/text.txt";
   const auto written = json({"quantize", directory_, directory_ + "-q8.gguf", "--format", "q8_0", "--report",
                              text, "--window", "32", "--stride", "16"});
@@ -136,7 +136,7 @@ TEST_F(InferenceVerbs, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
   EXPECT_GT(all["report"]["formats"].size(), 15U);
 }
 
-TEST_F(InferenceVerbs, PerplexityAndReportsReadTextInAnEncodingThatIsNamed) {
+TEST_F(InferenceCommands, PerplexityAndReportsReadTextInAnEncodingThatIsNamed) {
   const std::string latin1 = directory_ + "/latin1.txt", utf8 = directory_ + "/utf8.txt";
   std::string text(kText), bytes(kText);
   for (int i = 0; i < 40; ++i) {
@@ -161,7 +161,7 @@ TEST_F(InferenceVerbs, PerplexityAndReportsReadTextInAnEncodingThatIsNamed) {
                   "16"})["report"]["perplexity"]);
 }
 
-TEST_F(InferenceVerbs, QuantizeItsReportAndGenerateNameTheFormatsThatStandIn) {
+TEST_F(InferenceCommands, QuantizeItsReportAndGenerateNameTheFormatsThatStandIn) {
   const test::TemporaryDirectory out;
   const std::vector<std::string> report{"--format", "q4_k", "--report", directory_ + "/text.txt",
                                         "--window", "32",   "--stride", "16"};
@@ -180,7 +180,7 @@ TEST_F(InferenceVerbs, QuantizeItsReportAndGenerateNameTheFormatsThatStandIn) {
   EXPECT_NE(generated.errors.find("q5_0 in place of q4_k in 14"), std::string::npos) << generated.errors;
 }
 
-TEST_F(InferenceVerbs, QuantizeNamesWhatItCannotWrite) {
+TEST_F(InferenceCommands, QuantizeNamesWhatItCannotWrite) {
   const auto errors = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"quantize", directory_});
     const Outcome outcome = run_ingot(words);
@@ -200,7 +200,7 @@ TEST_F(InferenceVerbs, QuantizeNamesWhatItCannotWrite) {
   EXPECT_FALSE(fs::exists(directory_ + "-out"));
 }
 
-TEST_F(InferenceVerbs, BenchMatmulTimesEachFormatAgainstAnother) {
+TEST_F(InferenceCommands, BenchMatmulTimesEachFormatAgainstAnother) {
   const auto bench = json({"bench", "matmul", "--out", "64", "--in", "256", "--runs", "1", "--format", "q4_k",
                            "--format", "nf4", "--against", "q8_0"});
   ASSERT_EQ(bench["formats"].size(), 3U);
@@ -209,7 +209,7 @@ TEST_F(InferenceVerbs, BenchMatmulTimesEachFormatAgainstAnother) {
   EXPECT_GT(bench["formats"][2]["gflops"].get<double>(), 0);
 }
 
-TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
+TEST_F(InferenceCommands, BenchKernelsSetsEachAgainstCopiesAndProducts) {
   const auto check = [](const nlohmann::json& bench) {
     for (const auto& kernel : bench["kernels"]) {
       EXPECT_GT(kernel["bytes"].get<double>(), 0) << kernel;
@@ -217,7 +217,7 @@ TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
       const auto name = kernel["kernel"].get<std::string>();
       const bool products =
           (name.starts_with("attention") && name != "attention_decode") || name.starts_with("conv");
-      EXPECT_EQ(kernel.contains("share_of_products"), products) << kernel;
+      EXPECT_EQ(kernel.contains("share_of_matmul_rate"), products) << kernel;
     }
   };
   const std::vector<std::string> words{"bench",      "kernels", "--device", "cpu", "--megabytes", "1",
@@ -243,7 +243,7 @@ TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
   EXPECT_EQ(one["kernels"][2]["bytes"].get<double>(), (3 * 4 + 4 + 4 * 4.0 / 256) * elements);
 }
 
-TEST_F(InferenceVerbs, BenchProductsRepeatsThoseOfAStep) {
+TEST_F(InferenceCommands, BenchProductsRepeatsThoseOfAStep) {
   const auto bench = json({"bench", "step-matmuls", "--shape", "demo", "--device", "cpu", "--batch", "2",
                            "--sequence", "16", "--seconds", "0.3"});
   // Weights [out, in] of six layers of 192, with 6 heads, 2 groups and an MLP of 512, and 2048 classes.
@@ -280,7 +280,7 @@ TEST_F(InferenceVerbs, BenchProductsRepeatsThoseOfAStep) {
         << option;
 }
 
-TEST_F(InferenceVerbs, BenchFinetuneTimesStepsOnDenseAndQuantizedBases) {
+TEST_F(InferenceCommands, BenchFinetuneTimesStepsOnDenseAndQuantizedBases) {
   for (const char* base : {"f32", "nf4"}) {
     const auto bench =
         json({"bench", "finetune", "--shape", "demo", "--base", base, "--dtype", "f32", "--rank", "2",
@@ -293,7 +293,7 @@ TEST_F(InferenceVerbs, BenchFinetuneTimesStepsOnDenseAndQuantizedBases) {
   EXPECT_NE(run_ingot({"bench", "finetune", "--rank", "0"}).errors.find("--rank"), std::string::npos);
 }
 
-TEST_F(InferenceVerbs, BenchSelfplayTimesGamesNetworkAndSteps) {
+TEST_F(InferenceCommands, BenchSelfplayTimesGamesNetworkAndSteps) {
   const auto bench = json({"bench", "selfplay", "--channels", "8", "--blocks", "1", "--tables", "4",
                            "--rollout-steps", "2", "--minibatch", "8", "--runs", "1"});
   for (const char* key : {"decisions_per_second", "evaluations_per_second", "step_ms", "games_share"})
@@ -302,7 +302,7 @@ TEST_F(InferenceVerbs, BenchSelfplayTimesGamesNetworkAndSteps) {
   EXPECT_NE(run_ingot({"bench", "selfplay", "--tables", "0"}).errors.find("--tables"), std::string::npos);
 }
 
-TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
+TEST_F(InferenceCommands, WhatCannotBeIsNamed) {
   const auto errors = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words{"generate", directory_, "-p", "the"};
     words.insert(words.end(), more.begin(), more.end());
@@ -318,7 +318,7 @@ TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
   EXPECT_NE(errors({"--device", "cuda:99"}).find("device not available: cuda:99"), std::string::npos);
 }
 
-TEST_F(InferenceVerbs, PerplexityIsTheSameForEveryChunkAndNearForRoundedWeights) {
+TEST_F(InferenceCommands, PerplexityIsTheSameForEveryChunkAndNearForRoundedWeights) {
   const std::vector<std::string> base{"perplexity", directory_, "--text",   directory_ + "/text.txt",
                                       "--window",   "32",       "--stride", "16"};
   const auto with = [&](const std::vector<std::string>& more) {
@@ -334,7 +334,7 @@ TEST_F(InferenceVerbs, PerplexityIsTheSameForEveryChunkAndNearForRoundedWeights)
   EXPECT_NEAR(with({"--format", "q8_0"}), expected, 1e-2 * expected);
 }
 
-TEST_F(InferenceVerbs, ChatAnswersEveryLineOfAPipeAndKnowsItsCommands) {
+TEST_F(InferenceCommands, ChatAnswersEveryLineOfAPipeAndKnowsItsCommands) {
   const Outcome outcome =
       run_ingot_with_input({"chat", directory_, "-t", "0", "-n", "5"},
                            "the quick\n/help\nbrown fox\n\n/reset\nthe quick\n/exit\nnever\n");
@@ -348,7 +348,7 @@ TEST_F(InferenceVerbs, ChatAnswersEveryLineOfAPipeAndKnowsItsCommands) {
   EXPECT_TRUE(outcome.output.ends_with(answer));
 }
 
-TEST_F(InferenceVerbs, ChatGoesOnBehindALineThatIsNotUtf8) {
+TEST_F(InferenceCommands, ChatGoesOnBehindALineThatIsNotUtf8) {
   const Outcome outcome =
       run_ingot_with_input({"chat", directory_, "-t", "0", "-n", "5"}, "caf\xE9\n/reset\nthe quick\n");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
@@ -357,7 +357,7 @@ TEST_F(InferenceVerbs, ChatGoesOnBehindALineThatIsNotUtf8) {
       run_ingot_with_input({"chat", directory_, "-t", "0", "-n", "5"}, "the quick\n").output));
 }
 
-TEST_F(InferenceVerbs, ChatSavesTheConversationAndAnswersAgain) {
+TEST_F(InferenceCommands, ChatSavesTheConversationAndAnswersAgain) {
   const std::string file = directory_ + "/talk.jsonl";
   const Outcome outcome = run_ingot_with_input({"chat", directory_, "-t", "0", "-n", "5"},
                                                "/system be kind\nthe quick\n/retry\n/save " + file + "\n");
@@ -369,7 +369,7 @@ TEST_F(InferenceVerbs, ChatSavesTheConversationAndAnswersAgain) {
   EXPECT_EQ(messages[2]["role"], "assistant");
 }
 
-TEST_F(InferenceVerbs, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeaves) {
+TEST_F(InferenceCommands, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeaves) {
   enum class At : std::uint8_t { prompt, answering, stopped, warned } at = At::prompt;
   const auto type = [](int terminal, const char* keys) {
     EXPECT_GT(::write(terminal, keys, std::strlen(keys)), 0);
@@ -406,7 +406,7 @@ TEST_F(InferenceVerbs, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeaves) 
   EXPECT_EQ(outcome.exit_code, 128 + SIGINT) << outcome.output;
 }
 
-TEST_F(InferenceVerbs, ReadsATextFromStandardInput) {
+TEST_F(InferenceCommands, ReadsATextFromStandardInput) {
   std::vector<std::string> words{"perplexity", directory_, "--window", "32", "--stride", "16", "--text", "-"};
   const Outcome piped = run_ingot_with_input(words, std::string(kText));
   words.back() = directory_ + "/text.txt";
@@ -414,7 +414,7 @@ TEST_F(InferenceVerbs, ReadsATextFromStandardInput) {
   EXPECT_EQ(piped.output, run_ingot(words).output);
 }
 
-TEST_F(InferenceVerbs, ChatWithoutATemplatePointsToGenerate) {
+TEST_F(InferenceCommands, ChatWithoutATemplatePointsToGenerate) {
   fs::remove(directory_ + "/tokenizer_config.json");
   const Outcome outcome = run_ingot_with_input({"chat", directory_}, "hello\n");
   EXPECT_NE(outcome.exit_code, 0);
@@ -429,7 +429,7 @@ void expect_whole(const nlohmann::json& breakdown) {
   EXPECT_GT(breakdown[0]["launches"].get<double>(), 0);
 }
 
-TEST_F(InferenceVerbs, BenchReportsRatesAndTheirLimits) {
+TEST_F(InferenceCommands, BenchReportsRatesAndTheirLimits) {
   for (const char* work : {"decode", "prefill"}) {
     const auto found = json({"bench", work, directory_, "--device", "cpu", "-n", "16", "--runs", "1",
                              "--batch", "2", "--breakdown"});
@@ -449,7 +449,7 @@ TEST_F(InferenceVerbs, BenchReportsRatesAndTheirLimits) {
 }
 
 // A program in Python's place: it gets the script and its options, and answers each line.
-TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
+TEST_F(InferenceCommands, BenchTakesStepsInTurnWithAPeer) {
   const std::string python = directory_ + "/python";
   write_file_atomically(python,
                         "#!/bin/sh\necho \"$@\" > " + directory_ +

@@ -14,7 +14,7 @@
 #include "ingot/weights/onnx_file.h"
 #include "ingot/weights/open.h"
 
-// Verbs about models: pull, models, inspect, onnx, embed.
+// Commands about models: pull, models, inspect, onnx, embed.
 
 namespace ingot::testing {
 namespace {
@@ -39,7 +39,7 @@ nlohmann::json parsed(const Outcome& outcome) {
   return parse_json_or_discard<nlohmann::json>(outcome.output);
 }
 
-TEST(ModelsVerb, ListsEveryFamilyAndExplainsOne) {
+TEST(ModelsCommand, ListsEveryFamilyAndExplainsOne) {
   const std::string all = succeed({"models"}).output;
   for (const char* name : {"llama", "qwen3_moe", "bert", "patchtst", "dlinear"})
     EXPECT_TRUE(contains(all, name)) << name;
@@ -54,7 +54,7 @@ TEST(ModelsVerb, ListsEveryFamilyAndExplainsOne) {
   EXPECT_TRUE(contains(unknown.errors, "did you mean 'llama'")) << unknown.errors;
 }
 
-TEST(InspectVerb, TellsWhatADirectoryIsAndWhetherItFits) {
+TEST(InspectCommand, TellsWhatADirectoryIsAndWhetherItFits) {
   const std::string fitting = succeed({"inspect", kGoldens + "qwen3"}).output;
   EXPECT_TRUE(contains(fitting, "qwen3, 2 layers"));
   EXPECT_TRUE(contains(fitting, "fits its config.json"));
@@ -66,7 +66,7 @@ TEST(InspectVerb, TellsWhatADirectoryIsAndWhetherItFits) {
   EXPECT_EQ(json["tensors"][0]["stats"]["not_finite"], 0);
 }
 
-TEST(InspectVerb, AConfigThatNamesNoModelIsSaidAndTheTensorsAreListed) {
+TEST(InspectCommand, AConfigThatNamesNoModelIsSaidAndTheTensorsAreListed) {
   const TemporaryDirectory directory;
   fs::copy_file(kGoldens + "qwen3/model.safetensors", directory.at("model.safetensors"));
   const auto inspect = [&](const std::string& config) {
@@ -83,7 +83,7 @@ TEST(InspectVerb, AConfigThatNamesNoModelIsSaidAndTheTensorsAreListed) {
   EXPECT_TRUE(contains(broken.errors, "config.json")) << broken.errors;
 }
 
-TEST(InspectVerb, AFileWithoutAHeaderIsReadAsItIsSaidToBe) {
+TEST(InspectCommand, AFileWithoutAHeaderIsReadAsItIsSaidToBe) {
   const TemporaryDirectory directory;
   write_file_atomically(directory.at("w.bin"), std::string(24, '\0'));
   const auto json = parsed(succeed({"inspect", directory.at("w.bin"), "--raw", "f32[-1,3]", "--json"}));
@@ -97,7 +97,7 @@ TEST(InspectVerb, AFileWithoutAHeaderIsReadAsItIsSaidToBe) {
   EXPECT_TRUE(contains(wrong.errors, "takes 28 bytes")) << wrong.errors;
 }
 
-TEST(ConvertVerb, AGgufModelInPartsGivesTheSameTensors) {
+TEST(ConvertCommand, AGgufModelInPartsGivesTheSameTensors) {
   const TemporaryDirectory directory;
   const auto json = parsed(
       succeed({"convert", kGoldens + "qwen3", directory.at("m.gguf"), "--shard-size", "10KB", "--json"}));
@@ -113,7 +113,7 @@ TEST(ConvertVerb, AGgufModelInPartsGivesTheSameTensors) {
   EXPECT_TRUE(contains(succeed({"inspect", first}).output, "qwen3, 2 layers"));
 }
 
-TEST(OnnxVerb, RunsAGraphOnNumpyFilesAndChecksIt) {
+TEST(OnnxCommand, RunsAGraphOnNumpyFilesAndChecksIt) {
   const TemporaryDirectory directory;
   const std::string golden = kTests + "onnx/goldens/mlp_dynamo/";
   write_npy(directory.at("x.npy"), OnnxFile::read_tensor(golden + "test_data_set_0/input_0.pb"));
@@ -128,7 +128,7 @@ TEST(OnnxVerb, RunsAGraphOnNumpyFilesAndChecksIt) {
   EXPECT_TRUE(contains(check, "every operator is supported")) << check;
 }
 
-TEST(OnnxVerb, InputsThatAreNotThereOrNotReadableAreNamed) {
+TEST(OnnxCommand, InputsThatAreNotThereOrNotReadableAreNamed) {
   const std::string model = kTests + "onnx/goldens/mlp_dynamo/model.onnx";
   const auto errors = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words{"onnx", "run", model};
@@ -144,7 +144,7 @@ TEST(OnnxVerb, InputsThatAreNotThereOrNotReadableAreNamed) {
   EXPECT_NE(run_ingot({"onnx", "check", "/no/such.onnx"}).exit_code, 0);
 }
 
-TEST(EmbedVerb, VectorsComeAsSimilaritiesNumpyOrJson) {
+TEST(EmbedCommand, VectorsComeAsSimilaritiesNumpyOrJson) {
   const test::SentenceDirectory model;
   const std::vector<std::string> texts{"embed", model.path, "-t", "w5 w6 w7", "-t", "w5 w6 w7", "-t", "w40"};
   const auto with = [&](const std::vector<std::string>& more) {
@@ -165,7 +165,7 @@ TEST(EmbedVerb, VectorsComeAsSimilaritiesNumpyOrJson) {
   EXPECT_NEAR(stored.to_vector<float>()[0], json["embeddings"][0][0].get<float>(), 1e-5);
 }
 
-TEST(EmbedVerb, WithoutTextsOrWithoutAnEncoderItSaysWhatIsMissing) {
+TEST(EmbedCommand, WithoutTextsOrWithoutAnEncoderItSaysWhatIsMissing) {
   const test::SentenceDirectory model;
   EXPECT_NE(run_ingot({"embed", model.path, "-t", "w5", "--device", "cuda:99"}).errors.find("cuda:99"),
             std::string::npos);
@@ -177,7 +177,7 @@ TEST(EmbedVerb, WithoutTextsOrWithoutAnEncoderItSaysWhatIsMissing) {
   EXPECT_TRUE(contains(decoder.errors, "tokenizer")) << decoder.errors;
 }
 
-TEST(ClassifyVerb, TextsGetLabelsAndTokensGetSpans) {
+TEST(ClassifyCommand, TextsGetLabelsAndTokensGetSpans) {
   const test::SentenceDirectory texts("bert_classifier"), tokens("bert_names");
   const Outcome shown = succeed({"classify", texts.path, "-t", "w5 w6 w7", "-t", "w40", "--top", "3"});
   for (const char* label : {"low", "middle", "high"})
@@ -189,14 +189,14 @@ TEST(ClassifyVerb, TextsGetLabelsAndTokensGetSpans) {
   for (const auto& span : names["spans"]) EXPECT_NE(span["label"], "O");
 }
 
-TEST(ClassifyVerb, AModelWithoutLabelsIsRefusedByName) {
+TEST(ClassifyCommand, AModelWithoutLabelsIsRefusedByName) {
   const test::SentenceDirectory model;
   const Outcome outcome = run_ingot({"classify", model.path, "-t", "w5"});
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_TRUE(contains(outcome.errors, "is no classifier")) << outcome.errors;
 }
 
-TEST(RerankVerb, DocumentsComeBestFirst) {
+TEST(RerankCommand, DocumentsComeBestFirst) {
   const test::SentenceDirectory model("bert_classifier");
   const auto json = parsed(succeed(
       {"rerank", model.path, "-q", "w5 w6", "-t", "w7 w8", "-t", "w30 w31 w32", "-t", "w60", "--json"}));
@@ -208,9 +208,9 @@ TEST(RerankVerb, DocumentsComeBestFirst) {
 }
 
 // The Hub is a server on loopback, with a cache of the test's own.
-class PullVerb : public ::testing::Test {
+class PullCommand : public ::testing::Test {
  protected:
-  PullVerb() {
+  PullCommand() {
     for (const char* name : {"config.json", "model.safetensors"})
       server_.add_repo_file("org/tiny", name, read_file(kGoldens + "qwen3/" + name));
     server_.add_repo_file("org/tiny", "README.md", "# tiny");
@@ -223,7 +223,7 @@ class PullVerb : public ::testing::Test {
   test::WebServer server_;
 };
 
-TEST_F(PullVerb, TheCacheIsListedAndPrunedAndAModelFetchedWhereTheUserAgrees) {
+TEST_F(PullCommand, TheCacheIsListedAndPrunedAndAModelFetchedWhereTheUserAgrees) {
   const std::string own = "INGOT_CACHE_DIR=" + server_.directory() + "/own";
   const auto entries = [&] { return parsed(ingot({"cache", "list", "--json"}, own))["entries"]; };
   EXPECT_TRUE(entries().empty());
@@ -243,7 +243,7 @@ TEST_F(PullVerb, TheCacheIsListedAndPrunedAndAModelFetchedWhereTheUserAgrees) {
   EXPECT_EQ(ingot({"cache", "rm", "org/tiny"}, own).exit_code, 2);
 }
 
-TEST_F(PullVerb, FetchesAModelOnceAndOtherVerbsFindItByName) {
+TEST_F(PullCommand, FetchesAModelOnceAndOtherVerbsFindItByName) {
   const Outcome first = ingot({"pull", "org/tiny"});
   ASSERT_EQ(first.exit_code, 0) << first.errors;
   const std::string path = first.output.substr(0, first.output.find('\n'));
@@ -256,7 +256,7 @@ TEST_F(PullVerb, FetchesAModelOnceAndOtherVerbsFindItByName) {
   EXPECT_TRUE(contains(inspected.output, "qwen3, 2 layers")) << inspected.errors;
 }
 
-TEST_F(PullVerb, TakesWhatIsAskedForToWhereItIsAskedFor) {
+TEST_F(PullCommand, TakesWhatIsAskedForToWhereItIsAskedFor) {
   const std::string to = server_.directory() + "/plain";
   const Outcome outcome = ingot({"pull", "org/tiny", "--include", "*.md", "--to", to});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
@@ -264,7 +264,7 @@ TEST_F(PullVerb, TakesWhatIsAskedForToWhereItIsAskedFor) {
   EXPECT_FALSE(fs::exists(to + "/config.json"));
 }
 
-TEST_F(PullVerb, ARepositoryThatIsNotThereOrNotOpenIsExplained) {
+TEST_F(PullCommand, ARepositoryThatIsNotThereOrNotOpenIsExplained) {
   const Outcome missing = ingot({"pull", "org/none"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_TRUE(contains(missing.errors, "org/none")) << missing.errors;

@@ -164,7 +164,7 @@ TEST(BenchTrain, RecomputationStandsAloneOrNamesItsKind) {
   EXPECT_EQ(run_ingot({"bench", "train", "--recompute", "some"}).exit_code, 2);
 }
 
-TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherVerb) {
+TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherCommand) {
   ASSERT_EQ(run_ingot(command("run")).exit_code, 0);
   const std::string path = directory_ + "/run/model";
   const Outcome text = run_ingot({"generate", path, "--prompt", "Line 7", "-n", "8", "--seed", "3"});

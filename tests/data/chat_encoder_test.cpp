@@ -43,7 +43,7 @@ std::string plain(std::string source) {
 }
 
 Json record_of(const Json& c) { return {{"messages", c["messages"]}, {"tools", c["tools"]}}; }
-const RecordPlace kPlace{"chats.jsonl", "line 3, sample 2", 40};
+const RecordLocation kLocation{"chats.jsonl", "line 3, sample 2", 40};
 
 Ids mask_of(const EncodedSample& sample) { return {sample.trained.begin(), sample.trained.end()}; }
 
@@ -56,7 +56,7 @@ TEST(ChatEncoder, MasksOfGenerationBlocksAndOfPlainTemplatesAreThoseOfTransforme
     for (const Json& c : row["cases"]) {
       SCOPED_TRACE(row["name"].get<std::string>() + " " + c["chat"].get<std::string>());
       for (const SampleEncoder* encoder : {&blocks, &differences}) {
-        const EncodedSample sample = encoder->encode(record_of(c), kPlace);
+        const EncodedSample sample = encoder->encode(record_of(c), kLocation);
         EXPECT_EQ(sample.tokens, c["ids"].get<Ids>());
         EXPECT_EQ(mask_of(sample), c["mask"].get<Ids>()) << (encoder == &blocks ? "blocks" : "differences");
         EXPECT_FALSE(sample.unterminated);
@@ -70,7 +70,8 @@ class ChatMl : public ::testing::Test {
  protected:
   std::string trained(const Json& record, const ChatTraining& training = {},
                       const ChatFields& fields = {}) const {
-    const EncodedSample sample = chat_encoder(tokenizer_, source_, fields, training).encode(record, kPlace);
+    const EncodedSample sample =
+        chat_encoder(tokenizer_, source_, fields, training).encode(record, kLocation);
     Ids ids;
     std::string out;
     for (std::size_t i = 0; i <= sample.tokens.size(); ++i) {
@@ -160,7 +161,7 @@ TEST_F(ChatMl, ArgumentsOfCallsInStringsAreObjects) {
   call["arguments"] = dump_json(call["arguments"]);
   c["messages"][1]["content"] = nullptr;
   c["tools"] = dump_json(c["tools"]);
-  const EncodedSample sample = chat_encoder(tokenizer_, source_, {}, {}).encode(record_of(c), kPlace);
+  const EncodedSample sample = chat_encoder(tokenizer_, source_, {}, {}).encode(record_of(c), kLocation);
   EXPECT_EQ(sample.tokens, c["ids"].get<Ids>());
   EXPECT_EQ(mask_of(sample), c["mask"].get<Ids>());
 }
@@ -178,10 +179,10 @@ TEST_F(ChatMl, EarlierTurnsThatTheTemplateShortensAreFound) {
 TEST_F(ChatMl, ATurnWithoutAnEndIsToldOf) {
   const SampleEncoder encoder = chat_encoder(
       tokenizer_, "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}", {}, {});
-  EXPECT_TRUE(encoder.encode(chat_, kPlace).unterminated);
+  EXPECT_TRUE(encoder.encode(chat_, kLocation).unterminated);
 }
 
-TEST_F(ChatMl, WhatCannotBeUsedIsRefusedWithItsPlace) {
+TEST_F(ChatMl, WhatCannotBeUsedIsRefusedWithItsLocation) {
   const auto with = [&](const std::string& messages) {
     return Json{{"messages", parse_json<Json>(messages, "")}};
   };
@@ -215,13 +216,13 @@ TEST(InstructionEncoder, TrainsTheAnswerAndItsEnd) {
   const Json record{{"instruction", "Add {input}"}, {"input", "1 2"}, {"output", "3"}};
   for (const std::string name : {"alpaca", "alpaca:chat", "alpaca:chatml", "alpaca:phi"}) {
     const InstructionFormat format = *instruction_format(name);
-    const EncodedSample sample = instruction_encoder(tokenizer, format, false).encode(record, kPlace);
+    const EncodedSample sample = instruction_encoder(tokenizer, format, false).encode(record, kLocation);
     ASSERT_EQ(sample.tokens.size(), sample.trained.size());
     EXPECT_EQ(std::ranges::count(sample.trained, true), 2) << name;
     EXPECT_TRUE(tokenizer.decode(sample.tokens, false).ends_with("3<|im_end|>")) << name;
   }
   const auto text = [&](const InstructionFormat& format, const Json& r) {
-    return tokenizer.decode(instruction_encoder(tokenizer, format, true).encode(r, kPlace).tokens, false);
+    return tokenizer.decode(instruction_encoder(tokenizer, format, true).encode(r, kLocation).tokens, false);
   };
   EXPECT_EQ(text(*instruction_format("alpaca"), record),
             "Below is an instruction that describes a task, paired with an input that provides further "

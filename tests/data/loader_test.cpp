@@ -45,12 +45,12 @@ TEST(Permutation, EveryOrderOfFewElementsIsAboutAsLikely) {
     counts[{order(0), order(1), order(2), order(3)}]++;
   }
   // A Feistel network on 2 bits gives even permutations only: 12 of the 24 orders. Each element must still be
-  // as likely in each place.
+  // as likely in each position.
   double chi_square = 0;
-  for (std::uint64_t place = 0; place < 4; ++place) {
-    std::array<int, 4> at_place{};
-    for (const auto& [order, count] : counts) at_place[order[place]] += count;
-    for (const int count : at_place)
+  for (std::uint64_t position = 0; position < 4; ++position) {
+    std::array<int, 4> at_position{};
+    for (const auto& [order, count] : counts) at_position[order[position]] += count;
+    for (const int count : at_position)
       chi_square += (count - draws / 4.0) * (count - draws / 4.0) / (draws / 4.0);
   }
   EXPECT_LT(chi_square, 40.0);  // 9 degrees of freedom: 40 is p < 1e-5
@@ -179,9 +179,9 @@ TEST(DataLoader, TrimmedBatchesLackOnlyPadding) {
   EXPECT_EQ(lengths, (std::set<std::int64_t>{16, 32, 48, 64}));
 }
 
-TEST(DataLoader, GroupedByLengthAnEpochGivesEverySequenceOnceInFewerPlaces) {
+TEST(DataLoader, GroupedByLengthAnEpochGivesEverySequenceOnceInFewerPositions) {
   const auto sequences = uneven_sequences();
-  const auto places_and_tokens = [&](bool grouped) {
+  const auto positions_and_tokens = [&](bool grouped) {
     DataLoader loader(
         sequences,
         {.batch_size = 8, .seed = 3, .repeat = false, .trim_padding = true, .group_by_length = grouped});
@@ -195,10 +195,10 @@ TEST(DataLoader, GroupedByLengthAnEpochGivesEverySequenceOnceInFewerPlaces) {
     EXPECT_EQ(targets, sequences->tokens() - sequences->size());
     return sums;
   };
-  const auto [places, sum] = places_and_tokens(false);
-  const auto [grouped_places, grouped_sum] = places_and_tokens(true);
+  const auto [positions, sum] = positions_and_tokens(false);
+  const auto [grouped_positions, grouped_sum] = positions_and_tokens(true);
   EXPECT_EQ(grouped_sum, sum);
-  EXPECT_LT(static_cast<double>(grouped_places), 0.7 * static_cast<double>(places));
+  EXPECT_LT(static_cast<double>(grouped_positions), 0.7 * static_cast<double>(positions));
 }
 
 TEST(DataLoader, GivesSixtyFourBitIndicesOnRequest) {

@@ -74,7 +74,7 @@ struct Document {
   std::int64_t begin, end;
 };
 
-/// What every packing promises, checked place by place.
+/// What every packing promises, checked position by position.
 void check_packing(const std::vector<std::int64_t>& lengths, std::int64_t length, Packing packing) {
   std::map<std::int32_t, Document> document_of;
   std::int64_t total = 0;

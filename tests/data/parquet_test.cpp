@@ -25,7 +25,7 @@ std::string file(const std::string& name) {
 
 Json rows_of(const std::string& bytes, const std::string& path = "a.parquet") {
   Json rows = Json::array();
-  for_each_parquet_row(path, bytes, [&](const Record& record, const RecordPlace&) {
+  for_each_parquet_row(path, bytes, [&](const Record& record, const RecordLocation&) {
     rows.push_back(record.json);
     return true;
   });

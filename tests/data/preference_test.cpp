@@ -115,7 +115,7 @@ TEST_F(PreferenceTest, VerdictsKeepTheirLabel) {
   EXPECT_EQ(text(chat.chosen) + " / ", chat_.substr(0, chat_.find(" / ") + 3));
 }
 
-TEST_F(PreferenceTest, WhatIsNoPairIsRefusedWithItsPlace) {
+TEST_F(PreferenceTest, WhatIsNoPairIsRefusedWithItsLocation) {
   const std::string missing = problem(R"({"prompt": "P", "chosen": "A"})");
   EXPECT_NE(missing.find("pairs.jsonl"), std::string::npos) << missing;
   EXPECT_NE(missing.find("line 7"), std::string::npos) << missing;

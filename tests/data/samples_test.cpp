@@ -27,9 +27,9 @@ SampleEncoder byte_samples(std::atomic<int>* calls = nullptr) {
   encoder.show = [](const EncodedSample& sample) {
     return std::string(sample.tokens.begin(), sample.tokens.end());
   };
-  encoder.encode = [calls](const Record& record, const RecordPlace& place) {
+  encoder.encode = [calls](const Record& record, const RecordLocation& location) {
     if (calls != nullptr) ++*calls;
-    if (!record.json.contains("a")) place.fail("has no answer");
+    if (!record.json.contains("a")) location.fail("has no answer");
     EncodedSample sample;
     for (const char* key : {"q", "a"})
       for (const char c : record.json[key].get<std::string>()) {

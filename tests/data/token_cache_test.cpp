@@ -125,16 +125,16 @@ TEST_F(TokenCache, AFullDiskKeepsTheTokensInMemory) {
 }
 
 TEST_F(TokenCache, AProcessKilledWhileWritingLeavesNothingThatTheNextOneTakes) {
-  for (const char* place : {"write", "file.before_rename"}) {
+  for (const char* location : {"write", "file.before_rename"}) {
     const pid_t child = fork();
     if (child == 0) {
-      const ScopedFault fault({Fault::Kind::crash, place, 1});
+      const ScopedFault fault({Fault::Kind::crash, location, 1});
       load();
       _exit(0);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << place;
+    ASSERT_TRUE(WIFSIGNALED(status)) << location;
     EXPECT_EQ(tokens_of(*load()), (Ids{'h', 'e', 'l', 'l', 'o', 256}));
     EXPECT_FALSE(report_.reused);
     EXPECT_EQ(report_.problem, "");

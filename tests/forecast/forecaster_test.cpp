@@ -48,13 +48,13 @@ TEST(Forecaster, ReplacesAModelAndNothingElse) {
   save_forecaster(path, f);
   EXPECT_NO_THROW(save_forecaster(path, f));
   write_file_atomically(path + "/notes.txt", "mine");
-  EXPECT_NE(message_of([&] { check_model_place(path); }).find("holds 'notes.txt'"), std::string::npos);
+  EXPECT_NE(message_of([&] { check_model_directory(path); }).find("holds 'notes.txt'"), std::string::npos);
   EXPECT_THROW(save_forecaster(path, f), IoError);
   EXPECT_EQ(read_file(path + "/notes.txt"), "mine");
   write_file_atomically(directory.at("data.csv"), "a");
-  EXPECT_NE(message_of([&] { check_model_place(directory.at("data.csv")); }).find("is a file"),
+  EXPECT_NE(message_of([&] { check_model_directory(directory.at("data.csv")); }).find("is a file"),
             std::string::npos);
-  EXPECT_NO_THROW(check_model_place(directory.at("new/model")));
+  EXPECT_NO_THROW(check_model_directory(directory.at("new/model")));
   EXPECT_FALSE(std::filesystem::exists(directory.at("new/model")));
 }
 

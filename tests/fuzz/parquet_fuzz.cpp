@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   int rows = 0;
   try {
     for_each_parquet_row("fuzz.parquet", file,
-                         [&](const Record&, const RecordPlace&) { return ++rows < 20000; });
+                         [&](const Record&, const RecordLocation&) { return ++rows < 20000; });
   } catch (const ingot::Error&) {
   }
   try {

@@ -14,12 +14,12 @@
 namespace ingot {
 namespace {
 
-using kernels::DynamicMap;
 using kernels::ForceKind;
 using kernels::ImplKind;
 using kernels::kMomentBlock;
 using kernels::kSignedMap;
 using kernels::kUnsignedMap;
+using kernels::QuantMap8bit;
 using testing::max_error;
 using testing::randn;
 
@@ -61,8 +61,8 @@ Tensor grads_of_all_sizes() {
   return grad;
 }
 
-TEST(DynamicMap, GivesEveryNumberTheNearestOfItsValues) {
-  for (const DynamicMap* map : {&kSignedMap, &kUnsignedMap}) {
+TEST(QuantMap8bit, GivesEveryNumberTheNearestOfItsValues) {
+  for (const QuantMap8bit* map : {&kSignedMap, &kUnsignedMap}) {
     for (int i = 0; i <= 20000; ++i) {
       const float size = std::pow(10.0F, -8.0F * static_cast<float>(i) / 20000.0F);
       for (const float y : {size, map == &kSignedMap ? -size : 0.0F}) {
@@ -76,8 +76,8 @@ TEST(DynamicMap, GivesEveryNumberTheNearestOfItsValues) {
   }
 }
 
-TEST(DynamicMap, HasEachOfItsValuesAsTheirCode) {
-  for (const DynamicMap* map : {&kSignedMap, &kUnsignedMap})
+TEST(QuantMap8bit, HasEachOfItsValuesAsTheirCode) {
+  for (const QuantMap8bit* map : {&kSignedMap, &kUnsignedMap})
     for (std::size_t code = 0; code < 256; ++code)
       EXPECT_EQ(kernels::moment_code(*map, map->values[code], 1), code);
   EXPECT_TRUE(std::ranges::all_of(kUnsignedMap.values, [](float value) { return value >= 0; }));

@@ -123,7 +123,7 @@ TEST(CopyKernel, SimdEqualsTheReferenceOnEveryFewElements) {
   }
 }
 
-// Rows whose elements take turns: blocks of channels as places, and images enlarged by whole factors.
+// Rows whose elements take turns: blocks of channels as positions, and images enlarged by whole factors.
 TEST(CopyKernel, SimdEqualsTheReferenceWhereRowsTakeTurns) {
   for (const std::int64_t count : {2, 3, 4, 5, 7}) {
     const Tensor channels = permute(randn({2, count, 3, 37}, 5), {0, 2, 3, 1});

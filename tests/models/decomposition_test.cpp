@@ -11,10 +11,10 @@
 #include "ingot/models/forecast/decomposition_transformer.h"
 #include "ingot/models/forecast/fourier_mixer.h"
 #include "ingot/models/forecast/wavelet_mixer.h"
-#include "ingot/ops/delay.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
+#include "ingot/ops/weighted_roll.h"
 
 // What holds for the parts of Autoformer and FEDformer beyond equality with the originals
 // (forecast_golden_test.cpp).

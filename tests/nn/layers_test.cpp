@@ -11,7 +11,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
-#include "ingot/core/joined_rows.h"
+#include "ingot/core/contiguous_rows.h"
 #include "ingot/nn/activation.h"
 #include "ingot/nn/conv.h"
 #include "ingot/nn/dropout.h"
@@ -64,7 +64,7 @@ TEST(Linear, IsXTimesTheTransposedWeightPlusBias) {
 Tensor concatenated(const ProjectionGroup& group) {
   std::vector<Tensor> weights;
   for (std::size_t i = 0; i < group.size(); ++i) weights.push_back(group[i].weight.dense.value);
-  return joined_rows(weights);
+  return contiguous_rows(weights);
 }
 
 ProjectionGroup group_of(const std::vector<std::int64_t>& outs, std::int64_t in, bool bias) {

@@ -43,7 +43,7 @@ TEST(RouteExperts, SortsPairsByExpertInTheirOwnOrder) {
   const ExpertRouting routing = route_experts(Tensor::from<std::int64_t>({3, 0, 0, 3, 1, 3}, {3, 2}), 5);
   EXPECT_EQ(routing.offsets.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 2, 3, 3, 6, 6}));
   EXPECT_EQ(routing.tokens.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2, 0, 1, 2}));
-  EXPECT_EQ(routing.places.to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 0, 1, 4, 2, 5}));
+  EXPECT_EQ(routing.positions.to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 0, 1, 4, 2, 5}));
 }
 
 TEST(TopK, GivesValuesWithGradients) {

@@ -12,7 +12,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
-#include "ingot/core/joined_rows.h"
+#include "ingot/core/contiguous_rows.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/launch_profile.h"
 #include "ingot/kernels/scratch.h"
@@ -396,14 +396,14 @@ TEST(Linear, SeveralOfOneInputHaveTheBitsOfEachOnTheCpu) {
   EXPECT_EQ(max_error(several_of(in), each()), 0.0);
 }
 
-TEST(LinearSideBySide, HoldsForEveryShape) {
+TEST(FusedLinear, HoldsForEveryShape) {
   const auto layers_of = [](std::span<const Tensor> in) {
     return std::vector<LinearWeights>{{in[1], in[2]}, {in[3], in[4]}, {in[5], in[6]}};
   };
   for (const Shape& x : {Shape{1, 1}, Shape{5}, Shape{2, 3, 16}, Shape{1, 1, 64}, Shape{20, 24}}) {
     const std::int64_t in = x.back();
     check_op({.name = to_string(x),
-              .op = [&](std::span<const Tensor> of) { return linear_side_by_side(of[0], layers_of(of)); },
+              .op = [&](std::span<const Tensor> of) { return fused_linear(of[0], layers_of(of)); },
               .inputs =
                   {{x}, {Shape{4, in}}, {Shape{4}}, {Shape{19, in}}, {Shape{19}}, {Shape{1, in}}, {Shape{1}}},
               .half_tolerance = 6e-2});
@@ -432,7 +432,7 @@ struct SideBySide {
     std::vector<LinearWeights> layers;
     for (std::size_t i = 0; i < weights.size(); ++i)
       layers.push_back({weights[i], biases.empty() ? Tensor{} : biases[i]});
-    return linear_side_by_side(x, layers);
+    return fused_linear(x, layers);
   }
   void run_backward() const {
     const Tensor y = (*this)();
@@ -457,7 +457,7 @@ void expect_near(const std::vector<Tensor>& found, const std::vector<Tensor>& ex
   }
 }
 
-TEST(LinearSideBySide, IsTheSameWhereverItsParametersLie) {
+TEST(FusedLinear, IsTheSameWhereverItsParametersLie) {
   for (const auto& [dtype, tolerance] : {std::pair{DType::f32, 2e-5}, std::pair{DType::bf16, 4e-2}}) {
     for (const bool biased : {false, true}) {
       const SideBySide joined(true, biased, dtype), apart(false, biased, dtype);
@@ -468,13 +468,13 @@ TEST(LinearSideBySide, IsTheSameWhereverItsParametersLie) {
         expect_near(joined.gradients(), apart.gradients(), tolerance * (1 + pass));
       }
       EXPECT_TRUE(
-          joined_rows({{joined.weights[0].grad(), joined.weights[1].grad(), joined.weights[2].grad()}})
+          contiguous_rows({{joined.weights[0].grad(), joined.weights[1].grad(), joined.weights[2].grad()}})
               .defined());
     }
   }
 }
 
-TEST(LinearSideBySide, IsOneProductForEachPassWhereItsParametersLieOneBehindAnother) {
+TEST(FusedLinear, IsOneProductForEachPassWhereItsParametersLieOneBehindAnother) {
   const SideBySide joined(true, false, DType::f32);
   for (int pass = 0; pass < 2; ++pass) {
     const kernels::LaunchProfile profile;
@@ -486,7 +486,7 @@ TEST(LinearSideBySide, IsOneProductForEachPassWhereItsParametersLieOneBehindAnot
   }
 }
 
-TEST(LinearSideBySide, TrainsSomeOfItsLayersOnly) {
+TEST(FusedLinear, TrainsSomeOfItsLayersOnly) {
   SideBySide joined(true, true, DType::f32), apart(false, true, DType::f32);
   for (SideBySide* of : {&joined, &apart}) {
     of->weights[1].set_requires_grad(false);
@@ -499,7 +499,7 @@ TEST(LinearSideBySide, TrainsSomeOfItsLayersOnly) {
   expect_near(joined.gradients(), apart.gradients(), 4e-5);
 }
 
-TEST(LinearSideBySide, AddsToGradientsThatLieApart) {
+TEST(FusedLinear, AddsToGradientsThatLieApart) {
   const SideBySide joined(true, true, DType::f32), apart(false, true, DType::f32);
   for (const SideBySide* of : {&joined, &apart}) {
     of->weights[1].set_grad(to(filled(of->weights[1].shape(), 1), of->x.device()));
@@ -508,10 +508,10 @@ TEST(LinearSideBySide, AddsToGradientsThatLieApart) {
   expect_near(joined.gradients(), apart.gradients(), 4e-5);
 }
 
-TEST(LinearSideBySide, RefusesABiasOfSomeLayers) {
+TEST(FusedLinear, RefusesABiasOfSomeLayers) {
   const Tensor x = Tensor::zeros({2, 4}), w = Tensor::zeros({3, 4});
   const std::vector<LinearWeights> layers{{w, {}}, {w, Tensor::zeros({3})}};
-  EXPECT_THROW(linear_side_by_side(x, layers), Error);
+  EXPECT_THROW(fused_linear(x, layers), Error);
 }
 
 TEST(Linear, AddsWeightGradientsOverMicroBatches) {

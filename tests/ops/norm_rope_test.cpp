@@ -34,12 +34,12 @@ Tensor positions() { return Tensor::from(std::vector<std::int64_t>{3, 0, 7, 7, 1
 RopeTable table_of(std::int64_t rotary) { return rope_table(rope_frequencies(rotary, 10000.0), 20); }
 
 // rms_norm_rope of in[0] with the weight in[1].
-Tensor turned(std::span<const Tensor> in, const RopeTable& table, RopeOptions options, float offset = 0) {
+Tensor rotated(std::span<const Tensor> in, const RopeTable& table, RopeOptions options, float offset = 0) {
   options.positions = beside(options.positions, in);
   return rms_norm_rope(in[0], in[1], kEps, offset, {beside(table.cos, in), beside(table.sin, in)}, options);
 }
 
-// The gradient of a half type is rounded once more, after it is turned back. Each term of the weight's
+// The gradient of a half type is rounded once more, after it is rotated back. Each term of the weight's
 // gradient, one a head, then errs by up to 2^-8 of itself in bf16, and their sum by that times the root of
 // their number.
 double tolerance_of_half(std::int64_t heads) { return 2e-2 + std::sqrt(static_cast<double>(heads)) * 0x1p-8; }
@@ -54,7 +54,7 @@ TEST(RmsNormRope, HoldsForEveryLayout) {
             RopeOptions{.interleaved = interleaved, .positions = positions()},
             RopeOptions{.interleaved = interleaved, .heads = 2, .positions = row}}) {
         check_op({.name = "rotary " + std::to_string(rotary),
-                  .op = [&](std::span<const Tensor> in) { return turned(in, table, options); },
+                  .op = [&](std::span<const Tensor> in) { return rotated(in, table, options); },
                   .inputs = {{Shape{2, 5, 3, 40}}, {Shape{40}}},
                   .half_tolerance = tolerance_of_half(30)});
       }
@@ -69,7 +69,7 @@ TEST(RmsNormRope, HoldsForHeadsOfWholePacks) {
     for (const std::int64_t heads : {1, 6}) {
       const float offset = heads == 1 ? 1.0F : 0.0F;
       check_op({.name = std::to_string(heads) + " heads of " + std::to_string(size),
-                .op = [&](std::span<const Tensor> in) { return turned(in, table, {.offset = 3}, offset); },
+                .op = [&](std::span<const Tensor> in) { return rotated(in, table, {.offset = 3}, offset); },
                 .inputs = {{Shape{2, 2, heads, size}}, {Shape{size}}},
                 .half_tolerance = tolerance_of_half(4 * heads)});
     }
@@ -83,7 +83,7 @@ TEST(RmsNormRope, HoldsForSlices) {
             .op =
                 [&](std::span<const Tensor> in) {
                   const std::vector<Tensor> k{narrow(in[0], 2, 4, 2), in[1]};
-                  return turned(k, table, {.offset = 3});
+                  return rotated(k, table, {.offset = 3});
                 },
             .inputs = {{Shape{2, 5, 8, 64}}, {Shape{64}}},
             .half_tolerance = tolerance_of_half(20)});
@@ -92,7 +92,7 @@ TEST(RmsNormRope, HoldsForSlices) {
               .op =
                   [&](std::span<const Tensor> in) {
                     const std::vector<Tensor> slice{narrow(in[0], 3, skip, 64), in[1]};
-                    return turned(slice, table, {});
+                    return rotated(slice, table, {});
                   },
               .inputs = {{Shape{2, 5, 3, width}}, {Shape{64}}},
               .half_tolerance = tolerance_of_half(30)});
@@ -100,7 +100,7 @@ TEST(RmsNormRope, HoldsForSlices) {
 }
 
 // q, k and v of in[0] with the weights in[1] and in[2], one after another in one row for each token.
-Tensor turned_qkv(std::span<const Tensor> in, const RopeTable& table, float offset = 0) {
+Tensor rotated_qkv(std::span<const Tensor> in, const RopeTable& table, float offset = 0) {
   RopeOptions options;
   options.positions = beside(positions(), in);
   const HeadNorms norms{in[1], in[2], kEps, offset};
@@ -113,7 +113,7 @@ TEST(RmsNormRope, OfAFusedProjectionHoldsForEveryLayout) {
     const RopeTable table = table_of(size == 40 ? 32 : size);
     check_op(
         {.name = "heads of " + std::to_string(size),
-         .op = [&](std::span<const Tensor> in) { return turned_qkv(in, table, size == 64 ? 1.0F : 0.0F); },
+         .op = [&](std::span<const Tensor> in) { return rotated_qkv(in, table, size == 64 ? 1.0F : 0.0F); },
          .inputs = {{Shape{2, 5, 7, size}}, {Shape{size}}, {Shape{size}}},
          .half_tolerance = tolerance_of_half(30)});
   }
@@ -207,7 +207,7 @@ Results results(const BitsCase& c, bool fused) {
 
 void expect_the_bits_of_both(const BitsCase& c) {
   SCOPED_TRACE(std::to_string(c.heads) + " heads of " + std::to_string(c.size) + ", " +
-               std::to_string(c.rotary) + " turned" + (c.interleaved ? " side by side, " : ", ") +
+               std::to_string(c.rotary) + " rotated" + (c.interleaved ? " side by side, " : ", ") +
                std::string(name(c.dtype)));
   const Results one = results(c, true), two = results(c, false);
   EXPECT_EQ(bits(one.y), bits(two.y));
@@ -225,7 +225,7 @@ TEST(RmsNormRope, HasTheBitsOfTheTwoOperations) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       for (const std::int64_t size : {32, 64, 128, 256, 512})
         expect_the_bits_of_both({dtype, size == 128 ? 11 : 2, size, size, false});
-      // In whole packs, of more numbers than have a form, and not; some elements turned, and pairs side by
+      // In whole packs, of more numbers than have a form, and not; some elements rotated, and pairs side by
       // side.
       for (const std::int64_t size : {6, 33, 80, 160, 130}) {
         expect_the_bits_of_both({dtype, 3, size, size / 2 * 2, size == 80});

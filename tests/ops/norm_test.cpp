@@ -110,14 +110,14 @@ TEST(AddNorm, PutsTheSumWhereItIsWanted) {
   const NormedSum layer = add_layer_norm(x, residual, weight, bias), rms = add_rms_norm(x, residual, weight);
   {
     const NoGrad no_grad;
-    const Tensor place = Tensor::zeros({3, 40});
-    EXPECT_EQ(add_layer_norm(x, residual, weight, bias, 1e-5F, place).normed.to_vector<float>(),
+    const Tensor output = Tensor::zeros({3, 40});
+    EXPECT_EQ(add_layer_norm(x, residual, weight, bias, 1e-5F, output).normed.to_vector<float>(),
               layer.normed.to_vector<float>());
-    EXPECT_EQ(place.to_vector<float>(), layer.sum.to_vector<float>());
-    zero_(place);
-    EXPECT_EQ(add_rms_norm(x, residual, weight, 1e-5F, 0.0F, place).normed.to_vector<float>(),
+    EXPECT_EQ(output.to_vector<float>(), layer.sum.to_vector<float>());
+    zero_(output);
+    EXPECT_EQ(add_rms_norm(x, residual, weight, 1e-5F, 0.0F, output).normed.to_vector<float>(),
               rms.normed.to_vector<float>());
-    EXPECT_EQ(place.to_vector<float>(), rms.sum.to_vector<float>());
+    EXPECT_EQ(output.to_vector<float>(), rms.sum.to_vector<float>());
     EXPECT_THROW(add_rms_norm(x, residual, weight, 1e-5F, 0.0F, Tensor::zeros({40, 3})), ShapeMismatch);
   }
   EXPECT_THROW(add_rms_norm(x, residual, weight, 1e-5F, 0.0F, Tensor::zeros({3, 40})), Error);  // no gradient

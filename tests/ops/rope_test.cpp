@@ -44,7 +44,7 @@ TEST(Rope, HoldsForEveryLayout) {
   }
 }
 
-// Heads of whole packs, more than a thread turns at a time; some heads and a row of several tables' worth
+// Heads of whole packs, more than a thread rotates at a time; some heads and a row of several tables' worth
 // apart.
 TEST(Rope, HoldsForHeadsOfWholePacks) {
   const Tensor positions = Tensor::from(std::vector<std::int64_t>{3, 0, 7, 7, 1, 2, 0, 19, 5, 4}, {2, 5});
@@ -122,8 +122,8 @@ TEST(Rope, OfTwoPassesBackToBoth) {
   check_op({.name = "q and k",
             .op =
                 [&](std::span<const Tensor> in) {
-                  const auto turned = rope(in[0], in[1], {beside(table.cos, in), beside(table.sin, in)});
-                  return concat(turned, 2);
+                  const auto rotated = rope(in[0], in[1], {beside(table.cos, in), beside(table.sin, in)});
+                  return concat(rotated, 2);
                 },
             .inputs = {{Shape{2, 5, 3, 16}}, {Shape{2, 5, 1, 16}}}});
 }
@@ -162,7 +162,7 @@ TEST(Rope, InPlaceLeavesMemoryThatOthersHold) {
   const Tensor y = rope_in_place(x, table);
   EXPECT_EQ(testing::max_error(x, before), 0.0);
   EXPECT_EQ(testing::max_error(y, rope(x, table)), 0.0);
-  // The gradient that arrives at two places is not turned at the other.
+  // The gradient that arrives at two places is not rotated at the other.
   Tensor a = clone(x).set_requires_grad(true), b = clone(x).set_requires_grad(true);
   const Tensor dy = testing::randn({1, 5, 2, 8}, 2);
   backward(rope(a, table) + b, {.grad = dy});

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
-#include "ingot/kernels/dynamic_map.h"
+#include "ingot/kernels/quant_map_8bit.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/ops/cast.h"
 #include "ingot/optim/optimizer.h"
@@ -94,7 +94,7 @@ Tensor drawn(std::uint64_t salt) {
 
 TEST(AdamW8bitGolden, TheMapsAreThoseOfBitsandbytes) {
   const auto file = open_weights(test::source_dir() + "/tests/optim/goldens/adamw_8bit.safetensors");
-  const auto expect_equal = [&](const std::string& name, const kernels::DynamicMap& map) {
+  const auto expect_equal = [&](const std::string& name, const kernels::QuantMap8bit& map) {
     EXPECT_EQ(file->load_tensor(name).to_vector<float>(),
               std::vector<float>(map.values.begin(), map.values.end()));
   };

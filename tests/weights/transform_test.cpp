@@ -96,14 +96,14 @@ TEST_F(Transforms, WhatKeepsRowsWholeKeepsBlocksToo) {
   const TransformedSource transformed(gguf, {{"swapped", {"q4_k"}, {Transform::rotary_to_pairs(1)}},
                                              {"second", {"q4_k"}, {Transform::slice(0, 1, 2)}},
                                              {"both", {"q4_k", "q4_k"}, {}},
-                                             {"turned", {"q4_k"}, {Transform::transpose()}}});
+                                             {"transposed", {"q4_k"}, {Transform::transpose()}}});
   EXPECT_EQ(transformed.get_metadata("second").stored_as, "Q4_K");
   const Blob blocks = transformed.stored_bytes("second");
   ASSERT_EQ(blocks.bytes.size(), 144U);
   EXPECT_TRUE(std::ranges::equal(blocks.bytes, gguf->stored_bytes("q4_k").bytes.subspan(144)));
   EXPECT_EQ(transformed.stored_bytes("both").bytes.size(), 4 * 144U);
-  EXPECT_EQ(transformed.get_metadata("turned").stored_as, "f32");
-  EXPECT_EQ(transformed.load_tensor("turned").shape(), Shape({256, 2}));
+  EXPECT_EQ(transformed.get_metadata("transposed").stored_as, "f32");
+  EXPECT_EQ(transformed.load_tensor("transposed").shape(), Shape({256, 2}));
 }
 
 // A gigabyte is converted in the memory of its largest tensor and what that is made from.

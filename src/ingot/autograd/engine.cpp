@@ -10,7 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/scope.h"
 #include "ingot/core/backend.h"
-#include "ingot/core/joined_rows.h"
+#include "ingot/core/contiguous_rows.h"
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
@@ -121,14 +121,15 @@ bool BackwardContext::joins(std::span<const int> inputs) const {
   const bool written = buffers.front()->written;
   if (std::ranges::any_of(buffers, [&](const GradBuffer* b) { return b->written != written; })) return false;
   return std::ranges::none_of(buffers, [](const GradBuffer* b) { return b->memory.defined(); }) ||
-         joined_rows(memory_of(buffers)).defined();
+         contiguous_rows(memory_of(buffers)).defined();
 }
 
-GradSlot BackwardContext::joined_slot(std::span<const int> inputs) {
+GradSlot BackwardContext::contiguous_slot(std::span<const int> inputs) {
   const std::vector<GradBuffer*> buffers = leaf_buffers(inputs);
   const bool written = buffers.front()->written;
   for (GradBuffer* buffer : buffers) buffer->written = true;
-  if (const Tensor whole = joined_rows(memory_of(buffers)); whole.defined()) return {whole.view(), written};
+  if (const Tensor whole = contiguous_rows(memory_of(buffers)); whole.defined())
+    return {whole.view(), written};
   std::vector<std::int64_t> rows;
   rows.reserve(inputs.size());
   for (const int input : inputs) rows.push_back(node_.inputs_[static_cast<std::size_t>(input)].shape[0]);

@@ -104,12 +104,12 @@ class BackwardContext {
   /// The destination for the gradient of input `input`. Ask right before the launch that fills it: where two
   /// inputs are one tensor, the second slot accumulates onto the first.
   GradSlot slot(int input);
-  /// Whether joined_slot() can give one destination for these inputs: all are needed and leaves, and their
-  /// gradients are still to come, or have been joined before.
+  /// Whether contiguous_slot() can give one destination for these inputs: all are needed and leaves, and
+  /// their gradients are still to come, or have been joined before.
   bool joins(std::span<const int> inputs) const;
-  /// slot() for the gradients of several leaves as one tensor (core/joined_rows.h); their shapes differ on
-  /// the first axis only, and joins() holds for them.
-  GradSlot joined_slot(std::span<const int> inputs);
+  /// slot() for the gradients of several leaves as one tensor (core/contiguous_rows.h); their shapes differ
+  /// on the first axis only, and joins() holds for them.
+  GradSlot contiguous_slot(std::span<const int> inputs);
   /// Hands over a tensor as (a part of) the gradient of input `input`, without a copy where that is possible.
   void pass(int input, Tensor grad);
   Stream stream() const;

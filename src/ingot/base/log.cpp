@@ -81,6 +81,8 @@ std::shared_ptr<const Logging>& current() {
 }
 
 void apply_environment(LogConfig& config) {
+  // Environment: INGOT_LOG | what is logged to stderr: `error`, `warn`, `info` (default), `debug`, `trace`,
+  // `off`
   if (const auto level = env_setting("LOG")) {
     try {
       config.level = parse_log_level(level->value);
@@ -88,6 +90,7 @@ void apply_environment(LogConfig& config) {
       throw InvalidConfig(level->variable, error.what());
     }
   }
+  // Environment: INGOT_LOG_FILE, INGOT_LOG_JSON=1 | a file for the log; lines of JSON
   if (const auto json = env_flag("LOG_JSON")) config.json = *json;
   if (const auto file = env_setting("LOG_FILE")) config.file = file->value;
 }
@@ -160,7 +163,7 @@ nlohmann::ordered_json json_value(const LogField& field) {
 }
 
 std::string json_line(const Logging& to, LogLevel level, std::string_view target, std::string_view message,
-                      std::initializer_list<LogField> fields, CodePlace where) {
+                      std::initializer_list<LogField> fields, SourceLocation where) {
   nlohmann::ordered_json line;
   if (to.config.timestamps) line["time"] = time_text();
   line["level"] = to_string(level);
@@ -216,7 +219,7 @@ void init_logging(LogConfig config) {
 bool log_enabled(LogLevel level) { return level != LogLevel::off && level >= logging()->config.level; }
 
 void log(LogLevel level, std::string_view target, std::string_view message,
-         std::initializer_list<LogField> fields, CodePlace where) {
+         std::initializer_list<LogField> fields, SourceLocation where) {
   const auto to = logging();
   if (level == LogLevel::off || level < to->config.level) return;
   const std::string line = to->config.json ? json_line(*to, level, target, message, fields, where)
@@ -226,7 +229,7 @@ void log(LogLevel level, std::string_view target, std::string_view message,
 }
 
 bool log_once(LogLevel level, std::string_view key, std::string_view target, std::string_view message,
-              CodePlace where) {
+              SourceLocation where) {
   static std::mutex once;
   static std::set<std::string, std::less<>> seen;
   {
@@ -237,7 +240,8 @@ bool log_once(LogLevel level, std::string_view key, std::string_view target, std
   return true;
 }
 
-void log_training_step(std::int64_t step, std::int64_t total_steps, double loss, double lr, CodePlace where) {
+void log_training_step(std::int64_t step, std::int64_t total_steps, double loss, double lr,
+                       SourceLocation where) {
   if (!log_enabled(LogLevel::info)) return;
   const double percent =
       total_steps > 0 ? 100.0 * static_cast<double>(step) / static_cast<double>(total_steps) : 0.0;
@@ -263,14 +267,14 @@ void log_training_step(std::int64_t step, std::int64_t total_steps, double loss,
 }
 
 void log_memory_usage(std::size_t allocated_bytes, std::size_t peak_bytes, std::string_view context,
-                      CodePlace where) {
+                      SourceLocation where) {
   if (!log_enabled(LogLevel::debug)) return;
   const auto mb = [](std::size_t bytes) { return std::round(static_cast<double>(bytes) / 1e4) / 100; };
   log(LogLevel::debug, "ingot::memory", "Memory usage",
       {{"allocated_mb", mb(allocated_bytes)}, {"peak_mb", mb(peak_bytes)}, {"context", context}}, where);
 }
 
-void log_metrics(std::initializer_list<LogField> fields, CodePlace where) {
+void log_metrics(std::initializer_list<LogField> fields, SourceLocation where) {
   log(LogLevel::info, "ingot::metrics", "Metrics", fields, where);
 }
 

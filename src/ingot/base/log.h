@@ -46,10 +46,10 @@ struct LogField {
 
 /// A place in the source. As a default argument, that of the caller (std::source_location, which clang 14
 /// cannot read from this standard library).
-struct CodePlace {
+struct SourceLocation {
   const char* file;
   int line;
-  static constexpr CodePlace current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};
   }
 };
@@ -57,21 +57,21 @@ struct CodePlace {
 /// One line. Fields follow the message as key=value, or are members of the JSON object. `target` names the
 /// part of the program that speaks, as "ingot::data".
 void log(LogLevel level, std::string_view target, std::string_view message,
-         std::initializer_list<LogField> fields = {}, CodePlace where = CodePlace::current());
+         std::initializer_list<LogField> fields = {}, SourceLocation where = SourceLocation::current());
 
 /// The same, but only the first time for each `key` in this process; true if it was that time.
 bool log_once(LogLevel level, std::string_view key, std::string_view target, std::string_view message,
-              CodePlace where = CodePlace::current());
+              SourceLocation where = SourceLocation::current());
 
 /// "Training step", with step, total_steps, progress_pct, loss and lr, to ingot::training.
 void log_training_step(std::int64_t step, std::int64_t total_steps, double loss, double lr,
-                       CodePlace where = CodePlace::current());
+                       SourceLocation where = SourceLocation::current());
 
 /// "Memory usage", with allocated_mb, peak_mb and context, to ingot::memory, at debug.
 void log_memory_usage(std::size_t allocated_bytes, std::size_t peak_bytes, std::string_view context,
-                      CodePlace where = CodePlace::current());
+                      SourceLocation where = SourceLocation::current());
 
 /// "Metrics" with fields of the caller's, to ingot::metrics.
-void log_metrics(std::initializer_list<LogField> fields, CodePlace where = CodePlace::current());
+void log_metrics(std::initializer_list<LogField> fields, SourceLocation where = SourceLocation::current());
 
 }  // namespace ingot

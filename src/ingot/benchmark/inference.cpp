@@ -102,7 +102,7 @@ class Measurement {
   double rate() const { return static_cast<double>(options_.tokens * options_.batch) / median(times_); }
   double step_bytes() const { return step_bytes_; }
   double bandwidth() const { return memory_->bytes_per_second(); }
-  double product_rate() const { return median(product_rates_); }
+  double matmul_rate() const { return median(matmul_rates_); }
   double dot_rate() const { return median(dot_rates_); }
   double scaled_dot_rate() const { return median(scaled_dot_rates_); }
   bool has_dot_rates() const { return weights_.int8 > 0 && !dot_rates_.empty() && scaled_dot_rate() > 0; }
@@ -115,7 +115,7 @@ class Measurement {
     const auto tokens = static_cast<double>(options_.tokens);
     const double dots = has_dot_rates() ? weights_.int8 * tokens : 0;
     const double products = (weights_.elements - weights_.head) * tokens - dots + weights_.head;
-    double seconds = 2 * products / product_rate();
+    double seconds = 2 * products / matmul_rate();
     if (has_dot_rates()) {
       const double alone = without_scales() * tokens;
       seconds += 2 * ((alone + in_spans() * tokens) / dot_rate() + (dots - alone) / scaled_dot_rate());
@@ -131,7 +131,7 @@ class Measurement {
   }
 
   /// What the products of a prompt are made in: a GPU unpacks weights for that.
-  DType product_dtype() const {
+  DType matmul_dtype() const {
     const LanguageModel& model = engine_.model();
     if (model.device().is_cpu()) return DType::f32;
     const LinearWeight& weights = model.layers.front()->self_attn.o_proj.weight;
@@ -156,7 +156,7 @@ class Measurement {
  private:
   void sample_limit() {
     if (memory_) return memory_->sample();
-    product_rates_.push_back(measure_matmul_flops(product_dtype(), engine_.model().device()));
+    matmul_rates_.push_back(measure_matmul_flops(matmul_dtype(), engine_.model().device()));
     if (!engine_.model().device().is_cpu()) return;
     const kernels::DotRates rates = kernels::measure_dot_rates();
     dot_rates_.push_back(rates.alone);
@@ -169,7 +169,7 @@ class Measurement {
   infer::MatrixSizes weights_;
   double step_bytes_;  // read to decode a token of each text
   std::optional<ReadBandwidth> memory_;
-  std::vector<double> times_, product_rates_, dot_rates_, scaled_dot_rates_;
+  std::vector<double> times_, matmul_rates_, dot_rates_, scaled_dot_rates_;
 };
 
 std::string limit_text(const Measurement& m, bool decode) {
@@ -177,7 +177,7 @@ std::string limit_text(const Measurement& m, bool decode) {
     return fmt::format("reads of {:.0f} MB, weights and caches, at {:.1f} GB/s just then,",
                        m.step_bytes() * 1e-6, m.bandwidth() * 1e-9);
   if (!m.has_dot_rates())
-    return fmt::format("{} matmuls, at {:.0f} GFLOP/s,", name(m.product_dtype()), m.product_rate() * 1e-9);
+    return fmt::format("{} matmuls, at {:.0f} GFLOP/s,", name(m.matmul_dtype()), m.matmul_rate() * 1e-9);
   if (m.without_scales() == m.weights().int8)
     return fmt::format("int8 dot products in registers, at {:.0f} G/s,", m.dot_rate() * 1e-9);
   return fmt::format("int8 dot products with scales in registers, at {:.0f} G/s ({:.0f} G/s without scales),",
@@ -219,7 +219,7 @@ Report time_inference(InferenceOptions o, bool decode) {
     json["read_mb"] = measurement.step_bytes() * 1e-6;
     json["read_bandwidth"] = measurement.bandwidth();
   } else {
-    json[fmt::format("{}_flops", name(measurement.product_dtype()))] = measurement.product_rate();
+    json[fmt::format("{}_flops", name(measurement.matmul_dtype()))] = measurement.matmul_rate();
     if (measurement.has_dot_rates()) {
       json["int8_dot_flops"] = measurement.dot_rate();
       json["int8_dot_flops_with_scales"] = measurement.scaled_dot_rate();

@@ -79,25 +79,25 @@ Result measure(const KernelCase& each, KernelOperands& operands, std::int64_t ru
   return {each.name, std::move(implementation), timer.seconds(), work.bytes, work.operations, median(shares)};
 }
 
-nlohmann::ordered_json to_json(const Result& r, double product_rate) {
+nlohmann::ordered_json to_json(const Result& r, double matmul_rate) {
   nlohmann::ordered_json json{
       {"kernel", r.kernel}, {"implementation", r.implementation},      {"seconds", r.seconds},
       {"bytes", r.bytes},   {"bytes_per_second", r.bytes / r.seconds}, {"share_of_copy", r.of_copy}};
   if (r.operations > 0) {
     json["operations"] = r.operations;
     json["operations_per_second"] = r.operations / r.seconds;
-    json["share_of_products"] = r.operations / r.seconds / product_rate;
+    json["share_of_matmul_rate"] = r.operations / r.seconds / matmul_rate;
   }
   return json;
 }
 
-std::string row_text(const Result& r, double product_rate) {
+std::string row_text(const Result& r, double matmul_rate) {
   std::string text = fmt::format("{:<20} {:<13} {:>8.3f} ms {:>8.1f} MB {:>8.1f} GB/s {:>5.0f} %", r.kernel,
                                  r.implementation, r.seconds * 1e3, r.bytes * 1e-6,
                                  r.bytes / r.seconds * 1e-9, 100 * r.of_copy);
   if (r.operations > 0)
     text += fmt::format(" {:>10.1f} GFLOP/s {:>5.0f} %", r.operations / r.seconds * 1e-9,
-                        100 * r.operations / r.seconds / product_rate);
+                        100 * r.operations / r.seconds / matmul_rate);
   return text + "\n";
 }
 
@@ -112,7 +112,7 @@ std::vector<std::string> kernel_case_names() {
 Report time_kernels(const KernelsOptions& o, const std::function<void(const std::string&)>& shown) {
   const Device device = choose_device(o.device);
   KernelOperands operands(device, parse_dtype(o.dtype), o.megabytes * 1'000'000, o.sequence);
-  const double product_rate = measure_matmul_flops(operands.dtype(), device);
+  const double matmul_rate = measure_matmul_flops(operands.dtype(), device);
   const KernelWork copied = kernel_cases().front().make(operands);
   Timer copies(device, copied.run);
   const std::string name(backend(device).capabilities().device_name);
@@ -124,7 +124,7 @@ Report time_kernels(const KernelsOptions& o, const std::function<void(const std:
   add(fmt::format(
       "{}, {}, {} MB in the main operand, {} threads, medians of {}; matmuls reach {:.0f} GFLOP/s\n\n"
       "{:<20} {:<13} {:>11} {:>11} {:>13} {:>7} {:>18} {:>7}\n",
-      name, o.dtype, o.megabytes, num_threads(), o.runs, product_rate * 1e-9, "kernel", "run by", "time",
+      name, o.dtype, o.megabytes, num_threads(), o.runs, matmul_rate * 1e-9, "kernel", "run by", "time",
       "moved", "rate", "of copy", "operations", "of rate"));
   auto rows = nlohmann::ordered_json::array();
   for (const KernelCase& each : kernel_cases()) {
@@ -132,8 +132,8 @@ Report time_kernels(const KernelsOptions& o, const std::function<void(const std:
     if (!named && (!o.kernels.empty() || (each.slow_on_cpu && device.is_cpu()))) continue;
     try {
       const Result result = measure(each, operands, o.runs, copies, copied.bytes);
-      rows.push_back(to_json(result, product_rate));
-      add(row_text(result, product_rate));
+      rows.push_back(to_json(result, matmul_rate));
+      add(row_text(result, matmul_rate));
     } catch (const Error& error) {  // the others' figures count all the same
       report.failed = true;
       rows.push_back({{"kernel", each.name}, {"problem", error.what()}});
@@ -145,7 +145,7 @@ Report time_kernels(const KernelsOptions& o, const std::function<void(const std:
                                     {"megabytes", o.megabytes},
                                     {"threads", num_threads()},
                                     {"copy_bytes_per_second", copied.bytes / copies.seconds()},
-                                    {"products_per_second", product_rate},
+                                    {"products_per_second", matmul_rate},
                                     {"kernels", rows}};
   report.json = dump_json(json, 2);
   return report;

@@ -216,7 +216,7 @@ void check_output_is_new(const ForecastOptions& o, const std::string& output) {
       InvalidConfig("--output", fmt::format("{} is there already; --overwrite replaces the model in it, "
                                             "-o names another directory",
                                             output)));
-  check_model_place(output);
+  check_model_directory(output);
 }
 
 void tell_reading(const SeriesTable& table, std::FILE* to) {

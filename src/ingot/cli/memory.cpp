@@ -83,7 +83,7 @@ void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view 
                static_cast<int>(40 * share));
   }
   fmt::print("\n  {:<12} {:>10}  (with what the allocator cannot use, a tenth{}: {})\n", "total",
-             human_bytes(plan.total()), plan.on_card ? " of activations and transients" : "",
+             human_bytes(plan.total()), plan.on_gpu ? " of activations and transients" : "",
              human_bytes(plan.needed()));
   fmt::print("  {:<12} {:>10}  {}\n", where, human_bytes(available),
              plan.needed() <= available ? "it fits" : "it does not fit");

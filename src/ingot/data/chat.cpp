@@ -49,8 +49,8 @@ Json parsed(const Json& value) {
 
 class ChatReader {
  public:
-  ChatReader(const Json& record, const ChatFields& fields, const RecordPlace& place)
-      : record_(record), fields_(fields), place_(place) {}
+  ChatReader(const Json& record, const ChatFields& fields, const RecordLocation& location)
+      : record_(record), fields_(fields), location_(location) {}
 
   Chat read() const {
     Chat chat;
@@ -67,21 +67,21 @@ class ChatReader {
     const std::string key = fields_.messages.empty() ? first_of(record_, kMessages) : fields_.messages;
     const auto found = record_.find(key);
     if (found == record_.end())
-      place_.fail(
+      location_.fail(
           fmt::format("has no '{}'; it has {} (field_messages names the messages)", key, keys_of(record_)));
     Json list = parsed(*found);
     if (!list.is_array() || list.empty())
-      place_.fail(fmt::format("'{}' is {}; expected a list of messages", key,
-                              list.empty() ? "empty" : list.type_name()));
+      location_.fail(fmt::format("'{}' is {}; expected a list of messages", key,
+                                 list.empty() ? "empty" : list.type_name()));
     return list;
   }
 
   void add(Chat& chat, const Json& given) const {
     const std::string where = fmt::format("message {}", chat.turns.size() + 1);
-    if (!given.is_object()) place_.fail(fmt::format("{} is {}, not an object", where, given.type_name()));
+    if (!given.is_object()) location_.fail(fmt::format("{} is {}, not an object", where, given.type_name()));
     const std::string role_key = key_of(given, "role", kRole, where);
     const Json& role = given.at(role_key);
-    if (!role.is_string()) place_.fail(fmt::format("{}: '{}' is not a string", where, role_key));
+    if (!role.is_string()) location_.fail(fmt::format("{}: '{}' is not a string", where, role_key));
     Json message{{"role", role_of(role.get<std::string>())}};
     if (fields_.drop_system_message && message["role"] == "system") return;
     const bool calls = given.contains("tool_calls") && !given["tool_calls"].is_null();
@@ -106,9 +106,9 @@ class ChatReader {
     if (mapped != fields_.properties.end() && message.contains(mapped->second)) return mapped->second;
     const char* usual = mapped == fields_.properties.end() ? first_of(message, names) : nullptr;
     if (usual == nullptr)
-      place_.fail(fmt::format("{} has no '{}'; it has {} (message_property_mappings names it)", where,
-                              mapped == fields_.properties.end() ? property : mapped->second,
-                              keys_of(message)));
+      location_.fail(fmt::format("{} has no '{}'; it has {} (message_property_mappings names it)", where,
+                                 mapped == fields_.properties.end() ? property : mapped->second,
+                                 keys_of(message)));
     return usual;
   }
 
@@ -121,15 +121,15 @@ class ChatReader {
   Json content_of(const Json& content, const std::string& where, bool calls) const {
     if (content.is_string() || (content.is_null() && calls)) return content;
     if (!content.is_array())
-      place_.fail(fmt::format("{}: the content is {}; expected a string", where, content.type_name()));
+      location_.fail(fmt::format("{}: the content is {}; expected a string", where, content.type_name()));
     std::string text;
     for (const Json& part : content) {
       if (part.is_object() && part.value("type", "") == "text" && part.contains("text")) {
         text += part["text"].get<std::string>();
         continue;
       }
-      place_.fail(fmt::format("{} has a part of type '{}'; only text is trained", where,
-                              part.is_object() ? part.value("type", "none") : part.type_name()));
+      location_.fail(fmt::format("{} has a part of type '{}'; only text is trained", where,
+                                 part.is_object() ? part.value("type", "none") : part.type_name()));
     }
     return text;
   }
@@ -170,7 +170,8 @@ class ChatReader {
     if (found == message.end() || found->is_null()) return std::nullopt;
     if (found->is_boolean()) return found->get<bool>();
     if (found->is_number() && (*found == 0 || *found == 1)) return *found == 1;
-    place_.fail(fmt::format("{}: '{}' is {}; expected true or false, 1 or 0", where, key, dump_json(*found)));
+    location_.fail(
+        fmt::format("{}: '{}' is {}; expected true or false, 1 or 0", where, key, dump_json(*found)));
   }
 
   // A column beside the messages.
@@ -186,7 +187,7 @@ class ChatReader {
 
   const Json& record_;
   const ChatFields& fields_;
-  const RecordPlace& place_;
+  const RecordLocation& location_;
 };
 
 }  // namespace
@@ -204,11 +205,11 @@ bool ChatFields::found_in(const Record& of) const {
   return key != nullptr && parsed(record[key]).is_array();
 }
 
-Chat read_chat(const Record& of, const ChatFields& fields, const RecordPlace& place) {
+Chat read_chat(const Record& of, const ChatFields& fields, const RecordLocation& location) {
   const Json& record = of.json;
   if (fields.messages.empty() && first_of(record, kMessages) == nullptr)
-    place.fail(fmt::format("has no 'messages'; it has {} (field_messages names them)", keys_of(record)));
-  return ChatReader(record, fields, place).read();
+    location.fail(fmt::format("has no 'messages'; it has {} (field_messages names them)", keys_of(record)));
+  return ChatReader(record, fields, location).read();
 }
 
 }  // namespace ingot::data

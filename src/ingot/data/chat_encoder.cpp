@@ -91,14 +91,14 @@ class ChatEncoder {
     }
   }
 
-  EncodedSample encode(const Record& record, const RecordPlace& place) const {
-    const Chat chat = read_chat(record, fields_, place);
+  EncodedSample encode(const Record& record, const RecordLocation& location) const {
+    const Chat chat = read_chat(record, fields_, location);
     if (std::ranges::none_of(chat.turns, [&](const ChatTurn& turn) { return is_trained(turn); }))
-      refuse_chat(chat, place);
+      refuse_chat(chat, location);
     try {
       return encode(chat);
     } catch (const text::TemplateError& error) {
-      place.fail(fmt::format("the chat template fails: {}", error.what()));
+      location.fail(fmt::format("the chat template fails: {}", error.what()));
     }
   }
 
@@ -111,10 +111,10 @@ class ChatEncoder {
            std::ranges::find(training_.roles_to_train, turn.role) != training_.roles_to_train.end();
   }
 
-  [[noreturn]] void refuse_chat(const Chat& chat, const RecordPlace& place) const {
+  [[noreturn]] void refuse_chat(const Chat& chat, const RecordLocation& location) const {
     std::vector<std::string> roles;
     for (const ChatTurn& turn : chat.turns) roles.push_back(turn.role);
-    place.fail(
+    location.fail(
         fmt::format("this chat has no turn to learn: its roles are {}, and those that are trained are {} "
                     "(roles_to_train; "
                     "'roles' maps the words of the data)",
@@ -308,7 +308,7 @@ SampleEncoder chat_encoder(const text::Tokenizer& tokenizer, const std::string& 
       fields.drop_system_message, fmt::join(training.roles_to_train, ","), training.train_on_inputs,
       name(training.train_on_eos), fmt::join(training.eot_tokens, ","), training.variables);
   return {.encode = [encoder](const Record& record,
-                              const RecordPlace& place) { return encoder->encode(record, place); },
+                              const RecordLocation& location) { return encoder->encode(record, location); },
           .is_record = [encoder](const Record& record) { return encoder->fields().found_in(record); },
           .show = token_shower(tokenizer),
           .vocab_size = tokenizer.vocab_size(),
@@ -317,8 +317,9 @@ SampleEncoder chat_encoder(const text::Tokenizer& tokenizer, const std::string& 
 
 SampleEncoder instruction_encoder(const text::Tokenizer& tokenizer, const InstructionFormat& format,
                                   bool train_on_inputs) {
-  const auto encode = [tokenizer, format, train_on_inputs](const Record& record, const RecordPlace& place) {
-    const PromptAnswer texts = read_instruction(record, format, place);
+  const auto encode = [tokenizer, format, train_on_inputs](const Record& record,
+                                                           const RecordLocation& location) {
+    const PromptAnswer texts = read_instruction(record, format, location);
     EncodedSample sample;
     sample.tokens = encode_prompt(tokenizer, texts.prompt);
     sample.trained.assign(sample.tokens.size(), train_on_inputs);

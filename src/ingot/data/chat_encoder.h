@@ -39,8 +39,8 @@ struct ChatTraining {
 /// the chat's text when that message is replaced by another. InvalidConfig where the template is empty or an
 /// eot token is not one token; TemplateError where the template is not understood.
 ///
-/// Samples are refused, with their place: a template that fails, a chat without a turn to learn, and a turn
-/// that cannot be found in the text.
+/// Samples are refused, with their location: a template that fails, a chat without a turn to learn, and a
+/// turn that cannot be found in the text.
 SampleEncoder chat_encoder(const text::Tokenizer& tokenizer, const std::string& chat_template,
                            const ChatFields& fields, const ChatTraining& training);
 

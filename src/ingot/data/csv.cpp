@@ -16,7 +16,7 @@
 namespace ingot::data {
 namespace {
 
-std::string place(const std::string& path, std::int64_t line, const std::string& column) {
+std::string location(const std::string& path, std::int64_t line, const std::string& column) {
   std::string text = path;
   if (line > 0) text += fmt::format(", line {}", line);
   if (!column.empty()) text += fmt::format(", column '{}'", column);
@@ -193,7 +193,7 @@ void check_header(const std::string& name, std::int64_t line, const std::vector<
 }  // namespace
 
 DataError::DataError(std::string path_, std::int64_t line_, std::string column_, std::string_view problem)
-    : Error(fmt::format("{}: {}", place(path_, line_, column_), problem)),
+    : Error(fmt::format("{}: {}", location(path_, line_, column_), problem)),
       path(std::move(path_)),
       line(line_),
       column(std::move(column_)) {}

@@ -181,8 +181,8 @@ class Reader {
     for_each_record(
         source.path, text, format,
         [&](const Record& record) { return record.json.contains(options_.text_field); },
-        [&](const Record& record, const RecordPlace& place) {
-          give_record(record.json, place);
+        [&](const Record& record, const RecordLocation& location) {
+          give_record(record.json, location);
           return true;
         });
   }
@@ -201,16 +201,16 @@ class Reader {
     give(text);
   }
 
-  void give_record(const nlohmann::ordered_json& json, const RecordPlace& place) {
+  void give_record(const nlohmann::ordered_json& json, const RecordLocation& location) {
     const auto field = json.find(options_.text_field);
     if (field == json.end()) {
       std::vector<std::string> names;
       for (const auto& [name, value] : json.items()) names.push_back(name);
-      place.fail(fmt::format("has no '{}'; it has {}{}", options_.text_field, fmt::join(names, ", "),
-                             did_you_mean(options_.text_field, names)));
+      location.fail(fmt::format("has no '{}'; it has {}{}", options_.text_field, fmt::join(names, ", "),
+                                did_you_mean(options_.text_field, names)));
     }
     if (!field->is_string()) {
-      place.fail(fmt::format("'{}' is {}; expected a string", options_.text_field, field->type_name()));
+      location.fail(fmt::format("'{}' is {}; expected a string", options_.text_field, field->type_name()));
     }
     give(field->get_ref<const std::string&>());  // the JSON reader has checked the UTF-8
   }
@@ -335,8 +335,8 @@ void for_each_record(const SourceOptions& options, const std::vector<SourceFile>
                             "is plain text; expected records: JSON lines, an array of JSON objects, or a "
                             "table (CSV, Parquet), or type: text"));
     for_each_record(source.path, text, format, is_record,
-                    [&](const Record& record, const RecordPlace& place) {
-                      more = take(record, place);
+                    [&](const Record& record, const RecordLocation& location) {
+                      more = take(record, location);
                       return more;
                     });
   }

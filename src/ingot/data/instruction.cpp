@@ -54,22 +54,23 @@ constexpr std::array kRows{
     Row{"prompt_completion", "plain", "prompt", "input", "completion"},
 };
 
-std::string text_of(const Json& record, const std::string& key, const RecordPlace& place) {
+std::string text_of(const Json& record, const std::string& key, const RecordLocation& location) {
   const auto found = record.find(key);
   if (found == record.end() || found->is_null()) {
     std::vector<std::string> names;
     for (const auto& [name, value] : record.items()) names.push_back(name);
-    place.fail(
+    location.fail(
         fmt::format("has no '{}'; it has {}{}", key, fmt::join(names, ", "), did_you_mean(key, names)));
   }
-  if (!found->is_string()) place.fail(fmt::format("'{}' is {}; expected a string", key, found->type_name()));
+  if (!found->is_string())
+    location.fail(fmt::format("'{}' is {}; expected a string", key, found->type_name()));
   return found->get<std::string>();
 }
 
 // Empty where the member is missing.
-std::string optional_text(const Json& record, const std::string& key, const RecordPlace& place) {
+std::string optional_text(const Json& record, const std::string& key, const RecordLocation& location) {
   const auto found = record.find(key);
-  return found == record.end() || found->is_null() ? "" : text_of(record, key, place);
+  return found == record.end() || found->is_null() ? "" : text_of(record, key, location);
 }
 
 }  // namespace
@@ -130,16 +131,16 @@ std::string fill_format(std::string_view format,
 }
 
 PromptAnswer read_instruction(const Record& record, const InstructionFormat& format,
-                              const RecordPlace& place) {
-  const std::string instruction = text_of(record.json, format.field_instruction, place);
-  const std::string input = optional_text(record.json, format.field_input, place);
-  std::string system = optional_text(record.json, format.field_system, place);
+                              const RecordLocation& location) {
+  const std::string instruction = text_of(record.json, format.field_instruction, location);
+  const std::string input = optional_text(record.json, format.field_input, location);
+  std::string system = optional_text(record.json, format.field_system, location);
   if (system.empty()) system = input.empty() ? format.system_prompt_without_input : format.system_prompt;
   PromptAnswer sample;
   if (!system.empty()) sample.prompt = fill_format(format.system_format, {{"{system}", system}});
   sample.prompt += fill_format(input.empty() ? format.no_input_format : format.format,
                                {{"{instruction}", instruction}, {"{input}", input}});
-  sample.answer = text_of(record.json, format.field_output, place);
+  sample.answer = text_of(record.json, format.field_output, location);
   return sample;
 }
 

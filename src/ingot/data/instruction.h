@@ -37,8 +37,8 @@ struct PromptAnswer {
   std::string prompt, answer;
 };
 
-/// FormatError at `place` where a member is missing or is not a string.
+/// FormatError at `location` where a member is missing or is not a string.
 PromptAnswer read_instruction(const Record& record, const InstructionFormat& format,
-                              const RecordPlace& place);
+                              const RecordLocation& location);
 
 }  // namespace ingot::data

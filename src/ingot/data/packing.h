@@ -64,7 +64,7 @@ struct PackingOptions {
   void validate() const;
 };
 
-/// One sequence's four rows; each has sequence_length places, or fewer where the sequence's tokens fit.
+/// One sequence's four rows; each has sequence_length positions, or fewer where the sequence's tokens fit.
 template <class T>
 struct SequenceRows {
   std::span<T> tokens;
@@ -77,9 +77,9 @@ struct SequenceRows {
   std::span<T> doc_start;
 };
 
-/// Documents laid into sequences of one length. Every token stands in exactly one place; every trained token
-/// but the first of each document is the target of exactly one place. Samples that are too long are left out
-/// or cut off.
+/// Documents laid into sequences of one length. Every token stands in exactly one position; every trained
+/// token but the first of each document is the target of exactly one position. Samples that are too long are
+/// left out or cut off.
 class PackedSequences {
  public:
   /// InvalidConfig where the documents hold fewer tokens than a sequence (continuous packing), or a sample is

@@ -35,14 +35,14 @@ struct ParquetFile {
         if (!take(columns)) return;
       }
       for (const ColumnReader& column : columns) {
-        if (column.more()) column.place().fail("has more values than there are rows; the file is damaged");
+        if (column.more()) column.location().fail("has more values than there are rows; the file is damaged");
       }
     }
   }
 
   static void check_begins_row(const ColumnReader& column) {
     if (column.repetition() != 0)
-      column.place().fail("has other rows than the columns beside it; the file is damaged");
+      column.location().fail("has other rows than the columns beside it; the file is damaged");
   }
 
   const std::string& path;
@@ -64,7 +64,7 @@ std::vector<const Node*> table_columns(const ParquetFile& file) {
     const bool counts = is_pandas_index(node.name) && is_numeric(element(&node));
     if (node.kind == Node::Kind::leaf && !counts) columns.push_back(&node);
   }
-  if (columns.empty()) Place{.path = file.path}.fail("has no column that is not nested; a table has some");
+  if (columns.empty()) Location{.path = file.path}.fail("has no column that is not nested; a table has some");
   const auto dated = std::ranges::find_if(columns, [&](const Node* node) { return is_dated(element(node)); });
   if (dated != columns.end() && !is_dated(element(columns[0])))
     std::rotate(columns.begin(), dated, dated + 1);
@@ -98,10 +98,10 @@ CsvTable read_parquet_table(const std::string& path, std::string_view file) {
     for (const parquet::Node* node : wanted) {
       parquet::ColumnReader& column = columns[node->first_leaf];
       const bool there = column.definition() == column.leaf().definitions;
-      if (there) table.text += parquet::text_of(column.value(), column.leaf().element, column.place());
+      if (there) table.text += parquet::text_of(column.value(), column.leaf().element, column.location());
       table.ends.push_back(table.text.size());
       if (table.text.size() > std::max(kSmall, file.size() * kMostRatio))
-        column.place().fail("holds far more text than its file has bytes; the file is damaged");
+        column.location().fail("holds far more text than its file has bytes; the file is damaged");
     }
     for (parquet::ColumnReader& column : columns) {
       do column.advance();

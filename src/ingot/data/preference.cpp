@@ -60,12 +60,12 @@ class PreferenceEncoder {
     if (!chat_template.empty()) template_.emplace(chat_template);
   }
 
-  EncodedSample encode(const Record& record, const RecordPlace& place) const {
-    return Reader(*this, record.json, place).read();
+  EncodedSample encode(const Record& record, const RecordLocation& location) const {
+    return Reader(*this, record.json, location).read();
   }
   std::pair<std::vector<std::int32_t>, std::string> encode_prompt_of(const Record& record,
-                                                                     const RecordPlace& place) const {
-    return Reader(*this, record.json, place).read_prompt();
+                                                                     const RecordLocation& location) const {
+    return Reader(*this, record.json, location).read_prompt();
   }
   const PreferenceFields& fields() const { return fields_; }
   PreferenceKind kind() const { return kind_; }
@@ -74,8 +74,8 @@ class PreferenceEncoder {
   // One record.
   class Reader {
    public:
-    Reader(const PreferenceEncoder& encoder, const Json& record, const RecordPlace& place)
-        : encoder_(encoder), fields_(encoder.fields_), record_(record), place_(place) {}
+    Reader(const PreferenceEncoder& encoder, const Json& record, const RecordLocation& location)
+        : encoder_(encoder), fields_(encoder.fields_), record_(record), location_(location) {}
 
     EncodedSample read() const {
       if (encoder_.kind_ == PreferenceKind::verdict) return read_verdict();
@@ -88,17 +88,17 @@ class PreferenceEncoder {
     // Without an answer: tokens and text.
     std::pair<std::vector<std::int32_t>, std::string> read_prompt() const {
       if (prompt() == nullptr)
-        place_.fail(fmt::format("has no prompt; it has {} (field_prompt or field_messages names it)",
-                                members_of(record_)));
+        location_.fail(fmt::format("has no prompt; it has {} (field_prompt or field_messages names it)",
+                                   members_of(record_)));
       std::pair<std::vector<std::int32_t>, std::string> read;
       if (is_chat()) {
-        read.second = encoder_.rendered_prompt(prompt_turns(), tools(), place_);
+        read.second = encoder_.rendered_prompt(prompt_turns(), tools(), location_);
         read.first = encoder_.tokenizer_.encode(read.second, kNoSpecialTokens);
       } else {
         read.second = formatted(fields_.prompt_format, "{prompt}", prompt()->get<std::string>());
         read.first = encode_prompt(encoder_.tokenizer_, read.second);
       }
-      if (read.first.empty()) place_.fail("the prompt is empty");
+      if (read.first.empty()) location_.fail("the prompt is empty");
       return read;
     }
 
@@ -107,11 +107,11 @@ class PreferenceEncoder {
                        std::span<const std::string_view> usual) const {
       const Json* found = member_of(record_, name, usual);
       if (found == nullptr)
-        place_.fail(fmt::format("has no '{}' answer{}; it has {}", name.empty() ? what : name,
-                                encoder_.kind_ == PreferenceKind::pair ? ", so there is no pair" : "",
-                                members_of(record_)));
+        location_.fail(fmt::format("has no '{}' answer{}; it has {}", name.empty() ? what : name,
+                                   encoder_.kind_ == PreferenceKind::pair ? ", so there is no pair" : "",
+                                   members_of(record_)));
       if (found->empty() || (found->is_string() && found->get_ref<const std::string&>().empty()))
-        place_.fail(fmt::format("the '{}' answer is empty", name.empty() ? what : name));
+        location_.fail(fmt::format("the '{}' answer is empty", name.empty() ? what : name));
       return *found;
     }
 
@@ -148,13 +148,13 @@ class PreferenceEncoder {
       }
       begin = formatted(fields_.prompt_format, "{prompt}", begin);
       EncodedSample sample;
-      encoder_.add_text(sample, begin, formatted(fields_.chosen_format, "{chosen}", chosen), place_);
-      encoder_.add_text(sample, begin, formatted(fields_.rejected_format, "{rejected}", rejected), place_);
+      encoder_.add_text(sample, begin, formatted(fields_.chosen_format, "{chosen}", chosen), location_);
+      encoder_.add_text(sample, begin, formatted(fields_.rejected_format, "{rejected}", rejected), location_);
       return sample;
     }
 
     [[noreturn]] void fail_without_prompt() const {
-      place_.fail(
+      location_.fail(
           fmt::format("has no prompt, and the answers do not begin alike and end differently; it has "
                       "{} (field_prompt or field_messages names the prompt)",
                       members_of(record_)));
@@ -173,7 +173,7 @@ class PreferenceEncoder {
       ChatFields fields = fields_.chat;
       fields.messages = "messages";
       const Json messages{{"messages", list}};
-      return read_chat(messages, fields, place_).turns;
+      return read_chat(messages, fields, location_).turns;
     }
 
     Turns prompt_turns() const {
@@ -210,8 +210,8 @@ class PreferenceEncoder {
         begin = prompt_turns();
       }
       EncodedSample sample;
-      encoder_.add_chat(sample, begin, chosen, tools(), place_);
-      encoder_.add_chat(sample, begin, rejected, tools(), place_);
+      encoder_.add_chat(sample, begin, chosen, tools(), location_);
+      encoder_.add_chat(sample, begin, rejected, tools(), location_);
       return sample;
     }
 
@@ -227,12 +227,12 @@ class PreferenceEncoder {
           begin.assign(turns.begin(), turns.end() - 1);
           turns.erase(turns.begin(), turns.end() - 1);
         }
-        encoder_.add_chat(sample, begin, turns, tools(), place_);
+        encoder_.add_chat(sample, begin, turns, tools(), location_);
       } else {
         if (prompt() == nullptr) fail_without_prompt();
         encoder_.add_text(sample, formatted(fields_.prompt_format, "{prompt}", prompt()->get<std::string>()),
                           formatted(fields_.completion_format, "{completion}", given.get<std::string>()),
-                          place_);
+                          location_);
       }
       sample.trained[0] = !desirable;
       return sample;
@@ -241,48 +241,48 @@ class PreferenceEncoder {
     bool label() const {
       const auto found = record_.find(fields_.label);
       if (found == record_.end() || found->is_null())
-        place_.fail(fmt::format("has no '{}' that says whether the answer is good; it has {}", fields_.label,
-                                members_of(record_)));
+        location_.fail(fmt::format("has no '{}' that says whether the answer is good; it has {}",
+                                   fields_.label, members_of(record_)));
       if (found->is_boolean()) return found->get<bool>();
       if (found->is_number() && (*found == 0 || *found == 1)) return *found == 1;
       const std::string text = found->is_string() ? found->get<std::string>() : "";
       if (text == "true" || text == "True" || text == "1") return true;
       if (text == "false" || text == "False" || text == "0") return false;
-      place_.fail(
+      location_.fail(
           fmt::format("'{}' is {}; expected true or false, 1 or 0", fields_.label, dump_json(*found)));
     }
 
     const PreferenceEncoder& encoder_;
     const PreferenceFields& fields_;
     const Json& record_;
-    const RecordPlace& place_;
+    const RecordLocation& location_;
   };
 
   static void add(EncodedSample& sample, const std::vector<std::int32_t>& tokens, std::size_t prompt,
-                  const RecordPlace& place) {
-    if (prompt == 0) place.fail("the prompt is empty");
-    if (prompt == tokens.size()) place.fail("an answer is empty");
+                  const RecordLocation& location) {
+    if (prompt == 0) location.fail("the prompt is empty");
+    if (prompt == tokens.size()) location.fail("an answer is empty");
     sample.tokens.insert(sample.tokens.end(), tokens.begin(), tokens.end());
     sample.trained.insert(sample.trained.end(), prompt, false);
     sample.trained.insert(sample.trained.end(), tokens.size() - prompt, true);
   }
 
   void add_text(EncodedSample& sample, const std::string& prompt, const std::string& answer,
-                const RecordPlace& place) const {
+                const RecordLocation& location) const {
     std::vector<std::int32_t> tokens = encode_prompt(tokenizer_, prompt);
     const std::size_t begin = tokens.size();
     const std::vector<std::int32_t> behind = tokenizer_.encode(answer, kNoSpecialTokens);
     tokens.insert(tokens.end(), behind.begin(), behind.end());
     if (tokenizer_.eos_id()) tokens.push_back(*tokenizer_.eos_id());
     sample.unterminated = sample.unterminated || !tokenizer_.eos_id();
-    add(sample, tokens, begin, place);
+    add(sample, tokens, begin, location);
   }
 
   void add_chat(EncodedSample& sample, const Turns& prompt, const Turns& answer, const std::string& tools,
-                const RecordPlace& place) const {
-    if (prompt.empty()) place.fail("has no prompt (field_prompt or field_messages names it)");
+                const RecordLocation& location) const {
+    if (prompt.empty()) location.fail("has no prompt (field_prompt or field_messages names it)");
     if (!template_)
-      place.fail("holds messages, but the tokenizer has no chat template; name one with chat_template");
+      location.fail("holds messages, but the tokenizer has no chat template; name one with chat_template");
     try {
       Turns all = prompt;
       all.insert(all.end(), answer.begin(), answer.end());
@@ -292,19 +292,20 @@ class PreferenceEncoder {
       const std::vector<std::int32_t> before =
           tokenizer_.encode(std::string_view(text).substr(0, common_prefix(begin, text)), kNoSpecialTokens);
       add(sample, tokens,
-          static_cast<std::size_t>(std::ranges::mismatch(before, tokens).in1 - before.begin()), place);
+          static_cast<std::size_t>(std::ranges::mismatch(before, tokens).in1 - before.begin()), location);
     } catch (const text::TemplateError& error) {
-      place.fail(fmt::format("the chat template fails: {}", error.what()));
+      location.fail(fmt::format("the chat template fails: {}", error.what()));
     }
   }
 
-  std::string rendered_prompt(const Turns& prompt, const std::string& tools, const RecordPlace& place) const {
+  std::string rendered_prompt(const Turns& prompt, const std::string& tools,
+                              const RecordLocation& location) const {
     if (!template_)
-      place.fail("holds messages, but the tokenizer has no chat template; name one with chat_template");
+      location.fail("holds messages, but the tokenizer has no chat template; name one with chat_template");
     try {
       return render(prompt, tools, !is_assistant(prompt.back()));
     } catch (const text::TemplateError& error) {
-      place.fail(fmt::format("the chat template fails: {}", error.what()));
+      location.fail(fmt::format("the chat template fails: {}", error.what()));
     }
   }
 
@@ -363,7 +364,7 @@ SampleEncoder preference_encoder(const text::Tokenizer& tokenizer, const std::st
       fields.chosen_format, fields.rejected_format, fields.completion_format, mapped, fields.templated,
       fields.chat.drop_system_message, fields.chat.tools, static_cast<int>(kind), variables);
   return {.encode = [encoder](const Record& record,
-                              const RecordPlace& place) { return encoder->encode(record, place); },
+                              const RecordLocation& location) { return encoder->encode(record, location); },
           .is_record =
               [encoder](const Record& record) { return encoder->fields().found_in(record, encoder->kind()); },
           .show = token_shower(tokenizer),
@@ -379,9 +380,9 @@ std::vector<Prompt> load_prompts(const SourceOptions& source, const text::Tokeni
   for_each_record(
       source, list_files(source),
       [&](const Record& record) { return member_of(record.json, fields.prompt, kPrompts) != nullptr; },
-      [&](const Record& record, const RecordPlace& place) {
-        auto [tokens, text] = encoder.encode_prompt_of(record, place);
-        prompts.push_back({std::move(tokens), std::move(text), dump_json(record.json), place});
+      [&](const Record& record, const RecordLocation& location) {
+        auto [tokens, text] = encoder.encode_prompt_of(record, location);
+        prompts.push_back({std::move(tokens), std::move(text), dump_json(record.json), location});
         return true;
       });
   if (prompts.empty()) throw IoError(fmt::format("{}", fmt::join(source.paths, ", ")), "holds no records");

@@ -42,7 +42,7 @@ struct PreferenceFields {
 /// verdict in the mask of its first token, which is never a target. Answers and what ends them are learned,
 /// prompts are masked. read_preference() takes such a sample apart.
 ///
-/// `chat_template` may be empty where records hold no messages. FormatError, with the place, for a record
+/// `chat_template` may be empty where records hold no messages. FormatError, with the location, for a record
 /// without a pair (or without a label), without a prompt, or whose answers are no text or messages.
 SampleEncoder preference_encoder(const text::Tokenizer& tokenizer, const std::string& chat_template,
                                  const PreferenceFields& fields, PreferenceKind kind,
@@ -53,11 +53,11 @@ struct Prompt {
   std::vector<std::int32_t> tokens;
   std::string text;    ///< as the model reads it
   std::string record;  ///< JSON: what it came from, for whoever judges the answers
-  RecordPlace place;
+  RecordLocation location;
 };
 
-/// The prompts of a source: the answers that records may have are not looked at. FormatError at the place of
-/// a record without a prompt; IoError where there are no records.
+/// The prompts of a source: the answers that records may have are not looked at. FormatError at the location
+/// of a record without a prompt; IoError where there are no records.
 std::vector<Prompt> load_prompts(const SourceOptions& source, const text::Tokenizer& tokenizer,
                                  const std::string& chat_template, const PreferenceFields& fields,
                                  const std::string& variables = "{}");

@@ -42,8 +42,8 @@ void read_lines(const std::string& path, std::string_view text, TakeRecord take)
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     if (!is_blank(line)) {
-      const RecordPlace place{path, fmt::format("line {}", number), line.data() - start};
-      if (!take(parse_json<Json>(line, path, place.place, place.offset), place)) return;
+      const RecordLocation location{path, fmt::format("line {}", number), line.data() - start};
+      if (!take(parse_json<Json>(line, path, location.location, location.offset), location)) return;
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }
@@ -81,7 +81,9 @@ void read_table(const std::string& path, std::string_view text, TakeRecord take)
 
 }  // namespace
 
-void RecordPlace::fail(std::string_view problem) const { throw FormatError(path, offset, place, problem); }
+void RecordLocation::fail(std::string_view problem) const {
+  throw FormatError(path, offset, location, problem);
+}
 
 SourceFormat format_by_name(std::string_view path) {
   const std::string_view name = without_packed_ending(path);
@@ -99,9 +101,9 @@ SourceFormat format_by_text(SourceFormat by_name, std::string_view text) {
 
 void for_each_record(const std::string& path, std::string_view text, SourceFormat format, IsRecord is_record,
                      TakeRecord take) {
-  const auto take_object = [&](const Record& record, const RecordPlace& place) {
-    if (!record.json.is_object()) place.fail("is not a JSON object");
-    return take(record, place);
+  const auto take_object = [&](const Record& record, const RecordLocation& location) {
+    if (!record.json.is_object()) location.fail("is not a JSON object");
+    return take(record, location);
   };
   if (format == SourceFormat::csv) return read_table(path, text, take_object);
   if (format == SourceFormat::parquet) return for_each_parquet_row(path, text, take_object);

@@ -22,19 +22,19 @@ enum class SourceFormat : std::uint8_t {
 struct Record;
 
 /// Where a record stands.
-struct RecordPlace {
+struct RecordLocation {
   std::string path;
-  std::string place;         ///< "line 7", "record 3"
+  std::string location;      ///< "line 7", "record 3"
   std::int64_t offset = -1;  ///< in bytes of the text; -1: not known
 
-  /// Throws FormatError for this place.
+  /// Throws FormatError for this location.
   [[noreturn]] void fail(std::string_view problem) const;
 };
 
 /// Whether a JSON object of a file is a record itself, and not one that holds the array of records.
 using IsRecord = FunctionRef<bool(const Record&)>;
 /// Takes one record; false ends the reading.
-using TakeRecord = FunctionRef<bool(const Record&, const RecordPlace&)>;
+using TakeRecord = FunctionRef<bool(const Record&, const RecordLocation&)>;
 
 /// By a file's name alone: csv for .csv and .tsv, jsonl for .jsonl and .ndjson, json for .json, automatic for
 /// others; compressed ones too.

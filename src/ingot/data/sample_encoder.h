@@ -22,8 +22,8 @@ struct EncodedSample {
 
 /// How records become samples. Threads may share it.
 struct SampleEncoder {
-  /// Throws FormatError at the place.
-  std::function<EncodedSample(const Record&, const RecordPlace&)> encode;
+  /// Throws FormatError at the location.
+  std::function<EncodedSample(const Record&, const RecordLocation&)> encode;
   /// Whether an object of a JSON file is a record, and not what holds them.
   std::function<bool(const Record&)> is_record;
   /// Tokens as text, for messages.

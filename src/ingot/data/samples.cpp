@@ -24,9 +24,9 @@ class BatchEncoder {
   BatchEncoder(const SampleEncoder& encoder, SampleReport& report, AddDocument add)
       : encoder_(encoder), report_(report), add_(add) {}
 
-  void take(const Record& record, RecordPlace place) {
-    place.place += fmt::format(", sample {}", ++count_);
-    records_.emplace_back(record.json, std::move(place));
+  void take(const Record& record, RecordLocation location) {
+    location.location += fmt::format(", sample {}", ++count_);
+    records_.emplace_back(record.json, std::move(location));
     if (records_.size() == kBatch) flush();
   }
 
@@ -60,17 +60,17 @@ class BatchEncoder {
         "roles_to_train",
         fmt::format("nothing in the {} samples is trained: every token is masked. {} is, as the model reads "
                     "it:\n{}",
-                    count_, masked_place_, masked_shown_));
+                    count_, masked_location_, masked_shown_));
   }
 
  private:
-  void give(const EncodedSample& sample, const RecordPlace& place) {
+  void give(const EncodedSample& sample, const RecordLocation& location) {
     if (sample.anything_trained()) {
       report_.unterminated += sample.unterminated ? 1 : 0;
       return add_(sample.tokens, sample.trained);
     }
     if (report_.all_masked++ > 0) return;
-    masked_place_ = fmt::format("{}, {}", place.path, place.place);
+    masked_location_ = fmt::format("{}, {}", location.path, location.location);
     masked_shown_ = encoder_.show(sample);
     if (masked_shown_.size() > kShown) masked_shown_ = masked_shown_.substr(0, kShown) + " ...";
   }
@@ -78,9 +78,9 @@ class BatchEncoder {
   const SampleEncoder& encoder_;
   SampleReport& report_;
   AddDocument add_;
-  std::vector<std::pair<nlohmann::ordered_json, RecordPlace>> records_;
+  std::vector<std::pair<nlohmann::ordered_json, RecordLocation>> records_;
   std::int64_t count_ = 0;
-  std::string masked_place_, masked_shown_;
+  std::string masked_location_, masked_shown_;
 };
 
 void encode_all(const SourceOptions& source, const std::vector<SourceFile>& files,
@@ -89,8 +89,8 @@ void encode_all(const SourceOptions& source, const std::vector<SourceFile>& file
   BatchEncoder batches(encoder, report, add);
   for_each_record(
       source, files, [&](const Record& record) { return encoder.is_record(record); },
-      [&](const Record& record, const RecordPlace& place) {
-        batches.take(record, place);
+      [&](const Record& record, const RecordLocation& location) {
+        batches.take(record, location);
         return true;
       });
   batches.flush();

@@ -28,7 +28,7 @@ class DocumentEncoder {
 
   void add(std::string_view text) {
     while (encoder_.splits_at_lines && text.size() > kPieceBytes) {
-      const std::size_t cut = place_to_cut(text);
+      const std::size_t cut = location_to_cut(text);
       if (cut == text.npos) break;
       put(text.substr(0, cut), false);
       text.remove_prefix(cut);
@@ -63,7 +63,7 @@ class DocumentEncoder {
   };
 
   /// Behind a newline that a letter follows: no tokenizer's pattern joins those two.
-  static std::size_t place_to_cut(std::string_view text) {
+  static std::size_t location_to_cut(std::string_view text) {
     for (std::size_t i = kPieceBytes; i + 1 < text.size() && i < 2 * kPieceBytes; ++i) {
       const char next = text[i + 1];
       if (text[i] == '\n' && ((next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z'))) return i + 1;

@@ -149,10 +149,10 @@ ErrorSums Evaluator::network() const {
   windows.for_each_batch([&](std::int64_t first, const Batch& batch) {
     const Tensor y = to(contiguous(slice((*f.model)(upload.send(batch).input), 1, 0, targets)), kCpu);
     for (std::int64_t i = 0; i < y.dim(0); ++i) {
-      const WindowSet::Place place = windows.at(first + i);
-      const std::int64_t origin = place.first + windows.lookback();
+      const WindowSet::Position position = windows.at(first + i);
+      const std::int64_t origin = position.first + windows.lookback();
       for (std::int64_t t = 0; t < targets; ++t) {
-        const ErrorColumn& c = first_column.at(place.series)[t];
+        const ErrorColumn& c = first_column.at(position.series)[t];
         const float* row = y.data<float>() + (i * targets + t) * horizon;
         for (std::int64_t h = 0; h < horizon; ++h) {
           const auto row_of_actual = static_cast<std::size_t>(origin + h);

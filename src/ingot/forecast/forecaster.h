@@ -69,7 +69,7 @@ Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitH
 
 /// Whether save_forecaster could write there, before a fit of hours: IoError where it could not, or where it
 /// would replace what is no model.
-void check_model_place(const std::string& directory);
+void check_model_directory(const std::string& directory);
 /// Writes config.json, model.safetensors, calibration.safetensors, and report.html where there is one: the
 /// directory appears whole or not at all.
 void save_forecaster(const std::string& directory, const Forecaster& forecaster,

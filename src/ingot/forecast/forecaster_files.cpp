@@ -83,7 +83,7 @@ Forecaster described(const std::string& directory) {
 
 }  // namespace
 
-void check_model_place(const std::string& directory) { const AtomicDirectory probe(directory); }
+void check_model_directory(const std::string& directory) { const AtomicDirectory probe(directory); }
 
 void save_forecaster(const std::string& directory, const Forecaster& f, const Report* report) {
   AtomicDirectory files(directory);

@@ -156,7 +156,7 @@ std::int64_t WindowSet::add(std::shared_ptr<const ScaledSeries> series, std::int
   return count;
 }
 
-WindowSet::Place WindowSet::at(std::int64_t window) const {
+WindowSet::Position WindowSet::at(std::int64_t window) const {
   INGOT_ASSERT(window >= 0 && window < size_);
   const auto after = std::ranges::upper_bound(ranges_, window, {}, &Range::before);
   const Range& range = *std::prev(after);
@@ -165,7 +165,7 @@ WindowSet::Place WindowSet::at(std::int64_t window) const {
 
 Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
   const auto n = static_cast<std::int64_t>(windows.size());
-  const Place first = at(windows[0]);
+  const Position first = at(windows[0]);
   const std::int64_t columns = first.series->values.dim(0);
   const std::int64_t features = first.series->marks.defined() ? first.series->marks.dim(1) : 0;
   const std::int64_t inputs = first.series->inputs.defined() ? first.series->inputs.dim(1) : 0;
@@ -193,26 +193,26 @@ Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
       n, std::max<std::int64_t>(1, 65536 / (columns * (lookback_ + horizon_))),
       [&](std::int64_t i0, std::int64_t i1) {
         for (std::int64_t i = i0; i < i1; ++i) {
-          const Place place = at(windows[static_cast<std::size_t>(i)]);
-          const std::int64_t rows = place.series->values.dim(1);
-          const float* values = place.series->values.data<float>() + place.first;
+          const Position position = at(windows[static_cast<std::size_t>(i)]);
+          const std::int64_t rows = position.series->values.dim(1);
+          const float* values = position.series->values.data<float>() + position.first;
           for (std::int64_t c = 0; c < columns; ++c) {
             copy(b.input.x.data<float>() + (i * columns + c) * lookback_, values + c * rows, lookback_);
             if (c >= targets_) continue;
             const std::int64_t to = (i * targets_ + c) * horizon_, from = c * rows + lookback_;
             copy(b.target.data<float>() + to, values + from, horizon_);
-            if (!place.series->measured.defined()) continue;
-            copy(b.measured.data<float>() + to, place.series->measured.data<float>() + place.first + from,
-                 horizon_);
+            if (!position.series->measured.defined()) continue;
+            copy(b.measured.data<float>() + to,
+                 position.series->measured.data<float>() + position.first + from, horizon_);
           }
           const auto copy_steps = [&](Tensor& past, Tensor& future, const Tensor& steps, std::int64_t width) {
             if (width == 0) return;
-            const float* at = steps.data<float>() + place.first * width;
+            const float* at = steps.data<float>() + position.first * width;
             copy(past.data<float>() + i * lookback_ * width, at, lookback_ * width);
             copy(future.data<float>() + i * horizon_ * width, at + lookback_ * width, horizon_ * width);
           };
-          copy_steps(b.input.past_marks, b.input.future_marks, place.series->marks, features);
-          copy_steps(b.input.past_inputs, b.input.future_inputs, place.series->inputs, inputs);
+          copy_steps(b.input.past_marks, b.input.future_marks, position.series->marks, features);
+          copy_steps(b.input.past_inputs, b.input.future_inputs, position.series->inputs, inputs);
         }
       });
   return b;
@@ -221,9 +221,9 @@ Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
 void WindowSet::for_each_batch(FunctionRef<void(std::int64_t, const Batch&)> visit) const {
   constexpr std::int64_t kAtOnce = 32;  // the largest model's layers then take some hundred MB, not gigabytes
   for (std::int64_t first = 0; first < size_; first += kAtOnce) {
-    std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(kAtOnce, size_ - first)));
-    std::iota(places.begin(), places.end(), first);
-    visit(first, batch(places));
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(std::min(kAtOnce, size_ - first)));
+    std::iota(positions.begin(), positions.end(), first);
+    visit(first, batch(positions));
   }
 }
 

@@ -49,7 +49,7 @@ struct Batch {
   Tensor measured;      ///< 1 where the target was measured, else 0, as `target`; undefined where all were
 };
 
-/// Windows of look-back plus horizon over rows [first, last) of several series. Only places are kept: a
+/// Windows of look-back plus horizon over rows [first, last) of several series. Only positions are kept: a
 /// window's values are read from the series when a batch is made.
 class WindowSet {
  public:
@@ -63,11 +63,11 @@ class WindowSet {
   std::int64_t lookback() const { return lookback_; }
   std::int64_t horizon() const { return horizon_; }
   std::int64_t targets() const { return targets_; }
-  struct Place {
+  struct Position {
     const ScaledSeries* series;
     std::int64_t first;  ///< row of the look-back's first value
   };
-  Place at(std::int64_t window) const;
+  Position at(std::int64_t window) const;
   /// Copies the windows' values next to each other.
   Batch batch(std::span<const std::int64_t> windows) const;
   /// visit(first, batch) for all windows, in order and some at a time: windows first, first + 1, ...

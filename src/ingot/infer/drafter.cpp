@@ -8,7 +8,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/scope.h"
-#include "ingot/infer/captured_steps.h"
+#include "ingot/infer/decode_graph.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/sampler.h"
 #include "ingot/models/language/context.h"
@@ -36,7 +36,7 @@ Drafter::Drafter(const LanguageModel& model, std::int64_t vocab_size, std::int64
       InvalidConfig("draft_model", fmt::format("has RoPE that depends on the length of the sequence ({}); "
                                                "take a model without",
                                                model.config.rope_scaling.type)));
-  if (capture && !model.device().is_cpu()) captured_ = std::make_unique<CapturedSteps>(model);
+  if (capture && !model.device().is_cpu()) captured_ = std::make_unique<DecodeGraph>(model);
 }
 
 Drafter::~Drafter() = default;

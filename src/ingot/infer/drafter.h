@@ -11,7 +11,7 @@
 
 namespace ingot::infer {
 
-class CapturedSteps;
+class DecodeGraph;
 
 /// Drafts tokens of sequences by greedy decoding with a smaller model (draft model), for all of them in one
 /// batch. It has a KV cache of its own, and reuses keys and values of sequences that begin alike.
@@ -51,7 +51,7 @@ class Drafter {
   const LanguageModel& model_;
   std::int64_t vocab_size_, chunk_;
   KvPool pool_;
-  std::unique_ptr<CapturedSteps> captured_;  // null: none
+  std::unique_ptr<DecodeGraph> captured_;  // null: none
 };
 
 }  // namespace ingot::infer

@@ -13,8 +13,8 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/scope.h"
 #include "ingot/base/units.h"
-#include "ingot/infer/captured_steps.h"
 #include "ingot/infer/constraint.h"
+#include "ingot/infer/decode_graph.h"
 #include "ingot/infer/drafter.h"
 #include "ingot/infer/logprobs.h"
 #include "ingot/models/language/context.h"
@@ -158,7 +158,7 @@ Engine::Engine(const LanguageModel& model, const EngineOptions& options)
       options_(with_defaults(options, model)),
       context_(context_of(options_, model)),
       pool_(model.config, pool_options(options_, model, context_)) {
-  if (options_.capture && !model.device().is_cpu()) captured_ = std::make_unique<CapturedSteps>(model);
+  if (options_.capture && !model.device().is_cpu()) captured_ = std::make_unique<DecodeGraph>(model);
   if (options_.draft_model != nullptr)
     drafter_ = std::make_unique<Drafter>(*options_.draft_model, model.config.vocab_size, options_.chunk,
                                          options_.capture);

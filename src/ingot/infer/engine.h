@@ -24,7 +24,7 @@ class Grammar;
 
 namespace ingot::infer {
 
-class CapturedSteps;
+class DecodeGraph;
 class Drafter;
 class GrammarGuide;
 
@@ -32,7 +32,7 @@ struct EngineOptions {
   std::optional<DType> kv_cache{};  ///< f32, bf16, f16 or i8; default_kv_cache() where not said
   std::int64_t context = 0;         ///< tokens of a sequence at most; 0: the model's max_position_embeddings
   std::int64_t chunk = 512;         ///< prompt tokens that go through the model at once
-  /// On a GPU steps of texts that are being written are captured and repeated (CapturedSteps); false: every
+  /// On a GPU steps of texts that are being written are captured and repeated (DecodeGraph); false: every
   /// kernel is launched by itself.
   bool capture = true;
   std::int64_t max_running = 0;  ///< requests in one step at most, the others wait; 0: no limit
@@ -286,8 +286,8 @@ class Engine {
   std::vector<std::shared_ptr<Sequence>> active_;  // in the order of their admission
   std::int64_t preemptions_ = 0;
   std::string adapter_in_use_;
-  std::unique_ptr<CapturedSteps> captured_;  // null: none
-  std::unique_ptr<Drafter> drafter_;         // null: no draft model
+  std::unique_ptr<DecodeGraph> captured_;  // null: none
+  std::unique_ptr<Drafter> drafter_;       // null: no draft model
 };
 
 /// Engine::generate on an engine of its own.

@@ -5,8 +5,8 @@
 namespace ingot::kernels {
 
 // Whole numbers of 8 bits that stand for (q − zero)·scale, as ONNX' QuantizeLinear has them: one scale for
-// all, or one for each place of an axis. x, q: [outer, channels, inner], contiguous; x floating, q u8 or i8;
-// scale: [channels], f32; zero: [channels], q's dtype, or absent (0).
+// all, or one for each position of an axis. x, q: [outer, channels, inner], contiguous; x floating, q u8 or
+// i8; scale: [channels], f32; zero: [channels], q's dtype, or absent (0).
 
 /// q = round(x / scale) + zero, limited to what q's dtype holds. Half to even; x / scale is f32. A NaN
 /// becomes any number.

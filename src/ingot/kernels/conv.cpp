@@ -18,8 +18,8 @@ std::int64_t direct_scratch(std::int64_t columns, std::int64_t depth, std::int64
   return round_up(columns, kConvPanel) * depth + group_scratch(padded_sample);
 }
 
-// For three taps, Winograd's algorithm: weights of four places, a row of zeros, and for each thread the
-// places of a group of samples with a panel of their products.
+// For three taps, Winograd's algorithm: weights of four positions, a row of zeros, and for each thread the
+// positions of a group of samples with a panel of their products.
 std::int64_t winograd_scratch(std::int64_t columns, std::int64_t channels, std::int64_t out_width) {
   const std::int64_t rows = kConvGroup * ((out_width + 1) / 2);
   return 4 * round_up(columns, kConvPanel) * channels + round_up(channels, 16) +
@@ -37,15 +37,15 @@ std::int64_t device_scratch(const View& weight, const ConvGeometry& g) {
   return packs ? (weight.numel() + 1) / 2 : 0;
 }
 
-// A GPU cuts the sums over places of the weight and bias gradients into parts of at least this many.
-constexpr std::int64_t kPartPlaces = 1024;
+// A GPU cuts the sums over positions of the weight and bias gradients into parts of at least this many.
+constexpr std::int64_t kPartPositions = 1024;
 constexpr std::int64_t kMostParts = 32;
 
 std::int64_t device_scratch(const ConvBackwardWeightArgs& args) {
   const std::int64_t outputs = args.dy.dim(args.geometry.channels_last ? 3 : 1);
-  const std::int64_t places = outputs == 0 ? 0 : args.dy.numel() / outputs;
+  const std::int64_t positions = outputs == 0 ? 0 : args.dy.numel() / outputs;
   const std::int64_t sums = std::max(outputs, args.dweight ? args.dweight.numel() : 0);
-  return std::clamp<std::int64_t>(places / kPartPlaces, 1, kMostParts) * sums;
+  return std::clamp<std::int64_t>(positions / kPartPositions, 1, kMostParts) * sums;
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::int64_t conv_scratch(const ConvBackwardWeightArgs& args) {
   const std::int64_t direct =
       num_threads() * (k * o * c + kConvBlock * (rows * c + args.dy.dim(2) * round_up(o + 12, 16)));
   if (k != 3) return direct;
-  // By Winograd's algorithm the same of four places, and a row of zeros.
+  // By Winograd's algorithm the same of four positions, and a row of zeros.
   const std::int64_t pairs = kConvBlock * ((args.dy.dim(2) + 1) / 2);
   return std::max(direct, round_up(std::max(c, o), 16) + num_threads() * 4 * (o * c + pairs * (c + o + 16)));
 }

@@ -111,7 +111,7 @@ struct SiluMulArgs {
 inline Kernel<SiluMulArgs> silu_mul("silu_mul");
 
 /// dgate, dup and product may each be absent. product = silu(gate) · up, with silu_mul's bits: who did not
-/// keep it has it again without a pass of its own. It may take dy's place.
+/// keep it has it again without a pass of its own. It may be dy's buffer.
 struct SiluMulBackwardArgs {
   View gate, up, dy, dgate, dup;
   bool accumulate_dgate = false, accumulate_dup = false;

@@ -31,10 +31,10 @@ inline double flops(const GroupedOuterArgs& args) {
 
 /// Sorts (token, choice) pairs by expert, those of one expert in their own order. experts: i64 [tokens,
 /// choices], each below the number of experts; offsets: i64 [experts + 1], where each expert's pairs begin;
-/// tokens and sorted: i64 [pairs], the token and the expert of each sorted pair; places: i64 [pairs], where
-/// each pair went. All contiguous.
+/// tokens and sorted: i64 [pairs], the token and the expert of each sorted pair; positions: i64 [pairs],
+/// where each pair went. All contiguous.
 struct RouteArgs {
-  View experts, offsets, tokens, sorted, places;
+  View experts, offsets, tokens, sorted, positions;
 };
 inline Kernel<RouteArgs> route("route");
 

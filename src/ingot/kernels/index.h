@@ -7,7 +7,7 @@ namespace ingot::kernels {
 // Indices are i64 or i32 and in range: ops check first, with find_outside. Only embedding is not checked on a
 // device that works beside the host, which would have to wait.
 
-/// position[0] = the place (row-major) of the first index outside [0, bound), or -1. indices: any strides;
+/// position[0] = the position (row-major) of the first index outside [0, bound), or -1. indices: any strides;
 /// position: [1], i64.
 struct FindOutsideArgs {
   View indices, position;
@@ -31,7 +31,7 @@ struct EmbeddingBackwardArgs {
   View scratch{};
   bool accumulate = false;
 };
-/// A GPU sorts the ids: their places twice, and counts of digits for each tile of them.
+/// A GPU sorts the ids: their positions twice, and counts of digits for each tile of them.
 std::int64_t embedding_scratch(const View& ids);
 inline constexpr int kEmbeddingTile = 2048, kEmbeddingDigits = 256;
 inline Kernel<EmbeddingBackwardArgs> embedding_backward("embedding_backward");

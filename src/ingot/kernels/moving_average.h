@@ -4,7 +4,7 @@
 
 namespace ingot::kernels {
 
-/// y = M·x along the middle axis of x: [outer, length, inner], M the mean over `window` places around each
+/// y = M·x along the middle axis of x: [outer, length, inner], M the mean over `window` positions around each
 /// one (window / 2 before it), where the first and the last value are repeated beyond the ends. With
 /// `transposed`, y = Mᵀ·x, which is also M's gradient. x, y: contiguous, one floating dtype; sums in f64.
 struct MovingAverageArgs {

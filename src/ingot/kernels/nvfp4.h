@@ -36,7 +36,7 @@ struct HadamardArgs {
 };
 inline Kernel<HadamardArgs> hadamard("hadamard");
 
-/// Bit i is set where the sign of place i is negative.
+/// Bit i is set where the sign of position i is negative.
 inline constexpr unsigned kHadamardSigns = 0b1101'0111'1110'1000;
 
 }  // namespace ingot::kernels

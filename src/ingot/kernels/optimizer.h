@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "ingot/kernels/dynamic_map.h"
 #include "ingot/kernels/kernel.h"
 #include "ingot/kernels/master_weight.h"
+#include "ingot/kernels/quant_map_8bit.h"
 
 namespace ingot::kernels {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ingot/kernels/reduce.h"
-#include "ingot/kernels/runs.h"
+#include "ingot/kernels/strided_iterator.h"
 
 namespace ingot::kernels {
 
@@ -13,7 +13,7 @@ struct ReduceAxes {
   bool inner_is_reduced = true;
 
   ReduceAxes(const View& x, const View& to) : x_kept(x), y(to), x_reduced(x) {
-    const Runs<2> runs({x, to});
+    const StridedIterator<2> runs({x, to});
     x_kept.rank = y.rank = x_reduced.rank = 0;
     for (int i = 0; i < runs.rank(); ++i) {
       const bool reduced = runs.stride(i, 1) == 0;

@@ -27,14 +27,14 @@ inline double flops(const WinogradConvArgs& args) {
 
 /// Tiles of 2 × 2 outputs that are computed at once: their products stay in the caches.
 inline constexpr std::int64_t kWinogradTiles = 256;
-inline constexpr std::int64_t kWinogradPlaces = 16;
+inline constexpr std::int64_t kWinogradPositions = 16;
 /// How many there are.
 inline std::int64_t winograd_tiles(const WinogradConvArgs& args) {
   return args.y.dim(0) * ((args.y.dim(2) + 1) / 2) * ((args.y.dim(3) + 1) / 2);
 }
 /// For so many tiles, input and output channels.
 inline std::int64_t winograd_scratch(std::int64_t tiles, std::int64_t inputs, std::int64_t outputs) {
-  return kWinogradPlaces * std::min(tiles, kWinogradTiles) * (inputs + outputs);
+  return kWinogradPositions * std::min(tiles, kWinogradTiles) * (inputs + outputs);
 }
 
 }  // namespace ingot::kernels

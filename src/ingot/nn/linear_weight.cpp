@@ -48,7 +48,7 @@ LinearWeight::LinearWeight(const ParamSource& source, std::string_view name, con
                            const Init& init, bool quantizable)
     : packed(quantizable ? source.take_quantized(name, shape) : nullptr),
       dense(packed != nullptr ? Parameter() : source.take(name, shape, init)) {
-  if (packed != nullptr) dense.name = source.prefix() + std::string(name);  // it has no other place for it
+  if (packed != nullptr) dense.name = source.prefix() + std::string(name);  // the name has no other use
 }
 
 Shape LinearWeight::shape() const {
@@ -75,13 +75,13 @@ Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const 
   WeightObserver::tell(*this);
   InputObserver::tell(dense.name, x);
   if (packed == nullptr || recipe != nullptr || multiplies_with_values())
-    return add_adapters(*this, base_product(x.tensor(), bias), x, bias);
+    return add_adapters(*this, base_matmul(x.tensor(), bias), x, bias);
   const LinearWeight* self = this;
   const quant::Rounding rounding = common_rounding({&self, 1}, x.rows());
   return add_adapters(*this, quant::linear(x.quantized(rounding), *packed, bias), x, bias);
 }
 
-Tensor LinearWeight::base_product(const Tensor& x, const Tensor& bias) const {
+Tensor LinearWeight::base_matmul(const Tensor& x, const Tensor& bias) const {
   if (recipe != nullptr)
     return packed != nullptr ? recipe_linear(x, packed, bias, recipe)
                              : recipe_linear(x, dense.value, bias, recipe);
@@ -161,7 +161,7 @@ Tensor add_decomposed_base(const LinearWeight& weight, const Tensor& y, const Te
                            const Tensor& dropped, const Tensor& bias, const Tensor& of_base) {
   Tensor product = base;
   if (dropped.defined())
-    product = weight.base_product(dropped);
+    product = weight.base_matmul(dropped);
   else if (bias.defined())
     product = base - to(bias, base.dtype());
   return y + product * reshape(of_base, {weight.out()});

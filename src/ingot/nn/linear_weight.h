@@ -48,7 +48,7 @@ struct LinearWeight {
   /// Rows by index, [...] i64 or i32 -> [..., in]; f32 of a quantized matrix.
   Tensor rows(const Tensor& indices) const;
   /// The product alone, without adapters: with the dense matrix, or with a quantized one's values.
-  Tensor base_product(const Tensor& x, const Tensor& bias = {}) const;
+  Tensor base_matmul(const Tensor& x, const Tensor& bias = {}) const;
   /// The whole matrix with the adapters that are on, as values; gradients reach what is trainable. The dense
   /// matrix itself where there is no more; a quantized one in the dtype asked for. For ops that read a head,
   /// or weights of several layers, as tensors.

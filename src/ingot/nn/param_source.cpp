@@ -80,7 +80,7 @@ quant::PackedPtr ParamSource::take_quantized(std::string_view name, const Shape&
 RngKey parameter_stream(std::uint64_t seed, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  constexpr std::uint64_t kInit = 0x696e6974;  // "init": apart from streams that other places derive
+  constexpr std::uint64_t kInit = 0x696e6974;  // "init": apart from streams that other modules derive
   return {seed, mix_stream(kInit, hash)};
 }
 

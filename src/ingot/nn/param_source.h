@@ -44,7 +44,7 @@ struct ParamOptions {
   std::optional<DType> dtype = {};  ///< where a model in fewer bits must not round it; default: the model's
 };
 
-/// What a module's constructor takes its parameters from: a provider and the name of the place. One
+/// What a module's constructor takes its parameters from: a provider and the path of the module. One
 /// constructor serves training from scratch and loading:
 ///
 ///     Mlp(const ParamSource& source, const MlpConfig& c)
@@ -61,7 +61,7 @@ class ParamSource {
   /// The same provider with "`name`." put before the names taken from it; an empty name changes nothing.
   ParamSource scope(std::string_view name) const;
   ParamSource scope(std::string_view name, std::int64_t index) const;
-  /// The parameter `name` of this place. Throws ShapeMismatch when a provider breaks its promise.
+  /// The parameter `name` of this module. Throws ShapeMismatch when a provider breaks its promise.
   Parameter take(std::string_view name, const Shape& shape, const Init& init,
                  const ParamOptions& options = {}) const;
   /// The matrix `name` [out, in] in tiles, or null where the provider has it dense: then take() it. Throws

@@ -10,7 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
-#include "ingot/core/joined_rows.h"
+#include "ingot/core/contiguous_rows.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/nn/input_observer.h"
 #include "ingot/nn/module_scope.h"
@@ -87,7 +87,7 @@ bool ProjectionGroup::is_fused() const {
   if ((!grad_enabled() && !recorded_later()) || !is_plain()) return false;
   std::vector<Tensor> weights;
   for (const auto& layer : layers_) weights.push_back(layer->weight.dense.value);
-  return weights.size() > 1 && joined_rows(weights).defined();
+  return weights.size() > 1 && contiguous_rows(weights).defined();
 }
 
 Projections ProjectionGroup::operator()(const LinearInput& x) const {
@@ -104,7 +104,7 @@ Tensor ProjectionGroup::fused(const Tensor& x) const {
     InputObserver::tell(layer->weight.dense.name, x);
     weights.push_back({layer->weight.dense.value, layer->bias.value});
   }
-  return linear_side_by_side(x, weights);
+  return fused_linear(x, weights);
 }
 
 std::vector<Tensor> ProjectionGroup::each(const LinearInput& x) const {

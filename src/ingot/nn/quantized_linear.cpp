@@ -4,7 +4,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/kernels/gemm.h"
-#include "ingot/ops/linear_parts.h"
+#include "ingot/ops/linear_operands.h"
 
 namespace ingot {
 namespace {

@@ -89,7 +89,7 @@ class ModuleRef {
   void (*visit_)(void*, ParamVisitor&);
 };
 
-/// Calls `f(full name, parameter)` for every parameter, in the module's order. One that stands at two places
+/// Calls `f(full name, parameter)` for every parameter, in the module's order. One that two modules share
 /// (tied weights) is seen once, under its first name.
 void for_each_parameter(ModuleRef module, FunctionRef<void(const std::string&, Parameter&)> f);
 std::vector<Parameter*> parameters(ModuleRef module);

@@ -38,8 +38,8 @@ bool is_plain_window(const Node& node, const Tensor& weight) {
          weight.dim(0) % channel_block() == 0;
 }
 
-/// A transposed convolution over two axes in one group, of this weight, whose strides are its kernel: places
-/// of the result that several inputs reach, or none, there are not.
+/// A transposed convolution over two axes in one group, of this weight, whose strides are its kernel:
+/// positions of the result that several inputs reach, or none, there are not.
 bool is_spread(const Node& node, const Tensor& weight) {
   const std::vector<std::int64_t> kernel{weight.dim(2), weight.dim(3)},
       declared = integers_of(node, "kernel_shape");
@@ -284,14 +284,14 @@ bool BlockLayout::convolve_transposed(Node& node) {
   const Tensor* weight = draft_.constant(input_of(node, 1), DType::f32, 4);
   if (weight == nullptr || !is_spread(node, *weight)) return false;
   if (is_blocked(node.inputs[0]) && channels_[node.inputs[0]] != weight->dim(0)) return false;
-  const std::int64_t channels = weight->dim(1), places = weight->dim(2) * weight->dim(3);
+  const std::int64_t channels = weight->dim(1), positions = weight->dim(2) * weight->dim(3);
   Node conv{.op = node.op, .name = node.name, .outputs = node.outputs, .fused = &kBlockedConvTranspose};
   if (const std::string& bias = input_of(node, 2); !bias.empty()) {
     const Tensor* offsets = draft_.constant(bias, DType::f32, 1);
     if (offsets == nullptr || offsets->numel() != channels) return false;
     conv.inputs = {
-        {}, {}, prepacked(bias, " for " + std::to_string(places) + " places", [&] {
-          return reshape(contiguous(broadcast_to(*offsets, {places, channels})), {places * channels});
+        {}, {}, prepacked(bias, " for " + std::to_string(positions) + " positions", [&] {
+          return reshape(contiguous(broadcast_to(*offsets, {positions, channels})), {positions * channels});
         })};
   }
   conv.inputs.resize(3);

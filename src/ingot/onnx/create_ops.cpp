@@ -85,8 +85,8 @@ Values triangle(const OpCall& call) {
   const std::int64_t k = call.has(1) ? call.integer_in(1) : 0;
   const bool upper = call.integer("upper", 1) != 0;
   std::int64_t next = 0;
-  return {copy_from(x, x.shape(), [&](std::span<const std::int64_t> place) {
-    const std::int64_t distance = place[place.size() - 1] - place[place.size() - 2], at = next++;
+  return {copy_from(x, x.shape(), [&](std::span<const std::int64_t> position) {
+    const std::int64_t distance = position[position.size() - 1] - position[position.size() - 2], at = next++;
     return (upper ? distance >= k : distance <= k) ? at : -1;
   })};
 }
@@ -96,8 +96,8 @@ Values eye_like(const OpCall& call) {
   const StoredType type = call.has_attribute("dtype") ? call.stored_type("dtype", 0) : call.type(0);
   const std::int64_t k = call.integer("k", 0);
   const Tensor one = to(Tensor::scalar(1), type.dtype);
-  const Tensor eye = copy_from(one, x.shape(), [&](std::span<const std::int64_t> place) {
-    return std::int64_t{place[1] - place[0] == k ? 0 : -1};
+  const Tensor eye = copy_from(one, x.shape(), [&](std::span<const std::int64_t> position) {
+    return std::int64_t{position[1] - position[0] == k ? 0 : -1};
   });
   return {{eye, type.element}};
 }

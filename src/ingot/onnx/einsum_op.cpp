@@ -65,10 +65,10 @@ Operand without_repeats(const OpCall& call, Operand from) {
   }
   if (to.labels.size() == from.labels.size()) return from;
   const std::vector<std::int64_t> strides = strides_of(from.x.shape());
-  to.x = copy_from(from.x, to_shape(dims), [&](std::span<const std::int64_t> place) {
+  to.x = copy_from(from.x, to_shape(dims), [&](std::span<const std::int64_t> position) {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < strides.size(); ++i)
-      at += place[static_cast<std::size_t>(to.axis(from.labels[i]))] * strides[i];
+      at += position[static_cast<std::size_t>(to.axis(from.labels[i]))] * strides[i];
     return at;
   });
   return to;

@@ -12,7 +12,7 @@ namespace {
 Values biased_product(const OpCall& call) {
   return {linear(call.in(0), transpose(call.in(1, 2, 2), 0, 1), call.in(2, 1, 1))};
 }
-const OpRow kBiasedProduct{"MatMul", biased_product};
+const OpRow kBiasedMatmul{"MatMul", biased_product};
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void fuse_bias(Draft& draft) {
     if (bias == nullptr || bias->numel() != weight->dim(1)) continue;
     node.inputs.push_back(other);
     node.outputs = next->outputs;
-    node.fused = &kBiasedProduct;
+    node.fused = &kBiasedMatmul;
     draft.nodes[static_cast<std::size_t>(next - draft.nodes.data())].op.clear();
   }
   draft.sweep();

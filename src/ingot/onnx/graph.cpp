@@ -64,7 +64,7 @@ Values run_node(const OpRow& op, const OpCall& call) {
 }
 
 // Weights go to the device once, if it has operators for them.
-void Graph::place_initializers() {
+void Graph::position_initializers() {
   for (const Node& node : nodes_) {
     const OpRow* op = find_op(node);
     if (op == nullptr) continue;
@@ -184,10 +184,10 @@ Values Graph::run_nodes(std::map<std::string, Value> values, Scope around, RunSt
     for (const std::string& name : node.inputs) arguments.push_back(value(name));
     const std::size_t there = inputs_on_device(op, arguments, device_);
     for (std::size_t k = 0; k < arguments.size() && op.on_device != kOnlyShapes; ++k) {
-      const Device place = k < there ? device_ : kCpu;
+      const Device position = k < there ? device_ : kCpu;
       Tensor& tensor = arguments[k].tensor;
-      if (!tensor.defined() || tensor.device() == place) continue;
-      tensor = to(tensor, place);
+      if (!tensor.defined() || tensor.device() == position) continue;
+      tensor = to(tensor, position);
       // Whoever reads it next most likely wants it there, too.
       if (const auto made = values.find(node.inputs[k]); made != values.end()) made->second = arguments[k];
     }

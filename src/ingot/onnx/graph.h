@@ -83,7 +83,7 @@ class Graph {
   /// What run() executes, made at the first call.
   const Program& program() const;
   void start_program();
-  void place_initializers();
+  void position_initializers();
   void check_input(const ValueInfo& input, const Value& given) const;
   Values run_nodes(std::map<std::string, Value> values, Scope around, RunState& state) const;
 

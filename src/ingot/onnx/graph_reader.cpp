@@ -139,25 +139,25 @@ class GraphReader {
     std::int64_t size = -1;  ///< see size_of_calls
   };
   /// What surrounds a node that is read.
-  struct Place {
+  struct Position {
     int opset = 0, depth = 0;  ///< depth: of functions that call each other
     Attributes attributes{};   ///< of the call, where the node is in a function
   };
 
   void find_functions();
   Function* function_of(const ::onnx::NodeProto& node);
-  const ::onnx::AttributeProto* given(const ::onnx::AttributeProto& from, const Place& place) const;
+  const ::onnx::AttributeProto* given(const ::onnx::AttributeProto& from, const Position& position) const;
   template <class Nodes>
   std::int64_t size_of_calls(const Nodes& nodes, int depth);
   void check_depth(const Function& function, int depth) const;
   Value shared_value(const ::onnx::TensorProto& tensor);
-  Attribute read_attribute(const ::onnx::AttributeProto& from, const Place& place);
-  Node read_node(const ::onnx::NodeProto& from, const Place& place);
-  Graph read_call(const ::onnx::NodeProto& node, const Function& function, const Place& place);
-  Graph read_graph(const ::onnx::GraphProto& from, const Place& place, bool inside);
-  Graph empty_graph(const Place& place) const;
+  Attribute read_attribute(const ::onnx::AttributeProto& from, const Position& position);
+  Node read_node(const ::onnx::NodeProto& from, const Position& position);
+  Graph read_call(const ::onnx::NodeProto& node, const Function& function, const Position& position);
+  Graph read_graph(const ::onnx::GraphProto& from, const Position& position, bool inside);
+  Graph empty_graph(const Position& position) const;
   template <class Nodes>
-  void read_nodes(Graph& graph, const Nodes& nodes, const Place& place, bool inside);
+  void read_nodes(Graph& graph, const Nodes& nodes, const Position& position, bool inside);
 
   std::shared_ptr<const OnnxFile> file_;
   Device device_;
@@ -201,11 +201,11 @@ GraphReader::Function* GraphReader::function_of(const ::onnx::NodeProto& node) {
 
 /// The attribute itself, or the one of the call that it stands for; null where that is left out.
 const ::onnx::AttributeProto* GraphReader::given(const ::onnx::AttributeProto& from,
-                                                 const Place& place) const {
+                                                 const Position& position) const {
   if (from.ref_attr_name().empty()) return &from;
-  const auto found = place.attributes.find(from.ref_attr_name());
+  const auto found = position.attributes.find(from.ref_attr_name());
   INGOT_CHECK(
-      found != place.attributes.end(),
+      found != position.attributes.end(),
       FormatError(file_->path(), -1, from.name(),
                   fmt::format("stands for '{}', which no function around it has", from.ref_attr_name())));
   return found->second;
@@ -257,7 +257,7 @@ Value GraphReader::shared_value(const ::onnx::TensorProto& tensor) {
   return entry->second;
 }
 
-Attribute GraphReader::read_attribute(const ::onnx::AttributeProto& from, const Place& place) {
+Attribute GraphReader::read_attribute(const ::onnx::AttributeProto& from, const Position& position) {
   Attribute attribute;
   attribute.integer = from.i();
   attribute.number = from.f();
@@ -266,41 +266,43 @@ Attribute GraphReader::read_attribute(const ::onnx::AttributeProto& from, const 
   attribute.numbers.assign(from.floats().begin(), from.floats().end());
   attribute.texts.assign(from.strings().begin(), from.strings().end());
   if (from.has_t() && stored_type(from.t().data_type())) {
-    attribute.value = place.depth == 0 ? load_value(*file_, from.t(), *texts_) : shared_value(from.t());
+    attribute.value = position.depth == 0 ? load_value(*file_, from.t(), *texts_) : shared_value(from.t());
   }
-  if (from.has_g()) attribute.graph = std::make_shared<const Graph>(read_graph(from.g(), place, true));
+  if (from.has_g()) attribute.graph = std::make_shared<const Graph>(read_graph(from.g(), position, true));
   return attribute;
 }
 
-Node GraphReader::read_node(const ::onnx::NodeProto& from, const Place& place) {
+Node GraphReader::read_node(const ::onnx::NodeProto& from, const Position& position) {
   Node node{.op = from.op_type(), .domain = domain_of(from.domain()), .name = from.name()};
   node.inputs.assign(from.input().begin(), from.input().end());
   node.outputs.assign(from.output().begin(), from.output().end());
   if (const Function* function = function_of(from)) {
-    node.function = std::make_shared<const Graph>(read_call(from, *function, place));
+    node.function = std::make_shared<const Graph>(read_call(from, *function, position));
     return node;
   }
   for (const auto& attribute : from.attribute()) {
-    if (const ::onnx::AttributeProto* value = given(attribute, place))
-      node.attributes[attribute.name()] = read_attribute(*value, place);
+    if (const ::onnx::AttributeProto* value = given(attribute, position))
+      node.attributes[attribute.name()] = read_attribute(*value, position);
   }
   return node;
 }
 
 /// What a node of the model's function runs: the function with the node's attributes in place.
-Graph GraphReader::read_call(const ::onnx::NodeProto& node, const Function& function, const Place& place) {
+Graph GraphReader::read_call(const ::onnx::NodeProto& node, const Function& function,
+                             const Position& position) {
   const ::onnx::FunctionProto& message = *function.message;
-  check_depth(function, place.depth);
+  check_depth(function, position.depth);
   INGOT_CHECK(node.input_size() <= message.input_size() && node.output_size() <= message.output_size(),
               FormatError(file_->path(), -1, message.name(),
                           fmt::format("is a function of {} inputs and {} outputs; node '{}' has {} and {}",
                                       message.input_size(), message.output_size(), node.name(),
                                       node.input_size(), node.output_size())));
-  Place within{.opset = static_cast<int>(opset_among(message.opset_import(), place.opset, file_->path())),
-               .depth = place.depth + 1,
-               .attributes = function.defaults};
+  Position within{
+      .opset = static_cast<int>(opset_among(message.opset_import(), position.opset, file_->path())),
+      .depth = position.depth + 1,
+      .attributes = function.defaults};
   for (const auto& attribute : node.attribute()) {
-    if (const ::onnx::AttributeProto* value = given(attribute, place))
+    if (const ::onnx::AttributeProto* value = given(attribute, position))
       within.attributes[attribute.name()] = value;
   }
   Graph graph = empty_graph(within);
@@ -310,28 +312,28 @@ Graph GraphReader::read_call(const ::onnx::NodeProto& node, const Function& func
   return graph;
 }
 
-Graph GraphReader::empty_graph(const Place& place) const {
+Graph GraphReader::empty_graph(const Position& position) const {
   Graph graph;
   graph.file_ = file_;
   graph.path_ = file_->path();
-  graph.opset_ = place.opset;
+  graph.opset_ = position.opset;
   graph.device_ = device_;
   graph.texts_ = texts_;
   return graph;
 }
 
 template <class Nodes>
-void GraphReader::read_nodes(Graph& graph, const Nodes& nodes, const Place& place, bool inside) {
-  for (const auto& node : nodes) graph.nodes_.push_back(read_node(node, place));
+void GraphReader::read_nodes(Graph& graph, const Nodes& nodes, const Position& position, bool inside) {
+  for (const auto& node : nodes) graph.nodes_.push_back(read_node(node, position));
   graph.nodes_ = in_order(std::move(graph.nodes_));
   graph.plan(inside);
-  graph.place_initializers();
+  graph.position_initializers();
   graph.start_program();
 }
 
 /// `inside` a node: what nothing in it makes is captured.
-Graph GraphReader::read_graph(const ::onnx::GraphProto& from, const Place& place, bool inside) {
-  Graph graph = empty_graph(place);
+Graph GraphReader::read_graph(const ::onnx::GraphProto& from, const Position& position, bool inside) {
+  Graph graph = empty_graph(position);
   for (const auto& tensor : from.initializer()) {
     INGOT_CHECK(graph.initializers_.emplace(tensor.name(), load_value(*file_, tensor, *texts_)).second,
                 FormatError(graph.path_, -1, tensor.name(), "is the name of two initializers"));
@@ -344,7 +346,7 @@ Graph GraphReader::read_graph(const ::onnx::GraphProto& from, const Place& place
     graph.declared_[output.name()] = graph.outputs_.back();
   }
   for (const auto& value : from.value_info()) graph.declared_[value.name()] = read_value(value);
-  read_nodes(graph, from.node(), place, inside);
+  read_nodes(graph, from.node(), position, inside);
   return graph;
 }
 

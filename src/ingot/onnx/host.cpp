@@ -96,14 +96,14 @@ Tensor copy_from(const Tensor& x, const Shape& shape,
   const std::size_t size = byte_size(x.dtype());
   const auto* in = static_cast<const std::byte*>(from.view().data);
   auto* out = static_cast<std::byte*>(result.view().data);
-  std::vector<std::int64_t> place(static_cast<std::size_t>(shape.rank()), 0);
+  std::vector<std::int64_t> position(static_cast<std::size_t>(shape.rank()), 0);
   for (std::int64_t i = 0; i < shape.numel(); ++i, out += size) {
-    const std::int64_t at = source(place);
+    const std::int64_t at = source(position);
     INGOT_ASSERT(at < x.numel());
     if (at >= 0) std::memcpy(out, in + static_cast<std::size_t>(at) * size, size);
     for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-      if (++place[static_cast<std::size_t>(axis)] < shape[axis]) break;
-      place[static_cast<std::size_t>(axis)] = 0;
+      if (++position[static_cast<std::size_t>(axis)] < shape[axis]) break;
+      position[static_cast<std::size_t>(axis)] = 0;
     }
   }
   return to(result, x.device());

@@ -26,9 +26,9 @@ Tensor zip_values(const Tensor& a, const Tensor& b, FunctionRef<double(double, d
 Tensor zip_integers(const Tensor& a, const Tensor& b, FunctionRef<std::int64_t(std::int64_t, std::int64_t)> f,
                     const char* where);
 
-/// A tensor of `shape` whose every element is copied from x: `source` maps the place in the result to the
-/// row-major place in x, or to -1 for zero. Chosen elements, diagonals and the like are this with different
-/// sources (whole rows in other places are rearrange.h). The result is where x is.
+/// A tensor of `shape` whose every element is copied from x: `source` maps the position in the result to the
+/// row-major position in x, or to -1 for zero. Chosen elements, diagonals and the like are this with
+/// different sources (whole rows in other positions are rearrange.h). The result is where x is.
 Tensor copy_from(const Tensor& x, const Shape& shape,
                  FunctionRef<std::int64_t(std::span<const std::int64_t>)> source);
 

@@ -54,7 +54,7 @@ Values gather_elements(const OpCall& call) {
   return {gather_within(x, axis, Tensor::from(ids, indices.shape(), x.device()))};
 }
 
-/// Row-major places of the slices that rows of `indices` name in the axes of x from `batch` on.
+/// Row-major positions of the slices that rows of `indices` name in the axes of x from `batch` on.
 std::vector<std::int64_t> nd_offsets(const OpCall& call, const Tensor& x, const Tensor& indices,
                                      std::int64_t batch, std::int64_t& slice) {
   const std::int64_t depth = indices.dim(-1);
@@ -100,7 +100,7 @@ Values gather_nd(const OpCall& call) {
   })};
 }
 
-/// Puts elements of `updates` at places of a copy of x, as the attribute `reduction` says: as they are, or
+/// Puts elements of `updates` at positions of a copy of x, as the attribute `reduction` says: as they are, or
 /// combined with what is there, floats in f64.
 class Writer {
  public:
@@ -190,7 +190,7 @@ Values scatter_elements(const OpCall& call) {
   return {writer.result()};
 }
 
-/// A copy of x with slices of `updates`, in their order, at the places `offsets` of the elements: one copy
+/// A copy of x with slices of `updates`, in their order, at the positions `offsets` of the elements: one copy
 /// for those that lie side by side in both. Undefined where that would take many copies.
 Tensor with_slices(const Tensor& x, const Tensor& updates, const std::vector<std::int64_t>& offsets,
                    std::int64_t slice) {
@@ -237,11 +237,12 @@ Values non_zero(const OpCall& call) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] != 0) found.push_back(static_cast<std::int64_t>(i));
   }
-  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> positions;
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
-    for (const std::int64_t at : found) places.push_back(at / strides[axis] % x.dim(static_cast<int>(axis)));
+    for (const std::int64_t at : found)
+      positions.push_back(at / strides[axis] % x.dim(static_cast<int>(axis)));
   }
-  return {Tensor::from(places, {x.rank(), static_cast<std::int64_t>(found.size())})};
+  return {Tensor::from(positions, {x.rank(), static_cast<std::int64_t>(found.size())})};
 }
 
 Values compress(const OpCall& call) {
@@ -272,13 +273,13 @@ Values one_hot_of(const OpCall& call) {
   std::vector<std::int64_t> dims = indices.shape().to_vector();
   dims.insert(dims.begin() + axis, depth);
   const std::vector<std::int64_t> strides = strides_of(indices.shape());
-  return {copy_from(values, to_shape(dims), [&](std::span<const std::int64_t> place) {
+  return {copy_from(values, to_shape(dims), [&](std::span<const std::int64_t> position) {
     std::int64_t at = 0;
-    for (std::size_t i = 0; i < place.size(); ++i) {
-      if (static_cast<int>(i) != axis) at += place[i] * strides[i - (static_cast<int>(i) > axis ? 1 : 0)];
+    for (std::size_t i = 0; i < position.size(); ++i) {
+      if (static_cast<int>(i) != axis) at += position[i] * strides[i - (static_cast<int>(i) > axis ? 1 : 0)];
     }
     const std::int64_t id = ids[static_cast<std::size_t>(at)];
-    return std::int64_t{place[static_cast<std::size_t>(axis)] == (id < 0 ? id + depth : id) ? 1 : 0};
+    return std::int64_t{position[static_cast<std::size_t>(axis)] == (id < 0 ? id + depth : id) ? 1 : 0};
   })};
 }
 
@@ -292,11 +293,11 @@ Values reverse_sequence(const OpCall& call) {
     INGOT_CHECK(length >= 0 && length <= x.dim(time),
                 DimensionMismatch(call.where() + ": a length beyond the axis"));
   }
-  return {copy_from(x, x.shape(), [&](std::span<const std::int64_t> place) {
+  return {copy_from(x, x.shape(), [&](std::span<const std::int64_t> position) {
     std::int64_t at = 0;
-    for (std::size_t i = 0; i < place.size(); ++i) at += place[i] * strides[i];
-    const std::int64_t length = lengths[static_cast<std::size_t>(place[static_cast<std::size_t>(batch)])];
-    const std::int64_t t = place[static_cast<std::size_t>(time)];
+    for (std::size_t i = 0; i < position.size(); ++i) at += position[i] * strides[i];
+    const std::int64_t length = lengths[static_cast<std::size_t>(position[static_cast<std::size_t>(batch)])];
+    const std::int64_t t = position[static_cast<std::size_t>(time)];
     return t < length ? at + (length - 1 - 2 * t) * strides[static_cast<std::size_t>(time)] : at;
   })};
 }
@@ -326,14 +327,14 @@ Distinct distinct_slices(const std::vector<T>& values, std::size_t count, std::s
   for (std::size_t i = 0; i < rank.size(); ++i) rank[i] = i;
   if (!sorted) std::ranges::sort(rank, {}, [&](std::size_t i) { return firsts[i]; });
   Distinct found;
-  std::vector<std::int64_t> place(rank.size());
+  std::vector<std::int64_t> position(rank.size());
   for (std::size_t i = 0; i < rank.size(); ++i) {
-    place[rank[i]] = static_cast<std::int64_t>(i);
+    position[rank[i]] = static_cast<std::int64_t>(i);
     found.first.push_back(static_cast<std::int64_t>(firsts[rank[i]]));
   }
   found.counts.assign(rank.size(), 0);
   for (std::size_t i = 0; i < count; ++i) {
-    found.inverse.push_back(place[group[i]]);
+    found.inverse.push_back(position[group[i]]);
     ++found.counts[static_cast<std::size_t>(found.inverse.back())];
   }
   return found;

@@ -31,20 +31,20 @@ Tensor convolve_volume(const OpCall& call, const Tensor& x, const Tensor& weight
                        const Window& w, std::int64_t groups) {
   const std::int64_t reach = (w.kernel[0] - 1) * w.dilations[0] + 1;
   INGOT_CHECK(x.dim(2) >= reach, DimensionMismatch(call.where() + ": the filters are larger than the input"));
-  const std::int64_t places = (x.dim(2) - reach) / w.strides[0] + 1;
+  const std::int64_t positions = (x.dim(2) - reach) / w.strides[0] + 1;
   Tensor total;
   for (std::int64_t i = 0; i < w.kernel[0]; ++i) {
     const std::int64_t first = i * w.dilations[0];
     const Tensor slices =
-        transpose(slice(x, 2, first, first + (places - 1) * w.strides[0] + 1, w.strides[0]), 1, 2);
-    const Tensor maps = reshape(contiguous(slices), {x.dim(0) * places, x.dim(1), x.dim(3), x.dim(4)});
+        transpose(slice(x, 2, first, first + (positions - 1) * w.strides[0] + 1, w.strides[0]), 1, 2);
+    const Tensor maps = reshape(contiguous(slices), {x.dim(0) * positions, x.dim(1), x.dim(3), x.dim(4)});
     const Tensor part = conv2d(maps, contiguous(select(weight, 2, i)), i == 0 ? bias : Tensor(),
                                {.stride = {w.strides[1], w.strides[2]},
                                 .dilation = {w.dilations[1], w.dilations[2]},
                                 .groups = groups});
     total = total.defined() ? add(total, part) : part;
   }
-  const Tensor stacked = reshape(total, {x.dim(0), places, weight.dim(0), total.dim(2), total.dim(3)});
+  const Tensor stacked = reshape(total, {x.dim(0), positions, weight.dim(0), total.dim(2), total.dim(3)});
   return contiguous(transpose(stacked, 1, 2));
 }
 
@@ -88,7 +88,7 @@ Values plain_convolution(const OpCall& call) {
   return {convolution(call, call.in(0), call.in(1), call.optional(2))};
 }
 
-/// One axis of a transposed convolution. All that the filters reach is `full` places; the result is those
+/// One axis of a transposed convolution. All that the filters reach is `full` positions; the result is those
 /// from `first` on, `size` of them, the last of which may lie beyond.
 struct TransposedAxis {
   std::int64_t stride = 1, dilation = 1, full = 0, first = 0, size = 0;
@@ -107,7 +107,7 @@ struct TransposedAxis {
   std::int64_t beyond() const { return first + size - (full - first); }
 };
 
-/// All places that filters of `kernel` reach, one at every stride from each of `size` places.
+/// All positions that filters of `kernel` reach, one at every stride from each of `size` positions.
 std::int64_t reached(std::int64_t size, std::int64_t stride, std::int64_t kernel, std::int64_t dilation) {
   return checked_add(checked_mul(size - 1, stride, "ConvTranspose"),
                      checked_add(checked_mul(kernel - 1, dilation, "ConvTranspose"), 1, "ConvTranspose"),
@@ -186,8 +186,8 @@ Tensor spread_volume(const Tensor& x, const Tensor& weight, const std::vector<Tr
         transpose(reshape(part, {batch, depth, part.dim(1), part.dim(2), part.dim(3)}), 1, 2);
     if (!total.defined()) total = Tensor::zeros(parts.shape().with(2, axes[0].full), x.dtype(), x.device());
     const std::int64_t first = i * axes[0].dilation;
-    const Tensor places = slice(total, 2, first, first + (depth - 1) * axes[0].stride + 1, axes[0].stride);
-    copy_(places, add(places, parts));
+    const Tensor positions = slice(total, 2, first, first + (depth - 1) * axes[0].stride + 1, axes[0].stride);
+    copy_(positions, add(positions, parts));
   }
   return total;
 }

@@ -16,11 +16,12 @@ namespace {
 Tensor negative_log_likelihood(const OpCall& call, const Tensor& log_probabilities, const Tensor& targets,
                                const Tensor& weight) {
   const std::int64_t batch = log_probabilities.dim(0), classes = log_probabilities.dim(1);
-  const std::int64_t places = batch == 0 || classes == 0 ? 0 : log_probabilities.numel() / (batch * classes);
+  const std::int64_t positions =
+      batch == 0 || classes == 0 ? 0 : log_probabilities.numel() / (batch * classes);
   const std::vector<double> scores = as_doubles(log_probabilities);
   const std::vector<std::int64_t> ids = as_integers(targets);
   INGOT_CHECK(
-      static_cast<std::int64_t>(ids.size()) == batch * places,
+      static_cast<std::int64_t>(ids.size()) == batch * positions,
       ShapeMismatch(call.where(), log_probabilities.shape().to_vector(), targets.shape().to_vector()));
   INGOT_CHECK(!weight.defined() || weight.numel() == classes,
               DimensionMismatch(call.where() + ": one weight for each class"));
@@ -34,9 +35,10 @@ Tensor negative_log_likelihood(const OpCall& call, const Tensor& log_probabiliti
     if (ignores && ids[i] == ignored) continue;
     INGOT_CHECK(ids[i] >= 0 && ids[i] < classes,
                 DimensionMismatch(call.where() + ": a target outside the classes"));
-    const auto n = static_cast<std::int64_t>(i) / places, place = static_cast<std::int64_t>(i) % places;
+    const auto n = static_cast<std::int64_t>(i) / positions,
+               position = static_cast<std::int64_t>(i) % positions;
     const double w = weights[static_cast<std::size_t>(ids[i])];
-    losses[i] = -w * scores[static_cast<std::size_t>((n * classes + ids[i]) * places + place)];
+    losses[i] = -w * scores[static_cast<std::size_t>((n * classes + ids[i]) * positions + position)];
     total += losses[i];
     total_weight += w;
   }

@@ -84,7 +84,7 @@ Tensor pool_windows(const OpCall& call, Tensor x, bool count_padding, Pool pool)
   const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
   const std::size_t axes = w.kernel.size();
   INGOT_CHECK(axes > 0, FormatError(call.where(), -1, "kernel_shape", "is missing"));
-  const auto options_of = [&](std::size_t row, std::size_t column) {  // `axes`: no axis, one place
+  const auto options_of = [&](std::size_t row, std::size_t column) {  // `axes`: no axis, one position
     const auto pair = [&](const std::vector<std::int64_t>& v, std::int64_t none) {
       return std::array{row < axes ? v[row] : none, column < axes ? v[column] : none};
     };
@@ -118,11 +118,11 @@ Tensor pool_windows(const OpCall& call, Tensor x, bool count_padding, Pool pool)
   return reshape(x, to_shape(dims));
 }
 
-/// Counts through places of `sizes`, the last axis fastest; false after the last one.
-bool next_place(std::vector<std::int64_t>& place, const std::vector<std::int64_t>& sizes) {
-  for (std::size_t i = place.size(); i-- > 0;) {
-    if (++place[i] < sizes[i]) return true;
-    place[i] = 0;
+/// Counts through positions of `sizes`, the last axis fastest; false after the last one.
+bool next_position(std::vector<std::int64_t>& position, const std::vector<std::int64_t>& sizes) {
+  for (std::size_t i = position.size(); i-- > 0;) {
+    if (++position[i] < sizes[i]) return true;
+    position[i] = 0;
   }
   return false;
 }
@@ -148,7 +148,7 @@ Values max_pool_with_indices(const OpCall& call) {
   const std::vector<std::int64_t> steps = strides_of(x.shape());
   const std::vector<double> values = as_doubles(x);
   std::vector<double> largest;
-  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> positions;
   for (std::int64_t row = 0; row < x.dim(0) * x.dim(1); ++row) {
     std::vector<std::int64_t> out(axes, 0);
     do {
@@ -159,27 +159,27 @@ Values max_pool_with_indices(const OpCall& call) {
         std::int64_t at = row * plane, index = row * plane;
         bool inside = true;
         for (std::size_t i = 0; i < axes; ++i) {
-          const std::int64_t place = out[i] * w.strides[i] - w.begin[i] + in[i] * w.dilations[i];
-          inside = inside && place >= 0 && place < sizes[i];
-          at += place * steps[i + 2];
-          index += place * strides[i];
+          const std::int64_t position = out[i] * w.strides[i] - w.begin[i] + in[i] * w.dilations[i];
+          inside = inside && position >= 0 && position < sizes[i];
+          at += position * steps[i + 2];
+          index += position * strides[i];
         }
         if (!inside || values[static_cast<std::size_t>(at)] <= best) continue;
         best = values[static_cast<std::size_t>(at)];
         where = index;
-      } while (next_place(in, w.kernel));
+      } while (next_position(in, w.kernel));
       largest.push_back(best);
-      places.push_back(where);
-    } while (next_place(out, outputs));
+      positions.push_back(where);
+    } while (next_position(out, outputs));
   }
   std::vector<std::int64_t> dims = x.shape().to_vector();
   std::ranges::copy(outputs, dims.begin() + 2);
   return {from_doubles(largest, to_shape(dims), x.dtype()),
-          from_integers(places, to_shape(dims), DType::i64)};
+          from_integers(positions, to_shape(dims), DType::i64)};
 }
 
-/// Puts what max_pool took back to where it stood, among zeros. With an output_shape the places are those of
-/// the smaller default shape.
+/// Puts what max_pool took back to where it stood, among zeros. With an output_shape the positions are those
+/// of the smaller default shape.
 Values max_unpool(const OpCall& call) {
   const Tensor& x = call.in(0, 3);
   const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
@@ -195,13 +195,14 @@ Values max_unpool(const OpCall& call) {
               DimensionMismatch(call.where() + ": output_shape is smaller than what the windows cover"));
   const Shape shape = to_shape(dims);
   const std::vector<std::int64_t> from = strides_of(to_shape(inner)), to_strides = strides_of(shape),
-                                  places = as_integers(call.in(1));
+                                  positions = as_integers(call.in(1));
   const std::vector<double> values = as_doubles(x);
-  INGOT_CHECK(places.size() == values.size(), DimensionMismatch(call.where() + ": an index for each value"));
+  INGOT_CHECK(positions.size() == values.size(),
+              DimensionMismatch(call.where() + ": an index for each value"));
   std::vector<double> result(static_cast<std::size_t>(shape.numel()));
   const std::int64_t count = to_shape(inner).numel();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    std::int64_t rest = places[i], at = 0;
+    std::int64_t rest = positions[i], at = 0;
     INGOT_CHECK(rest >= 0 && rest < count,
                 Error(call.where() + ": index " + std::to_string(rest) + " is outside of the result"));
     for (std::size_t axis = 0; axis < from.size(); ++axis) {
@@ -245,7 +246,7 @@ Values global_lp_pool(const OpCall& call) {
   return {axes.empty() ? abs(x) : pow(sum(pow(abs(x), p), axes, true), 1 / p)};
 }
 
-/// Columns of windows [N, C * window, places] added up where the windows lay in the image.
+/// Columns of windows [N, C * window, positions] added up where the windows lay in the image.
 Values columns_to_image(const OpCall& call) {
   const Tensor& x = call.in(0, 3, 3);
   const std::vector<std::int64_t> image = call.integers_in(1), window = call.integers_in(2);
@@ -256,19 +257,20 @@ Values columns_to_image(const OpCall& call) {
                                   dilations = read_window_numbers(call, "dilations", axes, 1, 1),
                                   pads = read_window_numbers(call, "pads", 2 * axes, 0, 0);
   std::int64_t taps = 1, count = 1;
-  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < axes; ++i) {
     INGOT_CHECK(window[i] > 0 && window[i] <= kMaxWindow && image[i] > 0 && image[i] <= kMaxWindow,
-                DimensionMismatch(call.where() + ": an image or window without places"));
+                DimensionMismatch(call.where() + ": an image or window without positions"));
     const std::int64_t reach = checked_mul(window[i] - 1, dilations[i], "Col2Im") + 1;
-    places.push_back((image[i] + pads[i] + pads[i + axes] - reach) / strides[i] + 1);
-    INGOT_CHECK(places.back() > 0, DimensionMismatch(call.where() + ": the window is larger than the image"));
+    positions.push_back((image[i] + pads[i] + pads[i + axes] - reach) / strides[i] + 1);
+    INGOT_CHECK(positions.back() > 0,
+                DimensionMismatch(call.where() + ": the window is larger than the image"));
     taps = checked_mul(taps, window[i], "Col2Im");
-    count = checked_mul(count, places.back(), "Col2Im");
+    count = checked_mul(count, positions.back(), "Col2Im");
   }
   INGOT_CHECK(x.dim(1) % taps == 0 && x.dim(2) == count,
-              DimensionMismatch(fmt::format("{}: columns {}, expected {} values at {} places", call.where(),
-                                            to_string(x.shape()), taps, count)));
+              DimensionMismatch(fmt::format("{}: columns {}, expected {} values at {} positions",
+                                            call.where(), to_string(x.shape()), taps, count)));
   std::vector<std::int64_t> dims{x.dim(0), x.dim(1) / taps};
   dims.insert(dims.end(), image.begin(), image.end());
   const Shape shape = to_shape(dims);
@@ -277,13 +279,13 @@ Values columns_to_image(const OpCall& call) {
   const std::vector<double> values = as_doubles(x);
   const std::int64_t plane = to_shape(image).numel();
   std::vector<std::int64_t> tap(axes, 0);
-  for (std::int64_t t = 0; t < taps; ++t, next_place(tap, window)) {
-    std::vector<std::int64_t> place(axes, 0);
-    for (std::int64_t p = 0; p < count; ++p, next_place(place, places)) {
+  for (std::int64_t t = 0; t < taps; ++t, next_position(tap, window)) {
+    std::vector<std::int64_t> position(axes, 0);
+    for (std::int64_t p = 0; p < count; ++p, next_position(position, positions)) {
       std::int64_t at = 0;
       bool inside = true;
       for (std::size_t i = 0; i < axes; ++i) {
-        const std::int64_t where = place[i] * strides[i] + tap[i] * dilations[i] - pads[i];
+        const std::int64_t where = position[i] * strides[i] + tap[i] * dilations[i] - pads[i];
         inside = inside && where >= 0 && where < image[i];
         at += where * steps[i];
       }

@@ -52,7 +52,8 @@ Tensor as_list(const OpCall& call, const Tensor& values) {
   return reshape(values, Shape{values.numel()});
 }
 
-/// Scales or zero points for every element: one, one for each place of the axis, or one for each block of it.
+/// Scales or zero points for every element: one, one for each position of the axis, or one for each block of
+/// it.
 std::vector<double> spread_scales(const OpCall& call, const Tensor& values, const Shape& shape, int axis) {
   if (values.numel() == 1)
     return std::vector<double>(static_cast<std::size_t>(shape.numel()), as_doubles(values)[0]);
@@ -180,7 +181,7 @@ Values integer_product(const OpCall& call) {
              DType::i32)};
 }
 
-Values quantized_product(const OpCall& call) {
+Values quantized_matmul(const OpCall& call) {
   const Tensor &a = call.in(0), &b = call.in(3);
   const int rows = std::max(0, a.rank() - 2), columns = b.rank() - 1;
   const Tensor product =
@@ -214,7 +215,7 @@ Values quantized_convolution(const OpCall& call) {
 constexpr std::array kQuantizeOps = {
     OpRow{"ConvInteger", integer_convolution},        OpRow{"DequantizeLinear", dequantize, 3, kOwnTypes},
     OpRow{"DynamicQuantizeLinear", dynamic_quantize}, OpRow{"MatMulInteger", integer_product},
-    OpRow{"QLinearConv", quantized_convolution},      OpRow{"QLinearMatMul", quantized_product},
+    OpRow{"QLinearConv", quantized_convolution},      OpRow{"QLinearMatMul", quantized_matmul},
     OpRow{"QuantizeLinear", quantize, 3, kOwnTypes}};
 
 }  // namespace

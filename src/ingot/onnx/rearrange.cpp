@@ -64,10 +64,10 @@ Tensor pad_from(const Tensor& x, const Padding& padding,
                      padded.kept.dim(outer));
     }
     const auto border = [&](std::int64_t first, std::int64_t count) {
-      std::vector<std::int64_t> places;
+      std::vector<std::int64_t> positions;
       for (std::int64_t k = first; k < first + count; ++k)
-        places.push_back(before + source(k - before, size));
-      if (count > 0) copy_(narrow(whole, axis, first, count), pick(whole, axis, places));
+        positions.push_back(before + source(k - before, size));
+      if (count > 0) copy_(narrow(whole, axis, first, count), pick(whole, axis, positions));
     };
     border(0, before);
     border(before + size, after);
@@ -75,9 +75,9 @@ Tensor pad_from(const Tensor& x, const Padding& padding,
   return padded.result;
 }
 
-Tensor pick(const Tensor& x, int axis, const std::vector<std::int64_t>& places) {
-  const auto count = static_cast<std::int64_t>(places.size());
-  return index_select_within(x, axis, Tensor::from(places, {count}, x.device()));
+Tensor pick(const Tensor& x, int axis, const std::vector<std::int64_t>& positions) {
+  const auto count = static_cast<std::int64_t>(positions.size());
+  return index_select_within(x, axis, Tensor::from(positions, {count}, x.device()));
 }
 
 Tensor tile(const Tensor& x, const std::vector<std::int64_t>& repeats) {

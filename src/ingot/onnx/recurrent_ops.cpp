@@ -181,8 +181,8 @@ Cell cell_of(const OpCall& call, const Kind& kind, std::int64_t direction, std::
 
 Values recurrent(const OpCall& call, const Kind& kind) {
   const bool batch_first = call.integer("layout", 0) != 0;
-  const auto turned = [&](const Tensor& x) { return batch_first ? contiguous(transpose(x, 0, 1)) : x; };
-  const Tensor x = turned(call.in(0, 3, 3));
+  const auto transposed = [&](const Tensor& x) { return batch_first ? contiguous(transpose(x, 0, 1)) : x; };
+  const Tensor x = transposed(call.in(0, 3, 3));
   const std::string direction = call.text("direction", "forward");
   const std::int64_t directions = direction == "bidirectional" ? 2 : 1;
   if (call.integer("input_forget", 0) != 0) call.refuse("input_forget");
@@ -197,7 +197,7 @@ Values recurrent(const OpCall& call, const Kind& kind) {
   for (std::int64_t d = 0; d < directions; ++d) {
     const Cell cell = cell_of(call, kind, d, directions);
     const auto initial = [&](std::size_t i) {
-      return call.has(i) ? select(turned(call.in(i, 3, 3)), 0, d)
+      return call.has(i) ? select(transposed(call.in(i, 3, 3)), 0, d)
                          : Tensor::zeros({batch, cell.hidden}, x.dtype(), x.device());
     };
     std::vector<Tensor> steps;
@@ -209,8 +209,8 @@ Values recurrent(const OpCall& call, const Kind& kind) {
   }
   // [sequence, directions, batch, hidden], or [batch, sequence, directions, hidden].
   const Tensor all = batch_first ? contiguous(permute(stack(y), {2, 1, 0, 3})) : stack(y, 1);
-  Values results{all, turned(stack(h))};
-  if (kind.has_cell_state) results.emplace_back(turned(stack(c)));
+  Values results{all, transposed(stack(h))};
+  if (kind.has_cell_state) results.emplace_back(transposed(stack(c)));
   return results;
 }
 

@@ -147,9 +147,9 @@ Tensor product(const Tensor& x, const Axes& axes, bool keep) {
 
 /// The elements of an axis in the order from the last to the first.
 Tensor reversed(const Tensor& x, int axis) {
-  std::vector<std::int64_t> places(static_cast<std::size_t>(x.dim(axis)));
-  std::iota(places.rbegin(), places.rend(), 0);
-  return pick(x, axis, places);
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(x.dim(axis)));
+  std::iota(positions.rbegin(), positions.rend(), 0);
+  return pick(x, axis, positions);
 }
 
 /// Whole numbers of x's lines along an axis, one line after another, in an order that is that of their type.
@@ -294,10 +294,10 @@ Values top_k(const OpCall& call) {
     const Tensor floats = contiguous(lines);
     return topk(largest ? floats : neg(floats), k).indices;
   };
-  const Tensor places =
+  const Tensor positions =
       is_floating_point(x.dtype()) ? of_floats() : whole_top_k(call.value_in(0), axis, k, largest);
   const auto back = [&](const Tensor& t) { return contiguous(transpose(t, axis, x.rank() - 1)); };
-  return {back(gather_within(lines, x.rank() - 1, places)), back(places)};
+  return {back(gather_within(lines, x.rank() - 1, positions)), back(positions)};
 }
 
 constexpr std::array kReduceOps = {

@@ -17,7 +17,7 @@
 namespace ingot::onnx {
 namespace {
 
-/// One axis of a Resize: to how many places, by which factor (that of the sizes before they were rounded).
+/// One axis of a Resize: to how many positions, by which factor (that of the sizes before they were rounded).
 struct ResizedAxis {
   int axis = 0;
   std::int64_t from = 0, to = 0;
@@ -26,19 +26,19 @@ struct ResizedAxis {
 };
 
 struct ResizeMode {
-  std::string kind, places, rounding;
+  std::string kind, positions, rounding;
   double cubic = 0, extrapolation = 0;
   bool exclude_outside = false, antialias = false;
 
-  bool crops() const { return places == "tf_crop_and_resize"; }
+  bool crops() const { return positions == "tf_crop_and_resize"; }
 };
 
 /// Where an element of the result lies on the axis of the input.
-double original_place(const ResizeMode& mode, const ResizedAxis& axis, std::int64_t at) {
+double original_position(const ResizeMode& mode, const ResizedAxis& axis, std::int64_t at) {
   const auto x = static_cast<double>(at);
-  if (mode.places == "asymmetric") return x / axis.factor;
-  if (mode.places == "tf_half_pixel_for_nn") return (x + 0.5) / axis.factor;
-  if (mode.places == "align_corners") {
+  if (mode.positions == "asymmetric") return x / axis.factor;
+  if (mode.positions == "tf_half_pixel_for_nn") return (x + 0.5) / axis.factor;
+  if (mode.positions == "align_corners") {
     const double last = axis.factor * static_cast<double>(axis.from) - 1;  // not rounded, unlike the size
     return last == 0 ? 0 : x * static_cast<double>(axis.from - 1) / last;
   }
@@ -48,12 +48,12 @@ double original_place(const ResizeMode& mode, const ResizedAxis& axis, std::int6
     if (axis.to == 1) return (axis.start + axis.end) * last / 2;
     return axis.start * last + x * (axis.end - axis.start) * last / (length - 1);
   }
-  if (mode.places == "half_pixel_symmetric") {
+  if (mode.positions == "half_pixel_symmetric") {
     const double length = axis.factor * static_cast<double>(axis.from);  // not rounded, unlike `to`
     const double offset = static_cast<double>(axis.from) / 2 * (1 - static_cast<double>(axis.to) / length);
     return offset + (x + 0.5) / axis.factor - 0.5;
   }
-  if (mode.places == "pytorch_half_pixel" && axis.to == 1) return 0;
+  if (mode.positions == "pytorch_half_pixel" && axis.to == 1) return 0;
   return (x + 0.5) / axis.factor - 0.5;
 }
 
@@ -64,21 +64,21 @@ std::int64_t nearest(const std::string& rounding, double x) {
   return static_cast<std::int64_t>(std::ceil(x - 0.5));  // round_prefer_floor
 }
 
-std::vector<std::int64_t> nearest_places(const ResizeMode& mode, const ResizedAxis& axis) {
-  std::vector<std::int64_t> places;
+std::vector<std::int64_t> nearest_positions(const ResizeMode& mode, const ResizedAxis& axis) {
+  std::vector<std::int64_t> positions;
   for (std::int64_t at = 0; at < axis.to; ++at) {
-    const std::int64_t place = nearest(mode.rounding, original_place(mode, axis, at));
-    places.push_back(std::clamp(place, std::int64_t{0}, axis.from - 1));
+    const std::int64_t position = nearest(mode.rounding, original_position(mode, axis, at));
+    positions.push_back(std::clamp(position, std::int64_t{0}, axis.from - 1));
   }
-  return places;
+  return positions;
 }
 
-/// How often each place is taken, if that is the same for all, in order; else 0.
-std::int64_t whole_factor(const std::vector<std::int64_t>& places, std::int64_t from) {
-  const auto to = static_cast<std::int64_t>(places.size());
+/// How often each position is taken, if that is the same for all, in order; else 0.
+std::int64_t whole_factor(const std::vector<std::int64_t>& positions, std::int64_t from) {
+  const auto to = static_cast<std::int64_t>(positions.size());
   if (from == 0 || to % from != 0) return 0;
   for (std::int64_t i = 0; i < to; ++i) {
-    if (places[static_cast<std::size_t>(i)] != i / (to / from)) return 0;
+    if (positions[static_cast<std::size_t>(i)] != i / (to / from)) return 0;
   }
   return to / from;
 }
@@ -86,18 +86,18 @@ std::int64_t whole_factor(const std::vector<std::int64_t>& places, std::int64_t 
 Tensor resize_nearest(Tensor x, const std::vector<ResizedAxis>& axes, const ResizeMode& mode) {
   std::vector<std::int64_t> repeats(static_cast<std::size_t>(x.rank()), 1);
   for (const ResizedAxis& axis : axes) {
-    const std::vector<std::int64_t> places = nearest_places(mode, axis);
-    const std::int64_t factor = whole_factor(places, axis.from);
+    const std::vector<std::int64_t> positions = nearest_positions(mode, axis);
+    const std::int64_t factor = whole_factor(positions, axis.from);
     if (factor > 0) {
       repeats[static_cast<std::size_t>(axis.axis)] = factor;
     } else {
-      x = pick(x, axis.axis, places);
+      x = pick(x, axis.axis, positions);
     }
   }
   return repeat_each(x, repeats);
 }
 
-/// Triangles, or cubic convolution (Keys 1981) with free parameter a: the weight of a place at distance d.
+/// Triangles, or cubic convolution (Keys 1981) with free parameter a: the weight of a position at distance d.
 double tap_weight(const ResizeMode& mode, double d) {
   const double a = mode.cubic;
   d = std::abs(d);
@@ -114,29 +114,30 @@ Resampling interpolation(const OpCall& call, const ResizeMode& mode, const Resiz
   INGOT_CHECK(support < kMostTaps && (2 * support + 2) * static_cast<double>(axis.to) < 1e9,
               DimensionMismatch(call.where() + ": the filter is too wide"));
   const auto before = static_cast<std::int64_t>(std::floor(-support)) + 1;
-  const auto taps = static_cast<std::size_t>(2 - 2 * before), places = static_cast<std::size_t>(axis.to);
-  Resampling how{.places = axis.to,
+  const auto taps = static_cast<std::size_t>(2 - 2 * before), positions = static_cast<std::size_t>(axis.to);
+  Resampling how{.positions = axis.to,
                  .taps = static_cast<std::int64_t>(taps),
-                 .indices = std::vector<std::int32_t>(taps * places),
-                 .weights = std::vector<double>(taps * places)};
-  for (std::size_t i = 0; i < places; ++i) {
-    const double place = original_place(mode, axis, static_cast<std::int64_t>(i));
-    const auto first = static_cast<std::int64_t>(std::ceil(place)) - 1 + before;
+                 .indices = std::vector<std::int32_t>(taps * positions),
+                 .weights = std::vector<double>(taps * positions)};
+  for (std::size_t i = 0; i < positions; ++i) {
+    const double position = original_position(mode, axis, static_cast<std::int64_t>(i));
+    const auto first = static_cast<std::int64_t>(std::ceil(position)) - 1 + before;
     double total = 0;
     for (std::size_t k = 0; k < taps; ++k) {
       const std::int64_t at = first + static_cast<std::int64_t>(k);
       const bool counts = !mode.exclude_outside || (at >= 0 && at < axis.from);
-      const double weight = counts ? tap_weight(mode, (static_cast<double>(at) - place) * stretch) : 0;
+      const double weight = counts ? tap_weight(mode, (static_cast<double>(at) - position) * stretch) : 0;
       total += weight;
-      how.indices[k * places + i] = static_cast<std::int32_t>(std::clamp(at, std::int64_t{0}, axis.from - 1));
-      how.weights[k * places + i] = weight;
+      how.indices[k * positions + i] =
+          static_cast<std::int32_t>(std::clamp(at, std::int64_t{0}, axis.from - 1));
+      how.weights[k * positions + i] = weight;
     }
-    for (std::size_t k = 0; total != 0 && k < taps; ++k) how.weights[k * places + i] /= total;
+    for (std::size_t k = 0; total != 0 && k < taps; ++k) how.weights[k * positions + i] /= total;
   }
   return how;
 }
 
-/// Places of the result that lie outside of the image get a value of their own.
+/// Positions of the result that lie outside of the image get a value of their own.
 Tensor extrapolated(const Tensor& x, const std::vector<ResizedAxis>& axes, const ResizeMode& mode) {
   Tensor y = x;
   const auto beside = [&](const Tensor& t) { return to(t, x.device()); };
@@ -144,8 +145,8 @@ Tensor extrapolated(const Tensor& x, const std::vector<ResizedAxis>& axes, const
   for (const ResizedAxis& axis : axes) {
     std::vector<float> inside;
     for (std::int64_t i = 0; i < axis.to; ++i) {
-      const double place = original_place(mode, axis, i);
-      inside.push_back(place >= 0 && place <= static_cast<double>(axis.from - 1) ? 1.0F : 0.0F);
+      const double position = original_position(mode, axis, i);
+      inside.push_back(position >= 0 && position <= static_cast<double>(axis.from - 1) ? 1.0F : 0.0F);
     }
     std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
     dims[static_cast<std::size_t>(axis.axis)] = axis.to;
@@ -157,7 +158,7 @@ Tensor extrapolated(const Tensor& x, const std::vector<ResizedAxis>& axes, const
 ResizeMode read_mode(const OpCall& call, bool upsample) {
   ResizeMode mode{
       .kind = call.text("mode", "nearest"),
-      .places = call.text("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel"),
+      .positions = call.text("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel"),
       .rounding = call.text("nearest_mode", upsample ? "floor" : "round_prefer_floor"),
       .cubic = call.number("cubic_coeff_a", -0.75F),
       .extrapolation = call.number("extrapolation_value", 0),
@@ -231,7 +232,8 @@ Values resize(const OpCall& call) {
   const bool upsample = call.node().op == "Upsample" || call.opset() < 11;
   const ResizeMode mode = read_mode(call, upsample);
   std::vector<ResizedAxis> axes = read_axes(call, x, mode, upsample);
-  // What makes it smaller comes first, and the innermost axis, where places lie side by side, before others.
+  // What makes it smaller comes first, and the innermost axis, where positions lie side by side, before
+  // others.
   std::ranges::sort(axes, [](const ResizedAxis& a, const ResizedAxis& b) {
     return a.factor != b.factor ? a.factor < b.factor : a.axis > b.axis;
   });

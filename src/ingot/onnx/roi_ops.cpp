@@ -134,14 +134,14 @@ Values roi_align(const OpCall& call) {
 /// A convolution whose every tap is read at an offset of its own, times a factor.
 struct DeformedTaps {
   std::vector<double> offsets, factors;
-  std::int64_t groups = 1, taps = 0, places = 0;
+  std::int64_t groups = 1, taps = 0, positions = 0;
 
   const double* offset(std::int64_t n, std::int64_t group, std::int64_t tap) const {
-    return offsets.data() + ((n * groups + group) * taps + tap) * 2 * places;
+    return offsets.data() + ((n * groups + group) * taps + tap) * 2 * positions;
   }
-  double factor(std::int64_t n, std::int64_t group, std::int64_t tap, std::int64_t place) const {
+  double factor(std::int64_t n, std::int64_t group, std::int64_t tap, std::int64_t position) const {
     if (factors.empty()) return 1;
-    return factors[static_cast<std::size_t>(((n * groups + group) * taps + tap) * places + place)];
+    return factors[static_cast<std::size_t>(((n * groups + group) * taps + tap) * positions + position)];
   }
 };
 
@@ -177,17 +177,17 @@ Values deformed_convolution(const OpCall& call) {
       const std::int64_t group = c / (channels / taps.groups), filter_group = c / each;
       for (std::int64_t tap = 0; tap < taps.taps; ++tap) {
         const double* moved = taps.offset(n, group, tap);
-        for (std::int64_t place = 0; place < taps.places; ++place) {
-          const std::int64_t row = place / out_width * w.strides[0] - w.begin[0] +
+        for (std::int64_t position = 0; position < taps.positions; ++position) {
+          const std::int64_t row = position / out_width * w.strides[0] - w.begin[0] +
                                    tap / columns * w.dilations[0],
-                             column = place % out_width * w.strides[1] - w.begin[1] +
+                             column = position % out_width * w.strides[1] - w.begin[1] +
                                       tap % columns * w.dilations[1];
           const double top = static_cast<double>(row), left = static_cast<double>(column);
-          const double value = taps.factor(n, group, tap, place) *
-                               plane.between(top + moved[place], left + moved[taps.places + place]);
+          const double value = taps.factor(n, group, tap, position) *
+                               plane.between(top + moved[position], left + moved[taps.positions + position]);
           for (std::int64_t o = 0; value != 0 && o < group_outputs; ++o) {
             const std::int64_t output = filter_group * group_outputs + o;
-            y[static_cast<std::size_t>((n * outputs + output) * taps.places + place)] +=
+            y[static_cast<std::size_t>((n * outputs + output) * taps.positions + position)] +=
                 value * filters[static_cast<std::size_t>((output * each + c % each) * taps.taps + tap)];
           }
         }
@@ -195,7 +195,7 @@ Values deformed_convolution(const OpCall& call) {
     }
   }
   for (std::size_t i = 0; !bias.empty() && i < y.size(); ++i)
-    y[i] += bias[i / static_cast<std::size_t>(taps.places) % bias.size()];
+    y[i] += bias[i / static_cast<std::size_t>(taps.positions) % bias.size()];
   return {from_doubles(y, shape, x.dtype())};
 }
 
@@ -219,21 +219,21 @@ Values affine_grid(const OpCall& call) {
   grid.reserve(static_cast<std::size_t>(shape.numel()));
   for (std::int64_t n = 0; n < size[0]; ++n) {
     for (std::int64_t point = 0; point < points; ++point) {
-      std::array<double, 4> place{1, 1, 1, 1};
+      std::array<double, 4> position{1, 1, 1, 1};
       std::int64_t rest = point;
       for (std::int64_t axis = 0; axis < axes; ++axis) {  // x is the last of the image's axes
         const std::int64_t length = size[static_cast<std::size_t>(axes + 1 - axis)], at = rest % length;
         rest /= length;
-        place[static_cast<std::size_t>(axis)] =
+        position[static_cast<std::size_t>(axis)] =
             align ? (length == 1 ? -1 : 2 * static_cast<double>(at) / static_cast<double>(length - 1) - 1)
                   : (2 * static_cast<double>(at) + 1) / static_cast<double>(length) - 1;
       }
-      place[static_cast<std::size_t>(axes)] = 1;
+      position[static_cast<std::size_t>(axes)] = 1;
       for (std::int64_t row = 0; row < axes; ++row) {
         double sum = 0;
         for (std::int64_t k = 0; k <= axes; ++k)
           sum += matrices[static_cast<std::size_t>((n * axes + row) * (axes + 1) + k)] *
-                 place[static_cast<std::size_t>(k)];
+                 position[static_cast<std::size_t>(k)];
         grid.push_back(sum);
       }
     }

@@ -132,7 +132,7 @@ Values pieces(const OpCall& call) {
   return parts;
 }
 
-/// Places start, start + step, ... before end, which count from the back where they are negative and are
+/// Positions start, start + step, ... before end, which count from the back where they are negative and are
 /// limited to the axis. Backwards they are copied.
 Tensor sliced_axis(const Tensor& x, int axis, std::int64_t start, std::int64_t end, std::int64_t step) {
   const std::int64_t size = x.dim(axis);
@@ -149,9 +149,9 @@ Tensor sliced_axis(const Tensor& x, int axis, std::int64_t start, std::int64_t e
   const std::int64_t count = span <= 0 ? 0 : (span + std::abs(step) - 1) / std::abs(step);
   if (count == 0 || size == 0) return narrow(x, axis, 0, 0);
   if (step > 0) return slice(x, axis, start, start + (count - 1) * step + 1, step);
-  std::vector<std::int64_t> places;
-  for (std::int64_t i = 0; i < count; ++i) places.push_back(start + i * step);
-  return pick(x, axis, places);
+  std::vector<std::int64_t> positions;
+  for (std::int64_t i = 0; i < count; ++i) positions.push_back(start + i * step);
+  return pick(x, axis, positions);
 }
 
 Values sliced(const OpCall& call) {
@@ -189,15 +189,15 @@ Values tiled(const OpCall& call) {
 }
 
 /// Where an element outside of an axis comes from.
-std::int64_t at_edge(std::int64_t place, std::int64_t size) {
-  return std::clamp(place, std::int64_t{0}, size - 1);
+std::int64_t at_edge(std::int64_t position, std::int64_t size) {
+  return std::clamp(position, std::int64_t{0}, size - 1);
 }
-std::int64_t mirrored(std::int64_t place, std::int64_t size) {
+std::int64_t mirrored(std::int64_t position, std::int64_t size) {
   if (size == 1) return 0;
-  const std::int64_t period = 2 * (size - 1), at = (place % period + period) % period;
+  const std::int64_t period = 2 * (size - 1), at = (position % period + period) % period;
   return at < size ? at : period - at;
 }
-std::int64_t wrapped(std::int64_t place, std::int64_t size) { return (place % size + size) % size; }
+std::int64_t wrapped(std::int64_t position, std::int64_t size) { return (position % size + size) % size; }
 
 Values padded(const OpCall& call) {
   const Tensor& x = call.in(0);
@@ -228,10 +228,10 @@ Values padded(const OpCall& call) {
     INGOT_CHECK(kept > 0 || (padding.before[i] <= 0 && padding.after[i] <= 0),
                 DimensionMismatch(call.where() + ": an axis has nothing to repeat"));
   }
-  return {pad_from(x, padding, [&](std::int64_t place, std::int64_t size) {
-    return mode == "edge"   ? at_edge(place, size)
-           : mode == "wrap" ? wrapped(place, size)
-                            : mirrored(place, size);
+  return {pad_from(x, padding, [&](std::int64_t position, std::int64_t size) {
+    return mode == "edge"   ? at_edge(position, size)
+           : mode == "wrap" ? wrapped(position, size)
+                            : mirrored(position, size);
   })};
 }
 
@@ -243,7 +243,7 @@ Values cast_like(const OpCall& call) {
 }
 Values bit_cast(const OpCall& call) { return {bits_as(call.value_in(0), call.stored_type("to", 0))}; }
 
-/// [N, C, H, W] with blocks of channels as places, or back.
+/// [N, C, H, W] with blocks of channels as positions, or back.
 Values depth_to_space(const OpCall& call) {
   const Tensor& x = call.in(0, 4, 4);
   const std::int64_t b = call.integer("blocksize", 1), n = x.dim(0), c = x.dim(1), h = x.dim(2), w = x.dim(3);
@@ -266,7 +266,7 @@ Values space_to_depth(const OpCall& call) {
   return {reshape(blocks, {n, c * b * b, h / b, w / b})};
 }
 
-/// As many places as `shape` says, from the middle or with zeros around.
+/// As many positions as `shape` says, from the middle or with zeros around.
 Values center_crop_pad(const OpCall& call) {
   Tensor x = call.in(0);
   std::vector<std::int64_t> axes(static_cast<std::size_t>(x.rank()));

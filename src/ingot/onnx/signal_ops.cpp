@@ -117,9 +117,9 @@ Values fourier(const OpCall& call) {
                      outer = block_size == 0 ? 0 : x.numel() / block_size;
   const bool is_complex = x.dim(-1) == 2;
   for (std::int64_t row = 0; row < outer * inner; ++row) {
-    const std::int64_t block = row / inner, place = row % inner;
-    const auto source = static_cast<std::size_t>(block * have * from[at_axis] + place * x.dim(-1));
-    const auto target = static_cast<std::size_t>(block * shape[axis] * to[at_axis] + place * parts);
+    const std::int64_t block = row / inner, position = row % inner;
+    const auto source = static_cast<std::size_t>(block * have * from[at_axis] + position * x.dim(-1));
+    const auto target = static_cast<std::size_t>(block * shape[axis] * to[at_axis] + position * parts);
     Row line(static_cast<std::size_t>(length));
     for (std::size_t t = 0; t < static_cast<std::size_t>(std::min(have, length)); ++t) {
       const std::size_t at = source + t * static_cast<std::size_t>(from[at_axis]);

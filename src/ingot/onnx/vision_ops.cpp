@@ -43,7 +43,7 @@ Values non_max_suppression(const OpCall& call) {
   const double threshold = call.has(3) ? call.number_in(3) : 0;
   const double least = call.has(4) ? call.number_in(4) : -std::numeric_limits<double>::infinity();
   const bool centred = call.integer("center_point_box", 0) != 0;
-  const std::vector<double> places = as_doubles(boxes), values = as_doubles(scores);
+  const std::vector<double> positions = as_doubles(boxes), values = as_doubles(scores);
   const auto count = static_cast<std::size_t>(boxes.dim(1));
   std::vector<std::int64_t> chosen;
   for (std::int64_t row = 0; row < scores.dim(0) * scores.dim(1); ++row) {
@@ -57,7 +57,7 @@ Values non_max_suppression(const OpCall& call) {
     std::vector<Box> kept;
     for (const std::size_t i : order) {
       if (static_cast<std::int64_t>(kept.size()) >= limit) break;
-      const Box box = box_at(places, (static_cast<std::size_t>(batch) * count + i) * 4, centred);
+      const Box box = box_at(positions, (static_cast<std::size_t>(batch) * count + i) * 4, centred);
       if (std::ranges::any_of(kept, [&](const Box& other) { return overlap(box, other) > threshold; }))
         continue;
       kept.push_back(box);
@@ -67,7 +67,7 @@ Values non_max_suppression(const OpCall& call) {
   return {Tensor::from(chosen, {static_cast<std::int64_t>(chosen.size()) / 3, 3})};
 }
 
-/// One axis of an image that is read at places between and beyond its pixels.
+/// One axis of an image that is read at positions between and beyond its pixels.
 struct SampledAxis {
   std::int64_t size;
   bool align_corners;
@@ -77,7 +77,7 @@ struct SampledAxis {
   double high() const { return static_cast<double>(size) - (align_corners ? 1 : 0.5); }
 
   /// From [-1, 1] to pixels.
-  double place(double x) const {
+  double position(double x) const {
     return align_corners ? (x + 1) / 2 * static_cast<double>(size - 1)
                          : ((x + 1) * static_cast<double>(size) - 1) / 2;
   }
@@ -90,7 +90,7 @@ struct SampledAxis {
     const bool from_low = (x < low()) == (std::fmod(turns, 2) == 0);
     return from_low ? low() + rest : high() - rest;
   }
-  /// A place beyond the image as `padding` says; zeros are left to pixel().
+  /// A position beyond the image as `padding` says; zeros are left to pixel().
   double padded(double x) const {
     if (padding == "border") return std::clamp(x, 0.0, static_cast<double>(size - 1));
     return padding == "reflection" ? reflected(x) : x;
@@ -103,7 +103,7 @@ struct SampledAxis {
   }
 };
 
-/// Weights of the pixels around a place, the first of which is `first`.
+/// Weights of the pixels around a position, the first of which is `first`.
 struct Taps {
   double first = 0;
   std::vector<double> weights;
@@ -131,8 +131,8 @@ void read_pixels(const std::vector<SampledAxis>& axes, const std::string& mode, 
   pixels.assign(1, {});
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const SampledAxis& axis = axes[i];
-    const double place = axis.place(point[axes.size() - 1 - i]);
-    const Taps taps = taps_of(mode, axis.padded(mode == "nearest" ? std::nearbyint(place) : place));
+    const double position = axis.position(point[axes.size() - 1 - i]);
+    const Taps taps = taps_of(mode, axis.padded(mode == "nearest" ? std::nearbyint(position) : position));
     std::vector<WeightedPixel> next;
     for (const WeightedPixel& from : pixels) {
       for (std::size_t t = 0; t < taps.weights.size(); ++t) {
@@ -161,13 +161,13 @@ Values grid_sample(const OpCall& call) {
     dims.push_back(grid.dim(i - 1));
   }
   const Shape shape = to_shape(dims);
-  const std::vector<double> image = as_doubles(x), places = as_doubles(grid);
+  const std::vector<double> image = as_doubles(x), positions = as_doubles(grid);
   const std::int64_t channels = x.dim(1), points = grid.numel() == 0 ? 0 : grid.numel() / x.dim(0) / spatial,
                      plane = x.numel() == 0 ? 0 : x.numel() / x.dim(0) / channels;
   std::vector<double> result(static_cast<std::size_t>(shape.numel()));
   std::vector<WeightedPixel> pixels;
   for (std::int64_t i = 0; plane > 0 && i < x.dim(0) * points; ++i) {
-    read_pixels(axes, mode, places.data() + i * spatial, pixels);
+    read_pixels(axes, mode, positions.data() + i * spatial, pixels);
     for (std::int64_t channel = 0; channel < channels; ++channel) {
       const std::int64_t row = i / points * channels + channel;
       double& to = result[static_cast<std::size_t>(row * points + i % points)];

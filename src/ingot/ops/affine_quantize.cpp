@@ -38,7 +38,7 @@ int checked_axis(const char* op, const Tensor& x, const Tensor& scale, const Ten
   const int at = normalize_axis(axis, x.rank(), op);
   INGOT_CHECK(scale.dim(0) == x.dim(at),
               ShapeMismatch(op, x.shape().to_vector(), scale.shape().to_vector(),
-                            "a scale for each place of axis " + std::to_string(axis)));
+                            "a scale for each position of axis " + std::to_string(axis)));
   return at;
 }
 

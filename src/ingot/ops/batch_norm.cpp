@@ -24,8 +24,8 @@ void check_channels(const char* what, const Tensor& x, const Tensor& values) {
 // x as [N, C, S]. [N, C] with adjacent channels is S = 1.
 View three_axes(const View& x) {
   if (!x) return x;
-  const std::int64_t places = x.dim(0) * x.dim(1) == 0 ? 0 : x.numel() / (x.dim(0) * x.dim(1));
-  return contiguous_view(x.data, {x.dim(0), x.dim(1), places}, x.dtype, x.device);
+  const std::int64_t positions = x.dim(0) * x.dim(1) == 0 ? 0 : x.numel() / (x.dim(0) * x.dim(1));
+  return contiguous_view(x.data, {x.dim(0), x.dim(1), positions}, x.dtype, x.device);
 }
 
 Tensor scratch_for(const Tensor& x, std::int64_t width) {

@@ -30,7 +30,7 @@ std::int64_t blocked_output(std::int64_t size, std::int64_t kernel, const Blocke
                      padded = checked_add(checked_add(size, o.padding[i], kOp), o.padding_end[i], kOp);
   INGOT_CHECK(padded >= reach,
               DimensionMismatch("blocked_conv2d: a kernel that reaches over " + std::to_string(reach) +
-                                " places for a padded input of " + std::to_string(padded)));
+                                " positions for a padded input of " + std::to_string(padded)));
   return (padded - reach) / o.stride[i] + 1;
 }
 
@@ -42,11 +42,11 @@ bool takes_plain_image(std::int64_t channels) { return channels == 3; }
 Tensor to_channel_blocks(const Tensor& x) {
   INGOT_CHECK(x.rank() == 4, DimensionMismatch("to_channel_blocks: " + to_string(x.shape()) +
                                                " is not an image [N, C, H, W]"));
-  const std::int64_t b = channel_block(), places = x.dim(2) * x.dim(3);
+  const std::int64_t b = channel_block(), positions = x.dim(2) * x.dim(3);
   const Tensor full = contiguous(filled_up(x, b));
   const std::int64_t blocks = full.dim(1) / b;
   // Each block is a matrix that is transposed.
-  return reshape(contiguous(transpose(reshape(full, {x.dim(0) * blocks, b, places}), 1, 2)),
+  return reshape(contiguous(transpose(reshape(full, {x.dim(0) * blocks, b, positions}), 1, 2)),
                  {x.dim(0), blocks, x.dim(2), x.dim(3), b});
 }
 
@@ -80,11 +80,11 @@ Tensor prepack_winograd_weight(const Tensor& given) {
   static constexpr double kFilter[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};  // G
   const Tensor weight = contiguous(given);
   const std::int64_t outputs = weight.dim(0), inputs = weight.dim(1);
-  const Tensor packed = Tensor::empty({kernels::kWinogradPlaces, inputs, outputs}, DType::f32);
+  const Tensor packed = Tensor::empty({kernels::kWinogradPositions, inputs, outputs}, DType::f32);
   for (std::int64_t pair = 0; pair < outputs * inputs; ++pair) {
     const float* w = weight.data<float>() + 9 * pair;
     float* to = packed.data<float>() + pair % inputs * outputs + pair / inputs;
-    for (std::int64_t p = 0; p < kernels::kWinogradPlaces; ++p) {
+    for (std::int64_t p = 0; p < kernels::kWinogradPositions; ++p) {
       double sum = 0;
       for (int i = 0; i < 3; ++i) {
         for (int j = 0; j < 3; ++j) sum += kFilter[p / 4][i] * kFilter[p % 4][j] * double{w[3 * i + j]};
@@ -177,9 +177,9 @@ Tensor spread_channel_blocks(const Tensor& x, std::array<std::int64_t, 2> kernel
   Tensor y = Tensor::empty({x.dim(0), blocks, checked_mul(x.dim(2), rows, "spread_channel_blocks"),
                             checked_mul(x.dim(3), columns, "spread_channel_blocks"), x.dim(4)},
                            x.dtype());
-  for (std::int64_t place = 0; place < rows * columns; ++place) {
-    const Tensor row = slice(y, 2, place / columns, kEnd, rows);
-    copy_(slice(row, 3, place % columns, kEnd, columns), narrow(x, 1, place * blocks, blocks));
+  for (std::int64_t position = 0; position < rows * columns; ++position) {
+    const Tensor row = slice(y, 2, position / columns, kEnd, rows);
+    copy_(slice(row, 3, position % columns, kEnd, columns), narrow(x, 1, position * blocks, blocks));
   }
   return y;
 }

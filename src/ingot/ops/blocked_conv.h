@@ -45,7 +45,7 @@ Tensor blocked_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const BlockedConvOptions& options);
 
 /// weight: [C, O, KH, KW] f32 of a transposed convolution whose strides are its kernel, as that of a
-/// convolution, [KH · KW · O, C, 1, 1], which makes the KH · KW places of each input one after another.
+/// convolution, [KH · KW · O, C, 1, 1], which makes the KH · KW positions of each input one after another.
 Tensor spread_conv2d_weight(const Tensor& weight);
 /// What such a convolution makes, [N, KH · KW · O / b, H, W, b], as one image: [N, O / b, H · KH, W · KW, b].
 Tensor spread_channel_blocks(const Tensor& x, std::array<std::int64_t, 2> kernel);

@@ -34,7 +34,7 @@ View image_view(const View& v, bool channels_last) {
 }
 View filter_view(const View& v) { return v.rank == 3 ? with_unit_axis(v, 2) : v; }
 
-// How many places a kernel covers, from its first to its last.
+// How many positions a kernel covers, from its first to its last.
 std::int64_t reach_of(const char* op, std::int64_t kernel, std::int64_t dilation) {
   return checked_add(checked_mul(dilation, kernel - 1, op), 1, op);
 }

@@ -31,7 +31,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
 
-/// `output_padding` more places at the end, of which there may be fewer than the stride.
+/// `output_padding` more positions at the end, of which there may be fewer than the stride.
 struct ConvTranspose1dOptions {
   std::int64_t stride = 1, padding = 0, output_padding = 0, dilation = 1, groups = 1;
   ChannelLayout layout = ChannelLayout::first;

@@ -11,13 +11,13 @@
 namespace ingot {
 namespace {
 
-// [N, C, S] or [N, S, C]: the places of a sample as one axis.
+// [N, C, S] or [N, S, C]: the positions of a sample as one axis.
 View three_axes(const View& v, bool channels_last) {
   if (!v) return v;
   const std::int64_t n = v.dim(0), c = v.dim(channels_last ? -1 : 1);
-  std::int64_t places = 1;
-  for (int i = channels_last ? 1 : 2; i < v.rank - (channels_last ? 1 : 0); ++i) places *= v.dim(i);
-  return contiguous_view(v.data, channels_last ? Shape{n, places, c} : Shape{n, c, places}, v.dtype,
+  std::int64_t positions = 1;
+  for (int i = channels_last ? 1 : 2; i < v.rank - (channels_last ? 1 : 0); ++i) positions *= v.dim(i);
+  return contiguous_view(v.data, channels_last ? Shape{n, positions, c} : Shape{n, c, positions}, v.dtype,
                          v.device);
 }
 
@@ -34,9 +34,9 @@ struct GroupNormNode final : Node {
   void backward(BackwardContext& ctx) override {
     const bool last = options.layout == ChannelLayout::last;
     const View in = three_axes(x.view(), last);
-    const std::int64_t channels = in.dim(last ? 2 : 1), places = in.dim(last ? 1 : 2);
+    const std::int64_t channels = in.dim(last ? 2 : 1), positions = in.dim(last ? 1 : 2);
     const Tensor scratch =
-        Tensor::empty({num_threads(), (places + 7) * channels}, mean.get().dtype(), x.get().device());
+        Tensor::empty({num_threads(), (positions + 7) * channels}, mean.get().dtype(), x.get().device());
     const GradSlot dx = ctx.slot(0), dweight = ctx.slot(1), dbias = ctx.slot(2);
     kernels::launch(kernels::group_norm_backward, ctx.stream(),
                     {.x = in,

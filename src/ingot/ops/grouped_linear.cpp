@@ -78,7 +78,7 @@ ExpertRouting route_experts(const Tensor& experts, std::int64_t expert_count) {
                    .offsets = routing.offsets.view(),
                    .tokens = routing.tokens.view(),
                    .sorted = routing.experts.view(),
-                   .places = routing.places.view()});
+                   .positions = routing.positions.view()});
   return routing;
 }
 

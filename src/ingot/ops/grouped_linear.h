@@ -13,10 +13,10 @@ Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& offse
 
 /// Which rows go to which expert: the (token, choice) pairs in order of their experts.
 struct ExpertRouting {
-  Tensor offsets;  ///< i64 [experts + 1]: where each expert's pairs start
-  Tensor tokens;   ///< i64 [pairs]: the token of each pair, sorted by expert
-  Tensor experts;  ///< i64 [pairs]: the expert of each of these
-  Tensor places;   ///< i64 [pairs]: where each pair went
+  Tensor offsets;    ///< i64 [experts + 1]: where each expert's pairs start
+  Tensor tokens;     ///< i64 [pairs]: the token of each pair, sorted by expert
+  Tensor experts;    ///< i64 [pairs]: the expert of each of these
+  Tensor positions;  ///< i64 [pairs]: where each pair went
 };
 
 /// `experts`: i64 [tokens, choices], each below `expert_count` (as topk's are). Nothing waits for a device.

@@ -5,7 +5,7 @@
 namespace ingot {
 
 // Indices are i64 or i32. An index outside its axis throws DimensionMismatch that names the operation, the
-// place, the value and the bound.
+// position, the value and the bound.
 
 /// weight[ids]: weight [rows, d], ids [...] -> [..., d]. The gradient touches only the rows that ids name
 /// where there is one already, and does not depend on the thread count.

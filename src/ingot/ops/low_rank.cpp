@@ -6,7 +6,7 @@
 #include "ingot/kernels/gemm.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
-#include "ingot/ops/linear_parts.h"
+#include "ingot/ops/linear_operands.h"
 
 namespace ingot {
 namespace {

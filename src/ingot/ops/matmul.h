@@ -29,7 +29,7 @@ std::vector<Tensor> linear(const Tensor& x, std::span<const LinearWeights> layer
 /// What several layers make of one input, side by side in one tensor: [..., in] -> [..., sum of their outs].
 /// All have a bias, or none. One product, and one for each gradient, where their weights (and biases) lie one
 /// behind another in memory (nn's ProjectionGroup); else one for each layer. Throws ShapeMismatch.
-Tensor linear_side_by_side(const Tensor& x, std::span<const LinearWeights> layers);
+Tensor fused_linear(const Tensor& x, std::span<const LinearWeights> layers);
 
 /// silu(gate(x)) · up(x), the gated half of a feed-forward block (SwiGLU, Shazeer 2020): [..., in] -> [...,
 /// out], which gate and up have in common. The bits are those of silu_mul behind linear of both layers; where

@@ -134,27 +134,28 @@ void check_summands(const char* where, const Tensor& x, const Tensor& residual, 
   check_defined(where, {&x, &sum});
   INGOT_CHECK(sum.shape() == x.shape() && sum.is_contiguous(),
               ShapeMismatch(where, x.shape().to_vector(), sum.shape().to_vector(),
-                            "the place of a sum is contiguous and has the summands' shape"));
-  INGOT_CHECK(!grad_enabled(), Error(std::string(where) + ": a sum with a place of its own has no gradient; "
-                                                          "use a NoGrad scope"));
+                            "the output of a sum is contiguous and has the summands' shape"));
+  INGOT_CHECK(!grad_enabled(),
+              Error(std::string(where) + ": a sum with an output of its own has no gradient; "
+                                         "use a NoGrad scope"));
 }
 
-// Where the sum goes: nowhere without a residual, to `place`, or to a new tensor.
-Tensor sum_of(const Tensor& x, const Tensor& residual, const Tensor& place) {
+// Where the sum goes: nowhere without a residual, to `output`, or to a new tensor.
+Tensor sum_of(const Tensor& x, const Tensor& residual, const Tensor& output) {
   if (!residual.defined()) return {};
-  return place.defined() ? place : Tensor::empty_like(x);
+  return output.defined() ? output : Tensor::empty_like(x);
 }
 
 using Inputs = std::span<const Tensor>;
 
 // With a residual, the result's `sum` is made and recorded; else it stays undefined.
 NormedSum rms_norm_of(const char* where, const Tensor& x, const Tensor& residual, const Tensor& weight,
-                      float eps, float weight_offset, const Tensor& place = {}) {
+                      float eps, float weight_offset, const Tensor& output = {}) {
   INGOT_CHECK(
       x.rank() >= 1 && weight.shape() == Shape({x.dim(-1)}),
       ShapeMismatch(std::string(where) + " (weight)", {x.rank() >= 1 ? x.dim(-1) : 1},
                     weight.shape().to_vector(), "the weight has one value per element of the last axis"));
-  const Tensor sum = sum_of(x, residual, place);
+  const Tensor sum = sum_of(x, residual, output);
   const Tensor y = Tensor::empty_like(x);
   const Tensor rstd = Tensor::empty(x.shape().drop_last(), accumulator_dtype(x.dtype()), x.device());
   kernels::launch(kernels::rms_norm, current_stream(x.device()),
@@ -178,11 +179,11 @@ NormedSum rms_norm_of(const char* where, const Tensor& x, const Tensor& residual
 }
 
 NormedSum layer_norm_of(const char* where, const Tensor& x, const Tensor& residual, const Tensor& weight,
-                        const Tensor& bias, float eps, const Tensor& place = {}) {
+                        const Tensor& bias, float eps, const Tensor& output = {}) {
   INGOT_CHECK(x.rank() >= 1, DimensionMismatch(std::string(where) + ": a scalar has no last axis"));
   check_per_feature((std::string(where) + " (weight)").c_str(), x, weight);
   check_per_feature((std::string(where) + " (bias)").c_str(), x, bias);
-  const Tensor sum = sum_of(x, residual, place);
+  const Tensor sum = sum_of(x, residual, output);
   const Tensor y = Tensor::empty_like(x);
   const DType accumulator = accumulator_dtype(x.dtype());
   const Tensor mean = Tensor::empty(x.shape().drop_last(), accumulator, x.device());

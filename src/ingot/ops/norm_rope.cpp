@@ -9,12 +9,12 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/rope.h"
-#include "ingot/ops/rope_parts.h"
+#include "ingot/ops/rope_operands.h"
 
 namespace ingot {
 namespace {
 
-// What heads that were normalised and turned keep, but for their angles. x and dx may be a part of the heads
+// What heads that were normalised and rotated keep, but for their angles. x and dx may be a part of the heads
 // of a tensor.
 struct SavedHeads {
   SavedTensor x, weight, rstd;
@@ -115,7 +115,7 @@ Tensor room_for_rstd(const View& x, bool recorded) {
                   : Tensor{};
 }
 
-// One of two tensors that one launch normalises and turns.
+// One of two tensors that one launch normalises and rotates.
 struct Heads {
   View x;
   Tensor weight, rstd, y;

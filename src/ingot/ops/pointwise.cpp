@@ -19,6 +19,7 @@ using Steps = std::vector<PointwiseStep>;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t default_threshold() {
+  // Environment: INGOT_FUSION=0 | element-wise formulas run operation by operation
   static const bool on = env_flag("FUSION").value_or(true);
   return on ? kFusedElements : kNever;
 }
@@ -198,7 +199,7 @@ bool fuses(std::span<const Tensor* const> inputs) {
   if (!first.defined() || first.device().is_cpu()) return false;
   if (first.numel() < (threshold < 0 ? default_threshold() : threshold)) return false;
   if (first.dtype() != DType::f32 && !is_half_precision(first.dtype())) return false;
-  // One place is for the gradient of the result.
+  // One position is for the gradient of the result.
   return inputs.size() < kernels::kMostPointwiseInputs &&
          backend(first.device()).kernel_executor() != nullptr &&
          std::ranges::all_of(inputs, [&](const Tensor* x) {

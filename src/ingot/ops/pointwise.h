@@ -30,7 +30,7 @@ class PointwiseTrace {
   std::vector<kernels::PointwiseStep> steps_;
 };
 
-/// What a formula is given in a tensor's place to note it down: the same operators and functions.
+/// What a formula is given in a tensor's position to note it down: the same operators and functions.
 struct Symbol {
   PointwiseTrace* trace;
   int number;

@@ -162,7 +162,7 @@ Tensor adaptive(const char* op, const Tensor& input, std::array<std::int64_t, 2>
     out[at] = size[static_cast<std::size_t>(i + 2 - dims)];
     INGOT_CHECK(out[at] >= 1 && x.dim(at) >= 1,
                 DimensionMismatch(std::string(op) + ": cannot divide " + std::to_string(x.dim(at)) +
-                                  " places into " + std::to_string(out[at]) + " windows"));
+                                  " positions into " + std::to_string(out[at]) + " windows"));
   }
   return run_pool(x, out,
                   {.geometry = {.channels_last = layout == ChannelLayout::last},

@@ -34,12 +34,12 @@ Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options);
 Tensor avg_pool1d(const Tensor& x, const Pool1dOptions& options);
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options);
 
-/// Means over `size` windows that cover each axis evenly; window i of n over s places is
+/// Means over `size` windows that cover each axis evenly; window i of n over s positions is
 /// [floor(i·s / n), ceil((i + 1)·s / n)).
 Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size, ChannelLayout layout = ChannelLayout::first);
 Tensor adaptive_avg_pool2d(const Tensor& x, std::array<std::int64_t, 2> size,
                            ChannelLayout layout = ChannelLayout::first);
-/// The mean over all places: x [N, C, ...] (or channels last) to [N, C].
+/// The mean over all positions: x [N, C, ...] (or channels last) to [N, C].
 Tensor global_avg_pool(const Tensor& x, ChannelLayout layout = ChannelLayout::first);
 
 }  // namespace ingot

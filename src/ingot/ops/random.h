@@ -13,7 +13,7 @@ namespace ingot {
 /// second.
 struct RandomState {
   std::uint64_t seed = 0;
-  std::uint64_t stream = 0;  ///< of the place: a training step, a layer, a data loader
+  std::uint64_t stream = 0;  ///< of the position: a training step, a layer, a data loader
   std::uint64_t calls = 0;
 };
 
@@ -36,7 +36,7 @@ class RandomScope {
 };
 
 /// Zeroes each element with probability p and scales the rest by 1/(1 - p) (Srivastava et al. 2014). The mask
-/// is a function of the key and the element's place; backward computes it again. p in [0, 1); p = 0 is x
+/// is a function of the key and the element's position; backward computes it again. p in [0, 1); p = 0 is x
 /// itself and draws no key.
 Tensor dropout(const Tensor& x, double p, RngKey key);
 Tensor dropout(const Tensor& x, double p);

@@ -8,7 +8,7 @@
 #include "ingot/kernels/rope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
-#include "ingot/ops/rope_parts.h"
+#include "ingot/ops/rope_operands.h"
 
 namespace ingot {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 // Whether nobody but this handle would see a change of the memory.
 bool is_held_once(const Tensor& x) { return x.storage().use_count() == 1; }
 
-// The heads that are turned, of x [batch, sequence, heads, head size].
-View turned_heads(const Tensor& x, const RopeOptions& options) {
+// The heads that are rotated, of x [batch, sequence, heads, head size].
+View rotated_heads(const Tensor& x, const RopeOptions& options) {
   return heads_of(x.view(), 0, options.heads > 0 ? options.heads : x.dim(2));
 }
 
@@ -32,16 +32,16 @@ struct RopeNode final : Node {
     if (!ctx.needs(0)) return;
     const Tensor& dy = ctx.grad();
     if (!ctx.has_gradient(0) && is_held_once(dy)) {
-      const View heads = turned_heads(dy, angles.options);
-      turn_back(ctx.stream(), heads, heads, false);
+      const View heads = rotated_heads(dy, angles.options);
+      rotate_back(ctx.stream(), heads, heads, false);
       return ctx.pass(0, dy);
     }
     const GradSlot dx = ctx.slot(0);
-    turn_back(ctx.stream(), dy.view(), dx.view, dx.accumulate);
+    rotate_back(ctx.stream(), dy.view(), dx.view, dx.accumulate);
   }
 
  private:
-  void turn_back(Stream stream, const View& dy, const View& dx, bool accumulate) {
+  void rotate_back(Stream stream, const View& dy, const View& dx, bool accumulate) {
     kernels::launch(kernels::rope, stream,
                     {.x = dy, .y = dx, .angles = angles.of(dy), .inverse = true, .accumulate = accumulate});
   }
@@ -100,7 +100,7 @@ Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& option
   if (!is_held_once(x) || checked_heads("rope", x, table, options).storage() != x.storage())
     return rope(x, table, options);
   const Scope scope(ScopeKind::op, "rope");
-  const View heads = turned_heads(x, options);
+  const View heads = rotated_heads(x, options);
   kernels::launch(
       kernels::rope, current_stream(x.device()),
       {.x = heads, .y = heads, .angles = angles_of(heads, table.cos.view(), table.sin.view(), options)});
@@ -114,14 +114,14 @@ std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& ta
   const Scope scope(ScopeKind::op, "rope");
   const Tensor x = checked_heads("rope", q, table, options), also = checked_heads("rope", k, table, options);
   check_pair("rope", x, also);
-  std::array<Tensor, 2> turned{Tensor::empty_like(x), Tensor::empty_like(also)};
+  std::array<Tensor, 2> rotated{Tensor::empty_like(x), Tensor::empty_like(also)};
   kernels::launch(kernels::rope, current_stream(x.device()),
                   {.x = x.view(),
-                   .y = turned[0].view(),
+                   .y = rotated[0].view(),
                    .angles = angles_of_pair(x.view(), also.view(), table, options),
                    .also_x = also.view(),
-                   .also_y = turned[1].view()});
-  return turned;
+                   .also_y = rotated[1].view()});
+  return rotated;
 }
 
 }  // namespace ingot

@@ -28,16 +28,16 @@ struct RopeOptions {
   bool interleaved = false;
   /// Position of the first token, where no positions are given.
   std::int64_t offset = 0;
-  /// Only the first `heads` heads are turned (q and k of a fused projection); 0: all.
+  /// Only the first `heads` heads are rotated (q and k of a fused projection); 0: all.
   std::int64_t heads = 0;
   /// i64 or i32, [S] or [B, S]; undefined: offset, offset + 1, ...
   Tensor positions{};
 };
 
 /// x with rotary position embedding. x: [B, S, H, D]; the first R = 2 · table width elements of each head
-/// turn, the others stay. Throws ShapeMismatch, and KernelError for a position that the table does not have.
+/// rotate, the others stay. Throws ShapeMismatch, and KernelError for a position beyond the table.
 Tensor rope(const Tensor& x, const RopeTable& table, const RopeOptions& options = {});
-/// The same of an x that the caller gives up (`std::move`): it is turned where it lies if nobody else holds
+/// The same of an x that the caller gives up (`std::move`): it is rotated where it lies if nobody else holds
 /// its memory, so that heads that stay are not copied.
 Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& options = {});
 /// The same as rope() for q and k, which may differ in their numbers of heads only; in one launch where no

@@ -22,7 +22,8 @@ struct SqueezeExciteNode final : Node {
   void backward(BackwardContext& ctx) override {
     const Tensor& in = x.get();
     if (ctx.needs(0) && ctx.needs(1) && one_tensor(0, 1)) {
-      // The kernel writes dx and dresidual in one pass; for one tensor in both places they need two buffers.
+      // The kernel writes dx and dresidual in one pass; for one tensor in both positions they need two
+      // buffers.
       Tensor apart = Tensor::empty_like(in);
       run(ctx, ctx.slot(0), {.view = apart.view(), .accumulate = false});
       ctx.pass(1, apart);
@@ -83,7 +84,7 @@ Tensor squeeze_excite_residual(const Tensor& input, const Tensor& residual_input
   const OpScope op_scope("squeeze_excite_residual",
                          {&input, &residual_input, &weights.w1, &weights.b1, &weights.w2, &weights.b2});
   INGOT_CHECK(input.rank() == 3,
-              DimensionMismatch("squeeze_excite_residual: the input must be [batch, places, "
+              DimensionMismatch("squeeze_excite_residual: the input must be [batch, positions, "
                                 "channels], got " +
                                 to_string(input.shape())));
   INGOT_CHECK(weights.w1.rank() == 2,

@@ -10,7 +10,7 @@ struct SqueezeExciteWeights {
 };
 
 /// The end of an SE residual block (Hu et al. 2018) as one op, channels-last:
-/// mish(x · sigmoid(w2 · relu(w1 · mean of x over the places + b1) + b2) + residual).
+/// mish(x · sigmoid(w2 · relu(w1 · mean of x over the positions + b1) + b2) + residual).
 /// x, residual: [N, S, C]. Apart it would be eight ops and five passes over memory.
 Tensor squeeze_excite_residual(const Tensor& x, const Tensor& residual, const SqueezeExciteWeights& weights);
 

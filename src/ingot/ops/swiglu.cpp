@@ -5,7 +5,7 @@
 #include "ingot/kernels/gemm.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
-#include "ingot/ops/linear_parts.h"
+#include "ingot/ops/linear_operands.h"
 #include "ingot/ops/matmul.h"
 
 namespace ingot {
@@ -62,7 +62,7 @@ struct SwigluLinearNode final : Node {
     return dproduct;
   }
 
-  // The gradient of input 0, and silu(gate)·up where there is a place for it.
+  // The gradient of input 0, and silu(gate)·up where there is a buffer for it.
   void pass_back(BackwardContext& ctx, const Tensor& dproduct, const View& product) const {
     if (!dproduct.defined()) return;
     const Halves in(gate_up.view());

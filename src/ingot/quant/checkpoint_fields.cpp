@@ -67,13 +67,13 @@ Tensor order_of_groups(const Tensor& g_idx, const GroupMatrix& m, std::string_vi
   return std::ranges::is_sorted(order) ? Tensor() : Tensor::from(order, {m.cols});
 }
 
-std::vector<std::int64_t> places_in(const Tensor& order, std::int64_t cols) {
-  std::vector<std::int64_t> places(static_cast<std::size_t>(cols));
+std::vector<std::int64_t> positions_in(const Tensor& order, std::int64_t cols) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(cols));
   for (std::int64_t i = 0; i < cols; ++i) {
     const std::int64_t k = order.defined() ? order.data<std::int64_t>()[i] : i;
-    places[static_cast<std::size_t>(k)] = i;
+    positions[static_cast<std::size_t>(k)] = i;
   }
-  return places;
+  return positions;
 }
 
 }  // namespace ingot::quant

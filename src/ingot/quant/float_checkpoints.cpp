@@ -74,7 +74,7 @@ GroupMatrix from_pack_quantized(const PackQuantizedTensors& t, std::string_view 
     check_field(t.g_idx, {cols}, DType::i32, name, "weight_g_idx");
     m.order = order_of_groups(t.g_idx, m, name);
   }
-  const std::vector<std::int64_t> place = places_in(m.order, cols);
+  const std::vector<std::int64_t> position = positions_in(m.order, cols);
   parallel_for(rows, 1 + 16384 / cols, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t n = begin; n < end; ++n) {
       for (std::int64_t g = 0; g < groups; ++g) {
@@ -86,7 +86,7 @@ GroupMatrix from_pack_quantized(const PackQuantizedTensors& t, std::string_view 
         m.zeros.data<std::uint8_t>()[n * groups + g] = static_cast<std::uint8_t>(zero);
       }
       for (std::int64_t k = 0; k < cols; ++k)
-        m.codes.data<std::uint8_t>()[n * cols + place[static_cast<std::size_t>(k)]] =
+        m.codes.data<std::uint8_t>()[n * cols + position[static_cast<std::size_t>(k)]] =
             static_cast<std::uint8_t>(code_of(t.packed.data<std::int32_t>()[n * words + k / per_word],
                                               static_cast<int>(k % per_word), t.bits));
     }
@@ -117,12 +117,12 @@ GroupMatrix from_int8(const Int8Tensors& t, std::string_view name) {
 
 CheckpointMatrix from_fp8(const Fp8Tensors& t, std::string_view name) {
   check_matrix(t.weight, DType::f8e4m3, name, "weight");
-  ValueMatrix m{.format = kernels::PackedFormat::fp8,
-                .rows = t.weight.dim(0),
-                .cols = t.weight.dim(1),
-                .group = t.weight.dim(1),
-                .codes = {},
-                .scales = {}};
+  CodebookMatrix m{.format = kernels::PackedFormat::fp8,
+                   .rows = t.weight.dim(0),
+                   .cols = t.weight.dim(1),
+                   .group = t.weight.dim(1),
+                   .codes = {},
+                   .scales = {}};
   m.codes = {t.weight.storage(),
              contiguous_view(t.weight.view().data, t.weight.shape(), DType::u8, t.weight.device())};
   if (t.block_rows == 0) {
@@ -189,13 +189,14 @@ CheckpointMatrix from_bnb4(const Bnb4Tensors& t, std::string_view name) {
   const bool nf4 =
       std::equal(kernels::kNf4Values.begin(), kernels::kNf4Values.end(), t.quant_map.data<float>());
   if (nf4 && t.block % 64 == 0 && t.cols % t.block == 0) {
-    ValueMatrix m{.format = kernels::PackedFormat::nf4,
-                  .rows = t.rows,
-                  .cols = t.cols,
-                  .group = t.block,
-                  .codes = Tensor::empty({t.rows, t.cols}, DType::u8),
-                  .scales = {scales.storage(), contiguous_view(scales.view().data, {t.rows, t.cols / t.block},
-                                                               DType::f32, kCpu)}};
+    CodebookMatrix m{
+        .format = kernels::PackedFormat::nf4,
+        .rows = t.rows,
+        .cols = t.cols,
+        .group = t.block,
+        .codes = Tensor::empty({t.rows, t.cols}, DType::u8),
+        .scales = {scales.storage(),
+                   contiguous_view(scales.view().data, {t.rows, t.cols / t.block}, DType::f32, kCpu)}};
     for (std::int64_t i = 0; i < count; ++i) m.codes.data<std::uint8_t>()[i] = code(i);
     return m;
   }

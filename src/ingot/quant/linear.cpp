@@ -252,12 +252,12 @@ void multiply_unpacked(const Activations& x, const PackedMatrix& weight, const T
       cast(weight.order.defined() ? reordered(x.floats(), weight.order) : x.floats(), DType::bf16);
   const Tensor product = Tensor::empty(y.shape(), DType::bf16, y.device());
   const Tensor rounded_bias = bias.defined() ? cast(bias, DType::bf16) : bias;
-  View turned = values.view();
-  std::swap(turned.shape[0], turned.shape[1]);
-  std::swap(turned.strides[0], turned.strides[1]);
+  View transposed = values.view();
+  std::swap(transposed.shape[0], transposed.shape[1]);
+  std::swap(transposed.strides[0], transposed.strides[1]);
   kernels::launch(kernels::gemm, stream,
                   {.a = as_matrix(a),
-                   .b = turned,
+                   .b = transposed,
                    .c = as_matrix(product),
                    .bias = rounded_bias.defined() ? rounded_bias.view() : View{}});
   kernels::launch(kernels::copy, stream, {.x = product.view(), .y = y.view()});

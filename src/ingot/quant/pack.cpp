@@ -11,10 +11,10 @@
 #include "ingot/base/parallel.h"
 #include "ingot/core/dtype.h"
 #include "ingot/kernels/quantized.h"
+#include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/floats.h"
 #include "ingot/quant/group_matrix.h"
 #include "ingot/quant/packed_matrix.h"
-#include "ingot/quant/value_matrix.h"
 
 namespace ingot::quant {
 namespace {
@@ -247,9 +247,9 @@ struct GroupReader {
   }
 };
 
-// Reads one step of a row of a ValueMatrix. Codes beyond the row's end are never multiplied.
+// Reads one step of a row of a CodebookMatrix. Codes beyond the row's end are never multiplied.
 struct ValueReader {
-  const ValueMatrix& matrix;
+  const CodebookMatrix& matrix;
   const PackedLayout& layout;
   std::array<BlockParts, 1> parts{};
   std::array<std::uint8_t, 64> codes{};
@@ -302,7 +302,7 @@ PackedPtr pack_row_scaled(const GroupMatrix& matrix, std::string_view name) {
   return result;
 }
 
-PackedPtr pack(const ValueMatrix& matrix, std::string_view name) {
+PackedPtr pack(const CodebookMatrix& matrix, std::string_view name) {
   matrix.check(name);
   auto result = std::make_shared<PackedMatrix>();
   result->format = matrix.format;

@@ -36,7 +36,7 @@ bool has_tiles(const GroupMatrix& m) {
 Tensor values_of(const CheckpointMatrix& matrix) {
   if (const auto* values = std::get_if<Tensor>(&matrix)) return *values;
   if (const auto* groups = std::get_if<GroupMatrix>(&matrix)) return groups->dequantize();
-  return std::get<ValueMatrix>(matrix).dequantize();
+  return std::get<CodebookMatrix>(matrix).dequantize();
 }
 
 CheckpointMatrix rows_of(const CheckpointMatrix& matrix, std::int64_t first, std::int64_t rows) {
@@ -48,14 +48,14 @@ CheckpointMatrix rows_of(const CheckpointMatrix& matrix, std::int64_t first, std
     m.scales = row_range(m.scales, first, rows);
     return m;
   };
-  if (const auto* codes = std::get_if<ValueMatrix>(&matrix)) return part(*codes);
+  if (const auto* codes = std::get_if<CodebookMatrix>(&matrix)) return part(*codes);
   GroupMatrix m = part(std::get<GroupMatrix>(matrix));
   m.zeros = row_range(m.zeros, first, rows);
   return m;
 }
 
 PackedPtr pack(const CheckpointMatrix& matrix, std::string_view name) {
-  if (const auto* codes = std::get_if<ValueMatrix>(&matrix)) return pack(*codes, name);
+  if (const auto* codes = std::get_if<CodebookMatrix>(&matrix)) return pack(*codes, name);
   const auto* groups = std::get_if<GroupMatrix>(&matrix);
   return groups != nullptr && has_tiles(*groups) ? pack(*groups, name) : nullptr;
 }
@@ -98,7 +98,7 @@ GroupMatrix from_gptq(const GptqTensors& t, std::string_view name) {
     m.order = order_of_groups(t.g_idx, m, name);
   }
   const Tensor scales = as_floats(t.scales, fmt::format("{}.scales", name));
-  const std::vector<std::int64_t> place = places_in(m.order, cols);
+  const std::vector<std::int64_t> position = positions_in(m.order, cols);
   constexpr std::int64_t kTile = 16;  // outputs: the words of a cache line
   parallel_for((rows + kTile - 1) / kTile, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t last = std::min(end * kTile, rows);
@@ -106,7 +106,7 @@ GroupMatrix from_gptq(const GptqTensors& t, std::string_view name) {
     for (std::int64_t tile = begin * kTile; tile < last; tile += kTile) {
       for (std::int64_t k = 0; k < cols; ++k) {
         for (std::int64_t n = tile; n < std::min(tile + kTile, last); ++n)
-          m.codes.data<std::uint8_t>()[n * cols + place[static_cast<std::size_t>(k)]] =
+          m.codes.data<std::uint8_t>()[n * cols + position[static_cast<std::size_t>(k)]] =
               static_cast<std::uint8_t>(code_in_stream(t.qweight.data<std::int32_t>() + n, rows, k, t.bits));
       }
     }
@@ -115,7 +115,7 @@ GroupMatrix from_gptq(const GptqTensors& t, std::string_view name) {
 }
 
 GroupMatrix from_awq(const AwqTensors& t, std::string_view name) {
-  constexpr std::array kPlace{0, 4, 1, 5, 2, 6, 3, 7};  // of column n mod 8 within its word
+  constexpr std::array kPosition{0, 4, 1, 5, 2, 6, 3, 7};  // of column n mod 8 within its word
   INGOT_CHECK(t.qweight.defined() && t.qweight.rank() == 2,
               DimensionMismatch(fmt::format("{}.qweight must be [inputs, outputs / 8]", name)));
   INGOT_CHECK(
@@ -128,11 +128,11 @@ GroupMatrix from_awq(const AwqTensors& t, std::string_view name) {
   const Tensor scales = as_floats(t.scales, fmt::format("{}.scales", name));
   parallel_for(rows / 8, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t n = begin * 8; n < end * 8; ++n) {
-      const int place = kPlace[static_cast<std::size_t>(n % 8)];
+      const int position = kPosition[static_cast<std::size_t>(n % 8)];
       for (std::int64_t g = 0; g < groups; ++g) {
         m.scales.data<float>()[n * groups + g] = scales.data<float>()[g * rows + n];
         m.zeros.data<std::uint8_t>()[n * groups + g] = static_cast<std::uint8_t>(
-            code_of(t.qzeros.data<std::int32_t>()[g * (rows / 8) + n / 8], place, 4));
+            code_of(t.qzeros.data<std::int32_t>()[g * (rows / 8) + n / 8], position, 4));
       }
     }
     for (std::int64_t k = 0; k < cols; ++k) {
@@ -140,7 +140,7 @@ GroupMatrix from_awq(const AwqTensors& t, std::string_view name) {
         const std::int32_t word = t.qweight.data<std::int32_t>()[k * (rows / 8) + w];
         for (std::int64_t i = 0; i < 8; ++i)
           m.codes.data<std::uint8_t>()[(w * 8 + i) * cols + k] =
-              static_cast<std::uint8_t>(code_of(word, kPlace[static_cast<std::size_t>(i)], 4));
+              static_cast<std::uint8_t>(code_of(word, kPosition[static_cast<std::size_t>(i)], 4));
       }
     }
   });

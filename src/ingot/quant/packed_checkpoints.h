@@ -3,8 +3,8 @@
 #include <string_view>
 #include <variant>
 
+#include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/group_matrix.h"
-#include "ingot/quant/value_matrix.h"
 
 // The layouts of other projects' checkpoints, as their tensors lie in the file. N outputs, K inputs; errors
 // are ShapeMismatch, DimensionMismatch and InvalidConfig, and name the layer and the field.
@@ -12,7 +12,7 @@ namespace ingot::quant {
 
 /// What a layer of a checkpoint holds: integers in groups, codes for values, or (f32 [N, K]) the values
 /// themselves where the layout is one that we have no tiles for.
-using CheckpointMatrix = std::variant<GroupMatrix, ValueMatrix, Tensor>;
+using CheckpointMatrix = std::variant<GroupMatrix, CodebookMatrix, Tensor>;
 /// f32 [N, K].
 Tensor values_of(const CheckpointMatrix& matrix);
 /// Rows [first, first + rows); rows 0: all. Shares memory.

@@ -14,8 +14,8 @@
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/index.h"
 #include "ingot/kernels/quantized.h"
+#include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/group_matrix.h"
-#include "ingot/quant/value_matrix.h"
 
 namespace ingot::quant {
 namespace {
@@ -68,8 +68,8 @@ PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::strin
     return pack(BlockMatrix::quantize(w, *block_format, name));
   if (const auto options = find_group_options(format))
     return pack(GroupMatrix::quantize(w, *options, name), name);
-  if (same_name(format, "nf4")) return pack(ValueMatrix::quantize_nf4(w, name), name);
-  if (same_name(format, "fp8")) return pack(ValueMatrix::quantize_fp8(w, name), name);
+  if (same_name(format, "nf4")) return pack(CodebookMatrix::quantize_nf4(w, name), name);
+  if (same_name(format, "fp8")) return pack(CodebookMatrix::quantize_fp8(w, name), name);
   if (same_name(format, "ternary")) return pack(GroupMatrix::quantize_ternary(w, name), name);
   if (same_name(format, "w8a8"))
     return pack_row_scaled(GroupMatrix::quantize(w, {.bits = 8, .group = 0}, name), name);

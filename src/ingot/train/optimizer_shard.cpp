@@ -10,8 +10,8 @@
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/dist/ordered_sum.h"
-#include "ingot/kernels/dynamic_map.h"
 #include "ingot/kernels/optimizer.h"
+#include "ingot/kernels/quant_map_8bit.h"
 #include "ingot/optim/optimizer.h"
 
 namespace ingot {

@@ -12,9 +12,9 @@
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/ops/cast.h"
+#include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/gptq.h"
 #include "ingot/quant/group_matrix.h"
-#include "ingot/quant/value_matrix.h"
 
 namespace ingot {
 namespace {
@@ -89,7 +89,7 @@ void add_groups(const WeightSource& source, const TensorInfo& info, const quant:
 
 void add_fp8(const WeightSource& source, const TensorInfo& info, std::vector<StoredTensor>& tensors) {
   const auto rounded = [&source, name = info.name] {
-    return quant::ValueMatrix::quantize_fp8(matrix(source, name), name);
+    return quant::CodebookMatrix::quantize_fp8(matrix(source, name), name);
   };
   tensors.push_back({info.name, Shape(std::span<const std::int64_t>(info.shape)), DType::f8e4m3, [rounded] {
                        const Tensor codes = rounded().codes;
@@ -112,7 +112,7 @@ void add_nf4(const WeightSource& source, const TensorInfo& info, std::vector<Sto
   constexpr std::int64_t kBlock = 64;
   const std::int64_t rows = info.shape[0], cols = info.shape[1];
   const auto rounded = [&source, name = info.name] {
-    return quant::ValueMatrix::quantize_nf4(matrix(source, name), name);
+    return quant::CodebookMatrix::quantize_nf4(matrix(source, name), name);
   };
   const std::string dtype = info.dtype == DType::f16    ? "float16"
                             : info.dtype == DType::bf16 ? "bfloat16"

@@ -174,7 +174,7 @@ TEST(CudaAttention, WhatACacheHoldsBehindItsLengthIsNotLookedAt) {
   }
 }
 
-// A block's tile is 128 places at the most: those from 128 on share none with the first document, of 100.
+// A block's tile is 128 positions at the most: those from 128 on share none with the first document, of 100.
 // (Some of the queries before them do, whose gradients come to keys behind them where nothing is causal.)
 TEST(CudaAttention, DocumentsThatNoneOfABlockSeesAreNotLookedAt) {
   for (const DType dtype : {DType::bf16, DType::f32}) {

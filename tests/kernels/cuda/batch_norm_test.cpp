@@ -59,7 +59,7 @@ void expect_batch_norm(const Shape& shape, DType dtype) {
 }
 
 TEST(CudaBatchNorm, SumsOfSeveralBlocksEqualTheReference) {
-  // Channels last, in packs and not; then lines of places, in packs and not, the last shorter than a warp.
+  // Channels last, in packs and not; then lines of positions, in packs and not, the last shorter than a warp.
   for (const Shape& shape : {Shape{2500, 16}, {2300, 72}, {600, 19}, {3000, 1}, {20, 2, 2048}, {170, 2, 37}})
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) expect_batch_norm(shape, dtype);
 }

@@ -10,7 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
-#include "ingot/core/work_cache.h"
+#include "ingot/core/graph_cache.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -126,7 +126,7 @@ TEST(CudaWorkCache, RunsThenRecordsThenRepeats) {
   const NoGrad no_grad;
   const Tensor x = to(randn({6, 40}, 1), kDevice), w = to(randn({40, 40}, 2), kDevice);
   const Tensor result = Tensor::empty({6, 40}, DType::f32, kDevice);
-  WorkCache cache(kDevice);
+  GraphCache cache(kDevice);
   int calls = 0;
   for (const std::uint64_t seed : {3, 4, 5, 6}) {
     const Tensor next = randn({6, 40}, seed);
@@ -147,7 +147,7 @@ TEST(CudaWorkCache, RunsThenRecordsThenRepeats) {
 }
 
 TEST(CudaWorkCache, TriesAgainAfterAFailure) {
-  WorkCache cache(kDevice);
+  GraphCache cache(kDevice);
   int calls = 0;
   for (int i = 0; i < 2; ++i) {
     message_of<InvalidConfig>([&] {
@@ -161,7 +161,7 @@ TEST(CudaWorkCache, TriesAgainAfterAFailure) {
 }
 
 TEST(CudaWorkCache, RunsEveryTimeOnTheCpu) {
-  WorkCache cache(kCpu);
+  GraphCache cache(kCpu);
   int calls = 0;
   for (int i = 0; i < 3; ++i) cache.run("key", [&] { ++calls; });
   EXPECT_EQ(calls, 3);

@@ -83,7 +83,7 @@ void expect_conv(const Shape& x, const Shape& filter, Conv2dOptions options, DTy
 }
 
 TEST(CudaConv, TensorCoresEqualTheReferenceOverSeveralTiles) {
-  const Shape x{2, 9, 11, 24}, filter{136, 24, 3, 3};  // 198 places, 216 taps of channels
+  const Shape x{2, 9, 11, 24}, filter{136, 24, 3, 3};  // 198 positions, 216 taps of channels
   for (const DType dtype : {DType::bf16, DType::f16})
     expect_conv(x, filter, {.padding = {1, 1}}, dtype, "tensor_cores");
 }
@@ -107,7 +107,7 @@ TEST(CudaConv, TensorCoresStepOverTapsAndLines) {
               "tensor_cores");
 }
 
-TEST(CudaConv, TensorCoresAddThePartsOfAWeightsGradient) {  // 2500 places in two
+TEST(CudaConv, TensorCoresAddThePartsOfAWeightsGradient) {  // 2500 positions in two
   expect_conv({1, 50, 50, 8}, {8, 8, 1, 3}, {.padding = {0, 1}}, DType::bf16, "tensor_cores");
 }
 

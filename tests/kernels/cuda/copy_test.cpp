@@ -81,20 +81,20 @@ TEST(CudaCopy, TransposesAsTheCpuDoes) {
 }
 
 /// Where a matrix lies in its buffer.
-struct Place {
+struct Position {
   std::int64_t skip = 0, gap = 0;  // elements before it, and between its rows
 };
 struct Placed {
   Tensor buffer, matrix;
 };
-Placed placed(std::int64_t rows, std::int64_t columns, const Place& place, const Tensor& values) {
-  const Tensor grid = reshape(slice(values, 0, place.skip), {rows, columns + place.gap});
+Placed placed(std::int64_t rows, std::int64_t columns, const Position& position, const Tensor& values) {
+  const Tensor grid = reshape(slice(values, 0, position.skip), {rows, columns + position.gap});
   return {values, slice(grid, -1, 0, columns)};
 }
 
 struct OddlyPlaced {
   std::int64_t rows, columns;
-  Place x, y;
+  Position x, y;
 };
 
 void expect_transposed(const OddlyPlaced& c) {
@@ -105,9 +105,9 @@ void expect_transposed(const OddlyPlaced& c) {
                                                        {DType::bf16, DType::f32}};
   for (const auto& [from, into] : dtypes) {
     const auto run = [&](Device device) {
-      const auto there = [&](std::int64_t rows, std::int64_t columns, const Place& place, DType dtype) {
-        const Tensor values = randn({place.skip + rows * (columns + place.gap)}, 1);
-        return placed(rows, columns, place, to(to(values, dtype), device));
+      const auto there = [&](std::int64_t rows, std::int64_t columns, const Position& position, DType dtype) {
+        const Tensor values = randn({position.skip + rows * (columns + position.gap)}, 1);
+        return placed(rows, columns, position, to(to(values, dtype), device));
       };
       const Placed x = there(c.rows, c.columns, c.x, from), y = there(c.columns, c.rows, c.y, into);
       launch(kernels::copy, current_stream(device),

@@ -64,7 +64,7 @@ TEST(CudaExperts, PairsGoWhereTheCpuPutsThem) {
     const auto numbers = [](const Tensor& x) { return to(x, kCpu).to_vector<std::int64_t>(); };
     EXPECT_EQ(numbers(actual.offsets), numbers(expected.offsets));
     EXPECT_EQ(numbers(actual.tokens), numbers(expected.tokens));
-    EXPECT_EQ(numbers(actual.places), numbers(expected.places));
+    EXPECT_EQ(numbers(actual.positions), numbers(expected.positions));
   }
 }
 

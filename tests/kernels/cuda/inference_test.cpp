@@ -287,10 +287,10 @@ std::string of(PackedFormat format, const Product& t) {
 }
 
 // Of few rows of x, for which a panel streams through shared memory in stages of 512 columns, up to eight at
-// once: a part of a stage, several of them, more than there are places; one, four and eight rows to a block,
-// and what is left of them.
-constexpr Product kFewRows[] = {{1, 1, 1},    {1, 50, 1200}, {2, 33, 100},  {4, 16, 512}, {1, 17, 5000},
-                                {3, 31, 777}, {5, 33, 4700}, {8, 16, 1024}, {9, 40, 800}, {17, 16, 1056}};
+// once: a part of a stage, several of them, more than there are positions; one, four and eight rows to a
+// block, and what is left of them.
+constexpr Product kGemv[] = {{1, 1, 1},    {1, 50, 1200}, {2, 33, 100},  {4, 16, 512}, {1, 17, 5000},
+                             {3, 31, 777}, {5, 33, 4700}, {8, 16, 1024}, {9, 40, 800}, {17, 16, 1056}};
 
 Tensor rounded(const Tensor& x, std::int64_t blocks) {
   const Tensor y = zeros({x.dim(0), blocks * 64}, DType::u8, x.device());
@@ -327,7 +327,7 @@ TEST(CudaQuantized, RoundsBlocksWithInfinitiesAndNansToNothingButNans) {
 TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
   for (const PackedFormat format : formats(false)) {
     if (kernels::is_row_scaled(format)) continue;
-    for (const Product& t : kFewRows) {
+    for (const Product& t : kGemv) {
       const Tensor weight = random_weight(format, t.n, t.k), x = randn({t.m, t.k}, 2), bias = randn({t.n}, 4);
       const std::int64_t blocks = kernels::packed_blocks(kernels::packed_layout(format), weight.view());
       for (const bool with_bias : {false, true}) {
@@ -350,7 +350,7 @@ TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
 }
 
 TEST(CudaRowScaled, RoundsAndMultipliesToTheBitsOfTheCpu) {
-  for (const Product& t : kFewRows) {
+  for (const Product& t : kGemv) {
     const Tensor weight = random_weight(PackedFormat::w8a8, t.n, t.k), bias = randn({t.n}, 4);
     Tensor x = randn({t.m, t.k}, 2);
     if (t.m > 2) {
@@ -382,7 +382,7 @@ TEST(CudaRowScaled, RoundsAndMultipliesToTheBitsOfTheCpu) {
 
 TEST(CudaWeightOnly, MultipliesToTheBitsOfTheCpu) {
   for (const PackedFormat format : formats(true)) {
-    for (const Product& t : kFewRows) {
+    for (const Product& t : kGemv) {
       const Tensor weight = random_weight(format, t.n, t.k), x = randn({t.m, t.k}, 2), bias = randn({t.n}, 4);
       expect_same_bits(
           [&](Device device) {

@@ -19,7 +19,7 @@
 #include "ingot/ops/view.h"
 
 // Kernels that no op case reaches, against the CPU's on the same data: optimiser steps, random numbers,
-// checks; and sizes, places and positions that none has.
+// checks; and sizes, positions and positions that none has.
 namespace ingot {
 namespace {
 
@@ -99,7 +99,7 @@ struct Operands {
     const Tensor whole = to(randn({n + skip}, seed) * (dtype == DType::i16 ? 5000.0 : 1.0), dtype);
     return add(slice(device.is_cpu() ? clone(whole) : to(whole, device), 0, skip));
   }
-  /// A random remainder for the parameter that was added at place `param`.
+  /// A random remainder for the parameter that was added at position `param`.
   View remainder(std::size_t param, std::uint64_t seed, std::int64_t skip = 0) {
     masters.emplace_back(param, tensors.size());
     return random(seed, tensors[param].numel(), DType::i16, skip);
@@ -179,7 +179,7 @@ TEST(CudaOptimizer, AdamWTakesTensorsOfSeveralKinds) {
     Operands all{device};
     std::vector<kernels::AdamWTensor> list;
     for (const Kind& kind : kinds) {
-      const std::size_t place = all.tensors.size();
+      const std::size_t position = all.tensors.size();
       const View param = all.random(1, n, kind.param, kind.skip),
                  grad = all.random(2, n, kind.grad, kind.skip);
       const View m = all.random(3, n, DType::f32, kind.skip);
@@ -188,7 +188,7 @@ TEST(CudaOptimizer, AdamWTakesTensorsOfSeveralKinds) {
                       .grad = grad,
                       .m = m,
                       .v = squares,
-                      .master = kind.master ? all.remainder(place, 4, kind.skip) : View{},
+                      .master = kind.master ? all.remainder(position, 4, kind.skip) : View{},
                       .lr = 0.01,
                       .weight_decay = 0.1,
                       .bias_correction1 = 0.271,
@@ -253,11 +253,11 @@ TEST(CudaOptimizer, SgdTakesTensorsOfSeveralKinds) {
     Operands all{device};
     std::vector<kernels::SgdTensor> list;
     for (const Kind& kind : kinds) {
-      const std::size_t place = all.tensors.size();
+      const std::size_t position = all.tensors.size();
       list.push_back({.param = all.random(1, n, kind.param),
                       .grad = all.random(2, n, kind.grad),
                       .momentum = kind.momentum ? all.random(3, n, DType::f32) : View{},
-                      .master = kind.master ? all.remainder(place, 4) : View{},
+                      .master = kind.master ? all.remainder(position, 4) : View{},
                       .lr = 0.1,
                       .weight_decay = 0.01,
                       .first = kind.first});

@@ -14,7 +14,7 @@ using test::largest;
 using testing::max_error;
 using testing::randn;
 
-TEST(CudaFft, LinesOfThousandsOfPlacesEqualTheCpu) {
+TEST(CudaFft, LinesOfThousandsOfPositionsEqualTheCpu) {
   constexpr std::int64_t kBins = 6;
   for (const std::int64_t n : {4096, 4097, 5000}) {
     const Tensor x = randn({2, n, 3}, 1), z = randn({2, 2, kBins, 3}, 2);

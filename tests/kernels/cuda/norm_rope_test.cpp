@@ -12,8 +12,8 @@
 #include "ingot/ops/rope.h"
 #include "ingot/ops/view.h"
 
-// What the op never asks of rms_norm_rope: results within wider tensors, any choice of gradients, more teams
-// than there are at once, no heads at all. Against the CPU's.
+// What the op never asks of rms_norm_rope: results within wider tensors, any choice of gradients, more thread
+// groups than there are at once, no heads at all. Against the CPU's.
 namespace ingot {
 namespace {
 
@@ -65,7 +65,7 @@ void expect_all_near(const std::vector<Tensor>& found, const std::vector<Tensor>
     EXPECT_LE(max_error(found[i], expected[i]), tolerance) << "result " << i;
 }
 
-std::vector<Tensor> normed_and_turned(const HeadsCase& c, Device device) {
+std::vector<Tensor> normed_and_rotated(const HeadsCase& c, Device device) {
   const HeadsOperands make(c, device);
   const Tensor x = make.wide(1), y = make.wide(2), weight = make.weight(3);
   const Tensor rstd = to(testing::filled(c.shape.drop_last(), 0.0F), device);
@@ -115,7 +115,7 @@ TEST(CudaNormRope, WritesToHeadsOfAnyStrides) {
       for (const std::int64_t gap : {8, 4, 1}) {
         const HeadsCase c{.shape = shape, .dtype = dtype, .gap = gap};
         SCOPED_TRACE(c.describe());
-        expect_all_near(normed_and_turned(c, kDevice), normed_and_turned(c, kCpu),
+        expect_all_near(normed_and_rotated(c, kDevice), normed_and_rotated(c, kCpu),
                         dtype == DType::f32 ? 1e-5 : 1e-2);
       }
     }
@@ -156,7 +156,7 @@ TEST(CudaNormRope, OfNoHeadsTheGradientOfTheWeightIsZerosOrAsItWas) {
       expect_the_same_gradients({.shape = {0, 3, 2, size}, .accumulate_dweight = accumulate});
 }
 
-// In whole packs and one by one; no token after the first has a place in the table.
+// In whole packs and one by one; no token after the first has a position in the table.
 TEST(CudaNormRope, APositionOutsideOfTheTableGivesNaN) {
   for (const std::int64_t size : {64, 6}) {
     const HeadsCase c{.shape = {1, 3, 2, size}};

@@ -118,11 +118,11 @@ TEST_F(CudaPointwise, LeavesSmallAndScatteredTensorsToTheOperations) {
   const Tensor small = Tensor::empty({kFusedElements - 1}, DType::f32, kDevice);
   const Tensor large = Tensor::empty({kFusedElements}, DType::f32, kDevice);
   const Tensor other = Tensor::empty({kFusedElements}, DType::bf16, kDevice);
-  View turned = large.view();
-  turned.rank = 2;
-  turned.shape = {256, kFusedElements / 256};
-  turned.strides = {1, 256};
-  const Tensor scattered(large.storage(), turned);
+  View transposed = large.view();
+  transposed.rank = 2;
+  transposed.shape = {256, kFusedElements / 256};
+  transposed.strides = {1, 256};
+  const Tensor scattered(large.storage(), transposed);
   EXPECT_FALSE(fuses(std::array{&small}));
   EXPECT_TRUE(fuses(std::array{&large}));
   EXPECT_FALSE(fuses(std::array{&large, &other}));

@@ -29,7 +29,7 @@ struct Case {
 };
 
 // Everything, with a rest behind the last pack; rows and columns, few and many, of packs and not; two axes;
-// misaligned views; more rows than the grid has teams.
+// misaligned views; more rows than the grid has thread groups.
 const std::vector<Case> kCases = {{{20000}, {}},          {{20003}, {}},          {{5, 9000}, {1}},
                                   {{5, 9001}, {1}},       {{9001, 5}, {0}},       {{9000, 8}, {0}},
                                   {{700, 264}, {0}},      {{130, 1000}, {0}},     {{3, 2000}, {0}},

@@ -31,7 +31,8 @@ using testing::randn;
 
 constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f16};
 
-/// Shapes that reach every form in every dtype, with more rows than teams in a block where several share one.
+/// Shapes that reach every form in every dtype, with more rows than thread groups in a block where several
+/// share one.
 const std::vector<Shape> kShapes = {{19, 8},   {19, 64},  {5, 256},  {5, 264},  {3, 1024},  {3, 1030},
                                     {2, 1032}, {2, 4096}, {2, 5000}, {2, 8200}, {1, 16400}, {2, 257}};
 
@@ -69,7 +70,7 @@ TEST(CudaRows, NormsOfSumsHoldForEveryForm) {
   }
 }
 
-TEST(CudaRows, NormsHoldForMoreRowsThanTheGridHasTeams) {
+TEST(CudaRows, NormsHoldForMoreRowsThanTheGridHasThreadGroups) {
   for (const Shape& shape : {Shape{2060, 16}, Shape{530, 320}, Shape{135, 1032}, Shape{530, 33}}) {
     const Shape width{shape.back()};
     check_op({.name = to_string(shape),
@@ -80,7 +81,7 @@ TEST(CudaRows, NormsHoldForMoreRowsThanTheGridHasTeams) {
   }
 }
 
-TEST(CudaRows, SoftmaxAndLossHoldForMoreRowsThanTheGridHasTeams) {
+TEST(CudaRows, SoftmaxAndLossHoldForMoreRowsThanTheGridHasThreadGroups) {
   const Shape shape{2060, 16};
   const Tensor goal = Tensor::from(std::vector<std::int64_t>(2060, 7), {2060});
   using Op = std::function<Tensor(const Tensor&)>;
@@ -276,7 +277,7 @@ TEST(CudaRows, CrossEntropyTakesAlignedRowsThatEndInAPartOfAPack) {
   }
 }
 
-TEST(CudaRows, SoftmaxAndNormsWorkInPlace) {
+TEST(CudaRows, SoftmaxAndNormsWorkInPosition) {
   for (const std::int64_t d : {64, 1024, 1030, 4096, 16400}) {
     for (const DType dtype : kDTypes) {
       const Stream stream = current_stream(kDevice);

@@ -30,7 +30,7 @@ std::vector<Tensor> read_all(const std::string& directory, const char* kind, std
 }
 
 bool is_of_the_device(const std::string& implementation) {
-  const std::set<std::string> names{"cublaslt",  "cuda",         "cudnn", "few_rows",
+  const std::set<std::string> names{"cublaslt",  "cuda",         "cudnn", "gemv",
                                     "generated", "tensor_cores", "tiled"};
   return names.contains(implementation);
 }

@@ -1,35 +1,35 @@
 #include "ingot/train/language/step_matmuls.h"
 
 #include "tests/kernels/cuda/device.h"
-#include "tests/train/language/product_launches.h"
+#include "tests/train/language/matmul_launches.h"
 #include <gtest/gtest.h>
 
 namespace ingot {
 namespace {
 
 using test::kDevice;
-using test::product_config;
+using test::matmul_config;
 
 TEST(DeviceStepMatmuls, AreLaunchedAsOftenAndByTheSameKernelsAsInAStep) {
   for (const std::string family : {"llama", "qwen3", "gpt2", "gemma2"}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      const LanguageConfig config = product_config(family, dtype);
-      const test::ProductLaunches expected = test::launches_of_a_step(config, kDevice);
+      const LanguageConfig config = matmul_config(family, dtype);
+      const test::MatmulLaunches expected = test::launches_of_a_step(config, kDevice);
       EXPECT_FALSE(expected.empty());
-      EXPECT_EQ(test::launches_of_products(config, kDevice), expected) << family << " " << name(dtype);
+      EXPECT_EQ(test::launches_of_matmuls(config, kDevice), expected) << family << " " << name(dtype);
     }
   }
 }
 
 TEST(DeviceStepMatmuls, TheHeadHasTheClassesOfZerosOfTheLoss) {
-  const StepMatmuls work(product_config("llama", DType::bf16), 48, kDevice);
+  const StepMatmuls work(matmul_config("llama", DType::bf16), 48, kDevice);
   std::int64_t heads = 0;
   for (const StepMatmul& p : work.matmuls()) heads += p.out == 128 ? 1 : 0;  // 70 classes
   EXPECT_EQ(heads, 3);
 }
 
 TEST(DeviceStepMatmuls, SustainedWorkIsTimedByTheDevicesClock) {
-  const StepMatmuls work(product_config("llama", DType::bf16), 48, kDevice);
+  const StepMatmuls work(matmul_config("llama", DType::bf16), 48, kDevice);
   const auto samples = work.sustain(0.1, [](const StepMatmuls::Sample&) {});
   ASSERT_FALSE(samples.empty());
   double flops = 0, end = 0;

@@ -510,7 +510,7 @@ TEST(MemoryPlan, OnACardOnlyWhatComesAndGoesNeedsATenthMore) {
   plan.activations = 300;
   plan.transients = 100;
   EXPECT_EQ(plan.needed(), 1100U);
-  plan.on_card = true;
+  plan.on_gpu = true;
   EXPECT_EQ(plan.needed(), 1040U);
 }
 

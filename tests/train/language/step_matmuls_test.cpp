@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tests/train/language/product_launches.h"
+#include "tests/train/language/matmul_launches.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -10,22 +10,22 @@
 namespace ingot {
 namespace {
 
-using test::product_config;
+using test::matmul_config;
 
 TEST(StepMatmuls, AreLaunchedAsOftenAndByTheSameKernelsAsInAStep) {
   for (const std::string family : {"llama", "gpt2", "qwen3", "gemma2"}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      const LanguageConfig config = product_config(family, dtype);
-      const test::ProductLaunches expected = test::launches_of_a_step(config, kCpu);
+      const LanguageConfig config = matmul_config(family, dtype);
+      const test::MatmulLaunches expected = test::launches_of_a_step(config, kCpu);
       EXPECT_FALSE(expected.empty());
-      EXPECT_EQ(test::launches_of_products(config, kCpu), expected) << family << " " << name(dtype);
+      EXPECT_EQ(test::launches_of_matmuls(config, kCpu), expected) << family << " " << name(dtype);
     }
   }
 }
 
 // The model's own count without attention's products and the weights of norms, which it counts too.
 TEST(StepMatmuls, AreTheOperationsThatTheModelCountsForItsWeights) {
-  const LanguageConfig c = product_config("llama", DType::f32);
+  const LanguageConfig c = matmul_config("llama", DType::f32);
   constexpr std::int64_t kTokens = 48;
   const auto attention = static_cast<double>(6 * c.num_hidden_layers * c.num_attention_heads * c.head_dim);
   const auto norms = static_cast<double>(6 * (2 * c.num_hidden_layers + 1) * c.hidden_size);
@@ -34,7 +34,7 @@ TEST(StepMatmuls, AreTheOperationsThatTheModelCountsForItsWeights) {
 }
 
 TEST(StepMatmuls, AddWhereAStepAdds) {
-  const StepMatmuls work(product_config("llama", DType::f32), 48, kCpu);
+  const StepMatmuls work(matmul_config("llama", DType::f32), 48, kCpu);
   const auto adding = [&](StepMatmul::Kind kind) {
     std::vector<std::string> weights;
     for (const StepMatmul& p : work.matmuls())
@@ -53,7 +53,7 @@ TEST(StepMatmuls, AddWhereAStepAdds) {
 
 // 600 tokens of 50257 classes in f32 take more than the 96 MiB that their logits may have.
 TEST(StepMatmuls, TakeTheHeadInTheChunksOfTheLoss) {
-  LanguageConfig c = product_config("llama", DType::f32);
+  LanguageConfig c = matmul_config("llama", DType::f32);
   c.vocab_size = 50257;
   c.hidden_size = c.head_dim = 8;
   c.num_hidden_layers = c.num_attention_heads = c.num_key_value_heads = 1;
@@ -69,7 +69,7 @@ TEST(StepMatmuls, TakeTheHeadInTheChunksOfTheLoss) {
 }
 
 TEST(StepMatmuls, SustainedWorkIsWholeStepsWithoutAGap) {
-  const StepMatmuls work(product_config("llama", DType::f32), 48, kCpu);
+  const StepMatmuls work(matmul_config("llama", DType::f32), 48, kCpu);
   std::size_t seen = 0;
   const auto samples = work.sustain(0.2, [&](const StepMatmuls::Sample&) { ++seen; });
   ASSERT_GE(samples.size(), 2U);
@@ -88,7 +88,7 @@ TEST(StepMatmuls, SustainedWorkIsWholeStepsWithoutAGap) {
 }
 
 TEST(StepMatmuls, RefuseWhatTheyHaveNoProductsOf) {
-  LanguageConfig c = product_config("llama", DType::f32);
+  LanguageConfig c = matmul_config("llama", DType::f32);
   EXPECT_THROW(StepMatmuls(c, 0, kCpu), InvalidConfig);
   c.model_type = "mixtral";
   c.num_experts = 4;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ingot/data/parquet/place.h"
+#include "ingot/data/parquet/location.h"
 
 // The ways in which Parquet packs integers. All read one by one, so that a count that a file claims takes no
 // memory.
@@ -17,10 +17,10 @@ class RunReader {
  public:
   RunReader() = default;
   RunReader(std::string_view bytes, unsigned width) : bytes_(bytes), width_(width) {}
-  std::uint32_t next(const Place& place);
+  std::uint32_t next(const Location& location);
 
  private:
-  void begin_run(const Place& place);
+  void begin_run(const Location& location);
 
   std::string_view bytes_;
   unsigned width_ = 0;
@@ -35,19 +35,19 @@ class RunReader {
 class DeltaReader {
  public:
   DeltaReader() = default;
-  DeltaReader(std::string_view bytes, const Place& place);
-  std::int64_t next(const Place& place);
+  DeltaReader(std::string_view bytes, const Location& location);
+  std::int64_t next(const Location& location);
   /// How many are left.
   std::uint64_t left() const { return left_; }
   /// What follows the last one, once all are read.
   std::string_view rest() const { return bytes_; }
 
  private:
-  std::uint64_t varint(const Place& place);
-  std::int64_t zigzag(const Place& place);
-  std::string_view take(std::size_t size, const Place& place);
-  void begin_block(const Place& place);
-  void begin_mini_block(const Place& place);
+  std::uint64_t varint(const Location& location);
+  std::int64_t zigzag(const Location& location);
+  std::string_view take(std::size_t size, const Location& location);
+  void begin_block(const Location& location);
+  void begin_mini_block(const Location& location);
 
   std::string_view bytes_;
   std::uint64_t per_mini_block_ = 0, mini_blocks_ = 0, left_ = 0;

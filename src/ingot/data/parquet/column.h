@@ -24,8 +24,8 @@ struct Leaf {
 class Budget {
  public:
   explicit Budget(std::size_t file_size);
-  /// FormatError of `place` where it is spent. `freed`: what was taken before and is no longer needed.
-  void take(std::size_t bytes, std::size_t freed, const Place& place);
+  /// FormatError of `location` where it is spent. `freed`: what was taken before and is no longer needed.
+  void take(std::size_t bytes, std::size_t freed, const Location& location);
 
  private:
   std::size_t left_;
@@ -39,7 +39,7 @@ class ColumnReader {
                Budget& budget);
 
   const Leaf& leaf() const { return leaf_; }
-  const Place& place() const { return place_; }
+  const Location& location() const { return location_; }
   /// Whether an entry is there.
   bool more() const { return more_; }
   /// The levels of this entry: at which something repeats (0: a row begins), and up to which all is there.
@@ -50,7 +50,7 @@ class ColumnReader {
     return definition_;
   }
   /// The value of this entry, whose definition is the leaf's; until advance().
-  Value value() { return values_->next(place_); }
+  Value value() { return values_->next(location_); }
   /// Goes on to the next entry. The value of this one, if it has one, must have been read.
   void advance();
 
@@ -67,7 +67,7 @@ class ColumnReader {
   const Leaf& leaf_;
   const Chunk& chunk_;
   Budget& budget_;
-  Place place_;
+  Location location_;
   std::int64_t at_ = 0, end_ = 0;  // in the file
   std::int64_t left_ = 0;          // entries of the chunk that are not opened yet
   std::int64_t in_page_ = 0;       // entries of the page that are not read yet

@@ -138,7 +138,7 @@ bool fits(const Element& element) {
   }
 }
 
-Element read_element(ThriftReader& in, const Place& place) {
+Element read_element(ThriftReader& in, const Location& location) {
   Element element;
   std::optional<std::int32_t> converted, scale;
   bool logical = false;
@@ -146,7 +146,7 @@ Element read_element(ThriftReader& in, const Place& place) {
     switch (id) {
       case 1: {
         const std::int32_t type = in.small();
-        if (type < 0 || type > 7) place.fail(fmt::format("names a type {}, which Parquet has not", type));
+        if (type < 0 || type > 7) location.fail(fmt::format("names a type {}, which Parquet has not", type));
         element.physical = static_cast<Physical>(type);
         return true;
       }
@@ -177,13 +177,13 @@ Element read_element(ThriftReader& in, const Place& place) {
   if (element.children > 0) element.physical.reset();
   if (!fits(element)) element.meaning = Meaning::plain;
   const bool sized = element.physical != Physical::fixed || (element.length > 0 && element.length <= 1 << 20);
-  if (!sized) place.fail(fmt::format("has values of {} bytes in '{}'", element.length, element.name));
+  if (!sized) location.fail(fmt::format("has values of {} bytes in '{}'", element.length, element.name));
   if (element.scale < 0 || element.scale > 1000)
-    place.fail(fmt::format("has a decimal scale of {} in '{}'", element.scale, element.name));
+    location.fail(fmt::format("has a decimal scale of {} in '{}'", element.scale, element.name));
   return element;
 }
 
-void read_chunk_metadata(ThriftReader& in, Chunk& chunk, const Place& place) {
+void read_chunk_metadata(ThriftReader& in, Chunk& chunk, const Location& location) {
   std::int64_t data = -1, dictionary = -1;
   in.read_struct([&](int id) {
     switch (id) {
@@ -192,7 +192,7 @@ void read_chunk_metadata(ThriftReader& in, Chunk& chunk, const Place& place) {
       case 4: {
         const std::int32_t codec = in.small();
         if (codec < 0 || codec > 7)
-          place.fail(fmt::format("is packed with a codec of number {}, which is not known", codec));
+          location.fail(fmt::format("is packed with a codec of number {}, which is not known", codec));
         return chunk.codec = static_cast<Codec>(codec), true;
       }
       case 5:
@@ -211,30 +211,30 @@ void read_chunk_metadata(ThriftReader& in, Chunk& chunk, const Place& place) {
   chunk.offset = dictionary > 0 && dictionary < data ? dictionary : data;
 }
 
-Chunk read_chunk(ThriftReader& in, const Place& place) {
+Chunk read_chunk(ThriftReader& in, const Location& location) {
   Chunk chunk;
   bool found = false, elsewhere = false;
   in.read_struct([&](int id) {
     if (id == 1) return elsewhere = !in.binary().empty(), true;
-    if (id == 3) return found = true, read_chunk_metadata(in, chunk, place), true;
+    if (id == 3) return found = true, read_chunk_metadata(in, chunk, location), true;
     return false;
   });
-  if (elsewhere) place.fail("keeps its columns in other files; expected a file with its data");
-  if (!found) place.fail("does not say where a column is; it is encrypted or damaged");
+  if (elsewhere) location.fail("keeps its columns in other files; expected a file with its data");
+  if (!found) location.fail("does not say where a column is; it is encrypted or damaged");
   return chunk;
 }
 
-RowGroup read_group(ThriftReader& in, const Place& place) {
+RowGroup read_group(ThriftReader& in, const Location& location) {
   RowGroup group;
   in.read_struct([&](int id) {
-    if (id == 1) return in.read_list([&] { group.chunks.push_back(read_chunk(in, place)); }), true;
+    if (id == 1) return in.read_list([&] { group.chunks.push_back(read_chunk(in, location)); }), true;
     if (id == 3) return group.rows = in.integer(), true;
     return false;
   });
   return group;
 }
 
-void check_groups(const Metadata& metadata, std::string_view file, const Place& place) {
+void check_groups(const Metadata& metadata, std::string_view file, const Location& location) {
   // A row of nothing but repeated values takes no byte, but pages of them do.
   constexpr std::int64_t kSmall = 1 << 20, kMostPerByte = 4096;
   std::size_t leaves = 0;
@@ -243,33 +243,33 @@ void check_groups(const Metadata& metadata, std::string_view file, const Place& 
   std::int64_t rows = 0;
   for (const RowGroup& group : metadata.groups) {
     if (group.chunks.size() != leaves)
-      place.fail(fmt::format("has {} columns in a row group and {} in its schema{}", group.chunks.size(),
-                             leaves, kDamaged));
+      location.fail(fmt::format("has {} columns in a row group and {} in its schema{}", group.chunks.size(),
+                                leaves, kDamaged));
     if (group.rows < 0 || group.rows > kSmall + size * kMostPerByte - rows)
-      place.fail(fmt::format("tells of {} rows in a file of {} bytes{}", group.rows, size, kDamaged));
+      location.fail(fmt::format("tells of {} rows in a file of {} bytes{}", group.rows, size, kDamaged));
     rows += group.rows;
     for (const Chunk& chunk : group.chunks) {
       if (chunk.offset < 0 || chunk.size < 0 || chunk.offset > size || chunk.size > size - chunk.offset)
-        place.fail(fmt::format("puts a column at bytes {} to {} + {}, and the file has {}{}", chunk.offset,
-                               chunk.offset, chunk.size, size, kDamaged));
+        location.fail(fmt::format("puts a column at bytes {} to {} + {}, and the file has {}{}", chunk.offset,
+                                  chunk.offset, chunk.size, size, kDamaged));
     }
   }
 }
 
 }  // namespace
 
-Metadata read_metadata(std::string_view file, const Place& place) {
+Metadata read_metadata(std::string_view file, const Location& location) {
   constexpr std::size_t kTail = 8;  // the footer's length, and the mark
-  if (file.ends_with("PARE")) place.fail("is encrypted; write it without encryption");
+  if (file.ends_with("PARE")) location.fail("is encrypted; write it without encryption");
   if (file.size() < kTail + 4 || !file.ends_with("PAR1"))
-    place.fail("is missing: a Parquet file ends with PAR1; this one is cut short");
+    location.fail("is missing: a Parquet file ends with PAR1; this one is cut short");
   std::uint32_t length = 0;
   for (unsigned i = 0; i < 4; ++i)
     length |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(file[file.size() - kTail + i])) << (8 * i);
   if (length > file.size() - kTail - 4)
-    place.fail(
+    location.fail(
         fmt::format("has {} bytes by its own account, and the file {}{}", length, file.size(), kDamaged));
-  Place here = place;
+  Location here = location;
   here.offset = static_cast<std::int64_t>(file.size() - kTail - length);
   ThriftReader in(file.substr(static_cast<std::size_t>(here.offset), length), here);
   Metadata metadata;
@@ -294,32 +294,32 @@ Metadata read_metadata(std::string_view file, const Place& place) {
 
 namespace {
 
-Encoding read_encoding(ThriftReader& in, const Place& place) {
+Encoding read_encoding(ThriftReader& in, const Location& location) {
   const std::int32_t number = in.small();
   if (number < 0 || number > 9)
-    place.fail(fmt::format("has values in an encoding of number {}, which is not known", number));
+    location.fail(fmt::format("has values in an encoding of number {}, which is not known", number));
   return static_cast<Encoding>(number);
 }
 
 // Of a dictionary, and of data pages of version 1.
-void read_page_v1(ThriftReader& in, PageHeader& header, const Place& place) {
+void read_page_v1(ThriftReader& in, PageHeader& header, const Location& location) {
   in.read_struct([&](int id) {
     if (id == 1) return header.values = in.small(), true;
-    if (id == 2) return header.encoding = read_encoding(in, place), true;
+    if (id == 2) return header.encoding = read_encoding(in, location), true;
     if (header.type != PageType::data) return false;
-    if (id == 3) return header.definition_levels = read_encoding(in, place), true;
-    if (id == 4) return header.repetition_levels = read_encoding(in, place), true;
+    if (id == 3) return header.definition_levels = read_encoding(in, location), true;
+    if (id == 4) return header.repetition_levels = read_encoding(in, location), true;
     return false;
   });
 }
 
-void read_page_v2(ThriftReader& in, PageHeader& header, const Place& place) {
+void read_page_v2(ThriftReader& in, PageHeader& header, const Location& location) {
   in.read_struct([&](int id) {
     switch (id) {
       case 1:
         return header.values = in.small(), true;
       case 4:
-        return header.encoding = read_encoding(in, place), true;
+        return header.encoding = read_encoding(in, location), true;
       case 5:
         return header.definition_size = in.small(), true;
       case 6:
@@ -334,14 +334,14 @@ void read_page_v2(ThriftReader& in, PageHeader& header, const Place& place) {
 
 }  // namespace
 
-PageHeader read_page_header(std::string_view bytes, const Place& place) {
-  ThriftReader in(bytes, place);
+PageHeader read_page_header(std::string_view bytes, const Location& location) {
+  ThriftReader in(bytes, location);
   PageHeader header;
   in.read_struct([&](int id) {
     switch (id) {
       case 1: {
         const std::int32_t type = in.small();
-        if (type < 0 || type > 3) place.fail(fmt::format("is of type {}, which is not known", type));
+        if (type < 0 || type > 3) location.fail(fmt::format("is of type {}, which is not known", type));
         return header.type = static_cast<PageType>(type), true;
       }
       case 2:
@@ -350,9 +350,9 @@ PageHeader read_page_header(std::string_view bytes, const Place& place) {
         return header.packed_size = in.small(), true;
       case 5:
       case 7:
-        return read_page_v1(in, header, place), true;
+        return read_page_v1(in, header, location), true;
       case 8:
-        return read_page_v2(in, header, place), true;
+        return read_page_v2(in, header, location), true;
       default:
         return false;
     }
@@ -360,10 +360,10 @@ PageHeader read_page_header(std::string_view bytes, const Place& place) {
   header.size = in.position();
   const bool sizes = header.packed_size >= 0 && header.unpacked_size >= 0 && header.values >= 0 &&
                      header.definition_size >= 0 && header.repetition_size >= 0;
-  if (!sizes) place.fail("has a negative size; the file is damaged");
+  if (!sizes) location.fail("has a negative size; the file is damaged");
   if (static_cast<std::size_t>(header.packed_size) > bytes.size() - header.size)
-    place.fail(fmt::format("has {} bytes by its own account, and {} are left{}", header.packed_size,
-                           bytes.size() - header.size, kDamaged));
+    location.fail(fmt::format("has {} bytes by its own account, and {} are left{}", header.packed_size,
+                              bytes.size() - header.size, kDamaged));
   return header;
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ingot/data/parquet/place.h"
+#include "ingot/data/parquet/location.h"
 
 // What a Parquet file says of itself. Numbers of enumerations are the format's own.
 namespace ingot::data::parquet {
@@ -87,8 +87,8 @@ struct PageHeader {
 };
 
 /// Reads a file's footer and checks all that it says against the file's size.
-Metadata read_metadata(std::string_view file, const Place& place);
+Metadata read_metadata(std::string_view file, const Location& location);
 /// Reads the header that `bytes` begin with.
-PageHeader read_page_header(std::string_view bytes, const Place& place);
+PageHeader read_page_header(std::string_view bytes, const Location& location);
 
 }  // namespace ingot::data::parquet

@@ -14,7 +14,7 @@ constexpr int kDeepestStruct = 32;
 
 }  // namespace
 
-void Place::fail(std::string_view problem) const {
+void Location::fail(std::string_view problem) const {
   std::string where = column.empty() ? "footer" : "column '" + column + "'";
   if (page > 0) where += ", page " + std::to_string(page);
   throw FormatError(path, offset, where, problem);
@@ -22,7 +22,7 @@ void Place::fail(std::string_view problem) const {
 
 std::uint8_t ThriftReader::byte() {
   if (at_ >= bytes_.size())
-    place_.fail("ends in the middle of its description; the file is damaged or cut short");
+    location_.fail("ends in the middle of its description; the file is damaged or cut short");
   return static_cast<std::uint8_t>(bytes_[at_++]);
 }
 
@@ -33,7 +33,7 @@ std::uint64_t ThriftReader::varint() {
     value |= static_cast<std::uint64_t>(part & 0x7FU) << shift;
     if ((part & 0x80U) == 0) return value;
   }
-  place_.fail("has a number of more than 64 bits in its description; the file is damaged");
+  location_.fail("has a number of more than 64 bits in its description; the file is damaged");
 }
 
 std::int64_t ThriftReader::zigzag() {
@@ -43,7 +43,7 @@ std::int64_t ThriftReader::zigzag() {
 
 std::string_view ThriftReader::take_bytes(std::uint64_t size) {
   if (size > bytes_.size() - at_)
-    place_.fail("has a string in its description that is longer than the file; the file is damaged");
+    location_.fail("has a string in its description that is longer than the file; the file is damaged");
   const std::string_view taken = bytes_.substr(at_, static_cast<std::size_t>(size));
   at_ += static_cast<std::size_t>(size);
   return taken;
@@ -51,7 +51,7 @@ std::string_view ThriftReader::take_bytes(std::uint64_t size) {
 
 void ThriftReader::expect(bool right) {
   if (!right)
-    place_.fail("has a value of another type in its description than Parquet's; the file is damaged");
+    location_.fail("has a value of another type in its description than Parquet's; the file is damaged");
 }
 
 // The type of the elements becomes that of what comes next.
@@ -61,14 +61,14 @@ std::uint64_t ThriftReader::list_header() {
   if (size == 15) size = varint();
   // An element has at least one byte.
   if (size > bytes_.size() - at_)
-    place_.fail("has a list in its description that is longer than the file; the file is damaged");
+    location_.fail("has a list in its description that is longer than the file; the file is damaged");
   type_ = header & 0x0F;
   return size;
 }
 
 void ThriftReader::read_struct(FunctionRef<bool(int)> take) {
   expect(type_ == kStruct);
-  if (++depth_ > kDeepestStruct) place_.fail("nests too deeply in its description; the file is damaged");
+  if (++depth_ > kDeepestStruct) location_.fail("nests too deeply in its description; the file is damaged");
   std::int64_t id = 0;
   while (const std::uint8_t header = byte()) {
     const int delta = header >> 4U;
@@ -124,7 +124,7 @@ void ThriftReader::skip_struct(int depth) {
 }
 
 void ThriftReader::skip(int depth) {
-  if (depth > kDeepestStruct) place_.fail("nests too deeply in its description; the file is damaged");
+  if (depth > kDeepestStruct) location_.fail("nests too deeply in its description; the file is damaged");
   switch (type_) {
     case kTrue:
     case kFalse:
@@ -160,7 +160,7 @@ void ThriftReader::skip(int depth) {
     case kMap: {
       const std::uint64_t size = varint();
       if (size > bytes_.size() - at_)
-        place_.fail("has a map that is longer than the file; the file is damaged");
+        location_.fail("has a map that is longer than the file; the file is damaged");
       if (size == 0) return;
       const std::uint8_t types = byte();
       for (std::uint64_t i = 0; i < 2 * size; ++i) {

@@ -4,16 +4,16 @@
 #include <string_view>
 
 #include "ingot/base/parallel.h"
-#include "ingot/data/parquet/place.h"
+#include "ingot/data/parquet/location.h"
 
 namespace ingot::data::parquet {
 
 /// Reads structs of Thrift's compact protocol, in which Parquet writes its footer and its pages' headers. The
 /// bytes are not trusted: what ends early, nests too deeply or has another type than asked for is a
-/// FormatError of `place`.
+/// FormatError of `location`.
 class ThriftReader {
  public:
-  ThriftReader(std::string_view bytes, const Place& place) : bytes_(bytes), place_(place) {}
+  ThriftReader(std::string_view bytes, const Location& location) : bytes_(bytes), location_(location) {}
 
   /// Calls `take` with the id of each field of the struct that begins here. It reads the value with one of
   /// the functions below, or returns false to have it skipped.
@@ -39,7 +39,7 @@ class ThriftReader {
   void skip_struct(int depth);
 
   std::string_view bytes_;
-  const Place& place_;
+  const Location& location_;
   std::size_t at_ = 0;
   int type_ = 12;  // of what comes next: a struct first
   int depth_ = 0;

@@ -14,7 +14,8 @@ constexpr int kDeepest = 64;
 
 class Builder {
  public:
-  Builder(const std::vector<Element>& schema, const Place& place) : schema_(schema), place_(place) {}
+  Builder(const std::vector<Element>& schema, const Location& location)
+      : schema_(schema), location_(location) {}
 
   Tree build() {
     Tree tree;
@@ -27,7 +28,7 @@ class Builder {
   }
 
  private:
-  [[noreturn]] void fail() const { place_.fail("has a schema that is not one tree; the file is damaged"); }
+  [[noreturn]] void fail() const { location_.fail("has a schema that is not one tree; the file is damaged"); }
 
   const Element& take() {
     if (at_ >= schema_.size()) fail();
@@ -40,12 +41,12 @@ class Builder {
     for (std::int32_t i = 0; i < count; ++i) node.children.push_back(read(path, defined, repeated, depth));
     node.end_leaf = leaves_->size();
     if (node.first_leaf == node.end_leaf)
-      place_.fail("has a group without columns in its schema; the file is damaged");
+      location_.fail("has a group without columns in its schema; the file is damaged");
   }
 
   // `defined` and `repeated`: the levels of what is around it.
   Node read(const std::string& path, std::uint32_t defined, std::uint32_t repeated, int depth) {
-    if (depth > kDeepest) place_.fail("nests too deeply in its schema");
+    if (depth > kDeepest) location_.fail("nests too deeply in its schema");
     const Element& element = take();
     const std::string here = path.empty() ? element.name : path + '.' + element.name;
     if (!element.repeated) return value(element, here, defined, repeated, depth);
@@ -103,13 +104,13 @@ class Builder {
   }
 
   const std::vector<Element>& schema_;
-  const Place& place_;
+  const Location& location_;
   std::vector<Leaf>* leaves_ = nullptr;
   std::size_t at_ = 0;
 };
 
 [[noreturn]] void fail_apart(const ColumnReader& column) {
-  column.place().fail("does not agree with the columns beside it on what is null; the file is damaged");
+  column.location().fail("does not agree with the columns beside it on what is null; the file is damaged");
 }
 
 // Passes over a null or an empty list, which no column has a value of.
@@ -125,7 +126,8 @@ bool repeats(const Node& node, const std::vector<ColumnReader>& columns) {
   const bool again = columns[node.first_leaf].repetition() == node.repeats;
   for (std::size_t i = node.first_leaf + 1; i < node.end_leaf; ++i) {
     if ((columns[i].repetition() == node.repeats) != again)
-      columns[i].place().fail("has lists of other lengths than the columns beside it; the file is damaged");
+      columns[i].location().fail(
+          "has lists of other lengths than the columns beside it; the file is damaged");
   }
   return again;
 }
@@ -141,8 +143,8 @@ void add_element(const Node& node, std::vector<ColumnReader>& columns, Json& int
 
 }  // namespace
 
-Tree build_tree(const std::vector<Element>& schema, const Place& place) {
-  return Builder(schema, place).build();
+Tree build_tree(const std::vector<Element>& schema, const Location& location) {
+  return Builder(schema, location).build();
 }
 
 Json read_node(const Node& node, std::vector<ColumnReader>& columns) {
@@ -151,7 +153,7 @@ Json read_node(const Node& node, std::vector<ColumnReader>& columns) {
   switch (node.kind) {
     case Node::Kind::leaf: {
       if (first.definition() < first.leaf().definitions) fail_apart(first);
-      Json value = json_of(first.value(), first.leaf().element, first.place());
+      Json value = json_of(first.value(), first.leaf().element, first.location());
       first.advance();
       return value;
     }

@@ -29,8 +29,8 @@ struct Tree {
   std::vector<Leaf> leaves;
 };
 
-/// FormatError of `place` where elements do not make up one tree, or nest too deeply.
-Tree build_tree(const std::vector<Element>& schema, const Place& place);
+/// FormatError of `location` where elements do not make up one tree, or nest too deeply.
+Tree build_tree(const std::vector<Element>& schema, const Location& location);
 
 /// The value of a node whose first entries the columns stand at, which then stand behind its last ones.
 /// FormatError where the columns do not agree.

@@ -23,10 +23,10 @@ struct Brotli {
   }
 };
 
-bool unpack_brotli(std::string_view packed, std::string& out, const Place& place) {
+bool unpack_brotli(std::string_view packed, std::string& out, const Location& location) {
   static const Brotli kBrotli;
   if (kBrotli.decompress == nullptr)
-    place.fail(fmt::format(
+    location.fail(fmt::format(
         "is packed with Brotli, whose library is not there ({}); install libbrotli1, or write the "
         "file with another compression",
         kBrotli.library.problem()));
@@ -56,12 +56,12 @@ constexpr std::array<std::string_view, 8> kCodecs{"none",   "Snappy", "gzip", "L
 
 }  // namespace
 
-std::string unpack(std::string_view packed, std::size_t size, Codec codec, const Place& place) {
+std::string unpack(std::string_view packed, std::size_t size, Codec codec, const Location& location) {
   std::string out(size, '\0');
   bool good = false;
   switch (codec) {
     case Codec::none:
-      place.fail("is not packed");
+      location.fail("is not packed");
     case Codec::snappy:
       good = unpack_snappy(packed, out);
       break;
@@ -69,7 +69,7 @@ std::string unpack(std::string_view packed, std::size_t size, Codec codec, const
       good = unpack_gzip(packed, out);
       break;
     case Codec::brotli:
-      good = unpack_brotli(packed, out, place);
+      good = unpack_brotli(packed, out, location);
       break;
     case Codec::zstd:
       good = unpack_zstd(packed, out);
@@ -79,13 +79,13 @@ std::string unpack(std::string_view packed, std::size_t size, Codec codec, const
       break;
     case Codec::lzo:
     case Codec::lz4_hadoop:
-      place.fail(
+      location.fail(
           fmt::format("is packed with {}, which is not read; write the file with snappy, gzip, zstd, "
                       "lz4_raw, brotli or no compression",
                       codec == Codec::lzo ? "LZO" : "the old framing of LZ4"));
   }
   if (!good)
-    place.fail(
+    location.fail(
         fmt::format("{} bytes of {} do not unpack to the {} that its header tells of; the file is damaged",
                     packed.size(), kCodecs[static_cast<std::size_t>(codec)], size));
   return out;

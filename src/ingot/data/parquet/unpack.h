@@ -7,9 +7,9 @@
 
 namespace ingot::data::parquet {
 
-/// Unpacks a page into `size` bytes, which the caller has found bearable. FormatError of `place` where it is
-/// damaged or has another size, or where its codec is not read here.
-std::string unpack(std::string_view packed, std::size_t size, Codec codec, const Place& place);
+/// Unpacks a page into `size` bytes, which the caller has found bearable. FormatError of `location` where it
+/// is damaged or has another size, or where its codec is not read here.
+std::string unpack(std::string_view packed, std::size_t size, Codec codec, const Location& location);
 
 /// Blocks of Snappy and LZ4: whether they are `out.size()` bytes, all written to `out`.
 bool unpack_snappy(std::string_view packed, std::string& out);

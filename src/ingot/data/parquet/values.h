@@ -23,12 +23,12 @@ class ValueReader {
   virtual ~ValueReader() = default;
   ValueReader(const ValueReader&) = delete;
   ValueReader& operator=(const ValueReader&) = delete;
-  virtual Value next(const Place& place) = 0;
+  virtual Value next(const Location& location) = 0;
 };
 
-/// Reads `bytes`, which has to outlive the reader. FormatError of `place` where the encoding is not one of
+/// Reads `bytes`, which has to outlive the reader. FormatError of `location` where the encoding is not one of
 /// such values. `dictionary`: that of the column; null: it has none.
 std::unique_ptr<ValueReader> read_values(std::string_view bytes, Encoding encoding, const Element& element,
-                                         const std::vector<Value>* dictionary, const Place& place);
+                                         const std::vector<Value>* dictionary, const Location& location);
 
 }  // namespace ingot::data::parquet

@@ -4,7 +4,7 @@
 
 namespace ingot::kernels::cpu {
 
-/// y (+)= x·kx + z·kz + k0 with one factor of each kind per channel; x, y, z: [N, channels, places],
+/// y (+)= x·kx + z·kz + k0 with one factor of each kind per channel; x, y, z: [N, channels, positions],
 /// contiguous and of one dtype; z may be absent.
 struct ChannelAffine {
   View x, z;

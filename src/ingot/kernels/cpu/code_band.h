@@ -24,9 +24,9 @@ struct CodeBand {
 /// Where a tile of pixels and outputs reads and writes.
 template <class Code>
 struct CodeTile {
-  const Code* x;               ///< the first pixel's window
-  std::int64_t step;           ///< from one pixel to the next
-  std::int64_t output, place;  ///< the first of the panel's outputs, the first pixel of the result
+  const Code* x;                  ///< the first pixel's window
+  std::int64_t step;              ///< from one pixel to the next
+  std::int64_t output, position;  ///< the first of the panel's outputs, the first pixel of the result
 };
 
 /// The whole of the sample; where windows are single pixels side by side, short rows are taken together.
@@ -118,14 +118,15 @@ void for_each_code_tile(const CodeBand& band, const Code* codes, std::int64_t pa
     f(pixels, CodeTile<Code>{.x = codes + line * band.pitch + begin * g.stride[1] * band.b,
                              .step = g.stride[1] * band.b,
                              .output = panel * 2 * band.b,
-                             .place = row * band.out_width + begin});
+                             .position = row * band.out_width + begin});
   }
 }
 
 /// Where the codes of a tile's outputs begin, those of its first pixel.
-inline std::int64_t code_result_at(const CodeBand& band, std::int64_t output, std::int64_t place) {
-  const std::int64_t places = band.out_height * band.out_width;
-  return ((band.sample * band.args->y.dim(1) + output / band.b) * places + place) * band.b + output % band.b;
+inline std::int64_t code_result_at(const CodeBand& band, std::int64_t output, std::int64_t position) {
+  const std::int64_t positions = band.out_height * band.out_width;
+  return ((band.sample * band.args->y.dim(1) + output / band.b) * positions + position) * band.b +
+         output % band.b;
 }
 
 }  // namespace ingot::kernels::cpu

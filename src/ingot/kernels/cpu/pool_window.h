@@ -6,7 +6,7 @@
 
 namespace ingot::kernels::cpu {
 
-/// Places of one window along one axis: first, first + step, ... below end; `size` counts those in padding
+/// Positions of one window along one axis: first, first + step, ... below end; `size` counts those in padding
 /// too.
 struct WindowRange {
   std::int64_t first, end, step, size;
@@ -33,13 +33,13 @@ inline std::int64_t window_count(const WindowRange& r) {
 
 /// One sample's sizes and strides in either layout.
 struct Plane {
-  std::int64_t c, h, w, channel, place;
+  std::int64_t c, h, w, channel, position;
   Plane(const View& x, bool last)
       : c(x.dim(last ? 3 : 1)),
         h(x.dim(last ? 1 : 2)),
         w(x.dim(last ? 2 : 3)),
         channel(last ? 1 : h * w),
-        place(last ? c : 1) {}
+        position(last ? c : 1) {}
   std::int64_t size() const { return c * h * w; }
 };
 

@@ -6,7 +6,7 @@
 #include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/optimizer_weights.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 
 namespace ingot::kernels::cuda {
 namespace {
@@ -74,9 +74,10 @@ __global__ void adamw_kernel(const __grid_constant__ Batch<AdamWItem<P, G, float
 // magnitudes are known while all is still in registers.
 constexpr int kLaneElements = static_cast<int>(kMomentBlock) / kWarp;
 
-__device__ const DynamicMap kMaps[2] = {kSignedMap, kUnsignedMap};
+__device__ const QuantMap8bit kMaps[2] = {kSignedMap, kUnsignedMap};
 
-// Both maps in shared memory, where every lane looks up another place. A block has a thread for each value.
+// Both maps in shared memory, where every lane looks up another position. A block has a thread for each
+// value.
 struct MapTables {
   const float *m_values, *v_values, *m_limits, *v_limits;
 };

@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kThreads)
   float *const queries = shared, *const keys = queries + kTile * kPitch,
                *const values = keys + kTile * kPitch;
   constexpr int kRows = kTile / kWarps;  // of the block's tile that a warp has
-  const BlockPlace place(tiles_of(args.mask.queries, kTile), args.heads);
-  const int b = place.b, h = place.h, i0 = place.tile * kTile;
+  const BlockPosition position(tiles_of(args.mask.queries, kTile), args.heads);
+  const int b = position.b, h = position.h, i0 = position.tile * kTile;
   const std::int64_t kv = h / args.group;
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
@@ -127,8 +127,8 @@ __global__ void __launch_bounds__(kThreads)
   INGOT_DYNAMIC_SHARED(float, shared);
   float *const queries = shared, *const douts = queries + kOwn * kPitch, *const keys = douts + kOwn * kPitch,
                *const values = keys + kTile * kPitch;
-  const BlockPlace place(tiles_of(args.mask.queries, kOwn), args.heads);
-  const int b = place.b, h = place.h, i0 = place.tile * kOwn;
+  const BlockPosition position(tiles_of(args.mask.queries, kOwn), args.heads);
+  const int b = position.b, h = position.h, i0 = position.tile * kOwn;
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
   Range ranges[kRows];
@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t i = i0 + first + r;
     ranges[r] = range_of(args.mask, b, i);
     if (i >= args.mask.queries) continue;
-    lse[r] = args.lse[args.place(b, i, h)];
-    delta[r] = args.delta[args.place(b, i, h)];
+    lse[r] = args.lse[args.position(b, i, h)];
+    delta[r] = args.delta[args.position(b, i, h)];
   }
   const Range any = range_of_block(ranges, static_cast<int>(args.mask.keys)).any;
   const Range queries_there{0, static_cast<int>(args.mask.queries)};
@@ -176,8 +176,8 @@ __global__ void __launch_bounds__(kThreads)
   INGOT_DYNAMIC_SHARED(float, shared);
   float *const keys = shared, *const values = keys + kOwn * kPitch, *const queries = values + kOwn * kPitch,
                *const douts = queries + kTile * kPitch;
-  const BlockPlace place(tiles_of(args.mask.keys, kOwn), args.heads / args.group);
-  const int b = place.b, kv = place.h, j0 = place.tile * kOwn;
+  const BlockPosition position(tiles_of(args.mask.keys, kOwn), args.heads / args.group);
+  const int b = position.b, kv = position.h, j0 = position.tile * kOwn;
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
   float dk[kRows][columns] = {}, dv[kRows][columns] = {};
@@ -195,8 +195,8 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<kTile>(douts, kPitch, args.dout, b, i0, h, any, args.dv);
       __syncthreads();
       const bool exists = i0 + lane < args.mask.queries;
-      const float lse = exists ? args.lse[args.place(b, i0 + lane, h)] : 0.0F;
-      const float delta = exists ? args.delta[args.place(b, i0 + lane, h)] : 0.0F;
+      const float lse = exists ? args.lse[args.position(b, i0 + lane, h)] : 0.0F;
+      const float delta = exists ? args.delta[args.position(b, i0 + lane, h)] : 0.0F;
       INGOT_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const bool seen = range.holds(j0 + first + r);

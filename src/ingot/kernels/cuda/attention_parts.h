@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/attention.h"
 #include "ingot/kernels/cuda/functions.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 
 // What the attention kernels have in common: heads in memory, and which pairs see each other.
 namespace ingot::kernels::cuda {
@@ -55,12 +55,12 @@ struct Mask {
         causal(mask.causal) {}
 };
 
-/// Of places in a sequence.
+/// Of positions in a sequence.
 struct Range {
   int lo = 0, hi = 0;
   __device__ bool holds(int j) const { return j >= lo && j < hi; }
   __device__ bool empty() const { return lo >= hi; }
-  /// Of the places [begin, begin + count): any of them, all of them.
+  /// Of the positions [begin, begin + count): any of them, all of them.
   __device__ bool meets(int begin, int count) const { return lo < begin + count && hi > begin && lo < hi; }
   __device__ bool covers(int begin, int count) const { return lo <= begin && hi >= begin + count; }
 };
@@ -103,10 +103,10 @@ __device__ __forceinline__ Range range_of(const Mask& mask, std::int64_t b, std:
 }
 
 /// What a block works on. The grid has all of them along x, because y and z end at 65535.
-struct BlockPlace {
+struct BlockPosition {
   int tile, h, b;  ///< a tile of a head of a sequence
 
-  __device__ __forceinline__ BlockPlace(std::int64_t tiles, std::int64_t heads) {
+  __device__ __forceinline__ BlockPosition(std::int64_t tiles, std::int64_t heads) {
     const unsigned tile_count = static_cast<unsigned>(tiles), head_count = static_cast<unsigned>(heads);
     const unsigned row = blockIdx.x / tile_count, sequence = row / head_count;
     tile = static_cast<int>(blockIdx.x - row * tile_count);
@@ -114,8 +114,8 @@ struct BlockPlace {
     b = static_cast<int>(sequence);
   }
 };
-constexpr std::int64_t tiles_of(std::int64_t places, int tile) { return (places + tile - 1) / tile; }
-/// One block for each tile of `tile` places of x [B, places, ...] for each of `heads` heads.
+constexpr std::int64_t tiles_of(std::int64_t positions, int tile) { return (positions + tile - 1) / tile; }
+/// One block for each tile of `tile` positions of x [B, positions, ...] for each of `heads` heads.
 inline Size3 grid_of_tiles(const View& x, std::int64_t heads, int tile) {
   return {static_cast<unsigned>(tiles_of(x.dim(1), tile) * heads * x.dim(0))};
 }
@@ -204,7 +204,7 @@ struct AttentionBackward {
         accumulate_dv(args.accumulate_dv) {}
 
   /// Where the log sum and delta of a query are.
-  __device__ std::int64_t place(std::int64_t b, std::int64_t i, std::int64_t h) const {
+  __device__ std::int64_t position(std::int64_t b, std::int64_t i, std::int64_t h) const {
     return (b * heads + h) * mask.queries + i;
   }
 };
@@ -215,22 +215,23 @@ inline bool has_delta(const AttentionBackwardArgs& args) { return args.delta || 
 /// delta = Σ dout·out of every query: a warp for each.
 template <class T>
 __global__ void attention_delta_kernel(const __grid_constant__ AttentionBackward<T> args, std::int64_t rows) {
-  for (std::int64_t row = Team<kWarp>::first_row(); row < rows; row += Team<kWarp>::row_step()) {
+  for (std::int64_t row = ThreadGroup<kWarp>::first_row(); row < rows;
+       row += ThreadGroup<kWarp>::row_step()) {
     const std::int64_t i = row % args.mask.queries, h = row / args.mask.queries % args.heads,
                        b = row / args.mask.queries / args.heads;
     const T *out = args.out.row(b, i, h), *dout = args.dout.row(b, i, h);
     float sum = 0;
-    for (std::int64_t c = Team<kWarp>::lane(); c < args.dv; c += kWarp)
+    for (std::int64_t c = ThreadGroup<kWarp>::lane(); c < args.dv; c += kWarp)
       sum += to_float(out[c]) * to_float(dout[c]);
     sum = warp_sum(sum);
-    if (Team<kWarp>::lane() == 0) args.delta[row] = sum;
+    if (ThreadGroup<kWarp>::lane() == 0) args.delta[row] = sum;
   }
 }
 template <class T>
 void launch_attention_delta(const LaunchSite& site, const AttentionBackward<T>& args, std::int64_t rows) {
   if (rows == 0) return;
   launch(site, attention_delta_kernel<T>, Size3{grid_of_rows<kWarp>(site.stream.device, rows)},
-         Size3{Team<kWarp>::kThreads}, 0, args, rows);
+         Size3{ThreadGroup<kWarp>::kThreads}, 0, args, rows);
 }
 
 /// The ranges of a block's rows together.
@@ -239,7 +240,7 @@ struct BlockRange {
   Range all;  ///< what each of them holds
 };
 
-/// Of places below `most`. Every thread of the block calls it.
+/// Of positions below `most`. Every thread of the block calls it.
 template <int count>
 __device__ BlockRange range_of_block(const Range (&mine)[count], int most) {
   INGOT_SHARED_ARRAY(int, ends, 4);

@@ -7,8 +7,8 @@ namespace {
 
 /// x [N, C, S]; S = 1 is channels-last.
 Channels channels_of(const View& x) {
-  if (x.dim(2) == 1) return {.n = x.dim(0), .channels = x.dim(1), .places = 1, .last = true};
-  return {.n = x.dim(0), .channels = x.dim(1), .places = x.dim(2), .last = false};
+  if (x.dim(2) == 1) return {.n = x.dim(0), .channels = x.dim(1), .positions = 1, .last = true};
+  return {.n = x.dim(0), .channels = x.dim(1), .positions = x.dim(2), .last = false};
 }
 
 /// Of a channel: Σ x, and Σ (x − its first element)², from which the variance follows without a second look.
@@ -18,7 +18,7 @@ struct StatisticSums {
   using Type = T;
   static constexpr int kInputs = 1;
   const T* in[kInputs];
-  std::int64_t places;
+  std::int64_t positions;
 
   struct Channel {
     double shift;
@@ -29,7 +29,7 @@ struct StatisticSums {
     }
   };
   __device__ Channel of(std::int64_t channel) const {
-    return {static_cast<double>(to_float(in[0][channel * places]))};
+    return {static_cast<double>(to_float(in[0][channel * positions]))};
   }
 };
 template <class T>
@@ -50,10 +50,10 @@ void run_statistics(const BatchStatisticsArgs& args, Stream stream) {
   const Channels x = channels_of(args.x);
   const std::int64_t parts = args.scratch.numel() / std::max<std::int64_t>(2 * x.channels, 1);
   dispatch_device_float(args.x.dtype, "batch_statistics", [&]<class T>() {
-    const StatisticSums<T> sums{{args.x.as<T>()}, x.places};
+    const StatisticSums<T> sums{{args.x.as<T>()}, x.positions};
     channel_sums<2>({"batch_statistics", stream, args.x}, x, sums, args.scratch.as<double>(), parts,
                     StatisticFinish<T>{sums, args.mean.as<float>(), args.variance.as<float>(),
-                                       static_cast<double>(x.n * x.places)});
+                                       static_cast<double>(x.n * x.positions)});
   });
 }
 
@@ -172,7 +172,7 @@ void backward(const LaunchSite& site, const BatchNormBackwardArgs& args) {
                   BackwardFinish{.dweight = args.dweight.as<float>(),
                                  .dbias = args.dbias.as<float>(),
                                  .means = means,
-                                 .count = static_cast<double>(x.n * x.places),
+                                 .count = static_cast<double>(x.n * x.positions),
                                  .channels = x.channels,
                                  .own_statistics = args.own_statistics,
                                  .accumulate_dweight = args.accumulate_dweight,

@@ -3,30 +3,30 @@
 #include <algorithm>
 #include <span>
 
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 
 // Sums over all that belongs to a channel, in an order that does not depend on chance, and what is done with
 // each element by what is known of its channel.
 namespace ingot::kernels::cuda {
 
-/// A contiguous tensor [n, channels, places], or [n, places, channels] where `last`.
+/// A contiguous tensor [n, channels, positions], or [n, positions, channels] where `last`.
 struct Channels {
-  std::int64_t n, channels, places;
+  std::int64_t n, channels, positions;
   bool last;
 
-  __device__ std::int64_t at(std::int64_t sample, std::int64_t channel, std::int64_t place) const {
-    return last ? (sample * places + place) * channels + channel
-                : (sample * channels + channel) * places + place;
+  __device__ std::int64_t at(std::int64_t sample, std::int64_t channel, std::int64_t position) const {
+    return last ? (sample * positions + position) * channels + channel
+                : (sample * channels + channel) * positions + position;
   }
-  std::int64_t total() const { return n * channels * places; }
+  std::int64_t total() const { return n * channels * positions; }
 };
 
 inline constexpr int kChannelBlock = 256;
 inline constexpr int kChannelVisits = 4;  ///< whose loads are under way at a time
 
 /// How threads are laid over a tensor. Channels last: a block has `across` packs of neighbouring channels
-/// side by side, a power of two, and works on several places at a time. Otherwise a block has one channel,
-/// whose places are neighbours. The rest of the places is shared out among gridDim.y blocks.
+/// side by side, a power of two, and works on several positions at a time. Otherwise a block has one channel,
+/// whose positions are neighbours. The rest of the positions is shared out among gridDim.y blocks.
 template <bool last, int vec>
 struct ChannelWalk {
   static constexpr int kChannels = last ? vec : 1;  ///< of a thread
@@ -38,13 +38,13 @@ struct ChannelWalk {
               row = last ? static_cast<int>(threadIdx.x) / across : static_cast<int>(threadIdx.x),
               rows = last ? kChannelBlock / across : kChannelBlock;
     channel = last ? (std::int64_t{blockIdx.x} * across + column) * vec : blockIdx.x;
-    packs_ = x.places == 0 ? 1 : last ? x.places : x.places / vec;
+    packs_ = x.positions == 0 ? 1 : last ? x.positions : x.positions / vec;
     const std::int64_t first = std::int64_t{blockIdx.y} * rows + row, step = std::int64_t{gridDim.y} * rows;
     sample_ = first / packs_;
     pack_ = first - sample_ * packs_;
     sample_step_ = step / packs_;
     pack_step_ = step - sample_step_ * packs_;
-    exists = channel < x.channels && x.places > 0 && sample_ < x.n;
+    exists = channel < x.channels && x.positions > 0 && sample_ < x.n;
   }
 
   /// load(u, at) for the next kChannelVisits packs of the thread, number u of which is at `at`, and then
@@ -91,7 +91,7 @@ ChannelGrid channel_grid(Device device, const Channels& x, std::int64_t most) {
   int across = 1;
   while (x.last && across < kWarp && across * vec < x.channels) across *= 2;
   const std::int64_t tiles = x.last ? (x.channels + across * vec - 1) / (across * vec) : x.channels;
-  const std::int64_t packs = x.n * (x.last ? x.places : x.places / vec);
+  const std::int64_t packs = x.n * (x.last ? x.positions : x.positions / vec);
   const std::int64_t rows = x.last ? kChannelBlock / across : kChannelBlock;
   const std::int64_t wanted = (16 * multiprocessors(device) + tiles - 1) / tiles;
   const std::int64_t parts =
@@ -105,7 +105,7 @@ template <class T, class Run>
 void by_channel_packs(const Channels& x, std::span<const T* const> pointers, Run&& run) {
   std::uintptr_t address = 0;
   for (const T* pointer : pointers) address |= reinterpret_cast<std::uintptr_t>(pointer);
-  const bool packs = address % 16 == 0 && (x.last ? x.channels : x.places) % kPack<T> == 0;
+  const bool packs = address % 16 == 0 && (x.last ? x.channels : x.positions) % kPack<T> == 0;
   if (x.last) return packs ? run.template operator()<true, kPack<T>>() : run.template operator()<true, 1>();
   packs ? run.template operator()<false, kPack<T>>() : run.template operator()<false, 1>();
 }

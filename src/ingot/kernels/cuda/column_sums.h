@@ -4,7 +4,7 @@
 
 namespace ingot::kernels::cuda {
 
-/// The gradient of an element through an RMS norm, its roundings written out as turn_pair's are.
+/// The gradient of an element through an RMS norm, its roundings written out as rotate_pair's are.
 __device__ __forceinline__ float rms_gradient(float rstd, float weight, float grad, float normalized,
                                               float dot) {
   return rstd * fmaf(weight, grad, -(normalized * dot));
@@ -16,7 +16,7 @@ __device__ __forceinline__ float rms_gradient(float rstd, float weight, float gr
 template <class Form, int count>
 class ColumnSums {
  public:
-  using Team = typename Form::Team;
+  using ThreadGroup = typename Form::ThreadGroup;
 
   __device__ __forceinline__ void add(float* part, std::int64_t d, bool first, int batch, int p, int v,
                                       const float (&values)[count]) {
@@ -25,35 +25,36 @@ class ColumnSums {
       if constexpr (Form::kHeld) {
         sums_[k][p][v] += values[k];
       } else {
-        const auto at = Form::place(batch, p) + v;
+        const auto at = Form::position(batch, p) + v;
         if (part != nullptr && at < d) part[k * d + at] = first ? values[k] : part[k * d + at] + values[k];
       }
     }
   }
 
-  /// Writes what the block's teams have summed, added in their order.
+  /// Writes what the block's thread groups have summed, added in their order.
   __device__ __forceinline__ void finish(float* part, int d) const {
     if constexpr (!Form::kHeld) return;
-    if constexpr (Team::kTeams == 1) {
+    if constexpr (ThreadGroup::kThreadGroups == 1) {
       each_pack(d, [&](int k, int p, int v, int at) {
         store_pack(part + k * d + at, Pack<float, 4>{sums_[k][p][v], sums_[k][p][v + 1], sums_[k][p][v + 2],
                                                      sums_[k][p][v + 3]});
       });
     } else {
       INGOT_DYNAMIC_SHARED(float, total);
-      for (int team = 0; team < Team::kTeams; ++team) {
-        if (Team::number() == team) {
+      for (int group = 0; group < ThreadGroup::kThreadGroups; ++group) {
+        if (ThreadGroup::number() == group) {
           each_pack(d, [&](int k, int p, int v, int at) {
             INGOT_UNROLL
             for (int i = 0; i < 4; ++i) {
               float& sum = total[k * d + at + i];
-              sum = team == 0 ? sums_[k][p][v + i] : sum + sums_[k][p][v + i];
+              sum = group == 0 ? sums_[k][p][v + i] : sum + sums_[k][p][v + i];
             }
           });
         }
         __syncthreads();
       }
-      for (int i = static_cast<int>(threadIdx.x); i < count * d; i += Team::kThreads) part[i] = total[i];
+      for (int i = static_cast<int>(threadIdx.x); i < count * d; i += ThreadGroup::kThreads)
+        part[i] = total[i];
     }
   }
 
@@ -67,7 +68,7 @@ class ColumnSums {
       for (int p = 0; p < Form::kPacks; ++p) {
         INGOT_UNROLL
         for (int v = 0; v < Form::kVec; v += 4)
-          if (Form::place(0, p) < d) f(k, p, v, static_cast<int>(Form::place(0, p)) + v);
+          if (Form::position(0, p) < d) f(k, p, v, static_cast<int>(Form::position(0, p)) + v);
       }
     }
   }

@@ -54,8 +54,8 @@ struct BiasFinish {
   }
 };
 
-/// dweight and dbias. product(problem, places of a part, parts) launches what sums the gradient of the weight
-/// over each part of y's places into args.scratch, [part, weight].
+/// dweight and dbias. product(problem, positions of a part, parts) launches what sums the gradient of the
+/// weight over each part of y's positions into args.scratch, [part, weight].
 template <class T, class Product>
 void run_weight_gradient(const LaunchSite& site, const ConvBackwardWeightArgs& args, Product&& product) {
   const std::int64_t elements = args.dweight ? args.dweight.numel() : 0;
@@ -63,15 +63,15 @@ void run_weight_gradient(const LaunchSite& site, const ConvBackwardWeightArgs& a
   if (elements > 0) {
     // As many parts as conv_scratch() gave room for.
     const std::int64_t most = std::clamp<std::int64_t>(args.scratch.numel() / elements, 1, 65535);
-    const std::int64_t part_places = std::max<std::int64_t>(1, (y.places() + most - 1) / most);
-    const auto parts =
-        static_cast<unsigned>(std::max<std::int64_t>(1, (y.places() + part_places - 1) / part_places));
-    product(ConvProblem(args.x, args.dy, args.dweight, args.geometry), part_places, parts);
+    const std::int64_t part_positions = std::max<std::int64_t>(1, (y.positions() + most - 1) / most);
+    const auto parts = static_cast<unsigned>(
+        std::max<std::int64_t>(1, (y.positions() + part_positions - 1) / part_positions));
+    product(ConvProblem(args.x, args.dy, args.dweight, args.geometry), part_positions, parts);
     sum_parts(site, args.scratch.as<float>(), static_cast<int>(parts), elements, elements,
               args.dweight.as<T>(), args.accumulate_dweight);
   }
   if (!args.dbias) return;
-  const Channels channels{.n = y.n, .channels = y.c, .places = y.h * y.w, .last = y.last};
+  const Channels channels{.n = y.n, .channels = y.c, .positions = y.h * y.w, .last = y.last};
   channel_sums<1>(site, channels, BiasSum<T>{{args.dy.as<T>()}}, args.scratch.as<float>(),
                   args.scratch.numel() / std::max<std::int64_t>(y.c, 1),
                   BiasFinish<T>{args.dbias.as<T>(), args.accumulate_dbias});

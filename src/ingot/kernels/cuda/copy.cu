@@ -4,9 +4,9 @@
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/fp8.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/small_floats.h"
 #include "ingot/kernels/cuda/sync.h"
 #include "ingot/kernels/cuda/transpose.h"
 #include "ingot/kernels/element_size.h"
@@ -87,7 +87,7 @@ __global__ void convert_kernel(const __grid_constant__ ConvertArgs args) {
 }
 
 void convert(const CopyArgs& args, Stream stream) {
-  const Runs<2> runs({args.x, args.y});
+  const StridedIterator<2> runs({args.x, args.y});
   if (runs.total() == 0) return;
   const ConvertArgs converted{args.x.data,  args.y.data,     args.x.dtype,
                               args.y.dtype, args.accumulate, walk_of(runs)};
@@ -233,7 +233,7 @@ __global__ void where_kernel(const __grid_constant__ WhereKernelArgs args) {
 template <class T>
 void where_of(const WhereArgs& args, Stream stream) {
   const std::array views{args.condition, args.a, args.b, args.y};
-  const Runs<4> runs(views);
+  const StridedIterator<4> runs(views);
   if (runs.total() == 0) return;
   WhereKernelArgs kernel_args{.condition = args.condition.as<const std::uint8_t>(),
                               .a = args.a.data,
@@ -300,7 +300,7 @@ __global__ void count_nonfinite_kernel(const __grid_constant__ CountArgs args) {
 
 void run_count_nonfinite(const CountNonfiniteArgs& args, Stream stream) {
   backend(stream.device).fill_bytes(args.count.data, 0, sizeof(std::int64_t), stream);
-  const Runs<1> runs({args.x});
+  const StridedIterator<1> runs({args.x});
   if (runs.total() == 0) return;
   dispatch_device_float(args.x.dtype, "count_nonfinite", [&]<class T>() {
     const auto run = [&]<int vec>() {

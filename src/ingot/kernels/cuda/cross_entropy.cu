@@ -1,4 +1,4 @@
-#include "ingot/kernels/cuda/exp_sum.h"
+#include "ingot/kernels/cuda/online_softmax.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/shared_rows.h"
 #include "ingot/kernels/cuda/targets.h"
@@ -34,7 +34,7 @@ class RowGradient {
         softcap_(options.softcap) {}
 
   __device__ __forceinline__ void begin(int batch) {
-    const std::int64_t from_here = target_ - Form::place(batch, 0);
+    const std::int64_t from_here = target_ - Form::position(batch, 0);
     hit_ = from_here >= 0 && from_here < Form::kStep ? static_cast<int>(from_here) : -1;
   }
   /// For an element of the batch that was begun.
@@ -66,12 +66,13 @@ struct CrossEntropyKernel {
 };
 
 template <class Form, bool shaped>
-__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_entropy_kernel(
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void cross_entropy_kernel(
     const __grid_constant__ CrossEntropyKernel<typename Form::T> args) {
-  using Team = typename Form::Team;
+  using ThreadGroup = typename Form::ThreadGroup;
   const float softcap = args.options.softcap, smoothing = args.options.label_smoothing;
-  TeamExchange<Team> exchange;
-  for (std::int64_t row = Team::first_row(); row - Team::number() < args.rows; row += Team::row_step()) {
+  ThreadGroupExchange<ThreadGroup> exchange;
+  for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < args.rows;
+       row += ThreadGroup::row_step()) {
     const bool live = row < args.rows;
     const auto n = static_cast<typename Form::Index>(live ? args.n : 0);
     const typename Form::T* x_row = args.logits + row * args.row_stride;
@@ -79,7 +80,7 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
     const bool ignored = target == args.options.ignore_index, known = target >= 0 && target < n;
     const float at_target = known ? capped<shaped>(to_float(x_row[target]), softcap) : NAN;
     RowPacks<Form> x;
-    ExpSum exps;
+    OnlineSoftmax exps;
     float mean = 0;
     for (int batch = 0; batch < Form::batches(args.n); ++batch) {
       if constexpr (shaped) {
@@ -97,10 +98,10 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
       }
     }
     // Whoever writes a gradient over the logit of the target comes after all have read that.
-    if constexpr (Team::kWarps == 1) __syncwarp();
-    exps = shaped ? exps.over_team(exchange, mean) : exps.over_team(exchange);
+    if constexpr (ThreadGroup::kWarps == 1) __syncwarp();
+    exps = shaped ? exps.over_group(exchange, mean) : exps.over_group(exchange);
     const float lse = exps.top + logf(exps.plain_sum());
-    if (Team::lane() == 0 && live) {
+    if (ThreadGroup::lane() == 0 && live) {
       const float of_all = shaped ? smoothing * (mean / static_cast<float>(args.n)) : 0.0F;
       const float loss = lse - (1.0F - smoothing) * at_target - of_all + args.options.z_loss * lse * lse;
       args.loss[row] = ignored ? 0.0F : loss;
@@ -126,11 +127,11 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
 // batch, as this one's gradients are written, and its sum of exponentials follows kBehind batches later. So
 // memory is busy all the time but for the end of a row. On an H200 that is 3628 GB/s in bf16; 3217 where the
 // sum waits for all of a row. What registers hold of rows without room there goes the same way, before the
-// rest: the next row's is asked for ahead of the store of its place's gradients. One use of it waits for all
-// such loads, so the first comes as late as that of the copies begun behind them, and then one with each
+// rest: the next row's is asked for ahead of the store of its position's gradients. One use of it waits for
+// all such loads, so the first comes as late as that of the copies begun behind them, and then one with each
 // batch.
 template <class Row>
-__global__ __launch_bounds__(Row::Form::Team::kThreads, Row::kBlocks) void cross_entropy_shared_kernel(
+__global__ __launch_bounds__(Row::Form::ThreadGroup::kThreads, Row::kBlocks) void cross_entropy_shared_kernel(
     const __grid_constant__ CrossEntropyKernel<typename Row::T> args) {
   using T = typename Row::T;
   using Form = typename Row::Form;
@@ -138,8 +139,8 @@ __global__ __launch_bounds__(Row::Form::Team::kThreads, Row::kBlocks) void cross
   const Row shared(args.n);
   const int batches = shared.batches(), steps = kHeld > 0 && kHeld > batches ? kHeld : batches;
   RowPacks<Form> first[kHeld > 0 ? kHeld : 1];
-  TeamExchange<typename Form::Team> exchange;
-  ExpSum exps;
+  ThreadGroupExchange<typename Form::ThreadGroup> exchange;
+  OnlineSoftmax exps;
   std::int64_t row = blockIdx.x;
   if (row < args.rows) {
     INGOT_UNROLL
@@ -156,10 +157,10 @@ __global__ __launch_bounds__(Row::Form::Team::kThreads, Row::kBlocks) void cross
     const std::int64_t target = args.targets.at(row), next = row + gridDim.x;
     const bool ignored = target == args.options.ignore_index, known = target >= 0 && target < args.n;
     const float at_target = known ? to_float(args.logits[row * args.row_stride + target]) : NAN;
-    // Behind the barrier of this all have read the target's logit, whose place may be its gradient's.
-    const ExpSum all = exps.over_team(exchange);
+    // Behind the barrier of this all have read the target's logit, whose position may be its gradient's.
+    const OnlineSoftmax all = exps.over_group(exchange);
     const float lse = all.top + logf(all.plain_sum());
-    if (Form::Team::lane() == 0) {
+    if (Form::ThreadGroup::lane() == 0) {
       args.loss[row] = ignored ? 0.0F : lse - at_target + args.options.z_loss * lse * lse;
       if (args.lse != nullptr) args.lse[row] = lse;
     }
@@ -264,11 +265,11 @@ struct CrossEntropyBackwardKernel {
 };
 
 template <class Form, bool shaped, bool accumulate>
-__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_entropy_backward_kernel(
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void cross_entropy_backward_kernel(
     const __grid_constant__ CrossEntropyBackwardKernel<typename Form::T> args) {
   using T = typename Form::T;
-  using Team = typename Form::Team;
-  for (std::int64_t row = Team::first_row(); row < args.rows; row += Team::row_step()) {
+  using ThreadGroup = typename Form::ThreadGroup;
+  for (std::int64_t row = ThreadGroup::first_row(); row < args.rows; row += ThreadGroup::row_step()) {
     const std::int64_t target = args.targets.at(row);
     const bool ignored = target == args.options.ignore_index;
     if (accumulate && ignored) continue;

@@ -15,15 +15,15 @@
 #include "ingot/core/tensor.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/cuda/autotune.h"
+#include "ingot/kernels/cuda/blas_gemm.h"
 #include "ingot/kernels/cuda/driver.h"
-#include "ingot/kernels/cuda/library_product.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/sync.h"
 #include "ingot/kernels/matmul_precision.h"
 
 // Matrix products through cuBLASLt, which is looked for when it is first needed. What its heuristic chose for
 // a product is kept; with INGOT_CUDA_AUTOTUNE the best of its proposals, each of which is tried once. Left to
-// our own kernel: what library_product() cannot say, and what the heuristic has no answer for.
+// our own kernel: what blas_gemm() cannot say, and what the heuristic has no answer for.
 namespace ingot::kernels::cuda {
 namespace {
 
@@ -100,7 +100,7 @@ cudaDataType_t type_of(DType dtype) {
 template <class T>
 using Owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
 
-Owned<cublasLtMatrixLayout_t> layout(const LibraryProduct& product, const ColumnMatrix& matrix) {
+Owned<cublasLtMatrixLayout_t> layout(const BlasGemm& product, const ColumnMatrix& matrix) {
   cublasLtMatrixLayout_t made = nullptr;
   check(library().make_layout(&made, type_of(matrix.dtype), static_cast<std::uint64_t>(matrix.rows),
                               static_cast<std::uint64_t>(matrix.columns), matrix.leading),
@@ -115,23 +115,22 @@ Owned<cublasLtMatrixLayout_t> layout(const LibraryProduct& product, const Column
   return owned;
 }
 
-cublasLtEpilogue_t epilogue(const LibraryProduct& product) {
+cublasLtEpilogue_t epilogue(const BlasGemm& product) {
   const bool bias = product.bias != nullptr;
   if (product.b_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
-  if (product.gelu == LibraryProduct::Gelu::gradient) return CUBLASLT_EPILOGUE_DGELU;
-  if (product.gelu == LibraryProduct::Gelu::none)
-    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (product.gelu == BlasGemm::Gelu::gradient) return CUBLASLT_EPILOGUE_DGELU;
+  if (product.gelu == BlasGemm::Gelu::none) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   if (product.before == nullptr) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
   return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
 }
 
 /// How the operands are multiplied: f32 ones in TF32 where that is exact enough.
-cublasComputeType_t compute_type(const LibraryProduct& product) {
+cublasComputeType_t compute_type(const BlasGemm& product) {
   const bool rounded = product.a.dtype == DType::f32 && matmul_precision() == MatmulPrecision::medium;
   return rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
+Owned<cublasLtMatmulDesc_t> operation(const BlasGemm& product) {
   cublasLtMatmulDesc_t made = nullptr;
   check(library().make_operation(&made, compute_type(product), CUDA_R_32F), "describing a matmul");
   Owned<cublasLtMatmulDesc_t> owned(made, library().destroy_operation);
@@ -140,7 +139,7 @@ Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  // The place of a bias is that of its gradient, too.
+  // The position of a bias is that of its gradient, too.
   const void* bias = product.b_sums != nullptr ? product.b_sums : product.bias;
   if (bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   if (product.a_scale != nullptr) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.a_scale);
@@ -172,7 +171,7 @@ constexpr std::uint64_t kMostWorkspace = std::uint64_t{32} << 20;
 /// What the choice of an algorithm depends on.
 using Key = std::array<std::int64_t, 25>;
 
-Key key_of(const LibraryProduct& p) {
+Key key_of(const BlasGemm& p) {
   return {p.a.rows,
           p.a.columns,
           p.a.leading,
@@ -216,13 +215,13 @@ class Products {
   }
 
   /// Whether there is an algorithm; asks for proposals the first time.
-  bool has(const LibraryProduct& product) {
+  bool has(const BlasGemm& product) {
     if (handle_ == nullptr) return false;
     const std::lock_guard lock(mutex_);
     return !choice(product).proposals.empty();
   }
 
-  void run(const LibraryProduct& product, Stream stream) {
+  void run(const BlasGemm& product, Stream stream) {
     Proposal chosen;
     {
       const std::lock_guard lock(mutex_);
@@ -233,7 +232,7 @@ class Products {
       chosen = found.proposals.front();
     }
     for (std::int64_t i = 0; i < product.outer; ++i) {
-      const LibraryProduct one = product.one(i);
+      const BlasGemm one = product.one(i);
       check(start(one, chosen, one.c.data, stream), "a matmul");
     }
     wait_after_launch("gemm", stream);
@@ -249,14 +248,14 @@ class Products {
   };
 
   // With the lock held.
-  Choice& choice(const LibraryProduct& product) {
+  Choice& choice(const BlasGemm& product) {
     const auto [entry, missing] = choices_.try_emplace(key_of(product));
     if (missing) entry->second.proposals = ask(product, autotunes() ? kMostProposals : 1);
     return entry->second;
   }
 
   // Puts the product into the stream; `to` gets it, product.c is what beta is for.
-  cublasStatus_t start(const LibraryProduct& product, const Proposal& chosen, void* to, Stream stream) const {
+  cublasStatus_t start(const BlasGemm& product, const Proposal& chosen, void* to, Stream stream) const {
     driver::use(device_);
     // The allocator gives the memory on only within this stream, whose work comes after the product.
     const StreamGuard guard(stream);
@@ -272,8 +271,8 @@ class Products {
 
   // Which proposal is the fastest on these very operands. The result goes elsewhere: it may be a sum that the
   // product adds to.
-  std::size_t try_out(const std::vector<Proposal>& proposals, const LibraryProduct& product,
-                      Stream stream) const try {
+  std::size_t try_out(const std::vector<Proposal>& proposals, const BlasGemm& product, Stream stream) const
+      try {
     const StreamGuard guard(stream);
     const Tensor result = Tensor::empty({result_extent(product)}, product.dtype, stream.device);
     const driver::Stopwatch watch;
@@ -295,12 +294,12 @@ class Products {
   }
 
   // Elements from the first to the last of the result.
-  static std::int64_t result_extent(const LibraryProduct& product) {
+  static std::int64_t result_extent(const BlasGemm& product) {
     const ColumnMatrix& c = product.c;
     return (product.batch - 1) * c.batch_stride + (c.columns - 1) * c.leading + c.rows;
   }
 
-  std::vector<Proposal> ask(const LibraryProduct& product, int most) const {
+  std::vector<Proposal> ask(const BlasGemm& product, int most) const {
     driver::use(device_);
     cublasLtMatmulPreference_t made = nullptr;
     check(library().make_preference(&made), "describing a preference");
@@ -350,11 +349,11 @@ Products& products(Device device) {
 
 /// Whether this version of the library has words for it, and its result is as near as ours; which GPUs it
 /// can do it on, its heuristic knows.
-bool knows(const LibraryProduct& product) {
+bool knows(const BlasGemm& product) {
   constexpr std::size_t kFirstWithBlockScales = 120900;
   if (product.block_scales && library().version() < kFirstWithBlockScales) return false;
   // In f32 its gradient of gelu is off by 3e-5 (on an H200), where two kernels of ours stay below 2e-5.
-  return product.gelu != LibraryProduct::Gelu::gradient || product.dtype != DType::f32;
+  return product.gelu != BlasGemm::Gelu::gradient || product.dtype != DType::f32;
 }
 
 template <class Args>
@@ -366,17 +365,17 @@ Device device_of(const LinearParametersBackwardArgs& args) { return args.dweight
 template <class Args>
 bool takes(const Args& args) {
   if (!library().problem.empty()) return false;
-  const auto product = library_product(args);
+  const auto product = blas_gemm(args);
   return product && knows(*product) && products(device_of(args)).has(*product);
 }
 
 template <class Args>
 void run(const Args& args, Stream stream) {
-  products(stream.device).run(*library_product(args), stream);
+  products(stream.device).run(*blas_gemm(args), stream);
 }
 
 void run_parameters(const LinearParametersBackwardArgs& args, Stream stream) {
-  LibraryProduct product = *library_product(args);
+  BlasGemm product = *blas_gemm(args);
   if (!args.accumulate_bias) return products(stream.device).run(product, stream);
   const StreamGuard guard(stream);
   const Tensor sums = Tensor::empty({args.dbias.dim(0)}, args.dbias.dtype, stream.device);
@@ -386,10 +385,10 @@ void run_parameters(const LinearParametersBackwardArgs& args, Stream stream) {
 }
 
 void run_fp8(const Fp8MatmulArgs& args, Stream stream) {
-  LibraryProduct product = *library_product(args);
+  BlasGemm product = *blas_gemm(args);
   if (!product.block_scales) return products(stream.device).run(product, stream);
   // Both are in use until the product ends, and their memory is given on within this stream only.
-  const LibraryScales scales(args, stream);
+  const BlasScales scales(args, stream);
   product.a_scale = scales.a.view().as<float>();
   product.b_scale = scales.b.view().as<float>();
   products(stream.device).run(product, stream);

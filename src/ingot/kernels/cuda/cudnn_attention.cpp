@@ -12,7 +12,7 @@ namespace {
 
 namespace fe = cudnn_frontend;
 
-/// [B, length, heads, width] in cuDNN's order: batch, head, place, element.
+/// [B, length, heads, width] in cuDNN's order: batch, head, position, element.
 DnnOperand heads(const View& view) {
   return {view.data,
           view.dtype,

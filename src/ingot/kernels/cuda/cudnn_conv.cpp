@@ -23,7 +23,7 @@ DnnOperand image(const View& view, bool channels_last) {
 
 DnnOperand filters(const View& weight) { return image(weight, false); }
 
-/// [O], for every place of an image.
+/// [O], for every position of an image.
 DnnOperand of_channels(const View& bias) {
   if (!bias) return {};
   return {bias.data, bias.dtype, {1, bias.dim(0), 1, 1}, {bias.dim(0), 1, 1, 1}};

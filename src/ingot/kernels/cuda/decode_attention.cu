@@ -9,7 +9,7 @@
 // that look at them, of each head of the group, up to 8 (4 of an i8 cache); where there are more, several
 // blocks side by side read the same keys, which come from the second level cache then.
 //
-// Parts begin at multiples of kAttentionPartKeys, and within one a key's warp, lanes and place in the sums
+// Parts begin at multiples of kAttentionPartKeys, and within one a key's warp, lanes and position in the sums
 // follow from its position. What a query does not see adds exact zeros. So its bits depend on nothing but
 // itself and what it sees: not on the capacity of the cache, nor on other queries, heads or sequences.
 namespace ingot::kernels::cuda {
@@ -17,10 +17,10 @@ namespace {
 
 /// What a block works on: every part_blocks-th part from `part` on. Those that read the same keys are
 /// neighbours.
-struct DecodePlace {
+struct DecodePosition {
   int chunk, part, kv, b;
 
-  __device__ __forceinline__ DecodePlace(int chunks, int part_blocks, int kv_heads) {
+  __device__ __forceinline__ DecodePosition(int chunks, int part_blocks, int kv_heads) {
     int rest = static_cast<int>(blockIdx.x);
     const auto next = [&rest](int count) {
       const int whole = rest / count, digit = rest - whole * count;
@@ -34,10 +34,10 @@ struct DecodePlace {
   }
 };
 
-/// The queries of a group of heads as f32, in the order in which lanes read them (DecodeForm::query_place);
-/// zeros beyond their size, and for rows that there are not.
+/// The queries of a group of heads as f32, in the order in which lanes read them
+/// (DecodeForm::query_position); zeros beyond their size, and for rows that there are not.
 template <class Form, class K>
-__device__ void load_queries(Quad* to, const DecodeArgs<K>& args, const DecodePlace& at) {
+__device__ void load_queries(Quad* to, const DecodeArgs<K>& args, const DecodePosition& at) {
   constexpr int kEights = Form::kWidth / 8;
   INGOT_UNROLL
   for (int begin = 0; begin < Form::kRows * kEights; begin += kDecodeThreads) {
@@ -47,8 +47,8 @@ __device__ void load_queries(Quad* to, const DecodeArgs<K>& args, const DecodePl
     const DecodeRow where(args, at.chunk * Form::kRows + row, at.kv);
     if (where.query < args.mask.queries && column < args.d)
       args.q.read(values, at.b, where.query, where.head, column);
-    to[Form::query_place(row, column)] = values[0];
-    to[Form::query_place(row, column + 4)] = values[1];
+    to[Form::query_position(row, column)] = values[0];
+    to[Form::query_position(row, column + 4)] = values[1];
   }
 }
 
@@ -134,7 +134,7 @@ __device__ __forceinline__ void add_values(float (&sums)[Form::kRows * Form::kEl
 /// is one part. Every thread of the block calls it, with a warp's sums shared out among its lanes.
 template <class Form, class K>
 __device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax, const DecodeArgs<K>& args,
-                           const DecodePlace& at, int part_number) {
+                           const DecodePosition& at, int part_number) {
   constexpr int kPitch = Form::kLanes + 1;  // so that neither way through the sums has bank conflicts
   constexpr int kLeft = Form::kRows * Form::kElements / Form::kSide;
   constexpr int kWarpSums = Form::kRows * Form::kElements * kPitch;
@@ -173,8 +173,8 @@ __device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax
     for (int c = static_cast<int>(threadIdx.x); c < args.dv; c += kDecodeThreads) {
       float sum = 0;
       for (int w = 0; w < kDecodeWarps; ++w)
-        sum = fmaf(all_sums[w * kWarpSums + Form::sum_place(row, c, kPitch)], factors[w * Form::kRows + row],
-                   sum);
+        sum = fmaf(all_sums[w * kWarpSums + Form::sum_position(row, c, kPitch)],
+                   factors[w * Form::kRows + row], sum);
       if (args.parts > 1) {
         part.sums[c] = sum;
       } else {
@@ -193,7 +193,7 @@ struct DecodeRanges {
   Range of_lane[Form::kOwn], any;
 
   template <class K>
-  __device__ __forceinline__ DecodeRanges(const DecodeArgs<K>& args, const DecodePlace& at) {
+  __device__ __forceinline__ DecodeRanges(const DecodeArgs<K>& args, const DecodePosition& at) {
     int lo = static_cast<int>(args.mask.keys), hi = 0;
     INGOT_UNROLL
     for (int o = 0; o < Form::kOwn; ++o) {
@@ -218,7 +218,7 @@ struct NextStep {
   const float *k_scales, *v_scales;
   CacheStep<Form> k, v;
 
-  __device__ __forceinline__ NextStep(const DecodeArgs<K>& args, const DecodePlace& at)
+  __device__ __forceinline__ NextStep(const DecodeArgs<K>& args, const DecodePosition& at)
       : k_head(args.key_head(at.b, at.kv)),
         v_head(args.value_head(at.b, at.kv)),
         k_scales(args.key_scales(at.b, at.kv)),
@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(kDecodeThreads)
   INGOT_SHARED_ARRAY(typename Form::RowValues, all_weights, kDecodeWarps * (Form::kKeys + 1));
   typename Form::RowValues* const weights =
       all_weights + static_cast<int>(threadIdx.x) / kWarp * (Form::kKeys + 1);
-  const DecodePlace at(args.chunks, args.part_blocks, args.kv_heads);
+  const DecodePosition at(args.chunks, args.part_blocks, args.kv_heads);
   const DecodeRanges<Form> ranges(args, at);
   const auto seen_of = [&](int part) {
     return part < args.parts ? within_part(ranges.any, part * args.part_keys, args.part_keys) : Range{};
@@ -316,24 +316,24 @@ __global__ void __launch_bounds__(kMergeThreads)
   INGOT_SHARED_ARRAY(float, sums, kMergeWarps* kWidestDecode);
   INGOT_SHARED_ARRAY(float, totals, kMergeWarps);
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const BlockPlace place(args.mask.queries, args.kv_heads * args.group);
-  const DecodeRow where(place.tile, place.h);
-  const Range range = range_of(args.mask, place.b, where.query);
+  const BlockPosition position(args.mask.queries, args.kv_heads * args.group);
+  const DecodeRow where(position.tile, position.h);
+  const Range range = range_of(args.mask, position.b, where.query);
   if (range.empty()) {
     for (int c = static_cast<int>(threadIdx.x); c < args.dv; c += kMergeThreads)
-      args.out.write(0.0F, place.b, where.query, where.head, c);
-    if (args.lse != nullptr && threadIdx.x == 0) write_lse(args, place.b, where, PartWeight{});
+      args.out.write(0.0F, position.b, where.query, where.head, c);
+    if (args.lse != nullptr && threadIdx.x == 0) write_lse(args, position.b, where, PartWeight{});
     return;
   }
   const int first = range.lo / args.part_keys, last = (range.hi - 1) / args.part_keys;
   float top = -INFINITY;
   for (int p = first + static_cast<int>(threadIdx.x); p <= last; p += kMergeThreads)
-    top = fmaxf(top, PartOfQuery(args, place.b, where, p).weight->top);
-  top = Team<kMergeThreads>::max(top);
+    top = fmaxf(top, PartOfQuery(args, position.b, where, p).weight->top);
+  top = ThreadGroup<kMergeThreads>::max(top);
   Quad mine[kQuads] = {};
   float total = 0;
   for (int p = first + warp; p <= last; p += kMergeWarps) {
-    const PartOfQuery part(args, place.b, where, p);
+    const PartOfQuery part(args, position.b, where, p);
     Quad values[kQuads] = {};
     INGOT_UNROLL
     for (int i = 0; i < kQuads; ++i)
@@ -356,8 +356,8 @@ __global__ void __launch_bounds__(kMergeThreads)
       sum += sums[w * kWidestDecode + c];
       weight += totals[w];
     }
-    args.out.write(sum / weight, place.b, where.query, where.head, c);
-    if (c == 0 && args.lse != nullptr) write_lse(args, place.b, where, PartWeight{top, weight});
+    args.out.write(sum / weight, position.b, where.query, where.head, c);
+    if (c == 0 && args.lse != nullptr) write_lse(args, position.b, where, PartWeight{top, weight});
   }
 }
 

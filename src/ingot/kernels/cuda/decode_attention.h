@@ -56,13 +56,13 @@ struct DecodeForm {
   static_assert(kSharers >= 1 && rows * kElements <= 64 && rows * kElements % kSide == 0);
 
   /// Where the lanes' quads of a row's columns from `column` on are; neighbours lie beside each other.
-  __device__ static int query_place(int row, int column) {
+  __device__ static int query_position(int row, int column) {
     const int pack = column / (kVec * kLanes), lane = column / kVec % kLanes;
     const int quad = (pack * kVec + column % kVec) / 4;
     return (row * (kElements / 4) + quad) * kLanes + lane;
   }
   /// Where a column's sum is that lane l of a key's has as its i-th at i · pitch + l.
-  __device__ static int sum_place(int row, int column, int pitch) {
+  __device__ static int sum_position(int row, int column, int pitch) {
     const int pack = column / (kVec * kLanes), lane = column / kVec % kLanes;
     return (row * kElements + pack * kVec + column % kVec) * pitch + lane;
   }
@@ -142,13 +142,13 @@ struct AnyHeads {
   explicit AnyHeads(const View& view)
       : bytes(view), dtype(view.dtype), size(static_cast<int>(byte_size(view.dtype))) {}
 
-  __device__ std::int64_t place(std::int64_t b, std::int64_t i, std::int64_t h) const {
+  __device__ std::int64_t position(std::int64_t b, std::int64_t i, std::int64_t h) const {
     return b * bytes.strides[0] + i * bytes.strides[1] + h * bytes.strides[2];
   }
   /// Eight neighbours at a multiple of 16 bytes.
   __device__ __forceinline__ void read(Quad (&to)[2], std::int64_t b, std::int64_t i, std::int64_t h,
                                        int column) const {
-    const char* from = bytes.data + (place(b, i, h) + column) * size;
+    const char* from = bytes.data + (position(b, i, h) + column) * size;
     if (dtype == DType::f32) {
       to[0] = load_pack<4>(reinterpret_cast<const float*>(from));
       to[1] = load_pack<4>(reinterpret_cast<const float*>(from) + 4);
@@ -160,7 +160,7 @@ struct AnyHeads {
   }
   __device__ __forceinline__ void write(float value, std::int64_t b, std::int64_t i, std::int64_t h,
                                         int column) const {
-    char* to = bytes.data + (place(b, i, h) + column) * size;
+    char* to = bytes.data + (position(b, i, h) + column) * size;
     if (dtype == DType::f32) *reinterpret_cast<float*>(to) = value;
     if (dtype == DType::bf16) *reinterpret_cast<bfloat_t*>(to) = from_float<bfloat_t>(value);
     if (dtype == DType::f16) *reinterpret_cast<half_t*>(to) = from_float<half_t>(value);

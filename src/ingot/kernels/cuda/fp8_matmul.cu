@@ -1,8 +1,8 @@
+#include "ingot/kernels/cuda/fp8.h"
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/small_floats.h"
-#include "ingot/kernels/cuda/tiled_product.h"
+#include "ingot/kernels/cuda/simt_gemm.h"
 #include "ingot/kernels/fp8_matmul.h"
 
 namespace ingot::kernels::cuda {
@@ -17,8 +17,8 @@ struct Rows {
   std::int64_t k;
   static constexpr bool along_depth = true;
 
-  __device__ float at(std::int64_t place, std::int64_t depth) const {
-    const std::uint8_t bits = x[place * k + depth];
+  __device__ float at(std::int64_t position, std::int64_t depth) const {
+    const std::uint8_t bits = x[position * k + depth];
     return is_e4m3 ? to_float(e4m3_t{bits}) : to_float(e5m2_t{bits});
   }
 };
@@ -35,22 +35,22 @@ struct Fp8KernelArgs {
 template <class C, bool a_e4m3, bool b_e4m3>
 __global__ void __launch_bounds__(kTileThreads)
     fp8_matmul_kernel(const __grid_constant__ Fp8KernelArgs args) {
-  const TilePlace place(args.n);
+  const TilePosition position(args.n);
   const Rows<a_e4m3> a{args.a, args.k};
   const Rows<b_e4m3> b{args.b, args.k};
   float totals[kSide][kSide] = {};
   for (std::int64_t part = 0; part < args.parts; ++part) {
     float sums[kSide][kSide] = {};
     const std::int64_t begin = part * args.depth, end = begin + args.depth;
-    add_products(a, args.m, b, args.n, place, begin, end < args.k ? end : args.k, sums);
-    for_results(place, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
+    add_products(a, args.m, b, args.n, position, begin, end < args.k ? end : args.k, sums);
+    for_results(position, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
       const float scale = args.blocks ? args.a_scale[row * args.parts + part] *
                                             args.b_scale[column / kFp8Block * args.parts + part]
                                       : args.a_scale[0] * args.b_scale[0];
-      totals[row - place.row0 - place.row][column - place.column0 - place.column] += sum * scale;
+      totals[row - position.row0 - position.row][column - position.column0 - position.column] += sum * scale;
     });
   }
-  for_results(place, args.m, args.n, totals, [&](std::int64_t row, std::int64_t column, float total) {
+  for_results(position, args.m, args.n, totals, [&](std::int64_t row, std::int64_t column, float total) {
     if (args.bias != nullptr) total += to_float(static_cast<const C*>(args.bias)[column]);
     store(static_cast<C*>(args.c) + row * args.n + column, total, args.accumulate);
   });

@@ -3,7 +3,7 @@
 #include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/tiled_product.h"
+#include "ingot/kernels/cuda/simt_gemm.h"
 #include "ingot/kernels/gemm.h"
 
 namespace ingot::kernels::cuda {
@@ -25,7 +25,7 @@ struct GemmKernelArgs {
 
 template <class A, class B, class C, bool gelu>
 __global__ void __launch_bounds__(kTileThreads) gemm_kernel(const __grid_constant__ GemmKernelArgs args) {
-  const TilePlace place(args.n);
+  const TilePosition position(args.n);
   for (std::int64_t batch = blockIdx.y; batch < args.batch.total; batch += gridDim.y) {
     std::int64_t at[3];
     args.batch.offsets(batch, at);
@@ -37,17 +37,17 @@ __global__ void __launch_bounds__(kTileThreads) gemm_kernel(const __grid_constan
                          args.a_strides[1]);
       const Strided<B> b(static_cast<const B*>(args.b) + at[1] + part_at[1], args.b_strides[1],
                          args.b_strides[0]);
-      add_products(a, args.m, b, args.n, place, 0, args.k, sums);
+      add_products(a, args.m, b, args.n, position, 0, args.k, sums);
     }
     C* c = static_cast<C*>(args.c) + at[2];
-    for_results(place, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
-      const std::int64_t place_in_c = row * args.c_strides[0] + column * args.c_strides[1];
-      C* to = c + place_in_c;
+    for_results(position, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
+      const std::int64_t position_in_c = row * args.c_strides[0] + column * args.c_strides[1];
+      C* to = c + position_in_c;
       float value = args.alpha * sum;
       if (args.beta != 0.0F) value += args.beta * to_float(*to);
       if (args.bias != nullptr) value += to_float(static_cast<const C*>(args.bias)[column]);
       if constexpr (gelu) {
-        if (args.before != nullptr) static_cast<C*>(args.before)[place_in_c] = from_float<C>(value);
+        if (args.before != nullptr) static_cast<C*>(args.before)[position_in_c] = from_float<C>(value);
         value = gelu_tanh(value);
       }
       *to = from_float<C>(value);
@@ -88,8 +88,8 @@ GemmKernelArgs kernel_args(const GemmArgs& args) {
       append(c, args.c, axis);
     }
   }
-  made.batch = walk_of(Runs<3>({a, b, c}));
-  made.summed = walk_of(Runs<2>({summed_a, summed_b}));
+  made.batch = walk_of(StridedIterator<3>({a, b, c}));
+  made.summed = walk_of(StridedIterator<2>({summed_a, summed_b}));
   return made;
 }
 

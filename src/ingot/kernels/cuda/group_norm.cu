@@ -16,10 +16,10 @@ struct GroupNormOperands {
   std::int64_t groups, width;  // width: channels of a group
   bool mish_after;
 
-  /// Element e of a group's width · places: its channel, and where it is. Neighbours are neighbours.
+  /// Element e of a group's width · positions: its channel, and where it is. Neighbours are neighbours.
   __device__ std::int64_t at(std::int64_t sample, std::int64_t first, std::int64_t e,
                              std::int64_t& channel) const {
-    const std::int64_t run = shape.last ? width : shape.places, outer = e / run, inner = e - outer * run;
+    const std::int64_t run = shape.last ? width : shape.positions, outer = e / run, inner = e - outer * run;
     channel = first + (shape.last ? inner : outer);
     return shape.at(sample, channel, shape.last ? outer : inner);
   }
@@ -30,13 +30,13 @@ struct GroupNormOperands {
 
 template <class T, class Args>
 GroupNormOperands<T> operands(const Args& args) {
-  const int channel = args.channels_last ? 2 : 1, place = args.channels_last ? 1 : 2;
+  const int channel = args.channels_last ? 2 : 1, position = args.channels_last ? 1 : 2;
   return {.x = args.x.template as<T>(),
           .weight = args.weight.template as<T>(),
           .bias = args.bias.template as<T>(),
           .shape = {.n = args.x.dim(0),
                     .channels = args.x.dim(channel),
-                    .places = args.x.dim(place),
+                    .positions = args.x.dim(position),
                     .last = args.channels_last},
           .groups = args.groups,
           .width = args.x.dim(channel) / args.groups,
@@ -51,28 +51,28 @@ struct GroupNormKernel {
   float eps;
 };
 
-// A team for each group of one sample.
+// A thread group for each group of one sample.
 template <class T, int size>
 __global__ void group_norm_kernel(const __grid_constant__ GroupNormKernel<T> args) {
   const GroupNormOperands<T>& in = args.in;
-  const std::int64_t count = in.width * in.shape.places, rows = in.shape.n * in.groups;
-  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
+  const std::int64_t count = in.width * in.shape.positions, rows = in.shape.n * in.groups;
+  for (std::int64_t row = ThreadGroup<size>::first_row(); row < rows; row += ThreadGroup<size>::row_step()) {
     const std::int64_t sample = row / in.groups, first = row % in.groups * in.width;
     std::int64_t channel = 0;
     float sum = 0, squares = 0;
-    for (std::int64_t e = Team<size>::lane(); e < count; e += size)
+    for (std::int64_t e = ThreadGroup<size>::lane(); e < count; e += size)
       sum += to_float(in.x[in.at(sample, first, e, channel)]);
-    const float mean = Team<size>::sum(sum) / static_cast<float>(count);
-    for (std::int64_t e = Team<size>::lane(); e < count; e += size) {
+    const float mean = ThreadGroup<size>::sum(sum) / static_cast<float>(count);
+    for (std::int64_t e = ThreadGroup<size>::lane(); e < count; e += size) {
       const float apart = to_float(in.x[in.at(sample, first, e, channel)]) - mean;
       squares += apart * apart;
     }
-    const float rstd = 1.0F / sqrtf(Team<size>::sum(squares) / static_cast<float>(count) + args.eps);
-    if (Team<size>::lane() == 0) {
+    const float rstd = 1.0F / sqrtf(ThreadGroup<size>::sum(squares) / static_cast<float>(count) + args.eps);
+    if (ThreadGroup<size>::lane() == 0) {
       args.mean[row] = mean;
       args.rstd[row] = rstd;
     }
-    for (std::int64_t e = Team<size>::lane(); e < count; e += size) {
+    for (std::int64_t e = ThreadGroup<size>::lane(); e < count; e += size) {
       const std::int64_t at = in.at(sample, first, e, channel);
       const float u = in.affine(channel, (to_float(in.x[at]) - mean) * rstd);
       args.y[at] = from_float<T>(in.mish_after ? mish(u) : u);
@@ -81,7 +81,7 @@ __global__ void group_norm_kernel(const __grid_constant__ GroupNormKernel<T> arg
 }
 
 /// How a block lies over one sample, channels last, whose groups are whole packs: `across` packs side by
-/// side, a power of two, on several places at a time. Each thread keeps what it reads, at most `visits`
+/// side, a power of two, on several positions at a time. Each thread keeps what it reads, at most `visits`
 /// packs, so that memory is read once.
 struct SampleWalk {
   int across, rows, row, column;
@@ -115,8 +115,8 @@ struct SampleWalk {
   __device__ __forceinline__ void each(const GroupNormOperands<T>& in, F&& f) const {
     INGOT_UNROLL
     for (int u = 0; u < visits; ++u) {
-      const std::int64_t place = row + std::int64_t{u} * rows;
-      if (place < in.shape.places) f(u, place * in.shape.channels + channel);
+      const std::int64_t position = row + std::int64_t{u} * rows;
+      if (position < in.shape.positions) f(u, position * in.shape.channels + channel);
     }
   }
 };
@@ -131,14 +131,14 @@ int sample_across(const GroupNormOperands<T>& in, std::initializer_list<const vo
   if (!in.shape.last || address % 16 != 0 || in.width == 0 || in.width % kPack<T> != 0) return 0;
   const std::int64_t across = in.shape.channels / kPack<T>;
   if (across > kChannelBlock || kChannelBlock % across != 0) return 0;
-  return in.shape.places <= kMostSampleVisits * (kChannelBlock / across) ? static_cast<int>(across) : 0;
+  return in.shape.positions <= kMostSampleVisits * (kChannelBlock / across) ? static_cast<int>(across) : 0;
 }
 
 /// Calls f.template operator()<visits>() with as many packs of a thread as the sample has, or more.
 template <class T, class F>
 void for_sample_visits(const GroupNormOperands<T>& in, int across, F&& f) {
   constexpr int kFew = kMostSampleVisits / 2;
-  if (in.shape.places <= kFew * (kChannelBlock / across)) return f.template operator()<kFew>();
+  if (in.shape.positions <= kFew * (kChannelBlock / across)) return f.template operator()<kFew>();
   f.template operator()<kMostSampleVisits>();
 }
 
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(kChannelBlock)
   INGOT_SHARED_ARRAY(float, columns, kChannelBlock);
   const GroupNormOperands<T>& in = args.in;
   const SampleWalk walk(in, across);
-  const std::int64_t size = in.shape.places * in.shape.channels;
-  const auto count = static_cast<float>(in.width * in.shape.places);
+  const std::int64_t size = in.shape.positions * in.shape.channels;
+  const auto count = static_cast<float>(in.width * in.shape.positions);
   for (std::int64_t sample = blockIdx.x; sample < in.shape.n; sample += gridDim.x) {
     const T* x = in.x + sample * size;
     Pack<T, kPack<T>> packs[visits];
@@ -207,21 +207,21 @@ struct GroupNormBackwardKernel {
 template <class T, int size>
 __global__ void group_norm_dx_kernel(const __grid_constant__ GroupNormBackwardKernel<T> args) {
   const GroupNormOperands<T>& in = args.in;
-  const std::int64_t count = in.width * in.shape.places, rows = in.shape.n * in.groups;
-  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
+  const std::int64_t count = in.width * in.shape.positions, rows = in.shape.n * in.groups;
+  for (std::int64_t row = ThreadGroup<size>::first_row(); row < rows; row += ThreadGroup<size>::row_step()) {
     const std::int64_t sample = row / in.groups, first = row % in.groups * in.width;
     std::int64_t channel = 0;
     float sum = 0, dot = 0;
-    for (std::int64_t e = Team<size>::lane(); e < count; e += size) {
+    for (std::int64_t e = ThreadGroup<size>::lane(); e < count; e += size) {
       const std::int64_t at = in.at(sample, first, e, channel);
       const float hat = args.normalised(row, at);
       const float g = to_float(in.weight[channel]) * args.slope(channel, at, hat);
       sum += g;
       dot += g * hat;
     }
-    sum = Team<size>::sum(sum) / static_cast<float>(count);
-    dot = Team<size>::sum(dot) / static_cast<float>(count);
-    for (std::int64_t e = Team<size>::lane(); e < count; e += size) {
+    sum = ThreadGroup<size>::sum(sum) / static_cast<float>(count);
+    dot = ThreadGroup<size>::sum(dot) / static_cast<float>(count);
+    for (std::int64_t e = ThreadGroup<size>::lane(); e < count; e += size) {
       const std::int64_t at = in.at(sample, first, e, channel);
       const float hat = args.normalised(row, at);
       const float g = to_float(in.weight[channel]) * args.slope(channel, at, hat);
@@ -238,8 +238,8 @@ __global__ void __launch_bounds__(kChannelBlock)
   INGOT_SHARED_ARRAY(float, columns, kChannelBlock);
   const GroupNormOperands<T>& in = args.in;
   const SampleWalk walk(in, across);
-  const std::int64_t size = in.shape.places * in.shape.channels;
-  const auto count = static_cast<float>(in.width * in.shape.places);
+  const std::int64_t size = in.shape.positions * in.shape.channels;
+  const auto count = static_cast<float>(in.width * in.shape.positions);
   for (std::int64_t sample = blockIdx.x; sample < in.shape.n; sample += gridDim.x) {
     const float mean = args.mean[sample * in.groups + walk.group],
                 rstd = args.rstd[sample * in.groups + walk.group];
@@ -323,14 +323,14 @@ struct AffineFinish {
   }
 };
 
-/// Calls f.template operator()<size>(grid, threads) with the team for the groups of `in`, where there are
-/// any.
+/// Calls f.template operator()<size>(grid, threads) with the thread group for the groups of `in`, where there
+/// are any.
 template <class T, class F>
 void for_groups(const GroupNormOperands<T>& in, Device device, F&& f) {
-  const std::int64_t rows = in.shape.n * in.groups, count = in.width * in.shape.places;
+  const std::int64_t rows = in.shape.n * in.groups, count = in.width * in.shape.positions;
   if (rows * count == 0) return;
-  dispatch_team(count, [&]<int size>() {
-    f.template operator()<size>(Size3{grid_of_rows<size>(device, rows)}, Size3{Team<size>::kThreads});
+  dispatch_thread_group(count, [&]<int size>() {
+    f.template operator()<size>(Size3{grid_of_rows<size>(device, rows)}, Size3{ThreadGroup<size>::kThreads});
   });
 }
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "ingot/kernels/cuda/mma_gemm.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
-#include "ingot/kernels/cuda/tensor_product.h"
-#include "ingot/kernels/cuda/tiled_product.h"
+#include "ingot/kernels/cuda/simt_gemm.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/grouped.h"
 
 namespace ingot::kernels::cuda {
@@ -74,20 +74,20 @@ struct GroupedGemm {
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
     grouped_gemm_kernel(const __grid_constant__ GroupedGemm<T> args) {
-  TilePlace place(args.n);
-  const GroupTile mine = group_tile(args.offsets, args.groups, place.row0 / kTile, kTile);
+  TilePosition position(args.n);
+  const GroupTile mine = group_tile(args.offsets, args.groups, position.row0 / kTile, kTile);
   if (mine.group < 0) return;
-  place.row0 = mine.begin;
+  position.row0 = mine.begin;
   float sums[kSide][kSide] = {};
   add_products(Strided<T>(args.a, args.a_stride, 1), mine.end,
                Strided<T>(args.b + mine.group * args.b_strides[0], args.b_strides[2], args.b_strides[1]),
-               args.n, place, 0, args.k, sums);
-  for_results(place, mine.end, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
+               args.n, position, 0, args.k, sums);
+  for_results(position, mine.end, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
     store(args.c + row * args.c_stride + column, sum, args.accumulate);
   });
 }
 
-template <class T, bool b_turned>
+template <class T, bool b_transposed>
 __global__ void __launch_bounds__(kTensorThreads)
     tensor_grouped_gemm_kernel(const __grid_constant__ GroupedGemm<T> args) {
   const auto across = static_cast<unsigned>((args.n + kTensorTile - 1) / kTensorTile);
@@ -96,12 +96,11 @@ __global__ void __launch_bounds__(kTensorThreads)
   if (mine.group < 0) return;
   const std::int64_t column0 = std::int64_t{blockIdx.x - slot * across} * kTensorTile;
   TensorSums sums;
-  add_tensor_products(
-      sums, TensorOperand<T, false>(args.a, args.a_stride, {mine.begin, mine.end, 0, args.k}),
-      TensorOperand<T, b_turned>(args.b + mine.group * args.b_strides[0], args.b_strides[b_turned ? 1 : 2],
-                                 {column0, args.n, 0, args.k}),
-      args.k);
-  store_tensor_products(sums, args.c, args.c_stride, mine.begin, mine.end, column0, args.n, args.accumulate);
+  add_mma(sums, TensorOperand<T, false>(args.a, args.a_stride, {mine.begin, mine.end, 0, args.k}),
+          TensorOperand<T, b_transposed>(args.b + mine.group * args.b_strides[0],
+                                         args.b_strides[b_transposed ? 1 : 2], {column0, args.n, 0, args.k}),
+          args.k);
+  store_mma(sums, args.c, args.c_stride, mine.begin, mine.end, column0, args.n, args.accumulate);
 }
 
 template <class T>
@@ -127,13 +126,13 @@ struct GroupedOuter {
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
     grouped_outer_kernel(const __grid_constant__ GroupedOuter<T> args) {
-  const TilePlace place(args.n);
+  const TilePosition position(args.n);
   const std::int64_t group = blockIdx.y;
   float sums[kSide][kSide] = {};
   add_products(Strided<T>(args.a, 1, args.a_stride), args.m, Strided<T>(args.b, 1, args.b_stride), args.n,
-               place, args.offsets[group], args.offsets[group + 1], sums);
+               position, args.offsets[group], args.offsets[group + 1], sums);
   T* c = args.c + group * args.m * args.n;
-  for_results(place, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
+  for_results(position, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
     store(c + row * args.n + column, sum, args.accumulate);
   });
 }
@@ -145,11 +144,9 @@ __global__ void __launch_bounds__(kTensorThreads)
   const std::int64_t row0 = blockIdx.x / across * kTensorTile, column0 = blockIdx.x % across * kTensorTile;
   const std::int64_t begin = args.offsets[group], end = args.offsets[group + 1];
   TensorSums sums;
-  add_tensor_products(sums, TensorOperand<T, true>(args.a, args.a_stride, {row0, args.m, begin, end}),
-                      TensorOperand<T, true>(args.b, args.b_stride, {column0, args.n, begin, end}),
-                      end - begin);
-  store_tensor_products(sums, args.c + group * args.m * args.n, args.n, row0, args.m, column0, args.n,
-                        args.accumulate);
+  add_mma(sums, TensorOperand<T, true>(args.a, args.a_stride, {row0, args.m, begin, end}),
+          TensorOperand<T, true>(args.b, args.b_stride, {column0, args.n, begin, end}), end - begin);
+  store_mma(sums, args.c + group * args.m * args.n, args.n, row0, args.m, column0, args.n, args.accumulate);
 }
 
 bool suits_tensor_cores(const GroupedGemmArgs& args) {
@@ -169,9 +166,9 @@ void run_tensor_grouped_gemm(const GroupedGemmArgs& args, Stream stream) {
   dispatch_device_half(args.a.dtype, [&]<class T>() {
     const auto across = static_cast<unsigned>((args.c.dim(1) + kTensorTile - 1) / kTensorTile);
     const Size3 grid{across * most_tiles(args.a.dim(0), args.b.dim(0), kTensorTile)};
-    const auto run = [&]<bool b_turned>() {
-      launch({"grouped_gemm", stream, args.a}, tensor_grouped_gemm_kernel<T, b_turned>, grid,
-             Size3{kTensorThreads}, kTensorMemory<TensorOperand<T, false>, TensorOperand<T, b_turned>>,
+    const auto run = [&]<bool b_transposed>() {
+      launch({"grouped_gemm", stream, args.a}, tensor_grouped_gemm_kernel<T, b_transposed>, grid,
+             Size3{kTensorThreads}, kTensorMemory<TensorOperand<T, false>, TensorOperand<T, b_transposed>>,
              GroupedGemm<T>(args));
     };
     if (args.b.stride(1) == 1) return run.template operator()<false>();
@@ -192,7 +189,7 @@ void run_grouped_gemm(const GroupedGemmArgs& args, Stream stream) {
 void run_tensor_grouped_outer(const GroupedOuterArgs& args, Stream stream) {
   if (args.c.numel() == 0) return;
   dispatch_device_half(args.a.dtype, [&]<class T>() {
-    const auto tiles_of = [](std::int64_t places) { return (places + kTensorTile - 1) / kTensorTile; };
+    const auto tiles_of = [](std::int64_t positions) { return (positions + kTensorTile - 1) / kTensorTile; };
     using Side = TensorOperand<T, true>;
     launch({"grouped_outer", stream, args.a}, tensor_grouped_outer_kernel<T>,
            Size3{static_cast<unsigned>(tiles_of(args.a.dim(1)) * tiles_of(args.b.dim(1))),
@@ -216,14 +213,14 @@ constexpr int kRouteThreads = 512;
 /// Block e puts expert e's pairs behind those of the experts before it, which it counts.
 __global__ void __launch_bounds__(kRouteThreads)
     route_kernel(const std::int64_t* experts, std::int64_t pairs, std::int64_t choices, std::int64_t count,
-                 std::int64_t* offsets, std::int64_t* tokens, std::int64_t* sorted, std::int64_t* places) {
+                 std::int64_t* offsets, std::int64_t* tokens, std::int64_t* sorted, std::int64_t* positions) {
   INGOT_SHARED_ARRAY(int, found, kRouteThreads / kWarp);
   const std::int64_t expert = blockIdx.x;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   long long lower = 0;
   for (std::int64_t pair = threadIdx.x; pair < pairs; pair += kRouteThreads)
     lower += experts[pair] < expert ? 1 : 0;
-  std::int64_t next = Team<kRouteThreads>::sum(lower);
+  std::int64_t next = ThreadGroup<kRouteThreads>::sum(lower);
   if (threadIdx.x == 0) offsets[expert] = next;
   if (expert == count) return;  // the end of the last one's
   for (std::int64_t pair0 = 0; pair0 < pairs; pair0 += kRouteThreads) {
@@ -232,15 +229,15 @@ __global__ void __launch_bounds__(kRouteThreads)
     const unsigned of_warp = __ballot_sync(kAllLanes, mine ? 1 : 0);
     if (lane == 0) found[warp] = __popc(of_warp);
     __syncthreads();
-    std::int64_t place = next + __popc(of_warp & ((1U << lane) - 1));
+    std::int64_t position = next + __popc(of_warp & ((1U << lane) - 1));
     for (int w = 0; w < kRouteThreads / kWarp; ++w) {
-      if (w < warp) place += found[w];
+      if (w < warp) position += found[w];
       next += found[w];
     }
     if (mine) {
-      places[pair] = place;
-      tokens[place] = pair / choices;
-      sorted[place] = expert;
+      positions[pair] = position;
+      tokens[position] = pair / choices;
+      sorted[position] = expert;
     }
     __syncthreads();  // found has been read
   }
@@ -251,7 +248,7 @@ void run_route(const RouteArgs& args, Stream stream) {
   launch({"route", stream, args.experts}, route_kernel, Size3{static_cast<unsigned>(count + 1)},
          Size3{kRouteThreads}, 0, args.experts.as<std::int64_t>(), args.experts.numel(), args.experts.dim(1),
          count, args.offsets.as<std::int64_t>(), args.tokens.as<std::int64_t>(),
-         args.sorted.as<std::int64_t>(), args.places.as<std::int64_t>());
+         args.sorted.as<std::int64_t>(), args.positions.as<std::int64_t>());
 }
 
 }  // namespace

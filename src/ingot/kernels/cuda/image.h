@@ -18,24 +18,24 @@ struct Image {
         h(x.dim(channels_last ? 1 : 2)),
         w(x.dim(channels_last ? 2 : 3)),
         last(channels_last) {}
-  std::int64_t places() const { return n * h * w; }
+  std::int64_t positions() const { return n * h * w; }
   constexpr std::int64_t total() const { return n * c * h * w; }
 
-  struct Place {
+  struct Position {
     std::int64_t n, c, h, w;
   };
-  /// The place of element i in memory.
-  __device__ Place place(std::int64_t i) const {
+  /// The position of element i in memory.
+  __device__ Position position(std::int64_t i) const {
     const std::int64_t inner = last ? c : w, middle = last ? w : h, outer = last ? h : c;
     const std::int64_t a = i % inner, b = i / inner % middle, d = i / (inner * middle) % outer;
     const std::int64_t sample = i / (inner * middle * outer);
-    return last ? Place{sample, a, d, b} : Place{sample, d, b, a};
+    return last ? Position{sample, a, d, b} : Position{sample, d, b, a};
   }
   __device__ std::int64_t at(std::int64_t in, std::int64_t ic, std::int64_t ih, std::int64_t iw) const {
     return last ? ((in * h + ih) * w + iw) * c + ic : ((in * c + ic) * h + ih) * w + iw;
   }
-  /// The element of channel `ic` at place `p` of [n, h, w].
-  __device__ std::int64_t at_place(std::int64_t p, std::int64_t ic) const {
+  /// The element of channel `ic` at position `p` of [n, h, w].
+  __device__ std::int64_t at_position(std::int64_t p, std::int64_t ic) const {
     const std::int64_t plane = h * w, in = p / plane;
     return last ? p * c + ic : (in * c + ic) * plane + (p - in * plane);
   }

@@ -3,16 +3,16 @@
 #include "ingot/kernels/cuda/indices.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/index.h"
 
 namespace ingot::kernels::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-using Block = Team<kBlock>;
+using Block = ThreadGroup<kBlock>;
 
-// One block: indices are the tokens of a batch. Places fit a float's 24 bits only up to 16 million, so the
+// One block: indices are the tokens of a batch. Positions fit a float's 24 bits only up to 16 million, so the
 // smallest is found with atomicMin.
 template <class I>
 __global__ void find_outside_kernel(const I* indices, Walk<1> walk, std::int64_t bound, long long* position) {
@@ -32,7 +32,7 @@ __global__ void find_outside_kernel(const I* indices, Walk<1> walk, std::int64_t
 }
 
 void run_find_outside(const FindOutsideArgs& args, Stream stream) {
-  const Walk<1> walk = walk_of(Runs<1>({args.indices}));
+  const Walk<1> walk = walk_of(StridedIterator<1>({args.indices}));
   dispatch_indices(args.indices.dtype, [&]<class I>() {
     launch({"find_outside", stream, args.indices}, find_outside_kernel<I>, Size3{1}, Size3{kBlock}, 0,
            args.indices.as<I>(), walk, args.bound, args.position.as<long long>());
@@ -133,8 +133,8 @@ LineArgs line_args(const View& x, const View& index, const View& y, int axis, bo
   return {.x = x.data,
           .index = index.data,
           .y = y.data,
-          .lines = walk_of(
-              Runs<3>({lines_of(x, index, axis), lines_of(index, index, axis), lines_of(y, index, axis)})),
+          .lines = walk_of(StridedIterator<3>(
+              {lines_of(x, index, axis), lines_of(index, index, axis), lines_of(y, index, axis)})),
           .n = index.dim(axis),
           .x_step = x.stride(axis),
           .index_step = index.stride(axis),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/quantized.h"
 
 namespace ingot::kernels::cuda {
@@ -18,7 +18,7 @@ struct Int8Rounding {
   /// Of x[0..n), which every thread of a warp calls.
   template <class T>
   static __device__ Int8Rounding of_row(const T* x, std::int64_t n) {
-    using Warp = Team<kWarp>;
+    using Warp = ThreadGroup<kWarp>;
     float top = 0;
     int good = 1;
     for (std::int64_t i = Warp::lane(); i < n; i += kWarp) {

@@ -1,12 +1,12 @@
 #include "ingot/kernels/cuda/int8_rounding.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/kv_store.h"
 
 namespace ingot::kernels::cuda {
 namespace {
 
-using Warp = Team<kWarp>;
+using Warp = ThreadGroup<kWarp>;
 
 /// Keys, or values: where row (i, h) of x is, and the row and scale of a position in its cache.
 template <class X, class T>
@@ -65,10 +65,10 @@ struct KvRows {
         continue;
       }
       const CacheEntry& cache = caches[sequence];
-      const std::int64_t place = h * cache.capacity + at;
+      const std::int64_t index = h * cache.capacity + at;
       if (at >= 0 && at < cache.capacity)
-        f(from, static_cast<T*>(second ? cache.values : cache.keys) + place * d,
-          (second ? cache.value_scales : cache.key_scales) + place);
+        f(from, static_cast<T*>(second ? cache.values : cache.keys) + index * d,
+          (second ? cache.value_scales : cache.key_scales) + index);
     }
   }
 };

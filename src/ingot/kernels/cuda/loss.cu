@@ -1,7 +1,7 @@
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/targets.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/optimizer.h"
 
@@ -9,7 +9,7 @@ namespace ingot::kernels::cuda {
 namespace {
 
 constexpr int kBlock = 512;
-using Block = Team<kBlock>;
+using Block = ThreadGroup<kBlock>;
 
 // One block: a batch has thousands of targets, not millions. A kernel cannot throw: a target outside of the
 // classes makes the count, and with it the loss, a NaN.

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "ingot/kernels/cuda/launch.h"
-#include "ingot/kernels/runs.h"
+#include "ingot/kernels/strided_iterator.h"
 
 // Element-wise kernels: a functor over operands of one shape and any strides.
 namespace ingot::kernels::cuda {
@@ -72,14 +72,14 @@ struct Walk {
   std::int64_t sizes_[kMaxViewRank + 1] = {};
   Divisor divisors_[kMaxViewRank + 1] = {};  // by the sizes
   template <class Index>
-  __device__ __forceinline__ void add(Index place, int axis, std::int64_t (&at)[count]) const {
-    for (int v = 0; v < count; ++v) at[v] += static_cast<std::int64_t>(place) * strides[v][axis];
+  __device__ __forceinline__ void add(Index position, int axis, std::int64_t (&at)[count]) const {
+    for (int v = 0; v < count; ++v) at[v] += static_cast<std::int64_t>(position) * strides[v][axis];
   }
 };
 
 /// The walk over `runs` in steps of `vec` neighbours along the innermost axis.
 template <std::size_t count>
-Walk<static_cast<int>(count)> walk_of(const Runs<count>& runs, int vec = 1) {
+Walk<static_cast<int>(count)> walk_of(const StridedIterator<count>& runs, int vec = 1) {
   Walk<static_cast<int>(count)> walk;
   walk.rank = runs.rank();
   walk.total = runs.total() / vec;
@@ -224,14 +224,14 @@ void launch_map(const LaunchSite& site, const MapArgs<inputs, outputs>& args, co
 
 /// Whether operand `v` has one element along the whole innermost axis.
 template <std::size_t count>
-bool repeats(const Runs<count>& runs, std::size_t v) {
+bool repeats(const StridedIterator<count>& runs, std::size_t v) {
   return runs.inner() > 1 && runs.stride(runs.rank() - 1, v) == 0;
 }
 
 /// Whether every operand can be read and written `vec` neighbours at a time, or is one element for all of
 /// them; a single run may have a rest.
 template <std::size_t count>
-bool packs(const Runs<count>& runs, const std::array<View, count>& views, int vec) {
+bool packs(const StridedIterator<count>& runs, const std::array<View, count>& views, int vec) {
   if (runs.rank() > 1 && runs.inner() % vec != 0) return false;
   for (std::size_t v = 0; v < count; ++v) {
     if (!views[v] || repeats(runs, v)) continue;
@@ -258,7 +258,7 @@ void map(const LaunchSite& site, const std::array<View, inputs>& in, const std::
     args.out[k] = (views[inputs + k] = out[k]).data;
     args.accumulate[k] = accumulate[k];
   }
-  const Runs<inputs + outputs> runs(views);
+  const StridedIterator<inputs + outputs> runs(views);
   if (runs.total() == 0) return;
   if (!packs(runs, views, kVec)) {
     args.walk = walk_of(runs);

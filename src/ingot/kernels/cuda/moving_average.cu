@@ -17,7 +17,7 @@ struct MovingAverageKernel {
   bool transposed, accumulate;
 };
 
-/// One line of x; places outside of it read as the end next to them, or where `zeros` as 0.
+/// One line of x; positions outside of it read as the end next to them, or where `zeros` as 0.
 template <class T>
 struct SeriesLine {
   const T* x;

@@ -35,14 +35,15 @@ struct NormRow {
 };
 
 template <class Form, bool residual, class T = typename Form::T>
-__global__ __launch_bounds__(Form::Team::kThreads,
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads,
                              Form::kBlocks) void rms_norm_kernel(const __grid_constant__ NormInput<T> x,
                                                                  const T* weight, T* y, float* rstd,
                                                                  std::int64_t rows, std::int64_t d, float eps,
                                                                  float offset) {
-  using Team = typename Form::Team;
-  TeamExchange<Team> exchange;
-  for (std::int64_t row = Team::first_row(); row - Team::number() < rows; row += Team::row_step()) {
+  using ThreadGroup = typename Form::ThreadGroup;
+  ThreadGroupExchange<ThreadGroup> exchange;
+  for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < rows;
+       row += ThreadGroup::row_step()) {
     const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
     NormRow<Form, residual> in;
     float squares = 0;
@@ -51,7 +52,7 @@ __global__ __launch_bounds__(Form::Team::kThreads,
       Form::each([&](int p, int v) { squares += in.packs.get(p, v) * in.packs.get(p, v); });
     }
     const float r = 1.0F / sqrtf(exchange.sum(squares) / static_cast<float>(d) + eps);
-    if (Team::lane() == 0 && n > 0) rstd[row] = r;
+    if (ThreadGroup::lane() == 0 && n > 0) rstd[row] = r;
     for (int batch = 0; batch < Form::batches(d); ++batch) {
       RowPacks<Form> w;
       w.fetch(weight, n, batch);
@@ -63,12 +64,13 @@ __global__ __launch_bounds__(Form::Team::kThreads,
 }
 
 template <class Form, bool residual, class T = typename Form::T>
-__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void layer_norm_kernel(
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void layer_norm_kernel(
     const __grid_constant__ NormInput<T> x, const T* weight, const T* bias, T* y, float* mean, float* rstd,
     std::int64_t rows, std::int64_t d, float eps) {
-  using Team = typename Form::Team;
-  TeamExchange<Team> exchange;
-  for (std::int64_t row = Team::first_row(); row - Team::number() < rows; row += Team::row_step()) {
+  using ThreadGroup = typename Form::ThreadGroup;
+  ThreadGroupExchange<ThreadGroup> exchange;
+  for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < rows;
+       row += ThreadGroup::row_step()) {
     const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
     NormRow<Form, residual> in;
     float sum = 0, squares = 0;
@@ -80,12 +82,12 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void layer_nor
     for (int batch = 0; batch < Form::batches(d); ++batch) {
       in.take_again(x, row * d, n, batch);
       Form::each([&](int p, int v) {
-        const float apart = Form::place(batch, p) < n ? in.packs.get(p, v) - m : 0.0F;
+        const float apart = Form::position(batch, p) < n ? in.packs.get(p, v) - m : 0.0F;
         squares += apart * apart;
       });
     }
     const float r = 1.0F / sqrtf(exchange.sum(squares) / static_cast<float>(d) + eps);
-    if (Team::lane() == 0 && n > 0) {
+    if (ThreadGroup::lane() == 0 && n > 0) {
       mean[row] = m;
       rstd[row] = r;
     }

@@ -22,23 +22,25 @@ struct NormBackward {
 /// thread sums twice for each of its 32 columns.
 template <class Form, bool layer>
 inline constexpr int kBackwardBlocks = std::max(1, (layer && Form::kHeld && Form::kVec == 8 ? 384 : 512) /
-                                                       Form::Team::kThreads);
+                                                       Form::ThreadGroup::kThreads);
 
 // With x̂ = (x − mean)·rstd and g = w·dy: dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)); for rms_norm, without a
-// mean, its term falls away. dw = Σ dy·x̂ and db = Σ dy are summed apart by every block. `full`: a team's
-// threads all have as many packs of a row as the form allows, weight and dx are there; nothing is asked of
-// each pack then, which leaves 716 of 920 instructions for a row in bf16.
+// mean, its term falls away. dw = Σ dy·x̂ and db = Σ dy are summed apart by every block. `full`: a thread
+// group's threads all have as many packs of a row as the form allows, weight and dx are there; nothing is
+// asked of each pack then, which leaves 716 of 920 instructions for a row in bf16.
 template <class Form, bool layer, bool accumulate, bool full>
-__global__ __launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form, layer>) void norm_backward_kernel(
+__global__
+__launch_bounds__(Form::ThreadGroup::kThreads, kBackwardBlocks<Form, layer>) void norm_backward_kernel(
     const __grid_constant__ NormBackward<typename Form::T> args) {
-  using Team = typename Form::Team;
+  using ThreadGroup = typename Form::ThreadGroup;
   constexpr int kSums = layer ? 2 : 1;
   const std::int64_t d = args.d;
   float* const part = args.parts == nullptr ? nullptr : args.parts + blockIdx.x * kSums * d;
   ColumnSums<Form, kSums> columns;
-  TeamExchange<Team> exchange;
-  for (std::int64_t row = Team::first_row(); row - Team::number() < args.rows; row += Team::row_step()) {
-    const bool live = row < args.rows, first = row == Team::first_row();
+  ThreadGroupExchange<ThreadGroup> exchange;
+  for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < args.rows;
+       row += ThreadGroup::row_step()) {
+    const bool live = row < args.rows, first = row == ThreadGroup::first_row();
     const auto n = static_cast<typename Form::Index>(live ? d : 0);
     const auto n_weight = args.weight == nullptr ? 0 : n, n_dx = accumulate && args.dx != nullptr ? n : 0;
     const typename Form::T *x_row = args.x + row * d, *dy_row = args.dy + row * d;
@@ -96,26 +98,26 @@ __global__ __launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form, layer>)
   if (part != nullptr) columns.finish(part, static_cast<int>(d));
 }
 
-/// One team in a block where rows are not held: each has a part of the scratch.
+/// One thread group in a block where rows are not held: each has a part of the scratch.
 template <class Form>
-using BackwardForm =
-    std::conditional_t<!Form::kHeld && (Form::Team::kTeams > 1),
-                       RowForm<typename Form::T, Form::Team::kThreads, Form::kPacks, Form::kVec, false>,
-                       Form>;
+using BackwardForm = std::conditional_t<
+    !Form::kHeld && (Form::ThreadGroup::kThreadGroups > 1),
+    RowForm<typename Form::T, Form::ThreadGroup::kThreads, Form::kPacks, Form::kVec, false>, Form>;
 
 /// Returns how many parts there are to sum.
 template <class Form, bool layer, bool accumulate>
 int launch_backward(const LaunchSite& site, const NormBackward<typename Form::T>& args, std::int64_t parts) {
-  constexpr int kTeams = Form::Team::kTeams;
+  constexpr int kThreadGroups = Form::ThreadGroup::kThreadGroups;
   Size3 grid = row_grid<Form>(site.stream.device, args.rows);
   if (args.parts != nullptr) {
-    const unsigned held = grid_for(site.stream.device, args.rows, kTeams, kBackwardBlocks<Form, layer>);
+    const unsigned held =
+        grid_for(site.stream.device, args.rows, kThreadGroups, kBackwardBlocks<Form, layer>);
     grid.x = static_cast<unsigned>(std::min<std::int64_t>(parts, held));
   }
-  const bool shared = Form::kHeld && kTeams > 1 && args.parts != nullptr;
+  const bool shared = Form::kHeld && kThreadGroups > 1 && args.parts != nullptr;
   auto kernel = norm_backward_kernel<Form, layer, accumulate, false>;
   // What training has of most widths: more forms would be more to compile.
-  if constexpr (Form::kHeld && Form::kVec > 1 && kTeams == 1 && accumulate && !layer) {
+  if constexpr (Form::kHeld && Form::kVec > 1 && kThreadGroups == 1 && accumulate && !layer) {
     if (args.d == Form::kStep && args.weight != nullptr && args.dx != nullptr)
       kernel = norm_backward_kernel<Form, layer, accumulate, true>;
   }

@@ -31,19 +31,19 @@ inline constexpr int kHeadsAtOnce = Form::kPacks == 2 ? 2 : 1;
 
 /// Blocks of a multiprocessor, which leave a thread 80 registers, or 128.
 template <class Form>
-inline constexpr int kForwardBlocks = (Form::kPacks == 2 ? 768 : 512) / Form::Team::kThreads;
+inline constexpr int kForwardBlocks = (Form::kPacks == 2 ? 768 : 512) / Form::ThreadGroup::kThreads;
 
 template <class Form, class T = typename Form::T>
-__global__ __launch_bounds__(Form::Team::kThreads, kForwardBlocks<Form>) void norm_rope_packs_kernel(
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads, kForwardBlocks<Form>) void norm_rope_packs_kernel(
     const __grid_constant__ NormRope<T> args) {
-  using Team = typename Form::Team;
+  using ThreadGroup = typename Form::ThreadGroup;
   constexpr int kAtOnce = kHeadsAtOnce<Form>, kSize = Form::kStep;
   const NormRopeOperand<T>& of = args.operands[blockIdx.y];
   RowPacks<Form> w;
   w.load(of.weight, 0);
-  for (std::int64_t unit = Team::first_row(); unit - Team::number() < of.order.units();
-       unit += Team::row_step()) {
-    const HeadPlace at(of.order, unit);
+  for (std::int64_t unit = ThreadGroup::first_row(); unit - ThreadGroup::number() < of.order.units();
+       unit += ThreadGroup::row_step()) {
+    const HeadPosition at(of.order, unit);
     RowPacks<Form> x[kAtOnce];
     const auto load = [&](int first) {
       INGOT_UNROLL
@@ -65,13 +65,13 @@ __global__ __launch_bounds__(Form::Team::kThreads, kForwardBlocks<Form>) void no
         const float r = 1.0F / sqrtf(squares / static_cast<float>(kSize) + args.eps);
         x[j].keep();
         w.keep();
-        if (of.rstd != nullptr && live && Team::lane() == 0) of.rstd[at.row(head)] = r;
+        if (of.rstd != nullptr && live && ThreadGroup::lane() == 0) of.rstd[at.row(head)] = r;
         x[j].fill([&](int p, int v) { return x[j].get(p, v) * r * (args.weight_offset + w.get(p, v)); });
-        angles.turn(x[j]);
+        angles.rotate(x[j]);
         x[j].write(of.y.at(at.b, at.s, head), live ? kSize : 0, 0);
       }
       first += kAtOnce * at.groups;
-      if (first - at.first >= at.heads) break;  // in the same round for all teams
+      if (first - at.first >= at.heads) break;  // in the same round for all thread groups
       load(first);
     }
   }
@@ -105,10 +105,10 @@ __global__ void norm_rope_kernel(const __grid_constant__ NormRope<T> args) {
       const std::int64_t first = args.pairs.first(k), second = args.pairs.second(k);
       float cos[1], sin[1];
       angles.load<1>(position, k, false, cos, sin);
-      const TurnedPair turned =
-          turn_pair(to_float(normalized(first)), to_float(normalized(second)), cos[0], sin[0]);
-      y[first] = from_float<T>(turned.first);
-      y[second] = from_float<T>(turned.second);
+      const RotatedPair rotated =
+          rotate_pair(to_float(normalized(first)), to_float(normalized(second)), cos[0], sin[0]);
+      y[first] = from_float<T>(rotated.first);
+      y[second] = from_float<T>(rotated.second);
     }
     for (std::int64_t k = 2 * pairs + lane; k < args.size; k += kWarp) y[k] = normalized(k);
   }
@@ -144,8 +144,8 @@ void forward(const RmsNormRopeArgs& args, Stream stream) {
     grid.y = operands;
     launch(site, norm_rope_packs_kernel<Form>, grid, kRowBlock<Form>, 0, kernel_args);
   };
-  if (turn_in_packs<T>(args.x, args.angles, heads, {args.weight, args.also_weight},
-                       {args.x, args.y, args.also_x, args.also_y}) &&
+  if (rotate_in_packs<T>(args.x, args.angles, heads, {args.weight, args.also_weight},
+                         {args.x, args.y, args.also_x, args.also_y}) &&
       dispatch_head_form<T>(size, in_packs))
     return;
   const std::int64_t rows = args.x.dim(0) * args.x.dim(1) * heads;

@@ -5,7 +5,7 @@
 #include "ingot/kernels/cuda/row_packs.h"
 #include "ingot/kernels/cuda/token_angles.h"
 
-// RMS norm of heads, and RoPE of what it gives: what both ways have in common. A team has a head in
+// RMS norm of heads, and RoPE of what it gives: what both ways have in common. A thread group has a head in
 // registers: a thread's packs of the second half of a head are as far from those of the first as pairs of
 // elements are.
 namespace ingot::kernels::cuda {
@@ -27,10 +27,10 @@ Heads<T> heads_of(const View& x) {
   return made;
 }
 
-/// The heads of a tensor in the order that teams take them: `groups` teams share the heads of a token, which
-/// each reads the token's angles once.
+/// The heads of a tensor in the order that thread groups take them: `groups` thread groups share the heads of
+/// a token, which each reads the token's angles once.
 struct HeadOrder {
-  static constexpr int kHeadsOfTeam = 4;
+  static constexpr int kHeadsOfGroup = 4;
   std::int64_t batch_tokens, tokens, heads, groups;  // B·S, S, H
 
   HeadOrder() = default;
@@ -38,18 +38,18 @@ struct HeadOrder {
       : batch_tokens(x.dim(0) * x.dim(1)),
         tokens(x.dim(1)),
         heads(x.dim(2)),
-        groups((heads + kHeadsOfTeam - 1) / kHeadsOfTeam) {}
+        groups((heads + kHeadsOfGroup - 1) / kHeadsOfGroup) {}
   constexpr std::int64_t units() const { return batch_tokens * groups; }
 };
 
-/// Where a team is: what it takes of a token are the heads `first`, first + groups, ...; all teams of a block
-/// go through as many rounds, for their lanes exchange sums. Numbers are below 2^31 (turn_in_packs), where
-/// divisions are short.
-struct HeadPlace {
+/// Where a thread group is: what it takes of a token are the heads `first`, first + groups, ...; all thread
+/// groups of a block go through as many rounds, for their lanes exchange sums. Numbers are below 2^31
+/// (rotate_in_packs), where divisions are short.
+struct HeadPosition {
   int heads, groups, token, b, s, first;
   bool live;
 
-  __device__ __forceinline__ HeadPlace(const HeadOrder& order, std::int64_t unit)
+  __device__ __forceinline__ HeadPosition(const HeadOrder& order, std::int64_t unit)
       : heads(static_cast<int>(order.heads)),
         groups(static_cast<int>(order.groups)),
         live(unit < order.units()) {
@@ -74,20 +74,20 @@ struct HeadAngles {
   static constexpr int kPairs = Form::kPacks / 2;
   float cos[kPairs][Form::kVec], sin[kPairs][Form::kVec];
 
-  __device__ __forceinline__ void load(const TokenAngles& angles, const HeadPlace& at, bool inverse) {
+  __device__ __forceinline__ void load(const TokenAngles& angles, const HeadPosition& at, bool inverse) {
     const std::int64_t position = at.live ? angles.position(at.b, at.s) : 0;
     INGOT_UNROLL
     for (int p = 0; p < kPairs; ++p)
-      angles.load<Form::kVec>(position, Form::place(0, p), inverse, cos[p], sin[p]);
+      angles.load<Form::kVec>(position, Form::position(0, p), inverse, cos[p], sin[p]);
   }
   /// Turns a head.
-  __device__ __forceinline__ void turn(RowPacks<Form>& x) const {
+  __device__ __forceinline__ void rotate(RowPacks<Form>& x) const {
     INGOT_UNROLL
     for (int p = 0; p < kPairs; ++p) {
       const auto u = x.packs[p], v = x.packs[p + kPairs];
-      x.packs[p].fill([&](int i) { return turn_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).first; });
+      x.packs[p].fill([&](int i) { return rotate_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).first; });
       x.packs[p + kPairs].fill(
-          [&](int i) { return turn_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).second; });
+          [&](int i) { return rotate_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).second; });
     }
   }
 };
@@ -96,7 +96,8 @@ struct HeadAngles {
 /// rms_norm: there heads of up to 32 packs have eight threads, so that four of ours each sum for two.
 template <class Form, class F>
 __device__ __forceinline__ float head_sum(F&& term) {
-  constexpr int kLanes = Form::Team::kThreads / Form::Team::kTeams, kSums = kLanes == 4 ? 2 : 1;
+  constexpr int kLanes = Form::ThreadGroup::kThreads / Form::ThreadGroup::kThreadGroups,
+                kSums = kLanes == 4 ? 2 : 1;
   float sums[kSums] = {};
   Form::each([&](int p, int v) { term(p, v, sums[p % kSums]); });
   return lanes_sum<kLanes>(kSums == 2 ? sums[0] + sums[kSums - 1] : sums[0]);
@@ -120,10 +121,10 @@ bool dispatch_head_form(std::int64_t size, F&& f) {
   }
 }
 
-/// Whether heads turn as these forms do: all of them, all elements, halves apart, in whole packs.
+/// Whether heads rotate as these forms do: all of them, all elements, halves apart, in whole packs.
 template <class T>
-bool turn_in_packs(const View& x, const RopeAngles& angles, std::int64_t most_heads,
-                   std::initializer_list<View> weights, std::initializer_list<View> heads) {
+bool rotate_in_packs(const View& x, const RopeAngles& angles, std::int64_t most_heads,
+                     std::initializer_list<View> weights, std::initializer_list<View> heads) {
   constexpr std::int64_t kMostUnits = 1LL << 31;
   if (angles.interleaved || 2 * angles.cos.dim(1) != x.dim(3) || angles.rotated_heads < most_heads)
     return false;
@@ -162,7 +163,7 @@ __device__ __forceinline__ float ordered_sum(SumOrder order, std::int64_t size, 
   return order.lanes > kWarp ? (sums[0] + sums[2]) + (sums[1] + sums[3]) : sums[0];
 }
 
-/// How the elements of a head that turn are paired.
+/// How the elements of a head that rotate are paired.
 struct HeadPairs {
   std::int64_t half;
   bool interleaved;

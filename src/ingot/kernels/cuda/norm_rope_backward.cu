@@ -25,23 +25,23 @@ struct NormRopeBackward {
 /// and sums for as many columns, 384 with 168, or 256 with 255 for packs of eight elements.
 template <class Form>
 inline constexpr int kBackwardBlocks =
-    (Form::kPacks == 2 ? 512 : (Form::kVec == 4 ? 384 : 256)) / Form::Team::kThreads;
+    (Form::kPacks == 2 ? 512 : (Form::kVec == 4 ? 384 : 256)) / Form::ThreadGroup::kThreads;
 
-// dy turned back, then as norm_backward_kernel: with x̂ = x·rstd and g = w·dy, dx = rstd · (g − x̂ ·
+// dy rotated back, then as norm_backward_kernel: with x̂ = x·rstd and g = w·dy, dx = rstd · (g − x̂ ·
 // mean(g·x̂)), and dw = Σ dy·x̂ is summed apart by every block.
 template <class Form, bool accumulate, class T = typename Form::T>
 __global__
-__launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form>) void norm_rope_backward_packs_kernel(
+__launch_bounds__(Form::ThreadGroup::kThreads, kBackwardBlocks<Form>) void norm_rope_backward_packs_kernel(
     const __grid_constant__ NormRopeBackward<T> args) {
-  using Team = typename Form::Team;
+  using ThreadGroup = typename Form::ThreadGroup;
   constexpr int kSize = Form::kStep;
   float* const part = args.parts == nullptr ? nullptr : args.parts + std::int64_t{blockIdx.x} * kSize;
   ColumnSums<Form, 1> columns;
   RowPacks<Form> w;
   w.load(args.weight, 0);
-  for (std::int64_t unit = Team::first_row(); unit - Team::number() < args.order.units();
-       unit += Team::row_step()) {
-    const HeadPlace at(args.order, unit);
+  for (std::int64_t unit = ThreadGroup::first_row(); unit - ThreadGroup::number() < args.order.units();
+       unit += ThreadGroup::row_step()) {
+    const HeadPosition at(args.order, unit);
     HeadAngles<Form> angles;
     angles.load(args.angles, at, true);
     for (int round = 0; round < at.heads; round += at.groups) {
@@ -52,7 +52,7 @@ __launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form>) void norm_rope_ba
       x.fetch(args.x.at(at.b, at.s, head), n, 0);
       dy.fetch(args.dy.at(at.b, at.s, head), n, 0);
       if constexpr (accumulate) dx.fetch(dx_row, args.dx.data == nullptr ? 0 : n, 0);
-      angles.turn(dy);
+      angles.rotate(dy);
       const float dot = head_sum<Form>([&](int p, int v, float& sum) {
                           const float g = (args.weight_offset + w.get(p, v)) * dy.get(p, v);
                           sum += g * (x.get(p, v) * rstd);
@@ -86,25 +86,25 @@ __global__ void norm_rope_backward_kernel(const __grid_constant__ NormRopeBackwa
     const TokenAngles& angles = args.angles;
     const std::int64_t turning = h < angles.rotated_heads ? 2 * angles.half : 0;
     const std::int64_t position = turning > 0 ? angles.position(b, s) : 0;
-    const auto turned_back = [&](std::int64_t i) {
+    const auto rotated_back = [&](std::int64_t i) {
       if (i >= turning) return to_float(dy[i]);
       const std::int64_t pair = args.pairs.of(i);
       float cos[1], sin[1];
       angles.load<1>(position, pair, true, cos, sin);
-      const TurnedPair turned = turn_pair(to_float(dy[args.pairs.first(pair)]),
-                                          to_float(dy[args.pairs.second(pair)]), cos[0], sin[0]);
-      return to_float(from_float<T>(i == args.pairs.first(pair) ? turned.first : turned.second));
+      const RotatedPair rotated = rotate_pair(to_float(dy[args.pairs.first(pair)]),
+                                              to_float(dy[args.pairs.second(pair)]), cos[0], sin[0]);
+      return to_float(from_float<T>(i == args.pairs.first(pair) ? rotated.first : rotated.second));
     };
     const auto weight = [&](std::int64_t i) { return args.weight_offset + to_float(args.weight[i]); };
     const float rstd = args.rstd[row];
     const float dot = ordered_sum(args.sum_order, args.size,
                                   [&](std::int64_t i, float& sum) {
-                                    const float g = weight(i) * turned_back(i);
+                                    const float g = weight(i) * rotated_back(i);
                                     sum += g * (to_float(x[i]) * rstd);
                                   }) /
                       static_cast<float>(args.size);
     for (std::int64_t i = threadIdx.x; i < args.size; i += kWarp) {
-      const float normalized = to_float(x[i]) * rstd, grad = turned_back(i);
+      const float normalized = to_float(x[i]) * rstd, grad = rotated_back(i);
       if (part != nullptr) part[i] = row == blockIdx.x ? grad * normalized : part[i] + grad * normalized;
       if (args.dx.data != nullptr)
         store(args.dx.at(b, s, h) + i, rms_gradient(rstd, weight(i), grad, normalized, dot), accumulate);
@@ -135,7 +135,7 @@ void backward(const RmsNormRopeBackwardArgs& args, Stream stream) {
   };
   unsigned blocks = 0;
   const auto in_packs = [&]<class Form>() {
-    blocks = grid_of(kernel_args.order.units(), Form::Team::kTeams, kBackwardBlocks<Form>);
+    blocks = grid_of(kernel_args.order.units(), Form::ThreadGroup::kThreadGroups, kBackwardBlocks<Form>);
     const auto kernel = args.accumulate_dx ? norm_rope_backward_packs_kernel<Form, true>
                                            : norm_rope_backward_packs_kernel<Form, false>;
     launch(site, kernel, Size3{blocks}, kRowBlock<Form>,
@@ -147,7 +147,7 @@ void backward(const RmsNormRopeBackwardArgs& args, Stream stream) {
            args.accumulate_dx);
   };
   const bool whole =
-      turn_in_packs<T>(args.x, args.angles, args.x.dim(2), {args.weight}, {args.x, args.dy, args.dx});
+      rotate_in_packs<T>(args.x, args.angles, args.x.dim(2), {args.weight}, {args.x, args.dy, args.dx});
   if (rows > 0 && !(whole && dispatch_head_form<T>(size, in_packs))) one_by_one();
   if (args.dweight)
     sum_parts(site, kernel_args.parts, static_cast<int>(blocks), size, size, args.dweight.as<T>(),

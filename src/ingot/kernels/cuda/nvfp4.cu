@@ -1,6 +1,6 @@
+#include "ingot/kernels/cuda/fp8.h"
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/small_floats.h"
 #include "ingot/kernels/nvfp4.h"
 
 namespace ingot::kernels::cuda {

@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/cuda/optimizer_weights.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/optimizer.h"
 
 namespace ingot::kernels::cuda {
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kBatchThreads, 4)
     }
   }
   for (std::int64_t i = whole + threadIdx.x; i < end; i += kBatchThreads) add(item.x[i]);
-  sum = Team<kBatchThreads>::sum(sum);
+  sum = ThreadGroup<kBatchThreads>::sum(sum);
   if (threadIdx.x == 0) item.partials[begin / kNormBlock] = sum;
 }
 
@@ -128,7 +128,7 @@ __global__ void norm_kernel(const double* partials, std::int64_t n, float max_no
                             float* clip) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < n; i += kBatchThreads) sum += partials[i];
-  sum = Team<kBatchThreads>::sum(sum);
+  sum = ThreadGroup<kBatchThreads>::sum(sum);
   if (threadIdx.x != 0) return;
   const double total = sqrt(sum);
   *norm = static_cast<float>(total);

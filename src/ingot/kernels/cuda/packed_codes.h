@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ingot/kernels/cuda/small_floats.h"
+#include "ingot/kernels/cuda/fp8.h"
 #include "ingot/kernels/packed.h"
 #if defined(__CUDACC__)
 #include <cuda_fp8.h>

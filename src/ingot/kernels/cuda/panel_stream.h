@@ -29,11 +29,11 @@ struct ProductArgs {
 
 /// The panel and the rows of x that a block works on. All are in the grid's x, since y ends at 65535; blocks
 /// of the same panel are neighbours, so that one of them reads it from memory for all.
-struct ProductPlace {
+struct MatmulPosition {
   std::int64_t panel, row0;
   int rows;
 
-  __device__ __forceinline__ ProductPlace(const ProductArgs& args, int most_rows) {
+  __device__ __forceinline__ MatmulPosition(const ProductArgs& args, int most_rows) {
     const auto groups = static_cast<unsigned>((args.m + most_rows - 1) / most_rows);
     panel = blockIdx.x / groups;
     row0 = std::int64_t{blockIdx.x - static_cast<unsigned>(panel) * groups} * most_rows;
@@ -53,7 +53,7 @@ void dispatch_rows(std::int64_t m, F&& f) {
 }
 
 /// What a block keeps in shared memory of a stage: its part of the panel and, behind that, of x. Stages take
-/// turns with kCount places, beside which the kernel needs other_bytes.
+/// turns with kCount positions, beside which the kernel needs other_bytes.
 template <int weight_bytes, int x_bytes, int other_bytes>
 struct Stages {
   static constexpr int kBytes = weight_bytes + x_bytes;
@@ -85,7 +85,8 @@ struct Stages {
     for (int i = 0; i <= count; ++i) {
       wait_copies<kCount - 2>();
       __syncthreads();
-      if (i + kCount - 1 < count) copy(i + kCount - 1);  // to the place of stage i - 1, which all have left
+      if (i + kCount - 1 < count)
+        copy(i + kCount - 1);  // to the position of stage i - 1, which all have left
       commit_copies();
       work(i);
     }
@@ -158,7 +159,7 @@ class RowCopies {
 // are at the next stage.
 inline constexpr int kDotThreads = 256;
 template <int rows>
-inline constexpr int kProductThreads = kDotThreads + kCopyThreads + std::max(kWarp, kPanel* rows);
+inline constexpr int kMatmulThreads = kDotThreads + kCopyThreads + std::max(kWarp, kPanel* rows);
 
 /// What a thread does: multiply, copy as which of the copiers, or add up one result, of which row of the
 /// panel and of x.

@@ -3,14 +3,14 @@
 #include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/loss.h"
 
 namespace ingot::kernels::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-using Block = Team<kBlock>;
+using Block = ThreadGroup<kBlock>;
 
 __device__ __forceinline__ float bounded_log(float x) {
   const float l = logf(x);

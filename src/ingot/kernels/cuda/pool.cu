@@ -25,14 +25,14 @@ struct PoolAxis {
         adaptive(args.adaptive) {}
 
   struct Range {
-    std::int64_t first, end, step, size;  // places first, first + step ... below end; size: with padding
+    std::int64_t first, end, step, size;  // positions first, first + step ... below end; size: with padding
 
     __device__ std::int64_t count() const { return end > first ? (end - first + step - 1) / step : 0; }
     __device__ bool holds(std::int64_t at) const {
       return at >= first && at < end && (at - first) % step == 0;
     }
   };
-  /// The places of window i.
+  /// The positions of window i.
   __device__ Range range(std::int64_t i) const {
     if (adaptive) {
       const std::int64_t first = i * in / out, end = ((i + 1) * in + out - 1) / out;
@@ -43,7 +43,7 @@ struct PoolAxis {
     const std::int64_t reaches = (in + padding_end - begin + dilation - 1) / dilation;
     return {begin + skipped * dilation, end < in ? end : in, dilation, reaches < window ? reaches : window};
   }
-  /// Windows outside of [first, last] do not hold place `at`; those inside may.
+  /// Windows outside of [first, last] do not hold position `at`; those inside may.
   __device__ void candidates(std::int64_t at, std::int64_t& first, std::int64_t& last) const {
     if (adaptive) {
       first = at * out / in;
@@ -88,7 +88,7 @@ __global__ void pool_kernel(const __grid_constant__ PoolKernelArgs args) {
   const std::int64_t total = args.y.total();
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += step) {
-    const Image::Place out = args.y.place(i);
+    const Image::Position out = args.y.position(i);
     const PoolAxis::Range rows = args.rows.range(out.h), columns = args.columns.range(out.w);
     float sum = 0, best = -INFINITY;
     std::int64_t best_at = -1;
@@ -107,14 +107,14 @@ __global__ void pool_kernel(const __grid_constant__ PoolKernelArgs args) {
   }
 }
 
-// A thread for each place of dx, which collects from the windows over it: windows overlap, and so no two
-// threads add to one place.
+// A thread for each position of dx, which collects from the windows over it: windows overlap, and so no two
+// threads add to one position.
 template <class T>
 __global__ void pool_backward_kernel(const __grid_constant__ PoolKernelArgs args) {
   const std::int64_t total = args.x.total();
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += step) {
-    const Image::Place in = args.x.place(i);
+    const Image::Position in = args.x.position(i);
     std::int64_t row = 0, last_row = 0, first_column = 0, last_column = 0;
     args.rows.candidates(in.h, row, last_row);
     args.columns.candidates(in.w, first_column, last_column);

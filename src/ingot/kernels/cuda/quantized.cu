@@ -35,10 +35,10 @@ struct QuantizedStages
 /// The first or second of the two blocks of a stage that a warp takes. They are in neighbouring steps, which
 /// in most formats begin in different halves of the banks.
 template <class Format>
-struct BlockPlace {
+struct BlockPosition {
   int block, number, at;
 
-  __device__ __forceinline__ explicit BlockPlace(int second) {
+  __device__ __forceinline__ explicit BlockPosition(int second) {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     block = warp % Format::kStepBlocks;
     number = warp / Format::kStepBlocks * 2 + second;  // of the step
@@ -64,33 +64,33 @@ __device__ __forceinline__ int block_dot(const unsigned (&codes)[8], int half, c
 
 /// One thread's dots with one row of x, of its row of the panel in a block.
 template <class Format>
-__device__ __forceinline__ void find_dots(const std::uint8_t* step, const BlockPlace<Format>& place, int row,
-                                          const std::uint8_t* x, BlockDots<Format, 1>& found) {
+__device__ __forceinline__ void find_dots(const std::uint8_t* step, const BlockPosition<Format>& position,
+                                          int row, const std::uint8_t* x, BlockDots<Format, 1>& found) {
   unsigned codes[8];
   INGOT_UNROLL
   for (int group = 0; group < 8; ++group) {
-    codes[group] = Format::codes(step, place.block, group, row);
+    codes[group] = Format::codes(step, position.block, group, row);
     if constexpr (Format::kWide) codes[group] = Format::less_zero(codes[group]);
   }
-  const int* words = reinterpret_cast<const int*>(x + place.at * 64);
+  const int* words = reinterpret_cast<const int*>(x + position.at * 64);
   int dots[kHalves<Format>];
   INGOT_UNROLL
   for (int half = 0; half < kHalves<Format>; ++half) dots[half] = block_dot<Format>(codes, half, words);
   INGOT_UNROLL
   for (int half = 0; half < kHalves<Format>; ++half)
-    found.rows_of_x[0].dots[place.at][half][row] = static_cast<float>(dots[half]);
+    found.rows_of_x[0].dots[position.at][half][row] = static_cast<float>(dots[half]);
 }
 
 /// A warp's dots with kTileRows rows of x, of all rows of the panel in a block. Of rows that are not there
 /// they are anything.
 template <class Format>
-__device__ __forceinline__ void find_tile(const std::uint8_t* step, const BlockPlace<Format>& place,
+__device__ __forceinline__ void find_tile(const std::uint8_t* step, const BlockPosition<Format>& position,
                                           const std::uint8_t* x, BlockDots<Format, kTileRows>& found) {
   constexpr int kHalf = kHalves<Format>;
   const int g = static_cast<int>(threadIdx.x) % kWarp / 4, t = static_cast<int>(threadIdx.x) % 4;
-  const auto* words = reinterpret_cast<const unsigned*>(x + g * kBlocksPitch + place.at * 64) + t;
+  const auto* words = reinterpret_cast<const unsigned*>(x + g * kBlocksPitch + position.at * 64) + t;
   const auto codes = [&](int group, int row) {
-    return Format::less_zero(Format::codes(step, place.block, group, row));
+    return Format::less_zero(Format::codes(step, position.block, group, row));
   };
   int dots[kHalf][4] = {};
   INGOT_UNROLL
@@ -101,7 +101,8 @@ __device__ __forceinline__ void find_tile(const std::uint8_t* step, const BlockP
   for (int half = 0; half < kHalf; ++half) {
     INGOT_UNROLL
     for (int i = 0; i < 4; ++i)
-      found.rows_of_x[2 * t + i % 2].dots[place.at][half][g + i / 2 * 8] = static_cast<float>(dots[half][i]);
+      found.rows_of_x[2 * t + i % 2].dots[position.at][half][g + i / 2 * 8] =
+          static_cast<float>(dots[half][i]);
   }
 }
 
@@ -113,21 +114,23 @@ __device__ __forceinline__ void find_products(const std::uint8_t* weight, const 
   if constexpr (rows == kTileRows) {
     INGOT_UNROLL
     for (int second = 0; second < 2; ++second) {
-      const BlockPlace<Format> place(second);
-      if (place.at < count) find_tile<Format>(weight + place.number * Format::kStep, place, x, found);
+      const BlockPosition<Format> position(second);
+      if (position.at < count)
+        find_tile<Format>(weight + position.number * Format::kStep, position, x, found);
     }
   }
-  const BlockPlace<Format> place(lane / kPanel);
-  if (place.at >= count) return;
-  const std::uint8_t* step = weight + place.number * Format::kStep;
-  if constexpr (rows == 1) find_dots<Format>(step, place, row, x, found);
+  const BlockPosition<Format> position(lane / kPanel);
+  if (position.at >= count) return;
+  const std::uint8_t* step = weight + position.number * Format::kStep;
+  if constexpr (rows == 1) find_dots<Format>(step, position, row, x, found);
   INGOT_UNROLL
   for (int half = 0; half < kHalves<Format>; ++half)
-    found.scales[place.at][half][row] = Format::scale(step, place.block, half, row);
-  if constexpr (kHasMinimum<Format>) found.minimums[place.at][row] = Format::minimum(step, place.block, row);
+    found.scales[position.at][half][row] = Format::scale(step, position.block, half, row);
+  if constexpr (kHasMinimum<Format>)
+    found.minimums[position.at][row] = Format::minimum(step, position.block, row);
   if (row < there)
-    found.x[row][place.at] =
-        load_pack<2>(reinterpret_cast<const float*>(x + row * kBlocksPitch + place.at * 64 + 32));
+    found.x[row][position.at] =
+        load_pack<2>(reinterpret_cast<const float*>(x + row * kBlocksPitch + position.at * 64 + 32));
 }
 
 /// y and what a stage adds to it, block after block.
@@ -145,20 +148,21 @@ __device__ __forceinline__ float add_dots(const BlockDots<Format, rows>& found, 
 }
 
 template <PackedFormat format, int rows>
-__global__ void __launch_bounds__(kProductThreads<rows>)
+__global__ void __launch_bounds__(kMatmulThreads<rows>)
     quantized_matmul_kernel(const __grid_constant__ ProductArgs args) {
   using Format = Packed<format>;
   using Stage = QuantizedStages<format, rows>;
   INGOT_DYNAMIC_SHARED(std::uint8_t, shared);
   auto* found = reinterpret_cast<BlockDots<Format, rows>*>(shared);
-  const ProductPlace place(args, rows);
-  const Role role(place.rows);
+  const MatmulPosition position(args, rows);
+  const Role role(position.rows);
   const auto blocks = static_cast<int>(args.count);
   const int stages = (blocks + kStageBlocks - 1) / kStageBlocks;
-  PanelCopies<Stage::kWeight> weight(args.weight + place.panel * args.panel_bytes, args.panel_bytes,
+  PanelCopies<Stage::kWeight> weight(args.weight + position.panel * args.panel_bytes, args.panel_bytes,
                                      role.copier);
-  RowCopies<rows, kStageBlocks * 64> x(static_cast<const std::uint8_t*>(args.x) + place.row0 * args.x_stride,
-                                       args.x_stride, place.rows, blocks * 64, role.copier);
+  RowCopies<rows, kStageBlocks * 64> x(
+      static_cast<const std::uint8_t*>(args.x) + position.row0 * args.x_stride, args.x_stride, position.rows,
+      blocks * 64, role.copier);
   float y = 0;
   Stage::run(
       stages,
@@ -170,11 +174,11 @@ __global__ void __launch_bounds__(kProductThreads<rows>)
       [&](int stage) {
         if (role.multiplies && stage < stages)
           find_products(Stage::weight(shared, stage), Stage::x(shared, stage), blocks - stage * kStageBlocks,
-                        place.rows, found[stage % 2]);
+                        position.rows, found[stage % 2]);
         if (role.adds && stage > 0)
           y = add_dots(found[(stage - 1) % 2], blocks - (stage - 1) * kStageBlocks, role.r, role.row, y);
       });
-  if (role.adds) store_product(args, place.row0 + role.r, place.panel * kPanel + role.row, y);
+  if (role.adds) store_product(args, position.row0 + role.r, position.panel * kPanel + role.row, y);
 }
 
 // Of rows with one scale each: whole numbers may be summed in any order, so each thread keeps its own sums to
@@ -237,16 +241,16 @@ __global__ void __launch_bounds__(kRowScaledThreads)
   using Parts = int[kPanel];
   INGOT_SHARED_ARRAY(Parts, parts, kWarps * rows);
   const int me = static_cast<int>(threadIdx.x), row = me % kPanel;
-  const ProductPlace place(args, rows);
-  const Role role(place.rows);
-  const std::uint8_t* panel = args.weight + place.panel * args.panel_bytes;
-  const std::uint8_t* x = static_cast<const std::uint8_t*>(args.x) + place.row0 * args.x_stride;
+  const MatmulPosition position(args, rows);
+  const Role role(position.rows);
+  const std::uint8_t* panel = args.weight + position.panel * args.panel_bytes;
+  const std::uint8_t* x = static_cast<const std::uint8_t*>(args.x) + position.row0 * args.x_stride;
   const auto blocks = static_cast<int>(args.count);
   const int stages = (blocks + kStageBlocks - 1) / kStageBlocks;
   PanelCopies<Stage::kWeight> weight(panel + RowScaled::kPanelHeader,
                                      args.panel_bytes - RowScaled::kPanelHeader, role.copier);
-  RowCopies<rows, kStageBlocks * 32> codes(x + sizeof(ActivationRow), args.x_stride, place.rows, blocks * 32,
-                                           role.copier);
+  RowCopies<rows, kStageBlocks * 32> codes(x + sizeof(ActivationRow), args.x_stride, position.rows,
+                                           blocks * 32, role.copier);
   int dots[kLaneSums<rows>] = {};
   Stage::run(
       stages,
@@ -263,12 +267,12 @@ __global__ void __launch_bounds__(kRowScaledThreads)
   if (role.multiplies) store_sums<rows>(parts + me / kWarp * rows, dots);
   __syncthreads();
   const int r = me / kPanel;
-  const std::int64_t column = place.panel * kPanel + row;
-  if (r >= place.rows || column >= args.n) return;
+  const std::int64_t column = position.panel * kPanel + row;
+  if (r >= position.rows || column >= args.n) return;
   int dot = 0;
   for (int warp = 0; warp < kWarps; ++warp) dot += parts[warp * rows + r][row];
   const float x_scale = *reinterpret_cast<const float*>(x + r * args.x_stride);
-  args.y[(place.row0 + r) * args.y_stride + column] =
+  args.y[(position.row0 + r) * args.y_stride + column] =
       fmaf(static_cast<float>(dot), RowScaled::scale(panel, 0, 0, row) * x_scale,
            args.bias == nullptr ? 0.0F : args.bias[column]);
 }
@@ -281,7 +285,7 @@ void run_quantized_matmul(const QuantizedMatmulArgs& args, Stream stream) {
     dispatch_rows<1, kTileRows>(made.m, [&]<int rows>() {
       launch_product<QuantizedStages<format, rows>>({"quantized_matmul", stream, args.y},
                                                     quantized_matmul_kernel<format, rows>, made, rows,
-                                                    kProductThreads<rows>, kStageBlocks);
+                                                    kMatmulThreads<rows>, kStageBlocks);
     });
   });
 }

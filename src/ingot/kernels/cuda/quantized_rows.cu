@@ -1,7 +1,7 @@
 #include "ingot/kernels/cuda/int8_rounding.h"
 #include "ingot/kernels/cuda/packed_codes.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/quantized.h"
 
 namespace ingot::kernels::cuda {
@@ -10,7 +10,7 @@ namespace {
 // A warp for each block of 32 columns, a lane for each.
 __global__ void quantize_activations_kernel(const float* x, std::int64_t x_stride, std::int64_t k,
                                             ActivationBlock* y, std::int64_t blocks, std::int64_t total) {
-  using Warp = Team<kWarp>;
+  using Warp = ThreadGroup<kWarp>;
   for (std::int64_t i = Warp::first_row(); i < total; i += Warp::row_step()) {
     const std::int64_t row = i / blocks, column = (i - row * blocks) * 32 + Warp::lane();
     const float value = column < k ? x[row * x_stride + column] : 0.0F;
@@ -33,14 +33,14 @@ void run_quantize_activations(const QuantizeActivationsArgs& args, Stream stream
   const std::int64_t blocks = args.y.dim(-1) / 64, total = args.x.dim(0) * blocks;
   if (total == 0) return;
   launch({"quantize_activations", stream, args.x}, quantize_activations_kernel,
-         Size3{grid_of_rows<kWarp>(stream.device, total)}, Size3{Team<kWarp>::kThreads}, 0,
+         Size3{grid_of_rows<kWarp>(stream.device, total)}, Size3{ThreadGroup<kWarp>::kThreads}, 0,
          args.x.as<float>(), args.x.stride(0), args.x.dim(-1), args.y.as<ActivationBlock>(), blocks, total);
 }
 
 // A warp for each row.
 __global__ void quantize_rows_kernel(const float* x, std::int64_t x_stride, std::int64_t k, std::uint8_t* y,
                                      std::int64_t y_stride, std::int64_t codes, std::int64_t rows) {
-  using Warp = Team<kWarp>;
+  using Warp = ThreadGroup<kWarp>;
   for (std::int64_t row = Warp::first_row(); row < rows; row += Warp::row_step()) {
     const float* from = x + row * x_stride;
     const Int8Rounding rounding = Int8Rounding::of_row(from, k);
@@ -64,9 +64,9 @@ void run_quantize_rows(const QuantizeRowsArgs& args, Stream stream) {
   const std::int64_t rows = args.x.dim(0);
   if (rows == 0) return;
   launch({"quantize_rows", stream, args.x}, quantize_rows_kernel,
-         Size3{grid_of_rows<kWarp>(stream.device, rows)}, Size3{Team<kWarp>::kThreads}, 0, args.x.as<float>(),
-         args.x.stride(0), args.x.dim(-1), args.y.as<std::uint8_t>(), args.y.stride(0), args.y.dim(-1) - 64,
-         rows);
+         Size3{grid_of_rows<kWarp>(stream.device, rows)}, Size3{ThreadGroup<kWarp>::kThreads}, 0,
+         args.x.as<float>(), args.x.stride(0), args.x.dim(-1), args.y.as<std::uint8_t>(), args.y.stride(0),
+         args.y.dim(-1) - 64, rows);
 }
 /// What dequantize_rows is given. Without ids all rows are wanted.
 struct RowsArgs {
@@ -109,9 +109,9 @@ __global__ void dequantize_rows_kernel(const __grid_constant__ RowsArgs args,
     const std::uint8_t* from = panel + Format::kPanelHeader + block / Format::kStepBlocks * Format::kStep;
     const std::uint8_t* header = Format::kPanelHeader == 0 ? from : panel;
     const auto inner = static_cast<int>(block % Format::kStepBlocks), row = static_cast<int>(id % kPanel);
-    const auto place = static_cast<int>(column % kPackedBlock);
-    const unsigned codes = Format::codes(from, inner, place / 4, row);
-    const float scale = Format::scale(header, inner, place / 16, row),
+    const auto position = static_cast<int>(column % kPackedBlock);
+    const unsigned codes = Format::codes(from, inner, position / 4, row);
+    const float scale = Format::scale(header, inner, position / 16, row),
                 minimum = Format::minimum(header, inner, row);
     FourOf<T> values;
     INGOT_UNROLL

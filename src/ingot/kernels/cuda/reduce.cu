@@ -3,7 +3,7 @@
 
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/reduce.h"
 #include "ingot/kernels/reduce_axes.h"
 
@@ -52,13 +52,13 @@ struct Running {
   }
 };
 
-/// What all threads of a team together have; every one of them calls it.
+/// What all threads of a thread group together have; every one of them calls it.
 template <ReduceOp op, int size>
-__device__ double of_team(double mine) {
-  if constexpr (op == ReduceOp::sum) return Team<size>::sum(mine);
+__device__ double of_thread_group(double mine) {
+  if constexpr (op == ReduceOp::sum) return ThreadGroup<size>::sum(mine);
   const float sign = op == ReduceOp::max ? 1.0F : -1.0F;
-  const bool nan = Team<size>::max(mine != mine ? 1.0F : 0.0F) > 0.0F;  // fmaxf drops NaNs
-  const float best = sign * Team<size>::max(sign * static_cast<float>(mine));
+  const bool nan = ThreadGroup<size>::max(mine != mine ? 1.0F : 0.0F) > 0.0F;  // fmaxf drops NaNs
+  const float best = sign * ThreadGroup<size>::max(sign * static_cast<float>(mine));
   return nan ? static_cast<double>(NAN) : static_cast<double>(best);
 }
 
@@ -97,7 +97,7 @@ __device__ __forceinline__ void store_result(const ReduceKernelArgs& args, std::
   store(static_cast<T*>(args.y) + at[1], static_cast<float>(value * args.scale), args.accumulate);
 }
 
-/// The result of a part: y, or where there are several a place among the partial ones.
+/// The result of a part: y, or where there are several a position among the partial ones.
 template <class T>
 __device__ __forceinline__ void put(const ReduceKernelArgs& args, std::int64_t part, std::int64_t result,
                                     double value) {
@@ -108,14 +108,15 @@ __device__ __forceinline__ void put(const ReduceKernelArgs& args, std::int64_t p
   }
 }
 
-// A team for each part of a result: for reductions whose innermost axis is reduced, so that a team reads
-// neighbours.
+// A thread group for each part of a result: for reductions whose innermost axis is reduced, so that a thread
+// group reads neighbours.
 template <class T, ReduceOp op, int size, class R>
-__global__ void __launch_bounds__(Team<size>::kThreads, 768 / Team<size>::kThreads)
+__global__ void __launch_bounds__(ThreadGroup<size>::kThreads, 768 / ThreadGroup<size>::kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceKernelArgs args) {
   constexpr int vec = R::vec, unroll = R::unroll;
   const std::int64_t units = args.kept.total * args.parts;
-  for (std::int64_t unit = Team<size>::first_row(); unit < units; unit += Team<size>::row_step()) {
+  for (std::int64_t unit = ThreadGroup<size>::first_row(); unit < units;
+       unit += ThreadGroup<size>::row_step()) {
     const std::int64_t row = unit / args.parts, part = unit - row * args.parts;
     std::int64_t at[2];
     args.kept.offsets(row, at);
@@ -124,7 +125,7 @@ __global__ void __launch_bounds__(Team<size>::kThreads, 768 / Team<size>::kThrea
     const std::int64_t end =
         begin + args.length < args.reduced.total ? begin + args.length : args.reduced.total;
     Running<op, 1> mine;
-    for (std::int64_t i = begin + Team<size>::lane(); i < end; i += size * unroll) {
+    for (std::int64_t i = begin + ThreadGroup<size>::lane(); i < end; i += size * unroll) {
       Pack<T, vec> read[unroll];
       INGOT_UNROLL
       for (int u = 0; u < unroll; ++u) {
@@ -139,10 +140,10 @@ __global__ void __launch_bounds__(Team<size>::kThreads, 768 / Team<size>::kThrea
       }
       mine.close(unroll * vec);
     }
-    if (part == args.parts - 1 && Team<size>::lane() < args.rest)
-      mine.add(0, to_float(x[args.reduced.total * vec + Team<size>::lane()]));
-    const double result = of_team<op, size>(mine.of(0));
-    if (Team<size>::lane() == 0) put<T>(args, part, row, result);
+    if (part == args.parts - 1 && ThreadGroup<size>::lane() < args.rest)
+      mine.add(0, to_float(x[args.reduced.total * vec + ThreadGroup<size>::lane()]));
+    const double result = of_thread_group<op, size>(mine.of(0));
+    if (ThreadGroup<size>::lane() == 0) put<T>(args, part, row, result);
   }
 }
 
@@ -221,7 +222,7 @@ int lanes_for(std::int64_t results, std::int64_t most) {
 
 /// Whether elements along the innermost axis can be read `vec` at a time, wherever `others` leads.
 bool reads_packs(const View& along, const View& others, int vec) {
-  const Runs<1> runs({along});
+  const StridedIterator<1> runs({along});
   if (repeats(runs, 0) || !packs(runs, std::array{along}, vec)) return false;
   for (int i = 0; i < others.rank; ++i)
     if (others.stride(i) % vec != 0) return false;
@@ -242,13 +243,13 @@ template <class T, ReduceOp op>
 void reduce_rows(const LaunchSite& site, const ReduceAxes& axes, ReduceKernelArgs args) {
   const auto run = [&]<class R>() {
     constexpr int vec = R::vec;
-    args.reduced = walk_of(Runs<1>({axes.x_reduced}), vec);
+    args.reduced = walk_of(StridedIterator<1>({axes.x_reduced}), vec);
     args.rest = axes.x_reduced.numel() - args.reduced.total * vec;
     args.length = (args.reduced.total + args.parts - 1) / args.parts;
     const auto go = [&]<int size>() {
       launch(site, reduce_rows_kernel<T, op, size, R>,
              Size3{grid_of_rows<size>(site.stream.device, args.kept.total * args.parts)},
-             Size3{Team<size>::kThreads}, 0, args);
+             Size3{ThreadGroup<size>::kThreads}, 0, args);
     };
     axes.x_reduced.numel() <= 1024 ? go.template operator()<kWarp>() : go.template operator()<kThreads>();
   };
@@ -289,8 +290,8 @@ void run_reduce(const ReduceArgs& args, Stream stream) {
   const ReduceKernelArgs kernel_args{.x = args.x.data,
                                      .y = args.y.data,
                                      .partials = parts > 1 ? args.partials.as<double>() : nullptr,
-                                     .kept = walk_of(Runs<2>({axes.x_kept, axes.y})),
-                                     .reduced = walk_of(Runs<1>({axes.x_reduced})),
+                                     .kept = walk_of(StridedIterator<2>({axes.x_kept, axes.y})),
+                                     .reduced = walk_of(StridedIterator<1>({axes.x_reduced})),
                                      .length = 0,
                                      .rest = 0,
                                      .parts = parts,

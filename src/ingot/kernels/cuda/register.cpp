@@ -12,7 +12,7 @@
 namespace ingot::kernels::cuda {
 
 void register_kernels() {
-  register_few_rows();  // before the libraries, which are slow at these
+  register_gemv();  // before the libraries, which are slow at these
   register_libraries();
   register_adamw();
   register_decode_attention();  // before what gives a block to each tile of queries
@@ -27,7 +27,7 @@ void register_kernels() {
   register_conv();
   register_copy();
   register_cross_entropy();
-  register_delay();
+  register_weighted_roll();
   register_embedding_backward();
   register_fft();
   register_fp8_matmul();
@@ -74,6 +74,8 @@ void register_backends() {
 
 std::string register_backends(CachingAllocator::Options options) {
   // Without, a checker of memory sees where each tensor ends, not only the large segments.
+  // Environment: INGOT_CUDA_CACHING=0 | each tensor has an allocation of its own, for `compute-sanitizer`
+  // (slow)
   options.caching = env_flag("CUDA_CACHING").value_or(options.caching);
   std::string problem;
   const int count = driver::device_count(problem);

@@ -10,7 +10,7 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-/// What a layer of the grid along z turns.
+/// What a layer of the grid along z rotates.
 struct RopeOperand {
   const void* x;
   void* y;
@@ -22,7 +22,7 @@ struct RopeKernelArgs {
   std::int64_t batch, tokens, size;  // B, S, D
   bool interleaved, inverse, accumulate;
   RopeOperand
-      operands[2];  // last: where the emulator clears padding behind an array, g++ 12 misses its place
+      operands[2];  // last: where the emulator clears padding behind an array, g++ 12 misses its index
 };
 
 // One warp per head of a token, for any sizes and strides. A position outside of the table cannot throw here:
@@ -50,16 +50,16 @@ __global__ void rope_kernel(const __grid_constant__ RopeKernelArgs args) {
       const float cos = known ? angles.cos[position * pairs + k] : NAN;
       const float sin = known ? angles.sin[position * pairs + k] : NAN;
       const float u = to_float(x[first]), v = to_float(x[second]), w = args.inverse ? -sin : sin;
-      const TurnedPair turned = turn_pair(u, v, cos, w);
-      store(y + first, turned.first, args.accumulate);
-      store(y + second, turned.second, args.accumulate);
+      const RotatedPair rotated = rotate_pair(u, v, cos, w);
+      store(y + first, rotated.first, args.accumulate);
+      store(y + second, rotated.second, args.accumulate);
     }
     for (std::int64_t k = 2 * pairs + lane; k < args.size; k += kWarp)
       store(y + k, to_float(x[k]), args.accumulate);
   }
 }
 
-/// What a thread of rope_packs_kernel has at a time: the packs at its place in both halves of two heads.
+/// What a thread of rope_packs_kernel has at a time: the packs at its index in both halves of two heads.
 template <class T, bool accumulate>
 struct RopePacks {
   static constexpr int kVec = kPack<T>, kHeads = 2;
@@ -85,8 +85,8 @@ struct RopePacks {
   }
 };
 
-/// Cosines and sines of a thread's pairs: the first half of them belongs to places from `first` on, the other
-/// to places from `second` on.
+/// Cosines and sines of a thread's pairs: the first half of them belongs to indices from `first` on, the
+/// other to indices from `second` on.
 template <int count>
 struct Angles {
   static constexpr int kHalf = count / 2;
@@ -102,7 +102,7 @@ struct Angles {
   }
 };
 
-// threadIdx.x is a pack's place in half a head, y one of the heads, z a token. The angles are read once for
+// threadIdx.x is a pack's index in half a head, y one of the heads, z a token. The angles are read once for
 // all heads of a thread.
 template <class T, bool interleaved, bool accumulate>
 __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
@@ -112,23 +112,23 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
   const std::int64_t s = std::int64_t{blockIdx.x} * blockDim.z + threadIdx.z;
   if (s >= args.tokens) return;
   const RopeOperand& of = args.operands[blockIdx.z];
-  const std::int64_t place = std::int64_t{threadIdx.x} * kVec, half = args.angles.half;
+  const std::int64_t index = std::int64_t{threadIdx.x} * kVec, half = args.angles.half;
   for (std::int64_t b = blockIdx.y; b < args.batch; b += gridDim.y) {
-    const T* x = static_cast<const T*>(of.x) + b * of.x_strides[0] + s * of.x_strides[1] + place;
-    T* y = static_cast<T*>(of.y) + b * of.y_strides[0] + s * of.y_strides[1] + place;
+    const T* x = static_cast<const T*>(of.x) + b * of.x_strides[0] + s * of.x_strides[1] + index;
+    T* y = static_cast<T*>(of.y) + b * of.y_strides[0] + s * of.y_strides[1] + index;
     int head = static_cast<int>(threadIdx.y);
     Packs packs;
     packs.load(x, y, of, half, head);  // on their way while the position and its angles are looked up
     Angles<kVec> angles;
-    angles.load(args, args.angles.position(b, s), interleaved ? place / 2 : place,
-                interleaved ? (half + place) / 2 : place + kVec / 2);
+    angles.load(args, args.angles.position(b, s), interleaved ? index / 2 : index,
+                interleaved ? (half + index) / 2 : index + kVec / 2);
     while (true) {
       INGOT_UNROLL
       for (int j = 0; j < Packs::kHeads; ++j) {
         const int h = head + j * static_cast<int>(blockDim.y);
         if (h >= of.heads) continue;
         const auto &u = packs.x[j][0], &v = packs.x[j][1];
-        float turned[2][kVec];
+        float rotated[2][kVec];
         INGOT_UNROLL
         for (int k = 0; k < kVec; ++k) {
           // of pair k, the two elements: in both halves, or side by side in one of them
@@ -136,15 +136,15 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
           const int side = k / kHalf, at = k % kHalf * 2;
           const float one = to_float(interleaved ? packs.x[j][side].values[at] : u.values[k]);
           const float two = to_float(interleaved ? packs.x[j][side].values[at + 1] : v.values[k]);
-          const bool turns = h < args.angles.rotated_heads;
-          const TurnedPair pair =
-              turns ? turn_pair(one, two, angles.cos[k], angles.sin[k]) : TurnedPair{one, two};
-          (interleaved ? turned[side][at] : turned[0][k]) = pair.first;
-          (interleaved ? turned[side][at + 1] : turned[1][k]) = pair.second;
+          const bool rotates = h < args.angles.rotated_heads;
+          const RotatedPair pair =
+              rotates ? rotate_pair(one, two, angles.cos[k], angles.sin[k]) : RotatedPair{one, two};
+          (interleaved ? rotated[side][at] : rotated[0][k]) = pair.first;
+          (interleaved ? rotated[side][at + 1] : rotated[1][k]) = pair.second;
         }
         T* to = y + h * of.y_strides[2];
-        packs.put(to, j, 0, turned[0]);
-        packs.put(to + half, j, 1, turned[1]);
+        packs.put(to, j, 0, rotated[0]);
+        packs.put(to + half, j, 1, rotated[1]);
       }
       head += Packs::kHeads * static_cast<int>(blockDim.y);
       if (head >= of.heads) break;

@@ -6,20 +6,22 @@
 
 #include "ingot/core/view.h"
 #include "ingot/kernels/cuda/global_store.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 
-// Rows that a team reads in packs. All packs of a batch are asked for before the first is used: a kernel that
-// waits for memory wants many loads under way, and a store between two loads, which might go to the same
-// address, would hold the second one up. So fetch all, compute, write all; outputs may then be inputs too.
+// Rows that a thread group reads in packs. All packs of a batch are asked for before the first is used: a
+// kernel that waits for memory wants many loads under way, and a store between two loads, which might go to
+// the same address, would hold the second one up. So fetch all, compute, write all; outputs may then be
+// inputs too.
 namespace ingot::kernels::cuda {
 
-/// How a team of `size` threads goes through a row of T: in batches of `packs` packs of `vec` elements per
-/// thread. A `held` row is one batch, which stays in registers however often the kernel goes through it;
-/// others are read again. Rows that are not `whole` packs end with a part of one, element by element.
+/// How a thread group of `size` threads goes through a row of T: in batches of `packs` packs of `vec`
+/// elements per thread. A `held` row is one batch, which stays in registers however often the kernel goes
+/// through it; others are read again. Rows that are not `whole` packs end with a part of one, element by
+/// element.
 template <class T_, int size, int packs, int vec, bool held, bool whole = true>
 struct RowForm {
   using T = T_;
-  using Team = cuda::Team<size>;
+  using ThreadGroup = cuda::ThreadGroup<size>;
   using Index = std::conditional_t<held, int, std::int64_t>;
   static constexpr int kPacks = packs, kVec = vec;
   static constexpr int kPackStep = size * vec,
@@ -27,19 +29,20 @@ struct RowForm {
   static constexpr bool kHeld = held, kWhole = whole;
   /// How many blocks a multiprocessor should hold at least: 1024 threads, which leaves 64 registers to each,
   /// or 640 with 96 for kernels that have two rows at hand.
-  static constexpr int kBlocks = 1024 / Team::kThreads;
-  static constexpr int kBlocksOfTwo = 640 / Team::kThreads;
+  static constexpr int kBlocks = 1024 / ThreadGroup::kThreads;
+  static constexpr int kBlocksOfTwo = 640 / ThreadGroup::kThreads;
 
   __device__ static int batches(std::int64_t n) {
     return held ? 1 : static_cast<int>((n + kStep - 1) / kStep);
   }
   /// The first element of a pack of this thread. Neighbours have neighbouring packs.
-  __device__ static Index place(int batch, int pack) {
-    return static_cast<Index>(Team::lane()) * vec + (static_cast<Index>(batch) * packs + pack) * kPackStep;
+  __device__ static Index position(int batch, int pack) {
+    return static_cast<Index>(ThreadGroup::lane()) * vec +
+           (static_cast<Index>(batch) * packs + pack) * kPackStep;
   }
   /// Whether an element of a pack is one of a row of `n`.
   __device__ static bool is_in(Index n, int batch, int pack, int element) {
-    return place(batch, pack) + (whole ? 0 : element) < n;
+    return position(batch, pack) + (whole ? 0 : element) < n;
   }
   /// f(pack, element of it) for each element of a batch.
   template <class F>
@@ -153,13 +156,13 @@ struct RowPacks {
     INGOT_UNROLL
     for (int p = 0; p < Form::kPacks; ++p) {
       packs[p].fill([&](int) { return absent; });
-      const Index at = Form::place(batch, p);
+      const Index at = Form::position(batch, p);
       if (at + kLast < n) packs[p].load(row + at);
     }
     if constexpr (!Form::kWhole) {
       INGOT_UNROLL
       for (int p = 0; p < Form::kPacks; ++p) {
-        const Index at = Form::place(batch, p);
+        const Index at = Form::position(batch, p);
         if (at < n && at + kLast >= n)
           packs[p].fill([&](int v) { return at + v < n ? to_float(row[at + v]) : absent; });
       }
@@ -168,11 +171,11 @@ struct RowPacks {
   /// fetch() and write() of a batch that lies within the row.
   __device__ __forceinline__ void load(const T* row, int batch) {
     INGOT_UNROLL
-    for (int p = 0; p < Form::kPacks; ++p) packs[p].load(row + Form::place(batch, p));
+    for (int p = 0; p < Form::kPacks; ++p) packs[p].load(row + Form::position(batch, p));
   }
   __device__ __forceinline__ void store(T* row, int batch) const {
     INGOT_UNROLL
-    for (int p = 0; p < Form::kPacks; ++p) packs[p].store(row + Form::place(batch, p));
+    for (int p = 0; p < Form::kPacks; ++p) packs[p].store(row + Form::position(batch, p));
   }
   /// For another pass: reads what is not held.
   __device__ __forceinline__ void fetch_again(const T* row, Index n, int batch, float absent = 0.0F) {
@@ -190,7 +193,7 @@ struct RowPacks {
   __device__ __forceinline__ void write(T* row, Index n, int batch) const {
     INGOT_UNROLL
     for (int p = 0; p < Form::kPacks; ++p) {
-      const Index at = Form::place(batch, p);
+      const Index at = Form::position(batch, p);
       if (at + kLast < n) {
         packs[p].store(row + at);
       } else if (!Form::kWhole && at < n) {
@@ -216,29 +219,29 @@ struct RowPacks {
   }
 };
 
-/// Combines what the threads of a team have with one barrier each: two calls one after the other use two
-/// places of shared memory.
-template <class Team>
-class TeamExchange {
+/// Combines what the threads of a thread group have with one barrier each: two calls one after the other use
+/// two positions of shared memory.
+template <class ThreadGroup>
+class ThreadGroupExchange {
  public:
   /// `combine.template operator()<lanes>(values)` makes `values` the same in a group of so many lanes. It
   /// must not care which of two operands comes first.
   template <int count, class Combine>
   __device__ __forceinline__ void all(float (&values)[count], const Combine& combine) {
-    constexpr int kLanes = Team::kThreads / Team::kTeams;
+    constexpr int kLanes = ThreadGroup::kThreads / ThreadGroup::kThreadGroups;
     combine.template operator()<(kLanes < kWarp ? kLanes : kWarp)>(values);
-    if constexpr (Team::kWarps > 1) {
-      INGOT_SHARED_ARRAY(float, parts, 2 * count * Team::kWarps);
-      float* const mine = parts + (turn_ ? count * Team::kWarps : 0);
+    if constexpr (ThreadGroup::kWarps > 1) {
+      INGOT_SHARED_ARRAY(float, parts, 2 * count * ThreadGroup::kWarps);
+      float* const mine = parts + (turn_ ? count * ThreadGroup::kWarps : 0);
       turn_ = !turn_;
       const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
       INGOT_UNROLL
       for (int k = 0; k < count; ++k)
-        if (lane == 0) mine[k * Team::kWarps + warp] = values[k];
+        if (lane == 0) mine[k * ThreadGroup::kWarps + warp] = values[k];
       __syncthreads();
       INGOT_UNROLL
-      for (int k = 0; k < count; ++k) values[k] = mine[k * Team::kWarps + lane % Team::kWarps];
-      combine.template operator()<Team::kWarps>(values);
+      for (int k = 0; k < count; ++k) values[k] = mine[k * ThreadGroup::kWarps + lane % ThreadGroup::kWarps];
+      combine.template operator()<ThreadGroup::kWarps>(values);
     }
   }
   template <int count>
@@ -309,12 +312,12 @@ void dispatch_passing_form(std::int64_t width, bool in_packs, F&& f) {
   f.template operator()<RowForm<T, 512, 4, kVec, false>>();
 }
 
-/// The grid and block of a kernel whose teams take `rows` rows in turn.
+/// The grid and block of a kernel whose thread groups take `rows` rows in turn.
 template <class Form>
 Size3 row_grid(Device device, std::int64_t rows) {
-  return {grid_for(device, rows, Form::Team::kTeams, 32)};
+  return {grid_for(device, rows, Form::ThreadGroup::kThreadGroups, 32)};
 }
 template <class Form>
-inline constexpr Size3 kRowBlock{Form::Team::kThreads};
+inline constexpr Size3 kRowBlock{Form::ThreadGroup::kThreads};
 
 }  // namespace ingot::kernels::cuda

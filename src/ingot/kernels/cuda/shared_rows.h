@@ -31,7 +31,7 @@ class SharedRow {
     INGOT_DYNAMIC_SHARED(T, copy);
     INGOT_UNROLL
     for (int p = 0; p < Form::kPacks; ++p) {
-      const int at = Form::place(batch, p);
+      const int at = Form::position(batch, p);
       if (is_whole(batch) || at + Form::kVec <= n_) {
         copy_async(copy + at, row + kHeldElements + at, true);
       } else {
@@ -59,7 +59,7 @@ class SharedRow {
   }
   /// Whether this thread is the one that fetches and writes element `i` of the whole row.
   __device__ __forceinline__ static bool has(std::int64_t i) {
-    return static_cast<int>(i / Form::kVec % Form::Team::kThreads) == Form::Team::lane();
+    return static_cast<int>(i / Form::kVec % Form::ThreadGroup::kThreads) == Form::ThreadGroup::lane();
   }
 
  private:

@@ -1,4 +1,4 @@
-#include "ingot/kernels/cuda/exp_sum.h"
+#include "ingot/kernels/cuda/online_softmax.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/softmax.h"
 
@@ -6,22 +6,23 @@ namespace ingot::kernels::cuda {
 namespace {
 
 template <class Form, bool log, class T = typename Form::T>
-__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void softmax_kernel(const T* x, T* y,
-                                                                                      std::int64_t rows,
-                                                                                      std::int64_t d) {
-  using Team = typename Form::Team;
-  TeamExchange<Team> exchange;
-  for (std::int64_t row = Team::first_row(); row - Team::number() < rows; row += Team::row_step()) {
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads,
+                             Form::kBlocks) void softmax_kernel(const T* x, T* y, std::int64_t rows,
+                                                                std::int64_t d) {
+  using ThreadGroup = typename Form::ThreadGroup;
+  ThreadGroupExchange<ThreadGroup> exchange;
+  for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < rows;
+       row += ThreadGroup::row_step()) {
     const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
     RowPacks<Form> in;
-    ExpSum mine;
+    OnlineSoftmax mine;
     float exps[Form::kPacks][Form::kVec];  // held rows need not compute them again
     for (int batch = 0; batch < Form::batches(d); ++batch) {
       in.fetch(x + row * d, n, batch, -INFINITY);
       mine.add<Form>([&](int p, int v) { return in.get(p, v); },
                      [&](int p, int v, float exp) { exps[p][v] = exp; });
     }
-    const ExpSum all = mine.over_team(exchange);
+    const OnlineSoftmax all = mine.over_group(exchange);
     const float sum = all.plain_sum(), inverse = 1.0F / sum, log_sum = logf(sum);
     const float scale = mine.factor(all.top) * inverse;
     for (int batch = 0; batch < Form::batches(d); ++batch) {
@@ -37,13 +38,14 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void softmax_k
 }
 
 template <class Form, bool log, bool accumulate, class T = typename Form::T>
-__global__ __launch_bounds__(Form::Team::kThreads,
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads,
                              Form::kBlocksOfTwo) void softmax_backward_kernel(const T* y, const T* dy, T* dx,
                                                                               std::int64_t rows,
                                                                               std::int64_t d) {
-  using Team = typename Form::Team;
-  TeamExchange<Team> exchange;
-  for (std::int64_t row = Team::first_row(); row - Team::number() < rows; row += Team::row_step()) {
+  using ThreadGroup = typename Form::ThreadGroup;
+  ThreadGroupExchange<ThreadGroup> exchange;
+  for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < rows;
+       row += ThreadGroup::row_step()) {
     const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
     const std::int64_t begin = row * d;
     RowPacks<Form> out, grad, old;
@@ -69,29 +71,30 @@ __global__ __launch_bounds__(Form::Team::kThreads,
 }
 
 template <class Form, class T = typename Form::T>
-__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void logsumexp_kernel(const T* x, T* y,
-                                                                                        std::int64_t rows,
-                                                                                        std::int64_t d) {
-  using Team = typename Form::Team;
-  TeamExchange<Team> exchange;
-  for (std::int64_t row = Team::first_row(); row - Team::number() < rows; row += Team::row_step()) {
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads,
+                             Form::kBlocks) void logsumexp_kernel(const T* x, T* y, std::int64_t rows,
+                                                                  std::int64_t d) {
+  using ThreadGroup = typename Form::ThreadGroup;
+  ThreadGroupExchange<ThreadGroup> exchange;
+  for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < rows;
+       row += ThreadGroup::row_step()) {
     const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
-    ExpSum exps;
+    OnlineSoftmax exps;
     for (int batch = 0; batch < Form::batches(d); ++batch) {
       RowPacks<Form> in;
       in.fetch(x + row * d, n, batch, -INFINITY);
       exps.add<Form>([&](int p, int v) { return in.get(p, v); });
     }
-    exps = exps.over_team(exchange);
-    if (Team::lane() == 0 && row < rows) y[row] = from_float<T>(exps.log());
+    exps = exps.over_group(exchange);
+    if (ThreadGroup::lane() == 0 && row < rows) y[row] = from_float<T>(exps.log());
   }
 }
 
 template <class Form, bool accumulate, class T = typename Form::T>
-__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void logsumexp_backward_kernel(
+__global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void logsumexp_backward_kernel(
     const T* x, const T* y, const T* dy, T* dx, std::int64_t rows, std::int64_t d) {
-  using Team = typename Form::Team;
-  for (std::int64_t row = Team::first_row(); row < rows; row += Team::row_step()) {
+  using ThreadGroup = typename Form::ThreadGroup;
+  for (std::int64_t row = ThreadGroup::first_row(); row < rows; row += ThreadGroup::row_step()) {
     const float lse = to_float(y[row]), grad = to_float(dy[row]);
     for (int batch = 0; batch < Form::batches(d); ++batch) {
       RowPacks<Form> in, out;

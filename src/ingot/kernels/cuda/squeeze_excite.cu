@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/squeeze_excite.h"
 
 namespace ingot::kernels::cuda {
@@ -22,12 +22,12 @@ struct SqueezeExciteKernel {
   const T *x, *residual, *w1, *b1, *w2, *b2;
   T* y;
   float *pooled, *hidden, *gate;
-  std::int64_t n, places, channels, reduced;
+  std::int64_t n, positions, channels, reduced;
 };
 
 template <class T>
 __global__ void squeeze_excite_kernel(const __grid_constant__ SqueezeExciteKernel<T> args) {
-  const std::int64_t channels = args.channels, reduced = args.reduced, size = args.places * channels;
+  const std::int64_t channels = args.channels, reduced = args.reduced, size = args.positions * channels;
   for (std::int64_t n = blockIdx.x; n < args.n; n += gridDim.x) {
     const T* x = args.x + n * size;
     float* pooled = args.pooled + n * channels;
@@ -35,8 +35,8 @@ __global__ void squeeze_excite_kernel(const __grid_constant__ SqueezeExciteKerne
     float* gate = args.gate + n * channels;
     for (std::int64_t c = threadIdx.x; c < channels; c += kBlock) {
       float sum = 0;
-      for (std::int64_t s = 0; s < args.places; ++s) sum += to_float(x[s * channels + c]);
-      pooled[c] = sum / static_cast<float>(args.places);
+      for (std::int64_t s = 0; s < args.positions; ++s) sum += to_float(x[s * channels + c]);
+      pooled[c] = sum / static_cast<float>(args.positions);
     }
     __syncthreads();
     for (std::int64_t r = warp_of_block(); r < reduced; r += kWarps) {
@@ -74,7 +74,7 @@ void run_squeeze_excite(const SqueezeExciteArgs& args, Stream stream) {
                                       .hidden = args.hidden.as<float>(),
                                       .gate = args.gate.as<float>(),
                                       .n = args.x.dim(0),
-                                      .places = args.x.dim(1),
+                                      .positions = args.x.dim(1),
                                       .channels = args.x.dim(2),
                                       .reduced = args.w1.dim(0)};
     launch({"squeeze_excite", stream, args.x}, squeeze_excite_kernel<T>,
@@ -88,7 +88,7 @@ struct SqueezeExciteBackwardKernel {
   const float *pooled, *hidden, *gate;
   T *dx, *dresidual;  // may be null
   float* scratch;     // a row for each block
-  std::int64_t n, places, channels, reduced, row;
+  std::int64_t n, positions, channels, reduced, row;
   bool accumulate_dx, accumulate_dresidual;
 };
 
@@ -96,13 +96,13 @@ struct SqueezeExciteBackwardKernel {
 struct BackwardRow {
   float *dw1, *db1, *dw2, *db2, *dz, *dgate, *dpooled, *dhidden;
 
-  __device__ BackwardRow(float* row, std::int64_t places, std::int64_t channels, std::int64_t reduced)
+  __device__ BackwardRow(float* row, std::int64_t positions, std::int64_t channels, std::int64_t reduced)
       : dw1(row),
         db1(dw1 + reduced * channels),
         dw2(db1 + reduced),
         db2(dw2 + reduced * channels),
         dz(db2 + channels),
-        dgate(dz + places * channels),
+        dgate(dz + positions * channels),
         dpooled(dgate + channels),
         dhidden(dpooled + channels) {}
 };
@@ -110,8 +110,8 @@ struct BackwardRow {
 // A block sums the weights' gradients over its samples in its row; sum_parts adds the rows up.
 template <class T>
 __global__ void squeeze_excite_backward_kernel(const __grid_constant__ SqueezeExciteBackwardKernel<T> args) {
-  const std::int64_t channels = args.channels, reduced = args.reduced, size = args.places * channels;
-  const BackwardRow row(args.scratch + blockIdx.x * args.row, args.places, channels, reduced);
+  const std::int64_t channels = args.channels, reduced = args.reduced, size = args.positions * channels;
+  const BackwardRow row(args.scratch + blockIdx.x * args.row, args.positions, channels, reduced);
   for (std::int64_t n = blockIdx.x; n < args.n; n += gridDim.x) {
     const bool adds = n != blockIdx.x;
     const float* gate = args.gate + n * channels;
@@ -146,7 +146,7 @@ __global__ void squeeze_excite_backward_kernel(const __grid_constant__ SqueezeEx
     for (std::int64_t c = threadIdx.x; c < channels; c += kBlock) {
       float sum = 0;
       for (std::int64_t r = 0; r < reduced; ++r) sum += row.dhidden[r] * to_float(args.w1[r * channels + c]);
-      row.dpooled[c] = sum / static_cast<float>(args.places);
+      row.dpooled[c] = sum / static_cast<float>(args.positions);
     }
     __syncthreads();
     for (std::int64_t i = threadIdx.x; i < size; i += kBlock) {
@@ -175,7 +175,7 @@ void backward(const LaunchSite& site, const SqueezeExciteBackwardArgs& args) {
                                             .dresidual = args.dresidual.as<T>(),
                                             .scratch = args.scratch.as<float>(),
                                             .n = args.x.dim(0),
-                                            .places = args.x.dim(1),
+                                            .positions = args.x.dim(1),
                                             .channels = channels,
                                             .reduced = reduced,
                                             .row = args.scratch.dim(1),

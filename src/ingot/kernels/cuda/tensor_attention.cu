@@ -93,11 +93,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
   INGOT_SHARED_ARRAY(StoredRange, ranges, rows);
   T *const keys = queries + tile_size<width>(rows), *const values = keys + 2 * tile;
   const int tiles = static_cast<int>(tiles_of(args.mask.queries, rows));
-  const BlockPlace place(tiles, args.heads);
+  const BlockPosition position(tiles, args.heads);
   // The last queries see the most keys: they begin first.
-  const int i0 = (tiles - 1 - place.tile) * rows, h = place.h, b = place.b,
+  const int i0 = (tiles - 1 - position.tile) * rows, h = position.h, b = position.b,
             kv = h / static_cast<int>(args.group);
-  const FragmentPlace at;
+  const FragmentPosition at;
   const int row = static_cast<int>(threadIdx.x) / kWarp * 16 * tall;
   const BlockRange seen = store_ranges<rows>(ranges, args.mask, b, i0);
   const int begin = seen.any.lo / step * step;

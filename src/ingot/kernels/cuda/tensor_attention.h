@@ -7,9 +7,9 @@
 // FlashAttention-2 (Dao 2023). A block has four warps, each with rows of its own of the block's tile
 // (queries, or keys for the gradients of keys and values), and walks over the other side in steps. What the
 // first product of a step reads is copied while the step before is worked on, and the rest while that first
-// product runs: so it has two places in shared memory, the rest one, and a block needs less than the 99 KiB
-// that every GPU has. Scores never leave the registers, where they are the left side of the next product as
-// they lie.
+// product runs: so it has two positions in shared memory, the rest one, and a block needs less than the 99
+// KiB that every GPU has. Scores never leave the registers, where they are the left side of the next product
+// as they lie.
 namespace ingot::kernels::cuda {
 
 inline constexpr int kAttentionThreads = 4 * kWarp;
@@ -49,7 +49,7 @@ template <class T, int wide>
 __device__ __forceinline__ void store_rows(T* head, std::int64_t stride, int row, std::int64_t length,
                                            std::int64_t size, const SumFragment (&sums)[wide],
                                            bool accumulate) {
-  const FragmentPlace at;
+  const FragmentPosition at;
   INGOT_UNROLL
   for (int r = 0; r < 2; ++r) {
     const int i = row + at.row + 8 * r;
@@ -72,7 +72,7 @@ struct StoredRange {
 template <int wide>
 __device__ __forceinline__ void hide_unseen(SumFragment (&scores)[wide], const StoredRange* ranges, int begin,
                                             float value) {
-  const FragmentPlace at;
+  const FragmentPosition at;
   INGOT_UNROLL
   for (int r = 0; r < 2; ++r) {
     const StoredRange stored = ranges[at.row + 8 * r];

@@ -21,18 +21,18 @@ __global__ void __launch_bounds__(kAttentionThreads)
   T *const douts = queries + tile_size<width>(kRows), *const keys = douts + tile_size<width>(kRows),
            *const values = keys + 2 * tile;
   const int tiles = static_cast<int>(tiles_of(args.mask.queries, kRows));
-  const BlockPlace place(tiles, args.heads);
-  const int i0 = (tiles - 1 - place.tile) * kRows, h = place.h, b = place.b,
+  const BlockPosition position(tiles, args.heads);
+  const int i0 = (tiles - 1 - position.tile) * kRows, h = position.h, b = position.b,
             kv = h / static_cast<int>(args.group);
-  const FragmentPlace at;
+  const FragmentPosition at;
   const int row = static_cast<int>(threadIdx.x) / kWarp * 16;
   float lse[2] = {}, delta[2] = {};
   INGOT_UNROLL
   for (int r = 0; r < 2; ++r) {
     const int i = i0 + row + at.row + 8 * r;
     if (i >= args.mask.queries) continue;
-    lse[r] = args.lse[args.place(b, i, h)];
-    delta[r] = args.delta[args.place(b, i, h)];
+    lse[r] = args.lse[args.position(b, i, h)];
+    delta[r] = args.delta[args.position(b, i, h)];
   }
   const BlockRange seen = store_ranges<kRows>(ranges, args.mask, b, i0);
   const int begin = seen.any.lo / step * step;
@@ -96,7 +96,7 @@ struct QueryReader {
     const int at = static_cast<int>(threadIdx.x);
     if (at >= step) return 0;
     const bool exists = i0 + at < args.mask.queries;
-    const std::int64_t from = args.place(b, i0 + at, h);
+    const std::int64_t from = args.position(b, i0 + at, h);
     copy_word_async(&infos.sums[2 * at], args.lse + from, exists);
     copy_word_async(&infos.sums[2 * at + 1], args.delta + from, exists);
     const Range range = range_of(args.mask, b, i0 + at);
@@ -118,7 +118,7 @@ template <int step, bool with_dk>
 __device__ __forceinline__ void hide_unseen_pairs(SumFragment (&weights)[step / 8],
                                                   SumFragment (&dscores)[step / 8],
                                                   const QueryInfos<step>& infos, int row) {
-  const FragmentPlace at;
+  const FragmentPosition at;
   INGOT_UNROLL
   for (int j = 0; j < step / 8; ++j) {
     INGOT_UNROLL
@@ -142,9 +142,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
   INGOT_SHARED_ARRAY(Infos, infos, 2);
   T *const values = keys + tile_size<width>(kRows), *const queries = values + tile_size<width>(kRows),
            *const douts = queries + 2 * tile;
-  const BlockPlace place(tiles_of(args.mask.keys, kRows), args.heads / args.group);
-  const int j0 = place.tile * kRows, kv = place.h, b = place.b;
-  const FragmentPlace at;
+  const BlockPosition position(tiles_of(args.mask.keys, kRows), args.heads / args.group);
+  const int j0 = position.tile * kRows, kv = position.h, b = position.b;
+  const FragmentPosition at;
   const int row = static_cast<int>(threadIdx.x) / kWarp * 16;
 
   Range seen_by[1] = {};  // of this thread's share of the queries, from the first to the last

@@ -44,7 +44,7 @@ template <class Item, std::int64_t chunk, class... Parameters, class... Argument
 void for_batches(const LaunchSite& site, void (*kernel)(Batch<Item, chunk>, Parameters...),
                  const std::vector<Item>& items, const Arguments&... arguments) {
   for (std::size_t begin = 0; begin < items.size();) {
-    Batch<Item, chunk> batch{};  // zeros in the places that are not used
+    Batch<Item, chunk> batch{};  // zeros in the positions that are not used
     std::int64_t blocks = 0;
     for (batch.count = 0; begin < items.size() && batch.count < batch.kMost; ++begin) {
       const std::int64_t chunks = (items[begin].n + chunk - 1) / chunk;

@@ -1,8 +1,8 @@
 #include <limits>
 
 #include "ingot/kernels/cuda/conv_parts.h"
+#include "ingot/kernels/cuda/mma_gemm.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/tensor_product.h"
 
 namespace ingot::kernels::cuda {
 namespace {
@@ -29,23 +29,23 @@ struct Digits {
   }
 };
 
-/// x under the taps of y's places.
+/// x under the taps of y's positions.
 struct UnderTaps {
-  __device__ static const Image& places(const ConvProblem& p) { return p.y; }
+  __device__ static const Image& positions(const ConvProblem& p) { return p.y; }
   __device__ static const Image& image(const ConvProblem& p) { return p.x; }
   /// Where a tap falls along an axis (0 the height, 1 the width) whose image has `size`; false: outside.
-  __device__ static bool find(const ConvProblem& p, int axis, int place, int tap, int size, int& at) {
-    at = place * static_cast<int>(p.stride[axis]) - static_cast<int>(p.padding[axis]) +
+  __device__ static bool find(const ConvProblem& p, int axis, int position, int tap, int size, int& at) {
+    at = position * static_cast<int>(p.stride[axis]) - static_cast<int>(p.padding[axis]) +
          tap * static_cast<int>(p.dilation[axis]);
     return at >= 0 && at < size;
   }
 };
-/// dy where it was computed from x's places through a tap.
+/// dy where it was computed from x's positions through a tap.
 struct ThroughTaps {
-  __device__ static const Image& places(const ConvProblem& p) { return p.x; }
+  __device__ static const Image& positions(const ConvProblem& p) { return p.x; }
   __device__ static const Image& image(const ConvProblem& p) { return p.y; }
-  __device__ static bool find(const ConvProblem& p, int axis, int place, int tap, int size, int& at) {
-    const int from = place + static_cast<int>(p.padding[axis]) - tap * static_cast<int>(p.dilation[axis]);
+  __device__ static bool find(const ConvProblem& p, int axis, int position, int tap, int size, int& at) {
+    const int from = position + static_cast<int>(p.padding[axis]) - tap * static_cast<int>(p.dilation[axis]);
     const int stride = static_cast<int>(p.stride[axis]);
     at = stride == 1 ? from : from / stride;
     return from >= 0 && at * stride == from && at < size;
@@ -64,8 +64,8 @@ __device__ __forceinline__ int find_channels(const ConvProblem& p, int sample, i
   return inside ? ((sample * height + y) * width + x) * static_cast<int>(image.c) : -1;
 }
 
-/// An image as one side of a product: (place, tap · channels + channel). A thread copies of a few places, and
-/// looks for those in the image when it comes to another tap.
+/// An image as one side of a product: (position, tap · channels + channel). A thread copies of a few
+/// positions, and looks for those in the image when it comes to another tap.
 template <class T, class Walk>
 class TensorPatches : public TensorTile<T, false> {
  public:
@@ -79,14 +79,15 @@ class TensorPatches : public TensorTile<T, false> {
         // Channel, and column and row of the tap.
         filter_(static_cast<unsigned>(range.depth0) + Tile::column(), static_cast<unsigned>(channels_),
                 static_cast<unsigned>(p.kw)) {
-    const Image& to = Walk::places(p);
+    const Image& to = Walk::positions(p);
     INGOT_UNROLL
     for (int i = 0; i < Tile::kCopies; ++i) {
-      const std::int64_t place = range.place0 + Tile::row(i);
-      const Digits at(static_cast<unsigned>(place), static_cast<unsigned>(to.w), static_cast<unsigned>(to.h));
+      const std::int64_t position = range.position0 + Tile::row(i);
+      const Digits at(static_cast<unsigned>(position), static_cast<unsigned>(to.w),
+                      static_cast<unsigned>(to.h));
       columns_[i] = at.low;
       rows_[i] = at.middle;
-      samples_[i] = place < range.places ? at.high : -1;
+      samples_[i] = position < range.positions ? at.high : -1;
     }
     look();
   }
@@ -117,30 +118,30 @@ class TensorPatches : public TensorTile<T, false> {
   int at_[Tile::kCopies];  // where the channels under the tap begin; -1: zeros
 };
 
-/// The same turned, with y's places as the depth: a thread copies of one tap.
+/// The same transposed, with y's positions as the depth: a thread copies of one tap.
 template <class T>
-class TurnedPatches : public TensorTile<T, true> {
+class TransposedPatches : public TensorTile<T, true> {
  public:
   using Tile = TensorTile<T, true>;
 
-  __device__ __forceinline__ TurnedPatches(const T* data, const ConvProblem& p, const TensorRange& range)
+  __device__ __forceinline__ TransposedPatches(const T* data, const ConvProblem& p, const TensorRange& range)
       : data_(data),
         p_(p),
-        filter_(static_cast<unsigned>(range.place0) + Tile::column(), static_cast<unsigned>(p.x.c),
+        filter_(static_cast<unsigned>(range.position0) + Tile::column(), static_cast<unsigned>(p.x.c),
                 static_cast<unsigned>(p.kw)),
         step_(Tile::kApart, static_cast<unsigned>(p.y.w), static_cast<unsigned>(p.y.h)),
-        place_(static_cast<unsigned>(range.depth0) + Tile::row(), static_cast<unsigned>(p.y.w),
-               static_cast<unsigned>(p.y.h)),
+        position_(static_cast<unsigned>(range.depth0) + Tile::row(), static_cast<unsigned>(p.y.w),
+                  static_cast<unsigned>(p.y.h)),
         left_(filter_.high < p.kh ? static_cast<int>(range.depths - range.depth0) - Tile::row() : 0) {}
 
   __device__ __forceinline__ void copy(T* tile) {
     INGOT_UNROLL
     for (int i = 0; i < Tile::kCopies; ++i) {
-      const int at =
-          find_channels<UnderTaps>(p_, place_.high, place_.middle, place_.low, filter_.high, filter_.middle);
+      const int at = find_channels<UnderTaps>(p_, position_.high, position_.middle, position_.low,
+                                              filter_.high, filter_.middle);
       const bool inside = at >= 0 && left_ > 0;
       Tile::put(tile, i, data_ + (inside ? at + filter_.low : 0), inside);
-      place_.add(step_, static_cast<int>(p_.y.w), static_cast<int>(p_.y.h));
+      position_.add(step_, static_cast<int>(p_.y.w), static_cast<int>(p_.y.h));
       left_ -= Tile::kApart;
     }
   }
@@ -149,9 +150,9 @@ class TurnedPatches : public TensorTile<T, true> {
   static_assert(Tile::kCopies * Tile::kApart == kTensorDepth);
   const T* data_;
   const ConvProblem& p_;
-  Digits filter_;        // channel, and column and row of the tap
-  Digits step_, place_;  // column, row and sample of what comes next
-  int left_;             // places up to the end
+  Digits filter_;           // channel, and column and row of the tap
+  Digits step_, position_;  // column, row and sample of what comes next
+  int left_;                // positions up to the end
 };
 
 /// The filters [output, channel, tap] as [output, tap, channel] or, taps first, [tap, output, channel].
@@ -181,17 +182,17 @@ template <class T>
 __global__ void __launch_bounds__(kTensorThreads)
     tensor_conv_kernel(const __grid_constant__ ConvProblem p, const T* x, const T* filters, const T* bias,
                        T* y) {
-  const std::int64_t places = p.y.n * p.y.h * p.y.w, outputs = p.y.c, depth = p.taps() * p.x.c;
+  const std::int64_t positions = p.y.n * p.y.h * p.y.w, outputs = p.y.c, depth = p.taps() * p.x.c;
   const std::int64_t row0 = std::int64_t{blockIdx.x} * kTensorTile,
                      column0 = std::int64_t{blockIdx.y} * kTensorTile;
   TensorSums sums;
-  add_tensor_products(sums, TensorPatches<T, UnderTaps>(x, p, {row0, places, 0, depth}),
-                      TensorOperand<T, false>(filters, depth, {column0, outputs, 0, depth}), depth);
-  for_tensor_sums(sums, row0, places, column0, outputs,
-                  [&](std::int64_t place, std::int64_t output, float first, float second) {
+  add_mma(sums, TensorPatches<T, UnderTaps>(x, p, {row0, positions, 0, depth}),
+          TensorOperand<T, false>(filters, depth, {column0, outputs, 0, depth}), depth);
+  for_tensor_sums(sums, row0, positions, column0, outputs,
+                  [&](std::int64_t position, std::int64_t output, float first, float second) {
                     if (bias != nullptr)
                       first += to_float(bias[output]), second += to_float(bias[output + 1]);
-                    store_pair(y + place * outputs + output, first, second);
+                    store_pair(y + position * outputs + output, first, second);
                   });
 }
 
@@ -199,29 +200,29 @@ template <class T>
 __global__ void __launch_bounds__(kTensorThreads)
     tensor_conv_backward_data_kernel(const __grid_constant__ ConvProblem p, const T* filters, const T* dy,
                                      T* dx, bool accumulate) {
-  const std::int64_t places = p.x.n * p.x.h * p.x.w, inputs = p.x.c;
+  const std::int64_t positions = p.x.n * p.x.h * p.x.w, inputs = p.x.c;
   const std::int64_t row0 = std::int64_t{blockIdx.x} * kTensorTile,
                      column0 = std::int64_t{blockIdx.y} * kTensorTile;
   const std::int64_t depth = p.taps() * p.y.c;
   TensorSums sums;
-  add_tensor_products(sums, TensorPatches<T, ThroughTaps>(dy, p, {row0, places, 0, depth}),
-                      TensorOperand<T, true>(filters, inputs, {column0, inputs, 0, depth}), depth);
-  store_tensor_products(sums, dx, inputs, row0, places, column0, inputs, accumulate);
+  add_mma(sums, TensorPatches<T, ThroughTaps>(dy, p, {row0, positions, 0, depth}),
+          TensorOperand<T, true>(filters, inputs, {column0, inputs, 0, depth}), depth);
+  store_mma(sums, dx, inputs, row0, positions, column0, inputs, accumulate);
 }
 
-// The sum over y's places is cut into parts as in conv.cu.
+// The sum over y's positions is cut into parts as in conv.cu.
 template <class T>
 __global__ void __launch_bounds__(kTensorThreads)
     tensor_conv_backward_weight_kernel(const __grid_constant__ ConvProblem p, const T* x, const T* dy,
-                                       float* partials, std::int64_t part_places) {
+                                       float* partials, std::int64_t part_positions) {
   const std::int64_t inputs = p.x.c, outputs = p.y.c, taps = p.taps(), columns = taps * inputs;
-  const std::int64_t places = p.y.n * p.y.h * p.y.w, begin = blockIdx.z * part_places;
-  const std::int64_t end = begin + part_places < places ? begin + part_places : places;
+  const std::int64_t positions = p.y.n * p.y.h * p.y.w, begin = blockIdx.z * part_positions;
+  const std::int64_t end = begin + part_positions < positions ? begin + part_positions : positions;
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTensorTile,
                      column0 = std::int64_t{blockIdx.x} * kTensorTile;
   TensorSums sums;
-  add_tensor_products(sums, TensorOperand<T, true>(dy, outputs, {row0, outputs, begin, end}),
-                      TurnedPatches<T>(x, p, {column0, columns, begin, end}), end - begin);
+  add_mma(sums, TensorOperand<T, true>(dy, outputs, {row0, outputs, begin, end}),
+          TransposedPatches<T>(x, p, {column0, columns, begin, end}), end - begin);
   float* part = partials + blockIdx.z * outputs * columns;
   for_tensor_sums(sums, row0, outputs, column0, columns,
                   [&](std::int64_t output, std::int64_t k, float first, float second) {
@@ -244,7 +245,7 @@ void run_conv(const ConvArgs& args, Stream stream) {
   const ConvProblem p(args.x, args.y, args.weight, args.geometry);
   dispatch_device_half(args.x.dtype, [&]<class T>() {
     const T* filters = packed_filters<false, T>(site, p, args.weight, args.scratch);
-    launch(site, tensor_conv_kernel<T>, grid_of(p.y.places(), p.y.c), Size3{kTensorThreads},
+    launch(site, tensor_conv_kernel<T>, grid_of(p.y.positions(), p.y.c), Size3{kTensorThreads},
            kTensorMemory<TensorTile<T, false>, TensorTile<T, false>>, p, args.x.as<T>(), filters,
            args.bias.as<T>(), args.y.as<T>());
   });
@@ -255,7 +256,7 @@ void run_conv_backward_data(const ConvBackwardDataArgs& args, Stream stream) {
   const ConvProblem p(args.dx, args.dy, args.weight, args.geometry);
   dispatch_device_half(args.dx.dtype, [&]<class T>() {
     const T* filters = packed_filters<true, T>(site, p, args.weight, args.scratch);
-    launch(site, tensor_conv_backward_data_kernel<T>, grid_of(p.x.places(), p.x.c), Size3{kTensorThreads},
+    launch(site, tensor_conv_backward_data_kernel<T>, grid_of(p.x.positions(), p.x.c), Size3{kTensorThreads},
            kTensorMemory<TensorTile<T, false>, TensorTile<T, true>>, p, filters, args.dy.as<T>(),
            args.dx.as<T>(), args.accumulate);
   });
@@ -264,13 +265,14 @@ void run_conv_backward_data(const ConvBackwardDataArgs& args, Stream stream) {
 void run_conv_backward_weight(const ConvBackwardWeightArgs& args, Stream stream) {
   const LaunchSite site{"conv_backward_weight", stream, args.x};
   dispatch_device_half(args.x.dtype, [&]<class T>() {
-    run_weight_gradient<T>(site, args, [&](const ConvProblem& p, std::int64_t part_places, unsigned parts) {
-      Size3 grid = grid_of(p.filter_taps() * p.x.c, p.y.c);
-      grid.z = parts;
-      launch(site, tensor_conv_backward_weight_kernel<T>, grid, Size3{kTensorThreads},
-             kTensorMemory<TensorTile<T, true>, TensorTile<T, true>>, p, args.x.as<T>(), args.dy.as<T>(),
-             args.scratch.as<float>(), part_places);
-    });
+    run_weight_gradient<T>(
+        site, args, [&](const ConvProblem& p, std::int64_t part_positions, unsigned parts) {
+          Size3 grid = grid_of(p.filter_taps() * p.x.c, p.y.c);
+          grid.z = parts;
+          launch(site, tensor_conv_backward_weight_kernel<T>, grid, Size3{kTensorThreads},
+                 kTensorMemory<TensorTile<T, true>, TensorTile<T, true>>, p, args.x.as<T>(), args.dy.as<T>(),
+                 args.scratch.as<float>(), part_positions);
+        });
   });
 }
 

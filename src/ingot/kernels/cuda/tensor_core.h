@@ -4,14 +4,14 @@
 
 // Products on tensor cores, for GPUs of compute capability 8.0 and newer: a warp multiplies 16 x 16 by 16 x
 // 8 values of 16 bits into sums in f32. Which lane holds what is laid down by PTX (mma.m16n8k16, ldmatrix).
-// With g = lane / 4 and t = lane % 4, "places" are the pairs of neighbours at 2t and 2t + 8 of the depth.
+// With g = lane / 4 and t = lane % 4, "positions" are the pairs of neighbours at 2t and 2t + 8 of the depth.
 namespace ingot::kernels::cuda {
 
-/// 16 rows and a depth of 16, two values to a register: rows g and g + 8 at place 2t, then both at 2t + 8.
+/// 16 rows and a depth of 16, two values to a register: rows g and g + 8 at position 2t, then both at 2t + 8.
 struct LeftFragment {
   unsigned values[4];
 };
-/// A depth of 16 and 8 columns: column g at places 2t and 2t + 8.
+/// A depth of 16 and 8 columns: column g at positions 2t and 2t + 8.
 struct RightFragment {
   unsigned values[2];
 };
@@ -49,8 +49,8 @@ __device__ __forceinline__ void multiply_add(SumFragment& sums, const LeftFragme
   }
 }
 
-/// sums += left · right in int8, for a depth of 16, four values to a register: the left's places 4t to 4t + 3
-/// in row g and in row g + 8, the right's in column g. The sums lie as in SumFragment.
+/// sums += left · right in int8, for a depth of 16, four values to a register: the left's positions 4t to 4t
+/// + 3 in row g and in row g + 8, the right's in column g. The sums lie as in SumFragment.
 __device__ __forceinline__ void multiply_add_int8(int (&sums)[4], unsigned left, unsigned left8,
                                                   unsigned right) {
   asm volatile(
@@ -136,7 +136,8 @@ struct PaddedRows {
   __device__ __forceinline__ static int at(int row, int column) { return row * kPitch + column; }
 };
 
-/// Rows without gaps, whose eight values at a time change places from row to row. Columns are multiples of 8.
+/// Rows without gaps, whose eight values at a time change positions from row to row. Columns are multiples
+/// of 8.
 template <int width>
 struct SwizzledRows {
   static_assert(width == 32 || width % 64 == 0);
@@ -147,13 +148,13 @@ struct SwizzledRows {
   }
 };
 
-/// Rows [row, row + 16) at places [depth, depth + 16). A tile has a row's places side by side, or, turned,
-/// the rows of a place.
-template <bool turned, class Rows, class T>
+/// Rows [row, row + 16) at positions [depth, depth + 16). A tile has a row's positions side by side, or,
+/// transposed, the rows of a position.
+template <bool transposed, class Rows, class T>
 __device__ __forceinline__ LeftFragment left_of(const T* tile, int row, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   LeftFragment left;
-  if constexpr (turned) {
+  if constexpr (transposed) {
     load_transposed_matrices(left.values,
                              tile + Rows::at(depth + lane / 16 * 8 + lane % 8, row + lane / 8 % 2 * 8));
   } else {
@@ -162,13 +163,13 @@ __device__ __forceinline__ LeftFragment left_of(const T* tile, int row, int dept
   return left;
 }
 
-/// Columns [column, column + 16), in two, at places [depth, depth + 16). A tile has a column's places side by
-/// side, or, turned, the columns of a place.
-template <bool turned, class Rows, class T>
+/// Columns [column, column + 16), in two, at positions [depth, depth + 16). A tile has a column's positions
+/// side by side, or, transposed, the columns of a position.
+template <bool transposed, class Rows, class T>
 __device__ __forceinline__ void right_of(RightFragment (&right)[2], const T* tile, int column, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   unsigned loaded[4];
-  if constexpr (turned) {
+  if constexpr (transposed) {
     load_transposed_matrices(loaded, tile + Rows::at(depth + lane % 16, column + lane / 16 * 8));
   } else {
     load_matrices(loaded, tile + Rows::at(column + lane / 16 * 8 + lane % 8, depth + lane / 8 % 2 * 8));
@@ -178,14 +179,14 @@ __device__ __forceinline__ void right_of(RightFragment (&right)[2], const T* til
 }
 
 /// How a tile lies in shared memory: see left_of and right_of.
-template <bool turned_, class Rows_>
+template <bool transposed_, class Rows_>
 struct TileLayout {
-  static constexpr bool kTurned = turned_;
+  static constexpr bool kTransposed = transposed_;
   using Rows = Rows_;
 };
 
 /// sums[i][j] += rows 16i.. of `left`, from `row` on, times columns 8j.. of `right`, from `column` on, over
-/// `depth` places.
+/// `depth` positions.
 template <class T, int depth, class Left, class Right, int tall, int wide>
 __device__ __forceinline__ void add_product(SumFragment (&sums)[tall][wide], const T* left, int row,
                                             const T* right, int column) {
@@ -193,11 +194,12 @@ __device__ __forceinline__ void add_product(SumFragment (&sums)[tall][wide], con
   for (int k = 0; k < depth; k += 16) {
     LeftFragment a[tall];
     INGOT_UNROLL
-    for (int i = 0; i < tall; ++i) a[i] = left_of<Left::kTurned, typename Left::Rows>(left, row + 16 * i, k);
+    for (int i = 0; i < tall; ++i)
+      a[i] = left_of<Left::kTransposed, typename Left::Rows>(left, row + 16 * i, k);
     INGOT_UNROLL
     for (int j = 0; j < wide; j += 2) {
       RightFragment b[2];
-      right_of<Right::kTurned, typename Right::Rows>(b, right, column + 8 * j, k);
+      right_of<Right::kTransposed, typename Right::Rows>(b, right, column + 8 * j, k);
       INGOT_UNROLL
       for (int i = 0; i < tall; ++i) {
         multiply_add<T>(sums[i][j], a[i], b[0]);
@@ -207,7 +209,7 @@ __device__ __forceinline__ void add_product(SumFragment (&sums)[tall][wide], con
   }
 }
 
-/// The same of padded tiles whose rows hold `depth` places each: left · rightᵀ.
+/// The same of padded tiles whose rows hold `depth` positions each: left · rightᵀ.
 template <class T, int depth, int tall, int wide>
 __device__ __forceinline__ void add_product_of_rows(SumFragment (&sums)[tall][wide], const T* left, int row,
                                                     const T* right) {
@@ -243,8 +245,8 @@ __device__ __forceinline__ void add_weighted_rows(SumFragment (&sums)[tall][wide
   }
 }
 
-/// The place of a thread in its warp's fragments of sums.
-struct FragmentPlace {
+/// The position of a thread in its warp's fragments of sums.
+struct FragmentPosition {
   int row = static_cast<int>(threadIdx.x) % kWarp / 4;         ///< and the row 8 below
   int column = static_cast<int>(threadIdx.x) % kWarp % 4 * 2;  ///< and its neighbour
 };

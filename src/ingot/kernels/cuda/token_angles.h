@@ -6,7 +6,7 @@
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/rope.h"
 
-// What the kernels that turn heads have in common.
+// What the kernels that rotate heads have in common.
 namespace ingot::kernels::cuda {
 
 /// RopeAngles as a kernel takes them. A position outside of the table cannot throw there: it gives NaNs,
@@ -46,12 +46,12 @@ struct TokenAngles {
   }
 };
 
-/// A pair turned. Its roundings are written out, so that a pair has the same bits in all kernels: to round
+/// A pair rotated. Its roundings are written out, so that a pair has the same bits in all kernels: to round
 /// one product less, the compiler might choose either.
-struct TurnedPair {
+struct RotatedPair {
   float first, second;
 };
-__device__ __forceinline__ TurnedPair turn_pair(float u, float v, float cos, float sin) {
+__device__ __forceinline__ RotatedPair rotate_pair(float u, float v, float cos, float sin) {
   return {fmaf(u, cos, -(v * sin)), fmaf(v, cos, u * sin)};
 }
 

@@ -1,19 +1,19 @@
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/reduce.h"
 #include "ingot/kernels/topk.h"
 
 namespace ingot::kernels::cuda {
 namespace {
 
-/// An element and its place, in the order of the result: larger first, of equals the first place; a NaN is
+/// An element and its position, in the order of the result: larger first, of equals the first place; a NaN is
 /// the smallest, as −infinity.
 struct Ranked {
   float value;
-  std::int64_t place;
+  std::int64_t position;
 
   __device__ bool before(const Ranked& other) const {
-    return value > other.value || (value == other.value && place < other.place);
+    return value > other.value || (value == other.value && position < other.position);
   }
 };
 
@@ -27,7 +27,7 @@ __device__ __forceinline__ Ranked ranked(const T* x, std::int64_t i) {
 __device__ __forceinline__ Ranked first_of_warp(Ranked mine) {
   for (int apart = kWarp / 2; apart > 0; apart /= 2) {
     const Ranked other{__shfl_xor_sync(kAllLanes, mine.value, apart),
-                       __shfl_xor_sync(kAllLanes, static_cast<long long>(mine.place), apart)};
+                       __shfl_xor_sync(kAllLanes, static_cast<long long>(mine.position), apart)};
     if (other.before(mine)) mine = other;
   }
   return mine;
@@ -54,16 +54,16 @@ __device__ Ranked first_of_team(Ranked mine) {
 template <class T, int size>
 __global__ void topk_kernel(const T* x, std::int64_t* indices, std::int64_t rows, std::int64_t n,
                             std::int64_t k) {
-  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
+  for (std::int64_t row = ThreadGroup<size>::first_row(); row < rows; row += ThreadGroup<size>::row_step()) {
     Ranked last{INFINITY, -1};
     for (std::int64_t round = 0; round < k; ++round) {
       Ranked best{-INFINITY, n};  // after every element
-      for (std::int64_t i = Team<size>::lane(); i < n; i += size) {
+      for (std::int64_t i = ThreadGroup<size>::lane(); i < n; i += size) {
         const Ranked one = ranked(x + row * n, i);
         if (last.before(one) && one.before(best)) best = one;
       }
       last = first_of_team<size>(best);
-      if (Team<size>::lane() == 0) indices[row * k + round] = last.place;
+      if (ThreadGroup<size>::lane() == 0) indices[row * k + round] = last.position;
     }
   }
 }
@@ -75,15 +75,15 @@ void run_topk(const TopKArgs& args, Stream stream) {
   });
 }
 
-/// The larger of two elements and its place: a NaN is the largest, of equals the first.
+/// The larger of two elements and its position: a NaN is the largest, of equals the first.
 struct Largest {
   float value;
-  std::int64_t place;  // one after the row's end is worse than any, also than that of -infinity
+  std::int64_t position;  // one after the row's end is worse than any, also than that of -infinity
 
   __device__ void meet(float other, std::int64_t at) {
     const bool nan = value != value, other_nan = other != other;
     const bool equal = nan || other_nan ? nan == other_nan : value == other;
-    if (equal ? at < place : other_nan || (!nan && other > value)) *this = {other, at};
+    if (equal ? at < position : other_nan || (!nan && other > value)) *this = {other, at};
   }
 };
 
@@ -91,8 +91,8 @@ struct Largest {
 template <class T, int size>
 __global__ void argmax_kernel(const T* x, std::int64_t* y, std::int64_t rows, std::int64_t n) {
   constexpr int kVec = kPack<T>, kUnroll = 4;
-  const int lane = Team<size>::lane();
-  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
+  const int lane = ThreadGroup<size>::lane();
+  for (std::int64_t row = ThreadGroup<size>::first_row(); row < rows; row += ThreadGroup<size>::row_step()) {
     const T* from = x + row * n;
     const auto behind = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(T) % kVec);
     const std::int64_t head = (kVec - behind) % kVec < n ? (kVec - behind) % kVec : n;
@@ -116,16 +116,16 @@ __global__ void argmax_kernel(const T* x, std::int64_t* y, std::int64_t rows, st
     if (tail < n) best.meet(to_float(from[tail]), tail);
     for (int apart = kWarp / 2; apart > 0; apart /= 2) {
       const float other = __shfl_xor_sync(kAllLanes, best.value, apart);
-      best.meet(other, __shfl_xor_sync(kAllLanes, static_cast<long long>(best.place), apart));
+      best.meet(other, __shfl_xor_sync(kAllLanes, static_cast<long long>(best.position), apart));
     }
     if constexpr (size > kWarp) {
       INGOT_SHARED_ARRAY(Largest, firsts, size / kWarp);
       __syncthreads();  // those of the row before have been read
       if (lane % kWarp == 0) firsts[lane / kWarp] = best;
       __syncthreads();
-      for (int i = 0; i < size / kWarp; ++i) best.meet(firsts[i].value, firsts[i].place);
+      for (int i = 0; i < size / kWarp; ++i) best.meet(firsts[i].value, firsts[i].position);
     }
-    if (lane == 0) y[row] = best.place;
+    if (lane == 0) y[row] = best.position;
   }
 }
 

@@ -56,7 +56,7 @@ struct TileOf {
   }
 };
 
-/// A tile, `wide` where both sides take accesses of 16 bytes. Each place of it is written along a row and
+/// A tile, `wide` where both sides take accesses of 16 bytes. Each position of it is written along a row and
 /// read along a column: the packs of a row are swizzled, or single elements padded, so that either meets all
 /// banks.
 template <class From, class To, bool wide>
@@ -68,7 +68,7 @@ struct TransposeTile {
   static constexpr int kPad = wide ? 0 : sizeof(From) < 4 ? 4 / static_cast<int>(sizeof(From)) : 1;
   static constexpr int kElements = kSide * (kSide + kPad);
 
-  __device__ static int place(int row, int column) {
+  __device__ static int position(int row, int column) {
     if constexpr (!wide) return row * (kSide + kPad) + column;
     constexpr int kPacks = kSide / kRead;
     const int pack = (column / kRead) ^ (row / kWrite % kPacks);
@@ -98,7 +98,7 @@ __global__ void transpose_kernel(const __grid_constant__ TransposeArgs<From, To>
   INGOT_UNROLL
   for (int k = 0; k < Tile::kReads; ++k) {
     const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead;
-    store_pack(tile + Tile::place(i / kSide, i % kSide), read[k]);
+    store_pack(tile + Tile::position(i / kSide, i % kSide), read[k]);
   }
   __syncthreads();
   INGOT_UNROLL
@@ -111,7 +111,7 @@ __global__ void transpose_kernel(const __grid_constant__ TransposeArgs<From, To>
     if (args.accumulate) old = load_pack<kWrite>(to);
     INGOT_UNROLL
     for (int v = 0; v < kWrite; ++v) {
-      const auto value = to_value(tile[Tile::place(row + v, column)]);
+      const auto value = to_value(tile[Tile::position(row + v, column)]);
       pack.values[v] = from_value<To>(args.accumulate ? sum_of<Value<To>>(to_value(old.values[v]), value)
                                                       : Value<To>(value));
     }
@@ -195,8 +195,8 @@ __global__ __launch_bounds__(WordTile<T>::kThreads, 1024 / WordTile<T>::kThreads
        column += Tile::kThreads / kWarp) {
     if (column >= at.columns) break;
     auto* const to = reinterpret_cast<std::uint32_t*>(args.y + at.y + column * args.y_column);
-    const auto place = static_cast<int>(reinterpret_cast<std::uintptr_t>(to) / 4 % Tile::kLine);
-    const int begin = (Tile::kLine - place) % Tile::kLine;  // of the first line
+    const auto position = static_cast<int>(reinterpret_cast<std::uintptr_t>(to) / 4 % Tile::kLine);
+    const int begin = (Tile::kLine - position) % Tile::kLine;  // of the first line
     const auto write = [&](int word) {
       if (word < words) to[word] = tile[word * Tile::kPitch + column];
     };
@@ -211,7 +211,7 @@ struct TransposedAxes {
   int x, y;
 };
 /// None where that is one axis, or where tiles would be nearly empty.
-inline std::optional<TransposedAxes> transposed_axes(const Runs<2>& runs) {
+inline std::optional<TransposedAxes> transposed_axes(const StridedIterator<2>& runs) {
   constexpr std::int64_t kLeast = 16;
   TransposedAxes axes{-1, -1};
   for (int axis = 0; axis < runs.rank(); ++axis) {
@@ -225,7 +225,7 @@ inline std::optional<TransposedAxes> transposed_axes(const Runs<2>& runs) {
 }
 
 /// The bytes, 16, 8, 4 or fewer, that all runs of `axis` consist of, of operand `v` in `runs`.
-inline std::int64_t whole_bytes(const Runs<2>& runs, std::size_t v, int axis, const View& view) {
+inline std::int64_t whole_bytes(const StridedIterator<2>& runs, std::size_t v, int axis, const View& view) {
   const auto size = static_cast<std::int64_t>(byte_size(view.dtype));
   auto all = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(view.data)) | 16;
   for (int other = 0; other < runs.rank(); ++other)
@@ -236,7 +236,7 @@ inline std::int64_t whole_bytes(const Runs<2>& runs, std::size_t v, int axis, co
 /// y = x, or y += x, where their neighbours lie along different axes; false where they do not.
 template <class From, class To>
 bool transpose(const LaunchSite& site, const View& x, const View& y, bool accumulate) {
-  const Runs<2> runs({x, y});
+  const StridedIterator<2> runs({x, y});
   const auto axes = transposed_axes(runs);
   if (!axes || runs.total() == 0) return false;
   TransposeArgs<From, To> args{.x = x.as<From>(),

@@ -80,7 +80,7 @@ class ColumnCopies {
                                           int copier)
       : from_(x + copier),
         stride_(stride),
-        place_(copier % 2 * kOddColumns + copier / 2),
+        position_(copier % 2 * kOddColumns + copier / 2),
         there_(there),
         left_(columns - copier) {}
 
@@ -92,8 +92,8 @@ class ColumnCopies {
       INGOT_UNROLL
       for (int step = 0; step < kStageSteps; ++step) {
         if (step * kStepColumns < left_)
-          copy_word_async(to + place_ + row * kStageFloats + step * kStepFloats, from + step * kStepColumns,
-                          true);
+          copy_word_async(to + position_ + row * kStageFloats + step * kStepFloats,
+                          from + step * kStepColumns, true);
       }
     }
     from_ += kStageSteps * kStepColumns;
@@ -104,7 +104,7 @@ class ColumnCopies {
   static_assert(kCopyThreads == kStepColumns);
   const float* from_;
   std::int64_t stride_;
-  int place_, there_, left_;
+  int position_, there_, left_;
 };
 
 /// y and what a stage adds to it, step after step.
@@ -115,7 +115,7 @@ __device__ __forceinline__ float add_sums(const StepSums<rows>& found, int count
 }
 
 template <PackedFormat format, int rows>
-__global__ void __launch_bounds__(kProductThreads<rows>)
+__global__ void __launch_bounds__(kMatmulThreads<rows>)
     weight_only_matmul_kernel(const __grid_constant__ ProductArgs args,
                               const __grid_constant__ CodeValues<format> values) {
   using Stage = WeightOnlyStages<format, rows>;
@@ -124,14 +124,14 @@ __global__ void __launch_bounds__(kProductThreads<rows>)
   INGOT_DYNAMIC_SHARED(std::uint8_t, shared);
   auto* found = reinterpret_cast<StepSums<rows>*>(shared);
   if (threadIdx.x < 16) table[threadIdx.x] = values.nf4[threadIdx.x];
-  const ProductPlace place(args, rows);
-  const Role role(place.rows);
+  const MatmulPosition position(args, rows);
+  const Role role(position.rows);
   const auto columns = static_cast<int>(args.k), steps = static_cast<int>(args.count);
   const int stages = (steps + kStageSteps - 1) / kStageSteps;
-  PanelCopies<Stage::kWeight> weight(args.weight + place.panel * args.panel_bytes, args.panel_bytes,
+  PanelCopies<Stage::kWeight> weight(args.weight + position.panel * args.panel_bytes, args.panel_bytes,
                                      role.copier);
-  ColumnCopies<rows> x(static_cast<const float*>(args.x) + place.row0 * args.x_stride, args.x_stride,
-                       place.rows, columns, role.copier);
+  ColumnCopies<rows> x(static_cast<const float*>(args.x) + position.row0 * args.x_stride, args.x_stride,
+                       position.rows, columns, role.copier);
   float y = 0;
   Stage::run(
       stages,
@@ -143,11 +143,11 @@ __global__ void __launch_bounds__(kProductThreads<rows>)
       [&](int stage) {
         if (role.multiplies && stage < stages)
           find_sums<format>(Stage::weight(shared, stage), Stage::x(shared, stage), columns - stage * kColumns,
-                            place.rows, table, found[stage % 2]);
+                            position.rows, table, found[stage % 2]);
         if (role.adds && stage > 0)
           y = add_sums(found[(stage - 1) % 2], steps - (stage - 1) * kStageSteps, role.r, role.row, y);
       });
-  if (role.adds) store_product(args, place.row0 + role.r, place.panel * kPanel + role.row, y);
+  if (role.adds) store_product(args, position.row0 + role.r, position.panel * kPanel + role.row, y);
 }
 
 // Of f32: a thread for each result adds the products up, column after column; the sixteen of a panel read one
@@ -156,10 +156,10 @@ constexpr int kPlainRows = 8;
 __global__ void __launch_bounds__(kPanel* kPlainRows)
     plain_matmul_kernel(const __grid_constant__ ProductArgs args) {
   const int me = static_cast<int>(threadIdx.x), lane = me % kPanel;
-  const ProductPlace place(args, kPlainRows);
-  const std::int64_t row = place.row0 + me / kPanel, column = place.panel * kPanel + lane;
+  const MatmulPosition position(args, kPlainRows);
+  const std::int64_t row = position.row0 + me / kPanel, column = position.panel * kPanel + lane;
   if (row >= args.m || column >= args.n) return;
-  const auto* weight = reinterpret_cast<const float*>(args.weight + place.panel * args.panel_bytes) + lane;
+  const auto* weight = reinterpret_cast<const float*>(args.weight + position.panel * args.panel_bytes) + lane;
   const float* x = static_cast<const float*>(args.x) + row * args.x_stride;
   float y = 0;
   for (std::int64_t i = 0; i < args.k; ++i) y = fmaf(x[i], weight[i * kPanel], y);
@@ -179,7 +179,7 @@ void run_weight_only_matmul(const WeightOnlyMatmulArgs& args, Stream stream) {
     static_assert(Packed<format>::kStepBlocks * kPackedBlock == kStepColumns);
     dispatch_rows<1, 4, 8>(made.m, [&]<int rows>() {
       launch_product<WeightOnlyStages<format, rows>>(site, weight_only_matmul_kernel<format, rows>, made,
-                                                     rows, kProductThreads<rows>, kStageSteps,
+                                                     rows, kMatmulThreads<rows>, kStageSteps,
                                                      CodeValues<format>());
     });
   });

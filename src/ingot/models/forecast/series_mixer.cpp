@@ -6,12 +6,12 @@
 
 #include "ingot/ops/cast.h"
 #include "ingot/ops/complex.h"
-#include "ingot/ops/delay.h"
 #include "ingot/ops/fft.h"
 #include "ingot/ops/index.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/topk.h"
 #include "ingot/ops/view.h"
+#include "ingot/ops/weighted_roll.h"
 
 namespace ingot {
 
@@ -63,7 +63,7 @@ Tensor AutoCorrelation::operator()(const Tensor& query, const Tensor& other_key,
   } else {
     delays = topk(correlation.detach(), k).indices;
   }
-  return delayed_sum_within(value, delays, softmax(gather_within(correlation, 1, delays)));
+  return weighted_roll_within(value, delays, softmax(gather_within(correlation, 1, delays)));
 }
 
 }  // namespace ingot

@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "ingot/ops/delay.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/moving_average.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
+#include "ingot/ops/weighted_roll.h"
 
 namespace ingot {
 namespace {

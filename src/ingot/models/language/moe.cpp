@@ -144,7 +144,7 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
   const Tensor sorted = embedding(tokens, routing.tokens);
   const Tensor inner = activated(gate_proj(sorted, routing), up_proj(sorted, routing));
-  const Tensor outputs = embedding(down_proj(inner, routing), routing.places);
+  const Tensor outputs = embedding(down_proj(inner, routing), routing.positions);
   const Tensor weighted = reshape(outputs, {tokens.dim(0), router.choices, hidden}) *
                           reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
   Tensor mixed = sum(weighted, {1});

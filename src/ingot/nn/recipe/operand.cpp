@@ -43,7 +43,7 @@ bool takes_fp8(const kernels::Fp8MatmulArgs& args) {
 // Whether there is such a product for these operands; it is done then.
 bool multiply_fp8(const Operand& a, const Operand& b, const View& c, bool accumulate, const View& bias) {
   const bool both_e5m2 = a.codes.dtype() == DType::f8e5m2 && b.codes.dtype() == DType::f8e5m2;
-  if (!is_fp8(a) || !is_fp8(b) || both_e5m2 || !has_fp8_products(c.device)) return false;
+  if (!is_fp8(a) || !is_fp8(b) || both_e5m2 || !has_fp8_matmul(c.device)) return false;
   const Tensor left = along_depth(a), right = along_depth(b);
   const kernels::Fp8MatmulArgs args{.a = left.view(),
                                     .b = right.view(),
@@ -111,7 +111,7 @@ void multiply(const Operand& a, const Operand& b, const View& c, bool accumulate
   kernels::launch(kernels::copy, stream, {.x = sums.view(), .y = c, .accumulate = accumulate});
 }
 
-bool has_fp8_products(Device device) {
+bool has_fp8_matmul(Device device) {
   return std::ranges::any_of(kernels::fp8_matmul.implementations(device.type), is_library);
 }
 

@@ -30,7 +30,7 @@ void multiply(const Operand& a, const Operand& b, const View& c, bool accumulate
               const View& bias = {});
 
 /// Whether multiply() may multiply numbers of eight bits as such on this device.
-bool has_fp8_products(Device device);
+bool has_fp8_matmul(Device device);
 
 /// The largest magnitude, f32 [1]; NaN where there is one.
 Tensor largest_magnitude(const Tensor& x);

@@ -5,7 +5,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/scope.h"
-#include "ingot/ops/linear_parts.h"
+#include "ingot/ops/linear_operands.h"
 #include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 

@@ -25,7 +25,7 @@ struct Tq1Block {
 static_assert(sizeof(Tq1Block) == 54);
 constexpr std::array<std::uint8_t, 5> kPowersOf3{1, 3, 9, 27, 81};
 
-constexpr Digit place_of(std::size_t weight) {
+constexpr Digit position_of(std::size_t weight) {
   if (weight < 160) return {weight % 32, weight / 32};
   if (weight < 240) return {32 + (weight - 160) % 16, (weight - 160) / 16};
   return {48 + (weight - 240) % 4, (weight - 240) / 4};
@@ -35,7 +35,7 @@ void unpack_tq1_0(const std::byte* bytes, BlockParts& parts) {
   const auto block = load<Tq1Block>(bytes);
   set_flat(parts, to_float(block.d));
   for (std::size_t i = 0; i < 256; ++i) {
-    const Digit at = place_of(i);
+    const Digit at = position_of(i);
     const auto rest = static_cast<std::uint8_t>(block.codes[at.byte] * kPowersOf3[at.digit]);
     parts.codes[i] = static_cast<std::uint8_t>(rest * 3U >> 8U);
   }
@@ -56,7 +56,7 @@ void quantize_tq1_0(const float* x, const float* /*importance*/, std::byte* byte
   Tq1Block block{.codes = {}, .d = round_ternary(x, codes)};
   std::array<unsigned, 52> numbers{};
   for (std::size_t i = 0; i < 256; ++i) {
-    const Digit at = place_of(i);
+    const Digit at = position_of(i);
     numbers[at.byte] += unsigned{codes[i]} * kPowersOf3[4 - at.digit];
   }
   for (std::size_t i = 0; i < 52; ++i)

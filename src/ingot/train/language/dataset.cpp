@@ -74,7 +74,7 @@ std::optional<nlohmann::ordered_json> first_record(const DatasetConfig& dataset,
   std::optional<nlohmann::ordered_json> first;
   try {
     data::for_each_record(options, files, is_record,
-                          [&](const data::Record& record, const data::RecordPlace&) {
+                          [&](const data::Record& record, const data::RecordLocation&) {
                             first = record.json;
                             return false;
                           });

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ingot/autograd/grad_buckets.h"
-#include "ingot/core/work_cache.h"
+#include "ingot/core/graph_cache.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/train/data_parallel.h"
 #include "ingot/train/language/config.h"
@@ -65,7 +65,7 @@ class GradientStep {
   std::optional<GradBuckets> fixed_gradients_;  // every recording writes to the same place
   std::unique_ptr<DataParallel> parallel_;      // null: gradients add up as they come
   RopeTables rope_;                             // what recordings read stays alive
-  WorkCache recordings_;
+  GraphCache recordings_;
   std::map<std::string, Results> recorded_;
 };
 

@@ -124,7 +124,7 @@ std::vector<std::vector<double>> GrpoObjective::score_own(const Prompts& prompts
     } catch (const RewardFailure& failure) {
       const data::Prompt& prompt = *asked[failure.answer];
       throw StepRefused(fmt::format("{}: reward '{}' failed on an answer to the prompt of {}, {}: {}", when,
-                                    grpo_.rewards[r].name, prompt.place.path, prompt.place.place,
+                                    grpo_.rewards[r].name, prompt.location.path, prompt.location.location,
                                     failure.what()));
     }
   }

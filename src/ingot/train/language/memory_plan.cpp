@@ -8,8 +8,8 @@
 #include "ingot/base/units.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/memory.h"
-#include "ingot/kernels/dynamic_map.h"
 #include "ingot/kernels/master_weight.h"
+#include "ingot/kernels/quant_map_8bit.h"
 #include "ingot/ops/loss.h"
 #include "ingot/train/language/recipe_training.h"
 #include "ingot/train/language/reference.h"
@@ -104,9 +104,9 @@ struct Activations {
   std::size_t again = 0;  // besides, while the largest layer runs again
 };
 
-Activations activations_per_token(const LanguageConfig& c, const TrainConfig& config, bool on_card) {
+Activations activations_per_token(const LanguageConfig& c, const TrainConfig& config, bool on_gpu) {
   const Keeping how{
-      .selective = config.recompute == Recompute::selective, .on_cpu = !on_card, .dtype = config.dtype};
+      .selective = config.recompute == Recompute::selective, .on_cpu = !on_gpu, .dtype = config.dtype};
   const std::size_t hidden = static_cast<std::size_t>(c.hidden_size) * byte_size(config.dtype);
   // The last norm's input and what it found of it, and the loss's gradient.
   const std::size_t last = 2 * hidden + static_cast<std::size_t>(statistics_of_norm(c)) * sizeof(float);
@@ -181,7 +181,7 @@ namespace {
 // `logits`: the bytes that those of a chunk may take.
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const BackendCapabilities& on,
                 std::int64_t logits, int ranks) {
-  const bool on_card = !on.host_memory;
+  const bool on_gpu = !on.host_memory;
   const auto count = static_cast<std::size_t>(model.parameter_count());
   const std::size_t size = byte_size(config.dtype);
   // Both answers of a pair go through the model together.
@@ -190,7 +190,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
       static_cast<std::size_t>(rows * config.per_device_train_batch_size * config.sequence_len);
   const auto hidden = static_cast<std::size_t>(model.hidden_size);
   MemoryPlan plan;
-  plan.on_card = on_card;
+  plan.on_gpu = on_gpu;
   const AdapterTraining& adapter = config.adapter;
   const auto trained = adapter.enabled ? static_cast<std::size_t>(adapter.parameter_count(model)) : count;
   plan.parameters =
@@ -202,7 +202,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
   if (config.zero_stage > 0) plan.optimizer /= static_cast<std::size_t>(ranks);
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
-  Activations activations = activations_per_token(model, config, on_card);
+  Activations activations = activations_per_token(model, config, on_gpu);
   const std::size_t scaled = static_cast<std::size_t>(adapter.kept_per_token(model)) * size;
   if (config.recompute == Recompute::full)
     activations.again += scaled / static_cast<std::size_t>(model.num_hidden_layers);
@@ -230,7 +230,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
 }  // namespace
 
 std::size_t MemoryPlan::needed() const {
-  const std::size_t moving = on_card ? activations + transients : total();
+  const std::size_t moving = on_gpu ? activations + transients : total();
   return total() + moving / 10;
 }
 

@@ -20,7 +20,7 @@ struct MemoryPlan {
   std::size_t activations = 0;  ///< kept from the forward for the backward pass
   /// Gradients of activations, and a layer that runs again; or the logits of one chunk.
   std::size_t transients = 0;
-  bool on_card = false;
+  bool on_gpu = false;
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }

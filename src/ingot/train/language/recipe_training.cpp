@@ -66,7 +66,7 @@ std::string recipe_summary(const TrainConfig& config, Device device) {
   const RecipeKind kind = config.recipe.kind;
   if (kind == RecipeKind::none) return {};
   const bool has_products =
-      adds_nothing(config) || (kind == RecipeKind::fp8_hybrid && has_fp8_products(device));
+      adds_nothing(config) || (kind == RecipeKind::fp8_hybrid && has_fp8_matmul(device));
   return fmt::format("recipe {}{}", name(kind), has_products ? "" : ", emulated");
 }
 

@@ -130,7 +130,7 @@ void CapturedLogprobs::read_part(const std::string& path) {
   INGOT_CHECK(fits, FormatError(path, 0, "indices", "do not fit to what else is there; capture it again"));
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    places_.insert_or_assign(keys[i], Place{parts_.size(), begin, ends[i]});
+    slots_.insert_or_assign(keys[i], Slot{parts_.size(), begin, ends[i]});
     begin = ends[i];
   }
   parts_.push_back(std::move(part));
@@ -146,15 +146,15 @@ CapturedLogprobs::Rows CapturedLogprobs::of(const data::Batch& batch, std::int64
   for (std::int64_t r = 0; r < batch.rows(); ++r) {
     const std::int64_t count = targets_of_row(batch, r);
     if (count == 0) continue;
-    const auto found = places_.find(sequence_key(batch, r));
-    INGOT_CHECK(found != places_.end() && found->second.end - found->second.begin == count,
+    const auto found = slots_.find(sequence_key(batch, r));
+    INGOT_CHECK(found != slots_.end() && found->second.end - found->second.begin == count,
                 InvalidConfig("kd_logprobs",
                               fmt::format("{} has nothing of a sequence of the data: it was captured with "
                                           "another document_mask or other targets; capture it again",
                                           directory_)));
-    const Place& place = found->second;
-    const Part& part = parts_[place.part];
-    const std::int64_t begin = place.begin * info_.top_k, end = place.end * info_.top_k;
+    const Slot& slot = found->second;
+    const Part& part = parts_[slot.part];
+    const std::int64_t begin = slot.begin * info_.top_k, end = slot.end * info_.top_k;
     indices.insert(indices.end(), part.indices.data<std::int32_t>() + begin,
                    part.indices.data<std::int32_t>() + end);
     log_probs.insert(log_probs.end(), part.log_probs.data<float>() + begin,

@@ -66,7 +66,7 @@ class CapturedLogprobs {
   struct Part {
     Tensor indices, log_probs;
   };
-  struct Place {
+  struct Slot {
     std::size_t part;
     std::int64_t begin, end;
   };
@@ -75,7 +75,7 @@ class CapturedLogprobs {
   std::string directory_;
   CaptureInfo info_;
   std::vector<Part> parts_;
-  std::unordered_map<std::int64_t, Place> places_;
+  std::unordered_map<std::int64_t, Slot> slots_;
 };
 
 }  // namespace ingot

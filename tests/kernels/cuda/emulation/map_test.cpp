@@ -7,7 +7,7 @@
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
-#include "ingot/kernels/runs.h"
+#include "ingot/kernels/strided_iterator.h"
 #include "ingot/ops/view.h"
 
 // Where the elements of operands lie, and which of them are read in packs.
@@ -18,7 +18,7 @@ using testing::randn;
 
 constexpr std::int64_t kMost = 0x7fffffff;
 
-void expect_places(std::int64_t rows, std::int64_t columns) {
+void expect_positions(std::int64_t rows, std::int64_t columns) {
   Walk<2> walk;
   walk.rank = 2;
   walk.total = rows * columns;
@@ -39,18 +39,18 @@ void expect_places(std::int64_t rows, std::int64_t columns) {
   }
 }
 
-TEST(CudaMap, FindsThePlacesOfRowsOfEveryLength) {
+TEST(CudaMap, FindsThePositionsOfRowsOfEveryLength) {
   for (std::int64_t columns = 1; columns < 3000; ++columns) {
-    expect_places(7, columns);
-    expect_places(kMost / columns, columns);
+    expect_positions(7, columns);
+    expect_positions(kMost / columns, columns);
   }
   for (int bits = 1; bits <= 31; ++bits) {
     for (const std::int64_t around : {-1, 0, 1}) {
       const std::int64_t columns = (std::int64_t{1} << bits) + around;
       if (columns > kMost) continue;
-      expect_places(kMost / columns, columns);
-      expect_places(kMost / columns + 1, columns);  // more than divisors take
-      expect_places(std::int64_t{1} << 20, columns);
+      expect_positions(kMost / columns, columns);
+      expect_positions(kMost / columns + 1, columns);  // more than divisors take
+      expect_positions(std::int64_t{1} << 20, columns);
     }
   }
 }
@@ -59,7 +59,7 @@ TEST(CudaMap, ReadsColumnsOfAWiderMatrixInPacks) {
   const Tensor wide = randn({3, 64}, 1, DType::bf16), whole = randn({3, 32}, 2, DType::bf16);
   const auto in_packs = [&](const Tensor& a) {
     const std::array views{a.view(), whole.view()};
-    return packs(Runs<2>(views), views, kPack<bfloat_t>);
+    return packs(StridedIterator<2>(views), views, kPack<bfloat_t>);
   };
   EXPECT_TRUE(in_packs(slice(wide, 1, 0, 32)));
   EXPECT_TRUE(in_packs(slice(wide, 1, 32, 64)));

@@ -39,14 +39,14 @@ TEST(CudaRaces, AMissingBarrierIsFound) {
   EXPECT_RACE(run(mirror, {1}, {64}, y.view().as<float>(), false));
 }
 
-// One place for several rounds: who is late reads what the next round writes.
+// One position for several rounds: who is late reads what the next round writes.
 __global__ void rounds(float* y, bool second_barrier) {
-  INGOT_SHARED_ARRAY(float, place, 1);
+  INGOT_SHARED_ARRAY(float, position, 1);
   float sum = 0;
   for (int round = 0; round < 2; ++round) {
-    if (threadIdx.x == 0) *place = 1;
+    if (threadIdx.x == 0) *position = 1;
     __syncthreads();
-    sum += *place;
+    sum += *position;
     if (second_barrier) __syncthreads();
   }
   y[threadIdx.x] = sum;

@@ -58,7 +58,7 @@ void set_to_bias(const GemmPlan& plan, const float* bias, float beta, float* c) 
   });
 }
 
-void product_f32(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, std::int64_t item) {
+void gemm_f32(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, std::int64_t item) {
   const auto at = plan.batch_offsets(item);
   float* c = plan.c_at<float>(at.c);
   float beta = args.beta;
@@ -89,7 +89,7 @@ Matrix widen(const std::uint16_t* from, DType dtype, Matrix layout, std::int64_t
 }
 
 // Half precision in blocks that are widened to f32, for processors without dot products of bf16, and for f16.
-void product_half(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, std::int64_t item) {
+void gemm_half(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, std::int64_t item) {
   constexpr std::int64_t kBlockElements = std::int64_t{1} << 21;  // of b: 8 MiB as floats
   const auto at = plan.batch_offsets(item);
   const std::int64_t nb = std::clamp<std::int64_t>(kBlockElements / plan.k, 64, 1024);
@@ -150,7 +150,7 @@ void run(const GemmArgs& args, Stream) {
   GemmPlan plan(args);
   Layouts layouts;
   find_layouts(plan, layouts);
-  const auto product = args.c.dtype == DType::f32 ? product_f32 : product_half;
+  const auto product = args.c.dtype == DType::f32 ? gemm_f32 : gemm_half;
   for_item_ranges(plan, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) product(plan, layouts, args, i);
   });

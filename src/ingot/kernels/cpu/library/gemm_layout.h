@@ -45,10 +45,10 @@ inline bool has_blas_layouts(const GemmArgs& args) {
 /// large ones: all threads inside each.
 template <class Body>
 void for_item_ranges(const GemmPlan& plan, Body&& body) {
-  constexpr std::int64_t kLargeProduct = std::int64_t{1} << 25;  // multiply-adds, about 0.4 ms of one core
+  constexpr std::int64_t kLargeMatmul = std::int64_t{1} << 25;  // multiply-adds, about 0.4 ms of one core
   constexpr std::int64_t kGrain = 1 << 18;  // multiply-adds, several times what waking a thread costs
   const std::int64_t work = plan.m * plan.n * plan.k * plan.summed_count;
-  if (plan.batch_count > 1 && (work < kLargeProduct || plan.batch_count >= 4 * num_threads())) {
+  if (plan.batch_count > 1 && (work < kLargeMatmul || plan.batch_count >= 4 * num_threads())) {
     parallel_for(plan.batch_count, kGrain / work + 1, body);
   } else {
     body(0, plan.batch_count);

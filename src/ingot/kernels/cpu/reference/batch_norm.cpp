@@ -8,7 +8,7 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-// Σ f(place) over the places of one channel of x [N, C, S].
+// Σ f(position) over the positions of one channel of x [N, C, S].
 template <class F>
 double sum_channel(const View& x, std::int64_t c, F&& f) {
   double sum = 0;

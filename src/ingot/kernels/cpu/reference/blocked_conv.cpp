@@ -25,8 +25,9 @@ void blocked_forward(const BlockedConvArgs& args, Stream) {
     return weight.as<float>()[at * b + o % b];
   };
   for (std::int64_t i = 0; i < y.numel(); ++i) {
-    const std::int64_t place = i / b, ow = place % y.dim(3), oh = place / y.dim(3) % y.dim(2),
-                       map = place / y.dim(3) / y.dim(2), n = map / y.dim(1), o = map % y.dim(1) * b + i % b;
+    const std::int64_t position = i / b, ow = position % y.dim(3), oh = position / y.dim(3) % y.dim(2),
+                       map = position / y.dim(3) / y.dim(2), n = map / y.dim(1),
+                       o = map % y.dim(1) * b + i % b;
     double sum = args.bias ? args.bias.as<float>()[o] : 0;
     for (std::int64_t k = 0; k < channels * kh * kw; ++k) {
       const std::int64_t c = k / (kh * kw), row = k / kw % kh, col = k % kw,

@@ -10,7 +10,7 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-/// Where channel c, place s of sample n is.
+/// Where channel c, position s of sample n is.
 struct Layout {
   std::int64_t channels, length;
   bool last;

@@ -70,10 +70,10 @@ void route_reference(const RouteArgs& args, Stream) {
   for (std::int64_t e = 0; e < count; ++e) offsets[e + 1] += offsets[e];
   std::vector<std::int64_t> next(offsets, offsets + count);
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
-    const std::int64_t place = next[static_cast<std::size_t>(experts[pair])]++;
-    args.places.as<std::int64_t>()[pair] = place;
-    args.tokens.as<std::int64_t>()[place] = pair / args.experts.dim(1);
-    args.sorted.as<std::int64_t>()[place] = experts[pair];
+    const std::int64_t position = next[static_cast<std::size_t>(experts[pair])]++;
+    args.positions.as<std::int64_t>()[pair] = position;
+    args.tokens.as<std::int64_t>()[position] = pair / args.experts.dim(1);
+    args.sorted.as<std::int64_t>()[position] = experts[pair];
   }
 }
 

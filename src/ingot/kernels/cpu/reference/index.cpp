@@ -12,12 +12,12 @@ namespace ingot::kernels::cpu {
 namespace {
 
 void find_outside_reference(const FindOutsideArgs& args, Stream) {
-  std::int64_t place = 0, found = -1;
+  std::int64_t slot = 0, found = -1;
   dispatch_index(args.indices.dtype, "find_outside", [&]<class I>() {
     for_each_run<1>({args.indices}, [&](const auto& at, std::int64_t n, const auto& step) {
-      for (std::int64_t i = 0; i < n && found < 0; ++i, ++place) {
+      for (std::int64_t i = 0; i < n && found < 0; ++i, ++slot) {
         const auto index = static_cast<std::int64_t>(args.indices.as<I>()[at[0] + i * step[0]]);
-        if (index < 0 || index >= args.bound) found = place;
+        if (index < 0 || index >= args.bound) found = slot;
       }
     });
   });

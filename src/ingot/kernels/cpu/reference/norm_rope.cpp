@@ -32,7 +32,7 @@ void forward(const RmsNormRopeArgs& args) {
                 const Acc rstd = rms_norm_row(head_of<T>(args.x, b, s, h), args.weight.as<T>(), y, d,
                                               args.eps, args.weight_offset);
                 if (args.rstd) args.rstd.as<Acc>()[row] = rstd;
-                turn_head(y, y, d, {.angles = args.angles, .position = position, .head = h});
+                rotate_head(y, y, d, {.angles = args.angles, .position = position, .head = h});
               });
   });
 }
@@ -48,11 +48,11 @@ void rms_norm_rope_backward_reference(const RmsNormRopeBackwardArgs& args, Strea
     const std::int64_t d = args.x.dim(3);
     Acc* dw = args.dweight ? args.partials.as<Acc>() : nullptr;
     if (dw != nullptr) std::fill_n(dw, d, Acc{0});
-    std::vector<T> dy(static_cast<std::size_t>(d));  // turned back
+    std::vector<T> dy(static_cast<std::size_t>(d));  // rotated back
     for_heads(args.x, args.angles,
               [&](std::int64_t b, std::int64_t s, std::int64_t h, std::int64_t position, std::int64_t row) {
-                turn_head(head_of<T>(args.dy, b, s, h), dy.data(), d,
-                          {.angles = args.angles, .position = position, .head = h, .inverse = true});
+                rotate_head(head_of<T>(args.dy, b, s, h), dy.data(), d,
+                            {.angles = args.angles, .position = position, .head = h, .inverse = true});
                 rms_norm_row_backward(RmsNormRow<T>{.x = head_of<T>(args.x, b, s, h),
                                                     .weight = args.weight.as<T>(),
                                                     .dy = dy.data(),

@@ -61,7 +61,7 @@ void step_elements(const View& param, const View& grad, const View& master, floa
 // A block of moments that are kept as codes, as numbers while a step changes them.
 class MomentBlock {
  public:
-  MomentBlock(const DynamicMap& map, const View& codes, const View& scales, std::int64_t block)
+  MomentBlock(const QuantMap8bit& map, const View& codes, const View& scales, std::int64_t block)
       : map_(map),
         codes_(codes.as<std::uint8_t>() + block * kMomentBlock),
         scale_(scales.as<float>() + block),
@@ -83,7 +83,7 @@ class MomentBlock {
  private:
   float value(std::int64_t i) const { return values_[static_cast<std::size_t>(i)]; }
 
-  const DynamicMap& map_;
+  const QuantMap8bit& map_;
   std::uint8_t* codes_;
   float* scale_;
   std::int64_t n_;

@@ -18,15 +18,15 @@ void forward_sample(const PoolArgs& args, std::int64_t n) {
   const Plane in(args.x, args.geometry.channels_last), out(args.y, args.geometry.channels_last);
   const T* x = args.x.as<T>() + n * in.size();
   T* y = args.y.as<T>() + n * out.size();
-  for (std::int64_t place = 0; place < out.h * out.w; ++place) {
-    const WindowRange rows = window_range(args, 0, place / out.w, in.h, out.h);
-    const WindowRange columns = window_range(args, 1, place % out.w, in.w, out.w);
+  for (std::int64_t position = 0; position < out.h * out.w; ++position) {
+    const WindowRange rows = window_range(args, 0, position / out.w, in.h, out.h);
+    const WindowRange columns = window_range(args, 1, position % out.w, in.w, out.w);
     for (std::int64_t c = 0; c < out.c; ++c) {
       Acc sum = 0, best = -std::numeric_limits<Acc>::infinity();
       std::int64_t best_at = -1;
       for (std::int64_t h = rows.first; h < rows.end; h += rows.step) {
         for (std::int64_t w = columns.first; w < columns.end; w += columns.step) {
-          const Acc value = load(x + c * in.channel + (h * in.w + w) * in.place);
+          const Acc value = load(x + c * in.channel + (h * in.w + w) * in.position);
           sum += value;
           if (best_at < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
             best = value;
@@ -34,7 +34,7 @@ void forward_sample(const PoolArgs& args, std::int64_t n) {
           }
         }
       }
-      const std::int64_t at = c * out.channel + place * out.place;
+      const std::int64_t at = c * out.channel + position * out.position;
       if (args.mode == PoolMode::max) {
         if (args.index)
           args.index.as<std::int32_t>()[n * out.size() + at] = static_cast<std::int32_t>(best_at);
@@ -52,21 +52,21 @@ void backward_sample(const PoolBackwardArgs& args, std::int64_t n, Accumulator<T
   const Plane in(args.dx, args.geometry.channels_last), out(args.dy, args.geometry.channels_last);
   const T* dy = args.dy.as<T>() + n * out.size();
   std::fill_n(sums, in.size(), Acc{0});
-  for (std::int64_t place = 0; place < out.h * out.w; ++place) {
-    const WindowRange rows = window_range(args, 0, place / out.w, in.h, out.h);
-    const WindowRange columns = window_range(args, 1, place % out.w, in.w, out.w);
+  for (std::int64_t position = 0; position < out.h * out.w; ++position) {
+    const WindowRange rows = window_range(args, 0, position / out.w, in.h, out.h);
+    const WindowRange columns = window_range(args, 1, position % out.w, in.w, out.w);
     for (std::int64_t c = 0; c < out.c; ++c) {
-      const std::int64_t at = c * out.channel + place * out.place;
+      const std::int64_t at = c * out.channel + position * out.position;
       if (args.mode == PoolMode::max) {
         const std::int32_t from = args.index.as<std::int32_t>()[n * out.size() + at];
         if (from >= 0)
-          sums[c * in.channel + from * in.place] += load(dy + at);  // a dilated window may hold none
+          sums[c * in.channel + from * in.position] += load(dy + at);  // a dilated window may hold none
         continue;
       }
       const Acc share = load(dy + at) / window_divisor<Acc>(args.mode, rows, columns);
       for (std::int64_t h = rows.first; h < rows.end; h += rows.step) {
         for (std::int64_t w = columns.first; w < columns.end; w += columns.step) {
-          sums[c * in.channel + (h * in.w + w) * in.place] += share;
+          sums[c * in.channel + (h * in.w + w) * in.position] += share;
         }
       }
     }

@@ -32,8 +32,9 @@ void convolve_codes(const QuantizedConvArgs& args, Stream) {
                                      : std::int32_t{static_cast<const std::int16_t*>(weight.data)[i]};
   };
   for (std::int64_t i = 0; i < y.numel(); ++i) {
-    const std::int64_t place = i / b, ow = place % y.dim(3), oh = place / y.dim(3) % y.dim(2),
-                       map = place / y.dim(3) / y.dim(2), n = map / y.dim(1), o = map % y.dim(1) * b + i % b;
+    const std::int64_t position = i / b, ow = position % y.dim(3), oh = position / y.dim(3) % y.dim(2),
+                       map = position / y.dim(3) / y.dim(2), n = map / y.dim(1),
+                       o = map % y.dim(1) * b + i % b;
     std::int32_t sum = args.bias ? args.bias.as<std::int32_t>()[o] : 0;
     for (std::int64_t k = 0; k < kh * kw * groups; ++k) {
       const std::int64_t group = k % groups, tap = k / groups;

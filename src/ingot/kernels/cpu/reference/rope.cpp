@@ -13,12 +13,12 @@ void rope_all(const RopeArgs& args) {
       for (std::int64_t s = 0; s < args.x.dim(1); ++s) {
         const std::int64_t position = rope_position(args.angles, b, s);
         for (std::int64_t h = 0; h < args.x.dim(2); ++h) {
-          turn_head(head_of<T>(args.x, b, s, h), head_of<T>(args.y, b, s, h), args.x.dim(3),
-                    {.angles = args.angles,
-                     .position = position,
-                     .head = h,
-                     .inverse = args.inverse,
-                     .accumulate = args.accumulate});
+          rotate_head(head_of<T>(args.x, b, s, h), head_of<T>(args.y, b, s, h), args.x.dim(3),
+                      {.angles = args.angles,
+                       .position = position,
+                       .head = h,
+                       .inverse = args.inverse,
+                       .accumulate = args.accumulate});
         }
       }
     }

@@ -20,24 +20,24 @@ struct HeadTurn {
   bool inverse = false, accumulate = false;
 };
 
-/// y (+)= the head x of `size` elements turned; y may be x.
+/// y (+)= the head x of `size` elements rotated; y may be x.
 template <class T>
-void turn_head(const T* x, T* y, std::int64_t size, const HeadTurn& turn) {
+void rotate_head(const T* x, T* y, std::int64_t size, const HeadTurn& rotation) {
   using Acc = Accumulator<T>;
-  const RopeAngles& angles = turn.angles;
-  const std::int64_t half = angles.cos.dim(1), pairs = turn.head < angles.rotated_heads ? half : 0;
-  const float* cos = angles.cos.as<float>() + turn.position * half;
-  const float* sin = angles.sin.as<float>() + turn.position * half;
+  const RopeAngles& angles = rotation.angles;
+  const std::int64_t half = angles.cos.dim(1), pairs = rotation.head < angles.rotated_heads ? half : 0;
+  const float* cos = angles.cos.as<float>() + rotation.position * half;
+  const float* sin = angles.sin.as<float>() + rotation.position * half;
   for (std::int64_t i = 0; i < pairs; ++i) {
     const std::int64_t first = angles.interleaved ? 2 * i : i,
                        second = angles.interleaved ? 2 * i + 1 : i + half;
     const Acc u = load(x + first), v = load(x + second);
     const Acc c = static_cast<Acc>(cos[i]);
-    const Acc w = static_cast<Acc>(turn.inverse ? -sin[i] : sin[i]);
-    store(y + first, u * c - v * w, turn.accumulate);
-    store(y + second, v * c + u * w, turn.accumulate);
+    const Acc w = static_cast<Acc>(rotation.inverse ? -sin[i] : sin[i]);
+    store(y + first, u * c - v * w, rotation.accumulate);
+    store(y + second, v * c + u * w, rotation.accumulate);
   }
-  for (std::int64_t i = 2 * pairs; i < size; ++i) store(y + i, load(x + i), turn.accumulate);
+  for (std::int64_t i = 2 * pairs; i < size; ++i) store(y + i, load(x + i), rotation.accumulate);
 }
 
 /// y = the RMS norm of the row x of d elements; returns 1 / its root mean square.

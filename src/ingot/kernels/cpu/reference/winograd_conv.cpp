@@ -9,7 +9,7 @@ namespace ingot::kernels::cpu {
 namespace {
 
 /// Bᵀ·d, and Aᵀ·m, of F(2, 3).
-constexpr double kToPlaces[4][4] = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}};
+constexpr double kToPositions[4][4] = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}};
 constexpr double kToPair[2][4] = {{1, 1, 1, 0}, {0, 1, -1, -1}};
 
 void winograd_forward(const WinogradConvArgs& args, Stream) {
@@ -20,7 +20,7 @@ void winograd_forward(const WinogradConvArgs& args, Stream) {
     if (row < 0 || row >= h || col < 0 || col >= w) return 0.0;
     return double{x.as<float>()[(((n * x.dim(1) + c / b) * h + row) * w + col) * b + c % b]};
   };
-  std::vector<double> places(static_cast<std::size_t>(16 * inputs));
+  std::vector<double> positions(static_cast<std::size_t>(16 * inputs));
   for (std::int64_t tile = 0; tile < winograd_tiles(args); ++tile) {
     const std::int64_t n = tile / columns / rows, row = tile / columns % rows * 2, col = tile % columns * 2;
     for (std::int64_t k = 0; k < 16 * inputs; ++k) {
@@ -28,16 +28,16 @@ void winograd_forward(const WinogradConvArgs& args, Stream) {
       double sum = 0;
       for (int i = 0; i < 4; ++i) {
         for (int j = 0; j < 4; ++j)
-          sum += kToPlaces[p / 4][i] * kToPlaces[p % 4][j] *
+          sum += kToPositions[p / 4][i] * kToPositions[p % 4][j] *
                  value(n, c, row - args.padding[0] + i, col - args.padding[1] + j);
       }
-      places[static_cast<std::size_t>(k)] = sum;
+      positions[static_cast<std::size_t>(k)] = sum;
     }
     for (std::int64_t o = 0; o < outputs; ++o) {
       double products[16] = {};
       for (std::int64_t k = 0; k < 16 * inputs; ++k)
         products[k / inputs] +=
-            places[static_cast<std::size_t>(k)] * args.weight.as<float>()[k * outputs + o];
+            positions[static_cast<std::size_t>(k)] * args.weight.as<float>()[k * outputs + o];
       for (std::int64_t i = 0; i < std::min<std::int64_t>(2, y.dim(2) - row); ++i) {
         for (std::int64_t j = 0; j < std::min<std::int64_t>(2, y.dim(3) - col); ++j) {
           double sum = args.bias ? args.bias.as<float>()[o] : 0;

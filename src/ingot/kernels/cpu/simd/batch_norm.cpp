@@ -33,8 +33,8 @@ constexpr std::int64_t kRows = 64;
 template <class T>
 void sum_samples_of(const View& view, const float* mean, std::int64_t begin, std::int64_t end, double* sums) {
   const T* x = view.as<T>();
-  const std::int64_t channels = view.dim(1), places = view.dim(2);
-  if (places == 1) {
+  const std::int64_t channels = view.dim(1), positions = view.dim(2);
+  if (positions == 1) {
     for (std::int64_t n = begin; n < end; n += kRows) {
       const std::int64_t rows = std::min(kRows, end - n);
       for_vectors(channels, [&](auto d, std::int64_t c) {
@@ -55,9 +55,9 @@ void sum_samples_of(const View& view, const float* mean, std::int64_t begin, std
   }
   for (std::int64_t n = begin; n < end; ++n) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      const T* p = x + (n * channels + c) * places;
+      const T* p = x + (n * channels + c) * positions;
       const float m = mean != nullptr ? mean[c] : 0.0F;
-      sums[c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i, auto sum) {
+      sums[c] += static_cast<double>(sum_vectors(positions, [&](auto d, std::int64_t i, auto sum) {
         const auto v = hn::Sub(load_lanes(d, p + i), hn::Set(d, m));
         return mean != nullptr ? hn::MulAdd(v, v, sum) : hn::Add(sum, v);
       }));
@@ -75,8 +75,8 @@ void sum_gradients_of(const BatchNormBackwardArgs& args, std::int64_t begin, std
   const T* x = args.x.as<T>();
   const T* dy = args.dy.as<T>();
   const auto* mean = args.mean.as<float>();
-  const std::int64_t channels = args.x.dim(1), places = args.x.dim(2);
-  if (places == 1) {
+  const std::int64_t channels = args.x.dim(1), positions = args.x.dim(2);
+  if (positions == 1) {
     for (std::int64_t n = begin; n < end; n += kRows) {
       const std::int64_t rows = std::min(kRows, end - n);
       for_vectors(channels, [&](auto d, std::int64_t c) {
@@ -102,11 +102,11 @@ void sum_gradients_of(const BatchNormBackwardArgs& args, std::int64_t begin, std
   }
   for (std::int64_t n = begin; n < end; ++n) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      const std::int64_t at = (n * channels + c) * places;
-      sums[c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i, auto sum) {
+      const std::int64_t at = (n * channels + c) * positions;
+      sums[c] += static_cast<double>(sum_vectors(positions, [&](auto d, std::int64_t i, auto sum) {
         return hn::Add(sum, load_lanes(d, dy + at + i));
       }));
-      sums[channels + c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i, auto sum) {
+      sums[channels + c] += static_cast<double>(sum_vectors(positions, [&](auto d, std::int64_t i, auto sum) {
         return hn::MulAdd(load_lanes(d, dy + at + i), hn::Sub(load_lanes(d, x + at + i), hn::Set(d, mean[c])),
                           sum);
       }));
@@ -123,13 +123,13 @@ void affine_samples_of(const ChannelAffine& a, std::int64_t begin, std::int64_t 
   const T* x = a.x.as<T>();
   const T* z = a.z.as<T>();
   T* y = a.y.as<T>();
-  const std::int64_t channels = a.x.dim(1), places = a.x.dim(2);
+  const std::int64_t channels = a.x.dim(1), positions = a.x.dim(2);
   const auto apply = [&](auto d, std::int64_t at, auto kx, auto kz, auto k0) HWY_ATTR {
     auto v = hn::MulAdd(load_lanes(d, x + at), kx, k0);
     if (z != nullptr) v = hn::MulAdd(load_lanes(d, z + at), kz, v);
     store_lanes(d, v, y + at, a.accumulate);
   };
-  if (places == 1) {
+  if (positions == 1) {
     for (std::int64_t n = begin; n < end; n += kRows) {
       const std::int64_t rows = std::min(kRows, end - n);
       for_vectors(channels, [&](auto d, std::int64_t c) {
@@ -142,9 +142,9 @@ void affine_samples_of(const ChannelAffine& a, std::int64_t begin, std::int64_t 
   }
   for (std::int64_t n = begin; n < end; ++n) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      const std::int64_t at = (n * channels + c) * places;
+      const std::int64_t at = (n * channels + c) * positions;
       const float kz = z != nullptr ? a.kz[c] : 0.0F;
-      for_vectors(places, [&](auto d, std::int64_t i) {
+      for_vectors(positions, [&](auto d, std::int64_t i) {
         apply(d, at + i, hn::Set(d, a.kx[c]), hn::Set(d, kz), hn::Set(d, a.k0[c]));
       });
     }

@@ -6,7 +6,7 @@
 //                                Gg = (g0, (g0 + g1 + g2)/2, (g0 − g1 + g2)/2, g2)
 //                                Aᵀm = (m0 + m1 + m2, m1 − m2 − m3)
 //
-// take four multiplications instead of six. Summed over channels, each of the four places is a matrix
+// take four multiplications instead of six. Summed over channels, each of the four positions is a matrix
 // product. The adjoint gives the gradient of the weights: dg = Gᵀ[(A·dy) ⊙ (Bᵀ·d)].
 #include <algorithm>
 
@@ -36,11 +36,11 @@ struct WinogradGroup {
   float* y;  // [samples, out_width, outputs]
   std::int64_t out_width, outputs;
   bool add;
-  float* places;       // [4, samples · pairs, channels]
+  float* positions;    // [4, samples · pairs, channels]
   float* products;     // [4, samples · pairs, 32]
   const float* zeros;  // a row of the input
 };
-// The same for the gradient of the weights, which is summed per place.
+// The same for the gradient of the weights, which is summed per position.
 struct WinogradOuter {
   const float* x;   // [samples, width, channels]
   const float* dy;  // [samples, out_width, outputs]
@@ -51,7 +51,7 @@ struct WinogradOuter {
   bool add;
   const float* zeros;  // a row of the input or the output, whichever is longer
 };
-constexpr std::int64_t kPlaces = 4;
+constexpr std::int64_t kPositions = 4;
 // Keeps rows from falling on the same few sets of L1.
 constexpr std::int64_t kLeftPadding = 16;
 #endif
@@ -66,32 +66,33 @@ const float* row_or_zeros(const float* x, std::int64_t i, std::int64_t width, st
   return i >= 0 && i < width ? x + i * size : zeros;
 }
 
-// Bᵀd of one place, one vector.
+// Bᵀd of one position, one vector.
 template <class Tag>
-HWY_INLINE hn::Vec<Tag> input_place(Tag d, int place, const float* const* rows, std::int64_t c) {
+HWY_INLINE hn::Vec<Tag> input_position(Tag d, int position, const float* const* rows, std::int64_t c) {
   constexpr int kLeft[] = {0, 1, 2, 1}, kRight[] = {2, 2, 1, 3};
-  const auto left = hn::LoadU(d, rows[kLeft[place]] + c), right = hn::LoadU(d, rows[kRight[place]] + c);
-  return place == 1 ? hn::Add(left, right) : hn::Sub(left, right);
+  const auto left = hn::LoadU(d, rows[kLeft[position]] + c), right = hn::LoadU(d, rows[kRight[position]] + c);
+  return position == 1 ? hn::Add(left, right) : hn::Sub(left, right);
 }
 
-// places[p, pair, :] = Bᵀd of a sample.
-void transform_input(const WinogradGroup& g, const float* x, float* places, std::int64_t place_size) {
+// positions[p, pair, :] = Bᵀd of a sample.
+void transform_input(const WinogradGroup& g, const float* x, float* positions, std::int64_t position_size) {
   for (std::int64_t pair = 0; pair < pairs_of(g.out_width); ++pair) {
     const float* rows[4];
     for (int i = 0; i < 4; ++i)
       rows[i] = row_or_zeros(x, 2 * pair - g.padding + i, g.width, g.channels, g.zeros);
-    float* to = places + pair * g.channels;
+    float* to = positions + pair * g.channels;
     for_vectors(g.channels, [&](auto d, std::int64_t c) HWY_ATTR {
-      for (int p = 0; p < kPlaces; ++p) hn::StoreU(input_place(d, p, rows, c), d, to + p * place_size + c);
+      for (int p = 0; p < kPositions; ++p)
+        hn::StoreU(input_position(d, p, rows, c), d, to + p * position_size + c);
     });
   }
 }
 
-// Two rows of y, 32 columns at most, from the products of the four places; the second row may be absent.
-void transform_output(const float* m, std::int64_t place_size, std::int64_t cols, const float* bias, bool add,
-                      float* y0, float* y1) {
+// Two rows of y, 32 columns at most, from the products of the four positions; the second row may be absent.
+void transform_output(const float* m, std::int64_t position_size, std::int64_t cols, const float* bias,
+                      bool add, float* y0, float* y1) {
   for_vectors(cols, [&](auto d, std::int64_t c) HWY_ATTR {
-    const auto at = [&](int p) HWY_ATTR { return hn::LoadU(d, m + p * place_size + c); };
+    const auto at = [&](int p) HWY_ATTR { return hn::LoadU(d, m + p * position_size + c); };
     const auto m1 = at(1), m2 = at(2);
     const auto base = bias != nullptr ? hn::LoadU(d, bias + c) : hn::Zero(d);
     const auto old = [&](const float* y) HWY_ATTR { return add ? hn::LoadU(d, y + c) : base; };
@@ -100,13 +101,13 @@ void transform_output(const float* m, std::int64_t place_size, std::int64_t cols
   });
 }
 
-// products[p] = places[p] · a panel of 32 outputs of place p.
-void multiply_places(const WinogradGroup& g, const float* panel, std::int64_t rows) {
+// products[p] = positions[p] · a panel of 32 outputs of position p.
+void multiply_positions(const WinogradGroup& g, const float* panel, std::int64_t rows) {
   const std::int64_t tiles = (rows + kMaxRows - 1) / kMaxRows, size = g.channels * kConvPanel;
   const std::int64_t step =
-      (kConvPanel + tiles - 1) / tiles;  // fetches the next place's weights over the tiles
-  for (int p = 0; p < kPlaces; ++p) {
-    const float* a = g.places + p * rows * g.channels;
+      (kConvPanel + tiles - 1) / tiles;  // fetches the next position's weights over the tiles
+  for (int p = 0; p < kPositions; ++p) {
+    const float* a = g.positions + p * rows * g.channels;
     const float* b = panel + p * size;
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       const std::int64_t begin = rows * tile / tiles, count = rows * (tile + 1) / tiles - begin;
@@ -124,10 +125,11 @@ void winograd_group(const WinogradGroup& g) {
   const std::int64_t pairs = pairs_of(g.out_width), rows = g.samples * pairs;
   const std::int64_t panels = round_up(g.outputs, kConvPanel) / kConvPanel;
   for (std::int64_t s = 0; s < g.samples; ++s) {
-    transform_input(g, g.x + s * g.width * g.channels, g.places + s * pairs * g.channels, rows * g.channels);
+    transform_input(g, g.x + s * g.width * g.channels, g.positions + s * pairs * g.channels,
+                    rows * g.channels);
   }
   for (std::int64_t panel = 0; panel < panels; ++panel) {
-    multiply_places(g, g.packed + panel * kPlaces * g.channels * kConvPanel, rows);
+    multiply_positions(g, g.packed + panel * kPositions * g.channels * kConvPanel, rows);
     const std::int64_t o = panel * kConvPanel, cols = std::min(kConvPanel, g.outputs - o);
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::int64_t at = row % pairs * 2;
@@ -140,7 +142,7 @@ void winograd_group(const WinogradGroup& g) {
 }
 
 // left[p, pair, :] = A·dy of a sample: dy0, dy0 + dy1, dy0 − dy1, −dy1.
-void transform_gradient(const WinogradOuter& g, const float* dy, float* left, std::int64_t place_size) {
+void transform_gradient(const WinogradOuter& g, const float* dy, float* left, std::int64_t position_size) {
   for (std::int64_t pair = 0; pair < pairs_of(g.out_width); ++pair) {
     const float* row0 = dy + 2 * pair * g.outputs;
     const float* row1 = row_or_zeros(dy, 2 * pair + 1, g.out_width, g.outputs, g.zeros);
@@ -148,9 +150,9 @@ void transform_gradient(const WinogradOuter& g, const float* dy, float* left, st
     for_vectors(g.outputs, [&](auto d, std::int64_t o) HWY_ATTR {
       const auto dy0 = hn::LoadU(d, row0 + o), dy1 = hn::LoadU(d, row1 + o);
       hn::StoreU(dy0, d, to + o);
-      hn::StoreU(hn::Add(dy0, dy1), d, to + place_size + o);
-      hn::StoreU(hn::Sub(dy0, dy1), d, to + 2 * place_size + o);
-      hn::StoreU(hn::Neg(dy1), d, to + 3 * place_size + o);
+      hn::StoreU(hn::Add(dy0, dy1), d, to + position_size + o);
+      hn::StoreU(hn::Sub(dy0, dy1), d, to + 2 * position_size + o);
+      hn::StoreU(hn::Neg(dy1), d, to + 3 * position_size + o);
     });
   }
 }
@@ -164,10 +166,10 @@ void transform_panels(const WinogradOuter& g, const float* x, float* right, std:
       rows[i] = row_or_zeros(x, 2 * pair - g.padding + i, g.width, g.channels, g.zeros);
     for (std::int64_t panel = 0; panel < panels; ++panel) {
       const std::int64_t first = panel * kConvPanel, cols = std::min(kConvPanel, g.channels - first);
-      for (int p = 0; p < kPlaces; ++p) {
+      for (int p = 0; p < kPositions; ++p) {
         float* to = right + ((p * panels + panel) * pairs_in_all + pair) * kConvPanel;
         for_vectors(cols, [&](auto d, std::int64_t c)
-                              HWY_ATTR { hn::StoreU(input_place(d, p, rows, first + c), d, to + c); });
+                              HWY_ATTR { hn::StoreU(input_position(d, p, rows, first + c), d, to + c); });
         std::fill(to + cols, to + kConvPanel, 0.0F);
       }
     }
@@ -183,7 +185,7 @@ void winograd_outer(const WinogradOuter& g) {
                        rows * left_step);
     transform_panels(g, g.x + s * g.width * g.channels, g.right + s * pairs * kConvPanel, rows);
   }
-  for (int p = 0; p < kPlaces; ++p) {
+  for (int p = 0; p < kPositions; ++p) {
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       const std::int64_t begin = g.outputs * tile / tiles, count = g.outputs * (tile + 1) / tiles - begin;
       const float* a = g.left + p * rows * left_step + begin;
@@ -230,7 +232,7 @@ void pack(const float* weight, std::int64_t o_step, std::int64_t c_step, std::in
                    const std::int64_t first = panel * kConvPanel,
                                       cols = std::min(kConvPanel, outputs - first);
                    for (std::int64_t c = 0; c < channels; ++c) {
-                     float* to = packed + panel * kPlaces * size + c * kConvPanel;
+                     float* to = packed + panel * kPositions * size + c * kConvPanel;
                      for (std::int64_t j = 0; j < kConvPanel; ++j) {
                        const float* g = weight + (first + std::min(j, cols - 1)) * o_step + c * c_step;
                        const float keep = j < cols ? 1.0F : 0.0F;
@@ -255,10 +257,10 @@ struct Product {
 void run_product(const Product& p) {
   const std::int64_t out_width = p.width + 2 * p.padding - kTaps + 1,
                      rows = kConvGroup * ((out_width + 1) / 2);
-  float* zeros = p.scratch + round_up(p.outputs, kConvPanel) * kPlaces * p.channels;
+  float* zeros = p.scratch + round_up(p.outputs, kConvPanel) * kPositions * p.channels;
   float* own = zeros + round_up(p.channels, 16);
   std::fill_n(zeros, p.channels, 0.0F);
-  const std::int64_t own_size = kPlaces * rows * (p.channels + kConvPanel);
+  const std::int64_t own_size = kPositions * rows * (p.channels + kConvPanel);
   const std::int64_t groups = (p.samples + kConvGroup - 1) / kConvGroup;
   const std::int64_t parts = std::min<std::int64_t>(num_threads(), groups);
   parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -277,8 +279,8 @@ void run_product(const Product& p) {
           .out_width = out_width,
           .outputs = p.outputs,
           .add = p.add,
-          .places = own + part * own_size,
-          .products = own + part * own_size + kPlaces * rows * p.channels,
+          .positions = own + part * own_size,
+          .products = own + part * own_size + kPositions * rows * p.channels,
           .zeros = zeros});
       }
     }
@@ -316,8 +318,8 @@ bool accepts_backward_weight(const ConvBackwardWeightArgs& args) {
 void backward_weight(const ConvBackwardWeightArgs& args, Stream) {
   const std::int64_t n = args.x.dim(0), width = args.x.dim(2), c = args.x.dim(3), o = args.dy.dim(3);
   const std::int64_t out_width = args.dy.dim(2), columns = round_up(c, kConvPanel);
-  const std::int64_t rows = kConvBlock * ((out_width + 1) / 2), sums_size = kPlaces * o * columns;
-  const std::int64_t own_size = sums_size + kPlaces * rows * (columns + o + kLeftPadding);
+  const std::int64_t rows = kConvBlock * ((out_width + 1) / 2), sums_size = kPositions * o * columns;
+  const std::int64_t own_size = sums_size + kPositions * rows * (columns + o + kLeftPadding);
   float* zeros = args.scratch.as<float>();
   float* own = zeros + round_up(std::max(c, o), 16);
   std::fill_n(zeros, std::max(c, o), 0.0F);
@@ -336,7 +338,7 @@ void backward_weight(const ConvBackwardWeightArgs& args, Stream) {
           .padding = args.geometry.padding[1],
           .out_width = out_width,
           .outputs = o,
-          .left = sums + sums_size + kPlaces * rows * columns,
+          .left = sums + sums_size + kPositions * rows * columns,
           .right = sums + sums_size,
           .sums = sums,
           .add = s != first,
@@ -346,8 +348,8 @@ void backward_weight(const ConvBackwardWeightArgs& args, Stream) {
   });
   parallel_for(o, 16'384 / (c * kTaps + 1), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      float* sums[kPlaces];
-      for (std::int64_t p = 0; p < kPlaces; ++p) {
+      float* sums[kPositions];
+      for (std::int64_t p = 0; p < kPositions; ++p) {
         sums[p] = own + (p * o + i) * columns;
         for (std::int64_t part = 1; part < parts; ++part) {
           for (std::int64_t j = 0; j < c; ++j) sums[p][j] += sums[p][part * own_size + j];

@@ -46,7 +46,7 @@ struct ShortRows {
 // No pieces: length 0.
 ShortRows short_rows(const CopyArgs& args) {
   if (args.x.dtype != DType::f32 || args.y.dtype != DType::f32 || args.x.numel() == 0) return {};
-  const Runs<2> runs({args.x, args.y});
+  const StridedIterator<2> runs({args.x, args.y});
   const int last = runs.rank() - 1;
   if (last < 1 || runs.stride(last, 0) != 1 || runs.stride(last, 1) != 1 || runs.inner() > kShort) return {};
   ShortRows rows{args.x, args.y, runs.inner()};
@@ -84,8 +84,8 @@ void run_short_rows(const CopyArgs& args, Stream) {
                    });
 }
 
-// Matrices whose rows become columns, of any floating dtypes: square tiles are turned in L1, so that whole
-// cache lines are read and written.
+// Matrices whose rows become columns, of any floating dtypes: square tiles are transposed in L1, so that
+// whole cache lines are read and written.
 class Transposition {
  public:
   static constexpr std::int64_t kTile = 64;
@@ -115,14 +115,14 @@ class Transposition {
     }
     ConstTile tile{args_.x.as<char>() + from * size(args_.x), args_.x.dtype, cols, rows,
                    runs_.stride(last(), 0)};
-    float widened[kTile * kTile], turned[kTile * kTile];
+    float widened[kTile * kTile], transposed[kTile * kTile];
     if (tile.dtype != DType::f32) {
       load_tile(tile, widened, kTile);
       tile = {widened, DType::f32, cols, rows, kTile};
     }
-    load_tile_transposed(tile, turned, kTile);
+    load_tile_transposed(tile, transposed, kTile);
     store_tile(
-        turned, kTile,
+        transposed, kTile,
         {args_.y.as<char>() + to * size(args_.y), args_.y.dtype, rows, cols, runs_.stride(row_axis_, 1)},
         args_.accumulate);
   }
@@ -135,7 +135,7 @@ class Transposition {
   std::int64_t steps(int axis) const { return (runs_.size(axis) + step(axis) - 1) / step(axis); }
 
   const CopyArgs& args_;
-  Runs<2> runs_;
+  StridedIterator<2> runs_;
   int row_axis_ = -1;  // of y; adjacent in x
 };
 

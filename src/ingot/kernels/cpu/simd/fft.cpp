@@ -188,8 +188,8 @@ float* run_stages(D d, const FftPlan& plan, float* x, float* y) {
   return x;
 }
 
-// Real and imaginary parts of `count` elements change places after multiplication by `factors`: between two
-// transforms that makes the second one an inverse.
+// Real and imaginary parts of `count` elements change positions after multiplication by `factors`: between
+// two transforms that makes the second one an inverse.
 template <class D>
 void multiply_and_swap(D d, float* x, const float* factors, std::int64_t count) {
   const auto width = 2 * static_cast<std::int64_t>(hn::Lanes(d));

@@ -129,7 +129,7 @@ constexpr std::int64_t kMaxRows = 16;
 
 // A few rows against a matrix stored with k adjacent, x·Wᵀ: each weight is read once, at memory bandwidth.
 bool as_skinny(GemmPlan& plan, const GemmArgs& args) {
-  const bool mixed = args.b.dtype != args.c.dtype;  // then a and b cannot change places
+  const bool mixed = args.b.dtype != args.c.dtype;  // then a and b cannot change positions
   if (!mixed && (plan.m > kMaxRows || plan.b_row != 1)) plan.transpose();
   return plan.m <= kMaxRows && plan.b_row == 1 && plan.a_col == 1 && plan.c_col == 1;
 }

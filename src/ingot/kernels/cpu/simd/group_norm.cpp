@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ingot/base/parallel.h"
-#include "ingot/kernels/cpu/add_parts.h"
+#include "ingot/kernels/cpu/add_partials.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/simd/convert.h"
 
@@ -318,8 +318,8 @@ void backward(const GroupNormBackwardArgs& args, Stream) {
                    (args, n * part / parts, n * (part + 1) / parts, own, own + channels, own + 2 * channels);
                  }
                });
-  add_parts(args.dweight, scratch, parts, stride, args.accumulate_dweight);
-  add_parts(args.dbias, scratch + channels, parts, stride, args.accumulate_dbias);
+  add_partials(args.dweight, scratch, parts, stride, args.accumulate_dweight);
+  add_partials(args.dbias, scratch + channels, parts, stride, args.accumulate_dbias);
 }
 
 }  // namespace

@@ -61,40 +61,40 @@ void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream) {
   });
 }
 
-// dweight[row] += the sum of dy over `places`, in f32, rounded once.
-void add_rows(const EmbeddingBackwardArgs& args, std::int64_t row, std::span<const std::int64_t> places) {
+// dweight[row] += the sum of dy over `slots`, in f32, rounded once.
+void add_rows(const EmbeddingBackwardArgs& args, std::int64_t row, std::span<const std::int64_t> slots) {
   const std::int64_t d = args.dweight.dim(1);
   for (std::int64_t column = 0; column < d; column += FloatBlock::kMax) {
     const std::int64_t n = std::min(FloatBlock::kMax, d - column);
     FloatBlock sum(args.dweight, row * d + column, n);
-    for (const std::int64_t place : places) {
-      FloatBlock dy(args.dy, place * d + column, n);
+    for (const std::int64_t slot : slots) {
+      FloatBlock dy(args.dy, slot * d + column, n);
       for (std::int64_t k = 0; k < n; ++k) sum.data()[k] += dy.data()[k];
     }
     sum.store(sum.data());
   }
 }
 
-// For half types, whose own sums would lose the small gradients of a frequent token: the places of one id are
+// For half types, whose own sums would lose the small gradients of a frequent token: the slots of one id are
 // brought together, so that its row is summed in f32, in dy's order, and rounded once. Threads own rows.
 void run_embedding_backward_by_row(const EmbeddingBackwardArgs& args, Stream) {
   if (!args.accumulate) clear(args.dweight);
   dispatch_index(args.ids.dtype, "embedding_backward", [&]<class I>() {
     const std::span<const I> ids(args.ids.as<I>(), static_cast<std::size_t>(args.ids.numel()));
-    std::vector<std::int64_t> places(ids.size());
-    std::iota(places.begin(), places.end(), 0);
-    const auto id_at = [&](std::int64_t place) { return ids[static_cast<std::size_t>(place)]; };
-    std::ranges::stable_sort(places, {}, id_at);
+    std::vector<std::int64_t> slots(ids.size());
+    std::iota(slots.begin(), slots.end(), 0);
+    const auto id_at = [&](std::int64_t slot) { return ids[static_cast<std::size_t>(slot)]; };
+    std::ranges::stable_sort(slots, {}, id_at);
     std::vector<std::size_t> starts;  // of the runs of one id
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      if (i == 0 || id_at(places[i]) != id_at(places[i - 1])) starts.push_back(i);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (i == 0 || id_at(slots[i]) != id_at(slots[i - 1])) starts.push_back(i);
     }
     const auto rows = static_cast<std::int64_t>(starts.size());
-    starts.push_back(places.size());
+    starts.push_back(slots.size());
     parallel_for(rows, kIndexGrain / (args.dweight.dim(1) + 1), [&](std::int64_t begin, std::int64_t end) {
       for (auto r = static_cast<std::size_t>(begin); r < static_cast<std::size_t>(end); ++r) {
-        add_rows(args, static_cast<std::int64_t>(id_at(places[starts[r]])),
-                 std::span(places).subspan(starts[r], starts[r + 1] - starts[r]));
+        add_rows(args, static_cast<std::int64_t>(id_at(slots[starts[r]])),
+                 std::span(slots).subspan(starts[r], starts[r + 1] - starts[r]));
       }
     });
   });
@@ -135,8 +135,8 @@ void run_find_outside(const FindOutsideArgs& args, Stream) {
     });
   });
   const auto* end = found.data() + parts;
-  const auto* place = std::find_if(std::as_const(found).data(), end, [](std::int64_t at) { return at >= 0; });
-  args.position.as<std::int64_t>()[0] = place == end ? -1 : *place;
+  const auto* slot = std::find_if(std::as_const(found).data(), end, [](std::int64_t at) { return at >= 0; });
+  args.position.as<std::int64_t>()[0] = slot == end ? -1 : *slot;
 }
 
 // Gather and scatter_add see their tensors as lines along `axis`, one for each index of the other axes.

@@ -10,8 +10,8 @@
 #include <hwy/highway.h>
 
 // Copies whose result takes a few elements in turn, each from a row of its own: blocks of channels that
-// become places, and, where all rows are one, elements that repeat (an image enlarged by a whole factor). The
-// runs are only that few elements long; here a row of them goes by whole vectors. And the way back: every
+// become positions, and, where all rows are one, elements that repeat (an image enlarged by a whole factor).
+// The runs are only that few elements long; here a row of them goes by whole vectors. And the way back: every
 // second, third or fourth element.
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -83,9 +83,9 @@ struct Interleaving {
 
 // None: n is 0.
 Interleaving interleaving(const CopyArgs& args) {
-  constexpr std::int64_t kMost = 7, kLeast = 4;  // in turn; places in a row
+  constexpr std::int64_t kMost = 7, kLeast = 4;  // in turn; positions in a row
   if (!are_alike(args)) return {};
-  const Runs<2> runs({args.x, args.y});
+  const StridedIterator<2> runs({args.x, args.y});
   const int turn = runs.rank() - 1, row = runs.rank() - 2;
   if (row < 0 || runs.inner() > kMost || runs.size(row) < kLeast) return {};
   if (runs.stride(turn, 1) != 1 || runs.stride(row, 1) != runs.inner() || runs.stride(row, 0) != 1) return {};
@@ -114,9 +114,9 @@ void run_interleaved(const CopyArgs& args, Stream) {
 }
 
 bool accepts_spaced(const CopyArgs& args) {
-  constexpr std::int64_t kMost = 4, kLeast = 8;  // apart; places in a row
+  constexpr std::int64_t kMost = 4, kLeast = 8;  // apart; positions in a row
   if (!are_alike(args)) return false;
-  const Runs<2> runs({args.x, args.y});
+  const StridedIterator<2> runs({args.x, args.y});
   const int last = runs.rank() - 1;
   return runs.stride(last, 0) > 1 && runs.stride(last, 0) <= kMost && runs.stride(last, 1) == 1 &&
          runs.inner() >= kLeast;

@@ -18,7 +18,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // One block of at most kMomentBlock elements.
-void decode_block(const DynamicMap& map, const std::uint8_t* codes, std::int64_t n, float scale, float* to) {
+void decode_block(const QuantMap8bit& map, const std::uint8_t* codes, std::int64_t n, float scale,
+                  float* to) {
   for_vectors(n, [&](auto d, std::int64_t i) {
     using Tag = decltype(d);
     const auto code =
@@ -44,7 +45,7 @@ std::uint32_t largest_magnitude(const float* x, std::int64_t n) {
 // As moment_code has it: the magnitude that kMagnitudeLines give is the nearest one or the one before it,
 // which one look at the limit between the two tells.
 template <bool kSigned>
-void encode_block(const DynamicMap& map, const float* from, std::int64_t n, float inverse,
+void encode_block(const QuantMap8bit& map, const float* from, std::int64_t n, float inverse,
                   std::uint8_t* codes) {
   for_vectors(n, [&](auto d, std::int64_t i) {
     const hn::RebindToSigned<decltype(d)> ints;
@@ -69,13 +70,13 @@ void encode_block(const DynamicMap& map, const float* from, std::int64_t n, floa
   });
 }
 
-void decode_moments(const DynamicMap& map, const std::uint8_t* codes, const float* scales, std::int64_t n,
+void decode_moments(const QuantMap8bit& map, const std::uint8_t* codes, const float* scales, std::int64_t n,
                     float* to) {
   for (std::int64_t i = 0; i < n; i += kMomentBlock)
     decode_block(map, codes + i, std::min(kMomentBlock, n - i), scales[i / kMomentBlock], to + i);
 }
 
-void encode_moments(const DynamicMap& map, const float* from, std::int64_t n, std::uint8_t* codes,
+void encode_moments(const QuantMap8bit& map, const float* from, std::int64_t n, std::uint8_t* codes,
                     float* scales) {
   for (std::int64_t i = 0; i < n; i += kMomentBlock) {
     const std::int64_t size = std::min(kMomentBlock, n - i);
@@ -102,7 +103,7 @@ HWY_EXPORT(decode_moments);
 HWY_EXPORT(encode_moments);
 }  // namespace
 
-MomentBlock::MomentBlock(const DynamicMap& map, const View& moments, const View& scales, std::int64_t begin,
+MomentBlock::MomentBlock(const QuantMap8bit& map, const View& moments, const View& scales, std::int64_t begin,
                          std::int64_t n)
     : map_(map), n_(n) {
   if (moments.dtype == DType::f32) {

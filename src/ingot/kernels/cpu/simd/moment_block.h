@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "ingot/core/view.h"
-#include "ingot/kernels/dynamic_map.h"
+#include "ingot/kernels/quant_map_8bit.h"
 
 namespace ingot::kernels::cpu {
 
@@ -14,7 +14,7 @@ class MomentBlock {
  public:
   static constexpr std::int64_t kMax = 1024;  ///< elements
 
-  MomentBlock(const DynamicMap& map, const View& moments, const View& scales, std::int64_t begin,
+  MomentBlock(const QuantMap8bit& map, const View& moments, const View& scales, std::int64_t begin,
               std::int64_t n);
   MomentBlock(const MomentBlock&) = delete;
   MomentBlock& operator=(const MomentBlock&) = delete;
@@ -24,7 +24,7 @@ class MomentBlock {
   void store() const;
 
  private:
-  const DynamicMap& map_;
+  const QuantMap8bit& map_;
   std::int64_t n_;
   std::uint8_t* codes_ = nullptr;  // null: in place
   float* scales_ = nullptr;

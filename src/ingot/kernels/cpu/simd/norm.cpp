@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ingot/base/parallel.h"
-#include "ingot/kernels/cpu/add_parts.h"
+#include "ingot/kernels/cpu/add_partials.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/simd/convert.h"
 
@@ -198,7 +198,7 @@ void backward(const RmsNormBackwardArgs& args, Stream) {
       HWY_DYNAMIC_DISPATCH(rms_norm_backward_rows)(args, rows * part / parts, rows * (part + 1) / parts, dw);
     }
   });
-  add_parts(args.dweight, args.partials.as<float>(), parts, d, args.accumulate_dweight);
+  add_partials(args.dweight, args.partials.as<float>(), parts, d, args.accumulate_dweight);
 }
 
 bool accepts_layer_norm(const LayerNormArgs& args) {
@@ -231,8 +231,8 @@ void layer_norm_backward_all(const LayerNormBackwardArgs& args, Stream) {
     }
   });
   if (!sums) return;
-  add_parts(args.dweight, args.partials.as<float>(), parts, 2 * d, args.accumulate_dweight);
-  add_parts(args.dbias, args.partials.as<float>() + d, parts, 2 * d, args.accumulate_dbias);
+  add_partials(args.dweight, args.partials.as<float>(), parts, 2 * d, args.accumulate_dweight);
+  add_partials(args.dbias, args.partials.as<float>() + d, parts, 2 * d, args.accumulate_dbias);
 }
 
 }  // namespace

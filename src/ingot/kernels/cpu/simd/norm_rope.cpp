@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "ingot/base/parallel.h"
-#include "ingot/kernels/cpu/add_parts.h"
+#include "ingot/kernels/cpu/add_partials.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/rope_positions.h"
 #include "ingot/kernels/cpu/simd/convert.h"
@@ -27,45 +27,46 @@ HWY_INLINE T* token_of(const View& x, std::int64_t b, std::int64_t s) {
   return x ? x.as<T>() + b * x.stride(0) + s * x.stride(1) : nullptr;
 }
 
-// Whether the elements of a head turn a register at a time, and all of them do.
-inline bool in_registers(const Turn& turn, std::int64_t size) {
+// Whether the elements of a head rotate a register at a time, and all of them do.
+inline bool in_registers(const Rotation& rotation, std::int64_t size) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
-  return !turn.interleaved && 2 * turn.half == size && turn.half % lanes == 0;
+  return !rotation.interleaved && 2 * rotation.half == size && rotation.half % lanes == 0;
 }
 
 // What the norm gives is rounded as it is in memory between the two operations, but stays in registers.
 template <class T>
-void scale_and_turn(const T* x, const T* w, float rstd, float weight_offset, T* y, const Turn& turn) {
+void scale_and_rotate(const T* x, const T* w, float rstd, float weight_offset, T* y,
+                      const Rotation& rotation) {
   const D d;
   const auto scale = hn::Set(d, rstd), offset = hn::Set(d, weight_offset), signs = hn::Set(d, 1.0F);
   const auto normalized = [&](std::int64_t i) {
     const auto weight = hn::Add(offset, load_lanes(d, w + i));
     return rounded_lanes<T>(d, hn::Mul(hn::Mul(load_lanes(d, x + i), scale), weight));
   };
-  for (std::int64_t i = 0; i < turn.half; i += static_cast<std::int64_t>(hn::Lanes(d))) {
-    const auto [first, second] =
-        turn_lanes(d, normalized(i), normalized(turn.half + i), turn.cos + i, turn.sin + i, signs);
+  for (std::int64_t i = 0; i < rotation.half; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto [first, second] = rotate_lanes(d, normalized(i), normalized(rotation.half + i),
+                                              rotation.cos + i, rotation.sin + i, signs);
     store_lanes(d, first, y + i);
-    store_lanes(d, second, y + turn.half + i);
+    store_lanes(d, second, y + rotation.half + i);
   }
 }
 
 template <class T>
 void forward_token(const RmsNormRopeArgs& args, std::int64_t b, std::int64_t s) {
-  const Turn turn = turn_of(args.angles, rope_position(args.angles, b, s), false, false);
+  const Rotation rotation = rotation_of(args.angles, rope_position(args.angles, b, s), false, false);
   const std::int64_t heads = args.x.dim(2), size = args.x.dim(3);
   const T* x = token_of<T>(args.x, b, s);
   T* y = token_of<T>(args.y, b, s);
   for (std::int64_t h = 0; h < heads; ++h, x += args.x.stride(2), y += args.y.stride(2)) {
     const float rstd = rms_rstd(x, size, args.eps);
     if (args.rstd) args.rstd.as<float>()[(b * args.x.dim(1) + s) * heads + h] = rstd;
-    const bool turns = h < args.angles.rotated_heads;
-    if (turns && in_registers(turn, size)) {
-      scale_and_turn(x, args.weight.as<T>(), rstd, args.weight_offset, y, turn);
+    const bool rotates = h < args.angles.rotated_heads;
+    if (rotates && in_registers(rotation, size)) {
+      scale_and_rotate(x, args.weight.as<T>(), rstd, args.weight_offset, y, rotation);
       continue;
     }
     rms_scale(x, args.weight.as<T>(), size, rstd, args.weight_offset, y);
-    if (turns) turn_head(y, y, turn);
+    if (rotates) rotate_head(y, y, rotation);
   }
 }
 
@@ -76,24 +77,24 @@ void forward_tokens(const RmsNormRopeArgs& args, std::int64_t begin, std::int64_
   });
 }
 
-// dy turned back, and rounded as it is in memory between the two operations.
+// dy rotated back, and rounded as it is in memory between the two operations.
 template <class T>
-void turn_back(const T* dy, float* turned, const Turn& turn) {
+void rotate_back(const T* dy, float* rotated, const Rotation& rotation) {
   const D d;
   const auto signs = hn::Set(d, -1.0F);
-  for (std::int64_t i = 0; i < turn.half; i += static_cast<std::int64_t>(hn::Lanes(d))) {
-    const auto [first, second] = turn_lanes(d, load_lanes(d, dy + i), load_lanes(d, dy + turn.half + i),
-                                            turn.cos + i, turn.sin + i, signs);
-    store_lanes(d, rounded_lanes<T>(d, first), turned + i);
-    store_lanes(d, rounded_lanes<T>(d, second), turned + turn.half + i);
+  for (std::int64_t i = 0; i < rotation.half; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto [first, second] = rotate_lanes(d, load_lanes(d, dy + i), load_lanes(d, dy + rotation.half + i),
+                                              rotation.cos + i, rotation.sin + i, signs);
+    store_lanes(d, rounded_lanes<T>(d, first), rotated + i);
+    store_lanes(d, rounded_lanes<T>(d, second), rotated + rotation.half + i);
   }
 }
 
-// `place`: for a head.
+// `buffer`: for a head.
 template <class T>
-void backward_token(const RmsNormRopeBackwardArgs& args, std::int64_t b, std::int64_t s, float* place,
+void backward_token(const RmsNormRopeBackwardArgs& args, std::int64_t b, std::int64_t s, float* buffer,
                     float* dw) {
-  const Turn turn = turn_of(args.angles, rope_position(args.angles, b, s), true, false);
+  const Rotation rotation = rotation_of(args.angles, rope_position(args.angles, b, s), true, false);
   const std::int64_t heads = args.x.dim(2), size = args.x.dim(3);
   const T* x = token_of<T>(args.x, b, s);
   const T* dy = token_of<T>(args.dy, b, s);
@@ -112,14 +113,14 @@ void backward_token(const RmsNormRopeBackwardArgs& args, std::int64_t b, std::in
     };
     if (h >= args.angles.rotated_heads) {
       backward(dy);
-    } else if (in_registers(turn, size)) {
-      turn_back(dy, place, turn);
-      backward(static_cast<const float*>(place));
+    } else if (in_registers(rotation, size)) {
+      rotate_back(dy, buffer, rotation);
+      backward(static_cast<const float*>(buffer));
     } else {
-      T* turned = reinterpret_cast<T*>(place);
-      turn_head(dy, turned, turn);
-      copy_elements(dy, turned, 2 * turn.half, size, false);
-      backward(static_cast<const T*>(turned));
+      T* rotated = reinterpret_cast<T*>(buffer);
+      rotate_head(dy, rotated, rotation);
+      copy_elements(dy, rotated, 2 * rotation.half, size, false);
+      backward(static_cast<const T*>(rotated));
     }
     if (dx != nullptr) dx += args.dx.stride(2);
   }
@@ -127,9 +128,9 @@ void backward_token(const RmsNormRopeBackwardArgs& args, std::int64_t b, std::in
 
 void backward_tokens(const RmsNormRopeBackwardArgs& args, std::int64_t begin, std::int64_t end, float* dw) {
   dispatch_simd_float(args.x.dtype, [&]<class T>() {
-    float* place = thread_scratch(0, static_cast<std::size_t>(args.x.dim(3)));
+    float* buffer = thread_scratch(0, static_cast<std::size_t>(args.x.dim(3)));
     for (std::int64_t token = begin; token < end; ++token)
-      backward_token<T>(args, token / args.x.dim(1), token % args.x.dim(1), place, dw);
+      backward_token<T>(args, token / args.x.dim(1), token % args.x.dim(1), buffer, dw);
   });
 }
 
@@ -177,7 +178,7 @@ void backward(const RmsNormRopeBackwardArgs& args, Stream) {
       HWY_DYNAMIC_DISPATCH(backward_tokens)(args, tokens * part / parts, tokens * (part + 1) / parts, dw);
     }
   });
-  add_parts(args.dweight, args.partials.as<float>(), parts, d, args.accumulate_dweight);
+  add_partials(args.dweight, args.partials.as<float>(), parts, d, args.accumulate_dweight);
 }
 
 }  // namespace

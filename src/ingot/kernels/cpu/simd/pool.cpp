@@ -16,8 +16,8 @@
 #include "ingot/kernels/cpu/simd/pool_plane-inl.h"
 
 // Channels-last: one vector of channels at a time, its window in registers. Channels-first: one plane at a
-// time (pool_plane-inl.h); place by place where a window's largest has to be found, not only told, and where
-// windows differ in size.
+// time (pool_plane-inl.h); position by position where a window's largest has to be found, not only told, and
+// where windows differ in size.
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
@@ -26,16 +26,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using DI = hn::RebindToSigned<D>;
 
-// One window of one sample: its places, and where they lie in memory.
-struct PoolPlace {
+// One window of one sample: its positions, and where they lie in memory.
+struct PoolPosition {
   WindowRange rows, columns;
   std::int64_t width = 0;  // of the input
   float divisor = 1;
 };
 
-// f(place number h·W + w) for every place of the window.
+// f(position number h·W + w) for every position of the window.
 template <class F>
-HWY_INLINE void for_each_place(const PoolPlace& p, F&& f) {
+HWY_INLINE void for_each_position(const PoolPosition& p, F&& f) {
   for (std::int64_t h = p.rows.first; h < p.rows.end; h += p.rows.step) {
     for (std::int64_t w = p.columns.first; w < p.columns.end; w += p.columns.step) f(h * p.width + w);
   }
@@ -59,74 +59,76 @@ HWY_INLINE void for_each_vector(std::int64_t channels, F&& f) {
     f(c, static_cast<std::size_t>(std::min(lanes, channels - c)));
 }
 
-void max_channels(const PoolPlace& p, std::int64_t channels, const float* x, float* y, std::int32_t* index) {
+void max_channels(const PoolPosition& p, std::int64_t channels, const float* x, float* y,
+                  std::int32_t* index) {
   const D d;
   const DI di;
   for_each_vector(channels, [&](std::int64_t c, std::size_t lanes) {
     auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
     auto best_at = hn::Set(di, -1);
-    for_each_place(p, [&](std::int64_t place) {
-      const auto value = load_channels(x + place * channels + c, lanes);
+    for_each_position(p, [&](std::int64_t position) {
+      const auto value = load_channels(x + position * channels + c, lanes);
       const auto none = hn::RebindMask(d, hn::Lt(best_at, hn::Zero(di)));
       const auto take =
           hn::Or(hn::Or(none, hn::Gt(value, best)), hn::AndNot(hn::IsNaN(best), hn::IsNaN(value)));
       best = hn::IfThenElse(take, value, best);
       best_at =
-          hn::IfThenElse(hn::RebindMask(di, take), hn::Set(di, static_cast<std::int32_t>(place)), best_at);
+          hn::IfThenElse(hn::RebindMask(di, take), hn::Set(di, static_cast<std::int32_t>(position)), best_at);
     });
     store_channels(best, y + c, lanes);
     if (index != nullptr) store_channels(hn::BitCast(d, best_at), reinterpret_cast<float*>(index + c), lanes);
   });
 }
 
-void average_channels(const PoolPlace& p, std::int64_t channels, const float* x, float* y) {
+void average_channels(const PoolPosition& p, std::int64_t channels, const float* x, float* y) {
   const D d;
   for_each_vector(channels, [&](std::int64_t c, std::size_t lanes) {
     auto sum = hn::Zero(d);
-    for_each_place(
-        p, [&](std::int64_t place) { sum = hn::Add(sum, load_channels(x + place * channels + c, lanes)); });
+    for_each_position(p, [&](std::int64_t position) {
+      sum = hn::Add(sum, load_channels(x + position * channels + c, lanes));
+    });
     store_channels(hn::Div(sum, hn::Set(d, p.divisor)), y + c, lanes);
   });
 }
 
-void average_channels_backward(const PoolPlace& p, std::int64_t channels, const float* dy, float* dx) {
+void average_channels_backward(const PoolPosition& p, std::int64_t channels, const float* dy, float* dx) {
   const D d;
   for_each_vector(channels, [&](std::int64_t c, std::size_t lanes) {
     const auto share = hn::Div(load_channels(dy + c, lanes), hn::Set(d, p.divisor));
-    for_each_place(p, [&](std::int64_t place) {
-      float* to = dx + place * channels + c;
+    for_each_position(p, [&](std::int64_t position) {
+      float* to = dx + position * channels + c;
       store_channels(hn::Add(load_channels(to, lanes), share), to, lanes);
     });
   });
 }
 
-// Calls f(output place number, its window) for every place of an output plane.
+// Calls f(output position number, its window) for every position of an output plane.
 template <class Args, class F>
 void for_each_window(const Args& args, const Plane& in, const Plane& out, F&& f) {
   for (std::int64_t h = 0; h < out.h; ++h) {
     const WindowRange rows = window_range(args, 0, h, in.h, out.h);
     for (std::int64_t w = 0; w < out.w; ++w) {
       const WindowRange columns = window_range(args, 1, w, in.w, out.w);
-      f(h * out.w + w, PoolPlace{rows, columns, in.w, window_divisor<float>(args.mode, rows, columns)});
+      f(h * out.w + w, PoolPosition{rows, columns, in.w, window_divisor<float>(args.mode, rows, columns)});
     }
   }
 }
 
-void max_plane(const PoolPlace& p, const float* x, float* y, std::int32_t* index) {
+void max_plane(const PoolPosition& p, const float* x, float* y, std::int32_t* index) {
   float best = -std::numeric_limits<float>::infinity();
   std::int64_t best_at = -1;
-  for_each_place(p, [&](std::int64_t place) {
-    if (best_at >= 0 && !(x[place] > best) && !(std::isnan(x[place]) && !std::isnan(best))) return;
-    best = x[place];
-    best_at = place;
+  for_each_position(p, [&](std::int64_t position) {
+    if (best_at >= 0 && !(x[position] > best) && !(std::isnan(x[position]) && !std::isnan(best))) return;
+    best = x[position];
+    best_at = position;
   });
   *y = best;
   if (index != nullptr) *index = static_cast<std::int32_t>(best_at);
 }
 
-float average_plane(const PoolPlace& p, const float* x) {
+float average_plane(const PoolPosition& p, const float* x) {
   float sum = 0;
-  for_each_place(p, [&](std::int64_t place) { sum += x[place]; });
+  for_each_position(p, [&](std::int64_t position) { sum += x[position]; });
   return sum / p.divisor;
 }
 
@@ -137,7 +139,7 @@ std::int32_t* index_at(const PoolArgs& args, std::int64_t at) {
 void forward_last(const PoolArgs& args, const Plane& in, const Plane& out, std::int64_t n) {
   const float* x = args.x.as<float>() + n * in.size();
   float* y = args.y.as<float>() + n * out.size();
-  for_each_window(args, in, out, [&](std::int64_t at, const PoolPlace& p) {
+  for_each_window(args, in, out, [&](std::int64_t at, const PoolPosition& p) {
     const std::int64_t to = at * out.c;
     if (args.mode == PoolMode::max) {
       max_channels(p, in.c, x, y + to, index_at(args, n * out.size() + to));
@@ -154,7 +156,7 @@ void forward_first(const PoolArgs& args, const Plane& in, const Plane& out, std:
     return PlanePool<PoolSum>(args, in, out).run(x, args.y.as<float>() + first);
   if (!args.adaptive && !args.index)
     return PlanePool<PoolMax>(args, in, out).run(x, args.y.as<float>() + first);
-  for_each_window(args, in, out, [&](std::int64_t at, const PoolPlace& p) {
+  for_each_window(args, in, out, [&](std::int64_t at, const PoolPosition& p) {
     float* y = args.y.as<float>() + first + at;
     if (args.mode == PoolMode::max) {
       max_plane(p, x, y, index_at(args, first + at));
@@ -174,7 +176,7 @@ void backward_last(const PoolBackwardArgs& args, const Plane& in, const Plane& o
     }
     return;
   }
-  for_each_window(args, in, out, [&](std::int64_t at, const PoolPlace& p) {
+  for_each_window(args, in, out, [&](std::int64_t at, const PoolPosition& p) {
     average_channels_backward(p, in.c, dy + at * out.c, dx);
   });
 }
@@ -189,9 +191,9 @@ void backward_first(const PoolBackwardArgs& args, const Plane& in, const Plane& 
     }
     return;
   }
-  for_each_window(args, in, out, [&](std::int64_t at, const PoolPlace& p) {
+  for_each_window(args, in, out, [&](std::int64_t at, const PoolPosition& p) {
     const float share = dy[at] / p.divisor;
-    for_each_place(p, [&](std::int64_t place) { dx[place] += share; });
+    for_each_position(p, [&](std::int64_t position) { dx[position] += share; });
   });
 }
 

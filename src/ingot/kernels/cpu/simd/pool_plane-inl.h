@@ -1,9 +1,9 @@
 // Pooling of one plane whose columns are neighbours in memory. Included once per Highway target.
 //
 // A row of windows is folded in two steps, each over whole vectors: the rows that it spans become one, then
-// the columns of that. Windows that are `stride` places apart would have every vector gather, so the folded
-// row is laid out by phases: place q (padding counted) is element q / stride of phase q % stride, and all
-// windows' tap j are neighbours there.
+// the columns of that. Windows that are `stride` positions apart would have every vector gather, so the
+// folded row is laid out by phases: position q (padding counted) is element q / stride of phase q % stride,
+// and all windows' tap j are neighbours there.
 #if defined(INGOT_POOL_PLANE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef INGOT_POOL_PLANE_INL_H
 #undef INGOT_POOL_PLANE_INL_H
@@ -53,7 +53,7 @@ class PlanePool {
         dilation_(args.geometry.dilation[1]),
         taps_(args.window[1]) {
     const std::int64_t reach = (taps_ - 1) * dilation_;
-    // Every window's taps, every place of the input, and a vector that begins at the last of either.
+    // Every window's taps, every position of the input, and a vector that begins at the last of either.
     length_ = std::max(out.w + reach / stride_, (in.w + padding_) / stride_) + 1 + lanes();
     const std::int64_t columns = round_up(out.w, lanes()), row = round_up(in.w, lanes());
     float* memory = thread_scratch(0, static_cast<std::size_t>(stride_ * length_ + columns + row));
@@ -83,7 +83,9 @@ class PlanePool {
   float counted(const WindowRange& r) const {
     return static_cast<float>(args_.mode == PoolMode::average ? r.size : window_count(r));
   }
-  float* phase(std::int64_t place) const { return phases_ + place % stride_ * length_ + place / stride_; }
+  float* phase(std::int64_t position) const {
+    return phases_ + position % stride_ * length_ + position / stride_;
+  }
 
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;

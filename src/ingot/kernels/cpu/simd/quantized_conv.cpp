@@ -131,7 +131,7 @@ HWY_NOINLINE void code_tile(const CodeBand& band, const std::int32_t* weights,
     const std::int32_t* bias = args.bias ? args.bias.as<std::int32_t>() + output : nullptr;
     const float* scale = args.scale.as<float>() + output;
     const CodeRange range(args.y.dtype);
-    const std::int64_t at = code_result_at(band, output, tile.place);
+    const std::int64_t at = code_result_at(band, output, tile.position);
     INGOT_UNROLL
     for (int r = 0; r < R; ++r) {
       const V total = hn::RearrangeToOddPlusEven(sums[r][v], rests[r][v]);

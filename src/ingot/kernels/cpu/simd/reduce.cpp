@@ -66,7 +66,7 @@ float fold_block(ReduceOp op, const float* x, std::int64_t n) {
 }
 
 // The first place of `value`, where any NaN is as good as another; n where there is none.
-std::int64_t first_place(const float* x, std::int64_t n, float value) {
+std::int64_t first_position(const float* x, std::int64_t n, float value) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const bool nan = std::isnan(value);
@@ -108,7 +108,7 @@ HWY_AFTER_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(fold_block);
-HWY_EXPORT(first_place);
+HWY_EXPORT(first_position);
 HWY_EXPORT(fold_lanes);
 HWY_EXPORT(add_row_block);
 
@@ -161,8 +161,8 @@ void write(const ReduceArgs& args, std::int64_t offset, std::int64_t step, const
 std::int64_t block_size() { return std::min(kBlock, 4 * kChain * HWY_DYNAMIC_DISPATCH(fold_lanes)()); }
 
 // The elements [begin, end) of what belongs to the result at x offset `base`.
-double fold_range(const ReduceArgs& args, const Runs<1>& reduced, std::int64_t base, std::int64_t begin,
-                  std::int64_t end) {
+double fold_range(const ReduceArgs& args, const StridedIterator<1>& reduced, std::int64_t base,
+                  std::int64_t begin, std::int64_t end) {
   double value = start_value(args.op);
   float buffer[kBlock];
   const std::int64_t block = block_size();
@@ -182,8 +182,8 @@ std::int64_t part_count(std::int64_t elements) {
 
 // The innermost axis is summed.
 void reduce_rows(const ReduceArgs& args, const ReduceAxes& axes) {
-  const Runs<2> kept({axes.x_kept, axes.y});
-  const Runs<1> reduced({axes.x_reduced});
+  const StridedIterator<2> kept({axes.x_kept, axes.y});
+  const StridedIterator<1> reduced({axes.x_reduced});
   const bool few = kept.total() < num_threads() && part_count(reduced.total()) > 1;
   const auto each = [&](std::int64_t begin, std::int64_t end, auto&& fold) {
     kept.walk(begin, end, [&](const auto& at, std::int64_t n, const auto& step) {
@@ -219,8 +219,9 @@ void reduce_rows(const ReduceArgs& args, const ReduceAxes& axes) {
 using Columns = std::array<double, kColumns>;
 
 // Reduces rows [begin, end) of `n` columns that start at x offset `base`.
-void fold_columns(const ReduceArgs& args, const Runs<1>& rows, std::int64_t base, std::int64_t stride,
-                  std::int64_t n, std::int64_t begin, std::int64_t end, Columns& result) {
+void fold_columns(const ReduceArgs& args, const StridedIterator<1>& rows, std::int64_t base,
+                  std::int64_t stride, std::int64_t n, std::int64_t begin, std::int64_t end,
+                  Columns& result) {
   const double start = start_value(args.op);
   const auto width = static_cast<std::size_t>(n);
   float partial[kColumns], buffer[kColumns];
@@ -252,8 +253,8 @@ void reduce_columns(const ReduceArgs& args, ReduceAxes axes) {
   const std::int64_t width = axes.y.shape[inner];
   const std::int64_t x_stride = axes.x_kept.strides[inner], y_stride = axes.y.strides[inner];
   axes.x_kept.rank = axes.y.rank = last;
-  const Runs<2> outer({axes.x_kept, axes.y});
-  const Runs<1> rows({axes.x_reduced});
+  const StridedIterator<2> outer({axes.x_kept, axes.y});
+  const StridedIterator<1> rows({axes.x_reduced});
   const std::int64_t stretches = (width + kColumns - 1) / kColumns, jobs = outer.total() * stretches;
 
   // Job j: the stretch j % stretches of outer index j / stretches.
@@ -310,7 +311,7 @@ float largest_of(const float* x, std::int64_t n) {
 }
 
 std::int64_t find_first(const float* x, std::int64_t n, float value) {
-  return HWY_DYNAMIC_DISPATCH(first_place)(x, n, value);
+  return HWY_DYNAMIC_DISPATCH(first_position)(x, n, value);
 }
 
 // One long row, a vocabulary's logits, by all threads: only the piece with the largest is looked through

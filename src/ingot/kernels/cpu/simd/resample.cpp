@@ -23,7 +23,7 @@ struct Taps {
   std::int64_t count, n;
 };
 
-// Place i of the result, where its neighbours on the inner axis are neighbours in memory: whole rows.
+// Position i of the result, where its neighbours on the inner axis are neighbours in memory: whole rows.
 template <class T>
 void sum_rows(const T* x, const Taps& taps, std::int64_t i, T* y, std::int64_t inner, bool accumulate) {
   const auto part = [&](auto d, std::int64_t k) HWY_ATTR {

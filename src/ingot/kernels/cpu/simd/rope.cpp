@@ -19,15 +19,15 @@ namespace {
 
 template <class T>
 void rotate_token(const RopeArgs& args, std::int64_t b, std::int64_t s, std::int64_t position) {
-  const Turn turn = turn_of(args.angles, position, args.inverse, args.accumulate);
+  const Rotation rotation = rotation_of(args.angles, position, args.inverse, args.accumulate);
   const std::int64_t size = args.x.dim(3);
   const T* x = args.x.as<T>() + b * args.x.stride(0) + s * args.x.stride(1);
   T* y = args.y.as<T>() + b * args.y.stride(0) + s * args.y.stride(1);
   const bool copies = x != y || args.accumulate;
   for (std::int64_t h = 0; h < args.x.dim(2); ++h) {
     const bool rotated = h < args.angles.rotated_heads;
-    if (rotated) turn_head(x, y, turn);
-    if (copies) copy_elements(x, y, rotated ? 2 * turn.half : 0, size, args.accumulate);
+    if (rotated) rotate_head(x, y, rotation);
+    if (copies) copy_elements(x, y, rotated ? 2 * rotation.half : 0, size, args.accumulate);
     x += args.x.stride(2);
     y += args.y.stride(2);
   }

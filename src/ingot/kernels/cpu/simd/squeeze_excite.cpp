@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ingot/base/parallel.h"
-#include "ingot/kernels/cpu/add_parts.h"
+#include "ingot/kernels/cpu/add_partials.h"
 #include "ingot/kernels/cpu/register.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -168,7 +168,7 @@ void backward(const SqueezeExciteBackwardArgs& args, Stream) {
                  }
                });
   const auto collect = [&](const View& to, std::int64_t size, bool accumulate) {
-    add_parts(to, scratch, parts, stride, accumulate);
+    add_partials(to, scratch, parts, stride, accumulate);
     scratch += size;
   };
   collect(args.dw1, reduced * channels, args.accumulate_dw1);

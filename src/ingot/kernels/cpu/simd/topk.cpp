@@ -23,10 +23,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Once the list is full, few elements come in: four registers at a time are only compared with its last, and
 // only what exceeds that is offered.
 template <class T>
-void topk_row(const T* x, std::int64_t n, std::int64_t* places, std::int64_t k) {
+void topk_row(const T* x, std::int64_t n, std::int64_t* positions, std::int64_t k) {
   const D d;
   const auto block = 4 * static_cast<std::int64_t>(hn::Lanes(d));
-  TopList<T> list(x, places, k);
+  TopList<T> list(x, positions, k);
   std::int64_t i = 0;
   for (; !list.is_full(); ++i) list.offer(i);
   const auto exceeds = [&](std::int64_t at)

@@ -35,7 +35,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Bᵀ·d of four vectors.
-HWY_INLINE void to_places(hn::Vec<D>& d0, hn::Vec<D>& d1, hn::Vec<D>& d2, hn::Vec<D>& d3) {
+HWY_INLINE void to_positions(hn::Vec<D>& d0, hn::Vec<D>& d1, hn::Vec<D>& d2, hn::Vec<D>& d3) {
   const auto v0 = hn::Sub(d0, d2), v1 = hn::Add(d1, d2), v2 = hn::Sub(d2, d1), v3 = hn::Sub(d1, d3);
   d0 = v0, d1 = v1, d2 = v2, d3 = v3;
 }
@@ -45,7 +45,7 @@ void transform_tile_inputs(const WinogradTiles& tiles, std::int64_t begin, std::
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const View& x = tiles.args->x;
   const std::int64_t blocks = x.dim(1), height = x.dim(2), width = x.dim(3), b = x.dim(4);
-  const std::int64_t place = tiles.count * blocks * b;
+  const std::int64_t position = tiles.count * blocks * b;
   for (std::int64_t t = begin; t < end; ++t) {
     const std::int64_t tile = tiles.first + t, column = tile % tiles.columns(),
                        row = tile / tiles.columns() % tiles.rows(),
@@ -63,11 +63,11 @@ void transform_tile_inputs(const WinogradTiles& tiles, std::int64_t begin, std::
             v[i][j] = inside && left + j >= 0 && left + j < width ? hn::LoadU(d, from + j * b) : hn::Zero(d);
         }
         INGOT_UNROLL
-        for (int j = 0; j < 4; ++j) to_places(v[0][j], v[1][j], v[2][j], v[3][j]);
+        for (int j = 0; j < 4; ++j) to_positions(v[0][j], v[1][j], v[2][j], v[3][j]);
         INGOT_UNROLL
         for (int i = 0; i < 4; ++i) {
-          to_places(v[i][0], v[i][1], v[i][2], v[i][3]);
-          for (int j = 0; j < 4; ++j) hn::StoreU(v[i][j], d, to + (4 * i + j) * place + block * b + c);
+          to_positions(v[i][0], v[i][1], v[i][2], v[i][3]);
+          for (int j = 0; j < 4; ++j) hn::StoreU(v[i][j], d, to + (4 * i + j) * position + block * b + c);
         }
       }
     }
@@ -86,7 +86,7 @@ void transform_tile_outputs(const WinogradTiles& tiles, std::int64_t begin, std:
   const WinogradConvArgs& args = *tiles.args;
   const View& y = args.y;
   const std::int64_t blocks = y.dim(1), height = y.dim(2), width = y.dim(3), b = y.dim(4);
-  const std::int64_t place = tiles.count * blocks * b;
+  const std::int64_t position = tiles.count * blocks * b;
   for (std::int64_t t = begin; t < end; ++t) {
     const std::int64_t tile = tiles.first + t, column = tile % tiles.columns(),
                        row = tile / tiles.columns() % tiles.rows(),
@@ -98,7 +98,7 @@ void transform_tile_outputs(const WinogradTiles& tiles, std::int64_t begin, std:
         hn::Vec<D> m[4][4];
         INGOT_UNROLL
         for (int j = 0; j < 4; ++j) {
-          for (int i = 0; i < 4; ++i) m[i][j] = hn::LoadU(d, from + (4 * i + j) * place + block * b + c);
+          for (int i = 0; i < 4; ++i) m[i][j] = hn::LoadU(d, from + (4 * i + j) * position + block * b + c);
           to_pair(m[0][j], m[1][j], m[2][j], m[3][j]);
         }
         const auto bias = args.bias ? hn::LoadU(d, args.bias.as<float>() + block * b + c) : hn::Zero(d);
@@ -130,16 +130,16 @@ HWY_EXPORT(transform_tile_outputs);
 
 void run_winograd_conv(const WinogradConvArgs& args, Stream stream) {
   const std::int64_t all = winograd_tiles(args), inputs = args.weight.dim(1), outputs = args.weight.dim(2);
-  constexpr std::int64_t kGrain = 8192;  // floats of a place, some microseconds
+  constexpr std::int64_t kGrain = 8192;  // floats of a position, some microseconds
   for (std::int64_t first = 0; first < all; first += kWinogradTiles) {
     const std::int64_t count = std::min(kWinogradTiles, all - first);
     auto* scratch = args.scratch.as<float>();
-    const WinogradTiles tiles{&args, first, count, scratch, scratch + kWinogradPlaces * count * inputs};
+    const WinogradTiles tiles{&args, first, count, scratch, scratch + kWinogradPositions * count * inputs};
     parallel_for(count, kGrain / inputs + 1, [&](std::int64_t begin, std::int64_t end) {
       HWY_DYNAMIC_DISPATCH(transform_tile_inputs)(tiles, begin, end);
     });
     const auto matrices = [&](float* data, std::int64_t columns) {
-      return contiguous_view(data, {kWinogradPlaces, count, columns}, DType::f32, args.x.device);
+      return contiguous_view(data, {kWinogradPositions, count, columns}, DType::f32, args.x.device);
     };
     launch(gemm, stream,
            {.a = matrices(tiles.inputs, inputs), .b = args.weight, .c = matrices(tiles.outputs, outputs)});

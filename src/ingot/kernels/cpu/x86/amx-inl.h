@@ -33,7 +33,7 @@ constexpr TileConfig tile_config(int groups) {
 
 // 16 rows of x with the 16 rows of the panel.
 template <class Tiles, PackedFormat kFormat>
-INGOT_NOINLINE void tile_rows(const PanelProduct& p, const std::uint8_t* x, float* y) {
+INGOT_NOINLINE void tile_rows(const PanelMatmul& p, const std::uint8_t* x, float* y) {
   using D = Decoder<kFormat>;
   constexpr PackedLayout kLayout = D::kLayout;
   constexpr int kParts = D::kHalves ? 2 : 1, kGroups = 8 / kParts;
@@ -83,18 +83,18 @@ INGOT_NOINLINE void tile_rows(const PanelProduct& p, const std::uint8_t* x, floa
 
 // As many times 16 rows as there are, a panel at a time; AVX-512 computes those that remain.
 template <class Tiles, PackedFormat kFormat>
-void tile_product(const PanelProduct& p, std::int64_t rows) {
+void tile_matmul(const PanelMatmul& p, std::int64_t rows) {
   static constexpr TileConfig kConfig = tile_config(Decoder<kFormat>::kHalves ? 4 : 8);
   const std::int64_t whole = rows / kTileRows * kTileRows;
   if (whole > 0) Tiles::configure(kConfig);
   for (std::int64_t panel = 0; panel < p.panels; ++panel) {
-    const PanelProduct one = panel_of(p, panel);
+    const PanelMatmul one = panel_of(p, panel);
     for (std::int64_t at = 0; at < whole; at += kTileRows)
       tile_rows<Tiles, kFormat>(one, one.x + at * one.x_stride, one.y + at * one.y_stride);
   }
   if (whole > 0) Tiles::release();
   if (whole == rows) return;
-  PanelProduct rest = p;
+  PanelMatmul rest = p;
   rest.x += whole * p.x_stride;
   rest.y += whole * p.y_stride;
   vnni_panel_kernel(kFormat)(rest, rows - whole);
@@ -103,5 +103,5 @@ void tile_product(const PanelProduct& p, std::int64_t rows) {
 template <class Tiles>
 PanelKernel tile_kernel(PackedFormat format) {
   return for_format(format,
-                    []<PackedFormat kFormat>() -> PanelKernel { return tile_product<Tiles, kFormat>; });
+                    []<PackedFormat kFormat>() -> PanelKernel { return tile_matmul<Tiles, kFormat>; });
 }

@@ -8,7 +8,7 @@
 
 namespace ingot::kernels::cpu {
 
-/// One of the panels of a product with several: a PanelProduct or a FloatPanelProduct. Inlined, so that it
+/// One of the panels of a product with several: a PanelMatmul or a FloatPanelMatmul. Inlined, so that it
 /// takes the instruction set of its caller.
 template <class Product>
 INGOT_INLINE Product panel_of(const Product& p, std::int64_t panel) {

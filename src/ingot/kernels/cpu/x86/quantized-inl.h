@@ -83,8 +83,8 @@ struct Decoder {
     }
     if constexpr (kLayout.high_bits == 2) {
       const Ints high = load(step + kHighAt + block * kHigh + group / 4 * 64 + 4 * row);
-      const int place = 2 * (group % 4);
-      const Ints moved = place <= 4 ? shift_left(high, 4 - place) : shift_right(high, place - 4);
+      const int position = 2 * (group % 4);
+      const Ints moved = position <= 4 ? shift_left(high, 4 - position) : shift_right(high, position - 4);
       code = or_masked(code, moved, splat_byte(48));
     }
     return code;
@@ -118,7 +118,7 @@ struct Ahead {
 // R rows of x with kLanes rows of each of V panels. Two panels share what is read of x: a load for each of
 // the dot products, besides those of the scales, would take longer than they do.
 template <PackedFormat kFormat, int R, int V>
-INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, float* y, std::int64_t row) {
+INGOT_NOINLINE void panel_rows(const PanelMatmul& p, const std::uint8_t* x, float* y, std::int64_t row) {
   const std::int64_t panel_bytes = p.panel_bytes;
   using D = Decoder<kFormat>;
   constexpr PackedLayout kLayout = D::kLayout;
@@ -227,14 +227,14 @@ INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, flo
 }
 
 template <PackedFormat kFormat, int R>
-INGOT_INLINE void panel_tile(const PanelProduct& p, std::int64_t at) {
+INGOT_INLINE void panel_tile(const PanelMatmul& p, std::int64_t at) {
   for (std::int64_t row = 0; row < p.cols; row += kLanes)
     panel_rows<kFormat, R, 1>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
 }
 
 // Rows [at, rows) of x with one panel.
 template <PackedFormat kFormat>
-void single_panel_product(const PanelProduct& p, std::int64_t at, std::int64_t rows) {
+void single_panel_matmul(const PanelMatmul& p, std::int64_t at, std::int64_t rows) {
   Ahead ahead(p.panel + p.panel_bytes, p.next ? p.panel_bytes : 0, rows / kMaxRows + 1);
   for (; rows - at >= kMaxRows; at += kMaxRows) {
     ahead.next_share();
@@ -254,7 +254,7 @@ void single_panel_product(const PanelProduct& p, std::int64_t at, std::int64_t r
 // rows. Sums wait in y meanwhile, so that each is added up in the order of its columns. Returns how many rows
 // are done.
 template <PackedFormat kFormat, int R>
-std::int64_t panel_pair_product(const PanelProduct& p, std::int64_t rows) {
+std::int64_t panel_pair_matmul(const PanelMatmul& p, std::int64_t rows) {
   constexpr std::int64_t kPieceBytes = 18 * 1024;  // of the 32 or 48 KiB that a core has
   constexpr PackedLayout kLayout = packed_layout(kFormat);
   constexpr auto kStepBytes = static_cast<std::int64_t>(kLayout.step_bytes());
@@ -264,7 +264,7 @@ std::int64_t panel_pair_product(const PanelProduct& p, std::int64_t rows) {
   const std::int64_t steps = (p.steps + pieces - 1) / pieces, tiles = rows / R;
   Ahead ahead(p.panel + 2 * p.panel_bytes, p.next ? 2 * p.panel_bytes : 0, pieces * tiles);
   for (std::int64_t step = 0; step < p.steps; step += steps) {
-    PanelProduct piece = p;
+    PanelMatmul piece = p;
     piece.panel += step * kStepBytes;
     piece.x += step * kStepInput;
     piece.steps = p.steps - step < steps ? p.steps - step : steps;
@@ -279,13 +279,13 @@ std::int64_t panel_pair_product(const PanelProduct& p, std::int64_t rows) {
 }
 
 template <PackedFormat kFormat>
-void panel_product(const PanelProduct& p, std::int64_t rows) {
+void panel_matmul(const PanelMatmul& p, std::int64_t rows) {
   std::int64_t at = 0;
   if constexpr (kPairRows > 0) {
-    if (p.panels == 2 && rows >= kPairRows) at = panel_pair_product<kFormat, kPairRows>(p, rows);
+    if (p.panels == 2 && rows >= kPairRows) at = panel_pair_matmul<kFormat, kPairRows>(p, rows);
   }
   for (std::int64_t panel = 0; panel < p.panels && at < rows; ++panel)
-    single_panel_product<kFormat>(panel_of(p, panel), at, rows);
+    single_panel_matmul<kFormat>(panel_of(p, panel), at, rows);
 }
 
 // pick.operator()<format>(), or null for the formats of other kernels.
@@ -332,5 +332,5 @@ Kernel for_format(PackedFormat format, Pick&& pick) {
 }
 
 [[maybe_unused]] PanelKernel panel_kernel(PackedFormat format) {
-  return for_format(format, []<PackedFormat kFormat>() -> PanelKernel { return panel_product<kFormat>; });
+  return for_format(format, []<PackedFormat kFormat>() -> PanelKernel { return panel_matmul<kFormat>; });
 }

@@ -8,7 +8,7 @@
 namespace ingot::kernels::cpu {
 
 /// y = x · panelsᵀ for some rows of x and one or two panels, one behind the other, of 16 rows of the weight.
-struct PanelProduct {
+struct PanelMatmul {
   const std::uint8_t* panel;
   std::int64_t panel_bytes, panels;
   std::int64_t steps;     ///< of each panel that count, from `panel` on
@@ -23,11 +23,11 @@ struct PanelProduct {
 };
 
 /// Computes `rows` rows of x, any number.
-using PanelKernel = void (*)(const PanelProduct& product, std::int64_t rows);
+using PanelKernel = void (*)(const PanelMatmul& product, std::int64_t rows);
 
 /// y = x · panelsᵀ for some rows of x and `panels` panels, one behind the other, of a weight in w8a8, or of
 /// the int16 codes that requantized-inl.h makes.
-struct RowScaledProduct {
+struct RowScaledMatmul {
   const std::uint8_t* panel;
   std::int64_t panel_bytes, panels;
   const std::uint8_t* x;  ///< the first row, an ActivationRow and its codes or an ActivationSpan
@@ -42,21 +42,21 @@ struct RowScaledProduct {
 
 /// For one instruction set: computes any number of rows, and up to `panels` panels.
 struct RowScaledKernel {
-  void (*run)(const RowScaledProduct& product, std::int64_t rows);
+  void (*run)(const RowScaledMatmul& product, std::int64_t rows);
   std::int64_t panels;
 };
 void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel& kernel);
 
 /// The same for a weight of another format, which is rounded anew span by span (quantized_matmul).
-struct RequantizedProduct {
-  RowScaledProduct product;  ///< with the panels as they are, x at the first span, and no lines ahead
+struct RequantizedMatmul {
+  RowScaledMatmul product;   ///< with the panels as they are, x at the first span, and no lines ahead
   std::int64_t span_stride;  ///< bytes from a span of x to the next
   std::int64_t blocks;       ///< of 32 columns, in each panel
 };
 
 /// For one instruction set and format, as a RowScaledKernel; `run` is null for the formats of other kernels.
 struct RequantizedKernel {
-  void (*run)(const RequantizedProduct& product, std::int64_t rows);
+  void (*run)(const RequantizedMatmul& product, std::int64_t rows);
   std::int64_t panels;
 };
 void multiply_requantized(const QuantizedMatmulArgs& args, const RequantizedKernel& kernel);

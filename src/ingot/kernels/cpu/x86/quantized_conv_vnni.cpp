@@ -82,7 +82,7 @@ void byte_tile(const CodeBand& band, const ByteConv& conv, const std::int8_t* we
     const std::int64_t output = tile.output + v * kBlock;
     if (output >= args.y.dim(1) * kBlock) break;
     const __m512 scale = _mm512_loadu_ps(args.scale.as<float>() + output);
-    std::uint8_t* y = static_cast<std::uint8_t*>(args.y.data) + code_result_at(band, output, tile.place);
+    std::uint8_t* y = static_cast<std::uint8_t*>(args.y.data) + code_result_at(band, output, tile.position);
     INGOT_UNROLL
     for (int r = 0; r < R; ++r)
       _mm_storeu_si128(reinterpret_cast<__m128i*>(y + r * kBlock),

@@ -90,12 +90,12 @@ INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std
 }
 
 template <PackedFormat kFormat>
-void requantized_product(const RequantizedProduct& p, std::int64_t rows) {
+void requantized_matmul(const RequantizedMatmul& p, std::int64_t rows) {
   constexpr PackedLayout kLayout = packed_layout(kFormat);
   constexpr std::int64_t kBytes =
       kSpanBlocks / kLayout.step_blocks * static_cast<std::int64_t>(kLayout.step_bytes());
   alignas(64) std::uint8_t panels[kRowScaledKernel.panels * (kScaleBytes + kSpanBlocks * kWordBlockBytes)];
-  RowScaledProduct product = p.product;
+  RowScaledMatmul product = p.product;
   product.panel = panels;
   for (std::int64_t done = 0; done < p.blocks; done += kSpanBlocks) {
     const std::int64_t blocks = p.blocks - done < kSpanBlocks ? p.blocks - done : kSpanBlocks;
@@ -107,13 +107,13 @@ void requantized_product(const RequantizedProduct& p, std::int64_t rows) {
         round_anew<kFormat>(steps, blocks, row, panels + panel * product.panel_bytes);
     }
     product.add = done > 0;
-    run_row_scaled_product<WordCodes>(product, rows);
+    run_row_scaled_panels<WordCodes>(product, rows);
     product.x += p.span_stride;
   }
 }
 
 RequantizedKernel requantized_kernel(PackedFormat format) {
-  using Run = void (*)(const RequantizedProduct&, std::int64_t);
-  const auto product = []<PackedFormat kFormat>() -> Run { return requantized_product<kFormat>; };
+  using Run = void (*)(const RequantizedMatmul&, std::int64_t);
+  const auto product = []<PackedFormat kFormat>() -> Run { return requantized_matmul<kFormat>; };
   return {for_format<Run>(format, product), kRowScaledKernel.panels};
 }

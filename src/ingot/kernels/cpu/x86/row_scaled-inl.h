@@ -26,7 +26,7 @@ constexpr std::int64_t kScaleBytes = 64;
 
 // R rows of x with V vectors of kLanes rows of the weight. Asks for `lines` cache lines at `ahead` meanwhile.
 template <class Codes, int R, int V>
-INGOT_NOINLINE void row_scaled_tile(const RowScaledProduct& p, const std::uint8_t* x, float* y,
+INGOT_NOINLINE void row_scaled_tile(const RowScaledMatmul& p, const std::uint8_t* x, float* y,
                                     const std::uint8_t* ahead, std::int64_t lines) {
   constexpr std::int64_t kVectorsPerPanel = kPanelRows / kLanes, kStepGroups = 16;
   const std::int64_t stride = p.x_stride, panel_bytes = p.panel_bytes;
@@ -87,7 +87,7 @@ INGOT_NOINLINE void row_scaled_tile(const RowScaledProduct& p, const std::uint8_
 }
 
 template <class Codes, int V>
-void row_scaled_product(const RowScaledProduct& p, std::int64_t rows) {
+void row_scaled_panels(const RowScaledMatmul& p, std::int64_t rows) {
   const std::uint8_t* ahead = p.panel + p.panels * p.panel_bytes;
   constexpr int kRows = Codes::kRows;
   const std::int64_t lines = (p.ahead_lines * kRows + rows - 1) / rows;
@@ -106,15 +106,14 @@ void row_scaled_product(const RowScaledProduct& p, std::int64_t rows) {
 }
 
 template <class Codes>
-void run_row_scaled_product(const RowScaledProduct& p, std::int64_t rows) {
+void run_row_scaled_panels(const RowScaledMatmul& p, std::int64_t rows) {
   constexpr int kVectorsPerPanel = kPanelRows / kLanes;
-  if (p.panels == 1) return row_scaled_product<Codes, kVectorsPerPanel>(p, rows);
+  if (p.panels == 1) return row_scaled_panels<Codes, kVectorsPerPanel>(p, rows);
   if constexpr (kTileVectors >= 2 * kVectorsPerPanel) {
-    if (p.panels == 2) return row_scaled_product<Codes, 2 * kVectorsPerPanel>(p, rows);
+    if (p.panels == 2) return row_scaled_panels<Codes, 2 * kVectorsPerPanel>(p, rows);
   }
-  if constexpr (kTileVectors >= 3 * kVectorsPerPanel)
-    row_scaled_product<Codes, 3 * kVectorsPerPanel>(p, rows);
+  if constexpr (kTileVectors >= 3 * kVectorsPerPanel) row_scaled_panels<Codes, 3 * kVectorsPerPanel>(p, rows);
 }
 
-constexpr RowScaledKernel kRowScaledKernel{run_row_scaled_product<ByteCodes>,
+constexpr RowScaledKernel kRowScaledKernel{run_row_scaled_panels<ByteCodes>,
                                            kTileVectors* kLanes / kPanelRows};

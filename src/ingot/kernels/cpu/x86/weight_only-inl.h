@@ -21,8 +21,8 @@ struct Widener<PackedFormat::nf4> {
   INGOT_INLINE static Ints load_quad(const std::uint8_t* block, int quad) {
     return shift_right(load(block + 64 * (quad % 4)), 4 * (quad / 4));
   }
-  INGOT_INLINE Floats value(Ints codes, int place) const {
-    return look_up(table, shift_right(codes, 8 * place));
+  INGOT_INLINE Floats value(Ints codes, int position) const {
+    return look_up(table, shift_right(codes, 8 * position));
   }
 };
 
@@ -30,14 +30,14 @@ template <>
 struct Widener<PackedFormat::fp8> {
   static constexpr std::int64_t kBlockBytes = 512;
   INGOT_INLINE static Ints load_quad(const std::uint8_t* block, int quad) { return load(block + 64 * quad); }
-  INGOT_INLINE Floats value(Ints codes, int place) const {
-    return float8_values(shift_right(codes, 8 * place));
+  INGOT_INLINE Floats value(Ints codes, int position) const {
+    return float8_values(shift_right(codes, 8 * position));
   }
 };
 
 // R rows of x with kLanes rows of the panel, from lane `row` on.
 template <PackedFormat kFormat, int R>
-INGOT_NOINLINE void float_panel_rows(const FloatPanelProduct& p, const float* x, float* y, std::int64_t row) {
+INGOT_NOINLINE void float_panel_rows(const FloatPanelMatmul& p, const float* x, float* y, std::int64_t row) {
   constexpr PackedLayout kLayout = packed_layout(kFormat);
   constexpr std::int64_t kCols = kLayout.step_cols(), kHeader = kLayout.header_bytes();
   const Widener<kFormat> widener;
@@ -88,13 +88,13 @@ INGOT_NOINLINE void float_panel_rows(const FloatPanelProduct& p, const float* x,
 }
 
 template <PackedFormat kFormat, int R>
-INGOT_INLINE void float_panel_tile(const FloatPanelProduct& p, std::int64_t at) {
+INGOT_INLINE void float_panel_tile(const FloatPanelMatmul& p, std::int64_t at) {
   for (std::int64_t row = 0; row < p.cols; row += kLanes)
     float_panel_rows<kFormat, R>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
 }
 
 template <PackedFormat kFormat>
-void float_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
+void float_panel_matmul(const FloatPanelMatmul& p, std::int64_t rows) {
   std::int64_t at = 0;
   for (; rows - at >= kMaxRows; at += kMaxRows) float_panel_tile<kFormat, kMaxRows>(p, at);
   if constexpr (kMaxRows > 4) {
@@ -109,7 +109,7 @@ void float_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
 constexpr int kMaxFloatRows = 12;
 
 template <int R, int V>
-INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, float* y, std::int64_t row) {
+INGOT_NOINLINE void f32_panel_rows(const FloatPanelMatmul& p, const float* x, float* y, std::int64_t row) {
   Floats sum[R][V];
   INGOT_UNROLL_ROWS
   for (int r = 0; r < R; ++r) {
@@ -154,20 +154,20 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, f
 }
 
 template <int R>
-INGOT_INLINE void f32_panel_tile(const FloatPanelProduct& p, std::int64_t at) {
+INGOT_INLINE void f32_panel_tile(const FloatPanelMatmul& p, std::int64_t at) {
   for (std::int64_t row = 0; row < p.cols; row += kLanes)
     f32_panel_rows<R, 1>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
 }
 
 // Tiles of rows with both panels, piece by piece of their columns, so that a piece of the panels is in L1 for
 // all rows; what comes after them is fetched into L2 meanwhile.
-[[maybe_unused]] void f32_panel_pair_product(const FloatPanelProduct& p, std::int64_t tiles) {
+[[maybe_unused]] void f32_panel_pair_matmul(const FloatPanelMatmul& p, std::int64_t tiles) {
   constexpr std::int64_t kCols = 128;  // 16 KiB
   const std::int64_t pieces = (p.k + kCols - 1) / kCols,
                      lines = p.next ? (p.k + tiles * pieces - 1) / (tiles * pieces) : 0;
   const std::uint8_t* ahead = p.panel + 2 * p.panel_bytes;  // a column is a cache line
   for (std::int64_t col = 0; col < p.k; col += kCols) {
-    FloatPanelProduct piece = p;
+    FloatPanelMatmul piece = p;
     piece.panel += col * kPanelRows * 4;
     piece.x += col;
     piece.k = p.k - col < kCols ? p.k - col : kCols;
@@ -184,7 +184,7 @@ INGOT_INLINE void f32_panel_tile(const FloatPanelProduct& p, std::int64_t at) {
 }
 
 // Rows [at, rows) of x with one panel.
-void f32_single_panel_product(const FloatPanelProduct& p, std::int64_t at, std::int64_t rows) {
+void f32_single_panel_matmul(const FloatPanelMatmul& p, std::int64_t at, std::int64_t rows) {
   for (; rows - at >= kMaxFloatRows; at += kMaxFloatRows) f32_panel_tile<kMaxFloatRows>(p, at);
   if (rows - at >= 8) f32_panel_tile<8>(p, at), at += 8;
   if (rows - at >= 4) f32_panel_tile<4>(p, at), at += 4;
@@ -192,20 +192,20 @@ void f32_single_panel_product(const FloatPanelProduct& p, std::int64_t at, std::
   if (rows - at >= 1) f32_panel_tile<1>(p, at);
 }
 
-void f32_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
+void f32_panel_matmul(const FloatPanelMatmul& p, std::int64_t rows) {
   std::int64_t at = 0;
   if constexpr (kLanes == kPanelRows) {
     if (p.panels == 2 && rows >= kMaxFloatRows) {
-      f32_panel_pair_product(p, rows / kMaxFloatRows);
+      f32_panel_pair_matmul(p, rows / kMaxFloatRows);
       at = rows / kMaxFloatRows * kMaxFloatRows;
     }
   }
   for (std::int64_t panel = 0; panel < p.panels && at < rows; ++panel)
-    f32_single_panel_product(panel_of(p, panel), at, rows);
+    f32_single_panel_matmul(panel_of(p, panel), at, rows);
 }
 
 void run(const WeightOnlyMatmulArgs& args, Stream) {
-  if (args.format == PackedFormat::f32) return multiply_f32_panels(args, f32_panel_product);
-  multiply_float_panels(args, args.format == PackedFormat::nf4 ? float_panel_product<PackedFormat::nf4>
-                                                               : float_panel_product<PackedFormat::fp8>);
+  if (args.format == PackedFormat::f32) return multiply_f32_panels(args, f32_panel_matmul);
+  multiply_float_panels(args, args.format == PackedFormat::nf4 ? float_panel_matmul<PackedFormat::nf4>
+                                                               : float_panel_matmul<PackedFormat::fp8>);
 }

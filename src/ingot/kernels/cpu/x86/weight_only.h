@@ -9,7 +9,7 @@ namespace ingot::kernels::cpu {
 
 /// y = x · panelsᵀ for some rows of x and one panel, of f32 one or two that lie one behind the other, of 16
 /// rows of the weight.
-struct FloatPanelProduct {
+struct FloatPanelMatmul {
   const std::uint8_t* panel;
   std::int64_t panel_bytes, panels;
   const float* x;
@@ -23,7 +23,7 @@ struct FloatPanelProduct {
 };
 
 /// Computes `rows` rows of x, any number.
-using FloatPanelKernel = void (*)(const FloatPanelProduct& product, std::int64_t rows);
+using FloatPanelKernel = void (*)(const FloatPanelMatmul& product, std::int64_t rows);
 
 /// Walks over rows and panels so that activations stay in L2 and panels in L1, on all threads.
 void multiply_f32_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel kernel);

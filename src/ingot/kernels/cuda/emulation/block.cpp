@@ -69,7 +69,7 @@ struct Thread {
   int fiber = -1;
   unsigned mask = 0;  // of the exchange that it waits in
   std::uint64_t value = 0;
-  CodePlace place{};  // where it waits
+  SourceLocation where{};  // where it waits
   std::deque<AsyncCopy> copies;
   std::size_t groups = 0;  // of copies that were ended
   std::size_t moment = 0, next_landing = kNever;
@@ -124,40 +124,41 @@ class Block {
     check_shared();
   }
 
-  void sync_threads(CodePlace place) {
+  void sync_threads(SourceLocation where) {
     void* const point = barrier_[set_].point();
     tell(point);
     {
       const Unseen unseen;
       self().state = State::at_barrier;
-      self().place = place;
+      self().where = where;
       if (++at_barrier_ == left_) open_barrier();
     }
     yield();
     learn(point);
   }
 
-  void sync_warp(unsigned mask, CodePlace place) {
+  void sync_warp(unsigned mask, SourceLocation where) {
     void* const point = warps_[set_][current_ / kWarp].point();
     tell(point);
-    exchange(mask, 0, place);
+    exchange(mask, 0, where);
     learn(point);
   }
 
   using Work = void (*)(const std::uint64_t* values);
-  const std::uint64_t* exchange(unsigned mask, std::uint64_t value, CodePlace place, Work work = nullptr) {
+  const std::uint64_t* exchange(unsigned mask, std::uint64_t value, SourceLocation where,
+                                Work work = nullptr) {
     const unsigned first = current_ / kWarp * kWarp;
-    meet(first, mask, value, place, work);
+    meet(first, mask, value, where, work);
     yield();
     return snapshot_.data() + first;
   }
 
-  void copy_async(const AsyncCopy& copy, CodePlace place) {
+  void copy_async(const AsyncCopy& copy, SourceLocation where) {
     copy.claim();
     const Unseen unseen;
     const auto address =
         reinterpret_cast<std::uintptr_t>(copy.from) | reinterpret_cast<std::uintptr_t>(copy.to);
-    if (address % (copy.bytes + copy.zeros) != 0) fail("a misaligned asynchronous copy", place);
+    if (address % (copy.bytes + copy.zeros) != 0) fail("a misaligned asynchronous copy", where);
     Thread& me = self();
     me.copies.push_back(copy);
     me.copies.back().group = me.groups;
@@ -204,10 +205,10 @@ class Block {
     return shared_array(this, dynamic_bytes_);
   }
 
-  [[noreturn]] void fail(const std::string& problem, CodePlace place) const {
+  [[noreturn]] void fail(const std::string& problem, SourceLocation where) const {
     const Unseen unseen;
     throw KernelError(kernel_, fmt::format("{} (block {}, thread {}{})", problem, text(position.block),
-                                           text(threads_[current_].index), text(place)));
+                                           text(threads_[current_].index), text(where)));
   }
 
  private:
@@ -235,8 +236,8 @@ class Block {
   }
 
   static std::string text(Size3 at) { return fmt::format("[{}, {}, {}]", at.x, at.y, at.z); }
-  static std::string text(CodePlace place) {
-    return place.line > 0 ? fmt::format(", {}:{}", place.file, place.line) : std::string();
+  static std::string text(SourceLocation where) {
+    return where.line > 0 ? fmt::format(", {}:{}", where.file, where.line) : std::string();
   }
 
   // Lets the copies of a thread arrive whose moment has come. Its moments are those where it waits.
@@ -260,15 +261,15 @@ class Block {
   }
 
   // The current thread comes to an exchange; the last one makes it.
-  void meet(unsigned first, unsigned mask, std::uint64_t value, CodePlace place, Work work) {
+  void meet(unsigned first, unsigned mask, std::uint64_t value, SourceLocation where, Work work) {
     const Unseen unseen;
-    if ((mask >> lane() & 1U) == 0) fail("a lane calls a warp function whose mask leaves it out", place);
+    if ((mask >> lane() & 1U) == 0) fail("a lane calls a warp function whose mask leaves it out", where);
     Thread& me = self();
     me.state = State::in_exchange;
     me.mask = mask;
     me.value = value;
-    me.place = place;
-    if (!all_in_exchange(first, mask, place)) return;
+    me.where = where;
+    if (!all_in_exchange(first, mask, where)) return;
     for (unsigned i = 0; i < kWarp; ++i) {
       if ((mask >> i & 1U) == 0) continue;
       snapshot_[first + i] = threads_[first + i].value;
@@ -281,28 +282,28 @@ class Block {
   void open_barrier() {
     at_barrier_ = 0;
     barrier_[set_].end_round();
-    CodePlace place{};
+    SourceLocation where{};
     for (unsigned i = 0; i < threads_.size(); ++i) {
       if (threads_[i].state != State::at_barrier) continue;
-      if (place.line == 0) place = threads_[i].place;
-      if (threads_[i].place.line != place.line || std::strcmp(threads_[i].place.file, place.file) != 0)
-        fail(fmt::format("threads of a block meet at different barriers:{} and{}", text(place),
-                         text(threads_[i].place)),
+      if (where.line == 0) where = threads_[i].where;
+      if (threads_[i].where.line != where.line || std::strcmp(threads_[i].where.file, where.file) != 0)
+        fail(fmt::format("threads of a block meet at different barriers:{} and{}", text(where),
+                         text(threads_[i].where)),
              {});
       make_ready(i);
     }
   }
 
-  bool all_in_exchange(unsigned first, unsigned mask, CodePlace place) const {
+  bool all_in_exchange(unsigned first, unsigned mask, SourceLocation where) const {
     for (unsigned i = 0; i < kWarp; ++i) {
       if ((mask >> i & 1U) == 0) continue;
       if (first + i >= threads_.size())
-        fail("the mask of a warp function names lanes beyond the block", place);
+        fail("the mask of a warp function names lanes beyond the block", where);
       const Thread& other = threads_[first + i];
-      if (other.state == State::done) fail("the mask of a warp function names a lane that has ended", place);
+      if (other.state == State::done) fail("the mask of a warp function names a lane that has ended", where);
       if (other.state != State::in_exchange) return false;
-      if (other.mask != mask || other.place.line != place.line)
-        fail(fmt::format("lanes of a warp wait in different warp functions:{}", text(other.place)), place);
+      if (other.mask != mask || other.where.line != where.line)
+        fail(fmt::format("lanes of a warp wait in different warp functions:{}", text(other.where)), where);
     }
     return true;
   }
@@ -312,9 +313,9 @@ class Block {
     int barrier = 0, warp = 0;
     for (const Thread& thread : threads_) {
       if (thread.state == State::at_barrier && barrier++ == 0)
-        waits += " at the barrier" + text(thread.place);
+        waits += " at the barrier" + text(thread.where);
       if (thread.state == State::in_exchange && warp++ == 0)
-        waits += " in a warp function" + text(thread.place);
+        waits += " in a warp function" + text(thread.where);
     }
     throw KernelError(kernel_, fmt::format("deadlock in block {}: {} threads wait at a barrier, {} in warp "
                                            "functions, {} have ended;{}",
@@ -547,20 +548,20 @@ void seed_order(std::uint64_t seed) { order = seed; }
 ChecksOnly::ChecksOnly() { checks_only = true; }
 ChecksOnly::~ChecksOnly() { checks_only = false; }
 
-void sync_threads(CodePlace place) { active->sync_threads(place); }
-void sync_warp(unsigned mask, CodePlace place) { active->sync_warp(mask, place); }
-std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, CodePlace place) {
-  if ((mask >> source & 1U) == 0) active->fail("a lane reads from a lane outside of the mask", place);
-  return active->exchange(mask, value, place)[source];
+void sync_threads(SourceLocation where) { active->sync_threads(where); }
+void sync_warp(unsigned mask, SourceLocation where) { active->sync_warp(mask, where); }
+std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, SourceLocation where) {
+  if ((mask >> source & 1U) == 0) active->fail("a lane reads from a lane outside of the mask", where);
+  return active->exchange(mask, value, where)[source];
 }
-const std::uint64_t* gather(unsigned mask, std::uint64_t value, CodePlace place) {
-  return active->exchange(mask, value, place);
+const std::uint64_t* gather(unsigned mask, std::uint64_t value, SourceLocation where) {
+  return active->exchange(mask, value, where);
 }
-void collective(std::uint64_t value, void (*work)(const std::uint64_t* values), CodePlace place) {
-  active->exchange(0xffffffffU, value, place, work);
+void collective(std::uint64_t value, void (*work)(const std::uint64_t* values), SourceLocation where) {
+  active->exchange(0xffffffffU, value, where, work);
 }
-void copy_async(void* to, const void* from, std::size_t bytes, std::size_t zeros, CodePlace place) {
-  active->copy_async({to, from, bytes, zeros, 0}, place);
+void copy_async(void* to, const void* from, std::size_t bytes, std::size_t zeros, SourceLocation where) {
+  active->copy_async({to, from, bytes, zeros, 0}, where);
 }
 void commit_copies() { active->commit_copies(); }
 void wait_copies(std::size_t left) { active->wait_copies(left); }

@@ -40,18 +40,18 @@ class ChecksOnly {
 void seed_order(std::uint64_t seed);
 
 // What the threads of a block call.
-void sync_threads(CodePlace place);
+void sync_threads(SourceLocation where);
 /// Waits for the lanes of `mask`, and orders memory between them, which exchanges of values do not.
-void sync_warp(unsigned mask, CodePlace place);
+void sync_warp(unsigned mask, SourceLocation where);
 /// Gives `value` to the other lanes of `mask` and returns that of lane `source`, once all of them have come.
-std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, CodePlace place);
+std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, SourceLocation where);
 /// The values of all lanes of `mask`, by lane; valid until the warp's next exchange.
-const std::uint64_t* gather(unsigned mask, std::uint64_t value, CodePlace place);
+const std::uint64_t* gather(unsigned mask, std::uint64_t value, SourceLocation where);
 /// Calls `work` with the values of all 32 lanes, once they have come and before any of them goes on.
-void collective(std::uint64_t value, void (*work)(const std::uint64_t* values), CodePlace place);
+void collective(std::uint64_t value, void (*work)(const std::uint64_t* values), SourceLocation where);
 /// A copy of this thread that happens at some moment until it waits for it (wait_copies): now, or when this
 /// thread stops or goes on, or not before it waits.
-void copy_async(void* to, const void* from, std::size_t bytes, std::size_t zeros, CodePlace place);
+void copy_async(void* to, const void* from, std::size_t bytes, std::size_t zeros, SourceLocation where);
 /// Ends a group of copies.
 void commit_copies();
 /// Until at most `left` groups of this thread's are under way.

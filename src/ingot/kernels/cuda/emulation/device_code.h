@@ -74,20 +74,22 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __ffs(unsigned x) { return x == 0 ? 0 : std::countr_zero(x) + 1; }
 
-inline void __syncthreads(CodePlace place = CodePlace::current()) { emulation::sync_threads(place); }
-inline void __syncwarp(unsigned mask = 0xffffffffU, CodePlace place = CodePlace::current()) {
-  emulation::sync_warp(mask, place);
+inline void __syncthreads(SourceLocation where = SourceLocation::current()) {
+  emulation::sync_threads(where);
+}
+inline void __syncwarp(unsigned mask = 0xffffffffU, SourceLocation where = SourceLocation::current()) {
+  emulation::sync_warp(mask, where);
 }
 inline void __threadfence() {}
 
 namespace emulation {
 
 template <class T>
-T exchange_value(unsigned mask, T value, unsigned source, CodePlace place) {
+T exchange_value(unsigned mask, T value, unsigned source, SourceLocation where) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
-  bits = exchange(mask, bits, source, place);
+  bits = exchange(mask, bits, source, where);
   std::memcpy(&value, &bits, sizeof(T));
   return value;
 }
@@ -95,40 +97,43 @@ T exchange_value(unsigned mask, T value, unsigned source, CodePlace place) {
 }  // namespace emulation
 
 template <class T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32, CodePlace place = CodePlace::current()) {
+T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+              SourceLocation where = SourceLocation::current()) {
   const unsigned lane = emulation::lane(), w = static_cast<unsigned>(width);
-  return emulation::exchange_value(mask, value, lane / w * w + static_cast<unsigned>(source) % w, place);
+  return emulation::exchange_value(mask, value, lane / w * w + static_cast<unsigned>(source) % w, where);
 }
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, CodePlace place = CodePlace::current()) {
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
+                  SourceLocation where = SourceLocation::current()) {
   const unsigned lane = emulation::lane(), w = static_cast<unsigned>(width);
   const unsigned source = lane ^ static_cast<unsigned>(bits);
-  return emulation::exchange_value(mask, value, source / w > lane / w ? lane : source, place);
+  return emulation::exchange_value(mask, value, source / w > lane / w ? lane : source, where);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                   CodePlace place = CodePlace::current()) {
+                   SourceLocation where = SourceLocation::current()) {
   const unsigned lane = emulation::lane(), w = static_cast<unsigned>(width);
-  return emulation::exchange_value(mask, value, lane % w + delta < w ? lane + delta : lane, place);
+  return emulation::exchange_value(mask, value, lane % w + delta < w ? lane + delta : lane, where);
 }
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                 CodePlace place = CodePlace::current()) {
+                 SourceLocation where = SourceLocation::current()) {
   const unsigned lane = emulation::lane(), w = static_cast<unsigned>(width);
-  return emulation::exchange_value(mask, value, lane % w >= delta ? lane - delta : lane, place);
+  return emulation::exchange_value(mask, value, lane % w >= delta ? lane - delta : lane, where);
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate, CodePlace place = CodePlace::current()) {
-  const std::uint64_t* values = emulation::gather(mask, predicate != 0 ? 1 : 0, place);
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              SourceLocation where = SourceLocation::current()) {
+  const std::uint64_t* values = emulation::gather(mask, predicate != 0 ? 1 : 0, where);
   unsigned result = 0;
   for (unsigned i = 0; i < 32; ++i)
     if ((mask >> i & 1U) != 0 && values[i] != 0) result |= 1U << i;
   return result;
 }
-inline int __any_sync(unsigned mask, int predicate, CodePlace place = CodePlace::current()) {
-  return __ballot_sync(mask, predicate, place) != 0 ? 1 : 0;
+inline int __any_sync(unsigned mask, int predicate, SourceLocation where = SourceLocation::current()) {
+  return __ballot_sync(mask, predicate, where) != 0 ? 1 : 0;
 }
-inline int __all_sync(unsigned mask, int predicate, CodePlace place = CodePlace::current()) {
-  return __ballot_sync(mask, predicate, place) == mask ? 1 : 0;
+inline int __all_sync(unsigned mask, int predicate, SourceLocation where = SourceLocation::current()) {
+  return __ballot_sync(mask, predicate, where) == mask ? 1 : 0;
 }
 
 namespace emulation {

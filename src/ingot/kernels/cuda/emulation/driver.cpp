@@ -29,7 +29,7 @@ void* own_name(void* stream) {
   return stream != nullptr ? stream : &defaults.at(static_cast<std::size_t>(emulation::current_device()));
 }
 int device_of(void* stream) { return static_cast<EmulatedStream*>(own_name(stream))->device; }
-emulation::Place end_of(void* stream) { return emulation::end_of(own_name(stream)); }
+emulation::QueuePosition end_of(void* stream) { return emulation::end_of(own_name(stream)); }
 
 // What works on the memory of one device, in its turn of the stream's work.
 void submit_to(int device, void* stream, std::function<void()> work) {
@@ -53,7 +53,7 @@ emulation::Waits waited;
 
 struct EmulatedEvent {
   int device;
-  emulation::Place place{};
+  emulation::QueuePosition position{};
   bool captured = false;  // recorded in a stream that only records: it can never be waited for
   bool timed = false;
   std::shared_ptr<double> time{};  // by the host's clock, when the work before it was done
@@ -94,7 +94,7 @@ void check_waitable(void* event) {
 
 // A recording works in one order, that of its stream.
 void check_recorded_with(void* event) {
-  INGOT_CHECK(event_of(event).captured || event_of(event).place.queue == nullptr,
+  INGOT_CHECK(event_of(event).captured || event_of(event).position.queue == nullptr,
               Error("CUDA: waiting for an event failed: dependency created on uncaptured work in another "
                     "stream"));
 }
@@ -170,12 +170,12 @@ void* create_event() { return new EmulatedEvent{emulation::current_device()}; }
 void* create_timed_event() { return new EmulatedEvent{.device = emulation::current_device(), .timed = true}; }
 void destroy_event(void* event) noexcept { delete &event_of(event); }
 void record(void* event, void* stream) {
-  auto& [device, place, captured, timed, time] = event_of(event);
+  auto& [device, position, captured, timed, time] = event_of(event);
   INGOT_CHECK(device == device_of(stream),
               Error("CUDA: recording an event failed: invalid resource handle (it is of another device)"));
   captured = recordings.contains(stream);
   if (timed && !captured) time = note_time(stream);
-  place = captured ? emulation::Place{} : end_of(stream);
+  position = captured ? emulation::QueuePosition{} : end_of(stream);
 }
 void wait(void* stream, void* event) {
   if (recordings.contains(stream)) {
@@ -183,13 +183,13 @@ void wait(void* stream, void* event) {
     return;
   }
   check_waitable(event);
-  emulation::put_wait(own_name(stream), event_of(event).place);
+  emulation::put_wait(own_name(stream), event_of(event).position);
 }
 void wait_for(void* event) {
   check_waitable(event);
-  const emulation::Place& place = event_of(event).place;
-  if (!emulation::done(place)) ++waited.events;
-  emulation::run_until(place);
+  const emulation::QueuePosition& position = event_of(event).position;
+  if (!emulation::done(position)) ++waited.events;
+  emulation::run_until(position);
 }
 double seconds_between(void* from, void* to) {
   for (void* event : {from, to}) {
@@ -201,7 +201,7 @@ double seconds_between(void* from, void* to) {
 bool can_wait(void* stream) { return !recordings.contains(stream); }
 bool done(void* event) {
   check_waitable(event);
-  return emulation::done(event_of(event).place);
+  return emulation::done(event_of(event).position);
 }
 
 void begin_capture(void* stream) {

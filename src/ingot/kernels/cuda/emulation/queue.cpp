@@ -11,8 +11,8 @@ namespace ingot::kernels::cuda::emulation {
 
 struct StreamQueue {
   struct Piece {
-    Work work;    // null where the stream only waits
-    Place after;  // of another stream
+    Work work;            // null where the stream only waits
+    QueuePosition after;  // of another stream
   };
   void* stream = nullptr;
   bool ended = false;  // its address may be that of a new stream
@@ -33,13 +33,15 @@ using Queues = std::vector<std::shared_ptr<StreamQueue>>;
 Queues& queues = *new Queues;  // lives as long as tensors of static lifetime may
 bool deferring = false, others_ahead = false;
 
-bool reached(const Place& place) { return place.queue == nullptr || place.queue->executed >= place.count; }
+bool reached(const QueuePosition& position) {
+  return position.queue == nullptr || position.queue->executed >= position.count;
+}
 
 bool can_go_on(const StreamQueue& queue) {
   return !queue.pieces.empty() && reached(queue.pieces.front().after);
 }
 
-Place end_of(const std::shared_ptr<StreamQueue>& queue) {
+QueuePosition end_of(const std::shared_ptr<StreamQueue>& queue) {
   return {queue, queue->executed + queue->pieces.size()};
 }
 
@@ -80,19 +82,19 @@ void put(void* stream, StreamQueue::Piece piece) {
 
 }  // namespace
 
-Place end_of(void* stream) { return end_of(queue_of(stream)); }
+QueuePosition end_of(void* stream) { return end_of(queue_of(stream)); }
 
-bool done(const Place& place) {
+bool done(const QueuePosition& position) {
   end_waits();  // who only waits is done when that is
-  return reached(place);
+  return reached(position);
 }
 
-// A place that is waited for was there before the wait, so no stream comes back to itself.
-void run_until(const Place& place) {
-  while (!reached(place)) {
-    if (others_ahead) run_others(*place.queue);
-    run_until(place.queue->pieces.front().after);
-    place.queue->run_one();
+// A position that is waited for was there before the wait, so no stream comes back to itself.
+void run_until(const QueuePosition& position) {
+  while (!reached(position)) {
+    if (others_ahead) run_others(*position.queue);
+    run_until(position.queue->pieces.front().after);
+    position.queue->run_one();
   }
 }
 
@@ -111,8 +113,8 @@ void run_all() noexcept {
 
 void put_work(void* stream, Work work) { put(stream, {.work = std::move(work), .after = {}}); }
 
-void put_wait(void* stream, const Place& place) {
-  if (!reached(place)) put(stream, {.work = {}, .after = place});
+void put_wait(void* stream, const QueuePosition& position) {
+  if (!reached(position)) put(stream, {.work = {}, .after = position});
 }
 
 void end_stream(void* stream) noexcept {

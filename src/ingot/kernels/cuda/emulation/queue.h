@@ -37,22 +37,22 @@ Waits waits();
 // What the driver makes of its streams.
 using Work = std::function<void()>;
 struct StreamQueue;
-/// A place in the work of a stream, which is there for as long as somebody knows of it.
-struct Place {
-  std::shared_ptr<StreamQueue> queue;  ///< null: a place with nothing before it
+/// A position in the work of a stream, which is there for as long as somebody knows of it.
+struct QueuePosition {
+  std::shared_ptr<StreamQueue> queue;  ///< null: a position with nothing before it
   std::uint64_t count = 0;             ///< of pieces of work before it
 };
 /// Behind all that the stream was given so far.
-Place end_of(void* stream);
-/// Whether the work before the place is done.
-bool done(const Place& place);
-/// Runs the work before the place. An error of it leaves what comes behind for the next call.
-void run_until(const Place& place);
+QueuePosition end_of(void* stream);
+/// Whether the work before the position is done.
+bool done(const QueuePosition& position);
+/// Runs the work before the position. An error of it leaves what comes behind for the next call.
+void run_until(const QueuePosition& position);
 /// Runs the work of all streams and passes errors over.
 void run_all() noexcept;
 void put_work(void* stream, Work work);
-/// What the stream is given from now on comes after the place.
-void put_wait(void* stream, const Place& place);
+/// What the stream is given from now on comes after the position.
+void put_wait(void* stream, const QueuePosition& position);
 /// The stream gets no more work; what it has left still runs.
 void end_stream(void* stream) noexcept;
 

@@ -87,36 +87,37 @@ void load_8x8(const std::uint64_t* lanes) {
 }
 
 template <bool transposed, class T>
-void load_matrices(unsigned (&m)[4], const T* row, CodePlace place) {
+void load_matrices(unsigned (&m)[4], const T* row, SourceLocation where) {
   static_assert(sizeof(T) == 2);
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) fail("a misaligned row of a matrix");
   reads(row, 16);
   MatrixLoad load{m, reinterpret_cast<const std::uint16_t*>(row)};
-  collective(reinterpret_cast<std::uint64_t>(&load), load_8x8<transposed>, place);
+  collective(reinterpret_cast<std::uint64_t>(&load), load_8x8<transposed>, where);
 }
 
 }  // namespace emulation
 
 template <class T>
 void multiply_add(SumFragment& sums, const LeftFragment& left, const RightFragment& right,
-                  CodePlace place = CodePlace::current()) {
+                  SourceLocation where = SourceLocation::current()) {
   emulation::Product product{&sums, &left, &right};
-  emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_fragments<T>, place);
+  emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_fragments<T>, where);
 }
 
 inline void multiply_add_int8(int (&sums)[4], unsigned left, unsigned left8, unsigned right,
-                              CodePlace place = CodePlace::current()) {
+                              SourceLocation where = SourceLocation::current()) {
   emulation::Int8Product product{sums, left, left8, right};
-  emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_int8, place);
+  emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_int8, where);
 }
 
 template <class T>
-void load_matrices(unsigned (&m)[4], const T* row, CodePlace place = CodePlace::current()) {
-  emulation::load_matrices<false>(m, row, place);
+void load_matrices(unsigned (&m)[4], const T* row, SourceLocation where = SourceLocation::current()) {
+  emulation::load_matrices<false>(m, row, where);
 }
 template <class T>
-void load_transposed_matrices(unsigned (&m)[4], const T* row, CodePlace place = CodePlace::current()) {
-  emulation::load_matrices<true>(m, row, place);
+void load_transposed_matrices(unsigned (&m)[4], const T* row,
+                              SourceLocation where = SourceLocation::current()) {
+  emulation::load_matrices<true>(m, row, where);
 }
 
 template <class T>
@@ -125,13 +126,13 @@ unsigned pair_of(float first, float second) {
 }
 
 template <class T>
-void copy_async(T* to, const T* from, bool inside, CodePlace place = CodePlace::current()) {
-  emulation::copy_async(to, from, inside ? 16 : 0, inside ? 0 : 16, place);
+void copy_async(T* to, const T* from, bool inside, SourceLocation where = SourceLocation::current()) {
+  emulation::copy_async(to, from, inside ? 16 : 0, inside ? 0 : 16, where);
 }
 template <class T>
-void copy_word_async(T* to, const T* from, bool inside, CodePlace place = CodePlace::current()) {
+void copy_word_async(T* to, const T* from, bool inside, SourceLocation where = SourceLocation::current()) {
   static_assert(sizeof(T) == 4);
-  emulation::copy_async(to, from, inside ? 4 : 0, inside ? 0 : 4, place);
+  emulation::copy_async(to, from, inside ? 4 : 0, inside ? 0 : 4, where);
 }
 inline void commit_copies() { emulation::commit_copies(); }
 template <int left>

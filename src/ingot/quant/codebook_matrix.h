@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string_view>
+
+#include "ingot/quant/packed_matrix.h"
+
+namespace ingot::quant {
+
+/// A weight [rows, cols] of codes that stand for numbers which are not evenly spaced, with a scale for each
+/// group of columns: value = scale · (what the code stands for). NF4 (bitsandbytes) and FP8 E4M3. Products
+/// take f32 activations: only the weight is rounded.
+struct CodebookMatrix {
+  kernels::PackedFormat format = kernels::PackedFormat::nf4;  ///< nf4 or fp8
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t group = 0;  ///< columns
+  Tensor codes;            ///< u8 [rows, cols], one a byte
+  Tensor scales;           ///< f32 [rows, cols / group, rounded up]
+
+  /// The codes and scales that bitsandbytes gives a matrix whose rows are whole groups: scale = largest
+  /// magnitude of the group, the nearest of the 16 values. InvalidConfig where `group` does not divide a row.
+  static CodebookMatrix quantize_nf4(const Tensor& w, std::string_view name = "the weight",
+                                     std::int64_t group = 64);
+  /// torch.float8_e4m3fn with a scale for each row: largest magnitude / 448.
+  static CodebookMatrix quantize_fp8(const Tensor& w, std::string_view name = "the weight");
+  /// f32 [rows, cols].
+  Tensor dequantize() const;
+  /// Throws errors that name the weight and the field: groups that are no multiple of 64 columns (and not a
+  /// whole row), NaN or infinite scales, NaN codes.
+  void check(std::string_view name) const;
+};
+
+/// In tiles, with the same values.
+PackedPtr pack(const CodebookMatrix& matrix, std::string_view name = "the weight");
+
+}  // namespace ingot::quant
