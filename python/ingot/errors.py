@@ -42,7 +42,7 @@ class DeviceMismatch(Error, ValueError):
 
 
 class OutOfMemory(Error, MemoryError):
-    """Sizes are in bytes; ``limit`` is 0 where none was set."""
+    """Sizes are in bytes; ``limit`` is 0 where none was set. Lower the batch size or the context, or quantize."""
 
     requested: int
     in_use: int
@@ -84,13 +84,13 @@ class DataError(Error, ValueError):
 
 
 class NonFinite(Error, ArithmeticError):
-    """A NaN or an infinity where none may be. ``where`` names the operation, tensor or step."""
+    """A NaN or an infinity where none may be. ``where`` names the operation, tensor or step. Lower the learning rate, or set ``detect_anomaly``."""
 
     where: str
 
 
 class InvalidHand(Error, ValueError):
-    """Tiles that are no hand of mahjong."""
+    """Tiles that are not a hand of mahjong."""
 
 
 class IllegalAction(Error, ValueError):

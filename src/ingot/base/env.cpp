@@ -60,6 +60,8 @@ std::optional<std::int64_t> env_int(std::string_view name, std::int64_t min, std
 }
 
 std::string cache_directory() {
+  // Environment: INGOT_CACHE_DIR | where downloads, prepacked weights and compiled kernels are kept
+  // (`$XDG_CACHE_HOME/ingot`, `~/.cache/ingot`)
   if (const auto setting = env_setting("CACHE_DIR")) return setting->value;
   const char* xdg = std::getenv("XDG_CACHE_HOME");
   if (xdg != nullptr && *xdg != '\0') return std::string(xdg) + "/ingot";

@@ -22,6 +22,7 @@ struct Arranged {
   std::atomic<bool> any{false};
 
   Arranged() {
+    // Environment: INGOT_FAULT | for tests of Ingot: fails or ends the program at a named point
     if (const char* text = std::getenv("INGOT_FAULT"); text != nullptr && *text != '\0')
       set(parse_fault(text));
   }

@@ -126,6 +126,7 @@ namespace {
 
 // https://no-color.org: an empty one asks for nothing
 bool colors_are_allowed() {
+  // Environment: NO_COLOR | no colors
   const char* setting = std::getenv("NO_COLOR");
   return setting == nullptr || *setting == '\0';
 }
@@ -137,6 +138,7 @@ bool wants_color(int fd) { return is_terminal(fd) && colors_are_allowed(); }
 int terminal_columns(int fd) {
   winsize size{};
   if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  // Environment: COLUMNS | the width of help and tables in a pipe
   const char* columns = std::getenv("COLUMNS");
   const int asked = columns != nullptr ? std::atoi(columns) : 0;
   return asked > 0 ? asked : 80;

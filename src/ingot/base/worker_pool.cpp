@@ -65,6 +65,8 @@ constexpr const char* kVisibleGpus = "CUDA_VISIBLE_DEVICES";  // of CUDA itself,
 std::optional<std::string> gpu_of(std::int64_t place, std::int64_t gpus) {
   if (env_setting("CUDA_DEVICE").has_value() || env_flag("FORCE_CPU").value_or(false)) return std::nullopt;
   std::vector<std::string> names;
+  // Environment: CUDA_VISIBLE_DEVICES | the GPUs that a process sees, as CUDA has it; `ingot tune` shares
+  // them out among its workers
   if (const char* visible = std::getenv(kVisibleGpus); visible != nullptr) {
     std::istringstream list(visible);
     for (std::string name; std::getline(list, name, ',');) names.push_back(name);
@@ -92,6 +94,8 @@ LaunchRank LaunchRank::from_environment() {
     const char *rank, *size, *rank_here, *size_here;
     bool launched = true;
   };
+  // Environment: OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID | set by `mpirun` and `srun`, with those of
+  // size and local rank: which process of a run this is
   for (const Names& names : {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                              Names{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -127,6 +131,7 @@ void WorkerPool::start(Process& process) const {
     std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(variable); });
     environment.push_back(variable + *gpu);
   }
+  // Environment: OMP_NUM_THREADS | threads of an operation
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     const std::int64_t cores = std::thread::hardware_concurrency();
     environment.push_back(fmt::format("OMP_NUM_THREADS={}", std::max<std::int64_t>(1, cores / sharing)));

@@ -211,6 +211,7 @@ int talk_with_server(const ChatOptions& o) {
                             "slide or stop"));
   const std::unique_ptr<ChatModel> chat =
       remote_chat({.server = o.server,
+                   // Environment: OPENAI_API_KEY | the key that `ingot chat --server` sends
                    .key = o.key.empty() ? first_variable({"OPENAI_API_KEY"}) : o.key,
                    .model = o.inference.model,
                    .system = o.system,

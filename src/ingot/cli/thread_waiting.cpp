@@ -16,6 +16,9 @@ void bound_thread_waiting(char** argv) {
     ::unsetenv(kSpins);
     return;
   }
+  // Environment: OMP_WAIT_POLICY, GOMP_SPINCOUNT | how threads wait between operations. Without them those
+  // of `ingot` spin for about half a millisecond and then sleep; `active` spins on, for a machine of its
+  // own; `passive` sleeps at once, which halves the speed of decoding on an idle machine
   if (std::getenv(kSpins) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();

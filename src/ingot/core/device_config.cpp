@@ -32,6 +32,7 @@ void warn_of_cpu(const std::string& message) {
 
 DeviceConfig DeviceConfig::from_env() {
   DeviceConfig config;
+  // Environment: INGOT_FORCE_CPU=1, INGOT_CUDA_DEVICE=N | no GPU; the GPU that `auto` means
   config.force_cpu = env_flag("FORCE_CPU").value_or(false);
   config.cuda_device = env_int("CUDA_DEVICE", 0, 127).value_or(0);
   return config;

@@ -59,6 +59,8 @@ HostHeaders HostHeaders::parse(std::string_view yaml, const std::string& file) {
 }
 
 HostHeaders HostHeaders::from_environment() {
+  // Environment: INGOT_HUB_HEADERS, INGOT_HUB_CONFIG | headers for private mirrors, or the file that has
+  // them ([porting.md](porting.md))
   constexpr const char* kVariable = "INGOT_HUB_HEADERS";
   if (const std::string yaml = first_variable({kVariable}); !yaml.empty()) return parse(yaml, kVariable);
   const std::string path = config_file();

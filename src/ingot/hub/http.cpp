@@ -347,6 +347,8 @@ void configure(CURL* curl, const HttpRequest& request, const HttpOptions& option
   } else if (request.method != "GET") {
     set(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   }
+  // Environment: REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE | certificates to trust; the first that
+  // is set
   for (const char* variable : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* file = std::getenv(variable);
     if (file == nullptr || *file == '\0') continue;

@@ -45,6 +45,7 @@ void check_inside(const fs::path& path, const fs::path& cache) {
 }
 
 bool links_are_wanted() {
+  // Environment: HF_HUB_DISABLE_SYMLINKS=1 | the cache holds copies, not links
   const char* setting = std::getenv("HF_HUB_DISABLE_SYMLINKS");
   return setting == nullptr || !parse_bool(setting).value_or(false);
 }

@@ -97,6 +97,8 @@ HubFile parse_file(const Json& entry, const std::string& address) {
 
 HubOptions HubOptions::from_environment() {
   HubOptions options;
+  // Environment: HF_HOME, HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE | the Hub's cache, shared with Hugging Face's
+  // tools (`~/.cache/huggingface`)
   std::string home = first_variable({"HF_HOME"});
   if (home.empty()) {
     const std::string cache = first_variable({"XDG_CACHE_HOME"});
@@ -104,16 +106,22 @@ HubOptions HubOptions::from_environment() {
   }
   options.cache_directory = first_variable({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"});
   if (options.cache_directory.empty()) options.cache_directory = home + "/hub";
+  // Environment: HF_ENDPOINT | a mirror of the Hub
   if (const std::string endpoint = first_variable({"HF_ENDPOINT"}); !endpoint.empty())
     options.endpoint = endpoint;
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
+  // Environment: HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH | the token, or the file that has it;
+  // `HF_HUB_DISABLE_IMPLICIT_TOKEN=1`: send none that is not set here
   options.token = stripped(first_variable({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}));
   if (options.token.empty() && !flag("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
     std::string path = first_variable({"HF_TOKEN_PATH"});
     if (path.empty()) path = home + "/token";
     if (std::filesystem::is_regular_file(path)) options.token = stripped(read_file(path));
   }
+  // Environment: HF_HUB_OFFLINE=1, TRANSFORMERS_OFFLINE=1 | nothing is fetched; what the cache has is used
   options.offline = flag("HF_HUB_OFFLINE") || flag("TRANSFORMERS_OFFLINE");
+  // Environment: HF_HUB_ETAG_TIMEOUT, HF_HUB_DOWNLOAD_TIMEOUT | seconds to wait for a connection, and for a
+  // download that stands still
   read_seconds("HF_HUB_ETAG_TIMEOUT", options.http.connect_seconds);
   read_seconds("HF_HUB_DOWNLOAD_TIMEOUT", options.http.stall_seconds);
   return options;

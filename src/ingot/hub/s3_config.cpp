@@ -60,6 +60,8 @@ std::vector<std::pair<std::string, std::string>> parse_aws_profile(std::string_v
 }
 
 S3Config S3Config::from_environment() {
+  // Environment: AWS_PROFILE, AWS_DEFAULT_PROFILE, AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE | the
+  // profile, and the files that have it
   std::string profile = first_variable({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"});
   const bool asked = !profile.empty();
   if (!asked) profile = "default";
@@ -73,6 +75,8 @@ S3Config S3Config::from_environment() {
   stored.read(credentials_file, profile);
 
   S3Config config;
+  // Environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN | the account of `s3://`
+  // addresses
   S3Credentials given{first_variable({"AWS_ACCESS_KEY_ID"}), first_variable({"AWS_SECRET_ACCESS_KEY"}),
                       first_variable({"AWS_SESSION_TOKEN"})};
   const S3Credentials& chosen = given.access_key.empty() ? stored.credentials : given;
@@ -82,6 +86,8 @@ S3Config S3Config::from_environment() {
   INGOT_CHECK(chosen.access_key.empty() == chosen.secret_key.empty(),
               InvalidConfig("AWS_SECRET_ACCESS_KEY", "one of access key and secret key is missing"));
   if (!chosen.access_key.empty()) config.credentials = chosen;
+  // Environment: AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3 | the region, and a
+  // server that is not Amazon's
   const std::string region = first_variable({"AWS_REGION", "AWS_DEFAULT_REGION"});
   if (!region.empty() || !stored.region.empty()) config.region = region.empty() ? stored.region : region;
   config.endpoint = first_variable({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});

@@ -126,6 +126,7 @@ void load_plugin(const std::string& path) {
 }
 
 void load_plugins_from_env() {
+  // Environment: INGOT_PLUGINS | shared libraries to load, with `:` between them ([Plugins](plugins.md))
   const std::optional<EnvSetting> setting = env_setting("PLUGINS");
   if (!setting.has_value()) return;
   std::string_view rest = setting->value;

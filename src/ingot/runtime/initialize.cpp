@@ -25,6 +25,8 @@ void initialize() {
 #define INGOT_BACKEND(name) kernels::name::register_backends();
 #include "ingot_backends.inc"
 #undef INGOT_BACKEND
+    // Environment: INGOT_BACKEND | the most that kernels may use of a processor: `cpu`, `cpu-avx2`,
+    // `cpu-vnni`, `cpu-avx512`, `cpu-amx` (`ingot devices` lists them)
     if (const auto chosen = env_setting("BACKEND")) set_compute_backend(chosen->value);
   });
 }

@@ -132,6 +132,9 @@ class CommandObjective : public Objective {
     line_.clear();
     CommandProcess process(
         fill_in(command_, run.space(), trial.values),
+        // Environment: INGOT_TRIAL, INGOT_TRIAL_DIR, INGOT_PARAMS | set for the program that `ingot tune`
+        // runs
+        // ([tuning.md](tuning.md))
         {fmt::format("INGOT_TRIAL={}", trial.number), "INGOT_TRIAL_DIR=" + absolute(run.directory()),
          "INGOT_PARAMS=" + run.space().to_json(trial.values)},
         run.log());

@@ -98,6 +98,7 @@ std::size_t fastest(std::size_t candidates, Seconds seconds) {
 }
 
 bool autotunes() {
+  // Environment: INGOT_CUDA_AUTOTUNE=1 | matmul algorithms are chosen by timing them
   static const bool on = env_flag("CUDA_AUTOTUNE").value_or(false);
   return on;
 }

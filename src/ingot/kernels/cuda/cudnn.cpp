@@ -29,6 +29,7 @@ namespace {
 namespace fe = cudnn_frontend;
 
 std::string find_cudnn() {
+  // Environment: INGOT_CUDNN=0 | cuDNN is not used
   if (!env_flag("CUDNN").value_or(true)) return "INGOT_CUDNN=0";
   // The frontend asks for the CUDA runtime by these names, and finds it where it is open already.
   const std::array<std::string, 3> runtimes{"libcudart.so.13", "/usr/local/cuda/lib64/libcudart.so.13",
@@ -84,6 +85,8 @@ std::vector<fe::NumericalNote_t> unwanted(const DnnOperation& operation) {
 }  // namespace
 
 bool is_deterministic() {
+  // Environment: INGOT_DETERMINISTIC=0 | on a GPU, sums of attention's gradients may be added in any order,
+  // which is faster
   static const bool value = env_flag("DETERMINISTIC").value_or(true);
   return value;
 }

@@ -35,6 +35,7 @@ struct Library {
 };
 
 std::string toolkit() {
+  // Environment: CUDA_HOME, CUDA_PATH | where the CUDA toolkit is (`/usr/local/cuda`)
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     const char* path = std::getenv(variable);
     if (path != nullptr && *path != '\0') return path;

@@ -7,6 +7,8 @@
 namespace ingot::kernels::cuda {
 
 bool waits_after_launch() {
+  // Environment: INGOT_CUDA_SYNC=1 | waits after every kernel, so that an error names the kernel that made
+  // it (slow)
   static const bool waits = env_flag("CUDA_SYNC").value_or(false);
   return waits;
 }

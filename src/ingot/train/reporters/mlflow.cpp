@@ -66,6 +66,8 @@ class Server {
   }
 
   static void authorize(hub::HttpRequest& request) {
+    // Environment: MLFLOW_TRACKING_URI, MLFLOW_TRACKING_TOKEN, MLFLOW_EXPERIMENT_NAME, MLFLOW_RUN_ID |
+    // where and as what a run is tracked, where its configuration does not say
     request.bearer = set_or_variable("", {"MLFLOW_TRACKING_TOKEN"});
     request.explain = [](const hub::HttpResponse& response) {
       const Json json = parse_json_or_discard<Json>(response.body);

@@ -145,6 +145,8 @@ class WandbReporter : public Reporter {
     };
     for (const Setting& setting : info.config) add(setting.name, setting_json(setting.value));
     for (const auto& [name, value] : info.metadata.rows()) add("run/" + name, value);
+    // Environment: WANDB_PROJECT, WANDB_NAME, WANDB_ENTITY, WANDB_RUN_ID |
+    // the same of Weights & Biases
     const std::string project = set_or_variable(tracking.wandb_project, {"WANDB_PROJECT"});
     const std::string name = set_or_variable(tracking.wandb_name, {"WANDB_NAME"});
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(began_.time_since_epoch()).count();
