@@ -10,8 +10,12 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import benchmarks
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import cuda_coverage
 
 # Marks of commands (tools/docs/commands.py), as readers see them.
 RUNS = re.compile(r"^( *)<!-- runs as written -->$", re.MULTILINE)
@@ -45,6 +49,22 @@ def commands(binary):
     return "\n".join(parts)
 
 
+def formats(binary):
+    """Formats of prepacked weights by device: what the matmuls of each run on. The CPU's implementations are those of the binary, a GPU's those of
+    the sources, which a build without CUDA does not have."""
+    on_gpu = cuda_coverage.coverage(pathlib.Path(__file__).resolve().parents[2])
+    rows = json.loads(run(binary, "devices", "--json"))["formats"]
+    lines = ["## Weight formats by device\n", "Formats of prepacked weights that `--format` takes for language models, and what their matmuls run on: implementations of the "
+             "kernel, the fastest first, of which the processor's instruction set chooses. [Quantization quality](quality.md) has their errors.\n",
+             "| format | bits per weight | kernel | CPU | NVIDIA GPU |", "|---|---|---|---|---|"]
+    lines += [f"| `{row['format']}` | {row['bits_per_weight']:g} | `{row['kernel']}` | {', '.join(row['implementations'])} | "
+              f"{', '.join(on_gpu[row['kernel']]) or 'no'} |" for row in rows]
+    only_cpu = [f"`{name}` ({found[0].removeprefix('CPU only: ')})" for name, found in on_gpu.items() if found and found[0].startswith("CPU only")]
+    lines += ["\n## Kernels by device\n", f"Families run on every device: of {len(on_gpu)} kernels, each of which has an implementation on CPUs, "
+              f"{len(on_gpu) - len(only_cpu)} have one on NVIDIA GPUs. On CPUs only:\n", *(f"- {kernel}" for kernel in only_cpu)]
+    return lines
+
+
 def models(binary):
     families = json.loads(run(binary, "models", "--json"))
     parts = ["# Models and formats\n\nWhich models Ingot opens, what it does with them, and in which weight formats.\n\n```sh\ningot models qwen3\n```\n\nThe families that `ingot models` lists. Those that generate run on CPUs and NVIDIA GPUs in every weight "
@@ -56,9 +76,7 @@ def models(binary):
                  "yes" if "train" in tasks else "", f"`{family['gguf']}`" if family.get("gguf") else "",
                  ", ".join(family.get("variants", [])), ", ".join(f"`{r}`" for r in family.get("repositories", [])[:2])]
         parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    parts += ["\n## Weight formats\n", "Formats of prepacked weights that `--format` takes for language models, on CPUs and NVIDIA GPUs. "
-              "[Quantization quality](quality.md) has their errors.\n", "| format | bits per weight |", "|---|---|"]
-    parts += [f"| `{row['format']}` | {row['bits_per_weight']:g} |" for row in json.loads(run(binary, "devices", "--json"))["formats"]]
+    parts += ["", *formats(binary)]
     return "\n".join(parts) + "\n"
 
 

@@ -41,12 +41,20 @@ nlohmann::ordered_json describe(ComputeBackend& backend, bool chosen) {
   return json;
 }
 
-// What a product with a weight of this format will run on: the first of the list that the backend allows.
+// What matmuls with weights of a format run on: all implementations on the CPU, the first best, and of them
+// the first that INGOT_BACKEND allows here.
 template <class Args>
-std::string_view runs_on(const kernels::Kernel<Args>& kernel) {
-  for (const auto& implementation : kernel.implementations(DeviceType::cpu))
-    if (implementation.needs <= kernels::instruction_set_limit()) return implementation.name;
-  return "nothing";
+void add_kernel(nlohmann::ordered_json& format, const kernels::Kernel<Args>& kernel) {
+  std::string_view chosen = "nothing";
+  nlohmann::ordered_json implementations = nlohmann::ordered_json::array();
+  for (const auto& implementation : kernel.implementations(DeviceType::cpu)) {
+    if (chosen == "nothing" && implementation.needs <= kernels::instruction_set_limit())
+      chosen = implementation.name;
+    implementations.push_back(implementation.name);
+  }
+  format["runs_on"] = chosen;
+  format["kernel"] = kernel.name();
+  format["implementations"] = std::move(implementations);
 }
 
 nlohmann::ordered_json describe_backends() {
@@ -66,11 +74,15 @@ nlohmann::ordered_json describe_formats() {
     const kernels::PackedLayout layout = kernels::packed_layout(format);
     const double bits = 8.0 * static_cast<double>(layout.step_bytes()) /
                         static_cast<double>(layout.step_cols() * kernels::kPanelRows);
-    list.push_back({{"format", layout.name},
-                    {"bits_per_weight", bits},
-                    {"runs_on", kernels::is_weight_only(format)  ? runs_on(kernels::weight_only_matmul)
-                                : kernels::is_row_scaled(format) ? runs_on(kernels::row_scaled_matmul)
-                                                                 : runs_on(kernels::quantized_matmul)}});
+    nlohmann::ordered_json& row =
+        list.emplace_back(nlohmann::ordered_json{{"format", layout.name}, {"bits_per_weight", bits}});
+    if (kernels::is_weight_only(format)) {
+      add_kernel(row, kernels::weight_only_matmul);
+    } else if (kernels::is_row_scaled(format)) {
+      add_kernel(row, kernels::row_scaled_matmul);
+    } else {
+      add_kernel(row, kernels::quantized_matmul);
+    }
   }
   return list;
 }
