@@ -53,15 +53,20 @@ TEST_F(WithoutGpu, EveryCommandThatComputesTellsSoOnce) {
   const Words fit{"forecast", "fit",      days, "--horizon", "7",  "--lookback",
                   "14",       "--epochs", "1",  "--json",    "-o", forecaster};
   EXPECT_EQ(warnings(fit), 1U);
-  for (const Words& words :
-       std::vector<Words>{{"generate", model_, "-p", "Line", "-n", "1"},
-                          {"chat", model_},
-                          {"serve", model_, "--api-key-file", folder_.at("no-such-file")},
-                          {"logits", model_, "--tokens", "1,2", "-o", folder_.at("logits.npy")},
-                          {"perplexity", model_, "--text", folder_.at("text.txt"), "--limit", "20"},
-                          {"embed", encoder.path, "-t", "w5"},
-                          {"forecast", "predict", forecaster, days},
-                          {"onnx", "run", onnx_}})
+  for (const Words& words : std::vector<Words>{
+           {"generate", model_, "-p", "Line", "-n", "1"},
+           {"chat", model_},
+           {"serve", model_, "--api-key-file", folder_.at("no-such-file")},
+           {"logits", model_, "--tokens", "1,2", "-o", folder_.at("logits.npy")},
+           {"perplexity", model_, "--text", folder_.at("text.txt"), "--limit", "20"},
+           {"embed", encoder.path, "-t", "w5"},
+           {"imatrix", model_, "--text", folder_.at("text.txt"), "--window", "16", "--limit", "32", "-o",
+            folder_.at("imatrix.gguf")},
+           {"quantize", model_, folder_.at("int4"), "--format", "int4-g32", "--calibrate",
+            folder_.at("text.txt"), "--calibration-window", "16", "--calibration-tokens", "32"},
+           {"forecast", "predict", forecaster, days},
+           {"forecast", "evaluate", forecaster, days},
+           {"onnx", "run", onnx_}})
     EXPECT_EQ(warnings(words), 1U) << words[0];
 }
 

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "ingot/base/progress.h"
+#include "ingot/cli/arguments.h"
+#include "ingot/core/device_config.h"
 #include "ingot/data/documents.h"
 #include "ingot/infer/load.h"
 #include "ingot/models/open_tokenizer.h"
@@ -16,6 +18,7 @@ void add_calibration_options(Command& command, CalibrationFlags& flags) {
                  "What the text is encoded in, if not UTF-8: latin1, cp1252 ...");
   command.option("--window", flags.options.window, "Tokens that the model sees at once");
   command.option("--limit", flags.limit, "Tokens of the text to use; 0: all");
+  add_device_option(command, flags.device);
 }
 
 namespace {
@@ -28,11 +31,15 @@ std::vector<std::int32_t> tokens_of(const std::string& model, const CalibrationF
   return ids;
 }
 
+std::unique_ptr<LanguageModel> open_reference(const std::string& model, const CalibrationFlags& flags) {
+  return infer::load_model(model, "f32", {}, choose_device(flags.device));
+}
+
 }  // namespace
 
 ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& flags) {
   const std::vector<std::int32_t> ids = tokens_of(model, flags);
-  const auto opened = infer::load_model(model, "f32");
+  const auto opened = open_reference(model, flags);
   ProgressBar bar({.label = "calibrating", .total = static_cast<std::int64_t>(ids.size())});
   ImportanceMatrix matrix =
       infer::measure_importance(*opened, ids, flags.options, [&](std::int64_t done) { bar.update(done); });
@@ -48,7 +55,7 @@ InputProducts input_products(const std::string& model, const CalibrationFlags& f
     std::unique_ptr<LanguageModel> model;
     infer::LayerProducts products;
   };
-  auto opened = infer::load_model(model, "f32");
+  auto opened = open_reference(model, flags);
   const LanguageModel& reference = *opened;
   const auto calibrated = std::make_shared<Calibrated>(
       std::move(opened), infer::LayerProducts(reference, tokens_of(model, flags), flags.options));

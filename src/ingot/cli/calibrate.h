@@ -13,9 +13,10 @@ struct CalibrationFlags {
   std::string text, encoding;
   infer::CalibrationOptions options;
   std::int64_t limit = 0;
+  std::string device = "auto";
 };
 
-/// --encoding, --window and --limit.
+/// --encoding, --window, --limit and --device.
 void add_calibration_options(Command& command, CalibrationFlags& flags);
 /// Opens the model, runs the text through it, with a progress bar.
 ImportanceMatrix calibrate(const std::string& model, const CalibrationFlags& flags);

@@ -247,6 +247,8 @@ void add_quantize(Command& root) {
   command.option("--calibration-window", o->calibration.options.window,
                  "Tokens that the model sees at once there");
   command.option("--calibration-tokens", o->calibration.limit, "Tokens of --calibrate to use; 0: all");
+  command.option("--device", o->calibration.device,
+                 "Where the text of --calibrate runs: auto, cpu, cuda, cuda:N");
   command.option("--shard-size", o->shard_size, "A directory gets several files above this size");
   command.flag("--json", o->json, "Print JSON");
   command.example("ingot quantize out/model model-q4_k.gguf --format q4_k --report book.txt",
