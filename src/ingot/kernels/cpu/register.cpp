@@ -12,6 +12,7 @@ void register_kernels() {
   register_binary_simd();
   register_blocked_conv_library();
   register_compare_simd();
+  register_causal_conv_simd();
   register_complex_simd();
   register_conv_rounded();  // where it accepts, faster than our own kernels too
   register_conv_winograd();
@@ -58,6 +59,7 @@ void register_kernels() {
 
   register_affine_quantize_reference();
   register_attention_reference();
+  register_causal_conv_reference();
   register_complex_reference();
   register_batch_norm_reference();
   register_blocked_conv_reference();

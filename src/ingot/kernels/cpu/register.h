@@ -15,6 +15,7 @@ void register_batch_norm_simd();
 void register_binary_simd();
 void register_blocked_conv_library();
 void register_compare_simd();
+void register_causal_conv_simd();
 void register_complex_simd();
 void register_conv_simd();
 void register_conv_winograd();
@@ -61,6 +62,7 @@ void register_winograd_conv_simd();
 
 void register_affine_quantize_reference();
 void register_attention_reference();
+void register_causal_conv_reference();
 void register_complex_reference();
 void register_batch_norm_reference();
 void register_blocked_conv_reference();

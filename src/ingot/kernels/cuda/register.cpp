@@ -21,6 +21,7 @@ void register_kernels() {
   register_affine_quantize();
   register_batch_norm();
   register_binary();
+  register_causal_conv();
   register_column_sum();
   register_complex();
   register_tensor_conv();

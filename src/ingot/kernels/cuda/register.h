@@ -33,6 +33,7 @@ void register_attention();
 void register_affine_quantize();
 void register_batch_norm();
 void register_binary();
+void register_causal_conv();
 void register_column_sum();
 void register_complex();
 void register_tensor_conv();
