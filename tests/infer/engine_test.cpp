@@ -30,7 +30,7 @@ std::int32_t next_token(const LanguageModel& model, const std::vector<std::int32
 }
 
 TEST(Generate, GreedyTextEqualsRunningTheWholeSequenceEachTime) {
-  for (const char* name : {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2"}) {
+  for (const char* name : {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2", "lfm2_moe"}) {
     const auto model = golden_model(name);
     std::vector<std::int32_t> ids{5, 17, 42};
     const Generation result =
@@ -110,7 +110,7 @@ std::vector<std::int32_t> repetitive(std::int64_t length) {
   return ids;
 }
 
-const char* const kFamilies[] = {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2"};
+const char* const kFamilies[] = {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2"};
 
 TEST(Engine, TextIsTheSameForEveryChunkAndNumberOfThreads) {
   const int threads = num_threads();

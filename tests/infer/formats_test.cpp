@@ -105,7 +105,7 @@ TEST_F(Formats, MatricesOfAGpt2GgufFileRunInTheBlocksThatItHolds) {
     const std::string file = directory_.at("gpt2.gguf");
     write_gguf(file, model.metadata, gguf_tensors(*weights));
     const auto packed = load_model(file), values = load_model(file, "f32");
-    const Attention& attention = packed->layers[1]->self_attn;
+    const Attention& attention = *packed->layers[1]->self_attn;
     for (const Linear* linear :
          {&attention.qkv_proj[0], &attention.qkv_proj[1], &attention.qkv_proj[2], &attention.o_proj}) {
       ASSERT_TRUE(linear->weight.is_quantized()) << name;
@@ -203,7 +203,7 @@ TEST_F(Formats, WrittenDirectoriesRunOnTheVeryTilesThatRoundingAtLoadMakes) {
                   b.weight.packed->data.to_vector<std::uint8_t>())
             << format;
       };
-      expect_same(as_written->layers[i]->self_attn.qkv_proj[2], at_load->layers[i]->self_attn.qkv_proj[2]);
+      expect_same(as_written->layers[i]->self_attn->qkv_proj[2], at_load->layers[i]->self_attn->qkv_proj[2]);
       expect_same(as_written->layers[i]->mlp->down_proj, at_load->layers[i]->mlp->down_proj);
     }
   }

@@ -90,8 +90,8 @@ TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
     const auto model = load_model(checkpoint_path(c.directory));
     const DecoderLayer& layer = *model->layers.front();
     const Mlp& mlp = *layer.mlp;
-    for (const Linear* linear :
-         {&layer.self_attn.qkv_proj.layer("q_proj"), &layer.self_attn.o_proj, &mlp.down_proj}) {
+    const Attention& attention = *layer.self_attn;
+    for (const Linear* linear : {&attention.qkv_proj.layer("q_proj"), &attention.o_proj, &mlp.down_proj}) {
       ASSERT_TRUE(linear->weight.is_quantized()) << c.directory;
       EXPECT_EQ(linear->weight.packed->format_name(), c.format) << c.directory;
     }

@@ -210,6 +210,22 @@ TEST(GgufExports, LatentAttentionWithoutALatentOfQueriesSaysSo) {
   EXPECT_EQ(model.metadata.integer("deepseek2.attention.q_lora_rank"), 0);
 }
 
+// llama.cpp takes a layer without heads of keys for a short convolution, and its taps in f32.
+TEST(GgufExports, ShortConvolutionsAreLayersWithoutKeys) {
+  for (const auto& [name, architecture] : {std::pair{"lfm2", "lfm2"}, {"lfm2_moe", "lfm2moe"}}) {
+    const GgufExport model = export_gguf(open_checkpoint(golden_path(name)));
+    const auto heads = model.metadata.integers(std::string(architecture) + ".attention.head_count_kv");
+    ASSERT_TRUE(heads.has_value());
+    EXPECT_EQ(heads->at(0), 0);
+    EXPECT_GT(heads->at(1), 0);
+    EXPECT_EQ(model.metadata.integer(std::string(architecture) + ".shortconv.l_cache"), 3);
+    const TensorInfo& taps = model.weights->get_metadata("blk.0.shortconv.conv.weight");
+    EXPECT_EQ(taps.shape, (std::vector<std::int64_t>{24, 3}));
+    EXPECT_EQ(taps.dtype, DType::f32);
+    EXPECT_TRUE(model.weights->is_available("token_embd_norm.weight"));
+  }
+}
+
 // Of every golden: the file is the same model, or it is refused with a word of what GGUF has no place for.
 TEST(GgufExports, EveryConfigurationGivesTheSameLogitsOrIsRefused) {
   const NoGrad no_grad;

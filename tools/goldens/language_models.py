@@ -329,6 +329,21 @@ CASES = {
     "opt_plain": transformers.OPTConfig(**OPT, num_attention_heads=2, ffn_dim=44, activation_function="gelu",
                                         enable_bias=False, layer_norm_elementwise_affine=False,
                                         tie_word_embeddings=False),
+    "lfm2": transformers.Lfm2Config(**without(num_hidden_layers=4), num_attention_heads=3, num_key_value_heads=1,
+                                    layer_types=["conv", "full_attention", "conv", "conv"],
+                                    block_multiple_of=4, block_ffn_dim_multiplier=1.3, tie_word_embeddings=True),
+    "lfm2_bias": transformers.Lfm2Config(**COMMON, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                                         full_attn_idxs=[0], conv_L_cache=4, conv_bias=True, rope_parameters=LINEAR,
+                                         block_auto_adjust_ff_dim=False, tie_word_embeddings=False),
+    "lfm2_moe": transformers.Lfm2MoeConfig(**without(num_hidden_layers=3), num_attention_heads=3, num_key_value_heads=3,
+                                           layer_types=["conv", "full_attention", "conv"], num_dense_layers=1,
+                                           num_experts=5, num_experts_per_tok=2, moe_intermediate_size=9,
+                                           tie_word_embeddings=True),
+    "lfm2_plain_moe": transformers.Lfm2MoeConfig(**COMMON, num_attention_heads=4, num_key_value_heads=2,
+                                                 layer_types=["full_attention", "conv"], num_dense_layers=0,
+                                                 conv_L_cache=2, conv_bias=True, use_expert_bias=False,
+                                                 norm_topk_prob=False, routed_scaling_factor=1.7, num_experts=4,
+                                                 num_experts_per_tok=3, moe_intermediate_size=11, tie_word_embeddings=False),
     "gpt2": transformers.GPT2Config(vocab_size=VOCAB, n_embd=24, n_layer=2, n_head=3, n_positions=32, bos_token_id=0,
                                     eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
                                     attn_implementation="eager"),
@@ -353,7 +368,7 @@ def randomise(model: torch.nn.Module) -> None:
 
 
     for name, buffer in model.named_buffers():
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "expert_bias")):
             torch.nn.init.normal_(buffer, std=0.2)
 
 
@@ -380,8 +395,9 @@ def correction_bias(model: torch.nn.Module, gate: torch.nn.Module) -> torch.Tens
     """Of the scores that choose: in the router, below it, or in the block around it."""
     blocks = [m for m in model.modules() if any(child is gate for child in m.children())]
     for module in (gate, getattr(gate, "moe_statics", gate), *blocks):
-        if hasattr(module, "e_score_correction_bias"):
-            return module.e_score_correction_bias.reshape(1, -1)
+        for name in ("e_score_correction_bias", "expert_bias"):
+            if hasattr(module, name):
+                return getattr(module, name).reshape(1, -1)
     return None
 
 
@@ -421,7 +437,7 @@ def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
         logits = logits.reshape(VOCAB, -1, weight.shape[0])[:, -1]
         margins.append(choice_margin(model.config, logits, correction_bias(model, gate), chosen))
 
-    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.router"))]
+    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".feed_forward.gate", ".block_sparse_moe.router"))]
     assert hooks
     rows = []
     for _ in range(2):

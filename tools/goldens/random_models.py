@@ -65,6 +65,10 @@ class Draw(random.Random):
         """layer_types of a configuration."""
         return dict(layer_types=[self.choice(["sliding_attention", "full_attention"]) for _ in range(c["num_hidden_layers"])])
 
+    def mixers(self, c, other):
+        """layer_types of layers that attend, or have another mixer; the first has."""
+        return [other] + [self.choice([other, "full_attention"]) for _ in range(c["num_hidden_layers"] - 1)]
+
 
 def llama(d):
     return transformers.LlamaConfig(**d.sizes(), **d.rope(), attention_bias=d.maybe(), mlp_bias=d.maybe())
@@ -182,8 +186,25 @@ def opt(d):
                                   tie_word_embeddings=d.maybe())
 
 
+def lfm2(d):
+    c = d.sizes()
+    return transformers.Lfm2Config(**c, **d.rope(scaled=False), conv_L_cache=d.choice([2, 3, 4, 9]), conv_bias=d.maybe(),
+                                   layer_types=d.mixers(c, "conv"),
+                                   block_auto_adjust_ff_dim=d.maybe(), block_multiple_of=d.choice([1, 6]),
+                                   block_ffn_dim_multiplier=d.choice([1.0, 1.7]))
+
+
+def lfm2_moe(d):
+    c = d.sizes()
+    return transformers.Lfm2MoeConfig(**c, **d.rope(scaled=False), conv_L_cache=d.choice([2, 3]), conv_bias=d.maybe(),
+                                      layer_types=d.mixers(c, "conv"),
+                                      num_dense_layers=d.choice([0, 1]), num_experts=4, num_experts_per_tok=d.choice([1, 2]),
+                                      moe_intermediate_size=d.choice([7, 12]), use_expert_bias=d.maybe(),
+                                      norm_topk_prob=d.maybe(), routed_scaling_factor=d.choice([1.0, 1.7]))
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
-            bloom, mpt, opt]
+            bloom, mpt, opt, lfm2, lfm2_moe]
 
 
 def make(family, seed: int, folder: pathlib.Path):

@@ -134,7 +134,7 @@ class Measurement {
   DType matmul_dtype() const {
     const LanguageModel& model = engine_.model();
     if (model.device().is_cpu()) return DType::f32;
-    const LinearWeight& weights = model.layers.front()->self_attn.o_proj.weight;
+    const LinearWeight& weights = model.layers.front()->mixer_output();
     return weights.is_quantized() ? DType::bf16 : weights.dtype();
   }
 

@@ -24,9 +24,10 @@ bool waits(const LanguageModel& model) {
   const auto packed_experts = [](const auto& layer) {
     return layer->experts != nullptr && layer->experts->gate_proj.is_quantized();
   };
-  // Latents are wider than a GPU's kernels take: what stands in for them counts keys on the host.
+  // Latents are wider than a GPU's kernels take: what stands in for them counts keys on the host. States move
+  // in their memory as tokens come.
   return model.config.rope_scaling.depends_on_length() || model.config.is_latent() ||
-         std::ranges::any_of(model.layers, packed_experts);
+         model.config.is_recurrent() || std::ranges::any_of(model.layers, packed_experts);
 }
 
 std::int64_t most_capacity(std::span<const CacheSegment> segments) {

@@ -51,6 +51,7 @@ std::int64_t budget_of(const EngineOptions& options, const LanguageModel& model)
   if (options.kv_memory == 0) return 0;
   std::size_t bytes = KvCache(model.config, 1, *options.kv_cache).nbytes();
   if (options.draft_model != nullptr) bytes += Drafter::token_bytes(*options.draft_model);
+  if (bytes == 0) return 0;  // no layer has keys and values
   const auto tokens = static_cast<std::int64_t>(options.kv_memory / bytes);
   INGOT_CHECK(tokens >= kExpectedTokens,
               InvalidConfig("kv_memory", fmt::format("{} has room for {} tokens of {}, and {} are the least",
@@ -62,12 +63,20 @@ std::int64_t budget_of(const EngineOptions& options, const LanguageModel& model)
 std::int64_t context_of(const EngineOptions& options, const LanguageModel& model) {
   const std::int64_t context = options.context > 0 ? options.context : context_length(model.config);
   const std::int64_t budget = budget_of(options, model);
-  return budget > 0 ? std::min(context, budget) : context;
+  if (budget == 0) return context;
+  const std::int64_t state = KvPool::state_tokens(model.config, *options.kv_cache);
+  INGOT_CHECK(budget - state >= kExpectedTokens,
+              InvalidConfig("kv_memory",
+                            fmt::format("{} has room for {} tokens, and the state of a request "
+                                        "takes that of {}; {} more are the least",
+                                        human_bytes(options.kv_memory), budget, state, kExpectedTokens)));
+  return std::min(context, budget - state);
 }
 
 KvPoolOptions pool_options(const EngineOptions& options, const LanguageModel& model, std::int64_t context) {
   const std::int64_t budget = budget_of(options, model);
-  const std::int64_t idle = budget > 0 ? budget : context;
+  const std::int64_t idle =
+      budget > 0 ? budget : context + KvPool::state_tokens(model.config, *options.kv_cache);
   PromptStoreOptions store = options.prompt_store;
   if (model.config.rope_scaling.depends_on_length()) store.directory.clear();
   if (options.batch_invariant) store.model += fmt::format("\nbatch-invariant, chunks of {}", options.chunk);
@@ -93,6 +102,11 @@ void EngineOptions::validate(const LanguageConfig& model) const {
                                                    most, context)));
   INGOT_CHECK(prompt_store.directory.empty() || prefix_cache,
               InvalidConfig("prompt_cache", "needs prefix_cache: prompts are stored to be reused"));
+  INGOT_CHECK(prompt_store.directory.empty() || !model.is_recurrent(),
+              InvalidConfig("prompt_cache",
+                            fmt::format("stores keys and values, and layers of '{}' keep a state that is not "
+                                        "stored; leave it out",
+                                        model.model_type)));
   INGOT_CHECK(chunk > 0, InvalidConfig("chunk", fmt::format("must be at least 1, got {}", chunk)));
   INGOT_CHECK(max_running >= 0,
               InvalidConfig("max_running", fmt::format("must be 0 (no limit) or more, got {}", max_running)));
@@ -100,7 +114,7 @@ void EngineOptions::validate(const LanguageConfig& model) const {
 
 DType default_kv_cache(const LanguageModel& model) {
   if (model.layers.empty()) return DType::f32;
-  const LinearWeight& weights = model.layers.front()->self_attn.o_proj.weight;
+  const LinearWeight& weights = model.layers.front()->mixer_output();
   if (weights.is_quantized()) return DType::f16;
   const DType dtype = weights.dtype();
   return dtype == DType::f32 || !model.device().is_cpu() ? dtype : DType::f16;

@@ -36,15 +36,18 @@ struct EngineOptions {
   /// kernel is launched by itself.
   bool capture = true;
   std::int64_t max_running = 0;  ///< requests in one step at most, the others wait; 0: no limit
-  /// Bytes of keys and values of all requests together. Requests wait for room, and of those that are
+  /// Bytes of keys and values of all requests together, and of the states of layers without attention.
+  /// Requests wait for room, and of those that are
   /// running the latest gives its room up where the earlier ones need it: what it has is read again later.
   /// 0: no limit. Shortens the context where not even one request of that length has room.
   std::size_t kv_memory = 0;
   /// Keeps keys and values of finished requests for prompts that begin alike, as far as the memory is not
-  /// wanted; without a limit, as many tokens as a context has.
+  /// wanted; without a limit, as many tokens as a context has. Where layers keep a state (LFM2), a prompt
+  /// goes on where a finished request ended, and not inside it.
   bool prefix_cache = false;
   /// Keeps them on disk, too, for prompts after a restart; needs prefix_cache. Session fills in what tells
-  /// the model and its adapters. Models whose RoPE depends on the length of the sequence store nothing.
+  /// the model and its adapters. Models whose RoPE depends on the length of the sequence store nothing;
+  /// those whose layers keep a state are refused.
   PromptStoreOptions prompt_store{};
   /// A smaller model with the same tokens, which drafts tokens (Request::speculate) in place of repetitions;
   /// has to outlive the engine. Its keys and values count in kv_memory.

@@ -7,8 +7,9 @@ namespace {
 
 // A shorter beginning is read again sooner than kept track of, or waited for.
 constexpr std::int64_t kFewTokens = 4, kWorthWaiting = 16;
-constexpr std::int64_t kCacheStep = 256;  // tokens that a cache without pages grows by at least
-constexpr std::int64_t kReserved = 4096;  // tokens that address space is reserved for at least
+constexpr std::int64_t kCacheStep = 256;   // tokens that a cache without pages grows by at least
+constexpr std::int64_t kReserved = 4096;   // tokens that address space is reserved for at least
+constexpr std::int64_t kStateAlone = 256;  // tokens that a state counts as where there are no keys at all
 
 std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   return std::ranges::mismatch(a, b).in1 - a.begin();
@@ -17,11 +18,18 @@ std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_
 }  // namespace
 
 KvPool::KvPool(const LanguageConfig& config, const KvPoolOptions& options)
-    : config_(config), options_(options) {
+    : config_(config), options_(options), state_(state_tokens(config, options.dtype)) {
   const KvCache like(config_, 1, options_.dtype, options_.device, 1);
   if (like.is_paged()) page_ = like.page_tokens();
   if (!options_.store.directory.empty())
     store_ = std::make_unique<PromptStore>(options_.store, options_.dtype);
+}
+
+std::int64_t KvPool::state_tokens(const LanguageConfig& config, DType dtype) {
+  if (!config.is_recurrent()) return 0;
+  KvCache one(config, 1, dtype);
+  const std::size_t token = one.nbytes(), state = one.state().nbytes();
+  return token == 0 ? kStateAlone : static_cast<std::int64_t>((state + token - 1) / token);
 }
 
 KvPool::Match KvPool::find(std::span<const std::int32_t> prompt, const std::string& adapter) const {
@@ -30,7 +38,7 @@ KvPool::Match KvPool::find(std::span<const std::int32_t> prompt, const std::stri
   for (const auto& slot : slots_) {
     if (slot->adapter != adapter) continue;
     const std::int64_t shared = std::min({common(prompt, slot->tokens), slot->cache.length(), all_but_last});
-    const std::int64_t known = shared / options_.alignment * options_.alignment;
+    const std::int64_t known = slot->cache.beginning(shared / options_.alignment * options_.alignment);
     // Of equals an idle one: it may be had without a copy.
     const bool better = known > best.tokens || (known == best.tokens && known > 0 && !slot->running);
     if (known >= kFewTokens && better) best = {slot, known};
@@ -64,7 +72,7 @@ std::shared_ptr<KvSlot> KvPool::take_over(const Match& match, std::int64_t capac
 }
 
 std::shared_ptr<KvSlot> KvPool::make_slot(const Match& match, std::int64_t capacity, std::int64_t expected) {
-  if (!make_room(expected, match.slot.get())) return nullptr;
+  if (!make_room(expected + state_, match.slot.get())) return nullptr;
   const std::int64_t most = std::min(options_.context, std::max(kReserved, 2 * expected));
   auto slot = std::make_shared<KvSlot>(
       KvSlot{.cache = KvCache(config_, capacity, options_.dtype, options_.device, page_ > 0 ? most : 0),
@@ -83,8 +91,8 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
   // A cache that goes on as the prompt does is taken over. One that is being written, or whose larger part
   // another prompt may want, is copied where there is room for both.
   const bool idle = match.slot != nullptr && !match.slot->running;
-  const bool over =
-      idle && (2 * match.tokens >= match.slot->cache.length() || !make_room(expected, match.slot.get()));
+  const bool over = idle && (2 * match.tokens >= match.slot->cache.length() ||
+                             !make_room(expected + state_, match.slot.get()));
   const std::shared_ptr<KvSlot> slot =
       over ? take_over(match, capacity, expected) : make_slot(match, capacity, expected);
   if (slot == nullptr) return nullptr;
@@ -140,7 +148,7 @@ void KvPool::release(const std::shared_ptr<KvSlot>& slot, std::span<const std::i
 std::int64_t KvPool::room_of(bool running) const {
   std::int64_t tokens = 0;
   for (const auto& slot : slots_)
-    if (slot->running == running) tokens += slot->cache.capacity();
+    if (slot->running == running) tokens += slot->cache.capacity() + state_;
   return tokens;
 }
 

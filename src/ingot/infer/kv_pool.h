@@ -36,7 +36,7 @@ struct KvSlot {
 
 struct KvPoolStats {
   std::int64_t budget = 0;         ///< tokens; 0: no limit
-  std::int64_t running = 0;        ///< tokens that caches of running requests have room for
+  std::int64_t running = 0;        ///< tokens that caches of running requests have room for, states counted
   std::int64_t held = 0;           ///< tokens that are in these
   std::int64_t idle = 0;           ///< the same of idle caches
   std::int64_t queries = 0;        ///< prompt tokens that were looked for
@@ -70,6 +70,10 @@ class KvPool {
 
   KvPoolStats stats() const;
 
+  /// Tokens whose keys and values take as much memory as the states of layers without attention, which each
+  /// request has besides.
+  static std::int64_t state_tokens(const LanguageConfig& config, DType dtype);
+
  private:
   struct Match {
     std::shared_ptr<KvSlot> slot;
@@ -89,6 +93,7 @@ class KvPool {
   std::vector<std::shared_ptr<KvSlot>> slots_;
   std::unique_ptr<PromptStore> store_;  // null: none
   std::int64_t page_ = 0;               // tokens; 0: memory is not taken by pages
+  std::int64_t state_ = 0;              // state_tokens()
   std::uint64_t uses_ = 0;
   KvPoolStats counts_;  // queries, hits and evictions
 };

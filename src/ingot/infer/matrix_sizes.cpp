@@ -29,17 +29,20 @@ void add(MatrixSizes& to, const ExpertLinear& experts, double share) {
   for (const quant::PackedPtr& expert : experts.packed) add(to, expert, {}, share);
 }
 
+// What an attention layer multiplies with before its output.
+void add_inputs(MatrixSizes& to, const Attention& attention) {
+  add(to, attention.qkv_proj);
+  if (attention.latent == nullptr) return;
+  if (attention.latent->q_b_proj != nullptr) add(to, attention.latent->q_b_proj->weight);
+  add(to, attention.latent->kv_b_proj.weight);
+}
+
 MatrixSizes sizes(const LanguageModel& model, bool active) {
   MatrixSizes m, head;
   for (const auto& layer : model.layers) {
-    const Attention& a = layer->self_attn;
-    add(m, a.qkv_proj);
-    if (a.latent != nullptr) {
-      if (a.latent->q_b_proj != nullptr) add(m, a.latent->q_b_proj->weight);
-      add(m, a.latent->kv_b_proj.weight);
-    }
+    layer->self_attn != nullptr ? add_inputs(m, *layer->self_attn) : add(m, layer->conv->in_proj.weight);
     MatrixSizes& behind = layer == model.layers.back() ? head : m;  // of attention
-    add(behind, a.o_proj.weight);
+    add(behind, layer->mixer_output());
     if (layer->mlp != nullptr) {
       add(behind, layer->mlp->in_proj);
       add(behind, layer->mlp->down_proj.weight);

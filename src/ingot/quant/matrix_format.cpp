@@ -51,10 +51,15 @@ MatrixRole matrix_role(std::string_view name) {
   constexpr std::string_view kHeads[] = {"lm_head.weight", "model.embed_tokens.weight", "output.weight",
                                          "token_embd.weight"};
   if (std::ranges::find(kHeads, name) != std::end(kHeads)) return MatrixRole::head;
-  constexpr std::string_view kExempt[] = {".mlp.gate.weight",     ".mlp.shared_expert_gate.weight",
-                                          "ffn_gate_inp.weight",  "ffn_gate_inp_shexp.weight",
-                                          "position_embd.weight", "wpe.weight",
-                                          "_proj_bias",           "exps.bias"};
+  constexpr std::string_view kExempt[] = {".mlp.gate.weight",
+                                          ".mlp.shared_expert_gate.weight",
+                                          "ffn_gate_inp.weight",
+                                          "ffn_gate_inp_shexp.weight",
+                                          "position_embd.weight",
+                                          "wpe.weight",
+                                          "shortconv.conv.weight",
+                                          "_proj_bias",
+                                          "exps.bias"};
   const bool exempt = std::ranges::any_of(kExempt, [&](std::string_view end) { return name.ends_with(end); });
   return exempt ? MatrixRole::exempt : MatrixRole::layer;
 }

@@ -11,6 +11,8 @@
 namespace ingot {
 namespace {
 
+constexpr std::int64_t kMostConvSteps = 1024;
+
 void require_positive(double value, const char* key) {
   require(value > 0, key, fmt::format("must be positive, got {}", value));
 }
@@ -120,6 +122,7 @@ void LanguageConfig::validate() {
   require(no_rope_layers.empty() || static_cast<std::int64_t>(no_rope_layers.size()) >= num_hidden_layers,
           "no_rope_layers",
           fmt::format("names {} layers of num_hidden_layers {}", no_rope_layers.size(), num_hidden_layers));
+  require_size(conv_L_cache, "conv_L_cache", kMostConvSteps);
   require_not_negative(clip_qkv, "clip_qkv");
   require_positive(alibi_bias_max, "alibi_bias_max");
   require_not_negative(static_cast<double>(word_embed_proj_dim), "word_embed_proj_dim");
@@ -133,7 +136,19 @@ void LanguageConfig::validate() {
 
 bool LanguageConfig::slides(std::int64_t layer) const {
   if (layer_types.empty()) return sliding_window > 0;
-  return layer_types[static_cast<std::size_t>(layer)] == AttentionKind::sliding;
+  return layer_types[static_cast<std::size_t>(layer)] == LayerKind::sliding;
+}
+
+bool LanguageConfig::attends(std::int64_t layer) const {
+  return layer_types.empty() || layer_types[static_cast<std::size_t>(layer)] != LayerKind::conv;
+}
+
+bool LanguageConfig::is_recurrent() const {
+  return std::ranges::find(layer_types, LayerKind::conv) != layer_types.end();
+}
+
+std::int64_t LanguageConfig::attention_layers() const {
+  return num_hidden_layers - std::ranges::count(layer_types, LayerKind::conv);
 }
 
 bool LanguageConfig::rotates(std::int64_t layer) const {
@@ -164,7 +179,7 @@ double LanguageConfig::training_flops_per_token(std::int64_t sequence) const {
   std::int64_t matmul_parameters = active_parameter_count();
   if (!tie_word_embeddings) matmul_parameters -= vocab_size * embedding_size();  // a look-up
   if (position == PositionKind::learned) matmul_parameters -= max_position_embeddings * hidden_size;
-  const auto attention = static_cast<double>(num_hidden_layers * num_attention_heads * head_dim * sequence);
+  const auto attention = static_cast<double>(attention_layers() * num_attention_heads * head_dim * sequence);
   return 6.0 * static_cast<double>(matmul_parameters) + 6.0 * attention;
 }
 

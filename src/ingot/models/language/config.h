@@ -25,7 +25,9 @@ enum class QkNorm : std::uint8_t { none, head, head_after_rope, width };
 enum class RouterScore : std::uint8_t { softmax, sigmoid };
 /// alibi: scores grow by a slope of each head times the key's position (Press et al. 2021).
 enum class PositionKind : std::uint8_t { rope, learned, alibi };
-enum class AttentionKind : std::uint8_t { full, sliding };
+/// What mixes the tokens of a layer: attention, to everything or within a window; or a short convolution
+/// (LFM2).
+enum class LayerKind : std::uint8_t { full, sliding, conv };
 
 /// Columns behind those of a head that carry ALiBi: a whole vector of them, of which two are used.
 inline constexpr std::int64_t kAlibiColumns = 8;
@@ -49,6 +51,7 @@ struct DecoderTraits {
   RouterScore router_score = RouterScore::softmax;
   std::int64_t group_judges = 2;    ///< the best experts of a group that tell how good it is
   bool router_bias = false;         ///< added to the scores that choose experts, not to those that weigh them
+  double router_norm_eps = 0;       ///< added to the sum that the chosen experts' weights are divided by
   bool latent_attention = false;    ///< kv_lora_rank and its like are there (DeepSeek)
   bool expert_bias = false;         ///< routers (a bias of their logits) and experts are affine (gpt-oss)
   bool attention_sinks = false;     ///< a learned logit of each head that stands for no value (gpt-oss)
@@ -88,7 +91,9 @@ struct LanguageConfig : DecoderTraits {
   /// Queries see what comes behind them, too, within sliding_window as far as before (EmbeddingGemma): a text
   /// encoder, which generates nothing.
   bool use_bidirectional_attention = false;
-  std::vector<AttentionKind> layer_types;  ///< which layers slide; empty: all, where sliding_window > 0
+  std::vector<LayerKind> layer_types;  ///< empty: all layers attend, and slide where sliding_window > 0
+  std::int64_t conv_L_cache = 3;       ///< steps that a short convolution sees, its own included
+  bool conv_bias = false;              ///< of short convolutions and the projections around them
   std::vector<std::int64_t>
       no_rope_layers;  ///< 1 for layers with RoPE, 0 for those without; empty: all have it
   std::int64_t query_pre_attn_scalar = 0;  ///< scores are divided by its square root; 0: head_dim
@@ -129,6 +134,12 @@ struct LanguageConfig : DecoderTraits {
   /// Fills the zeros that mean "derive it", then throws InvalidConfig naming the key of anything impossible.
   void validate();
   bool slides(std::int64_t layer) const;
+  /// Whether this layer has attention.
+  bool attends(std::int64_t layer) const;
+  /// Whether some layer keeps a state in the place of keys and values.
+  bool is_recurrent() const;
+  /// Layers with attention.
+  std::int64_t attention_layers() const;
   /// Tokens that a query of this layer sees; 0: all before it.
   std::int64_t window(std::int64_t layer) const { return slides(layer) ? sliding_window : 0; }
   bool is_sparse(std::int64_t layer) const;

@@ -62,6 +62,8 @@ const std::vector<Number>& numbers() {
       {"llama_4_scaling_beta", number<&C::query_position_scale>},
       {"norm_placement: use_parallel_residual of", number<&C::norm_placement>},
       {"clip_qkv", number<&C::clip_qkv>},
+      {"conv_bias", number<&C::conv_bias>},
+      {"use_expert_bias: a correction bias of routers", number<&C::router_bias>},
       {"alibi_bias_max", number<&C::alibi_bias_max>},
       {"alibi", number<&C::position>},
       {"attention_bias", number<&C::qkv_bias>},
@@ -99,6 +101,7 @@ std::optional<std::string> layer_difference(const C& wanted, const C& found) {
     if (wanted.window(i) != found.window(i))
       return fmt::format("sliding_window {} of layer {} (readers would take {})", wanted.window(i), i,
                          found.window(i));
+    if (wanted.attends(i) != found.attends(i)) return fmt::format("layer_types, layer {}", i);
     if (wanted.rotates(i) != found.rotates(i)) return fmt::format("no_rope_layers, layer {}", i);
     if (wanted.is_sparse(i) != found.is_sparse(i)) return fmt::format("mlp_only_layers, layer {}", i);
   }
@@ -117,6 +120,9 @@ std::optional<std::string> difference_of(const LanguageConfig& wanted, const Lan
   if (wanted.num_experts > 0 && wanted.moe_intermediate_size != found.moe_intermediate_size)
     return told("moe_intermediate_size", static_cast<double>(wanted.moe_intermediate_size),
                 static_cast<double>(found.moe_intermediate_size));
+  if (wanted.is_recurrent() && wanted.conv_L_cache != found.conv_L_cache)
+    return told("conv_L_cache", static_cast<double>(wanted.conv_L_cache),
+                static_cast<double>(found.conv_L_cache));
   if (auto layer = layer_difference(wanted, found)) return layer;
   return rope_difference(wanted, found);
 }

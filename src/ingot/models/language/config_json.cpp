@@ -44,13 +44,13 @@ void read_layer_types(const ConfigFile& file, const LanguageFamily& family, Lang
   require_size(config.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);  // before as many are listed
   for (std::int64_t i = 0; types.empty() && i < config.num_hidden_layers; ++i) {
     const bool sliding = pattern > 0 ? (i + 1) % pattern != 0 : i >= first;
-    config.layer_types.push_back(sliding ? AttentionKind::sliding : AttentionKind::full);
+    config.layer_types.push_back(sliding ? LayerKind::sliding : LayerKind::full);
   }
   for (const std::string& type : types) {
     INGOT_CHECK(type == "sliding_attention" || type == "full_attention",
                 NotImplemented(fmt::format("{}: layer type '{}' (sliding_attention and full_attention are)",
                                            file.path(), type)));
-    config.layer_types.push_back(type == "full_attention" ? AttentionKind::full : AttentionKind::sliding);
+    config.layer_types.push_back(type == "full_attention" ? LayerKind::full : LayerKind::sliding);
   }
 }
 
@@ -146,6 +146,18 @@ void write_rope(const LanguageConfig& config, Json& json) {
                              {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local}}}};
 }
 
+std::string layer_type_name(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::full:
+      return "full_attention";
+    case LayerKind::sliding:
+      return "sliding_attention";
+    case LayerKind::conv:
+      return "conv";
+  }
+  return {};
+}
+
 void write_window(const LanguageConfig& config, Json& json) {
   // A family whose default is a window needs the null to have none.
   const std::int64_t window = config.use_bidirectional_attention
@@ -156,8 +168,8 @@ void write_window(const LanguageConfig& config, Json& json) {
   if (has_default(config, "use_sliding_window")) json["use_sliding_window"] = config.sliding_window > 0;
   if (config.layer_types.empty()) return;
   Json types = Json::array();
-  for (const AttentionKind kind : config.layer_types) {
-    types.push_back(kind == AttentionKind::full ? "full_attention" : "sliding_attention");
+  for (const LayerKind kind : config.layer_types) {
+    types.push_back(layer_type_name(kind));
   }
   json["layer_types"] = types;
 }

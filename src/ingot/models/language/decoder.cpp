@@ -153,7 +153,9 @@ std::unique_ptr<DecoderNorm> norm_if(bool wanted, const ParamSource& source, con
 
 DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, std::int64_t index)
     : input_layernorm(norm_if(c.norm_placement != NormPlacement::post, source, "input_layernorm", c)),
-      self_attn(source.scope("self_attn"), c, index),
+      self_attn(c.attends(index) ? std::make_unique<Attention>(source.scope("self_attn"), c, index)
+                                 : nullptr),
+      conv(c.attends(index) ? nullptr : std::make_unique<ShortConv>(source.scope("conv"), c)),
       post_attention_layernorm(
           norm_if(c.norm_placement != NormPlacement::parallel, source, "post_attention_layernorm", c)),
       pre_feedforward_layernorm(
@@ -170,14 +172,14 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 
 void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                               RouterLoad* load) const {
-  const ModuleScope scope(self_attn.o_proj.weight, 3);
+  const ModuleScope scope(mixer_output(), 3);
   if (placement_ == NormPlacement::sum) return norms_of_sums(x, context, layer);
   const bool parallel = placement_ == NormPlacement::parallel || placement_ == NormPlacement::parallel_two;
   return parallel ? side_by_side(x, context, layer, load) : one_after_another(x, context, layer, load);
 }
 
 void DecoderLayer::norms_of_sums(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const {
-  const Tensor mixed = self_attn(LinearInput(x.sum), context, layer);
+  const Tensor mixed = mix(LinearInput(x.sum), context, layer);
   if (!mixed.defined()) return;
   const Tensor before = contiguous(wanted(x.sum, context));
   const Tensor between = input_layernorm->add(before, scaled(mixed), {}).normed;
@@ -189,7 +191,7 @@ void DecoderLayer::one_after_another(ResidualStream& x, const DecoderContext& co
                                      RouterLoad* load) const {
   const bool post = placement_ == NormPlacement::post;
   if (post) x = {.sum = x.value(), .update = {}};
-  const Tensor mixed = self_attn(post ? LinearInput(x.sum) : (*input_layernorm)(x), context, layer);
+  const Tensor mixed = mix(post ? LinearInput(x.sum) : (*input_layernorm)(x), context, layer);
   if (!mixed.defined()) return;
   x.sum = contiguous(wanted(x.sum, context));
   if (!post && post_feedforward_layernorm == nullptr) {
@@ -207,12 +209,20 @@ void DecoderLayer::side_by_side(ResidualStream& x, const DecoderContext& context
                                 RouterLoad* load) const {
   x = {.sum = x.value(), .update = {}};
   const Tensor normed = (*input_layernorm)(x.sum);
-  const Tensor mixed = self_attn(LinearInput(normed), context, layer);
+  const Tensor mixed = mix(LinearInput(normed), context, layer);
   if (!mixed.defined()) return;
   x.sum = contiguous(wanted(x.sum, context));
   const Tensor other = post_attention_layernorm == nullptr ? contiguous(wanted(normed, context))
                                                            : (*post_attention_layernorm)(x.sum);
   x.update = scaled(mixed + feed_forward(LinearInput(other), load));
+}
+
+const LinearWeight& DecoderLayer::mixer_output() const {
+  return self_attn != nullptr ? self_attn->o_proj.weight : conv->out_proj.weight;
+}
+
+Tensor DecoderLayer::mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
+  return self_attn != nullptr ? (*self_attn)(x, context, layer) : (*conv)(x, context, layer);
 }
 
 Tensor DecoderLayer::feed_forward(const LinearInput& x, RouterLoad* load) const {
@@ -226,6 +236,7 @@ Tensor DecoderLayer::scaled(Tensor update) const {
 void DecoderLayer::visit(ParamVisitor& v) {
   v("input_layernorm", input_layernorm);
   v("self_attn", self_attn);
+  v("conv", conv);
   v("post_attention_layernorm", post_attention_layernorm);
   v("pre_feedforward_layernorm", pre_feedforward_layernorm);
   v("post_feedforward_layernorm", post_feedforward_layernorm);

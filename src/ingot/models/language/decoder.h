@@ -12,6 +12,7 @@
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/moe.h"
 #include "ingot/models/language/recompute.h"
+#include "ingot/models/language/short_conv.h"
 #include "ingot/models/rope_tables.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/feed_forward.h"
@@ -71,9 +72,12 @@ struct DecoderLayer {
   void operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                   RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
+  /// The matrix that ends what mixes the tokens: each layer has one, as its MLP has down_proj.
+  const LinearWeight& mixer_output() const;
 
   std::unique_ptr<DecoderNorm> input_layernorm;  // before attention, or of its sum; null: NormPlacement::post
-  Attention self_attn;
+  std::unique_ptr<Attention> self_attn;          // or, where the layer does not attend:
+  std::unique_ptr<ShortConv> conv;
   /// Before the MLP; behind attention where there are norms behind it. Null: NormPlacement::parallel.
   std::unique_ptr<DecoderNorm> post_attention_layernorm;
   std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;
@@ -86,6 +90,8 @@ struct DecoderLayer {
                          RouterLoad* load) const;
   void side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                     RouterLoad* load) const;
+  // Attention, or what the layer has in its place. Undefined where no row is wanted.
+  Tensor mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
   // The MLP, or the experts.
   Tensor feed_forward(const LinearInput& x, RouterLoad* load) const;
   // What a block adds to the residual stream.

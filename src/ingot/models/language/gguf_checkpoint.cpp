@@ -34,7 +34,8 @@ class GgufModel {
     config["model_type"] = family_.model_type;
     for (const GgufKeyRule& rule : gguf_.keys) {
       const std::string key = architecture_ + "." + std::string(rule.gguf);
-      if (fields_.find(key) == nullptr) continue;
+      const GgufValue* value = fields_.find(key);
+      if (value == nullptr || is_layer_list(key, *value)) continue;
       config[Json::json_pointer(json_pointer(rule.hugging_face))] = value_of(rule.kind, key);
     }
     config["vocab_size"] = source_.get_metadata("token_embd.weight").shape.at(0);
@@ -52,6 +53,7 @@ class GgufModel {
     add_experts_of(config);
     add_latent_sizes(config);
     add_falcon(config);
+    add_layer_kinds(config);
     return config;
   }
 
@@ -252,6 +254,23 @@ class GgufModel {
     config["num_ln_in_parallel_attn"] = source_.is_available("blk.0.attn_norm_2.weight") ? 2 : 1;
   }
 
+  /// LFM2 gives the heads of each layer's keys and values: a layer with none convolves.
+  bool is_layer_list(const std::string& key, const GgufValue& value) const {
+    return value.is_array && architecture_.starts_with("lfm2") && key.ends_with(".attention.head_count_kv");
+  }
+  void add_layer_kinds(Json& config) const {
+    const std::string key = architecture_ + ".attention.head_count_kv";
+    const GgufValue* value = fields_.find(key);
+    if (value == nullptr || !is_layer_list(key, *value)) return;
+    const std::vector<std::int64_t> heads_of_layers = fields_.integers(key).value();
+    Json types = Json::array();
+    for (const std::int64_t heads : heads_of_layers) {
+      types.push_back(heads > 0 ? "full_attention" : "conv");
+      if (heads > 0) config["num_key_value_heads"] = heads;
+    }
+    config["layer_types"] = types;
+  }
+
   /// The sizes of latent attention, as files of both generations have them.
   void add_latent_sizes(Json& config) const {
     if (architecture_ != "deepseek2") return;
@@ -307,6 +326,9 @@ class GgufModel {
         break;
       case GgufChange::one_row:
         recipe.steps.push_back(Transform::reshape({1, -1}));
+        break;
+      case GgufChange::conv_taps:
+        if (info.shape.size() == 2) recipe.steps.push_back(Transform::reshape({info.shape[0], 1, -1}));
         break;
       case GgufChange::bare_row:
         recipe.steps.push_back(Transform::reshape({1, -1}));

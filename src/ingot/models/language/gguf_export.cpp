@@ -148,6 +148,7 @@ class Exporter {
                         GgufValue::of_u32(static_cast<std::uint32_t>(id)));
     }
     if (config_.num_experts > 0) write_experts();
+    if (config_.is_recurrent()) write_layer_heads();
     set("vocab_size", config_.vocab_size);
     if (out_.metadata.find(key("feed_forward_length")) == nullptr)
       set("feed_forward_length", config_.intermediate_size);
@@ -155,6 +156,14 @@ class Exporter {
     if (!config_.is_latent()) return;
     set("attention.key_length", config_.head_dim);
     if (config_.q_lora_rank == 0) set("attention.q_lora_rank", config_.q_lora_rank);  // which readers ask for
+  }
+
+  // Of each layer's keys and values; a layer with none convolves.
+  void write_layer_heads() {
+    std::vector<std::int32_t> heads;
+    for (std::int64_t layer = 0; layer < config_.num_hidden_layers; ++layer)
+      heads.push_back(config_.attends(layer) ? static_cast<std::int32_t>(config_.num_key_value_heads) : 0);
+    out_.metadata.set(key("attention.head_count_kv"), GgufValue::of_i32s(heads));
   }
 
   void write_experts() {
@@ -306,6 +315,9 @@ class Exporter {
       case GgufChange::one_row:
       case GgufChange::bare_row:
         return {Transform::reshape({-1})};
+      case GgufChange::conv_taps:
+        if (info.shape.size() != 3) return {};
+        return {Transform::reshape({info.shape[0], -1}), Transform::cast(DType::f32)};
       case GgufChange::first_turn:
       case GgufChange::second_turn:
         return one_of_two(info, match.rule->change == GgufChange::first_turn ? 0 : 1);

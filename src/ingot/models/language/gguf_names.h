@@ -19,6 +19,7 @@ enum class GgufChange : std::uint8_t {
   transposed,   ///< GPT-2's Conv1D layers store [in, out]
   plus_one,     ///< Gemma's and Nemotron's norms multiply by 1 + weight; GGUF stores the sum
   one_row,      ///< [1, in] in a checkpoint, [in] in GGUF
+  conv_taps,    ///< [channels, 1, taps] in a checkpoint, [channels, taps] of f32 in GGUF
   fused_heads,  ///< query, key and value of each head one below the other; in GGUF all queries, keys, values
   grouped_heads,  ///< likewise where groups of queries share a key and a value (Falcon)
   experts,        ///< all experts of a layer in one tensor [experts, out, in]

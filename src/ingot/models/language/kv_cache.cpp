@@ -29,7 +29,8 @@ std::uint64_t next_memory() {
 
 KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device,
                  std::int64_t most)
-    : kv_heads_(config.cached_heads()),
+    : state_(config, device),
+      kv_heads_(config.cached_heads()),
       head_dim_(config.cached_size()),
       one_row_(config.is_latent()),
       dtype_(dtype),
@@ -42,6 +43,8 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
   INGOT_CHECK(dtype != DType::i8 || config.position != PositionKind::alibi,
               InvalidConfig("kv_cache", "i8 has no room for ALiBi's positions; take f16, bf16 or f32"));
   layers_.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    attends_.push_back(config.attends(layer));
   make_layers(most);
 }
 
@@ -68,8 +71,9 @@ void KvCache::make_layers(std::int64_t most) {
   reserved_ = paged_ ? pages : capacity_;
   layers_.clear();
   while (layers_.size() < count) {
-    layers_.push_back(make_layer(reserved_, paged_));
-    if (!paged_ || layers_.back().is_whole(one_row_, dtype_ == DType::i8)) continue;
+    const bool attends = attends_[layers_.size()];
+    layers_.push_back(attends ? make_layer(reserved_, paged_) : Layer{});
+    if (!paged_ || !attends || layers_.back().is_whole(one_row_, dtype_ == DType::i8)) continue;
     layers_.clear();  // no address space, or not on this device
     paged_ = false;
     reserved_ = capacity_;
@@ -85,11 +89,9 @@ std::int64_t KvCache::page_tokens() const {
 }
 
 std::size_t KvCache::nbytes() const {
-  const Layer& layer = layers_.front();
   std::size_t bytes = 0;
-  for (const Tensor* x : {&layer.keys, &layer.values, &layer.key_scale, &layer.value_scale})
-    if (x->defined()) bytes += x->nbytes() / static_cast<std::size_t>(reserved_);
-  return bytes * static_cast<std::size_t>(capacity_) * layers_.size();
+  for (const Tensor& part : parts()) bytes += part.nbytes() / static_cast<std::size_t>(reserved_);
+  return bytes * static_cast<std::size_t>(capacity_);
 }
 
 void KvCache::reserve(std::int64_t capacity) {
@@ -118,7 +120,7 @@ void KvCache::shrink(std::int64_t capacity) {
 
 void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
   INGOT_CHECK(tokens <= from.length_ && tokens <= capacity_ && layers_.size() == from.layers_.size() &&
-                  dtype_ == from.dtype_,
+                  dtype_ == from.dtype_ && from.beginning(tokens) == tokens,
               DimensionMismatch("cannot copy " + std::to_string(tokens) + " tokens of a KV cache of " +
                                 std::to_string(from.length_) + " into one for " + std::to_string(capacity_)));
   const NoGrad no_grad;
@@ -131,6 +133,7 @@ void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
     copy(layers_[i].key_scale, from.layers_[i].key_scale);
     copy(layers_[i].value_scale, from.layers_[i].value_scale);
   }
+  tokens > 0 ? state_.copy(from.state_) : state_.reset();
   length_ = tokens;
 }
 
@@ -246,7 +249,8 @@ void KvCache::truncate(std::int64_t tokens) {
   INGOT_CHECK(tokens >= 0 && tokens <= length_,
               DimensionMismatch("cannot cut a KV cache of " + std::to_string(length_) + " tokens to " +
                                 std::to_string(tokens)));
-  length_ = tokens;
+  length_ = beginning(tokens);
+  if (length_ == 0) state_.reset();
 }
 
 }  // namespace ingot

@@ -7,12 +7,15 @@
 #include "ingot/core/tensor.h"
 #include "ingot/kernels/attention.h"
 #include "ingot/models/language/config.h"
+#include "ingot/models/language/recurrent_state.h"
 
 namespace ingot {
 
 /// Keys and values of the tokens of one sequence that a model has seen, so that the next token costs one row
 /// and not the whole sequence. Of latent attention (LanguageConfig::is_latent) one row of each token is both
-/// its key and its value. Elements are f32, bf16, f16, or i8 with one scale per token and head.
+/// its key and its value. Elements are f32, bf16, f16, or i8 with one scale per token and head. Layers
+/// without attention have a state of fixed size in their place (LanguageConfig::is_recurrent), which goes
+/// back to few of the lengths that the sequence has had: beginning() tells.
 class KvCache {
  public:
   /// Room for `capacity` tokens; reserve() adds more. With `most`, and where the device can, address space
@@ -23,10 +26,11 @@ class KvCache {
 
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return capacity_; }
-  DType dtype() const { return layers_.front().keys.dtype(); }
+  DType dtype() const { return dtype_; }
   Device device() const { return device_; }
   std::int64_t layers() const { return static_cast<std::int64_t>(layers_.size()); }
   std::int64_t head_size() const { return head_dim_; }
+  /// Of keys and values, without the state of layers that have none.
   std::size_t nbytes() const;
   /// Whether memory is taken by pages.
   bool is_paged() const { return paged_; }
@@ -41,8 +45,11 @@ class KvCache {
   /// Gives back what is not needed for so many tokens, where memory is taken by pages; at least those that
   /// are there stay.
   void shrink(std::int64_t capacity);
+  /// The longest beginning of up to `tokens` tokens, which are there, that truncate() and copy_beginning()
+  /// can give: all of them, or none where the state of a layer is known there no more.
+  std::int64_t beginning(std::int64_t tokens) const { return state_.reaches(tokens) ? tokens : 0; }
   /// Takes the first `tokens` of another cache of the same model and dtype in place of what is here, which
-  /// has room for them.
+  /// has room for them. beginning() holds for them.
   void copy_beginning(const KvCache& from, std::int64_t tokens);
   /// Host memory for `count` tokens of every layer: contiguous tensors [kv_heads, count, ...].
   std::vector<Tensor> host_memory(std::int64_t count) const;
@@ -58,8 +65,13 @@ class KvCache {
   /// The same behind the first `start` tokens, an i32 [1] on the device: work that is captured and repeated
   /// finds the place anew each time. What is beyond the capacity is not written.
   void append_behind(std::int64_t layer, const Tensor& start, const Tensor& keys, const Tensor& values);
-  void advance(std::int64_t tokens) { length_ += tokens; }
-  /// Forgets all but the first `tokens`.
+  void advance(std::int64_t tokens) {
+    state_.advance(length_, tokens);
+    length_ += tokens;
+  }
+  /// Of the layers without attention; advance() and truncate() keep it in step.
+  RecurrentState& state() { return state_; }
+  /// Forgets all but the first `tokens`; everything where beginning() has none of so many.
   void truncate(std::int64_t tokens);
 
   /// The first `tokens` keys and values of a layer, [1, tokens, kv_heads, head_dim], with their scales
@@ -90,6 +102,8 @@ class KvCache {
   std::vector<Tensor> parts() const;
 
   std::vector<Layer> layers_;
+  std::vector<bool> attends_;  // which of them hold anything
+  RecurrentState state_;
   std::int64_t kv_heads_, head_dim_;
   bool one_row_;  // keys are values, too
   DType dtype_;

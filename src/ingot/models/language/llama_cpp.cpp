@@ -109,6 +109,8 @@ constexpr Reader kReaders[] = {
      .head = Head::needed,
      .grouped = false,
      .biases = "attn_q attn_k attn_v exp_probs_b"},
+    {.architecture = "lfm2", .free_heads = false, .biases = ""},
+    {.architecture = "lfm2moe", .free_heads = false, .biases = "exp_probs_b"},
     {.architecture = "falcon", .free_heads = false, .biases = ""},
     {.architecture = "bloom",
      .free_heads = false,

@@ -72,6 +72,7 @@ Router::Router(const ParamSource& source, const LanguageConfig& c)
       chosen_groups(c.topk_group),
       judges(c.group_judges),
       normalize(c.norm_topk_prob),
+      norm_eps(c.router_norm_eps),
       scale(c.routed_scaling_factor) {}
 
 // `ranking` [tokens, experts] with what is outside the best groups at −∞.
@@ -96,7 +97,11 @@ Router::Choice Router::operator()(const Tensor& x) const {
     top.indices = topk(within_best_groups(ranking), choices).indices;
     top.values = gather_within(scores, 1, top.indices);
   }
-  Tensor weights = normalize ? top.values / sum(top.values, {-1}, true) : top.values;
+  Tensor weights = top.values;
+  if (normalize) {
+    const Tensor all = sum(weights, {-1}, true);
+    weights = weights / (norm_eps > 0 ? all + norm_eps : all);
+  }
   if (scale != 1) weights = weights * scale;
   return {.scores = scores, .experts = top.indices, .weights = weights};
 }

@@ -55,7 +55,7 @@ struct Router {
   RouterScore score;
   std::int64_t choices, groups, chosen_groups, judges;
   bool normalize;
-  double scale;
+  double norm_eps, scale;
 
  private:
   Tensor within_best_groups(const Tensor& ranking) const;

@@ -58,6 +58,11 @@ void add_attention(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   if (!how.selective) kept.values += query + key_value;
 }
 
+// B, C and x, what the convolution reads and gives, and what the output projection reads.
+void add_convolution(Kept& kept, const LanguageConfig& c, const Keeping& how) {
+  kept.values += (how.selective ? 4 : 6) * c.hidden_size;
+}
+
 // What the activation reads and what the product behind it reads.
 void add_mlp(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   const std::int64_t width = c.intermediate_size;
@@ -94,7 +99,7 @@ Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& h
                      products = how.selective ? 0 : 2;
   kept.values = (norms + products) * c.hidden_size;
   kept.statistics = norms * statistics_of_norm(c);
-  add_attention(kept, c, how);
+  c.attends(layer) ? add_attention(kept, c, how) : add_convolution(kept, c, how);
   c.is_sparse(layer) ? add_experts(kept, c, how) : add_mlp(kept, c, how);
   return kept;
 }

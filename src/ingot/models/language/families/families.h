@@ -22,6 +22,7 @@ std::vector<LanguageFamily> gpt2();
 std::vector<LanguageFamily> gpt_neox();
 std::vector<LanguageFamily> gpt_oss();
 std::vector<LanguageFamily> granite();
+std::vector<LanguageFamily> lfm2();
 std::vector<LanguageFamily> llama();
 std::vector<LanguageFamily> minimax();
 std::vector<LanguageFamily> mistral();

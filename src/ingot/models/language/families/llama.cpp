@@ -24,7 +24,7 @@ void read_smollm3(const ConfigFile& file, LanguageConfig& c) {
   }
   if (c.sliding_window == 0 || !c.layer_types.empty()) return;
   for (const std::int64_t rotates : c.no_rope_layers) {
-    c.layer_types.push_back(rotates != 0 ? AttentionKind::full : AttentionKind::sliding);
+    c.layer_types.push_back(rotates != 0 ? LayerKind::full : LayerKind::sliding);
   }
 }
 
@@ -35,7 +35,7 @@ void read_cwm(const ConfigFile& /*file*/, LanguageConfig& c) {
   if (c.sliding_window == 0 || !c.layer_types.empty()) return;
   require_size(c.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-    c.layer_types.push_back(i % 4 == 0 ? AttentionKind::full : AttentionKind::sliding);
+    c.layer_types.push_back(i % 4 == 0 ? LayerKind::full : LayerKind::sliding);
   }
 }
 

@@ -32,7 +32,7 @@ void read_qwen2_moe(const ConfigFile& file, LanguageConfig& c) {
   file.read("max_window_layers", upper);
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(c.layer_types.size()); ++i)
     c.layer_types[static_cast<std::size_t>(i)] =
-        i % 2 == 0 && i < upper ? AttentionKind::sliding : AttentionKind::full;
+        i % 2 == 0 && i < upper ? LayerKind::sliding : LayerKind::full;
 }
 
 void write_qwen2_moe(const LanguageConfig& c, nlohmann::ordered_json& json) {

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ingot/models/language/decoder_attention.h"
+
+namespace ingot {
+
+/// causal_conv of a layer's steps: x [batch, sequence, channels]; weight [channels, taps]. Documents of a row
+/// do not see each other; with caches each segment continues its own past, and its steps are kept.
+Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const DecoderContext& context,
+                std::int64_t layer);
+
+}  // namespace ingot

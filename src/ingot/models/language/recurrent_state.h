@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+#include "ingot/models/language/config.h"
+
+namespace ingot {
+
+/// What the layers of one sequence that are not attention keep of its past: of a causal convolution the steps
+/// before the next one. It has a fixed size, whatever the sequence's length. The last kRollback tokens can be
+/// taken back; before that, only everything.
+class RecurrentState {
+ public:
+  /// Tokens of a speculative step, all of whose drafts may be rejected.
+  static constexpr std::int64_t kRollback = 8;
+
+  /// Of a model without such layers it holds nothing.
+  RecurrentState(const LanguageConfig& config, Device device);
+
+  /// The steps that a layer's convolution sees of the past, behind `length` tokens: f32 [1, conv_L_cache − 1,
+  /// channels], zeros before the first token.
+  Tensor past(std::int64_t layer, std::int64_t length) const;
+  /// Writes steps [new, channels] of a layer behind `length` tokens; advance() once all layers have written.
+  void append(std::int64_t layer, std::int64_t length, const Tensor& steps);
+  void advance(std::int64_t length, std::int64_t tokens) { first_ = first_after(length, tokens); }
+  /// Whether the state behind `tokens` of `length` tokens is still known.
+  bool reaches(std::int64_t tokens) const { return layers_.empty() || tokens >= first_; }
+  /// Back to no tokens.
+  void reset();
+  /// Takes the state of another cache of the same model.
+  void copy(const RecurrentState& from);
+  std::size_t nbytes() const;
+
+ private:
+  std::int64_t first_after(std::int64_t length, std::int64_t tokens) const;
+
+  // f32 [rows, channels] of each layer that convolves, else undefined: `seen_` steps before token first_,
+  // then those from it on. Rows are moved to the front where there is no room behind.
+  std::vector<Tensor> layers_;
+  std::int64_t seen_, rows_, first_ = 0;
+};
+
+}  // namespace ingot
