@@ -30,7 +30,8 @@ std::int32_t next_token(const LanguageModel& model, const std::vector<std::int32
 }
 
 TEST(Generate, GreedyTextEqualsRunningTheWholeSequenceEachTime) {
-  for (const char* name : {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2", "lfm2_moe"}) {
+  for (const char* name :
+       {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2", "lfm2_moe", "granitehybrid_moe"}) {
     const auto model = golden_model(name);
     std::vector<std::int32_t> ids{5, 17, 42};
     const Generation result =

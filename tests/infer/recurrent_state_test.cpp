@@ -59,8 +59,13 @@ TEST(RecurrentState, GivesTheStepsBeforeEachTokenThatCanBeGoneBackTo) {
   check();
 }
 
-TEST(RecurrentState, AChatGoesOnFromItsStateAndAnotherBeginningIsReadAgain) {
-  const auto model = golden_model("lfm2");
+class RecurrentModel : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<LanguageModel> model_ = golden_model(GetParam());
+  const LanguageModel* model = model_.get();
+};
+
+TEST_P(RecurrentModel, AChatGoesOnFromItsStateAndAnotherBeginningIsReadAgain) {
   Engine engine(*model, {.prefix_cache = true});
   const auto chat = engine.start(greedy(prompt_of(40), 9));
   engine.run();
@@ -78,8 +83,7 @@ TEST(RecurrentState, AChatGoesOnFromItsStateAndAnotherBeginningIsReadAgain) {
   EXPECT_EQ(cached(other), 0);
 }
 
-TEST(RecurrentState, RequestsThatGiveWayAreReadAgainAndNoTokenChanges) {
-  const auto model = golden_model("lfm2");
+TEST_P(RecurrentModel, RequestsThatGiveWayAreReadAgainAndNoTokenChanges) {
   const std::int64_t state = KvPool::state_tokens(model->config, DType::f32);
   EXPECT_GT(state, 0);
   // Two of the requests at a time.
@@ -98,8 +102,7 @@ TEST(RecurrentState, RequestsThatGiveWayAreReadAgainAndNoTokenChanges) {
   }
 }
 
-TEST(RecurrentState, PromptLogprobsReadWhatIsCachedAgain) {
-  const auto model = golden_model("lfm2_bias");
+TEST_P(RecurrentModel, PromptLogprobsReadWhatIsCachedAgain) {
   Request request = greedy(prompt_of(30), 3);
   request.prompt_logprobs = 0;
   Engine engine(*model, {.prefix_cache = true});
@@ -107,6 +110,21 @@ TEST(RecurrentState, PromptLogprobsReadWhatIsCachedAgain) {
   ASSERT_EQ(first.prompt_logprobs.size(), 29U);
   for (std::size_t i = 0; i < first.prompt_logprobs.size(); ++i)
     EXPECT_EQ(first.prompt_logprobs[i].drawn.logprob, again.prompt_logprobs[i].drawn.logprob);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, RecurrentModel, ::testing::Values("lfm2", "granitehybrid"),
+                         [](const auto& param_info) { return param_info.param; });
+
+TEST(RecurrentState, OfAScanNothingIsDraftedAndTheTextIsTheSame) {
+  const auto model = golden_model("bamba");
+  std::vector<std::int32_t> repetitive;
+  for (std::int32_t i = 0; i < 20; ++i) repetitive.push_back(3 + i % 5);
+  Request request = greedy(repetitive, 12);
+  const std::vector<std::int32_t> expected = generate(*model, request).tokens;
+  request.speculate = 5;
+  const Generation found = generate(*model, request);
+  EXPECT_EQ(found.tokens, expected);
+  EXPECT_EQ(found.drafted, 0);
 }
 
 TEST(RecurrentState, APromptStoreIsRefusedByName) {

@@ -344,6 +344,19 @@ CASES = {
                                                  conv_L_cache=2, conv_bias=True, use_expert_bias=False,
                                                  norm_topk_prob=False, routed_scaling_factor=1.7, num_experts=4,
                                                  num_experts_per_tok=3, moe_intermediate_size=11, tie_word_embeddings=False),
+    "granitehybrid_moe": transformers.GraniteMoeHybridConfig(
+        **without(num_hidden_layers=3, intermediate_size=13), num_attention_heads=4, num_key_value_heads=2,
+        layer_types=["linear_attention", "full_attention", "linear_attention"], shared_intermediate_size=10, num_local_experts=5,
+        num_experts_per_tok=2, mamba_n_heads=6, mamba_n_groups=2, mamba_d_state=10, mamba_expand=2, mamba_chunk_size=8, embedding_multiplier=3.0,
+        attention_multiplier=0.3, residual_multiplier=0.4, logits_scaling=2.0, tie_word_embeddings=True),
+    "granitehybrid": transformers.GraniteMoeHybridConfig(
+        **COMMON, num_attention_heads=3, num_key_value_heads=1, layer_types=["full_attention", "linear_attention"],
+        shared_intermediate_size=20, num_local_experts=0, num_experts_per_tok=0, mamba_n_heads=4, mamba_n_groups=1, mamba_d_state=7,
+        mamba_d_conv=3, mamba_expand=1, mamba_chunk_size=8, mamba_conv_bias=False, mamba_proj_bias=True, time_step_limit=(0.3, 0.9),
+        position_embedding_type="rope", attention_multiplier=0.4, tie_word_embeddings=False),
+    "bamba": transformers.BambaConfig(**without(num_hidden_layers=3), num_attention_heads=3, num_key_value_heads=1,
+                                      attn_layer_indices=[1], mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=6,
+                                      mamba_expand=2, mamba_chunk_size=8, attention_bias=True, mlp_bias=True, tie_word_embeddings=False),
     "gpt2": transformers.GPT2Config(vocab_size=VOCAB, n_embd=24, n_layer=2, n_head=3, n_positions=32, bos_token_id=0,
                                     eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
                                     attn_implementation="eager"),
@@ -490,7 +503,7 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     expected |= named_gradients(model)
     # With a correction bias transformers counts for this loss what the router would choose without it.
     biased = any("e_score_correction_bias" in k for k in model.state_dict())
-    if hasattr(config, "router_aux_loss_coef") and not biased:
+    if hasattr(config, "router_aux_loss_coef") and getattr(config, "num_local_experts", 1) and not biased:
         make_router(model, tokens, loss_of(model, tokens, targets), folder)
     if getattr(config, "num_experts_per_tok", None):
         make_bf16(copy.deepcopy(model), targets, folder)

@@ -203,8 +203,30 @@ def lfm2_moe(d):
                                       norm_topk_prob=d.maybe(), routed_scaling_factor=d.choice([1.0, 1.7]))
 
 
+def granitemoehybrid(d):
+    c = d.sizes(free=False)
+    experts = d.choice([0, 3])
+    heads = d.choice([1, 2, 4])
+    return transformers.GraniteMoeHybridConfig(
+        **c | dict(hidden_size=24, num_attention_heads=4, num_key_value_heads=d.choice([1, 2, 4])), **d.rope(scaled=False),
+        layer_types=d.mixers(c, "linear_attention"), attention_multiplier=d.choice([0.3, 1.0]), logits_scaling=d.choice([1.0, 2.0]),
+        num_local_experts=experts, num_experts_per_tok=min(experts, 2), shared_intermediate_size=d.choice([6, 14]),
+        position_embedding_type=d.choice([None, "rope"]), mamba_n_heads=heads * d.choice([1, 3]), mamba_n_groups=heads,
+        mamba_d_state=d.choice([1, 5, 16]), mamba_d_conv=d.choice([2, 4]), mamba_expand=d.choice([1, 2]), mamba_chunk_size=8,
+        mamba_conv_bias=d.maybe(), mamba_proj_bias=d.maybe(), time_step_limit=d.choice([(0.0, float("inf")), (0.1, 0.8)]))
+
+
+def bamba(d):
+    c = d.sizes(free=False)
+    return transformers.BambaConfig(**c | dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=d.choice([1, 3])),
+                                    **d.rope(scaled=False), attn_layer_indices=[0] if c["num_hidden_layers"] > 1 else [],
+                                    attention_bias=d.maybe(), mlp_bias=d.maybe(), mamba_n_heads=d.choice([2, 6]),
+                                    mamba_n_groups=d.choice([1, 2]), mamba_d_state=d.choice([3, 16]), mamba_chunk_size=8,
+                                    mamba_conv_bias=d.maybe())
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
-            bloom, mpt, opt, lfm2, lfm2_moe]
+            bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba]
 
 
 def make(family, seed: int, folder: pathlib.Path):

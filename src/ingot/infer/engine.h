@@ -96,7 +96,7 @@ struct Request {
   std::vector<std::int32_t> stop_tokens{};
   /// Draft tokens by the draft model, or from repetitions in the sequence, that are verified in one forward
   /// pass (speculative decoding), at most 7; 0: none. The text is the same, to the last token, with and
-  /// without: greedy, and for a seed.
+  /// without: greedy, and for a seed. Models that scan (Mamba 2) draft nothing: their states cannot go back.
   std::int64_t speculate = 0;
   /// The logprob of each token, with those of so many most probable ones; −1: none.
   std::int64_t logprobs = -1;

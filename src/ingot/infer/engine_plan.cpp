@@ -38,6 +38,7 @@ void Engine::reread_where_rope_changes(Sequence& s) const {
 
 // Draft tokens beyond the last token wanted, or beyond the context, would be thrown away.
 std::int64_t Engine::room_for_draft(const Sequence& s) const {
+  if (model_.config.scans()) return 0;  // rejected draft tokens could not be taken back
   const auto made = static_cast<std::int64_t>(s.result_.tokens.size());
   return std::min({s.request_.speculate, s.request_.max_tokens - made - 1, context_ - s.cached() - 1,
                    room_before_rope_changes(model_.config, static_cast<std::int64_t>(s.tokens_.size()))});

@@ -40,7 +40,9 @@ void add_inputs(MatrixSizes& to, const Attention& attention) {
 MatrixSizes sizes(const LanguageModel& model, bool active) {
   MatrixSizes m, head;
   for (const auto& layer : model.layers) {
-    layer->self_attn != nullptr ? add_inputs(m, *layer->self_attn) : add(m, layer->conv->in_proj.weight);
+    if (layer->self_attn != nullptr) add_inputs(m, *layer->self_attn);
+    if (layer->conv != nullptr) add(m, layer->conv->in_proj.weight);
+    if (layer->mamba != nullptr) add(m, layer->mamba->in_proj.weight);
     MatrixSizes& behind = layer == model.layers.back() ? head : m;  // of attention
     add(behind, layer->mixer_output());
     if (layer->mlp != nullptr) {

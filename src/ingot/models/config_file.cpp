@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -105,6 +106,18 @@ void ConfigFile::read(const char* key, std::vector<std::int64_t>& value) const {
 void ConfigFile::read(const char* key, std::vector<double>& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, std::vector<std::vector<std::int64_t>>& value) const {
   read_as(key, value);
+}
+
+void ConfigFile::read_limits(const char* key, double& least, double& most) const {
+  if (!has(key)) return;
+  const nlohmann::ordered_json& found = contents_->json[key];
+  INGOT_CHECK(found.is_array() && found.size() == 2 && found[0].is_number(),
+              FormatError(path_, -1, key, "is not two numbers: " + excerpt(found, 60)));
+  const nlohmann::ordered_json infinity{{"__float__", "Infinity"}};
+  INGOT_CHECK(found[1].is_number() || found[1] == infinity,
+              FormatError(path_, -1, key, "is not two numbers: " + excerpt(found, 60)));
+  least = found[0].get<double>();
+  most = found[1] == infinity ? std::numeric_limits<double>::infinity() : found[1].get<double>();
 }
 
 void ConfigFile::read_first(const char* key, std::int64_t& value) const {

@@ -32,6 +32,8 @@ class ConfigFile {
   /// An integer, or a list of equal ones, of each layer; NotImplemented where they differ.
   void read_same(const char* key, std::int64_t& value) const;
   void read(const char* key, std::vector<std::vector<std::int64_t>>& value) const;
+  /// Two numbers, of which the second may be infinite, as transformers writes that.
+  void read_limits(const char* key, double& least, double& most) const;
   /// A list, or one element alone.
   void read_list(const char* key, std::vector<std::int64_t>& value) const;
   void read_list(const char* key, std::vector<std::string>& value) const;

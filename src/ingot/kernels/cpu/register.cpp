@@ -49,6 +49,7 @@ void register_kernels() {
   register_reduce_simd();
   register_resample_simd();
   register_rope_simd();
+  register_selective_scan_simd();
   register_softmax_simd();
   register_squeeze_excite_simd();
   register_topk_simd();
@@ -91,6 +92,7 @@ void register_kernels() {
   register_reduce_reference();
   register_resample_reference();
   register_rope_reference();
+  register_selective_scan_reference();
   register_softmax_reference();
   register_squeeze_excite_reference();
   register_topk_reference();

@@ -54,6 +54,7 @@ void register_kernels() {
   register_reduce();
   register_resample();
   register_rope();
+  register_selective_scan();
   register_softmax();
   register_squeeze_excite();
   register_topk();

@@ -67,6 +67,7 @@ void register_random();
 void register_reduce();
 void register_resample();
 void register_rope();
+void register_selective_scan();
 void register_softmax();
 void register_squeeze_excite();
 void register_topk();

@@ -60,6 +60,27 @@ void derive_heads(LanguageConfig& c) {
       fmt::format("{} heads of {} elements are more than any model has", c.num_attention_heads, c.head_dim));
 }
 
+bool is_attention(LayerKind kind) { return kind == LayerKind::full || kind == LayerKind::sliding; }
+
+void derive_mamba(LanguageConfig& c) {
+  if (!c.scans()) return;
+  require_size(c.mamba_n_heads, "mamba_n_heads");
+  require_size(c.mamba_d_head, "mamba_d_head");
+  require_size(c.mamba_d_state, "mamba_d_state");
+  require_size(c.mamba_n_groups, "mamba_n_groups");
+  require(
+      c.mamba_n_heads <= kMaxModelSize / c.mamba_d_head * 16, "mamba_d_head",
+      fmt::format("{} heads of {} elements are more than any model has", c.mamba_n_heads, c.mamba_d_head));
+  require(
+      c.mamba_n_groups <= kMaxModelSize / c.mamba_d_state * 16, "mamba_d_state",
+      fmt::format("{} groups of {} elements are more than any model has", c.mamba_n_groups, c.mamba_d_state));
+  require(c.mamba_n_heads % c.mamba_n_groups == 0, "mamba_n_groups",
+          fmt::format("{} does not divide mamba_n_heads {}", c.mamba_n_groups, c.mamba_n_heads));
+  require(c.least_time_step >= 0 && c.least_time_step <= c.most_time_step, "time_step_limit",
+          fmt::format("must be two numbers from 0, in order, got {} and {}", c.least_time_step,
+                      c.most_time_step));
+}
+
 void derive_rope(LanguageConfig& c) {
   require(c.partial_rotary_factor > 0 && c.partial_rotary_factor <= 1, "partial_rotary_factor",
           fmt::format("must be in (0, 1], got {}", c.partial_rotary_factor));
@@ -123,6 +144,7 @@ void LanguageConfig::validate() {
           "no_rope_layers",
           fmt::format("names {} layers of num_hidden_layers {}", no_rope_layers.size(), num_hidden_layers));
   require_size(conv_L_cache, "conv_L_cache", kMostConvSteps);
+  derive_mamba(*this);
   require_not_negative(clip_qkv, "clip_qkv");
   require_positive(alibi_bias_max, "alibi_bias_max");
   require_not_negative(static_cast<double>(word_embed_proj_dim), "word_embed_proj_dim");
@@ -140,15 +162,17 @@ bool LanguageConfig::slides(std::int64_t layer) const {
 }
 
 bool LanguageConfig::attends(std::int64_t layer) const {
-  return layer_types.empty() || layer_types[static_cast<std::size_t>(layer)] != LayerKind::conv;
+  return layer_types.empty() || is_attention(layer_types[static_cast<std::size_t>(layer)]);
 }
 
-bool LanguageConfig::is_recurrent() const {
-  return std::ranges::find(layer_types, LayerKind::conv) != layer_types.end();
+bool LanguageConfig::is_recurrent() const { return !std::ranges::all_of(layer_types, is_attention); }
+
+bool LanguageConfig::scans() const {
+  return std::ranges::find(layer_types, LayerKind::mamba) != layer_types.end();
 }
 
 std::int64_t LanguageConfig::attention_layers() const {
-  return num_hidden_layers - std::ranges::count(layer_types, LayerKind::conv);
+  return layer_types.empty() ? num_hidden_layers : std::ranges::count_if(layer_types, is_attention);
 }
 
 bool LanguageConfig::rotates(std::int64_t layer) const {

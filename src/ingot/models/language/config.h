@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,9 +26,9 @@ enum class QkNorm : std::uint8_t { none, head, head_after_rope, width };
 enum class RouterScore : std::uint8_t { softmax, sigmoid };
 /// alibi: scores grow by a slope of each head times the key's position (Press et al. 2021).
 enum class PositionKind : std::uint8_t { rope, learned, alibi };
-/// What mixes the tokens of a layer: attention, to everything or within a window; or a short convolution
-/// (LFM2).
-enum class LayerKind : std::uint8_t { full, sliding, conv };
+/// What mixes the tokens of a layer: attention, to everything or within a window; a short convolution
+/// (LFM2), or a selective scan (Mamba 2).
+enum class LayerKind : std::uint8_t { full, sliding, conv, mamba };
 
 /// Columns behind those of a head that carry ALiBi: a whole vector of them, of which two are used.
 inline constexpr std::int64_t kAlibiColumns = 8;
@@ -92,8 +93,13 @@ struct LanguageConfig : DecoderTraits {
   /// encoder, which generates nothing.
   bool use_bidirectional_attention = false;
   std::vector<LayerKind> layer_types;  ///< empty: all layers attend, and slide where sliding_window > 0
-  std::int64_t conv_L_cache = 3;       ///< steps that a short convolution sees, its own included
-  bool conv_bias = false;              ///< of short convolutions and the projections around them
+  std::int64_t conv_L_cache = 3;       ///< steps that a causal convolution sees, its own included
+  bool conv_bias = false;              ///< of causal convolutions, and of the projections around short ones
+  // Mamba 2's layers: mamba_n_heads states of mamba_d_head × mamba_d_state, whose B and C are the same in
+  // each of mamba_n_groups groups of heads.
+  std::int64_t mamba_n_heads = 0, mamba_d_head = 0, mamba_d_state = 0, mamba_n_groups = 1;
+  bool mamba_proj_bias = false;
+  double least_time_step = 0, most_time_step = std::numeric_limits<double>::infinity();  ///< time_step_limit
   std::vector<std::int64_t>
       no_rope_layers;  ///< 1 for layers with RoPE, 0 for those without; empty: all have it
   std::int64_t query_pre_attn_scalar = 0;  ///< scores are divided by its square root; 0: head_dim
@@ -136,8 +142,21 @@ struct LanguageConfig : DecoderTraits {
   bool slides(std::int64_t layer) const;
   /// Whether this layer has attention.
   bool attends(std::int64_t layer) const;
+  /// Whether it has a short convolution, or a selective scan, in its place.
+  bool convolves(std::int64_t layer) const { return is_kind(layer, LayerKind::conv); }
+  bool scans(std::int64_t layer) const { return is_kind(layer, LayerKind::mamba); }
+  bool is_kind(std::int64_t layer, LayerKind kind) const {
+    return !layer_types.empty() && layer_types[static_cast<std::size_t>(layer)] == kind;
+  }
   /// Whether some layer keeps a state in the place of keys and values.
   bool is_recurrent() const;
+  /// Whether some layer's state cannot go back: a scan's, unlike a convolution's, of which more is kept.
+  bool scans() const;
+  /// Channels of Mamba's y, and of any causal convolution.
+  std::int64_t mamba_inner() const { return mamba_n_heads * mamba_d_head; }
+  std::int64_t conv_channels() const {
+    return mamba_n_heads > 0 ? mamba_inner() + 2 * mamba_n_groups * mamba_d_state : hidden_size;
+  }
   /// Layers with attention.
   std::int64_t attention_layers() const;
   /// Tokens that a query of this layer sees; 0: all before it.

@@ -154,6 +154,8 @@ std::string layer_type_name(LayerKind kind) {
       return "sliding_attention";
     case LayerKind::conv:
       return "conv";
+    case LayerKind::mamba:
+      return "linear_attention";
   }
   return {};
 }

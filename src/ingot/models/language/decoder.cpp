@@ -155,7 +155,8 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
     : input_layernorm(norm_if(c.norm_placement != NormPlacement::post, source, "input_layernorm", c)),
       self_attn(c.attends(index) ? std::make_unique<Attention>(source.scope("self_attn"), c, index)
                                  : nullptr),
-      conv(c.attends(index) ? nullptr : std::make_unique<ShortConv>(source.scope("conv"), c)),
+      conv(c.convolves(index) ? std::make_unique<ShortConv>(source.scope("conv"), c) : nullptr),
+      mamba(c.scans(index) ? std::make_unique<Mamba>(source.scope("mamba"), c) : nullptr),
       post_attention_layernorm(
           norm_if(c.norm_placement != NormPlacement::parallel, source, "post_attention_layernorm", c)),
       pre_feedforward_layernorm(
@@ -218,11 +219,13 @@ void DecoderLayer::side_by_side(ResidualStream& x, const DecoderContext& context
 }
 
 const LinearWeight& DecoderLayer::mixer_output() const {
-  return self_attn != nullptr ? self_attn->o_proj.weight : conv->out_proj.weight;
+  if (self_attn != nullptr) return self_attn->o_proj.weight;
+  return conv != nullptr ? conv->out_proj.weight : mamba->out_proj.weight;
 }
 
 Tensor DecoderLayer::mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
-  return self_attn != nullptr ? (*self_attn)(x, context, layer) : (*conv)(x, context, layer);
+  if (self_attn != nullptr) return (*self_attn)(x, context, layer);
+  return conv != nullptr ? (*conv)(x, context, layer) : (*mamba)(x, context, layer);
 }
 
 Tensor DecoderLayer::feed_forward(const LinearInput& x, RouterLoad* load) const {
@@ -237,6 +240,7 @@ void DecoderLayer::visit(ParamVisitor& v) {
   v("input_layernorm", input_layernorm);
   v("self_attn", self_attn);
   v("conv", conv);
+  v("mamba", mamba);
   v("post_attention_layernorm", post_attention_layernorm);
   v("pre_feedforward_layernorm", pre_feedforward_layernorm);
   v("post_feedforward_layernorm", post_feedforward_layernorm);

@@ -10,6 +10,7 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/decoder_attention.h"
 #include "ingot/models/language/kv_cache.h"
+#include "ingot/models/language/mamba.h"
 #include "ingot/models/language/moe.h"
 #include "ingot/models/language/recompute.h"
 #include "ingot/models/language/short_conv.h"
@@ -76,8 +77,9 @@ struct DecoderLayer {
   const LinearWeight& mixer_output() const;
 
   std::unique_ptr<DecoderNorm> input_layernorm;  // before attention, or of its sum; null: NormPlacement::post
-  std::unique_ptr<Attention> self_attn;          // or, where the layer does not attend:
+  std::unique_ptr<Attention> self_attn;          // or, where the layer does not attend, one of:
   std::unique_ptr<ShortConv> conv;
+  std::unique_ptr<Mamba> mamba;
   /// Before the MLP; behind attention where there are norms behind it. Null: NormPlacement::parallel.
   std::unique_ptr<DecoderNorm> post_attention_layernorm;
   std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;

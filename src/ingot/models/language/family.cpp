@@ -17,7 +17,7 @@ std::vector<LanguageFamily> all_families() {
         families::gpt2,    families::olmo,      families::granite,  families::glm,      families::cohere,
         families::exaone,  families::starcoder, families::nemotron, families::stablelm, families::gpt_neox,
         families::gpt_oss, families::deepseek,  families::dots,     families::minimax,  families::falcon,
-        families::bloom,   families::mpt,       families::opt,      families::lfm2}) {
+        families::bloom,   families::mpt,       families::opt,      families::lfm2,     families::mamba}) {
     std::vector<LanguageFamily> some = rows();
     std::ranges::move(some, std::back_inserter(all));
   }

@@ -20,8 +20,12 @@ RecurrentState::RecurrentState(const LanguageConfig& config, Device device)
   if (!config.is_recurrent()) return;
   const MemoryTagScope tag(MemoryTag::kv_cache);
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    layers_.push_back(config.attends(layer) ? Tensor()
-                                            : Tensor::zeros({rows_, config.hidden_size}, DType::f32, device));
+    layers_.push_back(config.attends(layer)
+                          ? Tensor()
+                          : Tensor::zeros({rows_, config.conv_channels()}, DType::f32, device));
+  const Shape state{1, config.mamba_n_heads, config.mamba_d_head, config.mamba_d_state};
+  for (std::int64_t layer = 0; config.scans() && layer < config.num_hidden_layers; ++layer)
+    scans_.push_back(config.attends(layer) ? Tensor() : Tensor::zeros(state, DType::f32, device));
 }
 
 Tensor RecurrentState::past(std::int64_t layer, std::int64_t length) const {
@@ -47,8 +51,10 @@ void RecurrentState::append(std::int64_t layer, std::int64_t length, const Tenso
 }
 
 void RecurrentState::reset() {
-  first_ = 0;
+  first_ = length_ = 0;
   const NoGrad no_grad;
+  for (const Tensor& scan : scans_)
+    if (scan.defined()) zero_(scan);
   for (const Tensor& rows : layers_)
     if (rows.defined()) zero_(narrow(rows, 0, 0, seen_));
 }
@@ -57,13 +63,18 @@ void RecurrentState::copy(const RecurrentState& from) {
   const NoGrad no_grad;
   for (std::size_t i = 0; i < layers_.size(); ++i)
     if (layers_[i].defined()) copy_(layers_[i], from.layers_[i]);
+  for (std::size_t i = 0; i < scans_.size(); ++i)
+    if (scans_[i].defined()) copy_(scans_[i], from.scans_[i]);
   first_ = from.first_;
+  length_ = from.length_;
 }
 
 std::size_t RecurrentState::nbytes() const {
   std::size_t bytes = 0;
   for (const Tensor& rows : layers_)
     if (rows.defined()) bytes += rows.nbytes();
+  for (const Tensor& scan : scans_)
+    if (scan.defined()) bytes += scan.nbytes();
   return bytes;
 }
 

@@ -9,8 +9,8 @@
 namespace ingot {
 
 /// What the layers of one sequence that are not attention keep of its past: of a causal convolution the steps
-/// before the next one. It has a fixed size, whatever the sequence's length. The last kRollback tokens can be
-/// taken back; before that, only everything.
+/// before the next one, of a selective scan its state. It has a fixed size, whatever the sequence's length.
+/// The last kRollback tokens can be taken back, where no layer scans; else only everything.
 class RecurrentState {
  public:
   /// Tokens of a speculative step, all of whose drafts may be rejected.
@@ -24,9 +24,17 @@ class RecurrentState {
   Tensor past(std::int64_t layer, std::int64_t length) const;
   /// Writes steps [new, channels] of a layer behind `length` tokens; advance() once all layers have written.
   void append(std::int64_t layer, std::int64_t length, const Tensor& steps);
-  void advance(std::int64_t length, std::int64_t tokens) { first_ = first_after(length, tokens); }
+  void advance(std::int64_t length, std::int64_t tokens) {
+    first_ = first_after(length, tokens);
+    length_ = length + tokens;
+  }
+  /// The state of a layer that scans, f32 [1, heads, size, width], of the tokens so far: whoever scans on
+  /// changes it.
+  const Tensor& scan(std::int64_t layer) const { return scans_[static_cast<std::size_t>(layer)]; }
   /// Whether the state behind `tokens` of `length` tokens is still known.
-  bool reaches(std::int64_t tokens) const { return layers_.empty() || tokens >= first_; }
+  bool reaches(std::int64_t tokens) const {
+    return layers_.empty() || (scans_.empty() ? tokens >= first_ : tokens == length_);
+  }
   /// Back to no tokens.
   void reset();
   /// Takes the state of another cache of the same model.
@@ -39,7 +47,8 @@ class RecurrentState {
   // f32 [rows, channels] of each layer that convolves, else undefined: `seen_` steps before token first_,
   // then those from it on. Rows are moved to the front where there is no room behind.
   std::vector<Tensor> layers_;
-  std::int64_t seen_, rows_, first_ = 0;
+  std::vector<Tensor> scans_;  // empty: no layer scans
+  std::int64_t seen_, rows_, first_ = 0, length_ = 0;
 };
 
 }  // namespace ingot

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ingot/models/language/cached_conv.h"
+#include "ingot/models/language/cached_mixing.h"
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/cast.h"

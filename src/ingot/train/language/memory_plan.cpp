@@ -63,6 +63,15 @@ void add_convolution(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   kept.values += (how.selective ? 4 : 6) * c.hidden_size;
 }
 
+// The gate, what the convolution reads and gives, and what its activation gives; x, B and C in f32, x with
+// its time step, what the scan gives, before and behind D, gate and norm; and what the output projection
+// reads.
+void add_mamba(Kept& kept, const LanguageConfig& c) {
+  const std::int64_t inner = c.mamba_inner(), channels = c.conv_channels();
+  kept.values += 2 * inner + 3 * channels + c.mamba_n_heads;
+  kept.statistics += 2 * channels + 6 * inner + 4 * c.mamba_n_heads;
+}
+
 // What the activation reads and what the product behind it reads.
 void add_mlp(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   const std::int64_t width = c.intermediate_size;
@@ -99,7 +108,9 @@ Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& h
                      products = how.selective ? 0 : 2;
   kept.values = (norms + products) * c.hidden_size;
   kept.statistics = norms * statistics_of_norm(c);
-  c.attends(layer) ? add_attention(kept, c, how) : add_convolution(kept, c, how);
+  if (c.attends(layer)) add_attention(kept, c, how);
+  if (c.convolves(layer)) add_convolution(kept, c, how);
+  if (c.scans(layer)) add_mamba(kept, c);
   c.is_sparse(layer) ? add_experts(kept, c, how) : add_mlp(kept, c, how);
   return kept;
 }

@@ -105,7 +105,7 @@ StepMatmuls::StepMatmuls(LanguageConfig config, std::int64_t tokens, Device devi
   config.validate();
   INGOT_CHECK(tokens > 0, InvalidConfig("tokens", fmt::format("must be at least 1, got {}", tokens)));
   INGOT_CHECK(config.num_experts == 0, NotImplemented("the matmuls of a step with experts"));
-  INGOT_CHECK(!config.is_recurrent(), NotImplemented("the matmuls of a step with short convolutions"));
+  INGOT_CHECK(!config.is_recurrent(), NotImplemented("the matmuls of a step with layers without attention"));
   add_layers(config, tokens);
   for (const std::size_t index : order_) flops_ += matmuls_[index].flops();
   for (const StepMatmul& matmul : matmuls_) make_operands(matmul);

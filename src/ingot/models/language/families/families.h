@@ -24,6 +24,7 @@ std::vector<LanguageFamily> gpt_oss();
 std::vector<LanguageFamily> granite();
 std::vector<LanguageFamily> lfm2();
 std::vector<LanguageFamily> llama();
+std::vector<LanguageFamily> mamba();
 std::vector<LanguageFamily> minimax();
 std::vector<LanguageFamily> mistral();
 std::vector<LanguageFamily> mpt();
@@ -41,6 +42,10 @@ void map_experts(const LanguageConfig& c, WeightMap& map, const char* block, con
                  const char* down);
 /// A router's correction bias, which checkpoints keep as a vector in every layer.
 void map_router_bias(WeightMap& map, std::string_view theirs);
+/// Granite's multipliers and its experts, the shared one included.
+void read_granite_moe(const ConfigFile& file, LanguageConfig& c);
+void write_granite_moe(const LanguageConfig& c, nlohmann::ordered_json& json);
+void map_granite_moe(const LanguageConfig& c, WeightMap& map);
 /// What DeepSeek V3 and those after it call their experts, shared ones and groups, in config.json and in
 /// checkpoints.
 void read_deepseek_experts(const ConfigFile& file, LanguageConfig& c);

@@ -28,6 +28,8 @@ void write_granite(const LanguageConfig& c, nlohmann::ordered_json& json) {
   json["logits_scaling"] = 1 / c.logit_scale;
 }
 
+}  // namespace
+
 void read_granite_moe(const ConfigFile& file, LanguageConfig& c) {
   read_granite(file, c);
   file.read("shared_intermediate_size", c.shared_expert_intermediate_size);
@@ -64,6 +66,8 @@ void map_granite_moe(const LanguageConfig& c, WeightMap& map) {
   map_rows(map, "mlp.shared_expert.up_proj", "shared_mlp.input_linear", shared, shared);
   map_name(map, "mlp.shared_expert.down_proj", "shared_mlp.output_linear");
 }
+
+namespace {
 
 constexpr std::string_view kMoeDefaults =
     R"({"rms_norm_eps": 1e-6, "num_local_experts": 8, "num_experts_per_tok": 2})";
