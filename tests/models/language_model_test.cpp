@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "tests/models/goldens.h"
@@ -14,6 +15,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/core/backend.h"
+#include "ingot/models/config_file.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/language/kv_cache.h"
@@ -358,7 +360,7 @@ std::vector<std::string> golden_names() {
       "glm4_moe_groups", "gpt_oss_moe", "gpt_oss_plain_moe",
       "olmo", "olmo_tied", "falcon", "falcon_groups", "falcon_one_norm", "falcon_alibi", "bloom", "bloom_untied", "mpt",
       "mpt_clip", "opt", "opt_post_norm", "opt_plain", "lfm2", "lfm2_bias", "lfm2_moe", "lfm2_plain_moe",
-      "granitehybrid", "granitehybrid_moe", "bamba",
+      "granitehybrid", "granitehybrid_moe", "bamba", "mamba2", "mamba2_bias",
       "deepseek_v2_moe", "deepseek_v2_groups_moe", "deepseek_v3_moe", "deepseek_v3_halves_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe"};
   // clang-format on
 }
@@ -464,6 +466,19 @@ TEST(LanguageConfig, JsonSurvivesARoundTrip) {
     const LanguageConfig config = LanguageConfig::from_json(read_file(path), path);
     EXPECT_EQ(LanguageConfig::from_json(config.to_json(), "again").to_json(), config.to_json()) << name;
   }
+}
+
+TEST(LanguageConfig, AnInfiniteNumberMayBeABareWordAsInPython) {
+  const test::TemporaryDirectory directory;
+  std::string text = read_file(golden_path("mamba2") + "/config.json");
+  const std::size_t at = text.find('{', 1), end = text.find('}', at);
+  text.replace(at, end + 1 - at, "Infinity");
+  text.insert(1, R"("_name_or_path": "a \"Infinity\" in words",)");
+  write_file_atomically(directory.at("config.json"), text);
+  const std::string read = read_model_config(directory.at("config.json"));
+  EXPECT_EQ(LanguageConfig::from_json(read, "config.json").most_time_step,
+            std::numeric_limits<double>::infinity());
+  EXPECT_NE(read.find(R"(a \"Infinity\" in words)"), std::string::npos);
 }
 
 TEST(LanguageConfig, UnknownFamiliesAreRefusedWithTheKnownOnes) {

@@ -32,16 +32,16 @@ std::vector<Shape> shapes(const Sizes& s) {
           {s.batch, s.steps, s.groups, s.width}};
 }
 
-// Two documents, the second from step 3 on.
+// Two documents, the second from step 2 on.
 Tensor two_documents(std::int64_t batch, std::int64_t steps) {
   std::vector<std::int32_t> starts;
-  for (std::int64_t i = 0; i < batch * steps; ++i) starts.push_back(i % steps >= 3 ? 3 : 0);
+  for (std::int64_t i = 0; i < batch * steps; ++i) starts.push_back(i % steps >= 2 ? 2 : 0);
   return Tensor::from(starts, {batch, steps});
 }
 
 TEST(SelectiveScan, HoldsForEveryShapeWithAndWithoutDocuments) {
-  for (const Sizes& s : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 7, 4, 3, 2, 5}, Sizes{1, 6, 3, 18, 1, 8},
-                         Sizes{1, 5, 2, 2, 2, 19}}) {
+  for (const Sizes& s : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 4, 4, 3, 2, 5}, Sizes{1, 5, 2, 18, 1, 8},
+                         Sizes{1, 3, 2, 2, 2, 35}}) {
     for (const bool packed : {false, true}) {
       const Tensor starts = packed ? two_documents(s.batch, s.steps) : Tensor();
       const std::vector<Shape> in = shapes(s);
@@ -55,7 +55,7 @@ TEST(SelectiveScan, HoldsForEveryShapeWithAndWithoutDocuments) {
                            {in[2]},
                            {in[3]}},
                 .f32_tolerance = 5e-5,
-                .half_tolerance = 1e-1});  // sums of up to 864 products with rounded gradients
+                .half_tolerance = 1e-1});  // sums of up to 720 products with rounded gradients
     }
   }
 }

@@ -50,6 +50,7 @@ FALCON = EAGER | dict(hidden_size=24, num_hidden_layers=2, max_position_embeddin
 BLOOM = EAGER | dict(hidden_size=24, n_layer=2)
 MPT = EAGER | dict(d_model=24, n_layers=2, max_seq_len=64)
 OPT = EAGER | dict(hidden_size=24, num_hidden_layers=2, max_position_embeddings=64, dropout=0.0)
+MAMBA2 = dict(vocab_size=VOCAB, hidden_size=24, chunk_size=8, bos_token_id=None, eos_token_id=0, pad_token_id=None)
 GEMMA3_ROPE = dict(sliding_attention=dict(rope_type="default", rope_theta=50.0))
 
 CASES = {
@@ -344,6 +345,10 @@ CASES = {
                                                  conv_L_cache=2, conv_bias=True, use_expert_bias=False,
                                                  norm_topk_prob=False, routed_scaling_factor=1.7, num_experts=4,
                                                  num_experts_per_tok=3, moe_intermediate_size=11, tie_word_embeddings=False),
+    "mamba2": transformers.Mamba2Config(**MAMBA2, num_hidden_layers=3, num_heads=6, head_dim=8, n_groups=2, state_size=10),
+    "mamba2_bias": transformers.Mamba2Config(**MAMBA2, num_hidden_layers=2, num_heads=3, head_dim=8, n_groups=1, state_size=5,
+                                             expand=1, conv_kernel=3, use_bias=True, use_conv_bias=False,
+                                             time_step_limit=[0.2, 0.9], tie_word_embeddings=True),
     "granitehybrid_moe": transformers.GraniteMoeHybridConfig(
         **without(num_hidden_layers=3, intermediate_size=13), num_attention_heads=4, num_key_value_heads=2,
         layer_types=["linear_attention", "full_attention", "linear_attention"], shared_intermediate_size=10, num_local_experts=5,

@@ -216,6 +216,16 @@ def granitemoehybrid(d):
         mamba_conv_bias=d.maybe(), mamba_proj_bias=d.maybe(), time_step_limit=d.choice([(0.0, float("inf")), (0.1, 0.8)]))
 
 
+def mamba2(d):
+    heads, size = d.choice([(3, 8), (2, 12), (4, 6), (6, 4)])
+    limit = d.choice([[0.0, float("inf")], [0.1, 0.8]])
+    return transformers.Mamba2Config(vocab_size=VOCAB, hidden_size=24, num_hidden_layers=d.choice([1, 2, 3]), expand=1,
+                                     num_heads=heads, head_dim=size, n_groups=d.choice([1, heads]), state_size=d.choice([1, 5, 16]),
+                                     conv_kernel=d.choice([2, 4]), use_bias=d.maybe(), use_conv_bias=d.maybe(), chunk_size=8,
+                                     time_step_limit=limit, tie_word_embeddings=d.maybe(), bos_token_id=None, eos_token_id=0,
+                                     pad_token_id=None)
+
+
 def bamba(d):
     c = d.sizes(free=False)
     return transformers.BambaConfig(**c | dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=d.choice([1, 3])),
@@ -226,7 +236,7 @@ def bamba(d):
 
 
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
-            bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba]
+            bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2]
 
 
 def make(family, seed: int, folder: pathlib.Path):

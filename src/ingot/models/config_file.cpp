@@ -117,7 +117,9 @@ void ConfigFile::read_limits(const char* key, double& least, double& most) const
   INGOT_CHECK(found[1].is_number() || found[1] == infinity,
               FormatError(path_, -1, key, "is not two numbers: " + excerpt(found, 60)));
   least = found[0].get<double>();
-  most = found[1] == infinity ? std::numeric_limits<double>::infinity() : found[1].get<double>();
+  // Python's bare Infinity is the largest number by now.
+  const double limit = found[1] == infinity ? HUGE_VAL : found[1].get<double>();
+  most = limit < std::numeric_limits<double>::max() ? limit : std::numeric_limits<double>::infinity();
 }
 
 void ConfigFile::read_first(const char* key, std::int64_t& value) const {

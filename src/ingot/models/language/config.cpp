@@ -64,6 +64,14 @@ bool is_attention(LayerKind kind) { return kind == LayerKind::full || kind == La
 
 void derive_mamba(LanguageConfig& c) {
   if (!c.scans()) return;
+  if (c.mamba_layers && c.mamba_n_heads == 0) {  // from scratch, in the paper's proportions
+    const std::int64_t inner = 2 * c.hidden_size;
+    c.mamba_d_head = inner % 64 == 0 ? 64 : inner;
+    c.mamba_n_heads = inner / c.mamba_d_head;
+    c.mamba_d_state = 128;
+    c.conv_L_cache = 4;
+    c.conv_bias = true;
+  }
   require_size(c.mamba_n_heads, "mamba_n_heads");
   require_size(c.mamba_d_head, "mamba_d_head");
   require_size(c.mamba_d_state, "mamba_d_state");
@@ -123,6 +131,7 @@ void derive_experts(LanguageConfig& c) {
 void LanguageConfig::validate() {
   require_size(num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
   require_size(vocab_size, "vocab_size", kMaxVocabulary);
+  if (mamba_layers) layer_types.assign(static_cast<std::size_t>(num_hidden_layers), LayerKind::mamba);
   require_size(hidden_size, "hidden_size");
   require_size(num_attention_heads, "num_attention_heads");
   require_size(intermediate_size, "intermediate_size", kMaxVocabulary);

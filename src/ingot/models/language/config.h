@@ -58,6 +58,7 @@ struct DecoderTraits {
   bool attention_sinks = false;     ///< a learned logit of each head that stands for no value (gpt-oss)
   bool embedding_norm = false;      ///< a norm of the embeddings, before the first layer (BLOOM)
   bool alibi_before_scale = false;  ///< slopes are bf16, and scaled as scores are (Falcon)
+  bool mamba_layers = false;        ///< every layer is a selective scan, and has no MLP (Mamba 2)
   std::int64_t position_offset = 0;  ///< learned positions have so many rows in front (OPT)
 
   /// Whether there is a norm behind attention and one behind the MLP.

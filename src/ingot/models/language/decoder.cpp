@@ -157,8 +157,8 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
                                  : nullptr),
       conv(c.convolves(index) ? std::make_unique<ShortConv>(source.scope("conv"), c) : nullptr),
       mamba(c.scans(index) ? std::make_unique<Mamba>(source.scope("mamba"), c) : nullptr),
-      post_attention_layernorm(
-          norm_if(c.norm_placement != NormPlacement::parallel, source, "post_attention_layernorm", c)),
+      post_attention_layernorm(norm_if(c.norm_placement != NormPlacement::parallel && !c.mamba_layers, source,
+                                       "post_attention_layernorm", c)),
       pre_feedforward_layernorm(
           norm_if(c.norm_placement == NormPlacement::sandwich, source, "pre_feedforward_layernorm", c)),
       post_feedforward_layernorm(norm_if(c.has_post_norms(), source, "post_feedforward_layernorm", c)),
@@ -166,7 +166,7 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
       residual_multiplier_(c.residual_multiplier) {
   if (c.is_sparse(index)) {
     experts = std::make_unique<MoeMlp>(source.scope("mlp"), c);
-  } else {
+  } else if (!c.mamba_layers) {
     mlp = std::make_unique<Mlp>(source.scope("mlp"), c);
   }
 }
@@ -195,6 +195,10 @@ void DecoderLayer::one_after_another(ResidualStream& x, const DecoderContext& co
   const Tensor mixed = mix(post ? LinearInput(x.sum) : (*input_layernorm)(x), context, layer);
   if (!mixed.defined()) return;
   x.sum = contiguous(wanted(x.sum, context));
+  if (mlp == nullptr && experts == nullptr) {
+    x.update = scaled(mixed);
+    return;
+  }
   if (!post && post_feedforward_layernorm == nullptr) {
     x.update = scaled(mixed);
     x.update = scaled(feed_forward((*post_attention_layernorm)(x), load));

@@ -80,11 +80,12 @@ struct DecoderLayer {
   std::unique_ptr<Attention> self_attn;          // or, where the layer does not attend, one of:
   std::unique_ptr<ShortConv> conv;
   std::unique_ptr<Mamba> mamba;
-  /// Before the MLP; behind attention where there are norms behind it. Null: NormPlacement::parallel.
+  /// Before the MLP; behind attention where there are norms behind it. Null: NormPlacement::parallel, or no
+  /// MLP.
   std::unique_ptr<DecoderNorm> post_attention_layernorm;
   std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;
   std::unique_ptr<Mlp> mlp;
-  std::unique_ptr<MoeMlp> experts;  // in the MLP's place where the layer is sparse
+  std::unique_ptr<MoeMlp> experts;  // in the MLP's place where the layer is sparse; or there is neither
 
  private:
   void norms_of_sums(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const;

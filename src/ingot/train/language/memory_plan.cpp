@@ -111,7 +111,11 @@ Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& h
   if (c.attends(layer)) add_attention(kept, c, how);
   if (c.convolves(layer)) add_convolution(kept, c, how);
   if (c.scans(layer)) add_mamba(kept, c);
-  c.is_sparse(layer) ? add_experts(kept, c, how) : add_mlp(kept, c, how);
+  if (c.is_sparse(layer)) {
+    add_experts(kept, c, how);
+  } else if (!c.mamba_layers) {
+    add_mlp(kept, c, how);
+  }
   return kept;
 }
 

@@ -59,7 +59,8 @@ void read_lfm2(const ConfigFile& file, LanguageConfig& c) {
   require_size(multiple, "block_multiple_of");
   require(factor > 0 && factor <= static_cast<double>(kMaxModelSize), "block_ffn_dim_multiplier",
           fmt::format("must be positive, got {}", factor));
-  const auto width = static_cast<std::int64_t>(factor * static_cast<double>(2 * c.intermediate_size / 3));
+  const std::int64_t gated = 2 * c.intermediate_size / 3;
+  const auto width = static_cast<std::int64_t>(factor * static_cast<double>(gated));
   c.intermediate_size = (width + multiple - 1) / multiple * multiple;
 }
 

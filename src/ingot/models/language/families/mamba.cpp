@@ -45,6 +45,14 @@ void read_mamba(const ConfigFile& file, LanguageConfig& c) {
   file.read_limits("time_step_limit", c.least_time_step, c.most_time_step);
 }
 
+// As transformers writes them.
+nlohmann::ordered_json limits_of(const LanguageConfig& c) {
+  const nlohmann::ordered_json infinity{{"__float__", "Infinity"}};
+  return nlohmann::ordered_json::array({c.least_time_step, std::isinf(c.most_time_step)
+                                                               ? infinity
+                                                               : nlohmann::ordered_json(c.most_time_step)});
+}
+
 void write_mamba(const LanguageConfig& c, nlohmann::ordered_json& json) {
   json.erase("sliding_window");
   if (!c.scans()) return;
@@ -56,10 +64,7 @@ void write_mamba(const LanguageConfig& c, nlohmann::ordered_json& json) {
   json["mamba_d_conv"] = c.conv_L_cache;
   json["mamba_conv_bias"] = c.conv_bias;
   json["mamba_proj_bias"] = c.mamba_proj_bias;
-  const nlohmann::ordered_json infinity{{"__float__", "Infinity"}};  // as transformers writes it
-  json["time_step_limit"] = nlohmann::ordered_json::array(
-      {c.least_time_step,
-       std::isinf(c.most_time_step) ? infinity : nlohmann::ordered_json(c.most_time_step)});
+  json["time_step_limit"] = limits_of(c);
 }
 
 // transformers takes a Granite without layer_types for one of Mamba layers alone.
@@ -72,10 +77,10 @@ void read_granite_hybrid(const ConfigFile& file, LanguageConfig& c) {
   if (types.empty()) c.layer_types.assign(static_cast<std::size_t>(c.num_hidden_layers), LayerKind::mamba);
   std::string position;
   file.read("position_embedding_type", position);
-  INGOT_CHECK(position.empty() || position == "rope",
-              NotImplemented(fmt::format("{}: position_embedding_type '{}' (rope and null are)", file.path(),
-                                         position)));
-  if (position.empty()) c.no_rope_layers.assign(static_cast<std::size_t>(c.num_hidden_layers), 0);
+  INGOT_CHECK(position.empty() || position == "nope" || position == "rope",
+              NotImplemented(fmt::format("{}: position_embedding_type '{}' (rope, nope and null are)",
+                                         file.path(), position)));
+  if (position != "rope") c.no_rope_layers.assign(static_cast<std::size_t>(c.num_hidden_layers), 0);
   if (c.num_experts == 0) {  // what is beside the experts elsewhere is the MLP
     c.intermediate_size = c.shared_expert_intermediate_size;
     c.shared_expert_intermediate_size = 0;
@@ -90,6 +95,7 @@ void write_granite_hybrid(const LanguageConfig& c, nlohmann::ordered_json& json)
     json["num_experts_per_tok"] = 0;
     json["shared_intermediate_size"] = c.intermediate_size;
   }
+  if (c.num_experts > 0) json["shared_intermediate_size"] = c.shared_expert_intermediate_size;
   if (!json.contains("layer_types"))
     json["layer_types"] =
         std::vector<std::string>(static_cast<std::size_t>(c.num_hidden_layers), "full_attention");
@@ -134,10 +140,82 @@ void map_bamba(const LanguageConfig& /*config*/, WeightMap& map) {
     map_name(map, std::string("mlp.") + linear, std::string("feed_forward.") + linear);
 }
 
+// Of attention and MLP, which there are none of, sizes that cost nothing.
+void read_mamba2(const ConfigFile& file, LanguageConfig& c) {
+  c.num_attention_heads = c.num_key_value_heads = 1;
+  c.head_dim = 2;
+  c.max_position_embeddings = std::int64_t{1} << 20;
+  std::string activation = "silu";
+  file.read("hidden_act", activation);
+  INGOT_CHECK(activation == "silu",
+              NotImplemented(
+                  fmt::format("{}: activation '{}' in a mamba2 model (silu is)", file.path(), activation)));
+  std::int64_t expand = 2;
+  file.read("hidden_size", c.hidden_size);
+  file.read("num_hidden_layers", c.num_hidden_layers);
+  file.read("layer_norm_epsilon", c.norm_eps);
+  file.read("num_heads", c.mamba_n_heads);
+  file.read("head_dim", c.mamba_d_head);
+  file.read("state_size", c.mamba_d_state);
+  file.read("n_groups", c.mamba_n_groups);
+  file.read("conv_kernel", c.conv_L_cache);
+  file.read("use_conv_bias", c.conv_bias);
+  file.read("use_bias", c.mamba_proj_bias);
+  file.read("expand", expand);
+  file.read_limits("time_step_limit", c.least_time_step, c.most_time_step);
+  c.intermediate_size = c.hidden_size;
+  require_size(c.hidden_size, "hidden_size");
+  require_size(c.mamba_n_heads, "num_heads");
+  require_size(c.mamba_d_head, "head_dim");
+  require(expand > 0 && expand <= kMaxModelSize && c.mamba_inner() == expand * c.hidden_size, "num_heads",
+          fmt::format("{} times head_dim {} must be expand {} times hidden_size {}", c.mamba_n_heads,
+                      c.mamba_d_head, expand, c.hidden_size));
+}
+
+void write_mamba2(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  json.update({{"hidden_size", c.hidden_size},
+               {"num_hidden_layers", c.num_hidden_layers},
+               {"layer_norm_epsilon", c.norm_eps},
+               {"num_heads", c.mamba_n_heads},
+               {"head_dim", c.mamba_d_head},
+               {"state_size", c.mamba_d_state},
+               {"n_groups", c.mamba_n_groups},
+               {"conv_kernel", c.conv_L_cache},
+               {"use_conv_bias", c.conv_bias},
+               {"use_bias", c.mamba_proj_bias},
+               {"expand", c.mamba_inner() / c.hidden_size},
+               {"time_step_limit", limits_of(c)}});
+}
+
+void map_mamba2(const LanguageConfig& /*config*/, WeightMap& map) {
+  map.prefix = "backbone.";
+  map_tensor(map, "model.embed_tokens", "backbone.embeddings");
+  map_tensor(map, "model.norm", "backbone.norm_f");
+  const std::string ours = "model.layers.*.", theirs = "backbone.layers.*.";
+  map_tensor(map, ours + "input_layernorm", theirs + "norm");
+  for (const char* part : {"in_proj", "conv1d", "norm", "out_proj"})
+    map_tensor(map, ours + "mamba." + part, theirs + "mixer." + part);
+  for (const char* vector : {"A_log", "D", "dt_bias"})
+    map.rules.push_back({.ours = ours + "mamba." + vector, .theirs = theirs + "mixer." + vector});
+}
+
 }  // namespace
 
 std::vector<LanguageFamily> mamba() {
   return {
+      {.model_type = "mamba2",
+       .architecture = "Mamba2ForCausalLM",
+       .summary = "Mamba 2: selective scans alone",
+       .variants = {"groups of B and C", "biases of projections and convolutions"},
+       .repositories = {"mistralai/Mamba-Codestral-7B-v0.1"},
+       .traits = {.mamba_layers = true},
+       .defaults = R"({"num_heads": 128, "head_dim": 64, "hidden_size": 4096, "state_size": 128,
+                       "num_hidden_layers": 64, "layer_norm_epsilon": 1e-5, "conv_kernel": 4, "n_groups": 8,
+                       "use_conv_bias": true, "vocab_size": 32768, "initializer_range": 0.1})",
+       .own_keys = true,
+       .read = read_mamba2,
+       .write = write_mamba2,
+       .map_weights = map_mamba2},
       {.model_type = "granitemoehybrid",
        .architecture = "GraniteMoeHybridForCausalLM",
        .summary = "Granite 4: Mamba 2 and attention in turns, with or without experts",
