@@ -43,8 +43,8 @@ std::vector<Generation> texts(const LanguageModel& model, const EngineOptions& o
 
 TEST(DraftModel, TextsAreTheSameWithAndWithoutGreedyAndForASeed) {
   const auto model = golden_model("qwen3"), other = golden_model("llama_gqa_llama3"),
-             recurrent = golden_model("lfm2"), scanning = golden_model("bamba");
-  for (const LanguageModel* draft : {model.get(), other.get(), recurrent.get(), scanning.get()}) {
+             recurrent = golden_model("lfm2");
+  for (const LanguageModel* draft : {model.get(), other.get(), recurrent.get()}) {
     for (const double temperature : {0.0, 0.9}) {
       const std::vector<Generation> alone = texts(*model, {}, temperature, 0);
       const std::vector<Generation> speculated = texts(*model, {.draft_model = draft}, temperature, 4);

@@ -125,6 +125,8 @@ TEST(RecurrentState, OfAScanNothingIsDraftedAndTheTextIsTheSame) {
   const Generation found = generate(*model, request);
   EXPECT_EQ(found.tokens, expected);
   EXPECT_EQ(found.drafted, 0);
+  const auto other = golden_model("qwen3");
+  EXPECT_THROW(Engine(*other, {.draft_model = model.get()}), InvalidConfig);
 }
 
 TEST(RecurrentState, APromptStoreIsRefusedByName) {
