@@ -86,8 +86,8 @@ class Optimizer {
 };
 
 /// PyTorch's defaults. With `moments` u8 these are codes of 8 bits with a scale for each 256 (Dettmers et al.
-/// 2021, kernels/dynamic_map.h), which is a quarter of the memory; embeddings, whose rows have gradients of
-/// very different sizes, and parameters with fewer than kLeastQuantized elements keep moments in f32.
+/// 2021, kernels/quant_map_8bit.h), which is a quarter of the memory; embeddings, whose rows have gradients
+/// of very different sizes, and parameters with fewer than kLeastQuantized elements keep moments in f32.
 struct AdamWConfig {
   static constexpr std::int64_t kLeastQuantized = 4096;
 

@@ -103,7 +103,7 @@ __device__ __forceinline__ float magnitude_index(float t) {
   }
 }
 
-// As moment_code (kernels/dynamic_map.h) has it.
+// As moment_code (kernels/quant_map_8bit.h) has it.
 template <bool is_signed>
 __device__ __forceinline__ std::uint8_t code_of(float value, float inverse, const float* limits) {
   const float y = inverse == 0.0F ? 0.0F : value * inverse, t = fabsf(y);

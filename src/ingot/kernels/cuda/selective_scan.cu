@@ -1,5 +1,5 @@
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/thread_group.h"
 #include "ingot/kernels/selective_scan.h"
 
 namespace ingot::kernels::cuda {
@@ -124,7 +124,7 @@ __global__ void selective_scan_backward_kernel(const __grid_constant__ ScanBackw
       if (lane == 0 && args.dx != nullptr) store(args.dx + i, dx, args.accumulate_dx);
     }
     add_warps(parts, width, args.dkeys + at * width);
-    next += Team<kBlock>::sum(lane == 0 ? change : 0.0);
+    next += ThreadGroup<kBlock>::sum(lane == 0 ? change : 0.0);
     const bool first = t == 0 || shape.begins(head, t);
     kept = first ? 0.0F : expf(args.decay[at]);
     if (first) next = 0;
