@@ -128,6 +128,32 @@ TEST(OnnxCommand, RunsAGraphOnNumpyFilesAndChecksIt) {
   EXPECT_TRUE(contains(check, "every operator is supported")) << check;
 }
 
+TEST(OnnxCommand, TakesAndGivesUnsignedNumbersOf16Bits) {
+  const TemporaryDirectory directory;
+  // y = Add(a, b) of UINT16 [8].
+  const std::string model(
+      "\x08\x0a\x3a\x3a\x0a\x0e\x0a\x01\x61\x0a\x01\x62\x12\x01\x79\x22\x03\x41\x64\x64\x12\x01\x67\x5a"
+      "\x0f\x0a\x01\x61\x12\x0a\x0a\x08\x08\x04\x12\x04\x0a\x02\x08\x04\x5a\x0f\x0a\x01\x62\x12\x0a\x0a"
+      "\x08\x08\x04\x12\x04\x0a\x02\x08\x04\x62\x03\x0a\x01\x79\x42\x04\x0a\x00\x10\x15",
+      68);
+  const auto put = [&](const std::string& name, std::uint16_t value) {
+    std::string bytes = npy_header({8}, "<u2");
+    for (int i = 0; i < 8; ++i) {
+      bytes += static_cast<char>(value & 255);
+      bytes += static_cast<char>(value >> 8);
+    }
+    write_file_atomically(directory.at(name), bytes);
+    return directory.at(name);
+  };
+  write_file_atomically(directory.at("m.onnx"), model);
+  const std::string a = put("a.npy", 65000), b = put("b.npy", 537);  // which wraps to 1
+  succeed({"onnx", "run", directory.at("m.onnx"), "--input", "a=" + a, "--input", "b=" + b, "-o",
+           directory.at("out")});
+  const std::string out = read_file(directory.at("out/y.npy"));
+  EXPECT_TRUE(contains(out, "'<u2'")) << out;
+  EXPECT_EQ(out.substr(out.size() - 2), std::string("\x01\0", 2));
+}
+
 TEST(OnnxCommand, InputsThatAreNotThereOrNotReadableAreNamed) {
   const std::string model = kTests + "onnx/goldens/mlp_dynamo/model.onnx";
   const auto errors = [&](const std::vector<std::string>& more) {

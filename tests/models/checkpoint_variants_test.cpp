@@ -119,6 +119,8 @@ TEST(LanguageConfigVariants, PythonsNumbersAreRead) {
       R"(, "limits": [0.0, Infinity, -Infinity, NaN], "name": "an \"Infinity\" of NaN", "rope_theta": 7.0)");
   EXPECT_EQ(config.rope_theta, 7);
   EXPECT_THROW(parse("llama", ", Infinity"), FormatError);
+  for (const char* key : {"rope_theta", "rms_norm_eps"})
+    EXPECT_THROW(parse("llama", fmt::format(", \"{}\": NaN", key)), FormatError) << key;
 }
 
 TEST(LanguageConfigVariants, ScalingsExtendTheContextThatTheyWereMadeFor) {

@@ -114,7 +114,7 @@ std::map<std::string, onnx::Value> read_inputs(const std::vector<std::string>& a
     const std::size_t equals = assignment.find('=');
     INGOT_CHECK(equals != assignment.npos,
                 InvalidConfig("--input", "'" + assignment + "' is not a name=file.npy"));
-    inputs[assignment.substr(0, equals)] = read_npy(assignment.substr(equals + 1));
+    inputs[assignment.substr(0, equals)] = read_value(assignment.substr(equals + 1));
   }
   return inputs;
 }

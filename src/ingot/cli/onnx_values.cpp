@@ -1,6 +1,7 @@
 #include "ingot/cli/onnx_values.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -43,7 +44,32 @@ std::string wide_texts(const Tensor& numbers, const onnx::Texts& texts, std::siz
   return bytes;
 }
 
+struct UnsignedType {
+  std::string_view code;
+  onnx::ElementType type;
+  DType read_as, carrier;  // the signed type of the same width, and what holds every value
+};
+constexpr std::array kUnsignedTypes{UnsignedType{"u2", onnx::ElementType::u16, DType::i16, DType::i32},
+                                    UnsignedType{"u4", onnx::ElementType::u32, DType::i32, DType::i64},
+                                    UnsignedType{"u8", onnx::ElementType::u64, DType::i64, DType::i64}};
+
 }  // namespace
+
+onnx::Value read_value(const std::string& path) {
+  const Blob blob = map_blob(path);
+  NpyDescription description = parse_npy(blob.bytes, blob.bytes.size(), path);
+  const auto found = std::ranges::find_if(kUnsignedTypes, [&](const UnsignedType& type) {
+    return description.info.stored_as.ends_with(type.code);
+  });
+  if (description.info.dtype || found == kUnsignedTypes.end()) return load_npy(description, blob);
+  take_as(description, found->read_as);
+  const Tensor stored = load_npy(description, blob);
+  std::vector<std::int64_t> values = onnx::as_integers(stored);
+  const std::size_t bits = 8 * byte_size(found->read_as);
+  if (bits < 64)
+    for (std::int64_t& value : values) value &= (std::int64_t{1} << bits) - 1;
+  return {onnx::from_integers(values, stored.shape(), found->carrier), found->type};
+}
 
 std::string write_value(const std::string& path, const onnx::Value& value, const onnx::Texts& texts) {
   const Tensor& x = value.tensor;

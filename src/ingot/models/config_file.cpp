@@ -21,8 +21,8 @@ struct ConfigFile::Contents {
 
 namespace {
 
-// Python writes what JSON has no numbers for as Infinity, -Infinity and NaN: here the largest number, and
-// null.
+// Python writes what JSON has no numbers for as Infinity, -Infinity and NaN: here the largest number, and a
+// word that no number's field takes.
 std::string without_python_numbers(std::string_view text) {
   std::string out;
   bool quoted = false;
@@ -34,7 +34,7 @@ std::string without_python_numbers(std::string_view text) {
       out += "1.7976931348623157e308";
       i += std::string_view("Infinity").size() - 1;
     } else if (!quoted && rest.starts_with("NaN")) {
-      out += "null";
+      out += "\"NaN\"";
       i += std::string_view("NaN").size() - 1;
     } else {
       out += c;

@@ -136,7 +136,10 @@ Values max_pool_with_indices(const OpCall& call) {
   const std::size_t axes = sizes.size();
   std::vector<std::int64_t> outputs(axes), strides(axes, 1);  // strides: of an index
   std::int64_t plane = 1;
-  const bool column_major = call.integer("storage_order", 0) != 0;
+  const std::int64_t order = call.integer("storage_order", 0);
+  INGOT_CHECK(order == 0 || order == 1,
+              FormatError(call.where(), -1, "storage_order", fmt::format("is {}; expected 0 or 1", order)));
+  const bool column_major = order == 1;
   for (std::size_t i = 0; i < axes; ++i) {
     const std::size_t axis = column_major ? i : axes - 1 - i;
     strides[axis] = plane;

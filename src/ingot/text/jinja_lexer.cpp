@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/printable.h"
 #include "ingot/base/utf8.h"
 #include "ingot/text/chat_template.h"
 #include "ingot/text/unicode.h"
@@ -261,7 +262,7 @@ class Lexer {
       }
     const char c = rest[0];
     if (std::string_view("+-*/%~<>=()[]{}.,:|").find(c) == std::string_view::npos)
-      fail(fmt::format("unexpected character '{}'", rest.substr(0, utf8_length(c))));
+      fail(fmt::format("unexpected character '{}'", printable(rest.substr(0, utf8_length(c)))));
     if (c == '(' || c == '[' || c == '{') ++open;
     if (c == ')' || c == ']' || c == '}') --open;
     put(Token::Kind::op, std::string(1, c));

@@ -267,6 +267,11 @@ NpyDescription parse_npy(std::span<const std::byte> start, std::uint64_t file_si
   return description;
 }
 
+void take_as(NpyDescription& description, DType dtype) {
+  description.info.dtype = dtype;
+  check_size(description.info);
+}
+
 Tensor load_npy(const NpyDescription& description, const Blob& blob) {
   const TensorInfo& info = description.info;
   INGOT_CHECK(info.dtype.has_value(),

@@ -29,6 +29,9 @@ struct NpyDescription {
 inline constexpr std::size_t kMaxNpyHeader = 65536 + 12;
 /// `start` holds the first kMaxNpyHeader bytes, or all, of a file of `file_size` bytes.
 NpyDescription parse_npy(std::span<const std::byte> start, std::uint64_t file_size, const std::string& file);
+/// Takes the elements of a type that Ingot lacks ("<u2") for those of `dtype`, which has the same width.
+/// FormatError where the file does not hold as many.
+void take_as(NpyDescription& description, DType dtype);
 /// The array of a description's file, whose bytes begin with its header.
 Tensor load_npy(const NpyDescription& description, const Blob& blob);
 
