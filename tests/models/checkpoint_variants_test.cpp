@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tests/support/temporary_directory.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
