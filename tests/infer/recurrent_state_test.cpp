@@ -59,6 +59,23 @@ TEST(RecurrentState, GivesTheStepsBeforeEachTokenThatCanBeGoneBackTo) {
   check();
 }
 
+TEST(RecurrentState, IsNotKnownWhereAPassEndedBetweenTwoLayers) {
+  for (const char* name : {"lfm2", "mamba2"}) {
+    const auto model = golden_model(name);
+    RecurrentState state(model->config, kCpu);
+    EXPECT_TRUE(state.reaches(0));
+    state.append(0, 0, Tensor::zeros({3, model->config.conv_channels()}));
+    EXPECT_FALSE(state.reaches(0)) << name;
+    state.advance(0, 3);
+    EXPECT_TRUE(state.reaches(3)) << name;
+    if (!model->config.scans()) continue;
+    static_cast<void>(state.scan(0));
+    EXPECT_FALSE(state.reaches(3)) << name;
+    state.reset();
+    EXPECT_TRUE(state.reaches(0)) << name;
+  }
+}
+
 class RecurrentModel : public ::testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<LanguageModel> model_ = golden_model(GetParam());
@@ -81,6 +98,27 @@ TEST_P(RecurrentModel, AChatGoesOnFromItsStateAndAnotherBeginningIsReadAgain) {
   std::vector<std::int32_t> other(next.begin(), next.begin() + 10);
   other.push_back(40);
   EXPECT_EQ(cached(other), 0);
+}
+
+TEST_P(RecurrentModel, AChatThatEndsWithAStopTokenGoesOnFromItsState) {
+  const std::vector<std::int32_t> free = generate(*model, greedy(prompt_of(40), 20)).tokens;
+  // One that did not come before.
+  std::size_t stop = 1;
+  while (stop + 1 < free.size() && std::find(free.begin(), free.begin() + static_cast<std::ptrdiff_t>(stop),
+                                             free[stop]) != free.begin() + static_cast<std::ptrdiff_t>(stop))
+    ++stop;
+  Engine engine(*model, {.prefix_cache = true});
+  Request request = greedy(prompt_of(40), 20);
+  request.stop_tokens = {free[stop]};
+  const auto chat = engine.start(std::move(request));
+  engine.run();
+  ASSERT_EQ(chat->result().reason, StopReason::stop_token);
+  std::vector<std::int32_t> next(chat->tokens().begin(), chat->tokens().end());
+  const auto read = std::ssize(next);
+  next.insert(next.end(), {free[stop], 9, 10});
+  const Generation answer = engine.generate(greedy(next, 5));
+  EXPECT_EQ(answer.cached_tokens, read);
+  EXPECT_EQ(answer.tokens, generate(*model, greedy(next, 5)).tokens);
 }
 
 TEST_P(RecurrentModel, RequestsThatGiveWayAreReadAgainAndNoTokenChanges) {

@@ -310,6 +310,19 @@ void Engine::use_adapter(const std::string& adapter) {
 // Runs all turns through the model: in one pass; or, where steps of decoding are captured, such turns and
 // prompts in a pass of each, as launching work for many sequences one by one takes longer than reading the
 // weights again.
+// What an error leaves between two layers is no state to go on from: such sequences are read again.
+Engine::Logits Engine::forward_or_forget(std::vector<Turn>& turns) {
+  try {
+    return forward(turns);
+  } catch (...) {
+    for (const Turn& turn : turns) {
+      KvCache& cache = turn.sequence->slot_->cache;
+      cache.truncate(cache.beginning(cache.length()));
+    }
+    throw;
+  }
+}
+
 Engine::Logits Engine::forward(std::vector<Turn>& turns) {
   const auto prompts = std::ranges::find_if(turns, [](const Turn& turn) { return !turn.decodes(); });
   const auto decoding = static_cast<std::size_t>(prompts - turns.begin());
@@ -452,8 +465,11 @@ void Engine::accept_drawn(Turn& turn) {
   }
   if (!s.finished_ && s.complete()) s.finish(StopReason::grammar_end);
   s.result_.logprobs.resize(std::min(s.result_.logprobs.size(), s.result_.tokens.size()));
-  // Rejected draft tokens leave the cache again.
-  s.slot_->cache.truncate(std::min(s.cached(), static_cast<std::int64_t>(s.tokens_.size()) - 1));
+  // Rejected draft tokens leave the cache again. A stop token is none of the sequence's: all of those are
+  // read.
+  const bool stopped = s.finished_ && s.result_.reason == StopReason::stop_token;
+  s.slot_->cache.truncate(
+      std::min(s.cached(), static_cast<std::int64_t>(s.tokens_.size()) - (stopped ? 0 : 1)));
 }
 
 bool Engine::step() {
@@ -475,7 +491,7 @@ bool Engine::step() {
 void Engine::run(std::vector<Turn>& turns, std::exception_ptr& error) {
   if (turns.empty()) return;
   use_adapter(turns.front().sequence->request_.adapter);
-  const Logits logits = forward(turns);
+  const Logits logits = forward_or_forget(turns);
   score(turns, logits);
   std::erase_if(turns, [](const Turn& turn) { return !turn.samples; });
   if (!turns.empty()) {

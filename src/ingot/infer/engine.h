@@ -272,6 +272,7 @@ class Engine {
     Tensor rows;  // f32 [rows, vocab] where the model is, of the turns that sample
     bool captured = false;
   };
+  Logits forward_or_forget(std::vector<Turn>& turns);
   Logits forward(std::vector<Turn>& turns);
   Logits forward(std::span<Turn> turns, std::int64_t first_row);
   void score(const std::vector<Turn>& turns, const Logits& logits) const;

@@ -39,6 +39,7 @@ std::int64_t RecurrentState::first_after(std::int64_t length, std::int64_t token
 }
 
 void RecurrentState::append(std::int64_t layer, std::int64_t length, const Tensor& steps) {
+  between_layers_ = true;
   const NoGrad no_grad;
   const Tensor& rows = layers_[static_cast<std::size_t>(layer)];
   const std::int64_t count = steps.dim(0), first = first_after(length, count);
@@ -52,6 +53,7 @@ void RecurrentState::append(std::int64_t layer, std::int64_t length, const Tenso
 
 void RecurrentState::reset() {
   first_ = length_ = 0;
+  between_layers_ = false;
   const NoGrad no_grad;
   for (const Tensor& scan : scans_)
     if (scan.defined()) zero_(scan);
@@ -67,6 +69,7 @@ void RecurrentState::copy(const RecurrentState& from) {
     if (scans_[i].defined()) copy_(scans_[i], from.scans_[i]);
   first_ = from.first_;
   length_ = from.length_;
+  between_layers_ = from.between_layers_;
 }
 
 std::size_t RecurrentState::nbytes() const {

@@ -25,14 +25,20 @@ class RecurrentState {
   /// Writes steps [new, channels] of a layer behind `length` tokens; advance() once all layers have written.
   void append(std::int64_t layer, std::int64_t length, const Tensor& steps);
   void advance(std::int64_t length, std::int64_t tokens) {
+    between_layers_ = false;
     first_ = first_after(length, tokens);
     length_ = length + tokens;
   }
   /// The state of a layer that scans, f32 [1, heads, size, width], of the tokens so far: whoever scans on
   /// changes it.
-  const Tensor& scan(std::int64_t layer) const { return scans_[static_cast<std::size_t>(layer)]; }
-  /// Whether the state behind `tokens` of `length` tokens is still known.
+  const Tensor& scan(std::int64_t layer) {
+    between_layers_ = true;
+    return scans_[static_cast<std::size_t>(layer)];
+  }
+  /// Whether the state behind `tokens` of `length` tokens is still known. It is not after a pass that ended
+  /// between two layers.
   bool reaches(std::int64_t tokens) const {
+    if (between_layers_) return false;
     return layers_.empty() || (scans_.empty() ? tokens >= first_ : tokens == length_);
   }
   /// Back to no tokens.
@@ -49,6 +55,7 @@ class RecurrentState {
   std::vector<Tensor> layers_;
   std::vector<Tensor> scans_;  // empty: no layer scans
   std::int64_t seen_, rows_, first_ = 0, length_ = 0;
+  bool between_layers_ = false;  // some layers have taken the tokens of a pass, others not yet
 };
 
 }  // namespace ingot
