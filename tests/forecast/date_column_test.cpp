@@ -92,6 +92,7 @@ TEST(DateColumn, OfIntervalsTheStartCounts) {
   const SeriesTable t = dated({"01.01.2018 22:00 - 01.01.2018 23:00", "01.01.2018 23:00 - 02.01.2018 00:00"});
   EXPECT_EQ(ends_of(t)[1], "2018-01-01 23:00");
   EXPECT_NE(t.read_as.find("the starts of intervals"), std::string::npos) << t.read_as;
+  EXPECT_THROW(dated({"2016-07-01 - 13:00", "2016-07-01 - 14:00"}), DataError) << "a date and its time";
   EXPECT_EQ(dated({"2018-01-01/2018-01-07", "2018-01-08/2018-01-14"}).frequency.name(), "W");
 }
 
@@ -101,6 +102,8 @@ TEST(DateColumn, MidnightsOfAClockWithSummerTimeInUtcAreDays) {
   EXPECT_EQ(ends_of(berlin), (Strings{"2021-03-27 00:00", "2021-03-29 00:00", "2021-03-30"}));
   const SeriesTable york = dated({"2021-10-01T04:00:00Z", "2021-11-01T04:00:00Z", "2021-12-01T05:00:00Z"});
   EXPECT_EQ(york.frequency.name(), "MS");
+  EXPECT_THROW(dated({"2021-03-11T21:00:00Z", "2021-03-12T21:00:00Z", "2021-03-13T20:00:00Z"}), DataError)
+      << "New York's close is no midnight";
   EXPECT_THROW(dated({"2021-03-27T22:00:00Z", "2021-03-27T23:00:00Z", "2021-03-28T23:00:00Z"}), DataError)
       << "two rows of one day are hours, and one is missing";
 }
@@ -114,6 +117,10 @@ TEST(DateColumn, DirectivesThatStandForSeveralAreRead) {
   EXPECT_EQ(ends({"2021-01-05 22:00:00", "2021-01-05 23:00:00"}, {.date_format = "%F %T"})[2],
             "2021-01-06 00:00:00");
   EXPECT_EQ(ends({"12/30/20", "12/31/20"}, {.date_format = "%D"})[2], "01/01/21");
+  for (const char* format : {"%F %H:%M:%S.%f", "%F %T.%f"})
+    EXPECT_EQ(ends({"2021-01-05 22:00:00.000", "2021-01-05 23:00:00.000"}, {.date_format = format})[1],
+              "2021-01-05 23:00")
+        << format;
   EXPECT_EQ(ends({"2021-01-05 00:00:00.000000", "2021-01-06 00:00:00.000000"},
                  {.date_format = "%Y-%m-%d %H:%M:%S.%f"})[1],
             "2021-01-06 00:00");

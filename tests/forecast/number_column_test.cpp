@@ -40,6 +40,8 @@ TEST(NumberColumn, WhatAnEarlierTableShowedSettlesAMarkThatMayBeEither) {
   EXPECT_EQ(numbers({"1.234,5", "2"}, {}, ';').decimal, DecimalMark::comma);
   EXPECT_EQ(numbers({"1.5", "2"}).decimal, DecimalMark::point);
   EXPECT_EQ(numbers({"1", "2"}).decimal, DecimalMark::automatic);
+  EXPECT_EQ(numbers({"1200", "1310"}, {}, ';').decimal, DecimalMark::automatic) << "no mark, no evidence";
+  EXPECT_EQ(numbers({"1.200", "1.310"}, {}, ';').decimal, DecimalMark::automatic) << "a guess is none";
 }
 
 TEST(NumberColumn, APointThatMayGroupThousandsIsTold) {

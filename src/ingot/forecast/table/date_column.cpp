@@ -74,7 +74,11 @@ std::size_t end_of_start(std::string_view cell) {
   for (const std::string_view mark : {" - ", " \u2013 ", " to "}) {
     const std::size_t at = cell.find(mark);
     if (at == std::string_view::npos || cell.find(mark, at + 1) != std::string_view::npos) continue;
-    return at >= 8 && cell.size() - at - mark.size() >= 5 ? at : std::string_view::npos;
+    const std::string_view start = cell.substr(0, at), end = cell.substr(at + mark.size());
+    // "2016-07-01 - 13:00" is a date and its time.
+    const bool only_clock = end.find(':') != std::string_view::npos && end.size() <= 8 &&
+                            start.find(':') == std::string_view::npos;
+    return at >= 8 && end.size() >= 5 && !only_clock ? at : std::string_view::npos;
   }
   const std::size_t middle = cell.size() / 2;
   const bool halves = cell.size() >= 17 && cell.size() % 2 == 1 && cell[middle] == '/';
@@ -388,8 +392,12 @@ bool settle_midnights(DateColumn& dates) {
     if (times.size() > 2) return false;
   }
   if (times.size() != 2) return false;
-  const std::int64_t apart = *times.rbegin() - *times.begin();
-  if (apart != kHour && apart != kDay - kHour) return false;
+  // Zones with summer time from UTC+1 to UTC+3 and from UTC-9 to UTC-3. Between them such clocks are those of
+  // people's days: 20:00Z and 21:00Z are the close of New York's exchange.
+  const std::int64_t first = *times.begin(), last = *times.rbegin();
+  const bool an_hour_apart = last - first == kHour && first % kHour == 0;
+  const bool east = first >= 21 * kHour, west = first >= 2 * kHour && last <= 9 * kHour;
+  if (!an_hour_apart || !(east || west)) return false;
   const auto midnight = [](Moment m) {
     const std::int64_t time = time_of_day(m);
     return m - time + (time > kDay / 2 ? kDay : 0);

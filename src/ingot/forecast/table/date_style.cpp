@@ -78,13 +78,14 @@ class FormatReader {
   FormatReader(std::string_view text, DateStyle* style) : text_(text), style_(style) {}
 
   std::optional<Moment> read(std::string_view format) {
+    for (const char* before : {"%S.%f", "%T.%f"})
+      fraction_follows_ |= format.find(before) != std::string_view::npos;
     if (!parts(format) || !text_.empty()) return std::nullopt;
     return moment();
   }
 
  private:
   bool parts(std::string_view format) {
-    fraction_follows_ = format.find("%S.%f") != std::string_view::npos;
     Pattern pattern(format);
     for (Piece p; pattern.next(p);) {
       if (!(p.directive != 0 ? directive(p.directive) : literal(p.literal))) return false;

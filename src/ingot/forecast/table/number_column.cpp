@@ -326,8 +326,11 @@ std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std:
 }
 
 DecimalMark decimal_of(std::span<const NumberStyle> styles) {
-  if (std::ranges::any_of(styles, &NumberStyle::comma)) return DecimalMark::comma;
-  return std::ranges::any_of(styles, &NumberStyle::marked) ? DecimalMark::point : DecimalMark::automatic;
+  const auto shows = [&](bool comma) {
+    return std::ranges::any_of(
+        styles, [&](const NumberStyle& s) { return s.marked && !s.ambiguous && s.comma == comma; });
+  };
+  return shows(true) ? DecimalMark::comma : shows(false) ? DecimalMark::point : DecimalMark::automatic;
 }
 
 double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const NumberStyle& style) {
