@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <iostream>
-#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -11,6 +9,7 @@
 #include "ingot/base/json.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
+#include "ingot/cli/text_inputs.h"
 
 namespace ingot::cli {
 namespace {
@@ -47,14 +46,12 @@ void print_stats(const infer::WrittenText& written) {
 
 std::vector<std::string> prompts_of(const GenerateOptions& o) {
   std::vector<std::string> prompts = o.prompts;
+  read_standard_input(prompts, "--prompt");
   if (!o.prompts_file.empty()) {
     std::istringstream lines(read_file(o.prompts_file));
     for (std::string line; std::getline(lines, line);)
       if (!line.empty()) prompts.push_back(line);
     INGOT_CHECK(!prompts.empty(), InvalidConfig("--prompts", o.prompts_file + " holds no line of text"));
-  }
-  for (std::string& prompt : prompts) {
-    if (prompt == "-") prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
   }
   if (prompts.empty()) prompts.emplace_back();
   return prompts;

@@ -1,5 +1,6 @@
 #include "ingot/cli/text_inputs.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -10,6 +11,16 @@
 
 namespace ingot::cli {
 
+void read_standard_input(std::vector<std::string>& texts, const std::string& option) {
+  const auto asks = [](const std::string& text) { return text == "-"; };
+  const auto found = std::ranges::find_if(texts, asks);
+  if (found == texts.end()) return;
+  INGOT_CHECK(std::ranges::count_if(texts, asks) == 1,
+              InvalidConfig(option, "standard input (-) can be read once"));
+  found->assign(std::istreambuf_iterator<char>(std::cin), {});
+  if (found->ends_with('\n')) found->pop_back();  // as echo writes it
+}
+
 void TextInputs::add_to(Command& command) {
   command.option("-t,--text", texts, "A text, - is standard input; may be given several times");
   command.option("-f,--file", file, "A file with one text per line; - is standard input");
@@ -17,9 +28,7 @@ void TextInputs::add_to(Command& command) {
 
 std::vector<std::string> TextInputs::read() const {
   std::vector<std::string> all = texts;
-  for (std::string& text : all) {
-    if (text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  }
+  read_standard_input(all, "--text");
   if (file.empty()) {
     INGOT_CHECK(!all.empty(), InvalidConfig("--text", "give a text, or a file of them with --file"));
     return all;

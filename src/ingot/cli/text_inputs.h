@@ -19,6 +19,10 @@ struct TextInputs {
   std::vector<std::string> read() const;
 };
 
+/// Reads standard input in the place of a text "-", without the line end behind it. InvalidConfig for
+/// `option` where there are two.
+void read_standard_input(std::vector<std::string>& texts, const std::string& option);
+
 std::vector<std::string_view> views_of(const std::vector<std::string>& texts);
 
 /// At most 44 bytes of a text, and not half a character.
