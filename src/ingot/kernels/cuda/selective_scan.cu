@@ -37,10 +37,12 @@ __global__ void selective_scan_kernel(ScanShape shape, const float* x, const flo
     float* row = state + (head * shape.size + p) * shape.width;
     for (std::int64_t t = 0; t < shape.steps; ++t) {
       const std::int64_t at = shape.step(head, t), k = shape.keys(head, t);
-      const float kept = shape.begins(head, t) ? 0.0F : expf(decay[at]), in = x[at * shape.size + p];
+      const bool begins = shape.begins(head, t);
+      const float kept = begins ? 0.0F : expf(decay[at]), in = x[at * shape.size + p];
       float sum = 0;
       for (std::int64_t n = lane; n < shape.width; n += kWarp) {
-        const float s = kept * row[n] + in * keys[k + n];
+        // Not by a product with 0, which would keep the infinities of the document before.
+        const float s = (begins ? 0.0F : kept * row[n]) + in * keys[k + n];
         row[n] = s;
         sum += s * queries[k + n];
       }
