@@ -98,9 +98,11 @@ TEST(Documents, ADirectoryOfRecordsAloneGivesThem) {
   TemporaryDirectory directory;
   write_file_atomically(directory.at("a.json"), "[{\"text\":\"one\"}]");
   write_file_atomically(directory.at("b.csv"), "text\ntwo\n");
+  write_file_atomically(directory.at("README.md"), "about them");
   EXPECT_EQ(read({.paths = {directory.path()}}), (Strings{"one", "two"}));
   write_file_atomically(directory.at("c.txt"), "three");
-  EXPECT_EQ(read({.paths = {directory.path()}}), Strings{"three"}) << "beside text they may be anything";
+  EXPECT_EQ(read({.paths = {directory.path()}}), (Strings{"about them", "three"}))
+      << "beside text they may be anything";
   const std::string told = describe_left_out(list_files({.paths = {directory.path()}}));
   for (const char* name : {"a.json", "b.csv"}) EXPECT_NE(told.find(name), std::string::npos) << told;
 }

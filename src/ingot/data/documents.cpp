@@ -57,6 +57,13 @@ bool is_one_of_records(const fs::path& path) {
   return std::ranges::find(kRecordExtensions, ending_when_unpacked(path)) != kRecordExtensions.end();
 }
 
+// What lies beside data and is none: README.md, LICENSE ...
+bool is_about(const fs::path& path) {
+  const std::string stem = path.stem().string();
+  return std::ranges::any_of(std::array{"README", "LICENSE", "LICENCE", "NOTICE", "CITATION"},
+                             [&](const char* word) { return stem == word; });
+}
+
 bool has_wanted_ending(const fs::path& path, bool records) {
   const std::string extension = ending_when_unpacked(path);
   if (records) return is_one_of_records(path);
@@ -98,8 +105,8 @@ void list_directory(const std::string& directory, const SourceOptions& options,
   INGOT_CHECK(!code, IoError(directory, "cannot list it: " + code.message()));
   std::ranges::sort(found);
   // Where there is no text, records are what is meant: among text, .json and .csv are mostly something else.
-  const bool no_text =
-      std::ranges::none_of(found, [](const fs::path& path) { return has_wanted_ending(path, false); });
+  const bool no_text = std::ranges::none_of(
+      found, [](const fs::path& path) { return has_wanted_ending(path, false) && !is_about(path); });
   const bool records = options.records || (no_text && std::ranges::any_of(found, is_one_of_records));
   const auto wanted = [&](const fs::path& path) { return has_wanted_ending(path, records); };
   if (std::ranges::none_of(found, wanted)) {

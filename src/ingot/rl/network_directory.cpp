@@ -14,9 +14,14 @@ namespace fs = std::filesystem;
 std::vector<fs::path> model_directories(const fs::path& root) {
   std::vector<fs::path> found;
   if (fs::is_regular_file(root / "config.json")) found.push_back(root);
-  for (const auto& entry : fs::recursive_directory_iterator(root))
-    if (entry.is_directory() && fs::is_regular_file(entry.path() / "config.json"))
-      found.push_back(entry.path());
+  std::error_code code;
+  for (fs::recursive_directory_iterator it(root, fs::directory_options::skip_permission_denied, code), end;
+       !code && it != end; it.increment(code)) {
+    std::error_code none;
+    if (it->is_directory(none) && fs::is_regular_file(it->path() / "config.json", none))
+      found.push_back(it->path());
+  }
+  INGOT_CHECK(!code, IoError(root.string(), "cannot list it: " + code.message()));
   std::ranges::sort(found);
   return found;
 }
