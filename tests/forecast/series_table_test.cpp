@@ -101,8 +101,7 @@ TEST(Csv, ReadsTheLineEndsOfOldMacs) {
 TEST(Csv, RefusesTextThatIsNotUtf8) {
   EXPECT_EQ(message_of([] { CsvTable::parse("date;Gr\xF6\xDF\x65;b\n1;2;3\n", "f.csv"); }),
             "f.csv, line 1: 'Gr\xEF\xBF\xBD\xEF\xBF\xBD\x65' is not UTF-8 text (byte 0xF6); save the file as "
-            "CSV in "
-            "UTF-8");
+            "CSV in UTF-8, or name its encoding (cp1252 is Excel's)");
   EXPECT_NE(message_of([] {
               CsvTable::parse("unique_id,ds,y\nK\xC3\xB6ln,1,2\nK\xF6ln,2,3\n", "f.csv");
             }).find("f.csv, line 3: 'K"),

@@ -72,7 +72,7 @@ TEST(Perplexity, RefusesWindowsThatCannotBe) {
   const std::vector<std::int32_t> ids = some_text(40);
   EXPECT_THROW(measure_perplexity(*model, ids, {}, {.window = 33, .stride = 8}), InvalidConfig);
   EXPECT_THROW(measure_perplexity(*model, ids, {}, {.window = 16, .stride = 16}), InvalidConfig);
-  EXPECT_THROW(measure_perplexity(*model, ids, {}, {.window = 16, .stride = 0}), InvalidConfig);
+  EXPECT_THROW(measure_perplexity(*model, ids, {}, {.window = 16, .stride = -1}), InvalidConfig);
   EXPECT_THROW(measure_perplexity(*model, some_text(1), {}, {.window = 16, .stride = 8}), DimensionMismatch);
 }
 

@@ -66,10 +66,31 @@ std::string without_flags(std::string format) {
   return format;
 }
 
+// Each directive of two formats that differ in flags alone, with the flags of either.
+std::string with_flags_of_both(std::string_view one, std::string_view other) {
+  std::string format;
+  Pattern first(one), second(other);
+  for (Piece a, b; first.next(a) && second.next(b);) {
+    if (a.directive == 0) {
+      format += a.literal == '%' ? "%%" : std::string(1, a.literal);
+      continue;
+    }
+    format += '%';
+    if (a.bare || b.bare) format += '-';
+    if (a.capitals || b.capitals) format += '^';
+    if (a.dotted || b.dotted) format += '.';
+    format += a.directive;
+  }
+  return format;
+}
+
 // Of two ways to write the same, the one with more in it; without leading zeros if either is.
 void take_fuller(std::string& format, const std::string& other) {
   const std::string own = without_flags(format), its = without_flags(other);
-  if (its.size() > own.size() || (its == own && other.size() > format.size())) format = other;
+  if (its.size() > own.size())
+    format = other;
+  else if (its == own && other != format)
+    format = with_flags_of_both(format, other);
 }
 
 // Takes what directives stand for off the front of a text.
