@@ -21,7 +21,7 @@ std::optional<SavedCheckpoint> checkpoint_to_resume(const TrainConfig& config) {
   INGOT_CHECK(
       checkpoints.list().empty(),
       InvalidConfig("output_dir", config.output_dir +
-                                      " holds a run already; go on with it by --resume (more steps: "
+                                      " holds checkpoints of a run; go on with it by --resume (more steps: "
                                       "--set max_steps=N), or write elsewhere: --set output_dir=DIRECTORY"));
   return std::nullopt;
 }
