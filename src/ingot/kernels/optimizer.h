@@ -12,9 +12,9 @@ namespace ingot::kernels {
 // tensor have one size. Arithmetic is in f32 (f64 for f64 parameters).
 
 /// One parameter of an AdamW step. m, v: f32, or f64 for an f64 parameter; or u8, codes of kSignedMap and
-/// kUnsignedMap (kernels/quant_map_8bit.h) with m_scale, v_scale [moment_blocks(n)] of f32, for a parameter that
-/// is not f64. With `master`, of master_dtype(param.dtype), the step changes the master weight and rounds it
-/// to the parameter, which is then of a half type.
+/// kUnsignedMap (kernels/quant_map_8bit.h) with m_scale, v_scale [moment_blocks(n)] of f32, for a parameter
+/// that is not f64. With `master`, of master_dtype(param.dtype), the step changes the master weight and
+/// rounds it to the parameter, which is then of a half type.
 struct AdamWTensor {
   View param, grad, m, v;
   View m_scale = {}, v_scale = {};
