@@ -130,15 +130,15 @@ TEST(OnnxCommand, RunsAGraphOnNumpyFilesAndChecksIt) {
 
 TEST(OnnxCommand, TakesAndGivesUnsignedNumbersOf16Bits) {
   const TemporaryDirectory directory;
-  // y = Add(a, b) of UINT16 [8].
+  // y = Add(a, b) of UINT16 [4].
   const std::string model(
       "\x08\x0a\x3a\x3a\x0a\x0e\x0a\x01\x61\x0a\x01\x62\x12\x01\x79\x22\x03\x41\x64\x64\x12\x01\x67\x5a"
       "\x0f\x0a\x01\x61\x12\x0a\x0a\x08\x08\x04\x12\x04\x0a\x02\x08\x04\x5a\x0f\x0a\x01\x62\x12\x0a\x0a"
       "\x08\x08\x04\x12\x04\x0a\x02\x08\x04\x62\x03\x0a\x01\x79\x42\x04\x0a\x00\x10\x15",
       68);
   const auto put = [&](const std::string& name, std::uint16_t value) {
-    std::string bytes = npy_header({8}, "<u2");
-    for (int i = 0; i < 8; ++i) {
+    std::string bytes = npy_header({4}, "<u2");
+    for (int i = 0; i < 4; ++i) {
       bytes += static_cast<char>(value & 255);
       bytes += static_cast<char>(value >> 8);
     }
