@@ -32,7 +32,7 @@ PRIVATE = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for patte
     (r"guess(?:es|ed|ing)? (?:tokens )?ahead|right guesses", "speculative decoding, draft tokens, accepted tokens"),
     (r"half types", "fp16, bf16, half precision"),
     (r"matrix products?", "matmul"),
-    (r"(?<!there )(?:is|are) no (?:directory|director|file|folder|model|tensor|number|text|archive|table|library|plugin)s?", "is not a ..."),
+    (r"(?<!there )(?:is|are) no (?!longer|more|less|better|worse|larger|smaller|one\b)\w+", "is not a ..."),
     (r"\w*(?:quant|optim|normal|initial|general|vector|synchron|serial|token)is(?:e|es|ed|er|ers|ing|ation|ations)", "-ize"),
 ]]
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)

@@ -8,6 +8,9 @@ much to parse and hold little to find, are only compiled as far as their syntax.
 A file that passed is remembered by the hash of everything its verdict depends on: the source, the project's and the
 generated headers that it includes, its command, .clang-tidy and the versions of the tools. Like a compiler cache this
 memory belongs to the user and serves every checkout (~/.cache/ingot/tidy-passed, or under XDG_CACHE_HOME).
+
+With --since COMMIT, only the sources that changed since it are looked at, and one source for each changed header: all
+that include a header of core/ are most of the project, and nearly all they could be told is told by one.
 """
 import argparse
 import hashlib
@@ -147,24 +150,50 @@ class Passed:
             file.unlink(missing_ok=True)
 
 
+def changed_since(commit, root):
+    """Paths of the tracked files that differ from the commit, and of the new ones that git does not ignore."""
+    def git(*command):
+        return subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    return {*git("diff", "--name-only", commit, "--"), *git("ls-files", "--others", "--exclude-standard")}
+
+
+def touched(changed, includes):
+    """Of the sources (name -> names of the headers that it includes, directly or through others) those that changed, and
+    for each changed header that none of these includes the one of its own name, or else the one with the fewest headers."""
+    chosen = {name for name in includes if name in changed}
+    seen = {header for name in chosen for header in includes[name]}
+    for header in sorted(changed):
+        including = [name for name in includes if header in includes[name]] if header not in seen else []
+        if including:
+            stem = header.rsplit(".", 1)[0]
+            best = min(including, key=lambda name: (name.rsplit(".", 1)[0] != stem, len(includes[name]), name))
+            chosen.add(best)
+            seen |= includes[best]
+    return chosen
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path, help="a configured and built folder")
     parser.add_argument("--again", action="store_true", help="forget what passed before")
+    parser.add_argument("--since", metavar="COMMIT", help="look only at what changed since it")
     arguments = parser.parse_args()
     root, build = pathlib.Path(__file__).resolve().parent.parent, arguments.build.resolve()
     passed = Passed(forget=arguments.again)
     headers, tidied = Headers(root, build), build / "tidy"
     hasher = Hasher(version("clang-tidy") + version("c++") + (root / ".clang-tidy").read_text())
 
-    work, current, commands = [], {}, []
+    work, current, commands, includes = [], {}, [], {}
     for source, words in units(build):
         if source.suffix != ".cpp" or (root / "src" not in source.parents and root / "tests" not in source.parents):
             continue
         name = source.relative_to(root).as_posix()
         if name in current:  # another target compiles it, too
             continue
-        current[name] = hasher.unit(words, headers.of(source, include_folders(words)), root)
+        paths = headers.of(source, include_folders(words))
+        current[name] = hasher.unit(words, paths, root)
+        includes[name] = {path.relative_to(root).as_posix() for path in paths if root in path.parents}
         if name.startswith("src/"):
             commands.append({"directory": str(build), "file": str(source), "arguments": compiler(words)})
             job = ["clang-tidy", "--quiet", "-p", str(tidied), *EXTRA, str(source)]
@@ -172,6 +201,10 @@ def main():
             job = syntax_check(words)
         if current[name] not in passed:
             work.append((name, job))
+    if arguments.since:
+        changed = changed_since(arguments.since, root)
+        chosen = set(current) if ".clang-tidy" in changed else touched(changed, includes)
+        work = [(name, job) for name, job in work if name in chosen]
     tidied.mkdir(exist_ok=True)
     (tidied / "compile_commands.json").write_text(json.dumps(commands, indent=0))
 

@@ -50,7 +50,7 @@ class CheckText(unittest.TestCase):
     def test_private_words_are_errors_in_pages_and_in_strings(self):
         for text, name, found in [("on a card\n", "a.md", 1), ("on a GPU; a model card\n", "a.md", 0), ("`card`\n", "a.md", 0),
                                   ('f("the likeliest");  // card\n', "a.cpp", 1), ("int card = 1;\n", "a.cpp", 0),
-                                  ("quantised, mended\n", "a.md", 2), ("x is no directory\n", "a.md", 1),
+                                  ("quantised, mended\n", "a.md", 2), ("x is no directory\n", "a.md", 1), ("it is no multiple, and no longer\n", "a.md", 1),
                                   ("there is no directory\n", "a.md", 0)]:
             errors, _ = self.check(text, name)
             self.assertEqual(found, len(errors), text)

@@ -78,5 +78,24 @@ class Units(unittest.TestCase):
         self.assertEqual(["/usr/bin/c++", "-O2", "a.cpp", "-fsyntax-only"], tidy.syntax_check(words))
 
 
+class Touched(unittest.TestCase):
+    INCLUDES = {"a/one.cpp": {"a/one.cpp", "a/one.h", "core.h"},
+                "a/two.cpp": {"a/two.cpp", "core.h"},
+                "b/core.cpp": {"b/core.cpp", "b/core.h", "core.h", "deep.h"}}
+
+    def touched(self, *changed):
+        return sorted(tidy.touched(set(changed), self.INCLUDES))
+
+    def test_a_changed_source_is_looked_at_and_its_neighbours_are_not(self):
+        self.assertEqual(["a/two.cpp"], self.touched("a/two.cpp", "README.md"))
+
+    def test_a_changed_header_is_seen_by_one_source(self):
+        self.assertEqual(["a/two.cpp"], self.touched("core.h"))
+        self.assertEqual(["b/core.cpp"], self.touched("b/core.h", "deep.h", "core.h"))
+
+    def test_a_changed_header_that_a_changed_source_includes_asks_for_no_other(self):
+        self.assertEqual(["a/one.cpp"], self.touched("a/one.cpp", "core.h", "a/one.h"))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/optim/goldens/adamw_8bit.safetensors: the maps of bitsandbytes' 8-bit optimisers, and what its AdamW8bit
+"""Writes tests/optim/goldens/adamw_8bit.safetensors: the maps of bitsandbytes' 8-bit optimizers, and what its AdamW8bit
 makes, on the CPU, of one parameter in some steps: the parameter, and the codes and scales of both moments.
 
-bitsandbytes has several quantisers. Its CPU library's looks codes up in a table of 2^16 places, which is coarser than the
+bitsandbytes has several quantizers. Its CPU library's looks codes up in a table of 2^16 places, which is coarser than the
 map where values are small; here its portable one takes part, which picks the nearest code as the CUDA kernels do.
 
 Start and gradients are not stored: `drawn` gives numbers that a test can make again, bit by bit. Run with the versions in

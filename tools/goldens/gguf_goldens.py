@@ -5,7 +5,7 @@ Needs gguf and numpy (made with gguf 0.19.0, numpy 2.4.6):
 
     python tools/goldens/gguf_goldens.py
 
-Plain tensors hold 0, 1, 2, ...; next to each quantised tensor stands `<name>.values`, what gguf-py makes of it.
+Plain tensors hold 0, 1, 2, ...; next to each quantized tensor stands `<name>.values`, what gguf-py makes of it.
 """
 import pathlib
 
@@ -48,7 +48,7 @@ def plain(writer):
     writer.add_tensor("bf16", bf16, raw_dtype=TYPES.BF16)
 
 
-def quantised(writer):
+def quantized(writer):
     random = numpy.random.default_rng(7)
     for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"):
         block, size = gguf.GGML_QUANT_SIZES[TYPES[kind]]
@@ -77,8 +77,8 @@ def main():
     plain(writer)
     write(writer)
 
-    writer = gguf.GGUFWriter(OUT / "quantised.gguf", "test")
-    quantised(writer)
+    writer = gguf.GGUFWriter(OUT / "quantized.gguf", "test")
+    quantized(writer)
     write(writer)
 
     writer = gguf.GGUFWriter(OUT / "aligned.gguf", "test")

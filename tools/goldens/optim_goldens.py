@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/optim/goldens/*.json: parameters after each of 20 steps of PyTorch's optimisers on fixed gradients,
+"""Writes tests/optim/goldens/*.json: parameters after each of 20 steps of PyTorch's optimizers on fixed gradients,
 and the learning rates of PyTorch's and transformers' schedules.
 
 Run with the versions in requirements.txt:  tools/goldens/optim_goldens.py

@@ -6,7 +6,7 @@ Needs numpy and gguf (made with gguf 0.19.0, numpy 2.4.6):
     python tools/goldens/quant_blocks.py
 
 blocks.txt: one line per vector, "FORMAT dequantize|quantize HEX-BLOCKS HEX-F32-VALUES". dequantize: random bytes (scales
-finite) to values. quantize: values to blocks, for the formats that the package can quantise.
+finite) to values. quantize: values to blocks, for the formats that the package can quantize.
 """
 import pathlib
 

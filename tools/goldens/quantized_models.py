@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tiny models in the layouts of other quantisers, with the logits of what they stand for, for tests/infer.
+"""Tiny models in the layouts of other quantizers, with the logits of what they stand for, for tests/infer.
 
 Needs torch, transformers, bitsandbytes, compressed-tensors and safetensors (made with torch 2.15.0, transformers 5.23.0,
 bitsandbytes 0.50.2, compressed-tensors 0.20.0, safetensors 0.8.0):
@@ -156,7 +156,7 @@ def is_layer(name, module):
 
 
 def write_model(directory, model, config, layer):
-    tensors, quantised = {}, set()
+    tensors, quantized = {}, set()
     for name, parameter in model.named_parameters():
         parameter.data = (parameter.data * (8 if parameter.dim() > 1 else 1)).half().float()
     for name, module in model.named_modules():
@@ -166,9 +166,9 @@ def write_model(directory, model, config, layer):
         weight = module.weight.data.T if transposed else module.weight.data
         result = layer(name, weight, tensors)
         module.weight.data = (result.T if transposed else result).contiguous()
-        quantised.add(name + ".weight")
+        quantized.add(name + ".weight")
     for name, parameter in model.named_parameters():
-        if name not in quantised:
+        if name not in quantized:
             tensors[name] = parameter.data.half()
     out = OUT / directory
     shutil.rmtree(out, ignore_errors=True)

@@ -75,9 +75,33 @@ FOUND = {"walk": (np.array(WALK), 1, 6, lambda m: {"arima": AutoARIMA(season_len
          "edge": (np.array(EDGE), 12, 18, lambda m: {"arima": AutoARIMA(season_length=m)}),
          "short": (np.array(SHORT), 1, 6, lambda m: {"arima": AutoARIMA(season_length=m)})}
 
+# What people reported: unit8co/darts#3001, robjhyndman/forecast#291 and #26, tidyverts/fable#278,
+# Nixtla/statsforecast#772; DataZooDE/anofox-forecast#172, statsmodels#8551 and PR 9137, whose multiplicative
+# ETS exploded.
+PUBLIC = {
+    "darts_3001_nine_rows": ([3600, 7700, 12300, 30500, 47390, 57600, 67500, 79300, 95000], 3,
+                             {"ets": AutoETS(season_length=1), "arima": AutoARIMA(season_length=1)}),
+    "forecast_291_six_rows": ([-0.001730532, -0.035105068, -0.094437577, -0.149320148, -0.14684796, -0.129048208], 3,
+                              {"arima": AutoARIMA(season_length=1)}),
+    "forecast_26_one_sale": ([0, 0, 0, 0, 2, 0, 0], 3,
+                             {"croston": CrostonClassic(), "sba": CrostonSBA(), "tsb": TSB(0.1, 0.1)}),
+    "fable_278_no_zero": ([7, 7, 7, 6, 6], 3, {"croston": CrostonClassic(), "sba": CrostonSBA()}),
+    "statsforecast_772_last_zero": ([3, 1, 4, 2, 5, 1, 2, 6, 0], 3, {"croston": CrostonClassic(), "sba": CrostonSBA()}),
+}
+EXPLODED = {
+    "anofox_172_zeros": [0, 0, 5, 0, 0, 0, 12, 0, 0, 3, 0, 0, 0, 0, 8, 0, 0, 0, 15, 0, 0, 1, 0, 0, 0, 0, 6, 0, 0, 0, 10,
+                         0, 0, 2, 0, 0, 0, 0],
+    "statsmodels_8551": [52.0, 250.43, 261.01, 265.0, 56.77, 16.0, 50.09, 65.0, 21.0, 89.5, 20.0, 1.0, 123.0, 84.0,
+                         91.0, 163.0, 16.0, 27.0, 78.5, 38.0, 61.0, 5.0, 82.0, 15.0],
+    "statsmodels_9137": [214307.1, 331110.3, 324617.4, 230818.8, 275551.5, 232633.5, 281989.2, 245336.4, 296976.0,
+                         207572.7, 252719.4, 210795.0, 142705.8, 146742.3, 261613.5, 276959.1, 365010.0, 48734.7,
+                         308919.9, 319401.0, 150199.2, 103010.1, 109861.8, 89486.1, 393645.0, 421279.5, 347387.4,
+                         269928.0, 171278.7, 158568.9, 280526.4, 195104.4, 230998.2, 226602.9, 267526.8, 258632.7],
+}
+
 
 def case(y, m, h, models):
-    y = np.round(y, 3)
+    y = np.round(y, 9 if np.abs(y).max() < 1 else 3)
     out = {"season": m, "values": y.tolist(), "forecasts": {}}
     for name, model in models(m).items():
         result = model.forecast(y=y, h=h, level=[90] if name in ("arima", "ets", "theta", "seasonal_naive") else None)
@@ -101,5 +125,8 @@ def intermittent(_):
 cases = {name: case(*args, usual) for name, args in SERIES.items()}
 cases.update({name: case(*args, intermittent) for name, args in SPARSE.items()})
 cases.update({name: case(*args) for name, args in FOUND.items()})
+cases.update({name: case(np.array(y, dtype=float), 1, h, lambda _, m=models: m) for name, (y, h, models) in PUBLIC.items()})
+cases.update({name: case(np.array(y, dtype=float), 12, 12, lambda m: {"ets": AutoETS(season_length=m)})
+              for name, y in EXPLODED.items()})
 OUT.mkdir(parents=True, exist_ok=True)
 (OUT / "statistical.json").write_text(json.dumps(cases, separators=(",", ":")) + "\n")
