@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times BERT-base inference in ONNX Runtime on the CPU, f32 and dynamically quantised to int8: the int8 peer of
+"""Times BERT-base inference in ONNX Runtime on the CPU, f32 and dynamically quantized to int8: the int8 peer of
 bench/bert_bench.
 
 The f32 graph is what ONNX Runtime's transformer optimizer makes of an exported BERT: its own fused operators for attention,
-for residual + normalisation, and for bias + GELU; random weights. (It is written down directly, since that optimizer knows
+for residual + normalization, and for bias + GELU; random weights. (It is written down directly, since that optimizer knows
 the graphs of some versions of transformers and leaves others half fused.) int8 is its quantize_dynamic; --per-channel gives
 each column of a weight a scale of its own. Run it in the same session as bench/bert_bench, with
 OMP_NUM_THREADS=2 python3 tools/bench/bert_onnx.py --batch 1 8. Needs numpy, onnx, onnxruntime.

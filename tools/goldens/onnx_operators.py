@@ -242,7 +242,53 @@ def device_cases():
         "groups": 3, "activation": 1, "channels_last": 0}, (plain / (1 + np.exp(-plain))).transpose(0, 3, 1, 2)
 
 
-def write(name, op, inputs, outputs, attributes, expected=None, domain=""):
+def runtime_cases():
+    """Likewise; what ONNX Runtime (and PyTorch, where it has them) does otherwise than the reference, or alone."""
+    draw = np.random.default_rng(37)
+    image, grid = draw.standard_normal((1, 2, 4, 5)).astype(np.float32), draw.uniform(-2, 2, (1, 3, 4, 2)).astype(np.float32)
+    for padding in "border", "reflection":
+        yield f"grid_cubic_{padding}", "GridSample", [image, grid], 1, {"mode": "cubic", "padding_mode": padding}
+    scales = np.array([1, 1, 2.3, 1.5], np.float32)
+    for mode in "linear", "nearest", "cubic":
+        yield f"resize_corners_{mode}", "Resize", [image, None, scales], 1, {
+            "mode": mode, "coordinate_transformation_mode": "align_corners"}
+    # Where 2.5 / 0.7 of f32 is a tie, and of f64 is none.
+    yield "resize_nearest_f32", "Resize", [draw.standard_normal((1, 1, 4, 9)).astype(np.float32), None,
+                                           np.array([1, 1, 0.7, 1.3], np.float32)], 1, {}
+    weights = [draw.standard_normal(shape).astype(np.float32) for shape in ((1, 12, 4), (1, 12, 3), (1, 24))]
+    x, state = draw.standard_normal((5, 2, 4)).astype(np.float32), draw.standard_normal((1, 2, 3)).astype(np.float32)
+    peepholes = draw.standard_normal((1, 9)).astype(np.float32)
+    attributes = {"hidden_size": 3, "input_forget": 1}
+    yield "lstm_input_forget", "LSTM", [x, *weights, None, state, state], 3, attributes
+    yield "lstm_input_forget_peepholes", "LSTM", [x, *weights, None, state, state, peepholes], 3, attributes
+    yield "cast_bool_to_text", "Cast", [np.array([True, False])], 1, {"to": TensorProto.STRING}
+    yield "cast_u64_to_text", "Cast", [whole([0, 2**64 - 1], np.uint64)], 1, {"to": TensorProto.STRING}
+    texts = np.array(["1", "-1", " 7 ", "+3", "300", "99999999999"], object)
+    for to in "FLOAT", "INT64", "INT32", "UINT8", "UINT32", "UINT64", "BOOL":
+        yield f"cast_text_to_{to.lower()}", "Cast", [texts], 1, {"to": getattr(TensorProto, to)}
+    texts = np.array(["1.9", "-1e-5", "NaN", "INF", "-INF", "1E8", "0x10"], object)
+    yield "cast_text_to_double", "Cast", [texts], 1, {"to": TensorProto.DOUBLE}
+
+
+def unsigned_cases():
+    """Likewise, of unsigned numbers, for which the evaluators lack operators: NumPy's."""
+    draw = np.random.default_rng(38)
+    for dtype in np.uint16, np.uint64:
+        x = draw.integers(0, np.iinfo(dtype).max, (2, 3, 4), dtype, endpoint=True)
+        name, over = np.dtype(dtype).name, {"axis": 1, "keepdims": True}
+        for op, y in (("Max", x.max(**over)), ("Min", x.min(**over)), ("Sum", x.sum(dtype=dtype, **over)),
+                      ("Prod", x.prod(dtype=dtype, **over)), ("SumSquare", (x * x).sum(dtype=dtype, **over)),
+                      ("Mean", np.array(x.astype(object).sum(**over) // 3, dtype))):
+            yield f"reduce_{op.lower()}_{name}", f"Reduce{op}", [x, whole([1])], 1, {}, y
+        yield f"abs_{name}", "Abs", [x], 1, {}, x
+        yield f"sign_{name}", "Sign", [x * (x % 2)], 1, {}, x % 2
+        yield f"argmax_{name}", "ArgMax", [x], 1, {"axis": 2}, np.expand_dims(x.argmax(2), 2)
+        yield f"cumsum_{name}", "CumSum", [x, whole(1)], 1, {}, x.cumsum(1, dtype)
+    a, b = draw.integers(0, 2**64 - 1, (2, 3), np.uint64), draw.integers(0, 2**64 - 1, (3, 2), np.uint64)
+    yield "matmul_uint64", "MatMul", [a, b], 1, {}, a @ b
+
+
+def write(name, op, inputs, outputs, attributes, expected=None, domain="", by_runtime=False):
     names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
     results = [f"y{i}" for i in range(outputs)]
     given = {n: x for n, x in zip(names, inputs) if n}
@@ -257,8 +303,8 @@ def write(name, op, inputs, outputs, attributes, expected=None, domain=""):
 
     model = model_with([onnx.ValueInfoProto(name=r) for r in results])
     if expected is not None:
-        values = [expected.astype(np.float32)]
-    elif domain == MICROSOFT:
+        values = [expected if expected.dtype.kind in "iu" else expected.astype(np.float32)]
+    elif domain == MICROSOFT or by_runtime:
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         values = session.run(None, {n: np.asarray(x) for n, x in given.items()})
     else:
@@ -277,9 +323,14 @@ def write(name, op, inputs, outputs, attributes, expected=None, domain=""):
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     for case in cases():
-        write(*case)
+        # A scale of 0.7 makes ties of f32 that the reference, which counts in f64, does not have.
+        write(*case, by_runtime=case[0] == "resize_defaults")
     for case in [*fused_cases(), *attention_cases(), *device_cases(), *renamed_cases()]:
         write(*case, domain=MICROSOFT)
+    for case in runtime_cases():
+        write(*case, by_runtime=True)
+    for case in unsigned_cases():
+        write(*case)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,8 @@ Values scan(const OpCall& call) {
   const auto count = static_cast<std::size_t>(call.integer("num_scan_inputs", 0));
   INGOT_CHECK(
       count >= 1 && count <= call.input_count() && body.outputs().size() >= call.input_count() - count,
-      FormatError(call.where(), -1, "num_scan_inputs", fmt::format("is {}", count)));
+      FormatError(call.where(), -1, "num_scan_inputs",
+                  fmt::format("is {}", call.integer("num_scan_inputs", 0))));
   const std::size_t carried = call.input_count() - count, scans = body.outputs().size() - carried;
   Values values;
   for (std::size_t i = 0; i < carried; ++i) values.push_back(call.value_in(i));

@@ -94,6 +94,7 @@ Values triangle(const OpCall& call) {
 Values eye_like(const OpCall& call) {
   const Tensor& x = call.in(0, 2, 2);
   const StoredType type = call.has_attribute("dtype") ? call.stored_type("dtype", 0) : call.type(0);
+  if (type.element == ElementType::text) call.refuse("a matrix of strings");
   const std::int64_t k = call.integer("k", 0);
   const Tensor one = to(Tensor::scalar(1), type.dtype);
   const Tensor eye = copy_from(one, x.shape(), [&](std::span<const std::int64_t> position) {

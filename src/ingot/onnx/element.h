@@ -43,7 +43,7 @@ Value load_value(const OnnxFile& file, const ::onnx::TensorProto& tensor, Texts&
 /// Whole numbers of a carrier that left the range of their type, wrapped into it.
 Tensor wrapped_to(const Tensor& x, ElementType type);
 /// Elements of `x` as another type: as ONNX' Cast does. Floats out of an 8-bit float's range become its
-/// largest, or with `saturate` false NaN or infinity.
+/// largest, or with `saturate` false NaN or infinity. Strings stay strings: see cast_text.
 Value converted_to(const Value& x, const StoredType& type, bool saturate);
 /// The same bits as elements of a type of the same width; Error where the widths differ.
 Value bits_as(const Value& x, const StoredType& type);

@@ -17,7 +17,7 @@
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
-// What ONNX Runtime makes of graphs that it optimises or quantizes: its domain com.microsoft. Each is made of
+// What ONNX Runtime makes of graphs that it optimizes or quantizes: its domain com.microsoft. Each is made of
 // operators of ai.onnx.
 
 namespace ingot::onnx {
@@ -38,7 +38,7 @@ Tensor normalized(const OpCall& call, const Tensor& x, std::size_t gamma, std::s
   return layer_norm(contiguous(x), call.in(gamma, 1, 1), call.optional(beta), eps);
 }
 
-/// Outputs: the norm, two that only training reads, and the sum that was normalised.
+/// Outputs: the norm, two that only training reads, and the sum that was normalized.
 Values skip_layer_norm(const OpCall& call) {
   const Tensor sum = plus_optional(call, add(call.in(0), call.in(1)), 4);
   return {normalized(call, sum, 2, 3, call.number("epsilon", 1e-12F)), Value(), Value(), sum};
@@ -56,7 +56,7 @@ Tensor looked_up(const OpCall& call, std::size_t table, const Tensor& ids) {
   return call.as("Gather", std::array<Value, 2>{call.in(table, 2, 2), ids})[0].tensor;
 }
 
-/// Embeddings of words, positions and segments, summed and normalised, and how many tokens each row has.
+/// Embeddings of words, positions and segments, summed and normalized, and how many tokens each row has.
 Values embed_layer_norm(const OpCall& call) {
   const Tensor& ids = call.in(0, 2, 2);
   std::vector<std::int64_t> counting(static_cast<std::size_t>(ids.dim(1)));

@@ -1,8 +1,8 @@
 #include "ingot/onnx/graph.h"
 
 #include <algorithm>
-#include <new>
-#include <stdexcept>
+#include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,8 +32,77 @@ std::size_t inputs_on_device(const OpRow& op, std::span<const Value> inputs, Dev
   return fits ? first.size() : 0;
 }
 
+// Operators that move, choose or compare strings for equality, or know what they are. To all others the
+// numbers that stand for strings would be numbers. In order.
+constexpr std::array<std::string_view, 56> kOpsOfStrings{"",
+                                                         "Cast",
+                                                         "CastLike",
+                                                         "CenterCropPad",
+                                                         "Compress",
+                                                         "Concat",
+                                                         "ConcatFromSequence",
+                                                         "DepthToSpace",
+                                                         "Equal",
+                                                         "Expand",
+                                                         "Flatten",
+                                                         "Gather",
+                                                         "GatherElements",
+                                                         "GatherND",
+                                                         "Identity",
+                                                         "If",
+                                                         "Loop",
+                                                         "OneHot",
+                                                         "Optional",
+                                                         "OptionalGetElement",
+                                                         "OptionalHasElement",
+                                                         "Pad",
+                                                         "RegexFullMatch",
+                                                         "Reshape",
+                                                         "ReverseSequence",
+                                                         "Scan",
+                                                         "Scatter",
+                                                         "ScatterElements",
+                                                         "ScatterND",
+                                                         "SequenceAt",
+                                                         "SequenceConstruct",
+                                                         "SequenceErase",
+                                                         "SequenceInsert",
+                                                         "SequenceLength",
+                                                         "SequenceMap",
+                                                         "Shape",
+                                                         "Size",
+                                                         "Slice",
+                                                         "SpaceToDepth",
+                                                         "Split",
+                                                         "SplitToSequence",
+                                                         "Squeeze",
+                                                         "StringConcat",
+                                                         "StringNormalizer",
+                                                         "StringSplit",
+                                                         "TfIdfVectorizer",
+                                                         "Tile",
+                                                         "Transpose",
+                                                         "Trilu",
+                                                         "Unique",
+                                                         "Unsqueeze",
+                                                         "Where",
+                                                         "ai.onnx.ml.ArrayFeatureExtractor",
+                                                         "ai.onnx.ml.LabelEncoder",
+                                                         "com.microsoft.GatherND",
+                                                         "com.microsoft.Trilu"};
+static_assert(std::ranges::is_sorted(kOpsOfStrings));
+
+void check_strings(const OpRow& op, const OpCall& call) {
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (call.has(i) && call.is_of(i, ElementType::text) &&
+        !std::ranges::binary_search(kOpsOfStrings, op.name))
+      call.refuse(fmt::format("input {} of strings", call.input_label(i)));
+  }
+}
+
 // Only operators that know of them see element types that Ingot has no dtype for.
 void check_types(const OpRow& op, const OpCall& call) {
+  check_strings(op, call);
   if (op.typed != kPlainTypes) return;
   for (std::size_t i = 0; i < call.input_count(); ++i) {
     if (call.has(i) && !call.is_of(i, ElementType::plain))
@@ -44,23 +113,39 @@ void check_types(const OpRow& op, const OpCall& call) {
 }  // namespace
 
 Values run_node(const OpRow& op, const OpCall& call) {
-  try {
+  return naming_errors(call.node(), call.inputs(), [&] {
     check_types(op, call);
     Values results = op.run(call);
     if (op.typed >= 0 && call.has(static_cast<std::size_t>(op.typed)) && !results.empty())
       results[0].type = call.value_in(static_cast<std::size_t>(op.typed)).type;
     return results;
-  } catch (const NotImplemented& error) {  // what any inputs meet
-    rethrow_for_node(error, call.node(), {});
-  } catch (const FormatError& error) {
-    rethrow_for_node(error, call.node(), {});
-  } catch (const Error& error) {
-    rethrow_for_node(error, call.node(), call.inputs());
-  } catch (const std::bad_alloc&) {
-    throw Error(call.where() + ": needs more memory than there is");
-  } catch (const std::length_error&) {  // a vector of more elements than any can have
-    throw Error(call.where() + ": needs more memory than there is");
+  });
+}
+
+namespace {
+
+/// A value with every element in memory, on the host.
+Value settled(Value value) {
+  if (value.tensor.defined()) value.tensor = contiguous(to(value.tensor, kCpu));
+  if (!value.is_sequence()) return value;
+  Values items;
+  items.reserve(value.items->size());
+  for (const Value& item : *value.items) {
+    INGOT_CHECK(!item.is_sequence(), NotImplemented("an output that is a sequence of sequences"));
+    items.push_back(settled(item));
   }
+  value.items = std::make_shared<const Values>(std::move(items));
+  return value;
+}
+
+}  // namespace
+
+Value Graph::output_value(const ValueInfo& output, const Value& value) const {
+  const auto maker = std::ranges::find_if(nodes_, [&](const Node& node) {
+    return std::ranges::find(node.outputs, output.name) != node.outputs.end();
+  });
+  if (maker == nodes_.end()) return settled(value);
+  return naming_errors(*maker, {}, [&] { return settled(value); });
 }
 
 // Weights go to the device once, if it has operators for them.
@@ -155,9 +240,7 @@ Values Graph::run_values(const std::map<std::string, Value>& inputs, Texts& text
   const auto nothing_around = [](const std::string&) { return Value(); };
   RunState state{.iterations = max_iterations, .texts = std::move(texts)};
   Values results = run_nodes(std::move(typed), nothing_around, state);
-  for (Value& result : results) {
-    if (result.tensor.defined()) result.tensor = to(result.tensor, kCpu);
-  }
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] = output_value(outputs_[i], results[i]);
   texts = std::move(state.texts);
   return results;
 }
@@ -179,7 +262,9 @@ Values Graph::run_nodes(std::map<std::string, Value> values, Scope around, RunSt
   };
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
-    const OpRow& op = *find_op(node);
+    const OpRow* known = find_op(node);
+    INGOT_CHECK(known != nullptr, NotImplemented("operator " + node.full_name()));
+    const OpRow& op = *known;
     Values arguments;
     for (const std::string& name : node.inputs) arguments.push_back(value(name));
     const std::size_t there = inputs_on_device(op, arguments, device_);

@@ -53,11 +53,10 @@ class Graph {
   std::set<std::string> unsupported() const;
 
   /// Runs the graph. Every input must be given, of the declared dtype and shape where that is closed; the
-  /// results are the outputs, in order, on the host. Values are freed after their last use. NotImplemented
-  /// names what Ingot lacks, before anything runs. All loops together take at most `max_iterations`; Error
-  /// names the one that wants more.
-  /// An output that is no tensor is NotImplemented; one of a type that Ingot has no dtype for is in its
-  /// carrier's.
+  /// results are the outputs, in order, on the host, contiguous. Values are freed after their last use.
+  /// NotImplemented names what Ingot lacks, before anything runs. All loops together take at most
+  /// `max_iterations`; Error names the one that wants more. An output that is no tensor is NotImplemented;
+  /// one of a type that Ingot has no dtype for is in its carrier's.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs,
                           std::int64_t max_iterations = kMaxIterations) const;
   /// The same for values of every kind. `texts`: what their strings' numbers stand for, before and after.
@@ -83,6 +82,8 @@ class Graph {
   /// What run() executes, made at the first call.
   const Program& program() const;
   void start_program();
+  /// An output as a run hands it out: on the host, with every element in memory. Errors name its node.
+  Value output_value(const ValueInfo& output, const Value& value) const;
   void position_initializers();
   void check_input(const ValueInfo& input, const Value& given) const;
   Values run_nodes(std::map<std::string, Value> values, Scope around, RunState& state) const;

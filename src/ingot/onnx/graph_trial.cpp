@@ -16,6 +16,14 @@
 
 namespace ingot::onnx {
 
+namespace {
+
+bool holds_true(const Value& value) {
+  return value.tensor.defined() && value.tensor.numel() == 1 && as_integers(value.tensor)[0] != 0;
+}
+
+}  // namespace
+
 /// One try, with inputs of one kind.
 class GraphTrial {
  public:
@@ -36,23 +44,27 @@ class GraphTrial {
   using Given = std::map<std::string, Value>;
 
   GraphTrial(const Graph& graph, Guess guess, Clock::time_point end, std::int64_t max_iterations)
-      : guess_(guess), end_(end), iterations_(max_iterations) {
+      : guess_(guess), end_(end), max_iterations_(max_iterations), iterations_(max_iterations) {
     state_.texts = graph.texts();
   }
 
   void try_all(const Graph& graph, const Given& given);
   /// Whether a guess stood in the way of a node.
   bool hindered() const { return hindered_; }
+  /// Whether a node needs more memory than there is, for these inputs at least.
+  bool lacked_memory() const { return lacked_memory_; }
   /// What nodes refused that may be the graph's fault.
   const std::set<std::string>& refused() const { return refused_; }
   TrialResult take_result() && { return std::move(result_); }
+  Value made_up(const ValueInfo& declared) const;
 
  private:
-  Value made_up(const ValueInfo& declared) const;
+  void try_outputs(const Graph& graph, const Scene& scene);
   void try_nodes(const Graph& graph, Scene& scene, Scope around, bool around_is_made_up);
   void try_node(const Graph& graph, const Node& node, Scene& scene, Scope value, bool is_made_up);
   void try_graphs_inside(const Node& node, std::span<const Value> arguments, Scope value);
   bool try_function(const Node& node, std::span<const Value> arguments, Scene& scene);
+  bool is_endless(const Node& node, const Scene& scene, Scope value) const;
   void give_up(const Graph& graph, const Node& node, Scene& scene);
   /// An error of a node. One of what the graph says, as attributes, is a problem where every guess meets it.
   void complain(const std::string& what, bool follows_from_guess, bool of_graph) {
@@ -63,6 +75,10 @@ class GraphTrial {
     hinder(what);
     if (of_graph) refused_.insert(what);
   }
+  void lack_memory(const OutOfMemory& error, bool follows_from_guess) {
+    lacked_memory_ = true;
+    complain(fmt::format("{}; --max-memory allows more", error.what()), follows_from_guess, false);
+  }
   void hinder(const std::string& what) {
     hindered_ = true;
     result_.untried.push_back(what);
@@ -70,9 +86,10 @@ class GraphTrial {
 
   Guess guess_;
   Clock::time_point end_;
+  std::int64_t max_iterations_;
   std::int64_t iterations_;  ///< that loops of every run may still take
   RunState state_;
-  bool hindered_ = false;
+  bool hindered_ = false, lacked_memory_ = false;
   std::set<std::string> refused_;
   TrialResult result_;
 };
@@ -160,6 +177,38 @@ bool GraphTrial::try_function(const Node& node, std::span<const Value> arguments
   return true;
 }
 
+/// Whether a Loop has more iterations than a run may take, whatever its inputs hold: its count is the graph's
+/// own, and its condition stays what it is.
+bool GraphTrial::is_endless(const Node& node, const Scene& scene, Scope value) const {
+  const auto body = node.attributes.find("body");
+  if (node.op != "Loop" || !node.domain.empty() || body == node.attributes.end() ||
+      body->second.graph == nullptr || body->second.graph->outputs().empty() ||
+      body->second.graph->inputs().size() < 2)
+    return false;
+  const Graph& graph = *body->second.graph;
+  const auto first_of = [&](const std::string& name) {
+    const Value held = value(name);
+    return held.tensor.defined() && held.tensor.numel() == 1 ? as_integers(held.tensor)[0] : 0;
+  };
+  for (std::size_t i = 0; i < std::min<std::size_t>(2, node.inputs.size()); ++i) {
+    const std::string& name = node.inputs[i];
+    const std::int64_t least = i == 0 ? max_iterations_ + 1 : 1;  // iterations, the condition
+    if (!name.empty() && (scene.made_up.contains(name) || first_of(name) < least)) return false;
+  }
+  std::string condition = graph.outputs()[0].name;
+  for (auto made = graph.nodes().rbegin(); made != graph.nodes().rend(); ++made) {
+    if (std::ranges::find(made->outputs, condition) == made->outputs.end()) continue;
+    if (made->op != "Identity" || !made->domain.empty() || made->inputs.empty()) {
+      const auto held = made->attributes.find("value");
+      return made->op == "Constant" && held != made->attributes.end() && holds_true(held->second.value);
+    }
+    condition = made->inputs[0];
+  }
+  const auto stored = graph.initializers_.find(condition);
+  return condition == graph.inputs()[1].name ||
+         (stored != graph.initializers_.end() && holds_true(stored->second));
+}
+
 void GraphTrial::try_node(const Graph& graph, const Node& node, Scene& scene, Scope value, bool is_made_up) {
   Values arguments;
   arguments.reserve(node.inputs.size());
@@ -187,8 +236,10 @@ void GraphTrial::try_node(const Graph& graph, const Node& node, Scene& scene, Sc
     complain(error.what(), is_made_up, true);
   } catch (const FormatError& error) {
     complain(error.what(), is_made_up, true);
+  } catch (const OutOfMemory& error) {
+    lack_memory(error, is_made_up);
   } catch (const Error& error) {
-    complain(error.what(), is_made_up, false);
+    complain(error.what(), is_made_up, is_made_up && is_endless(node, scene, value));
   }
   give_up(graph, node, scene);
 }
@@ -244,7 +295,76 @@ void GraphTrial::try_all(const Graph& graph, const Given& given) {
   }
   try_nodes(
       graph, scene, [](const std::string&) { return Value(); }, false);
+  try_outputs(graph, scene);
 }
+
+/// What is handed out is all there: a view of few elements may be an output of many.
+void GraphTrial::try_outputs(const Graph& graph, const Scene& scene) {
+  for (const ValueInfo& output : graph.outputs_) {
+    const auto found = scene.values.find(output.name);
+    if (found == scene.values.end() || !found->second.defined()) continue;
+    const bool is_made_up = scene.made_up.contains(output.name);
+    try {
+      graph.output_value(output, found->second);
+    } catch (const OutOfMemory& error) {
+      lack_memory(error, is_made_up);
+    } catch (const Error& error) {
+      complain(error.what(), is_made_up, true);
+    }
+  }
+}
+
+namespace {
+
+/// Runs the graph; what it throws is told as a problem. `more`: whether other nodes may have some, too.
+TrialResult result_of_run(const Graph& graph, const std::map<std::string, Value>& inputs,
+                          std::int64_t max_iterations, bool& more) {
+  TrialResult result;
+  result.texts = graph.texts();
+  more = false;
+  try {
+    result.outputs = graph.run_values(inputs, result.texts, max_iterations);
+  } catch (const NotImplemented& error) {
+    result.problems.emplace_back(error.what());
+    more = true;
+  } catch (const FormatError& error) {
+    result.problems.emplace_back(error.what());
+    more = true;
+  } catch (const OutOfMemory& error) {
+    result.problems.push_back(fmt::format("{}; --max-memory allows more", error.what()));
+  } catch (const Error& error) {
+    result.problems.emplace_back(error.what());
+  } catch (const std::bad_alloc&) {
+    result.problems.emplace_back("out of memory; --max-memory allows more");
+  }
+  return result;
+}
+
+/// What a run says that has too little memory for the smallest inputs that the graph declares, "" for one
+/// that has enough. The trial, which does not fuse nodes, may need more than the run.
+std::string lack_of_memory(const Graph& graph, const std::map<std::string, Value>& given,
+                           std::int64_t max_iterations) {
+  std::string problem;
+  for (const std::int64_t whole : {0, 1}) {
+    const GraphTrial trial(graph, {.size = 1, .whole = whole, .real = static_cast<double>(whole)}, {}, 0);
+    std::map<std::string, Value> inputs = given;
+    Texts texts = graph.texts();
+    try {
+      for (const ValueInfo& input : graph.inputs()) {
+        if (!inputs.contains(input.name)) inputs[input.name] = trial.made_up(input);
+      }
+      graph.run_values(inputs, texts, max_iterations);
+      return {};
+    } catch (const OutOfMemory& error) {
+      problem = fmt::format("{}; --max-memory allows more", error.what());
+    } catch (const Error&) {  // of these inputs, perhaps
+      return {};
+    }
+  }
+  return problem;
+}
+
+}  // namespace
 
 TrialResult try_graph(const Graph& graph, double seconds, std::int64_t max_iterations,
                       const std::map<std::string, Value>& inputs) {
@@ -262,17 +382,25 @@ TrialResult try_graph(const Graph& graph, double seconds, std::int64_t max_itera
   } catch (const Error& error) {
     return {.problems = {error.what()}};
   }
+  TrialResult run;
+  const bool all_given = given.size() == graph.inputs().size();
+  if (all_given) {
+    bool more = false;
+    run = result_of_run(graph, given, max_iterations, more);
+    if (!more) return run;
+  }
   const NoGrad no_grad;
   const auto end = GraphTrial::Clock::now() + std::chrono::duration_cast<GraphTrial::Clock::duration>(
                                                   std::chrono::duration<double>(seconds));
   TrialResult best;
   std::set<std::string> always;
-  bool first = true;
+  bool first = true, lacked_memory = true;
   for (const GraphTrial::Guess& guess : kGuesses) {
     GraphTrial trial(graph, guess, end, max_iterations);
     trial.try_all(graph, given);
     if (first) always = trial.refused();
     std::erase_if(always, [&](const std::string& what) { return !trial.refused().contains(what); });
+    lacked_memory = lacked_memory && trial.lacked_memory();
     const bool done = !trial.hindered() || GraphTrial::Clock::now() > end;
     TrialResult result = std::move(trial).take_result();
     if (first || result.untried.size() < best.untried.size()) best = std::move(result);
@@ -281,6 +409,11 @@ TrialResult try_graph(const Graph& graph, double seconds, std::int64_t max_itera
   }
   std::erase_if(best.untried, [&](const std::string& what) { return always.contains(what); });
   best.problems.insert(best.problems.end(), always.begin(), always.end());
+  if (best.problems.empty() && all_given) best.problems = run.problems;
+  if (best.problems.empty() && lacked_memory) {
+    std::string problem = lack_of_memory(graph, given, max_iterations);
+    if (!problem.empty()) best.problems.push_back(std::move(problem));
+  }
   return best;
 }
 

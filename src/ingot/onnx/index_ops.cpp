@@ -340,17 +340,28 @@ Distinct distinct_slices(const std::vector<T>& values, std::size_t count, std::s
   return found;
 }
 
+/// In the order of their elements: of strings, not of the numbers that stand for them.
+Distinct distinct_slices_of(const OpCall& call, const Tensor& slices, std::size_t count, std::size_t width) {
+  const bool sorted = call.integer("sorted", 1) != 0;
+  if (call.is_of(0, ElementType::text)) {
+    std::vector<std::string> texts;
+    texts.reserve(count * width);
+    for (const std::int64_t number : as_integers(slices)) texts.push_back(call.texts().text_of(number));
+    return distinct_slices(texts, count, width, sorted);
+  }
+  return is_floating_point(slices.dtype()) ? distinct_slices(as_doubles(slices), count, width, sorted)
+                                           : distinct_slices(as_integers(slices), count, width, sorted);
+}
+
 Values unique(const OpCall& call) {
   Tensor x = call.in(0);
-  const bool whole = !call.has_attribute("axis"), sorted = call.integer("sorted", 1) != 0;
+  const bool whole = !call.has_attribute("axis");
   if (whole) x = reshape(contiguous(x), {x.numel()});
   const int axis = whole ? 0 : call.axis("axis", 0, x.rank());
   const Tensor slices = contiguous(transpose(x, 0, axis));
   const auto count = static_cast<std::size_t>(x.dim(axis)),
              width = count == 0 ? 0 : static_cast<std::size_t>(x.numel()) / count;
-  const Distinct found = is_floating_point(x.dtype())
-                             ? distinct_slices(as_doubles(slices), count, width, sorted)
-                             : distinct_slices(as_integers(slices), count, width, sorted);
+  const Distinct found = distinct_slices_of(call, slices, count, width);
   const auto list = [](const std::vector<std::int64_t>& values) {
     return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
   };

@@ -20,7 +20,7 @@
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
-// Convolutions and normalisations.
+// Convolutions and normalizations.
 
 namespace ingot::onnx {
 namespace {
@@ -119,7 +119,7 @@ std::vector<TransposedAxis> transposed_axes(const OpCall& call, const Tensor& x,
   const std::vector<std::int64_t> strides = read_window_numbers(call, "strides", axes, 1, 1),
                                   dilations = read_window_numbers(call, "dilations", axes, 1, 1),
                                   extra = read_window_numbers(call, "output_padding", axes, 0, 0),
-                                  pads = read_window_numbers(call, "pads", 2 * axes, 0, -kMaxWindow),
+                                  pads = read_window_numbers(call, "pads", 2 * axes, 0, 0),
                                   wanted = call.integers("output_shape");
   INGOT_CHECK(wanted.empty() || wanted.size() >= axes,
               FormatError(call.where(), -1, "output_shape", "has fewer axes than the input"));
@@ -131,6 +131,10 @@ std::vector<TransposedAxis> transposed_axes(const OpCall& call, const Tensor& x,
                         .dilation = dilations[i],
                         .full = reached(size, strides[i], kernel, dilations[i]),
                         .first = pads[i]};
+    INGOT_CHECK(extra[i] < std::max(strides[i], dilations[i]),
+                FormatError(call.where(), -1, "output_padding",
+                            fmt::format("is {}, expected less than the stride {} or the dilation {}",
+                                        extra[i], strides[i], dilations[i])));
     axis.size = axis.full + extra[i] - pads[i] - pads[i + axes];
     if (!wanted.empty() || automatic.starts_with("SAME")) {
       axis.size =

@@ -130,6 +130,14 @@ std::int64_t whole_abs(std::int64_t x) { return x < 0 ? whole_neg(x) : x; }
 std::int64_t whole_sign(std::int64_t x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 std::int64_t whole_relu(std::int64_t x) { return x > 0 ? x : 0; }
 
+Values absolute(const OpCall& call) {
+  return takes_unsigned(call) ? Values{call.in(0)} : exact<whole_abs, abs>(call);
+}
+std::int64_t is_more_than_zero(std::int64_t x) { return x != 0 ? 1 : 0; }
+Values sign_of(const OpCall& call) {
+  return takes_unsigned(call) ? exact<is_more_than_zero, sign>(call) : exact<whole_sign, sign>(call);
+}
+
 template <double (*f)(double)>
 Values mapped(const OpCall& call) {
   return {map_values(call.in(0), f)};
@@ -288,6 +296,7 @@ Values mean_of(const OpCall& call) {
 
 Values matrix_product(const OpCall& call) {
   const Tensor &a = call.in(0), &b = call.in(1);
+  if (takes_unsigned(call)) return {wrapped_to(matmul_whole(a, b), call.value_in(0).type)};
   if (is_floating_point(a.dtype())) return {matmul(a, b)};
   return {matmul_whole(a, b)};
 }
@@ -344,7 +353,7 @@ Values determinant(const OpCall& call) {
   return {from_doubles(results, shape, x.dtype())};
 }
 
-constexpr std::array kMathOps = {OpRow{"Abs", exact<whole_abs, abs>, 1},
+constexpr std::array kMathOps = {OpRow{"Abs", absolute, 1, 0},
                                  OpRow{"Acos", mapped<fn_acos>},
                                  OpRow{"Acosh", mapped<fn_acosh>},
                                  OpRow{"Add", arithmetic<add>, kEveryInput, 0},
@@ -369,7 +378,7 @@ constexpr std::array kMathOps = {OpRow{"Abs", exact<whole_abs, abs>, 1},
                                  OpRow{"HardSwish", hard_swish, 1},
                                  OpRow{"LeakyRelu", leaky_relu_of, 1},
                                  OpRow{"Log", unary<log>, 1},
-                                 OpRow{"MatMul", matrix_product, kEveryInput},
+                                 OpRow{"MatMul", matrix_product, kEveryInput, 0},
                                  OpRow{"Max", folded<fn_max, whole_max, maximum>, kEveryInput, 0},
                                  OpRow{"Mean", mean_of, kEveryInput},
                                  OpRow{"Min", folded<fn_min, whole_min, minimum>, kEveryInput, 0},
@@ -385,7 +394,7 @@ constexpr std::array kMathOps = {OpRow{"Abs", exact<whole_abs, abs>, 1},
                                  OpRow{"Selu", selu, 1},
                                  OpRow{"Shrink", shrink},
                                  OpRow{"Sigmoid", unary<sigmoid>, 1},
-                                 OpRow{"Sign", exact<whole_sign, sign>, 1},
+                                 OpRow{"Sign", sign_of, 1, 0},
                                  OpRow{"Sin", unary<sin>, 1},
                                  OpRow{"Sinh", mapped<fn_sinh>},
                                  OpRow{"Softplus", unary<softplus>, 1},

@@ -65,4 +65,9 @@ void rethrow_for_node(const Error& error, const Node& node, std::span<const Valu
                                                                                                message);
 }
 
+void throw_out_of_memory(const Node& node) {
+  throw Reworded<OutOfMemory>(OutOfMemory(label_of(node), 0, 0, 0),
+                              label_of(node) + ": out of memory: needs more than there is");
+}
+
 }  // namespace ingot::onnx

@@ -43,7 +43,7 @@ Window read_window(const OpCall& call, const Shape& x, const std::vector<std::in
   Window w{.kernel = kernel,
            .strides = read_window_numbers(call, "strides", axes, 1, 1),
            .dilations = read_window_numbers(call, "dilations", axes, 1, 1)};
-  const std::vector<std::int64_t> pads = read_window_numbers(call, "pads", 2 * axes, 0, -kMaxWindow);
+  const std::vector<std::int64_t> pads = read_window_numbers(call, "pads", 2 * axes, 0, 0);
   const std::string automatic = call.text("auto_pad", "NOTSET");
   for (std::size_t i = 0; i < axes; ++i) {
     INGOT_CHECK(kernel[i] > 0 && kernel[i] <= kMaxWindow,

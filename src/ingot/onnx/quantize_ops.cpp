@@ -115,6 +115,7 @@ Values quantize(const OpCall& call) {
   const StoredType type = call.has(2)                            ? call.type(2)
                           : call.integer("output_dtype", 0) != 0 ? call.stored_type("output_dtype", 0)
                                                                  : StoredType{ElementType::plain, DType::u8};
+  if (type.element == ElementType::text) call.refuse("codes that are strings");
   const DType precision = quotient_dtype(call, x);
   const bool bytes =
       type.element == ElementType::plain && (type.dtype == DType::u8 || type.dtype == DType::i8);

@@ -49,7 +49,7 @@ Values bernoulli(const OpCall& call) {
   return {from_doubles(values, x.shape(), call.has_attribute("dtype") ? call.dtype("dtype", 1) : x.dtype())};
 }
 
-/// Classes by their unnormalised log-probabilities [N, classes]: [N, sample_size].
+/// Classes by their unnormalized log-probabilities [N, classes]: [N, sample_size].
 Values multinomial(const OpCall& call) {
   const Tensor& x = call.in(0, 2, 2);
   const std::int64_t samples = call.integer("sample_size", 1), classes = x.dim(1);

@@ -40,11 +40,12 @@ struct Cell {
   std::vector<Activation> activations;
   double clip = 0;           ///< 0: none
   bool reset_after = false;  ///< GRU's linear_before_reset
+  bool coupled = false;      ///< LSTM's input_forget: it forgets what the input gate does not let in
 
   /// An LSTM with its usual activations and nothing besides.
   bool is_usual_lstm() const {
     const std::vector<Activation> usual{sigmoid, tanh, tanh};
-    return activations == usual && !peepholes.defined() && clip == 0;
+    return activations == usual && !peepholes.defined() && clip == 0 && !coupled;
   }
   Tensor gate(const Tensor& all, std::int64_t i) const { return narrow(all, -1, i * hidden, hidden); }
   Tensor apply(std::size_t f, const Tensor& x) const {
@@ -92,7 +93,8 @@ State lstm_step(const Cell& cell, const Tensor& input, const State& s) {
     LstmState next = lstm_cell(gates, s.c);
     return {std::move(next.h), std::move(next.c)};
   }
-  const auto next = [&](const Tensor& forget, const Tensor& in) {
+  const auto next = [&](const Tensor& own_forget, const Tensor& in) {
+    const Tensor forget = cell.coupled ? scale(in, -1, 1) : own_forget;
     return add(mul(forget, s.c), mul(in, cell.apply(1, cell.gate(gates, 3))));
   };
   if (!cell.peepholes.defined()) {
@@ -162,6 +164,7 @@ Cell cell_of(const OpCall& call, const Kind& kind, std::int64_t direction, std::
   }
   if (kind.has_cell_state) cell.peepholes = part(7);
   cell.clip = call.number("clip", 0);
+  cell.coupled = kind.has_cell_state && call.integer("input_forget", 0) != 0;
   cell.reset_after = call.integer("linear_before_reset", 0) != 0;
   const std::size_t count = kind.activations.size();
   std::vector<std::string> names;
@@ -185,7 +188,6 @@ Values recurrent(const OpCall& call, const Kind& kind) {
   const Tensor x = transposed(call.in(0, 3, 3));
   const std::string direction = call.text("direction", "forward");
   const std::int64_t directions = direction == "bidirectional" ? 2 : 1;
-  if (call.integer("input_forget", 0) != 0) call.refuse("input_forget");
   INGOT_CHECK(
       x.rank() == 3 && call.in(1, 3, 3).dim(0) == directions && call.in(2, 3, 3).dim(0) == directions,
       DimensionMismatch(fmt::format("{}: input {} and weight {} for {} directions", call.where(),

@@ -49,10 +49,17 @@ Values reduction(const OpCall& call) {
   return {to(reduce(to(x, DType::f64), over.axes, over.keep), x.dtype())};
 }
 
-/// Whole numbers exactly.
-template <Reduce reduce, Fold whole, int since>
+/// Whole numbers exactly. `unsigned_fold`: of unsigned numbers of 64 bits.
+template <Reduce reduce, Fold whole, Fold unsigned_fold, int since>
 Values exact_reduction(const OpCall& call) {
   const Tensor& x = call.in(0);
+  if (takes_unsigned(call)) {
+    const Reduction over = read_reduction(call, since);
+    if (over.nothing) return {x};
+    const Tensor y = reduce_whole(to(x, DType::i64), over.axes, over.keep,
+                                  [](std::span<const std::int64_t> line) { return unsigned_fold(line); });
+    return {to(wrapped_to(y, call.value_in(0).type), x.dtype())};
+  }
   if (is_floating_point(x.dtype())) return reduction<reduce, since>(call);
   const Reduction over = read_reduction(call, since);
   if (over.nothing) return {x};
@@ -93,6 +100,24 @@ std::int64_t line_mean(std::span<const std::int64_t> line) {
   if (quotient < 0 && rest > 0) ++quotient;
   return quotient;
 }
+std::int64_t line_unsigned_mean(std::span<const std::int64_t> line) {
+  const auto count = static_cast<std::uint64_t>(line.size());
+  if (count == 0) return 0;
+  std::uint64_t quotient = 0, rest = 0;
+  for (const std::int64_t v : line) {
+    quotient += static_cast<std::uint64_t>(v) / count;
+    rest += static_cast<std::uint64_t>(v) % count;
+    quotient += rest / count;
+    rest %= count;
+  }
+  return static_cast<std::int64_t>(quotient);
+}
+std::int64_t line_unsigned_max(std::span<const std::int64_t> line) {
+  return *std::ranges::max_element(line, {}, [](std::int64_t v) { return static_cast<std::uint64_t>(v); });
+}
+std::int64_t line_unsigned_min(std::span<const std::int64_t> line) {
+  return *std::ranges::min_element(line, {}, [](std::int64_t v) { return static_cast<std::uint64_t>(v); });
+}
 std::int64_t line_max(std::span<const std::int64_t> line) { return *std::ranges::max_element(line); }
 std::int64_t line_min(std::span<const std::int64_t> line) { return *std::ranges::min_element(line); }
 
@@ -109,13 +134,17 @@ Tensor extreme_of_nothing(const Shape& shape, DType dtype, bool largest) {
   return from_integers(std::vector<std::int64_t>(count, largest ? least : most), shape, dtype);
 }
 
-template <Reduce reduce, Fold whole, bool largest>
+template <Reduce reduce, Fold whole, Fold unsigned_fold, bool largest>
 Values extreme(const OpCall& call) {
   const Tensor& x = call.in(0);
-  if (x.numel() > 0) return exact_reduction<reduce, whole, kAxesAreInput>(call);
+  if (x.numel() > 0) return exact_reduction<reduce, whole, unsigned_fold, kAxesAreInput>(call);
+  const bool of_unsigned = takes_unsigned(call);
   const Reduction over = read_reduction(call, kAxesAreInput);
   if (over.nothing) return {x};
-  return {extreme_of_nothing(sum(to(x, DType::f32), over.axes, over.keep).shape(), x.dtype(), largest)};
+  const Shape shape = sum(to(x, DType::f32), over.axes, over.keep).shape();
+  if (!of_unsigned) return {extreme_of_nothing(shape, x.dtype(), largest)};
+  const Tensor value = wrapped_to(from_integers({largest ? 0 : -1}, {}, DType::i64), call.value_in(0).type);
+  return {contiguous(broadcast_to(to(value, x.dtype()), shape))};
 }
 
 Tensor sum_abs(const Tensor& x, const Axes& axes, bool keep) { return sum(abs(x), axes, keep); }
@@ -186,6 +215,7 @@ Tensor whole_arg_extreme(const Value& value, int axis, bool keep, bool last) {
 /// The index of the extreme along an axis: the first of equals, or the last.
 template <bool largest>
 Values arg_extreme(const OpCall& call) {
+  takes_unsigned(call);
   const int axis = call.axis("axis", 0, call.in(0).rank());
   const bool keep = call.integer("keepdims", 1) != 0, last = call.integer("select_last_index", 0) != 0;
   if (!is_floating_point(call.in(0).dtype()))
@@ -243,6 +273,7 @@ void accumulate(std::vector<T>& values, std::size_t length, bool exclusive, bool
 template <bool products>
 Values cumulative(const OpCall& call) {
   const Tensor& x = call.in(0);
+  const bool of_unsigned = takes_unsigned(call);
   const int axis = call.axis_of(call.integer_in(1), x.rank());
   const bool exclusive = call.integer("exclusive", 0) != 0, reverse = call.integer("reverse", 0) != 0;
   const Tensor lines = transpose(x, axis, x.rank() - 1);
@@ -252,7 +283,8 @@ Values cumulative(const OpCall& call) {
     const std::vector<std::int64_t> whole = as_integers(lines);
     std::vector<std::uint64_t> values(whole.begin(), whole.end());
     accumulate(values, length, exclusive, reverse, products);
-    y = from_integers({values.begin(), values.end()}, lines.shape(), x.dtype());
+    y = from_integers({values.begin(), values.end()}, lines.shape(), of_unsigned ? DType::i64 : x.dtype());
+    if (of_unsigned) y = to(wrapped_to(y, call.value_in(0).type), x.dtype());
   } else {
     std::vector<double> values = as_doubles(lines);
     accumulate(values, length, exclusive, reverse, products);
@@ -301,22 +333,23 @@ Values top_k(const OpCall& call) {
 }
 
 constexpr std::array kReduceOps = {
-    OpRow{"ArgMax", arg_extreme<true>, 1},
-    OpRow{"ArgMin", arg_extreme<false>, 1},
-    OpRow{"CumProd", cumulative<true>},
-    OpRow{"CumSum", cumulative<false>},
+    OpRow{"ArgMax", arg_extreme<true>, 1, kOwnTypes},
+    OpRow{"ArgMin", arg_extreme<false>, 1, kOwnTypes},
+    OpRow{"CumProd", cumulative<true>, 0, 0},
+    OpRow{"CumSum", cumulative<false>, 0, 0},
     OpRow{"Hardmax", along_axis<hardmax>},
     OpRow{"LogSoftmax", along_axis<log_softmax>, 1},
-    OpRow{"ReduceL1", exact_reduction<sum_abs, line_sum_abs, kAxesAreInput>, 1},
+    OpRow{"ReduceL1", exact_reduction<sum_abs, line_sum_abs, sum_whole, kAxesAreInput>, 1, 0},
     OpRow{"ReduceL2", reduction<norm2, kAxesAreInput>, 1},
     OpRow{"ReduceLogSum", reduction<log_sum, kAxesAreInput>, 1},
     OpRow{"ReduceLogSumExp", reduction<log_sum_exp, kAxesAreInput>, 1},
-    OpRow{"ReduceMax", extreme<max, line_max, true>, 1},
-    OpRow{"ReduceMean", exact_reduction<mean, line_mean, kAxesAreInput>, 1},
-    OpRow{"ReduceMin", extreme<min, line_min, false>, 1},
-    OpRow{"ReduceProd", exact_reduction<product, line_product, kAxesAreInput>},
-    OpRow{"ReduceSum", exact_reduction<sum, sum_whole, 13>, 1},
-    OpRow{"ReduceSumSquare", exact_reduction<sum_square, line_sum_square, kAxesAreInput>, 1},
+    OpRow{"ReduceMax", extreme<max, line_max, line_unsigned_max, true>, 1, 0},
+    OpRow{"ReduceMean", exact_reduction<mean, line_mean, line_unsigned_mean, kAxesAreInput>, 1, 0},
+    OpRow{"ReduceMin", extreme<min, line_min, line_unsigned_min, false>, 1, 0},
+    OpRow{"ReduceProd", exact_reduction<product, line_product, line_product, kAxesAreInput>, 0, 0},
+    OpRow{"ReduceSum", exact_reduction<sum, sum_whole, sum_whole, 13>, 1, 0},
+    OpRow{"ReduceSumSquare", exact_reduction<sum_square, line_sum_square, line_sum_square, kAxesAreInput>, 1,
+          0},
     OpRow{"Softmax", along_axis<softmax>, 1},
     OpRow{"TopK", top_k, 1, 0}};
 

@@ -33,35 +33,35 @@ struct ResizeMode {
   bool crops() const { return positions == "tf_crop_and_resize"; }
 };
 
-/// Where an element of the result lies on the axis of the input.
-double original_position(const ResizeMode& mode, const ResizedAxis& axis, std::int64_t at) {
-  const auto x = static_cast<double>(at);
-  if (mode.positions == "asymmetric") return x / axis.factor;
-  if (mode.positions == "tf_half_pixel_for_nn") return (x + 0.5) / axis.factor;
+/// Where an element of the result lies on the axis of the input. In f32, as PyTorch and ONNX Runtime do it:
+/// there 2.5 is 2.5, where the f64 of a scale of 0.7 is a little less, and another pixel the nearest.
+float original_position(const ResizeMode& mode, const ResizedAxis& axis, std::int64_t at) {
+  const auto x = static_cast<float>(at), factor = static_cast<float>(axis.factor),
+             from = static_cast<float>(axis.from), to = static_cast<float>(axis.to);
+  if (mode.positions == "asymmetric") return x / factor;
+  if (mode.positions == "tf_half_pixel_for_nn") return (x + 0.5F) / factor;
   if (mode.positions == "align_corners") {
-    const double last = axis.factor * static_cast<double>(axis.from) - 1;  // not rounded, unlike the size
-    return last == 0 ? 0 : x * static_cast<double>(axis.from - 1) / last;
+    // Between the corners that there are, as in PyTorch and ONNX Runtime. ONNX' reference takes the size
+    // before it is rounded; its node tests hold us to that where an axis shrinks.
+    const float last = factor > 1 ? to - 1 : factor * from - 1;
+    return last == 0 ? 0 : x * (from - 1) / last;
   }
   if (mode.crops()) {
-    const double last = static_cast<double>(axis.from - 1),
-                 length = axis.factor * static_cast<double>(axis.from);
-    if (axis.to == 1) return (axis.start + axis.end) * last / 2;
-    return axis.start * last + x * (axis.end - axis.start) * last / (length - 1);
+    const auto start = static_cast<float>(axis.start), end = static_cast<float>(axis.end);
+    if (axis.to == 1) return (start + end) * (from - 1) / 2;
+    return start * (from - 1) + x * (end - start) * (from - 1) / (factor * from - 1);
   }
-  if (mode.positions == "half_pixel_symmetric") {
-    const double length = axis.factor * static_cast<double>(axis.from);  // not rounded, unlike `to`
-    const double offset = static_cast<double>(axis.from) / 2 * (1 - static_cast<double>(axis.to) / length);
-    return offset + (x + 0.5) / axis.factor - 0.5;
-  }
+  if (mode.positions == "half_pixel_symmetric")  // factor * from is not rounded, unlike `to`
+    return from / 2 * (1 - to / (factor * from)) + (x + 0.5F) / factor - 0.5F;
   if (mode.positions == "pytorch_half_pixel" && axis.to == 1) return 0;
-  return (x + 0.5) / axis.factor - 0.5;
+  return (x + 0.5F) / factor - 0.5F;
 }
 
-std::int64_t nearest(const std::string& rounding, double x) {
+std::int64_t nearest(const std::string& rounding, float x) {
   if (rounding == "floor") return static_cast<std::int64_t>(std::floor(x));
   if (rounding == "ceil") return static_cast<std::int64_t>(std::ceil(x));
-  if (rounding == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(x + 0.5));
-  return static_cast<std::int64_t>(std::ceil(x - 0.5));  // round_prefer_floor
+  if (rounding == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(x + 0.5F));
+  return static_cast<std::int64_t>(std::ceil(x - 0.5F));  // round_prefer_floor
 }
 
 std::vector<std::int64_t> nearest_positions(const ResizeMode& mode, const ResizedAxis& axis) {
@@ -120,7 +120,7 @@ Resampling interpolation(const OpCall& call, const ResizeMode& mode, const Resiz
                  .indices = std::vector<std::int32_t>(taps * positions),
                  .weights = std::vector<double>(taps * positions)};
   for (std::size_t i = 0; i < positions; ++i) {
-    const double position = original_position(mode, axis, static_cast<std::int64_t>(i));
+    const double position = static_cast<double>(original_position(mode, axis, static_cast<std::int64_t>(i)));
     const auto first = static_cast<std::int64_t>(std::ceil(position)) - 1 + before;
     double total = 0;
     for (std::size_t k = 0; k < taps; ++k) {
@@ -145,8 +145,8 @@ Tensor extrapolated(const Tensor& x, const std::vector<ResizedAxis>& axes, const
   for (const ResizedAxis& axis : axes) {
     std::vector<float> inside;
     for (std::int64_t i = 0; i < axis.to; ++i) {
-      const double position = original_position(mode, axis, i);
-      inside.push_back(position >= 0 && position <= static_cast<double>(axis.from - 1) ? 1.0F : 0.0F);
+      const float position = original_position(mode, axis, i);
+      inside.push_back(position >= 0 && position <= static_cast<float>(axis.from - 1) ? 1.0F : 0.0F);
     }
     std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
     dims[static_cast<std::size_t>(axis.axis)] = axis.to;

@@ -8,6 +8,7 @@
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/onnx/rearrange.h"
+#include "ingot/onnx/text_cast.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -235,12 +236,15 @@ Values padded(const OpCall& call) {
   })};
 }
 
-Values cast_to(const OpCall& call) {
-  return {converted_to(call.value_in(0), call.stored_type("to", 0), call.integer("saturate", 1) != 0)};
+Values cast_as(const OpCall& call, const StoredType& type) {
+  call.in(0);  // which a sequence is not
+  const Value& x = call.value_in(0);
+  if ((x.type == ElementType::text) != (type.element == ElementType::text))
+    return {cast_text(x, type, call.texts())};
+  return {converted_to(x, type, call.integer("saturate", 1) != 0)};
 }
-Values cast_like(const OpCall& call) {
-  return {converted_to(call.value_in(0), call.type(1), call.integer("saturate", 1) != 0)};
-}
+Values cast_to(const OpCall& call) { return cast_as(call, call.stored_type("to", 0)); }
+Values cast_like(const OpCall& call) { return cast_as(call, call.type(1)); }
 Values bit_cast(const OpCall& call) { return {bits_as(call.value_in(0), call.stored_type("to", 0))}; }
 
 /// [N, C, H, W] with blocks of channels as positions, or back.

@@ -132,7 +132,10 @@ void read_pixels(const std::vector<SampledAxis>& axes, const std::string& mode, 
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const SampledAxis& axis = axes[i];
     const double position = axis.position(point[axes.size() - 1 - i]);
-    const Taps taps = taps_of(mode, axis.padded(mode == "nearest" ? std::nearbyint(position) : position));
+    // The taps of a cubic, as in PyTorch, are those around the position itself: each is padded on its own.
+    const bool cubic = mode == "bicubic" || mode == "cubic", nearest = mode == "nearest";
+    const Taps taps =
+        taps_of(mode, cubic ? position : axis.padded(nearest ? std::nearbyint(position) : position));
     std::vector<WeightedPixel> next;
     for (const WeightedPixel& from : pixels) {
       for (std::size_t t = 0; t < taps.weights.size(); ++t) {

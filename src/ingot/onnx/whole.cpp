@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
 #include "ingot/ops/view.h"
 
 namespace ingot::onnx {
@@ -26,6 +29,14 @@ Tensor reduce_whole(const Tensor& x, const Axes& axes, bool keep,
   std::vector<std::int64_t> results(count);
   for (std::size_t i = 0; i < count; ++i) results[i] = f(std::span(values).subspan(i * width, width));
   return from_integers(results, to_shape(dims), x.dtype());
+}
+
+bool takes_unsigned(const OpCall& call) {
+  const ElementType type = call.value_in(0).type;
+  if (type == ElementType::plain) return false;
+  if (type != ElementType::u16 && type != ElementType::u32 && type != ElementType::u64)
+    call.refuse(fmt::format("input {} of element type {}", call.input_label(0), name_of(call.type(0))));
+  return true;
 }
 
 std::int64_t sum_whole(std::span<const std::int64_t> line) {

@@ -11,10 +11,15 @@
 
 namespace ingot::onnx {
 
+class OpCall;
+
 /// f of the elements of each reduced line, in order. `axes` are not negative; none: all. The result has x's
 /// dtype.
 Tensor reduce_whole(const Tensor& x, const Axes& axes, bool keep,
                     FunctionRef<std::int64_t(std::span<const std::int64_t>)> f);
+
+/// Whether the first input is of unsigned numbers of 16 to 64 bits. What else Ingot only carries is refused.
+bool takes_unsigned(const OpCall& call);
 
 std::int64_t sum_whole(std::span<const std::int64_t> line);
 
