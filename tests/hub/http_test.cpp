@@ -326,10 +326,21 @@ TEST_F(DownloadTest, GitHashesOfSmallFilesAreChecked) {
   EXPECT_NE(message_of<HttpError>([&] { download(client, wanted); }).find("git hash"), std::string::npos);
 }
 
-TEST_F(DownloadTest, MoreThanAnnouncedIsRefused) {
+TEST_F(DownloadTest, MoreThanAnnouncedIsRefusedAndNotKept) {
   server.fault("/files/a", "extra", 9, "5");
   EXPECT_NE(message_of<HttpError>([&] { download(client, wanted); }).find("more than the 300000"),
             std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(partial()), 0);
+}
+
+// libcurl takes what comes before such a connection ends for all of the file.
+TEST_F(DownloadTest, ASizeThatIsNoneIsRefused) {
+  wanted.size.reset();
+  wanted.sha256.clear();
+  server.fault("/files/a", "longer", 9, "99999999999999999999999999");
+  EXPECT_NE(message_of<HttpError>([&] { download(client, wanted); }).find("which is not a size"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(target));
 }
 
 TEST_F(DownloadTest, EmptyFilesArrive) {

@@ -72,7 +72,8 @@ class CellReader {
   /// The cells of the row that starts here.
   void row(std::vector<std::string_view>& cells) {
     while (true) {
-      cells.push_back(text_[std::min(at_, text_.size())] == '"' ? quoted() : plain());
+      if (is_formula_of_text()) ++at_;
+      cells.push_back(without_formula(text_[std::min(at_, text_.size())] == '"' ? quoted() : plain()));
       if (at_end()) return;
       const char end = text_[at_++];
       if (end == separator_) continue;
@@ -82,6 +83,21 @@ class CellReader {
   }
 
  private:
+  /// ="2010-01-01", by which Excel is told that a cell is text, and nothing else behind it.
+  bool is_formula_of_text() const {
+    if (text_.compare(at_, 2, "=\"") != 0) return false;
+    const std::size_t end = text_.find('"', at_ + 2);
+    if (end == std::string::npos) return false;
+    const std::size_t next = end + 1;
+    return next >= text_.size() || text_[next] == separator_ || text_[next] == '\n' || text_[next] == '\r';
+  }
+  /// The same in quotes of its own: "=""2010-01-01""".
+  static std::string_view without_formula(std::string_view cell) {
+    const bool is_one = cell.size() >= 3 && cell.starts_with("=\"") && cell.ends_with('"') &&
+                        cell.find('"', 2) == cell.size() - 1;
+    return is_one ? cell.substr(2, cell.size() - 3) : cell;
+  }
+
   /// "sep=;", which Excel takes from a file's first line and shows nobody.
   bool take_separator_line() {
     const std::string_view text = std::string_view(text_).substr(at_);
@@ -220,7 +236,9 @@ CsvTable CsvTable::parse(std::string text, std::string name, LabelLines labels) 
     const std::int64_t line = reader.line();
     const std::size_t before = table.cells_.size();
     reader.row(table.cells_);
-    const std::size_t found = table.cells_.size() - before;
+    std::size_t found = table.cells_.size() - before;
+    // Separators at a line's end that the header lacks.
+    for (; found > table.columns() && table.cells_.back().empty(); --found) table.cells_.pop_back();
     INGOT_CHECK(found == table.columns(),
                 DataError(table.name_, line, "",
                           fmt::format("has {} cells, the header has {}", found, table.columns())));

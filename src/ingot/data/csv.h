@@ -36,7 +36,8 @@ enum class LabelLines : std::uint8_t { refused, passed_over };
 /// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n, \r\n or \r, a
 /// byte order mark, and ',', ';' or tab between the cells: what a
 /// line "sep=;" before the header says, or whichever the header has most of outside quotes.
-/// Empty lines are skipped, and so are those of separators and spaces alone.
+/// Empty lines are skipped, and so are those of separators and spaces alone, and empty cells behind a row's
+/// last. A cell ="text", as Excel writes what it shall not take for a number, is that text.
 class CsvTable {
  public:
   /// DataError for a row with more or fewer cells than the header, a quote that is not closed, a header that

@@ -62,6 +62,18 @@ bool has_value(const Cells& cells) {
   });
 }
 
+/// Names of columns, five or more of which are years that follow each other, as statistics of countries have.
+bool has_years(const Cells& cells) {
+  std::size_t years = 0;
+  std::string_view before;
+  for (const std::string_view cell : cells) {
+    const bool year = cell.size() == 4 && std::ranges::all_of(cell, is_digit) && cell > before;
+    years += year ? 1 : 0;
+    if (year) before = cell;
+  }
+  return years >= 5;
+}
+
 /// The lines that are not empty. Separators and spaces alone are empty, too.
 std::vector<Line> lines_of(const std::string& text) {
   std::vector<Line> lines;
@@ -212,7 +224,7 @@ class Blanker {
     while (header + 1 < lines_.size() && is_title(header)) ++header;
     if (header == 0 || header + 1 >= lines_.size() || header > kMostTitles) return;
     const Cells names = cells(header, shape.separator);
-    if (filled(names) > 1 && !has_value(names)) blank(0, header);
+    if (filled(names) > 1 && (!has_value(names) || has_years(names))) blank(0, header);
   }
 
   void take_comments_below(const LineShape& shape) {

@@ -24,22 +24,27 @@ namespace fs = std::filesystem;
 
 // What people write prose and programs in. Tables, logs and JSON data are left to be named one by one, or to
 // be asked for as records: they would drown the rest.
-constexpr std::array<std::string_view, 47> kTextExtensions{
-    ".txt", ".md",   ".rst",  ".tex",  ".org", ".adoc",  ".jsonl",  ".ndjson", ".c",     ".cc",
-    ".cpp", ".cxx",  ".cu",   ".cuh",  ".h",   ".hh",    ".hpp",    ".hxx",    ".inl",   ".py",
-    ".pyi", ".rs",   ".go",   ".java", ".kt",  ".swift", ".scala",  ".js",     ".jsx",   ".ts",
-    ".tsx", ".rb",   ".php",  ".pl",   ".lua", ".sh",    ".bash",   ".sql",    ".cmake", ".yaml",
-    ".yml", ".toml", ".html", ".css",  ".hs",  ".ml",    ".parquet"};
+constexpr std::array<std::string_view, 48> kTextExtensions{
+    ".txt", ".md",   ".rst",  ".tex",  ".org", ".adoc",  ".jsonl",   ".ndjson", ".c",     ".cc",
+    ".cpp", ".cxx",  ".cu",   ".cuh",  ".h",   ".hh",    ".hpp",     ".hxx",    ".inl",   ".py",
+    ".pyi", ".rs",   ".go",   ".java", ".kt",  ".swift", ".scala",   ".js",     ".jsx",   ".ts",
+    ".tsx", ".rb",   ".php",  ".pl",   ".lua", ".sh",    ".bash",    ".sql",    ".cmake", ".yaml",
+    ".yml", ".toml", ".html", ".css",  ".hs",  ".ml",    ".parquet", ".arrow"};
 constexpr std::array<std::string_view, 4> kSkippedDirectories{"node_modules", "__pycache__", "third_party",
                                                               "vendor"};
 
-constexpr std::array<std::string_view, 6> kRecordExtensions{".jsonl", ".ndjson", ".json",
-                                                            ".csv",   ".tsv",    ".parquet"};
+constexpr std::array<std::string_view, 7> kRecordExtensions{".jsonl", ".ndjson",  ".json", ".csv",
+                                                            ".tsv",   ".parquet", ".arrow"};
 
-// Parquet is what it is, whatever it is called.
+// Parquet and Arrow are what they are, whatever they are called.
 SourceFormat format_of(std::string_view path, std::string_view file, SourceFormat wanted) {
   if (is_parquet(file)) return SourceFormat::parquet;
+  if (content_of(file.substr(0, 8192)).arrow()) return SourceFormat::arrow;
   return wanted != SourceFormat::automatic ? wanted : format_by_name(path);
+}
+
+bool is_table(SourceFormat format) {
+  return format == SourceFormat::parquet || format == SourceFormat::arrow;
 }
 
 bool skip_directory(const fs::path& path) {
@@ -53,7 +58,15 @@ std::string ending_when_unpacked(const fs::path& path) {
   return fs::path(without_packed_ending(path.native())).extension().string();
 }
 
+// What `datasets` writes beside its tables.
+bool describes_a_dataset(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name == "dataset_info.json" || name == "dataset_infos.json" || name == "dataset_dict.json" ||
+         name == "state.json";
+}
+
 bool is_one_of_records(const fs::path& path) {
+  if (describes_a_dataset(path)) return false;
   return std::ranges::find(kRecordExtensions, ending_when_unpacked(path)) != kRecordExtensions.end();
 }
 
@@ -76,7 +89,7 @@ std::string reason_to_leave_out(const MappedFile& file, const std::string& encod
     return records                          ? "its name's ending is not one of records"
            : is_one_of_records(file.path()) ? "in a directory of text records are not read; name the file"
                                             : "its name's ending is not one of text";
-  if (is_parquet(file.text())) return "";
+  if (is_table(format_of(file.path(), file.text(), SourceFormat::automatic))) return "";
   const Content content = content_of(head_of(file.text()));
   if (content.kind == ContentKind::binary || (content.kind == ContentKind::zeros && encoding.empty())) {
     return std::string(content.name);
@@ -110,10 +123,6 @@ void list_directory(const std::string& directory, const SourceOptions& options,
   const bool records = options.records || (no_text && std::ranges::any_of(found, is_one_of_records));
   const auto wanted = [&](const fs::path& path) { return has_wanted_ending(path, records); };
   if (std::ranges::none_of(found, wanted)) {
-    // What a directory of another kind of data holds says what to do: Arrow files.
-    for (const std::string& path : found) {
-      if (path.ends_with(".arrow")) static_cast<void>(TextFile(path));
-    }
     throw IoError(directory, options.records
                                  ? fmt::format("holds no files of records; these are read: {}",
                                                fmt::join(kRecordExtensions, " "))
@@ -132,7 +141,7 @@ SourceFile named_file(const std::string& path, const SourceOptions& options) {
   const SourceFormat format = format_of(path, file.text(), options.format);
   const Content content = content_of(head_of(file.text()));
   const bool other = content.kind == ContentKind::binary || content.kind == ContentKind::zeros;
-  if (other && format != SourceFormat::parquet) check_is_text(path, content, options.encoding);
+  if (other && !is_table(format)) check_is_text(path, content, options.encoding);
   return {path, format, ""};
 }
 
@@ -151,11 +160,11 @@ bool is_other_encoding(std::string_view text, std::size_t bad) {
   return ill >= well;
 }
 
-// What a file holds: text, or Parquet as it is.
+// What a file holds: text, or Parquet and Arrow as they are.
 class SourceContent {
  public:
   SourceContent(const SourceFile& source, const std::string& encoding) {
-    if (source.format == SourceFormat::parquet) {
+    if (is_table(source.format)) {
       bytes_ = MappedFile(source.path, MappedFile::Access::sequential);
     } else {
       text_.emplace(source.path, encoding);

@@ -7,6 +7,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/data/arrow.h"
 #include "ingot/data/csv.h"
 #include "ingot/data/parquet.h"
 #include "ingot/data/record.h"
@@ -107,6 +108,7 @@ void for_each_record(const std::string& path, std::string_view text, SourceForma
   };
   if (format == SourceFormat::csv) return read_table(path, text, take_object);
   if (format == SourceFormat::parquet) return for_each_parquet_row(path, text, take_object);
+  if (format == SourceFormat::arrow) return for_each_arrow_row(path, text, take_object);
   if (format == SourceFormat::jsonl) return read_lines(path, text, take_object);
   INGOT_ASSERT(format == SourceFormat::json);
   read_json(path, text, is_record, take_object);

@@ -16,6 +16,7 @@ enum class SourceFormat : std::uint8_t {
   json,     ///< an array of records, an object with one, or a record
   csv,      ///< a table: each row is a record of strings, named by the header
   parquet,  ///< a table whose rows are records; not text, and known by its content alone
+  arrow,    ///< the same
 };
 
 /// A JSON object (record.h).
@@ -43,8 +44,8 @@ SourceFormat format_by_name(std::string_view path);
 /// file with an object on each line is jsonl.
 SourceFormat format_by_text(SourceFormat by_name, std::string_view text);
 
-/// Gives the records of a file's text (of Parquet: of its bytes), in order: jsonl, json, csv or parquet.
-/// FormatError or DataError names the line or the record that cannot be read.
+/// Gives the records of a file's text (of Parquet and Arrow: of its bytes), in order; not of
+/// SourceFormat::text. FormatError or DataError names the line or the record that cannot be read.
 void for_each_record(const std::string& path, std::string_view text, SourceFormat format, IsRecord is_record,
                      TakeRecord take);
 

@@ -141,11 +141,8 @@ std::string_view without_mark(std::string_view text) {
 namespace {
 
 std::string_view advice_for(const Content& content) {
-  if (content.kind == ContentKind::parquet)
+  if (content.kind == ContentKind::parquet || content.arrow())
     return "it is read where records or a table are expected; save its text as a file of text here";
-  if (content.arrow())
-    return "save it as Parquet or JSON lines, as with datasets: "
-           "load_from_disk(path).to_parquet('data.parquet')";
   return "expected text in UTF-8, or gzip or zstd of it, or UTF-16 with a byte order mark ('encoding' names "
          "others)";
 }

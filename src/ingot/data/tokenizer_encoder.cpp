@@ -9,7 +9,7 @@ namespace {
 constexpr text::EncodeOptions kPlain{.add_special_tokens = false};
 
 /// Whether a text can be encoded in two, cut between a newline and a letter. Tried rather than derived: it
-/// hangs together with the pattern, the normaliser and what is put before a text.
+/// hangs together with the pattern, the normalizer and what is put before a text.
 bool splits_at_lines(const text::Tokenizer& tokenizer) {
   if (!tokenizer.decodes_token_wise()) return false;
   for (const std::string before : {"word\n", "end. \n", "\n\n\n", "  x\t\n", "12\r\n", "it's\n", "{\n"}) {

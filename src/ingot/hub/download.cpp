@@ -52,11 +52,13 @@ class Partial {
   void append(std::span<const std::byte> piece) {
     if (!writer_) writer_.emplace(path_, FileWriter::Mode::append);
     const std::uint64_t limit = file_.size.value_or(kMostUnannounced);
-    INGOT_CHECK(
-        size_ + piece.size() <= limit,
-        HttpError(file_.request.url,
-                  fmt::format("sends more than the {} bytes {}", limit,
-                              file_.size ? "it should have" : "that are taken where no size is announced")));
+    if (size_ + piece.size() > limit) {
+      restart();  // another run would begin with what is too long
+      throw HttpError(
+          file_.request.url,
+          fmt::format("sends more than the {} bytes {}", limit,
+                      file_.size ? "it should have" : "that are taken where no size is announced"));
+    }
     writer_->write(piece);
     size_ += piece.size();
     report(static_cast<std::int64_t>(piece.size()));

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/log.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/hub/host_headers.h"
 #include "ingot/hub/libcurl.h"
@@ -73,7 +74,11 @@ struct Transfer {
     last_byte = Clock::now();
     header_bytes += line.size();
     window_bytes += line.size();
-    if (header_bytes > kMaxHeaderBytes) return 0;
+    if (header_bytes > kMaxHeaderBytes) {
+      failure = std::make_exception_ptr(HttpError(
+          response.url, fmt::format("answers with headers of more than {}", human_bytes(kMaxHeaderBytes))));
+      return 0;
+    }
     if (line.starts_with("HTTP/")) {  // again after "100 Continue"
       response.headers.clear();
       return line.size();
@@ -83,6 +88,12 @@ struct Transfer {
     std::string name(line.substr(0, colon));
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
     response.headers[name] = trimmed(line.substr(colon + 1));
+    if (name == "content-length" && !response.content_length()) {  // libcurl would take what comes for all
+      failure = std::make_exception_ptr(
+          HttpError(response.url, fmt::format("has the Content-Length '{}', which is not a size",
+                                              printable(response.headers[name]))));
+      return 0;
+    }
     return line.size();
   }
 
@@ -153,6 +164,8 @@ HttpError transport_error(const std::string& url, CURLcode code, const char* det
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
       return {url, text + "; check the name, and that this machine is on the network", 0, true};
+    case CURLE_OUT_OF_MEMORY:  // which it says of a header, too
+      return {url, "answers with a header that is too long, or memory is short", 0, false};
     case CURLE_COULDNT_CONNECT:
       return {url, "cannot connect: " + text, 0, true};
     case CURLE_OPERATION_TIMEDOUT:
@@ -224,7 +237,8 @@ std::optional<std::uint64_t> HttpResponse::content_length() const {
   const std::string text = header("content-length");
   std::uint64_t length = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || length > INT64_MAX)
+    return std::nullopt;
   return length;
 }
 

@@ -73,6 +73,8 @@ HubRepo parse_hub_repo(std::string_view text) {
   if (scheme) text.remove_prefix(5);
   if (text.starts_with("models/")) text.remove_prefix(7);
   HubRepo repo;
+  repo.dataset = scheme && text.starts_with("datasets/");
+  if (repo.dataset) text.remove_prefix(9);
   const std::size_t at = text.find('@');
   std::string_view id = text.substr(0, at), rest;
   if (at != text.npos) {
@@ -110,7 +112,7 @@ bool looks_like_hub_repo(std::string_view text) {
 }
 
 std::string HubCache::repo_folder(const HubRepo& repo) const {
-  std::string folder = "models--" + repo.id;
+  std::string folder = (repo.dataset ? "datasets--" : "models--") + repo.id;
   if (const std::size_t slash = folder.find('/'); slash != folder.npos) folder.replace(slash, 1, "--");
   return directory_ + "/" + folder;
 }

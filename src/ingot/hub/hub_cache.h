@@ -8,14 +8,16 @@
 
 namespace ingot::hub {
 
-/// A model repository on the Hub at a revision (branch, tag or commit).
+/// A repository on the Hub, of a model or a data set, at a revision (branch, tag or commit).
 struct HubRepo {
   std::string id;  ///< "org/name", or "name" for the few that have no owner
   std::string revision = "main";
-  std::string file;  ///< of the repository; empty: the model as a whole
+  std::string file;  ///< of the repository; empty: the whole of it
+  bool dataset = false;
 };
 
-/// Reads "org/name", "org/name@revision", "hf://org/name@revision/file". A '/' in a revision is written %2F.
+/// Reads "org/name", "org/name@revision", "hf://org/name@revision/file", and "hf://datasets/org/name". A '/'
+/// in a revision is written %2F.
 /// InvalidConfig where it is none of these.
 HubRepo parse_hub_repo(std::string_view text);
 /// Whether the text could be "org/name", and nothing else.

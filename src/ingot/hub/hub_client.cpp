@@ -159,9 +159,10 @@ HttpRequest HubClient::request(std::string url, const HubRepo& repo) const {
 }
 
 HubListing HubClient::list(const HubRepo& repo) {
-  const HttpRequest query = request(fmt::format("{}/api/models/{}/revision/{}?blobs=true", options_.endpoint,
-                                                repo.id, percent_encode(repo.revision, false)),
-                                    repo);
+  const HttpRequest query = request(
+      fmt::format("{}/api/{}/{}/revision/{}?blobs=true", options_.endpoint,
+                  repo.dataset ? "datasets" : "models", repo.id, percent_encode(repo.revision, false)),
+      repo);
   const HttpResponse response = http_->request(query);
   if (response.status != 200) throw_refusal(query, response);
   return parse_hub_listing(response.body, printable_url(query.url));
@@ -169,9 +170,9 @@ HubListing HubClient::list(const HubRepo& repo) {
 
 HttpRequest HubClient::file_request(const HubRepo& repo, const std::string& commit,
                                     const std::string& path) const {
-  return request(
-      fmt::format("{}/{}/resolve/{}/{}", options_.endpoint, repo.id, commit, percent_encode(path, true)),
-      repo);
+  return request(fmt::format("{}/{}{}/resolve/{}/{}", options_.endpoint, repo.dataset ? "datasets/" : "",
+                             repo.id, commit, percent_encode(path, true)),
+                 repo);
 }
 
 void HubClient::complete(const HubRepo& repo, const std::string& commit, HubFile& file) {

@@ -140,6 +140,7 @@ PullResult pull(HubClient& client, const HubRepo& repo, const PullOptions& optio
   HubListing listing = client.list(repo);
   std::vector<std::string> include = options.include;
   if (!repo.file.empty()) include.push_back(repo.file);
+  if (repo.dataset && include.empty()) include = {"*"};
   std::vector<HubFile> files = select_files(listing.files, include, options.exclude);
   const HubCache cache(client.options().cache_directory);
   PullResult result{.path = options.directory, .commit = listing.commit};

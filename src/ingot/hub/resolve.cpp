@@ -79,7 +79,7 @@ std::optional<HubRepo> repo_of_page(const std::string& address) {
   }
   const bool other = id.starts_with("datasets/") || id.starts_with("spaces/") || id.starts_with("api/");
   if (other || !looks_like_hub_repo(id) || !is_safe_relative_path(revision)) return std::nullopt;
-  return HubRepo{id, revision, ""};
+  return HubRepo{.id = id, .revision = revision, .file = {}};
 }
 
 std::string from_url(const std::string& address) {

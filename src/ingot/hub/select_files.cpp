@@ -51,7 +51,7 @@ std::vector<HubFile> weights_of(const std::vector<HubFile>& files, const Pattern
   if (std::ranges::any_of(found, is_at_root))
     std::erase_if(found, [](const HubFile& f) { return !is_at_root(f); });
   std::erase_if(found, [&](const HubFile& f) { return has_plain_twin(f, files); });
-  // What a training run leaves beside a model: state of the optimiser, not weights.
+  // What a training run leaves beside a model: state of the optimizer, not weights.
   std::erase_if(found, [](const HubFile& f) {
     return matches(f.path, {"training_args.bin", "optimizer.*", "scheduler.*"});
   });
