@@ -365,6 +365,27 @@ TEST(ForecastCommand, ComparesNetworksWithModelsWithoutTrainingOnTheSameForecast
   EXPECT_NE(no_effect.errors.find("--lookback"), std::string::npos) << no_effect.errors;
 }
 
+TEST(ForecastCommand, AComparisonLeavesOutNetworksThatATableIsTooShortFor) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("months.csv");
+  std::ofstream(data)
+      << "ds,y\n2023-01-01,36\n2023-02-01,77\n2023-03-01,123\n2023-04-01,305\n2023-05-01,473\n"
+         "2023-06-01,576\n2023-07-01,675\n2023-08-01,793\n2023-09-01,950\n";
+  const Outcome told =
+      run_ingot({"forecast", "compare", data, "--horizon", "2", "-o", directory.at("compared")});
+  ASSERT_EQ(told.exit_code, 0) << told.errors;
+  for (const char* network : {"dlinear", "patchtst", "timesnet"})
+    EXPECT_NE(told.output.find(std::string(network) + " is left out: "), std::string::npos) << told.output;
+  EXPECT_NE(told.output.find("tested on the last 3 rows"), std::string::npos) << told.output;
+  EXPECT_NE(told.output.find("The least MASE is that of arima"), std::string::npos) << told.output;
+  const Outcome named = run_ingot(
+      {"forecast", "compare", data, "--model", "dlinear", "--horizon", "2", "-o", directory.at("named")});
+  EXPECT_NE(named.errors.find("the table is too short"), std::string::npos) << named.errors;
+  const Outcome far = run_ingot({"forecast", "compare", data, "--horizon", "8", "-o", directory.at("far")});
+  EXPECT_NE(far.errors.find("its 9 rows are too few to compare forecasts of 8"), std::string::npos)
+      << far.errors;
+}
+
 TEST(ForecastCommand, ComparesNothingBeforeAllOfItIsSound) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv");
@@ -425,6 +446,18 @@ TEST(ForecastCommand, ATableShorterThanThePaperReadsHasAShorterLookbackUnlessOne
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_NE(refused.errors.find("choose a shorter --lookback (44 leaves 90 windows"), std::string::npos)
       << refused.errors;
+}
+
+TEST(ForecastCommand, PatchesFollowALookbackThatIsShorterThanThePapers) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv");
+  write_days(data, 60);
+  const Outcome fitted = run_ingot({"forecast", "fit", data, "--model", "patchtst", "--horizon", "3",
+                                    "--epochs", "1", "-o", directory.at("model")});
+  EXPECT_EQ(fitted.exit_code, 0) << fitted.errors;
+  const Outcome asked = run_ingot({"forecast", "fit", data, "--model", "patchtst", "--horizon", "3", "--set",
+                                   "patch_length=40", "-o", directory.at("other")});
+  EXPECT_NE(asked.errors.find("patch_length: 40 is longer than"), std::string::npos) << asked.errors;
 }
 
 // The rest of the models is not begun.

@@ -82,6 +82,59 @@ TEST(DateColumn, ReadsDatesAsStatisticalOfficesAndLogsWriteThem) {
             (Strings{"2021-01-05 22:00", "2021-01-05 23:00", "2021010600"}));
 }
 
+TEST(DateColumn, ReadsAndWritesOnHalfYearsAndQuartersByTheirWords) {
+  for (const Strings& halves : {Strings{"2020H1", "2020H2", "2021H1"},
+                                {"2020-S1", "2020-S2", "2021-S1"},
+                                {"2020 H1", "2020 H2", "2021 H1"},
+                                {"H1 2020", "H2 2020", "H1 2021"},
+                                {"1H20", "2H20", "1H21"},
+                                {"1. Halbjahr 2020", "2. Halbjahr 2020", "1. Halbjahr 2021"}}) {
+    EXPECT_EQ(ends({halves[0], halves[1]}), (Strings{"2020-01-01 00:00", "2020-07-01 00:00", halves[2]}));
+  }
+  EXPECT_EQ(ends({"2020T3", "2020T4"}), (Strings{"2020-07-01 00:00", "2020-10-01 00:00", "2021T1"}));
+  EXPECT_EQ(ends({"3. Quartal 2020", "4. Quartal 2020"})[2], "1. Quartal 2021");
+  EXPECT_EQ(ends({"Quarter 3, 2020", "Quarter 4, 2020"})[2], "Quarter 1, 2021");
+  EXPECT_EQ(ends({"4T 2020", "1T 2021"})[2], "2T 2021");
+  EXPECT_THROW(dated({"2020H2", "2020H3"}), DataError);
+}
+
+TEST(DateColumn, ReadsAndWritesOnDecimalYears) {
+  // Mauna Loa's, of the 15th of each month; those of R and of pandas; quarters; whole years.
+  EXPECT_EQ(ends({"1958.2027", "1958.2877", "1958.3699"}),
+            (Strings{"1958-03-01 00:00", "1958-05-01 00:00", "1958.4548"}));
+  EXPECT_EQ(ends({"1949.000", "1949.083", "1949.167"}),
+            (Strings{"1949-01-01 00:00", "1949-03-01 00:00", "1949.250"}));
+  EXPECT_EQ(ends({"1947.00", "1947.25", "1947.50", "1947.75"})[2], "1948.00");
+  EXPECT_EQ(ends({"1947.0", "1948.0", "1949.0"})[2], "1950.0");
+  const SeriesTable days = dated({"2016.01", "2016.02", "2016.03"});
+  EXPECT_EQ(ends_of(days)[2], "2016.04") << "months with a point";
+  EXPECT_THROW(dated({"2016.0000", "2016.0027", "2016.0055"}), DataError) << "days have no such reading";
+  EXPECT_THROW(dated({"1990.0", "1990.1", "1990.2", "1990.3"}), DataError)
+      << "tenths of a year are not months";
+}
+
+TEST(DateColumn, FractionsOfASecondAreRounded) {
+  const SeriesTable t =
+      dated({"2021-01-01T00:00:00.345Z", "2021-01-01T00:00:59.998Z", "2021-01-01T00:02:00.4Z"});
+  EXPECT_EQ(ends_of(t), (Strings{"2021-01-01 00:00", "2021-01-01 00:02", "2021-01-01T00:03:00Z"}));
+  EXPECT_NE(t.read_as.find("fractions of a second rounded"), std::string::npos) << t.read_as;
+  EXPECT_EQ(dated({"2021-01-01 00:00:00.000", "2021-01-01 00:01:00.000"}).read_as.find("rounded"),
+            std::string::npos);
+  EXPECT_EQ(ends({"2021-01-01 22:00:00.25", "2021-01-01 23:00:00.25"}, {.date_format = "%F %T.%f"})[1],
+            "2021-01-01 23:00");
+}
+
+TEST(DateColumn, ReadsHalvesOfTheDayAndDatesAsStataAndWindowsWriteThem) {
+  EXPECT_EQ(ends({"2010m11", "2010m12"}), (Strings{"2010-11-01 00:00", "2010-12-01 00:00", "2011m01"}));
+  EXPECT_EQ(ends({"1/1/2021 11:00:00 a. m.", "1/1/2021 12:00:00 p. m."})[1], "2021-01-01 12:00");
+  EXPECT_EQ(ends({"2021-01-01 \uc624\uc804 11:00:00", "2021-01-01 \uc624\ud6c4 12:00:00"})[1],
+            "2021-01-01 12:00");
+  EXPECT_EQ(ends({"2021/1/1 \u4e0a\u5348 12:00:00", "2021/1/1 \u4e0a\u5348 1:00:00"})[1], "2021-01-01 01:00");
+  EXPECT_EQ(
+      ends({"2021\u5e741\u67081\u65e5 \u661f\u671f\u4e94", "2021\u5e741\u67082\u65e5 \u661f\u671f\u516d"})[1],
+      "2021-01-02 00:00");
+}
+
 TEST(DateColumn, SecondsSince1970AreRounded) {
   EXPECT_EQ(ends({"1609804800.25", "1609808399.75"})[1], "2021-01-05 01:00");
   EXPECT_EQ(ends({"1.6098048e+09", "1.6098084e+09"})[1], "2021-01-05 01:00");
@@ -288,6 +341,13 @@ TEST(DateColumn, TheWholeColumnSaysWhetherDaysOrMonthsComeFirst) {
       << either.read_as;
   EXPECT_EQ(ends({"01/01/2020", "02/01/2020", "03/01/2020"}, {.date_format = "day-first"})[1],
             "2020-01-03 00:00");
+  const SeriesTable dots = dated({"01.01.2020", "01.02.2020", "01.03.2020"});
+  EXPECT_EQ(ends_of(dots)[1], "2020-03-01 00:00");
+  EXPECT_NE(dots.read_as.find("day first (it may as well be month first"), std::string::npos) << dots.read_as;
+  EXPECT_EQ(ends({"01.01.2020", "01.13.2020", "01.25.2020"})[1], "2020-01-25 00:00");
+  const SeriesTable weekdays = table_of(
+      "d;y\n02/01/2023;1,5\n03/01/2023;2,5\n04/01/2023;1\n05/01/2023;2\n06/01/2023;1\n09/01/2023;2\n");
+  EXPECT_EQ(ends_of(weekdays)[1], "2023-01-09 00:00") << weekdays.read_as;
   EXPECT_EQ(ends({"01/01/2020", "02/01/2020", "03/01/2020"}, {.date_format = "%d/%m/%Y"})[1],
             "2020-01-03 00:00");
 }
@@ -325,6 +385,14 @@ TEST(DateColumn, RepeatedHoursOfSummerTimeAreEven) {
   EXPECT_THROW(dated({"2021-06-16 01:00", "2021-06-16 02:00", "2021-06-16 02:00", "2021-06-16 03:00"}),
                DataError)
       << "no night in which clocks change";
+}
+
+TEST(DateColumn, AnHourThatSummerTimeSkipsIsAGapOfLocalClocks) {
+  const SeriesTable sydney =
+      dated({"2020-10-04 00:00", "2020-10-04 01:00", "2020-10-04 03:00", "2020-10-04 04:00"});
+  EXPECT_EQ(sydney.frequency.name(), "h");
+  EXPECT_EQ(sydney.series[0].length(), 5U);
+  EXPECT_EQ(sydney.filled.missing_rows, 1);
 }
 
 TEST(DateColumn, TakesDaysAndClocksFromTwoColumns) {

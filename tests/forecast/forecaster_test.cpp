@@ -10,7 +10,9 @@
 #include "ingot/base/rng.h"
 #include "ingot/forecast/baselines.h"
 #include "ingot/forecast/evaluate.h"
+#include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/plot.h"
+#include "ingot/forecast/table/future_columns.h"
 
 namespace ingot::forecast {
 namespace {
@@ -77,7 +79,10 @@ TEST(Forecaster, LeavesOutSeriesShorterThanItsLookBack) {
   const std::vector<SeriesForecast> forecasts = predict(f, table);
   ASSERT_EQ(forecasts.size(), 2U);
   EXPECT_EQ(forecasts[1].id, "C");
-  EXPECT_EQ(series_left_out(forecasts, table), std::vector<std::string>{"B"});
+  EXPECT_EQ(ids_without_forecast(forecasts, table), std::vector<std::string>{"B"});
+  const std::vector<LeftOut> left_out = series_not_continued(table, 48, 12);
+  ASSERT_EQ(left_out.size(), 1U);
+  EXPECT_EQ(left_out[0].reason, "fewer rows than the 48 that the model reads");
   EXPECT_EQ(forecast_report(f, table, 12).charts.size(), 2U) << "A, and the training curve";
   EXPECT_NE(message_of([&] {
               predict(f, table_of(long_csv({{"B", 40}, {"C", 47}}, 1)));

@@ -178,6 +178,30 @@ TEST(FutureInputs, ThatAreNotKnownFarEnoughAreAnErrorThatNamesThem) {
   }
 }
 
+TEST(FutureInputs, ThatEndWithOneSeriesLeaveOutThatSeriesAlone) {
+  std::string csv = "store,date,sales,promo\n";
+  const auto rows = [&](const char* store, int known, int planned) {
+    for (int i = 0; i < known + planned; ++i) {
+      const std::string day = format_moment(1577836800 + i * 86400LL, DateStyle{});
+      csv += fmt::format("{},{},{},{}\n", store, day, i < known ? fmt::format("{}", 50 + i % 7) : "",
+                         promoted(i) ? 1 : 0);
+    }
+  };
+  rows("closed", 90, 0);
+  rows("open", 120, 7);
+  const SeriesTable table = table_of(csv, with_promotions());
+  const LocalForecaster local = fit_local({.model = "theta", .horizon = 7}, table, {}, {});
+  const Forecaster f = fit_forecaster(shop_fit(), table);
+  for (const auto& forecasts : {predict(f, table), predict_local(local, table)}) {
+    ASSERT_EQ(forecasts.size(), 1U);
+    EXPECT_EQ(forecasts[0].id, "open");
+    EXPECT_EQ(ids_without_forecast(forecasts, table), std::vector<std::string>{"closed"});
+  }
+  const std::vector<LeftOut> left_out = series_not_continued(table, 1, 7);
+  ASSERT_EQ(left_out.size(), 1U);
+  EXPECT_EQ(left_out[0].reason, "promo not known for 7 rows behind its last one");
+}
+
 TEST(FutureInputs, AreThoseOfTheFitOnceItIsSavedAndLoaded) {
   const test::TemporaryDirectory directory;
   const SeriesTable table = table_of(shop_csv(300, 7), with_promotions());
@@ -204,6 +228,29 @@ TEST(InputEffects, AreFoundBesideTrendsAndSeasons) {
   const std::vector<double> effects = sums.solve();
   EXPECT_NEAR(effects[0], -2.5, 0.05);
   EXPECT_NEAR(effects[1], 0, 0.05);
+}
+
+// Seven columns of weekdays and one of ones say what six say: what they bring together is one, however it is
+// shared out.
+TEST(InputEffects, OfInputsThatFollowFromEachOtherAreTheSameTogether) {
+  std::vector<double> y;
+  std::vector<std::vector<double>> inputs(8);
+  for (int i = 0; i < 134; ++i) {
+    for (int day = 0; day < 7; ++day) inputs[static_cast<std::size_t>(day)].push_back(i % 7 == day ? 1 : 0);
+    inputs[7].push_back(1);
+    y.push_back(50 + (i % 7 == 5 ? 12 : 0) + 0.01 * ((i * 37) % 11));
+  }
+  const auto effect_of_saturday = [&](std::size_t first, std::size_t last) {
+    std::vector<std::span<const double>> some(inputs.begin() + static_cast<std::ptrdiff_t>(first),
+                                              inputs.begin() + static_cast<std::ptrdiff_t>(last));
+    EffectSums sums(last - first);
+    sums.add(y, some, 1);
+    const std::vector<double> effects = sums.solve();
+    for (const double effect : effects) EXPECT_TRUE(std::isfinite(effect));
+    return effects[5 - first] - effects[4 - first];
+  };
+  EXPECT_NEAR(effect_of_saturday(0, 8), 12, 0.1);
+  EXPECT_NEAR(effect_of_saturday(1, 7), 12, 0.1);
 }
 
 TEST(Holidays, AreCountedOverWhatARowStandsFor) {

@@ -47,6 +47,7 @@ TEST(LabelRows, UnitsUnderTheHeaderAreNotRead) {
   expect_rows("date,a,b\n,EUR,pieces\n" + kRows, "line 2 (under the header: 'EUR')");
   expect_rows("date,a,b\nday,EUR,\n" + kRows, "line 2 (under the header: 'day')");
   expect_rows("date,a,b\nTicker,AAPL,MSFT\nDate,,\n" + kRows, "line 2 (under the header: 'Ticker'), line 3");
+  expect_rows("date,a,b\nday,MW,C\n" + kRows, "line 2 (under the header: 'day')");
   expect_rows("Sales\ndate,a,b\n(UTC),[m/s],°C\n" + kRows,
               "line 1 ('Sales'), line 3 (under the header: '(UTC)')");
 }

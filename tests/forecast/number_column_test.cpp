@@ -70,7 +70,10 @@ TEST(NumberColumn, LeavesOutWhatStandsAroundNumbers) {
   EXPECT_EQ(read({"12%", "12.5 %", "-3 %"}), (Numbers{12, 12.5, -3}));
   EXPECT_EQ(read({"$1,234.50", "-$5", "$ -6.25", "($7.00)"}), (Numbers{1234.5, -5, -6.25, -7}));
   EXPECT_EQ(read({"1.234,50 €", "5 EUR"}), (Numbers{1234.5, 5}));
+  EXPECT_EQ(read({"₩1,200", "₩ 300"}), (Numbers{1200, 300}));
+  EXPECT_EQ(read({"1.234,50 kr.", "5 kr"}), (Numbers{1234.5, 5}));
   EXPECT_EQ(read({"\u22125", "+5"}), (Numbers{-5, 5}));
+  EXPECT_EQ(read({"32.33-", "5"}), (Numbers{-32.33, 5}));
   EXPECT_EQ(read({"1.2K", "3M", "-4.35B", "$1.1k"}), (Numbers{1200, 3e6, -4.35e9, 1100}));
   EXPECT_EQ(read({"999K", "1.234M"}), (Numbers{999e3, 1234e3})) << "nothing is grouped there";
   EXPECT_EQ(read({"1,2 Mio. €", "3 Mrd. €", "5,5 Tsd."}), (Numbers{1.2e6, 3e9, 5500}));
@@ -78,17 +81,37 @@ TEST(NumberColumn, LeavesOutWhatStandsAroundNumbers) {
   EXPECT_EQ(read({"yes", "no", "NA", "yes"}), (Numbers{1, 0, 0.5, 1}));
 }
 
+TEST(NumberColumn, LettersBehindNumbersAreFlagsWhereMostNumbersHaveNone) {
+  EXPECT_EQ(read({"81 p", "79", "78", "77.5 ep"}), (Numbers{81, 79, 78, 77.5}));
+  for (const std::vector<std::string>& cells : {std::vector<std::string>{"1.5", "2", "1.2 cr"},
+                                                {"1.5", "2", "25 bps"},
+                                                {"1.5", "2", "5 in"},
+                                                {"1.5", "900 us", "3"},
+                                                {"1.2 s", "1.3 s", "2"}})
+    EXPECT_THROW(read(cells), DataError) << cells[1];
+}
+
 TEST(NumberColumn, SaysWhatItUnderstood) {
   EXPECT_EQ(numbers({"1", "2.5"}).read_as, "dates row numbers");
+  EXPECT_EQ(numbers({"79E+03", "1e4", "$5"}).read_as,
+            "dates row numbers; numbers: currency signs left out (all columns)");
   EXPECT_EQ(numbers({"998", "1.000"}).read_as,
             "dates row numbers; numbers: decimal comma (all columns), 1.234 is 1234 (all columns)");
   EXPECT_EQ(numbers({"5K", "6"}).read_as, "dates row numbers; numbers: 1.2K is 1200 (all columns)");
   EXPECT_EQ(numbers({"$5", "6 %"}).read_as,
-            "dates row numbers; numbers: 12 % is 12 (all columns), currency signs left out (all columns)");
+            "dates row numbers; numbers: 12 % is 12 (all columns), 12 without % is 12, too (all columns), "
+            "currency signs left out (all columns)");
+  EXPECT_EQ(numbers({"5 %", "0", "6%"}).read_as, "dates row numbers; numbers: 12 % is 12 (all columns)");
+  EXPECT_EQ(numbers({"$5", "US$6", "7 USD"}).read_as,
+            "dates row numbers; numbers: currency signs left out (all columns)");
+  EXPECT_EQ(numbers({"$5", "€6"}).read_as,
+            "dates row numbers; numbers: USD and EUR counted alike (all columns)");
 }
 
 TEST(NumberColumn, RefusesWhatIsNotANumber) {
   for (const std::vector<std::string>& cells : {std::vector<std::string>{"1,5", "one"},
+                                                {"1.5", "-7-"},
+                                                {"1.5", "(5-)"},
                                                 {"1.5", "1,2345"},
                                                 {"1,5", "1.5"},
                                                 {"1.5", "12 kg"},

@@ -30,6 +30,50 @@ TEST(Csv, ReadsQuotesLineBreaksAndBothLineEnds) {
   EXPECT_EQ(t.line(1), 5);
 }
 
+TEST(SeriesTable, DaysMayBeMissingInOneSeriesOfSeveral) {
+  std::string csv = "unique_id,ds,y\n";
+  for (int day = 1; day <= 30; ++day) csv += fmt::format("a,2020-01-{:02},{}\n", day, day);
+  for (const int day : {1, 4, 7, 10, 14, 17, 20, 24, 27, 30})
+    csv += fmt::format("b,2020-01-{:02},{}\n", day, day);
+  const SeriesTable t = table_of(csv, {.fill = FillMethod::zero});
+  EXPECT_EQ(t.frequency.name(), "D");
+  ASSERT_EQ(t.series.size(), 2U);
+  EXPECT_EQ(t.series[1].columns[0].size(), 30U);
+  const std::string alone = csv.substr(0, 15) + csv.substr(csv.find("b,"));
+  EXPECT_EQ(table_of(alone, {.fill = FillMethod::zero}).frequency.name(), "D");
+  std::string shifted = "ds,y\n";
+  for (const int day : {1, 8, 15, 22, 29}) shifted += fmt::format("2020-01-{:02},1\n", day);
+  EXPECT_NE(error_of(shifted +
+                     "2020-02-05,1\n2020-02-13,1\n2020-02-19,1\n2020-02-26,1\n2020-03-04,1\n2020-03-11,1\n")
+                .find("'2020-02-13' is at an irregular distance"),
+            std::string::npos)
+      << "one week of many that is a day late";
+  const std::string partial =
+      error_of("ds,y\n2020-01-01,1\n2020-02-01,2\n2020-03-01,3\n2020-04-01,4\n2020-04-20,5\n");
+  EXPECT_NE(partial.find("line 6"), std::string::npos) << "of the month that is not over: " << partial;
+}
+
+TEST(SeriesTable, ModelsOfTheTargetsAloneReadNoOtherColumn) {
+  const std::string csv = "unique_id,ds,y,holiday\na,2020-01-01,1,0\na,2020-01-02,2,0\na,2020-01-03,3,x\n";
+  EXPECT_NE(error_of(csv, {.id_column = "unique_id"}).find("'x' is not a number"), std::string::npos);
+  const SeriesTable t = table_of(csv, {.targets_only = true});
+  EXPECT_EQ(t.column_names, Strings{"y"});
+  EXPECT_NE(t.read_as.find("not read: holiday"), std::string::npos) << t.read_as;
+}
+
+TEST(SeriesTable, DatesInTheHeaderAreTold) {
+  const std::string message =
+      error_of("Country,1/22/20,1/23/20,1/24/20,1/25/20,1/26/20,1/27/20\nA,1,2,3,4,5,6\n");
+  EXPECT_NE(message.find("has a date in each column's name ('1/22/20', '1/23/20'"), std::string::npos)
+      << message;
+}
+
+TEST(SeriesTable, ColumnsMayBeNamedLikeDatesWhereAnotherHoldsThem) {
+  EXPECT_EQ(table_of("date,1H20,2H20,3T20,1H21,2H21,1H22\n2020-01-01,1,2,3,4,5,6\n2020-01-02,1,2,3,4,5,6\n")
+                .column_names.size(),
+            6U);
+}
+
 TEST(SeriesTable, AnEmptyColumnOfAWideTableStopsNoOther) {
   const SeriesTable table = table_of("date,a,b,c\n2020-01-01,1,,5\n2020-01-02,2,nan,6\n");
   EXPECT_EQ(table.column_names, (Strings{"a", "c"}));

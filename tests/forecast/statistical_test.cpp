@@ -54,6 +54,28 @@ TEST(Statistical, ArimaOfThreeRowsIsTheirMean) {
   EXPECT_GT(forecast.deviation[0], 0);
 }
 
+TEST(Statistical, ArimaOfFourRowsKeepsTheirMean) {
+  const std::vector<double> x{134019, 139712, 222190, 213367};
+  for (const double value : local_model("arima")(x, 1, 3).mean) EXPECT_NEAR(value, 177322, 1);
+}
+
+TEST(Statistical, ThetaOfFewRowsHasIntervals) {
+  for (const std::vector<double>& x : {std::vector<double>{5, 9, 7}, {5, 9, 7, 12}}) {
+    for (const double deviation : local_model("theta")(x, 1, 3).deviation) EXPECT_GT(deviation, 0.5);
+  }
+}
+
+TEST(Statistical, SeasonalNaiveOfLessThanASeasonIsTheLastRow) {
+  const Values x{3600, 7700, 12300, 30500, 47390, 57600, 67500, 79300, 95000};
+  const LocalForecast f = local_model("seasonal_naive")(x, 12, 3);
+  EXPECT_EQ(f.mean, (Values{95000, 95000, 95000}));
+  EXPECT_EQ(f.form, "naive: fewer rows than a season");
+  const LocalForecast whole = local_model("seasonal_naive")(x, 9, 3);
+  EXPECT_EQ(whole.mean, (Values{3600, 7700, 12300}));
+  for (const LocalForecast& each : {f, whole})
+    for (const double deviation : each.deviation) EXPECT_GT(deviation, 0);
+}
+
 TEST(Statistical, EtsFindsTheFormOfARow) {
   Values line, wave;
   for (int i = 0; i < 60; ++i) {

@@ -9,7 +9,10 @@ import argparse
 import csv
 import sys
 
-import holidays
+try:
+    import holidays
+except ModuleNotFoundError:
+    sys.exit("holiday_table.py: needs the Python package holidays; run: pip install holidays==0.109")
 
 
 def days_off(place, years):
@@ -22,11 +25,18 @@ def main():
     parser.add_argument("places", nargs="+", metavar="COUNTRY[-PART]", help="such as DE, US-CA")
     parser.add_argument("--years", required=True, metavar="FIRST:LAST", help="such as 2015:2030")
     options = parser.parse_args()
-    first, last = (int(year) for year in options.years.split(":"))
+    try:
+        first, last = (int(year) for year in options.years.split(":"))
+    except ValueError:
+        parser.error(f"--years is '{options.years}', expected FIRST:LAST, such as 2015:2030")
     rows = csv.writer(sys.stdout, lineterminator="\n")
     rows.writerow(["date", "country", "name"])
     for place in options.places:
-        for day, name in sorted(days_off(place, range(first, last + 1)).items()):
+        try:
+            days = days_off(place, range(first, last + 1))
+        except NotImplementedError as unknown:
+            parser.error(f"{place}: {unknown}")
+        for day, name in sorted(days.items()):
             rows.writerow([day.isoformat(), place, name])
 
 

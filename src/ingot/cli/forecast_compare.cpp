@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/base/config.h"
 #include "ingot/base/json.h"
@@ -13,8 +14,10 @@
 #include "ingot/base/report.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/forecast_fitting.h"
+#include "ingot/cli/help_page.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/core/device_config.h"
+#include "ingot/forecast/error_sums.h"
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
@@ -119,6 +122,12 @@ void settle_test(Comparison& plan, const ForecastOptions& o, const FitConfig& re
                                                    config->model.lookback, config->model.horizon))
       left_out.insert(series.id);
   }
+  if (std::ranges::none_of(plan.all, [](const Competitor& c) { return c.network() != nullptr; })) {
+    plan.evaluation.test_rows = test_rows_of_short_table(reading.split, plan.table, horizon);
+    if (plan.evaluation.test_rows > 0 && !o.json)
+      fmt::print("  tested on the last {}, as the test part of {:g} % is shorter than the horizon of {}\n",
+                 counted(plan.evaluation.test_rows, "row"), 100 * reading.split.test, horizon);
+  }
   // A fit for each forecast of a model without training: one from every row of a long table would take hours.
   if (o.stride == 0) plan.evaluation.stride = local ? std::max<std::int64_t>(1, horizon / 2) : 1;
   check_evaluation(reading.split, plan.table, plan.evaluation);
@@ -127,6 +136,19 @@ void settle_test(Comparison& plan, const ForecastOptions& o, const FitConfig& re
     std::erase_if(plan.tested.series, [&](const Series& s) { return left_out.contains(s.id); });
   INGOT_CHECK(!plan.tested.series.empty(),
               DataError(plan.table.source, 0, "", "has no series that all of these models can be fitted to"));
+}
+
+// False for a network that nobody named and that the table is too short for.
+bool add_network(Comparison& plan, const std::string& model, const ForecastOptions& o) {
+  if (!is_network(model)) return true;
+  try {
+    plan.all.push_back({model, network_to_compare(model, o, plan)});
+  } catch (const DataError& error) {
+    if (!o.models.empty()) throw;
+    if (!o.json) fmt::print("  {} is left out: {}\n", model, error.what());
+    return false;
+  }
+  return true;
 }
 
 Comparison planned(const ForecastOptions& o) {
@@ -147,12 +169,10 @@ Comparison planned(const ForecastOptions& o) {
   plan.table = read_data(reading);
   tell_table(plan.table, o.json);
   leave_out_constant(plan.table, reading, o);
-  const std::vector<std::string> models = models_to_compare(o, plan.table);
+  std::vector<std::string> models = models_to_compare(o, plan.table);
   std::int64_t horizon = local_horizon(o, reading, plan.table);
   if (std::ranges::none_of(models, is_network)) check_local_options(models.front(), o);
-  for (const std::string& model : models) {
-    if (is_network(model)) plan.all.push_back({model, network_to_compare(model, o, plan)});
-  }
+  std::erase_if(models, [&](const std::string& model) { return !add_network(plan, model, o); });
   if (!plan.all.empty()) horizon = plan.all.front().network()->model.horizon;
   for (std::size_t i = 0; i < models.size(); ++i) {  // in the order in which they were given
     if (is_network(models[i])) continue;
@@ -231,6 +251,7 @@ void print_json(const std::string& report, const Comparison& plan, const Results
   }
   fmt::print("{}\n", dump_json(Json{{"gaps", to_json(plan.table.filled)},
                                     {"windows", results.last.windows},
+                                    {"test_rows", plan.evaluation.test_rows},
                                     {"season", results.last.season},
                                     {"skipped", results.last.skipped},
                                     {"notes", results.last.notes},
@@ -248,7 +269,8 @@ void print_comparison(const std::string& report, const Comparison& plan, const R
     if (c.stopped) metrics.back().method += ", stopped";
   }
   fmt::print("\n{}", metrics_table(metrics));
-  for (const std::string& note : results.last.notes) fmt::print("{}\n", note);
+  for (const std::string& note : results.last.notes)
+    fmt::print("{}\n", wrap_on_terminal(note, 0, STDOUT_FILENO));
   fmt::print("The least {} is that of {}.\n", std::isnan(best.mase) ? "MAE" : "MASE", best.method);
   fmt::print("\n  report  {}\n", report);
   if (!plan.has(best.method) || results.stopped) return;

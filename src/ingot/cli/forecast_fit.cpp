@@ -16,6 +16,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/forecast_fitting.h"
+#include "ingot/cli/help_page.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/one_process.h"
 #include "ingot/core/device_config.h"
@@ -70,6 +71,12 @@ FitConfig with_lookback(const SeriesTable& table, const ForecastOptions& o, cons
   }
   ForecastOptions chosen = o;
   chosen.lookback = std::to_string(shorter);
+  const ForecastModelConfig usual_form = ForecastModelConfig::defaults(model.model, model.horizon);
+  if (model.model == "patchtst" && model.patch_length > shorter &&
+      model.patch_length == usual_form.patch_length && model.patch_stride == usual_form.patch_stride) {
+    chosen.set.push_back(fmt::format("patch_length={}", std::max<std::int64_t>(2, shorter / 2)));
+    chosen.set.push_back(fmt::format("patch_stride={}", std::max<std::int64_t>(1, shorter / 4)));
+  }
   return fit_configuration(chosen, model.model);
 }
 
@@ -221,7 +228,7 @@ void check_output_is_new(const ForecastOptions& o, const std::string& output) {
 
 void tell_reading(const SeriesTable& table, std::FILE* to) {
   constexpr std::size_t kMost = 5;
-  fmt::print(to, "  read as: {}\n", table.read_as);
+  fmt::print(to, "  {}\n", wrap_on_terminal(fmt::format("read as: {}", table.read_as), 4, fileno(to)));
   const std::vector<std::string>& notes = table.filled.notes;
   for (std::size_t i = 0; i < std::min(kMost, notes.size()); ++i) fmt::print(to, "  gaps: {}\n", notes[i]);
   if (notes.size() > kMost) fmt::print(to, "  gaps: ... and {} more\n", notes.size() - kMost);

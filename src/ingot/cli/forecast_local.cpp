@@ -7,6 +7,7 @@
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/plot.h"
 #include "ingot/forecast/statistical/local_forecaster.h"
+#include "ingot/forecast/table/future_columns.h"
 
 namespace ingot::cli {
 namespace {
@@ -63,7 +64,8 @@ int run_local_fit(const std::string& model, const ForecastOptions& o) {
   INGOT_CHECK(!o.resume, InvalidConfig("--resume", fmt::format("has no effect on {}, whose fit is never left "
                                                                "unfinished",
                                                                model)));
-  const FitConfig config = reading_configuration(o);
+  FitConfig config = reading_configuration(o);
+  config.table.targets_only = true;
   SeriesTable table = read_data(config);
   tell_table(table, o.json);
   const std::int64_t horizon = local_horizon(o, config, table);
@@ -102,6 +104,7 @@ int run_local_predict(const ForecastOptions& o) {
   std::vector<SeriesForecast> forecasts =
       predict_local(f, table, levels_to_predict(asked_levels(o), quantiles, {80, 90}));
   take_quantiles(forecasts, quantiles, asked_levels(o));
+  if (!o.json) tell_left_out(series_not_continued(table, 1, f.horizon), stderr);
   give_forecasts(o, forecasts, table, f.horizon);
   return 0;
 }

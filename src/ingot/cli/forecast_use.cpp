@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
@@ -10,6 +11,7 @@
 #include "ingot/base/plural.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/forecast.h"
+#include "ingot/cli/help_page.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/cross_validate.h"
@@ -17,6 +19,7 @@
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/statistical/local_forecaster.h"
 #include "ingot/forecast/table/date_column.h"
+#include "ingot/forecast/table/future_columns.h"
 
 namespace ingot::cli {
 namespace {
@@ -79,7 +82,13 @@ Json to_json(const Metrics& m) {
 std::optional<std::vector<int>> asked_levels(const ForecastOptions& o) {
   if (o.levels.empty()) return std::nullopt;
   std::vector<int> levels;
-  for (const std::string& word : o.levels) levels.push_back(parse_level(word));
+  for (const std::string& words : o.levels) {
+    for (std::size_t at = 0; at <= words.size();) {  // 80,90 is two
+      const std::size_t end = std::min(words.find(',', at), words.size());
+      levels.push_back(parse_level(words.substr(at, end - at)));
+      at = end + 1;
+    }
+  }
   return levels;
 }
 
@@ -133,18 +142,22 @@ void give_evaluation(const ForecastOptions& o, const Evaluation& e, const Series
     fmt::print("{}\n", dump_json(json, 2));
     return;
   }
-  fmt::print("{} of {} from rolling origins in the test part of {}; season {}\n\n{}\n",
-             counted(e.windows, "forecast"), counted(horizon, "row"), o.data, e.season,
-             metrics_table(e.methods));
-  for (const std::string& note : e.notes) fmt::print("{}\n", note);
-  if (!e.verdict.empty()) fmt::print("{}\n", e.verdict);
+  const std::string what =
+      fmt::format("{} of {} from rolling origins in the test part of {}; season {}",
+                  counted(e.windows, "forecast"), counted(horizon, "row"), o.data, e.season);
+  fmt::print("{}\n\n{}\n", wrap_on_terminal(what, 2, STDOUT_FILENO), metrics_table(e.methods));
+  for (const std::string& note : e.notes) fmt::print("{}\n", wrap_on_terminal(note, 0, STDOUT_FILENO));
+  if (!e.verdict.empty()) fmt::print("{}\n", wrap_on_terminal(e.verdict, 0, STDOUT_FILENO));
   const std::map<int, double>& coverage = e.methods[0].coverage;
-  fmt::print(
-      "MSE and MAE are of scaled values, as papers print them; MASE below 1 beats the seasonal naive\n"
-      "forecast of one step{}.\n",
+  const std::string inside =
       coverage.empty()
           ? ""
-          : fmt::format("; 'in {} %' is the share of values inside that interval", coverage.rbegin()->first));
+          : fmt::format("; 'in {} %' is the share of values inside that interval", coverage.rbegin()->first);
+  fmt::print("{}\n",
+             wrap_on_terminal(fmt::format("MSE and MAE are of scaled values, as papers print them; MASE "
+                                          "below 1 beats the seasonal naive\nforecast of one step{}.",
+                                          inside),
+                              0, STDOUT_FILENO));
 }
 
 int run_forecast_predict(const ForecastOptions& o) {
@@ -159,10 +172,8 @@ int run_forecast_predict(const ForecastOptions& o) {
   if (const std::string note = f.calibration.missing_levels(); !asked && quantiles.empty() && !note.empty()) {
     log(LogLevel::warn, "ingot::forecast", note);
   }
-  if (const auto short_series = series_left_out(forecasts, table); !o.json && !short_series.empty()) {
-    fmt::print(stderr, "  left out, as they have fewer rows than the {} that the model reads: {}\n",
-               f.config.model.lookback, list_of(short_series));
-  }
+  if (!o.json)
+    tell_left_out(series_not_continued(table, f.config.model.lookback, f.config.model.horizon), stderr);
   give_forecasts(o, forecasts, table, f.config.model.horizon);
   return 0;
 }
@@ -232,7 +243,8 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
     tell_left_out(v.left_out, stdout);
     if (!v.folds.empty()) {
       print_folds(v, table);
-      for (const std::string& note : v.folds.back().evaluation.notes) fmt::print("{}\n", note);
+      for (const std::string& note : v.folds.back().evaluation.notes)
+        fmt::print("{}\n", wrap_on_terminal(note, 0, STDOUT_FILENO));
     }
     if (v.stopped) fmt::print("\nstopped after {} of {} folds\n", v.folds.size(), o.folds);
   }

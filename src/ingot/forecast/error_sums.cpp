@@ -1,6 +1,11 @@
 #include "ingot/forecast/error_sums.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include <fmt/format.h>
+
+#include "ingot/data/csv.h"
 
 namespace ingot::forecast {
 
@@ -22,6 +27,24 @@ Borders test_borders(const SplitOptions& split, const Series& series, const Seri
   const auto rows = static_cast<std::int64_t>(series.length());
   const std::int64_t origin = std::max<std::int64_t>(0, rows - test_rows);
   return {origin, origin, rows};
+}
+
+std::int64_t test_rows_of_short_table(const SplitOptions& split, const SeriesTable& table,
+                                      std::int64_t horizon) {
+  std::int64_t longest = 0;
+  for (const Series& series : table.series) {
+    const Borders b = borders_of(split, series, table);
+    if (b.test - b.validation >= horizon) return 0;
+    longest = std::max(longest, static_cast<std::int64_t>(series.length()));
+  }
+  constexpr std::int64_t kLeastHistory = 3;
+  INGOT_CHECK(longest >= horizon + kLeastHistory,
+              DataError(table.source, 0, "",
+                        fmt::format("its {} rows are too few to compare forecasts of {}: {} rows of history "
+                                    "and the horizon are needed; choose a smaller --horizon, or fit a model "
+                                    "by name",
+                                    longest, horizon, kLeastHistory)));
+  return std::max(horizon, std::min(2 * horizon, longest / 3));
 }
 
 ErrorSums ErrorSums::of(std::int64_t horizon) {

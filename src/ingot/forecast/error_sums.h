@@ -28,6 +28,12 @@ double seasonal_error(const Series& series, std::size_t column, std::int64_t row
 Borders test_borders(const SplitOptions& split, const Series& series, const SeriesTable& table,
                      std::int64_t test_rows);
 
+/// Of a table whose test part holds no horizon in any series, which only models without training can be
+/// compared on: so many last rows that the longest series keeps a history. 0 elsewhere. DataError where its
+/// rows do not suffice for that either.
+std::int64_t test_rows_of_short_table(const SplitOptions& split, const SeriesTable& table,
+                                      std::int64_t horizon);
+
 /// What errors of one method add up to, where there is a measured value to err from.
 struct ErrorSums {
   double squares = 0, absolute = 0, relative = 0, symmetric = 0, count = 0;

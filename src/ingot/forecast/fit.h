@@ -22,7 +22,7 @@ struct EpochReport {
   bool best = false;  ///< the best validation loss so far
 };
 
-/// Where a fit stands between two optimiser steps, and what its checkpoints tell of that.
+/// Where a fit stands between two optimizer steps, and what its checkpoints tell of that.
 struct FitProgress {
   std::vector<EpochReport> epochs;  ///< that are done
   std::int64_t best_epoch = 0;
@@ -35,7 +35,7 @@ struct FitProgress {
 };
 
 struct FitHooks {
-  /// After every optimiser step: steps done of those that all epochs would take, and this batch's loss. On a
+  /// After every optimizer step: steps done of those that all epochs would take, and this batch's loss. On a
   /// device that works beside the host the next step is under way then.
   std::function<void(std::int64_t done, std::int64_t total, double loss)> on_step;
   /// After every epoch; true ends the fit, as a tuner's pruner does.

@@ -137,7 +137,7 @@ void FitTask::read(std::span<const float> metrics, StepRecord& record) {
 
 StepSize FitTask::step_size() const { return {.epochs = 1 / static_cast<double>(epoch_steps())}; }
 
-std::optional<double> FitTask::evaluate() {
+std::optional<double> FitTask::evaluate(const StopCheck& /*stops*/) {
   model_.set_training(false);
   const double loss = mean_loss(model_, parts_.validation, config_.loss);
   model_.set_training(true);

@@ -30,7 +30,7 @@ class FitTask : public TrainTask {
   bool gradients_change_state() const override { return true; }  // batch norms' running statistics
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate(const StopCheck& stops) override;
   void evaluated(const EvalRecord& record) override;
   const FitIdentity& identity() const { return identity_; }
   std::string settings() const override { return identity_.config; }

@@ -106,7 +106,14 @@ std::vector<std::string> ids_without_forecast(const std::vector<SeriesForecast>&
                                               const SeriesTable& table) {
   std::vector<std::string> ids;
   for (const LeftOut& series : table.left_out) ids.push_back(series.id);
-  for (std::string& id : series_left_out(forecasts, table)) ids.push_back(std::move(id));
+  auto next = forecasts.begin();  // in the order of the table
+  for (const Series& series : table.series) {
+    if (next != forecasts.end() && next->id == series.id) {
+      ++next;
+    } else {
+      ids.push_back(series.id);
+    }
+  }
   return ids;
 }
 

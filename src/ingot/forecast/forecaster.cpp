@@ -280,7 +280,7 @@ std::vector<SeriesForecast> predict(const Forecaster& f, const SeriesTable& tabl
   std::vector<SeriesForecast> forecasts;
   const auto rows = [](const Series& series) { return static_cast<std::int64_t>(series.length()); };
   for (const Series& series : table.series) {
-    if (rows(series) < f.config.model.lookback) continue;
+    if (rows(series) < f.config.model.lookback || !known_ahead(series, f.config.model.horizon)) continue;
     forecasts.push_back(predict_at(f, table, series, rows(series), levels));
   }
   if (forecasts.empty()) {  // says what is missing
@@ -288,20 +288,6 @@ std::vector<SeriesForecast> predict(const Forecaster& f, const SeriesTable& tabl
     forecasts.push_back(predict_at(f, table, longest, rows(longest), levels));
   }
   return forecasts;
-}
-
-std::vector<std::string> series_left_out(const std::vector<SeriesForecast>& forecasts,
-                                         const SeriesTable& table) {
-  std::vector<std::string> left_out;
-  auto next = forecasts.begin();  // in the order of the table
-  for (const Series& series : table.series) {
-    if (next != forecasts.end() && next->id == series.id) {
-      ++next;
-    } else {
-      left_out.push_back(series.id);
-    }
-  }
-  return left_out;
 }
 
 }  // namespace ingot::forecast

@@ -91,14 +91,11 @@ struct SeriesForecast {
   std::map<int, std::vector<std::vector<double>>> low, high;  ///< by level
   std::map<double, std::vector<std::vector<double>>> quantiles = {};  ///< see take_quantiles
 };
-/// Continues every series after its last row, but for those that are shorter than the look-back. A target
-/// that never changed keeps its value, whatever the model learnt from others. DataError where all are;
+/// Continues every series after its last row, but for those of series_not_continued. A target that never
+/// changed keeps its value, whatever the model learnt from others. DataError where none can be continued;
 /// InvalidConfig as Forecaster::check_levels says.
 std::vector<SeriesForecast> predict(const Forecaster& forecaster, const SeriesTable& table,
                                     const std::vector<int>& levels = {});
-/// The ids of the series of the table that predict left out; those in table.left_out are not among them.
-std::vector<std::string> series_left_out(const std::vector<SeriesForecast>& forecasts,
-                                         const SeriesTable& table);
 /// The same from any row on: the forecast of rows `origin`, origin + 1, ... of one series.
 SeriesForecast predict_at(const Forecaster& forecaster, const SeriesTable& table, const Series& series,
                           std::int64_t origin, const std::vector<int>& levels);

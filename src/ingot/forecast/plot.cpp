@@ -310,14 +310,17 @@ ReportTable comparison_table(const std::vector<Compared>& methods) {
   for (const Compared& c : methods) metrics.push_back(c.metrics);
   const std::set<int> levels = levels_of(metrics);
   for (const int level : levels) table.columns.push_back(fmt::format("in {} %", level));
-  table.columns.insert(table.columns.end(), {"parameters", "fitted in"});
+  const bool networks = std::ranges::any_of(methods, [](const Compared& c) { return c.parameters > 0; });
+  if (networks) table.columns.insert(table.columns.end(), {"parameters", "fitted in"});
   for (const Compared& c : methods) {
     const Metrics& m = c.metrics;
     std::vector<std::string> row{m.method, written(m.mse), written(m.mae), written_mase(m.mase),
                                  fmt::format("{:.1f} %", m.smape)};
     for (const int level : levels) row.push_back(share_inside(m, level, " %"));
-    row.push_back(c.parameters > 0 ? human_count(static_cast<double>(c.parameters)) : "");
-    row.push_back(c.fit_seconds > 0 ? human_duration(c.fit_seconds) + (c.stopped ? ", stopped" : "") : "");
+    if (networks) {
+      row.push_back(c.parameters > 0 ? human_count(static_cast<double>(c.parameters)) : "");
+      row.push_back(c.fit_seconds > 0 ? human_duration(c.fit_seconds) + (c.stopped ? ", stopped" : "") : "");
+    }
     table.rows.push_back(std::move(row));
   }
   table.best = {best_of(methods)};

@@ -379,7 +379,7 @@ LocalForecast arima_forecast(std::span<const double> x, std::int64_t season, std
     best.parts.mean = best.orders.constant && !w.empty() ? w[0] : 0;
   } else {
     for (double& v : w) v /= scale;
-    best = w.size() <= 3 && d.own + d.seasonal == 0 ? mean_of(w) : Search(w, rows.size(), d).run();
+    best = w.size() <= 4 && d.own + d.seasonal == 0 ? mean_of(w) : Search(w, rows.size(), d).run();
   }
   if (std::isfinite(best.aicc)) return continued(best, rows, w, scale, d, static_cast<std::size_t>(horizon));
   LocalForecast last = naive_forecast(recent, 1, horizon);

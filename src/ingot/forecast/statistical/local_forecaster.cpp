@@ -206,10 +206,15 @@ SeriesForecast predict_local_at(const LocalForecaster& f, const SeriesTable& tab
 std::vector<SeriesForecast> predict_local(const LocalForecaster& f, const SeriesTable& table,
                                           const std::vector<int>& levels) {
   f.check(table);
-  std::vector<SeriesForecast> forecasts(table.series.size());
-  parallel_for(static_cast<std::int64_t>(table.series.size()), 1, [&](std::int64_t from, std::int64_t to) {
+  std::vector<const Series*> known;
+  for (const Series& series : table.series) {
+    if (known_ahead(series, f.horizon)) known.push_back(&series);
+  }
+  if (known.empty()) known.push_back(&table.series.front());  // says what is missing
+  std::vector<SeriesForecast> forecasts(known.size());
+  parallel_for(static_cast<std::int64_t>(known.size()), 1, [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t i = from; i < to; ++i) {
-      const Series& series = table.series[static_cast<std::size_t>(i)];
+      const Series& series = *known[static_cast<std::size_t>(i)];
       forecasts[static_cast<std::size_t>(i)] =
           predict_local_at(f, table, series, static_cast<std::int64_t>(series.length()), levels);
     }

@@ -65,7 +65,8 @@ LocalForecaster fit_local(const LocalOptions& options, const SeriesTable& table,
 /// Continues one series from row `origin` on.
 SeriesForecast predict_local_at(const LocalForecaster& forecaster, const SeriesTable& table,
                                 const Series& series, std::int64_t origin, const std::vector<int>& levels);
-/// Continues every series after its last row.
+/// Continues every series after its last row, but for those of series_not_continued. DataError where none can
+/// be continued.
 std::vector<SeriesForecast> predict_local(const LocalForecaster& forecaster, const SeriesTable& table,
                                           const std::vector<int>& levels = {80, 90});
 

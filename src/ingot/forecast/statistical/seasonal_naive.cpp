@@ -30,8 +30,13 @@ LocalForecast naive_forecast(std::span<const double> x, std::int64_t /*season*/,
 }
 
 LocalForecast seasonal_naive_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon) {
+  const auto rows = static_cast<std::int64_t>(x.size());
+  LocalForecast last = naive_forecast(x, 1, horizon);
+  last.form = "naive: fewer rows than a season";
+  if (season > rows) return last;
   LocalForecast f = repeated(x, season, horizon);
   f.form = "seasonal naive";
+  if (season == rows) f.deviation = last.deviation;  // no row has one a season before it
   return f;
 }
 

@@ -91,6 +91,15 @@ Theta fitted_theta(std::span<const double> x) {
   return best;
 }
 
+// Of the errors behind the first ones; of all but the first where there are too few.
+double deviation_of(std::span<const double> errors) {
+  const double freedom = static_cast<double>(errors.size()) - static_cast<double>(kBurnIn) - 1;
+  if (freedom > 0) return std::sqrt(squares_of(errors) / freedom);
+  double squares = 0;
+  for (const double e : errors.subspan(std::min<std::size_t>(1, errors.size()))) squares += e * e;
+  return errors.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(errors.size() - 1));
+}
+
 }  // namespace
 
 LocalForecast theta_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon) {
@@ -111,8 +120,7 @@ LocalForecast theta_forecast(std::span<const double> x, std::int64_t season, std
   const Theta theta = fitted_theta(adjusted);
   std::vector<double> errors;
   double level = theta.follow(adjusted, errors);
-  const double freedom = static_cast<double>(errors.size()) - static_cast<double>(kBurnIn) - 1;
-  const double sigma = freedom > 0 ? std::sqrt(squares_of(errors) / freedom) : 0;
+  const double sigma = deviation_of(errors);
   LocalForecast f;
   f.form = seasonal ? (multiplicative ? "theta, multiplicative season" : "theta, additive season") : "theta";
   for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -215,6 +216,28 @@ std::optional<Frequency> months_between(std::span<const Moment> moments) {
   return multiples ? std::optional(Frequency{Frequency::Unit::months, step}) : std::nullopt;
 }
 
+namespace {
+
+// Days of which some are missing, as in a table of sales that has rows for days with a sale: all distances
+// are whole days, and at least one in eight is there.
+std::optional<Frequency> sparse_days(std::span<const Moment> moments) {
+  std::int64_t step = 0;
+  for (std::size_t i = 1; i < moments.size(); ++i) step = std::gcd(step, moments[i] - moments[i - 1]);
+  const std::int64_t whole = step == 0 ? 0 : (moments.back() - moments.front()) / step + 1;
+  const bool dense = static_cast<std::int64_t>(moments.size()) * 8 >= whole && moments.size() >= 4;
+  if (step < kDay || step % kDay != 0 || !dense) return std::nullopt;
+  return Frequency{Frequency::Unit::seconds, step};
+}
+
+// The row that breaks a grid: the last one where the others lie on one, else the first that does.
+std::size_t odd_one(std::span<const Moment> moments, bool numbers, std::size_t first) {
+  const auto others = moments.first(moments.size() - 1);
+  const bool months = !numbers && same_place_in_month(others) && months_between(others);
+  return first < others.size() && months ? others.size() : first;
+}
+
+}  // namespace
+
 std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool numbers, std::size_t* odd) {
   if (odd != nullptr) *odd = 0;
   if (moments.size() < 2) return std::nullopt;
@@ -228,7 +251,10 @@ std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool n
   if (frequency.step <= 0) return std::nullopt;
   for (std::size_t i = 1; i < moments.size(); ++i) {
     if ((moments[i] - moments[i - 1]) % frequency.step == 0) continue;
-    if (odd != nullptr) *odd = i;
+    // One date of many that is off is an error of the table.
+    const bool regular = commonest->second * 5 >= (moments.size() - 1) * 4;
+    if (const auto days = numbers || regular ? std::nullopt : sparse_days(moments)) return days;
+    if (odd != nullptr) *odd = odd_one(moments, numbers, i);
     return std::nullopt;
   }
   return frequency;

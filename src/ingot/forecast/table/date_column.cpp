@@ -13,6 +13,8 @@
 #include "ingot/base/error.h"
 #include "ingot/forecast/table/civil.h"
 #include "ingot/forecast/table/date_names.h"
+#include "ingot/forecast/table/decimal_year.h"
+#include "ingot/forecast/table/excel_date.h"
 
 namespace ingot::forecast {
 namespace {
@@ -85,6 +87,34 @@ std::size_t end_of_start(std::string_view cell) {
   return halves ? middle : std::string_view::npos;
 }
 
+// Halves of the day that stand before the clock in Korean, Chinese and Japanese, as AM and PM behind it;
+// without the day of the week.
+void use_english_halves(std::string& text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kHalves{{{"\uc624\uc804", " AM"},
+                                                                                  {"\uc624\ud6c4", " PM"},
+                                                                                  {"\u4e0a\u5348", " AM"},
+                                                                                  {"\u4e0b\u5348", " PM"},
+                                                                                  {"\u5348\u524d", " AM"},
+                                                                                  {"\u5348\u5f8c", " PM"}}};
+  for (const std::string_view week : {" \u661f\u671f", " \u5468"}) {
+    const std::size_t at = text.find(week);
+    constexpr std::size_t kSign = 3;  // bytes of the day's
+    if (at != std::string::npos && at + week.size() + kSign <= text.size())
+      text.erase(at, week.size() + kSign);
+  }
+  for (const auto& [word, half] : kHalves) {
+    const std::size_t at = text.find(word);
+    if (at == std::string::npos) continue;
+    std::size_t size = word.size();
+    while (at + size < text.size() && text[at + size] == ' ') ++size;
+    text.erase(at, size);
+    text += half;
+  }
+}
+
+// Behind the hour that comes twice as summer time ends, which the table of a Texan grid marks so.
+constexpr std::string_view kExtraHour = " DST";
+
 // Spaces that do not break a line, which JavaScript writes before AM and PM, as plain ones.
 std::string with_plain_spaces(std::string_view cell) {
   std::string out(cell);
@@ -92,6 +122,9 @@ std::string with_plain_spaces(std::string_view cell) {
     for (std::size_t at = 0; (at = out.find(space, at)) != std::string::npos;)
       out.replace(at, space.size(), " ");
   }
+  use_english_halves(out);
+  if (out.ends_with(kExtraHour)) out.resize(out.size() - kExtraHour.size());
+  if (out.starts_with('\'')) out.erase(0, 1);  // by which Excel is told that a cell is text
   return out;
 }
 
@@ -124,15 +157,30 @@ class Cells {
   std::int64_t line(std::size_t row) const { return csv_.line(row); }
   /// Whether the column has intervals, of which these are the starts.
   bool are_starts() const { return starts_; }
+  /// Whether dates are written as in most of Europe, where days come first: between semicolons, or with dots.
+  bool are_between_semicolons() const { return csv_.separator() == ';'; }
+  bool have_dots() const {
+    if (size() == 0) return false;
+    const std::size_t mark = (*this)[0].find_first_not_of("0123456789");
+    return mark > 0 && mark <= 2 && (*this)[0][mark] == '.';
+  }
+  /// Whether the column's name says that it holds dates.
+  bool has_dates_name() const { return names_date(csv_.header()[source_.column]); }
 
  private:
   bool joined() const { return !joined_.empty(); }
+  bool has_extra_hours() const {
+    for (std::size_t row = 0; row < size(); ++row) {
+      if ((*this)[row].ends_with(kExtraHour)) return true;
+    }
+    return false;
+  }
   // Leaves out what no pattern has, where the first row shows that there is some.
   void simplify() {
     if (size() == 0 || source_.format != "auto") return;
     const std::string first = with_plain_spaces((*this)[0]);
     starts_ = end_of_start(first) != std::string_view::npos;
-    if (!starts_ && first == (*this)[0]) return;
+    if (!starts_ && first == (*this)[0] && !has_extra_hours()) return;
     std::vector<std::string> simple;
     simple.reserve(size());
     for (std::size_t row = 0; row < size(); ++row) {
@@ -227,7 +275,7 @@ Parse format_parser(const std::string& format, int names = 0) {
 
 constexpr std::array kOrderWords{"year first", "month first", "day first"};
 const std::vector<std::string> kChoices{"auto",   "year-first", "month-first", "day-first",
-                                        "number", "epoch-s",    "epoch-ms"};
+                                        "number", "epoch-s",    "epoch-ms",    "excel"};
 
 // The share of rows that lie the commonest distance behind the one before: months or seconds.
 double evenness(const std::vector<Moment>& times) {
@@ -263,8 +311,8 @@ constexpr std::string_view kExpected =
 
 using Usual = std::optional<DateOrder>;
 
-// What all rows can be read with: first the order that is usual, if one is; if that is several orders, the
-// one that puts more rows at even distances.
+// What all rows can be read with: first the order that is usual, if one is; if that is several orders, days
+// first where dots stand between the numbers, else the one that puts more rows at even distances.
 Reading read_in_any_order(const Cells& cells, std::string& why, const Usual& usual, int names = 0) {
   if (!order_matters(cells, names)) return read_with(cells, ordered_parser(DateOrder::year_first, names));
   if (usual) {
@@ -278,7 +326,10 @@ Reading read_in_any_order(const Cells& cells, std::string& why, const Usual& usu
   std::vector<DateOrder> tied;
   double most = -1;
   std::size_t farthest = 0, ruled_out = cells.size();
-  for (const DateOrder order : {DateOrder::month_first, DateOrder::day_first, DateOrder::year_first}) {
+  const bool dots = cells.have_dots(), days = dots || cells.are_between_semicolons();
+  for (const DateOrder order :
+       {days ? DateOrder::day_first : DateOrder::month_first,
+        days ? DateOrder::month_first : DateOrder::day_first, DateOrder::year_first}) {
     Reading reading = read_with(cells, ordered_parser(order, names));
     if (reading.failed) {
       farthest = std::max(farthest, *reading.failed);
@@ -287,12 +338,12 @@ Reading read_in_any_order(const Cells& cells, std::string& why, const Usual& usu
       continue;
     }
     const double even = evenness(reading.times);
-    if (even > most) {
+    if (even > most && !(dots && !tied.empty())) {
       best = std::move(reading);
       tied.clear();
       most = even;
     }
-    if (even == most) tied.push_back(order);
+    if (even == most || dots) tied.push_back(order);
   }
   if (tied.empty()) {
     best.failed = farthest;
@@ -331,11 +382,25 @@ std::optional<Reading> read_with_other_names(std::string& why,
   return best;
 }
 
+// Whether rows of one month have one number: decimal years that tell months apart, not days.
+bool one_text_a_month(const Cells& cells, const std::vector<Moment>& months) {
+  std::map<Moment, double> seen;
+  for (std::size_t row = 0; row < cells.size(); ++row) {
+    double year = 0;
+    std::from_chars(cells[row].data(), cells[row].data() + cells[row].size(), year);
+    const auto [at, is_new] = seen.try_emplace(months[row], year);
+    if (!is_new && at->second != year) return false;
+  }
+  return true;
+}
+
 Reading read_in_any_way(const Cells& cells, std::string& why, const Usual& usual) {
   Reading english = read_in_any_order(cells, why, usual);
   if (!english.failed) return english;
   Reading weeks = read_with(cells, parse_plain_week);  // where 2016-13 is no month
   if (!weeks.failed) return weeks;
+  Reading years = read_with(cells, parse_decimal_year);
+  if (!years.failed && one_text_a_month(cells, years.times)) return years;
   std::optional<Reading> other = read_with_other_names(
       why, [&](int names, std::string& how) { return read_in_any_order(cells, how, usual, names); });
   if (!other) fail(cells, *english.failed, kExpected);
@@ -345,6 +410,19 @@ Reading read_in_any_way(const Cells& cells, std::string& why, const Usual& usual
 // 201653, among which some are no months.
 std::optional<Moment> parse_compact_week(std::string_view text, DateStyle* style) {
   return text.size() == 6 ? parse_plain_week(text, style) : std::nullopt;
+}
+
+// Nothing where a cell is no serial day of Excel's.
+std::optional<Reading> read_excel_days(const Cells& cells, bool told) {
+  std::vector<std::string_view> texts;
+  texts.reserve(cells.size());
+  for (std::size_t row = 0; row < cells.size(); ++row) texts.push_back(cells[row]);
+  Reading reading;
+  auto moments = parse_excel_days(texts, &reading.style, told);
+  if (!moments) return std::nullopt;
+  reading.times = std::move(*moments);
+  reading.offsets.resize(reading.times.size());
+  return reading;
 }
 
 Reading read_automatically(const Cells& cells, std::string& why, const Usual& usual) {
@@ -357,6 +435,9 @@ Reading read_automatically(const Cells& cells, std::string& why, const Usual& us
     if (unused.date.ends_with('n') && cells.size() < 3) continue;  // 2011-12 is a month, too
     if (!reading.failed) return reading;
   }
+  if (auto days = read_excel_days(cells, false);
+      days && are_likely_excel_days(days->times, cells.has_dates_name()))
+    return std::move(*days);
   return read_in_any_way(cells, why, usual);
 }
 
@@ -369,6 +450,10 @@ Reading read_as_told(const Cells& cells, const std::string& format, std::string&
   if (index >= 1 && index <= 3) {
     parse = ordered_parser(static_cast<DateOrder>(index - 1));
     why = fmt::format(", {}", kOrderWords[index - 1]);
+  }
+  if (format == "excel") {
+    if (auto days = read_excel_days(cells, true)) return std::move(*days);
+    fail(cells, 0, "serial days of Excel alone, as 44197 or 44197.25, as --date-format excel tells");
   }
   if (format == "number") parse = ordered_parser(DateOrder::year_first);
   Reading reading = read_with(cells, parse);
@@ -451,6 +536,9 @@ std::string described(const DateColumn& dates, const std::string& why) {
     as = fmt::format("{} since 1970", style.epoch == 1000        ? "milliseconds"
                                       : style.epoch == 1'000'000 ? "microseconds"
                                                                  : "nanoseconds");
+  if (style.rounded) as += ", fractions of a second rounded";
+  if (style.excel >= 0) as = "Excel's serial days (--date-format number takes them for row numbers)";
+  if (style.decimals != 0) as = "decimal years, of which the month counts";
   const bool fiscal = as.find("FY") != std::string::npos || as.find("fy") != std::string::npos;
   return fmt::format("{} to {}, written as {}{}{}", format_moment(first, plain), format_moment(last, plain),
                      as, fiscal ? " (fiscal years stand for the calendar's)" : "", why);
@@ -462,10 +550,10 @@ std::optional<DateOrder> parse_date_order(std::string_view text, std::string_vie
   if (text.empty() || text == "auto") return std::nullopt;
   const auto named = std::ranges::find(kChoices, text);
   const auto index = static_cast<std::size_t>(named - kChoices.begin());
-  INGOT_CHECK(
-      index >= 1 && index <= 3,
-      InvalidConfig(std::string(key), fmt::format("'{}' is no order of dates; expected auto, {}, {} or {}",
-                                                  text, kChoices[1], kChoices[2], kChoices[3])));
+  INGOT_CHECK(index >= 1 && index <= 3,
+              InvalidConfig(std::string(key),
+                            fmt::format("'{}' is not an order of dates; expected auto, {}, {} or {}", text,
+                                        kChoices[1], kChoices[2], kChoices[3])));
   return static_cast<DateOrder>(index - 1);
 }
 

@@ -18,8 +18,8 @@ struct DateSource {
   /// Where that column holds years: columns with the month and the day, the quarter, or the week.
   std::vector<std::size_t> parts = {};
   std::optional<std::size_t> clock = {};  ///< a column with the times of day
-  /// "auto", "day-first", "month-first", "year-first", "number", "epoch-s", "epoch-ms", or a pattern of
-  /// strptime.
+  /// "auto", "day-first", "month-first", "year-first", "number", "epoch-s", "epoch-ms", "excel", or a pattern
+  /// of strptime.
   std::string format = "auto";
   /// The order that earlier tables of the same source showed: taken where all rows can be read in it.
   std::optional<DateOrder> usual_order = {};
@@ -41,7 +41,8 @@ std::string_view name(DateOrder order);
 void check_date_choice(const std::string& format, const std::string& key);
 
 /// Reads a column of dates or row numbers. Numbers that are all dates like 20160701 or 201607 are dates, and
-/// so are numbers that are all seconds or milliseconds of 1980 to 2100. Whether the day or the month comes
+/// so are numbers that are all seconds or milliseconds of 1980 to 2100, and serial days of Excel, as
+/// are_likely_excel_days has it. Whether the day or the month comes
 /// first is what all rows can be read with; if both, what puts more of them at even distances; if both do,
 /// the month, and read_as says so. Dates with offsets from UTC are moments of UTC, but where all have the
 /// same time of day by their own clocks they are days, weeks or months of that clock, which summer time does

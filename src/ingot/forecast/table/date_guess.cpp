@@ -159,14 +159,13 @@ class Guess {
     }
     if (text_.empty()) return true;
     copy(separator());
-    return lower(at(0)) == 'q' && quarter();
+    return lower(at(0)) == 'q' && part_of_year();
   }
 
   bool day() {
     if (fiscal_word() > 0) return fiscal_year();
     if (name_ahead()) return after_name();
-    if (lower(at(0)) == 'q' && is_digit(at(1)) && !is_digit(at(2)))
-      return quarter() && (copy(separator()), copy(fiscal_word()), year());
+    if (part_word().length > 0) return part_of_year() && (copy(separator()), copy(fiscal_word()), year());
     if (week_word() > 0) return week_first();
     switch (digits()) {
       case 8:
@@ -185,11 +184,53 @@ class Guess {
     }
   }
 
-  bool quarter() {
-    copy(1);
-    if (digits() != 1) return false;
-    skip(1, "%q");
-    return true;
+  struct PartWord {
+    std::size_t length = 0;  // 0: there is none
+    std::string_view directive;
+  };
+  /// A word for quarters or half-years with what is behind it, before one digit: "Q", "Quarter ", "H".
+  PartWord part_word(std::size_t from = 0) const {
+    const PartWord word = part_name(from);
+    const std::size_t end = from + word.length;
+    return word.length > 0 && is_digit(at(end)) && !is_digit(at(end + 1)) && !is_letter(at(end + 1))
+               ? word
+               : PartWord{};
+  }
+  PartWord part_name(std::size_t from) const {
+    static constexpr std::array<std::string_view, 9> kQuarters{
+        "Q", "T", "Qtr", "Quarter", "Quartal", "Trim", "Trimestre", "Vj", "Kwartaal"};
+    static constexpr std::array<std::string_view, 7> kHalves{"H",        "S",  "HY",      "Half",
+                                                             "Semestre", "Hj", "Halbjahr"};
+    const std::size_t letters = run(is_letter, from);
+    const std::string_view word = text_.substr(std::min(from, text_.size()), letters);
+    const auto is_one = [&](std::string_view known) { return same_word(known, word); };
+    const bool quarter = std::ranges::any_of(kQuarters, is_one);
+    if (!quarter && !std::ranges::any_of(kHalves, is_one)) return {};
+    std::size_t end = from + letters;
+    if (letters > 1 && at(end) == '.') ++end;
+    if (letters > 1 && at(end) == ' ') ++end;
+    return {end - from, quarter ? "%q" : "%i"};
+  }
+  // Q3, H1, Quarter 3
+  bool part_of_year() {
+    const PartWord word = part_word();
+    copy(word.length);
+    if (word.length > 0) skip(1, word.directive);
+    return word.length > 0;
+  }
+  // What is between a number and the word for what it counts: "1. Quartal", "3Q".
+  std::size_t before_part_name() const {
+    const std::size_t between = run([](char c) { return c == '.' || c == ' '; }, digits());
+    const PartWord word = between <= 2 ? part_name(digits() + between) : PartWord{};
+    return word.length;
+  }
+  // 3Q2016, 3Q16, 1. Quartal 2016
+  bool part_first(std::size_t word) {
+    const std::size_t between = run([](char c) { return c == '.' || c == ' '; }, 1);
+    skip(1, part_name(1 + between).directive);
+    copy(between + word);
+    copy(separator());
+    return year() && text_.empty();
   }
 
   // July 2016, Jul 1, 2016, Jul-16
@@ -236,11 +277,11 @@ class Guess {
   // 2016:07 is a month and 2016:3 a quarter, as gretl writes them.
   bool after_year_and_colon() {
     copy(1);
-    if (lower(at(0)) == 'q') return quarter();
+    if (lower(at(0)) == 'q') return part_of_year();
     return digits() == 1 ? (skip(1, "%q"), true) : field('m');
   }
 
-  // 2016-07-01, 2016-07, 2016-183, 2016Q3, 2016-W27-1, 2016-Jul-01, 2016 Jul
+  // 2016-07-01, 2016-07, 2016-183, 2016Q3, 2016H1, 2016-W27-1, 2016-Jul-01, 2016 Jul
   bool after_year() {
     skip(4, "%Y");
     if (at(0) == ':') return after_year_and_colon();
@@ -251,11 +292,11 @@ class Guess {
     }
     const std::size_t between = separator();
     if (const std::size_t word = week_word(between); word > 0) return iso_week(between + word);
-    if (lower(at(between)) == 'q') {
+    if (part_word(between).length > 0) {
       copy(between);
-      return quarter();
+      return part_of_year();
     }
-    if (between <= 1 && at(between) == 'M' && is_digit(at(between + 1))) {  // 2016M07, 2016-M07
+    if (between <= 1 && lower(at(between)) == 'm' && is_digit(at(between + 1))) {  // 2016M07, 2016-M07
       copy(between + 1);
       return field('m');
     }
@@ -282,14 +323,9 @@ class Guess {
     return true;
   }
 
-  // 01/07/2016, 1 July 2016, 1-Jul-16, 01JUL2016, 07/2016, 3Q2016, 3Q16
+  // 01/07/2016, 1 July 2016, 1-Jul-16, 01JUL2016, 07/2016, 3Q2016, 1H16
   bool after_number() {
-    if (lower(at(digits())) == 'q' && digits() == 1) {
-      skip(1, "%q");
-      copy(1);
-      copy(separator());
-      return year() && text_.empty();
-    }
+    if (const std::size_t word = before_part_name(); digits() == 1 && word > 0) return part_first(word);
     const std::string_view whole = text_;
     std::size_t width = digits();
     width += ordinal_length(text_.substr(width), names_);
@@ -376,6 +412,7 @@ class Guess {
     if (lower(at(i)) != 'a' && lower(at(i)) != 'p') return 0;
     ++i;
     if (at(i) == '.') ++i;
+    if (at(i - 1) == '.' && at(i) == ' ') ++i;  // "p. m.", as Windows writes it in Spanish
     if (lower(at(i)) != 'm') return 0;
     ++i;
     if (at(i) == '.') ++i;

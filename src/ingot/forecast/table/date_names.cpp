@@ -126,4 +126,15 @@ std::string_view ordinal_of(std::int64_t day, int names) {
   return last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th";
 }
 
+bool names_date(std::string_view column) {
+  static constexpr std::array<std::string_view, 12> kNames{
+      "date", "datetime", "day", "dteday", "dt", "datum", "fecha", "data", "dato", "päivä", "jour", "tag"};
+  if (std::ranges::any_of(kNames, [&](std::string_view name) { return same_word(name, column); }))
+    return true;
+  constexpr std::size_t kDate = 4;
+  if (column.size() <= kDate || !same_word(column.substr(column.size() - kDate), "date")) return false;
+  const char before = column[column.size() - kDate - 1];  // order_date, OrderDate, but no update
+  return !is_letter(before) || column[column.size() - kDate] == 'D';
+}
+
 }  // namespace ingot::forecast

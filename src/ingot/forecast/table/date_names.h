@@ -62,6 +62,9 @@ std::size_t ordinal_length(std::string_view text, int names);
 /// What does so with a day.
 std::string_view ordinal_of(std::int64_t day, int names);
 
+/// Whether a column's name says that it holds dates, in some language: "Date", "order_date", "Datum".
+bool names_date(std::string_view column);
+
 /// Letters, also those outside of ASCII.
 inline bool is_name_letter(char c) { return is_letter(c) || (static_cast<unsigned char>(c) & 0x80U) != 0; }
 

@@ -9,6 +9,8 @@
 #include "ingot/base/error.h"
 #include "ingot/forecast/table/civil.h"
 #include "ingot/forecast/table/date_names.h"
+#include "ingot/forecast/table/decimal_year.h"
+#include "ingot/forecast/table/excel_date.h"
 
 namespace ingot::forecast {
 namespace {
@@ -186,10 +188,8 @@ class FormatReader {
         return digits(2, 2, c_.minute);
       case 'S':
         return digits(2, 2, c_.second) && (fraction_follows_ || fraction());
-      case 'f': {
-        std::int64_t part = 0;
-        return digits(1, 9, part) && part == 0;
-      }
+      case 'f':
+        return fraction_digits();
       case 'p':
       case 'P':
         return half_of_day();
@@ -203,6 +203,12 @@ class FormatReader {
         std::int64_t quarter = 0;
         if (!digits(1, 1, quarter) || quarter < 1 || quarter > 4) return false;
         c_.month = 3 * quarter - 2;
+        return true;
+      }
+      case 'i': {
+        std::int64_t half = 0;
+        if (!digits(1, 1, half) || half < 1 || half > 2) return false;
+        c_.month = 6 * half - 5;
         return true;
       }
       case 's':
@@ -223,13 +229,20 @@ class FormatReader {
     return found.has_value();
   }
 
-  // Rows of a table are whole seconds apart.
+  // Rows of a table are whole seconds apart: what is between is the nearest.
   bool fraction() {
     if (text_.size() < 2 || (text_[0] != '.' && text_[0] != ',') || text_[1] < '0' || text_[1] > '9')
       return true;
     text_.remove_prefix(1);
+    return fraction_digits();
+  }
+  bool fraction_digits() {
+    const bool half = !text_.empty() && text_.front() >= '5';
     std::int64_t part = 0;
-    return digits(1, 9, part) && part == 0;
+    if (!digits(1, 9, part)) return false;
+    if (part != 0 && style_ != nullptr) style_->rounded = true;
+    round_up_ = half;
+    return true;
   }
 
   bool half_of_day() {
@@ -237,7 +250,7 @@ class FormatReader {
     const char half = lower(text_.front());
     if (half != 'a' && half != 'p') return false;
     text_.remove_prefix(1);
-    take('.');
+    if (take('.')) take(' ');
     if (!take('m') && !take('M')) return false;
     take('.');
     half_ = half;
@@ -325,6 +338,7 @@ class FormatReader {
       at = monday + (iso_day_ - 1) * kDay + time_of_day(at);
     }
     if (epoch_ >= 0) at = epoch_;
+    if (round_up_) ++at;
     if (style_ != nullptr && zoned_) {
       style_->offset = offset_;
       style_->zone_name = zone_name_;
@@ -340,7 +354,7 @@ class FormatReader {
   IsoWeek iso_{0, 0};
   std::int64_t iso_day_ = 1, day_of_year_ = 0, epoch_ = -1, offset_ = 0;
   char half_ = 0;
-  bool zoned_ = false, local_ = false, fraction_follows_ = false;
+  bool zoned_ = false, local_ = false, fraction_follows_ = false, round_up_ = false;
   std::string zone_name_;
 };
 
@@ -409,6 +423,8 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
       return fmt::format("{:04}", c.year + 1);
     case 'q':
       return std::to_string((c.month + 2) / 3);
+    case 'i':
+      return c.month <= 6 ? "1" : "2";
     case 's':
       return std::to_string(moment);
     case 'z':
@@ -440,13 +456,20 @@ void DateStyle::widen(const DateStyle& row) {
     date = row.date;
   }
   take_fuller(clock, row.clock);
+  decimals = std::max(decimals, row.decimals);
+  excel = std::max(excel, row.excel);
+  rounded |= row.rounded;
 }
 
 void DateStyle::widen(const Frequency& frequency) {
-  if (number || epoch != 0) return;
+  if (number || epoch != 0 || decimals != 0) return;
+  constexpr int kUsual = 5;  // less than a second
+  if (excel == 0 && frequency.unit == Frequency::Unit::seconds && frequency.step % kDay != 0) excel = kUsual;
+  if (excel >= 0) return;
   const bool months = frequency.unit == Frequency::Unit::months;
   const bool seconds = frequency.unit == Frequency::Unit::seconds;
   if (has_directive(date, "q") && !(months && frequency.step % 3 == 0)) date = months ? "%Y-%m" : "%Y-%m-%d";
+  if (has_directive(date, "i") && !(months && frequency.step % 6 == 0)) date = months ? "%Y-%m" : "%Y-%m-%d";
   if (has_directive(date, "V") && !has_day() && !(seconds && frequency.step % kWeek == 0)) date = "%Y-%m-%d";
   if (months) return;
   if (!has_day() && !has_directive(date, "V")) {
@@ -470,6 +493,8 @@ std::string format_offset(std::int64_t seconds) {
 std::string format_moment(Moment moment, const DateStyle& style) {
   if (style.number) return std::to_string(moment);
   if (style.epoch != 0) return std::to_string(moment * style.epoch);
+  if (style.decimals != 0) return format_decimal_year(moment, style);
+  if (style.excel >= 0) return format_excel_day(moment, style);
   const Moment shown = style.own_clock ? moment : moment + style.offset;
   const Civil c = civil_of(shown);
   std::string text;
@@ -489,7 +514,7 @@ void check_date_format(std::string_view format, std::string_view key) {
   for (Piece p; pattern.next(p);) {
     INGOT_CHECK(
         p.directive == 0 ||
-            std::string_view("YymdejbBhaAoHIMSfpPGVuqnNszZFDTR").find(p.directive) != std::string_view::npos,
+            std::string_view("YymdejbBhaAoHIMSfpPGVuqinNszZFDTR").find(p.directive) != std::string_view::npos,
         InvalidConfig(std::string(key),
                       fmt::format("'{}': %{} is not known; expected a pattern of strptime, as %d/%m/%Y %H:%M",
                                   format, p.directive)));

@@ -10,11 +10,14 @@
 namespace ingot::forecast {
 
 /// How a column of dates is written, so that a forecast continues it in the same way. Patterns are those of
-/// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and besides %q for the quarter, %n and
-/// %N for the year after in two and four digits (2019/20), %o for what is behind a day (1st, 2nd; 1er) and
-/// the flag '.' for a short name's dot, where it has one.
+/// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and besides %q for the quarter, %i for
+/// the half-year, %n and %N for the year after in two and four digits (2019/20), %o for what is behind a day
+/// (1st, 2nd; 1er) and the flag '.' for a short name's dot, where it has one.
 struct DateStyle {
   bool number = false;            ///< plain integers
+  int decimals = 0;               ///< of decimal years: 1958.2027 has 4; 0: dates are others
+  int excel = -1;                 ///< decimals of Excel's serial days; -1: dates are others
+  bool mid_month = false;         ///< decimal years are of the middle of months
   std::int64_t epoch = 0;         ///< counted since 1970, so many a second: 1, 1000 ...; 0: no such count
   std::string date = "%Y-%m-%d";  ///< "%d/%m/%Y", "%b %Y", "%Y-Q%q", "%G-W%V" ...; all of a given format
   std::string clock = {};         ///< with what is before it: " %H:%M", "T%H:%M:%S", " %I:%M %p"
@@ -23,6 +26,7 @@ struct DateStyle {
   std::int64_t offset = 0;        ///< the zone's, in seconds east of UTC
   bool local = false;             ///< the zone is a region's (Europe/Berlin): moments count by its clocks
   int names = 0;                  ///< of months and days: as find_month's
+  bool rounded = false;           ///< fractions of a second were, to the nearest one
   bool own_clock = false;         ///< moments count by the clock of that offset, not by UTC
 
   std::string format() const { return date + clock + zone; }
@@ -51,8 +55,9 @@ enum class DateOrder : std::uint8_t { year_first, month_first, day_first };
 /// How a date seems to be written: "2016-07-01", with a clock (24 hours or AM and PM) and a zone behind it
 /// after a space or 'T'; "07/01/2016", "1.7.16" as `order` says; "1 July 2016", "Jul 1, 2016", "Jul-16";
 /// "1st of July 2016", "2016 Jul", "Fri Jul 01 13:00:00 2016"; "2016-07", "07/2016", "2016M07", "2016:07",
-/// "2016-183", "2016Q3", "3Q16", "2016:3", "2016-W27", "KW27/2016", "FY2016". Nothing for other text.
-/// `ordered` is set where the order mattered. Months and days have the names of the list `names`.
+/// "2016-183", "2016Q3", "3Q16", "2016:3", "2016H1", "1. Quartal 2016", "2016-W27", "KW27/2016", "FY2016".
+/// Nothing for other text. `ordered` is set where the order mattered. Months and days have the names of the
+/// list `names`.
 std::optional<DateStyle> guess_date_style(std::string_view text, DateOrder order, bool* ordered = nullptr,
                                           int names = 0);
 

@@ -58,9 +58,10 @@ HolidayTable HolidayTable::load(const std::string& path) {
         std::ranges::find_if(csv.header(), [&](const std::string& word) { return same_word(word, name); });
     return static_cast<std::size_t>(found - csv.header().begin());
   };
-  const std::size_t date = column("date"), country = column("country");
+  const std::size_t named = column("date"), country = column("country");
+  const std::size_t date = named < csv.columns() ? named : column("ds");  // as Prophet has it
   INGOT_CHECK(date < csv.columns(),
-              DataError(path, 1, "", "has no column 'date'; a table of holidays has one"));
+              DataError(path, 1, "", "has no column 'date' or 'ds'; a table of holidays has one"));
   const std::vector<Moment> times = read_dates(csv, {.column = date}).times;
   HolidayTable table{.source = path, .days = {}};
   for (std::size_t row = 0; row < csv.rows(); ++row) {
@@ -115,10 +116,27 @@ void check_known_ahead(const SeriesTable& table, const Series& series, std::int6
                             series.id.empty() ? "" : " of series '" + series.id + "'")));
 }
 
+bool known_ahead(const Series& series, std::int64_t horizon) {
+  return series.future.empty() ||
+         static_cast<std::int64_t>(series.future.front().size() - series.length()) >= horizon;
+}
+
 bool known_ahead(const SeriesTable& table, std::int64_t horizon) {
-  return std::ranges::all_of(table.series, [&](const Series& s) {
-    return s.future.empty() || static_cast<std::int64_t>(s.future.front().size() - s.length()) >= horizon;
-  });
+  return std::ranges::all_of(table.series, [&](const Series& s) { return known_ahead(s, horizon); });
+}
+
+std::vector<LeftOut> series_not_continued(const SeriesTable& table, std::int64_t lookback,
+                                          std::int64_t horizon) {
+  std::vector<LeftOut> left_out;
+  for (const Series& series : table.series) {
+    if (static_cast<std::int64_t>(series.length()) < lookback) {
+      left_out.push_back({series.id, fmt::format("fewer rows than the {} that the model reads", lookback)});
+    } else if (!known_ahead(series, horizon)) {
+      left_out.push_back({series.id, fmt::format("{} not known for {} rows behind its last one",
+                                                 fmt::join(table.future_names, ", "), horizon)});
+    }
+  }
+  return left_out;
 }
 
 }  // namespace ingot::forecast

@@ -32,7 +32,12 @@ void add_holidays(SeriesTable& table, const HolidayTable& holidays);
 /// DataError that names an input where one is not known over `horizon` rows from `origin` on.
 void check_known_ahead(const SeriesTable& table, const Series& series, std::int64_t origin,
                        std::int64_t horizon);
-/// Whether none fails that for any series behind its last row.
+/// Whether none fails that behind the last row of one series, or of any.
+bool known_ahead(const Series& series, std::int64_t horizon);
 bool known_ahead(const SeriesTable& table, std::int64_t horizon);
+/// The series of the table that cannot be continued over `horizon` rows, and why: fewer rows than `lookback`,
+/// or inputs that are not known so far ahead.
+std::vector<LeftOut> series_not_continued(const SeriesTable& table, std::int64_t lookback,
+                                          std::int64_t horizon);
 
 }  // namespace ingot::forecast

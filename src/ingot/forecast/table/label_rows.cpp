@@ -37,7 +37,7 @@ struct Row {
   }
 };
 
-bool names_date(std::string_view cell) {
+bool names_time(std::string_view cell) {
   return std::ranges::any_of(std::array{"date", "ds", "timestamp", "time", "datetime", "year", "month"},
                              [&](const char* word) { return same_word(word, cell); });
 }
@@ -46,7 +46,7 @@ bool names_date(std::string_view cell) {
 // may be the header itself, below a title.
 bool is_under_header(const CsvTable& csv, const Row& row) {
   const bool may_be_header =
-      row.filled == csv.columns() && csv.columns() > 1 && (names_date(row.time) || names_date(row.first));
+      row.filled == csv.columns() && csv.columns() > 1 && (names_time(row.time) || names_time(row.first));
   return row.words > 0 && !row.any_number && !has_digit(row.time) && !may_be_header;
 }
 

@@ -61,7 +61,7 @@ bool take_back(std::string_view& text, std::string_view word) {
 // A cell without what stands around its digits and marks.
 struct Bare {
   std::string_view digits;
-  bool negative = false, percent = false;
+  bool negative = false, percent = false, below = false, flagged = false;
   int power = 0;  // of ten, which a word behind it stands for: 1.2K, 3M
   std::string_view currency;
 };
@@ -94,10 +94,45 @@ int take_magnitude(std::string_view& text) {
   return 0;
 }
 
+// Eurostat's letters behind a value and a space: p is provisional, e estimated, b a break in the series. Two
+// are of those that go together: "in", "us" and "cr" are units.
+bool take_flags(std::string_view& text) {
+  constexpr std::string_view kFlags = "bcdefinprsuz", kTogether = "bdepu";
+  const std::size_t letters = text.size() - std::min(text.find_last_not_of(kFlags) + 1, text.size());
+  if (letters == 0 || letters > 2 || letters == text.size()) return false;
+  if (letters == 2 && text.find_last_not_of(kTogether) + 2 >= text.size()) return false;
+  std::string_view rest = text.substr(0, text.size() - letters);
+  if (space_before_end(rest) == 0) return false;
+  trim(rest);
+  if (rest.empty() || !(is_digit(rest.back()) || rest == ":")) return false;
+  text = rest;
+  return true;
+}
+
+// Longer words first: a dollar sign alone is that of the United States, as "kr" is that of Sweden.
+struct Currency {
+  std::string_view word, code;
+};
+constexpr std::array kCurrencies{
+    Currency{"US$", "USD"}, Currency{"R$", "BRL"},  Currency{"A$", "AUD"},  Currency{"C$", "CAD"},
+    Currency{"HK$", "HKD"}, Currency{"NZ$", "NZD"}, Currency{"S$", "SGD"},  Currency{"MX$", "MXN"},
+    Currency{"NT$", "TWD"}, Currency{"$", "USD"},   Currency{"€", "EUR"},   Currency{"£", "GBP"},
+    Currency{"¥", "JPY"},   Currency{"₹", "INR"},   Currency{"₩", "KRW"},   Currency{"₽", "RUB"},
+    Currency{"₺", "TRY"},   Currency{"₫", "VND"},   Currency{"฿", "THB"},   Currency{"₪", "ILS"},
+    Currency{"₴", "UAH"},   Currency{"₱", "PHP"},   Currency{"₦", "NGN"},   Currency{"zł", "PLN"},
+    Currency{"Kč", "CZK"},  Currency{"Ft", "HUF"},  Currency{"Rp.", "IDR"}, Currency{"Rp", "IDR"},
+    Currency{"kr.", "DKK"}, Currency{"kr", "SEK"},  Currency{"Fr.", "CHF"}, Currency{"SFr.", "CHF"},
+    Currency{"USD", "USD"}, Currency{"EUR", "EUR"}, Currency{"GBP", "GBP"}, Currency{"CHF", "CHF"},
+    Currency{"JPY", "JPY"}, Currency{"CNY", "CNY"}, Currency{"INR", "INR"}, Currency{"BRL", "BRL"},
+    Currency{"CAD", "CAD"}, Currency{"AUD", "AUD"}, Currency{"SEK", "SEK"}, Currency{"NOK", "NOK"},
+    Currency{"DKK", "DKK"}, Currency{"PLN", "PLN"}, Currency{"HKD", "HKD"}, Currency{"NZD", "NZD"},
+    Currency{"SGD", "SGD"}, Currency{"MXN", "MXN"}, Currency{"TWD", "TWD"}, Currency{"KRW", "KRW"},
+    Currency{"RUB", "RUB"}, Currency{"TRY", "TRY"}, Currency{"VND", "VND"}, Currency{"THB", "THB"},
+    Currency{"ILS", "ILS"}, Currency{"UAH", "UAH"}, Currency{"PHP", "PHP"}, Currency{"NGN", "NGN"},
+    Currency{"CZK", "CZK"}, Currency{"HUF", "HUF"}, Currency{"IDR", "IDR"}, Currency{"ZAR", "ZAR"},
+    Currency{"RON", "RON"}, Currency{"ISK", "ISK"}, Currency{"RMB", "CNY"}};
+
 Bare bare_number(std::string_view cell) {
-  static const Words currencies{"US$", "R$",  "$",   "€",   "£",   "¥",   "₹",   "zł",
-                                "USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "BRL",
-                                "CAD", "AUD", "SEK", "NOK", "DKK", "PLN", "kr"};
   Bare bare;
   bare.digits = cell;
   trim(bare.digits);
@@ -106,15 +141,21 @@ Bare bare_number(std::string_view cell) {
     bare.digits = bare.digits.substr(1, bare.digits.size() - 2);
     trim(bare.digits);
   }
+  bare.below = take_front(bare.digits, "<");
   take_sign(bare);
-  for (const std::string_view word : currencies) {
-    if (!take_front(bare.digits, word) && !take_back(bare.digits, word)) continue;
-    bare.currency = word;
+  for (const Currency& currency : kCurrencies) {
+    if (!take_front(bare.digits, currency.word) && !take_back(bare.digits, currency.word)) continue;
+    bare.currency = currency.code;
     take_sign(bare);
     break;
   }
   bare.percent = take_back(bare.digits, "%");
+  // As SAP writes it.
+  if (!bare.negative && bare.digits.size() > 1 && is_digit(bare.digits[bare.digits.size() - 2]) &&
+      take_back(bare.digits, "-"))
+    bare.negative = !bare.negative;
   bare.power = take_magnitude(bare.digits);
+  bare.flagged = bare.power == 0 && take_flags(bare.digits);
   return bare;
 }
 
@@ -204,6 +245,19 @@ void weigh(std::string_view digits, bool magnitude, Evidence& evidence) {
   if (open) ++(mark == '.' ? evidence.open_point : evidence.open_comma);
 }
 
+// Whether letters behind a column's numbers are flags: most numbers have none, or some values are not told.
+// "1.2 s" in every row is a unit, and "5 b" beside "5 c" a name.
+bool shows_flags(const CsvTable& csv, std::size_t column) {
+  std::size_t flagged = 0, bare = 0, untold = 0;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    const std::string_view cell = csv.cell(row, column);
+    untold += cell.starts_with(":") ? 1 : 0;
+    if (means_missing(cell)) continue;
+    ++(bare_number(cell).flagged ? flagged : bare);
+  }
+  return flagged > 0 && (untold > 0 || flagged <= bare);
+}
+
 struct Seen {
   Evidence marks;
   bool all_truths = true, any = false;
@@ -221,10 +275,14 @@ Seen look_at(const CsvTable& csv, std::size_t column, NumberStyle& style) {
     const Bare bare = bare_number(cell);
     weigh(bare.digits, bare.power != 0, seen.marks);
     style.percent |= bare.percent;
+    style.unmarked |= !bare.percent && bare.digits.find_first_of("123456789") != std::string_view::npos;
     style.magnitudes |= bare.power != 0;
+    style.limits |= bare.below;
     if (style.currency.empty()) style.currency = bare.currency;
+    if (!bare.currency.empty() && bare.currency != style.currency) style.other = bare.currency;
   }
   style.boolean = seen.any && seen.all_truths;
+  style.flags = !typed && shows_flags(csv, column);
   return seen;
 }
 
@@ -273,6 +331,7 @@ bool means_missing(std::string_view cell) {
                            "-1.#ind", "1.#qnan", "-1.#qnan", "#div/0!", "#ref!",    "#value!", "#num!",
                            "#name?",  "#null!",  "-",        "--",      "\u2013",   "\u2014",  "?",
                            ".",       "..",      "...",      ":",       "\u2026"};
+  if (cell.starts_with(": ")) take_flags(cell);  // Eurostat's ": c", which is confidential
   return cell.empty() || is_one_of(words, cell);
 }
 
@@ -283,15 +342,17 @@ bool is_number(std::string_view cell) {
 
 bool holds_words(const CsvTable& csv, std::size_t column) {
   bool any = false, all_truths = true;
+  const bool flags = shows_flags(csv, column);
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     const std::string_view cell = csv.cell(row, column);
     if (means_missing(cell)) continue;
+    any = true;
+    all_truths = all_truths && truth(cell).has_value();
     const Bare bare = bare_number(cell);
+    if (bare.flagged && !flags) continue;
     double value = 0;
     for (const bool comma : {false, true})
       if (parse_styled(bare.digits, {.comma = comma}, value, bare.power) != Parsed::no_number) return false;
-    any = true;
-    all_truths = all_truths && truth(cell).has_value();
   }
   return any && !all_truths;
 }
@@ -317,7 +378,7 @@ std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std:
                       csv.separator() == ';' && own.open_point > 0 && own.point + own.comma + own.small == 0;
     for (std::size_t row = 0; row < csv.rows() && !style.grouped; ++row) {
       const std::string_view digits = bare_number(csv.cell(row, columns[i])).digits;
-      const std::size_t whole = std::min(digits.find(style.comma ? ',' : '.'), digits.size());
+      const std::size_t whole = std::min(digits.find_first_of(style.comma ? ",eE" : ".eE"), digits.size());
       style.grouped = digits.substr(0, whole).find_first_not_of("0123456789") != std::string_view::npos &&
                       plain_number(digits, style.comma).has_value();
     }
@@ -342,7 +403,8 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const
   if (style.boolean) return truth(cell).value_or(false) ? 1 : 0;
   const Bare bare = bare_number(cell);
   double value = 0;
-  const Parsed parsed = parse_styled(bare.digits, style, value, bare.power);
+  const Parsed parsed =
+      bare.flagged && !style.flags ? Parsed::no_number : parse_styled(bare.digits, style, value, bare.power);
   if (parsed == Parsed::too_large) fail(fmt::format("'{}' does not fit a double", cell));
   if (parsed == Parsed::no_number) {
     fail(fmt::format("'{}' is not a number; write 1234.5{}, or leave the cell empty if the value is missing",
@@ -357,6 +419,7 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const
                     "it is a mistake, or divide the column",
                     cell));
   }
+  if (bare.below) value /= 2;
   return bare.negative ? -value : value;
 }
 
@@ -374,8 +437,17 @@ std::string describe(const CsvTable& csv, std::span<const std::size_t> columns,
   add("1.234 is 1234", [](const NumberStyle& s) { return s.grouped && s.comma; });
   add("1.2K is 1200", [](const NumberStyle& s) { return s.magnitudes; });
   add("12 % is 12", [](const NumberStyle& s) { return s.percent; });
+  add("12 without % is 12, too", [](const NumberStyle& s) { return s.percent && s.unmarked; });
+  add("<1 is 0.5", [](const NumberStyle& s) { return s.limits; });
+  add("81 p is 81, without its flag", [](const NumberStyle& s) { return s.flags; });
   add("yes or true is 1", [](const NumberStyle& s) { return s.boolean; });
-  add("currency signs left out", [](const NumberStyle& s) { return !s.currency.empty(); });
+  add("currency signs left out", [](const NumberStyle& s) { return !s.currency.empty() && s.other.empty(); });
+  for (const NumberStyle& style : styles) {
+    if (style.other.empty()) continue;
+    add(fmt::format("{} and {} counted alike", style.currency, style.other),
+        [&](const NumberStyle& s) { return !s.other.empty(); });
+    break;
+  }
   return text;
 }
 

@@ -25,10 +25,14 @@ struct NumberStyle {
   bool grouped = false;     ///< "1,234,567", "1.234", "1 234", "1'234"
   bool marked = false;      ///< a cell has a point or comma
   bool percent = false;     ///< "12 %", which is 12
+  bool unmarked = false;    ///< cells without a percent sign, too, that are not zero
   bool magnitudes = false;  ///< "1.2K", "3M", "1,5 Mrd."
+  bool limits = false;      ///< "<1", less than what was measured: half of it
+  bool flags = false;       ///< "81 p", whose letter says that it is provisional
   bool boolean = false;     ///< "true", "yes" are 1, "false", "no" are 0
   bool ambiguous = false;   ///< all cells have a point before three digits, in a file of ';': it may group
   std::string currency;     ///< "$", "EUR": the first that a cell has
+  std::string other;        ///< another currency that a cell has
 };
 
 /// Looks at all cells of some columns. A mark that stands before other than three digits, or behind another,

@@ -283,6 +283,11 @@ void Reader::find_frequency(std::vector<Group>& groups) {
     const auto own =
         few ? infer_frequency(times_of(group), table.date_style.number, nullptr) : frequency_of(group);
     if (own == table.frequency || !options.frequency.empty()) return false;
+    // Days without a sale, say, are missing in one series and not in another.
+    const bool some_days = own && own->unit == table.frequency.unit &&
+                           table.frequency == parse_frequency("D") && own->step % table.frequency.step == 0 &&
+                           own->step < 7 * table.frequency.step;
+    if (some_days) return false;
     INGOT_CHECK(
         few,
         DataError(csv.name(), csv.line(group.rows[0]), csv.header()[layout.time],

@@ -54,6 +54,8 @@ struct TableOptions {
   /// Wide: what is to be forecast; the other columns are then inputs only. Default: all. Long: default `y`.
   std::vector<std::string> targets;
   std::vector<std::string> columns;  ///< read only these (and the targets); default: all
+  /// Read nothing else than the targets where some columns are, for models that use nothing else.
+  bool targets_only = false;
   /// Inputs that are known ahead (prices, promotions): no column of the others. Rows behind the last one with
   /// a target give their values to come.
   std::vector<std::string> future = {};

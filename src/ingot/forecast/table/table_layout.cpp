@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/shell.h"
+#include "ingot/forecast/table/calendar.h"
 #include "ingot/forecast/table/date_column.h"
 #include "ingot/forecast/table/date_names.h"
 
@@ -53,6 +55,45 @@ std::vector<std::size_t> parts_of_year(const CsvTable& csv) {
   return part ? std::vector{*part} : std::vector<std::size_t>{};
 }
 
+// Whether days follow each other at nearly even distances, some perhaps in several rows (of hours).
+bool are_even_days(std::vector<Moment> days) {
+  days.erase(std::unique(days.begin(), days.end()), days.end());
+  if (days.size() < 3 || months_between(days)) return std::ranges::is_sorted(days);
+  std::map<Moment, std::size_t> distances;
+  for (std::size_t i = 1; i < days.size(); ++i) ++distances[days[i] - days[i - 1]];
+  std::size_t commonest = 0;
+  for (const auto& [distance, count] : distances) commonest = std::max(commonest, count);
+  return distances.begin()->first > 0 && 5 * commonest >= 4 * (days.size() - 1);
+}
+
+bool holds_even_days(const CsvTable& csv, std::size_t column) {
+  return std::ranges::any_of(std::array{DateOrder::year_first, DateOrder::month_first, DateOrder::day_first},
+                             [&](DateOrder order) {
+                               std::vector<Moment> days;
+                               days.reserve(csv.rows());
+                               for (std::size_t row = 0; row < csv.rows(); ++row) {
+                                 DateStyle style;
+                                 const auto day = parse_moment(csv.cell(row, column), &style, order);
+                                 if (!day || style.number) return false;
+                                 days.push_back(*day);
+                               }
+                               return are_even_days(std::move(days));
+                             });
+}
+
+// The column of dates of a table whose first one has the numbers of its rows, as "instant,dteday,...".
+std::optional<std::size_t> dates_behind_numbers(const CsvTable& csv, std::ptrdiff_t first) {
+  if (csv.rows() < 2 || std::cmp_greater_equal(first, csv.columns())) return std::nullopt;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    const std::string_view cell = csv.cell(row, static_cast<std::size_t>(first));
+    if (cell != std::to_string(row) && cell != std::to_string(row + 1)) return std::nullopt;
+  }
+  for (std::size_t c = 0; c < csv.columns(); ++c) {
+    if (names_date(csv.header()[c]) && holds_even_days(csv, c)) return c;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::size_t find_time_column(const CsvTable& csv, const TableOptions& options) {
@@ -65,6 +106,7 @@ std::size_t find_time_column(const CsvTable& csv, const TableOptions& options) {
   const auto other = std::ranges::find_if(csv.header(), [&](const std::string& name) {
     return !is_long || (name != options.id_column && name != "y");
   });
+  if (const auto dates = dates_behind_numbers(csv, other - csv.header().begin())) return *dates;
   INGOT_CHECK(other != csv.header().end(),
               DataError(csv.name(), csv.header_line(), "", "has no column of dates"));
   return static_cast<std::size_t>(other - csv.header().begin());
@@ -97,9 +139,10 @@ std::optional<std::size_t> clock_column(const CsvTable& csv, const TableLayout& 
   return std::nullopt;
 }
 
-// What pandas puts in front of a table: the numbers of its rows, under no name.
+// What pandas puts in front of a table: the numbers of its rows, under no name. Or a name, before dates.
 bool is_row_index(const CsvTable& csv, std::size_t column) {
   const std::string& name = csv.header()[column];
+  if (column == 0 && dates_behind_numbers(csv, 0)) return true;
   if (column != 0 || !(name.empty() || name == "Unnamed: 0")) return false;
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     const std::string_view cell = csv.cell(row, column);
@@ -269,6 +312,60 @@ std::size_t only_target(const CsvTable& csv, const TableLayout& layout,
                               may_be_wide ? ", or that it is one series: --set layout=wide" : ""));
 }
 
+// Four digits of 1800 to 2199.
+bool is_year(std::string_view name) {
+  return name.size() == 4 && name.find_first_not_of("0123456789") == std::string_view::npos &&
+         name >= "1800" && name < "2200";
+}
+
+// Numbers of columns behind one word: V1, V2, V3 ...
+bool are_numbered(std::span<const std::string> names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::size_t digits = names[i].find_first_of("0123456789");
+    if (digits == std::string::npos || names[i].substr(0, digits) != names[0].substr(0, digits)) return false;
+    if (i > 0 && names[i].size() < names[i - 1].size()) return false;
+    if (i > 0 && names[i].size() == names[i - 1].size() && names[i] <= names[i - 1]) return false;
+  }
+  return true;
+}
+
+// A series in each row, without any dates, as the files of the M competitions have it.
+void check_series_are_columns(const CsvTable& csv, std::size_t time) {
+  constexpr std::size_t kFew = 5;
+  if (csv.columns() < kFew || time != 0 || !holds_words(csv, 0) ||
+      !are_numbered(std::span(csv.header()).subspan(1)))
+    return;
+  for (std::size_t c = 1; c < csv.columns(); ++c) {
+    if (holds_words(csv, c)) return;
+  }
+  throw DataError(csv.name(), csv.header_line(), "",
+                  fmt::format("names no dates: each row seems to be a series ('{}'), each column one of its "
+                              "steps ('{}', '{}', ...); give a row to each step, as with pandas: "
+                              "df = df.melt(id_vars='{}', var_name='ds', value_name='y').dropna(), then "
+                              "df['ds'] = df.ds.str.extract(r'(\\d+)').astype(int)",
+                              csv.cell(0, 0), csv.header()[1], csv.header()[2], csv.header()[0]));
+}
+
+// A date for each column, as statistics of many countries come, is another layout.
+void check_dates_are_rows(const CsvTable& csv) {
+  std::vector<std::string> dates;
+  for (const std::string& name : csv.header()) {
+    DateStyle style;
+    const bool date = parse_moment(name, &style) || parse_moment(name, &style, DateOrder::month_first) ||
+                      parse_moment(name, &style, DateOrder::day_first);
+    // Other numbers may be those of shops.
+    const bool next_year = is_year(name) && (dates.empty() || (is_year(dates.back()) && name > dates.back()));
+    if (date && (!style.number || next_year)) dates.push_back(name);
+  }
+  constexpr std::size_t kFew = 6;
+  if (dates.size() < kFew || dates.size() * 5 < csv.columns() * 3) return;
+  throw DataError(
+      csv.name(), csv.header_line(), "",
+      fmt::format("has a date in each column's name ('{}', '{}', ...); give a row to each date, as "
+                  "with pandas: df.melt(id_vars=[...], var_name='ds', value_name='y')",
+                  dates[0], dates[1]));
+}
+
 }  // namespace
 
 std::string advice_on_ids(const CsvTable& csv, const TableLayout& layout, bool has_target) {
@@ -293,6 +390,11 @@ std::string advice_on_ids(const CsvTable& csv, const TableLayout& layout, bool h
 TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   TableLayout layout;
   layout.time = find_time_column(csv, options);
+  const bool dated = csv.rows() == 0 || parse_moment(csv.cell(0, layout.time));
+  if (!dated && options.time_column.empty()) {
+    check_dates_are_rows(csv);
+    check_series_are_columns(csv, layout.time);
+  }
   if (same_word(csv.header()[layout.time], "year")) layout.parts = parts_of_year(csv);
   layout.clock = clock_column(csv, layout, options);
   layout.ids = id_columns(csv, options, layout);
@@ -330,9 +432,12 @@ TableLayout find_layout(const CsvTable& csv, const TableOptions& options) {
   layout.targets = layout.values.size();
   for (const std::string& name : options.columns) add(csv.column(name));
   std::vector<std::size_t> text;
+  const bool no_inputs = options.targets_only && layout.targets > 0;
   for (std::size_t c = 0; options.columns.empty() && c < csv.columns(); ++c) {
     if (!is_value(c) || taken[c]) continue;
-    if (holds_words(csv, c)) {
+    if (no_inputs) {
+      layout.not_read.push_back(csv.header()[c]);
+    } else if (holds_words(csv, c)) {
       text.push_back(c);
     } else {
       add(c);

@@ -27,7 +27,7 @@ Tensor as_indices(const std::vector<std::int64_t>& values, Device device) {
   return Tensor::from(values, {static_cast<std::int64_t>(values.size())}, device);
 }
 
-// Every frequency's own product: z [2, B, heads, modes, in] with weights [2, modes, heads, in, out] gives
+// Every frequency's own matmul: z [2, B, heads, modes, in] with weights [2, modes, heads, in, out] gives
 // [2, B, modes, heads · out].
 Tensor mix(const Tensor& z, const Tensor& weights) {
   const Tensor y = permute(complex_matmul(permute(z, {0, 3, 2, 1, 4}), weights), {0, 3, 1, 2, 4});

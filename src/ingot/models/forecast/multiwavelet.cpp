@@ -70,7 +70,7 @@ void subtract(Function& f, double factor, const Function& g) {
   }
 }
 
-// The i-th normalised Legendre polynomial at (x + offset) · scale for each node x.
+// The i-th normalized Legendre polynomial at (x + offset) · scale for each node x.
 Values polynomial(const Quadrature& q, std::size_t i, double offset = 0, double scale = 1) {
   Values values;
   for (const double x : q.x) {

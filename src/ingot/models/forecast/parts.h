@@ -13,7 +13,7 @@ Tensor kernel_matrix(const Parameter& weight);
 Tensor drop(const Tensor& x, double p, bool training);
 
 /// Residual attention (He et al. 2020, "RealFormer"): the scores of a layer are the sum of its own and of all
-/// before it. Such a sum of products is one product of all layers' queries and keys side by side, which is
+/// before it. Such a sum of matmuls is one matmul of all layers' queries and keys side by side, which is
 /// what is kept here: [B, tokens, heads, d · layers so far]. Scores themselves never exist.
 struct ResidualScores {
   Tensor queries, keys;

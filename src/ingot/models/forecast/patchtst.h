@@ -10,7 +10,7 @@
 
 namespace ingot {
 
-/// The normalisation between a PatchTST's sublayers: over batch, channels and patches for each feature
+/// The normalization between a PatchTST's sublayers: over batch, channels and patches for each feature
 /// ("batchnorm", with running statistics), or over the features ("layernorm").
 struct PatchNorm {
   PatchNorm(const ParamSource& source, const ForecastModelConfig& config);

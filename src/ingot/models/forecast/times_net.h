@@ -17,7 +17,7 @@ struct ConvWeights {
 
 /// The mean of 2-d convolutions with kernels 1, 3, 5, ... on one input. Convolutions are linear, so it is one
 /// convolution with the largest kernel, whose weights are the mean of all, each padded with zeros: 121
-/// products instead of 286 for six kernels. Parameters: kernels.0.weight, kernels.0.bias, kernels.1.weight,
+/// matmuls instead of 286 for six kernels. Parameters: kernels.0.weight, kernels.0.bias, kernels.1.weight,
 /// ...
 struct InceptionBlock {
   InceptionBlock(const ParamSource& source, std::int64_t in, std::int64_t out, std::int64_t kernels);
