@@ -9,6 +9,7 @@
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -97,6 +98,27 @@ TEST(CopyKernel, RoundsToBytesAndWidensThemAsTheReferenceDoes) {
     for (std::int64_t i = 0; i < simd.numel(); ++i)
       ASSERT_EQ(std::bit_cast<std::uint32_t>(simd.data<float>()[i]),
                 std::bit_cast<std::uint32_t>(plain.data<float>()[i]));
+  }
+}
+
+// What x86 and PyTorch give: cut towards zero, the lowest bits of what 32 bits (or 64) hold, else of the
+// least number.
+TEST(CopyKernel, FloatsThatIntegersDoNotHoldAreDefined) {
+  const std::vector<float> numbers{NAN, INFINITY, -INFINITY, -1.9F, 300.5F, 3e9F, -2147483648.0F, 1e19F};
+  constexpr std::int64_t kLeast = INT64_MIN, kLeast32 = INT32_MIN;
+  const std::pair<DType, std::vector<std::int64_t>> expected[] = {
+      {DType::u8, {0, 0, 0, 255, 44, 0, 0, 0}},
+      {DType::i32, {kLeast32, kLeast32, kLeast32, -1, 300, kLeast32, kLeast32, kLeast32}},
+      {DType::i64, {kLeast, kLeast, kLeast, -1, 300, 3000000000, -2147483648, kLeast}},
+  };
+  for (const DType from : {DType::f32, DType::f64}) {
+    const Tensor x = to(Tensor::from(numbers, {8}), from);
+    for (const auto& [dtype, values] : expected) {
+      const Tensor y = Tensor::empty({8}, dtype), wide = Tensor::empty({8}, DType::i64);
+      launch(kernels::copy, current_stream(kCpu), {.x = x.view(), .y = y.view()});
+      launch(kernels::copy, current_stream(kCpu), {.x = y.view(), .y = wide.view()});
+      EXPECT_EQ(wide.to_vector<std::int64_t>(), values) << name(from) << " to " << name(dtype);
+    }
   }
 }
 

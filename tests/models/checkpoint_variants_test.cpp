@@ -2,14 +2,18 @@
 // none.
 #include <filesystem>
 
+#include "tests/models/goldens.h"
 #include "tests/support/temporary_directory.h"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/models/language/context.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/ops/view.h"
+#include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
@@ -114,6 +118,22 @@ TEST(LanguageConfigVariants, DefaultsAreThoseOfTheFamily) {
   EXPECT_EQ(parse("qwen3", window).layer_types.size(), 4U);
 }
 
+TEST(LanguageConfigVariants, LayerTypesThatAFamilyLacksAreRefused) {
+  const auto types = [](const char* type) {
+    return fmt::format(R"(, "layer_types": ["{0}", "{0}", "{0}", "{0}"])", type);
+  };
+  for (const char* family : {"llama", "qwen3_moe", "mixtral", "phi3"}) {
+    EXPECT_NO_THROW(parse(family, types("full_attention"))) << family;
+    for (const char* type : {"linear_attention", "sliding_attention", "mamba", "x"}) {
+      const std::string said = test::message_of<NotImplemented>([&] { parse(family, types(type)); });
+      EXPECT_NE(said.find(fmt::format("layer_types: '{}' of layer 0 in a {} model", type, family)),
+                std::string::npos)
+          << said;
+    }
+  }
+  EXPECT_THROW(parse("llama", R"(, "layer_types": ["full_attention"])"), InvalidConfig);
+}
+
 TEST(LanguageConfigVariants, PythonsNumbersAreRead) {
   const LanguageConfig config = parse(
       "llama",
@@ -142,6 +162,76 @@ TEST(LanguageConfigVariants, FlagsOfGpt2ThatAreNotAppliedAreRefused) {
               std::string(R"(, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, )") + flag),
         NotImplemented)
         << flag;
+}
+
+// As transformers passes over them without a word.
+TEST(CheckpointVariant, LayersThatPredictFurtherTokensAndThoseThatSeeAreLeftOut) {
+  for (const char* name : {"qwen3_5", "qwen3_next_moe"}) {
+    const std::string path = test::golden_path(name) + "/config.json";
+    const LanguageConfig config = LanguageConfig::from_json(read_file(path), path);
+    std::vector<StoredTensor> stored;
+    const auto weights = open_weights(test::golden_path(name));
+    for (const TensorInfo& info : weights->tensors())
+      stored.push_back(StoredTensor::of(info.name, weights->load_tensor(info.name)));
+    for (const char* more :
+         {"mtp.fc.weight", "mtp.layers.0.input_layernorm.weight", "model.visual.pos_embed.weight"})
+      stored.push_back(StoredTensor::of(more, Tensor::zeros({2, 3})));
+    const test::TemporaryDirectory directory;
+    write_safetensors_directory(directory.path(), stored);
+    const ArchitectureReport report =
+        LanguageModel::architecture_check(config, *open_weights(directory.path()));
+    EXPECT_TRUE(report.fits()) << name;
+  }
+}
+
+// Of transformers: a multiplier that is null leaves two thirds of the width, rounded to nothing.
+TEST(CheckpointVariant, Lfm2WithoutAMultiplierHasTwoThirdsOfItsWidth) {
+  const auto width = [](const char* multiplier) {
+    return LanguageConfig::from_json(
+               std::string(
+                   R"({"model_type": "lfm2", "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1,
+                   "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 100,
+                   "block_ffn_dim_multiplier": )") +
+                   multiplier + "}",
+               "config.json")
+        .intermediate_size;
+  };
+  EXPECT_EQ(width("null"), 66);
+  EXPECT_EQ(width("1.0"), 256);
+}
+
+// As Qwen 3.5's releases have them: all experts of a layer in one tensor, gate above up.
+TEST(CheckpointVariant, ExpertsInOneTensorAreTakenApart) {
+  const std::string source = test::golden_path("qwen3_5_moe");
+  const auto weights = open_weights(source);
+  std::map<std::string, std::vector<Tensor>> together;
+  std::vector<StoredTensor> stored;
+  const std::int64_t experts = 4;
+  for (const TensorInfo& info : weights->tensors()) {
+    if (info.name.find(".experts.") == std::string::npos) {
+      stored.push_back(StoredTensor::of(info.name, weights->load_tensor(info.name)));
+      continue;
+    }
+    if (info.name.find(".experts.0.gate_proj") == std::string::npos) continue;
+    const std::string layer = info.name.substr(0, info.name.find("0.gate_proj"));
+    const auto all = [&](const char* name) {
+      std::vector<Tensor> each;
+      for (std::int64_t i = 0; i < experts; ++i)
+        each.push_back(weights->load_tensor(fmt::format("{}{}.{}.weight", layer, i, name)));
+      return stack(each);
+    };
+    const std::vector<Tensor> gate_up{all("gate_proj"), all("up_proj")};
+    stored.push_back(StoredTensor::of(layer + "gate_up_proj", concat(gate_up, 1)));
+    stored.push_back(StoredTensor::of(layer + "down_proj", all("down_proj")));
+  }
+  const test::TemporaryDirectory directory;
+  write_safetensors_directory(directory.path(), stored);
+  std::filesystem::copy_file(source + "/config.json", directory.path() + "/config.json");
+  const auto expected = parameter_map(*load_language_model(source)),
+             found = parameter_map(*load_language_model(directory.path()));
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected)
+    EXPECT_EQ(found.at(name).to_vector<float>(), tensor.to_vector<float>()) << name;
 }
 
 }  // namespace

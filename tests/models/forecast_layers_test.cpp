@@ -296,7 +296,7 @@ std::string case_name(const ::testing::TestParamInfo<LayerCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Layers, ForecastLayer, ::testing::ValuesIn(layer_cases()), case_name);
 
-// Normalisation, patches and tokens of the published PatchTST, one after the other.
+// Normalization, patches and tokens of the published PatchTST, one after the other.
 TEST(ForecastLayers, PatchTstCutsAndEmbedsAsTheOriginal) {
   const std::string path = test::forecast_golden("patchtst_official");
   const ForecastModelConfig c = test::forecast_golden_config(path + ".safetensors");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <tuple>
 
 #include "tests/models/goldens.h"
 #include "tests/support/op_case.h"
@@ -19,6 +20,7 @@
 #include "ingot/models/language/family.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
 #include "ingot/weights/encode.h"
 #include "ingot/weights/gguf_writer.h"
@@ -155,12 +157,29 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"cohere_bias", "(blk.0.attn_output.bias)"},
                       std::pair{"nemotron",
                                 "head_dim 12: num_attention_heads 3 times it must be hidden_size 24"},
-                      std::pair{"olmoe", "num_key_value_heads 2: it must be num_attention_heads 4"}),
+                      std::pair{"olmoe", "num_key_value_heads 2: it must be num_attention_heads 4"},
+                      std::pair{"qwen3_5", "linear_value_head_dim 10: it must be linear_key_head_dim 7"},
+                      std::pair{"nemotron_h_bias", "ssm_in.bias"}),
     [](const auto& param) { return std::string(param.param.first); });
 
 TEST(GgufExports, AWindowThatLlamaCppIgnoresIsInTheFile) {
   const GgufExport model = export_gguf(open_checkpoint(golden_path("mistral_window")));
   EXPECT_EQ(model.metadata.integer("llama.attention.sliding_window"), 5);
+}
+
+// transformers reads such a head, and so does load_language_model().
+TEST(GgufExports, AHeadThatIsNotTheEmbeddingIsWrittenThoughTheConfigurationTiesThem) {
+  TemporaryDirectory directory;
+  const std::string golden = golden_path("llama_bias_untied");
+  std::string config = read_file(golden + "/config.json");
+  const std::string untied = "\"tie_word_embeddings\": false";
+  ASSERT_NE(config.find(untied), std::string::npos);
+  config.replace(config.find(untied), untied.size(), "\"tie_word_embeddings\": true");
+  write_file_atomically(directory.at("config.json"), config);
+  std::filesystem::copy_file(golden + "/model.safetensors", directory.at("model.safetensors"));
+  const GgufExport model = export_gguf(open_checkpoint(directory.path()));
+  EXPECT_EQ(model.weights->load_tensor("output.weight").to_vector<float>(),
+            open_checkpoint(golden).weights->load_tensor("lm_head.weight").to_vector<float>());
 }
 
 // llama.cpp's models of these architectures have no fallback to the embedding.
@@ -226,6 +245,76 @@ TEST(GgufExports, ShortConvolutionsAreLayersWithoutKeys) {
   }
 }
 
+// As llama.cpp's converter writes them: decays as they are used, columns of numbers for each head, a row of
+// the norm for each group; layers without heads of keys scan.
+TEST(GgufExports, ScansHaveTheirDecaysInColumns) {
+  const auto shape = [](const GgufExport& model, const char* name) {
+    EXPECT_EQ(model.weights->get_metadata(name).dtype, DType::f32) << name;
+    return model.weights->get_metadata(name).shape;
+  };
+  using Sizes = std::vector<std::int64_t>;
+  const GgufExport plain = export_gguf(open_checkpoint(golden_path("mamba2")));
+  EXPECT_EQ(shape(plain, "blk.0.ssm_a"), (Sizes{6, 1}));
+  EXPECT_EQ(shape(plain, "blk.0.ssm_d"), (Sizes{6, 1}));
+  EXPECT_EQ(shape(plain, "blk.0.ssm_norm.weight"), (Sizes{2, 24}));
+  EXPECT_EQ(shape(plain, "blk.0.ssm_conv1d.weight"), (Sizes{88, 4}));
+  EXPECT_TRUE(plain.weights->is_available("blk.0.ssm_dt.bias"));
+  for (const float decay : plain.weights->load_tensor("blk.0.ssm_a").to_vector<float>()) EXPECT_LT(decay, 0);
+  EXPECT_EQ(plain.metadata.integer("mamba2.ssm.inner_size"), 48);
+  const GgufExport hybrid = export_gguf(open_checkpoint(golden_path("granitehybrid_plain")));
+  EXPECT_EQ(hybrid.metadata.integers("granitehybrid.attention.head_count_kv"), (Sizes{0, 2}));
+  EXPECT_EQ(hybrid.metadata.boolean("granitehybrid.rope.scaling.finetuned"), false);
+  EXPECT_EQ(hybrid.weights->get_metadata("blk.0.ffn_gate.weight").shape, (Sizes{28, 24}));
+}
+
+// llama.cpp has no multipliers of Falcon H1: they are in the weights, also in those of a head that is tied.
+TEST(GgufExports, FalconsMultipliersAreInTheWeights) {
+  const std::string golden = golden_path("falcon_h1_gguf");
+  const GgufExport model = export_gguf(open_checkpoint(golden));
+  const auto given = open_checkpoint(golden).weights;
+  const auto expect_scaled = [&](const char* gguf, const char* name, double by, std::int64_t first = 0,
+                                 std::int64_t rows = 0) {
+    const Tensor found = model.weights->load_tensor(gguf), wanted = given->load_tensor(name) * by;
+    const std::int64_t count = rows > 0 ? rows : wanted.dim(0);
+    EXPECT_LE(testing::max_error(narrow(found, 0, first, count), narrow(wanted, 0, first, count)), 1e-6)
+        << gguf;
+  };
+  expect_scaled("token_embd.weight", "model.embed_tokens.weight", 2.5);
+  expect_scaled("output.weight", "model.embed_tokens.weight", 0.4);
+  expect_scaled("blk.1.attn_k.weight", "model.layers.1.self_attn.k_proj.weight", 1.3 * 0.7);
+  expect_scaled("blk.1.ffn_gate.bias", "model.layers.1.feed_forward.gate_proj.bias", 0.8);
+  const char* in = "model.layers.0.mamba.in_proj.weight";  // z, x, B, C and time steps
+  for (const auto& [first, rows, by] :
+       {std::tuple{0, 24, 0.9}, {24, 24, 1.1}, {48, 16, 0.7}, {64, 16, 1.4}, {80, 4, 0.5}})
+    expect_scaled("blk.0.ssm_in.weight", in, 1.2 * by, first, rows);
+  EXPECT_TRUE(model.weights->is_available("blk.0.ffn_norm"));  // llama.cpp asks for this very name
+}
+
+// Where a key head is that of several value heads, llama.cpp takes the first of each, and then the second.
+TEST(GgufExports, ValueHeadsOfQwen35TakeTurns) {
+  const std::string golden = golden_path("qwen3_5_gguf");
+  const GgufExport model = export_gguf(open_checkpoint(golden));
+  const std::vector<float> given =
+      open_checkpoint(golden).weights->load_tensor("model.layers.0.linear_attn.dt_bias").to_vector<float>();
+  const std::vector<float> found = model.weights->load_tensor("blk.0.ssm_dt.bias").to_vector<float>();
+  ASSERT_EQ(given.size(), 6U);
+  const std::vector<float> turns{given[0], given[3], given[1], given[4], given[2], given[5]};
+  EXPECT_EQ(found, turns);
+  EXPECT_EQ(model.metadata.integer("qwen35.full_attention_interval"), 2);
+  EXPECT_EQ(model.metadata.integer("qwen35.ssm.group_count"), 2);
+  const GgufExport other = export_gguf(open_checkpoint(golden_path("qwen3_next_gguf_moe")));
+  EXPECT_NE(other.metadata.find("qwen3next.attention.recurrent_layers"), nullptr);  // attention comes first
+  EXPECT_EQ(other.weights->get_metadata("blk.1.attn_qkv.weight").shape, (std::vector<std::int64_t>{80, 24}));
+}
+
+// A layer without heads of keys and without a width scans.
+TEST(GgufExports, BlocksOfNemotronHaveHeadsOrAWidth) {
+  using Sizes = std::vector<std::int64_t>;
+  const GgufExport model = export_gguf(open_checkpoint(golden_path("nemotron_h")));
+  EXPECT_EQ(model.metadata.integers("nemotron_h.attention.head_count_kv"), (Sizes{0, 0, 1, 0, 0}));
+  EXPECT_EQ(model.metadata.integers("nemotron_h.feed_forward_length"), (Sizes{0, 44, 0, 0, 44}));
+}
+
 // Of every golden: the file is the same model, or it is refused with a word of what GGUF has no place for.
 TEST(GgufExports, EveryConfigurationGivesTheSameLogitsOrIsRefused) {
   const NoGrad no_grad;
@@ -252,7 +341,7 @@ TEST(GgufExports, EveryConfigurationGivesTheSameLogitsOrIsRefused) {
     EXPECT_LE(testing::max_error(logits(place.at("model.gguf")), logits(directory)), 1e-5) << directory;
     ++written;
   }
-  EXPECT_GE(written, 39);
+  EXPECT_GE(written, 46);
 }
 
 }  // namespace

@@ -360,7 +360,8 @@ std::vector<std::string> golden_names() {
       "glm4_moe_groups", "gpt_oss_moe", "gpt_oss_plain_moe",
       "olmo", "olmo_tied", "falcon", "falcon_groups", "falcon_one_norm", "falcon_alibi", "bloom", "bloom_untied", "mpt",
       "mpt_clip", "opt", "opt_post_norm", "opt_plain", "lfm2", "lfm2_bias", "lfm2_moe", "lfm2_plain_moe",
-      "granitehybrid", "granitehybrid_moe", "bamba", "mamba2", "mamba2_bias",
+      "granitehybrid", "granitehybrid_plain", "granitehybrid_moe", "bamba", "mamba2", "mamba2_bias", "qwen3_next_moe", "qwen3_5", "qwen3_5_bias",
+      "qwen3_5_moe", "falcon_h1", "falcon_h1_plain", "nemotron_h", "nemotron_h_bias", "nemotron_h_moe", "nemotron_h_moe_bias",
       "deepseek_v2_moe", "deepseek_v2_groups_moe", "deepseek_v3_moe", "deepseek_v3_halves_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe"};
   // clang-format on
 }

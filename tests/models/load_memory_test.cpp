@@ -99,8 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"stacked_experts", kMixtral},
                       Case{"stacked_and_widened", kMixtral, DType::bf16, "", {.dtype = DType::f32}},
                       Case{"stacked_and_narrowed", kMixtral, DType::f32, "", {.dtype = DType::bf16}},
-                      Case{"dequantised", kLlama, DType::f32, "Q8_0"},
-                      Case{"dequantised_and_narrowed", kLlama, DType::f32, "Q8_0", {.dtype = DType::bf16}}),
+                      Case{"dequantized", kLlama, DType::f32, "Q8_0"},
+                      Case{"dequantized_and_narrowed", kLlama, DType::f32, "Q8_0", {.dtype = DType::bf16}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

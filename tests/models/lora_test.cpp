@@ -19,10 +19,12 @@
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 #include "ingot/optim/clip.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
 namespace {
@@ -211,6 +213,10 @@ TEST(Lora, BadConfigurationsNameTheKey) {
   };
   expect_parts(of(R"({"r": 0})"), {"r", "between 1"});
   expect_parts(of(R"({"r": "many"})"), {"adapter_config.json", "r", "many"});
+  expect_parts(of(R"({"r": 8.5})"), {"adapter_config.json", "r", "8.5"});
+  expect_parts(of(R"({"r": 1e308})"), {"r", "1e+308"});
+  expect_parts(of(R"({"layers_to_transform": [0, 1.5]})"), {"layers_to_transform", "1.5"});
+  expect_parts(of(R"({"rank_pattern": {"q_proj": 2.5}})"), {"rank_pattern", "2.5"});
   expect_parts(of(R"({"peft_type": "IA3"})"), {"peft_type", "IA3"});
   expect_parts(of(R"({"lora_bias": true})"), {"lora_bias"});
   expect_parts(of(R"([1])"), {"adapter_config.json", "object"});
@@ -236,6 +242,32 @@ TEST(Lora, AnAdapterOfAnotherBaseIsRefusedByItsModule) {
   };
   EXPECT_NE(read("gpt2_fused").find("h.0.attn.c_attn"), std::string::npos) << read("gpt2_fused");
   EXPECT_NE(read("llama").find("lora_A"), std::string::npos) << read("llama");
+}
+
+TEST(Lora, AnAdapterThatWouldChangeNothingIsRefusedByItsFile) {
+  const auto model = load_language_model(golden_path("llama_bias_untied"));
+  const WeightMap map = LanguageModel::weight_map(model->config);
+  const std::string query = "base_model.model.model.layers.0.self_attn.q_proj.";
+  const auto text_of = [&](const std::map<std::string, Tensor>& tensors) {
+    const test::TemporaryDirectory directory;
+    write_file_atomically(directory.at("adapter_config.json"),
+                          read_file(golden_path("lora/llama/adapter_config.json")));
+    write_safetensors(directory.at("adapter_model.safetensors"), tensors);
+    return refusal([&] { read_peft_adapter({*model, map}, directory.path()); });
+  };
+  const Tensor weight =
+      open_weights(golden_path("llama_bias_untied"))->load_tensor("model.layers.0.self_attn.q_proj.weight");
+  const auto expect_parts = [](const std::string& text, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect_parts(text_of({}), {"adapter_model.safetensors", "holds no tensors", "lora_A", "lora_B"});
+  expect_parts(text_of({{query + "lora_A.weight", Tensor::zeros({0, weight.dim(1)})},
+                        {query + "lora_B.weight", Tensor::zeros({weight.dim(0), 0})}}),
+               {"adapter_model.safetensors", "q_proj", "rank is 0"});
+  expect_parts(text_of({{query + "lora_magnitude_vector", Tensor::zeros({weight.dim(0)})}}),
+               {"q_proj", "lora_magnitude_vector without lora_A"});
+  expect_parts(text_of({{"model.embed_tokens.lora_embedding_A", Tensor::zeros({4})}}),
+               {"lora_embedding_A", "[4]", "a matrix was expected"});
 }
 
 class LoraOnQuantized : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -289,6 +321,48 @@ TEST(Lora, AFreshDoraChangesNothingAndEmbeddingsAreRefused) {
   config.target_modules = {"embed_tokens"};
   const std::string text = refusal([&] { add_lora({*model, map}, config, source, "other"); });
   EXPECT_NE(text.find("embed_tokens"), std::string::npos) << text;
+}
+
+// Parts of a module stand head by head there: what is written is the adapter of the checkpoint's matrix.
+TEST(Lora, PartsThatStandHeadByHeadAreOneAdapterOfTheirModule) {
+  const NoGrad no_grad;
+  for (const char* name : {"qwen3_next_moe", "qwen3_5", "gpt_neox"}) {
+    const std::string base = golden_path(name);
+    const auto model = load_language_model(base);
+    const WeightMap map = LanguageModel::weight_map(model->config);
+    const DecoderInput input{.tokens = stored_in(base + "/expected.safetensors").at("tokens")};
+    InitSource source(1);
+    const LoraConfig config{.r = 2, .lora_alpha = 2, .target_modules = {"all-linear"}};
+    add_lora({*model, map}, config, source);
+    std::uint64_t seed = 1;
+    for (const AdaptedWeight& at : adapted_weights({*model, map}))
+      if (LowRankAdapter* adapter = at.weight->find_adapter("default"))
+        adapter->b.replace(testing::randn(adapter->b.value.shape(), ++seed) * 0.1);
+    const Tensor expected = model->logits(model->hidden(input));
+    const test::TemporaryDirectory directory;
+    write_peft_adapter(directory.path(), {*model, map}, config);
+    const auto again = load_language_model(base);
+    read_peft_adapter({*again, map}, directory.path());
+    EXPECT_LE(max_error(again->logits(again->hidden(input)), expected), 5e-5) << name;
+    // W + B·A of the file's matrices, as PEFT merges them.
+    std::map<std::string, Tensor> merged = stored_in(base + "/model.safetensors");
+    const auto adapter = stored_in(directory.at("adapter_model.safetensors"));
+    for (const auto& [key, a] : adapter) {
+      const std::size_t end = key.find(".lora_A");
+      if (end == std::string::npos) continue;
+      const std::string prefix = "base_model.model.";
+      Tensor& weight = merged.at(key.substr(prefix.size(), end - prefix.size()) + ".weight");
+      const Tensor& b = adapter.at(key.substr(0, end) + ".lora_B.weight");
+      weight = weight + matmul(b, a);  // lora_alpha is the rank: a scale of 1
+    }
+    std::vector<StoredTensor> stored;
+    for (const auto& [key, tensor] : merged) stored.push_back(StoredTensor::of(key, tensor));
+    const test::TemporaryDirectory whole;
+    write_safetensors_directory(whole.path(), stored);
+    const auto plain = LanguageModel::from_weights(model->config, *open_weights(whole.path()));
+    EXPECT_LE(max_error(plain->logits(plain->hidden(input)), expected), 5e-5) << name;
+    EXPECT_GT(max_error(expected, stored_in(base + "/expected.safetensors").at("logits")), 1e-3);
+  }
 }
 
 TEST(Lora, AMagnitudeVectorWithoutUseDoraOrTheOtherWayRoundNamesTheModule) {

@@ -61,7 +61,7 @@ TEST(BatchNorm, StatisticsOfHalfTypesAreNotRounded) {
   }
 }
 
-TEST(BatchNorm, RefusesWhatCannotBeNormalised) {
+TEST(BatchNorm, RefusesWhatCannotBeNormalized) {
   const Tensor x = testing::randn({1, 3}, 1);
   EXPECT_THROW(batch_norm(x, {}, {}, {}, {}), DimensionMismatch);
   EXPECT_THROW(batch_norm(x, {}, {}, {}, {}, {.training = false}), Error);

@@ -117,8 +117,8 @@ TEST(KvStore, TwoAtOnceHaveTheBytesOfEach) {
     for (const std::int64_t size : {64, 3}) {
       const Tensor keys = randn({5, 3, size}, 7), values = transpose(randn({3, 5, size}, 8), 0, 1);
       const auto memory = [&] { return Tensor::empty({3, 5, size}, dtype); };
-      const bool quantised = dtype == DType::i8;
-      const auto scales = [&] { return quantised ? Tensor::empty({3, 5}) : Tensor(); };
+      const bool quantized = dtype == DType::i8;
+      const auto scales = [&] { return quantized ? Tensor::empty({3, 5}) : Tensor(); };
       const Tensor y[] = {memory(), memory()}, scale[] = {scales(), scales()};
       kernels::launch(kernels::kv_store, current_stream(kCpu),
                       {.x = keys.view(),
@@ -130,7 +130,7 @@ TEST(KvStore, TwoAtOnceHaveTheBytesOfEach) {
       for (const int i : {0, 1}) {
         const Stored expected = store(i == 0 ? keys : values, dtype);
         const Stored found{unsqueeze(transpose(y[i], 0, 1), 0),
-                           quantised ? unsqueeze(transpose(scale[i], 0, 1), 0) : Tensor()};
+                           quantized ? unsqueeze(transpose(scale[i], 0, 1), 0) : Tensor()};
         EXPECT_EQ(max_error(found.wide(), expected.wide()), 0) << name(dtype) << " " << size << ": " << i;
       }
     }

@@ -1,16 +1,20 @@
 #include "ingot/ops/selective_scan.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -93,6 +97,31 @@ TEST(SelectiveScan, PiecesBehindTheirStateGiveTheBitsOfTheWhole) {
     const Tensor y = selective_scan({piece(x), piece(decay), piece(keys), piece(queries)}, state);
     EXPECT_EQ(max_error(y, piece(whole)), 0) << "step " << at;
     at += count;
+  }
+}
+
+TEST(SelectiveScan, InfinitiesStayInTheirDocument) {
+  const std::vector<Shape> in = shapes({1, 5, 1, 3, 1, 4});
+  for (const bool in_first : {true, false}) {
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      std::vector<float> values = (randn(in[i], i + 1) * 0.5).to_vector<float>();
+      const std::size_t step = values.size() / 5, first = in_first ? 0 : 2 * step;
+      if (i == 0 || i + 2 >= in.size())  // of two steps: x, keys and queries
+        std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(first), 2 * step,
+                    std::numeric_limits<float>::infinity());
+      inputs.push_back(Tensor::from(values, in[i]));
+      inputs.back().set_requires_grad(true);
+    }
+    const Tensor y = selective_scan({inputs[0], inputs[1], inputs[2], inputs[3], two_documents(1, 5)});
+    backward(sum(y));
+    const std::int64_t begin = in_first ? 2 : 0, count = in_first ? 3 : 2;
+    const auto expect_finite = [&](const Tensor& x) {
+      const std::vector<float> values = clone(narrow(x.detach(), 1, begin, count)).to_vector<float>();
+      for (const float value : values) EXPECT_TRUE(std::isfinite(value));
+    };
+    expect_finite(y);
+    for (const Tensor& input : inputs) expect_finite(input.grad());
   }
 }
 

@@ -1,4 +1,4 @@
-// Every implementation of the quantised kernels that this machine can run gives the reference's bits.
+// Every implementation of the quantized kernels that this machine can run gives the reference's bits.
 #include <bit>
 #include <cmath>
 #include <cstring>

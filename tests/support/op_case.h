@@ -31,7 +31,7 @@ struct OpCase {
 /// Everything an op must hold, for one case: gradients equal finite differences (f64, reference kernels); f32
 /// with every kind of implementation present, forward and backward, equals f64; a second backward pass
 /// accumulates; a gradient that meets another on the way adds to it; bf16 and f16 outputs are near f64
-/// computed from the same rounded inputs; outputs and gradients hold no uninitialised memory (buffers are
+/// computed from the same rounded inputs; outputs and gradients hold no uninitialized memory (buffers are
 /// poisoned with NaN first).
 ///
 /// After check_on(device): that device's f32, bf16 and f16, forward and backward, against the CPU's f64

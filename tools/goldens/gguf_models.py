@@ -3,7 +3,7 @@
 
 Names come from gguf-py's tensor map; what the converter does to values (the order of rotary rows, Gemma's norms, Conv1D)
 is done here as convert_hf_to_gguf.py does it. The .safetensors file holds `tokens` [2, T] and transformers' `logits` of
-the model before it was converted (with the rounded weights where they are quantised).
+the model before it was converted (with the rounded weights where they are quantized).
 
 Run from the repository's root, with tools/goldens/requirements.txt installed (gguf 0.19.0, transformers 5.23.0):
     python3 tools/goldens/gguf_models.py
@@ -122,7 +122,7 @@ def hub_tensors(model):
         return tensors
 
 
-def add_tensors(w, tensors, config, arch, quantised):
+def add_tensors(w, tensors, config, arch, quantized):
     names = gguf.get_tensor_name_map(arch, config.num_hidden_layers)
     experts = {}
     for name, tensor in sorted(tensors.items()):
@@ -144,7 +144,7 @@ def add_tensors(w, tensors, config, arch, quantised):
         new = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert new, name
         values = numpy.ascontiguousarray(values)
-        if quantised and values.ndim == 2:
+        if quantized and values.ndim == 2:
             kind = gguf.GGMLQuantizationType.Q8_0
             w.add_tensor(new, gguf.quants.quantize(values, kind), raw_dtype=kind)
         else:
@@ -177,7 +177,7 @@ def make(name, arch, config):
     torch.manual_seed(sum(name.encode()))
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     randomise(model)
-    quantised = name.endswith("q8_0")
+    quantized = name.endswith("q8_0")
     writer = gguf.GGUFWriter(OUT / f"{name}.gguf", gguf.MODEL_ARCH_NAMES[arch])
     add_metadata(writer, config, arch)
     writer.add_bos_token_id(config.bos_token_id)
@@ -188,12 +188,12 @@ def make(name, arch, config):
         for kind in ("long", "short"):
             writer.add_tensor(f"rope_factors_{kind}.weight",
                               numpy.array(config.rope_parameters[f"{kind}_factor"], dtype=numpy.float32))
-    add_tensors(writer, hub_tensors(model), config, arch, quantised)
+    add_tensors(writer, hub_tensors(model), config, arch, quantized)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    if quantised:
+    if quantized:
         round_weights(model)
     tokens = torch.randint(0, VOCAB, (2, T))
     with torch.no_grad():

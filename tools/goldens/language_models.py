@@ -27,6 +27,7 @@ CLEAR = 0.25  # how far the last expert chosen is above the first that is not, i
 
 COMMON = dict(vocab_size=VOCAB, hidden_size=24, intermediate_size=44, num_hidden_layers=2, max_position_embeddings=64,
               bos_token_id=None, eos_token_id=0, pad_token_id=None, attn_implementation="eager")
+BLOCKS = {k: v for k, v in COMMON.items() if k != "num_hidden_layers"}  # Nemotron H counts layers_block_type
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 LINEAR = dict(rope_type="linear", rope_theta=100.0, factor=3.0)
@@ -51,6 +52,7 @@ BLOOM = EAGER | dict(hidden_size=24, n_layer=2)
 MPT = EAGER | dict(d_model=24, n_layers=2, max_seq_len=64)
 OPT = EAGER | dict(hidden_size=24, num_hidden_layers=2, max_position_embeddings=64, dropout=0.0)
 MAMBA2 = dict(vocab_size=VOCAB, hidden_size=24, chunk_size=8, bos_token_id=None, eos_token_id=0, pad_token_id=None)
+WIDE_EPS = 1e-2  # of norms of heads whose values are near 0, whose rounding is all there is in bf16 with 1e-6
 GEMMA3_ROPE = dict(sliding_attention=dict(rope_type="default", rope_theta=50.0))
 
 CASES = {
@@ -359,9 +361,73 @@ CASES = {
         shared_intermediate_size=20, num_local_experts=0, num_experts_per_tok=0, mamba_n_heads=4, mamba_n_groups=1, mamba_d_state=7,
         mamba_d_conv=3, mamba_expand=1, mamba_chunk_size=8, mamba_conv_bias=False, mamba_proj_bias=True, time_step_limit=(0.3, 0.9),
         position_embedding_type="rope", attention_multiplier=0.4, tie_word_embeddings=False),
+    "granitehybrid_plain": transformers.GraniteMoeHybridConfig(
+        **COMMON, num_attention_heads=4, num_key_value_heads=2, layer_types=["linear_attention", "full_attention"],
+        shared_intermediate_size=28, num_local_experts=0, num_experts_per_tok=0, mamba_n_heads=6, mamba_n_groups=2, mamba_d_state=8,
+        mamba_expand=2, mamba_chunk_size=8, embedding_multiplier=2.0, attention_multiplier=0.3, residual_multiplier=0.5,
+        logits_scaling=1.5, tie_word_embeddings=True),
     "bamba": transformers.BambaConfig(**without(num_hidden_layers=3), num_attention_heads=3, num_key_value_heads=1,
                                       attn_layer_indices=[1], mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=6,
                                       mamba_expand=2, mamba_chunk_size=8, attention_bias=True, mlp_bias=True, tie_word_embeddings=False),
+    "qwen3_next_moe": transformers.Qwen3NextConfig(
+        **without(num_hidden_layers=3), num_attention_heads=3, num_key_value_heads=1, head_dim=16,
+        layer_types=["linear_attention", "full_attention", "linear_attention"], rms_norm_eps=WIDE_EPS, linear_num_key_heads=2, linear_num_value_heads=4,
+        linear_key_head_dim=6, linear_value_head_dim=5, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=9,
+        shared_expert_intermediate_size=7, mlp_only_layers=[0], tie_word_embeddings=False),
+    "qwen3_5": transformers.Qwen3_5TextConfig(
+        **without(num_hidden_layers=4), num_attention_heads=4, num_key_value_heads=2, head_dim=8, full_attention_interval=2,
+        rms_norm_eps=WIDE_EPS, linear_num_key_heads=3, linear_num_value_heads=3, linear_key_head_dim=7, linear_value_head_dim=10, tie_word_embeddings=True),
+    "qwen3_5_bias": transformers.Qwen3_5TextConfig(
+        **COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=10, layer_types=["full_attention", "linear_attention"],
+        attention_bias=True, linear_conv_kernel_dim=3, rms_norm_eps=WIDE_EPS, linear_num_key_heads=1, linear_num_value_heads=3, linear_key_head_dim=9,
+        linear_value_head_dim=4, rope_parameters=LINEAR | dict(partial_rotary_factor=0.6), tie_word_embeddings=False),
+    "qwen3_5_moe": transformers.Qwen3_5MoeTextConfig(
+        **{k: v for k, v in without(num_hidden_layers=2).items() if k != "intermediate_size"}, num_attention_heads=2,
+        num_key_value_heads=2, head_dim=8, layer_types=["linear_attention", "full_attention"], rms_norm_eps=WIDE_EPS, linear_num_key_heads=2,
+        linear_num_value_heads=2, linear_key_head_dim=5, linear_value_head_dim=6, num_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=11, shared_expert_intermediate_size=8, tie_word_embeddings=False),
+    # Those that llama.cpp has a place for: one size of keys and values, an epsilon of 1e-6, no bias behind attention.
+    "qwen3_next_gguf_moe": transformers.Qwen3NextConfig(
+        **COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=8, layer_types=["full_attention", "linear_attention"],
+        linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=8, linear_value_head_dim=8,
+        num_experts=5, num_experts_per_tok=2, moe_intermediate_size=9, shared_expert_intermediate_size=7, tie_word_embeddings=False),
+    "qwen3_5_gguf": transformers.Qwen3_5TextConfig(
+        **COMMON, num_attention_heads=4, num_key_value_heads=2, head_dim=8, full_attention_interval=2,
+        linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=8, linear_value_head_dim=8, tie_word_embeddings=True),
+    "qwen3_5_gguf_moe": transformers.Qwen3_5MoeTextConfig(
+        **COMMON, num_attention_heads=2, num_key_value_heads=2, head_dim=8, layer_types=["linear_attention", "full_attention"],
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=4, linear_value_head_dim=4,
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=11, shared_expert_intermediate_size=8, tie_word_embeddings=False),
+    "falcon_h1_gguf": transformers.FalconH1Config(
+        **COMMON, num_attention_heads=3, num_key_value_heads=1, mamba_d_ssm=24, mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=8,
+        mamba_chunk_size=8, mamba_rms_norm=True, mamba_norm_before_gate=False, rms_norm_eps=WIDE_EPS, embedding_multiplier=2.5,
+        lm_head_multiplier=0.4, key_multiplier=0.7, attention_in_multiplier=1.3, attention_out_multiplier=0.6, ssm_in_multiplier=1.2,
+        ssm_out_multiplier=0.8, ssm_multipliers=[0.9, 1.1, 0.7, 1.4, 0.5], mlp_multipliers=[0.8, 0.6], mlp_bias=True, tie_word_embeddings=True),
+    "falcon_h1": transformers.FalconH1Config(
+        **COMMON, num_attention_heads=3, num_key_value_heads=1, mamba_d_ssm=24, mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=6,
+        mamba_chunk_size=8, mamba_rms_norm=True, mamba_norm_before_gate=False, rms_norm_eps=WIDE_EPS, embedding_multiplier=2.5, lm_head_multiplier=0.4,
+        key_multiplier=0.7, attention_in_multiplier=1.3, attention_out_multiplier=0.6, ssm_in_multiplier=1.2, ssm_out_multiplier=0.8,
+        ssm_multipliers=[0.9, 1.1, 0.7, 1.4, 0.5], mlp_multipliers=[0.8, 0.6], attention_bias=True, mamba_proj_bias=True,
+        tie_word_embeddings=False),
+    "falcon_h1_plain": transformers.FalconH1Config(
+        **COMMON, num_attention_heads=4, num_key_value_heads=2, mamba_d_ssm=16, mamba_n_heads=2, mamba_d_state=5, mamba_chunk_size=8,
+        mamba_conv_bias=False, projectors_bias=True, mlp_bias=True, rope_parameters=LINEAR, tie_word_embeddings=True),
+    "nemotron_h": transformers.NemotronHConfig(
+        **BLOCKS, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
+        layers_block_type=["linear_attention", "mlp", "full_attention", "linear_attention", "mlp"], mamba_num_heads=6,
+        mamba_head_dim=4, ssm_state_size=7, n_groups=2, chunk_size=8, layer_norm_epsilon=WIDE_EPS, tie_word_embeddings=False),
+    "nemotron_h_bias": transformers.NemotronHConfig(
+        **BLOCKS, num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+        layers_block_type=["mlp", "full_attention", "linear_attention"], mamba_num_heads=3, mamba_head_dim=5, ssm_state_size=9, n_groups=1,
+        conv_kernel=3, use_conv_bias=False, use_bias=True, mlp_bias=True, chunk_size=8, tie_word_embeddings=True),
+    "nemotron_h_moe": transformers.NemotronHConfig(
+        **BLOCKS, num_attention_heads=4, num_key_value_heads=2, head_dim=6, mamba_num_heads=6, mamba_head_dim=4, ssm_state_size=8,
+        layers_block_type=["linear_attention", "moe", "full_attention", "moe"], n_groups=2, chunk_size=8, layer_norm_epsilon=WIDE_EPS, tie_word_embeddings=False, n_routed_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=11, moe_shared_expert_intermediate_size=14, n_group=3, topk_group=2, routed_scaling_factor=2.5),
+    "nemotron_h_moe_bias": transformers.NemotronHConfig(
+        **BLOCKS, num_attention_heads=3, num_key_value_heads=3, head_dim=8, mamba_num_heads=3, mamba_head_dim=5, ssm_state_size=5,
+        layers_block_type=["mlp", "linear_attention", "moe", "full_attention"], n_groups=1, mlp_bias=True, use_bias=True, chunk_size=8, tie_word_embeddings=True, n_routed_experts=5, num_experts_per_tok=3,
+        moe_intermediate_size=9, moe_shared_expert_intermediate_size=7, norm_topk_prob=False),
     "gpt2": transformers.GPT2Config(vocab_size=VOCAB, n_embd=24, n_layer=2, n_head=3, n_positions=32, bos_token_id=0,
                                     eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
                                     attn_implementation="eager"),
@@ -375,15 +441,15 @@ def randomise(model: torch.nn.Module) -> None:
     """Norm weights off one and biases off zero: a mix-up of any of them shows in the logits."""
     for name, p in model.named_parameters():
         if p.dim() == 1:
-            # Gemma's and Nemotron's norms multiply by 1 + weight: either way they are near 1.
-            plus_one = "gemma" in model.config.model_type or model.config.model_type == "nemotron"
+            # Norms of Gemma, Nemotron and Qwen's hybrids multiply by 1 + weight: either way they are near 1.
+            plus_one = "gemma" in model.config.model_type or model.config.model_type == "nemotron" or (
+                model.config.model_type.startswith(("qwen3_next", "qwen3_5")) and not name.endswith("linear_attn.norm.weight"))
             around = 1.0 if ("norm" in name or "ln_" in name) and not plus_one else 0.0
             torch.nn.init.normal_(p, mean=around, std=0.2)
             if name.endswith("bias"):
                 torch.nn.init.normal_(p, std=0.2)
         else:
             torch.nn.init.normal_(p, std=0.2)
-
 
     for name, buffer in model.named_buffers():
         if name.endswith(("e_score_correction_bias", "expert_bias")):
@@ -455,7 +521,7 @@ def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
         logits = logits.reshape(VOCAB, -1, weight.shape[0])[:, -1]
         margins.append(choice_margin(model.config, logits, correction_bias(model, gate), chosen))
 
-    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".feed_forward.gate", ".block_sparse_moe.router"))]
+    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".feed_forward.gate", ".block_sparse_moe.router", ".mixer.gate"))]
     assert hooks
     rows = []
     for _ in range(2):
@@ -510,7 +576,7 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     biased = any("e_score_correction_bias" in k for k in model.state_dict())
     if hasattr(config, "router_aux_loss_coef") and getattr(config, "num_local_experts", 1) and not biased:
         make_router(model, tokens, loss_of(model, tokens, targets), folder)
-    if getattr(config, "num_experts_per_tok", None):
+    if getattr(config, "num_experts_per_tok", None) and "moe" in getattr(config, "layers_block_type", ["moe"]):  # Nemotron H's default
         make_bf16(copy.deepcopy(model), targets, folder)
     decay = [p for p in model.parameters() if p.dim() > 1 and p.requires_grad]
     rest = [p for p in model.parameters() if p.dim() == 1 and p.requires_grad]

@@ -235,8 +235,76 @@ def bamba(d):
                                     mamba_conv_bias=d.maybe())
 
 
+def delta_rule(d, c):
+    groups = d.choice([1, 2, 3])
+    even = c["head_dim"] % 4 == 0  # half a head, or a quarter, makes pairs
+    rope = d.rope(partial=d.choice([0.5, 1.0]) if even else 1.0, scaled=False)
+    # Norms of heads whose values are near 0 make much of the last bit with the default epsilon.
+    return dict(**rope, rms_norm_eps=1e-3, linear_num_key_heads=groups, linear_num_value_heads=groups * d.choice([1, 2, 3]), linear_key_head_dim=d.choice([1, 6, 9]),
+                linear_value_head_dim=d.choice([3, 5, 16]), linear_conv_kernel_dim=d.choice([2, 4]))
+
+
+def qwen3_next(d):
+    c = {"head_dim": 8} | d.sizes()
+    return transformers.Qwen3NextConfig(**c, **delta_rule(d, c),
+                                        layer_types=d.mixers(c, "linear_attention"), attention_bias=d.maybe(), num_experts=4,
+                                        num_experts_per_tok=d.choice([1, 2]), moe_intermediate_size=d.choice([7, 12]),
+                                        shared_expert_intermediate_size=d.choice([6, 14]), norm_topk_prob=d.maybe(),
+                                        mlp_only_layers=d.choice([[], [0]]))
+
+
+def qwen3_5(d):
+    c = {"head_dim": 8} | d.sizes()
+    layers = d.choice([dict(layer_types=d.mixers(c, "linear_attention")), dict(full_attention_interval=d.choice([2, 4]))])
+    return transformers.Qwen3_5TextConfig(**c, **delta_rule(d, c), **layers,
+                                          attention_bias=d.maybe())
+
+
+def qwen3_5_moe(d):
+    c = {"head_dim": 8} | d.sizes()
+    del c["intermediate_size"]
+    return transformers.Qwen3_5MoeTextConfig(**c, **delta_rule(d, c),
+                                             layer_types=d.mixers(c, "linear_attention"), num_experts=4,
+                                             num_experts_per_tok=d.choice([1, 2]), moe_intermediate_size=d.choice([7, 12]),
+                                             shared_expert_intermediate_size=d.choice([6, 14]))
+
+
+def falcon_h1(d):
+    c = d.sizes(free=False)
+    heads = d.choice([1, 2, 4])
+    return transformers.FalconH1Config(
+        **c, **d.rope(scaled=False), rms_norm_eps=1e-3, mamba_n_heads=heads * d.choice([1, 3]), mamba_n_groups=heads, mamba_d_ssm=heads * d.choice([3, 12]),
+        mamba_d_state=d.choice([1, 5, 16]), mamba_d_conv=d.choice([2, 4]), mamba_chunk_size=8, mamba_rms_norm=d.maybe(),
+        mamba_norm_before_gate=d.maybe(), mamba_conv_bias=d.maybe(), mamba_proj_bias=d.maybe(), projectors_bias=d.maybe(),
+        attention_bias=d.maybe(), mlp_bias=d.maybe(), embedding_multiplier=d.choice([1.0, 2.5]), lm_head_multiplier=d.choice([1.0, 0.4]),
+        key_multiplier=d.choice([1.0, 0.7]), attention_in_multiplier=d.choice([1.0, 1.3]), attention_out_multiplier=d.choice([1.0, 0.6]),
+        ssm_in_multiplier=d.choice([1.0, 1.2]), ssm_out_multiplier=d.choice([1.0, 0.8]), mlp_multipliers=d.choice([[1.0, 1.0], [0.8, 0.6]]),
+        ssm_multipliers=d.choice([None, [0.9, 1.1, 0.7, 1.4, 0.5]]))
+
+
+def nemotron_h(d, kinds=("linear_attention", "full_attention", "mlp"), last="linear_attention", **more):
+    c = {"head_dim": 8} | d.sizes()
+    del c["num_hidden_layers"]
+    groups = d.choice([1, 2])
+    return transformers.NemotronHConfig(
+        **c, **more, layers_block_type=[d.choice(kinds) for _ in range(3)] + [last],
+        mamba_num_heads=groups * d.choice([1, 3]), mamba_head_dim=d.choice([4, 5]), ssm_state_size=d.choice([1, 5, 16]), n_groups=groups,
+        conv_kernel=d.choice([2, 4]), use_conv_bias=d.maybe(), use_bias=d.maybe(), mlp_bias=d.maybe(),
+        chunk_size=8)
+
+
+def nemotron_h_moe(d):
+    groups, size = d.choice([(1, 5), (2, 3), (3, 2)])
+    kept = d.choice(range(1, groups + 1))
+    return nemotron_h(d, ("linear_attention", "full_attention", "mlp", "moe"), "moe", n_routed_experts=groups * size, n_group=groups,
+                      topk_group=kept, num_experts_per_tok=d.choice([1, 2]), norm_topk_prob=d.maybe(),
+                      routed_scaling_factor=d.choice([1.0, 2.5]), moe_intermediate_size=d.choice([7, 12]),
+                      moe_shared_expert_intermediate_size=d.choice([6, 14]))
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
-            bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2]
+            bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2, qwen3_next, qwen3_5, qwen3_5_moe, falcon_h1, nemotron_h,
+            nemotron_h_moe]
 
 
 def make(family, seed: int, folder: pathlib.Path):
@@ -249,6 +317,9 @@ def make(family, seed: int, folder: pathlib.Path):
                                                           experts_implementation="eager").float().eval()
     for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1 and name.endswith("weight")), std=0.3)
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            torch.nn.init.normal_(buffer, std=0.3)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     tokens = torch.randint(0, VOCAB, (1, PROMPT))

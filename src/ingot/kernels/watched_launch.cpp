@@ -1,5 +1,7 @@
 #include "ingot/kernels/watched_launch.h"
 
+#include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,45 +14,40 @@
 #include "ingot/base/error.h"
 #include "ingot/base/trace.h"
 #include "ingot/core/backend.h"
+#include "ingot/kernels/launch_record.h"
 
 namespace ingot::kernels {
 namespace {
 
 thread_local LaunchObserver* observer = nullptr;
 
-// What tells launches with other details apart: names by address, and the operands' types and sizes.
-std::string key_of(const char* kernel, const char* implementation, const LaunchWork& work) {
-  std::string key;
-  const auto add = [&key](const auto& value) {
-    key.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  };
-  add(kernel);
-  add(implementation);
-  add(work.tensors);
-  for (const LaunchWork::Operand& operand : work.operands()) {
-    add(operand.name);
-    add(operand.view->dtype);
-    key.append(reinterpret_cast<const char*>(operand.view->shape.data()),
-               static_cast<std::size_t>(operand.view->rank) * sizeof(std::int64_t));
-  }
-  return key;
+std::array<std::string_view, kMemoryTags> tag_names() {
+  std::array<std::string_view, kMemoryTags> names;
+  for (std::size_t tag = 0; tag < kMemoryTags; ++tag) names[tag] = name(static_cast<MemoryTag>(tag));
+  return names;
+}
+
+// The graph of a device's memory.
+const std::string& memory_graph(Device device) {
+  static std::mutex mutex;
+  static std::map<Device, std::string> names;
+  const std::lock_guard lock(mutex);
+  std::string& name = names[device];
+  if (name.empty()) name = fmt::format("memory {} (bytes)", to_string(device));
+  return name;
 }
 
 // Graphs of the memory in use, by tag: one for each device, at most every so many nanoseconds.
-void sample_memory() {
+void sample_memory(std::int64_t now) {
   constexpr std::int64_t kBetweenSamples = 100'000;
-  thread_local std::int64_t last = 0;
-  const std::int64_t now = trace::now();
-  if (now - last < kBetweenSamples) return;
-  last = now;
+  static std::atomic<std::int64_t> last{0};
+  std::int64_t before = last.load(std::memory_order_relaxed);
+  if (now - before < kBetweenSamples || !last.compare_exchange_strong(before, now)) return;
   for (ComputeBackend* device : BackendRegistry::instance().all()) {
-    std::vector<std::pair<std::string_view, double>> values;
-    values.reserve(kMemoryTags);
-    for (std::size_t tag = 0; tag < kMemoryTags; ++tag) {
-      const auto each = static_cast<MemoryTag>(tag);
-      values.emplace_back(name(each), static_cast<double>(device->memory().allocated(each)));
-    }
-    trace::counter(fmt::format("memory {} (bytes)", to_string(device->device())), values);
+    std::array<double, kMemoryTags> values{};
+    for (std::size_t tag = 0; tag < kMemoryTags; ++tag)
+      values[tag] = static_cast<double>(device->memory().allocated(static_cast<MemoryTag>(tag)));
+    trace::counter(memory_graph(device->device()), tag_names(), values);
   }
 }
 
@@ -157,9 +154,8 @@ WatchedLaunch::WatchedLaunch(const char* kernel, const char* implementation, Str
       scope_(ScopeKind::kernel, kernel),
       timer_(kernel, implementation, stream) {
   if (!trace::active()) return;
-  sample_memory();
-  details_ =
-      trace::details(key_of(kernel, implementation, work), [&] { return describe(implementation, work); });
+  sample_memory(scope_.begin());
+  details_ = trace::details(LaunchRecord(implementation, work).bytes(), LaunchRecord::describe);
   scope_.describe(details_);
   if (!stream.device.is_cpu()) from_ = DeviceRows::instance().mark(stream);
 }

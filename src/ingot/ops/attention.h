@@ -23,7 +23,7 @@ struct AttentionOptions {
   /// [Hq]: a logit of each head that takes part in its softmax and stands for no value (attention sinks,
   /// gpt-oss): what it takes of the weights goes nowhere. Gets gradients.
   Tensor sinks{};
-  /// Without gradients: the products may round what they read to bf16, where that is faster. Their sums, and
+  /// Without gradients: the matmuls may round what they read to bf16, where that is faster. Their sums, and
   /// the softmax, stay f32.
   bool bf16_products = false;
 };

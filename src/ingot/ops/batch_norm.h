@@ -12,7 +12,7 @@ struct BatchNormOptions {
   void validate() const;
 };
 
-/// Batch normalisation (Ioffe and Szegedy 2015), PyTorch's meaning: every channel of x [N, C, ...] is brought
+/// Batch normalization (Ioffe and Szegedy 2015), PyTorch's meaning: every channel of x [N, C, ...] is brought
 /// to mean 0 and variance 1 over the batch and the other axes, then scaled by weight [C] and shifted by bias
 /// [C] (either may be undefined). Training uses the batch's own statistics (biased variance) and moves
 /// running_mean and running_var [C], where defined, in place towards them (unbiased variance); otherwise the

@@ -49,7 +49,7 @@ DType query_dtype(const Tensor& q, std::span<const CachedSequence> sequences) {
 }
 
 // The values of an i8 cache.
-CachedSequence dequantised(const CachedSequence& s, DType dtype) {
+CachedSequence dequantized(const CachedSequence& s, DType dtype) {
   const auto values = [dtype](const Tensor& x, const Tensor& scale) {
     return to(to(x, DType::f32) * unsqueeze(scale, 3), dtype);
   };
@@ -121,7 +121,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
   const auto attend = [&](std::size_t i) {
     const bool for_tensor_cores =
         !q.device().is_cpu() && !has_few_queries(sequences[i]) && sequences[i].keys.dtype() == DType::i8;
-    const CachedSequence s = for_tensor_cores ? dequantised(sequences[i], dtype) : sequences[i];
+    const CachedSequence s = for_tensor_cores ? dequantized(sequences[i], dtype) : sequences[i];
     const kernels::AttentionArgs args{.q = rows(q, starts[i], s.queries),
                                       .k = s.keys.view(),
                                       .v = s.values.view(),
@@ -140,7 +140,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
     scaled.scale = args.scale;
     copy_(narrow(out, 0, starts[i], s.queries),
           composed_attention(narrow(q, 0, starts[i], s.queries),
-                             s.keys.dtype() == DType::i8 ? dequantised(s, dtype) : s, scaled));
+                             s.keys.dtype() == DType::i8 ? dequantized(s, dtype) : s, scaled));
   };
   // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting.
   // A device has its own threads, and works in the order of this thread's stream.

@@ -23,7 +23,7 @@ class OpScope {
   Scope scope_;
 };
 
-/// x itself where the rows or the columns of its last two axes are adjacent, as the products read it, or else
+/// x itself where the rows or the columns of its last two axes are adjacent, as the matmuls read it, or else
 /// a copy that is contiguous.
 Tensor as_matrix(const Tensor& x);
 

@@ -81,7 +81,7 @@ View part(const View& z, int which) {
 }
 
 // c = a·b of complex matrices, or += with `accumulate`; with `conjugate_a` or `conjugate_b`, of that factor's
-// conjugate. Four real products, straight into c.
+// conjugate. Four real matmuls, straight into c.
 struct ComplexProduct {
   View a, b, c;
   bool conjugate_a = false, conjugate_b = false;

@@ -11,7 +11,7 @@ namespace ingot {
 /// a·b of complex tensors of one shape; with `conjugate_b`, a·conj(b), the cross-spectrum.
 Tensor complex_multiply(const Tensor& a, const Tensor& b, bool conjugate_b = false);
 
-/// Complex matrix products over the last two axes: [2, ..., m, k] times [2, ..., k, n] gives [2, ..., m, n];
+/// Complex matmuls over the last two axes: [2, ..., m, k] times [2, ..., k, n] gives [2, ..., m, n];
 /// the axes between are equal. Transposed and permuted operands are read in place. Throws ShapeMismatch.
 Tensor complex_matmul(const Tensor& a, const Tensor& b);
 

@@ -16,7 +16,7 @@ struct GroupNormOptions {
   NormActivation activation = NormActivation::none;
 };
 
-/// Normalises each group of channels of each sample to mean 0 and variance 1, then scales and shifts by
+/// Normalizes each group of channels of each sample to mean 0 and variance 1, then scales and shifts by
 /// channel (Wu and He 2018). x: [N, C, ...] or, with ChannelLayout::last, [N, ..., C]; weight, bias: [C].
 /// Throws InvalidConfig unless the groups divide the channels, ShapeMismatch for another weight.
 Tensor group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -4,7 +4,7 @@
 
 namespace ingot {
 
-/// Products of rows that are sorted into groups, each group with a weight of its own: rows [offsets[g],
+/// Matmuls of rows that are sorted into groups, each group with a weight of its own: rows [offsets[g],
 /// offsets[g + 1]) of x times weight[g]ᵀ. What a mixture of experts runs: only groups that have rows cost
 /// anything. x: [rows, in]; weight: [groups, out, in]; offsets: i64 [groups + 1], ascending from 0 to rows,
 /// on x's device (of a GPU it is not read here, so nothing waits and nothing is checked). Returns [rows,

@@ -10,7 +10,7 @@ namespace ingot {
 /// [..., n] as [rows, n]; the view is contiguous, or has rank 2.
 View flattened(View view);
 
-/// The operands of x·weightᵀ + bias as the products read them.
+/// The operands of x·weightᵀ + bias as the matmuls read them.
 struct LinearOperands {
   Tensor x, weight, bias, y;  ///< y: [..., out], still to be computed; bias undefined where there is none
   View flat_x() const { return flattened(x.view()); }

@@ -178,7 +178,7 @@ constexpr std::int64_t kLeastLogits = std::int64_t{96} << 20;  // bytes
 }  // namespace
 
 // A processor has the logits of a few hundred tokens near its caches; for a GPU they are as far as any other
-// memory, and its products want thousands of rows.
+// memory, and its matmuls want thousands of rows.
 std::int64_t logits_budget(Device device) {
   return device.is_cpu() ? kLeastLogits : logits_budget_of_gpu(backend(device).capabilities().total_memory);
 }

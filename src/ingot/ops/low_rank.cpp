@@ -1,5 +1,8 @@
 #include "ingot/ops/low_rank.h"
 
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/copy.h"
@@ -7,6 +10,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/linear_operands.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -70,22 +74,49 @@ Tensor writable(const Tensor& y) {
 
 }  // namespace
 
+namespace {
+
+// y += scale · (x·aᵀ)·bᵀ, in y's memory.
+void launch_low_rank(const View& y, const View& x, const View& inner, const View& a, const View& b,
+                     float scale, Stream stream) {
+  kernels::launch(kernels::gemm, stream, {.a = x, .b = transposed(a), .c = inner});
+  kernels::launch(kernels::gemm, stream,
+                  {.a = inner, .b = transposed(b), .c = y, .alpha = scale, .beta = 1.0F});
+}
+
+}  // namespace
+
 Tensor add_low_rank(Tensor y, const Tensor& x, const Tensor& a, const Tensor& b, float scale) {
   const Scope scope(ScopeKind::op, "add_low_rank");
   check_low_rank(y, x, a, b);
   const Tensor input = contiguous(x), down = as_matrix(a), up = as_matrix(b);
   const View rows = flattened(input.view());
   const Tensor inner = Tensor::empty({rows.dim(0), a.dim(0)}, x.dtype(), x.device());
-  const Stream stream = current_stream(x.device());
-  kernels::launch(kernels::gemm, stream, {.a = rows, .b = transposed(down.view()), .c = inner.view()});
   const Tensor sum = writable(y);
-  kernels::launch(kernels::gemm, stream,
-                  {.a = inner.view(),
-                   .b = transposed(up.view()),
-                   .c = flattened(sum.view()),
-                   .alpha = scale,
-                   .beta = 1.0F});
+  launch_low_rank(flattened(sum.view()), rows, inner.view(), down.view(), up.view(), scale,
+                  current_stream(x.device()));
   return record<AddLowRankNode>(sum, {&y, &input, &down, &up}, input, down, up, inner, scale);
+}
+
+Tensor add_low_rank_rows(Tensor y, const Tensor& x, std::span<const RowUpdate> updates) {
+  const Scope scope(ScopeKind::op, "add_low_rank_rows");
+  INGOT_CHECK(!grad_enabled(), Error("low-rank updates of some rows have no gradients: use a NoGrad scope"));
+  const Tensor input = contiguous(x), sum = writable(y);
+  const Tensor rows = reshape(input, {-1, x.dim(-1)}), sums = reshape(sum, {-1, y.dim(-1)});
+  for (const RowUpdate& update : updates) {
+    INGOT_CHECK(update.begin >= 0 && update.count >= 0 && update.begin + update.count <= rows.dim(0),
+                DimensionMismatch(fmt::format("add_low_rank_rows: there are {} rows, and an update is of {} "
+                                              "from {} on",
+                                              rows.dim(0), update.count, update.begin)));
+    const Tensor from = narrow(rows, 0, update.begin, update.count),
+                 to = narrow(sums, 0, update.begin, update.count);
+    check_low_rank(to, from, update.a, update.b);
+    const Tensor inner = Tensor::empty({update.count, update.a.dim(0)}, x.dtype(), x.device());
+    const Tensor down = as_matrix(update.a), up = as_matrix(update.b);
+    launch_low_rank(to.view(), from.view(), inner.view(), down.view(), up.view(), update.scale,
+                    current_stream(x.device()));
+  }
+  return sum;
 }
 
 }  // namespace ingot

@@ -42,7 +42,7 @@ Shape batch_of(const View& view) {
   return Shape(std::span<const std::int64_t>(view.shape.data(), static_cast<std::size_t>(view.rank - 2)));
 }
 
-// a, b and the result as batches of matrices of one rank: what the forward and both backward products share.
+// a, b and the result as batches of matrices of one rank: what the forward and both backward matmuls share.
 struct Operands {
   View a, b, y;
 };
@@ -156,7 +156,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 namespace {
 
-// Whether products of x with these layers leave no trace for a backward pass, now or later.
+// Whether matmuls of x with these layers leave no trace for a backward pass, now or later.
 bool is_unrecorded(const Tensor& x, std::span<const LinearWeights> layers) {
   return !recorded_later() && std::ranges::none_of(layers, [&x](const LinearWeights& of) {
     return needs_grad({&x, &of.weight, &of.bias});

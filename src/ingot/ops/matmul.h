@@ -7,7 +7,7 @@
 
 namespace ingot {
 
-/// Matrix product over the last two axes, with the batching of NumPy and PyTorch: a [..., m, k] times b [...,
+/// Matmul over the last two axes, with the batching of NumPy and PyTorch: a [..., m, k] times b [...,
 /// k, n] gives [..., m, n] with leading axes broadcast; a vector stands for one row (a) or one column (b),
 /// and its axis is dropped from the result. Transposed operands are read in place. Throws ShapeMismatch.
 Tensor matmul(const Tensor& a, const Tensor& b);
@@ -27,7 +27,7 @@ struct LinearWeights {
 std::vector<Tensor> linear(const Tensor& x, std::span<const LinearWeights> layers);
 
 /// What several layers make of one input, side by side in one tensor: [..., in] -> [..., sum of their outs].
-/// All have a bias, or none. One product, and one for each gradient, where their weights (and biases) lie one
+/// All have a bias, or none. One matmul, and one for each gradient, where their weights (and biases) lie one
 /// behind another in memory (nn's ProjectionGroup); else one for each layer. Throws ShapeMismatch.
 Tensor fused_linear(const Tensor& x, std::span<const LinearWeights> layers);
 
@@ -37,12 +37,12 @@ Tensor fused_linear(const Tensor& x, std::span<const LinearWeights> layers);
 Tensor swiglu(const Tensor& x, const LinearWeights& gate, const LinearWeights& up);
 
 /// down(gelu_tanh(up(x))), the feed-forward block of GPT-2: [..., in] -> [..., up's out] -> [..., down's
-/// out]. gelu, and its gradient, are computed by the kernels of the products before them where the device has
+/// out]. gelu, and its gradient, are computed by the kernels of the matmuls before them where the device has
 /// such. Throws ShapeMismatch.
 Tensor gelu_mlp(const Tensor& x, const LinearWeights& up, const LinearWeights& down);
 
 /// down(silu(gate)·up), the second half of a feed-forward block with SwiGLU (Shazeer 2020). gate_up: [...,
-/// 2·in], gate in the first `in` columns and up in the others; returns [..., down's out]. The product of the
+/// 2·in], gate in the first `in` columns and up in the others; returns [..., down's out]. The matmul of the
 /// two is kept for the backward pass; inside SelectiveRecompute it is made again while gate_up's gradient is.
 /// Throws ShapeMismatch.
 Tensor swiglu_linear(const Tensor& gate_up, const LinearWeights& down);

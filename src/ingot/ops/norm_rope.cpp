@@ -14,7 +14,7 @@
 namespace ingot {
 namespace {
 
-// What heads that were normalised and rotated keep, but for their angles. x and dx may be a part of the heads
+// What heads that were normalized and rotated keep, but for their angles. x and dx may be a part of the heads
 // of a tensor.
 struct SavedHeads {
   SavedTensor x, weight, rstd;
@@ -115,7 +115,7 @@ Tensor room_for_rstd(const View& x, bool recorded) {
                   : Tensor{};
 }
 
-// One of two tensors that one launch normalises and rotates.
+// One of two tensors that one launch normalizes and rotates.
 struct Heads {
   View x;
   Tensor weight, rstd, y;

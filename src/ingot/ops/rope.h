@@ -15,7 +15,7 @@ struct RopeTable {
 };
 
 /// The table of the angles position · inverse_frequencies[i], R/2 of them. As in Hugging Face, angles are f32
-/// products; cos and sin are scaled by `attention_factor` (YaRN; 1 otherwise). Scaled variants (linear,
+/// matmuls; cos and sin are scaled by `attention_factor` (YaRN; 1 otherwise). Scaled variants (linear,
 /// llama3, YaRN, ...) differ only in the frequencies.
 RopeTable rope_table(std::span<const float> inverse_frequencies, std::int64_t positions,
                      float attention_factor = 1.0F, Device device = kCpu);

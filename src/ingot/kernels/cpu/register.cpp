@@ -22,6 +22,7 @@ void register_kernels() {
   register_copy_simd();
   register_copy_bytes();
   register_delay_simd();
+  register_delta_rule_simd();
   register_dequantize_simd();
   register_fft_simd();
   register_gemm_simd();
@@ -67,6 +68,7 @@ void register_kernels() {
   register_conv_reference();
   register_copy_reference();
   register_delay_reference();
+  register_delta_rule_reference();
   register_elementwise_reference();
   register_fft_reference();
   register_fp8_matmul_reference();

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
-#include "ingot/kernels/selective_scan.h"
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/kernel.h"
 
 namespace ingot::kernels::cpu {
 
@@ -29,5 +31,35 @@ struct ScanHead {
     return starts && static_cast<std::int64_t>(starts.as<std::int32_t>()[b * steps + t]) == t;
   }
 };
+
+/// Calls f for each head of each sequence, one after another.
+template <class F>
+void for_scan_heads(const View& x, const View& keys, F&& f) {
+  for (std::int64_t i = 0; i < x.dim(0) * x.dim(2); ++i) f(ScanHead(x, keys, i));
+}
+
+/// The same, side by side; a thread has at least `grain` products to do.
+template <class F>
+void parallel_scan_heads(const View& x, const View& keys, std::int64_t grain, F&& f) {
+  const std::int64_t products = x.dim(1) * x.dim(3) * keys.dim(3);
+  parallel_for(x.dim(0) * x.dim(2), 1 + grain / (products + 1), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(ScanHead(x, keys, i));
+  });
+}
+
+/// Calls f(head, first, last) for rows [first, last) of each head's state, side by side.
+template <class F>
+void parallel_scan_rows(const View& x, const View& keys, std::int64_t grain, F&& f) {
+  constexpr std::int64_t kRows = 16;  // few heads keep many threads busy, too
+  const std::int64_t size = x.dim(3), parts = (size + kRows - 1) / kRows;
+  const std::int64_t products = x.dim(1) * std::min(size, kRows) * keys.dim(3);
+  parallel_for(x.dim(0) * x.dim(2) * parts, 1 + grain / (products + 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t first = i % parts * kRows;
+                   f(ScanHead(x, keys, i / parts), first, std::min(first + kRows, size));
+                 }
+               });
+}
 
 }  // namespace ingot::kernels::cpu

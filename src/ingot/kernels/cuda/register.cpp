@@ -28,6 +28,7 @@ void register_kernels() {
   register_conv();
   register_copy();
   register_cross_entropy();
+  register_delta_rule();
   register_weighted_roll();
   register_embedding_backward();
   register_fft();

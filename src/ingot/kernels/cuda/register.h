@@ -40,6 +40,7 @@ void register_tensor_conv();
 void register_conv();
 void register_copy();
 void register_cross_entropy();
+void register_delta_rule();
 void register_weighted_roll();
 void register_embedding_backward();
 void register_gemv();

@@ -1,39 +1,16 @@
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/thread_group.h"
+#include "ingot/kernels/cuda/scan_shape.h"
 #include "ingot/kernels/selective_scan.h"
 
 namespace ingot::kernels::cuda {
 namespace {
 
-constexpr int kWarps = 8, kBlock = kWarps * kWarp;
-
-// Where the operands of one head of one sequence are, as the CPU's ScanHead has it.
-struct ScanShape {
-  std::int64_t steps, heads, groups, size, width;
-  const std::int32_t* starts;
-
-  __device__ std::int64_t step(std::int64_t head, std::int64_t t) const {
-    return (head / heads * steps + t) * heads + head % heads;
-  }
-  __device__ std::int64_t keys(std::int64_t head, std::int64_t t) const {
-    return ((head / heads * steps + t) * groups + head % heads * groups / heads) * width;
-  }
-  __device__ bool begins(std::int64_t head, std::int64_t t) const {
-    return starts != nullptr && std::int64_t{starts[head / heads * steps + t]} == t;
-  }
-};
-
-ScanShape shape_of(const View& x, const View& keys, const View& starts) {
-  return {x.dim(1), x.dim(2),    keys.dim(2),
-          x.dim(3), keys.dim(3), starts ? starts.as<std::int32_t>() : nullptr};
-}
-
 // A warp for each row of a head's state, whose elements stay with their lane.
 __global__ void selective_scan_kernel(ScanShape shape, const float* x, const float* decay, const float* keys,
                                       const float* queries, float* state, float* y) {
   const std::int64_t head = blockIdx.x, lane = threadIdx.x % kWarp;
-  for (std::int64_t p = std::int64_t{blockIdx.y} * kWarps + threadIdx.x / kWarp; p < shape.size;
-       p += std::int64_t{gridDim.y} * kWarps) {
+  for (std::int64_t p = std::int64_t{blockIdx.y} * kScanWarps + threadIdx.x / kWarp; p < shape.size;
+       p += std::int64_t{gridDim.y} * kScanWarps) {
     float* row = state + (head * shape.size + p) * shape.width;
     for (std::int64_t t = 0; t < shape.steps; ++t) {
       const std::int64_t at = shape.step(head, t), k = shape.keys(head, t);
@@ -53,12 +30,13 @@ __global__ void selective_scan_kernel(ScanShape shape, const float* x, const flo
 }
 
 void run_selective_scan(const SelectiveScanArgs& args, Stream stream) {
-  const ScanShape shape = shape_of(args.x, args.keys, args.starts);
+  const ScanShape shape = scan_shape_of(args.x, args.keys, args.starts);
   const std::int64_t heads = args.x.dim(0) * shape.heads;
-  launch({"selective_scan", stream, args.x}, selective_scan_kernel,
-         Size3{static_cast<unsigned>(heads), static_cast<unsigned>((shape.size + kWarps - 1) / kWarps)},
-         Size3{kBlock}, 0, shape, args.x.as<float>(), args.decay.as<float>(), args.keys.as<float>(),
-         args.queries.as<float>(), args.state.as<float>(), args.y.as<float>());
+  launch(
+      {"selective_scan", stream, args.x}, selective_scan_kernel,
+      Size3{static_cast<unsigned>(heads), static_cast<unsigned>((shape.size + kScanWarps - 1) / kScanWarps)},
+      Size3{kScanBlock}, 0, shape, args.x.as<float>(), args.decay.as<float>(), args.keys.as<float>(),
+      args.queries.as<float>(), args.state.as<float>(), args.y.as<float>());
 }
 
 struct ScanBackward {
@@ -67,17 +45,6 @@ struct ScanBackward {
   float *state, *dx, *ddecay, *dkeys, *dqueries;
   bool accumulate_dx, accumulate_ddecay;
 };
-
-// Sums of the warps' parts [kWarps, width], in their order.
-__device__ void add_warps(const float* parts, std::int64_t width, float* to) {
-  __syncthreads();
-  for (std::int64_t n = threadIdx.x; n < width; n += kBlock) {
-    float sum = 0;
-    for (int warp = 0; warp < kWarps; ++warp) sum += parts[warp * width + n];
-    to[n] = sum;
-  }
-  __syncthreads();
-}
 
 // A block for each head: states once more for the gradients of queries, then the others from the last step
 // back, as the CPU's reference explains them.
@@ -94,29 +61,29 @@ __global__ void selective_scan_backward_kernel(const __grid_constant__ ScanBackw
     const float kept = first ? 0.0F : expf(args.decay[at]);
     for (std::int64_t n = lane; n < width; n += kWarp) {
       float sum = 0;
-      for (std::int64_t p = warp; p < size; p += kWarps) {
+      for (std::int64_t p = warp; p < size; p += kScanWarps) {
         float& s = state[p * width + n];
         s = (first ? 0.0F : kept * s) + args.x[at * size + p] * args.keys[k + n];
         sum += args.dy[at * size + p] * s;
       }
       part[n] = sum;
     }
-    add_warps(parts, width, args.dqueries + at * width);
+    add_scan_warps(parts, width, args.dqueries + at * width);
   }
   float kept = 0;
-  double next = 0;  // of the steps behind; equal in all threads
+  double next = 0;   // of the steps behind; equal in all threads
+  bool ends = true;  // a document: what is behind says nothing of it
   for (std::int64_t t = shape.steps - 1; t >= 0; --t) {
     const std::int64_t at = shape.step(head, t), k = shape.keys(head, t);
-    const bool last = t == shape.steps - 1;
     for (std::int64_t n = lane; n < width; n += kWarp) part[n] = 0;
     double change = 0;
-    for (std::int64_t p = warp; p < size; p += kWarps) {
+    for (std::int64_t p = warp; p < size; p += kScanWarps) {
       const std::int64_t i = at * size + p;
       const float x = args.x[i], dy = args.dy[i];
       float dx = 0;
       for (std::int64_t n = lane; n < width; n += kWarp) {
         float& g = state[p * width + n];
-        g = (last ? 0.0F : kept * g) + dy * args.queries[k + n];
+        g = (ends ? 0.0F : kept * g) + dy * args.queries[k + n];
         dx += g * args.keys[k + n];
         part[n] += g * x;
       }
@@ -125,9 +92,10 @@ __global__ void selective_scan_backward_kernel(const __grid_constant__ ScanBackw
                 static_cast<double>(dx) * static_cast<double>(x);
       if (lane == 0 && args.dx != nullptr) store(args.dx + i, dx, args.accumulate_dx);
     }
-    add_warps(parts, width, args.dkeys + at * width);
-    next += ThreadGroup<kBlock>::sum(lane == 0 ? change : 0.0);
+    add_scan_warps(parts, width, args.dkeys + at * width);
+    next += ThreadGroup<kScanBlock>::sum(lane == 0 ? change : 0.0);
     const bool first = t == 0 || shape.begins(head, t);
+    ends = first;
     kept = first ? 0.0F : expf(args.decay[at]);
     if (first) next = 0;
     if (threadIdx.x == 0 && args.ddecay != nullptr)
@@ -136,7 +104,7 @@ __global__ void selective_scan_backward_kernel(const __grid_constant__ ScanBackw
 }
 
 void run_selective_scan_backward(const SelectiveScanBackwardArgs& args, Stream stream) {
-  const ScanShape shape = shape_of(args.x, args.keys, args.starts);
+  const ScanShape shape = scan_shape_of(args.x, args.keys, args.starts);
   const ScanBackward backward{.shape = shape,
                               .x = args.x.as<float>(),
                               .decay = args.decay.as<float>(),
@@ -152,8 +120,8 @@ void run_selective_scan_backward(const SelectiveScanBackwardArgs& args, Stream s
                               .accumulate_dx = args.accumulate_dx,
                               .accumulate_ddecay = args.accumulate_ddecay};
   launch({"selective_scan_backward", stream, args.x}, selective_scan_backward_kernel,
-         Size3{static_cast<unsigned>(args.x.dim(0) * shape.heads)}, Size3{kBlock},
-         static_cast<std::size_t>(kWarps * shape.width) * sizeof(float), backward);
+         Size3{static_cast<unsigned>(args.x.dim(0) * shape.heads)}, Size3{kScanBlock},
+         static_cast<std::size_t>(kScanWarps * shape.width) * sizeof(float), backward);
 }
 
 }  // namespace

@@ -26,25 +26,51 @@ Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const
   return pieces.size() == 1 ? pieces.front() : concat(pieces, 1);
 }
 
-Tensor scan(const SelectiveScanInput& input, const DecoderContext& context, std::int64_t layer) {
+namespace {
+
+SelectiveScanInput steps_of(const SelectiveScanInput& x, std::int64_t at, std::int64_t count) {
+  return {.x = narrow(x.x, 1, at, count),
+          .decay = narrow(x.decay, 1, at, count),
+          .keys = narrow(x.keys, 1, at, count),
+          .queries = narrow(x.queries, 1, at, count)};
+}
+
+DeltaRuleInput steps_of(const DeltaRuleInput& x, std::int64_t at, std::int64_t count) {
+  return {.x = narrow(x.x, 1, at, count),
+          .decay = narrow(x.decay, 1, at, count),
+          .beta = narrow(x.beta, 1, at, count),
+          .keys = narrow(x.keys, 1, at, count),
+          .queries = narrow(x.queries, 1, at, count)};
+}
+
+// `op` of documents, or of each segment behind its state.
+template <class Input, class Op>
+Tensor recur(const Input& input, const DecoderContext& context, std::int64_t layer, Op op) {
   if (context.segments.empty()) {
-    SelectiveScanInput documents = input;
+    Input documents = input;
     documents.starts = context.doc_start;
-    return selective_scan(documents);
+    return op(documents, Tensor());
   }
   std::vector<Tensor> pieces;
   pieces.reserve(context.segments.size());
   std::int64_t at = 0;
   for (const CacheSegment& segment : context.segments) {
-    const auto piece = [&](const Tensor& x) { return narrow(x, 1, at, segment.tokens); };
-    pieces.push_back(selective_scan({.x = piece(input.x),
-                                     .decay = piece(input.decay),
-                                     .keys = piece(input.keys),
-                                     .queries = piece(input.queries)},
-                                    segment.cache->state().scan(layer)));
+    pieces.push_back(op(steps_of(input, at, segment.tokens), segment.cache->state().scan(layer)));
     at += segment.tokens;
   }
   return pieces.size() == 1 ? pieces.front() : concat(pieces, 1);
+}
+
+}  // namespace
+
+Tensor scan(const SelectiveScanInput& input, const DecoderContext& context, std::int64_t layer) {
+  return recur(input, context, layer,
+               [](const SelectiveScanInput& in, const Tensor& state) { return selective_scan(in, state); });
+}
+
+Tensor delta_rule(const DeltaRuleInput& input, const DecoderContext& context, std::int64_t layer) {
+  return recur(input, context, layer,
+               [](const DeltaRuleInput& in, const Tensor& state) { return delta_rule(in, state); });
 }
 
 }  // namespace ingot

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "ingot/models/language/decoder_attention.h"
+#include "ingot/ops/delta_rule.h"
 #include "ingot/ops/selective_scan.h"
 
 namespace ingot {
@@ -14,5 +15,7 @@ Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const
 
 /// selective_scan of a layer's steps, `starts` undefined: likewise.
 Tensor scan(const SelectiveScanInput& input, const DecoderContext& context, std::int64_t layer);
+/// delta_rule of a layer's steps, `starts` undefined: likewise.
+Tensor delta_rule(const DeltaRuleInput& input, const DecoderContext& context, std::int64_t layer);
 
 }  // namespace ingot

@@ -15,6 +15,7 @@
 #include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/quantized_source.h"
+#include "ingot/weights/transform.h"
 
 namespace ingot {
 namespace {
@@ -81,6 +82,35 @@ std::string without_quantization(const std::string& config_json) {
   return dump_json(json, 2) + "\n";
 }
 
+// Qwen 3.5's releases have all experts of a layer in one tensor, [experts, out, in], gate above up: here each
+// by itself, as transformers saves them.
+std::shared_ptr<const WeightSource> with_experts_apart(std::shared_ptr<const WeightSource> weights) {
+  constexpr std::string_view kGateUp = ".mlp.experts.gate_up_proj", kDown = ".mlp.experts.down_proj";
+  std::vector<TensorRecipe> recipes;
+  bool any = false;
+  for (const TensorInfo& info : weights->tensors()) {
+    const bool both = info.name.ends_with(kGateUp), down = info.name.ends_with(kDown);
+    if ((!both && !down) || info.shape.size() != 3) {
+      recipes.push_back({info.name, {info.name}, {}});
+      continue;
+    }
+    any = true;
+    const std::string experts = info.name.substr(0, info.name.rfind('.'));
+    for (std::int64_t i = 0; i < info.shape[0]; ++i) {
+      const auto add = [&](const char* name, std::vector<Transform> steps) {
+        steps.insert(steps.begin(), Transform::select(i));
+        recipes.push_back({fmt::format("{}.{}.{}.weight", experts, i, name), {info.name}, std::move(steps)});
+      };
+      if (down) add("down_proj", {});
+      if (down) continue;
+      add("gate_proj", {Transform::part(0, 0, 2)});
+      add("up_proj", {Transform::part(0, 1, 2)});
+    }
+  }
+  if (!any) return weights;
+  return std::make_shared<TransformedSource>(std::move(weights), std::move(recipes));
+}
+
 }  // namespace
 
 ModelCheckpoint open_checkpoint(const std::string& path) {
@@ -93,6 +123,8 @@ ModelCheckpoint open_checkpoint(const std::string& path) {
   ModelCheckpoint checkpoint{read_model_config(config_path), config_path,
                              under_torch_names(open_weights(path))};
   const ConfigFile config(checkpoint.config_json, config_path);
+  if (text_model_type(checkpoint.config_json, config_path) == "qwen3_5_moe_text")
+    checkpoint.weights = with_experts_apart(checkpoint.weights);
   std::optional<ConfigFile> quantization = config.object("quantization_config");
   if (!quantization && std::filesystem::exists(other_path))
     quantization.emplace(read_file(other_path), other_path);

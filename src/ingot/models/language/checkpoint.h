@@ -16,13 +16,13 @@ struct ModelCheckpoint {
 };
 
 /// Opens a model directory (config.json and weights), or a GGUF file. IoError where it is neither. A
-/// checkpoint that GPTQ, AWQ, bitsandbytes, compressed-tensors or an FP8 tool quantised
+/// checkpoint that GPTQ, AWQ, bitsandbytes, compressed-tensors or an FP8 tool quantized
 /// (`quantization_config` in config.json, or quantize_config.json) has its matrices under their dense names
 /// (open_quantized), and a config_json without that key.
 ModelCheckpoint open_checkpoint(const std::string& path);
 
 /// A GGUF model: its metadata become config.json; its tensors get the names, orders of rows and layouts of
-/// the family's checkpoints, each when it is asked for. Tensors of block-quantised types load as their exact
+/// the family's checkpoints, each when it is asked for. Tensors of block-quantized types load as their exact
 /// values in f32; stored_bytes() gives their blocks where rows stay whole, which all of Llama's do.
 /// NotImplemented lists the architectures that are known; FormatError names a missing or odd metadata key.
 ModelCheckpoint gguf_checkpoint(const std::shared_ptr<const GgufSource>& source);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -60,11 +61,30 @@ void derive_heads(LanguageConfig& c) {
       fmt::format("{} heads of {} elements are more than any model has", c.num_attention_heads, c.head_dim));
 }
 
-bool is_attention(LayerKind kind) { return kind == LayerKind::full || kind == LayerKind::sliding; }
+bool is_attention(LayerKind kind) {
+  return kind == LayerKind::full || kind == LayerKind::sliding || kind == LayerKind::hybrid;
+}
+
+void derive_delta_rule(LanguageConfig& c) {
+  if (!c.has_kind(LayerKind::delta)) return;
+  require_size(c.linear_num_key_heads, "linear_num_key_heads");
+  require_size(c.linear_num_value_heads, "linear_num_value_heads");
+  require_size(c.linear_key_head_dim, "linear_key_head_dim");
+  require_size(c.linear_value_head_dim, "linear_value_head_dim");
+  for (const auto& [heads, size, key] :
+       {std::tuple{c.linear_num_key_heads, c.linear_key_head_dim, "linear_key_head_dim"},
+        {c.linear_num_value_heads, c.linear_value_head_dim, "linear_value_head_dim"}})
+    require(heads <= kMaxModelSize / size * 16, key,
+            fmt::format("{} heads of {} elements are more than any model has", heads, size));
+  require(c.linear_num_value_heads % c.linear_num_key_heads == 0, "linear_num_key_heads",
+          fmt::format("{} does not divide linear_num_value_heads {}", c.linear_num_key_heads,
+                      c.linear_num_value_heads));
+}
 
 void derive_mamba(LanguageConfig& c) {
-  if (!c.scans()) return;
-  if (c.mamba_layers && c.mamba_n_heads == 0) {  // from scratch, in the paper's proportions
+  if (!c.has_mamba()) return;
+  if ((c.mamba_layers || c.hybrid_layers) &&
+      c.mamba_n_heads == 0) {  // from scratch, in the paper's proportions
     const std::int64_t inner = 2 * c.hidden_size;
     c.mamba_d_head = inner % 64 == 0 ? 64 : inner;
     c.mamba_n_heads = inner / c.mamba_d_head;
@@ -87,6 +107,8 @@ void derive_mamba(LanguageConfig& c) {
   require(c.least_time_step >= 0 && c.least_time_step <= c.most_time_step, "time_step_limit",
           fmt::format("must be two numbers from 0, in order, got {} and {}", c.least_time_step,
                       c.most_time_step));
+  require(c.ssm_multipliers.empty() || c.ssm_multipliers.size() == 5, "ssm_multipliers",
+          fmt::format("are {} numbers; expected 5: of z, x, B, C and time steps", c.ssm_multipliers.size()));
 }
 
 void derive_rope(LanguageConfig& c) {
@@ -122,7 +144,7 @@ void derive_experts(LanguageConfig& c) {
           fmt::format("{} are more experts than {} groups of {} hold", c.num_experts_per_tok, c.topk_group,
                       c.num_experts / c.n_group));
   require_positive(c.routed_scaling_factor, "routed_scaling_factor");
-  require(c.mlp == MlpKind::swiglu && !c.mlp_bias, "num_experts",
+  require(c.single_blocks || (c.mlp == MlpKind::swiglu && !c.mlp_bias), "num_experts",
           "experts are SwiGLU MLPs without bias; this family has others");
 }
 
@@ -131,7 +153,9 @@ void derive_experts(LanguageConfig& c) {
 void LanguageConfig::validate() {
   require_size(num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
   require_size(vocab_size, "vocab_size", kMaxVocabulary);
-  if (mamba_layers) layer_types.assign(static_cast<std::size_t>(num_hidden_layers), LayerKind::mamba);
+  if (mamba_layers || hybrid_layers)
+    layer_types.assign(static_cast<std::size_t>(num_hidden_layers),
+                       mamba_layers ? LayerKind::mamba : LayerKind::hybrid);
   require_size(hidden_size, "hidden_size");
   require_size(num_attention_heads, "num_attention_heads");
   require_size(intermediate_size, "intermediate_size", kMaxVocabulary);
@@ -154,6 +178,7 @@ void LanguageConfig::validate() {
           fmt::format("names {} layers of num_hidden_layers {}", no_rope_layers.size(), num_hidden_layers));
   require_size(conv_L_cache, "conv_L_cache", kMostConvSteps);
   derive_mamba(*this);
+  derive_delta_rule(*this);
   require_not_negative(clip_qkv, "clip_qkv");
   require_positive(alibi_bias_max, "alibi_bias_max");
   require_not_negative(static_cast<double>(word_embed_proj_dim), "word_embed_proj_dim");
@@ -174,10 +199,20 @@ bool LanguageConfig::attends(std::int64_t layer) const {
   return layer_types.empty() || is_attention(layer_types[static_cast<std::size_t>(layer)]);
 }
 
-bool LanguageConfig::is_recurrent() const { return !std::ranges::all_of(layer_types, is_attention); }
+bool LanguageConfig::is_recurrent() const {
+  for (std::int64_t layer = 0; layer < static_cast<std::int64_t>(layer_types.size()); ++layer)
+    if (keeps_state(layer)) return true;
+  return false;
+}
 
-bool LanguageConfig::scans() const {
-  return std::ranges::find(layer_types, LayerKind::mamba) != layer_types.end();
+bool LanguageConfig::has_kind(LayerKind kind) const {
+  return std::ranges::find(layer_types, kind) != layer_types.end();
+}
+
+std::int64_t LanguageConfig::conv_channels() const {
+  if (has_kind(LayerKind::delta))
+    return 2 * linear_num_key_heads * linear_key_head_dim + linear_num_value_heads * linear_value_head_dim;
+  return mamba_n_heads > 0 ? mamba_inner() + 2 * mamba_n_groups * mamba_d_state : hidden_size;
 }
 
 std::int64_t LanguageConfig::attention_layers() const {
@@ -191,6 +226,7 @@ bool LanguageConfig::rotates(std::int64_t layer) const {
 }
 
 bool LanguageConfig::is_sparse(std::int64_t layer) const {
+  if (single_blocks) return is_kind(layer, LayerKind::moe);
   return num_experts > 0 && (layer + 1) % decoder_sparse_step == 0 &&
          std::ranges::find(mlp_only_layers, layer) == mlp_only_layers.end();
 }
@@ -205,7 +241,8 @@ std::int64_t LanguageConfig::active_parameter_count() const {
   for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer) sparse += is_sparse(layer) ? 1 : 0;
   const std::int64_t idle = num_experts - num_experts_per_tok;
   const std::int64_t biases = expert_bias ? 2 * moe_intermediate_size + hidden_size : 0;
-  return parameter_count() - sparse * idle * (3 * hidden_size * moe_intermediate_size + biases);
+  const std::int64_t matrices = is_gated(mlp) ? 3 : 2;
+  return parameter_count() - sparse * idle * (matrices * hidden_size * moe_intermediate_size + biases);
 }
 
 double LanguageConfig::training_flops_per_token(std::int64_t sequence) const {

@@ -27,8 +27,9 @@ enum class RouterScore : std::uint8_t { softmax, sigmoid };
 /// alibi: scores grow by a slope of each head times the key's position (Press et al. 2021).
 enum class PositionKind : std::uint8_t { rope, learned, alibi };
 /// What mixes the tokens of a layer: attention, to everything or within a window; a short convolution
-/// (LFM2), or a selective scan (Mamba 2).
-enum class LayerKind : std::uint8_t { full, sliding, conv, mamba };
+/// (LFM2), a selective scan (Mamba 2), the gated delta rule (Qwen 3 Next), attention and a scan side by side
+/// (Falcon H1), or nothing: the layer is an MLP alone, or experts alone (Nemotron H).
+enum class LayerKind : std::uint8_t { full, sliding, conv, mamba, delta, hybrid, mlp, moe };
 
 /// Columns behind those of a head that carry ALiBi: a whole vector of them, of which two are used.
 inline constexpr std::int64_t kAlibiColumns = 8;
@@ -42,6 +43,7 @@ struct DecoderTraits {
   QkNorm qk_norm = QkNorm::none;
   bool qkv_bias = false;
   bool attention_output_bias = false;
+  bool attention_gate = false;  ///< what attention mixed is weighed by a sigmoid (Qwen 3 Next)
   bool mlp_bias = false;
   bool norm_unit_offset = false;    ///< norms multiply by 1 + weight
   bool embedding_scale = false;     ///< embeddings times √hidden_size, rounded to their dtype
@@ -59,6 +61,8 @@ struct DecoderTraits {
   bool embedding_norm = false;      ///< a norm of the embeddings, before the first layer (BLOOM)
   bool alibi_before_scale = false;  ///< slopes are bf16, and scaled as scores are (Falcon)
   bool mamba_layers = false;        ///< every layer is a selective scan, and has no MLP (Mamba 2)
+  bool hybrid_layers = false;       ///< every layer has attention and a scan side by side (Falcon H1)
+  bool single_blocks = false;       ///< layers are a mixer without an MLP, or an MLP alone (Nemotron H)
   std::int64_t position_offset = 0;  ///< learned positions have so many rows in front (OPT)
 
   /// Whether there is a norm behind attention and one behind the MLP.
@@ -99,7 +103,13 @@ struct LanguageConfig : DecoderTraits {
   // Mamba 2's layers: mamba_n_heads states of mamba_d_head × mamba_d_state, whose B and C are the same in
   // each of mamba_n_groups groups of heads.
   std::int64_t mamba_n_heads = 0, mamba_d_head = 0, mamba_d_state = 0, mamba_n_groups = 1;
-  bool mamba_proj_bias = false;
+  bool mamba_proj_bias = false, mamba_out_bias = false;  ///< of in_proj, and of out_proj
+  bool mamba_rms_norm = true;                            ///< y is normalized
+  bool mamba_norm_before_gate = false;                   ///< and the gate weighs what the norm gave
+  // Layers of the gated delta rule: a state of value size × key size for each value head; each key head is
+  // that of neighbouring value heads.
+  std::int64_t linear_num_key_heads = 0, linear_num_value_heads = 0;
+  std::int64_t linear_key_head_dim = 0, linear_value_head_dim = 0;
   double least_time_step = 0, most_time_step = std::numeric_limits<double>::infinity();  ///< time_step_limit
   std::vector<std::int64_t>
       no_rope_layers;  ///< 1 for layers with RoPE, 0 for those without; empty: all have it
@@ -131,7 +141,11 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t shared_expert_intermediate_size = 0;
 
   // Factors that some families multiply with; 1: none.
-  double embedding_multiplier = 1;  ///< of embeddings
+  double embedding_multiplier = 1;                                                       ///< of embeddings
+  double attention_in_multiplier = 1, attention_out_multiplier = 1, key_multiplier = 1;  ///< of attention
+  double ssm_in_multiplier = 1, ssm_out_multiplier = 1;                                  ///< of Mamba
+  std::vector<double> ssm_multipliers;  ///< of z, x, B, C and time steps; empty: 1
+  double mlp_gate_multiplier = 1, mlp_down_multiplier = 1;
   double residual_multiplier = 1;   ///< of what attention and MLP add
   double logit_scale = 1;           ///< of logits
   double attention_multiplier = 0;  ///< of scores, in place of query_pre_attn_scalar; 0: none
@@ -143,21 +157,40 @@ struct LanguageConfig : DecoderTraits {
   bool slides(std::int64_t layer) const;
   /// Whether this layer has attention.
   bool attends(std::int64_t layer) const;
-  /// Whether it has a short convolution, or a selective scan, in its place.
+  /// Whether it has a short convolution, a selective scan (beside attention, too), or the gated delta rule.
   bool convolves(std::int64_t layer) const { return is_kind(layer, LayerKind::conv); }
-  bool scans(std::int64_t layer) const { return is_kind(layer, LayerKind::mamba); }
+  bool scans(std::int64_t layer) const {
+    return is_kind(layer, LayerKind::mamba) || is_kind(layer, LayerKind::hybrid);
+  }
+  bool corrects(std::int64_t layer) const { return is_kind(layer, LayerKind::delta); }
+  /// Whether this layer has a state.
+  bool keeps_state(std::int64_t layer) const { return convolves(layer) || scans(layer) || corrects(layer); }
+  /// Whether it has an MLP, or experts.
+  bool has_mlp(std::int64_t layer) const {
+    return single_blocks ? is_kind(layer, LayerKind::mlp) || is_kind(layer, LayerKind::moe) : !mamba_layers;
+  }
   bool is_kind(std::int64_t layer, LayerKind kind) const {
     return !layer_types.empty() && layer_types[static_cast<std::size_t>(layer)] == kind;
   }
-  /// Whether some layer keeps a state in the place of keys and values.
+  /// Whether some layer keeps a state, in the place of keys and values or beside them.
   bool is_recurrent() const;
-  /// Whether some layer's state cannot go back: a scan's, unlike a convolution's, of which more is kept.
-  bool scans() const;
+  /// Whether some layer's state is a matrix for each head, which cannot go back, unlike a convolution's, of
+  /// which more is kept.
+  bool keeps_matrices() const { return has_mamba() || has_kind(LayerKind::delta); }
+  bool has_mamba() const { return has_kind(LayerKind::mamba) || has_kind(LayerKind::hybrid); }
+  bool has_kind(LayerKind kind) const;
+  /// The matrices of such a state.
+  struct StateSize {
+    std::int64_t heads, size, width;
+  };
+  StateSize state_size() const {
+    if (has_kind(LayerKind::delta))
+      return {linear_num_value_heads, linear_value_head_dim, linear_key_head_dim};
+    return {mamba_n_heads, mamba_d_head, mamba_d_state};
+  }
   /// Channels of Mamba's y, and of any causal convolution.
   std::int64_t mamba_inner() const { return mamba_n_heads * mamba_d_head; }
-  std::int64_t conv_channels() const {
-    return mamba_n_heads > 0 ? mamba_inner() + 2 * mamba_n_groups * mamba_d_state : hidden_size;
-  }
+  std::int64_t conv_channels() const;
   /// Layers with attention.
   std::int64_t attention_layers() const;
   /// Tokens that a query of this layer sees; 0: all before it.

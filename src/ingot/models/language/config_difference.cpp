@@ -57,7 +57,26 @@ const std::vector<Number>& numbers() {
       {"swiglu_alpha", number<&C::swiglu_alpha>},
       {"embedding_multiplier", number<&C::embedding_multiplier>},
       {"residual_multiplier", number<&C::residual_multiplier>},
+      {"key_multiplier", number<&C::key_multiplier>},
+      {"attention_in_multiplier", number<&C::attention_in_multiplier>},
+      {"attention_out_multiplier", number<&C::attention_out_multiplier>},
+      {"ssm_in_multiplier", number<&C::ssm_in_multiplier>},
+      {"ssm_out_multiplier", number<&C::ssm_out_multiplier>},
+      {"mlp_multipliers, of the gate", number<&C::mlp_gate_multiplier>},
+      {"mlp_multipliers, behind down", number<&C::mlp_down_multiplier>},
       {"logit_scale", number<&C::logit_scale>},
+      {"mamba_n_heads", number<&C::mamba_n_heads>},
+      {"mamba_d_head", number<&C::mamba_d_head>},
+      {"mamba_d_state", number<&C::mamba_d_state>},
+      {"mamba_n_groups", number<&C::mamba_n_groups>},
+      {"time_step_limit, from", number<&C::least_time_step>},
+      {"mamba_proj_bias", number<&C::mamba_proj_bias>},
+      {"mamba_rms_norm", number<&C::mamba_rms_norm>},
+      {"mamba_norm_before_gate", number<&C::mamba_norm_before_gate>},
+      {"linear_num_key_heads", number<&C::linear_num_key_heads>},
+      {"linear_num_value_heads", number<&C::linear_num_value_heads>},
+      {"linear_key_head_dim", number<&C::linear_key_head_dim>},
+      {"linear_value_head_dim", number<&C::linear_value_head_dim>},
       {"shared_expert_intermediate_size", number<&C::shared_expert_intermediate_size>},
       {"llama_4_scaling_beta", number<&C::query_position_scale>},
       {"norm_placement: use_parallel_residual of", number<&C::norm_placement>},
@@ -97,11 +116,15 @@ std::optional<std::string> rope_difference(const C& wanted, const C& found) {
 }
 
 std::optional<std::string> layer_difference(const C& wanted, const C& found) {
+  if (wanted.ssm_multipliers != found.ssm_multipliers) return "ssm_multipliers";
   for (std::int64_t i = 0; i < wanted.num_hidden_layers; ++i) {
     if (wanted.window(i) != found.window(i))
       return fmt::format("sliding_window {} of layer {} (readers would take {})", wanted.window(i), i,
                          found.window(i));
-    if (wanted.attends(i) != found.attends(i)) return fmt::format("layer_types, layer {}", i);
+    const bool same_kind = wanted.attends(i) == found.attends(i) &&
+                           wanted.convolves(i) == found.convolves(i) && wanted.scans(i) == found.scans(i) &&
+                           wanted.corrects(i) == found.corrects(i);
+    if (!same_kind) return fmt::format("layer_types, layer {}", i);
     if (wanted.rotates(i) != found.rotates(i)) return fmt::format("no_rope_layers, layer {}", i);
     if (wanted.is_sparse(i) != found.is_sparse(i)) return fmt::format("mlp_only_layers, layer {}", i);
   }
@@ -123,6 +146,8 @@ std::optional<std::string> difference_of(const LanguageConfig& wanted, const Lan
   if (wanted.is_recurrent() && wanted.conv_L_cache != found.conv_L_cache)
     return told("conv_L_cache", static_cast<double>(wanted.conv_L_cache),
                 static_cast<double>(found.conv_L_cache));
+  if (wanted.has_mamba() && wanted.most_time_step != found.most_time_step)
+    return told("time_step_limit, to", wanted.most_time_step, found.most_time_step);
   if (auto layer = layer_difference(wanted, found)) return layer;
   return rope_difference(wanted, found);
 }

@@ -155,7 +155,14 @@ std::string layer_type_name(LayerKind kind) {
     case LayerKind::conv:
       return "conv";
     case LayerKind::mamba:
+    case LayerKind::delta:
       return "linear_attention";
+    case LayerKind::hybrid:
+      return "hybrid";
+    case LayerKind::mlp:
+      return "mlp";
+    case LayerKind::moe:
+      return "moe";
   }
   return {};
 }
@@ -205,6 +212,30 @@ void write_llama_like(const LanguageConfig& c, const LanguageFamily& family, Jso
   write_experts(c, json);
 }
 
+// A list that the family does not read must say what its layers are anyway: to pass it over would compute
+// another model.
+void check_layer_types(const ConfigFile& file, const LanguageConfig& config) {
+  std::vector<std::string> types;
+  file.read("layer_types", types);
+  if (types.empty()) return;
+  require(static_cast<std::int64_t>(types.size()) == config.num_hidden_layers, "layer_types",
+          fmt::format("names {} layers of num_hidden_layers {}", types.size(), config.num_hidden_layers));
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    const char* found = !config.attends(layer) ? ""
+                        : config.slides(layer) ? "sliding_attention"
+                                               : "full_attention";
+    const bool attention =
+        types[i] == "attention" || types[i] == "full_attention" || types[i] == "sliding_attention";
+    const bool same = config.attends(layer)
+                          ? types[i] == found || (types[i] == "attention" && !config.slides(layer))
+                          : !attention;
+    INGOT_CHECK(same, NotImplemented(fmt::format(
+                          "{}: layer_types: '{}' of layer {} in a {} model{}", file.path(), types[i], i,
+                          config.model_type, *found == 0 ? "" : fmt::format(", whose layer has {}", found))));
+  }
+}
+
 }  // namespace
 
 LanguageConfig LanguageConfig::from_json(std::string_view text, const std::string& path) {
@@ -231,6 +262,7 @@ LanguageConfig LanguageConfig::from_json(std::string_view text, const std::strin
   if (!family.own_keys) read_llama_like(file, family, config);
   if (family.read != nullptr) family.read(file, config);
   config.validate();
+  check_layer_types(file, config);
   return config;
 }
 

@@ -135,7 +135,15 @@ Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
     : in_proj(source, mlp_inputs(c)),
       down_proj(source.scope("down_proj"),
                 decoder_linear(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
-      kind(c.mlp) {}
+      kind(c.mlp),
+      gate_multiplier(c.mlp_gate_multiplier),
+      down_multiplier(c.mlp_down_multiplier) {}
+
+Tensor Mlp::operator()(const LinearInput& x) const {
+  if (gate_multiplier == 1 && down_multiplier == 1) return feed_forward(x, in_proj, kind, down_proj);
+  const std::vector<Tensor> parts = in_proj.each(x);  // Falcon H1's, which are SwiGLU
+  return down_proj(silu_mul(parts[0] * gate_multiplier, parts[1])) * down_multiplier;
+}
 
 void Mlp::visit(ParamVisitor& v) {
   in_proj.visit(v);
@@ -157,16 +165,21 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
                                  : nullptr),
       conv(c.convolves(index) ? std::make_unique<ShortConv>(source.scope("conv"), c) : nullptr),
       mamba(c.scans(index) ? std::make_unique<Mamba>(source.scope("mamba"), c) : nullptr),
-      post_attention_layernorm(norm_if(c.norm_placement != NormPlacement::parallel && !c.mamba_layers, source,
-                                       "post_attention_layernorm", c)),
+      linear_attn(c.corrects(index) ? std::make_unique<DeltaNet>(source.scope("linear_attn"), c) : nullptr),
+      post_attention_layernorm(
+          norm_if(c.norm_placement != NormPlacement::parallel && c.has_mlp(index) && !c.single_blocks, source,
+                  "post_attention_layernorm", c)),
       pre_feedforward_layernorm(
           norm_if(c.norm_placement == NormPlacement::sandwich, source, "pre_feedforward_layernorm", c)),
       post_feedforward_layernorm(norm_if(c.has_post_norms(), source, "post_feedforward_layernorm", c)),
       placement_(c.norm_placement),
-      residual_multiplier_(c.residual_multiplier) {
+      residual_multiplier_(c.residual_multiplier),
+      attention_in_(c.attention_in_multiplier),
+      attention_out_(c.attention_out_multiplier),
+      ssm_out_(c.ssm_out_multiplier) {
   if (c.is_sparse(index)) {
     experts = std::make_unique<MoeMlp>(source.scope("mlp"), c);
-  } else if (!c.mamba_layers) {
+  } else if (c.has_mlp(index)) {
     mlp = std::make_unique<Mlp>(source.scope("mlp"), c);
   }
 }
@@ -190,6 +203,8 @@ void DecoderLayer::norms_of_sums(ResidualStream& x, const DecoderContext& contex
 
 void DecoderLayer::one_after_another(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                                      RouterLoad* load) const {
+  if (self_attn == nullptr && conv == nullptr && mamba == nullptr && linear_attn == nullptr)
+    return mlp_alone(x, context, load);
   const bool post = placement_ == NormPlacement::post;
   if (post) x = {.sum = x.value(), .update = {}};
   const Tensor mixed = mix(post ? LinearInput(x.sum) : (*input_layernorm)(x), context, layer);
@@ -210,6 +225,12 @@ void DecoderLayer::one_after_another(ResidualStream& x, const DecoderContext& co
       feed_forward(post ? LinearInput(x.sum) : (*pre_feedforward_layernorm)(x), load));
 }
 
+void DecoderLayer::mlp_alone(ResidualStream& x, const DecoderContext& context, RouterLoad* load) const {
+  if (context.wanted_only && wanted_rows(context.segments) == 0) return;
+  if (context.wanted_only) x = {.sum = contiguous(wanted(x.value(), context)), .update = {}};
+  x.update = scaled(feed_forward((*input_layernorm)(x), load));
+}
+
 void DecoderLayer::side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                                 RouterLoad* load) const {
   x = {.sum = x.value(), .update = {}};
@@ -224,11 +245,21 @@ void DecoderLayer::side_by_side(ResidualStream& x, const DecoderContext& context
 
 const LinearWeight& DecoderLayer::mixer_output() const {
   if (self_attn != nullptr) return self_attn->o_proj.weight;
-  return conv != nullptr ? conv->out_proj.weight : mamba->out_proj.weight;
+  if (linear_attn != nullptr) return linear_attn->out_proj.weight;
+  if (mamba != nullptr) return mamba->out_proj.weight;
+  return conv != nullptr ? conv->out_proj.weight : mlp->down_proj.weight;
 }
 
 Tensor DecoderLayer::mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
+  if (self_attn != nullptr && mamba != nullptr) {
+    const auto times = [](const Tensor& t, double by) { return by == 1 || !t.defined() ? t : t * by; };
+    const Tensor scanned = times((*mamba)(x, context, layer), ssm_out_);
+    const Tensor attended =
+        times((*self_attn)(times(x.tensor(), attention_in_), context, layer), attention_out_);
+    return scanned.defined() ? scanned + attended : scanned;
+  }
   if (self_attn != nullptr) return (*self_attn)(x, context, layer);
+  if (linear_attn != nullptr) return (*linear_attn)(x, context, layer);
   return conv != nullptr ? (*conv)(x, context, layer) : (*mamba)(x, context, layer);
 }
 
@@ -245,6 +276,7 @@ void DecoderLayer::visit(ParamVisitor& v) {
   v("self_attn", self_attn);
   v("conv", conv);
   v("mamba", mamba);
+  v("linear_attn", linear_attn);
   v("post_attention_layernorm", post_attention_layernorm);
   v("pre_feedforward_layernorm", pre_feedforward_layernorm);
   v("post_feedforward_layernorm", post_feedforward_layernorm);

@@ -9,6 +9,7 @@
 #include "ingot/models/architecture_check.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/decoder_attention.h"
+#include "ingot/models/language/delta_net.h"
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/mamba.h"
 #include "ingot/models/language/moe.h"
@@ -59,12 +60,13 @@ struct DecoderNorm {
 struct Mlp {
   Mlp(const ParamSource& source, const LanguageConfig& config);
   /// x: [batch, sequence, hidden].
-  Tensor operator()(const LinearInput& x) const { return feed_forward(x, in_proj, kind, down_proj); }
+  Tensor operator()(const LinearInput& x) const;
   void visit(ParamVisitor& v);
 
   ProjectionGroup in_proj;  // gate_proj and up_proj, or up_proj alone
   Linear down_proj;
   MlpKind kind;
+  double gate_multiplier, down_multiplier;  // 1: none
 };
 
 struct DecoderLayer {
@@ -73,13 +75,14 @@ struct DecoderLayer {
   void operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                   RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
-  /// The matrix that ends what mixes the tokens: each layer has one, as its MLP has down_proj.
+  /// The matrix that ends what mixes the tokens; of a layer that is an MLP alone its down_proj.
   const LinearWeight& mixer_output() const;
 
   std::unique_ptr<DecoderNorm> input_layernorm;  // before attention, or of its sum; null: NormPlacement::post
-  std::unique_ptr<Attention> self_attn;          // or, where the layer does not attend, one of:
+  std::unique_ptr<Attention> self_attn;          // with mamba beside it, or in its place one of:
   std::unique_ptr<ShortConv> conv;
   std::unique_ptr<Mamba> mamba;
+  std::unique_ptr<DeltaNet> linear_attn;
   /// Before the MLP; behind attention where there are norms behind it. Null: NormPlacement::parallel, or no
   /// MLP.
   std::unique_ptr<DecoderNorm> post_attention_layernorm;
@@ -93,7 +96,8 @@ struct DecoderLayer {
                          RouterLoad* load) const;
   void side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                     RouterLoad* load) const;
-  // Attention, or what the layer has in its place. Undefined where no row is wanted.
+  void mlp_alone(ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;
+  // Attention, or what the layer has in its place or beside it. Undefined where no row is wanted.
   Tensor mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
   // The MLP, or the experts.
   Tensor feed_forward(const LinearInput& x, RouterLoad* load) const;
@@ -101,7 +105,7 @@ struct DecoderLayer {
   Tensor scaled(Tensor update) const;
 
   NormPlacement placement_;
-  double residual_multiplier_;
+  double residual_multiplier_, attention_in_, attention_out_, ssm_out_;
 };
 
 struct DecoderInput {
@@ -115,13 +119,13 @@ struct DecoderInput {
 
 struct LossOptions {
   /// What the summed loss is divided by, one f32 on the model's device; undefined: the number of targets
-  /// here. A trainer gives the count of the whole optimiser step, so that micro-batches of unequal length
+  /// here. A trainer gives the count of the whole optimizer step, so that micro-batches of unequal length
   /// weigh as one batch would.
   Tensor denominator = {};
   float z_loss = 0;           ///< weight of log²(Σ exp(logits))
   float router_aux_loss = 0;  ///< weight of load_balancing_loss, where there are experts
   /// What that loss is multiplied with besides, one f32 on the model's device; undefined: 1. A trainer gives
-  /// the share of the optimiser step's targets that are in this batch.
+  /// the share of the optimizer step's targets that are in this batch.
   Tensor router_aux_share = {};
 };
 
@@ -152,7 +156,7 @@ struct LanguageModel {
   /// The same for the next tokens of sequences whose past is cached, and which are cached too: tokens
   /// [1, sequence] hold those of the first segment, then those of the second, ... Positions follow from the
   /// caches. Gives [1, wanted, hidden], the wanted rows of each segment; the last layer attends, multiplies
-  /// and normalises for no others. Needs NoGrad. Throws DimensionMismatch when a sequence outgrows its cache
+  /// and normalizes for no others. Needs NoGrad. Throws DimensionMismatch when a sequence outgrows its cache
   /// or the model's positions, or a segment wants what is not there.
   Tensor hidden(const Tensor& tokens, std::span<const CacheSegment> segments) const;
   /// The same where the device says what the caches hold, for work that is captured and repeated: the numbers
@@ -180,7 +184,7 @@ struct LanguageModel {
   std::optional<DType> activation_dtype;
   Embedding embed_tokens;
   std::unique_ptr<Embedding> embed_positions;       // families with learned positions
-  std::unique_ptr<DecoderNorm> embed_layernorm;     // families that normalise embeddings
+  std::unique_ptr<DecoderNorm> embed_layernorm;     // families that normalize embeddings
   std::unique_ptr<Linear> project_in, project_out;  // where embeddings are narrower than layers
   std::vector<std::unique_ptr<DecoderLayer>> layers;
   DecoderNorm norm;

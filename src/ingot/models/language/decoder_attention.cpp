@@ -106,8 +106,11 @@ std::vector<ProjectionGroup::Layer> projections(const LanguageConfig& c) {
     return ProjectionGroup::Layer{
         name, decoder_linear(c.hidden_size, count * c.head_dim, c.qkv_bias, decoder_weight_init(c))};
   };
-  return {layer("q_proj", c.num_attention_heads), layer("k_proj", c.num_key_value_heads),
-          layer("v_proj", c.num_key_value_heads)};
+  std::vector<ProjectionGroup::Layer> layers{layer("q_proj", c.num_attention_heads),
+                                             layer("k_proj", c.num_key_value_heads),
+                                             layer("v_proj", c.num_key_value_heads)};
+  if (c.attention_gate) layers.push_back(layer("gate_proj", c.num_attention_heads));
+  return layers;
 }
 
 // What scores are multiplied by; 0: 1/√ the width of queries.
@@ -168,11 +171,13 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       scale(static_cast<float>(score_factor(c))),
       softcap(static_cast<float>(c.attn_logit_softcapping)),
       clip(c.clip_qkv),
+      key_multiplier(c.key_multiplier),
       qk_norm(c.qk_norm),
       rotary(c.rotates(layer)),
       interleaved(c.interleaved_rope),
       slides(c.slides(layer)),
-      causal(!c.use_bidirectional_attention) {
+      causal(!c.use_bidirectional_attention),
+      gated(c.attention_gate) {
   if (qk_norm == QkNorm::none) return;
   const bool one_row = qk_norm == QkNorm::width;
   const auto norm_of = [&](const char* name, std::int64_t count) {
@@ -204,13 +209,27 @@ Qkv clipped(Qkv qkv, double limit) {
 
 }  // namespace
 
+namespace {
+
+// y [..., heads, D] by the sigmoid of gate [batch, sequence, heads · D], where there is one.
+Tensor weighed(const Tensor& y, const Tensor& gate) {
+  return gate.defined() ? y * sigmoid(reshape(gate, y.shape())) : y;
+}
+
+}  // namespace
+
 Tensor Attention::mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
-  Qkv qkv = normalized_and_rotated(clipped(split_heads(qkv_proj(x), heads, kv_heads), clip), context);
+  Projections parts = gated ? Projections{.fused = {}, .each = qkv_proj.each(x)} : qkv_proj(x);
+  const Tensor gate = gated ? parts.each.back() : Tensor();
+  Qkv qkv = clipped(split_heads(std::move(parts), heads, kv_heads), clip);
+  if (key_multiplier != 1) qkv = {qkv.queries(), qkv.keys() * key_multiplier, qkv.values()};
+  qkv = normalized_and_rotated(std::move(qkv), context);
   if (context.query_scale.defined())
     qkv = {qkv.queries() * to(context.query_scale, qkv.queries().dtype()), qkv.keys(), qkv.values()};
   if (context.alibi_keys.defined()) qkv = with_alibi(qkv, context);
-  if (context.segments.empty()) return attention(qkv, options(context));
+  if (context.segments.empty()) return weighed(attention(qkv, options(context)), gate);
   const Tensor y = attend_cached(context, layer, qkv, options(context));
+  if (gated && y.defined()) return weighed(y, wanted(gate, context));
   return y.defined() && context.alibi_keys.defined() ? contiguous(narrow(y, -1, 0, head_dim)) : y;
 }
 

@@ -49,7 +49,8 @@ struct Attention {
   Tensor operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
   void visit(ParamVisitor& v);
 
-  ProjectionGroup qkv_proj;             // q_proj, k_proj, v_proj; or LatentHeads::projections
+  ProjectionGroup qkv_proj;             // q_proj, k_proj, v_proj, and where the family has one gate_proj; or
+                                        // LatentHeads::projections
   std::unique_ptr<LatentHeads> latent;  // of latent attention
   Linear o_proj;
   std::unique_ptr<RmsNorm> q_norm, k_norm;  // where the family has them
@@ -57,8 +58,9 @@ struct Attention {
   std::int64_t heads, kv_heads, head_dim, value_size, window;
   float scale, softcap;  // as AttentionOptions has them
   double clip;           // of queries, keys and values; 0: none
+  double key_multiplier;
   QkNorm qk_norm;
-  bool rotary, interleaved, slides, causal;
+  bool rotary, interleaved, slides, causal, gated;
 
  private:
   Tensor mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;

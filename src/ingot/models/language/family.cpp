@@ -13,11 +13,13 @@ std::vector<LanguageFamily> all_families() {
   std::vector<LanguageFamily> all;
   using Rows = std::vector<LanguageFamily> (*)();
   for (const Rows rows :
-       {families::llama,   families::mistral,   families::qwen,     families::gemma,    families::phi,
-        families::gpt2,    families::olmo,      families::granite,  families::glm,      families::cohere,
-        families::exaone,  families::starcoder, families::nemotron, families::stablelm, families::gpt_neox,
-        families::gpt_oss, families::deepseek,  families::dots,     families::minimax,  families::falcon,
-        families::bloom,   families::mpt,       families::opt,      families::lfm2,     families::mamba}) {
+       {families::llama,    families::mistral,     families::qwen,      families::gemma,
+        families::phi,      families::gpt2,        families::olmo,      families::granite,
+        families::glm,      families::cohere,      families::exaone,    families::starcoder,
+        families::nemotron, families::stablelm,    families::gpt_neox,  families::gpt_oss,
+        families::deepseek, families::dots,        families::minimax,   families::falcon,
+        families::bloom,    families::mpt,         families::opt,       families::lfm2,
+        families::mamba,    families::qwen_hybrid, families::falcon_h1, families::nemotron_h}) {
     std::vector<LanguageFamily> some = rows();
     std::ranges::move(some, std::back_inserter(all));
   }

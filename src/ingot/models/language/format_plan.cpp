@@ -8,7 +8,7 @@
 namespace ingot {
 namespace {
 
-/// Builds a model of shapes alone, and notes each matrix for which a quantised form is asked.
+/// Builds a model of shapes alone, and notes each matrix for which a quantized form is asked.
 class FormatRecorder final : public ParamProvider {
  public:
   explicit FormatRecorder(std::string format) : format_(std::move(format)) {}

@@ -38,8 +38,8 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return std::memcmp(left.view().data, right.view().data, static_cast<std::size_t>(left.nbytes())) == 0;
 }
 
-// A head in the file that is not the embedding, where the configuration ties them: trained apart, it counts,
-// as in transformers.
+}  // namespace
+
 LanguageConfig with_head_of(const WeightSource& weights, LanguageConfig config) {
   if (!config.tie_word_embeddings) return config;
   const WeightMap map = language_weight_map(config);
@@ -50,8 +50,6 @@ LanguageConfig with_head_of(const WeightSource& weights, LanguageConfig config) 
   config.tie_word_embeddings = !tokens.defined() || same_bytes(head, tokens);
   return config;
 }
-
-}  // namespace
 
 std::int64_t LanguageConfig::parameter_count() const {
   std::int64_t count = 0;

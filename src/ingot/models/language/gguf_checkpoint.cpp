@@ -12,6 +12,9 @@
 #include "ingot/base/suggest.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/language/gguf_facts.h"
+#include "ingot/models/language/gguf_orders.h"
+#include "ingot/models/language/gguf_states.h"
 #include "ingot/models/require.h"
 #include "ingot/weights/transform.h"
 
@@ -20,40 +23,33 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Reads one model's metadata and tensors; every key is asked for with the architecture in front.
-class GgufModel {
+/// Reads one model's metadata and tensors.
+class GgufModel : private GgufFacts {
  public:
-  explicit GgufModel(const GgufSource& source)
-      : source_(source),
-        fields_(source.fields()),
-        architecture_(fields_.text("general.architecture").value_or("")),
-        family_(find_family()) {}
+  explicit GgufModel(const GgufSource& source) : GgufFacts(source), family_(find_family()) {}
 
   Json config() const {
     Json config = parse_json<Json>(gguf_.fixed, "the family's fixed configuration");
     config["model_type"] = family_.model_type;
     for (const GgufKeyRule& rule : gguf_.keys) {
-      const std::string key = architecture_ + "." + std::string(rule.gguf);
-      const GgufValue* value = fields_.find(key);
-      if (value == nullptr || is_layer_list(key, *value)) continue;
-      config[Json::json_pointer(json_pointer(rule.hugging_face))] = value_of(rule.kind, key);
+      const GgufValue* value = fields_.find(key(rule.gguf));
+      if (value == nullptr || is_layer_list(*value)) continue;
+      config[Json::json_pointer(json_pointer(rule.hugging_face))] = value_of(rule.kind, key(rule.gguf));
     }
     config["vocab_size"] = source_.get_metadata("token_embd.weight").shape.at(0);
     config["tie_word_embeddings"] = !source_.is_available("output.weight");
     config["torch_dtype"] = dtype_ == DType::f16 ? "float16" : dtype_ == DType::bf16 ? "bfloat16" : "float32";
     add_token(config, "bos_token_id");
     add_token(config, "eos_token_id");
-    const auto has = [&](const char* tensor) { return source_.is_available(tensor); };
     if (!family_.attention_bias_key.empty())
-      config[std::string(family_.attention_bias_key)] =
-          has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias");
-    if (!family_.mlp_bias_key.empty()) config[std::string(family_.mlp_bias_key)] = has("blk.0.ffn_up.bias");
+      config[std::string(family_.attention_bias_key)] = any(".attn_q.bias") || any(".attn_qkv.bias");
+    if (!family_.mlp_bias_key.empty()) config[std::string(family_.mlp_bias_key)] = any(".ffn_up.bias");
     add_rope(config);
     add_gemma(config);
     add_experts_of(config);
     add_latent_sizes(config);
     add_falcon(config);
-    add_layer_kinds(config);
+    read_states(*this, config);
     return config;
   }
 
@@ -100,9 +96,10 @@ class GgufModel {
   const LanguageFamily& find_family() const {
     INGOT_CHECK(!architecture_.empty(), FormatError(source_.location(), -1, "general.architecture",
                                                     "is missing: this is not a model"));
-    const auto experts = fields_.integer(architecture_ + ".expert_count");
-    const LanguageFamily* family = find_gguf_family(architecture_, experts.value_or(0) > 0);
+    const LanguageFamily* family = find_gguf_family(architecture_, integer("expert_count").value_or(0) > 0);
     constexpr std::int64_t kSigmoid = 2;
+    if (architecture_ == "granitehybrid")
+      family = find_language_family(is_bamba(*this) ? "bamba" : "granitemoehybrid");
     if (architecture_ == "deepseek2" && integer("expert_gating_func") == kSigmoid)
       family = find_language_family("deepseek_v3");
     const std::vector<std::string> known = known_gguf_architectures();
@@ -126,21 +123,7 @@ class GgufModel {
     return short_number(*fields_.number(key));
   }
 
-  std::optional<std::int64_t> integer(std::string_view key) const {
-    return fields_.integer(architecture_ + "." + std::string(key));
-  }
-  std::optional<double> number(std::string_view key) const {
-    return fields_.number(architecture_ + "." + std::string(key));
-  }
-  std::int64_t required(std::string_view key) const {
-    const auto value = integer(key);
-    INGOT_CHECK(value && *value > 0,
-                FormatError(source_.location(), -1, architecture_ + "." + std::string(key),
-                            "is missing or not positive"));
-    return *value;
-  }
-
-  /// What a file computes in: its matrices' type, f32 where they are quantised.
+  /// What a file computes in: its matrices' type, f32 where they are quantized.
   static DType find_dtype(const GgufSource& source) {
     const TensorInfo* embedding = source.find("token_embd.weight");
     INGOT_CHECK(embedding != nullptr,
@@ -174,7 +157,7 @@ class GgufModel {
   }
 
   void add_rope(Json& config) const {
-    if (family_.traits.position != PositionKind::rope) return;
+    if (family_.traits.position != PositionKind::rope || family_.traits.mamba_layers) return;
     const std::int64_t rotary = integer("rope.dimension_count").value_or(head_size());
     const bool partial_by_default = family_.defaults.find("partial_rotary_factor") != std::string_view::npos;
     if (rotary != head_size() || partial_by_default) {
@@ -254,21 +237,46 @@ class GgufModel {
     config["num_ln_in_parallel_attn"] = source_.is_available("blk.0.attn_norm_2.weight") ? 2 : 1;
   }
 
-  /// LFM2 gives the heads of each layer's keys and values: a layer with none convolves.
-  bool is_layer_list(const std::string& key, const GgufValue& value) const {
-    return value.is_array && architecture_.starts_with("lfm2") && key.ends_with(".attention.head_count_kv");
+  /// Hybrids have a number for each layer of what others have one for all: read_states() reads it.
+  bool is_layer_list(const GgufValue& value) const {
+    return value.is_array &&
+           (architecture_.starts_with("lfm2") || source_.fields().find(key("ssm.inner_size")) != nullptr);
   }
-  void add_layer_kinds(Json& config) const {
-    const std::string key = architecture_ + ".attention.head_count_kv";
-    const GgufValue* value = fields_.find(key);
-    if (value == nullptr || !is_layer_list(key, *value)) return;
-    const std::vector<std::int64_t> heads_of_layers = fields_.integers(key).value();
-    Json types = Json::array();
-    for (const std::int64_t heads : heads_of_layers) {
-      types.push_back(heads > 0 ? "full_attention" : "conv");
-      if (heads > 0) config["num_key_value_heads"] = heads;
-    }
-    config["layer_types"] = types;
+
+  /// Rows of heads of queries or keys from pairs that rotate together to halves.
+  Transform halves(std::int64_t heads) const {
+    const std::int64_t size = head_size(), rotated = integer("rope.dimension_count").value_or(size);
+    if (rotated >= size || rotated < 2) return Transform::rotary_to_halves(heads);
+    check_heads(heads, size);
+    return Transform::take(0, inverse(rotary_pairs(heads, size, rotated)));
+  }
+
+  DeltaSizes delta_sizes() const {
+    const DeltaSizes sizes{required("ssm.group_count"), required("ssm.time_step_rank"),
+                           required("ssm.state_size"),
+                           required("ssm.inner_size") / required("ssm.time_step_rank")};
+    check_heads(sizes.key_heads, sizes.key_size);
+    check_heads(sizes.value_heads, sizes.value_size);
+    INGOT_CHECK(sizes.value_heads % sizes.key_heads == 0,
+                FormatError(source_.location(), -1, key("ssm.time_step_rank"),
+                            fmt::format("{} is not a multiple of ssm.group_count {}", sizes.value_heads,
+                                        sizes.key_heads)));
+    return sizes;
+  }
+
+  void check_heads(std::int64_t heads, std::int64_t size) const {
+    INGOT_CHECK(heads > 0 && size > 0 && heads <= kMaxModelSize && size <= kMaxModelSize / heads * 16,
+                FormatError(source_.location(), -1, architecture_,
+                            fmt::format("{} heads of {} elements are more than any model has", heads, size)));
+  }
+
+  /// To a checkpoint's order, before any other step.
+  std::vector<Transform> untiled(const GgufNameMatch& match) const {
+    if (!architecture_.starts_with("qwen35")) return {};
+    const std::string_view part = part_of(match.rule->gguf);
+    if (part != "ssm_out" && part != "attn_qkv" && part != "attn_gate" && !part.starts_with("ssm_"))
+      return {};
+    return delta_sizes().tiled(part, false);
   }
 
   /// The sizes of latent attention, as files of both generations have them.
@@ -304,16 +312,19 @@ class GgufModel {
 
   void add_recipes(const GgufNameMatch& match, const TensorInfo& info,
                    std::vector<TensorRecipe>& recipes) const {
-    TensorRecipe recipe{match.hugging_face(), {info.name}, {}};
+    TensorRecipe recipe{match.hugging_face(), {info.name}, untiled(match)};
     switch (match.rule->change) {
       case GgufChange::none:
+      case GgufChange::unsuffixed:
         break;
       case GgufChange::query_rows:
-        recipe.steps.push_back(Transform::rotary_to_halves(required("attention.head_count")));
+        recipe.steps.push_back(halves(required("attention.head_count")));
         break;
       case GgufChange::key_rows:
-        recipe.steps.push_back(Transform::rotary_to_halves(
-            integer("attention.head_count_kv").value_or(required("attention.head_count"))));
+        recipe.steps.push_back(halves(gguf_key_heads(*this)));
+        break;
+      case GgufChange::first_of_groups:
+        add_groups(match, recipe);
         break;
       case GgufChange::transposed:
         if (info.shape.size() == 2) recipe.steps.push_back(Transform::transpose());
@@ -341,8 +352,25 @@ class GgufModel {
         add_turns(match, info, recipe);
         break;
       case GgufChange::second_turn:
+      case GgufChange::second_half:
+      case GgufChange::second_of_groups:
       case GgufChange::latent_values:
         return;  // with the first
+      case GgufChange::first_half:
+        add_halves(match, info, recipe);
+        break;
+      case GgufChange::group_rows:
+        recipe.steps.push_back(Transform::reshape({-1}));
+        break;
+      case GgufChange::decay:
+        recipe.steps.insert(recipe.steps.end(), {Transform::reshape({-1}), Transform::log_of_negative()});
+        break;
+      case GgufChange::column:
+        recipe.steps.push_back(Transform::reshape({-1}));
+        break;
+      case GgufChange::decay_row:
+        recipe.steps.push_back(Transform::log_of_negative());
+        break;
       case GgufChange::latent_keys:
         add_latent(match, info, recipe);
         break;
@@ -359,6 +387,22 @@ class GgufModel {
     }
     add_cast(info, recipe);
     recipes.push_back(std::move(recipe));
+  }
+
+  // Two matrices, or stacks of them, one below the other.
+  static void add_halves(const GgufNameMatch& match, const TensorInfo& info, TensorRecipe& recipe) {
+    GgufNameMatch second = match;
+    ++second.rule;
+    recipe.inputs.push_back(second.gguf());
+    recipe.concat_axis = static_cast<int>(info.shape.size()) - 2;
+  }
+
+  // All queries, keys and values, and all gates, one below the other.
+  void add_groups(const GgufNameMatch& match, TensorRecipe& recipe) const {
+    GgufNameMatch second = match;
+    ++second.rule;
+    recipe.inputs.push_back(second.gguf());
+    recipe.steps.push_back(Transform::take(0, inverse(delta_sizes().all_of_each())));
   }
 
   // Of parts that are apart by then (prepared).
@@ -435,11 +479,8 @@ class GgufModel {
     if (info.dtype.has_value() && *info.dtype != dtype_) recipe.steps.push_back(Transform::cast(dtype_));
   }
 
-  const GgufSource& source_;
-  const GgufMetadata& fields_;
-  std::string architecture_;
   const LanguageFamily& family_;
-  const GgufFamily& gguf_ = family_.gguf;
+  const GgufFamily gguf_ = named_for(family_.gguf, integer("expert_count").value_or(0) > 0);
   DType dtype_ = find_dtype(source_);
 };
 

@@ -15,6 +15,8 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/language/gguf_orders.h"
+#include "ingot/models/language/gguf_states.h"
 #include "ingot/models/language/llama_cpp.h"
 #include "ingot/models/language/weight_map.h"
 #include "ingot/models/rope_tables.h"
@@ -61,7 +63,9 @@ class Exporter {
  public:
   explicit Exporter(const ModelCheckpoint& checkpoint)
       : checkpoint_(checkpoint),
-        config_(LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path)),
+        given_(with_head_of(*checkpoint.weights,
+                            LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path))),
+        config_(given_.hybrid_layers ? without_multipliers(given_) : given_),
         family_(find_family()) {}
 
   GgufExport run() {
@@ -75,12 +79,12 @@ class Exporter {
   }
 
  private:
-  const GgufFamily& find_family() const {
+  GgufFamily find_family() const {
     const GgufFamily& family = language_family(config_.model_type, checkpoint_.config_path).gguf;
     INGOT_CHECK(!family.architecture.empty(),
                 NotImplemented(fmt::format("{}: writing '{}' as GGUF; there are {}", checkpoint_.config_path,
                                            config_.model_type, fmt::join(known_gguf_architectures(), ", "))));
-    return family;
+    return named_for(family, config_.num_experts > 0);
   }
 
   // Nothing is written that llama.cpp would not open, or would run as another model.
@@ -148,22 +152,15 @@ class Exporter {
                         GgufValue::of_u32(static_cast<std::uint32_t>(id)));
     }
     if (config_.num_experts > 0) write_experts();
-    if (config_.is_recurrent()) write_layer_heads();
+    write_states(std::string(family_.architecture), config_, out_.metadata);
     set("vocab_size", config_.vocab_size);
     if (out_.metadata.find(key("feed_forward_length")) == nullptr)
       set("feed_forward_length", config_.intermediate_size);
-    if (config_.position == PositionKind::rope) set("attention.value_length", config_.value_size());
+    if (config_.position == PositionKind::rope && !config_.mamba_layers)
+      set("attention.value_length", config_.value_size());
     if (!config_.is_latent()) return;
     set("attention.key_length", config_.head_dim);
     if (config_.q_lora_rank == 0) set("attention.q_lora_rank", config_.q_lora_rank);  // which readers ask for
-  }
-
-  // Of each layer's keys and values; a layer with none convolves.
-  void write_layer_heads() {
-    std::vector<std::int32_t> heads;
-    for (std::int64_t layer = 0; layer < config_.num_hidden_layers; ++layer)
-      heads.push_back(config_.attends(layer) ? static_cast<std::int32_t>(config_.num_key_value_heads) : 0);
-    out_.metadata.set(key("attention.head_count_kv"), GgufValue::of_i32s(heads));
   }
 
   void write_experts() {
@@ -176,7 +173,7 @@ class Exporter {
   }
 
   void write_rope() {
-    if (config_.position != PositionKind::rope) return;
+    if (config_.position != PositionKind::rope || config_.mamba_layers || config_.single_blocks) return;
     const RopeScaling& rope = config_.rope_scaling;
     set("rope.dimension_count", static_cast<std::int64_t>(std::lround(
                                     config_.partial_rotary_factor * static_cast<double>(config_.head_dim))));
@@ -238,14 +235,14 @@ class Exporter {
   }
 
   void write_tensors() {
-    const WeightMap map = language_weight_map(config_);
+    const WeightMap map = language_weight_map(given_);
     std::map<std::string, GgufNameMatch> stacked;
     std::vector<std::string> unknown;
     for (const TensorInfo& info : checkpoint_.weights->tensors()) {
       const std::string name = map.canonical(info.name);
       const auto ignored = [&name](const std::string& glob) { return glob_match(glob, name); };
       if (std::ranges::any_of(map.ignored, ignored)) continue;
-      if (name == "lm_head.weight" && config_.tie_word_embeddings) continue;
+      if (name == "lm_head.weight" && given_.tie_word_embeddings) continue;
       const auto match = match_hugging_face_name(family_, name);
       if (!match) {
         unknown.push_back(info.name);
@@ -259,7 +256,7 @@ class Exporter {
       } else {
         recipes_.push_back({match->gguf(), {info.name}, steps_of(*match, info)});
       }
-      if (match->rule->change == GgufChange::first_turn) {
+      if (has_second(match->rule->change)) {
         GgufNameMatch second = *match;
         ++second.rule;
         recipes_.push_back({second.gguf(), {info.name}, steps_of(second, info)});
@@ -269,16 +266,30 @@ class Exporter {
                 NotImplemented(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
                                            fmt::join(unknown, ", "))));
     for (const auto& [name, match] : stacked) add_experts(name, match);
-    if (config_.tie_word_embeddings && llama_cpp_needs_output(family_.architecture)) add_tied_head();
+    if (given_.tie_word_embeddings &&
+        (!config_.tie_word_embeddings || llama_cpp_needs_output(family_.architecture)))
+      add_tied_head();
   }
 
-  // The embedding once more, for readers that ask for a head.
+  // The embedding once more, for readers that ask for a head, or where the two are scaled in another way.
   void add_tied_head() {
     const auto embedding = std::ranges::find(recipes_, "token_embd.weight", &TensorRecipe::name);
     if (embedding == recipes_.end()) return;  // which the reader reports
-    TensorRecipe head = *embedding;
-    head.name = "output.weight";
+    TensorRecipe head{"output.weight", embedding->inputs, {}};
+    if (!config_.tie_word_embeddings)
+      head.steps = scaled("output", false, checkpoint_.weights->get_metadata(head.inputs.front()));
     recipes_.push_back(std::move(head));
+  }
+
+  // Falcon H1's multipliers, in f32.
+  std::vector<Transform> scaled(std::string_view part, bool bias, const TensorInfo& info) const {
+    if (!given_.hybrid_layers) return {};
+    std::vector<Transform> steps = multipliers_of(part, bias, given_);
+    const DType dtype = info.dtype.value_or(DType::f32);
+    if (steps.empty() || !is_half_precision(dtype)) return steps;
+    steps.insert(steps.begin(), Transform::cast(DType::f32));
+    steps.push_back(Transform::cast(dtype));
+    return steps;
   }
 
   void add_grouped_heads(const GgufNameMatch& match, const TensorInfo& info) {
@@ -302,11 +313,42 @@ class Exporter {
   }
 
   std::vector<Transform> steps_of(const GgufNameMatch& match, const TensorInfo& info) const {
+    std::vector<Transform> steps = changes_of(match, info);
+    const auto add = [&steps](const std::vector<Transform>& more) {
+      steps.insert(steps.end(), more.begin(), more.end());
+    };
+    const std::string_view part = part_of(match.rule->gguf);
+    if (family_.architecture.starts_with("qwen35") && config_.has_kind(LayerKind::delta))
+      add(DeltaSizes::of(config_).tiled(part, true));
+    add(scaled(part, match.suffix == ".bias", info));
+    return steps;
+  }
+
+  // Rows of heads from halves that rotate together to pairs.
+  Transform pairs(std::int64_t heads) const {
+    if (config_.rotary_size() == config_.head_dim) return Transform::rotary_to_pairs(heads);
+    return Transform::take(0, rotary_pairs(heads, config_.head_dim, config_.rotary_size()));
+  }
+
+  // Of [groups of queries, keys, values and gates, in] all of each: those in front of the gates, or these.
+  std::vector<Transform> ungrouped(bool gates) const {
+    const DeltaSizes sizes = DeltaSizes::of(config_);
+    const std::int64_t first = 2 * sizes.keys() + sizes.values();
+    return {Transform::take(0, sizes.all_of_each()),
+            gates ? Transform::slice(0, first, first + sizes.values()) : Transform::slice(0, 0, first)};
+  }
+
+  std::vector<Transform> changes_of(const GgufNameMatch& match, const TensorInfo& info) const {
     switch (match.rule->change) {
       case GgufChange::query_rows:
-        return {Transform::rotary_to_pairs(config_.num_attention_heads)};
+        return {pairs(config_.num_attention_heads)};
       case GgufChange::key_rows:
-        return {Transform::rotary_to_pairs(config_.num_key_value_heads)};
+        return {pairs(config_.num_key_value_heads)};
+      case GgufChange::first_of_groups:
+      case GgufChange::second_of_groups:
+        return ungrouped(match.rule->change == GgufChange::second_of_groups);
+      case GgufChange::decay_row:
+        return {Transform::cast(DType::f32), Transform::negative_exp()};
       case GgufChange::transposed:
         return info.shape.size() == 2 ? std::vector{Transform::transpose()} : std::vector<Transform>{};
       case GgufChange::plus_one:  // in f32: 1 + a small weight is no half number
@@ -318,6 +360,16 @@ class Exporter {
       case GgufChange::conv_taps:
         if (info.shape.size() != 3) return {};
         return {Transform::reshape({info.shape[0], -1}), Transform::cast(DType::f32)};
+      case GgufChange::group_rows:
+        return {Transform::reshape({config_.mamba_n_groups, -1}), Transform::cast(DType::f32)};
+      case GgufChange::decay:
+        return {Transform::cast(DType::f32), Transform::negative_exp(), Transform::reshape({-1, 1})};
+      case GgufChange::column:
+        return {Transform::cast(DType::f32), Transform::reshape({-1, 1})};
+      case GgufChange::first_half:
+        return {Transform::part(-2, 0, 2)};
+      case GgufChange::second_half:
+        return {Transform::part(-2, 1, 2)};
       case GgufChange::first_turn:
       case GgufChange::second_turn:
         return one_of_two(info, match.rule->change == GgufChange::first_turn ? 0 : 1);
@@ -326,6 +378,7 @@ class Exporter {
       case GgufChange::fused_heads:
         return exchanged_groups(info, config_.num_attention_heads, 3, config_.head_dim);
       case GgufChange::none:
+      case GgufChange::unsuffixed:
       case GgufChange::bare:
       case GgufChange::latent_keys:
       case GgufChange::latent_values:
@@ -361,8 +414,9 @@ class Exporter {
   }
 
   const ModelCheckpoint& checkpoint_;
-  LanguageConfig config_;
-  const GgufFamily& family_;
+  LanguageConfig given_;   // the checkpoint's
+  LanguageConfig config_;  // the file's: what is in its weights is not among its numbers
+  GgufFamily family_;
   GgufExport out_;
   std::vector<TensorRecipe> recipes_, parts_;
   std::map<std::string, std::string> original_;  // canonical name -> the checkpoint's

@@ -41,6 +41,7 @@ constexpr std::string_view kWeight = ".weight", kBias = ".bias";
 
 // What stands behind a name in a checkpoint where it is `suffix` in GGUF.
 std::string_view checkpoint_suffix(const GgufNameRule& rule, std::string_view suffix) {
+  if (rule.change == GgufChange::unsuffixed) return kWeight;
   if (!is_bare(rule.change)) return suffix;
   return suffix == kWeight ? "" : "_bias";
 }
@@ -48,8 +49,9 @@ std::string_view checkpoint_suffix(const GgufNameRule& rule, std::string_view su
 template <class SuffixOf>
 std::optional<GgufNameMatch> match(const GgufFamily& family, std::string_view name,
                                    std::string_view GgufNameRule::*side, SuffixOf&& suffix_of) {
-  for (const std::string_view suffix : {kWeight, kBias}) {
+  for (const std::string_view suffix : {kWeight, kBias, std::string_view()}) {
     for (const GgufNameRule& rule : family.names) {
+      if (is_whole(rule.change) != suffix.empty()) continue;
       const std::string_view end = suffix_of(rule, suffix);
       if (!name.ends_with(end)) continue;
       GgufNameMatch found{&rule, -1, -1, std::string(suffix)};
@@ -62,9 +64,17 @@ std::optional<GgufNameMatch> match(const GgufFamily& family, std::string_view na
 
 }  // namespace
 
+GgufFamily named_for(GgufFamily family, bool has_experts) {
+  if (has_experts && !family.expert_names.empty()) family.names = family.expert_names;
+  if (has_experts && !family.expert_architecture.empty()) family.architecture = family.expert_architecture;
+  return family;
+}
+
 const LanguageFamily* find_gguf_family(std::string_view architecture, bool has_experts) {
   const std::span<const LanguageFamily> all = language_families();
   const auto found = std::ranges::find_if(all, [&](const LanguageFamily& family) {
+    if (!family.gguf.expert_architecture.empty())
+      return (has_experts ? family.gguf.expert_architecture : family.gguf.architecture) == architecture;
     return family.gguf.architecture == architecture && family.experts == has_experts;
   });
   return found == all.end() || architecture.empty() ? nullptr : &*found;
@@ -73,7 +83,8 @@ const LanguageFamily* find_gguf_family(std::string_view architecture, bool has_e
 std::vector<std::string> known_gguf_architectures() {
   std::set<std::string> names;
   for (const LanguageFamily& family : language_families()) {
-    if (!family.gguf.architecture.empty()) names.emplace(family.gguf.architecture);
+    for (const std::string_view name : {family.gguf.architecture, family.gguf.expert_architecture})
+      if (!name.empty()) names.emplace(name);
   }
   return {names.begin(), names.end()};
 }
@@ -120,6 +131,10 @@ std::vector<std::vector<Transform>> GroupedHeads::grouped(bool matrix) const {
 
 std::vector<Transform> GroupedHeads::whole(bool matrix) const {
   return {reshaped({groups * (queries + 2) * head}, matrix)};
+}
+
+std::string_view part_of(std::string_view gguf_name) {
+  return gguf_name.substr(gguf_name.rfind('.') == std::string_view::npos ? 0 : gguf_name.rfind('.') + 1);
 }
 
 std::string json_pointer(std::string_view key) {

@@ -20,6 +20,17 @@ enum class GgufChange : std::uint8_t {
   plus_one,     ///< Gemma's and Nemotron's norms multiply by 1 + weight; GGUF stores the sum
   one_row,      ///< [1, in] in a checkpoint, [in] in GGUF
   conv_taps,    ///< [channels, 1, taps] in a checkpoint, [channels, taps] of f32 in GGUF
+  group_rows,   ///< the norm of Mamba 2: [inner] in a checkpoint, a row for each group in GGUF
+  first_half,   ///< rows of two matrices one below the other, or of a stack of those; in GGUF two: this one
+  second_half,  ///< and this one, whose rule follows
+  /// Qwen 3 Next's queries, keys, values and gates, group by group; in GGUF all queries, keys and values
+  first_of_groups,
+  second_of_groups,  ///< and all gates, whose rule follows
+  // Of Mamba 2, by names without ".weight" on both sides: [heads] in a checkpoint, [heads, 1] of f32 in GGUF.
+  decay,        ///< A_log, in GGUF −exp(A_log)
+  column,       ///< no change of values
+  decay_row,    ///< of a gated delta net, [heads] on both sides; in GGUF −exp(A_log)
+  unsuffixed,   ///< a weight whose name in GGUF has no ".weight"
   fused_heads,  ///< query, key and value of each head one below the other; in GGUF all queries, keys, values
   grouped_heads,  ///< likewise where groups of queries share a key and a value (Falcon)
   experts,        ///< all experts of a layer in one tensor [experts, out, in]
@@ -34,6 +45,18 @@ enum class GgufChange : std::uint8_t {
 };
 /// Whether a checkpoint's names lack ".weight".
 constexpr bool is_bare(GgufChange change) { return change >= GgufChange::bare; }
+
+/// Whether the name in GGUF has no ".weight".
+constexpr bool is_whole(GgufChange change) {
+  return change == GgufChange::decay || change == GgufChange::column || change == GgufChange::decay_row ||
+         change == GgufChange::unsuffixed;
+}
+
+/// Whether the tensor becomes two, of which the rule that follows names the second.
+constexpr bool has_second(GgufChange change) {
+  return change == GgufChange::first_turn || change == GgufChange::first_half ||
+         change == GgufChange::first_of_groups;
+}
 
 /// One tensor's two names, without ".weight" and ".bias", which are the same in both but for is_bare(). `*`
 /// stands for the layer,
@@ -55,14 +78,20 @@ struct GgufKeyRule {
 
 /// A family of models as GGUF files describe it.
 struct GgufFamily {
-  std::string_view architecture = {};  ///< GGUF's general.architecture
+  std::string_view architecture = {};         ///< GGUF's general.architecture
+  std::string_view expert_architecture = {};  ///< of models with experts; empty: the same
   std::span<const GgufNameRule> names = {};
   std::span<const GgufKeyRule> keys = {};
+  /// In the place of names in models with experts; empty: the same names.
+  std::span<const GgufNameRule> expert_names = {};
   /// Metadata that one side leaves out because the family fixes it; empty or a JSON object for config.json.
   std::string_view fixed = "{}";
   /// Of mixtures newer than expert_gating_func: softmax 1, sigmoid 2, softmax of the chosen 3.
   std::optional<std::int64_t> gating = {};
 };
+
+/// The family with the names of its models with experts, or of those without.
+GgufFamily named_for(GgufFamily family, bool has_experts);
 
 struct LanguageFamily;
 /// The family of a GGUF file, by general.architecture; Mixtral calls itself "llama" and is told by its
@@ -96,6 +125,9 @@ struct GroupedHeads {
   std::vector<std::vector<Transform>> grouped(bool matrix) const;
   std::vector<Transform> whole(bool matrix) const;
 };
+
+/// "blk.*.attn_q": "attn_q".
+std::string_view part_of(std::string_view gguf_name);
 
 /// Where a key of config.json is, which may stand in an object: "attn_config.clip_qkv".
 std::string json_pointer(std::string_view key);

@@ -1,12 +1,14 @@
 #include "ingot/models/language/llama_cpp.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/models/language/gguf_names.h"
 
 namespace ingot {
 namespace {
@@ -28,6 +30,7 @@ struct Reader {
   bool grouped = true;        // fewer heads of keys than of queries
   std::string_view biases = kProjections;
   bool all_biases = false;  // none of them may be missing
+  bool states = false;      // some layer scans, or corrects
 
   static constexpr std::string_view kProjections = "attn_q attn_k attn_v";
 };
@@ -109,6 +112,23 @@ constexpr Reader kReaders[] = {
      .head = Head::needed,
      .grouped = false,
      .biases = "attn_q attn_k attn_v exp_probs_b"},
+    {.architecture = "mamba2", .free_heads = true, .biases = "ssm_conv1d ssm_dt", .all_biases = true},
+    {.architecture = "granitehybrid",
+     .partial_rope = true,
+     .free_heads = false,
+     .biases = "attn_q attn_k attn_v attn_output ssm_conv1d ssm_dt ffn_gate ffn_up ffn_down",
+     .states = true},
+    {.architecture = "falcon-h1",
+     .partial_rope = true,
+     .biases = "attn_q attn_k attn_v ssm_conv1d ssm_dt ffn_gate ffn_up ffn_down",
+     .states = true},
+    {.architecture = "nemotron_h",
+     .biases = "attn_q attn_k attn_v attn_output ssm_conv1d ssm_dt ffn_up ffn_down",
+     .states = true},
+    {.architecture = "nemotron_h_moe", .biases = "ssm_conv1d ssm_dt exp_probs_b", .states = true},
+    {.architecture = "qwen3next", .partial_rope = true, .biases = "ssm_dt", .states = true},
+    {.architecture = "qwen35", .partial_rope = true, .biases = "ssm_dt", .states = true},
+    {.architecture = "qwen35moe", .partial_rope = true, .biases = "ssm_dt", .states = true},
     {.architecture = "lfm2", .free_heads = false, .biases = ""},
     {.architecture = "lfm2moe", .free_heads = false, .biases = "exp_probs_b"},
     {.architecture = "falcon", .free_heads = false, .biases = ""},
@@ -132,11 +152,8 @@ const Reader& reader_of(std::string_view architecture) {
 }
 
 // "blk.3.attn_output.bias": attn_output.
-std::string_view part_of(std::string_view name) {
-  name = name.substr(0, name.rfind('.'));
-  if (!name.starts_with("blk.")) return name;
-  name.remove_prefix(4);
-  return name.substr(name.find('.') + 1);
+std::string_view part_before_suffix(std::string_view name) {
+  return part_of(name.substr(0, name.rfind('.')));
 }
 
 std::vector<std::string_view> words(std::string_view list) {
@@ -152,14 +169,14 @@ std::vector<std::string_view> words(std::string_view list) {
 std::optional<std::string> bias_objection(const Reader& reader, std::span<const ExportedTensor> tensors) {
   const std::vector<std::string_view> read = words(reader.biases);
   for (const ExportedTensor& tensor : tensors) {
-    const std::string_view part = part_of(tensor.gguf);
+    const std::string_view part = part_before_suffix(tensor.gguf);
     if (!tensor.gguf.ends_with(".bias") || part.ends_with("norm")) continue;
     if (std::ranges::find(read, part) == read.end())
       return fmt::format("the bias {} ({})", tensor.checkpoint, tensor.gguf);
   }
   if (!reader.all_biases) return std::nullopt;
   for (const ExportedTensor& tensor : tensors) {
-    const std::string_view part = part_of(tensor.gguf);
+    const std::string_view part = part_before_suffix(tensor.gguf);
     if (!tensor.gguf.ends_with(".weight") || std::ranges::find(read, part) == read.end()) continue;
     const std::string bias = tensor.gguf.substr(0, tensor.gguf.rfind('.')) + ".bias";
     if (std::ranges::find(tensors, bias, &ExportedTensor::gguf) == tensors.end())
@@ -181,7 +198,7 @@ std::optional<std::string> head_objection(const Reader& reader, const LanguageCo
 }
 
 std::optional<std::string> rope_objection(const Reader& reader, const LanguageConfig& c) {
-  if (c.position != PositionKind::rope) return std::nullopt;
+  if (c.position != PositionKind::rope || c.mamba_layers) return std::nullopt;
   if (!reader.partial_rope && c.rotary_size() != c.head_dim)
     return fmt::format("partial_rotary_factor {}: whole heads rotate", c.partial_rotary_factor);
   const bool llama3 = reader.factors == RopeFactors::llama3 || reader.factors == RopeFactors::both;
@@ -189,6 +206,22 @@ std::optional<std::string> rope_objection(const Reader& reader, const LanguageCo
   const std::string& type = c.rope_scaling.type;
   if ((type == "llama3" && !llama3) || (type == "longrope" && !longrope))
     return fmt::format("rope_scaling '{}'", type);
+  return std::nullopt;
+}
+
+// Delta nets have one size of keys and values and one epsilon there, and Qwen 3 Next's layers all have
+// experts.
+std::optional<std::string> state_objection(const Reader& reader, const LanguageConfig& c) {
+  if (!reader.states) return std::nullopt;
+  if (!c.keeps_matrices()) return "layer_types without linear_attention";
+  if (c.attention_layers() == 0) return "layer_types without full_attention";
+  if (c.has_mamba() && !c.conv_bias) return "convolutions without a bias (mamba_conv_bias, use_conv_bias)";
+  if (c.has_kind(LayerKind::delta) && c.linear_key_head_dim != c.linear_value_head_dim)
+    return fmt::format("linear_value_head_dim {}: it must be linear_key_head_dim {}", c.linear_value_head_dim,
+                       c.linear_key_head_dim);
+  if (c.has_kind(LayerKind::delta) && std::abs(c.norm_eps - 1e-6) > 1e-9)  // of queries and keys there, too
+    return fmt::format("rms_norm_eps {}: it must be 1e-6", c.norm_eps);
+  if (reader.architecture == "qwen3next" && c.num_experts == 0) return "num_experts 0";
   return std::nullopt;
 }
 
@@ -203,6 +236,7 @@ std::optional<std::string> llama_cpp_objection(std::string_view architecture, co
   const Reader& reader = reader_of(architecture);
   if (auto objection = bias_objection(reader, tensors)) return objection;
   if (auto objection = head_objection(reader, config)) return objection;
+  if (auto objection = state_objection(reader, config)) return objection;
   return rope_objection(reader, config);
 }
 

@@ -23,26 +23,38 @@ Mamba::Mamba(const ParamSource& source, const LanguageConfig& c)
       a_log(source.take("A_log", {c.mamba_n_heads}, init::kZeros)),
       d(source.take("D", {c.mamba_n_heads}, init::kOnes)),
       dt_bias(source.take("dt_bias", {c.mamba_n_heads}, init::kOnes)),
-      norm(source.take("norm.weight", {c.mamba_inner()}, init::kOnes)),
+      norm(c.mamba_rms_norm ? source.take("norm.weight", {c.mamba_inner()}, init::kOnes) : Parameter{}),
       out_proj(source.scope("out_proj"),
-               decoder_linear(c.mamba_inner(), c.hidden_size, c.mamba_proj_bias, decoder_residual_init(c))),
+               decoder_linear(c.mamba_inner(), c.hidden_size, c.mamba_out_bias, decoder_residual_init(c))),
       heads(c.mamba_n_heads),
       size(c.mamba_d_head),
       groups(c.mamba_n_groups),
       width(c.mamba_d_state),
       least_step(c.least_time_step),
       most_step(c.most_time_step),
-      eps(static_cast<float>(c.norm_eps)) {}
+      eps(static_cast<float>(c.norm_eps)),
+      norm_before_gate(c.mamba_norm_before_gate),
+      in_multiplier(c.ssm_in_multiplier),
+      multipliers(c.ssm_multipliers) {}
 
 Tensor Mamba::operator()(const LinearInput& input, const DecoderContext& context, std::int64_t layer) const {
   const ModuleScope scope(out_proj.weight, 2);
-  const std::int64_t inner = heads * size;
-  const std::vector<Tensor> parts = split(in_proj(input), {inner, inner + 2 * groups * width, heads}, -1);
+  const std::vector<Tensor> parts = projected(input);
   const Tensor channels =
       silu(convolve(parts[1], squeeze(conv_weight.value, 1), conv_bias.value, context, layer));
   const Tensor y = scan(channels, parts[2], context, layer);
   if (context.wanted_only && wanted_rows(context.segments) == 0) return {};
   return out_proj(normed(wanted(y, context), wanted(parts[0], context)));
+}
+
+// The gate; x, B and C; and time steps.
+std::vector<Tensor> Mamba::projected(const LinearInput& input) const {
+  const std::int64_t inner = heads * size, states = groups * width;
+  const Tensor all = in_multiplier == 1 ? in_proj(input) : in_proj(input.tensor() * in_multiplier);
+  if (multipliers.empty()) return split(all, {inner, inner + 2 * states, heads}, -1);
+  std::vector<Tensor> parts = split(all, {inner, inner, states, states, heads}, -1);
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i] * multipliers[i];
+  return {parts[0], concat(std::vector<Tensor>{parts[1], parts[2], parts[3]}, -1), parts[4]};
 }
 
 // channels: x, B and C of each step; steps: of time, before their bias. Gives y + D · x in f32, [batch,
@@ -63,14 +75,18 @@ Tensor Mamba::scan(const Tensor& channels, const Tensor& steps, const DecoderCon
   return reshape(y, {batch, sequence, inner});
 }
 
-// In groups of channels, each with the RMS of its own.
+// Groups of channels, each divided by the RMS of its own.
+Tensor Mamba::in_groups(const Tensor& x) const {
+  const std::int64_t part = heads * size / groups;
+  const Tensor one = Tensor::zeros({part}, x.dtype(), x.device()) + 1.0;
+  return reshape(rms_norm(reshape(x, {x.dim(0), x.dim(1), groups, part}), one, eps, 0.0F), x.shape());
+}
+
 Tensor Mamba::normed(const Tensor& y, const Tensor& gate) const {
-  const Tensor gated = y * silu(to(gate, y.dtype()));
-  const std::int64_t batch = y.dim(0), sequence = y.dim(1), part = heads * size / groups;
-  const Tensor one = Tensor::zeros({part}, y.dtype(), y.device()) + 1.0;
-  const Tensor unit = reshape(rms_norm(reshape(gated, {batch, sequence, groups, part}), one, eps, 0.0F),
-                              {batch, sequence, heads * size});
-  return to(unit, gate.dtype()) * to(norm.value, gate.dtype());
+  const Tensor open = silu(to(gate, y.dtype()));
+  if (!norm.value.defined()) return to(y * open, gate.dtype());
+  if (norm_before_gate) return to(in_groups(y) * to(norm.value, y.dtype()) * open, gate.dtype());
+  return to(in_groups(y * open), gate.dtype()) * to(norm.value, gate.dtype());
 }
 
 void Mamba::visit(ParamVisitor& v) {

@@ -35,24 +35,25 @@ Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t toke
   return sum(counts.detach() * probability) * (experts / (rows * rows));
 }
 
+namespace {
+
+std::vector<ProjectionGroup::Layer> shared_inputs(const LanguageConfig& c) {
+  const LinearOptions options =
+      decoder_linear(c.hidden_size, c.shared_expert_intermediate_size, c.mlp_bias, decoder_weight_init(c));
+  if (!is_gated(c.mlp)) return {{"up_proj", options}};
+  return {{"gate_proj", options}, {"up_proj", options}};
+}
+
+}  // namespace
+
 SharedExpert::SharedExpert(const ParamSource& source, const LanguageConfig& c)
-    : in_proj(source, {{"gate_proj",
-                        {.in = c.hidden_size,
-                         .out = c.shared_expert_intermediate_size,
-                         .bias = false,
-                         .weight_init = decoder_weight_init(c)}},
-                       {"up_proj",
-                        {.in = c.hidden_size,
-                         .out = c.shared_expert_intermediate_size,
-                         .bias = false,
-                         .weight_init = decoder_weight_init(c)}}}),
-      down_proj(source.scope("down_proj"), {.in = c.shared_expert_intermediate_size,
-                                            .out = c.hidden_size,
-                                            .bias = false,
-                                            .weight_init = decoder_residual_init(c)}) {}
+    : in_proj(source, shared_inputs(c)),
+      down_proj(source.scope("down_proj"), decoder_linear(c.shared_expert_intermediate_size, c.hidden_size,
+                                                          c.mlp_bias, decoder_residual_init(c))),
+      kind(c.mlp) {}
 
 Tensor SharedExpert::operator()(const Tensor& x) const {
-  return feed_forward(LinearInput(x), in_proj, MlpKind::swiglu, down_proj);
+  return feed_forward(LinearInput(x), in_proj, kind, down_proj);
 }
 
 void SharedExpert::visit(ParamVisitor& v) {
@@ -113,15 +114,19 @@ void Router::visit(ParamVisitor& v) {
 
 MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
     : router(source.scope("gate"), c),
-      gate_proj(source, "experts.gate_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
-                decoder_weight_init(c), c.expert_bias),
+      gate_proj(is_gated(c.mlp) ? std::make_unique<ExpertLinear>(
+                                      source, "experts.gate_proj",
+                                      Shape{c.num_experts, c.moe_intermediate_size, c.hidden_size},
+                                      decoder_weight_init(c), c.expert_bias)
+                                : nullptr),
       up_proj(source, "experts.up_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
               decoder_weight_init(c), c.expert_bias),
       down_proj(source, "experts.down_proj", {c.num_experts, c.hidden_size, c.moe_intermediate_size},
                 decoder_residual_init(c), c.expert_bias),
       count(c.num_experts),
       limit(c.swiglu_limit),
-      alpha(c.swiglu_alpha) {
+      alpha(c.swiglu_alpha),
+      kind(c.mlp) {
   if (c.shared_expert_intermediate_size == 0) return;
   shared_expert = std::make_unique<SharedExpert>(source.scope("shared_expert"), c);
   if (!c.shared_expert_gate) return;
@@ -130,8 +135,10 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
       LinearOptions{.in = c.hidden_size, .out = 1, .bias = false, .weight_init = decoder_weight_init(c)});
 }
 
-Tensor MoeMlp::activated(const Tensor& gate, const Tensor& up) const {
-  if (limit == 0) return silu_mul(gate, up);
+Tensor MoeMlp::activated(const Tensor& x, const ExpertRouting& routing) const {
+  if (gate_proj == nullptr) return activate(kind, std::vector<Tensor>{up_proj(x, routing)});
+  const Tensor gate = (*gate_proj)(x, routing), up = up_proj(x, routing);
+  if (limit == 0) return activate(kind, std::vector<Tensor>{gate, up});
   return pointwise(
       [this](const auto& g, const auto& u) {
         const auto kept = clamp(g, -std::numeric_limits<double>::infinity(), limit);
@@ -148,7 +155,7 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const ExpertRouting routing = route_experts(choice.experts, count);
   if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
   const Tensor sorted = embedding(tokens, routing.tokens);
-  const Tensor inner = activated(gate_proj(sorted, routing), up_proj(sorted, routing));
+  const Tensor inner = activated(sorted, routing);
   const Tensor outputs = embedding(down_proj(inner, routing), routing.positions);
   const Tensor weighted = reshape(outputs, {tokens.dim(0), router.choices, hidden}) *
                           reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
@@ -163,7 +170,7 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
 
 void MoeMlp::visit(ParamVisitor& v) {
   v("gate", router);
-  gate_proj.visit(v, "experts.gate_proj");
+  if (gate_proj != nullptr) gate_proj->visit(v, "experts.gate_proj");
   up_proj.visit(v, "experts.up_proj");
   down_proj.visit(v, "experts.down_proj");
   v("shared_expert", shared_expert);

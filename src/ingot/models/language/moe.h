@@ -25,15 +25,16 @@ struct RouterLoad {
 /// Equal use gives the number of choices. `tokens`: those of one layer.
 Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t tokens);
 
-/// The SwiGLU MLP beside the experts that every token goes through (Qwen 2 MoE).
+/// The MLP beside the experts that every token goes through (Qwen 2 MoE), of the same kind as they are.
 struct SharedExpert {
   SharedExpert(const ParamSource& source, const LanguageConfig& config);
   /// x: [tokens, hidden].
   Tensor operator()(const Tensor& x) const;
   void visit(ParamVisitor& v);
 
-  ProjectionGroup in_proj;  ///< gate_proj and up_proj
+  ProjectionGroup in_proj;  ///< gate_proj and up_proj, or up_proj alone
   Linear down_proj;
+  MlpKind kind;
 };
 
 /// Chooses each token's experts: those of the highest scores, softmax or sigmoid of the logits. Where the
@@ -61,8 +62,9 @@ struct Router {
   Tensor within_best_groups(const Tensor& ranking) const;
 };
 
-/// A mixture of SwiGLU experts (Mixtral, Qwen3-MoE): the outputs of the experts that the router chooses,
-/// weighed. Tokens are sorted by expert, so that each expert that is chosen runs once, on its own tokens.
+/// A mixture of experts, SwiGLU (Mixtral, Qwen3-MoE) or without a gate (Nemotron H): the outputs of those
+/// that the router chooses, weighed. Tokens are sorted by expert, so that each expert that is chosen runs
+/// once, on its own tokens.
 struct MoeMlp {
   MoeMlp(const ParamSource& source, const LanguageConfig& config);
   /// x: [batch, sequence, hidden]. Fills `load` unless it is null.
@@ -70,15 +72,17 @@ struct MoeMlp {
   void visit(ParamVisitor& v);
 
   Router router;
-  ExpertLinear gate_proj, up_proj,
-      down_proj;  ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
+  std::unique_ptr<ExpertLinear> gate_proj;  ///< [experts, intermediate, hidden]; null in experts without one
+  ExpertLinear up_proj, down_proj;          ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
   std::unique_ptr<SharedExpert> shared_expert;  ///< where the family has one
   std::unique_ptr<Linear> shared_expert_gate;   ///< [1, hidden]: what its output is weighed by
   std::int64_t count;                           ///< experts
   double limit, alpha;                          ///< of gpt-oss' SwiGLU; limit 0: the plain one
+  MlpKind kind;
 
  private:
-  Tensor activated(const Tensor& gate, const Tensor& up) const;
+  /// x: rows sorted by expert, [pairs, hidden]. Gives [pairs, intermediate].
+  Tensor activated(const Tensor& x, const ExpertRouting& routing) const;
 };
 
 }  // namespace ingot

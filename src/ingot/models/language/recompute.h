@@ -11,7 +11,7 @@ namespace ingot {
 /// the same bits each way.
 enum class Recompute : std::uint8_t {
   none,
-  selective,  ///< what is cheap (SelectiveRecompute, autograd/grad_mode.h): no matrix product, no attention
+  selective,  ///< what is cheap (SelectiveRecompute, autograd/grad_mode.h): no matmul, no attention
   full,       ///< whole layers, of which only the inputs are kept
 };
 

@@ -20,12 +20,13 @@ RecurrentState::RecurrentState(const LanguageConfig& config, Device device)
   if (!config.is_recurrent()) return;
   const MemoryTagScope tag(MemoryTag::kv_cache);
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    layers_.push_back(config.attends(layer)
-                          ? Tensor()
-                          : Tensor::zeros({rows_, config.conv_channels()}, DType::f32, device));
-  const Shape state{1, config.mamba_n_heads, config.mamba_d_head, config.mamba_d_state};
-  for (std::int64_t layer = 0; config.scans() && layer < config.num_hidden_layers; ++layer)
-    scans_.push_back(config.attends(layer) ? Tensor() : Tensor::zeros(state, DType::f32, device));
+    layers_.push_back(config.keeps_state(layer)
+                          ? Tensor::zeros({rows_, config.conv_channels()}, DType::f32, device)
+                          : Tensor());
+  const auto [heads, size, width] = config.state_size();
+  const Shape state{1, heads, size, width};
+  for (std::int64_t layer = 0; config.keeps_matrices() && layer < config.num_hidden_layers; ++layer)
+    scans_.push_back(config.keeps_state(layer) ? Tensor::zeros(state, DType::f32, device) : Tensor());
 }
 
 Tensor RecurrentState::past(std::int64_t layer, std::int64_t length) const {

@@ -9,8 +9,9 @@
 namespace ingot {
 
 /// What the layers of one sequence that are not attention keep of its past: of a causal convolution the steps
-/// before the next one, of a selective scan its state. It has a fixed size, whatever the sequence's length.
-/// The last kRollback tokens can be taken back, where no layer scans; else only everything.
+/// before the next one, of a selective scan or the gated delta rule its state. It has a fixed size, whatever
+/// the sequence's length. The last kRollback tokens can be taken back, where that is all; else only
+/// everything.
 class RecurrentState {
  public:
   /// Tokens of a speculative step, all of whose drafts may be rejected.

@@ -40,7 +40,8 @@ std::string gguf_name_of(const LanguageConfig& config, const std::string& parame
   const LanguageFamily& family = language_family(config.model_type, "model_type");
   const WeightMap map = language_weight_map(config);
   for (const std::string& theirs : sources_of(map.rule_for(parameter)))
-    if (const auto match = match_hugging_face_name(family.gguf, theirs)) return match->gguf();
+    if (const auto match = match_hugging_face_name(named_for(family.gguf, config.num_experts > 0), theirs))
+      return match->gguf();
   return {};
 }
 

@@ -1,6 +1,8 @@
 #include "ingot/kernels/copy.h"
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "ingot/kernels/check.h"
@@ -11,14 +13,34 @@
 namespace ingot::kernels::cpu {
 namespace {
 
+/// Towards zero. NaN and what is too large, which C++ leaves open, become what x86's instructions (cvttss2si
+/// of 32 bits, or of 64 where 32 do not hold all values) give, as in PyTorch.
+template <class To, class From>
+To truncated(From value) {
+  using Wide =
+      std::conditional_t<sizeof(To) < 4 || std::is_same_v<To, std::int32_t>, std::int32_t, std::int64_t>;
+  constexpr From kEnd = -static_cast<From>(std::numeric_limits<Wide>::min());  // a power of two, so exact
+  if constexpr (std::is_same_v<To, std::uint64_t>) {
+    if (value >= kEnd && value < 2 * kEnd) return static_cast<To>(value);
+  }
+  // Of an f64 between -2^31 - 1 and -2^31 the digits behind the point go.
+  const bool fits = value < kEnd && (value >= -kEnd || std::trunc(value) == -kEnd);
+  return static_cast<To>(fits ? static_cast<Wide>(value) : std::numeric_limits<Wide>::min());
+}
+
 template <class To, class From>
 To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {
     return value;
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> &&
+                       !std::is_same_v<To, bool>) {
+    return truncated<To>(value);
   } else if constexpr (std::is_arithmetic_v<From> && std::is_arithmetic_v<To>) {
     return static_cast<To>(value);
+  } else if constexpr (std::is_arithmetic_v<To>) {  // through f32: f16, bf16 and f8 know only that
+    return convert<To>(static_cast<float>(value));
   } else {
-    return static_cast<To>(static_cast<float>(value));  // through f32: f16, bf16 and f8 know only that
+    return static_cast<To>(static_cast<float>(value));
   }
 }
 

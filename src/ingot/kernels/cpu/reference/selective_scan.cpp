@@ -80,27 +80,25 @@ void scan_gradients(const SelectiveScanBackwardArgs& args, const ScanHead& at) {
     }
     const bool first = t == 0 || at.begins(args.starts, t);
     decay = first ? T{0} : std::exp(args.decay.as<T>()[at.step(t)]);
-    if (first) next = 0;
+    if (first) {  // not by a product with 0, which would keep infinities
+      next = 0;
+      std::fill_n(state, at.size * at.width, T{0});
+    }
     if (!args.ddecay) continue;
     T& to = args.ddecay.as<T>()[at.step(t)];
     to = args.accumulate_ddecay ? to + next : next;
   }
 }
 
-template <class F>
-void for_heads(const View& x, const View& keys, F&& f) {
-  for (std::int64_t i = 0; i < x.dim(0) * x.dim(2); ++i) f(ScanHead(x, keys, i));
-}
-
 void selective_scan_reference(const SelectiveScanArgs& args, Stream) {
-  for_heads(args.x, args.keys, [&](const ScanHead& head) {
+  for_scan_heads(args.x, args.keys, [&](const ScanHead& head) {
     args.x.dtype == DType::f64 ? scan_head<double>(args, head) : scan_head<float>(args, head);
   });
 }
 
 void selective_scan_backward_reference(const SelectiveScanBackwardArgs& args, Stream) {
   const bool f64 = args.x.dtype == DType::f64;
-  for_heads(args.x, args.keys, [&](const ScanHead& head) {
+  for_scan_heads(args.x, args.keys, [&](const ScanHead& head) {
     f64 ? scan_queries_gradient<double>(args, head) : scan_queries_gradient<float>(args, head);
     f64 ? scan_gradients<double>(args, head) : scan_gradients<float>(args, head);
   });

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/scan_rows.h"
 
@@ -13,23 +12,13 @@
 #include <hwy/highway.h>
 
 #include "ingot/kernels/cpu/simd/loops-inl.h"
+#include "ingot/kernels/cpu/simd/scan_row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// row = decay · row + x · keys, and the new row's product with queries.
-HWY_INLINE float step_row(float* row, float decay, float x, const float* keys, const float* queries,
-                          std::int64_t width) {
-  return sum_vectors(width, [&](auto d, std::int64_t n, auto sum) HWY_ATTR {
-    const auto s =
-        hn::MulAdd(hn::Set(d, x), hn::LoadU(d, keys + n), hn::Mul(hn::Set(d, decay), hn::LoadU(d, row + n)));
-    hn::StoreU(s, d, row + n);
-    return hn::MulAdd(s, hn::LoadU(d, queries + n), sum);
-  });
-}
 
 // Rows [first, last) of a head's state, which do not depend on one another.
 void scan_rows(const SelectiveScanArgs& args, const ScanHead& at, std::int64_t first, std::int64_t last) {
@@ -42,7 +31,7 @@ void scan_rows(const SelectiveScanArgs& args, const ScanHead& at, std::int64_t f
     const float* x = args.x.as<float>() + at.x(t);
     float* y = args.y.as<float>() + at.x(t);
     for (std::int64_t p = first; p < last; ++p)
-      y[p] = step_row(state + p * at.width, decay, x[p], keys, queries, at.width);
+      y[p] = scan_row(state + p * at.width, state + p * at.width, decay, x[p], keys, queries, at.width);
   }
 }
 
@@ -96,7 +85,10 @@ void scan_gradients(const SelectiveScanBackwardArgs& args, const ScanHead& at) {
     }
     const bool first = t == 0 || at.begins(args.starts, t);
     decay = first ? 0 : std::exp(args.decay.as<float>()[at.step(t)]);
-    if (first) next = 0;
+    if (first) {
+      next = 0;
+      std::fill_n(state, at.size * at.width, 0.0F);
+    }
     if (!args.ddecay) continue;
     float& to = args.ddecay.as<float>()[at.step(t)];
     to = static_cast<float>(args.accumulate_ddecay ? static_cast<double>(to) + next : next);
@@ -119,33 +111,23 @@ namespace {
 HWY_EXPORT(scan_rows);
 HWY_EXPORT(scan_backward);
 
-constexpr std::int64_t kRowsAtOnce = 16;  // of a state: few heads keep many threads busy, too
 constexpr std::int64_t kGrainOfProducts = 32'768;
 
 bool takes_scan(const SelectiveScanArgs& args) { return args.x.dtype == DType::f32; }
 
 void run_selective_scan(const SelectiveScanArgs& args, Stream) {
-  const std::int64_t size = args.x.dim(3), parts = (size + kRowsAtOnce - 1) / kRowsAtOnce;
-  const std::int64_t products = args.x.dim(1) * std::min(size, kRowsAtOnce) * args.keys.dim(3);
-  parallel_for(args.x.dim(0) * args.x.dim(2) * parts, 1 + kGrainOfProducts / (products + 1),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t first = i % parts * kRowsAtOnce;
-                   HWY_DYNAMIC_DISPATCH(scan_rows)
-                   (args, ScanHead(args.x, args.keys, i / parts), first, std::min(first + kRowsAtOnce, size));
-                 }
-               });
+  parallel_scan_rows(args.x, args.keys, kGrainOfProducts,
+                     [&](const ScanHead& head, std::int64_t first, std::int64_t last) {
+                       HWY_DYNAMIC_DISPATCH(scan_rows)(args, head, first, last);
+                     });
 }
 
 bool takes_scan_backward(const SelectiveScanBackwardArgs& args) { return args.x.dtype == DType::f32; }
 
 void run_selective_scan_backward(const SelectiveScanBackwardArgs& args, Stream) {
-  const std::int64_t products = args.x.dim(1) * args.x.dim(3) * args.keys.dim(3);
-  parallel_for(args.x.dim(0) * args.x.dim(2), 1 + kGrainOfProducts / (products + 1),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i)
-                   HWY_DYNAMIC_DISPATCH(scan_backward)(args, ScanHead(args.x, args.keys, i));
-               });
+  parallel_scan_heads(args.x, args.keys, kGrainOfProducts, [&](const ScanHead& head) {
+    HWY_DYNAMIC_DISPATCH(scan_backward)(args, head);
+  });
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ std::vector<LanguageFamily> deepseek();
 std::vector<LanguageFamily> dots();
 std::vector<LanguageFamily> exaone();
 std::vector<LanguageFamily> falcon();
+std::vector<LanguageFamily> falcon_h1();
 std::vector<LanguageFamily> gemma();
 std::vector<LanguageFamily> glm();
 std::vector<LanguageFamily> gpt2();
@@ -29,10 +30,12 @@ std::vector<LanguageFamily> minimax();
 std::vector<LanguageFamily> mistral();
 std::vector<LanguageFamily> mpt();
 std::vector<LanguageFamily> nemotron();
+std::vector<LanguageFamily> nemotron_h();
 std::vector<LanguageFamily> olmo();
 std::vector<LanguageFamily> opt();
 std::vector<LanguageFamily> phi();
 std::vector<LanguageFamily> qwen();
+std::vector<LanguageFamily> qwen_hybrid();
 std::vector<LanguageFamily> stablelm();
 std::vector<LanguageFamily> starcoder();
 
@@ -46,6 +49,8 @@ void map_router_bias(WeightMap& map, std::string_view theirs);
 void read_granite_moe(const ConfigFile& file, LanguageConfig& c);
 void write_granite_moe(const LanguageConfig& c, nlohmann::ordered_json& json);
 void map_granite_moe(const LanguageConfig& c, WeightMap& map);
+/// Bamba's and Falcon H1's names of norms and MLP.
+void map_bamba(const LanguageConfig& c, WeightMap& map);
 /// What DeepSeek V3 and those after it call their experts, shared ones and groups, in config.json and in
 /// checkpoints.
 void read_deepseek_experts(const ConfigFile& file, LanguageConfig& c);

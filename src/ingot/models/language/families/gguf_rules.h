@@ -62,6 +62,13 @@ inline constexpr std::array<GgufNameRule, 4> kExperts{
      {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.#.up_proj", experts},
      {"blk.*.ffn_down_exps", "model.layers.*.mlp.experts.#.down_proj", experts}}};
 
+/// An expert that every token goes through, weighed by a gate (Qwen 2 MoE).
+inline constexpr std::array<GgufNameRule, 4> kGatedSharedExpert{
+    {{"blk.*.ffn_gate_inp_shexp", "model.layers.*.mlp.shared_expert_gate", one_row},
+     {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_expert.gate_proj"},
+     {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_expert.up_proj"},
+     {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_expert.down_proj"}}};
+
 /// Experts that every token goes through, as DeepSeek calls them, and the bias of the others' choice.
 inline constexpr std::array<GgufNameRule, 4> kSharedExperts{
     {{"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_experts.gate_proj"},
@@ -89,6 +96,9 @@ inline constexpr std::array<GgufKeyRule, 1> kRmsEps{
 inline constexpr std::array<GgufKeyRule, 1> kLayerEps{
     {{"attention.layer_norm_epsilon", "layer_norm_eps", number}}};
 inline constexpr auto kLlamaKeys = kCommonKeys + kRmsEps;
+inline constexpr auto kGatedSharedExpertKeys =
+    kLlamaKeys +
+    std::array<GgufKeyRule, 1>{{{"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}}};
 /// As DeepSeek's experts are described.
 inline constexpr auto kDeepseekExpertKeys =
     kLlamaKeys + std::array<GgufKeyRule, 7>{{{"expert_count", "n_routed_experts"},

@@ -61,7 +61,8 @@ void read_lfm2(const ConfigFile& file, LanguageConfig& c) {
           fmt::format("must be positive, got {}", factor));
   const std::int64_t gated = 2 * c.intermediate_size / 3;
   const auto width = static_cast<std::int64_t>(factor * static_cast<double>(gated));
-  c.intermediate_size = (width + multiple - 1) / multiple * multiple;
+  const bool exact = file.is_null("block_ffn_dim_multiplier");  // then it is not rounded
+  c.intermediate_size = exact ? gated : (width + multiple - 1) / multiple * multiple;
 }
 
 void write_conv(const LanguageConfig& c, nlohmann::ordered_json& json) {

@@ -1,12 +1,12 @@
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/mamba_gguf.h"
+#include "ingot/models/language/families/mamba_keys.h"
 #include "ingot/models/require.h"
 
 namespace ingot::families {
@@ -26,15 +26,10 @@ std::vector<LayerKind> layer_kinds(const ConfigFile& file, const std::vector<std
 }
 
 void read_mamba(const ConfigFile& file, LanguageConfig& c) {
-  if (!c.scans()) return c.layer_types.clear();
+  if (!c.has_mamba()) return c.layer_types.clear();
   std::int64_t expand = 2;
   file.read("mamba_expand", expand);
-  file.read("mamba_n_heads", c.mamba_n_heads);
-  file.read("mamba_n_groups", c.mamba_n_groups);
-  file.read("mamba_d_state", c.mamba_d_state);
-  file.read("mamba_d_conv", c.conv_L_cache);
-  file.read("mamba_conv_bias", c.conv_bias);
-  file.read("mamba_proj_bias", c.mamba_proj_bias);
+  read_mamba_keys(file, c, kMambaKeys);
   require_size(c.hidden_size, "hidden_size");
   require_size(c.mamba_n_heads, "mamba_n_heads");
   require_size(expand, "mamba_expand");
@@ -42,29 +37,13 @@ void read_mamba(const ConfigFile& file, LanguageConfig& c) {
           fmt::format("{} does not divide mamba_expand {} times hidden_size {}", c.mamba_n_heads, expand,
                       c.hidden_size));
   c.mamba_d_head = expand * c.hidden_size / c.mamba_n_heads;  // files may say "auto", and nothing else
-  file.read_limits("time_step_limit", c.least_time_step, c.most_time_step);
-}
-
-// As transformers writes them.
-nlohmann::ordered_json limits_of(const LanguageConfig& c) {
-  const nlohmann::ordered_json infinity{{"__float__", "Infinity"}};
-  return nlohmann::ordered_json::array({c.least_time_step, std::isinf(c.most_time_step)
-                                                               ? infinity
-                                                               : nlohmann::ordered_json(c.most_time_step)});
 }
 
 void write_mamba(const LanguageConfig& c, nlohmann::ordered_json& json) {
   json.erase("sliding_window");
-  if (!c.scans()) return;
+  if (!c.has_mamba()) return;
   json["mamba_expand"] = c.mamba_inner() / c.hidden_size;
-  json["mamba_n_heads"] = c.mamba_n_heads;
-  json["mamba_d_head"] = c.mamba_d_head;
-  json["mamba_n_groups"] = c.mamba_n_groups;
-  json["mamba_d_state"] = c.mamba_d_state;
-  json["mamba_d_conv"] = c.conv_L_cache;
-  json["mamba_conv_bias"] = c.conv_bias;
-  json["mamba_proj_bias"] = c.mamba_proj_bias;
-  json["time_step_limit"] = limits_of(c);
+  write_mamba_keys(c, json, kMambaKeys);
 }
 
 // transformers takes a Granite without layer_types for one of Mamba layers alone.
@@ -133,12 +112,19 @@ void write_bamba(const LanguageConfig& c, nlohmann::ordered_json& json) {
   write_mamba(c, json);
 }
 
+}  // namespace
+
 void map_bamba(const LanguageConfig& /*config*/, WeightMap& map) {
   map_tensor(map, "model.norm", "model.final_layernorm");
   map_name(map, "post_attention_layernorm", "pre_ff_layernorm");
   for (const char* linear : {"gate_proj", "up_proj", "down_proj"})
     map_name(map, std::string("mlp.") + linear, std::string("feed_forward.") + linear);
 }
+
+namespace {
+
+constexpr MambaKeys kMamba2Config{"num_heads",   "head_dim",      "n_groups", "state_size",
+                                  "conv_kernel", "use_conv_bias", "use_bias", "time_step_limit"};
 
 // Of attention and MLP, which there are none of, sizes that cost nothing.
 void read_mamba2(const ConfigFile& file, LanguageConfig& c) {
@@ -154,15 +140,9 @@ void read_mamba2(const ConfigFile& file, LanguageConfig& c) {
   file.read("hidden_size", c.hidden_size);
   file.read("num_hidden_layers", c.num_hidden_layers);
   file.read("layer_norm_epsilon", c.norm_eps);
-  file.read("num_heads", c.mamba_n_heads);
-  file.read("head_dim", c.mamba_d_head);
-  file.read("state_size", c.mamba_d_state);
-  file.read("n_groups", c.mamba_n_groups);
-  file.read("conv_kernel", c.conv_L_cache);
-  file.read("use_conv_bias", c.conv_bias);
-  file.read("use_bias", c.mamba_proj_bias);
+  read_mamba_keys(file, c, kMamba2Config);
+  file.read(kMamba2Config.head_size, c.mamba_d_head);
   file.read("expand", expand);
-  file.read_limits("time_step_limit", c.least_time_step, c.most_time_step);
   c.intermediate_size = c.hidden_size;
   require_size(c.hidden_size, "hidden_size");
   require_size(c.mamba_n_heads, "num_heads");
@@ -176,28 +156,11 @@ void write_mamba2(const LanguageConfig& c, nlohmann::ordered_json& json) {
   json.update({{"hidden_size", c.hidden_size},
                {"num_hidden_layers", c.num_hidden_layers},
                {"layer_norm_epsilon", c.norm_eps},
-               {"num_heads", c.mamba_n_heads},
-               {"head_dim", c.mamba_d_head},
-               {"state_size", c.mamba_d_state},
-               {"n_groups", c.mamba_n_groups},
-               {"conv_kernel", c.conv_L_cache},
-               {"use_conv_bias", c.conv_bias},
-               {"use_bias", c.mamba_proj_bias},
-               {"expand", c.mamba_inner() / c.hidden_size},
-               {"time_step_limit", limits_of(c)}});
+               {"expand", c.mamba_inner() / c.hidden_size}});
+  write_mamba_keys(c, json, kMamba2Config);
 }
 
-void map_mamba2(const LanguageConfig& /*config*/, WeightMap& map) {
-  map.prefix = "backbone.";
-  map_tensor(map, "model.embed_tokens", "backbone.embeddings");
-  map_tensor(map, "model.norm", "backbone.norm_f");
-  const std::string ours = "model.layers.*.", theirs = "backbone.layers.*.";
-  map_tensor(map, ours + "input_layernorm", theirs + "norm");
-  for (const char* part : {"in_proj", "conv1d", "norm", "out_proj"})
-    map_tensor(map, ours + "mamba." + part, theirs + "mixer." + part);
-  for (const char* vector : {"A_log", "D", "dt_bias"})
-    map.rules.push_back({.ours = ours + "mamba." + vector, .theirs = theirs + "mixer." + vector});
-}
+void map_mamba2(const LanguageConfig& /*config*/, WeightMap& map) { map_backbone(map); }
 
 }  // namespace
 
@@ -215,7 +178,8 @@ std::vector<LanguageFamily> mamba() {
        .own_keys = true,
        .read = read_mamba2,
        .write = write_mamba2,
-       .map_weights = map_mamba2},
+       .map_weights = map_mamba2,
+       .gguf = {.architecture = "mamba2", .names = kMamba2Names, .keys = kMamba2Keys}},
       {.model_type = "granitemoehybrid",
        .architecture = "GraniteMoeHybridForCausalLM",
        .summary = "Granite 4: Mamba 2 and attention in turns, with or without experts",
@@ -229,7 +193,11 @@ std::vector<LanguageFamily> mamba() {
                        "mamba_d_conv": 4, "mamba_conv_bias": true})",
        .read = read_granite_hybrid,
        .write = write_granite_hybrid,
-       .map_weights = map_granite_hybrid},
+       .map_weights = map_granite_hybrid,
+       .gguf = {.architecture = "granitehybrid",
+                .names = kGraniteHybridNames,
+                .keys = kGraniteHybridKeys,
+                .expert_names = kGraniteHybridExpertNames}},
       {.model_type = "bamba",
        .architecture = "BambaForCausalLM",
        .summary = "Bamba: Mamba 2 and attention in turns",
@@ -241,7 +209,8 @@ std::vector<LanguageFamily> mamba() {
        .mlp_bias_key = "mlp_bias",
        .read = read_bamba,
        .write = write_bamba,
-       .map_weights = map_bamba},
+       .map_weights = map_bamba,
+       .gguf = {.architecture = "granitehybrid", .names = kBambaNames, .keys = kBambaKeys}},
   };
 }
 

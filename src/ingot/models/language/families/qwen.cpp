@@ -9,16 +9,7 @@ namespace ingot::families {
 namespace {
 
 constexpr auto kQwen3MoeNames = kHeadNormNames + kExperts;
-constexpr auto kQwen2MoeNames =
-    kQwen2Names + kExperts +
-    std::array<GgufNameRule, 4>{
-        {{"blk.*.ffn_gate_inp_shexp", "model.layers.*.mlp.shared_expert_gate", one_row},
-         {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_expert.gate_proj"},
-         {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_expert.up_proj"},
-         {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_expert.down_proj"}}};
-constexpr auto kQwen2MoeKeys =
-    kLlamaKeys +
-    std::array<GgufKeyRule, 1>{{{"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}}};
+constexpr auto kQwen2MoeNames = kQwen2Names + kExperts + kGatedSharedExpert;
 
 // All layers slide, whatever the other keys say.
 void read_qwen3_moe(const ConfigFile& /*file*/, LanguageConfig& c) { c.layer_types.clear(); }
@@ -74,7 +65,7 @@ std::vector<LanguageFamily> qwen() {
        .map_weights = map_qwen3_moe,
        .gguf = {.architecture = "qwen2moe",
                 .names = kQwen2MoeNames,
-                .keys = kQwen2MoeKeys,
+                .keys = kGatedSharedExpertKeys,
                 .fixed = R"({"norm_topk_prob": false})"}},
       {.model_type = "qwen3",
        .architecture = "Qwen3ForCausalLM",
