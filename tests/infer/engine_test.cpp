@@ -31,7 +31,8 @@ std::int32_t next_token(const LanguageModel& model, const std::vector<std::int32
 
 TEST(Generate, GreedyTextEqualsRunningTheWholeSequenceEachTime) {
   for (const char* name :
-       {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2", "lfm2_moe", "granitehybrid_moe"}) {
+       {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2", "lfm2_moe", "granitehybrid_moe",
+        "qwen3_5", "qwen3_next_moe", "falcon_h1", "nemotron_h", "nemotron_h_moe"}) {
     const auto model = golden_model(name);
     std::vector<std::int32_t> ids{5, 17, 42};
     const Generation result =

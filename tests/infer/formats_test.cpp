@@ -1,4 +1,4 @@
-// Whole models in quantised formats: experts, GPT-2's files, what `ingot quantize` writes, what formats cost.
+// Whole models in quantized formats: experts, GPT-2's files, what `ingot quantize` writes, what formats cost.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -77,7 +77,7 @@ TEST_F(Formats, ExpertsRunInTheFormatAskedForAndTheirRouterAsItIs) {
   for (const char* format : {"q8_0", "q4_0", "int4-g64", "nf4", "fp8"}) {
     const auto packed = load_model(path, format), rounded = load_rounded_model(path, format);
     const MoeMlp& experts = *packed->layers.front()->experts;
-    EXPECT_EQ(experts.gate_proj.packed.size(), 4U) << format;
+    EXPECT_EQ(experts.gate_proj->packed.size(), 4U) << format;
     EXPECT_EQ(experts.down_proj.packed.size(), 4U) << format;
     EXPECT_FALSE(experts.router.gate.weight.is_quantized());
     // A near-tie between experts may fall otherwise when activations are rounded, so not all logits are near.

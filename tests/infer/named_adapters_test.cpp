@@ -1,4 +1,6 @@
+#include <map>
 #include <memory>
+#include <set>
 
 #include "tests/infer/scripted_model.h"
 #include "tests/support/temporary_directory.h"
@@ -17,20 +19,20 @@ class NamedAdapters : public ::testing::Test {
  protected:
   NamedAdapters() {
     test::write_scripted_model(base_.path(), test::script(test::scripted_id('x'), "one twz", 1));
-    write_adapter(first_.path(), 3, {});
-    write_adapter(second_.path(), 4, {});
+    write_adapter(first_.path(), 3, {.r = 4, .target_modules = {"v_proj", "o_proj"}});
+    write_adapter(second_.path(), 4, {.r = 3, .target_modules = {"all-linear"}});
+    write_adapter(third_.path(), 5,
+                  {.r = 4, .use_dora = true, .target_modules = {"v_proj", "o_proj", "down_proj"}});
   }
 
-  void write_adapter(const std::string& directory, std::uint64_t seed, std::vector<std::string> whole) const {
+  void write_adapter(const std::string& directory, std::uint64_t seed, const LoraConfig& config) const {
     const auto model = load_model(SessionOptions{.model = base_.path()});
     const WeightMap map = LanguageModel::weight_map(model->config);
-    const LoraConfig config{
-        .r = 4, .target_modules = {"v_proj", "o_proj"}, .modules_to_save = std::move(whole)};
     InitSource source(seed);
     add_lora({*model, map}, config, source);
     std::map<std::string, Tensor> values;
     for (auto& [name, tensor] : parameter_map(*model)) {
-      if (name.find("lora_B") == std::string::npos) continue;
+      if (name.find("lora_B") == std::string::npos && name.find("magnitude") == std::string::npos) continue;
       const Tensor drawn = Tensor::empty_like(tensor);
       normal_(drawn, 0, 2, {.seed = seed, .stream = values.size()});
       values[name] = drawn;
@@ -39,36 +41,106 @@ class NamedAdapters : public ::testing::Test {
   }
 
   SessionOptions options() const {
-    return {.model = base_.path(),
-            .engine = {.prefix_cache = true},
-            .named_adapters = {{"first", first_.path()}, {"second", second_.path()}}};
+    return {
+        .model = base_.path(),
+        .engine = {.prefix_cache = true},
+        .named_adapters = {{"first", first_.path()}, {"second", second_.path()}, {"third", third_.path()}}};
   }
-  static Request request(Session& session, const std::string& adapter) {
+  static Request request(Session& session, const std::string& adapter,
+                         const std::string& prompt = "hello there x") {
     Request request =
-        session.request(session.encode("hello there x"), {.max_tokens = 12, .sampling = {.temperature = 0}});
+        session.request(session.encode(prompt), {.max_tokens = 12, .sampling = {.temperature = 0}});
     request.adapter = adapter;
     return request;
   }
-  std::vector<std::int32_t> alone(std::vector<AdapterChoice> adapters) const {
-    Session session({.model = base_.path(), .adapters = std::move(adapters)});
-    return session.engine().generate(request(session, "")).tokens;
+  // What a text becomes with the adapter put on for good, and nobody beside it.
+  std::vector<std::int32_t> alone(const std::string& format, const std::string& prompt,
+                                  std::vector<AdapterChoice> adapters) const {
+    Session session({.model = base_.path(), .format = format, .adapters = std::move(adapters)});
+    return session.engine().generate(request(session, "", prompt)).tokens;
   }
 
-  const test::TemporaryDirectory base_, first_, second_;
+  const test::TemporaryDirectory base_, first_, second_, third_;
 };
 
+// Prompts that are read beside texts that are being written, some in pieces, and drafts that are refused.
 TEST_F(NamedAdapters, RequestsOfAllOfThemTogetherGetWhatEachGivesAlone) {
-  const auto base = alone({}), first = alone({{first_.path()}}), second = alone({{second_.path()}});
-  ASSERT_NE(first, base);
-  ASSERT_NE(second, first);
+  const std::map<std::string, std::vector<AdapterChoice>> adapters{
+      {"", {}}, {"first", {{first_.path()}}}, {"second", {{second_.path()}}}, {"third", {{third_.path()}}}};
+  const std::vector<std::pair<std::string, std::string>> asked{{"", "hello there x"},
+                                                               {"first", "hello there x"},
+                                                               {"second", "another text"},
+                                                               {"first", "hello hello x"},
+                                                               {"third", "hello there x"},
+                                                               {"", "one twz one twz one"},
+                                                               {"second", "x"},
+                                                               {"third", "one twz one twz one"}};
+  for (const std::string format : {"", "q8_0"}) {
+    for (const std::int64_t speculate : {0, 4}) {
+      SessionOptions options = this->options();
+      options.format = format;
+      options.engine.chunk = 7;
+      Session session(options);
+      std::vector<std::shared_ptr<Sequence>> sequences;
+      for (const auto& [name, prompt] : asked) {
+        Request each = request(session, name, prompt);
+        each.speculate = speculate;
+        sequences.push_back(session.engine().start(each));
+        session.engine().step();
+      }
+      session.engine().run();
+      std::set<std::vector<std::int32_t>> different;
+      for (std::size_t i = 0; i < asked.size(); ++i) {
+        const auto& [name, prompt] = asked[i];
+        const auto expected = alone(format, prompt, adapters.at(name));
+        EXPECT_EQ(sequences[i]->result().tokens, expected)
+            << "request " << i << ", format '" << format << "', speculate " << speculate;
+        if (prompt == "hello there x") different.insert(expected);
+      }
+      EXPECT_EQ(different.size(), 3U) << "the adapters change nothing";
+    }
+  }
+}
+
+TEST_F(NamedAdapters, AStepOfSeveralAppliesTheBaseOnce) {
   Session session(options());
-  std::vector<std::shared_ptr<Sequence>> sequences;
-  for (const char* name : {"", "first", "second", "first", ""})
-    sequences.push_back(session.engine().start(request(session, name)));
+  for (const char* name : {"", "first", "second", "third"}) session.engine().start(request(session, name));
+  session.engine().step();  // prompts
+  std::map<const LinearWeight*, int> times;
+  {
+    const WeightObserver observer([&](const LinearWeight& weight) { ++times[&weight]; });
+    session.engine().step();
+  }
+  EXPECT_EQ(times.at(&session.model().layers.front()->self_attn->o_proj.weight), 1);
   session.engine().run();
-  const std::vector expected{base, first, second, first, base};
-  for (std::size_t i = 0; i < sequences.size(); ++i)
-    EXPECT_EQ(sequences[i]->result().tokens, expected[i]) << i;
+}
+
+TEST_F(NamedAdapters, OneThatIsUnloadedServesWhoHasItAndThenGoes) {
+  Session session(options());
+  Engine& engine = session.engine();
+  AdapterBank& bank = *session.adapters();
+  const auto pairs = [&] { return session.model().layers.front()->self_attn->o_proj.weight.adapters.size(); };
+  const auto expected = engine.generate(request(session, "first")).tokens;
+  EXPECT_EQ(pairs(), 3U);
+  auto sequence = engine.start(request(session, "first"));
+  engine.step();
+  EXPECT_TRUE(bank.unload("first"));
+  EXPECT_FALSE(bank.unload("first"));
+  EXPECT_THROW(engine.start(request(session, "first")), InvalidConfig);
+  // Another one of this name, while the old one is in use.
+  bank.load({"first", second_.path()}, "another content");
+  auto other = engine.start(request(session, "first"));
+  engine.run();
+  EXPECT_EQ(sequence->result().tokens, expected);
+  EXPECT_EQ(other->result().tokens, engine.generate(request(session, "second")).tokens);
+  EXPECT_EQ(other->result().cached_tokens, 0) << "of the one that had its name";
+  EXPECT_TRUE(bank.unload("first"));
+  engine.settle_adapters();
+  EXPECT_EQ(pairs(), 4U) << "both are held by their sequences still";
+  sequence.reset();
+  other.reset();
+  engine.settle_adapters();
+  EXPECT_EQ(pairs(), 2U);
 }
 
 TEST_F(NamedAdapters, NoRequestReusesKeysAndValuesOfAnotherAdapter) {
@@ -91,7 +163,7 @@ TEST_F(NamedAdapters, WhatCannotBeChosenIsRefused) {
   EXPECT_THROW(Session{twice}, InvalidConfig);
   EXPECT_THROW(NamedAdapter::parse("directory", "--named-adapter"), InvalidConfig);
   const test::TemporaryDirectory whole;
-  write_adapter(whole.path(), 5, {"lm_head"});
+  write_adapter(whole.path(), 5, {.r = 4, .target_modules = {"v_proj"}, .modules_to_save = {"lm_head"}});
   EXPECT_THROW(Session({.model = base_.path(), .named_adapters = {{"whole", whole.path()}}}), InvalidConfig);
 }
 

@@ -5,6 +5,7 @@
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/files.h"
@@ -130,6 +131,16 @@ TEST_F(PackedCacheTest, OfASmallModelIsNotKeptUnasked) {
   EXPECT_FALSE(fs::exists(model() + "/stored.ingot-packed"));
   logits({.where = "auto", .least_bytes = 0});
   EXPECT_TRUE(fs::exists(model() + "/stored.ingot-packed"));
+}
+
+// Who opens a pipe to write waits for a reader.
+TEST_F(PackedCacheTest, InPlaceOfWhichAPipeCameIsKeptElsewhere) {
+  const std::string beside = model() + "/stored.ingot-packed";
+  ASSERT_EQ(mkfifo(beside.c_str(), 0600), 0);
+  const std::vector<float> plain = logits({.where = "off"});
+  EXPECT_EQ(logits({.where = "auto", .least_bytes = 0}), plain);
+  EXPECT_TRUE(fs::is_fifo(beside));
+  EXPECT_FALSE(fs::is_empty(directory_.at("home") + "/ingot/packed"));
 }
 
 TEST_F(PackedCacheTest, ThatCannotBeWrittenIsNoError) {

@@ -80,24 +80,33 @@ TEST(PromptStore, AnotherModelDtypeOrAdapterFindsNothing) {
   const auto model = golden_model("qwen3");
   const TemporaryDirectory folder;
   EngineOptions options = stored_in(folder.path());
-  options.use_adapter = [](const std::string&) {};
-  options.prompt_store.adapters = {{"a", "one"}, {"b", "another"}};
-  generate(*model, request(prompt(), "a"), options);
-  const auto found = [&](const EngineOptions& with, const std::string& adapter) {
-    return generate(*model, request(prompt(), adapter), with).cached_tokens;
+  // Adapters that change nothing, so that what is cached tells them apart alone.
+  const auto adapter = [](const char* name, const char* identity) {
+    auto made = std::make_shared<BankedAdapter>();
+    *made = {.source = {.name = name},
+             .identity = identity,
+             .on_model = name,
+             .rows = std::make_shared<AdapterRows>()};
+    return made;
   };
-  EXPECT_EQ(found(options, "b"), 0);
-  EXPECT_EQ(found(options, ""), 0);
-  EXPECT_EQ(found(options, "a"), 20);
+  const auto found = [&](const EngineOptions& with, const AdapterHandle& held) {
+    Request asked = request(prompt(), held == nullptr ? "" : held->source.name);
+    asked.held_adapter = held;
+    return generate(*model, asked, with).cached_tokens;
+  };
+  const AdapterHandle a = adapter("a", "one");
+  EXPECT_EQ(found(options, a), 0);
+  EXPECT_EQ(found(options, adapter("b", "another")), 0);
+  EXPECT_EQ(found(options, nullptr), 0);
+  EXPECT_EQ(found(options, a), 20);
+  EXPECT_EQ(found(options, adapter("b", "one")), 20) << "the name does not count";
+  EXPECT_EQ(found(options, adapter("a", "trained anew")), 0);
   EngineOptions changed = options;
-  changed.prompt_store.adapters["a"] = "trained anew";
-  EXPECT_EQ(found(changed, "a"), 0);
-  changed = options;
   changed.prompt_store.model = "another model";
-  EXPECT_EQ(found(changed, "a"), 0);
+  EXPECT_EQ(found(changed, a), 0);
   changed = options;
   changed.kv_cache = DType::i8;
-  EXPECT_EQ(found(changed, "a"), 0);
+  EXPECT_EQ(found(changed, a), 0);
 }
 
 TEST(PromptStore, ADamagedFileIsReadAgainAndReplaced) {

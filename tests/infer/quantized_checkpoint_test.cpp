@@ -110,7 +110,8 @@ TEST(QuantizedCheckpoint, Mxfp4ExpertsLoadAsTheirValuesAndRunInTheirOwnTiles) {
   EXPECT_LT(relative_error(logits_of(*dense, expected.tokens), expected.logits), 1e-5);
   const auto model = load_model(checkpoint_path("mxfp4"));
   const MoeMlp& experts = *model->layers.front()->experts;
-  for (const ExpertLinear* linear : {&experts.gate_proj, &experts.up_proj, &experts.down_proj}) {
+  for (const ExpertLinear* linear : std::initializer_list<const ExpertLinear*>{
+           experts.gate_proj.get(), &experts.up_proj, &experts.down_proj}) {
     ASSERT_TRUE(linear->is_quantized());
     EXPECT_EQ(linear->packed.front()->format_name(), "mxfp4");
   }
@@ -194,11 +195,15 @@ TEST(QuantizedCheckpoint, Mxfp4ExpertsOfAGgufFileHaveTheSameValuesInTheSameTiles
   EXPECT_EQ(weights->get_metadata("blk.0.ffn_gate_exps.bias").stored_as, "f32");
   const auto original = load_model(checkpoint_path("mxfp4")), model = load_model(directory.at("model.gguf"));
   const MoeMlp &before = *original->layers[1]->experts, &after = *model->layers[1]->experts;
-  for (const auto linear : {&MoeMlp::gate_proj, &MoeMlp::up_proj, &MoeMlp::down_proj}) {
-    ASSERT_TRUE((after.*linear).is_quantized());
-    for (std::size_t e = 0; e < (before.*linear).packed.size(); ++e)
-      EXPECT_EQ(quant::values(*(after.*linear).packed[e]).to_vector<float>(),
-                quant::values(*(before.*linear).packed[e]).to_vector<float>());
+  const auto linears = [](const MoeMlp& mlp) {
+    return std::array<const ExpertLinear*, 3>{mlp.gate_proj.get(), &mlp.up_proj, &mlp.down_proj};
+  };
+  for (std::size_t i = 0; i < 3; ++i) {
+    const ExpertLinear &was = *linears(before)[i], &is = *linears(after)[i];
+    ASSERT_TRUE(is.is_quantized());
+    for (std::size_t e = 0; e < was.packed.size(); ++e)
+      EXPECT_EQ(quant::values(*is.packed[e]).to_vector<float>(),
+                quant::values(*was.packed[e]).to_vector<float>());
   }
 }
 

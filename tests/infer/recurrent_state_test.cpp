@@ -60,7 +60,7 @@ TEST(RecurrentState, GivesTheStepsBeforeEachTokenThatCanBeGoneBackTo) {
 }
 
 TEST(RecurrentState, IsNotKnownWhereAPassEndedBetweenTwoLayers) {
-  for (const char* name : {"lfm2", "mamba2"}) {
+  for (const char* name : {"lfm2", "mamba2", "qwen3_5"}) {
     const auto model = golden_model(name);
     RecurrentState state(model->config, kCpu);
     EXPECT_TRUE(state.reaches(0));
@@ -68,7 +68,7 @@ TEST(RecurrentState, IsNotKnownWhereAPassEndedBetweenTwoLayers) {
     EXPECT_FALSE(state.reaches(0)) << name;
     state.advance(0, 3);
     EXPECT_TRUE(state.reaches(3)) << name;
-    if (!model->config.scans()) continue;
+    if (!model->config.keeps_matrices()) continue;
     static_cast<void>(state.scan(0));
     EXPECT_FALSE(state.reaches(3)) << name;
     state.reset();
@@ -150,7 +150,8 @@ TEST_P(RecurrentModel, PromptLogprobsReadWhatIsCachedAgain) {
     EXPECT_EQ(first.prompt_logprobs[i].drawn.logprob, again.prompt_logprobs[i].drawn.logprob);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, RecurrentModel, ::testing::Values("lfm2", "granitehybrid"),
+INSTANTIATE_TEST_SUITE_P(Families, RecurrentModel,
+                         ::testing::Values("lfm2", "granitehybrid", "qwen3_5", "falcon_h1"),
                          [](const auto& param_info) { return param_info.param; });
 
 TEST(RecurrentState, OfAScanNothingIsDraftedAndTheTextIsTheSame) {

@@ -119,6 +119,35 @@ TEST(Sampler, RefusesBrokenLogitsAndOptions) {
   EXPECT_THROW(Sampler({.top_p = 0}), InvalidConfig);
 }
 
+TEST(Sampler, TemperaturesNearZeroAndHugeLogitsDrawTheMostProbable) {
+  for (const double temperature : {1e-300, 1e-40, 1e-6, 1e-5, 1e-3})
+    EXPECT_EQ(draw({.temperature = temperature, .top_p = 0.9}, 20).begin()->first, 1) << temperature;
+  for (const float scale : {1e9F, 1e20F, 1e37F}) {
+    std::vector<float> logits = kLogits;
+    for (float& logit : logits) logit *= scale;
+    logits[3] = logits[2];
+    for (const double temperature : {1e-5, 0.5, 2.0}) {
+      for (const double top_p : {0.9, 1.0}) {
+        Sampler sampler({.temperature = temperature, .top_p = top_p});
+        EXPECT_EQ(sampler(logits), 1) << scale << " " << temperature;
+        EXPECT_EQ(sampler.distribution(logits, {}).size(), 1U);
+      }
+    }
+  }
+}
+
+TEST(Sampler, ABiasOrPenaltyThatLeavesNoFiniteLogitIsNamed) {
+  SamplingOptions options{.repetition_penalty = 1e-300};
+  Sampler sampler(options);
+  const std::vector<std::int32_t> history{1};
+  try {
+    sampler(kLogits, history);
+    FAIL() << "no error";
+  } catch (const NonFinite& e) {
+    EXPECT_NE(std::string(e.what()).find("logit_bias or a penalty"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Sampler, AMaskedLogitIsNeverDrawn) {
   Sampler sampler({.temperature = 10.0});
   const std::vector<float> logits{0.0F, -std::numeric_limits<float>::infinity(), 0.0F};

@@ -115,6 +115,23 @@ TEST_F(SessionTest, GenerationConfigRulesTokensOut) {
   EXPECT_EQ(options.sampling.min_tokens, 4);
 }
 
+TEST_F(SessionTest, TokenIdsThatDoNotFitAreRefusedByKeyAndNeverCut) {
+  for (const auto& [key, value] :
+       {std::pair("eos_token_id", "4294967297"), std::pair("eos_token_id", "[1, -4294967290]"),
+        std::pair("suppress_tokens", "[4294967303]"), std::pair("bad_words_ids", "[[5, 4294967302]]"),
+        std::pair("bad_words_ids", "[[5.5]]"), std::pair("bad_words_ids", "[5]")}) {
+    write("generation_config.json", std::string("{\"") + key + "\": " + value + "}");
+    try {
+      static_cast<void>(open().options());
+      ADD_FAILURE() << key << ": " << value;
+    } catch (const FormatError& error) {
+      const std::string message = error.what();
+      EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;
+      EXPECT_NE(message.find(key), std::string::npos) << message;
+    }
+  }
+}
+
 TEST_F(SessionTest, AStopStringEndsTheTextAcrossTokens) {
   test::write_scripted_model(folder_.path(), test::script(kTurn, "one tw.", kEos));
   Session session = open();

@@ -350,6 +350,17 @@ TEST(OpenAiRoutes, AreAllInTheOpenApiDocument) {
   }
 }
 
+TEST(OpenAiRoutes, TakeNullForEveryFieldThatTheDocumentSaysMayBeNull) {
+  const RunningServer server;
+  const Json document = parsed(server.client().get("/openapi.json"));
+  const Json& schema = document["components"]["schemas"]["ChatRequest"];
+  Json request = chat_request();
+  for (const auto& [name, property] : schema["properties"].items())
+    if (property.dump().find("\"null\"") != std::string::npos) request[name] = nullptr;
+  EXPECT_GT(request.size(), 40U);
+  EXPECT_EQ(post(server, "/v1/chat/completions", request).status, 200);
+}
+
 TEST(OpenAiRoutes, MetricsCountWhatWasDone) {
   const RunningServer server;
   post(server, "/v1/chat/completions", chat_request({{"temperature", 0}}));

@@ -69,6 +69,25 @@ TEST(MessagesApi, CountsTokensAndSaysWhatIsWrongInItsOwnShape) {
   EXPECT_EQ(parsed(client.post("/v1/messages", body.dump()))["error"]["type"], "not_found_error");
 }
 
+TEST(MessagesApi, RefusesRolesAndChoicesOfToolsThatItDoesNotHave) {
+  const RunningServer server;
+  HttpClient client = server.client();
+  const auto refusal = [&](const Json& changes) {
+    Json body = kHello;
+    body.update(changes);
+    const ClientResponse refused = client.post("/v1/messages/count_tokens", body.dump());
+    EXPECT_EQ(refused.status, 400) << body;
+    return parsed(refused)["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(refusal({{"messages", {{{"role", "tester"}, {"content", "hi"}}}}}),
+            "'messages[0].role' must be user or assistant, got 'tester'");
+  EXPECT_EQ(refusal({{"messages", {{{"role", "system"}, {"content", "hi"}}}}}),
+            "'messages[0].role' is 'system'; the field 'system' of the request holds that");
+  EXPECT_EQ(refusal({{"tool_choice", Json::object()}}), "'tool_choice.type' must be auto, any, none or tool");
+  EXPECT_EQ(refusal({{"tool_choice", {{"type", "tool"}, {"name", 3}}}}),
+            "a field of the request has the wrong type: type must be string, but is number");
+}
+
 TEST(OllamaApi, StreamsLinesUnlessToldOtherwise) {
   const RunningServer server;
   Json body = kHello;

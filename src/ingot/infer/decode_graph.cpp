@@ -22,7 +22,7 @@ constexpr std::int64_t kMostTokens = 8;  // of a text: a prompt's pieces do not 
 
 bool waits(const LanguageModel& model) {
   const auto packed_experts = [](const auto& layer) {
-    return layer->experts != nullptr && layer->experts->gate_proj.is_quantized();
+    return layer->experts != nullptr && layer->experts->up_proj.is_quantized();
   };
   // Latents are wider than a GPU's kernels take: what stands in for them counts keys on the host. States move
   // in their memory as tokens come.

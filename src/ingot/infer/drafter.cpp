@@ -36,11 +36,10 @@ Drafter::Drafter(const LanguageModel& model, std::int64_t vocab_size, std::int64
       InvalidConfig("draft_model", fmt::format("has RoPE that depends on the length of the sequence ({}); "
                                                "take a model without",
                                                model.config.rope_scaling.type)));
-  INGOT_CHECK(
-      !model.config.scans(),
-      InvalidConfig("draft_model", fmt::format("has layers that scan ('{}'), which take rejected tokens "
-                                               "not back; take a model without",
-                                               model.config.model_type)));
+  INGOT_CHECK(!model.config.keeps_matrices(),
+              InvalidConfig("draft_model", fmt::format("keeps states ('{}') that take rejected tokens "
+                                                       "not back; take a model without",
+                                                       model.config.model_type)));
   if (capture && !model.device().is_cpu()) captured_ = std::make_unique<DecodeGraph>(model);
 }
 

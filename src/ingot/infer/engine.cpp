@@ -159,6 +159,11 @@ std::int32_t Sequence::draw(std::span<const float> logits) {
   return token;
 }
 
+const std::string& Sequence::adapter_identity() const {
+  static const std::string kNone;
+  return request_.held_adapter != nullptr ? request_.held_adapter->identity : kNone;
+}
+
 void Sequence::finish(StopReason reason) {
   result_.reason = reason;
   const bool waited = slot_ == nullptr && result_.tokens.empty();
@@ -183,9 +188,9 @@ Engine::Engine(Engine&&) noexcept = default;
 
 void Engine::check(const Request& request) const {
   request.validate(model_.config);
-  INGOT_CHECK(
-      request.adapter.empty() || options_.use_adapter,
-      InvalidConfig("adapter", fmt::format("'{}' is not known: the engine has none", request.adapter)));
+  INGOT_CHECK(request.adapter.empty() || request.held_adapter != nullptr ||
+                  (options_.adapters != nullptr && options_.adapters->find(request.adapter) != nullptr),
+              InvalidConfig("adapter", fmt::format("'{}' is not loaded; load it first", request.adapter)));
   const auto length = static_cast<std::int64_t>(request.prompt.size());
   INGOT_CHECK(length <= context_,
               DimensionMismatch(fmt::format(
@@ -193,8 +198,18 @@ void Engine::check(const Request& request) const {
                   length, context_, context_length(model_.config))));
 }
 
-std::shared_ptr<Sequence> Engine::start(Request request) {
+void Engine::hold_adapter(Request& request) const {
+  if (request.held_adapter == nullptr && options_.adapters != nullptr && !request.adapter.empty())
+    request.held_adapter = options_.adapters->find(request.adapter);
   check(request);
+}
+
+void Engine::settle_adapters() {
+  if (options_.adapters != nullptr) options_.adapters->settle();
+}
+
+std::shared_ptr<Sequence> Engine::start(Request request) {
+  hold_adapter(request);
   const std::shared_ptr<Sequence> sequence(new Sequence(std::move(request)));
   sequence->share_ = &shares_.begin(sequence->request_.client);
   waiting_.push_back(sequence);
@@ -232,7 +247,7 @@ std::deque<std::shared_ptr<Sequence>>::iterator Engine::next_waiting() {
   auto next = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if (next != waiting_.end() && rank(**it) >= rank(**next)) continue;
-    if (!pool_.worth_waiting((*it)->tokens_, (*it)->request_.adapter)) next = it;
+    if (!pool_.worth_waiting((*it)->tokens_, (*it)->adapter_identity())) next = it;
   }
   return next;
 }
@@ -252,7 +267,7 @@ bool Engine::admit(Sequence& s) {
   const auto length = static_cast<std::int64_t>(s.tokens_.size());
   s.slot_ =
       pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kExpectedTokens)),
-                    s.request_.adapter);
+                    s.adapter_identity());
   if (s.slot_ == nullptr) return false;
   // Another text's rows may have other angles.
   if (model_.config.rope_scaling.depends_on_length()) s.slot_->cache.truncate(0);
@@ -301,10 +316,17 @@ void Engine::make_room(std::vector<Turn>& turns) {
   std::erase_if(turns, [](const Turn& turn) { return turn.sequence->slot_ == nullptr; });
 }
 
-void Engine::use_adapter(const std::string& adapter) {
-  if (adapter == adapter_in_use_) return;
-  options_.use_adapter(adapter);
-  adapter_in_use_ = adapter;
+// Turns of one adapter stand together.
+void Engine::use_adapters(const std::vector<Turn>& turns) {
+  if (options_.adapters == nullptr) return;
+  std::vector<AdapterBank::Part> parts;
+  for (const Turn& turn : turns) {
+    const AdapterHandle& adapter = turn.sequence->request_.held_adapter;
+    if (parts.empty() || parts.back().adapter != adapter) parts.push_back({.adapter = adapter});
+    parts.back().tokens += std::ssize(turn.input);
+    parts.back().wanted += turn.rows();
+  }
+  options_.adapters->use(parts);
 }
 
 // Runs all turns through the model: in one pass; or, where steps of decoding are captured, such turns and
@@ -475,6 +497,7 @@ void Engine::accept_drawn(Turn& turn) {
 bool Engine::step() {
   const Scope scope(ScopeKind::step, "engine step");
   const NoGrad no_grad;
+  settle_adapters();
   end_overdue();
   admit();
   std::vector<Turn> turns = plan();
@@ -490,7 +513,7 @@ bool Engine::step() {
 // One forward pass. An error of one sequence ends that one.
 void Engine::run(std::vector<Turn>& turns, std::exception_ptr& error) {
   if (turns.empty()) return;
-  use_adapter(turns.front().sequence->request_.adapter);
+  use_adapters(turns);
   const Logits logits = forward_or_forget(turns);
   score(turns, logits);
   std::erase_if(turns, [](const Turn& turn) { return !turn.samples; });

@@ -16,6 +16,7 @@
 #include "ingot/infer/client_shares.h"
 #include "ingot/infer/kv_pool.h"
 #include "ingot/infer/sampler.h"
+#include "ingot/models/adapter/adapter_bank.h"
 #include "ingot/models/language/decoder.h"
 
 namespace ingot::grammar {
@@ -56,9 +57,10 @@ struct EngineOptions {
   /// would change one another's sums, prompts are read in whole chunks, and beginnings reused by chunks.
   /// Costs more passes over the weights. Does not hold for sequences that gave their memory up.
   bool batch_invariant = false;
-  /// Switches the model to the adapter that a request names, or to none of those where it names none.
-  /// Sequences of different adapters go through the model one pass after another. Null: requests name none.
-  std::function<void(const std::string& adapter)> use_adapter{};
+  /// The adapters that requests may name (Request::adapter), on this engine's model; null: none. Sequences of
+  /// different ones go through the model together, where it allows that (AdapterBank::mixes) and
+  /// batch_invariant is off; else one pass after another. No step is captured then.
+  std::shared_ptr<AdapterBank> adapters{};
 
   /// Throws InvalidConfig naming the option.
   void validate(const LanguageConfig& model) const;
@@ -106,9 +108,10 @@ struct Request {
   /// What the text has to be; null: anything. Stop tokens come only where it is complete, and it ends there
   /// of itself where nothing can follow.
   std::shared_ptr<const grammar::Grammar> grammar{};
-  std::string adapter{};      ///< EngineOptions::use_adapter
-  std::int64_t priority = 0;  ///< the smaller goes first
-  std::string client{};       ///< whose it is: clients of one priority get as many tokens each
+  std::string adapter{};         ///< by its name in EngineOptions::adapters; empty: none
+  AdapterHandle held_adapter{};  ///< what the name stands for: Engine::hold_adapter() fills it in
+  std::int64_t priority = 0;     ///< the smaller goes first
+  std::string client{};          ///< whose it is: clients of one priority get as many tokens each
   /// Ends the sequence before the first step from then on.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   /// Called with each token as soon as it is drawn; false ends the sequence.
@@ -159,6 +162,8 @@ class Sequence {
   explicit Sequence(Request request);
   std::int64_t cached() const { return slot_ != nullptr ? slot_->cache.length() : 0; }
   std::int64_t pending() const { return static_cast<std::int64_t>(tokens_.size()) - cached(); }
+  /// What its keys and values may be used with; empty: the model alone.
+  const std::string& adapter_identity() const;
   void finish(StopReason reason);
   bool complete() const;
   std::int32_t draw(std::span<const float> logits);
@@ -207,10 +212,17 @@ class Engine {
   const LanguageModel& model() const { return model_; }
   std::int64_t context() const { return context_; }
   DType kv_cache() const { return *options_.kv_cache; }
+  const std::shared_ptr<AdapterBank>& adapters() const { return options_.adapters; }
 
   /// Throws InvalidConfig for an option, DimensionMismatch for a prompt that is empty, holds tokens outside
   /// the vocabulary, or is longer than the context. Safe beside everything else.
   void check(const Request& request) const;
+  /// check(), and has the request keep the adapter that it names, whatever is unloaded meanwhile. Safe beside
+  /// everything else.
+  void hold_adapter(Request& request) const;
+  /// Puts adapters on the model that were loaded, and takes off those that were unloaded and are in no
+  /// sequence's use; step() does so, too.
+  void settle_adapters();
   /// Takes a sequence in; throws as check() does.
   std::shared_ptr<Sequence> start(Request request);
   /// Ends a sequence, and frees its memory.
@@ -266,7 +278,7 @@ class Engine {
   std::int64_t piece_of_prompt(const Sequence& sequence, std::int64_t left) const;
   std::vector<std::vector<Turn>> passes(std::vector<Turn> turns) const;
   void add_passes(std::vector<Turn> turns, std::vector<std::vector<Turn>>& passes) const;
-  void use_adapter(const std::string& adapter);
+  void use_adapters(const std::vector<Turn>& turns);
   void run(std::vector<Turn>& turns, std::exception_ptr& error);
   struct Logits {
     Tensor rows;  // f32 [rows, vocab] where the model is, of the turns that sample
@@ -289,7 +301,6 @@ class Engine {
   std::deque<std::shared_ptr<Sequence>> waiting_;
   std::vector<std::shared_ptr<Sequence>> active_;  // in the order of their admission
   std::int64_t preemptions_ = 0;
-  std::string adapter_in_use_;
   std::unique_ptr<DecodeGraph> captured_;  // null: none
   std::unique_ptr<Drafter> drafter_;       // null: no draft model
 };

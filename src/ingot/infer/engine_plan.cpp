@@ -1,6 +1,7 @@
 // What each sequence does in a step.
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <limits>
 
@@ -38,7 +39,7 @@ void Engine::reread_where_rope_changes(Sequence& s) const {
 
 // Draft tokens beyond the last token wanted, or beyond the context, would be thrown away.
 std::int64_t Engine::room_for_draft(const Sequence& s) const {
-  if (model_.config.scans()) return 0;  // rejected draft tokens could not be taken back
+  if (model_.config.keeps_matrices()) return 0;  // rejected draft tokens could not be taken back
   const auto made = static_cast<std::int64_t>(s.result_.tokens.size());
   return std::min({s.request_.speculate, s.request_.max_tokens - made - 1, context_ - s.cached() - 1,
                    room_before_rope_changes(model_.config, static_cast<std::int64_t>(s.tokens_.size()))});
@@ -115,18 +116,20 @@ std::int64_t Engine::piece_of_prompt(const Sequence& s, std::int64_t left) const
   return piece <= left ? piece : 0;
 }
 
-// Sequences of each adapter apart.
+// Those of one adapter stand together in a pass, or have passes of their own.
 std::vector<std::vector<Engine::Turn>> Engine::passes(std::vector<Turn> turns) const {
   std::vector<std::vector<Turn>> passes;
-  while (!turns.empty()) {
-    const std::string& adapter = turns.front().sequence->request_.adapter;
-    const auto others = std::stable_partition(turns.begin(), turns.end(), [&](const Turn& turn) {
-      return turn.sequence->request_.adapter == adapter;
-    });
-    std::vector<Turn> rest(std::make_move_iterator(others), std::make_move_iterator(turns.end()));
-    turns.erase(others, turns.end());
-    add_passes(std::move(turns), passes);
-    turns = std::move(rest);
+  const auto adapter_of = [](const Turn& turn) { return turn.sequence->request_.held_adapter.get(); };
+  if (options_.adapters != nullptr) std::ranges::stable_sort(turns, std::less<>{}, adapter_of);
+  if (options_.adapters == nullptr || (options_.adapters->mixes() && !options_.batch_invariant)) {
+    if (!turns.empty()) add_passes(std::move(turns), passes);
+    return passes;
+  }
+  for (auto first = turns.begin(); first != turns.end();) {
+    const auto last = std::find_if(first, turns.end(),
+                                   [&](const Turn& turn) { return adapter_of(turn) != adapter_of(*first); });
+    add_passes({std::make_move_iterator(first), std::make_move_iterator(last)}, passes);
+    first = last;
   }
   return passes;
 }

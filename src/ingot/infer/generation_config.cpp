@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
@@ -78,6 +79,13 @@ std::optional<std::int32_t> end_of_turn(const text::Tokenizer& tokenizer) {
   return longest != nullptr ? std::optional(longest->id) : std::nullopt;
 }
 
+// Files have numbers of 64 bits, ids 32: a wider one would be cut to the id of another token.
+std::int32_t token_id(const ConfigFile& file, const char* key, std::int64_t id) {
+  INGOT_CHECK(std::in_range<std::int32_t>(id),
+              FormatError(file.path(), -1, key, fmt::format("is {}; ids of tokens have 32 bits", id)));
+  return static_cast<std::int32_t>(id);
+}
+
 void add_once(std::vector<std::int32_t>& ids, std::optional<std::int32_t> id) {
   if (id.has_value() && *id >= 0 && std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
 }
@@ -88,7 +96,7 @@ void GenerationConfig::add_end_tokens(const ConfigFile& file) {
   std::vector<std::int64_t> ids;
   for (const char* key : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
     file.read_list(key, ids);
-    for (const std::int64_t id : std::exchange(ids, {})) add_once(end_tokens_, static_cast<std::int32_t>(id));
+    for (const std::int64_t id : std::exchange(ids, {})) add_once(end_tokens_, token_id(file, key, id));
   }
 }
 
@@ -131,12 +139,14 @@ void GenerationConfig::apply(TextOptions& o) const {
   std::vector<std::int64_t> suppressed;
   file_->read_list("suppress_tokens", suppressed);
   for (const std::int64_t id : suppressed)
-    o.sampling.logit_bias.emplace_back(static_cast<std::int32_t>(id),
+    o.sampling.logit_bias.emplace_back(token_id(*file_, "suppress_tokens", id),
                                        -std::numeric_limits<float>::infinity());
   std::vector<std::vector<std::int64_t>> banned;
   file_->read("bad_words_ids", banned);
   for (const std::vector<std::int64_t>& ids : banned) {
-    TokenSequence sequence(ids.begin(), ids.end());
+    TokenSequence sequence;
+    sequence.reserve(ids.size());
+    for (const std::int64_t id : ids) sequence.push_back(token_id(*file_, "bad_words_ids", id));
     const bool ends =
         sequence.size() == 1 && std::ranges::find(end_tokens_, sequence[0]) != end_tokens_.end();
     if (!ends) o.sampling.bad_words.push_back(std::move(sequence));  // an end token stays allowed

@@ -21,7 +21,7 @@ bool is_dense_format(const std::string& format) {
   return format == "f32" || format == "bf16" || format == "f16";
 }
 
-// f32 where a matrix is stored quantised; else what most of the matrices' bytes are.
+// f32 where a matrix is stored quantized; else what most of the matrices' bytes are.
 DType dtype_on_gpu(const WeightSource& weights) {
   std::map<DType, std::uint64_t> bytes;
   for (const TensorInfo& info : weights.tensors()) {
@@ -39,9 +39,9 @@ void check_room(const WeightSource& weights, std::optional<DType> dtype, Device 
   if (device.is_cpu()) return;
   std::uint64_t needed = 0;
   for (const TensorInfo& info : weights.tensors()) {
-    const bool quantised =
+    const bool quantized =
         info.bytes < static_cast<std::uint64_t>(info.numel()) * byte_size(info.dtype.value_or(DType::u8));
-    needed += dtype.has_value() && !quantised ? static_cast<std::uint64_t>(info.numel()) * byte_size(*dtype)
+    needed += dtype.has_value() && !quantized ? static_cast<std::uint64_t>(info.numel()) * byte_size(*dtype)
                                               : info.bytes;
   }
   const MemoryInfo memory = backend(device).memory_info();

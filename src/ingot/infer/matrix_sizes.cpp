@@ -43,8 +43,11 @@ MatrixSizes sizes(const LanguageModel& model, bool active) {
     if (layer->self_attn != nullptr) add_inputs(m, *layer->self_attn);
     if (layer->conv != nullptr) add(m, layer->conv->in_proj.weight);
     if (layer->mamba != nullptr) add(m, layer->mamba->in_proj.weight);
+    if (layer->linear_attn != nullptr) add(m, layer->linear_attn->in_proj);
     MatrixSizes& behind = layer == model.layers.back() ? head : m;  // of attention
-    add(behind, layer->mixer_output());
+    if (layer->mlp == nullptr || &layer->mixer_output() != &layer->mlp->down_proj.weight)
+      add(behind, layer->mixer_output());
+    if (layer->self_attn != nullptr && layer->mamba != nullptr) add(behind, layer->mamba->out_proj.weight);
     if (layer->mlp != nullptr) {
       add(behind, layer->mlp->in_proj);
       add(behind, layer->mlp->down_proj.weight);
@@ -52,7 +55,9 @@ MatrixSizes sizes(const LanguageModel& model, bool active) {
     if (layer->experts != nullptr) {
       const MoeMlp& e = *layer->experts;
       const double share = active ? static_cast<double>(e.router.choices) / static_cast<double>(e.count) : 1;
-      for (const ExpertLinear* linear : {&e.gate_proj, &e.up_proj, &e.down_proj}) add(behind, *linear, share);
+      const ExpertLinear* const gate = e.gate_proj.get();  // null in experts without one
+      for (const ExpertLinear* linear : {gate, &e.up_proj, &e.down_proj})
+        if (linear != nullptr) add(behind, *linear, share);
       if (e.shared_expert != nullptr) {
         add(behind, e.shared_expert->in_proj);
         add(behind, e.shared_expert->down_proj.weight);

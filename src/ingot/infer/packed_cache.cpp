@@ -85,14 +85,22 @@ std::string in_directory(const std::string& directory, const std::string& model,
                      format.empty() ? "stored" : format);
 }
 
+// Who writes to a pipe may wait for ever, and one may come with a model.
+bool is_other_than_a_file(const std::string& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return fs::exists(status) && !fs::is_regular_file(status);
+}
+
 // The places to look at and to write to, in this order.
 std::vector<std::string> places(const std::string& model, const std::string& format,
                                 const std::string& where) {
   if (where == "off") return {};
-  if (where != "auto") return {in_directory(where, model, format)};
-  std::vector<std::string> files{beside(model, format)};
-  if (const std::string root = cache_directory(); !root.empty())
+  std::vector<std::string> files{where == "auto" ? beside(model, format)
+                                                 : in_directory(where, model, format)};
+  if (const std::string root = cache_directory(); where == "auto" && !root.empty())
     files.push_back(in_directory(root + "/packed", model, format));
+  std::erase_if(files, is_other_than_a_file);
   return files;
 }
 

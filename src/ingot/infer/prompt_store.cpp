@@ -90,9 +90,7 @@ PromptStore::~PromptStore() {
 
 std::vector<PromptStore::Key> PromptStore::keys(std::span<const std::int32_t> tokens,
                                                 const std::string& adapter) const {
-  const auto found = options_.adapters.find(adapter);
-  const std::string& identity = found != options_.adapters.end() ? found->second : adapter;
-  Key key = adapter.empty() ? root_ : sha256_hex(root_ + identity);
+  Key key = adapter.empty() ? root_ : sha256_hex(root_ + adapter);
   std::vector<Key> keys;
   const auto block = static_cast<std::size_t>(options_.block);
   for (std::size_t at = 0; at + block <= tokens.size(); at += block) {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -18,11 +17,10 @@
 namespace ingot::infer {
 
 struct PromptStoreOptions {
-  std::string directory{};                        ///< empty: nothing is stored
-  std::uint64_t bytes = std::uint64_t{4} << 30;   ///< of all files in it, whosever they are
-  std::string model{};                            ///< what tells the model and how it runs from all others
-  std::map<std::string, std::string> adapters{};  ///< the same of each adapter, by its name
-  std::int64_t block = 64;                        ///< tokens in a file
+  std::string directory{};                       ///< empty: nothing is stored
+  std::uint64_t bytes = std::uint64_t{4} << 30;  ///< of all files in it, whosever they are
+  std::string model{};                           ///< what tells the model and how it runs from all others
+  std::int64_t block = 64;                       ///< tokens in a file
 };
 
 /// Keys and values of texts on disk, so that prompts that begin alike need not be read again after a restart.

@@ -105,12 +105,12 @@ void QualityReport::check_same_model(LanguageModel& copy, const std::string& pat
   for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
     INGOT_CHECK(
         ours[i].first == theirs[i].first && ours[i].second->value.shape() == theirs[i].second->value.shape(),
-        InvalidConfig("model", fmt::format("{} is no copy of {}: '{}' is {} there, '{}' {} here", path, path_,
-                                           theirs[i].first, to_string(theirs[i].second->value.shape()),
+        InvalidConfig("model", fmt::format("{} is not a copy of {}: '{}' is {} there, '{}' {} here", path,
+                                           path_, theirs[i].first, to_string(theirs[i].second->value.shape()),
                                            ours[i].first, to_string(ours[i].second->value.shape()))));
   }
   INGOT_CHECK(ours.size() == theirs.size(),
-              InvalidConfig("model", fmt::format("{} is no copy of {}: it has {} weights, not {}", path,
+              InvalidConfig("model", fmt::format("{} is not a copy of {}: it has {} weights, not {}", path,
                                                  path_, theirs.size(), ours.size())));
 }
 

@@ -19,6 +19,9 @@
 namespace ingot {
 namespace {
 
+// vLLM's bound, too: logits divided by less than that overflow, or are all the same to a draw.
+constexpr double kGreedyBelow = 1e-5;
+
 Tensor as_row(std::span<const float> logits) {
   return Tensor::wrap(const_cast<float*>(logits.data()), {1, static_cast<std::int64_t>(logits.size())},
                       DType::f32, kCpu, {});
@@ -107,6 +110,7 @@ Sampler::Sampler(const SamplingOptions& options)
       rng_(RngKey{options.seed, 0x73616d706c65}),
       mirostat_(options.mirostat_tau, options.mirostat_eta) {
   options_.validate();
+  if (options_.temperature < kGreedyBelow) options_.temperature = 0;
   std::erase_if(options_.dry.breakers, [](const TokenSequence& breaker) { return breaker.empty(); });
   std::ranges::sort(options_.dry.breakers);
 }
@@ -193,6 +197,8 @@ void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> 
   if (allowed != nullptr) keep_allowed(logits_, *allowed);  // last: nothing brings back what it rules out
   if (allowed != nullptr || options_.changes_logits()) {
     largest = largest_logit(logits_);
+    INGOT_CHECK(largest < std::numeric_limits<float>::infinity(),
+                NonFinite("logits", "logit_bias or a penalty made one of them infinite or NaN"));
     INGOT_CHECK(
         std::isfinite(largest),
         NonFinite("logits",
@@ -200,6 +206,10 @@ void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> 
                   "and their like rule out all of them"));
   }
   const float temperature = options_.temperature > 0 ? static_cast<float>(options_.temperature) : 1.0F;
+  if (!(std::abs(largest / temperature) < 1e6F)) {  // differences of such numbers, if not they, are lost
+    for (float& logit : logits_) logit -= largest;
+    largest = 0;
+  }
   divide_logits(logits_, temperature);
   top_ = largest / temperature;
   candidates_.clear();

@@ -23,7 +23,7 @@ using LogitsProcessor = std::function<void(std::span<float> logits, std::span<co
 /// How the next token is chosen. The steps apply in the order of docs/inference.md: what changes logits, the
 /// temperature, what restricts the choice, the draw.
 struct SamplingOptions {
-  double temperature = 0.8;      ///< 0: always the most probable token (greedy)
+  double temperature = 0.8;      ///< 0, or below 1e-5: always the most probable token (greedy)
   std::int64_t top_k = 0;        ///< keep the k most probable; 0: all
   double top_p = 1.0;            ///< keep the fewest tokens whose probabilities reach p (nucleus sampling)
   double min_p = 0.0;            ///< drop tokens less likely than min_p times the most probable

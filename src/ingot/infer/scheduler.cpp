@@ -30,7 +30,7 @@ Scheduler::~Scheduler() {
 }
 
 Scheduler::Id Scheduler::submit(Job job) {
-  engine_.check(job.request);
+  engine_.hold_adapter(job.request);
   TextStream stream(tokenizer_, job.stop, job.skip_special_tokens);
   const std::lock_guard lock(mutex_);
   const std::int64_t waiting = stats_.waiting + static_cast<std::int64_t>(arrived_.size());
@@ -44,6 +44,12 @@ Scheduler::Id Scheduler::submit(Job job) {
 void Scheduler::cancel(Id id) {
   const std::lock_guard lock(mutex_);
   cancelled_.push_back(id);
+  changed_.notify_all();
+}
+
+void Scheduler::settle_adapters() {
+  const std::lock_guard lock(mutex_);
+  unsettled_ = true;
   changed_.notify_all();
 }
 
@@ -68,12 +74,15 @@ void Scheduler::work() {
 
 // Waits until there is something to do; false: the end.
 bool Scheduler::take_orders() {
+  engine_.settle_adapters();  // those of requests that have just ended
   std::list<Run> arrived;
   std::vector<Id> cancelled;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock,
-                  [&] { return stopping_ || !arrived_.empty() || !cancelled_.empty() || !runs_.empty(); });
+    changed_.wait(lock, [&] {
+      return stopping_ || unsettled_ || !arrived_.empty() || !cancelled_.empty() || !runs_.empty();
+    });
+    unsettled_ = false;
     arrived.swap(arrived_);
     cancelled.swap(cancelled_);
     // Until publish() those that arrived wait with the engine.

@@ -69,6 +69,8 @@ class Scheduler {
   /// Ends a request before the next step; on_end comes with StopReason::cancelled. Nothing happens where it
   /// has ended.
   void cancel(Id id);
+  /// Has the engine take adapters on and off now (Engine::settle_adapters), where it has nothing else to do.
+  void settle_adapters();
   /// False: there are requests still when the time is over.
   bool wait_until_idle(std::chrono::milliseconds most);
 
@@ -107,7 +109,7 @@ class Scheduler {
   EngineStats stats_;
   Id last_id_ = 0;
   std::size_t unfinished_ = 0;
-  bool stopping_ = false;
+  bool stopping_ = false, unsettled_ = false;
 
   std::list<Run> runs_;  // of the thread alone
   std::thread thread_;

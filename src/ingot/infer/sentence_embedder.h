@@ -15,13 +15,13 @@
 namespace ingot {
 
 /// How the weights of an encoder are opened for inference. `format`: empty for as stored, in the mapped file;
-/// "f32" in tiles, which take memory of their own and make products faster (kernels/weight_only.h); bf16 or
-/// f16; or a quantised format ("q8_0", "int8"; InvalidConfig lists them when the model is loaded), with
+/// "f32" in tiles, which take memory of their own and make matmuls faster (kernels/weight_only.h); bf16 or
+/// f16; or a quantized format ("q8_0", "int8"; InvalidConfig lists them when the model is loaded), with
 /// activations rounded to int8 as they come, embeddings in f32. On another `device` than the CPU "f32" needs
 /// no tiles.
 LoadOptions encoder_options(const std::string& format = {}, Device device = kCpu);
 
-/// Turns texts into vectors whose scalar products say how near their meanings are (Reimers and Gurevych
+/// Turns texts into vectors whose dot products say how near their meanings are (Reimers and Gurevych
 /// 2019).
 class SentenceEmbedder {
  public:

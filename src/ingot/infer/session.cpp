@@ -38,7 +38,6 @@ std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
   if (const auto stand_ins = stand_ins_of(model->config, options.format); !stand_ins.empty())
     log(LogLevel::warn, "ingot::infer", options.model + ": " + stand_ins.summary());
   use_adapters(*model, options.adapters);
-  add_named_adapters(*model, options.named_adapters);
   return model;
 }
 
@@ -72,8 +71,6 @@ void identify(PromptStoreOptions& store, const SessionOptions& options) {
   store.model = fmt::format("{}\n{}", model_identity(options.model), options.format);
   for (const AdapterChoice& adapter : options.adapters)
     store.model += fmt::format("\n{} times {}", model_identity(adapter.path), adapter.weight);
-  for (const NamedAdapter& adapter : options.named_adapters)
-    store.adapters[adapter.name] = model_identity(adapter.path);
 }
 
 // Captured steps would repeat those of another adapter.
@@ -82,11 +79,11 @@ EngineOptions engine_options_of(const SessionOptions& options, LanguageModel& mo
   EngineOptions engine = options.engine;
   engine.draft_model = draft_model;
   identify(engine.prompt_store, options);
-  if (options.named_adapters.empty()) return engine;
+  if (options.named_adapters.empty() && !options.load_adapters) return engine;
   engine.capture = false;
-  engine.use_adapter = [&model, adapters = options.named_adapters](const std::string& name) {
-    use_named_adapter(model, adapters, name);
-  };
+  engine.adapters = std::make_shared<AdapterBank>(model, options.max_adapters);
+  for (const NamedAdapter& adapter : options.named_adapters)
+    engine.adapters->load(adapter, model_identity(adapter.path));
   return engine;
 }
 

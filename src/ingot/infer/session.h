@@ -28,7 +28,9 @@ struct SessionOptions {
   EngineOptions engine{};
   std::vector<AdapterChoice> adapters{};       ///< LoRA adapters to put on the model; several add up
   std::vector<NamedAdapter> named_adapters{};  ///< that requests choose by name (Request::adapter)
-  std::int64_t batch = 8;  ///< prompts continued at once by generate_all(): at most 16, on a GPU 256
+  bool load_adapters = false;    ///< more of them are loaded and unloaded later (EngineOptions::adapters)
+  std::size_t max_adapters = 0;  ///< named ones at a time; 0: any number
+  std::int64_t batch = 8;        ///< prompts continued at once by generate_all(): at most 16, on a GPU 256
 
   /// Throws InvalidConfig naming the option.
   void validate() const;
@@ -65,6 +67,8 @@ class Session {
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
   Engine& engine() { return engine_; }
   const EngineOptions& engine_options() const { return options_.engine; }
+  /// Null where nothing can be chosen by name.
+  const std::shared_ptr<AdapterBank>& adapters() const { return engine_.adapters(); }
   /// `options` with what the model's own files say (GenerationConfig::apply).
   TextOptions options(TextOptions options = {}) const;
   /// Tokens that end a text (find_end_tokens).

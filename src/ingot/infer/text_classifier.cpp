@@ -57,7 +57,7 @@ TextClassifier TextClassifier::open(const std::string& directory, const LoadOpti
   INGOT_CHECK(
       encoder->labels().of != LabelsOf::nothing,
       InvalidConfig(
-          "model", fmt::format("{} is no classifier: config.json names no architecture that ends with "
+          "model", fmt::format("{} is not a classifier: config.json names no architecture that ends with "
                                "ForSequenceClassification or ForTokenClassification. For embeddings there is "
                                "ingot embed",
                                directory)));

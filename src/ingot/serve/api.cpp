@@ -69,8 +69,9 @@ void check_draining(const ApiContext& context) {
 
 std::vector<Route> all_routes() {
   std::vector<Route> all;
-  for (const auto& routes : {openai_routes(), responses_routes(), embedding_routes(), rerank_routes(),
-                             messages_routes(), ollama_routes(), operation_routes(), web_page_routes()})
+  for (const auto& routes :
+       {openai_routes(), responses_routes(), embedding_routes(), rerank_routes(), messages_routes(),
+        ollama_routes(), adapter_routes(), operation_routes(), web_page_routes()})
     all.insert(all.end(), routes.begin(), routes.end());
   return all;
 }

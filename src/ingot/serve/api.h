@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ingot/serve/access.h"
+#include "ingot/serve/adapter_loader.h"
 #include "ingot/serve/answer.h"
 #include "ingot/serve/classifier_model.h"
 #include "ingot/serve/embedding_model.h"
@@ -23,6 +24,7 @@ struct ApiContext {
   ModelPool& models;
   Metrics& metrics;
   const Access& access;
+  AdapterLoader& adapters;
   EmbeddingModel* embedding = nullptr;    ///< null: none is served
   ClassifierModel* classifier = nullptr;  ///< likewise
   std::function<std::size_t()> connections;
@@ -75,6 +77,7 @@ std::vector<Route> ollama_routes();
 std::vector<Route> responses_routes();
 std::vector<Route> embedding_routes();
 std::vector<Route> rerank_routes();
+std::vector<Route> adapter_routes();
 std::vector<Route> operation_routes();
 std::vector<Route> web_page_routes();
 /// All of them.

@@ -1,7 +1,9 @@
 #include "ingot/serve/api_error.h"
 
+#include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
@@ -52,7 +54,9 @@ ApiError to_api_error(const std::exception_ptr& error) {
   } catch (const FormatError& e) {
     return {400, e.what()};
   } catch (const nlohmann::json::type_error& e) {  // of a field that was read without being asked first
-    return {400, std::string("a field of the request has the wrong type: ") + e.what()};
+    const std::string_view what = e.what();  // "[json.exception.type_error.302] type must be string, ..."
+    return {400,
+            fmt::format("a field of the request has the wrong type: {}", what.substr(what.find("] ") + 2))};
   } catch (const std::exception& e) {
     return {500, e.what()};
   }

@@ -60,6 +60,11 @@ void add_message(json& to, const json& message, const std::string& field) {
   if (!message.is_object() || !message.contains("role") || !message["role"].is_string() ||
       !message.contains("content"))
     throw bad_field(field, "must be an object with a role and content");
+  const std::string role = message["role"].get<std::string>();
+  if (role == "system")
+    throw bad_field(field + ".role", "is 'system'; the field 'system' of the request holds that");
+  if (role != "user" && role != "assistant")
+    throw bad_field(field + ".role", fmt::format("must be user or assistant, got '{}'", role));
   const json& content = message["content"];
   json calls = json::array(), texts = json::array();
   for (const json& block : content.is_array() ? content : json::array()) {
@@ -81,10 +86,20 @@ void add_message(json& to, const json& message, const std::string& field) {
   }
   const bool only_results = content.is_array() && texts.empty() && calls.empty();
   if (only_results) return;
-  json result = {{"role", message["role"]},
+  json result = {{"role", role},
                  {"content", block_text(content.is_array() ? texts : content, field + ".content")}};
   if (!calls.empty()) result["tool_calls"] = std::move(calls);
   to.push_back(std::move(result));
+}
+
+json as_chat_choice(const json& choice) {
+  const auto type = choice.find("type");
+  const std::string name = type != choice.end() && type->is_string() ? type->get<std::string>() : "";
+  if (name == "any") return "required";
+  if (name == "tool") return {{"type", "function"}, {"function", {{"name", choice.value("name", "")}}}};
+  if (name != "auto" && name != "none")
+    throw bad_field("tool_choice.type", "must be auto, any, none or tool");
+  return name;
 }
 
 // The request as OpenAI's chat API would have it.
@@ -110,11 +125,7 @@ json as_chat(const Fields& body) {
     }
   }
   if (const json* choice = body.object("tool_choice")) {
-    const std::string type = choice->value("type", "auto");
-    chat["tool_choice"] =
-        type == "any"    ? json("required")
-        : type != "tool" ? json(type)
-                         : json{{"type", "function"}, {"function", {{"name", choice->value("name", "")}}}};
+    chat["tool_choice"] = as_chat_choice(*choice);
     if (choice->value("disable_parallel_tool_use", false)) chat["parallel_tool_calls"] = false;
   }
   return chat;

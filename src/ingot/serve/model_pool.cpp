@@ -105,9 +105,51 @@ ModelPool::Entry& ModelPool::find(const std::string& name) const {
                  "model", "model_not_found");
 }
 
-ModelLease ModelPool::lease(const std::string& name) {
-  Entry& entry = find(name);
+void ModelPool::check(const std::string& name) const {
   const std::lock_guard lock(mutex_);
+  find(name);
+}
+
+void ModelPool::load_adapter(const std::string& model, ServedModel& leased, const NamedAdapter& adapter) {
+  const auto check_free = [&] {
+    if (std::ranges::any_of(entries_, [&](const auto& entry) { return entry->has(adapter.name); }))
+      throw ApiError(
+          400,
+          fmt::format("the name '{}' is taken; unload that adapter, or choose another name", adapter.name),
+          "lora_name", "name_taken");
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    check_free();
+  }
+  leased.load_adapter(adapter);
+  try {
+    const std::lock_guard lock(mutex_);
+    check_free();
+    Entry& entry = find(model);
+    entry.adapters.push_back(adapter.name);
+    entry.options.session.named_adapters.push_back(adapter);  // where the model is loaded again
+  } catch (...) {
+    leased.unload_adapter(adapter.name);
+    throw;
+  }
+}
+
+void ModelPool::unload_adapter(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& entry : entries_) {
+    if (std::erase(entry->adapters, name) == 0) continue;
+    std::erase_if(entry->options.session.named_adapters,
+                  [&](const NamedAdapter& adapter) { return adapter.name == name; });
+    if (entry->model != nullptr) entry->model->unload_adapter(name);
+    return;
+  }
+  throw ApiError(404, fmt::format("there is no adapter '{}'", name), "lora_name", "adapter_not_found");
+}
+
+ModelLease ModelPool::lease(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = find(name);
   if (entry.failure != nullptr) std::rethrow_exception(entry.failure);
   if (entry.model == nullptr || entry.leaving) throw NotLoaded{&entry};
   ++entry.users;

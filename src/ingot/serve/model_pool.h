@@ -50,12 +50,18 @@ class ModelPool {
   /// That of the first model, for requests that name none.
   const std::string& default_name() const;
   /// ApiError 404 for a name that no model and no adapter has.
-  void check(const std::string& name) const { find(name); }
+  void check(const std::string& name) const;
   /// The model of a name, or of an adapter's. ApiError 404 for one that nobody has, NotLoaded, or what went
   /// wrong where its loading has just failed.
   ModelLease lease(const std::string& name);
   /// Has the model loaded. `action` is called once it is, or has failed; at shutdown never.
   void call_when_loaded(const NotLoaded& wait, std::function<void()> action);
+
+  /// Reads an adapter for a model that is leased by this name; from then on requests find it. ApiError 400
+  /// for a name that is taken; throws as AdapterBank::load() does.
+  void load_adapter(const std::string& model, ServedModel& leased, const NamedAdapter& adapter);
+  /// Requests find it no more, and those that have it go on. ApiError 404 for a name that no adapter has.
+  void unload_adapter(const std::string& name);
 
   std::vector<Listed> list() const;
   std::int64_t created() const { return created_; }  ///< seconds since 1970
@@ -81,7 +87,7 @@ class ModelPool {
 
   const ModelPoolOptions options_;
   const std::int64_t created_;
-  std::vector<std::unique_ptr<Entry>> entries_;  // names are fixed, the rest is guarded
+  std::vector<std::unique_ptr<Entry>> entries_;  // guarded, but for the models' names
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry*> queue_;  // to be loaded

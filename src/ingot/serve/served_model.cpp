@@ -4,6 +4,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "ingot/infer/file_identity.h"
 #include "ingot/serve/api_error.h"
 
 namespace ingot::serve {
@@ -27,7 +28,6 @@ ServedModel::ServedModel(const ServedModelOptions& options)
   for (const NamedAdapter& adapter : options.session.named_adapters) {
     INGOT_CHECK(std::ranges::find(names_, adapter.name) == names_.end(),
                 InvalidConfig("adapter", "'" + adapter.name + "' is the name of the model itself"));
-    adapters_.push_back(adapter.name);
   }
   try {
     chat_.emplace(session_.tokenizer(), name());
@@ -36,10 +36,21 @@ ServedModel::ServedModel(const ServedModelOptions& options)
   }
 }
 
-const std::string& ServedModel::adapter(const std::string& name) const {
-  static const std::string kNone;
-  const auto found = std::ranges::find(adapters_, name);
-  return found != adapters_.end() ? *found : kNone;
+// One that was unloaded a moment ago is refused with the request, which never gets the model alone.
+std::string ServedModel::adapter(const std::string& name) const {
+  return std::ranges::find(names_, name) != names_.end() ? std::string{} : name;
+}
+
+void ServedModel::load_adapter(const NamedAdapter& adapter) {
+  INGOT_CHECK(session_.adapters() != nullptr,
+              InvalidConfig("adapter", "cannot be loaded: this model was opened without load_adapters"));
+  session_.adapters()->load(adapter, infer::model_identity(adapter.path));
+  scheduler_.settle_adapters();
+}
+
+void ServedModel::unload_adapter(const std::string& name) {
+  if (session_.adapters() == nullptr || !session_.adapters()->unload(name)) return;
+  scheduler_.settle_adapters();
 }
 
 const infer::ChatPrompt& ServedModel::chat() const {

@@ -35,8 +35,10 @@ class ServedModel {
   const std::string& name() const { return names_.front(); }
   const std::vector<std::string>& names() const { return names_; }
   /// The adapter that a name stands for; empty: the model itself.
-  const std::string& adapter(const std::string& name) const;
-  const std::vector<std::string>& adapters() const { return adapters_; }
+  std::string adapter(const std::string& name) const;
+  /// Throws as AdapterBank::load() does. Any thread may load and unload.
+  void load_adapter(const NamedAdapter& adapter);
+  void unload_adapter(const std::string& name);
   std::int64_t created() const { return created_; }  ///< seconds since 1970
   const infer::Session& session() const { return session_; }
   const text::Tokenizer& tokenizer() const { return session_.tokenizer(); }
@@ -50,7 +52,6 @@ class ServedModel {
  private:
   infer::Session session_;
   std::vector<std::string> names_;
-  std::vector<std::string> adapters_;  // their names
   std::int64_t created_;
   infer::TextOptions defaults_;
   std::optional<infer::ChatPrompt> chat_;

@@ -59,12 +59,14 @@ struct Server::Parts {
   explicit Parts(const ServerOptions& options)
       : access(options.access),
         models(all_models(options), options.pool),
+        adapters(std::make_unique<AdapterLoader>(models, options.adapter_directory)),
         embedding(open_embedding(options)),
         classifier(open_classifier(options.reranker_model)),
         metrics(first_names(models)),
         context{.models = models,
                 .metrics = metrics,
                 .access = access,
+                .adapters = *adapters,
                 .embedding = embedding.get(),
                 .classifier = classifier.get(),
                 .connections = [this] { return http->connections(); },
@@ -82,6 +84,7 @@ struct Server::Parts {
   // Nobody asks any more; then nobody answers.
   ~Parts() {
     http->stop();
+    adapters.reset();  // which holds a model while it loads
     models.close();
     embedding.reset();
     classifier.reset();
@@ -91,6 +94,7 @@ struct Server::Parts {
 
   Access access;
   ModelPool models;
+  std::unique_ptr<AdapterLoader> adapters;
   std::unique_ptr<EmbeddingModel> embedding;
   std::unique_ptr<ClassifierModel> classifier;
   Metrics metrics;

@@ -20,6 +20,7 @@ struct ServerOptions {
   std::string reranker_model{};  ///< directory of a cross-encoder or classifier for /v1/rerank, /v1/score and
                                  ///< /classify; empty: none
   std::string embedding_name{};  ///< by which clients ask for it; empty: the last part of its path
+  std::string adapter_directory{};  ///< AdapterLoader's; the models' sessions have load_adapters then
   HttpServerOptions http{};
   AccessOptions access{};
   bool allow_strangers = false;                  ///< listen beyond loopback without keys

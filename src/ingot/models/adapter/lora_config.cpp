@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/json_number.h"
 #include "ingot/text/regex.h"
 
 namespace ingot {
@@ -60,9 +61,21 @@ class Keys {
     try {
       value = json_[key].get<T>();
     } catch (const nlohmann::json::exception&) {
-      throw FormatError(path_, 0, key,
-                        fmt::format("is {}, of another type than PEFT's", excerpt(json_[key], 40)));
+      throw wrong_type(json_[key], key);
     }
+  }
+  void read(const char* key, std::int64_t& value) const {
+    if (has(key)) value = whole(json_[key], key);
+  }
+  void read(const char* key, std::vector<std::int64_t>& values) const {
+    if (!has(key)) return;
+    if (!json_[key].is_array()) throw wrong_type(json_[key], key);
+    for (const Json& value : json_[key]) values.push_back(whole(value, key));
+  }
+  void read(const char* key, std::map<std::string, std::int64_t>& values) const {
+    if (!has(key)) return;
+    if (!json_[key].is_object()) throw wrong_type(json_[key], key);
+    for (const auto& [name, value] : json_[key].items()) values[name] = whole(value, key);
   }
   void read_names(const char* key, std::vector<std::string>& names) const {
     if (!has(key)) return;
@@ -79,6 +92,15 @@ class Keys {
   }
 
  private:
+  FormatError wrong_type(const Json& found, const char* key) const {
+    return {path_, 0, key, fmt::format("is {}, of another type than PEFT's", excerpt(found, 40))};
+  }
+  std::int64_t whole(const Json& json, const char* key) const {
+    const auto value = whole_number(json);
+    if (!value) throw wrong_type(json, key);
+    return *value;
+  }
+
   const Json& json_;
   const std::string& path_;
 };
@@ -111,8 +133,8 @@ LoraConfig LoraConfig::from_json(std::string_view text, const std::string& path)
   else
     keys.read_names("target_modules", config.target_modules);
   keys.read_names("exclude_modules", config.exclude_modules);
-  if (keys.has("layers_to_transform") && json["layers_to_transform"].is_number_integer())
-    config.layers_to_transform = {json["layers_to_transform"].get<std::int64_t>()};
+  if (keys.has("layers_to_transform") && json["layers_to_transform"].is_number())
+    keys.read("layers_to_transform", config.layers_to_transform.emplace_back());
   else
     keys.read("layers_to_transform", config.layers_to_transform);
   keys.read("rank_pattern", config.rank_pattern);

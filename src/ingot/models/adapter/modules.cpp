@@ -27,6 +27,7 @@ std::vector<AdaptedWeight> adapted_weights(AdaptedModel model) {
                        .module = without_weight(rule.theirs),
                        .first = rule.first,
                        .rows = rule.rows,
+                       .groups = rule.groups,
                        .is_head = weight->dense.embedding || is_outside(rule.theirs)});
   }
   return weights;

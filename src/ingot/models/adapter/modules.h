@@ -15,7 +15,8 @@ struct AdaptedWeight {
   std::string module;  ///< "model.layers.0.self_attn.qkv_proj"
   /// Rows [first, first + rows) of the module; rows 0: all of it.
   std::int64_t first = 0, rows = 0;
-  bool is_head = false;  ///< makes logits, or looks tokens up
+  std::int64_t groups = 0;  ///< > 0: these rows of each of so many equal parts of the module
+  bool is_head = false;     ///< makes logits, or looks tokens up
 };
 
 /// All weights of a model, in its order.

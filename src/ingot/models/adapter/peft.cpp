@@ -60,6 +60,13 @@ std::string canonical_module(const WeightMap& map, const std::string& module) {
   return name.substr(0, name.size() - std::string_view(".weight").size());
 }
 
+Tensor transposed(const std::string& file, const std::string& name, const Tensor& matrix) {
+  INGOT_CHECK(
+      matrix.rank() == 2,
+      FormatError(file, 0, name, fmt::format("is {}; a matrix was expected", to_string(matrix.shape()))));
+  return contiguous(transpose(matrix, 0, 1));
+}
+
 std::map<std::string, ModuleTensors> read_modules(const std::string& file, const WeightMap& map) {
   const auto source = open_weights(file);
   std::map<std::string, ModuleTensors> modules;
@@ -73,9 +80,9 @@ std::map<std::string, ModuleTensors> read_modules(const std::string& file, const
       tensors.b = tensor;
     else if (part ==
              "lora_embedding_A")  // [r, tokens]: of the embedding's [tokens, width] it is the left matrix
-      tensors.b = contiguous(transpose(tensor, 0, 1));
+      tensors.b = transposed(file, info.name, tensor);
     else if (part == "lora_embedding_B")
-      tensors.a = contiguous(transpose(tensor, 0, 1));
+      tensors.a = transposed(file, info.name, tensor);
     else if (part == "lora_magnitude_vector")
       tensors.magnitude = tensor;
     else if (info.name.ends_with(".weight"))
@@ -84,6 +91,11 @@ std::map<std::string, ModuleTensors> read_modules(const std::string& file, const
       throw NotImplemented(
           fmt::format("{}: {}: adapters are matrices lora_A and lora_B, or whole weights", file, info.name));
   }
+  INGOT_CHECK(!modules.empty(),
+              FormatError(file, -1, "lora_A",
+                          "is missing: the file holds no tensors, so this adapter would change nothing; "
+                          "expected lora_A.weight and lora_B.weight of every module it adapts. Save the "
+                          "trained adapter again"));
   return modules;
 }
 
@@ -116,12 +128,17 @@ void check_shapes(const std::string& file, const std::string& module, const Modu
               FormatError(file, 0, module,
                           fmt::format("has lora_{} without lora_{}", tensors.a.defined() ? 'A' : 'B',
                                       tensors.a.defined() ? 'B' : 'A')));
+  INGOT_CHECK(tensors.a.rank() != 2 || tensors.a.dim(0) > 0,
+              FormatError(file, 0, module,
+                          fmt::format("has lora_A {}: its rank is 0, so it would change nothing",
+                                      to_string(tensors.a.shape()))));
   const Shape shape = weight.weight->shape();
   const auto fits = [&] {
     if (tensors.a.rank() != 2 || tensors.b.rank() != 2 || tensors.a.dim(0) != tensors.b.dim(1)) return false;
-    const std::int64_t out = tensors.b.dim(0);
+    const std::int64_t out = tensors.b.dim(0), groups = std::max<std::int64_t>(weight.groups, 1);
     return tensors.a.dim(1) == shape[1] &&
-           (weight.rows == 0 ? out == shape[0] : out >= weight.first + weight.rows);
+           (weight.rows == 0 ? out == shape[0]
+                             : out % groups == 0 && out / groups >= weight.first + weight.rows);
   };
   if (fits()) return;
   throw Error(fmt::format(
@@ -140,24 +157,32 @@ class GivenMatrices final : public ParamProvider {
   Tensor a_, b_;
 };
 
-void put_on(const AdaptedWeight& at, const ModuleTensors& tensors, const std::string& name, float scale,
-            float weight) {
+// The rows of a module's matrix (or vector) that are the weight's.
+Tensor own_rows(const AdaptedWeight& at, const Tensor& module) {
+  if (at.rows == 0) return module;
+  if (at.groups == 0) return narrow(module, 0, at.first, at.rows);
+  const Tensor groups = reshape(contiguous(module), {at.groups, module.dim(0) / at.groups, -1});
+  return reshape(contiguous(narrow(groups, 1, at.first, at.rows)),
+                 module.shape().with(0, at.groups * at.rows));
+}
+
+std::unique_ptr<LowRankAdapter> pair_of(const AdaptedWeight& at, const ModuleTensors& tensors,
+                                        const std::string& name, float scale, float weight) {
   const Device device = at.weight->device();
   const auto moved = [device](const Tensor& x) { return clone(contiguous(to(to(x, DType::f32), device))); };
-  const auto own = [&at](const Tensor& rows) {
-    return at.rows == 0 ? rows : narrow(rows, 0, at.first, at.rows);
-  };
-  GivenMatrices given(moved(tensors.a), moved(own(tensors.b)));
-  LowRankAdapter& adapter =
-      at.weight->add_adapter(ParamSource(given).scope(at.ours), name, tensors.a.dim(0), scale);
-  adapter.weight = weight;
+  GivenMatrices given(moved(tensors.a), moved(own_rows(at, tensors.b)));
+  auto adapter = std::make_unique<LowRankAdapter>(ParamSource(given).scope(at.ours), name, at.weight->shape(),
+                                                  tensors.a.dim(0), scale);
+  adapter->weight = weight;
   if (tensors.magnitude.defined())
-    adapter.decompose(*at.weight, moved(own(reshape(tensors.magnitude, {tensors.magnitude.numel()}))));
+    adapter->decompose(*at.weight,
+                       moved(own_rows(at, reshape(tensors.magnitude, {tensors.magnitude.numel()}))));
+  return adapter;
 }
 
 // modules_to_save: the weight as it was trained.
-void replace_whole(const std::string& file, const std::string& module, const Tensor& whole,
-                   const WeightMap& map, const AdaptedWeight& at) {
+Tensor value_of_whole(const std::string& file, const std::string& module, const Tensor& whole,
+                      const WeightMap& map, const AdaptedWeight& at) {
   INGOT_CHECK(!at.weight->is_quantized(),
               Error(fmt::format("{}: replaces '{}', which is quantized in this model", file, module)));
   WeightRule rule = map.rule_for(at.ours + ".weight");
@@ -166,18 +191,20 @@ void replace_whole(const std::string& file, const std::string& module, const Ten
               ShapeMismatch(fmt::format("{}: {}", file, module), at.weight->shape().to_vector(),
                             whole.shape().to_vector(), "the model's matrix is another"));
   const DType dtype = at.weight->dense.value.dtype();
-  at.weight->dense.replace(clone(to(to(value, dtype), at.weight->device())));
+  return clone(to(to(value, dtype), at.weight->device()));
 }
 
 }  // namespace
 
 bool is_peft_adapter(const std::string& path) { return std::filesystem::exists(path + "/" + kConfigFile); }
 
-LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
-                             float weight) {
+PeftAdapter open_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
+                              float weight) {
   const NoGrad no_grad;
   const std::string config_path = directory + "/" + kConfigFile;
-  const LoraConfig config = LoraConfig::from_json(read_file(config_path), config_path);
+  PeftAdapter adapter{
+      .config = LoraConfig::from_json(read_file(config_path), config_path), .pairs = {}, .wholes = {}};
+  const LoraConfig& config = adapter.config;
   const std::string file = weights_file(directory);
   const std::vector<AdaptedWeight> weights = adapted_weights(model);
   const bool tied = std::ranges::none_of(
@@ -187,17 +214,43 @@ LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory, c
     for (const AdaptedWeight& at : weights) {
       if (at.module != module) continue;
       found = true;
-      if (tensors.whole.defined()) replace_whole(file, module, tensors.whole, model.map, at);
-      if (!tensors.a.defined() && !tensors.b.defined()) continue;
+      if (tensors.whole.defined())
+        adapter.wholes.push_back(
+            {.weight = at.weight, .value = value_of_whole(file, module, tensors.whole, model.map, at)});
+      if (!tensors.a.defined() && !tensors.b.defined()) {
+        INGOT_CHECK(!tensors.magnitude.defined(),
+                    FormatError(file, 0, module, "has a lora_magnitude_vector without lora_A and lora_B"));
+        continue;
+      }
       check_shapes(file, module, tensors, at);
       check_magnitude(file, module, tensors, config.use_dora);
       if (at.weight->dense.embedding && tied)
         throw NotImplemented(
             fmt::format("{}: an adapter of the embeddings ('{}') that are the head, too", file, module));
-      put_on(at, tensors, name, config.scale_of(module, tensors.a.dim(0)), weight);
+      adapter.pairs.emplace_back(
+          at.weight, pair_of(at, tensors, name, config.scale_of(module, tensors.a.dim(0)), weight));
     }
     if (!found) refuse_module(file, module, weights);
   }
+  return adapter;
+}
+
+std::size_t PeftAdapter::nbytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [weight, pair] : pairs) bytes += pair->a.value.nbytes() + pair->b.value.nbytes();
+  return bytes;
+}
+
+void put_on(PeftAdapter adapter) {
+  for (const PeftAdapter::Whole& whole : adapter.wholes) whole.weight->dense.replace(whole.value);
+  for (auto& [weight, pair] : adapter.pairs) weight->add_adapter(std::move(pair));
+}
+
+LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
+                             float weight) {
+  PeftAdapter adapter = open_peft_adapter(model, directory, name, weight);
+  LoraConfig config = adapter.config;
+  put_on(std::move(adapter));
   return config;
 }
 
@@ -213,6 +266,20 @@ using Values = std::map<std::string, Tensor>;
 Tensor value_of(const Parameter& parameter, const Values& values) {
   const auto found = values.find(parameter.name);
   return to(found == values.end() ? parameter.value.detach() : found->second, kCpu);
+}
+
+// The reverse of own_rows(), of all parts of a module.
+Tensor rows_of_module(const std::vector<Part>& parts, const std::vector<Tensor>& rows) {
+  const std::int64_t groups = parts.front().at.groups;
+  if (groups == 0) return concat(rows, 0);
+  std::vector<Tensor> grouped;
+  grouped.reserve(rows.size());
+  std::int64_t count = 0;
+  for (const Tensor& own : rows) {
+    grouped.push_back(reshape(contiguous(own), {groups, own.dim(0) / groups, -1}));
+    count += own.dim(0);
+  }
+  return reshape(concat(grouped, 1), rows.front().shape().with(0, count));
 }
 
 // The adapters of a module's parts as one: rows of A one behind another, B with a block for each part.
@@ -236,7 +303,10 @@ ModuleTensors joined(const std::vector<Part>& parts, const Values& values) {
     if (part.adapter->magnitude) magnitudes.push_back(f32(part.adapter->magnitude));
     first += own.dim(1);
   }
-  return {concat(a, 0), concat(b, 0), magnitudes.empty() ? Tensor{} : concat(magnitudes, 0), {}};
+  return {concat(a, 0),
+          rows_of_module(parts, b),
+          magnitudes.empty() ? Tensor{} : rows_of_module(parts, magnitudes),
+          {}};
 }
 
 float scale_of(const Part& part) { return part.adapter->scale * part.adapter->weight; }

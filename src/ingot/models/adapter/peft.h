@@ -1,9 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ingot/models/adapter/lora.h"
+#include "ingot/nn/linear_weight.h"
 
 namespace ingot {
 
@@ -17,6 +22,25 @@ bool is_peft_adapter(const std::string& path);
 /// does not have.
 LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory,
                              const std::string& name = "default", float weight = 1.0F);
+
+/// An adapter that was read for a model, and is not on it yet.
+struct PeftAdapter {
+  struct Whole {
+    LinearWeight* weight;
+    Tensor value;
+  };
+  LoraConfig config;
+  std::vector<std::pair<LinearWeight*, std::unique_ptr<LowRankAdapter>>> pairs;
+  std::vector<Whole> wholes;  ///< modules_to_save
+
+  std::size_t nbytes() const;  ///< of the pairs
+};
+/// Reads an adapter as read_peft_adapter() does, and leaves the model as it is, so that it may be in use. Its
+/// matrices are f32.
+PeftAdapter open_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
+                              float weight = 1.0F);
+/// Puts it on the model that it was read for.
+void put_on(PeftAdapter adapter);
 
 /// Writes the adapter `name` so that PEFT reads it. Parts of a fused module that were trained apart are
 /// written as one adapter of the sum of their ranks. `config` says what the base model is, and which modules

@@ -26,12 +26,6 @@ struct NamedAdapter {
   static NamedAdapter parse(std::string_view text, const std::string& option);
 };
 
-/// Reads each adapter and puts it on the model, switched off. InvalidConfig for a name that comes twice and
-/// for an adapter that replaces whole modules, which cannot be switched.
-void add_named_adapters(LanguageModel& model, std::span<const NamedAdapter> adapters);
-/// Switches on the adapter of this name, none where it is empty, and the others off.
-void use_named_adapter(LanguageModel& model, std::span<const NamedAdapter> adapters, std::string_view name);
-
 /// Reads each adapter and puts it on the model, under its path; several add up. Throws as read_peft_adapter
 /// does.
 void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters);

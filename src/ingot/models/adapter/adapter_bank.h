@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/models/adapter/peft.h"
+#include "ingot/models/adapter/use_adapters.h"
+#include "ingot/models/language/decoder.h"
+
+namespace ingot {
+
+/// An adapter that texts choose by its name. It stays on its model as long as anybody holds it.
+struct BankedAdapter {
+  NamedAdapter source;
+  std::string identity;  ///< tells its content from any other's: what was cached with it is of no other
+  std::size_t bytes = 0;
+  std::string on_model;  ///< LowRankAdapter::name
+  std::shared_ptr<AdapterRows> rows;
+};
+using AdapterHandle = std::shared_ptr<const BankedAdapter>;
+
+/// The adapters of a model that texts choose by name. They are loaded and unloaded while the model is in use:
+/// load(), unload(), find() and list() by any thread, settle() and use() by the one that runs the model.
+class AdapterBank {
+ public:
+  /// Consecutive sequences of one pass that have one adapter, or none.
+  struct Part {
+    AdapterHandle adapter;
+    std::int64_t tokens = 0, wanted = 0;  ///< CacheSegment
+  };
+
+  /// The model has to outlive the bank. `most`: adapters at a time; 0: any number.
+  explicit AdapterBank(LanguageModel& model, std::size_t most = 0);
+
+  /// Reads an adapter, which can be found from then on. Throws as read_peft_adapter() does; InvalidConfig for
+  /// a name that there is already, for one adapter too many, and for an adapter that replaces whole modules,
+  /// which texts cannot choose.
+  void load(const NamedAdapter& adapter, std::string identity);
+  /// Lets nobody find it any more; false where there is none of this name. Its memory is freed by the first
+  /// settle() after its last holder is gone.
+  bool unload(std::string_view name);
+  /// Null where there is none.
+  AdapterHandle find(std::string_view name) const;
+  std::vector<AdapterHandle> list() const;
+
+  /// Puts on the model what was loaded, and takes off it what was unloaded and is not held.
+  void settle();
+  /// Has each part's rows of the next passes go through its adapter. All sequences of one adapter stand
+  /// together; several parts only where mixes().
+  void use(std::span<const Part> parts);
+  /// Whether rows of several adapters may go through the model in one pass: not where layers see rows in
+  /// another order (experts), read weights as one matrix (latent attention) or keep a state.
+  bool mixes() const { return mixes_; }
+
+ private:
+  struct Arrival {
+    std::shared_ptr<BankedAdapter> adapter;
+    PeftAdapter pairs;
+  };
+  AdapterHandle find_locked(std::string_view name) const;
+  void check_free(const std::string& name) const;
+
+  LanguageModel& model_;
+  const std::size_t most_;
+  const bool mixes_;
+  mutable std::mutex mutex_;  // of what follows
+  std::vector<std::shared_ptr<BankedAdapter>> known_;
+  std::vector<Arrival> arrived_;
+  std::uint64_t loaded_ = 0;
+  std::vector<std::shared_ptr<BankedAdapter>> on_model_;  // of the thread that runs the model
+};
+
+}  // namespace ingot
