@@ -1,4 +1,4 @@
-// AdamW with moments in 8 bits as an optimiser: which parameters have them, and bitsandbytes' numbers.
+// AdamW with moments in 8 bits as an optimizer: which parameters have them, and bitsandbytes' numbers.
 #include <cmath>
 #include <cstdlib>
 

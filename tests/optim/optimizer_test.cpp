@@ -171,7 +171,7 @@ TEST(Optimizer, Bf16ParametersTrainWithTheBitsOfF32Parameters) {
     EXPECT_EQ(kernels::join_weight({halves[i], remainders[i]}), floats[i]);
 }
 
-// The state of an optimiser that kept f32 masters of bf16 parameters, for `weights`.
+// The state of an optimizer that kept f32 masters of bf16 parameters, for `weights`.
 std::map<std::string, Tensor> state_with_masters(const std::vector<float>& weights) {
   const Shape shape{static_cast<std::int64_t>(weights.size())};
   return {{"w.step", Tensor::from(std::vector<std::int64_t>{3}, {})},

@@ -60,7 +60,8 @@ class TableTask : public TrainTask {
     record.values = {{"root loss", std::sqrt(record.loss)}};
   }
 
-  std::optional<double> evaluate() override {
+  std::optional<double> evaluate(const StopCheck& stops) override {
+    check_stop(stops);
     const NoGrad no_grad;
     return options_.validates ? std::optional<double>(mean_loss(48, 64).item()) : std::nullopt;
   }

@@ -7,6 +7,7 @@
 #include "tests/support/temporary_directory.h"
 #include "tests/train/hook_reporter.h"
 #include "tests/train/table_task.h"
+#include <fmt/format.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
@@ -40,10 +41,10 @@ class TrainerTest : public ::testing::Test {
 
 TEST_F(TrainerTest, ATaskLearns) {
   TableTask task({});
-  const double before = *task.evaluate();
+  const double before = *task.evaluate({});
   Trainer trainer(task, {.total_steps = 300, .eval_steps = 50});
   EXPECT_EQ(trainer.run(), TrainEnd::finished);
-  EXPECT_LT(*task.evaluate(), before / 10);
+  EXPECT_LT(*task.evaluate({}), before / 10);
   EXPECT_EQ(trainer.history().steps().size(), 300U);
   EXPECT_EQ(trainer.history().evaluations().size(), 6U);
   const auto best = std::ranges::min_element(trainer.history().evaluations(), {}, &EvalRecord::loss);
@@ -161,6 +162,47 @@ TEST_F(TrainerTest, SavesWhenTimeHasPassedAndWhenItIsStopped) {
   EXPECT_EQ(stopped.last_checkpoint(), by_time.checkpoints->path(3));
 }
 
+// At any evaluation, the one behind the last step too.
+TEST_F(TrainerTest, StoppedWhileItEvaluatesItSavesAndEvaluatesOnceMoreWhenItGoesOn) {
+  for (const auto& [ema, averages_decide] : {std::pair{0.0, false}, {0.9, false}, {0.9, true}}) {
+    TableTask whole({.ema_decay = ema});
+    TrainerOptions plain = options("none");
+    plain.checkpoints.reset();
+    plain.total_steps = 18;
+    plain.averages_decide = averages_decide;
+    Trainer expected(whole, plain);
+    expected.run();
+    for (const int step : {5, 15, 18}) {
+      TrainerOptions o = plain;
+      const std::string run = directory_.at(fmt::format("{}-{}-{}", step, ema, averages_decide));
+      o.checkpoints = CheckpointDirectory(run);
+      o.save_steps = 3;  // at step 18 a checkpoint is there already
+      TableTask halted({.ema_decay = ema}), task({.ema_decay = ema});
+      const RunInfo where{.output_dir = run};
+      int asked = 0;  // by each evaluation, and after each step
+      const int evaluation = step + (step - 1) / 5 + (step == 18 ? 1 : 0);
+      Trainer first(halted, o, where,
+                    {.reporters = make_reporters(std::vector<std::string>{"jsonl"}),
+                     .should_stop = [&] { return ++asked == evaluation; }});
+      EXPECT_EQ(first.run(), TrainEnd::stopped) << step;
+      EXPECT_EQ(first.progress().step, step);
+      Trainer second(task, o, where, {.reporters = make_reporters(std::vector<std::string>{"jsonl"})});
+      second.resume(*o.checkpoints->newest());
+      EXPECT_EQ(second.progress().step, step);
+      EXPECT_EQ(second.run(), TrainEnd::finished);
+      EXPECT_EQ(weights_of(task), weights_of(whole));
+      EXPECT_EQ(second.progress().best.step, expected.progress().best.step);
+      EXPECT_EQ(second.progress().best.since, expected.progress().best.since);
+      const auto told = [](const Trainer& trainer) {
+        std::vector<std::pair<std::int64_t, double>> losses;
+        for (const EvalRecord& e : trainer.history().evaluations()) losses.emplace_back(e.step, e.loss);
+        return losses;
+      };
+      EXPECT_EQ(told(second), told(expected)) << step;
+    }
+  }
+}
+
 TEST_F(TrainerTest, DivergenceNamesTheStepAndTheCheckpointThatIsWhole) {
   TableTask task({.learning_rate = 1e30});
   TrainerOptions o = options("run");
@@ -199,6 +241,13 @@ TEST_F(TrainerTest, ReportersAreToldAndAResumedRunGoesOnInItsFiles) {
   EXPECT_EQ(saved, 3);  // of steps 12, 16, 20
   EXPECT_EQ(lines(), 26);
   EXPECT_EQ(resumed.history().steps().size(), 20U);
+  {
+    TableTask complete({});
+    Trainer again(complete, options("run"), info("run"));
+    again.resume(*options("run").checkpoints->newest());
+    again.run();
+    EXPECT_EQ(again.train_loss(), resumed.history().steps().back().loss) << "no step is left, and none is 0";
+  }
   const StepRecord& read_back = resumed.history().steps().front();
   ASSERT_EQ(read_back.values.size(), 1U);
   EXPECT_EQ(read_back.values[0].first, "root loss");

@@ -12,13 +12,14 @@
 #include "ingot/core/device_config.h"
 #include "ingot/train/language/language_trainer.h"
 #include "ingot/train/language/memory_plan.h"
+#include "ingot/train/language/planning/memory_limit.h"
 
 namespace ingot::cli {
 namespace {
 
 struct MemoryOptions {
   std::string config;
-  std::string gpu_memory;
+  std::string gpu_memory, limit;
   std::vector<std::string> set;
   std::int64_t ranks = 1;
   bool json = false;
@@ -27,25 +28,19 @@ struct MemoryOptions {
 constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr Recompute kRecompute[] = {Recompute::none, Recompute::selective, Recompute::full};
 
-// Where the run is to be: in each of so many processes, on this device or on a GPU with so much memory.
-struct PlannedOn {
-  std::size_t gpu_bytes = 0;  // 0: this device
-  int ranks = 1;
-};
-
-MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const PlannedOn& where) {
+MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const PlannedPlace& where) {
   return where.gpu_bytes > 0 ? plan_memory_of_gpu(config, model, where.gpu_bytes, where.ranks)
                              : plan_memory(config, model, where.ranks);
 }
 
-// What the run would need with an optimiser, by kRecompute.
+// What the run would need with an optimizer, by kRecompute.
 struct Choice {
   std::string optimizer;
   std::array<std::size_t, std::size(kRecompute)> needed{};
 };
 
-// The optimiser that was asked for, and AdamW's form with less state.
-std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, const PlannedOn& where) {
+// The optimizer that was asked for, and AdamW's form with less state.
+std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, const PlannedPlace& where) {
   std::vector<Choice> list{{.optimizer = config.optimizer.name}};
   if (config.optimizer.name == "adamw") list.push_back({.optimizer = "adamw_8bit"});
   for (Choice& choice : list) {
@@ -58,8 +53,33 @@ std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, con
   return list;
 }
 
-void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices, std::size_t available,
-                const Recipe& recipe) {
+// What memory_limit chooses from, and what it takes: the first that fits.
+void print_combinations(const std::vector<MemoryChoice>& choices, std::size_t limit) {
+  fmt::print("\n  {:<46} {:>10} {:>10}  within {}\n", "combination, fastest first", "memory", "step time",
+             human_bytes(limit));
+  bool taken = false;
+  for (const MemoryChoice& choice : choices) {
+    const char* note = !choice.fits ? "" : taken ? "fits" : "fits; memory_limit takes this";
+    taken = taken || choice.fits;
+    fmt::print("  {:<46} {:>10} {:>+8.0f} %  {}\n", choice.text(), human_bytes(choice.plan.needed()),
+               100 * choice.slowdown, note);
+  }
+}
+
+nlohmann::ordered_json json_of(const std::vector<MemoryChoice>& choices) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const MemoryChoice& choice : choices)
+    list.push_back({{"recompute", name(choice.recompute)},
+                    {"offload_optimizer", name(choice.offload)},
+                    {"with_overhead", choice.plan.needed()},
+                    {"offloaded", choice.plan.offloaded},
+                    {"slowdown", choice.slowdown},
+                    {"fits", choice.fits}});
+  return list;
+}
+
+void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices,
+                const std::vector<MemoryChoice>& combinations, std::size_t available, const Recipe& recipe) {
   nlohmann::ordered_json parts, with;
   for (const auto& [what, bytes] : plan.parts()) parts[what] = bytes;
   for (const Choice& choice : choices) {
@@ -70,9 +90,11 @@ void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices, std:
                                                       {"parts", parts},
                                                       {"total", plan.total()},
                                                       {"with_overhead", plan.needed()},
+                                                      {"offloaded", plan.offloaded},
                                                       {"available", available},
                                                       {"fits", plan.needed() <= available},
-                                                      {"with_overhead_by_optimizer_and_recompute", with}},
+                                                      {"with_overhead_by_optimizer_and_recompute", with},
+                                                      {"combinations", json_of(combinations)}},
                                2));
 }
 
@@ -87,6 +109,9 @@ void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view 
              human_bytes(plan.needed()));
   fmt::print("  {:<12} {:>10}  {}\n", where, human_bytes(available),
              plan.needed() <= available ? "it fits" : "it does not fit");
+  if (plan.offloaded > 0)
+    fmt::print("  {:<12} {:>10}  of the optimizer, beside the total\n", "offloaded",
+               human_bytes(plan.offloaded));
 }
 
 void print_choices(const std::vector<Choice>& choices, std::size_t available) {
@@ -103,18 +128,20 @@ void print_choices(const std::vector<Choice>& choices, std::size_t available) {
 int run(const MemoryOptions& o) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
+  if (!o.limit.empty()) file.set("memory_limit=" + o.limit, "--limit");
   const TrainConfig config = read_train_config(file);
   const LanguageConfig model = planned_architecture(config);
   const std::size_t gpu_bytes = o.gpu_memory.empty() ? 0 : parse_bytes(o.gpu_memory, "--gpu-memory");
-  const std::size_t available =
-      gpu_bytes > 0 ? gpu_bytes : backend(config.training_device()).memory_info().free;
+  const std::size_t there = gpu_bytes > 0 ? gpu_bytes : backend(config.training_device()).memory_info().free;
+  const std::size_t available = allowed_memory(config, there);
   INGOT_CHECK(o.ranks >= 1 && o.ranks <= kMostRanks,
               InvalidConfig("--ranks", fmt::format("is {}, expected 1 to {}", o.ranks, kMostRanks)));
-  const PlannedOn where{.gpu_bytes = gpu_bytes, .ranks = static_cast<int>(o.ranks)};
+  const PlannedPlace where{.gpu_bytes = gpu_bytes, .ranks = static_cast<int>(o.ranks)};
   const MemoryPlan wanted = plan(config, model, where);
   const std::vector<Choice> others = choices(config, model, where);
+  const std::vector<MemoryChoice> combinations = memory_choices(config, model, available, where);
   if (o.json) {
-    print_json(wanted, others, available, config.recipe);
+    print_json(wanted, others, combinations, available, config.recipe);
     return 0;
   }
   fmt::print("{} parameters, {} tokens per optimizer step{}{}\n\n",
@@ -122,8 +149,11 @@ int run(const MemoryOptions& o) {
              human_count(static_cast<double>(config.tokens_per_step() * o.ranks)),
              o.ranks > 1 ? fmt::format(", in each of {} processes", o.ranks) : "",
              config.recipe.is_on() ? fmt::format(", recipe {}", name(config.recipe.kind)) : "");
-  print_plan(wanted, available, gpu_bytes > 0 ? "GPU" : "free");
+  const bool limited = config.memory_limit.is_on();
+  print_plan(wanted, available, limited ? "limit" : gpu_bytes > 0 ? "GPU" : "free");
   print_choices(others, available);
+  print_combinations(combinations, available);
+  if (limited) static_cast<void>(best_choice(combinations, config, available));
   return 0;
 }
 
@@ -137,12 +167,17 @@ void add_memory(Command& root) {
       "--gpu-memory", o->gpu_memory,
       "Plan for a GPU with so much memory, here or not: 80GB, 139GiB; default: what is free where the "
       "configuration trains");
+  command
+      .option("--limit", o->limit,
+              "Within so much memory (24GB, auto): which combination memory_limit would take")
+      .placeholder("SIZE");
   command.option("--ranks", o->ranks, "Of a run of so many processes (mpirun -n N), in each; see zero_stage")
       .placeholder("N");
   command.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4")
       .placeholder("KEY=VALUE");
   command.flag("--json", o->json, "Print JSON, sizes in bytes");
   command.example("ingot memory train.yaml --set recompute=selective", "what recomputation would save");
+  command.example("ingot memory train.yaml --limit 24GB", "what memory_limit: 24GB would choose");
   command.example("ingot memory train.yaml --gpu-memory 80GB", "whether it fits on a GPU that is elsewhere");
   command.example("ingot memory train.yaml --ranks 8 --set zero_stage=2", "each of eight processes");
   command.run([o] { return run(*o); });

@@ -24,6 +24,7 @@
 #include "ingot/dist/agreement.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/runtime/compute_backend.h"
+#include "ingot/train/language/other_keys.h"
 #include "ingot/train/language/train_keys.h"
 
 namespace ingot::cli {
@@ -33,7 +34,7 @@ struct TrainOptions {
   std::string config;
   std::vector<std::string> set;
   std::optional<std::string> keys;
-  bool resume = false, json = false, explain = false;
+  bool resume = false, json = false, explain = false, dashboard = false;
 };
 
 // `base`: the model that an adapter was trained for; empty where a whole model was trained.
@@ -86,11 +87,12 @@ int train(const TrainOptions& o, dist::Communicator& ranks) {
   if (o.resume) file.set("resume_from_checkpoint=true");
   TrainConfig config = read_train_config(file);
   if (!ranks.is_first()) ranks.barrier();  // the first fetches what is on a hub
-  resolve_models(config);
+  fetch_from_hub(config);
   if (ranks.is_first()) ranks.barrier();
   if (!ranks.is_first()) return train_quietly(config);
   const DirectoryLock lock(config.output_dir);
-  TrainingConsole console(config, {.json = o.json, .effective_config = file.effective()});
+  TrainingConsole console(config,
+                          {.json = o.json, .dashboard = o.dashboard, .effective_config = file.effective()});
   LanguageTrainerHooks hooks = console.hooks();
   hooks.should_stop = [&lock, asked = std::move(hooks.should_stop)] {
     lock.check();
@@ -139,8 +141,37 @@ void wait_for_first(dist::Communicator& ranks, const std::exception& error) {
   std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
+// A key of another program that is read, too.
+bool tell_other_key(const std::string& word, bool json) {
+  using Fate = OtherKey::Fate;
+  const OtherKey other = find_other_key(word, "true");
+  if (other.fate == Fate::none) return false;
+  std::string doc = "Read as " + other.advice;
+  if (other.fate == Fate::without_effect) doc = "Read, without effect on the result";
+  if (other.fate == Fate::missing) doc = "Not available, the run does without: " + other.advice;
+  if (other.fate == Fate::refused) doc = "Refused: " + other.advice;
+  if (!json) {
+    fmt::print("Keys of axolotl and Surogate\n  {}\n      {}.\n", word, doc);
+    return true;
+  }
+  using Json = nlohmann::ordered_json;
+  const Json keys = Json::array({{{"key", word}, {"doc", doc}}});
+  fmt::print("{}\n",
+             dump_json(Json::array({{{"section", "Keys of axolotl and Surogate"}, {"keys", keys}}}), 2));
+  return true;
+}
+
+int print_keys(const std::string& word, bool json) {
+  try {
+    return print_config_keys(train_reference(), word, json);
+  } catch (const InvalidConfig&) {  // no key of Ingot's has it
+    if (!tell_other_key(word, json)) throw;
+    return 0;
+  }
+}
+
 int run(const TrainOptions& o) {
-  if (o.keys) return print_config_keys(train_reference(), *o.keys, o.json);
+  if (o.keys) return print_keys(*o.keys, o.json);
   INGOT_CHECK(!o.config.empty(),
               InvalidConfig("config",
                             "is missing: name a YAML file (ingot train --keys tells what may stand in it)"));
@@ -180,6 +211,8 @@ void add_train(Command& root) {
       "--explain", o->explain,
       "Print what is understood, what has no effect and which defaults differ from axolotl's, and end");
   command.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
+  command.flag("--dashboard", o->dashboard,
+               "Loss curve, speed and memory on the terminal; where there is none, lines as without");
   command.flag("--json", o->json, "No progress bar; print the result as JSON");
   command.example("ingot train train.yaml --set output_dir=out/try2", "train into another directory");
   command.example("ingot train train.yaml --set base_model=model.gguf --set adapter=qlora",

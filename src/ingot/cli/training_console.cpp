@@ -45,7 +45,7 @@ double TrainingConsole::matmul_flops() const { return state_->matmul_flops; }
 LanguageTrainerHooks TrainingConsole::hooks() const {
   const State* s = state_.get();
   LanguageTrainerHooks hooks;
-  if (!s->options.json) hooks.reporters = make_reporters({"console"});
+  if (!s->options.json) hooks.reporters = make_reporters({s->options.dashboard ? "dashboard" : "console"});
   hooks.should_stop = [] { return interrupted(); };
   hooks.sample = [s](const LanguageModel& model, const text::Tokenizer& tokenizer,
                      const std::string& prompt) {

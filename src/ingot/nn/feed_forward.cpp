@@ -19,6 +19,8 @@ LinearWeights applied(const Linear& layer) {
   return {layer.weight.dense.value, layer.bias.value};
 }
 
+}  // namespace
+
 Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
   switch (kind) {
     case MlpKind::swiglu:
@@ -37,8 +39,6 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
   }
   return {};
 }
-
-}  // namespace
 
 Tensor feed_forward(const LinearInput& x, const ProjectionGroup& in, MlpKind kind, const Linear& down) {
   const ModuleScope scope(down.weight, 2);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "ingot/nn/linear.h"
 #include "ingot/nn/projection_group.h"
@@ -12,6 +13,9 @@ namespace ingot {
 enum class MlpKind : std::uint8_t { swiglu, gelu, geglu, relu2, gelu_erf, relu };
 /// Whether there is a gate beside up.
 constexpr bool is_gated(MlpKind kind) { return kind == MlpKind::swiglu || kind == MlpKind::geglu; }
+
+/// What lies between the layers; `projected`: what gate and up give, or up alone.
+Tensor activate(MlpKind kind, std::span<const Tensor> projected);
 
 /// The feed-forward block of a transformer: [..., hidden] -> [..., hidden]. `in` holds gate and up, or up
 /// alone (not is_gated). What lies between the layers is fused with their matmuls where their weights, the

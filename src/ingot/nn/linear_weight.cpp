@@ -32,6 +32,11 @@ bool drops(const LowRankAdapter& adapter) {
   return adapter.dropout > 0 && (grad_enabled() || recorded_later());
 }
 
+// The rows of an input of so many that the adapter is applied to.
+AdapterRows::Range own_rows(const LowRankAdapter& adapter, std::int64_t rows) {
+  return adapter.rows == nullptr ? AdapterRows::Range{.begin = 0, .count = rows} : adapter.rows->of(rows);
+}
+
 // B with what its rows are multiplied with, and what W's rows are multiplied with to be added, [out, 1].
 struct DecomposedRows {
   Tensor b, of_base;
@@ -67,7 +72,7 @@ bool LinearWeight::quantizes_input() const {
 }
 
 bool LinearWeight::is_adapted() const {
-  return std::ranges::any_of(adapters, [](const auto& adapter) { return adapter->enabled; });
+  return std::ranges::any_of(adapters, [](const auto& adapter) { return adapter->is_on(); });
 }
 
 Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const {
@@ -99,10 +104,20 @@ Tensor LinearWeight::rows(const Tensor& indices) const {
     y = reshape(quant::rows(*packed, ids), indices.shape().insert(indices.rank(), packed->cols));
   }
   for (const auto& adapter : adapters) {
-    if (!adapter->enabled) continue;
-    const Tensor inner = embedding(as(adapter->b, y.dtype()), indices);
-    y = y + linear(inner, transpose(as(adapter->a, y.dtype()), 0, 1)) *
-                static_cast<double>(adapter->scale * adapter->weight);
+    if (!adapter->is_on()) continue;
+    const auto change = [&](const Tensor& of) {
+      const Tensor inner = embedding(as(adapter->b, y.dtype()), of);
+      return linear(inner, transpose(as(adapter->a, y.dtype()), 0, 1)) *
+             static_cast<double>(adapter->scale * adapter->weight);
+    };
+    const std::int64_t count = indices.numel();
+    const AdapterRows::Range own = own_rows(*adapter, count);
+    if (own.count == count) {
+      y = y + change(indices);
+    } else if (own.count > 0) {
+      const Tensor some = narrow(reshape(y, {count, in()}), 0, own.begin, own.count);
+      copy_(some, some + change(narrow(reshape(indices, {count}), 0, own.begin, own.count)));
+    }
   }
   return y;
 }
@@ -112,7 +127,10 @@ Tensor LinearWeight::effective(DType dequantized) const {
   const Tensor base = packed != nullptr ? quant::values(*packed, dequantized) : dense.value;
   Tensor w = base;
   for (const auto& adapter : adapters) {
-    if (!adapter->enabled) continue;
+    if (!adapter->is_on()) continue;
+    INGOT_CHECK(adapter->rows == nullptr || adapter->rows->is_whole(),
+                Error(fmt::format("'{}' is wanted as one matrix, and its adapter '{}' is of some rows alone",
+                                  dense.name, adapter->name)));
     Tensor b = as(adapter->b, w.dtype());
     float scale = adapter->scale * adapter->weight;
     if (adapter->magnitude) {
@@ -128,9 +146,13 @@ Tensor LinearWeight::effective(DType dequantized) const {
 
 LowRankAdapter& LinearWeight::add_adapter(const ParamSource& source, std::string name, std::int64_t rank,
                                           float scale) {
-  INGOT_CHECK(find_adapter(name) == nullptr, Error(fmt::format("there is an adapter '{}' already", name)));
-  return *adapters.emplace_back(
-      std::make_unique<LowRankAdapter>(source, std::move(name), shape(), rank, scale));
+  return add_adapter(std::make_unique<LowRankAdapter>(source, std::move(name), shape(), rank, scale));
+}
+
+LowRankAdapter& LinearWeight::add_adapter(std::unique_ptr<LowRankAdapter> adapter) {
+  INGOT_CHECK(find_adapter(adapter->name) == nullptr,
+              Error(fmt::format("there is an adapter '{}' already", adapter->name)));
+  return *adapters.emplace_back(std::move(adapter));
 }
 
 LowRankAdapter* LinearWeight::find_adapter(std::string_view name) {
@@ -167,27 +189,51 @@ Tensor add_decomposed_base(const LinearWeight& weight, const Tensor& y, const Te
   return y + product * reshape(of_base, {weight.out()});
 }
 
+// What one adapter adds to y, as many rows as x has. `base`: x·Wᵀ + bias, where the adapter is decomposed.
+Tensor add_adapter(const LinearWeight& weight, const LowRankAdapter& adapter, Tensor y, const Tensor& x,
+                   const Tensor& base, const Tensor& bias) {
+  const DType dtype = y.dtype();
+  Tensor input = to(x, dtype), b = as(adapter.b, dtype);
+  float scale = adapter.scale * adapter.weight;
+  if (drops(adapter)) input = dropout(input, adapter.dropout);
+  if (adapter.magnitude) {
+    const DecomposedRows rows = decomposed_rows(weight, adapter, dtype);
+    y = add_decomposed_base(weight, y, base, drops(adapter) ? input : Tensor{}, bias, rows.of_base);
+    b = rows.b;
+    scale = adapter.scale;
+  }
+  return add_low_rank(std::move(y), input, as(adapter.a, dtype), b, scale);
+}
+
 }  // namespace
 
 Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x, const Tensor& bias) {
-  const DType dtype = y.dtype();
   const bool decomposed = std::ranges::any_of(
-      weight.adapters, [](const auto& adapter) { return adapter->enabled && adapter->magnitude; });
+      weight.adapters, [](const auto& adapter) { return adapter->is_on() && adapter->magnitude; });
   const Tensor base = decomposed ? y : Tensor{};  // y itself may be written into
+  std::vector<RowUpdate> updates;                 // of some rows
   for (const auto& adapter : weight.adapters) {
-    if (!adapter->enabled) continue;
-    Tensor input = to(x.tensor(), dtype), b = as(adapter->b, dtype);
-    float scale = adapter->scale * adapter->weight;
-    if (drops(*adapter)) input = dropout(input, adapter->dropout);
-    if (adapter->magnitude) {
-      const DecomposedRows rows = decomposed_rows(weight, *adapter, dtype);
-      y = add_decomposed_base(weight, y, base, drops(*adapter) ? input : Tensor{}, bias, rows.of_base);
-      b = rows.b;
-      scale = adapter->scale;
+    if (!adapter->is_on()) continue;
+    const AdapterRows::Range own = own_rows(*adapter, x.rows());
+    if (own.count == x.rows()) {
+      y = add_adapter(weight, *adapter, std::move(y), x.tensor(), base, bias);
+    } else if (own.count > 0 && adapter->magnitude) {
+      const auto some = [&](const Tensor& t) {
+        return narrow(reshape(t, {x.rows(), t.dim(-1)}), 0, own.begin, own.count);
+      };
+      if (y.storage() == base.storage()) y = clone(y);
+      copy_(some(y), add_adapter(weight, *adapter, some(y), some(x.tensor()), some(base), bias));
+    } else if (own.count > 0) {
+      updates.push_back({.begin = own.begin,
+                         .count = own.count,
+                         .a = as(adapter->a, y.dtype()),
+                         .b = as(adapter->b, y.dtype()),
+                         .scale = adapter->scale * adapter->weight});
     }
-    y = add_low_rank(std::move(y), input, as(adapter->a, dtype), b, scale);
   }
-  return y;
+  if (updates.empty()) return y;
+  const Tensor input = to(x.tensor(), y.dtype());
+  return add_low_rank_rows(std::move(y), input, updates);
 }
 
 WeightObserver::WeightObserver(std::function<void(const LinearWeight&)> f)

@@ -37,17 +37,17 @@ struct LinearWeight {
   DType dtype() const;
   /// Whether an adapter is on.
   bool is_adapted() const;
-  /// Whether applying it is a product with the dense matrix and nothing more, so that an op may do it.
+  /// Whether applying it is a matmul with the dense matrix and nothing more, so that an op may do it.
   bool is_plain() const { return packed == nullptr && recipe == nullptr && !is_adapted(); }
 
   /// x·Wᵀ + bias, with what the adapters that are on add. x: [..., in]; bias: [out] or undefined; returns
   /// [..., out]. While gradients are recorded, a quantized matrix multiplies with its values, and x is not
-  /// quantized; its gradient goes to x, the bias and the adapters. With a recipe the product, and those of
-  /// its gradients, are the recipe's, recorded or not; adapters' products are not. Throws ShapeMismatch.
+  /// quantized; its gradient goes to x, the bias and the adapters. With a recipe the matmul, and those of
+  /// its gradients, are the recipe's, recorded or not; adapters' matmuls are not. Throws ShapeMismatch.
   Tensor operator()(const LinearInput& x, const Tensor& bias = {}) const;
   /// Rows by index, [...] i64 or i32 -> [..., in]; f32 of a quantized matrix.
   Tensor rows(const Tensor& indices) const;
-  /// The product alone, without adapters: with the dense matrix, or with a quantized one's values.
+  /// The matmul alone, without adapters: with the dense matrix, or with a quantized one's values.
   Tensor base_matmul(const Tensor& x, const Tensor& bias = {}) const;
   /// The whole matrix with the adapters that are on, as values; gradients reach what is trainable. The dense
   /// matrix itself where there is no more; a quantized one in the dtype asked for. For ops that read a head,
@@ -55,13 +55,15 @@ struct LinearWeight {
   Tensor effective(DType dequantized = DType::f32) const;
 
   LowRankAdapter& add_adapter(const ParamSource& source, std::string name, std::int64_t rank, float scale);
+  /// Puts one on that was made apart. Error where there is one of its name.
+  LowRankAdapter& add_adapter(std::unique_ptr<LowRankAdapter> adapter);
   /// Null where there is none of this name.
   LowRankAdapter* find_adapter(std::string_view name);
 
   quant::PackedPtr packed;  ///< null: `dense` is there
   Parameter dense;
   std::vector<std::unique_ptr<LowRankAdapter>> adapters;
-  std::shared_ptr<const WeightRecipe> recipe;  ///< null: products in the operands' own dtype
+  std::shared_ptr<const WeightRecipe> recipe;  ///< null: matmuls in the operands' own dtype
 };
 
 /// How nn applies several weights to one input: x's rounding that all of them take, or none.

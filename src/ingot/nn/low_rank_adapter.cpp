@@ -55,6 +55,16 @@ LowRankAdapter::LowRankAdapter(const ParamSource& source, std::string name_, con
       b(source.scope(name).take("lora_B", {weight_[0], rank}, init::kZeros)),
       scale(scale_) {}
 
+AdapterRows::Range AdapterRows::of(std::int64_t rows) const {
+  if (whole_) return {.begin = 0, .count = rows};
+  if (rows == all_.total) return all_.own;
+  INGOT_CHECK(rows == wanted_.total,
+              Error(fmt::format("a weight with adapters of some rows has an input of {} rows; {} or the {} "
+                                "wanted ones were expected",
+                                rows, all_.total, wanted_.total)));
+  return wanted_.own;
+}
+
 bool RowNorms::is_current(const std::vector<Tensor>& parts) const {
   return std::ranges::equal(seen_, parts, [](const Seen& seen, const Tensor& part) {
     return seen.storage.lock() == part.storage() && seen.version == part.storage()->version();

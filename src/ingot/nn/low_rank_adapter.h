@@ -31,6 +31,32 @@ class RowNorms {
   Tensor norms_;
 };
 
+/// Which rows of its input the pairs of one adapter are applied to, where sequences of several adapters go
+/// through a model together. The pairs share it, so that one write switches all of them. A model's last layer
+/// and its head see the wanted rows alone (CacheSegment::wanted), so that it knows both, by their number.
+class AdapterRows {
+ public:
+  struct Range {
+    std::int64_t begin = 0, count = 0;
+  };
+  /// The adapter's rows among so many.
+  struct Share {
+    std::int64_t total = 0;
+    Range own{};
+  };
+  bool is_whole() const { return whole_; }
+  bool any() const { return whole_ || all_.own.count > 0; }
+  void set_none() { *this = {}; }
+  void set_whole() { *this = {}, whole_ = true; }
+  void set(const Share& all, const Share& wanted) { *this = {}, all_ = all, wanted_ = wanted; }
+  /// Those of an input of so many rows. Error where it is neither all rows nor the wanted ones.
+  Range of(std::int64_t rows) const;
+
+ private:
+  bool whole_ = false;  // every row, whatever their number
+  Share all_, wanted_;
+};
+
 /// A low-rank update of a weight W [out, in], scale · B·A (LoRA, Hu et al. 2021). With a magnitude m it is
 /// weight-decomposed (DoRA, Liu et al. 2024): the weight becomes (W + scale · B·A) · m / ‖W + scale · B·A‖,
 /// row by row, where the lengths count as constants in the backward pass. `name` tells the adapters of one
@@ -57,6 +83,9 @@ struct LowRankAdapter {
   /// by rows, nothing is.
   double dropout = 0;
   bool enabled = true;
+  std::shared_ptr<const AdapterRows> rows{};  ///< null: every row
+
+  bool is_on() const { return enabled && (rows == nullptr || rows->any()); }
 
  private:
   mutable RowNorms norms_;

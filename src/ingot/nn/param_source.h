@@ -23,13 +23,13 @@ struct ParamRequest {
   std::optional<DType> dtype = {};  ///< whatever the model's is
 };
 
-/// Where parameters come from: an initialiser, a checkpoint.
+/// Where parameters come from: an initializer, a checkpoint.
 class ParamProvider {
  public:
   virtual ~ParamProvider() = default;
   /// A contiguous tensor of the shape asked for.
   virtual Tensor provide(const ParamRequest& request) = 0;
-  /// The weight of a linear layer in tiles, where this provider has it quantised; null: ask provide().
+  /// The weight of a linear layer in tiles, where this provider has it quantized; null: ask provide().
   virtual quant::PackedPtr provide_quantized(const std::string& name, const Shape& shape);
   /// The same for a stack of matrices [count, out, in] (experts): all of them, or none.
   virtual std::vector<quant::PackedPtr> provide_quantized_stack(const std::string& name, const Shape& shape);
@@ -113,7 +113,7 @@ struct LoadOptions {
   /// Parameters of one axis (norms, biases) become f32: for inference, where activations are f32 and matrices
   /// keep the dtype that they are stored in.
   bool wide_vectors = false;
-  /// Linear layers and embeddings are rounded to this quantised format ("q4_k"); empty: they are what the
+  /// Linear layers and embeddings are rounded to this quantized format ("q4_k"); empty: they are what the
   /// file holds.
   std::string format{};
   bool keep_quantized = false;           ///< quantized matrices stay in their format; false: values

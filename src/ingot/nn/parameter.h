@@ -7,7 +7,7 @@
 
 namespace ingot {
 
-/// A weight of a module: a leaf tensor with a name. It keeps its address for life, so optimisers, LoRA,
+/// A weight of a module: a leaf tensor with a name. It keeps its address for life, so optimizers, LoRA,
 /// sharding and offload may hold a pointer to it and replace `value`. A default-constructed parameter is
 /// absent (a Linear without bias): visitors skip it and ops take its undefined value for "none".
 struct Parameter {
@@ -44,7 +44,7 @@ struct Parameter {
   Tensor value;
   std::string name;        ///< full: "model.layers.0.q_proj.weight"
   bool decay = true;       ///< whether weight decay applies (by default to what has two axes or more)
-  bool embedding = false;  ///< the table of an Embedding; optimisers keep its moments in f32
+  bool embedding = false;  ///< the table of an Embedding; optimizers keep its moments in f32
 };
 
 }  // namespace ingot

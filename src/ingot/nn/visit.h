@@ -22,7 +22,7 @@ concept Module = requires(M& module, ParamVisitor& visitor) {
 };
 
 /// Sees every parameter of a module, and every weight of a linear layer or embedding, with its full name.
-/// Loading, saving, optimiser groups, LoRA, sharding and counting derive from it; a module lists its parts,
+/// Loading, saving, optimizer groups, LoRA, sharding and counting derive from it; a module lists its parts,
 /// by the names that it gave its ParamSource:
 ///
 ///     void visit(ParamVisitor& v) { v("up_proj", up); v("layers", layers); v("scale", scale); }

@@ -12,7 +12,7 @@ struct ClippedNorm {
 };
 
 /// The global norm of the gradients and the factor that brings it to max_norm, without touching them: the
-/// optimiser step multiplies on the way, so clipping costs one read. Parameters without a gradient count as
+/// optimizer step multiplies on the way, so clipping costs one read. Parameters without a gradient count as
 /// 0. Sums have a fixed order: bits do not depend on threads. max_norm > 0, else InvalidConfig.
 ClippedNorm clip_by_global_norm(std::span<Parameter* const> parameters, double max_norm);
 

@@ -21,7 +21,7 @@ class Ema {
  public:
   /// Starts from the present weights.
   Ema(std::vector<Parameter*> parameters, const EmaConfig& config);
-  /// Call after every optimiser step.
+  /// Call after every optimizer step.
   void update();
   /// Exchanges weights and averages, to evaluate or save with the averages; call again to go back. In half
   /// types the weights come back exactly; averages are rounded while they stand in the model, not in here.

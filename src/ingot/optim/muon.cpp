@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -75,13 +76,13 @@ std::vector<Optimizer::Buffer> Muon::buffers(const Parameter& parameter) const {
   return all;
 }
 
-void Muon::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
-  std::vector<Slot*> others;
-  for (Slot* slot : slots)
-    if (!takes(*slot->parameter)) others.push_back(slot);
-  if (!others.empty()) AdamW::step_slots(others, lr, grad_scale);
-  for (Slot* slot : slots)
-    if (takes(*slot->parameter)) step_matrix(*slot, lr, grad_scale);
+void Muon::step_pieces(std::span<const OptimizerPiece> pieces, double lr, const View& grad_scale) {
+  std::vector<OptimizerPiece> others;
+  std::ranges::copy_if(pieces, std::back_inserter(others),
+                       [](const OptimizerPiece& piece) { return !takes(*piece.parameter); });
+  if (!others.empty()) AdamW::step_pieces(others, lr, grad_scale);
+  for (const OptimizerPiece& piece : pieces)
+    if (takes(*piece.parameter)) step_matrix(piece, lr, grad_scale);
 }
 
 Tensor Muon::with_even_rows(const Tensor& step, const Tensor& mean_squares) const {
@@ -92,31 +93,30 @@ Tensor Muon::with_even_rows(const Tensor& step, const Tensor& mean_squares) cons
   return even * (norm(step) / (norm(even) + kRowEpsilon));
 }
 
-void Muon::step_matrix(Slot& slot, double lr, const View& grad_scale) const {
+void Muon::step_matrix(const OptimizerPiece& piece, double lr, const View& grad_scale) const {
   const NoGrad no_grad;
-  const Parameter& p = *slot.parameter;
-  Tensor grad = to(p.grad().detach(), DType::f32);
+  Tensor grad = to(piece.grad, DType::f32);
   if (grad_scale.data != nullptr)
-    grad = grad * Tensor::wrap(grad_scale.data, {}, DType::f32, p.value.device(), [] {});
-  const Tensor& momentum = slot.buffers[0];
+    grad = grad * Tensor::wrap(grad_scale.data, {}, DType::f32, piece.value.device(), [] {});
+  const Tensor& momentum = piece.buffers[0];
   mul_(momentum, config_.momentum);
   add_(momentum, grad, 1 - config_.momentum);
   const Tensor update =
       config_.nesterov ? grad * (1 - config_.momentum) + momentum * config_.momentum : momentum;
   Tensor orthogonal = orthogonalized(update, config_.iterations);
-  if (config_.normalize_rows) orthogonal = with_even_rows(orthogonal, slot.buffers[1]);
-  const Tensor step = to(orthogonal, p.value.dtype());
-  const auto out = static_cast<double>(p.shape()[0]), in = static_cast<double>(p.shape()[1]);
+  if (config_.normalize_rows) orthogonal = with_even_rows(orthogonal, piece.buffers[1]);
+  const Tensor step = to(orthogonal, piece.value.dtype());
+  const auto out = static_cast<double>(piece.value.dim(0)), in = static_cast<double>(piece.value.dim(1));
   const double factor =
       config_.match_adamw ? 0.2 * std::sqrt(std::max(out, in)) : std::sqrt(std::max(1.0, out / in));
-  const double rate = lr * slot.lr;
+  const double rate = lr * piece.lr;
   // p - rate·decay·p - rate·factor·step
-  const kernels::SgdTensor tensor{.param = p.value.view(),
+  const kernels::SgdTensor tensor{.param = piece.value.view(),
                                   .grad = step.view(),
-                                  .master = slot.master.defined() ? slot.master.view() : View{},
+                                  .master = piece.master.defined() ? piece.master.view() : View{},
                                   .lr = rate * factor,
-                                  .weight_decay = slot.weight_decay / factor};
-  kernels::launch(kernels::sgd, current_stream(p.value.device()), {.tensors = std::span(&tensor, 1)});
+                                  .weight_decay = piece.weight_decay / factor};
+  kernels::launch(kernels::sgd, current_stream(piece.value.device()), {.tensors = std::span(&tensor, 1)});
 }
 
 }  // namespace ingot

@@ -35,10 +35,11 @@ class Muon final : public AdamW {
 
  protected:
   std::vector<Buffer> buffers(const Parameter& parameter) const override;
-  void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) override;
+  bool is_divisible(const Parameter& parameter) const override { return !takes(parameter); }
+  void step_pieces(std::span<const OptimizerPiece> pieces, double lr, const View& grad_scale) override;
 
  private:
-  void step_matrix(Slot& slot, double lr, const View& grad_scale) const;
+  void step_matrix(const OptimizerPiece& piece, double lr, const View& grad_scale) const;
   Tensor with_even_rows(const Tensor& step, const Tensor& mean_squares) const;
 
   MuonConfig config_;

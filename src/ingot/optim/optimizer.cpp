@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -159,16 +160,44 @@ void Optimizer::set_learning_rate(double lr) {
   lr_ = lr;
 }
 
+void Optimizer::offload(OffloadConfig config) {
+  const auto is_new = [](const Slot& slot) { return slot.steps == 0 && slot.buffers.empty(); };
+  INGOT_CHECK(std::ranges::all_of(slots_, is_new),
+              Error("optimizer: its state is there already; call offload() before the first step"));
+  if (config.window_bytes == 0) config.window_bytes = offload_window(state_bytes());
+  offloaded_ = config.to == Offload::none ? nullptr : std::make_unique<OffloadedState>(std::move(config));
+}
+
+// For the state of a parameter on `device`.
+Tensor Optimizer::zeros(const Shape& shape, DType dtype, Device device) const {
+  return offloaded_ != nullptr ? offloaded_->zeros(shape, dtype, device)
+                               : Tensor::zeros(shape, dtype, device);
+}
+
 void Optimizer::make_state(Slot& slot) const {
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::optimizer);
   const Parameter& p = *slot.parameter;
   if (master_weights_ && half(p)) {
-    slot.master = master_dtype(p) == DType::i16 ? Tensor::zeros(p.shape(), DType::i16, p.value.device())
-                                                : to(p.value.detach(), DType::f32);
+    slot.master = zeros(p.shape(), master_dtype(p), p.value.device());
+    if (slot.master.dtype() == DType::f32)
+      copy_(slot.master, to(to(p.value.detach(), slot.master.device()), DType::f32));
   }
   for (const Buffer& buffer : buffers(p))
-    slot.buffers.push_back(Tensor::zeros(buffer.shape, buffer.dtype, p.value.device()));
+    slot.buffers.push_back(zeros(buffer.shape, buffer.dtype, p.value.device()));
+}
+
+OptimizerPiece Optimizer::piece_of(const Slot& slot) const {
+  const Parameter& p = *slot.parameter;
+  return {.parameter = &p,
+          .lr = slot.lr,
+          .weight_decay = slot.weight_decay,
+          .steps = slot.steps,
+          .value = p.value.detach(),
+          .grad = p.grad().detach(),
+          .master = slot.master,
+          .buffers = slot.buffers,
+          .divisible = is_divisible(p)};
 }
 
 void Optimizer::step(const StepOptions& options) {
@@ -187,7 +216,7 @@ void Optimizer::step(const StepOptions& options) {
     if (slot.steps == 0 && slot.buffers.empty() && !slot.master.defined()) make_state(slot);
     const auto fits = [&](const Tensor& tensor, const Buffer& buffer) {
       return tensor.shape() == buffer.shape && tensor.dtype() == buffer.dtype &&
-             tensor.device() == p.value.device();
+             tensor.device() == (offloaded_ != nullptr ? kCpu : p.value.device());
     };
     INGOT_CHECK(std::ranges::equal(slot.buffers, buffers(p), fits),
                 Error("optimizer: parameter " + p.name +
@@ -201,7 +230,16 @@ void Optimizer::step(const StepOptions& options) {
   for (auto begin = active.begin(); begin != active.end();) {
     const auto end =
         std::find_if(begin, active.end(), [&](Slot* slot) { return dtype(slot) != dtype(*begin); });
-    step_slots({begin, end}, lr_ * options.lr_scale, view_of(options.grad_scale));
+    std::vector<OptimizerPiece> pieces;
+    pieces.reserve(static_cast<std::size_t>(end - begin));
+    std::transform(begin, end, std::back_inserter(pieces), [&](const Slot* slot) { return piece_of(*slot); });
+    const auto step_some = [&](std::span<const OptimizerPiece> some) {
+      step_pieces(some, lr_ * options.lr_scale, view_of(options.grad_scale));
+    };
+    if (offloaded_ != nullptr)
+      offloaded_->run(std::move(pieces), step_some);
+    else
+      step_some(pieces);
     begin = end;
   }
   for (Slot* slot : active) slot->parameter->value.storage()->bump_version();
@@ -212,6 +250,7 @@ void Optimizer::zero_grad() {
 }
 
 std::map<std::string, Tensor> Optimizer::state() const {
+  if (offloaded_ != nullptr) offloaded_->wait();
   std::map<std::string, Tensor> result;
   for (const Slot& slot : slots_) {
     if (slot.steps == 0) continue;
@@ -225,6 +264,7 @@ std::map<std::string, Tensor> Optimizer::state() const {
 }
 
 void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
+  if (offloaded_ != nullptr) offloaded_->wait();
   // Everything is checked before anything changes.
   StateReader reader(state);
   std::vector<Slot> loaded;
@@ -290,20 +330,20 @@ std::vector<Optimizer::Buffer> AdamW::buffers(const Parameter& parameter) const 
           {"exp_avg_sq_scale", scales, DType::f32}};
 }
 
-void AdamW::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
+void AdamW::step_pieces(std::span<const OptimizerPiece> pieces, double lr, const View& grad_scale) {
   std::vector<kernels::AdamWTensor> tensors;
-  tensors.reserve(slots.size());
-  for (const Slot* slot : slots) {
-    const auto t = static_cast<double>(slot->steps);
-    tensors.push_back({.param = slot->parameter->value.view(),
-                       .grad = slot->parameter->grad().view(),
-                       .m = slot->buffers[0].view(),
-                       .v = slot->buffers[1].view(),
-                       .m_scale = slot->buffers.size() > 2 ? slot->buffers[2].view() : View{},
-                       .v_scale = slot->buffers.size() > 2 ? slot->buffers[3].view() : View{},
-                       .master = view_of(slot->master),
-                       .lr = lr * slot->lr,
-                       .weight_decay = slot->weight_decay,
+  tensors.reserve(pieces.size());
+  for (const OptimizerPiece& piece : pieces) {
+    const auto t = static_cast<double>(piece.steps);
+    tensors.push_back({.param = piece.value.view(),
+                       .grad = piece.grad.view(),
+                       .m = piece.buffers[0].view(),
+                       .v = piece.buffers[1].view(),
+                       .m_scale = piece.buffers.size() > 2 ? piece.buffers[2].view() : View{},
+                       .v_scale = piece.buffers.size() > 2 ? piece.buffers[3].view() : View{},
+                       .master = view_of(piece.master),
+                       .lr = lr * piece.lr,
+                       .weight_decay = piece.weight_decay,
                        .bias_correction1 = 1 - std::pow(config_.beta1, t),
                        .bias_correction2 = 1 - std::pow(config_.beta2, t)});
   }
@@ -355,17 +395,17 @@ std::vector<Optimizer::Buffer> Sgd::buffers(const Parameter& parameter) const {
   return {{"momentum_buffer", parameter.shape(), state_dtype(parameter)}};
 }
 
-void Sgd::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
+void Sgd::step_pieces(std::span<const OptimizerPiece> pieces, double lr, const View& grad_scale) {
   std::vector<kernels::SgdTensor> tensors;
-  tensors.reserve(slots.size());
-  for (const Slot* slot : slots) {
-    tensors.push_back({.param = slot->parameter->value.view(),
-                       .grad = slot->parameter->grad().view(),
-                       .momentum = slot->buffers.empty() ? View{} : slot->buffers[0].view(),
-                       .master = view_of(slot->master),
-                       .lr = lr * slot->lr,
-                       .weight_decay = slot->weight_decay,
-                       .first = slot->steps == 1});
+  tensors.reserve(pieces.size());
+  for (const OptimizerPiece& piece : pieces) {
+    tensors.push_back({.param = piece.value.view(),
+                       .grad = piece.grad.view(),
+                       .momentum = piece.buffers.empty() ? View{} : piece.buffers[0].view(),
+                       .master = view_of(piece.master),
+                       .lr = lr * piece.lr,
+                       .weight_decay = piece.weight_decay,
+                       .first = piece.steps == 1});
   }
   kernels::launch(kernels::sgd, current_stream(tensors[0].param.device),
                   {.tensors = tensors,

@@ -10,14 +10,15 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/nn/parameter.h"
+#include "ingot/optim/offload.h"
 
 namespace ingot {
 
 /// Parameters that are stepped alike.
 struct ParamGroup {
   std::vector<Parameter*> parameters;
-  double lr_multiplier = 1;            ///< of the optimiser's learning rate
-  std::optional<double> weight_decay;  ///< default: the optimiser's
+  double lr_multiplier = 1;            ///< of the optimizer's learning rate
+  std::optional<double> weight_decay;  ///< default: the optimizer's
   void validate() const;
 };
 
@@ -39,6 +40,9 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  /// Keeps the state elsewhere between steps; before the first of them, and before load_state(). Throws Error
+  /// where there is state already.
+  void offload(OffloadConfig config);
   void step(const StepOptions& options = {});
   void zero_grad();
   const std::vector<ParamGroup>& groups() const { return groups_; }
@@ -46,7 +50,8 @@ class Optimizer {
   void set_learning_rate(double lr);
 
   /// Everything that a checkpoint must hold for the next step to have the same bits, by name
-  /// ("layers.0.weight.exp_avg"). The tensors share the optimiser's memory.
+  /// ("layers.0.weight.exp_avg"). The tensors share the optimizer's memory; those of offloaded state are the
+  /// host's, and the next step changes them.
   std::map<std::string, Tensor> state() const;
   /// Copies such tensors in. The parameters are those of that step already. Throws Error that lists the first
   /// of what does not belong, or has another shape or dtype.
@@ -55,7 +60,7 @@ class Optimizer {
   std::size_t state_bytes() const;
 
  protected:
-  /// The state of one parameter. Which of the tensors exist is the optimiser's choice.
+  /// The state of one parameter. Which of the tensors exist is the optimizer's choice.
   struct Slot {
     Parameter* parameter = nullptr;
     double lr = 1, weight_decay = 0;  ///< a multiplier; the value where decay applies, else 0
@@ -63,7 +68,7 @@ class Optimizer {
     Tensor master;                ///< of half types: kernels::master_dtype
     std::vector<Tensor> buffers;  ///< as buffers() lists them
   };
-  /// A tensor that the optimiser keeps for a parameter, zero at first.
+  /// A tensor that the optimizer keeps for a parameter, zero at first.
   struct Buffer {
     const char* name;
     Shape shape;
@@ -73,16 +78,21 @@ class Optimizer {
   Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, bool master_weights);
   /// Of one parameter, always the same.
   virtual std::vector<Buffer> buffers(const Parameter& parameter) const = 0;
-  /// Steps the slots, whose parameters have gradients and one dtype; `steps` counts this one already.
-  virtual void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) = 0;
+  /// Whether each element of the parameter is stepped by itself, so that its state may come in parts.
+  virtual bool is_divisible(const Parameter&) const { return true; }
+  /// Steps the pieces, whose values have one dtype, and whose state is on their device.
+  virtual void step_pieces(std::span<const OptimizerPiece> pieces, double lr, const View& grad_scale) = 0;
 
  private:
+  Tensor zeros(const Shape& shape, DType dtype, Device device) const;
   void make_state(Slot& slot) const;
+  OptimizerPiece piece_of(const Slot& slot) const;
 
   std::vector<ParamGroup> groups_;
   double lr_;
   bool master_weights_;
   std::vector<Slot> slots_;
+  std::unique_ptr<OffloadedState> offloaded_;  // null: state is beside the parameters
 };
 
 /// PyTorch's defaults. With `moments` u8 these are codes of 8 bits with a scale for each 256 (Dettmers et al.
@@ -111,7 +121,7 @@ class AdamW : public Optimizer {
  protected:
   AdamW(std::vector<ParamGroup> groups, const AdamWConfig& config, bool decoupled);
   std::vector<Buffer> buffers(const Parameter& parameter) const override;
-  void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) override;
+  void step_pieces(std::span<const OptimizerPiece> pieces, double lr, const View& grad_scale) override;
 
  private:
   AdamWConfig config_;
@@ -153,7 +163,7 @@ class Sgd final : public Optimizer {
 
  protected:
   std::vector<Buffer> buffers(const Parameter& parameter) const override;
-  void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) override;
+  void step_pieces(std::span<const OptimizerPiece> pieces, double lr, const View& grad_scale) override;
 
  private:
   SgdConfig config_;

@@ -8,7 +8,7 @@
 
 namespace ingot {
 
-/// A learning-rate schedule: the factor for the optimiser's learning rate at a step, counted from 0 (the step
+/// A learning-rate schedule: the factor for the optimizer's learning rate at a step, counted from 0 (the step
 /// about to be made). A pure function, so resuming needs no state; it goes into StepOptions::lr_scale. The
 /// structs below are schedules, and so is any such lambda.
 using LrSchedule = std::function<double(std::int64_t step)>;

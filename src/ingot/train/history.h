@@ -12,7 +12,7 @@ namespace ingot {
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
 struct StepRecord {
-  std::int64_t step = 0;  ///< optimiser steps done
+  std::int64_t step = 0;  ///< optimizer steps done
   double epoch = 0;
   double loss = 0;
   double learning_rate = 0;

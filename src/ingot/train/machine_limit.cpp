@@ -17,7 +17,7 @@ namespace {
 // 696 a second later.
 constexpr double kSettlingSeconds = 1, kSampleSeconds = 0.02;
 
-// Sides of the products: large enough to fill the device, without taking more than a quarter of what is free.
+// Sides of the matmuls: large enough to fill the device, without taking more than a quarter of what is free.
 std::int64_t side(ComputeBackend& on, DType dtype) {
   if (!on.capabilities().streams) return 1024;
   std::int64_t n = 8192;
@@ -36,7 +36,7 @@ double measure_matmul_flops(DType dtype, Device device) {
   // Zeros take less power, so that a GPU that is limited by it multiplies them faster than anything else.
   normal_(a, 0, 1, {.seed = 1});
   normal_(b, 0, 1, {.seed = 2});
-  // Of one product, among `times` back to back.
+  // Of one matmul, among `times` back to back.
   const auto time = [&](std::int64_t times) {
     const Stopwatch watch;
     for (std::int64_t i = 0; i < times; ++i) static_cast<void>(matmul(a, b));

@@ -5,7 +5,7 @@
 
 namespace ingot {
 
-/// The rate of matrix products of `dtype` on the device, in FLOP/s: the limit that training throughput is
+/// The rate of matmuls of `dtype` on the device, in FLOP/s: the limit that training throughput is
 /// shown against. Of 1024³ with the current threads on the CPU (about 50 ms), of 8192³ on a GPU, or less
 /// where memory is short, after a second of them: a GPU that its power limits starts faster
 /// than it goes on. The median of a few runs.

@@ -74,12 +74,15 @@ std::vector<Parameter*> trainable_parameters(ModuleRef model) {
 }  // namespace
 
 TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule,
-                               double ema_decay, const std::optional<OptimizerShard::Options>& ranks)
+                               double ema_decay, const std::optional<OptimizerShard::Options>& ranks,
+                               const std::string& offload_directory)
     : parameters_(trainable_parameters(model)),
       shard_(make_shard(parameters_, config, ranks)),
       optimizer_(make_optimizer(shard_ != nullptr ? shard_->parts() : parameters_, config)),
       schedule_(std::move(schedule)),
-      max_grad_norm_(config.max_grad_norm) {
+      max_grad_norm_(config.max_grad_norm),
+      offloaded_(config.offload != Offload::none) {
+  optimizer_->offload({.to = config.offload, .directory = offload_directory});
   if (ema_decay > 0) ema_ = std::make_unique<Ema>(parameters_, EmaConfig{.decay = ema_decay, .warmup = true});
 }
 

@@ -27,15 +27,18 @@ struct OptimizerConfig {
   bool nesterov = false;  ///< sgd
   double muon_momentum = 0.95;
   double normuon_beta2 = 0.95;
-  double max_grad_norm = 1.0;  ///< 0: no clipping
+  double max_grad_norm = 1.0;       ///< 0: no clipping
+  Offload offload = Offload::none;  ///< where the state is between steps
 };
 
-/// Optimiser, schedule, clipping and averaged weights, as one thing to step.
+/// Optimizer, schedule, clipping and averaged weights, as one thing to step.
 class TrainOptimizer {
  public:
   /// `ema_decay` 0: no average of the weights is kept. `ranks`: those that share the optimizer's state out.
+  /// `offload_directory`: of state that config.offload puts on the disk.
   TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule, double ema_decay = 0,
-                 const std::optional<OptimizerShard::Options>& ranks = std::nullopt);
+                 const std::optional<OptimizerShard::Options>& ranks = std::nullopt,
+                 const std::string& offload_directory = "");
 
   /// The learning rate of step `step`, counted from 0.
   double learning_rate(std::int64_t step) const;
@@ -50,6 +53,8 @@ class TrainOptimizer {
   /// calls measure_gradients() and apply().
   OptimizerShard* shard() const { return shard_.get(); }
 
+  /// Whether the state is memory of the host, which the next step changes at once.
+  bool is_offloaded() const { return offloaded_; }
   bool has_ema() const { return ema_ != nullptr; }
   /// Runs `f` with the averaged weights in place.
   void with_ema(FunctionRef<void()> f);
@@ -71,6 +76,7 @@ class TrainOptimizer {
   std::unique_ptr<Ema> ema_;
   LrSchedule schedule_;
   double max_grad_norm_;
+  bool offloaded_;
 };
 
 }  // namespace ingot

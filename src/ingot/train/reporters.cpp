@@ -10,6 +10,7 @@
 namespace ingot {
 
 std::shared_ptr<Reporter> make_console_reporter();
+std::shared_ptr<Reporter> make_dashboard_reporter();
 std::shared_ptr<Reporter> make_html_reporter();
 std::shared_ptr<Reporter> make_jsonl_reporter();
 std::shared_ptr<Reporter> make_log_reporter();
@@ -24,10 +25,10 @@ struct Row {
   ReporterMaker make;
 };
 std::vector<Row>& table() {
-  static std::vector<Row> rows{{"jsonl", make_jsonl_reporter},    {"tensorboard", make_tensorboard_reporter},
-                               {"html", make_html_reporter},      {"wandb", make_wandb_reporter},
-                               {"mlflow", make_mlflow_reporter},  {"log", make_log_reporter},
-                               {"console", make_console_reporter}};
+  static std::vector<Row> rows{{"jsonl", make_jsonl_reporter},     {"tensorboard", make_tensorboard_reporter},
+                               {"html", make_html_reporter},       {"wandb", make_wandb_reporter},
+                               {"mlflow", make_mlflow_reporter},   {"log", make_log_reporter},
+                               {"console", make_console_reporter}, {"dashboard", make_dashboard_reporter}};
   return rows;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,7 +20,7 @@ namespace ingot {
 /// What a step's forward and backward passes leave beside the gradients.
 struct StepWork {
   Tensor metrics;          ///< f32, on the model's device, of the same size in every step: read() explains it
-  Tensor grad_scale = {};  ///< what the optimiser multiplies gradients with; undefined for 1
+  Tensor grad_scale = {};  ///< what the optimizer multiplies gradients with; undefined for 1
 };
 
 /// How much work one step is, for rates; 0 where that has no meaning.
@@ -28,7 +30,7 @@ struct StepSize {
 
 /// How far a run has come.
 struct TrainProgress {
-  std::int64_t step = 0;  ///< optimiser steps done
+  std::int64_t step = 0;  ///< optimizer steps done
   BestEvaluation best;
 };
 
@@ -39,6 +41,17 @@ class StepRefused : public Error {
   using Error::Error;
   std::string_view kind() const noexcept override { return "step_refused"; }
 };
+
+/// Whether the run is to stop: the same answer for all ranks. Empty: never.
+using StopCheck = std::function<bool()>;
+
+/// Thrown by check_stop(), out of an evaluation: the trainer saves, and a run that goes on evaluates first.
+struct EvaluationStopped : std::exception {};
+
+/// Called between the batches of an evaluation, by all ranks alike.
+inline void check_stop(const StopCheck& stops) {
+  if (stops && stops()) throw EvaluationStopped();
+}
 
 /// One kind of training: what is trained, what a step is, how good the model is. When things happen, and
 /// what is common to all, is the Trainer's (train/trainer.h).
@@ -67,8 +80,9 @@ class TrainTask {
   /// What to do about a loss that is not finite, for an error.
   virtual std::string divergence_advice() const { return "lower learning_rate"; }
 
-  /// The mean loss on validation data with the model as it is; nothing where there is no target in it.
-  virtual std::optional<double> evaluate() = 0;
+  /// The mean loss on validation data with the model as it is; nothing where there is no target in it. One
+  /// that takes long calls check_stop between its batches.
+  virtual std::optional<double> evaluate(const StopCheck& stops) = 0;
   /// Adds what else the last evaluate() measured to record.values.
   virtual void read_evaluation(EvalRecord& /*record*/) const {}
   /// After each evaluation that decides which weights are best, with those weights in the model.
@@ -80,14 +94,14 @@ class TrainTask {
   virtual std::string settings() const { return "{}"; }
   /// Of settings that a checkpoint of an earlier version does not hold, those that it ran with.
   virtual std::string earlier_settings() const { return "{}"; }
-  /// A JSON object of what the task needs to go on, beside tensors, optimiser and progress.
+  /// A JSON object of what the task needs to go on, beside tensors, optimizer and progress.
   virtual std::string state() const { return "{}"; }
   /// Adds the tensors that the task needs to go on. Here: "weights", of every parameter.
   virtual void save(Checkpoint& checkpoint);
   /// Writes a checkpoint, whose tensors are copies on the host; another thread may call it while steps run.
   virtual std::string write(const CheckpointDirectory& directory, std::int64_t step,
                             const Checkpoint& checkpoint) const;
-  /// Puts the model and the task where they were. The optimiser has its state already.
+  /// Puts the model and the task where they were. The optimizer has its state already.
   virtual void restore(const SavedCheckpoint& saved, TrainProgress& progress);
 };
 

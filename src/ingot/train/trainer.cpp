@@ -13,6 +13,7 @@
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/log.h"
 #include "ingot/base/plural.h"
 #include "ingot/base/scope.h"
 #include "ingot/base/stopwatch.h"
@@ -62,7 +63,7 @@ struct Trainer::State {
   double train_loss = 0;
   std::int64_t evaluated_step = -1, saved_step = -1;
   std::string last_checkpoint = {};
-  bool begun = false;
+  bool begun = false, evaluation_stopped = false;
   std::optional<TrainEnd> stop = {};  // a reason that is not the task's
   Stopwatch since_begin = {}, since_step = {}, since_save = {}, since_flush = {};
   std::optional<std::pair<std::int64_t, Checkpoint>> marked = {};  // step and state, not on the host yet
@@ -102,7 +103,9 @@ struct Trainer::State {
   void end_steps(std::int64_t but);
   void read(StepRecord& record);
   void evaluate();
-  void evaluate_weights(bool averages, bool decides);
+  void evaluate_weights(bool averages, bool decides, const StopCheck& stops);
+  bool should_stop() const { return any_process(hooks.should_stop && hooks.should_stop()); }
+  bool any_process(bool stops) const { return hooks.any_process ? hooks.any_process(stops) : stops; }
   Checkpoint checkpoint();
   void save();
   void end_copying();
@@ -119,8 +122,12 @@ struct Trainer::State {
            (due(options.save_steps) ||
             (options.save_seconds.has_value() && since_save.seconds() >= *options.save_seconds));
   }
-  // Ranks that write together do so between two steps, in whose communication they would else be.
-  bool writes_beside() const { return queue.most_running() > 0 && task.optimizer().shard() == nullptr; }
+  // Ranks that write together do so between two steps, in whose communication they would else be. Offloaded
+  // state is written from where it lies, before the next step changes it.
+  bool writes_beside() const {
+    return queue.most_running() > 0 && task.optimizer().shard() == nullptr &&
+           !task.optimizer().is_offloaded();
+  }
   bool is_saved() const {
     return saving.valid() && saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
@@ -226,8 +233,17 @@ void Trainer::State::evaluate() {
   evaluated_step = progress.step;
   TrainOptimizer& optimizer = task.optimizer();
   const bool averages = optimizer.has_ema(), averages_decide = averages && options.averages_decide;
-  if (!averages_decide) evaluate_weights(false, true);
-  if (averages) optimizer.with_ema([&] { evaluate_weights(true, averages_decide); });
+  // Only the first one stops: what it has told is not told again by a run that goes on.
+  const StopCheck stops = [this] { return should_stop(); };
+  try {
+    if (!averages_decide) evaluate_weights(false, true, stops);
+    if (averages)
+      optimizer.with_ema([&] { evaluate_weights(true, averages_decide, averages_decide ? stops : nullptr); });
+  } catch (const EvaluationStopped&) {
+    evaluation_stopped = true;
+    stop = TrainEnd::stopped;
+    return;
+  }
   const NoGrad no_grad;
   for (const SampleRecord& record : task.samples(progress.step)) {
     history.add(record);
@@ -236,8 +252,8 @@ void Trainer::State::evaluate() {
   flush();
 }
 
-void Trainer::State::evaluate_weights(bool averages, bool decides) {
-  const std::optional<double> loss = task.evaluate();
+void Trainer::State::evaluate_weights(bool averages, bool decides, const StopCheck& stops) {
+  const std::optional<double> loss = task.evaluate(stops);
   if (!loss.has_value()) return;
   EvalRecord record{.step = progress.step, .loss = *loss, .ema = averages};
   task.read_evaluation(record);
@@ -260,6 +276,7 @@ Checkpoint Trainer::State::checkpoint() {
             {"best_step", progress.best.step},
             {"evaluations_since_best", progress.best.since}};
   if (std::isfinite(progress.best.loss)) json["best_loss"] = progress.best.loss;
+  if (evaluation_stopped) json["evaluation_stopped"] = true;
   json["config"] = parse_json<Json>(task.settings(), "the settings");
   json.update(parse_json<Json>(task.state(), "the task's state"));
   checkpoint.state = dump_json(json, 2) + "\n";
@@ -347,6 +364,7 @@ void Trainer::resume(const SavedCheckpoint& saved) {
     best.step = json.value("best_step", best.step);
     best.loss = json.value("best_loss", best.loss);
     best.since = json.value("evaluations_since_best", best.since);
+    s.evaluation_stopped = json.value("evaluation_stopped", false);
     s.task.restore(saved, s.progress);
   } catch (const Json::exception& error) {
     throw FormatError(path, -1, "state", error.what());
@@ -357,28 +375,34 @@ void Trainer::resume(const SavedCheckpoint& saved) {
                                                      "ask for more, or begin anew elsewhere",
                                                      counted(s.options.total_steps, "step"), saved.path(),
                                                      s.progress.step)));
-  if (s.due(s.options.eval_steps)) s.evaluated_step = s.progress.step;
+  if (s.due(s.options.eval_steps) && !s.evaluation_stopped) s.evaluated_step = s.progress.step;
   s.saved_step = s.progress.step;
   s.last_checkpoint = saved.path();
   if (!s.info.output_dir.empty()) s.history = read_history(s.info.output_dir, s.progress.step);
+  if (!s.history.steps().empty()) s.train_loss = s.history.steps().back().loss;
+  if (s.progress.step == s.options.total_steps)
+    log(LogLevel::info, "ingot::train",
+        fmt::format("{} holds all of the run's {}: nothing is left to do", saved.path(),
+                    counted(s.options.total_steps, "step")));
 }
 
 bool Trainer::step() {
   State& s = *state_;
   s.begin();
   if (s.end().has_value()) return false;
+  if (std::exchange(s.evaluation_stopped, false)) {
+    s.saving_first([&] { s.evaluate(); });
+    if (s.end().has_value()) return false;
+  }
   s.keeping_anomaly([&] { s.start_step(); });
   const bool evaluates = s.due(s.options.eval_steps), saves = s.save_is_due();
   s.end_steps(evaluates || saves ? 0 : s.queue.most_running());
   if (evaluates) s.saving_first([&] { s.evaluate(); });
   if (s.is_saved()) s.end_saving();
   if (saves) s.save();
-  const auto any_process = [&](bool stops) {
-    return s.hooks.any_process ? s.hooks.any_process(stops) : stops;
-  };
-  if (any_process(s.hooks.should_stop && s.hooks.should_stop()))
+  if (s.should_stop())
     s.stop = TrainEnd::stopped;
-  else if (s.options.max_seconds > 0 && any_process(s.since_begin.seconds() > s.options.max_seconds))
+  else if (s.options.max_seconds > 0 && s.any_process(s.since_begin.seconds() > s.options.max_seconds))
     s.stop = TrainEnd::out_of_time;
   if (s.running.empty()) s.since_step.restart();  // an evaluation is not a part of the next step
   return !s.end().has_value();
@@ -404,9 +428,12 @@ void Trainer::plan(std::int64_t total_steps, std::int64_t eval_steps) {
 TrainEnd Trainer::finish() {
   State& s = *state_;
   s.begin();
-  const TrainEnd end = s.end().value_or(TrainEnd::stopped);
+  TrainEnd end = s.end().value_or(TrainEnd::stopped);
   s.end_steps(0);
-  if (s.evaluated_step != s.progress.step && end != TrainEnd::stopped) s.saving_first([&] { s.evaluate(); });
+  if (s.evaluated_step != s.progress.step && end != TrainEnd::stopped) {
+    s.saving_first([&] { s.evaluate(); });
+    end = s.stop.value_or(end);
+  }
   if (s.options.checkpoints.has_value() && (s.options.save_at_end || end == TrainEnd::stopped)) s.save();
   s.end_saving();
   s.flush();

@@ -13,7 +13,7 @@
 
 namespace ingot {
 
-/// When things happen in a run. Steps are optimiser steps.
+/// When things happen in a run. Steps are optimizer steps.
 struct TrainerOptions {
   std::int64_t total_steps = 1;
   std::int64_t eval_steps = 0;               ///< 0: only at the end
@@ -34,7 +34,8 @@ struct TrainerOptions {
 
 struct TrainerHooks {
   std::vector<std::shared_ptr<Reporter>> reporters = {};
-  /// Asked after every step: true saves a checkpoint and ends the run (Ctrl-C).
+  /// Asked after every step and between the batches of evaluations: true saves a checkpoint and ends the run
+  /// (Ctrl-C).
   std::function<bool()> should_stop = {};
   /// Of several processes that do one run: whether one of them is to stop. Asked in each, after every step.
   std::function<bool(bool)> any_process = {};
@@ -62,7 +63,7 @@ class Trainer {
   /// which has changed, with the old value and the new; FormatError where it is no checkpoint of this kind.
   void resume(const SavedCheckpoint& saved);
 
-  /// Takes one optimiser step and what is due behind it. On a device that works beside the host, the step's
+  /// Takes one optimizer step and what is due behind it. On a device that works beside the host, the step's
   /// metrics are reported one call later. False when the run is over. Throws NonFinite, naming the step, when
   /// the loss or a gradient is not finite; checkpoints stay. What anomaly detection found is in the
   /// output directory then (train/step_origins.h).

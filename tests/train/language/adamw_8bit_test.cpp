@@ -64,7 +64,7 @@ TEST_F(EightBitTraining, ARunOfAdamWDoesNotGoOnWithIt) {
             std::string::npos);
 }
 
-// The plan takes small parameters for quantised ones, which is the difference.
+// The plan takes small parameters for quantized ones, which is the difference.
 TEST_F(EightBitTraining, TheMemoryPlanHasTheBytesOfEveryOptimizersState) {
   for (const std::string name : {"adamw", "adamw_8bit", "sgd"}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {

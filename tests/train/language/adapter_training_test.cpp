@@ -158,13 +158,21 @@ TEST_F(AdapterTrainingTest, AnotherAdapterThanTheRunsIsRefusedByItsKey) {
   c.max_steps = 2;
   LanguageTrainer(c).run();
   c.resume_from_checkpoint = true;
-  c.adapter.lora.r = 8;
-  try {
-    LanguageTrainer again(c);
-    ADD_FAILURE() << "it went on";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("lora_r"), std::string::npos) << error.what();
-  }
+  const auto problem = [](const TrainConfig& config) -> std::string {
+    try {
+      LanguageTrainer again(config);
+    } catch (const InvalidConfig& error) {
+      return error.what();
+    }
+    return "it went on";
+  };
+  TrainConfig wide = c;
+  wide.adapter.lora.r = 8;
+  EXPECT_NE(problem(wide).find("lora_r: is 8, but the run in"), std::string::npos) << problem(wide);
+  EXPECT_NE(problem(wide).find("begun with 4"), std::string::npos);
+  TrainConfig whole = c;
+  whole.adapter.enabled = false;
+  EXPECT_NE(problem(whole).find("adapter: is false, but the run in"), std::string::npos) << problem(whole);
 }
 
 TEST_F(AdapterTrainingTest, TheMemoryPlanCountsAdaptersAndTheBaseInItsFormat) {

@@ -173,7 +173,7 @@ TEST_F(DatasetTest, WhatCannotBeTrainedSaysWhatToWrite) {
   expect(refusal(entry("pairs2.jsonl")), "holds preferences");
   expect(refusal(entry("chat.jsonl", "type: chat_tempalte")), "did you mean 'chat_template'?");
   expect(refusal(entry("chat.jsonl", "type: chat_template.argilla")), "set rl, as in rl: dpo");
-  expect(refusal(entry("chat.jsonl", "ds_type: arrow")), "save arrow as Parquet or JSON lines");
+  expect(refusal(entry("chat.jsonl", "ds_type: orc")), "save orc as Parquet or JSON lines");
   expect(refusal(entry("chat.jsonl", "chat_template: chatlm")), "did you mean 'chatml'?");
   expect(refusal(entry("chat.jsonl", "split: \"train[10]\"")), "expected a slice such as train[:10%]");
   expect(refusal(entry("chat.jsonl", "split: \"train[:1%]\"")), "takes none of the 2 documents");

@@ -226,6 +226,24 @@ TEST_F(LanguageTrainerTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
     EXPECT_EQ(second.history().steps()[i].step, static_cast<std::int64_t>(i + 1));
 }
 
+TEST_F(LanguageTrainerTest, StopsBetweenTheBatchesOfAnEvaluation) {
+  TrainConfig c = config("run");
+  c.eval_batches = 0;
+  const std::string expected = model_bytes(LanguageTrainer(c).run());
+  c.output_dir = directory_ + "/halted";
+  int asked = 0;  // after steps 1 and 2, then by batches
+  LanguageTrainer halted(c, {.should_stop = [&] { return ++asked == 5; }});
+  const TrainResult first = halted.run();
+  EXPECT_EQ(first.end, TrainEnd::stopped);
+  EXPECT_EQ(first.steps, 3);
+  EXPECT_TRUE(halted.history().evaluations().empty());
+  c.resume_from_checkpoint = true;
+  LanguageTrainer second(c);
+  EXPECT_EQ(second.steps_done(), 3);
+  EXPECT_EQ(model_bytes(second.run()), expected);
+  EXPECT_EQ(second.history().evaluations().size(), 2U);
+}
+
 TEST_F(LanguageTrainerTest, ADamagedCheckpointIsPassedOverForTheOneBefore) {
   TrainConfig c = config("run");
   c.save_steps = 2;

@@ -146,7 +146,7 @@ class PreferenceGolden : public ::testing::TestWithParam<const char*> {
     StepRecord record;
     const StepWork work = objective.gradients(0);
     objective.read(work.metrics.to_vector<float>(), record);
-    evaluated = objective.evaluate();
+    evaluated = objective.evaluate({});
     EvalRecord evaluation;
     objective.read_evaluation(evaluation);
     evaluated_metrics = evaluation.values;

@@ -40,7 +40,7 @@ bool takes_fp8(const kernels::Fp8MatmulArgs& args) {
                              });
 }
 
-// Whether there is such a product for these operands; it is done then.
+// Whether there is such a matmul for these operands; it is done then.
 bool multiply_fp8(const Operand& a, const Operand& b, const View& c, bool accumulate, const View& bias) {
   const bool both_e5m2 = a.codes.dtype() == DType::f8e5m2 && b.codes.dtype() == DType::f8e5m2;
   if (!is_fp8(a) || !is_fp8(b) || both_e5m2 || !has_fp8_matmul(c.device)) return false;

@@ -7,7 +7,7 @@
 
 namespace ingot {
 
-/// One operand of a matrix product, rounded to a format: codes · scale. [rows, depth]; a recipe's products
+/// One operand of a matmul, rounded to a format: codes · scale. [rows, depth]; a recipe's matmuls
 /// run along the depth. None of these functions records gradients.
 struct Operand {
   Tensor codes;  ///< contiguous, or rows of a wider matrix; bf16, f8e4m3, f8e5m2, i8, f32: numbers of any
@@ -60,7 +60,7 @@ Operand round_to_nvfp4(const Tensor& x, const Nvfp4Rounding& how);
 Tensor hadamard_by_rows(const Tensor& x);
 
 /// x [rows, depth] as int8 codes with a scale for each row (block 0) or for 32 columns, by the rule of
-/// products with quantized weights (kernels/quantized.h): u8 [rows, bytes], to be kept for a backward pass.
+/// matmuls with quantized weights (kernels/quantized.h): u8 [rows, bytes], to be kept for a backward pass.
 Tensor round_to_int8(const Tensor& x, std::int64_t block);
 /// What such bytes stand for; of `block` 32 as values, without a scale.
 Operand int8_operand(const Tensor& bytes, std::int64_t depth, std::int64_t block);

@@ -19,7 +19,7 @@ struct KeptInput {
   Tensor codes, scale;
 };
 
-/// How a recipe rounds the operands of a linear layer's three products: y = x·Wᵀ, dx = dy·W, dW = dyᵀ·x.
+/// How a recipe rounds the operands of a linear layer's three matmuls: y = x·Wᵀ, dx = dy·W, dW = dyᵀ·x.
 /// x: [rows, in], W: [out, in], dy: [rows, out].
 class OperandRounding {
  public:

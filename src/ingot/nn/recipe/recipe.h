@@ -15,7 +15,7 @@ enum class Fp8Scaling : std::uint8_t {
   current,  ///< the input itself (just in time)
 };
 
-/// In which number formats the matmuls of linear layers are trained. Operands are rounded, products are
+/// In which number formats the matmuls of linear layers are trained. Operands are rounded, matmuls are
 /// added up in f32:
 ///   bf16        all operands to bf16;
 ///   fp8_hybrid  input and weight to E4M3, gradients to E5M2, one scale each (Micikevicius et al. 2022);
@@ -29,7 +29,7 @@ struct Recipe {
   RecipeKind kind = RecipeKind::none;
   Fp8Scaling fp8_scaling = Fp8Scaling::delayed;
   std::int64_t fp8_amax_history = 16;  ///< steps whose largest magnitudes count
-  /// bitnet: columns of the input that share a scale; 0: the whole row, as in the paper. 32 is what products
+  /// bitnet: columns of the input that share a scale; 0: the whole row, as in the paper. 32 is what matmuls
   /// in the `ternary` format round to.
   std::int64_t int8_block = 0;
   std::int64_t skip_first_layers = 0, skip_last_layers = 0;  ///< which stay as they are

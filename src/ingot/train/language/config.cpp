@@ -9,8 +9,10 @@
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
+#include "ingot/base/units.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/hub/dataset.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/models/language/family.h"
 #include "ingot/train/language/other_keys.h"
@@ -172,6 +174,8 @@ void TrainConfig::validate() const {
           "write bf16, or f32");
   require(is_training_dtype(dtype), "torch_dtype", fmt::format("{} is not a dtype to train in", name(dtype)));
   if (device != "auto") static_cast<void>(parse_device(device));
+  if (memory_limit.is_on() && memory_limit.limit != "auto")
+    static_cast<void>(parse_bytes(memory_limit.limit, "memory_limit"));
   if (from_scratch) {
     LanguageConfig copy = architecture;
     if (copy.vocab_size == 0) copy.vocab_size = vocab_size;
@@ -231,10 +235,25 @@ void read_trackers(const ConfigReader& root, TrainConfig& t) {
 
 }  // namespace
 
-void resolve_models(TrainConfig& config) {
+namespace {
+
+void fetch_dataset(DatasetConfig& dataset) {
+  if (!hub::is_hub_dataset(dataset.path)) return;
+  dataset.data_files = hub::resolve_dataset({.name = dataset.path,
+                                             .revision = dataset.revision,
+                                             .config = dataset.name,
+                                             .split = dataset.split,
+                                             .data_files = dataset.data_files});
+}
+
+}  // namespace
+
+void fetch_from_hub(TrainConfig& config) {
   if (!config.from_scratch) config.model = hub::resolve_model(config.model);
   std::string& teacher = config.distillation.teacher;
   if (!teacher.empty()) teacher = hub::resolve_model(teacher);
+  for (auto* datasets : {&config.datasets, &config.validation_datasets})
+    for (DatasetConfig& dataset : *datasets) fetch_dataset(dataset);
 }
 
 TrainConfig read_train_config(Config& config) {
@@ -242,6 +261,8 @@ TrainConfig read_train_config(Config& config) {
   TrainConfig t;
   train_keys().read_aliases(root);
   translate_keys(root);
+  t.memory_limit.keeps_recompute = root.has("recompute");
+  t.memory_limit.keeps_offload = root.has("offload_optimizer");
   t.objective = read_objective(root);
   t.from_scratch = !root.has("model") && root.has("architecture");
   read_schedule_kwargs(root, t.schedule);

@@ -22,6 +22,14 @@ namespace ingot {
 
 class Config;
 
+/// How much memory a run may take, and which settings it keeps whatever they take.
+struct MemoryLimit {
+  std::string limit;             ///< "24GB", "auto": what is free; empty or "none": nothing is chosen
+  bool keeps_recompute = false;  ///< set by hand
+  bool keeps_offload = false;
+  bool is_on() const { return !limit.empty() && limit != "none"; }
+};
+
 /// Everything that `ingot train` reads. The YAML keys are those that Surogate and axolotl users know;
 /// docs/training.md lists them.
 struct TrainConfig {
@@ -42,7 +50,7 @@ struct TrainConfig {
   std::vector<DatasetConfig> datasets;
   std::vector<DatasetConfig> validation_datasets;
   double validation_split_ratio = 0.1;
-  std::string cache_dir;       ///< of tokenised data; empty: <output_dir>/cache
+  std::string cache_dir;       ///< of tokenized data; empty: <output_dir>/cache
   bool sample_packing = true;  ///< several documents or samples in one sequence
   bool pad_to_sequence_len = false;
   bool group_by_length = false;
@@ -70,6 +78,7 @@ struct TrainConfig {
   double z_loss = 0;
   double router_aux_loss_coef = -1;  ///< of a mixture of experts; -1: the model's own
   Recompute recompute = Recompute::none;
+  MemoryLimit memory_limit;  ///< chooses recompute and optimizer.offload
   bool detect_anomaly = false;
   std::int64_t record_origins = 0;  ///< steps between those whose tensors' origins are kept; 0: none
 
@@ -111,8 +120,9 @@ struct TrainConfig {
 /// The schedule of a run of so many steps.
 LrSchedule run_schedule(const TrainConfig& config, std::int64_t total_steps);
 
-/// Fetches what is on a hub: the model to start from, the teacher. Their names become paths.
-void resolve_models(TrainConfig& config);
+/// Fetches what is on a hub: the model to start from, the teacher, data sets. Names of models become paths;
+/// data sets keep theirs, with the files in `data_files`.
+void fetch_from_hub(TrainConfig& config);
 
 /// Reads a training configuration; every key must be known. `config` keeps the effective values for dump().
 TrainConfig read_train_config(Config& config);

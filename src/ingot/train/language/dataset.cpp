@@ -61,7 +61,7 @@ std::optional<nlohmann::ordered_json> first_record(const DatasetConfig& dataset,
   }
   // A data set of the Hub is a README.md beside Parquet files.
   const auto holds_rows = [](const data::SourceFile& file) {
-    return file.format == data::SourceFormat::parquet;
+    return file.format == data::SourceFormat::parquet || file.format == data::SourceFormat::arrow;
   };
   if (!options.records && std::ranges::any_of(files, holds_rows)) {
     options.records = true;

@@ -49,7 +49,7 @@ text::Tokenizer with_settings(const text::Tokenizer& tokenizer, const SampleConf
 /// run's chat template.
 text::Tokenizer run_tokenizer(const TrainConfig& config);
 
-/// Reads, tokenises (or takes from the cache), splits and packs the run's data. Errors name the file and what
+/// Reads, tokenizes (or takes from the cache), splits and packs the run's data. Errors name the file and what
 /// to do; what is left out or cannot work is a warning.
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer);
 

@@ -14,6 +14,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
+#include "ingot/data/arrow.h"
 #include "ingot/text/chat_templates.h"
 #include "ingot/train/language/objective_config.h"
 
@@ -210,12 +211,15 @@ void read_format(const ConfigReader& entry, DatasetConfig& dataset) {
     dataset.format = data::SourceFormat::csv;
   else if (format == "parquet")
     dataset.format = data::SourceFormat::parquet;
+  else if (format == "arrow")
+    dataset.format = data::SourceFormat::arrow;
   else if (format == "text")
     dataset.format = data::SourceFormat::text;
   else
-    entry.fail("ds_type", fmt::format("must be one of auto, text, json, jsonl, csv, parquet, got '{}'; save "
-                                      "{} as Parquet or JSON lines",
-                                      format, format));
+    entry.fail("ds_type",
+               fmt::format("must be one of auto, text, json, jsonl, csv, parquet, arrow, got '{}'; save "
+                           "{} as Parquet or JSON lines",
+                           format, format));
 }
 
 void read_chat(const ConfigReader& entry, DatasetConfig& dataset) {
@@ -291,11 +295,18 @@ std::optional<DatasetSlice> read_slice(const ConfigReader& entry, std::string& s
 void read_split(const ConfigReader& entry, DatasetConfig& dataset) {
   auto split = entry.get("split", std::string());
   dataset.slice = read_slice(entry, split);
+  dataset.split = split;
+  dataset.name = entry.get("name", "");
+  dataset.revision = entry.get("revision", "");
   dataset.data_files = entry.get("data_files", Strings{});
   namespace fs = std::filesystem;
+  if (dataset.data_files.empty() && data::is_saved_dataset(dataset.path)) {
+    dataset.data_files = data::saved_dataset_files(dataset.path, split);
+    return;
+  }
   if (split.empty() || !dataset.data_files.empty() || !fs::is_directory(dataset.path)) return;
   for (const auto& file : fs::recursive_directory_iterator(dataset.path)) {
-    const std::string relative = fs::relative(file.path(), dataset.path).string();
+    const std::string relative = file.path().lexically_relative(dataset.path).string();  // links as links
     if (file.is_regular_file() && relative.find(split) != relative.npos)
       dataset.data_files.push_back(relative);
   }
@@ -323,7 +334,6 @@ DatasetConfig read_dataset(const ConfigReader& entry, const SampleConfig& sample
   read_training(entry, samples, dataset);
   read_template(entry, dataset.chat_template, nullptr);
   read_split(entry, dataset);
-  for (const char* key : {"name", "revision"}) static_cast<void>(entry.skip(key));  // of data sets of the Hub
   refuse(entry, "shards", "is not available; give the files that are wanted as data_files");
   static_cast<void>(entry.get("trust_remote_code", false));  // no code of a data set runs here
   return dataset;

@@ -39,8 +39,9 @@ struct DatasetSlice {
 
 /// One source of training data.
 struct DatasetConfig {
-  std::string path;                     ///< a file of text or of records, or a directory of these
+  std::string path;                     ///< a file of text or of records, a directory of these, or on the Hub
   std::vector<std::string> data_files;  ///< of a directory: only these
+  std::string split, name, revision;    ///< of a data set on the Hub: hub::DatasetRequest
   DatasetKind kind = DatasetKind::automatic;
   data::SourceFormat format = data::SourceFormat::automatic;
   std::string text_field = "text";  ///< of records: the key that holds the text

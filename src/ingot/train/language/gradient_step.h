@@ -19,7 +19,7 @@
 
 namespace ingot {
 
-/// The part of an optimiser step that comes before the weights change: forward and backward passes over its
+/// The part of an optimizer step that comes before the weights change: forward and backward passes over its
 /// micro-batches, and the norm of the gradients. It is put into the device's stream; the host waits for
 /// nothing.
 ///

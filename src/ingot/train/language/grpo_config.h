@@ -19,7 +19,7 @@ enum class GrpoLossType : std::uint8_t {
 };
 enum class RewardScale : std::uint8_t { group, batch, none };
 
-/// Group relative policy optimisation: `trl` and `rewards` of a configuration, under axolotl's names.
+/// Group relative policy optimization: `trl` and `rewards` of a configuration, under axolotl's names.
 struct GrpoConfig {
   std::int64_t num_generations = 8;  ///< answers to a prompt
   std::int64_t max_completion_length = 256;

@@ -295,7 +295,7 @@ void GrpoObjective::read(std::span<const float> metrics, StepRecord& record) {
   record.values.emplace_back("clip_ratio/region_mean", static_cast<double>(metrics[2]));
 }
 
-std::optional<double> GrpoObjective::evaluate() {
+std::optional<double> GrpoObjective::evaluate(const StopCheck& /*stops*/) {
   if (data_.validation_prompts.empty()) return std::nullopt;
   const std::size_t most =
       config_.eval_batches == 0

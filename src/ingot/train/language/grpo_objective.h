@@ -14,7 +14,7 @@
 
 namespace ingot {
 
-/// Group relative policy optimisation: the model, adapters and all, answers some prompts several times;
+/// Group relative policy optimization: the model, adapters and all, answers some prompts several times;
 /// rewards score the answers; what is better than the others to its prompt becomes more likely, in one step
 /// or in num_iterations of them. Ranks
 /// take turns with the micro-batches, whose answers they write, score and learn from. Where the answers of a
@@ -27,7 +27,7 @@ class GrpoObjective : public Objective {
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override { return {}; }  // how long answers are is not known before
   /// The mean reward of answers to the validation prompts, negated.
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate(const StopCheck& stops) override;
   void read_evaluation(EvalRecord& record) const override { record.values = evaluated_; }
   data::DataState position() const override { return position_; }
   void restore(const data::DataState& position) override { position_ = position; }

@@ -22,6 +22,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/train/language/checkpoint.h"
 #include "ingot/train/language/memory_plan.h"
+#include "ingot/train/language/planning/memory_limit.h"
 
 namespace ingot {
 namespace {
@@ -157,6 +158,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   check_data_paths(config_);  // all of them, before a tokenizer is trained on some
   std::optional<LanguageCheckpoint> checkpoint;
   std::map<std::string, Tensor> adapters;
+  if (saved.has_value()) check_same_adapter(*saved);
   if (saved.has_value() && config_.adapter.enabled) adapters = saved->tensors(kAdapterFile);
   if (saved.has_value() && !config_.adapter.enabled) checkpoint = load_checkpoint(*saved);
   tokenizer_ = saved.has_value() ? text::Tokenizer::from_directory(saved->path()) : run_tokenizer(config_);
@@ -169,12 +171,18 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   INGOT_CHECK(model_->config.vocab_size >= data_.max_token() + 1,
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                                      data_.max_token(), model_->config.vocab_size)));
+  const auto available = [&](const MemoryPlan& plan) {
+    return backend(device_).memory_info().free + plan.parameters;  // which are there already
+  };
+  const std::string chosen = fit_into_memory(
+      config_, model_->config, available(plan_memory(config_, model_->config, communicator_.size())),
+      communicator_.size());
+  if (!chosen.empty()) log(LogLevel::info, "ingot::train", chosen);
   model_->recompute = config_.recompute;
   recipe_ = put_recipe(*model_, config_);
   if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
   const MemoryPlan plan = plan_memory(config_, model_->config, communicator_.size());
-  check_memory(plan, config_,
-               backend(device_).memory_info().free + plan.parameters);  // which are there already
+  check_memory(plan, config_, available(plan));
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
   if (config_.adapter.enabled) flops_per_token_ *= 2.0 / 3;  // no gradients of the base's weights
   epochs_per_step_ = 1 / steps_per_epoch(config_, data_, communicator_.size());
@@ -184,7 +192,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   schedule_ = std::make_shared<LrSchedule>(run_schedule(config_, total_steps_));
   optimizer_ = std::make_unique<TrainOptimizer>(
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
-      config_.ema_decay, ranks_of_optimizer());
+      config_.ema_decay, ranks_of_optimizer(), config_.output_dir);
   objective_ = make_objective({.config = config_,
                                .data = data_,
                                .model = *model_,
@@ -239,9 +247,9 @@ StepWork LanguageTask::gradients(std::int64_t step) {
   return work;
 }
 
-std::optional<double> LanguageTask::evaluate() {
+std::optional<double> LanguageTask::evaluate(const StopCheck& stops) {
   communicator_.set_activity("the evaluation");
-  return objective_->evaluate();
+  return objective_->evaluate(stops);
 }
 
 RunInfo LanguageTask::info() const {
@@ -296,6 +304,17 @@ std::vector<SampleRecord> LanguageTask::samples(std::int64_t step) {
   for (const std::string& prompt : config_.sample_prompts)
     records.push_back({step, prompt, sample_(*model_, *tokenizer_, prompt)});
   return records;
+}
+
+// Before files of the checkpoint are missed and shapes differ.
+void LanguageTask::check_same_adapter(const SavedCheckpoint& saved) const {
+  const auto begun = parse_json_or_discard<Json>(saved.state());
+  if (!begun.is_object() || !begun.contains("config")) return;  // which Trainer::resume tells
+  Json adapter;
+  const Json now = parse_json<Json>(settings(), "the settings");
+  for (const char* key : {"adapter", "base_format", "lora_r", "lora_alpha", "lora_use_rslora"})
+    if (now.contains(key)) adapter[key] = now.at(key);
+  check_same_settings(dump_json(begun.at("config")), dump_json(adapter), earlier_settings(), saved.path());
 }
 
 // Steps, learning rate, evaluation, logging, batch size, device and whatever gives the same bits may change.

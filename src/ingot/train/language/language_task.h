@@ -22,17 +22,18 @@ namespace ingot {
 using SampleFunction =
     std::function<std::string(const LanguageModel&, const text::Tokenizer&, const std::string& prompt)>;
 
-/// Training of a language model, as a TrainConfig says: model, tokenizer, optimiser and checkpoints. What its
+/// Training of a language model, as a TrainConfig says: model, tokenizer, optimizer and checkpoints. What its
 /// steps are is its Objective's.
 class LanguageTask : public TrainTask {
  public:
   /// Opens or makes tokenizer, data and model; those of `saved` where a run goes on. Nothing is written but
-  /// the cache of tokenised data. Throws when something cannot work.
+  /// the cache of tokenized data. Throws when something cannot work.
   /// With several ranks, those of `communicator`, the first writes that, and InvalidConfig names what they do
   /// not agree on.
   LanguageTask(TrainConfig config, const std::optional<SavedCheckpoint>& saved, SampleFunction sample,
                dist::Communicator& communicator = dist::world());
 
+  /// With what config.memory_limit chose.
   const TrainConfig& config() const { return config_; }
   Device device() const { return device_; }
   dist::Communicator& communicator() const { return communicator_; }
@@ -59,7 +60,7 @@ class LanguageTask : public TrainTask {
   }
   StepSize step_size() const override;
   std::string divergence_advice() const override;
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate(const StopCheck& stops) override;
   void read_evaluation(EvalRecord& record) const override { objective_->read_evaluation(record); }
   std::vector<SampleRecord> samples(std::int64_t step) override;
   std::string settings() const override;
@@ -72,6 +73,7 @@ class LanguageTask : public TrainTask {
 
  private:
   void check_ranks_agree() const;
+  void check_same_adapter(const SavedCheckpoint& saved) const;
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
 
   TrainConfig config_;
@@ -83,7 +85,7 @@ class LanguageTask : public TrainTask {
   std::string generation_config_;  // of the model that the run starts from
   TrainingData data_;
   std::unique_ptr<LanguageModel> model_;
-  std::unique_ptr<RecipeState> recipe_;        // null: products in torch_dtype
+  std::unique_ptr<RecipeState> recipe_;        // null: matmuls in torch_dtype
   std::unique_ptr<ReferenceModel> reference_;  // null: the objective has none
   std::shared_ptr<LrSchedule> schedule_;       // the optimizer's, which plan() changes
   std::unique_ptr<TrainOptimizer> optimizer_;

@@ -38,7 +38,7 @@ class LanguageTrainer {
 
   /// Trains to the end, and writes the model. Errors as Trainer::step's.
   TrainResult run();
-  /// One optimiser step: Trainer::step. finish() ends such a run.
+  /// One optimizer step: Trainer::step. finish() ends such a run.
   bool step();
   TrainResult finish();
   /// Trains for so many steps in all, with the schedule of such a run from here on, and evaluates every
@@ -54,7 +54,7 @@ class LanguageTrainer {
   const text::Tokenizer& tokenizer() const;
   const RunHistory& history() const;
   std::int64_t total_steps() const;
-  /// Optimiser steps done: more than 0 after resuming.
+  /// Optimizer steps done: more than 0 after resuming.
   std::int64_t steps_done() const;
   /// Mean loss on the validation data, in nats per token; nothing where there is none.
   std::optional<double> evaluate();

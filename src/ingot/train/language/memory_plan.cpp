@@ -1,6 +1,7 @@
 #include "ingot/train/language/memory_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -53,6 +54,7 @@ void add_attention(Kept& kept, const LanguageConfig& c, const Keeping& how) {
                      key_value = c.num_key_value_heads * c.head_dim;
   kept.values += 2 * query + 2 * key_value;
   kept.statistics += c.num_attention_heads;
+  if (c.attention_gate) kept.values += 3 * query;
   if (c.qk_norm == QkNorm::none) return;
   kept.statistics += c.num_attention_heads + c.num_key_value_heads;
   if (!how.selective) kept.values += query + key_value;
@@ -72,7 +74,17 @@ void add_mamba(Kept& kept, const LanguageConfig& c) {
   kept.statistics += 2 * channels + 6 * inner + 4 * c.mamba_n_heads;
 }
 
-// What the activation reads and what the product behind it reads.
+// What the convolution reads and gives, and what its activation gives, gates, corrections and decays; values
+// in f32, keys and queries before and behind their norms, what the rule gives, the norm, and what the output
+// projection reads.
+void add_delta_net(Kept& kept, const LanguageConfig& c) {
+  const std::int64_t keys = c.linear_num_key_heads * c.linear_key_head_dim,
+                     values = c.linear_num_value_heads * c.linear_value_head_dim;
+  kept.values += 3 * c.conv_channels() + 4 * values + 2 * c.linear_num_value_heads;
+  kept.statistics += 4 * keys + 2 * values + 7 * c.linear_num_value_heads + 2 * c.linear_num_key_heads;
+}
+
+// What the activation reads and what the matmul behind it reads.
 void add_mlp(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   const std::int64_t width = c.intermediate_size;
   kept.values += (is_gated(c.mlp) ? 2 : 1) * width;
@@ -82,11 +94,12 @@ void add_mlp(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   if (c.mlp == MlpKind::geglu && how.on_cpu && !how.selective) kept.values += width;
 }
 
-// The rows of each token's experts: sorted for them, gate and up, the products of these, and the results in
+// The rows of each token's experts: sorted for them, gate and up, the matmuls of these, and the results in
 // the tokens' order. Of the router its probabilities and what it chose.
 void add_experts(Kept& kept, const LanguageConfig& c, const Keeping& how) {
-  const std::int64_t choices = c.num_experts_per_tok, width = c.moe_intermediate_size;
-  kept.values += choices * (2 * width + c.hidden_size);
+  const std::int64_t choices = c.num_experts_per_tok, width = c.moe_intermediate_size,
+                     inputs = is_gated(c.mlp) ? 2 : 1;
+  kept.values += choices * (inputs * width + c.hidden_size);
   if (!how.selective) kept.values += choices * (c.hidden_size + width);
   // Where gpt-oss' SwiGLU is a chain of operations: what it cut, and its factors.
   if (c.swiglu_limit > 0 && how.on_cpu && !how.selective) kept.values += 4 * choices * width;
@@ -95,13 +108,13 @@ void add_experts(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   if (c.norm_topk_prob) kept.statistics += choices + 1;
   if (!c.norm_topk_prob || !how.selective || how.dtype != DType::f32) kept.values += choices;
   // Gate and up of the shared expert, and what its last matmul reads.
-  kept.values += (how.selective ? 2 : 3) * c.shared_expert_intermediate_size;
+  kept.values += (how.selective ? inputs : inputs + 1) * c.shared_expert_intermediate_size;
 }
 
 // Mean and scale of a row.
 std::int64_t statistics_of_norm(const LanguageConfig& c) { return c.norm == NormKind::rms ? 1 : 2; }
 
-// The inputs of the norms, and what the products behind them read.
+// The inputs of the norms, and what the matmuls behind them read.
 Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& how) {
   Kept kept;
   const std::int64_t norms = c.norm_placement == NormPlacement::sandwich ? 4 : 2,
@@ -111,9 +124,10 @@ Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& h
   if (c.attends(layer)) add_attention(kept, c, how);
   if (c.convolves(layer)) add_convolution(kept, c, how);
   if (c.scans(layer)) add_mamba(kept, c);
+  if (c.corrects(layer)) add_delta_net(kept, c);
   if (c.is_sparse(layer)) {
     add_experts(kept, c, how);
-  } else if (!c.mamba_layers) {
+  } else if (c.has_mlp(layer)) {
     add_mlp(kept, c, how);
   }
   return kept;
@@ -142,7 +156,7 @@ Activations activations_per_token(const LanguageConfig& c, const TrainConfig& co
 }
 
 // Numbers of each token that are there besides while an MLP is differentiated: the gradient of what its last
-// product reads, those of gate and up that are made from it, and what that product reads where it was made
+// matmul reads, those of gate and up that are made from it, and what that matmul reads where it was made
 // again (else it has been released by then). The rows of experts take as much as all of these.
 std::size_t gradients_per_token(const LanguageConfig& c, bool selective) {
   const std::int64_t rows = (is_gated(c.mlp) ? 2 : 1) + (selective ? 1 : 0);
@@ -182,6 +196,15 @@ std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size
   // What a bucket's all-to-all receives; and those that are made, wait and are sent, where nothing stays.
   if (config.zero_stage == 2) return part + 5 * bucket;
   return own + (sums ? part : 0) + bucket;
+}
+
+// The state lies elsewhere, and on a GPU two windows of it come while the activations are not there.
+void offload_optimizer(MemoryPlan& plan, Offload to) {
+  if (to == Offload::none || (to == Offload::cpu && !plan.on_gpu)) return;
+  plan.offloaded = std::exchange(plan.optimizer, 0);
+  const std::size_t moving = plan.activations + plan.transients;
+  const std::size_t windows = plan.on_gpu ? std::min(plan.offloaded, 2 * offload_window(plan.offloaded)) : 0;
+  plan.transients += windows - std::min(windows, moving);
 }
 
 }  // namespace
@@ -244,6 +267,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden * (padded ? 2 : 1);
   plan.transients = std::max(tokens * (activations.again + gradients * size) + recipe.product,
                              (tokens * hidden + chunk + head) * size);
+  offload_optimizer(plan, config.optimizer.offload);
   return plan;
 }
 
@@ -265,22 +289,44 @@ MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& m
   return plan(config, model, of_gpus, logits_budget_of_gpu(memory), ranks);
 }
 
+std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config) {
+  if (plan.activations + plan.transients > plan.needed() / 3) {
+    const std::string smaller = "a smaller per_device_train_batch_size with more gradient_accumulation_steps";
+    if (config.memory_limit.is_on()) return smaller;
+    if (config.recompute == Recompute::none) return "recompute: selective, or recompute: true, or " + smaller;
+    return config.recompute == Recompute::full ? smaller : "recompute: true, or " + smaller;
+  }
+  const std::string smaller = config.adapter.enabled ? "a smaller model or sequence_len"
+                                                     : "adapter: lora, a smaller model or sequence_len";
+  if (plan.optimizer > plan.needed() / 4 && !config.memory_limit.is_on())
+    return "offload_optimizer: cpu (on a CPU: disk), optimizer: adamw_8bit, " + smaller;
+  return smaller;
+}
+
+bool host_has_room(const MemoryPlan& plan, const TrainConfig& config) {
+  return !plan.on_gpu || config.optimizer.offload != Offload::cpu ||
+         plan.offloaded <= backend(kCpu).memory_info().free;
+}
+
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available) {
   const std::size_t needed = plan.needed();
+  if (!host_has_room(plan, config)) {
+    const std::size_t host = backend(kCpu).memory_info().free;
+    throw OutOfMemory(
+        fmt::format("offload_optimizer: cpu takes {} of the host's memory and {} are free; to make it fit: "
+                    "offload_optimizer: disk, or optimizer: adamw_8bit",
+                    human_bytes(plan.offloaded), human_bytes(host)),
+        plan.offloaded, 0, host);
+  }
   if (needed <= available) return;
   std::string parts;
   for (const auto& [what, bytes] : plan.parts()) {
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", human_bytes(bytes), what);
   }
-  std::string advice = "a smaller model or sequence_len";
-  if (plan.activations + plan.transients > needed / 3) {
-    advice = "a smaller per_device_train_batch_size with more gradient_accumulation_steps";
-    if (config.recompute != Recompute::full) advice = "recompute: true, or " + advice;
-    if (config.recompute == Recompute::none) advice = "recompute: selective, or " + advice;
-  }
-  throw OutOfMemory(fmt::format("this run needs about {} ({}) and {} are free; to make it fit: {}",
-                                human_bytes(needed), parts, human_bytes(available), advice),
-                    needed, 0, available);
+  throw OutOfMemory(
+      fmt::format("this run needs about {} ({}) and {} are free; to make it fit: {}", human_bytes(needed),
+                  parts, human_bytes(available), memory_advice(plan, config)),
+      needed, 0, available);
 }
 
 }  // namespace ingot

@@ -20,6 +20,8 @@ struct MemoryPlan {
   std::size_t activations = 0;  ///< kept from the forward for the backward pass
   /// Gradients of activations, and a layer that runs again; or the logits of one chunk.
   std::size_t transients = 0;
+  /// Of the optimizer's state, between steps, in the host's memory or in a file: beside the total.
+  std::size_t offloaded = 0;
   bool on_gpu = false;
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
@@ -37,8 +39,14 @@ MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, i
 MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& model, std::size_t memory,
                               int ranks = 1);
 
+/// What would make such a run smaller, as a half-sentence.
+std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config);
+
+/// Whether the host has room for what lies there between steps.
+bool host_has_room(const MemoryPlan& plan, const TrainConfig& config);
+
 /// Throws OutOfMemory, with what takes the memory and what would make it fit, when plan.needed() is more than
-/// `available` bytes.
+/// `available` bytes, or what is offloaded more than the host has free.
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available);
 
 }  // namespace ingot

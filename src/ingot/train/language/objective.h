@@ -29,7 +29,7 @@ class Objective {
   virtual StepWork gradients(std::int64_t step) = 0;
   virtual void read(std::span<const float> metrics, StepRecord& record) = 0;
   virtual StepSize step_size() const = 0;
-  virtual std::optional<double> evaluate() = 0;
+  virtual std::optional<double> evaluate(const StopCheck& stops) = 0;
   virtual void read_evaluation(EvalRecord& /*record*/) const {}
 
   /// What losses are in.
@@ -65,7 +65,7 @@ std::unique_ptr<Objective> make_objective(const ObjectiveParts& parts);
 std::unique_ptr<DataParallel> make_data_parallel(const TrainConfig& config, const TrainOptimizer& optimizer,
                                                  dist::Communicator& communicator);
 
-/// Optimiser steps of so many ranks in an epoch of the data, not rounded.
+/// Optimizer steps of so many ranks in an epoch of the data, not rounded.
 double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks);
 
 }  // namespace ingot

@@ -26,7 +26,6 @@ constexpr std::array kWithoutEffect{"attn_implementation",
                                     "dataset_num_proc",
                                     "dataset_processes",
                                     "ddp_find_unused_parameters",
-                                    "ddp_timeout",
                                     "debug",
                                     "device_map",
                                     "eager_attention",
@@ -286,9 +285,27 @@ void translate_least_rate(const ConfigReader& root) {
     root.put("final_lr_fraction", fmt::format("{}", std::min(1.0, least / highest)));
 }
 
+// true and false, and DeepSpeed's mapping, of which only `device` says anything here.
+void translate_offload(const ConfigReader& root) {
+  constexpr const char* kKey = "offload_optimizer";
+  if (root.is_mapping(kKey)) {
+    const ConfigReader section = root.section(kKey);
+    const std::string device = section.skip("device");
+    for (const char* key : {"buffer_count", "fast_init", "nvme_path", "pin_memory", "pipeline",
+                            "pipeline_read", "pipeline_write", "ratio"})
+      static_cast<void>(section.skip(key));
+    root.put(kKey, device.empty() ? "none" : device);
+    return;
+  }
+  const std::string value = root.skip(kKey);
+  if (value == "true" || value == "True") root.put(kKey, "cpu");
+  if (value == "false" || value == "False") root.put(kKey, "none");
+}
+
 }  // namespace
 
 void translate_keys(const ConfigReader& root) {
+  translate_offload(root);
   // Ways to keep a layer's input in the host's memory; what is made again is the same.
   const std::string recompute = root.skip("recompute");
   if (recompute == "offload" || recompute == "offload_disk" || recompute == "unsloth")

@@ -251,7 +251,7 @@ StepSize PreferenceObjective::step_size() const {
                                                config_.gradient_accumulation_steps * communicator_.size())};
 }
 
-std::optional<double> PreferenceObjective::evaluate() {
+std::optional<double> PreferenceObjective::evaluate(const StopCheck& stops) {
   const auto& documents = data_.validation_documents.documents;
   if (documents.empty()) return std::nullopt;
   const NoGrad no_grad;
@@ -261,6 +261,7 @@ std::optional<double> PreferenceObjective::evaluate() {
   std::size_t rows_done = 0;
   while (rows_done < documents.size() &&
          (config_.eval_batches == 0 || std::ssize(counts) < config_.eval_batches)) {
+    check_stop(stops);
     Rows rows;
     for (; rows_done < documents.size() && std::ssize(rows) < config_.per_device_train_batch_size;
          ++rows_done)

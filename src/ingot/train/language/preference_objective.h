@@ -18,7 +18,7 @@ class PreferenceObjective : public Objective {
   StepWork gradients(std::int64_t step) override;
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate(const StopCheck& stops) override;
   void read_evaluation(EvalRecord& record) const override { record.values = evaluated_; }
   data::DataState position() const override { return position_; }
   void restore(const data::DataState& position) override { position_ = position; }

@@ -16,7 +16,7 @@
 namespace ingot {
 namespace {
 
-// Whether its products are no others than those of torch_dtype.
+// Whether its matmuls are no others than those of torch_dtype.
 bool adds_nothing(const TrainConfig& config) {
   return !config.recipe.is_on() || (config.recipe.kind == RecipeKind::bf16 && config.dtype == DType::bf16);
 }
@@ -124,7 +124,7 @@ RecipeMemory recipe_memory(const TrainConfig& config, const LanguageConfig& c, s
              heads = static_cast<std::size_t>(c.num_attention_heads * c.head_dim),
              width = static_cast<std::size_t>(c.intermediate_size);
   // Each layer keeps its own codes: of what q, k and v read, of what attention mixed, of what gate and up
-  // read, of their product.
+  // read, of their matmul.
   const std::size_t numbers = 5 * hidden + heads + width;
   const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
   // Both operands as f32, rounded and before that; sums before and after their scales.

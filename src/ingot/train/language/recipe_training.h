@@ -26,7 +26,7 @@ std::vector<std::pair<std::string, LinearWeight*>> recipe_weights(LanguageModel&
 std::unique_ptr<RecipeState> put_recipe(LanguageModel& model, const TrainConfig& config);
 
 /// "recipe nvfp4, emulated" for logs and reports: rounded operands multiply as f32 where the device has no
-/// products of the format. Empty without a recipe.
+/// matmuls of the format. Empty without a recipe.
 std::string recipe_summary(const TrainConfig& config, Device device);
 
 /// RecipeState::end_step() with the largest magnitudes of all ranks.
@@ -36,7 +36,7 @@ void end_recipe_step(RecipeState& state, dist::Communicator& communicator);
 std::vector<std::pair<std::string, std::string>> recipe_settings(const Recipe& recipe);
 
 /// What rounded operands take: bytes of each token that are kept for the backward pass besides what is kept
-/// without a recipe, and those that are there while one product runs.
+/// without a recipe, and those that are there while one matmul runs.
 struct RecipeMemory {
   std::size_t kept_per_token = 0, product = 0;
 };

@@ -24,7 +24,7 @@ using Kind = StepMatmul::Kind;
 // Long beside what a mark in the stream costs, short beside what a GPU takes to change its clock.
 constexpr double kSampleSeconds = 0.02;
 constexpr std::size_t kSamplesInQueue = 3;
-// Deviations of operands: weights as they are initialised, activations behind norms, gradients of a mean.
+// Deviations of operands: weights as they are initialized, activations behind norms, gradients of a mean.
 constexpr double kWeight = 0.02, kActivation = 1, kGradient = 1e-4;
 
 bool same_work(const StepMatmul& a, const StepMatmul& b) {

@@ -36,7 +36,7 @@ struct StepMatmul {
 };
 
 /// The matmuls with weights of a step on one batch of `tokens`, in the step's own shapes, order and
-/// kernels, and nothing else of it: no attention, norms, activations beside matmuls, losses, optimiser. A
+/// kernels, and nothing else of it: no attention, norms, activations beside matmuls, losses, optimizer. A
 /// batch whose step has others before it: gradients of weights are added to. The head's matmuls have the
 /// rows at a time and the classes of zeros that linear_cross_entropy takes, which count as work.
 ///

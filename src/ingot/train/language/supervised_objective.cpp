@@ -56,7 +56,7 @@ StepSize SupervisedObjective::step_size() const {
 }
 
 // The ranks take turns with the batches.
-std::optional<double> SupervisedObjective::evaluate() {
+std::optional<double> SupervisedObjective::evaluate(const StopCheck& stops) {
   if (data_.validation == nullptr) return std::nullopt;
   const NoGrad no_grad;
   const WithValues with_values(config_.trains_in_halves());
@@ -74,6 +74,7 @@ std::optional<double> SupervisedObjective::evaluate() {
     const std::optional<data::Batch> batch = batches.next();
     if (!batch.has_value()) break;
     if (batch->valid_targets == 0) continue;
+    check_stop(stops);
     const bool own = std::ssize(losses) % communicator_.size() == communicator_.rank();
     if (own) sent.send(std::span(&*batch, 1));
     losses.push_back(own ? model_.loss(sent.input(0), sent.targets(0)) : Tensor{});

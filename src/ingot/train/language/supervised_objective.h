@@ -15,7 +15,7 @@ class SupervisedObjective : public Objective {
   StepWork gradients(std::int64_t step) override;
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate(const StopCheck& stops) override;
   std::string loss_unit() const override { return "nats per token"; }
   std::optional<double> bigram_baseline() const override;
   data::DataState position() const override { return position_; }

@@ -220,6 +220,14 @@ Table::Section optimizer_keys() {
            {.aliases = {"clip_grad_norm"},
             .bounds = at_least(0),
             .doc = "Gradients are scaled so that their global norm is at most this; 0: never."}},
+          Field::words(
+              "offload_optimizer", [](TrainConfig& c) -> Offload& { return c.optimizer.offload; },
+              [](const std::string& word) { return parse_offload(word); },
+              [](Offload offload) { return name(offload); },
+              {.choices = {"none", "cpu", "disk", "nvme"},
+               .doc = "Where the optimizer's state and master weights are between steps; same bits. cpu: in "
+                      "the host's memory, from where they come to a GPU and go in parts; on a CPU they are "
+                      "there anyway. disk (nvme): in a file without a name in `output_dir`."}),
           {"ema_decay",
            &TrainConfig::ema_decay,
            {.bounds = fraction(),
@@ -473,6 +481,13 @@ Table::Section machine_keys() {
                                     "functions, RoPE, sorted rows of experts; true: whole layers, of which "
                                     "only the input is kept. "
                                     "`ingot memory` tells what each saves."}),
+          {"memory_limit",
+           &TrainConfig::memory_limit,
+           &MemoryLimit::limit,
+           {.default_text = "none",
+            .doc = "Choose `recompute` and `offload_optimizer`, where they are not given, so that the plan "
+                   "fits into so much memory (`24GB`), or into what is free (`auto`): the fastest that "
+                   "does, with the same bits. `ingot memory` shows all combinations."}},
           {"matmul_precision",
            &TrainConfig::matmul_precision,
            {.choices = {"highest", "medium"},

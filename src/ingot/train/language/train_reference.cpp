@@ -142,7 +142,16 @@ ConfigSection chat_section() {
 ConfigSection dataset_section() {
   return documented(
       "Each of datasets", "datasets.N",
-      {{"path", {}, "text", "required", "", "A file or a directory."},
+      {{"path",
+        {},
+        "text",
+        "required",
+        "",
+        "A file, a directory (also of datasets' save_to_disk), or a data set of the Hub: "
+        "hf://datasets/org/name, or org/name where it was "
+        "fetched before."},
+       {"name", {}, "text", "the default", "", "Of a data set of the Hub: which of its tables."},
+       {"revision", {}, "text", "main", "", "Of a data set of the Hub: a branch, tag or commit."},
        {"type",
         {},
         "text, chat_template, alpaca and its kin, prompt_completion, or a mapping of fields",
@@ -151,7 +160,7 @@ ConfigSection dataset_section() {
         "What a record is (docs/fine-tuning.md)."},
        {"ds_type",
         {},
-        "json, jsonl, csv, parquet, text",
+        "json, jsonl, csv, parquet, arrow, text",
         "by name and content",
         "",
         "How the file is written."},
@@ -166,9 +175,14 @@ ConfigSection dataset_section() {
         "text",
         "train",
         "",
-        "Of a directory: files with this word in their names; train[:10%], train[1000:2000]: these "
-        "documents."},
-       {"data_files", {}, "a list (text)", "all", "", "Of a directory: these files."},
+        "Of a directory: files with this word in their names; of a data set of the Hub, its split; "
+        "train[:10%], train[1000:2000]: these documents."},
+       {"data_files",
+        {},
+        "a list (text)",
+        "all",
+        "",
+        "Of a directory or a data set of the Hub: these files."},
        {"encoding",
         {},
         "a name of iconv",

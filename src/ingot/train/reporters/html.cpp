@@ -135,7 +135,12 @@ std::vector<ReportFigure> figures(const RunHistory& history, const RunInfo& info
     if (info.matmul_flops > 0)
       share = fmt::format("{:.0f} % of what matmuls reach here", 100 * flops / info.matmul_flops);
     if (info.peak_flops > 0) share += fmt::format(", {:.0f} % of the peak", 100 * flops / info.peak_flops);
-    if (flops > 0) list.push_back({"throughput", fmt::format("{:.0f} GFLOP/s", flops * 1e-9), share});
+    const double billions = flops * 1e-9;
+    if (flops > 0)
+      list.push_back(
+          {"throughput",
+           billions < 10 ? fmt::format("{:.2g} GFLOP/s", billions) : fmt::format("{:.0f} GFLOP/s", billions),
+           share});
     list.push_back({"training time", human_duration(seconds), device_name(info)});
   }
   list.push_back({"parameters", human_count(static_cast<double>(info.parameters)), info.model_type});

@@ -1,0 +1,143 @@
+#include "ingot/train/language/planning/memory_limit.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/base/units.h"
+#include "ingot/core/backend.h"
+#include "ingot/train/language/planning/step_time.h"
+
+namespace ingot {
+namespace {
+
+constexpr Recompute kRecompute[] = {Recompute::none, Recompute::selective, Recompute::full};
+
+// Usual rates, where nothing is known of a device: they only order combinations.
+constexpr double kCoreFlops = 5e10, kHostBandwidth = 2e10;
+
+PlannedDevice usual_processors(std::size_t memory) {
+  const double flops = kCoreFlops * num_threads();
+  return {.name = "cpu",
+          .f32 = flops,
+          .half = flops,
+          .memory = static_cast<double>(memory),
+          .bandwidth = kHostBandwidth,
+          .link = kHostBandwidth / 4,
+          .host_link = kHostBandwidth / 4,
+          .host = true};
+}
+
+// "NVIDIA H100 80GB HBM3" is the h100.
+PlannedDevice usual_gpu(std::string name, std::size_t memory) {
+  std::erase_if(name, [](char c) { return c == ' ' || c == '-'; });
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  PlannedDevice device = known_gpu("a100");
+  for (const PlannedDevice& gpu : known_gpus())
+    if (name.find(gpu.name) != std::string::npos) device = gpu;
+  device.memory = static_cast<double>(memory);
+  return device;
+}
+
+PlannedDevice device_of(const TrainConfig& config, std::size_t memory, const PlannedPlace& place) {
+  if (place.gpu_bytes > 0) return usual_gpu("", memory);
+  const BackendCapabilities& has = backend(config.training_device()).capabilities();
+  return has.host_memory ? usual_processors(memory) : usual_gpu(has.device_name, memory);
+}
+
+// On processors the state is in the host's memory already.
+std::vector<Offload> offloads(const TrainConfig& config, bool on_host) {
+  if (config.memory_limit.keeps_offload) return {config.optimizer.offload};
+  if (on_host) return {Offload::none, Offload::disk};
+  return {Offload::none, Offload::cpu, Offload::disk};
+}
+
+std::string parts_text(const MemoryPlan& plan) {
+  std::string text;
+  for (const auto& [what, bytes] : plan.parts())
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", human_bytes(bytes), what);
+  return text;
+}
+
+}  // namespace
+
+std::string MemoryChoice::text() const {
+  return fmt::format("recompute: {}, offload_optimizer: {}", name(recompute), name(offload));
+}
+
+std::size_t allowed_memory(const TrainConfig& config, std::size_t available) {
+  const std::string& limit = config.memory_limit.limit;
+  if (limit.empty() || limit == "none" || limit == "auto") return available;
+  return std::min<std::size_t>(available, parse_bytes(limit, "memory_limit"));
+}
+
+std::vector<MemoryChoice> memory_choices(const TrainConfig& config, const LanguageConfig& model,
+                                         std::size_t limit, const PlannedPlace& place) {
+  const PlannedDevice device = device_of(config, limit, place);
+  const PlannedCluster on{.device = device, .ranks = place.ranks};
+  const ModelWork work = model_work(config, model, device);
+  std::vector<MemoryChoice> choices;
+  double fastest = 0;
+  for (const Recompute recompute : kRecompute) {
+    if (config.memory_limit.keeps_recompute && recompute != config.recompute) continue;
+    for (const Offload offload : offloads(config, device.host)) {
+      TrainConfig with = config;
+      with.recompute = recompute;
+      with.optimizer.offload = offload;
+      MemoryChoice choice{.recompute = recompute, .offload = offload, .plan = {}};
+      choice.plan = place.gpu_bytes > 0 ? plan_memory_of_gpu(with, model, place.gpu_bytes, place.ranks)
+                                        : plan_memory(with, model, place.ranks);
+      choice.fits = choice.plan.needed() <= limit &&
+                    (place.gpu_bytes > 0 || host_has_room(choice.plan, with));  // a host that is elsewhere
+      choice.slowdown = plan_step_time(with, work,
+                                       {.zero_stage = static_cast<int>(with.zero_stage),
+                                        .recompute = recompute,
+                                        .offload = offload,
+                                        .batch = with.per_device_train_batch_size,
+                                        .accumulation = with.gradient_accumulation_steps},
+                                       on)
+                            .seconds();
+      fastest = fastest == 0 ? choice.slowdown : std::min(fastest, choice.slowdown);
+      choices.push_back(choice);
+    }
+  }
+  for (MemoryChoice& choice : choices) choice.slowdown = choice.slowdown / fastest - 1;
+  std::ranges::stable_sort(choices, {}, &MemoryChoice::slowdown);
+  return choices;
+}
+
+const MemoryChoice& best_choice(const std::vector<MemoryChoice>& choices, const TrainConfig& config,
+                                std::size_t limit) {
+  const auto found = std::ranges::find_if(choices, &MemoryChoice::fits);
+  if (found != choices.end()) return *found;
+  const MemoryChoice& least =
+      *std::ranges::min_element(choices, {}, [](const MemoryChoice& c) { return c.plan.needed(); });
+  throw OutOfMemory(
+      fmt::format("memory_limit: nothing fits into {}; the least is {} with {} ({}); to make it fit: {}",
+                  human_bytes(limit), human_bytes(least.plan.needed()), least.text(), parts_text(least.plan),
+                  memory_advice(least.plan, config)),
+      least.plan.needed(), 0, limit);
+}
+
+std::string fit_into_memory(TrainConfig& config, const LanguageConfig& model, std::size_t available,
+                            int ranks) {
+  if (!config.memory_limit.is_on()) return {};
+  const std::size_t limit = allowed_memory(config, available);
+  const std::vector<MemoryChoice> choices = memory_choices(config, model, limit, {.ranks = ranks});
+  const MemoryChoice& best = best_choice(choices, config, limit);
+  config.recompute = best.recompute;
+  config.optimizer.offload = best.offload;
+  const MemoryChoice& fastest = choices.front();
+  if (&best == &fastest)
+    return fmt::format("memory_limit: {} takes {} of {}; nothing is faster", best.text(),
+                       human_bytes(best.plan.needed()), human_bytes(limit));
+  return fmt::format(
+      "memory_limit: {} takes {} of {}; steps take about {:.0f} % longer than with {}, which would take {}",
+      best.text(), human_bytes(best.plan.needed()), human_bytes(limit), 100 * best.slowdown, fastest.text(),
+      human_bytes(fastest.plan.needed()));
+}
+
+}  // namespace ingot
