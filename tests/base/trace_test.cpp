@@ -1,13 +1,23 @@
 #include "ingot/base/trace.h"
 
+#include <array>
+#include <chrono>
 #include <filesystem>
+#include <set>
+#include <stop_token>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/temporary_directory.h"
 #include "tests/support/trace_file.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/scope.h"
 
@@ -82,15 +92,20 @@ TEST_F(TraceTest, LeavesOutScopesThatBeganBeforeIt) {
 TEST_F(TraceTest, ShowsCountersAndRowsOfDevices) {
   Trace trace(path_);
   const auto at = trace::now();
-  const auto details = trace::details("key", [] { return std::string("\"x\":\"f32[2]\""); });
-  EXPECT_EQ(trace::details("key", [] { return std::string("not asked for"); }), details);
+  const std::array<std::int64_t, 2> sizes{2, 3}, same = sizes;
+  const auto format = [](std::span<const std::byte> record) {
+    return fmt::format("\"x\":\"f32[{}]\"", static_cast<int>(record[0]));
+  };
+  const auto details = trace::details(std::as_bytes(std::span(sizes)), format);
+  EXPECT_EQ(trace::details(std::as_bytes(std::span(same)), format), details);
   trace::add({.kind = ScopeKind::kernel,
               .name = "matmul",
               .begin = at,
               .end = at + 1000,
               .details = details,
               .row = trace::row("cuda:0", "stream 1")});
-  trace::counter("memory", {{"parameters", 10}, {"other", 1e12}});
+  constexpr std::array<std::string_view, 2> kTags{"parameters", "other"};
+  trace::counter("memory", kTags, std::array{10.0, 1e12});
   trace.finish();
   const test::TraceFile file = test::read_trace(path_);
   ASSERT_NE(file.find("kernel", "matmul"), nullptr);
@@ -98,6 +113,110 @@ TEST_F(TraceTest, ShowsCountersAndRowsOfDevices) {
   EXPECT_NEAR(file.find("kernel", "matmul")->end - file.find("kernel", "matmul")->begin, 1, 1e-6);
   EXPECT_EQ(file.counters, std::set<std::string>{"memory"});
   EXPECT_EQ(std::ranges::count(file.threads, "stream 1"), 1);
+}
+
+TEST_F(TraceTest, KeepsWhatManyThreadsRecordWhileItIsWritten) {
+  constexpr int kThreads = 3, kScopes = 4500;  // more than a thread keeps before it is written
+  Trace trace(path_);
+  const std::vector<std::string> names{"first", "second", "third"};
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  for (const std::string& name : names) {
+    threads.emplace_back([&name] {
+      for (int i = 0; i < kScopes; ++i) {
+        const Scope scope(ScopeKind::work, name, i);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  trace.finish();
+  const test::TraceFile file = test::read_trace(path_);
+  for (const std::string& name : names) {
+    std::set<std::int64_t> numbers;
+    for (const auto& span : file.spans)
+      if (span.name == name) numbers.insert(span.args.at("number").get<std::int64_t>());
+    EXPECT_EQ(numbers.size(), static_cast<std::size_t>(kScopes)) << name;
+  }
+}
+
+TEST_F(TraceTest, EndsWholeWhileThreadsGoOnRecordingScopesOfNewNames) {
+  std::vector<std::jthread> threads;  // asked to stop where they go out of scope
+  threads.reserve(3);
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([t](const std::stop_token& stop) {
+      for (int i = 0; !stop.stop_requested(); ++i) {
+        const Scope scope(ScopeKind::work, fmt::format("name {} {}", t, i % 5000), i);
+      }
+    });
+  }
+  for (int round = 0; round < 6; ++round) {
+    Trace trace(path_, {}, 5000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    trace.finish();
+    for (const auto& span : test::read_trace(path_).spans)
+      ASSERT_EQ(span.name, fmt::format("name {} {}", span.name.at(5) - '0',
+                                       span.args.at("number").get<std::int64_t>() % 5000));
+  }
+}
+
+TEST_F(TraceTest, KeepsTheFirstEventsAndCountsThoseAfterThem) {
+  Trace trace(path_, {}, 5000);
+  for (int i = 0; i < 10'000; ++i) {
+    const Scope scope(ScopeKind::work, "part", i);
+  }
+  trace.finish();
+  const auto json = parse_json_or_discard<nlohmann::json>(read_file(path_));
+  EXPECT_EQ(json.at("otherData").at("events_left_out"), 5000);
+  const test::TraceFile file = test::read_trace(path_);
+  ASSERT_EQ(file.spans.size(), 5000U);
+  EXPECT_EQ(file.spans.back().args.at("number"), 4999);
+}
+
+TEST_F(TraceTest, TellsNamesApartThatStandInTheSameMemory) {
+  Trace trace(path_);
+  std::string name = "tensor a";
+  for (const char letter : {'a', 'b', 'a', 'c'}) {
+    name.back() = letter;
+    const Scope scope(ScopeKind::file, name);
+  }
+  trace.finish();
+  const test::TraceFile file = test::read_trace(path_);
+  EXPECT_EQ(file.count({"file tensor a"}), 2);
+  EXPECT_EQ(file.count({"file tensor b"}), 1);
+  EXPECT_EQ(file.count({"file tensor c"}), 1);
+}
+
+TEST_F(TraceTest, ShowsModulesByTheirOwnPartAlsoWhereItNeedsEscapes) {
+  Trace trace(path_);
+  {
+    const Scope layer(ScopeKind::module, "layer");
+    const Scope module(ScopeKind::module, "layer.a \"b\"");
+    const Scope other(ScopeKind::module, "layer.a \"b\"c");  // not inside of it
+  }
+  trace.finish();
+  const test::TraceFile file = test::read_trace(path_);
+  ASSERT_NE(file.find("module", "a \"b\""), nullptr);
+  EXPECT_EQ(file.find("module", "a \"b\"")->args.at("module"), "layer.a \"b\"");
+  EXPECT_NE(file.find("module", "layer.a \"b\"c"), nullptr);
+}
+
+TEST_F(TraceTest, SaysAtItsEndThatTheFileCouldNotBeWritten) {
+  Trace trace("/dev/full");
+  for (int i = 0; i < 9000; ++i) {
+    const Scope scope(ScopeKind::work, "part", i);
+  }
+  EXPECT_THROW(trace.finish(), IoError);
+  EXPECT_FALSE(trace::active());
+}
+
+TEST_F(TraceTest, LeavesNothingBesideItsFileWhereItIsNotFinished) {
+  {
+    const Trace trace(path_);
+    const Scope scope(ScopeKind::work, "part");
+  }
+  const std::filesystem::directory_iterator files(std::filesystem::path(path_).parent_path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+  EXPECT_EQ(read_file(path_), "");
 }
 
 TEST_F(TraceTest, RefusesAPathThatCannotBeWrittenAndASecondTrace) {

@@ -1,14 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "ingot/base/parallel.h"
 #include "ingot/base/scope.h"
 
 namespace ingot {
@@ -20,24 +21,30 @@ namespace ingot {
 ///     Trace trace("trace.json");
 ///     trainer.run();
 ///     trace.finish();
+///
+/// A thread of its own writes while the run goes on: memory for a few ten thousand events is enough for any.
 class Trace {
  public:
-  /// `about`: what the file says of the run, by name. IoError where `path` cannot be written; Error where
-  /// another trace is alive.
-  explicit Trace(std::string path, std::vector<std::pair<std::string, std::string>> about = {});
+  static constexpr std::int64_t kMostEvents = 2'000'000;  // some 300 MB of JSON, which browsers still open
+
+  /// `about`: what the file says of the run, by name. The first `most_events` are kept; the file says how
+  /// many came after them. IoError where `path` cannot be written; Error where another trace is alive.
+  explicit Trace(std::string path, std::vector<std::pair<std::string, std::string>> about = {},
+                 std::int64_t most_events = kMostEvents);
   /// Without finish() nothing is written.
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  /// Ends the recording and writes the file. Spans that are open on other threads are left out. The events
-  /// kept are the first two million; the file says how many came after them.
+  /// Ends the recording and completes the file. Spans that are open on other threads are left out. IoError
+  /// where the file could not be written.
   void finish();
 
  private:
+  struct Writing;
   std::string path_;
-  std::vector<std::pair<std::string, std::string>> about_;
   std::unique_ptr<ScopeWatch> watch_;
+  std::unique_ptr<Writing> writing_;
 };
 
 /// What the parts of Ingot tell a trace that is alive. Nothing happens where none is.
@@ -55,10 +62,12 @@ Row row(std::string_view group, std::string_view name);
 /// What the calling thread's row is called, in traces that it has not shown up in yet.
 void name_thread(std::string_view name);
 
-/// Text beside events: the members of a JSON object, without braces. Many events share it: `make`, which
-/// tells the trace nothing, is called for a `key` that is new to it. 0 is none.
+/// What events say beside their names. `record` is kept as bytes until it is written: `format` then makes of
+/// it the members of a JSON object, without braces. It may hold addresses of what lives as long as the
+/// process. Events with equal records share one. 0 is none.
 using Details = std::uint32_t;
-Details details(std::string_view key, FunctionRef<std::string()> make);
+using DetailFormat = std::string (*)(std::span<const std::byte> record);
+Details details(std::span<const std::byte> record, DetailFormat format);
 
 /// `text` as a JSON string.
 std::string json_string(std::string_view text);
@@ -66,7 +75,8 @@ std::string json_string(std::string_view text);
 /// Something that lasted, from and to a now().
 struct Span {
   ScopeKind kind = ScopeKind::work;
-  std::string_view name;
+  std::string_view name;         ///< of a module: its full name
+  std::uint16_t shown_from = 0;  ///< so many bytes of `name` the picture leaves out
   std::int64_t begin = 0, end = 0;
   std::int64_t number = Scope::kNoNumber;
   Details details = 0;
@@ -74,8 +84,8 @@ struct Span {
 };
 void add(const Span& span);
 
-/// Values of the graph `name` from now on.
-void counter(std::string_view name, const std::vector<std::pair<std::string_view, double>>& values);
+/// Values of the graph `name` from now on, one for each of its `keys`, which are always the same.
+void counter(std::string_view name, std::span<const std::string_view> keys, std::span<const double> values);
 
 /// Calls `f` before each trace ends, for what is to be added late. For the life of the process.
 void before_end(std::function<void()> f);
