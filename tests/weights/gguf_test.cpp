@@ -77,7 +77,7 @@ TEST(Gguf, ReadsEveryPlainElementTypeThatGgufPyWrote) {
 }
 
 TEST(Gguf, BlocksOfQuantisedTypesHaveTheValuesThatGgufPyGives) {
-  const auto source = open_gguf(kGoldens + "quantised.gguf");
+  const auto source = open_gguf(kGoldens + "quantized.gguf");
   std::vector<std::string> names;
   for (const TensorInfo& info : source->tensors()) {
     if (!info.name.ends_with(".values")) names.push_back(info.name);
@@ -93,8 +93,8 @@ TEST(Gguf, BlocksOfQuantisedTypesHaveTheValuesThatGgufPyGives) {
 }
 
 TEST(Gguf, AScaleThatIsNotFiniteIsRefused) {
-  std::string whole = read_file(kGoldens + "quantised.gguf");
-  const auto source = open_gguf(kGoldens + "quantised.gguf");
+  std::string whole = read_file(kGoldens + "quantized.gguf");
+  const auto source = open_gguf(kGoldens + "quantized.gguf");
   const std::uint64_t at = source->get_metadata("q8_0").offset;
   whole[at] = '\xff';
   whole[at + 1] = '\x7f';  // an f16 NaN
@@ -122,7 +122,7 @@ std::vector<GgufTensor> copy_of(const GgufSource& source) {
 
 TEST(Gguf, WritesTheSameBytesAsGgufPy) {
   TemporaryDirectory directory;
-  for (const char* file : {"all_types.gguf", "quantised.gguf", "aligned.gguf"}) {
+  for (const char* file : {"all_types.gguf", "quantized.gguf", "aligned.gguf"}) {
     const auto source = open_gguf(kGoldens + file);
     write_gguf(directory.at(file), source->fields(), copy_of(*source));
     EXPECT_EQ(read_file(directory.at(file)), read_file(kGoldens + file)) << file;

@@ -62,6 +62,11 @@ TEST_F(Transforms, EachStepDoesWhatItSays) {
   EXPECT_EQ(made({"a"}, {Transform::part(-1, 2, 3)}).to_vector<float>(), (F{2, 5}));
   EXPECT_EQ(made({"a"}, {Transform::select(1)}).to_vector<float>(), (F{3, 4, 5}));
   EXPECT_EQ(made({"a", "b"}, {}).to_vector<float>(), (F{0, 1, 2, 3, 4, 5, 0, 1, 2}));
+  EXPECT_EQ(made({"a"}, {Transform::take(1, {2, 0, 1})}).to_vector<float>(), (F{2, 0, 1, 5, 3, 4}));
+  EXPECT_EQ(made({"a"}, {Transform::take(0, {1, 0})}).to_vector<float>(), (F{3, 4, 5, 0, 1, 2}));
+  EXPECT_EQ(made({"a"}, {Transform::scale_rows({2, -1})}).to_vector<float>(), (F{0, 2, 4, -3, -4, -5}));
+  EXPECT_NE(refused({"a"}, {Transform::take(1, {2, 0, 3})}).find("has no element 3"), std::string::npos);
+  EXPECT_NE(refused({"a"}, {Transform::scale_rows({2})}).find("1 rows"), std::string::npos);
   EXPECT_EQ(made({"a"}, {Transform::cast(DType::bf16)}).dtype(), DType::bf16);
   EXPECT_EQ(made({"a"}, {Transform::transpose(), Transform::part(0, 1, 3), Transform::reshape({2})})
                 .to_vector<float>(),
@@ -80,7 +85,7 @@ TEST_F(Transforms, RotaryOrdersAreEachOthersInverse) {
 
 TEST_F(Transforms, QuantisingGivesBlocksAndTheirRoundedValues) {
   const quant::BlockFormat& q8 = *quant::find_block_format("Q8_0");
-  const TransformedSource transformed(source(), {{"x", {"wide"}, {Transform::quantise(q8)}}});
+  const TransformedSource transformed(source(), {{"x", {"wide"}, {Transform::quantize(q8)}}});
   EXPECT_EQ(transformed.get_metadata("x").stored_as, "Q8_0");
   const Blob blocks = transformed.stored_bytes("x");
   ASSERT_EQ(blocks.bytes.size(), 68U);
@@ -91,17 +96,23 @@ TEST_F(Transforms, QuantisingGivesBlocksAndTheirRoundedValues) {
 }
 
 TEST_F(Transforms, WhatKeepsRowsWholeKeepsBlocksToo) {
-  const std::string path = test::source_dir() + "/tests/weights/goldens/quantised.gguf";
+  const std::string path = test::source_dir() + "/tests/weights/goldens/quantized.gguf";
   const std::shared_ptr<const WeightSource> gguf = open_gguf(path);
   const TransformedSource transformed(gguf, {{"swapped", {"q4_k"}, {Transform::rotary_to_pairs(1)}},
                                              {"second", {"q4_k"}, {Transform::slice(0, 1, 2)}},
                                              {"both", {"q4_k", "q4_k"}, {}},
+                                             {"turned", {"q4_k"}, {Transform::take(0, {1, 0})}},
+                                             {"mixed", {"q4_k", "q6_k"}, {}},
                                              {"transposed", {"q4_k"}, {Transform::transpose()}}});
   EXPECT_EQ(transformed.get_metadata("second").stored_as, "Q4_K");
   const Blob blocks = transformed.stored_bytes("second");
   ASSERT_EQ(blocks.bytes.size(), 144U);
   EXPECT_TRUE(std::ranges::equal(blocks.bytes, gguf->stored_bytes("q4_k").bytes.subspan(144)));
   EXPECT_EQ(transformed.stored_bytes("both").bytes.size(), 4 * 144U);
+  EXPECT_TRUE(std::ranges::equal(transformed.stored_bytes("turned").bytes.first(144), blocks.bytes));
+  EXPECT_EQ(transformed.get_metadata("mixed").stored_as, "f32");
+  EXPECT_EQ(transformed.load_packed("mixed", {}), nullptr);
+  EXPECT_EQ(transformed.load_tensor("mixed").shape(), Shape({4, 256}));
   EXPECT_EQ(transformed.get_metadata("transposed").stored_as, "f32");
   EXPECT_EQ(transformed.load_tensor("transposed").shape(), Shape({256, 2}));
 }
@@ -146,7 +157,7 @@ TEST_F(Transforms, WhatCannotBeIsSaidBeforeAnythingLoads) {
   EXPECT_NE(refused({"ids"}, {Transform::scale(2)}).find("i64 cannot be scaled"), std::string::npos);
   EXPECT_NE(refused({"a"}, {Transform::rotary_to_pairs(3)}).find("not a projection to 3 heads"),
             std::string::npos);
-  EXPECT_NE(refused({"a"}, {Transform::quantise(*quant::find_block_format("Q8_0"))}).find("not whole blocks"),
+  EXPECT_NE(refused({"a"}, {Transform::quantize(*quant::find_block_format("Q8_0"))}).find("not whole blocks"),
             std::string::npos);
   EXPECT_NE(refused({"a", "wide"}, {}).find("wide"), std::string::npos);
   EXPECT_NE(refused({"a", "ids"}, {}).find("differ in type or rank"), std::string::npos);

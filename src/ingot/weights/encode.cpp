@@ -26,7 +26,7 @@ void add_blocks(const TensorInfo& info, const quant::MatrixFormat& format, const
   if (format.is_dense()) {  // f32 for what no format rounds, as llama.cpp's converter has it
     steps.push_back(Transform::cast(format.used == "f16" ? DType::f16 : DType::f32));
   } else if (const auto& blocks = *quant::find_block_format(format.used); info.stored_as != blocks.name) {
-    steps.push_back(Transform::quantise(blocks, importance_of(encoding, info.name)));
+    steps.push_back(Transform::quantize(blocks, importance_of(encoding, info.name)));
   }
 }
 

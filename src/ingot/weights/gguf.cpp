@@ -42,11 +42,11 @@ class GgufFile final : public BlobSource<GgufSource> {
     const Shape shape{std::span<const std::int64_t>(info.shape)};
     const quant::BlockFormat* format = quant::find_block_format(info.stored_as);
     if (format == nullptr) return tensor_in(blob_, info.offset, shape, *info.dtype);
-    return dequantised(info, *format, shape);
+    return dequantized(info, *format, shape);
   }
 
  private:
-  Tensor dequantised(const TensorInfo& info, const quant::BlockFormat& format, const Shape& shape) const {
+  Tensor dequantized(const TensorInfo& info, const quant::BlockFormat& format, const Shape& shape) const {
     const PageLoan loan(stored(info));
     Tensor tensor = Tensor::empty(shape);
     auto* values = tensor.data<float>();

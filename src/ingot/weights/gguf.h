@@ -28,7 +28,7 @@ struct GgufHeader {
 GgufHeader parse_gguf_header(std::span<const std::byte> start, std::uint64_t file_size,
                              const std::string& file);
 
-/// A GGUF file, or the files that one was split into. Tensors of block-quantised types load as f32;
+/// A GGUF file, or the files that one was split into. Tensors of block-quantized types load as f32;
 /// stored_bytes() gives their blocks.
 class GgufSource : public WeightSource {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -15,6 +16,7 @@ namespace ingot {
 namespace {
 
 constexpr std::uint16_t kDeflate = 1, kShuffle = 2, kFletcher = 3;
+constexpr std::uint64_t kNoAddress = ~std::uint64_t{0};  // nothing was ever written
 
 std::vector<std::byte> inflated(std::span<const std::byte> from, std::size_t size, const std::string& file,
                                 const std::string& path) {
@@ -49,6 +51,7 @@ class Hdf5File final : public WeightSource {
       INGOT_CHECK(datasets_.emplace(path, std::move(dataset)).second,
                   FormatError(location(), -1, path, "two datasets have this path"));
     }
+    check_sizes(tensors);
     set_contents(std::move(tensors), std::move(contents.attributes));
   }
 
@@ -58,6 +61,12 @@ class Hdf5File final : public WeightSource {
  protected:
   Tensor load(const TensorInfo& info) const override {
     check_loadable(*this, info);
+    INGOT_CHECK(
+        !too_large_.contains(info.name),
+        FormatError(location(), -1, info.name,
+                    fmt::format("claims {} bytes, which with the others is more than a file of {} can "
+                                "hold compressed: most of it was never written, or it is damaged",
+                                info.bytes, blob_.bytes.size())));
     const Hdf5Dataset& dataset = datasets_.at(info.name);
     const Shape shape{std::span<const std::int64_t>(info.shape)};
     Tensor tensor;
@@ -108,6 +117,55 @@ class Hdf5File final : public WeightSource {
     return info;
   }
 
+  /// Refuses datasets that share their bytes, and notes those that compression cannot have made: converted, a
+  /// small file would fill a disk.
+  void check_sizes(const std::vector<TensorInfo>& tensors) {
+    std::vector<const TensorInfo*> whole;
+    std::uint64_t left = 0;
+    if (__builtin_mul_overflow(blob_.bytes.size(), kMaxDeflateRatio, &left)) left = UINT64_MAX;
+    for (const TensorInfo& info : tensors) {
+      const Hdf5Layout& layout = datasets_.at(info.name).layout;
+      if (layout.kind == Hdf5Layout::Kind::contiguous && info.bytes > 0) whole.push_back(&info);
+      if (layout.kind != Hdf5Layout::Kind::chunked || layout.address == kNoAddress) continue;
+      if (info.bytes > left)
+        too_large_.insert(info.name);
+      else
+        left -= info.bytes;
+    }
+    std::ranges::sort(whole, {}, &TensorInfo::offset);
+    for (std::size_t i = 1; i < whole.size(); ++i) {
+      INGOT_CHECK(whole[i - 1]->bytes <= whole[i]->offset - whole[i - 1]->offset,
+                  FormatError(location(), static_cast<std::int64_t>(whole[i]->offset), whole[i]->name,
+                              fmt::format("lies inside '{}': they overlap", whole[i - 1]->name)));
+    }
+  }
+
+  /// FormatError where the chunks cannot hold `chunk_bytes` each.
+  void check_chunks(const Hdf5Dataset& dataset, const std::vector<Hdf5Chunk>& chunks, std::size_t chunk_bytes,
+                    std::uint64_t all_bytes) const {
+    constexpr std::uint64_t kAnyway = std::uint64_t{64} << 20;  // of a dataset that has room to grow
+    for (const auto& filter : dataset.filters) {
+      INGOT_CHECK(filter.id == kDeflate || filter.id == kShuffle || filter.id == kFletcher,
+                  NotImplemented(fmt::format("{}: filter {} of '{}'", location(), filter.id, dataset.path)));
+    }
+    INGOT_CHECK(
+        chunk_bytes <= std::max(all_bytes, kAnyway),
+        FormatError(location(), -1, dataset.path,
+                    fmt::format("has chunks of {} bytes, but {} in all; beyond 64 MiB they may not be larger",
+                                chunk_bytes, all_bytes)));
+    for (const Hdf5Chunk& chunk : chunks) {
+      bool deflated = false;
+      for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
+        const bool used = i >= 32 || (chunk.skipped_filters >> i & 1) == 0;
+        deflated |= used && dataset.filters[i].id == kDeflate;
+      }
+      INGOT_CHECK(chunk_bytes / (deflated ? kMaxDeflateRatio : 1) <= chunk.size,
+                  FormatError(location(), static_cast<std::int64_t>(chunk.address), dataset.path,
+                              fmt::format("a chunk claims to become {} bytes from {}, which cannot be",
+                                          chunk_bytes, chunk.size)));
+    }
+  }
+
   Tensor assembled(const Hdf5Dataset& dataset, const Shape& shape, DType dtype) const {
     const std::size_t element = dataset.type.size;
     // Also sees to it that chunks have the dataset's axes, and one more for the element.
@@ -119,12 +177,7 @@ class Hdf5File final : public WeightSource {
       INGOT_CHECK(!too_many && dataset.layout.chunk_shape.back() == element,
                   FormatError(location(), -1, dataset.path, "has chunks of an impossible shape"));
     }
-    for (const Hdf5Chunk& chunk : chunks) {
-      INGOT_CHECK(chunk_bytes / kMaxDeflateRatio <= chunk.size,
-                  FormatError(location(), static_cast<std::int64_t>(chunk.address), dataset.path,
-                              fmt::format("a chunk claims to become {} bytes from {}, which cannot be",
-                                          chunk_bytes, chunk.size)));
-    }
+    check_chunks(dataset, chunks, chunk_bytes, static_cast<std::uint64_t>(shape.numel()) * element);
     Tensor tensor = Tensor::empty(shape, dtype);
     for (const Hdf5Chunk& chunk : chunks) {
       const std::vector<std::byte> values = unfiltered(dataset, chunk, chunk_bytes);
@@ -139,16 +192,10 @@ class Hdf5File final : public WeightSource {
     std::vector<std::byte> bytes(stored.bytes.begin(), stored.bytes.end());
     for (std::size_t i = dataset.filters.size(); i-- > 0;) {
       if (i < 32 && (chunk.skipped_filters >> i & 1) != 0) continue;
-      const std::uint16_t id = dataset.filters[i].id;
-      if (id == kDeflate) {
-        bytes = inflated(bytes, chunk_bytes, location(), dataset.path);
-      } else if (id == kShuffle) {
-        bytes = unshuffled(bytes, dataset.type.size);
-      } else if (id == kFletcher && bytes.size() >= 4) {
-        bytes.resize(bytes.size() - 4);
-      } else {
-        throw NotImplemented(fmt::format("{}: filter {} of '{}'", location(), id, dataset.path));
-      }
+      const std::uint16_t id = dataset.filters[i].id;  // of those that check_chunks knows
+      if (id == kDeflate) bytes = inflated(bytes, chunk_bytes, location(), dataset.path);
+      if (id == kShuffle) bytes = unshuffled(bytes, dataset.type.size);
+      if (id == kFletcher && bytes.size() >= 4) bytes.resize(bytes.size() - 4);
     }
     INGOT_CHECK(
         bytes.size() == chunk_bytes,
@@ -199,6 +246,7 @@ class Hdf5File final : public WeightSource {
 
   Blob blob_;
   std::map<std::string, Hdf5Dataset> datasets_;
+  std::set<std::string> too_large_;  // for the file
 };
 
 }  // namespace

@@ -238,13 +238,22 @@ class Walker {
     }
   }
 
-  /// Objects can share their names' bytes: what becomes of them may not be a multiple of the file.
-  std::string joined(const std::string& path, std::string_view name) {
+  /// Objects can share their texts' bytes: what becomes of them may not be a multiple of the file.
+  void charge_text(std::size_t size, std::string_view field) {
     constexpr std::size_t kTimes = 64, kAnyway = std::size_t{1} << 20;
-    names_ += path.size() + name.size();
-    if (names_ > kTimes * bytes_.size() + kAnyway)
-      ByteReader(bytes_, file_).fail(name.substr(0, 80), "the names take more room than they can");
+    texts_ += size;
+    if (texts_ > kTimes * bytes_.size() + kAnyway)
+      ByteReader(bytes_, file_).fail(field, "the names and texts take more room than they can");
+  }
+  std::string joined(const std::string& path, std::string_view name) {
+    charge_text(path.size() + name.size(), name.substr(0, 80));
     return path.empty() ? std::string(name) : path + "/" + std::string(name);
+  }
+
+  /// Each takes 16 bytes of its own: more than those of the file are read twice.
+  void charge_entries(const ByteReader& reader, std::size_t count) {
+    entries_ += count;
+    if (entries_ > bytes_.size() / 16) reader.fail("symbol table", "shares its bytes with many others");
   }
 
   void walk_link(ByteReader& reader, const std::string& path, int depth) {
@@ -276,6 +285,7 @@ class Walker {
       if (!seen_.insert(address).second) reader.fail("symbol table", "stands in its tree twice");
       reader.take(2, "symbol table");
       const auto count = reader.read<std::uint16_t>("symbol table");
+      charge_entries(reader, count);
       for (int i = 0; i < count; ++i) {
         const auto name = reader.read<std::uint64_t>("symbol name"),
                    object = reader.read<std::uint64_t>("symbol");
@@ -283,8 +293,8 @@ class Walker {
         reader.take(20, "symbol");
         const std::size_t end = name < names.size() ? names.find('\0', name) : std::string_view::npos;
         if (end == std::string_view::npos) reader.fail("symbol name", "lies outside the heap of names");
-        const std::string_view text = names.substr(name, end - name);
-        if (cached != 2) walk(object, joined(path, text), depth + 1);  // 2: a symbolic link
+        const std::string full = joined(path, names.substr(name, end - name));
+        if (cached != 2) walk(object, full, depth + 1);  // 2: a symbolic link
       }
       return;
     }
@@ -293,6 +303,7 @@ class Walker {
     }
     reader.take(2, "symbol table");
     const auto count = reader.read<std::uint16_t>("symbol table");
+    charge_entries(reader, count);
     reader.take(16 + 8, "symbol table");  // siblings, first key
     for (int i = 0; i < count; ++i) {
       const auto child = reader.read<std::uint64_t>("symbol table");
@@ -345,6 +356,7 @@ class Walker {
 
   static std::vector<Hdf5Filter> read_filters(ByteReader& reader) {
     const auto version = reader.read<std::uint8_t>("filters"), count = reader.read<std::uint8_t>("filters");
+    if (count > 32) reader.fail("filters", fmt::format("are {}; HDF5 allows 32", count));
     if (version == 1) reader.take(6, "filters");
     std::vector<Hdf5Filter> filters;
     for (int i = 0; i < count; ++i) {
@@ -388,19 +400,23 @@ class Walker {
   }
 
   /// A text of any length stands in a global heap: its length, the heap's address and a number in there.
-  std::string variable_text(ByteReader& reader) const {
+  std::string variable_text(ByteReader& reader) {
     const auto size = reader.read<std::uint32_t>("attribute");
     ByteReader heap = at(reader.read<std::uint64_t>("attribute"), "global heap");
     const auto wanted = reader.read<std::uint32_t>("attribute");
     if (heap.text(4, "global heap") != "GCOL") heap.fail("global heap", "is none");
     heap.take(12, "global heap");
     while (true) {
+      if (++heap_objects_ > kMaxObjects) heap.fail("global heap", "is gone through too often");
       const auto index = heap.read<std::uint16_t>("global heap");
       heap.take(6, "global heap");
       const auto stored = heap.read<std::uint64_t>("global heap");
       if (index == 0) heap.fail("global heap", fmt::format("lacks object {}", wanted));
       const std::string_view text = heap.text(stored, "global heap");
-      if (index == wanted) return std::string(text.substr(0, size));
+      if (index == wanted) {
+        charge_text(std::min<std::size_t>(text.size(), size), "attribute");
+        return std::string(text.substr(0, size));
+      }
       heap.take((8 - stored % 8) % 8, "global heap");
     }
   }
@@ -410,7 +426,8 @@ class Walker {
   std::uint64_t base_ = 0;
   Hdf5Contents contents_;
   std::set<std::uint64_t> seen_;  // objects and tree nodes
-  std::size_t objects_ = 0, names_ = 0;
+  std::size_t objects_ = 0, entries_ = 0, heap_objects_ = 0;
+  std::size_t texts_ = 0;              // bytes of names and attributes
   mutable std::uint64_t headers_ = 0;  // bytes of all that were read
 };
 
@@ -436,10 +453,22 @@ class ChunkReader {
       reader.fail(dataset_.path, fmt::format("has {} of its {} chunks; the others were never written",
                                              chunks_.size(), expected));
     }
+    check_apart();
     return std::move(chunks_);
   }
 
  private:
+  void check_apart() const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // begin, size
+    places.reserve(chunks_.size());
+    for (const Hdf5Chunk& chunk : chunks_) places.emplace_back(chunk.address, chunk.size);
+    std::ranges::sort(places);
+    for (std::size_t i = 1; i < places.size(); ++i) {
+      if (places[i - 1].second > places[i].first - places[i - 1].first)
+        ByteReader(bytes_, file_).fail_at(places[i].first, dataset_.path, "two of its chunks overlap");
+    }
+  }
+
   void walk(std::uint64_t address, int levels) {
     ByteReader reader(bytes_, file_);
     reader.seek(address, "chunk index");
@@ -458,6 +487,9 @@ class ChunkReader {
         const auto offset = reader.read<std::uint64_t>("chunk");
         if (offset >= static_cast<std::uint64_t>(dataset_.shape[axis]))
           reader.fail("chunk", "lies outside its dataset");
+        // As many as there must be, each at a place of its own: then they leave no part out.
+        if (offset % dataset_.layout.chunk_shape[axis] != 0)
+          reader.fail("chunk", "does not begin where one of its dataset can");
         chunk.offset.push_back(offset);
       }
       reader.take(8, "chunk");

@@ -75,7 +75,7 @@ class DatReader {
       entry.counts = {static_cast<float>(calls)};
       const std::string_view bytes = take(static_cast<std::size_t>(values) * 4, name);
       entry.sums.resize(static_cast<std::size_t>(values));
-      std::memcpy(entry.sums.data(), bytes.data(), bytes.size());
+      if (values > 0) std::memcpy(entry.sums.data(), bytes.data(), bytes.size());
       check(entry, path_, name);
       matrix.entries.emplace(name, std::move(entry));
     }

@@ -8,6 +8,9 @@
 
 #include "onnx.pb.h"
 #include <fmt/format.h>
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+#include <google/protobuf/stubs/logging.h>
+#endif
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
@@ -156,6 +159,9 @@ OnnxFile::~OnnxFile() = default;
 
 std::shared_ptr<const OnnxFile> OnnxFile::open(const Blob& blob) {
   auto model = std::make_unique<::onnx::ModelProto>();
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+  const google::protobuf::LogSilencer silent;  // it would write of names that are not UTF-8 to the terminal
+#endif
   INGOT_CHECK(blob.bytes.size() < (std::size_t{1} << 31),
               FormatError(blob.name, 0, "model", "is larger than 2 GiB, which no protobuf message may be"));
   INGOT_CHECK(

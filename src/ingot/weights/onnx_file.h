@@ -26,7 +26,7 @@ class OnnxFile : public std::enable_shared_from_this<OnnxFile> {
   static std::shared_ptr<const OnnxFile> open(const Blob& blob);
   static std::shared_ptr<const OnnxFile> open(const std::string& path);
   ~OnnxFile();
-  /// One serialised TensorProto, as the ONNX node tests store their inputs and outputs.
+  /// One serialized TensorProto, as the ONNX node tests store their inputs and outputs.
   static Tensor read_tensor(const std::string& path);
   /// The same out of bytes, as a model whose only initializer it is.
   static std::shared_ptr<const OnnxFile> of_tensor(const std::string& name, const std::string& bytes);

@@ -14,6 +14,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/json_number.h"
 #include "ingot/base/suggest.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -92,20 +93,20 @@ Size bnb4_size(const Layer& layer, const QuantizationConfig&) {
 CheckpointMatrix read_bnb4(const Layer& layer, const QuantizationConfig& config) {
   const nlohmann::json state = bnb_state(layer);
   const Size size = bnb4_size(layer, config);
-  const auto number = [&](const char* key, auto standard) {
-    return state.contains(key) && state[key].is_number() ? state[key].get<decltype(standard)>() : standard;
-  };
-  return quant::from_bnb4({.weight = layer.get("weight"),
-                           .absmax = layer.get("weight.absmax"),
-                           .quant_map = layer.get("weight.quant_map"),
-                           .nested_absmax = layer.get_if("weight.nested_absmax"),
-                           .nested_quant_map = layer.get_if("weight.nested_quant_map"),
-                           .nested_offset = number("nested_offset", 0.0F),
-                           .block = state["blocksize"].get<std::int64_t>(),
-                           .nested_block = number("nested_blocksize", std::int64_t{256}),
-                           .rows = size.out,
-                           .cols = size.in},
-                          layer.name());
+  const bool has_offset = state.contains("nested_offset") && state["nested_offset"].is_number();
+  return quant::from_bnb4(
+      {.weight = layer.get("weight"),
+       .absmax = layer.get("weight.absmax"),
+       .quant_map = layer.get("weight.quant_map"),
+       .nested_absmax = layer.get_if("weight.nested_absmax"),
+       .nested_quant_map = layer.get_if("weight.nested_quant_map"),
+       .nested_offset = has_offset ? state["nested_offset"].get<float>() : 0.0F,
+       .block = state["blocksize"].get<std::int64_t>(),
+       .nested_block =
+           state.contains("nested_blocksize") ? whole_number(state["nested_blocksize"]).value_or(256) : 256,
+       .rows = size.out,
+       .cols = size.in},
+      layer.name());
 }
 
 Size dense_size(const Layer& layer, const QuantizationConfig&) {

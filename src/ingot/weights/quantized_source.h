@@ -8,7 +8,7 @@
 
 namespace ingot {
 
-/// How another tool quantised a checkpoint: what `quantization_config` in its config.json says.
+/// How another tool quantized a checkpoint: what `quantization_config` in its config.json says.
 struct QuantizationConfig {
   std::string method;  ///< "gptq", "awq", "fp8", "compressed-tensors", "bitsandbytes", "mxfp4"
   std::int64_t bits = 4;
@@ -17,7 +17,7 @@ struct QuantizationConfig {
   bool inputs_first = false;  ///< dense layers of this family are stored [in, out] (GPT-2's Conv1D)
 };
 
-/// The tensors of a quantised checkpoint under the names that dense ones have: where it keeps `x.qweight`,
+/// The tensors of a quantized checkpoint under the names that dense ones have: where it keeps `x.qweight`,
 /// `x.qzeros` and so on, there is one `x.weight` [out, in] instead. It loads as f32 values, and in tiles of
 /// its own format with load_packed(). Everything else stays as it is. NotImplemented for another method, with
 /// those that are known; InvalidConfig names a layer that lacks one of its tensors.

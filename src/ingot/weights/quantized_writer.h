@@ -12,7 +12,7 @@
 
 namespace ingot {
 
-/// A checkpoint as other programs keep quantised ones in safetensors files.
+/// A checkpoint as other programs keep quantized ones in safetensors files.
 struct QuantizedCheckpoint {
   std::string config;  ///< JSON: what `quantization_config` in config.json becomes
   std::vector<StoredTensor> tensors;

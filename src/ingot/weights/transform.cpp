@@ -1,6 +1,7 @@
 #include "ingot/weights/transform.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -43,8 +44,34 @@ Tensor rotary(const Tensor& x, std::int64_t heads, bool to_halves) {
   return reshape(contiguous(transpose(split, 1, 2)), whole);
 }
 
+/// Copies slices of one axis; of any type, and of bytes as well.
+Tensor taken(const Tensor& tensor, int axis, const std::vector<std::int64_t>& order) {
+  const Tensor x = contiguous(tensor);
+  const int at = axis < 0 ? axis + x.rank() : axis;
+  const auto count = static_cast<std::int64_t>(order.size()), size = x.dim(at);
+  Tensor out = Tensor::empty(x.shape().with(at, count), x.dtype());
+  if (out.numel() == 0) return out;
+  std::int64_t outer = 1;
+  for (int i = 0; i < at; ++i) outer *= x.dim(i);
+  const std::size_t bytes = x.nbytes() / static_cast<std::size_t>(outer * size);
+  const auto* from = static_cast<const std::byte*>(x.view().data);
+  auto* to = static_cast<std::byte*>(out.view().data);
+  for (std::int64_t i = 0; i < outer; ++i)
+    for (std::int64_t j = 0; j < count; ++j)
+      std::memcpy(to + static_cast<std::size_t>(i * count + j) * bytes,
+                  from + static_cast<std::size_t>(i * size + order[static_cast<std::size_t>(j)]) * bytes,
+                  bytes);
+  return out;
+}
+
+Tensor with_scaled_rows(const Tensor& x, const std::vector<double>& factors) {
+  const std::vector<float> narrow(factors.begin(), factors.end());
+  const Tensor by_row = Tensor::from(narrow, {x.dim(0)});
+  return to(x, DType::f32) * (x.rank() == 1 ? by_row : ingot::reshape(by_row, {x.dim(0), 1}));
+}
+
 /// x in blocks. `importance`: [cols], or [matrices, cols] of a stack; or empty.
-std::vector<std::byte> quantised(const Tensor& x, const quant::BlockFormat& format,
+std::vector<std::byte> quantized(const Tensor& x, const quant::BlockFormat& format,
                                  std::span<const float> importance) {
   const Tensor values = contiguous(to(x, DType::f32));
   const std::span all(values.data<float>(), static_cast<std::size_t>(values.numel()));
@@ -58,9 +85,9 @@ std::vector<std::byte> quantised(const Tensor& x, const quant::BlockFormat& form
   return blocks;
 }
 
-/// The values that quantising leaves.
+/// The values that quantizing leaves.
 Tensor rounded(const Tensor& x, const quant::BlockFormat& format, std::span<const float> importance) {
-  const std::vector<std::byte> blocks = quantised(x, format, importance);
+  const std::vector<std::byte> blocks = quantized(x, format, importance);
   Tensor out = Tensor::empty(x.shape());
   quant::dequantize(format, blocks, {out.data<float>(), static_cast<std::size_t>(out.numel())});
   return out;
@@ -89,8 +116,16 @@ Transform Transform::permute(std::vector<int> order) { return Transform(Permute{
 Transform Transform::reshape(std::vector<std::int64_t> shape) { return Transform(Reshape{std::move(shape)}); }
 Transform Transform::cast(DType dtype) { return Transform(Cast{dtype}); }
 Transform Transform::scale(double factor, double offset) { return Transform(Scale{factor, offset}); }
+Transform Transform::negative_exp() { return Transform(NegativeExp{false}); }
+Transform Transform::log_of_negative() { return Transform(NegativeExp{true}); }
 Transform Transform::slice(int axis, std::int64_t begin, std::int64_t end) {
   return Transform(Slice{axis, begin, end, 0});
+}
+Transform Transform::scale_rows(std::vector<double> factors) {
+  return Transform(ScaleRows{std::move(factors)});
+}
+Transform Transform::take(int axis, std::vector<std::int64_t> order) {
+  return Transform(Take{axis, std::move(order)});
 }
 Transform Transform::part(int axis, std::int64_t index, std::int64_t parts) {
   return Transform(Slice{axis, index, 0, parts});
@@ -98,9 +133,9 @@ Transform Transform::part(int axis, std::int64_t index, std::int64_t parts) {
 Transform Transform::select(std::int64_t index) { return Transform(Select{index}); }
 Transform Transform::rotary_to_halves(std::int64_t heads) { return Transform(Rotary{heads, true}); }
 Transform Transform::rotary_to_pairs(std::int64_t heads) { return Transform(Rotary{heads, false}); }
-Transform Transform::quantise(const quant::BlockFormat& format,
+Transform Transform::quantize(const quant::BlockFormat& format,
                               std::shared_ptr<const std::vector<float>> importance) {
-  return Transform(Quantise{&format, std::move(importance)});
+  return Transform(Quantize{&format, std::move(importance)});
 }
 
 TensorForm Transform::infer_permute(const Permute& step, TensorForm form, const std::string& tensor) const {
@@ -138,6 +173,17 @@ TensorForm Transform::infer_reshape(const Reshape& step, TensorForm form, const 
   return {std::move(shape), form.dtype};
 }
 
+TensorForm Transform::infer_take(const Take& step, TensorForm form, const std::string& tensor) const {
+  std::int64_t& size = form.shape[static_cast<std::size_t>(checked_axis(step.axis, form, tensor))];
+  for (const std::int64_t from : step.order)
+    INGOT_CHECK(from >= 0 && from < size,
+                InvalidConfig(tensor, fmt::format("an axis of {} has no element {}", size, from)));
+  INGOT_CHECK(static_cast<std::int64_t>(step.order.size()) == size,
+              InvalidConfig(tensor, fmt::format("an order of {} elements is not one of an axis of {}",
+                                                step.order.size(), size)));
+  return form;
+}
+
 TensorForm Transform::infer_slice(const Slice& step, TensorForm form, const std::string& tensor) const {
   std::int64_t& size = form.shape[static_cast<std::size_t>(checked_axis(step.axis, form, tensor))];
   if (step.parts > 0) {
@@ -167,7 +213,21 @@ TensorForm Transform::infer(const TensorForm& form, const std::string& tensor) c
                         InvalidConfig(tensor, fmt::format("{} cannot be scaled", ingot::name(form.dtype))));
             return form;
           },
+          [&](const NegativeExp&) {
+            INGOT_CHECK(is_floating_point(form.dtype),
+                        InvalidConfig(tensor, fmt::format("{} has no exponential", ingot::name(form.dtype))));
+            return form;
+          },
+          [&](const ScaleRows& step) {
+            const bool fits = (form.shape.size() == 1 || form.shape.size() == 2) &&
+                              form.shape[0] == static_cast<std::int64_t>(step.factors.size());
+            INGOT_CHECK(fits && is_floating_point(form.dtype),
+                        InvalidConfig(tensor, fmt::format("{} is not a matrix of {} rows to scale",
+                                                          to_string(form.shape), step.factors.size())));
+            return TensorForm{form.shape, DType::f32};
+          },
           [&](const Slice& step) { return infer_slice(step, form, tensor); },
+          [&](const Take& step) { return infer_take(step, form, tensor); },
           [&](const Select& step) {
             INGOT_CHECK(!form.shape.empty() && step.index >= 0 && step.index < form.shape[0],
                         InvalidConfig(
@@ -180,7 +240,7 @@ TensorForm Transform::infer(const TensorForm& form, const std::string& tensor) c
                                                           to_string(form.shape), step.heads)));
             return form;
           },
-          [&](const Quantise& step) {
+          [&](const Quantize& step) {
             INGOT_CHECK(!form.shape.empty() && form.shape.back() % step.format->elements == 0,
                         InvalidConfig(tensor, fmt::format("rows of {} are not whole blocks of {} ({})",
                                                           to_string(form.shape), step.format->elements,
@@ -204,6 +264,11 @@ Tensor Transform::apply(const Tensor& x) const {
           },
           [&](const Cast& step) { return to(x, step.dtype); },
           [&](const Scale& step) { return ingot::scale(x, step.factor, step.offset); },
+          [&](const NegativeExp& step) {
+            return step.inverse ? ingot::log(ingot::scale(x, -1, 0)) : ingot::scale(ingot::exp(x), -1, 0);
+          },
+          [&](const ScaleRows& step) { return with_scaled_rows(x, step.factors); },
+          [&](const Take& step) { return taken(x, step.axis, step.order); },
           [&](const Slice& step) {
             if (step.parts == 0) return narrow(x, step.axis, step.begin, step.end - step.begin);
             const std::int64_t size = x.shape()[step.axis] / step.parts;
@@ -211,7 +276,7 @@ Tensor Transform::apply(const Tensor& x) const {
           },
           [&](const Select& step) { return ingot::select(x, 0, step.index); },
           [&](const Rotary& step) { return rotary(x, step.heads, step.to_halves); },
-          [&](const Quantise& step) { return rounded(x, *step.format, span_of(step.importance)); },
+          [&](const Quantize& step) { return rounded(x, *step.format, span_of(step.importance)); },
       },
       step_);
 }
@@ -222,6 +287,7 @@ bool Transform::keeps_rows(int rank) const {
     return step->order.empty() ? !is_last(step->a) && !is_last(step->b) : is_last(step->order.back());
   }
   if (const auto* step = std::get_if<Slice>(&step_)) return !is_last(step->axis);
+  if (const auto* step = std::get_if<Take>(&step_)) return !is_last(step->axis);
   return (std::holds_alternative<Rotary>(step_) || std::holds_alternative<Select>(step_)) && rank > 1;
 }
 
@@ -234,13 +300,13 @@ bool Transform::transposes_matrix() const {
 }
 
 const quant::BlockFormat* Transform::block_format() const {
-  const auto* step = std::get_if<Quantise>(&step_);
+  const auto* step = std::get_if<Quantize>(&step_);
   return step == nullptr ? nullptr : step->format;
 }
 
 std::vector<std::byte> Transform::blocks_of(const Tensor& x) const {
-  const auto& step = std::get<Quantise>(step_);
-  return quantised(x, *step.format, span_of(step.importance));
+  const auto& step = std::get<Quantize>(step_);
+  return quantized(x, *step.format, span_of(step.importance));
 }
 
 }  // namespace ingot

@@ -36,7 +36,14 @@ class Transform {
   static Transform cast(DType dtype);
   /// factor * x + offset, for floating dtypes.
   static Transform scale(double factor, double offset = 0);
+  /// −exp(x), and log(−x), for floating dtypes.
+  static Transform negative_exp();
+  static Transform log_of_negative();
+  /// Row i of the first axis times factors[i], in f32.
+  static Transform scale_rows(std::vector<double> factors);
   static Transform slice(int axis, std::int64_t begin, std::int64_t end);
+  /// Element i of an axis is order[i] of the tensor's. Of tensors on the CPU.
+  static Transform take(int axis, std::vector<std::int64_t> order);
   /// Element `index` of the first axis, which goes away.
   static Transform select(std::int64_t index);
   /// Part `index` of `parts` equal ones.
@@ -49,7 +56,7 @@ class Transform {
   /// Rounds to a block format; only as the last step. The values that load are the rounded ones, as f32.
   /// `importance`: what errors in each column count, [cols], or of a stack [matrices, cols]; null: all the
   /// same.
-  static Transform quantise(const quant::BlockFormat& format,
+  static Transform quantize(const quant::BlockFormat& format,
                             std::shared_ptr<const std::vector<float>> importance = nullptr);
 
   /// The form of the result. InvalidConfig, naming `tensor`, where the step does not fit.
@@ -61,9 +68,9 @@ class Transform {
   /// Whether it exchanges the axes of a matrix, and nothing else.
   bool transposes_matrix() const;
   bool is_cast() const { return std::holds_alternative<Cast>(step_); }
-  /// Null but for quantise().
+  /// Null but for quantize().
   const quant::BlockFormat* block_format() const;
-  /// x rounded, as files hold it; of quantise() only.
+  /// x rounded, as files hold it; of quantize() only.
   std::vector<std::byte> blocks_of(const Tensor& x) const;
 
  private:
@@ -80,6 +87,16 @@ class Transform {
   struct Scale {
     double factor, offset;
   };
+  struct NegativeExp {
+    bool inverse;
+  };
+  struct ScaleRows {
+    std::vector<double> factors;
+  };
+  struct Take {
+    int axis;
+    std::vector<std::int64_t> order;
+  };
   struct Slice {
     int axis;
     std::int64_t begin, end, parts;  // parts > 0: part `begin` of so many
@@ -91,15 +108,17 @@ class Transform {
     std::int64_t heads;
     bool to_halves;
   };
-  struct Quantise {
+  struct Quantize {
     const quant::BlockFormat* format;
     std::shared_ptr<const std::vector<float>> importance;
   };
-  using Step = std::variant<Permute, Reshape, Cast, Scale, Slice, Select, Rotary, Quantise>;
+  using Step = std::variant<Permute, Reshape, Cast, Scale, NegativeExp, ScaleRows, Slice, Take, Select,
+                            Rotary, Quantize>;
   explicit Transform(Step step) : step_(std::move(step)) {}
 
   TensorForm infer_permute(const Permute& step, TensorForm form, const std::string& tensor) const;
   TensorForm infer_reshape(const Reshape& step, TensorForm form, const std::string& tensor) const;
+  TensorForm infer_take(const Take& step, TensorForm form, const std::string& tensor) const;
   TensorForm infer_slice(const Slice& step, TensorForm form, const std::string& tensor) const;
 
   Step step_;
@@ -133,13 +152,14 @@ class TransformedSource final : public WeightSource {
 
  protected:
   Tensor load(const TensorInfo& info) const override;
-  /// Blocks of a quantised type where every step keeps rows whole; else the bytes of the loaded tensor.
+  /// Blocks of a quantized type where every step keeps rows whole; else the bytes of the loaded tensor.
   Blob stored(const TensorInfo& info) const override;
   std::shared_ptr<const quant::PackedMatrix> packed(const TensorInfo& info,
                                                     const PackedPart& part) const override;
 
  private:
   TensorInfo describe(const TensorRecipe& recipe) const;
+  bool stored_alike(const TensorRecipe& recipe) const;
   const TensorRecipe& recipe_of(const TensorInfo& info) const;
   Tensor transformed(const TensorRecipe& recipe, std::span<const Transform> steps) const;
   Tensor transformed_rows(const TensorRecipe& recipe, const GgmlType& type) const;

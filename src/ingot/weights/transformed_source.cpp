@@ -20,7 +20,7 @@ bool keep_rows(const TensorRecipe& recipe, int rank) {
   return std::ranges::all_of(recipe.steps, [rank](const Transform& step) { return step.keeps_rows(rank); });
 }
 
-/// The blocks of a quantised tensor as bytes [..., bytes of a row], which row operations take like any
+/// The blocks of a quantized tensor as bytes [..., bytes of a row], which row operations take like any
 /// tensor.
 Tensor rows_of_blocks(const WeightSource& source, const TensorInfo& info, const GgmlType& type) {
   std::vector<std::int64_t> shape = info.shape;
@@ -72,8 +72,7 @@ TensorInfo TransformedSource::describe(const TensorRecipe& recipe) const {
     const int axis = recipe.concat_axis < 0 ? recipe.concat_axis + rank : recipe.concat_axis;
     std::vector<std::int64_t> expected = form.shape;
     INGOT_CHECK(
-        axis >= 0 && axis < rank && next.dtype == info.dtype && next.stored_as == info.stored_as &&
-            next.shape.size() == expected.size(),
+        axis >= 0 && axis < rank && next.dtype == info.dtype && next.shape.size() == expected.size(),
         InvalidConfig(recipe.name, fmt::format("'{}' cannot be put behind '{}': they differ in type or rank",
                                                recipe.inputs[i], recipe.inputs[0])));
     expected[static_cast<std::size_t>(axis)] = next.shape[static_cast<std::size_t>(axis)];
@@ -81,6 +80,7 @@ TensorInfo TransformedSource::describe(const TensorRecipe& recipe) const {
                 ShapeMismatch(recipe.name + ": " + recipe.inputs[i], expected, next.shape));
     form.shape[static_cast<std::size_t>(axis)] += next.shape[static_cast<std::size_t>(axis)];
   }
+  const bool mixed = !stored_alike(recipe);
   const quant::BlockFormat* blocks = nullptr;
   for (std::size_t i = 0; i < recipe.steps.size(); ++i) {
     INGOT_CHECK(blocks == nullptr, InvalidConfig(recipe.name, "a step follows the one that quantizes"));
@@ -90,10 +90,11 @@ TensorInfo TransformedSource::describe(const TensorRecipe& recipe) const {
   info.shape = form.shape;
   const auto elements = static_cast<std::uint64_t>(info.numel());
   const GgmlType* stored = blocks_of(info);
+  if (mixed) info.stored_as = ingot::name(form.dtype);
   if (blocks != nullptr) {
     info.stored_as = blocks->name;
     info.bytes = elements / static_cast<std::uint64_t>(blocks->elements) * blocks->bytes;
-  } else if (stored != nullptr && keep_rows(recipe, rank)) {
+  } else if (stored != nullptr && !mixed && keep_rows(recipe, rank)) {
     info.bytes = stored->bytes(elements);
   } else {
     if (stored != nullptr || form.dtype != *info.dtype) info.stored_as = ingot::name(form.dtype);
@@ -101,6 +102,13 @@ TensorInfo TransformedSource::describe(const TensorRecipe& recipe) const {
   }
   info.dtype = form.dtype;
   return info;
+}
+
+// Whether the inputs have one element type; of several blocks of one are not rows of the other.
+bool TransformedSource::stored_alike(const TensorRecipe& recipe) const {
+  return std::ranges::all_of(recipe.inputs, [&](const std::string& name) {
+    return base_->get_metadata(name).stored_as == base_->get_metadata(recipe.inputs.front()).stored_as;
+  });
 }
 
 const TensorRecipe& TransformedSource::recipe_of(const TensorInfo& info) const {
@@ -156,7 +164,7 @@ Blob TransformedSource::stored(const TensorInfo& info) const {
   return blob_of(load(info), location());
 }
 
-// A cast says only what a quantised matrix' values would be computed in, so none counts here.
+// A cast says only what a quantized matrix' values would be computed in, so none counts here.
 quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedPart& part) const {
   const NoGrad no_grad;
   TensorRecipe recipe = recipe_of(info);
@@ -178,7 +186,7 @@ quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedP
   const GgmlType* type = blocks_of(input);
   const quant::BlockFormat* format = quant::find_block_format(input.stored_as);
   if (type == nullptr || format == nullptr || part.transposed || info.shape.size() != 2 ||
-      !keep_rows(recipe, static_cast<int>(input.shape.size())))
+      !stored_alike(recipe) || !keep_rows(recipe, static_cast<int>(input.shape.size())))
     return nullptr;
   const Tensor blocks = contiguous(transformed_rows(recipe, *type));
   return quant::pack(

@@ -81,10 +81,10 @@ class WeightSource {
   Tensor load_tensor(std::string_view name) const { return load(get_metadata(name)); }
   /// In the order of `names`; on several threads where the source can (`capabilities().concurrent`).
   std::vector<Tensor> load_tensors(std::span<const std::string> names) const;
-  /// The bytes of a tensor as they are stored: the blocks of a quantised format, say. NotImplemented where
+  /// The bytes of a tensor as they are stored: the blocks of a quantized format, say. NotImplemented where
   /// the format keeps them otherwise than in one piece (compressed, strided).
   Blob stored_bytes(std::string_view name) const { return on_loan(stored(get_metadata(name))); }
-  /// A matrix that is stored quantised, in the tiles that products run on; null where it is not, or where
+  /// A matrix that is stored quantized, in the tiles that matmuls run on; null where it is not, or where
   /// rows of the part are not whole rows as they are stored. Throws as load_tensor does.
   std::shared_ptr<const quant::PackedMatrix> load_packed(std::string_view name,
                                                          const PackedPart& part) const {
