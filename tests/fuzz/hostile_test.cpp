@@ -41,7 +41,12 @@ using Target = int (*)(const std::uint8_t*, std::size_t);
 constexpr auto kLongest = std::chrono::seconds(10);       // of its processors: others may be at work, too
 constexpr auto kLongestWait = std::chrono::seconds(100);  // of the clock: it may wait for ever
 constexpr rlim_t kMostMemory = rlim_t{1} << 30;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __has_feature
+#define INGOT_ADDRESS_SANITIZER __has_feature(address_sanitizer)
+#else
+#define INGOT_ADDRESS_SANITIZER 0
+#endif
+#if INGOT_ADDRESS_SANITIZER || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;  // shadow memory is more than any limit
 #else
 constexpr bool kSanitized = false;
@@ -147,7 +152,8 @@ void check_kind(const std::string& kind, Target target) {
     if (problem.empty() || ran_out_of_memory(kind)) continue;  // a graph that ran out of its seconds
     const std::string path = ::testing::TempDir() + "hostile_" + kind + "_" + std::to_string(progress.file);
     std::ofstream(path, std::ios::binary) << test::hostile_file(kind, progress.file, corpus);
-    ADD_FAILURE() << kind << ", file " << progress.file << " " << problem << "; it is in " << path;
+    ADD_FAILURE() << kind << ", file " << progress.file << " " << problem << "; it is in " << path << "\n"
+                  << read_file(errors_path(kind)).substr(0, 4000);
   }
   ::munmap(shared, sizeof(Progress));
   std::filesystem::remove(errors_path(kind));

@@ -10,11 +10,12 @@
 
 namespace ingot::test {
 
-/// A directory of this process, for targets that read directories. It goes with the process.
+/// A directory of this process and target, for targets that read directories. It goes with the process.
 class FuzzDirectory {
  public:
   FuzzDirectory()
-      : path_(std::filesystem::temp_directory_path() / ("ingot_fuzz_" + std::to_string(::getpid()))) {
+      : path_(std::filesystem::temp_directory_path() /
+              ("ingot_fuzz_" + std::to_string(::getpid()) + "_" + std::to_string(made_++))) {
     std::filesystem::create_directories(path_);
   }
   ~FuzzDirectory() {
@@ -32,6 +33,7 @@ class FuzzDirectory {
   }
 
  private:
+  static inline int made_ = 0;
   std::filesystem::path path_;
 };
 

@@ -467,6 +467,20 @@ TEST_F(Study, OfAnotherProgramsDatabaseNothingIsChanged) {
   }
 }
 
+TEST_F(Study, ViewsAndTriggersOfTheFileAreRefusedAndNotRun) {
+  for (const char* change :
+       {"ALTER TABLE trials RENAME TO kept; CREATE VIEW trials AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL "
+        "SELECT x + 1 FROM n) SELECT x AS number, 1 AS revision FROM n",
+        "CREATE TRIGGER t AFTER UPDATE ON trials BEGIN DELETE FROM study; END"}) {
+    fs::remove(options(1).study);
+    { Tuner tuner(options(1)); }
+    Database(options(1).study).run(change);
+    const std::string message = test::message_of<FormatError>([&] { Tuner tuner(options(1)); });
+    for (const char* part : {"study.db", "holds a view or a trigger"})
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+}
+
 TEST_F(Study, ATrialThatIsMissingIsNamed) {
   {
     Tuner tuner(options(5));

@@ -100,6 +100,7 @@ class SqliteEngine final : public DatabaseEngine {
       // SQLite opens a file that it may not write all the same, and would say so in the middle of a study.
       if (sqlite3_db_readonly(file_.db, "main") == 1) file_.check(SQLITE_READONLY, "write to it");
       sqlite3_extended_result_codes(file_.db, 1);
+      distrust_schema();
       sqlite3_busy_timeout(file_.db, kBusyMilliseconds);
     } catch (...) {
       sqlite3_close(file_.db);
@@ -140,7 +141,12 @@ class SqliteEngine final : public DatabaseEngine {
     run(fmt::format("PRAGMA user_version={}", format));
   }
   std::int64_t marked_format() override {
-    return number("PRAGMA application_id") == kApplicationId ? number("PRAGMA user_version") : 0;
+    if (number("PRAGMA application_id") != kApplicationId) return 0;
+    INGOT_CHECK(number("SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')") == 0,
+                FormatError(file_.path, -1, "sqlite_master",
+                            "holds a view or a trigger, and a study has neither: the file was changed by "
+                            "something else; put a copy of it back, or begin a new study"));
+    return number("PRAGMA user_version");
   }
 
   void choose_journal() override {
@@ -156,6 +162,15 @@ class SqliteEngine final : public DatabaseEngine {
   }
 
  private:
+  // A study may come from a stranger: a view in a table's place can be read without end, and a trigger writes
+  // what nobody asked for. A study has neither.
+  void distrust_schema() {
+    sqlite3_db_config(file_.db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    for (const int off :
+         {SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_TRUSTED_SCHEMA})
+      sqlite3_db_config(file_.db, off, 0, nullptr);
+  }
+
   std::int64_t number(const std::string& sql) {
     SqliteStatement statement(file_, sql);
     return statement.step() ? statement.integer(0) : 0;

@@ -79,10 +79,9 @@ const std::vector<std::string_view> kTensorKeys{"dtype",        "shape",  "data_
 /// A header of JSON behind its length, which need not be right.
 std::string safetensors(Source& source) {
   const std::string header = hostile_json(source, kTensorKeys);
-  std::uint64_t length = source.one_in(4) ? static_cast<std::uint64_t>(source.integer()) : header.size();
-  std::string file;
-  for (int i = 0; i < 8; ++i, length >>= 8) file += static_cast<char>(length);
-  return file + header + std::string(source.below(64), '\1');
+  const std::uint64_t length =
+      source.one_in(4) ? static_cast<std::uint64_t>(source.integer()) : header.size();
+  return little(length, 8) + header + std::string(source.below(64), '\1');
 }
 
 }  // namespace
@@ -103,7 +102,27 @@ std::string hostile_file(const std::string& kind, std::uint64_t number,
   if (kind == "series_csv") return hostile_table(source);
   if (kind == "http_client") return hostile_answer(source);
   if (kind == "parquet") return hostile_parquet(source);
+  if (kind == "hdf5") return hostile_hdf5(source);
+  if (kind == "gguf") return hostile_gguf(source);
+  if (kind == "npy") return hostile_npy(source);
+  if (kind == "torch") return hostile_torch(source);
+  if (kind == "sentencepiece") return hostile_sentencepiece(source);
+  if (kind == "mahjong_log") return hostile_log(source);
+  if (kind == "records") return hostile_records(source);
+  if (kind == "hub") return hostile_listing(source);
+  if (kind == "http") return hostile_request(source);
   if (kind == "safetensors") return safetensors(source);
+  if (kind == "checkpoint") return hostile_checkpoint(source);
+  if (kind == "npz") return hostile_npz(source);
+  if (kind == "arrow") return hostile_arrow(source, corpus);
+  if (kind == "saved_dataset") return hostile_saved_dataset(source);
+#ifdef INGOT_FUZZ_STUDIES
+  if (kind == "tune_study") return hostile_study(source);
+#endif
+  if (kind == "peft_adapter") return hostile_adapter(source);
+  if (kind == "weight_index") return hostile_index(source);
+  if (kind == "generation_config") return hostile_generation_config(source);
+  if (kind == "importance_matrix") return hostile_matrix(source);
   if (kind == "sentence_model") {
     std::string files;
     for (int i = 0; i < 5; ++i) files += hostile_json(source, kSentenceKeys) + '\x1E';

@@ -39,6 +39,10 @@ class Source {
     const std::uint64_t power = std::uint64_t{1} << below(64), near = below(3) - 1;
     return static_cast<std::int64_t>((one_in(2) ? power : 0 - power) + near);
   }
+  /// Most often what is meant.
+  std::uint64_t nearly(std::uint64_t value) {
+    return one_in(40) ? static_cast<std::uint64_t>(integer()) : value;
+  }
   /// As a number of JSON or YAML, which need not be whole, finite or sane.
   std::string number() {
     if (one_in(6))
@@ -58,6 +62,13 @@ class Source {
   std::uint64_t state_;
 };
 
+/// The lowest bytes of a number, the lowest first.
+inline std::string little(std::uint64_t value, int bytes) {
+  std::string out;
+  for (; bytes > 0; --bytes, value >>= 8) out += static_cast<char>(value & 255);
+  return out;
+}
+
 /// The file of this number. `corpus`: good and bad files of the kind, to start from.
 std::string hostile_file(const std::string& kind, std::uint64_t number,
                          const std::vector<std::string>& corpus);
@@ -73,5 +84,23 @@ std::string hostile_graph(Source& source);
 std::string hostile_table(Source& source);
 std::string hostile_answer(Source& source);
 std::string hostile_parquet(Source& source);
+std::string hostile_hdf5(Source& source);
+std::string hostile_gguf(Source& source);
+std::string hostile_npy(Source& source);
+std::string hostile_torch(Source& source);
+std::string hostile_sentencepiece(Source& source);
+std::string hostile_log(Source& source);
+std::string hostile_records(Source& source);
+std::string hostile_listing(Source& source);
+std::string hostile_request(Source& source);
+std::string hostile_adapter(Source& source);
+std::string hostile_index(Source& source);
+std::string hostile_generation_config(Source& source);
+std::string hostile_matrix(Source& source);
+std::string hostile_checkpoint(Source& source);
+std::string hostile_npz(Source& source);
+std::string hostile_arrow(Source& source, const std::vector<std::string>& corpus);
+std::string hostile_saved_dataset(Source& source);
+std::string hostile_study(Source& source);
 
 }  // namespace ingot::test
