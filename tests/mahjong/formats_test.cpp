@@ -382,6 +382,19 @@ TEST(TenhouJson, WinsMayBeNamedInEnglish) {
   }
 }
 
+TEST(TenhouJson, LinksToTheViewerHoldDocuments) {
+  const std::string text = won_round(R"_("30符3飜5800点","平和(1飜)","一気通貫(2飜)")_");
+  std::string encoded;
+  for (const char c : text) encoded += c == '"' ? "%22" : c == '{' ? "%7B" : std::string(1, c);
+  for (const std::string& json : {text, encoded}) {
+    const GameLog log = parse_log("https://tenhou.net/6/#json=" + json + "&ts=0\n", "link.txt");
+    EXPECT_EQ(log.rounds.size(), 1U);
+    EXPECT_NO_THROW(replay(log));
+  }
+  EXPECT_THROW(parse_log("https://tenhou.net/0/?log=2019010100gm-00a9-0000-00000000&tw=0", "link.txt"),
+               FormatError);
+}
+
 TEST(TenhouJson, TheTextsOfAWinAreChecked) {
   const struct {
     const char *value, *says;
@@ -420,6 +433,20 @@ TEST(TenhouJson, ResultsAndRoomsAreReadAndChecked) {
   const char* result = R"("sc":[27200,7.2,21500,-18.5,8700,-41.3,42600,52.7])";
   EXPECT_FALSE(log_of(result).final_points.has_value()) << "other platforms' uma is not known";
   EXPECT_TRUE(log_of(std::string(result) + R"(,"rule":{"disp":"鳳南喰赤"})").final_points.has_value());
+}
+
+TEST(TenhouJson, ARedFiveOfARuleWithoutThemNamesTheKey) {
+  std::string text = won_round(R"("30符3飜5800点")");
+  text.replace(text.find(R"(,"aka":1)"), 8, "");
+  EXPECT_NO_THROW(read_tenhou_json(text, "plain.json"));
+  text.replace(text.find("[12,15,18"), 3, "[51");
+  try {
+    read_tenhou_json(text, "red.json");
+    FAIL() << "was read";
+  } catch (const FormatError& error) {
+    EXPECT_NE(std::string(error.what()).find("rule.aka"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("player 1 has a red five (51)"), std::string::npos);
+  }
 }
 
 TEST(TenhouJson, OneDocumentPerLineIsOneGame) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include <fmt/core.h>
@@ -5,6 +6,7 @@
 #include <zlib.h>
 
 #include "ingot/base/files.h"
+#include "ingot/base/percent.h"
 #include "ingot/mahjong/log.h"
 
 namespace ingot::mahjong {
@@ -60,6 +62,22 @@ void write_log(const std::string& path, const std::string& text) {
   write_file_atomically(path, packed);
 }
 
+// Links to Tenhou's viewer, one a line, as the documents that they hold.
+std::string documents_of_links(std::string_view body) {
+  constexpr std::string_view kMark = "#json=";
+  std::string documents;
+  while (!body.empty()) {
+    const std::size_t end = std::min(body.find('\n'), body.size());
+    std::string_view line = body.substr(0, end);
+    body.remove_prefix(std::min(end + 1, body.size()));
+    if (const std::size_t at = line.find(kMark); at != std::string_view::npos)
+      line.remove_prefix(at + kMark.size());
+    line = line.substr(0, line.rfind("&ts="));  // the round that the viewer begins with
+    documents += percent_decode(line) + '\n';
+  }
+  return documents;
+}
+
 GameLog parse_log(std::string_view content, const std::string& source, const Rules& otherwise) {
   const std::size_t first = content.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (first == std::string_view::npos) throw FormatError(source, 0, "log", "is empty");
@@ -67,6 +85,11 @@ GameLog parse_log(std::string_view content, const std::string& source, const Rul
   if (body[0] == '<') return read_mjlog(body, source);
   const std::string_view line = body.substr(0, body.find('\n'));
   if (line.find("\"type\"") != std::string_view::npos) return read_mjai(body, source, otherwise);
+  if (line.starts_with("http") && line.find("#json=") != std::string_view::npos)
+    return read_tenhou_json(documents_of_links(body), source, otherwise);
+  if (line.starts_with("http"))
+    throw FormatError(source, 0, "log",
+                      "is a link to a game; download the log and give its file (links with #json= are read)");
   return read_tenhou_json(body, source, otherwise);
 }
 

@@ -445,6 +445,27 @@ void read_rules(const json& document, Rules& rules) {
   if (is_tenhou_room(document)) rules.open_tanyao = room.find("喰") != std::string::npos;
 }
 
+// A rule without "aka" means none, which hands that hold some belie.
+void check_red_fives(const json& round, const Rules& rules, const std::string& source) {
+  constexpr std::size_t kFirstHand = 4, kEnd = 16;
+  if (!round.is_array()) return;
+  for (std::size_t i = kFirstHand; i < std::min(kEnd, round.size()); ++i) {
+    if (!round[i].is_array()) continue;
+    for (const json& tile : round[i]) {
+      if (!tile.is_number_integer()) continue;
+      const auto number = tile.get<std::int64_t>();
+      if (number < 51 || number > 53) continue;
+      const std::int64_t suit = number - 51;
+      if (rules.red_fives.at(static_cast<std::size_t>(suit)) > 0) continue;
+      throw FormatError(
+          source, -1, "rule.aka",
+          fmt::format("is missing or 0, but player {} has a red five ({}); write \"aka\": 1, or "
+                      "\"aka51\", \"aka52\", \"aka53\" for each suit",
+                      (i - kFirstHand) / 3, number));
+    }
+  }
+}
+
 // One document, or one per line (a round each): then the first with the rounds of all.
 json parse_documents(std::string_view text, const std::string& source) {
   json first = parse_json_or_discard<json>(text);
@@ -494,6 +515,11 @@ GameLog read_tenhou_json(std::string_view text, const std::string& source, const
       names != document.end() && names->is_array() && names->size() == 4)
     for (std::size_t p = 0; p < 4; ++p)
       if ((*names)[p].is_string()) log.names[p] = (*names)[p].get<std::string>();
+  const auto rule = document.find("rule");
+  const bool told = rule != document.end() && rule->is_object();
+  for (const json& round : document["log"]) {
+    if (told) check_red_fives(round, log.rules, source);
+  }
   for (const json& round : document["log"]) log.rounds.push_back(RoundReader(round, source).read());
   if (log.rounds.empty()) throw FormatError(source, -1, "log", "has no rounds");
   if (const auto sc = document.find("sc"); sc != document.end() && sc->is_array() && sc->size() == 8) {

@@ -27,7 +27,7 @@ struct Advantages {
   std::vector<std::uint8_t> known;
 };
 
-/// Generalised advantage estimation (Schulman et al. 2016) along each stream.
+/// Generalized advantage estimation (Schulman et al. 2016) along each stream.
 Advantages estimate_advantages(std::span<const RolloutDecision> decisions, std::int64_t streams,
                                const AdvantageOptions& options);
 

@@ -118,13 +118,14 @@ StepSize CloneTask::step_size() const {
   return {.epochs = static_cast<double>(options_.batch_size) / decisions_per_epoch_};
 }
 
-std::optional<double> CloneTask::evaluate() {
+std::optional<double> CloneTask::evaluate(const StopCheck& stops) {
   if (validation_.empty()) return std::nullopt;
   const NoGrad no_grad;
   Accuracy accuracy;
   std::array<double, 6> sums{};
   std::size_t done = 0;
   while (done < validation_.size()) {
+    check_stop(stops);
     const std::size_t take =
         std::min(validation_.size() - done, static_cast<std::size_t>(options_.batch_size));
     const auto decisions = std::span(validation_).subspan(done, take);

@@ -40,7 +40,7 @@ class CloneTask : public TrainTask {
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;
 
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate(const StopCheck& stops) override;
   void read_evaluation(EvalRecord& record) const override;
 
   std::string settings() const override;

@@ -109,7 +109,7 @@ std::string MahjongPpo::settings() const {
 
 std::string MahjongPpo::earlier_settings() const { return parts_->task.earlier_settings(); }
 
-std::optional<double> MahjongPpo::evaluate() {
+std::optional<double> MahjongPpo::evaluate(const StopCheck& /*stops*/) {
   if (options_.eval_walls == 0) return std::nullopt;
   const NoGrad no_grad;
   const auto player = [](const DualPoolNet& net, const char* name) {

@@ -48,7 +48,7 @@ class MahjongPpo : public TrainTask {
   bool gradients_change_state() const override { return true; }
   void read(std::span<const float> metrics, StepRecord& record) override;
   std::string divergence_advice() const override;
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate(const StopCheck& stops) override;
   void read_evaluation(EvalRecord& record) const override;
   std::string settings() const override;
   std::string earlier_settings() const override;

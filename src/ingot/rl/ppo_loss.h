@@ -32,7 +32,7 @@ struct PpoLoss {
   Tensor anchor;   ///< KL(policy ‖ anchor); 0 without one
 };
 
-/// Proximal policy optimisation (Schulman et al. 2017) over masked actions. logits: [batch, actions];
+/// Proximal policy optimization (Schulman et al. 2017) over masked actions. logits: [batch, actions];
 /// value: [batch].
 PpoLoss ppo_loss(const Tensor& logits, const Tensor& value, const PpoBatch& batch,
                  const PpoCoefficients& coefficients);

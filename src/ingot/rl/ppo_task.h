@@ -18,7 +18,7 @@ struct PpoOptions {
   AdvantageOptions advantage;
   PpoCoefficients loss;
   double final_entropy = 0.01;     ///< loss.entropy goes there in a line
-  std::int64_t entropy_steps = 0;  ///< over so many optimiser steps; 0: it stays
+  std::int64_t entropy_steps = 0;  ///< over so many optimizer steps; 0: it stays
   double target_kl = 0;  ///< a minibatch with a larger estimate ends the rollout's learning; 0: never
   bool normalize_advantages = true;
   CostLimitOptions cost_limit;  ///< of what the environment tells as costs; a target of 0: none
@@ -56,7 +56,7 @@ class PpoTask : public TrainTask {
   void read(std::span<const float> metrics, StepRecord& record) override;
   std::string divergence_advice() const override { return "lower learning_rate or target_kl"; }
   /// Nothing: what a policy is worth shows in games.
-  std::optional<double> evaluate() override { return std::nullopt; }
+  std::optional<double> evaluate(const StopCheck& /*stops*/) override { return std::nullopt; }
 
   std::string settings() const override;
   std::string earlier_settings() const override;

@@ -93,7 +93,7 @@ StepWork RankTask::gradients(std::int64_t step) {
   return {.metrics = concat(metrics, 0), .grad_scale = clipped.factor};
 }
 
-std::optional<double> RankTask::evaluate() {
+std::optional<double> RankTask::evaluate(const StopCheck& /*stops*/) {
   if (validation_.orders.empty()) return std::nullopt;
   const NoGrad no_grad;
   std::vector<std::size_t> rows(validation_.orders.size());

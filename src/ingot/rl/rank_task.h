@@ -33,7 +33,7 @@ class RankTask : public TrainTask {
   ModuleRef model() override { return net_; }
   TrainOptimizer& optimizer() override { return optimizer_; }
   StepWork gradients(std::int64_t step) override;
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate(const StopCheck& stops) override;
   std::string settings() const override;
 
   std::size_t examples() const { return train_.orders.size(); }
