@@ -225,7 +225,10 @@ def result_type(*arrays_and_dtypes):
             numbers.append(item)
             continue
         dtype = item.dtype if isinstance(item, Tensor) else item
-        common = dtype if found is None else _core._common_dtype(found, dtype)
+        if found is None:
+            found = dtype
+            continue
+        common = _core._common_dtype(found, dtype)
         if common is None:
             raise TypeError(f"{found.name} and {dtype.name} have no common dtype: convert one with astype()")
         found = common

@@ -30,7 +30,8 @@ class AgentCycleEnv(AECEnv):
         self._name, self._seed = name, seed
         game = VectorGame(name, 1, seed)
         self.possible_agents = [f"player_{i}" for i in range(game.num_players)]
-        self.observation_spaces, self.action_spaces = _spaces(self.possible_agents, game.observation_shape, game.num_actions)
+        spaces = _spaces(self.possible_agents, game.observation_shape, game.num_actions)
+        self.observation_spaces, self.action_spaces = spaces  # pyright: ignore[reportAttributeAccessIssue]
 
     def observation_space(self, agent):
         return self.observation_spaces[agent]
@@ -95,9 +96,8 @@ class SimultaneousEnv(ParallelEnv):
         self.wait = game.num_actions  #: the action of agents that do not decide
         self.possible_agents = [f"player_{i}" for i in range(game.num_players)]
         self.agents = []
-        self.observation_spaces, self.action_spaces = _spaces(
-            self.possible_agents, game.observation_shape, game.num_actions + 1
-        )
+        spaces = _spaces(self.possible_agents, game.observation_shape, game.num_actions + 1)
+        self.observation_spaces, self.action_spaces = spaces  # pyright: ignore[reportAttributeAccessIssue]
 
     def observation_space(self, agent):
         return self.observation_spaces[agent]

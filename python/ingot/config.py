@@ -16,7 +16,7 @@ def keys(configuration: str) -> dict[str, dict[str, Any]]:
 class TrainConfig:
     """What ``ingot train`` reads, as attributes: ``dir()`` and an editor's completion list the keys.
 
-    A name that is no key is an AttributeError that suggests the nearest; values are checked by :class:`ingot.Trainer`.
+    A name that is not a key is an AttributeError that suggests the nearest; values are checked by :class:`ingot.Trainer`.
 
     >>> config = ingot.TrainConfig(base_model="model.gguf", adapter="qlora", output_dir="out")
     >>> config.learning_rate = 1e-4

@@ -236,7 +236,7 @@ class Forecaster:
             with tempfile.TemporaryDirectory() as folder:
                 for name, content in files.items():
                     (Path(folder) / name).write_bytes(content)
-                self._fitted = _core._Forecaster.load(folder, str(self.device or "auto"))
+                self._fitted = _core._Forecaster.load(folder, str(state.get("device") or "auto"))
 
 
 def _signature():

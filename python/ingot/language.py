@@ -73,6 +73,7 @@ class Stream:
         return text
 
     def _ended(self):
+        end = None
         if self._error is None:
             try:
                 end = self._running.result()

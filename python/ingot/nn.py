@@ -103,7 +103,7 @@ class Module:
         inner = "".join(f"\n  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.children())
         return f"{type(self).__name__}({self._describe()}{inner}{chr(10) if inner else ''})"
 
-    def _describe(self):
+    def _describe(self) -> str:
         return ""
 
 
@@ -275,7 +275,7 @@ class ModuleList(Sequential):
         self.modules.append(module)
         return self
 
-    def forward(self, *args):
+    def forward(self, *args):  # pyright: ignore[reportIncompatibleMethodOverride]
         raise NotImplementedError("a ModuleList is a list: call its modules")
 
 

@@ -51,8 +51,9 @@ class AdamW(Optimizer):
     """Adam with decoupled weight decay. ``bits=8`` keeps its moments in 8 bits, a quarter of the memory."""
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, bits=32):
+        beta1, beta2 = betas
         super().__init__(
-            params, lr, lambda groups: _core._adamw(groups, lr, *betas, eps, weight_decay, True, bits == 8)
+            params, lr, lambda groups: _core._adamw(groups, lr, beta1, beta2, eps, weight_decay, True, bits == 8)
         )
 
 
@@ -60,7 +61,10 @@ class Adam(Optimizer):
     """Adam; weight decay is added to the gradient."""
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
-        super().__init__(params, lr, lambda groups: _core._adamw(groups, lr, *betas, eps, weight_decay, False, False))
+        beta1, beta2 = betas
+        super().__init__(
+            params, lr, lambda groups: _core._adamw(groups, lr, beta1, beta2, eps, weight_decay, False, False)
+        )
 
 
 class SGD(Optimizer):

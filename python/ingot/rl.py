@@ -49,6 +49,10 @@ class VectorGame:
         self._games.restore(state)
 
 
+def _as_int32(policy):
+    return lambda observations, legal: asarray(policy(observations, legal)).to(int32)
+
+
 class SeatGames:
     """One seat of many games of one kind: each waits for that seat's decision, and the others are moved in between, all by C++.
     A game that ends begins anew.
@@ -66,10 +70,7 @@ class SeatGames:
     """
 
     def __init__(self, name="mahjong", games=1, seed=0, seat=0, opponents="random"):
-        decide = opponents
-        if callable(opponents):
-            def decide(observations, legal):
-                return asarray(opponents(observations, legal)).to(int32)
+        decide = _as_int32(opponents) if callable(opponents) else opponents
         self._games = _core._make_seat_games(name, games, seed, seat, decide)
         self.num_games, self.num_actions = games, self._games.actions
         self.observation_shape = self._games.observation

@@ -17,7 +17,7 @@ struct Group {
   std::optional<double> weight_decay;
 };
 
-// An optimiser of C++ over tensors of Python. Parameter and tensor share memory and gradient.
+// An optimizer of C++ over tensors of Python. Parameter and tensor share memory and gradient.
 struct PythonOptimizer {
   OneAtATime turns;
   std::vector<std::unique_ptr<Parameter>> parameters;

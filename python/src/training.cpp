@@ -89,7 +89,7 @@ class Trainer {
     Config file = Config::parse(yaml, name);
     if (resume) file.set("resume_from_checkpoint=true");
     TrainConfig config = read_train_config(file);
-    resolve_models(config);
+    fetch_from_hub(config);
     lock_ = std::make_unique<DirectoryLock>(config.output_dir);
     LanguageTrainerHooks hooks{.reporters = {reporter_}, .should_stop = [reporter = reporter_.get()] {
                                  return reporter->should_stop();
