@@ -53,6 +53,24 @@ TEST_F(Checksums, ThatWereEmptiedOrCutShortAreDamage) {
   EXPECT_NE(complaint().find("is empty: it is damaged"), std::string::npos) << complaint();
 }
 
+TEST_F(Checksums, ThatListAFileTwiceAreDamage) {
+  const std::string sums = read_file(directory_.at("SHA256SUMS"));
+  write_file_atomically(directory_.at("SHA256SUMS"), sums + sums);
+  EXPECT_NE(complaint().find("a: is listed twice"), std::string::npos) << complaint();
+}
+
+TEST_F(Checksums, NameNothingOutsideOfTheirDirectory) {
+  const std::string sum(64, '0');
+  for (const std::string& line : {sum + "  ../a", sum + "  /dev/zero", sum + "  ..", sum + "  ", sum + " *a",
+                                  std::string("a"), sum + "  " + std::string(5000, 'n')}) {
+    write_file_atomically(directory_.at("SHA256SUMS"), line + "\n");
+    EXPECT_NE(complaint().find("is not '<sha256>  <file>'"), std::string::npos) << complaint();
+    EXPECT_LT(complaint().size(), 1000);
+  }
+  write_file_atomically(directory_.at("SHA256SUMS"), std::string((1 << 20) + 1, 'a'));
+  EXPECT_NE(complaint().find("more than 1 MiB"), std::string::npos) << complaint();
+}
+
 TEST_F(Checksums, GoWithTheirDirectory) {
   remove_with_checksums(directory_.path());
   EXPECT_FALSE(std::filesystem::exists(directory_.path()));

@@ -1,9 +1,13 @@
 #include "ingot/base/json.h"
 
+#include <cstdint>
+#include <optional>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json_number.h"
 
 namespace ingot {
 namespace {
@@ -41,6 +45,16 @@ TEST(Json, SmallValuesMayNotTakeManyTimesTheirText) {
   EXPECT_TRUE(parse_json_or_discard<nlohmann::json>(many + "0]").is_discarded());
   EXPECT_THROW(parse_json<nlohmann::json>(many + "0]", "x"), FormatError);
   EXPECT_NO_THROW(parse_json<nlohmann::json>(many.substr(0, 300'001) + "0]", "x"));
+}
+
+TEST(Json, WholeNumbersAreNotCutFromOthers) {
+  const auto whole = [](const char* text) { return whole_number(parse_json<nlohmann::json>(text, "x")); };
+  EXPECT_EQ(whole("64"), 64);
+  EXPECT_EQ(whole("-64.0"), -64);
+  EXPECT_EQ(whole("-9223372036854775808"), INT64_MIN);
+  for (const char* other :
+       {"64.7", "1e308", "9223372036854775808", "9007199254740994.0", "\"64\"", "null", "true"})
+    EXPECT_EQ(whole(other), std::nullopt) << other;
 }
 
 TEST(Json, WhatIsNoUtf8IsReplacedWhenWritten) {

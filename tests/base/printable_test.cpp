@@ -12,6 +12,9 @@ TEST(Printable, ControlCharactersAreEscapedAndTheRestStays) {
                       "31m"),
             "\\x9b31m");  // the control sequence introducer in one character
   EXPECT_EQ(printable("a\u202eb\u2066c\u061c\u00e9\u2014"), "a\\u202eb\\u2066c\\u061c\u00e9\u2014");
+  EXPECT_EQ(printable("\x9b"
+                      "31m\xff\xe2\x80"),
+            "\\x9b31m\\xff\\xe2\\x80");
   EXPECT_EQ(printable("a\tb\n"), "a\\x09b\\n");
   EXPECT_EQ(printable("a\tb\n", true), "a\tb\n");
 }

@@ -126,6 +126,25 @@ TEST(ChatWithAServer, ForgetsTheOldestTurnsWhereTheServersContextIsFull) {
   EXPECT_NE(refused.errors.find("too long (400)"), std::string::npos) << refused.errors;
 }
 
+TEST(ChatWithAServer, ATurnMayHaveSeveralLines) {
+  const ScriptedServer server({says("a"), says("b"), says("c")});
+  const Outcome outcome = chat(server.address(), {"m"}, "one \\\ntwo\n\"\"\"three\n\nfour\"\"\"\nfive\n");
+  EXPECT_EQ(outcome.output, "a\nb\nc\n") << outcome.errors;
+  const Json messages = server.asked().back()["messages"];
+  ASSERT_EQ(messages.size(), 5U);
+  EXPECT_EQ(messages[0]["content"], "one \ntwo");
+  EXPECT_EQ(messages[2]["content"], "three\n\nfour");
+  EXPECT_EQ(messages[4]["content"], "five");
+}
+
+TEST(ChatWithAServer, AFailedCommandOfAPipeIsToldAndTheLinesBehindItAreAnswered) {
+  const ScriptedServer server({says("a"), says("b")});
+  const Outcome outcome = chat(server.address(), {"m"}, "/retry\n1\n/save /proc/none/talk.jsonl\n2\n");
+  EXPECT_EQ(outcome.output, "a\nb\n") << outcome.errors;
+  EXPECT_NE(outcome.errors.find("/proc/none"), std::string::npos) << outcome.errors;
+  EXPECT_EQ(outcome.exit_code, 1);
+}
+
 TEST(ChatWithAServer, AnAnswerThatBreaksOffIsAnError) {
   for (const auto& [body, words] : std::vector<std::pair<std::string, std::string>>{
            {"data: {\"choices\":[{\"delta\":{\"content\":\"so\"}}]}\n\n", "ended its answer"},

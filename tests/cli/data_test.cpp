@@ -1,6 +1,7 @@
 #include "tests/cli/process.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/web_server.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -59,6 +60,30 @@ TEST_F(DataCommand, PreviewShowsSamplesAndWhatTheyAmountTo) {
   EXPECT_EQ(pieces[0]["trained"], false);
   EXPECT_EQ(pieces[1]["trained"], true);
   EXPECT_GT(preview["packing_efficiency"], 0.5);
+}
+
+TEST_F(DataCommand, ADataSetOfTheHubIsFetchedAndItsSplitRead) {
+  test::WebServer server;
+  const std::string chats = read_file(directory_.at("chats.jsonl"));
+  server.add_repo_file("datasets/org/chats", "data/train_sft.jsonl", chats + chats);
+  server.add_repo_file("datasets/org/chats", "data/test_sft.jsonl", chats);
+  const auto preview = [&](const std::string& path, const std::string& split) {
+    return run_ingot(command({"--json", "--set", "datasets=[{path: " + path + ", split: \"" + split + "\"}]",
+                              "--set", "val_set_size=0"}),
+                     {"HF_ENDPOINT=" + server.address(), "HF_HUB_CACHE=" + server.cache(),
+                      "HF_TOKEN=", "HF_HUB_OFFLINE=0"});
+  };
+  const Outcome unasked = preview("org/chats", "test");
+  EXPECT_TRUE(has(unasked.errors, "write hf://datasets/org/chats")) << unasked.errors;
+  const Outcome test = preview("hf://datasets/org/chats", "test");
+  ASSERT_EQ(test.exit_code, 0) << test.errors;
+  EXPECT_EQ(parse_json<Json>(test.output, "output")["duplicates"], 1);
+  const Outcome train = preview("hf://datasets/org/chats", "train[:6]");
+  ASSERT_EQ(train.exit_code, 0) << train.errors;
+  EXPECT_EQ(parse_json<Json>(train.output, "output")["duplicates"], 3) << "of the first six";
+  EXPECT_EQ(preview("org/chats", "train").exit_code, 0) << "from the cache";
+  const Outcome other = preview("hf://datasets/org/chats", "vali");
+  EXPECT_TRUE(has(other.errors, "it has test, train")) << other.errors;
 }
 
 TEST_F(DataCommand, PreviewIsColouredOnATerminal) {

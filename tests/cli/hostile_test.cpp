@@ -58,6 +58,10 @@ TEST_F(Hostile, ConfigurationsDeclareNoMoreThanTheFileHolds) {
   set_in_config("num_hidden_layers", "1000000000");
   EXPECT_NE(refusal({"inspect", model()}).find("num_hidden_layers"), std::string::npos);
   set_in_config("num_hidden_layers", "4000");
+  EXPECT_NE(refusal({"inspect", model()}).find("layer_types: names 2 layers"), std::string::npos);
+  std::string config = read_file(model() + "/config.json");
+  config.replace(config.find("\"layer_types\""), 13, "\"_layer_types\"");  // which says how many there are
+  write_file_atomically(model() + "/config.json", config);
   EXPECT_NE(refusal({"inspect", model()}).find("the weights hold only"), std::string::npos);
   set_in_config("num_hidden_layers", "2");
   set_in_config("hidden_size", "64.7");

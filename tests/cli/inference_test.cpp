@@ -1,6 +1,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "tests/cli/process.h"
 #include "tests/support/temporary_directory.h"
@@ -105,6 +106,10 @@ TEST_F(InferenceCommands, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
         .get<double>();
   };
   EXPECT_NEAR(of_file(directory_ + "-q8.gguf"), row["as_run"]["perplexity"].get<double>(), 0.01 * reference);
+  const Outcome again =
+      run_ingot({"quantize", directory_ + "-q8.gguf", directory_ + "-again.gguf", "--format", "Q4_0"});
+  EXPECT_EQ(again.exit_code, 0) << "any case will do: " << again.errors;
+  EXPECT_NE(again.errors.find("holds Q8_0 already"), std::string::npos) << again.errors;
   const auto beside = json({"quantize", directory_, "--report", text, "--compare", directory_ + "-q8.gguf",
                             "--window", "32", "--stride", "16"})["report"]["formats"];
   ASSERT_EQ(beside.size(), 1U);
@@ -369,17 +374,16 @@ TEST_F(InferenceCommands, ChatSavesTheConversationAndAnswersAgain) {
   EXPECT_EQ(messages[2]["role"], "assistant");
 }
 
+void type(int terminal, const char* keys) { EXPECT_GT(::write(terminal, keys, std::strlen(keys)), 0); }
+
 TEST_F(InferenceCommands, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeaves) {
-  enum class At : std::uint8_t { prompt, answering, stopped, warned } at = At::prompt;
-  const auto type = [](int terminal, const char* keys) {
-    EXPECT_GT(::write(terminal, keys, std::strlen(keys)), 0);
-  };
+  enum class At : std::uint8_t { prompt, warned, answering, stopped, leaving } at = At::prompt;
   const auto has = [](const std::string& output, const char* text) {
     return output.find(text) != std::string::npos;
   };
-  // What stands below the first prompt's line.
+  // What stands below the line of the prompt behind the warning.
   const auto answer_letters = [](const std::string& output) {
-    const std::size_t line_end = output.find('\n', output.find("> "));
+    const std::size_t line_end = output.find('\n', output.find("> ", output.find("Ctrl-C again")));
     return line_end == std::string::npos ? 0 : output.size() - line_end;
   };
   const Outcome outcome = run_ingot_on_terminal(
@@ -387,23 +391,50 @@ TEST_F(InferenceCommands, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeave
       [&](const std::string& output, pid_t child, int terminal) {
         if (child == 0) return;
         if (at == At::prompt && has(output, "> ")) {
-          at = At::answering;
+          at = At::warned;
           termios mode{};  // until the editor reads the keys, the terminal itself would
           while (::tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0) ::usleep(1000);
+          type(terminal, "\x03");
+        } else if (at == At::warned && has(output, "Ctrl-C again") && output.ends_with("> ")) {
+          at = At::answering;
           type(terminal, "the quikc\x1b[D\x1b[D\x7f\x1b[Cck\x7f\n");  // edited into something that is sent
         } else if (at == At::answering && answer_letters(output) > 20) {
           at = At::stopped;
           ::kill(child, SIGINT);
         } else if (at == At::stopped && has(output, "of context]") && output.ends_with("> ")) {
-          at = At::warned;
-          type(terminal, "\x03");
-        } else if (at == At::warned && has(output, "Ctrl-C again") && output.ends_with("> ")) {
+          at = At::leaving;
           type(terminal, "\x03");
         }
       });
-  EXPECT_EQ(at, At::warned) << outcome.output;
+  EXPECT_EQ(at, At::leaving) << outcome.output;
   EXPECT_TRUE(has(outcome.output, "[stopped]")) << outcome.output;
   EXPECT_EQ(outcome.exit_code, 128 + SIGINT) << outcome.output;
+}
+
+TEST_F(InferenceCommands, ChatKeepsEachLineInAFileOfItsOwnerThoughTheTerminalIsClosed) {
+  const std::string state = directory_ + "/state";
+  ::setenv("XDG_STATE_HOME", state.c_str(), 1);
+  const std::vector<std::string> words{"chat", directory_, "-n", "4", "--stats", "--logit-bias", "0=-inf"};
+  bool asked = false, recalled = false;
+  run_ingot_on_terminal(words, [&](const std::string& output, pid_t child, int terminal) {
+    if (child == 0 || !output.ends_with("> ")) return;
+    if (!std::exchange(asked, true)) {
+      type(terminal, "the first question\n");
+    } else if (output.find("of context]") != std::string::npos) {
+      ::kill(child, SIGKILL);
+    }
+  });
+  const std::string file = state + "/ingot/chat_history";
+  EXPECT_NE(read_file(file).find("first"), std::string::npos) << read_file(file);
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  const Outcome second =
+      run_ingot_on_terminal(words, [&](const std::string& output, pid_t child, int terminal) {
+        if (child == 0 || !output.ends_with("> ") || std::exchange(recalled, true)) return;
+        type(terminal, "\x1b[A\n\x04");  // up, and what it shows is sent
+      });
+  ::unsetenv("XDG_STATE_HOME");
+  EXPECT_EQ(second.exit_code, 0) << second.output;
+  EXPECT_NE(second.output.find("the first question"), std::string::npos) << second.output;
 }
 
 TEST_F(InferenceCommands, ReadsATextFromStandardInput) {

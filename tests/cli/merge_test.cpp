@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <map>
 
 #include "tests/cli/process.h"
 #include "tests/support/op_case.h"
@@ -10,6 +11,7 @@
 #include "ingot/base/files.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
 namespace {
@@ -65,6 +67,12 @@ TEST(Merge, WhatCannotBeIsSaidAndLeavesNothing) {
     return outcome.errors;
   };
   EXPECT_NE(refusal("qwen3", kGoldenModels + "lora/gpt2_fused").find("c_attn"), std::string::npos);
+  const std::string empty = directory.at("empty");
+  std::filesystem::create_directory(empty);
+  std::filesystem::copy(kGoldenModels + "lora/llama/adapter_config.json", empty);
+  write_safetensors(empty + "/adapter_model.safetensors", std::map<std::string, Tensor>{});
+  EXPECT_NE(refusal("llama_bias_untied", empty).find("empty/adapter_model.safetensors"), std::string::npos);
+  EXPECT_NE(refusal("llama_bias_untied", empty).find("holds no tensors"), std::string::npos);
   EXPECT_NE(refusal("qwen3", kGoldenModels + "qwen3").find("adapter_config.json"), std::string::npos);
   EXPECT_NE(refusal("qwen3", kGoldenModels + "lora/qwen3_patterns=much").find("'much'"), std::string::npos);
 }

@@ -154,6 +154,27 @@ TEST(OnnxCommand, TakesAndGivesUnsignedNumbersOf16Bits) {
   EXPECT_EQ(out.substr(out.size() - 2), std::string("\x01\0", 2));
 }
 
+// What NumPy's strings take in a file is seen beforehand: all are as long as the longest, of four bytes each.
+TEST(OnnxCommand, CheckRefusesOutputsThatARunCannotWrite) {
+  const TemporaryDirectory directory;
+  // y = Expand("abcdefgh", [2000000])
+  const std::string model(
+      "\x08\x0a\x3a\x3e\x0a\x13\x0a\x01\x78\x0a\x01\x73\x12\x01\x79\x22\x06\x45\x78\x70\x61\x6e\x64\x3a"
+      "\x00\x12\x01\x67\x2a\x11\x08\x01\x10\x08\x32\x08\x61\x62\x63\x64\x65\x66\x67\x68\x42\x01\x78\x2a"
+      "\x0c\x08\x01\x10\x07\x3a\x03\x80\x89\x7a\x42\x01\x73\x62\x03\x0a\x01\x79\x42\x04\x0a\x00\x10\x15",
+      72);
+  write_file_atomically(directory.at("m.onnx"), model);
+  for (const std::string verb : {"check", "run"}) {
+    std::vector<std::string> words{"onnx", verb, directory.at("m.onnx"), "--max-memory", "48MiB"};
+    if (verb == "run") words.insert(words.end(), {"-o", directory.at("out")});
+    const Outcome outcome = run_ingot(words);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_TRUE(contains(outcome.output + outcome.errors, "2000000 elements of 32 bytes")) << outcome.errors;
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory.at("out")));
+  succeed({"onnx", "check", directory.at("m.onnx"), "--max-memory", "256MiB"});
+}
+
 TEST(OnnxCommand, InputsThatAreNotThereOrNotReadableAreNamed) {
   const std::string model = kTests + "onnx/goldens/mlp_dynamo/model.onnx";
   const auto errors = [&](const std::vector<std::string>& more) {
@@ -219,7 +240,7 @@ TEST(ClassifyCommand, AModelWithoutLabelsIsRefusedByName) {
   const test::SentenceDirectory model;
   const Outcome outcome = run_ingot({"classify", model.path, "-t", "w5"});
   EXPECT_NE(outcome.exit_code, 0);
-  EXPECT_TRUE(contains(outcome.errors, "is no classifier")) << outcome.errors;
+  EXPECT_TRUE(contains(outcome.errors, "is not a classifier")) << outcome.errors;
 }
 
 TEST(RerankCommand, DocumentsComeBestFirst) {

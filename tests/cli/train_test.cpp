@@ -1,5 +1,6 @@
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -8,9 +9,12 @@
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
+#include <termios.h>
 
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/progress.h"
 
 namespace ingot::testing {
 namespace {
@@ -49,6 +53,22 @@ class TrainCommand : public ::testing::Test {
   const test::TemporaryDirectory folder_;
   const std::string directory_ = folder_.path();
 };
+
+TEST(TrainKeys, OfOtherProgramsAreFoundByTheirNames) {
+  EXPECT_NE(run_ingot({"train", "--keys", "eval_strategy"}).output.find("eval_steps or evals_per_epoch"),
+            std::string::npos);
+  EXPECT_NE(run_ingot({"train", "--keys", "load_best_model_at_end"}).output.find("without effect"),
+            std::string::npos);
+  EXPECT_NE(run_ingot({"train", "--keys", "lora_rank"}).output.find("lora_r"), std::string::npos);
+  for (const char* own : {"lora", "ddp_timeout", "load_in_4bit"}) {
+    const std::string told = run_ingot({"train", "--keys", own}).output;
+    EXPECT_EQ(told.find("axolotl and Surogate"), std::string::npos) << told;
+  }
+  EXPECT_NE(run_ingot({"train", "--keys", "lora"}).output.find("lora_alpha"), std::string::npos);
+  const auto json =
+      parse_json_or_discard<nlohmann::json>(run_ingot({"train", "--keys", "eval_strategy", "--json"}).output);
+  EXPECT_EQ(json.at(0).at("keys").at(0).at("key"), "eval_strategy");
+}
 
 // kill -9 at every kind of moment: in the middle of a file, between files, before, amid and after the renames
 // that make a checkpoint, between steps. Resuming, as often as it takes, must end with the bits of a run that
@@ -108,6 +128,51 @@ TEST_F(TrainCommand, CtrlCAndOtherSignalsEndItInOrderAndTheExitCodeTells) {
               std::string::npos);
     EXPECT_NE(stopped.output.find("checkpoint-"), std::string::npos) << stopped.output;
   }
+}
+
+// A smaller terminal comes in between, then Ctrl-C.
+TEST_F(TrainCommand, TheDashboardFollowsTheTerminalAndLeavesItAsItWas) {
+  termios before{}, after{};
+  bool resized = false, sent = false;
+  std::size_t seen = 0;
+  std::vector<std::string> words{"train", directory_ + "/train.yaml", "--set",
+                                 "output_dir=" + directory_ + "/dashboard"};
+  words.insert(words.end(), {"--dashboard", "--set", "max_steps=1000000", "--set", "save_steps=0"});
+  const Outcome stopped =
+      run_ingot_on_terminal(words, [&](const std::string& text, pid_t child, int terminal) {
+        if (child == 0) return static_cast<void>(::tcgetattr(terminal, &after));
+        if (!resized && text.find("│") != std::string::npos) {
+          ::tcgetattr(terminal, &before);
+          const winsize narrow{.ws_row = 20, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
+          resized = ::ioctl(terminal, TIOCSWINSZ, &narrow) == 0;
+          seen = text.size();
+        }
+        if (resized && !sent && text.size() > seen + 9'000) sent = ::kill(child, SIGINT) == 0;
+      });
+  EXPECT_EQ(stopped.exit_code, 128 + SIGINT) << stopped.output;
+  for (const char* part :
+       {"loss ", "gradient norm", "tokens/s", "memory ", "peak", "ETA", "└", "stopped after"})
+    EXPECT_NE(stopped.output.find(part), std::string::npos) << part;
+  EXPECT_EQ(stopped.output.find("\x1b[?"), std::string::npos) << "a mode of the terminal was changed";
+  EXPECT_EQ(std::memcmp(&before, &after, sizeof before), 0);
+  // What was drawn after the change is no wider than the terminal then was.
+  const std::string last = stopped.output.substr(seen + 5000);
+  for (std::size_t begin = last.find('\n') + 1; begin < last.size();) {
+    const std::size_t end = std::min(last.find("\r\n", begin), last.size());
+    const std::string line = last.substr(begin, end - begin);
+    if (line.find("│") != std::string::npos) EXPECT_LT(display_width(line), 60) << line;
+    begin = end + 2;
+  }
+}
+
+TEST_F(TrainCommand, TheDashboardIsLinesWhereThereIsNoTerminal) {
+  std::vector<std::string> words{"train", directory_ + "/train.yaml", "--set",
+                                 "output_dir=" + directory_ + "/plain"};
+  words.insert(words.end(), {"--dashboard", "--set", "max_steps=2"});
+  const Outcome outcome = run_ingot(words);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ((outcome.output + outcome.errors).find('\x1b'), std::string::npos);
+  EXPECT_NE(outcome.errors.find("training  2/2"), std::string::npos) << outcome.errors;
 }
 
 TEST_F(TrainCommand, EveryRunSaysWhatItRanWithAndDiffTellsTwoApart) {

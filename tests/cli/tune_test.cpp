@@ -85,6 +85,21 @@ TEST_F(TuneCommand, SeveralObjectivesGiveAParetoFrontAndAReportOfEveryTrial) {
             std::string::npos);
 }
 
+TEST_F(TuneCommand, ATrialWithOneObjectiveThatIsNoNumberIsNotOnTheFront) {
+  const std::string study = write(
+      "nan.yaml",
+      "command: 'x={x}; s=$x; test $x -ne 0 || s=NaN; echo \"{{\\\"loss\\\": $x, \\\"size\\\": $s}}\"'\n"
+      "objectives: {loss: minimize, size: minimize}\n"
+      "space: {x: {type: int, low: 0, high: 3}}\nsampler: {type: grid}\n");
+  const Outcome outcome = run_ingot({"tune", study, "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
+  const auto json = nlohmann::json::parse(outcome.output);
+  ASSERT_EQ(json["pareto_front"].size(), 1U) << outcome.output;
+  EXPECT_EQ(json["pareto_front"][0]["parameters"]["x"], 1);
+  ASSERT_EQ(json["failures"].size(), 1U) << outcome.output;
+  EXPECT_NE(json["failures"][0]["reason"].get<std::string>().find("diverged"), std::string::npos);
+}
+
 TEST_F(TuneCommand, WhatIsTriedRunsInTheStudysDirectoryAndGetsChoicesWithTheirTypes) {
   // How this program's threads wait is not for what it starts.
   write("trial.sh",
@@ -516,8 +531,15 @@ TEST_F(TuneCommand, TunesATrainingRunWithPruning) {
   EXPECT_TRUE(again.output.ends_with("--set output_dir=output --set max_steps=18\n")) << again.output;
   const std::string first = again.output.substr(exact, longer - exact);
   EXPECT_TRUE(first.ends_with("config.yaml --set output_dir=output\n")) << first;
-  const std::string command = first.substr(first.find("ingot train ") + 6);
-  EXPECT_EQ(std::system(("cd " + directory_ + " && " + INGOT_BINARY + " " + command).c_str()), 0);
+  std::string command = first.substr(first.find("ingot train ") + 6);
+  command.pop_back();  // the line's end
+  EXPECT_EQ(
+      std::system(
+          ("cd " + directory_ + " && " + INGOT_BINARY + " " + command + " --json > result.json").c_str()),
+      0);
+  const auto result = nlohmann::json::parse(read_file(directory_ + "/result.json"));
+  EXPECT_EQ(result["best_validation_loss"], nlohmann::json::parse(outcome.output)["best"]["value"])
+      << "the best trial again";
   EXPECT_TRUE(fs::exists(directory_ + "/output/model/model.safetensors"));
   const Outcome typo = run_ingot({"tune", study, "--set", "set=[lerning_rate_x=1]"});
   EXPECT_EQ(typo.exit_code, 2);

@@ -117,10 +117,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def hub(self, path, fault):
         words = path.strip("/").split("/")
-        repo = "/".join(words[2:4] if words[:2] == ["api", "models"] else words[:2])
+        kind = "datasets/" if "datasets" in words[:2] else ""
+        if kind:  # as the same paths of models, with repositories below datasets/
+            words = ["api", "models", *words[2:]] if words[0] == "api" else words[1:]
+        repo = kind + "/".join(words[2:4] if words[:2] == ["api", "models"] else words[:2])
         if not (ROOT / "repos" / repo).is_dir():
             return self.refuse(404, "RepoNotFound", "Repository not found")
-        name = repo.split("/")[1]
+        name = repo.split("/")[-1]
         if name.startswith("private-") and self.headers.get("Authorization") != "Bearer " + TOKEN:
             return self.refuse(401, "RepoNotFound", "Invalid username or password.")
         if name.startswith("gated-"):

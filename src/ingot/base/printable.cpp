@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/utf8.h"
+
 namespace ingot {
 namespace {
 
@@ -35,11 +37,17 @@ std::string printable(std::string_view text, bool lines) {
     } else if (c == 0xC2 && next >= 0x80 && next < 0xA0) {  // the control characters U+0080 to U+009F
       out += fmt::format("\\x{:02x}", static_cast<unsigned>(next));
       ++i;
+    } else if (const Utf8Step step = next_utf8(text, i);
+               !step.valid) {  // 0x9b alone begins a control sequence, too
+      for (const std::size_t end = i + step.length; i < end; ++i)
+        out += fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(text[i])));
+      --i;
     } else if (const unsigned code = turns_direction(text.substr(i)); code != 0) {
       out += fmt::format("\\u{:04x}", code);
       i += code < 0x800 ? 1 : 2;
     } else {
-      out += text[i];
+      out += text.substr(i, step.length);
+      i += std::size_t{step.length} - 1;
     }
   }
   return out;

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "ingot/base/terminal_screen.h"
 #include "ingot/base/units.h"
 
 namespace ingot {
@@ -66,17 +67,23 @@ std::size_t escape_length(std::string_view text) {
   return std::min(i + 1, text.size());
 }
 
-void write_all(int fd, std::string_view text) {
+}  // namespace
+
+void write_to_terminal(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t done = write(fd, text.data(), text.size());
-    if (done <= 0) return;  // a terminal that went away must not stop the run
+    if (done <= 0) return;
     text.remove_prefix(static_cast<std::size_t>(done));
   }
 }
 
-}  // namespace
+TerminalScreen& terminal_screen() {
+  static TerminalScreen* const kInstance =
+      new TerminalScreen;  // the log may need it while statics are destroyed
+  return *kInstance;
+}
 
-struct ProgressBar::State {
+struct ProgressBar::State : ScreenItem {
   ProgressOptions options;
   std::int64_t done = 0;
   std::string right;
@@ -100,22 +107,15 @@ struct ProgressBar::State {
   std::string wait_text() const;
   std::string bar_line(int width) const;
   void draw(double time);
+  void hide() override {
+    const std::lock_guard lock(mutex);
+    if (drawn) write_to_terminal(options.fd, kClearLine);
+  }
+  void show() override {
+    const std::lock_guard lock(mutex);
+    if (drawn) draw(last_drawn);
+  }
 };
-
-namespace {
-
-/// The bar on the screen. The lock is held while its line is written or taken away.
-struct Screen {
-  std::recursive_mutex mutex;
-  std::weak_ptr<ProgressBar::State> active;
-};
-
-Screen& screen() {
-  static Screen* const kInstance = new Screen;  // the log may need it while statics are destroyed
-  return *kInstance;
-}
-
-}  // namespace
 
 bool is_terminal(int fd) {
   const char* term = std::getenv("TERM");
@@ -253,12 +253,12 @@ void ProgressBar::State::draw(double time) {
   if (options.mode == ProgressOptions::Mode::quiet || !shown) return;
   last_drawn = time;
   if (options.mode == ProgressOptions::Mode::lines) {
-    write_all(options.fd, fmt::format("{}{}  {}{}{}\n", head(), count_text(), wait_text(),
-                                      right.empty() ? "" : "  ", right));
+    write_to_terminal(options.fd, fmt::format("{}{}  {}{}{}\n", head(), count_text(), wait_text(),
+                                              right.empty() ? "" : "  ", right));
     return;
   }
   const int width = options.width > 0 ? options.width : terminal_columns(options.fd);
-  write_all(options.fd, std::string(kClearLine) + bar_line(width) + (finished ? "\n" : ""));
+  write_to_terminal(options.fd, std::string(kClearLine) + bar_line(width) + (finished ? "\n" : ""));
   drawn = !finished;
 }
 
@@ -270,9 +270,9 @@ ProgressBar::ProgressBar(ProgressOptions options) : state_(std::make_shared<Stat
   }
   s.done = s.rate_done = s.options.done;
   s.started = s.rate_time = s.last_drawn = s.now();
-  const std::lock_guard lock(screen().mutex);
-  if (screen().active.expired()) {
-    screen().active = state_;
+  const std::lock_guard lock(terminal_screen().mutex);
+  if (terminal_screen().active.expired()) {
+    terminal_screen().active = state_;
     s.shown = true;
     if (s.options.mode == ProgressOptions::Mode::bar) s.draw(s.started);
   }
@@ -296,7 +296,7 @@ void ProgressBar::update(std::int64_t done, std::string_view right) {
     if (!s.shown || s.options.mode == ProgressOptions::Mode::quiet) return;
     if (s.now() - s.last_drawn < s.interval()) return;
   }
-  const std::lock_guard screen_lock(screen().mutex);
+  const std::lock_guard screen_lock(terminal_screen().mutex);
   const std::lock_guard lock(s.mutex);
   const double time = s.now();
   s.measure(time);
@@ -305,28 +305,22 @@ void ProgressBar::update(std::int64_t done, std::string_view right) {
 
 void ProgressBar::finish() {
   State& s = *state_;
-  const std::lock_guard screen_lock(screen().mutex);
+  const std::lock_guard screen_lock(terminal_screen().mutex);
   const std::lock_guard lock(s.mutex);
   if (s.finished) return;
   s.finished = true;
   s.draw(s.now());
-  if (s.shown) screen().active.reset();
+  if (s.shown) terminal_screen().active.reset();
 }
 
 ProgressPause::ProgressPause() {
-  screen().mutex.lock();
-  if (const auto s = screen().active.lock()) {
-    const std::lock_guard lock(s->mutex);
-    if (s->drawn) write_all(s->options.fd, kClearLine);
-  }
+  terminal_screen().mutex.lock();
+  if (const auto item = terminal_screen().active.lock()) item->hide();
 }
 
 ProgressPause::~ProgressPause() {
-  if (const auto s = screen().active.lock()) {
-    const std::lock_guard lock(s->mutex);
-    if (s->drawn) s->draw(s->last_drawn);
-  }
-  screen().mutex.unlock();
+  if (const auto item = terminal_screen().active.lock()) item->show();
+  terminal_screen().mutex.unlock();
 }
 
 }  // namespace ingot

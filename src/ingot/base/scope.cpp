@@ -1,6 +1,7 @@
 #include "ingot/base/scope.h"
 
 #include <array>
+#include <limits>
 #include <string>
 
 #include "ingot/base/trace.h"
@@ -27,13 +28,14 @@ const Scope* find(ScopeKind kind) {
   return scope;
 }
 
-// What a module's full name adds to that of the module around it.
-std::string_view short_name(std::string_view name, const Scope* around) {
+// Where in a module's full name that begins which it adds to the name of the module around it.
+std::uint16_t own_part(std::string_view name, const Scope* around) {
   while (around != nullptr && around->kind() != ScopeKind::module) around = around->outer();
-  if (around == nullptr) return name;
+  if (around == nullptr) return 0;
   const std::string_view outer = around->name();
   const bool inside = name.size() > outer.size() && name.starts_with(outer) && name[outer.size()] == '.';
-  return inside ? name.substr(outer.size() + 1) : name;
+  const bool fits = outer.size() < std::numeric_limits<std::uint16_t>::max();
+  return inside && fits ? static_cast<std::uint16_t>(outer.size() + 1) : std::uint16_t{0};
 }
 
 }  // namespace
@@ -57,17 +59,13 @@ void Scope::open(ScopeKind kind, std::string_view name, std::int64_t number) {
 
 void Scope::close() {
   if (trace::active()) {
-    trace::Span span{.kind = kind_,
-                     .name = name_,
-                     .begin = begin_,
-                     .end = trace::now(),
-                     .number = number_,
-                     .details = details_};
-    if (kind_ == ScopeKind::module) {
-      span.name = short_name(name_, outer_);
-      span.details = trace::details(name_, [&] { return "\"module\":" + trace::json_string(name_); });
-    }
-    trace::add(span);
+    trace::add({.kind = kind_,
+                .name = name_,
+                .shown_from = kind_ == ScopeKind::module ? own_part(name_, outer_) : std::uint16_t{0},
+                .begin = begin_,
+                .end = trace::now(),
+                .number = number_,
+                .details = details_});
   }
   if (const auto pop = pop_mark.load(std::memory_order_relaxed); pop != nullptr) pop();
   innermost_scope = outer_;

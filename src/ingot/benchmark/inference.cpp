@@ -108,7 +108,7 @@ class Measurement {
   bool has_dot_rates() const { return weights_.int8 > 0 && !dot_rates_.empty() && scaled_dot_rate() > 0; }
 
   // Decoding streams the weights once per step, and what the texts have in their caches. Of a prompt every
-  // token passes the layers' products and the last one the head's; the rate of each kind is what registers
+  // token passes the layers' matmuls and the last one the head's; the rate of each kind is what registers
   // allow.
   double limit() const {
     if (decode_) return static_cast<double>(options_.batch) * bandwidth() / step_bytes_;
@@ -130,7 +130,7 @@ class Measurement {
     return many ? weights_.int16_spans : 0;
   }
 
-  /// What the products of a prompt are made in: a GPU unpacks weights for that.
+  /// What the matmuls of a prompt are made in: a GPU unpacks weights for that.
   DType matmul_dtype() const {
     const LanguageModel& model = engine_.model();
     if (model.device().is_cpu()) return DType::f32;

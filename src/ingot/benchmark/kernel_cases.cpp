@@ -99,7 +99,7 @@ KernelWork silu_mul_backward(KernelOperands& operands) {
           }};
 }
 
-// Gate and up as one product of both projections leaves them: the halves of each row of one tensor.
+// Gate and up as one matmul of both projections leaves them: the halves of each row of one tensor.
 struct GateUp {
   Tensor both, gate, up;
   explicit GateUp(const Tensor& both_)
@@ -181,7 +181,7 @@ struct AttentionOperands {
         v(operands.values(shape)),
         out(operands.result(shape)),
         lse(operands.zeros({1, kHeads, operands.sequence()}, DType::f32)) {}
-  /// Of the products that a causal mask leaves.
+  /// Of the matmuls that a causal mask leaves.
   double operations() const {
     return 2.0 * static_cast<double>(kHeads * kHeadSize) * static_cast<double>(shape[1]) *
            static_cast<double>(shape[1] + 1);

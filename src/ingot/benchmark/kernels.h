@@ -17,7 +17,7 @@ struct KernelsOptions {
   std::vector<std::string> kernels{};  ///< of kernel_case_names(); none: all
 };
 std::vector<std::string> kernel_case_names();
-/// Single kernels, beside what copies and products reach. `shown` gets the lines of the text as they come: a
+/// Single kernels, beside what copies and matmuls reach. `shown` gets the lines of the text as they come: a
 /// run that is cut off has shown what it found.
 Report time_kernels(const KernelsOptions& options, const std::function<void(const std::string&)>& shown = {});
 

@@ -13,7 +13,7 @@ struct MatmulOptions {
   std::string against = "f32";         ///< the format that speeds are relative to
   std::int64_t out = 4096, in = 4096, batch = 1, runs = 9;
 };
-/// Products of a weight [out, in] in each format, beside what memory gives.
+/// Matmuls of a weight [out, in] in each format, beside what memory gives.
 Report time_matmul(const MatmulOptions& options);
 
 }  // namespace ingot::benchmark

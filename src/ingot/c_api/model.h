@@ -172,7 +172,7 @@ INGOT_API IngotStatus ingot_session_chat(IngotSession* session, const char* mess
 INGOT_API IngotStatus ingot_session_logits(IngotSession* session, const int32_t* ids, size_t count,
                                            IngotTensor** out);
 
-/// A sentence encoder: texts become vectors whose scalar products say how near their meanings are. Takes one
+/// A sentence encoder: texts become vectors whose dot products say how near their meanings are. Takes one
 /// call at a time.
 typedef struct IngotEmbedder IngotEmbedder;
 /// Opens a directory of sentence-transformers, or of a BERT with its tokenizer. format: as of a session, NULL

@@ -49,7 +49,7 @@ TrainConfig train_config(Config& file, const IngotTrainerOptions& options) {
     file.set(string_arg(one, "options.set"), "options.set");
   if (options.resume != 0) file.set("resume_from_checkpoint=true", "options.resume");
   TrainConfig config = read_train_config(file);
-  resolve_models(config);
+  fetch_from_hub(config);
   return config;
 }
 

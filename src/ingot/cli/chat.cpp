@@ -37,6 +37,7 @@ constexpr const char* kHelp =
     "/reset         begin a new conversation\n"
     "/help          this list\n"
     "/exit          leave (or Ctrl-D)\n"
+    "Several lines: end each but the last with \\, or put them between \"\"\" and \"\"\".\n"
     "Ctrl-C stops an answer; a second one leaves.\n";
 
 /// While one lives, Ctrl-C is counted: the first stops what goes on, the second ends the process.
@@ -84,7 +85,23 @@ class Conversation {
  public:
   Conversation(ChatModel& chat, bool stats) : chat_(chat), stats_(stats) {}
 
-  /// False: leave.
+  /// False: leave. In a pipe an error of the model ends the run. Elsewhere it is shown, as are those of
+  /// commands, and the conversation goes on.
+  bool handle(const std::string& line, bool terminal) {
+    try {
+      return handle(line);
+    } catch (const Error& error) {
+      const bool command = line.find_first_not_of(" \t") == line.find('/');
+      if (!terminal && !command) throw;
+      fmt::print(stderr, "ingot: {}\n", error.what());
+      if (!terminal) exit_code_ = 1;
+      return true;
+    }
+  }
+  /// 1 where a command of a pipe failed.
+  int exit_code() const { return exit_code_; }
+
+ private:
   bool handle(const std::string& line) {
     const std::size_t start = line.find_first_not_of(" \t\r");
     if (start == std::string::npos) return true;
@@ -100,7 +117,6 @@ class Conversation {
     return command != "/exit" && command != "/quit" && (run_command(command, rest), true);
   }
 
- private:
   void run_command(const std::string& command, const std::string& rest) {
     if (command == "/reset") return chat_.reset();
     if (command == "/retry") return show(chat_.retry(show_piece));
@@ -154,18 +170,8 @@ class Conversation {
   ChatModel& chat_;
   const bool stats_;
   std::int64_t forgotten_ = 0;
+  int exit_code_ = 0;
 };
-
-// In a pipe an error ends the run; at a terminal it is shown, and the conversation goes on.
-bool handle(Conversation& conversation, const std::string& line, bool terminal) {
-  try {
-    return conversation.handle(line);
-  } catch (const Error& error) {
-    if (!terminal) throw;
-    fmt::print(stderr, "ingot: {}\n", error.what());
-    return true;
-  }
-}
 
 // What no template and no file of chats could hold is replaced, and told.
 std::string valid_line(const std::string& line) {
@@ -174,22 +180,40 @@ std::string valid_line(const std::string& line) {
   return to_valid_utf8(line);
 }
 
+// A turn: a line, and those behind it where it ends with a backslash or begins with three quotes, up to three
+// quotes at the end of one. Nothing where the input ends, or Ctrl-C was pressed.
+std::optional<std::string> read_turn(LineEditor& editor) {
+  constexpr std::string_view kQuotes = "\"\"\"";
+  std::optional<std::string> turn = editor.read("> ");
+  if (!turn) return turn;
+  const bool quoted = turn->starts_with(kQuotes);
+  if (quoted) turn->erase(0, kQuotes.size());
+  while (quoted ? !turn->ends_with(kQuotes) : turn->ends_with('\\')) {
+    if (!quoted) turn->pop_back();
+    const std::optional<std::string> more = editor.read("| ");
+    if (!more) return StopKey::was_pressed() ? std::nullopt : turn;
+    *turn += '\n' + *more;
+  }
+  if (quoted) turn->erase(turn->size() - kQuotes.size());
+  return turn;
+}
+
 int converse(Conversation& conversation, bool terminal, const std::string& history) {
   LineEditor editor(history);
   const StopKey stop;
-  bool leaves = false;  // at the next Ctrl-C, where nothing was typed since the last
+  bool leaves = false;  // at the next Ctrl-C: one stopped the answer, or nothing was typed since the last
   while (true) {
     StopKey::forget();
-    const std::optional<std::string> line = editor.read("> ");
+    const std::optional<std::string> line = read_turn(editor);
     if (!line && StopKey::was_pressed()) {
       if (leaves || !terminal) return 128 + SIGINT;
       fmt::print(stderr, "\nCtrl-C again, or Ctrl-D, leaves.\n");
       leaves = true;
       continue;
     }
-    leaves = false;
     StopKey::forget();
-    if (!line || !handle(conversation, valid_line(*line), terminal)) return 0;
+    if (!line || !conversation.handle(valid_line(*line), terminal)) return conversation.exit_code();
+    leaves = StopKey::was_pressed();
   }
 }
 
@@ -241,7 +265,9 @@ int run(const ChatOptions& o) {
 
 void add_chat(Command& root) {
   auto o = std::make_shared<ChatOptions>();
-  Command command = root.subcommand("chat", "Talk with a model; a line of input is a turn, also from a pipe");
+  Command command = root.subcommand(
+      "chat",
+      "Talk with a model; a line of input is a turn, also from a pipe (/help tells how to write several)");
   command.option(
       "model", o->inference.model,
       "Model directory (config.json, weights, tokenizer.json), or a .gguf file; with --server a name "

@@ -27,6 +27,7 @@
 #include "ingot/base/version.h"
 #include "ingot/cli/completion_script.h"
 #include "ingot/cli/help_page.h"
+#include "ingot/cli/interrupt.h"
 #include "ingot/plugin/load.h"
 
 namespace ingot::cli {
@@ -302,6 +303,7 @@ int report_error(const std::exception& error, bool json) {
   const std::string_view kind = ours != nullptr ? ours->kind() : "error";
   const std::string message = message_of(error);
   print_error(kind, message, fmt::format("ingot: {}", message), json);
+  if (dynamic_cast<const Interrupted*>(&error) != nullptr) return interrupt_exit_code();
   return dynamic_cast<const InvalidConfig*>(&error) != nullptr ? 2 : 1;
 }
 

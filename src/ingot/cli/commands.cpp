@@ -31,6 +31,7 @@ void add_all_commands(Command& root) {
   add_cache(root);
   add_onnx(root);
   add_memory(root);
+  add_plan(root);
   add_mahjong(root);
   add_devices(root);
   add_bench(root);

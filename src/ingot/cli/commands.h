@@ -27,6 +27,7 @@ void add_memory(Command& root);
 void add_merge(Command& root);
 void add_imatrix(Command& root);
 void add_perplexity(Command& root);
+void add_plan(Command& root);
 void add_quantize(Command& root);
 void add_models(Command& root);
 void add_onnx(Command& root);

@@ -89,7 +89,7 @@ int preview(const PreviewOptions& o) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   TrainConfig config = read_train_config(file);
-  resolve_models(config);
+  fetch_from_hub(config);
   check_data_paths(config);
   const text::Tokenizer tokenizer = run_tokenizer(config);
   const DataPreview shown = preview_data(prepare_data(config, tokenizer), tokenizer, o.samples);
@@ -115,12 +115,12 @@ int capture(const CaptureOptions& o) {
     file.set("kd_logprobs=null", "--teacher");
   }
   TrainConfig config = read_train_config(file);
-  resolve_models(config);
+  fetch_from_hub(config);
   const InterruptWatch watch;
   std::optional<ProgressBar> bar;
   const CaptureInfo info =
       capture_logprobs(config, o.directory, o.top_k, [&](std::int64_t done, std::int64_t all) {
-        INGOT_CHECK(!interrupted(), Error("interrupted; nothing that was written is kept"));
+        stop_if_interrupted();
         if (!bar)
           bar.emplace(ProgressOptions{
               .label = "capturing",

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/help_page.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/kernels/quantized.h"
@@ -94,7 +96,8 @@ void print_backends() {
                backend["chosen"].get<bool>()      ? "*"
                : backend["available"].get<bool>() ? " "
                                                   : "-",
-               backend["backend"].get<std::string>(), backend["detail"].get<std::string>());
+               backend["backend"].get<std::string>(),
+               wrap_on_terminal(backend["detail"].get<std::string>(), 14, STDOUT_FILENO));
   fmt::print("\npacked weights      bits  run on\n");
   for (const auto& format : describe_formats())
     fmt::print("  {:<16} {:>5.2f}  {}\n", format["format"].get<std::string>(),
@@ -122,13 +125,17 @@ int run(bool json) {
     fmt::print("    memory    {} free of {}\n", human_bytes(device["memory_free"].get<std::uint64_t>()),
                human_bytes(device["memory_total"].get<std::uint64_t>()));
     fmt::print("    units     {} ({} threads in use)\n", device["compute_units"].get<int>(), num_threads());
-    fmt::print("    features  {}\n", fmt::join(device["features"].get<std::vector<std::string>>(), " "));
-    fmt::print("    dtypes    {}\n", fmt::join(device["dtypes"].get<std::vector<std::string>>(), " "));
-    fmt::print("    attention {}\n", fmt::join(device["attention"].get<std::vector<std::string>>(), " "));
+    for (const char* list : {"features", "dtypes", "attention"}) {
+      const std::string words =
+          fmt::format("{}", fmt::join(device[list].get<std::vector<std::string>>(), " "));
+      fmt::print("    {:<9} {}\n", list, wrap_on_terminal(words, 14, STDOUT_FILENO));
+    }
     if (device.contains("problem")) fmt::print("    problem   {}\n", device["problem"].get<std::string>());
   }
   print_backends();
-  fmt::print("\n* is what commands use. INGOT_FORCE_CPU=1 and INGOT_CUDA_DEVICE=N choose another.\n");
+  fmt::print("\n{}\n", wrap_on_terminal("* is what commands use. INGOT_FORCE_CPU=1 and INGOT_CUDA_DEVICE=N "
+                                        "choose another.",
+                                        0, STDOUT_FILENO));
   return 0;
 }
 

@@ -30,6 +30,12 @@ std::string wrap(std::string_view text, int columns, int indent) {
   return out;
 }
 
+std::string wrap_on_terminal(std::string_view text, int indent, int fd) {
+  if (!is_terminal(fd)) return std::string(text);
+  constexpr int kNarrow = 20;  // narrower text is harder to read than lines that the terminal breaks
+  return wrap(text, std::max(terminal_columns(fd), indent + kNarrow), indent);
+}
+
 namespace {
 
 struct HelpRow {

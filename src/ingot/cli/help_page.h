@@ -26,6 +26,8 @@ std::string explanation(const CLI::Option& option);
 
 /// Words of a text in lines of at most `columns`, each behind `indent` spaces but the first.
 std::string wrap(std::string_view text, int columns, int indent);
+/// The same to the width of the terminal `fd`; as it is elsewhere, for scripts read lines.
+std::string wrap_on_terminal(std::string_view text, int indent, int fd);
 
 /// What --help shows: usage, arguments, options and examples, wrapped to so many columns (40 at least).
 std::string help_page(const CLI::App& app, int columns);

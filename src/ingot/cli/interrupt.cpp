@@ -32,6 +32,10 @@ InterruptWatch::~InterruptWatch() { handle_all(SIG_DFL); }
 
 bool interrupted() { return came != 0; }
 
+void stop_if_interrupted() {
+  if (interrupted()) throw Interrupted();
+}
+
 int interrupt_exit_code() { return 128 + (came != 0 ? static_cast<int>(came) : SIGINT); }
 
 }  // namespace ingot::cli

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ingot/base/error.h"
+
 namespace ingot::cli {
 
 /// The exit code of work that a signal ended in order: that of a program which the signal killed (128 and its
@@ -19,5 +21,14 @@ class InterruptWatch {
 
 /// Whether one of them came since the latest InterruptWatch was made.
 bool interrupted();
+
+/// Work that a signal ended before it had anything to keep. The exit code is interrupt_exit_code().
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error("interrupted; nothing that was written is kept") {}
+  std::string_view kind() const noexcept override { return "interrupted"; }
+};
+/// Throws Interrupted where interrupted() holds.
+void stop_if_interrupted();
 
 }  // namespace ingot::cli

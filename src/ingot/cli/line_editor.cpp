@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <cwchar>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -128,17 +130,22 @@ LineEditor::LineEditor(std::string history) : history_(std::move(history)) {
   if (!history_.empty()) editor_->read_history(history_.c_str());
 }
 
-LineEditor::~LineEditor() {
-  if (editor_ == nullptr || history_.empty()) return;
+// After every line, as a terminal that is closed ends the program; and beside the file first, as the library
+// empties what it writes to.
+void LineEditor::save_history() const {
+  if (history_.empty()) return;
+  const std::filesystem::path path = history_, beside = fmt::format("{}.{}", history_, ::getpid());
   try {
-    make_directories(std::filesystem::path(history_).parent_path().string());
+    make_directories(path.parent_path().string());
   } catch (const Error&) {
     return;  // a home that cannot be written to has no history
   }
-  const int fd = ::open(history_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return;
   ::close(fd);
-  editor_->write_history(history_.c_str());
+  std::error_code error;
+  if (editor_->write_history(beside.c_str()) == 0) std::filesystem::rename(beside, path, error);
+  std::filesystem::remove(beside, error);
 }
 
 void LineEditor::interrupt() { wake_pipe().wake(); }
@@ -158,6 +165,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   std::free(typed);  // NOLINT(cppcoreguidelines-no-malloc): the library's way to hand over a line
   if (!line.empty() && line != last_) editor_->add_history(line.c_str());
   last_ = line;
+  save_history();
   return line;
 }
 

@@ -11,7 +11,7 @@ class LineEditor {
  public:
   /// `history`: the file that keeps lines from one run to the next, readable by its owner alone; empty: none.
   explicit LineEditor(std::string history);
-  ~LineEditor();
+  ~LineEditor() = default;
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
@@ -26,6 +26,7 @@ class LineEditor {
  private:
   struct Library;
   static const Library* library();
+  void save_history() const;
 
   const Library* editor_ = nullptr;  // null: lines as they come
   std::string history_, last_;

@@ -98,9 +98,10 @@ void print_players(const PlayerRecords& players) {
   for (std::size_t i = 0; i < std::min(kNamed, most.size()); ++i) {
     const auto& [name, record] = most[i];
     const std::string_view shown = fit_width(name, 23);
-    fmt::print("{}{}{:>8}{:>8.2f}{:>8.1f}{:>11.1f}\n", shown,
+    fmt::print("{}{}{:>8}{:>8}{:>8.1f}{:>11.1f}\n", shown,
                std::string(static_cast<std::size_t>(24 - display_width(shown)), ' '), record.games,
-               record.mean_place(), 100 * record.win_rate(), 100 * record.deal_in_rate());
+               record.whole_games > 0 ? fmt::format("{:.2f}", record.mean_place()) : "-",
+               100 * record.win_rate(), 100 * record.deal_in_rate());
   }
   if (most.size() > kNamed) fmt::print("... {} more (--json lists all)\n", most.size() - kNamed);
 }

@@ -39,7 +39,7 @@ const ModelInfo& wanted(const std::string& name) {
 }
 
 void print_one(const ModelInfo& info) {
-  fmt::print("{}: {}\n\n", info.name, info.summary);
+  fmt::print("{}\n\n", wrap_on_terminal(fmt::format("{}: {}", info.name, info.summary), 2, STDOUT_FILENO));
   fmt::print("  can            {}\n", fmt::join(task_names(info), ", "));
   if (!info.architectures.empty()) fmt::print("  architectures  {}\n", fmt::join(info.architectures, ", "));
   if (!info.gguf.empty()) fmt::print("  GGUF           {}, read and written\n", info.gguf);
@@ -54,18 +54,22 @@ void print_all() {
     width = std::max(width, info.name.size());
     tasks = std::max(tasks, fmt::format("{}", fmt::join(task_names(info), ", ")).size());
   }
-  // Beside so much there has to be room for the summary.
-  constexpr int kSummary = 24;
-  const int columns =
-      std::max(terminal_columns(STDOUT_FILENO), static_cast<int>(width + tasks) + 4 + kSummary);
+  // Beside names and tasks there has to be room for the summary; on a narrow terminal it stands below.
+  constexpr std::size_t kSummary = 24;
+  const bool narrow = is_terminal(STDOUT_FILENO) &&
+                      terminal_columns(STDOUT_FILENO) < static_cast<int>(width + tasks + 4 + kSummary);
   for (const ModelInfo& info : model_registry()) {
     const std::string left = fmt::format("{:<{}}  {:<{}}  ", info.name, width,
                                          fmt::format("{}", fmt::join(task_names(info), ", ")), tasks);
-    const int indent = static_cast<int>(left.size());
-    fmt::print("{}{}\n", left,
-               is_terminal(STDOUT_FILENO) ? wrap(info.summary, columns, indent) : info.summary);
+    const int indent = narrow ? 4 : static_cast<int>(left.size());
+    const std::string summary = wrap_on_terminal(info.summary, indent, STDOUT_FILENO);
+    if (narrow)
+      fmt::print("{}: {}\n    {}\n", info.name, fmt::join(task_names(info), ", "), summary);
+    else
+      fmt::print("{}{}\n", left, summary);
   }
-  fmt::print("\n`ingot models NAME` tells variants and published models of one.\n");
+  fmt::print("\n{}\n", wrap_on_terminal("`ingot models NAME` tells variants and published models of one.", 0,
+                                        STDOUT_FILENO));
 }
 
 int run(const ModelsOptions& o) {

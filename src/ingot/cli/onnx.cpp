@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <set>
 
 #include <fmt/format.h>
@@ -33,13 +34,13 @@ using Json = nlohmann::ordered_json;
 struct Limits {
   std::string memory;
   double seconds = 600;
+  std::int64_t iterations = onnx::Graph::kMaxIterations;
 };
 
 struct RunOptions {
   std::string model, output = ".", device = "auto";
   std::vector<std::string> inputs;
   Limits limits;
-  std::int64_t max_iterations = onnx::Graph::kMaxIterations;
   bool json = false;
 };
 
@@ -85,8 +86,8 @@ std::uint64_t allowed_memory(const Limits& limits, std::uint64_t held) {
   return limits.memory.empty() ? kLeast + kTimes * held : parse_bytes(limits.memory, "--max-memory");
 }
 
-/// What `work` gives, within limits that end the process or fail what asks for too much. `held`: bytes that
-/// the model and its inputs take.
+/// What `work` gives of the bytes that it may take, within limits that end the process or fail what asks for
+/// too much. `held`: bytes that the model and its inputs take.
 template <class Work>
 auto run_limited(const std::string& model, const Limits& limits, std::uint64_t held, bool json,
                  const Work& work) {
@@ -96,12 +97,17 @@ auto run_limited(const std::string& model, const Limits& limits, std::uint64_t h
                         json);
   const std::uint64_t memory = allowed_memory(limits, held);
   limit_memory(memory);
-  try {
-    return work();
-  } catch (const OutOfMemory& error) {
-    throw Error(
+  const auto refuse = [&](const char* what) {
+    return Error(
         fmt::format("{}: needs more memory than the {} that it may have; --max-memory allows more ({})",
-                    model, human_bytes(memory), error.what()));
+                    model, human_bytes(memory), what));
+  };
+  try {
+    return work(memory);
+  } catch (const OutOfMemory& error) {
+    throw refuse(error.what());
+  } catch (const std::bad_alloc&) {
+    throw refuse("between its nodes");
   }
 }
 
@@ -124,8 +130,12 @@ int run_model(const RunOptions& o) {
   const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.model), choose_device(o.device));
   const std::map<std::string, onnx::Value> inputs = read_inputs(o.inputs);
   onnx::Texts texts = graph.texts();
-  const onnx::Values results = run_limited(o.model, o.limits, taken_since(before), o.json,
-                                           [&] { return graph.run_values(inputs, texts, o.max_iterations); });
+  const onnx::Values results =
+      run_limited(o.model, o.limits, taken_since(before), o.json, [&](std::uint64_t memory) {
+        onnx::Values made = graph.run_values(inputs, texts, o.limits.iterations);
+        check_file_sizes(graph.outputs(), made, texts, memory);
+        return made;
+      });
   make_directories(o.output);
   Json list = Json::array();
   const auto keep = [&](const std::string& name, const std::string& file, const onnx::Value& value) {
@@ -190,9 +200,16 @@ int check_model(const CheckOptions& o) {
   count_operators(graph, counts);
   const std::set<std::string> missing = graph.unsupported();
   const std::map<std::string, onnx::Value> inputs = read_inputs(o.inputs);
-  const onnx::TrialResult trial = run_limited(o.path, o.limits, taken_since(before), o.json, [&] {
-    return onnx::try_graph(graph, o.try_seconds, onnx::Graph::kMaxIterations, inputs);
-  });
+  const onnx::TrialResult trial =
+      run_limited(o.path, o.limits, taken_since(before), o.json, [&](std::uint64_t memory) {
+        onnx::TrialResult result = onnx::try_graph(graph, o.try_seconds, o.limits.iterations, inputs);
+        try {
+          check_file_sizes(graph.outputs(), result.outputs, result.texts, memory);
+        } catch (const Error& error) {
+          result.problems.emplace_back(error.what());
+        }
+        return result;
+      });
   if (o.json) {
     fmt::print("{}\n", dump_json(Json{{"path", graph.path()},
                                       {"opset", graph.opset()},
@@ -256,6 +273,15 @@ int check(const CheckOptions& o) {
   return std::filesystem::is_directory(o.path) ? check_tests(o) : check_model(o);
 }
 
+void add_limits(Command& command, Limits& limits) {
+  command.option(
+      "--max-memory", limits.memory,
+      "Refuse to take more memory (default: 1 GiB and 16 times what the model and its inputs take)");
+  command.option("--max-seconds", limits.seconds, "Stop with an error after as many seconds; 0: never");
+  command.option("--max-iterations", limits.iterations,
+                 "Iterations that all loops of the graph may take together");
+}
+
 }  // namespace
 
 void add_onnx(Command& root) {
@@ -267,11 +293,7 @@ void add_onnx(Command& root) {
   run.option("--input", r->inputs, "An input, as name=file.npy (may be repeated)");
   run.option("-o,--output", r->output, "Directory for the outputs, one .npy file each");
   add_device_option(run, r->device);
-  run.option("--max-memory", r->limits.memory,
-             "Refuse to take more memory (default: 1 GiB and 16 times what the model and its inputs take)");
-  run.option("--max-seconds", r->limits.seconds, "Stop with an error after as many seconds; 0: never");
-  run.option("--max-iterations", r->max_iterations,
-             "Iterations that all loops of the graph may take together");
+  add_limits(run, r->limits);
   run.flag("--json", r->json, "Print paths and shapes as JSON");
   run.example("ingot onnx run resnet.onnx --input x=image.npy -o out", "then numpy.load('out/logits.npy')");
   run.run([r] { return run_model(*r); });
@@ -283,6 +305,7 @@ void add_onnx(Command& root) {
                 "An input to try the graph on, as name=file.npy (may be repeated; all others are made up)");
   checks.option("--try-seconds", c->try_seconds,
                 "A graph is run on made-up inputs to find what a run refuses; for as long at most");
+  add_limits(checks, c->limits);
   checks.flag("--all", c->all, "Tests: also name those that need what Ingot lacks");
   checks.flag("--json", c->json, "Print JSON");
   checks.example("ingot onnx check model.onnx",

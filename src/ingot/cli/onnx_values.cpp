@@ -3,45 +3,80 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/units.h"
 #include "ingot/base/utf8.h"
 #include "ingot/onnx/element.h"
 #include "ingot/onnx/host.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 #include "ingot/weights/npy.h"
 
 namespace ingot::cli {
 namespace {
 
-/// The low bytes of each whole number.
-std::string low_bytes(const Tensor& x, std::size_t width) {
-  const std::vector<std::int64_t> values = onnx::as_integers(x);
-  std::string bytes(values.size() * width, '\0');
-  for (std::size_t i = 0; i < values.size(); ++i) std::memcpy(bytes.data() + i * width, &values[i], width);
-  return bytes;
+/// Writes the low bytes of each whole number.
+void write_low_bytes(FileWriter& out, const Tensor& x, std::size_t width) {
+  constexpr std::int64_t kAtOnce = 65536;
+  const Tensor flat = reshape(contiguous(x), {x.numel()});
+  std::string bytes;
+  for (std::int64_t begin = 0; begin < x.numel(); begin += kAtOnce) {
+    const std::vector<std::int64_t> values =
+        onnx::as_integers(slice(flat, 0, begin, std::min(begin + kAtOnce, x.numel())));
+    bytes.resize(values.size() * width);
+    for (std::size_t i = 0; i < values.size(); ++i) std::memcpy(bytes.data() + i * width, &values[i], width);
+    out.write(bytes);
+  }
 }
 
-/// NumPy's strings: characters of four bytes, all as long as the longest. `length` is set to that.
-std::string wide_texts(const Tensor& numbers, const onnx::Texts& texts, std::size_t& length) {
-  std::vector<std::vector<char32_t>> rows;
-  length = 1;
-  for (const std::int64_t number : onnx::as_integers(numbers)) {
-    const std::string text = to_valid_utf8(texts.text_of(number));
-    std::vector<char32_t>& row = rows.emplace_back();
-    for (std::size_t at = 0; at < text.size();) row.push_back(decode_utf8(text, at));
-    length = std::max(length, row.size());
+std::vector<char32_t> characters_of(const std::string& text) {
+  const std::string valid = to_valid_utf8(text);
+  std::vector<char32_t> characters;
+  characters.reserve(valid.size());
+  for (std::size_t at = 0; at < valid.size();) characters.push_back(decode_utf8(valid, at));
+  return characters;
+}
+
+/// The characters of the longest string, at least 1: NumPy's are all as long.
+std::size_t longest_text(const Tensor& numbers, const onnx::Texts& texts) {
+  const Tensor flat = contiguous(numbers);
+  std::set<std::int64_t> seen;
+  std::size_t length = 1;
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    const std::int64_t number = flat.data<std::int64_t>()[i];
+    if (seen.insert(number).second) length = std::max(length, characters_of(texts.text_of(number)).size());
   }
-  std::string bytes(rows.size() * length * sizeof(char32_t), '\0');
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].empty())
-      std::memcpy(bytes.data() + i * length * sizeof(char32_t), rows[i].data(),
-                  rows[i].size() * sizeof(char32_t));
+  return length;
+}
+
+/// NumPy's strings: characters of four bytes.
+void write_wide_texts(FileWriter& out, const Tensor& numbers, const onnx::Texts& texts, std::size_t length) {
+  const Tensor flat = contiguous(numbers);
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    std::vector<char32_t> row = characters_of(texts.text_of(flat.data<std::int64_t>()[i]));
+    row.resize(length);
+    out.write(std::as_bytes(std::span(row)));
   }
-  return bytes;
+}
+
+std::uint64_t width_of(const onnx::Value& value, const onnx::Texts& texts) {
+  switch (value.type) {
+    case onnx::ElementType::text:
+      return longest_text(value.tensor, texts) * sizeof(char32_t);
+    case onnx::ElementType::u16:
+      return 2;
+    case onnx::ElementType::u32:
+      return 4;
+    default:
+      return byte_size(value.tensor.dtype());
+  }
 }
 
 struct UnsignedType {
@@ -73,29 +108,46 @@ onnx::Value read_value(const std::string& path) {
 
 std::string write_value(const std::string& path, const onnx::Value& value, const onnx::Texts& texts) {
   const Tensor& x = value.tensor;
-  const auto write = [&](const std::string& descr, const std::string& bytes) {
-    write_file_atomically(path, npy_header(x.shape(), descr) + bytes);
-  };
-  std::size_t length = 0;
-  switch (value.type) {
-    case onnx::ElementType::text: {
-      const std::string bytes = wide_texts(x, texts, length);
-      write(fmt::format("<U{}", length), bytes);
-      break;
-    }
-    case onnx::ElementType::u16:
-      write("<u2", low_bytes(x, 2));
-      break;
-    case onnx::ElementType::u32:
-      write("<u4", low_bytes(x, 4));
-      break;
-    case onnx::ElementType::u64:
-      write("<u8", low_bytes(x, 8));
-      break;
-    default:
-      write_npy(path, contiguous(x));
+  const auto found = std::ranges::find(kUnsignedTypes, value.type, &UnsignedType::type);
+  if (value.type == onnx::ElementType::text) {
+    const std::size_t length = longest_text(x, texts);
+    write_file_atomically(path, [&](FileWriter& out) {
+      out.write(npy_header(x.shape(), fmt::format("<U{}", length)));
+      write_wide_texts(out, x, texts, length);
+    });
+  } else if (found != kUnsignedTypes.end()) {
+    write_file_atomically(path, [&](FileWriter& out) {
+      out.write(npy_header(x.shape(), fmt::format("<{}", found->code)));
+      write_low_bytes(out, x, byte_size(found->read_as));
+    });
+  } else {
+    write_npy(path, contiguous(x));
   }
   return fmt::format("{} {}", name_of(type_of(value)), to_string(x.shape()));
+}
+
+void check_file_sizes(const std::vector<onnx::ValueInfo>& outputs, const onnx::Values& values,
+                      const onnx::Texts& texts, std::uint64_t bytes) {
+  constexpr std::size_t kMostFiles = 65536;
+  std::uint64_t taken = 0;
+  std::size_t files = 0;
+  const auto add = [&](const onnx::ValueInfo& output, const onnx::Value& value) {
+    if (!value.tensor.defined()) return;
+    const std::uint64_t numel = static_cast<std::uint64_t>(value.tensor.numel());
+    const std::uint64_t width = width_of(value, texts);
+    INGOT_CHECK(++files <= kMostFiles,
+                Error(fmt::format("output '{}': takes more than {} files", output.name, kMostFiles)));
+    INGOT_CHECK(numel <= (bytes - taken) / width,
+                Error(fmt::format("output '{}': {} elements of {} bytes take more than the {} that the "
+                                  "outputs' files may take; --max-memory allows more",
+                                  output.name, numel, width, human_bytes(bytes))));
+    taken += numel * width;
+  };
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    add(outputs[i], values[i]);
+    if (!values[i].is_sequence()) continue;
+    for (const onnx::Value& item : *values[i].items) add(outputs[i], item);
+  }
 }
 
 }  // namespace ingot::cli

@@ -1,11 +1,16 @@
 #include "ingot/export/quantize.h"
 
+#include <algorithm>
+#include <cctype>
+#include <map>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/log.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/calibrate.h"
@@ -15,7 +20,9 @@
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/quality.h"
 #include "ingot/models/open_tokenizer.h"
+#include "ingot/quant/block_format.h"
 #include "ingot/quant/packed_matrix.h"
+#include "ingot/weights/open.h"
 
 namespace ingot::cli {
 namespace {
@@ -172,12 +179,34 @@ void check(const QuantizeFlags& o) {
               InvalidConfig("--calibrate", "is for what is written: give a destination"));
 }
 
+// The format that most of a file's bytes are rounded to already; empty where its weights are floats.
+std::string rounded_before(const std::string& source) {
+  if (!source.ends_with(".gguf")) return "";
+  std::map<std::string, std::uint64_t> bytes;
+  const auto weights = open_weights(source);
+  for (const TensorInfo& tensor : weights->tensors()) bytes[tensor.stored_as] += tensor.bytes;
+  const auto most = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
+  return most != bytes.end() && quant::find_block_format(most->first) != nullptr ? most->first : "";
+}
+
+void warn_of_second_rounding(const QuantizeFlags& o) {
+  const std::string before = rounded_before(o.source);
+  if (before.empty()) return;
+  log(LogLevel::warn, "ingot::quantize",
+      fmt::format(
+          "{} holds {} already: rounding it once more costs more than rounding the original model would",
+          o.source, before));
+}
+
 int run(QuantizeFlags o) {
   o.source = hub::resolve_model(o.source);
+  for (std::string& format : o.formats)  // Q8_0 is q8_0
+    std::ranges::transform(format, format.begin(), [](unsigned char c) { return std::tolower(c); });
   check(o);
   Json result;
   WrittenModel written;
   if (!o.destination.empty()) {
+    warn_of_second_rounding(o);
     const auto importance = importance_of(o);
     const InputProducts products = products_of(o);
     WriteMeter meter("quantizing");

@@ -104,6 +104,8 @@ void add_key_options(KeyOptions& keys) {
   keys.option("--port");
   keys.list("--name", "names");
   keys.list("--named-adapter", "named_adapters");
+  keys.option("--adapter-directory");
+  keys.option("--max-adapters");
   keys.option("--embedding-model");
   keys.option("--reranker-model");
   keys.list("--api-key", "api_keys");

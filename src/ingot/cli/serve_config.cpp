@@ -36,6 +36,15 @@ Table::Section model_rows() {
            &M::named_adapters,
            {.aliases = {"named_adapter", "lora_modules"},
             .doc = "NAME=DIR: a LoRA adapter that clients ask for as a model of that name."}},
+          {"adapter_directory",
+           &C::adapter_directory,
+           {.doc = "Directory below which requests may load adapters from, and unload any; without it they "
+                   "may not."}},
+          {"max_adapters",
+           &C::max_adapters,
+           {.aliases = {"max_loras"},
+            .bounds = at_least(0),
+            .doc = "Named adapters of a model at a time; 0: any number."}},
           Table::Field::documented(
               "models", "a list of mappings",
               {.doc = "Models that are loaded when a request asks for them; without `model` the first is "
@@ -210,6 +219,8 @@ serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c)
   engine.max_running = c.max_running > 0 ? c.max_running : device.is_cpu() ? 32 : 256;
   for (const std::string& text : settings.named_adapters)
     options.session.named_adapters.push_back(NamedAdapter::parse(text, "named_adapters"));
+  options.session.load_adapters = !c.adapter_directory.empty();
+  options.session.max_adapters = static_cast<std::size_t>(c.max_adapters);
   options.speculate = speculated_tokens(settings.run);
   options.scheduler.max_waiting = c.max_waiting;
   return options;
@@ -252,6 +263,7 @@ serve::ServerOptions server_options(const ServeConfig& c) {
   options.pool.unload_after = std::chrono::seconds(c.unload_after);
   if (!c.embedding_model.empty()) options.embedding_model = hub::resolve_model(c.embedding_model);
   if (!c.reranker_model.empty()) options.reranker_model = hub::resolve_model(c.reranker_model);
+  options.adapter_directory = c.adapter_directory;
   options.http.host = c.host;
   options.http.port = static_cast<std::uint16_t>(c.port);
   options.http.tls_cert = c.tls_cert;

@@ -23,6 +23,8 @@ struct ServeConfig {
   std::vector<ServedModelSettings> more_models;  ///< loaded when they are asked for
   std::string model_memory = "unlimited";
   std::int64_t unload_after = 0;
+  std::string adapter_directory;
+  std::int64_t max_adapters = 0;
   std::string embedding_model, reranker_model;
   std::string host = "127.0.0.1", max_body = "16MiB";
   std::int64_t port = 8000, max_connections = 1024, drain = 30;

@@ -12,6 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/shell.h"
+#include "ingot/core/device_config.h"
 #include "ingot/forecast/fit.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/train/language/dataset.h"
@@ -70,6 +71,7 @@ class TrainObjective : public tune::Objective {
     Config file = load(values, "check");
     const TrainConfig config = read_train_config(file);
     check_inputs(config);
+    static_cast<void>(choose_device(config.device));  // warns here, for what workers say goes to their logs
     INGOT_CHECK(
         !config.validation_datasets.empty() || config.validation_split_ratio > 0,
         InvalidConfig("validation_split_ratio",
@@ -79,7 +81,7 @@ class TrainObjective : public tune::Objective {
   std::optional<std::vector<double>> run(TrialRun& run) override {
     Config file = load(run.trial().values, run.directory());
     TrainConfig config = read_train_config(file);
-    resolve_models(config);
+    fetch_from_hub(config);
     const bool averaged = config.ema_decay > 0;  // what is evaluated is what the model's directory gets
     double best = std::numeric_limits<double>::infinity(), last = std::numeric_limits<double>::quiet_NaN();
     const auto take = [&](const EvalRecord& record) {
@@ -123,7 +125,7 @@ class TrainObjective : public tune::Objective {
                 IoError(path, fmt::format("does not exist; check the path of the {}", key)));
   }
 
-  // The trials share their tokenised data, keep no checkpoints but the last, and leave their own values on
+  // The trials share their tokenized data, keep no checkpoints but the last, and leave their own values on
   // top.
   Config load(const tune::Values& values, const std::string& directory) const {
     Config file = Config::load(study_.objective);
@@ -146,6 +148,7 @@ class ForecastObjective : public tune::Objective {
 
   void check(const tune::SearchSpace&, const tune::Values& values) override {
     const forecast::FitConfig config = forecast_config(study_, values);
+    static_cast<void>(choose_device(config.device));
     if (!data_is_fine_) static_cast<void>(forecast::read_data(config));
     data_is_fine_ = true;
   }

@@ -60,8 +60,8 @@ DeviceType register_device_type(std::string_view name) {
               InvalidConfig("device", "'" + std::string(name) + "' is there already"));
   const std::size_t place = table.count;
   INGOT_CHECK(place < kMostDeviceTypes,
-              InvalidConfig("device", "there is no place for '" + std::string(name) + "': " +
-                                          std::to_string(kMostDeviceTypes) + " kinds are registered"));
+              InvalidConfig("device", "'" + std::string(name) + "' is a kind too many: " +
+                                          std::to_string(kMostDeviceTypes) + " are registered already"));
   table.names[place] = name;
   table.count = place + 1;
   return static_cast<DeviceType>(place);

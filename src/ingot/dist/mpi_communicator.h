@@ -15,7 +15,7 @@ class CommunicationError : public Error {
   std::string_view kind() const noexcept override { return "communication_error"; }
 };
 
-/// All ranks of MPI's world. Loads Open MPI and initialises it; CommunicationError where it is missing.
+/// All ranks of MPI's world. Loads Open MPI and initializes it; CommunicationError where it is missing.
 std::unique_ptr<Communicator> mpi_communicator();
 
 }  // namespace ingot::dist

@@ -107,9 +107,11 @@ ConvertedModel write_onnx(const ConvertOptions& o) {
   std::unique_ptr<DualPoolNet> net;
   try {
     net = open_dual_pool_net(o.source, {.dtype = DType::f32, .device = kCpu, .trainable = false});
-  } catch (const FormatError& error) {
+  } catch (const Error& error) {  // also of a file, and of a directory without a configuration
     throw InvalidConfig("destination",
-                        fmt::format("ONNX graphs are written of mahjong's networks alone: {}", error.what()));
+                        fmt::format("is '{}', but ONNX graphs are written of mahjong's networks alone ({}); "
+                                    "name a .gguf, .npz or .safetensors file, or a directory",
+                                    o.destination, error.what()));
   }
   return {.path = o.destination,
           .format = "onnx",

@@ -24,7 +24,7 @@ namespace {
 // other rules.
 Shape stored_shape(const WeightRule& rule, Shape shape) {
   if (rule.stacked > 0) shape = shape.erase(0);
-  const bool is_stack = shape.rank() == 3 || (shape.rank() == 2 && shape[0] == rule.groups);
+  const bool is_stack = shape.rank() == 3 || (shape.rank() == 2 && rule.every > 1 && shape[0] == rule.groups);
   if (rule.groups > 0 && is_stack) {
     shape = shape.with(1, rule.every > 1 ? rule.rows * rule.every : rule.first + rule.rows);
   } else if (rule.rows > 0) {
@@ -206,9 +206,9 @@ MappedSource::Imported MappedSource::imported(const WeightRule& rule, const std:
     const auto found = stored_.find(name);
     if (found == stored_.end()) return Tensor{};
     const Tensor tensor = weights_.load_tensor(found->second);
-    const bool dequantised =
+    const bool dequantized =
         quant::find_block_format(weights_.get_metadata(found->second).stored_as) != nullptr;
-    if (!dequantised) result.shared = tensor.storage().get();
+    if (!dequantized) result.shared = tensor.storage().get();
     return tensor;
   });
   const Tensor& value = result.value;
@@ -252,7 +252,7 @@ Tensor MappedSource::rounded_values(const Tensor& weight, const std::string& nam
   return reshape(concat(stack), weight.shape());
 }
 
-// What the file has in a quantised form of its own; `matrix` of a stack, or -1.
+// What the file has in a quantized form of its own; `matrix` of a stack, or -1.
 quant::PackedPtr MappedSource::pack_stored(const std::string& theirs, const WeightRule& rule,
                                            std::int64_t matrix) const {
   const auto found = stored_.find(theirs);

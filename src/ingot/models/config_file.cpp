@@ -1,5 +1,6 @@
 #include "ingot/models/config_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/json_number.h"
 #include "ingot/models/keras_hub.h"
 
 namespace ingot {
@@ -62,17 +64,18 @@ bool ConfigFile::has(const char* key) const {
   return found != contents_->json.end() && !found->is_null();
 }
 
+bool ConfigFile::is_null(const char* key) const {
+  const auto found = contents_->json.find(key);
+  return found != contents_->json.end() && found->is_null();
+}
+
 namespace {
 
-// The JSON library's own conversion would cut 64.7 to 64, and wrap what is too large.
-std::int64_t whole_number(const nlohmann::ordered_json& json, const char* key, const std::string& path) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (json.is_number_unsigned() && json.get<std::uint64_t>() <= INT64_MAX) return json.get<std::int64_t>();
-  if (json.is_number_integer() && !json.is_number_unsigned()) return json.get<std::int64_t>();
-  const double value = json.is_number_float() ? json.get<double>() : HUGE_VAL;
-  INGOT_CHECK(std::abs(value) <= kExact && value == std::floor(value),
+std::int64_t whole_number_of(const nlohmann::ordered_json& json, const char* key, const std::string& path) {
+  const auto value = whole_number(json);
+  INGOT_CHECK(value.has_value(),
               FormatError(path, -1, key, fmt::format("is {}; expected a whole number", excerpt(json, 60))));
-  return static_cast<std::int64_t>(value);
+  return *value;
 }
 
 }  // namespace
@@ -92,7 +95,7 @@ void ConfigFile::read(const char* key, std::string& value) const { read_as(key, 
 void ConfigFile::read(const char* key, bool& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, std::int64_t& value) const {
   if (!has(key)) return;
-  value = whole_number(contents_->json[key], key, path_);
+  value = whole_number_of(contents_->json[key], key, path_);
 }
 void ConfigFile::read(const char* key, double& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, std::vector<std::string>& value) const { read_as(key, value); }
@@ -101,11 +104,21 @@ void ConfigFile::read(const char* key, std::vector<std::int64_t>& value) const {
   const nlohmann::ordered_json& found = contents_->json[key];
   INGOT_CHECK(found.is_array(), FormatError(path_, -1, key, "has the wrong type: " + excerpt(found, 60)));
   value.clear();
-  for (const auto& item : found) value.push_back(whole_number(item, key, path_));
+  for (const auto& item : found) value.push_back(whole_number_of(item, key, path_));
 }
 void ConfigFile::read(const char* key, std::vector<double>& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, std::vector<std::vector<std::int64_t>>& value) const {
-  read_as(key, value);
+  if (!has(key)) return;
+  const nlohmann::ordered_json& found = contents_->json[key];
+  const auto is_list = [](const nlohmann::ordered_json& item) { return item.is_array(); };
+  INGOT_CHECK(found.is_array() && std::ranges::all_of(found, is_list),
+              FormatError(path_, -1, key, "is not a list of lists: " + excerpt(found, 60)));
+  value.clear();
+  for (const auto& list : found) {
+    std::vector<std::int64_t>& numbers = value.emplace_back();
+    numbers.reserve(list.size());
+    for (const auto& item : list) numbers.push_back(whole_number_of(item, key, path_));
+  }
 }
 
 void ConfigFile::read_limits(const char* key, double& least, double& most) const {

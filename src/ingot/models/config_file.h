@@ -18,7 +18,8 @@ class ConfigFile {
   /// FormatError where `text` is not a JSON object; `path` names it in errors.
   ConfigFile(std::string_view text, std::string path);
 
-  bool has(const char* key) const;  ///< there and not null
+  bool has(const char* key) const;      ///< there and not null
+  bool is_null(const char* key) const;  ///< there and null
   void read(const char* key, std::string& value) const;
   void read(const char* key, bool& value) const;
   /// A whole number; FormatError for 64.7.

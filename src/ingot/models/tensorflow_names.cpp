@@ -97,7 +97,7 @@ std::optional<TorchName> from_openai_gpt2(std::string_view name) {
   return TorchName{fmt::format("{}", fmt::join(levels, ".")), false, matrix};
 }
 
-/// The optimiser's averages, the step and the like.
+/// The optimizer's averages, the step and the like.
 bool is_bookkeeping(std::string_view name) {
   return name.ends_with("/adam_m") || name.ends_with("/adam_v") || name == "global_step" ||
          name == "save_counter" || name.starts_with("_CHECKPOINTABLE");

@@ -22,8 +22,8 @@ struct TorchName {
 std::optional<TorchName> torch_name_of(std::string_view name);
 
 /// A checkpoint of TensorFlow or Keras under PyTorch's names, each tensor put in order when it is asked for.
-/// Tensors that no rule knows keep theirs; what is no weight (the optimiser's averages, the step) goes. Any
-/// other source comes back as it is.
+/// Tensors that no rule knows keep theirs; what is not a weight (the optimizer's averages, the step) goes.
+/// Any other source comes back as it is.
 std::shared_ptr<const WeightSource> under_torch_names(std::shared_ptr<const WeightSource> source);
 
 }  // namespace ingot

@@ -60,22 +60,22 @@ void strip_wrappers(std::string& name) {
   while (name.starts_with("module.")) name.erase(0, std::string_view("module.").size());
 }
 
-// Whether x is a stack of `groups` matrices or vectors.
-bool is_stack(const Tensor& x, std::int64_t groups) {
-  return x.rank() == 3 || (x.rank() == 2 && x.dim(0) == groups);
+// Whether x is a stack of a rule's groups, matrices or vectors; not a matrix of one row for each.
+bool is_stack(const Tensor& x, const WeightRule& rule) {
+  return x.rank() == 3 || (x.rank() == 2 && rule.every > 1 && x.dim(0) == rule.groups);
 }
 
 // [groups · rows, ...] as [groups, rows, ...]; a stack is that already.
-Tensor in_groups(const Tensor& x, std::int64_t groups) {
-  if (is_stack(x, groups)) return x;
+Tensor in_groups(const Tensor& x, const WeightRule& rule) {
+  if (is_stack(x, rule)) return x;
   std::vector<std::int64_t> shape = x.shape().to_vector();
-  shape[0] /= groups;
-  shape.insert(shape.begin(), groups);
+  shape[0] /= rule.groups;
+  shape.insert(shape.begin(), rule.groups);
   return reshape(contiguous(x), Shape{std::span<const std::int64_t>(shape)});
 }
 
-Tensor without_groups(const Tensor& x, const Tensor& like, std::int64_t groups) {
-  if (is_stack(like, groups)) return x;
+Tensor without_groups(const Tensor& x, const Tensor& like, const WeightRule& rule) {
+  if (is_stack(like, rule)) return x;
   std::vector<std::int64_t> shape = x.shape().to_vector();
   shape[1] *= shape[0];
   shape.erase(shape.begin());
@@ -94,23 +94,22 @@ Tensor rows_of(const WeightRule& rule, const Tensor& part) {
   if (rule.rows == 0 || part.rank() == 0) return part;
   if (rule.groups > 0) {
     if (part.dim(0) % rule.groups != 0) return {};
-    const Tensor groups = in_groups(part, rule.groups);
+    const Tensor groups = in_groups(part, rule);
     if (rule.every > 1) return slice(groups, 1, rule.first, kEnd, rule.every);
     if (groups.dim(1) < rule.first + rule.rows) return {};
-    return without_groups(narrow(groups, 1, rule.first, rule.rows), part, rule.groups);
+    return without_groups(narrow(groups, 1, rule.first, rule.rows), part, rule);
   }
   return part.dim(0) >= rule.first + rule.rows ? narrow(part, 0, rule.first, rule.rows) : part;
 }
 
 // The reverse: the pieces of a fused matrix, sorted, as one.
 Tensor joined(const std::vector<Tensor>& pieces, const WeightRule& rule) {
-  const std::int64_t groups = rule.groups;
   if (pieces.size() == 1) return pieces.front();
-  if (groups == 0) return concat(pieces, 0);
+  if (rule.groups == 0) return concat(pieces, 0);
   std::vector<Tensor> parts;
   parts.reserve(pieces.size());
-  for (const Tensor& piece : pieces) parts.push_back(in_groups(piece, groups));
-  return without_groups(rule.every > 1 ? taking_turns(parts) : concat(parts, 1), pieces.front(), groups);
+  for (const Tensor& piece : pieces) parts.push_back(in_groups(piece, rule));
+  return without_groups(rule.every > 1 ? taking_turns(parts) : concat(parts, 1), pieces.front(), rule);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace ingot::quant {
 
 /// A weight [rows, cols] of codes that stand for numbers which are not evenly spaced, with a scale for each
-/// group of columns: value = scale · (what the code stands for). NF4 (bitsandbytes) and FP8 E4M3. Products
+/// group of columns: value = scale · (what the code stands for). NF4 (bitsandbytes) and FP8 E4M3. Matmuls
 /// take f32 activations: only the weight is rounded.
 struct CodebookMatrix {
   kernels::PackedFormat format = kernels::PackedFormat::nf4;  ///< nf4 or fp8

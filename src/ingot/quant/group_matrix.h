@@ -31,7 +31,7 @@ struct GroupMatrix {
 /// In tiles, with the same values; scales that f16 lacks are rounded to it.
 PackedPtr pack(const GroupMatrix& matrix, std::string_view name = "the weight");
 
-/// In tiles of w8a8: 8 bits, one scale for a row, whose products round activations with one scale for a row
+/// In tiles of w8a8: 8 bits, one scale for a row, whose matmuls round activations with one scale for a row
 /// too. At most kMostRowScaledCols columns, in their own order.
 PackedPtr pack_row_scaled(const GroupMatrix& matrix, std::string_view name = "the weight");
 

@@ -67,7 +67,7 @@ Tensor empty_rows(std::int64_t rows, std::int64_t cols, Device device) {
   return Tensor::empty({rows, kHeader + (cols + kStep - 1) / kStep * kStep}, DType::u8, device);
 }
 
-// [rows, spans, ...]; in memory a span of all rows lies together, as products take one after the other.
+// [rows, spans, ...]; in memory a span of all rows lies together, as matmuls take one after the other.
 Tensor empty_spans(std::int64_t rows, std::int64_t cols) {
   constexpr auto kSpanBytes = static_cast<std::int64_t>(sizeof(kernels::ActivationSpan));
   const std::int64_t spans = (cols + kernels::kPackedSpan - 1) / kernels::kPackedSpan;
@@ -175,7 +175,7 @@ const Tensor& Activations::rounded_spans() const {
 
 namespace {
 
-// One product, checked, with its input as the weight wants it.
+// One matmul, checked, with its input as the weight wants it.
 struct Product {
   kernels::PackedFormat format;
   View x, weight, y, bias;
@@ -231,7 +231,7 @@ void check(const Activations& x, const PackedMatrix& weight, const Tensor& bias)
 }
 
 // A GPU multiplies many rows faster by its tensor cores, in bf16, than by integers: the weight's values cost
-// little beside that many products, and bf16 rounds them and the input less than the format does.
+// little beside that many matmuls, and bf16 rounds them and the input less than the format does.
 bool unpacks(const PackedMatrix& weight, std::int64_t rows) {
   return !weight.data.device().is_cpu() && rows >= kUnpackedRows;
 }
@@ -263,7 +263,7 @@ void multiply_unpacked(const Activations& x, const PackedMatrix& weight, const T
   kernels::launch(kernels::copy, stream, {.x = product.view(), .y = y.view()});
 }
 
-// Products that round their input alike, by all threads in one go. They are cut into units of a few panels;
+// Matmuls that round their input alike, by all threads in one go. They are cut into units of a few panels;
 // the kernels run in one piece inside a thread. As they do it themselves, many rows get a large share, for
 // their activations to stay in cache, and few a small piece at a time, as they are done before a thread is
 // awake.

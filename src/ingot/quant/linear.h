@@ -8,7 +8,7 @@
 
 namespace ingot::quant {
 
-/// What a product makes of its input first.
+/// What a matmul makes of its input first.
 enum class Rounding : std::uint8_t {
   none,    ///< nothing that can be done ahead of it: formats of f32 activations, weights in an order of
            ///< columns, dense weights
@@ -16,8 +16,8 @@ enum class Rounding : std::uint8_t {
   spans,   ///< int16 codes of 13 bits in spans of 256 columns: an input of kManyRows rows and more
   rows,    ///< int8 with one scale for a row: w8a8
 };
-/// Of an input of so many rows, by products with a packed weight; null stands for a dense one. Always none on
-/// a GPU, where the first product rounds its whole input in one launch.
+/// Of an input of so many rows, by matmuls with a packed weight; null stands for a dense one. Always none on
+/// a GPU, where the first matmul rounds its whole input in one launch.
 Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 
 /// Rows from which on weights with scales for groups of columns are multiplied as int16 codes with one scale
@@ -25,8 +25,8 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 /// (quantized_matmul). Rounding the weight so once more takes as long as multiplying some 16 rows.
 inline constexpr std::int64_t kManyRows = 64;
 
-/// The input of one or more products with packed weights: x f32 [..., in], rounded to int8 on the first
-/// product that needs it and then shared (Q, K and V; gate and up). With dense weights alone, any dtype. Not
+/// The input of one or more matmuls with packed weights: x f32 [..., in], rounded to int8 on the first
+/// matmul that needs it and then shared (Q, K and V; gate and up). With dense weights alone, any dtype. Not
 /// for use by several threads at once.
 class Activations {
  public:
@@ -40,7 +40,7 @@ class Activations {
   const Shape& shape() const { return shape_; }
   /// Throws Error where only the rounded rows are there.
   const Tensor& x() const;
-  /// x(), checked to be contiguous f32, as products with packed weights take it.
+  /// x(), checked to be contiguous f32, as matmuls with packed weights take it.
   const Tensor& floats() const;
   /// u8 [rows of x, blocks · 64]: ActivationBlocks of 32 columns, at least `blocks` of them, of the columns
   /// in `order` (i64 [in], or none: as they are).

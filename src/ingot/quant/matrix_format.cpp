@@ -58,6 +58,10 @@ MatrixRole matrix_role(std::string_view name) {
                                           "position_embd.weight",
                                           "wpe.weight",
                                           "shortconv.conv.weight",
+                                          "ssm_conv1d.weight",
+                                          "ssm_norm.weight",
+                                          ".ssm_a",
+                                          ".ssm_d",
                                           "_proj_bias",
                                           "exps.bias"};
   const bool exempt = std::ranges::any_of(kExempt, [&](std::string_view end) { return name.ends_with(end); });

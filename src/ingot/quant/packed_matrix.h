@@ -32,7 +32,7 @@ using PackedPtr = std::shared_ptr<const PackedMatrix>;
 /// where a scale is beyond f16's range.
 PackedPtr pack(const BlockMatrix& matrix);
 
-/// A weight (f32, bf16, f16 [rows, cols]) in tiles of f32, nothing rounded: what products of many rows read
+/// A weight (f32, bf16, f16 [rows, cols]) in tiles of f32, nothing rounded: what matmuls of many rows read
 /// without rearranging it first. Takes memory of its own.
 PackedPtr pack_f32(const Tensor& w, std::string_view name = "the weight");
 

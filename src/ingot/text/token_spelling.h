@@ -21,7 +21,7 @@ class TokenSpelling {
 
   /// For each of `ids`, which are tokenizer.encode(text) without special tokens: the byte of `text` behind
   /// it. White space that an added token swallows belongs to it. Empty where the tokens do not spell the text
-  /// (a normaliser changed it).
+  /// (a normalizer changed it).
   std::vector<std::size_t> ends(std::string_view text, std::span<const std::int32_t> ids) const;
 
  private:

@@ -141,7 +141,7 @@
   };
   const rowOf = (cells, tag) => {
     const row = make('tr');
-    row.append(...cells.map((text) => make(tag, '', text)));
+    row.append(...cells.map((text) => make(tag, text.length > 40 ? 'long' : '', text)));
     return row;
   };
   const pairs = (rows) => {

@@ -213,9 +213,10 @@ Tensor BertModel::text_states(const Tensor& hidden, const EncoderInput& input) c
 }
 
 Tensor BertModel::label_logits(const Tensor& hidden) const {
-  INGOT_CHECK(classifier != nullptr, Error("this " + config.model_type +
-                                           " model is no classifier: config.json names no architecture that "
-                                           "ends with ForSequenceClassification or ForTokenClassification"));
+  INGOT_CHECK(classifier != nullptr,
+              Error("this " + config.model_type +
+                    " model is not a classifier: config.json names no architecture that "
+                    "ends with ForSequenceClassification or ForTokenClassification"));
   const bool pools = config.labels.of == LabelsOf::texts && classifier->dense == nullptr;
   return (*classifier)(pools ? through_pooler(hidden) : hidden);
 }
