@@ -374,7 +374,13 @@ TEST_F(InferenceCommands, ChatSavesTheConversationAndAnswersAgain) {
   EXPECT_EQ(messages[2]["role"], "assistant");
 }
 
-void type(int terminal, const char* keys) { EXPECT_GT(::write(terminal, keys, std::strlen(keys)), 0); }
+// Waits until the line editor reads the keys: behind the prompt the terminal itself may still do so, and it keeps
+// a Ctrl-D or a Ctrl-C to itself.
+void type(int terminal, const char* keys) {
+  termios mode{};
+  while (::tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0) ::usleep(1000);
+  EXPECT_GT(::write(terminal, keys, std::strlen(keys)), 0);
+}
 
 TEST_F(InferenceCommands, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeaves) {
   enum class At : std::uint8_t { prompt, warned, answering, stopped, leaving } at = At::prompt;
@@ -392,8 +398,6 @@ TEST_F(InferenceCommands, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeave
         if (child == 0) return;
         if (at == At::prompt && has(output, "> ")) {
           at = At::warned;
-          termios mode{};  // until the editor reads the keys, the terminal itself would
-          while (::tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0) ::usleep(1000);
           type(terminal, "\x03");
         } else if (at == At::warned && has(output, "Ctrl-C again") && output.ends_with("> ")) {
           at = At::answering;
