@@ -1,6 +1,9 @@
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
+#include <thread>
 
 #include "tests/infer/scripted_model.h"
 #include "tests/support/temporary_directory.h"
@@ -141,6 +144,28 @@ TEST_F(NamedAdapters, OneThatIsUnloadedServesWhoHasItAndThenGoes) {
   other.reset();
   engine.settle_adapters();
   EXPECT_EQ(pairs(), 2U);
+}
+
+TEST_F(NamedAdapters, AreLoadedAndUnloadedByAnotherThreadWhileTheModelRuns) {
+  Session session(options());
+  Engine& engine = session.engine();
+  AdapterBank& bank = *session.adapters();
+  const auto expected = engine.generate(request(session, "second")).tokens;
+  std::atomic<bool> done = false;
+  std::thread loader([&] {
+    for (int turn = 0; turn < 20; ++turn) {
+      const std::string name = turn % 2 == 0 ? "even" : "odd";
+      bank.load({name, turn % 3 == 0 ? third_.path() : second_.path()}, std::to_string(turn));
+      if (turn > 0) bank.unload(turn % 2 == 0 ? "odd" : "even");
+    }
+    done = true;
+  });
+  while (!done) {
+    EXPECT_EQ(engine.generate(request(session, "second")).tokens, expected);
+    engine.settle_adapters();
+  }
+  loader.join();
+  EXPECT_EQ(bank.list().size(), 4U);
 }
 
 TEST_F(NamedAdapters, NoRequestReusesKeysAndValuesOfAnotherAdapter) {

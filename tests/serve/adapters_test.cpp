@@ -1,4 +1,6 @@
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "tests/serve/running_server.h"
 #include <gtest/gtest.h>
@@ -107,6 +109,41 @@ TEST_F(ServedAdapters, WhatCannotBeLoadedIsSaidAndLeavesOthersAlone) {
   EXPECT_EQ(third.status, 400);
   EXPECT_NE(third.body.find("one more than the 2"), std::string::npos) << third.body;
   EXPECT_EQ(text("a"), text("b"));
+}
+
+// A server that unloads its model as soon as nobody uses it.
+class AdaptersOfAnUnloadedModel : public ServedAdapters {
+ protected:
+  static ServerOptions brief(ServerOptions options) {
+    options.pool.unload_after = std::chrono::milliseconds(1);
+    return options;
+  }
+  void wait_until_unloaded() const {
+    const auto is_loaded = [this] { return brief_.server().models().list().front().context > 0; };
+    while (is_loaded()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  int ask(const std::string& model) const {
+    return post(brief_, "/v1/completions", {{"model", model}, {"prompt", "hello"}, {"max_tokens", 2}}).status;
+  }
+
+  const RunningServer brief_{brief(options(folder_.path()))};
+};
+
+TEST_F(AdaptersOfAnUnloadedModel, ComeBackWithItUnlessTheirFilesAreGone) {
+  std::filesystem::copy(folder_.path() + "/legal", folder_.path() + "/other");
+  for (const char* name : {"legal", "other"})
+    EXPECT_EQ(post(brief_, "/v1/load_lora_adapter", {{"lora_name", name}, {"lora_path", name}}).status, 200);
+  wait_until_unloaded();
+  EXPECT_EQ(ask("legal"), 200);
+  wait_until_unloaded();
+  std::filesystem::remove_all(folder_.path() + "/legal");
+  EXPECT_EQ(ask("scripted"), 200);
+  EXPECT_EQ(ask("legal"), 404);
+  EXPECT_EQ(ask("other"), 200);
+  wait_until_unloaded();
+  EXPECT_EQ(post(brief_, "/v1/unload_lora_adapter", {{"lora_name", "other"}}).status, 200);
+  EXPECT_EQ(ask("scripted"), 200);
+  EXPECT_EQ(ask("other"), 404);
 }
 
 TEST(AdapterDirectory, WithoutItRequestsLoadAndUnloadNothing) {

@@ -26,13 +26,20 @@ std::string canonical_directory(const std::string& directory) {
 
 // What is wrong with an adapter is the client's to know: it names the file and the tensor.
 ApiError load_error(const std::string& name) {
+  const auto failed = [&](int status, const std::exception& error) -> ApiError {
+    return {status, fmt::format("the adapter '{}' could not be loaded: {}", name, error.what()), "lora_path",
+            "adapter_load_failed"};
+  };
   try {
     throw;
   } catch (const ApiError& error) {
     return error;
+  } catch (const OutOfMemory& error) {
+    return failed(503, error);
+  } catch (const Error& error) {
+    return failed(400, error);
   } catch (const std::exception& error) {
-    return {400, fmt::format("the adapter '{}' could not be loaded: {}", name, error.what()), "lora_path",
-            "adapter_load_failed"};
+    return failed(500, error);
   }
 }
 

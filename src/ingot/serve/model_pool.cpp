@@ -37,11 +37,29 @@ std::size_t weight_file_bytes(const std::string& path) {
   return safetensors > 0 ? safetensors : all;
 }
 
+// Gives a model that is loaded again what requests had loaded. The files of some may have gone or changed:
+// these are told and left out, and their names returned.
+std::vector<std::string> add_adapters(ServedModel& model, const std::vector<NamedAdapter>& adapters) {
+  std::vector<std::string> gone;
+  for (const NamedAdapter& adapter : adapters) {
+    try {
+      model.load_adapter(adapter);
+    } catch (const std::exception& error) {
+      gone.push_back(adapter.name);
+      log(LogLevel::warn, "ingot::serve",
+          fmt::format("the adapter '{}' could not be loaded again, and is unloaded: {}", adapter.name,
+                      error.what()));
+    }
+  }
+  return gone;
+}
+
 }  // namespace
 
 struct ModelPool::Entry {
-  ServedModelOptions options;
+  const ServedModelOptions options;
   std::vector<std::string> names, adapters{};
+  std::vector<NamedAdapter> added{};  // of `adapters`, those that requests have loaded
   std::size_t bytes = 0;
   std::unique_ptr<ServedModel> model{};  // null: not loaded
   std::int64_t users = 0;
@@ -128,7 +146,7 @@ void ModelPool::load_adapter(const std::string& model, ServedModel& leased, cons
     check_free();
     Entry& entry = find(model);
     entry.adapters.push_back(adapter.name);
-    entry.options.session.named_adapters.push_back(adapter);  // where the model is loaded again
+    entry.added.push_back(adapter);
   } catch (...) {
     leased.unload_adapter(adapter.name);
     throw;
@@ -139,8 +157,7 @@ void ModelPool::unload_adapter(const std::string& name) {
   const std::lock_guard lock(mutex_);
   for (const auto& entry : entries_) {
     if (std::erase(entry->adapters, name) == 0) continue;
-    std::erase_if(entry->options.session.named_adapters,
-                  [&](const NamedAdapter& adapter) { return adapter.name == name; });
+    std::erase_if(entry->added, [&](const NamedAdapter& adapter) { return adapter.name == name; });
     if (entry->model != nullptr) entry->model->unload_adapter(name);
     return;
   }
@@ -258,18 +275,28 @@ void ModelPool::serve(Entry& entry, Lock& lock) {
   changed_.notify_all();
 }
 
-// Throws as ServedModel does, with the lock held.
+// Throws as ServedModel does, with the lock held. Meanwhile, requests may unload adapters.
 void ModelPool::load(Entry& entry, Lock& lock) {
+  const std::vector<NamedAdapter> added = entry.added;
+  std::vector<std::string> gone;
   lock.unlock();
   std::unique_ptr<ServedModel> model;
   std::exception_ptr failure;
   try {
     model = std::make_unique<ServedModel>(entry.options);
+    gone = add_adapters(*model, added);
   } catch (...) {
     failure = std::current_exception();
   }
   lock.lock();
   if (failure != nullptr) std::rethrow_exception(failure);
+  for (const std::string& name : gone) {
+    std::erase(entry.adapters, name);
+    std::erase_if(entry.added, [&](const NamedAdapter& adapter) { return adapter.name == name; });
+  }
+  for (const auto* adapters : {&entry.options.session.named_adapters, &added})
+    for (const NamedAdapter& adapter : *adapters)
+      if (!entry.has(adapter.name)) model->unload_adapter(adapter.name);
   entry.model = std::move(model);
   entry.used = PoolClock::now();
 }

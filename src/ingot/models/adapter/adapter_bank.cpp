@@ -11,6 +11,8 @@ namespace ingot {
 
 AdapterBank::AdapterBank(LanguageModel& model, std::size_t most)
     : model_(model),
+      map_(LanguageModel::weight_map(model.config)),
+      weights_(adapted_weights({model, map_})),
       most_(most),
       mixes_(!model.config.is_latent() && model.config.num_experts == 0 && !model.config.is_recurrent()) {}
 
@@ -48,10 +50,9 @@ void AdapterBank::load(const NamedAdapter& adapter, std::string identity) {
   }
   INGOT_CHECK(is_peft_adapter(adapter.path),
               IoError(adapter.path, "is not an adapter: a directory with adapter_config.json was expected"));
-  const WeightMap map = LanguageModel::weight_map(model_.config);
   // Apart from adapters that are always on, and from one of this name that is just leaving.
   const std::string on_model = fmt::format("named:{}:{}", number, adapter.name);
-  PeftAdapter read = open_peft_adapter({model_, map}, adapter.path, on_model);
+  PeftAdapter read = open_peft_adapter(weights_, map_, adapter.path, on_model);
   INGOT_CHECK(
       read.config.modules_to_save.empty() && read.wholes.empty(),
       InvalidConfig("adapter", fmt::format("{} replaces {} as a whole, so it cannot be switched while the "

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/models/adapter/modules.h"
 #include "ingot/models/adapter/peft.h"
 #include "ingot/models/adapter/use_adapters.h"
 #include "ingot/models/language/decoder.h"
@@ -67,6 +68,9 @@ class AdapterBank {
   void check_free(const std::string& name) const;
 
   LanguageModel& model_;
+  // What load() knows of the model, which settle() may change meanwhile on another thread.
+  const WeightMap map_;
+  const std::vector<AdaptedWeight> weights_;
   const std::size_t most_;
   const bool mixes_;
   mutable std::mutex mutex_;  // of what follows

@@ -100,7 +100,7 @@ std::map<std::string, ModuleTensors> read_modules(const std::string& file, const
 }
 
 [[noreturn]] void refuse_module(const std::string& file, const std::string& module,
-                                const std::vector<AdaptedWeight>& weights) {
+                                std::span<const AdaptedWeight> weights) {
   std::vector<std::string> names;
   names.reserve(weights.size());
   for (const AdaptedWeight& weight : weights) names.push_back(weight.module);
@@ -198,25 +198,24 @@ Tensor value_of_whole(const std::string& file, const std::string& module, const 
 
 bool is_peft_adapter(const std::string& path) { return std::filesystem::exists(path + "/" + kConfigFile); }
 
-PeftAdapter open_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
-                              float weight) {
+PeftAdapter open_peft_adapter(std::span<const AdaptedWeight> weights, const WeightMap& map,
+                              const std::string& directory, const std::string& name, float weight) {
   const NoGrad no_grad;
   const std::string config_path = directory + "/" + kConfigFile;
   PeftAdapter adapter{
       .config = LoraConfig::from_json(read_file(config_path), config_path), .pairs = {}, .wholes = {}};
   const LoraConfig& config = adapter.config;
   const std::string file = weights_file(directory);
-  const std::vector<AdaptedWeight> weights = adapted_weights(model);
   const bool tied = std::ranges::none_of(
       weights, [](const AdaptedWeight& at) { return at.is_head && !at.weight->dense.embedding; });
-  for (const auto& [module, tensors] : read_modules(file, model.map)) {
+  for (const auto& [module, tensors] : read_modules(file, map)) {
     bool found = false;
     for (const AdaptedWeight& at : weights) {
       if (at.module != module) continue;
       found = true;
       if (tensors.whole.defined())
         adapter.wholes.push_back(
-            {.weight = at.weight, .value = value_of_whole(file, module, tensors.whole, model.map, at)});
+            {.weight = at.weight, .value = value_of_whole(file, module, tensors.whole, map, at)});
       if (!tensors.a.defined() && !tensors.b.defined()) {
         INGOT_CHECK(!tensors.magnitude.defined(),
                     FormatError(file, 0, module, "has a lora_magnitude_vector without lora_A and lora_B"));
@@ -237,7 +236,10 @@ PeftAdapter open_peft_adapter(AdaptedModel model, const std::string& directory, 
 
 std::size_t PeftAdapter::nbytes() const {
   std::size_t bytes = 0;
-  for (const auto& [weight, pair] : pairs) bytes += pair->a.value.nbytes() + pair->b.value.nbytes();
+  for (const auto& [weight, pair] : pairs) {
+    bytes += pair->a.value.nbytes() + pair->b.value.nbytes();
+    if (pair->magnitude) bytes += pair->magnitude.value.nbytes();
+  }
   return bytes;
 }
 
@@ -248,7 +250,7 @@ void put_on(PeftAdapter adapter) {
 
 LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
                              float weight) {
-  PeftAdapter adapter = open_peft_adapter(model, directory, name, weight);
+  PeftAdapter adapter = open_peft_adapter(adapted_weights(model), model.map, directory, name, weight);
   LoraConfig config = adapter.config;
   put_on(std::move(adapter));
   return config;

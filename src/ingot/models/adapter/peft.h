@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ingot/models/adapter/lora.h"
+#include "ingot/models/adapter/modules.h"
 #include "ingot/nn/linear_weight.h"
 
 namespace ingot {
@@ -35,10 +37,11 @@ struct PeftAdapter {
 
   std::size_t nbytes() const;  ///< of the pairs
 };
-/// Reads an adapter as read_peft_adapter() does, and leaves the model as it is, so that it may be in use. Its
-/// matrices are f32.
-PeftAdapter open_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
-                              float weight = 1.0F);
+/// Reads an adapter as read_peft_adapter() does for `weights`, those of a model (adapted_weights()), and
+/// leaves them as they are: another thread may run the model meanwhile, and change its adapters. Its matrices
+/// are f32.
+PeftAdapter open_peft_adapter(std::span<const AdaptedWeight> weights, const WeightMap& map,
+                              const std::string& directory, const std::string& name, float weight = 1.0F);
 /// Puts it on the model that it was read for.
 void put_on(PeftAdapter adapter);
 
