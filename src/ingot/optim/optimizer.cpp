@@ -179,9 +179,13 @@ void Optimizer::make_state(Slot& slot) const {
   const MemoryTagScope tag(MemoryTag::optimizer);
   const Parameter& p = *slot.parameter;
   if (master_weights_ && half(p)) {
-    slot.master = zeros(p.shape(), master_dtype(p), p.value.device());
-    if (slot.master.dtype() == DType::f32)
-      copy_(slot.master, to(to(p.value.detach(), slot.master.device()), DType::f32));
+    const bool is_whole = master_dtype(p) == DType::f32;  // else the rest of the parameter, which is 0
+    if (is_whole && offloaded_ == nullptr) {
+      slot.master = to(p.value.detach(), DType::f32);
+    } else {
+      slot.master = zeros(p.shape(), master_dtype(p), p.value.device());
+      if (is_whole) copy_(slot.master, to(to(p.value.detach(), kCpu), DType::f32));
+    }
   }
   for (const Buffer& buffer : buffers(p))
     slot.buffers.push_back(zeros(buffer.shape, buffer.dtype, p.value.device()));

@@ -171,18 +171,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   INGOT_CHECK(model_->config.vocab_size >= data_.max_token() + 1,
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                                      data_.max_token(), model_->config.vocab_size)));
-  const auto available = [&](const MemoryPlan& plan) {
-    return backend(device_).memory_info().free + plan.parameters;  // which are there already
-  };
-  const std::string chosen = fit_into_memory(
-      config_, model_->config, available(plan_memory(config_, model_->config, communicator_.size())),
-      communicator_.size());
-  if (!chosen.empty()) log(LogLevel::info, "ingot::train", chosen);
-  model_->recompute = config_.recompute;
-  recipe_ = put_recipe(*model_, config_);
-  if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
-  const MemoryPlan plan = plan_memory(config_, model_->config, communicator_.size());
-  check_memory(plan, config_, available(plan));
+  choose_memory();
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
   if (config_.adapter.enabled) flops_per_token_ *= 2.0 / 3;  // no gradients of the base's weights
   epochs_per_step_ = 1 / steps_per_epoch(config_, data_, communicator_.size());
@@ -203,6 +192,22 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   check_ranks_agree();
   communicator_.barrier();
   communicator_.set_timeout(config_.ddp_timeout);
+}
+
+// Before anything but the model is there. Ranks that share a device share what it has free.
+void LanguageTask::choose_memory() {
+  const int here = communicator_.local_size(), ranks = communicator_.size();
+  const bool shared =
+      backend(device_).capabilities().host_memory || config_.device.find(':') != std::string::npos;
+  const std::size_t free = backend(device_).memory_info().free / static_cast<std::size_t>(shared ? here : 1);
+  const std::size_t there = free + plan_memory(config_, model_->config, ranks).parameters;
+  const std::string chosen =
+      fit_into_memory(config_, model_->config, there, {.ranks = ranks, .local_ranks = here});
+  if (!chosen.empty()) log(LogLevel::info, "ingot::train", chosen);
+  model_->recompute = config_.recompute;
+  recipe_ = put_recipe(*model_, config_);
+  if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
+  check_memory(plan_memory(config_, model_->config, ranks), config_, there, here);
 }
 
 std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const {

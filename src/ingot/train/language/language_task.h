@@ -74,6 +74,7 @@ class LanguageTask : public TrainTask {
  private:
   void check_ranks_agree() const;
   void check_same_adapter(const SavedCheckpoint& saved) const;
+  void choose_memory();
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
 
   TrainConfig config_;

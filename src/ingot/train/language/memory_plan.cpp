@@ -1,11 +1,13 @@
 #include "ingot/train/language/memory_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/base/units.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/memory.h"
@@ -198,12 +200,22 @@ std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size
   return own + (sums ? part : 0) + bucket;
 }
 
+// The state of the largest matrix that Muon steps, which it does as a whole: its momentum and the f32 master.
+std::size_t largest_whole_state(const TrainConfig& config, const LanguageConfig& c) {
+  if (!config.optimizer.name.ends_with("muon") || config.adapter.enabled) return 0;
+  const std::int64_t widest =
+      std::max({c.intermediate_size, c.num_attention_heads * c.head_dim, 2 * c.mamba_inner()});
+  const std::size_t bytes = is_half_precision(config.dtype) ? 2 * sizeof(float) : sizeof(float);
+  return static_cast<std::size_t>(c.hidden_size * widest) * bytes;
+}
+
 // The state lies elsewhere, and on a GPU two windows of it come while the activations are not there.
-void offload_optimizer(MemoryPlan& plan, Offload to) {
+void offload_optimizer(MemoryPlan& plan, Offload to, std::size_t largest_whole) {
   if (to == Offload::none || (to == Offload::cpu && !plan.on_gpu)) return;
   plan.offloaded = std::exchange(plan.optimizer, 0);
   const std::size_t moving = plan.activations + plan.transients;
-  const std::size_t windows = plan.on_gpu ? std::min(plan.offloaded, 2 * offload_window(plan.offloaded)) : 0;
+  const std::size_t window = std::max(offload_window(plan.offloaded), largest_whole);
+  const std::size_t windows = plan.on_gpu ? std::min(plan.offloaded, 2 * window) : 0;
   plan.transients += windows - std::min(windows, moving);
 }
 
@@ -267,7 +279,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden * (padded ? 2 : 1);
   plan.transients = std::max(tokens * (activations.again + gradients * size) + recipe.product,
                              (tokens * hidden + chunk + head) * size);
-  offload_optimizer(plan, config.optimizer.offload);
+  offload_optimizer(plan, config.optimizer.offload, largest_whole_state(config, model));
   return plan;
 }
 
@@ -303,20 +315,34 @@ std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config) {
   return smaller;
 }
 
-bool host_has_room(const MemoryPlan& plan, const TrainConfig& config) {
-  return !plan.on_gpu || config.optimizer.offload != Offload::cpu ||
-         plan.offloaded <= backend(kCpu).memory_info().free;
+namespace {
+
+std::size_t offload_space(const MemoryPlan& plan, const TrainConfig& config) {
+  if (config.optimizer.offload == Offload::disk) return free_disk_bytes(config.output_dir);
+  const bool in_host_memory = plan.on_gpu && config.optimizer.offload == Offload::cpu;
+  return in_host_memory ? backend(kCpu).memory_info().free : std::numeric_limits<std::size_t>::max();
 }
 
-void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available) {
+}  // namespace
+
+bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks) {
+  return plan.offloaded * static_cast<std::size_t>(local_ranks) <= offload_space(plan, config);
+}
+
+void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available, int local_ranks) {
   const std::size_t needed = plan.needed();
-  if (!host_has_room(plan, config)) {
-    const std::size_t host = backend(kCpu).memory_info().free;
+  if (!offload_has_room(plan, config, local_ranks)) {
+    const std::size_t there = offload_space(plan, config),
+                      bytes = plan.offloaded * static_cast<std::size_t>(local_ranks);
+    const bool on_disk = config.optimizer.offload == Offload::disk;
     throw OutOfMemory(
-        fmt::format("offload_optimizer: cpu takes {} of the host's memory and {} are free; to make it fit: "
-                    "offload_optimizer: disk, or optimizer: adamw_8bit",
-                    human_bytes(plan.offloaded), human_bytes(host)),
-        plan.offloaded, 0, host);
+        fmt::format("offload_optimizer: {} takes {} of {}{} and {} are free; to make it fit: {}or optimizer: "
+                    "adamw_8bit",
+                    name(config.optimizer.offload), human_bytes(bytes),
+                    on_disk ? fmt::format("the disk of {}", config.output_dir) : "the host's memory",
+                    local_ranks > 1 ? fmt::format(" for {} ranks", local_ranks) : "", human_bytes(there),
+                    on_disk ? "another output_dir, " : "offload_optimizer: disk, "),
+        bytes, 0, there);
   }
   if (needed <= available) return;
   std::string parts;

@@ -42,11 +42,13 @@ MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& m
 /// What would make such a run smaller, as a half-sentence.
 std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config);
 
-/// Whether the host has room for what lies there between steps.
-bool host_has_room(const MemoryPlan& plan, const TrainConfig& config);
+/// Whether the host's memory, or the disk of output_dir, has room for the state that so many ranks of this
+/// machine keep there between steps.
+bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks = 1);
 
 /// Throws OutOfMemory, with what takes the memory and what would make it fit, when plan.needed() is more than
-/// `available` bytes, or what is offloaded more than the host has free.
-void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available);
+/// `available` bytes, or there is no room for what is offloaded.
+void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available,
+                  int local_ranks = 1);
 
 }  // namespace ingot

@@ -90,8 +90,8 @@ std::vector<MemoryChoice> memory_choices(const TrainConfig& config, const Langua
       MemoryChoice choice{.recompute = recompute, .offload = offload, .plan = {}};
       choice.plan = place.gpu_bytes > 0 ? plan_memory_of_gpu(with, model, place.gpu_bytes, place.ranks)
                                         : plan_memory(with, model, place.ranks);
-      choice.fits = choice.plan.needed() <= limit &&
-                    (place.gpu_bytes > 0 || host_has_room(choice.plan, with));  // a host that is elsewhere
+      choice.fits = choice.plan.needed() <= limit && (place.gpu_bytes > 0 ||  // of a host that is elsewhere
+                                                      offload_has_room(choice.plan, with, place.local_ranks));
       choice.slowdown = plan_step_time(with, work,
                                        {.zero_stage = static_cast<int>(with.zero_stage),
                                         .recompute = recompute,
@@ -123,10 +123,10 @@ const MemoryChoice& best_choice(const std::vector<MemoryChoice>& choices, const 
 }
 
 std::string fit_into_memory(TrainConfig& config, const LanguageConfig& model, std::size_t available,
-                            int ranks) {
+                            const PlannedPlace& place) {
   if (!config.memory_limit.is_on()) return {};
   const std::size_t limit = allowed_memory(config, available);
-  const std::vector<MemoryChoice> choices = memory_choices(config, model, limit, {.ranks = ranks});
+  const std::vector<MemoryChoice> choices = memory_choices(config, model, limit, place);
   const MemoryChoice& best = best_choice(choices, config, limit);
   config.recompute = best.recompute;
   config.optimizer.offload = best.offload;

@@ -13,6 +13,7 @@ namespace ingot {
 struct PlannedPlace {
   std::size_t gpu_bytes = 0;  ///< of a GPU that need not be here; 0: config.training_device()
   int ranks = 1;
+  int local_ranks = 1;  ///< that keep offloaded state on this machine
 };
 
 /// One combination of the settings that take memory or time and change no bit.
@@ -44,6 +45,6 @@ const MemoryChoice& best_choice(const std::vector<MemoryChoice>& choices, const 
 /// Puts in what fits into `available` bytes, if config.memory_limit asks for it, and says so in a sentence;
 /// else changes nothing and returns an empty text. Throws as best_choice().
 std::string fit_into_memory(TrainConfig& config, const LanguageConfig& model, std::size_t available,
-                            int ranks = 1);
+                            const PlannedPlace& place = {});
 
 }  // namespace ingot
