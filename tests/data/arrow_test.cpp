@@ -65,7 +65,7 @@ TEST(Arrow, AFileThatIsCutShortIsAFormatErrorOrEndsBetweenBatches) {
 }
 
 TEST(Arrow, AnyByteThatIsChangedIsReadOrRefused) {
-  for (const char* name : {"nested", "stream", "zstd", "times"}) {
+  for (const char* name : {"nested", "stream", "zstd", "lz4", "times"}) {
     const std::string whole = read_file(kCorpus + name);
     for (std::size_t at = 0; at < whole.size(); at += 3) {
       std::string damaged = whole;

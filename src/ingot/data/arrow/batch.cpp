@@ -31,9 +31,12 @@ class Builder {
           const Location& location, std::list<std::string>& unpacked)
       : about_(about), body_(body), dictionaries_(dictionaries), location_(location), unpacked_(unpacked) {
     if (!about.has(3)) return;
-    packed_ = true;
-    if (about.table(3).number(0, std::int8_t{0}) != 1)
-      location.fail("is compressed with LZ4, which is not read; save it without compression or with zstd");
+    constexpr std::int8_t kLz4 = 0, kZstd = 1;
+    const std::int8_t codec = about.table(3).number(0, kLz4);
+    if (codec != kLz4 && codec != kZstd)
+      location.fail(
+          fmt::format("is compressed with codec {}, which is not read; save it with zstd or lz4", codec));
+    codec_ = codec == kLz4 ? parquet::Codec::lz4_frame : parquet::Codec::zstd;
   }
 
   Column column(const Field& field, const Location& above) {
@@ -91,7 +94,7 @@ class Builder {
       location.fail(fmt::format("has a buffer of {} bytes at {} of a batch of {} bytes; the file is damaged",
                                 size, offset, whole));
     const auto bytes = body_.substr(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
-    return packed_ && !bytes.empty() ? unpacked(bytes, location) : bytes;
+    return codec_ != parquet::Codec::none && !bytes.empty() ? unpacked(bytes, location) : bytes;
   }
   std::string_view unpacked(std::string_view bytes, const Location& location) {
     constexpr std::int64_t kAsItIs = -1, kSmall = std::int64_t{64} << 20, kMostRatio = 1000;
@@ -106,8 +109,7 @@ class Builder {
     if (unpacked_bytes_ > std::max(kSmall, static_cast<std::int64_t>(body_.size()) * kMostRatio))
       location.fail(fmt::format("claims {} bytes out of a batch of {}; the file is damaged", unpacked_bytes_,
                                 body_.size()));
-    unpacked_.push_back(
-        parquet::unpack(bytes, static_cast<std::size_t>(size), parquet::Codec::zstd, location));
+    unpacked_.push_back(parquet::unpack(bytes, static_cast<std::size_t>(size), codec_, location));
     return unpacked_.back();
   }
 
@@ -122,7 +124,7 @@ class Builder {
   const Dictionaries& dictionaries_;
   const Location& location_;
   std::list<std::string>& unpacked_;
-  bool packed_ = false;
+  parquet::Codec codec_ = parquet::Codec::none;
   std::int64_t unpacked_bytes_ = 0;
   std::size_t node_ = 0, buffer_ = 0;
 };

@@ -25,6 +25,22 @@ class Block {
     return value;
   }
 
+  void skip(std::size_t size) {
+    if (size > in_.size()) good_ = false;
+    in_.remove_prefix(good_ ? size : 0);
+  }
+  // Has f() read so many bytes of the input, and passes over them.
+  void within(std::size_t size, void (*f)(Block&)) {
+    if (!good_ || size > in_.size()) {
+      good_ = false;
+      return;
+    }
+    const std::string_view rest = in_.substr(size);
+    in_ = in_.substr(0, size);
+    f(*this);
+    in_ = rest;
+  }
+
   void literal(std::size_t size) {
     if (!good_ || size > in_.size() || size > out_.size() - written_) {
       good_ = false;
@@ -60,6 +76,16 @@ std::size_t lz4_length(Block& block, std::size_t length) {
   return length;
 }
 
+void lz4_block(Block& block) {
+  while (block.more()) {
+    const std::size_t token = block.byte();
+    block.literal(lz4_length(block, token >> 4U));
+    if (!block.more()) break;  // the last run is of literals
+    const std::size_t distance = block.little_endian(2);
+    block.copy(distance, lz4_length(block, token & 15U) + 4);
+  }
+}
+
 }  // namespace
 
 bool unpack_snappy(std::string_view packed, std::string& out) {
@@ -93,14 +119,30 @@ bool unpack_snappy(std::string_view packed, std::string& out) {
 
 bool unpack_lz4(std::string_view packed, std::string& out) {
   Block block(packed, out);
-  while (block.more()) {
-    const std::size_t token = block.byte();
-    block.literal(lz4_length(block, token >> 4U));
-    if (!block.more()) break;  // the last run is of literals
-    const std::size_t distance = block.little_endian(2);
-    block.copy(distance, lz4_length(block, token & 15U) + 4);
-  }
+  lz4_block(block);
   return block.complete();
+}
+
+// github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md: a block may copy from those before it.
+bool unpack_lz4_frame(std::string_view packed, std::string& out) {
+  constexpr std::size_t kMagic = 0x184D2204, kVersion = 1, kAsItIs = 0x80000000;
+  Block frame(packed, out);
+  if (frame.little_endian(4) != kMagic) return false;
+  const std::size_t flags = frame.byte();
+  const bool sums_of_blocks = (flags & 0x10U) != 0, has_size = (flags & 0x08U) != 0,
+             has_sum = (flags & 0x04U) != 0, has_dictionary = (flags & 0x01U) != 0;
+  if (flags >> 6U != kVersion || has_dictionary) return false;
+  frame.skip(1 + (has_size ? 8 : 0) + 1);  // largest block, size, checksum of the header
+  while (const std::size_t header = frame.little_endian(4)) {
+    const std::size_t size = header & (kAsItIs - 1);
+    if ((header & kAsItIs) != 0)
+      frame.literal(size);
+    else
+      frame.within(size, lz4_block);
+    if (sums_of_blocks) frame.skip(4);
+  }
+  if (has_sum) frame.skip(4);
+  return frame.complete();
 }
 
 }  // namespace ingot::data::parquet

@@ -41,7 +41,8 @@ struct Element {
   std::int32_t bits = 64;  ///< of naturals
 };
 
-enum class Codec : std::uint8_t { none, snappy, gzip, lzo, brotli, lz4_hadoop, zstd, lz4 };
+/// As Parquet numbers them; lz4 is without a frame, and lz4_frame Arrow's alone.
+enum class Codec : std::uint8_t { none, snappy, gzip, lzo, brotli, lz4_hadoop, zstd, lz4, lz4_frame };
 
 /// The part of a column that is in one row group.
 struct Chunk {

@@ -51,8 +51,8 @@ bool unpack_zstd(std::string_view packed, std::string& out) {
   return ZSTD_decompress(out.data(), out.size(), packed.data(), packed.size()) == out.size();
 }
 
-constexpr std::array<std::string_view, 8> kCodecs{"none",   "Snappy", "gzip", "LZO",
-                                                  "Brotli", "LZ4",    "zstd", "LZ4"};
+constexpr std::array<std::string_view, 9> kCodecs{"none", "Snappy", "gzip", "LZO", "Brotli",
+                                                  "LZ4",  "zstd",   "LZ4",  "LZ4"};
 
 }  // namespace
 
@@ -76,6 +76,9 @@ std::string unpack(std::string_view packed, std::size_t size, Codec codec, const
       break;
     case Codec::lz4:
       good = unpack_lz4(packed, out);
+      break;
+    case Codec::lz4_frame:
+      good = unpack_lz4_frame(packed, out);
       break;
     case Codec::lzo:
     case Codec::lz4_hadoop:
