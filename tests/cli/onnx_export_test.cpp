@@ -80,6 +80,11 @@ TEST(OnnxExport, OtherModelsAndNumberFormatsAreRefused) {
   const Outcome other = run_ingot({"convert", directory.at("other"), directory.at("x.onnx")});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.errors.find("mahjong's networks alone"), std::string::npos) << other.errors;
+  std::filesystem::remove(directory.at("net/model.safetensors"));
+  const Outcome damaged = run_ingot({"convert", directory.at("net"), directory.at("x.onnx")});
+  EXPECT_NE(damaged.exit_code, 0);
+  EXPECT_NE(damaged.errors.find("model.safetensors"), std::string::npos) << damaged.errors;
+  EXPECT_EQ(damaged.errors.find("alone"), std::string::npos) << damaged.errors;
   EXPECT_FALSE(std::filesystem::exists(directory.at("x.onnx")));
 }
 

@@ -104,14 +104,21 @@ WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target,
 ConvertedModel write_onnx(const ConvertOptions& o) {
   INGOT_CHECK(o.dtype.empty() || o.dtype == "f32",
               InvalidConfig("dtype", fmt::format("is {}; ONNX graphs are written in f32", o.dtype)));
+  const auto refused = [&o](const Error& error) {
+    return InvalidConfig("destination",
+                         fmt::format("is '{}', but ONNX graphs are written of mahjong's networks alone ({}); "
+                                     "name a .gguf, .npz or .safetensors file, or a directory",
+                                     o.destination, error.what()));
+  };
   std::unique_ptr<DualPoolNet> net;
   try {
     net = open_dual_pool_net(o.source, {.dtype = DType::f32, .device = kCpu, .trainable = false});
-  } catch (const Error& error) {  // also of a file, and of a directory without a configuration
-    throw InvalidConfig("destination",
-                        fmt::format("is '{}', but ONNX graphs are written of mahjong's networks alone ({}); "
-                                    "name a .gguf, .npz or .safetensors file, or a directory",
-                                    o.destination, error.what()));
+  } catch (const FormatError& error) {
+    if (error.field != "model_type") throw;  // a network that is damaged
+    throw refused(error);
+  } catch (const IoError& error) {
+    if (std::filesystem::exists(o.source + "/config.json")) throw;
+    throw refused(error);
   }
   return {.path = o.destination,
           .format = "onnx",
