@@ -9,6 +9,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/files.h"
+#include "ingot/core/backend.h"
 #include "ingot/infer/load.h"
 #include "ingot/kernels/instruction_set.h"
 #include "ingot/models/language/model_directory.h"
@@ -66,6 +67,25 @@ TEST_F(PackedCacheTest, IsMappedAndNotCopied) {
   ASSERT_NE(matrix, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(matrix->data.view().data) % 64, 0U);
   EXPECT_EQ(cache.find("model.layers.0.self_attn.q_proj.bias"), nullptr);
+}
+
+TEST_F(PackedCacheTest, OfAModelLargerThanMemoryIsMadeInFiles) {
+  const std::vector<float> plain = logits({.where = "off"});
+  PackedCacheOptions none = options();
+  none.most_memory = 0;
+  const NoGrad no_grad;
+  MemoryTracker& memory = backend(kCpu).memory();
+  const auto kept = [&](const PackedCacheOptions& cache) {
+    const std::size_t before = memory.allocated();
+    const auto model = load_model(this->model(), {}, cache);
+    return memory.allocated() - before;
+  };
+  const std::size_t in_memory = kept({.where = "off"}), in_files = kept(none);
+  EXPECT_LT(2 * in_files, in_memory) << "only what is no matrix";
+  ASSERT_EQ(files().size(), 1U) << "files without names, and the cache";
+  fs::remove(files().front());
+  EXPECT_EQ(logits(none), plain);
+  EXPECT_EQ(logits(none), plain) << "from the cache";
 }
 
 TEST_F(PackedCacheTest, OfAChangedModelIsMadeAnew) {

@@ -17,6 +17,8 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/scratch_memory.h"
+#include "ingot/core/backend.h"
 #include "ingot/infer/file_identity.h"
 #include "ingot/kernels/instruction_set.h"
 #include "ingot/weights/safetensors.h"
@@ -102,6 +104,11 @@ std::vector<std::string> places(const std::string& model, const std::string& for
     files.push_back(in_directory(root + "/packed", model, format));
   std::erase_if(files, is_other_than_a_file);
   return files;
+}
+
+std::string directory_of(const std::string& file) {
+  const std::string directory = fs::path(file).parent_path().string();
+  return directory.empty() ? "." : directory;
 }
 
 std::optional<kernels::PackedFormat> format_by_name(std::string_view name) {
@@ -192,6 +199,7 @@ PackedCache::PackedCache(const std::string& path, const WeightSource& weights, c
       options_(options),
       format_(format) {
   if (key_.empty()) options_.where = "off";
+  if (!options_.most_memory) options_.most_memory = backend(kCpu).memory_info().free / 2;
   for (const std::string& file : places(model_, format_, options_.where)) {
     std::error_code ignored;
     if (file_.empty() && fs::exists(file, ignored)) open(file);
@@ -225,7 +233,31 @@ quant::PackedPtr PackedCache::find(const std::string& name) const {
   return at == found_.end() ? nullptr : at->second;
 }
 
-void PackedCache::add(const std::string& name, quant::PackedPtr matrix) { added_[name] = std::move(matrix); }
+quant::PackedPtr PackedCache::add(const std::string& name, quant::PackedPtr matrix) {
+  if (in_memory_ + matrix->nbytes() > *options_.most_memory)
+    matrix = on_disk(matrix);
+  else
+    in_memory_ += matrix->nbytes();
+  return added_[name] = std::move(matrix);
+}
+
+// Its tiles in a file where the cache will be; as it is where no file can be had.
+quant::PackedPtr PackedCache::on_disk(const quant::PackedPtr& matrix) const {
+  for (const std::string& file : places(model_, format_, options_.where)) {
+    try {
+      const std::string directory = directory_of(file);
+      make_directories(directory);
+      const auto memory = std::make_shared<ScratchMemory>(directory, matrix->nbytes());
+      std::memcpy(memory->data(), matrix->data.view().data, matrix->nbytes());
+      auto moved = std::make_shared<quant::PackedMatrix>(*matrix);
+      moved->data = Tensor::wrap(memory->data(), matrix->data.shape(), DType::u8, kCpu, [memory] {});
+      return moved;
+    } catch (const IoError& error) {
+      log(LogLevel::debug, "ingot::infer", fmt::format("packed weights stay in memory: {}", error.what()));
+    }
+  }
+  return matrix;
+}
 
 std::uint64_t PackedCache::bytes() const {
   std::uint64_t total = 0;
@@ -248,7 +280,7 @@ std::string PackedCache::save() {
   }
   for (const std::string& file : places(model_, format_, options_.where)) {
     try {
-      make_directories(fs::path(file).parent_path().empty() ? "." : fs::path(file).parent_path().string());
+      make_directories(directory_of(file));
       if (free_disk_bytes(file) < 2 * bytes()) continue;
       write_safetensors(file, tensors, safetensors);
       return file;

@@ -17,6 +17,9 @@ struct PackedCacheOptions {
   std::string where = "auto";
   /// Less than this is packed again each time, which takes no longer than opening a file ("auto" only).
   std::uint64_t least_bytes = 64 << 20;
+  /// Tiles beyond this many bytes lie in files without names while the cache is made, so that a model may be
+  /// larger than memory. Default: half of what is free.
+  std::optional<std::uint64_t> most_memory{};
 };
 
 /// The tiles of a model in a file, so that the next start maps them instead of making them, and processes
@@ -31,7 +34,7 @@ class PackedCache final : public PackedStore {
               const PackedCacheOptions& options);
 
   quant::PackedPtr find(const std::string& name) const override;
-  void add(const std::string& name, quant::PackedPtr matrix) override;
+  quant::PackedPtr add(const std::string& name, quant::PackedPtr matrix) override;
   /// Writes what was added, with what was there; nothing where nothing was. A directory that cannot be
   /// written, or a full disk, is logged and no error. Returns the file written, or an empty path.
   std::string save();
@@ -41,11 +44,13 @@ class PackedCache final : public PackedStore {
  private:
   void open(const std::string& file);
   std::uint64_t bytes() const;
+  quant::PackedPtr on_disk(const quant::PackedPtr& matrix) const;
 
   std::string model_, key_;
   PackedCacheOptions options_;
   std::string format_, file_;
   std::map<std::string, quant::PackedPtr> found_, added_;
+  std::uint64_t in_memory_ = 0;  // of what was added
 };
 
 }  // namespace ingot::infer

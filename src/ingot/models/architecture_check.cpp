@@ -324,8 +324,7 @@ quant::PackedPtr MappedSource::kept(const std::string& name, FunctionRef<quant::
   if (options_.store == nullptr) return make();
   if (quant::PackedPtr found = options_.store->find(name)) return found;
   quant::PackedPtr made = make();
-  if (made != nullptr) options_.store->add(name, made);
-  return made;
+  return made == nullptr ? nullptr : options_.store->add(name, std::move(made));
 }
 
 }  // namespace ingot

@@ -101,7 +101,8 @@ class PackedStore {
   virtual ~PackedStore() = default;
   /// Null where there is none of this name.
   virtual quant::PackedPtr find(const std::string& name) const = 0;
-  virtual void add(const std::string& name, quant::PackedPtr matrix) = 0;
+  /// Returns what to use in its place: the same values, whose memory the store may have moved.
+  virtual quant::PackedPtr add(const std::string& name, quant::PackedPtr matrix) = 0;
 };
 
 /// How a checkpoint's tensors become parameters.

@@ -1,11 +1,14 @@
 #include "ingot/train/language/adapter_training.h"
 
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+#include "ingot/infer/packed_cache.h"
 #include "ingot/models/adapter/modules.h"
 #include "ingot/models/adapter/peft.h"
 #include "ingot/models/architecture_check.h"
@@ -112,11 +115,28 @@ std::size_t AdapterTraining::base_bytes(const LanguageConfig& model, DType dtype
 
 std::unique_ptr<LanguageModel> load_base_model(const std::string& base, const AdapterTraining& adapter,
                                                DType dtype, Device device) {
-  LoadOptions options{.dtype = dtype, .device = device, .trainable = false};
+  LoadOptions options{.dtype = dtype, .device = device, .copy = false, .trainable = false};
   options.keep_quantized = adapter.quantizes_base();
   if (adapter.base_format != kStored) options.format = adapter.base_format;
-  return load_language_model(base, options);
+  const ModelCheckpoint checkpoint = open_checkpoint(base);
+  if (!options.keep_quantized) return load_language_model(checkpoint, options);
+  const auto cache = std::make_shared<infer::PackedCache>(base, *checkpoint.weights, options.format,
+                                                          infer::PackedCacheOptions{});
+  options.store = cache;
+  auto model = load_language_model(checkpoint, options);
+  cache->save();
+  return model;
 }
+
+namespace {
+
+// modules_to_save may lie in the base's file still, which is mapped to be read.
+void own_trained_memory(LanguageModel& model) {
+  for (Parameter* parameter : parameters(model))
+    if (parameter->trainable()) parameter->replace(clone(parameter->value.detach()));
+}
+
+}  // namespace
 
 std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const AdapterTraining& adapter,
                                                   DType dtype, Device device, std::uint64_t seed,
@@ -129,6 +149,7 @@ std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const
   else
     read_peft_adapter({*model, map}, adapter.start_from);
   train_adapter_only({*model, map}, adapter.lora);
+  if (backend(device).capabilities().host_memory) own_trained_memory(*model);
   for (const AdaptedWeight& at : adapted_weights({*model, map}))
     for (const auto& low_rank : at.weight->adapters) low_rank->dropout = adapter.lora.lora_dropout;
   if (saved.empty()) return model;

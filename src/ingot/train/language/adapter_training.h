@@ -32,7 +32,8 @@ struct AdapterTraining {
 /// Reads `adapter`, `lora_r`, `load_in_4bit` and their kin, under axolotl's and Surogate's names.
 AdapterTraining read_adapter_training(const ConfigReader& root, const std::string& model);
 
-/// The base model of a run, frozen, in the format that its adapters are trained on.
+/// The base model of a run, frozen, in the format that its adapters are trained on. On the CPU its memory is
+/// that of its files, or of the cache of prepacked weights, as far as these hold what is needed.
 std::unique_ptr<LanguageModel> load_base_model(const std::string& base, const AdapterTraining& adapter,
                                                DType dtype, Device device);
 
