@@ -17,6 +17,8 @@ DashboardState state_of(int steps) {
   s.seconds_left = 125;
   s.evaluations = {{.step = 20, .loss = 3.5}, {.step = 10, .loss = 3.4, .best = true}};
   s.memory = {{"parameter", std::size_t{3} << 20}, {"optimizer", std::size_t{6} << 20}};
+  s.layers = {"embed_tokens", "layers.0", "layers.1"};
+  s.last.layer_norms = {0.01F, 0.1F, 1.5F};
   s.memory_peak = std::size_t{10} << 20;
   s.note = "海は広いな Once upon a time there was a small boat that wanted to cross the sea";
   return s;
@@ -45,7 +47,8 @@ TEST(Dashboard, TellsLossSpeedMemoryAndWhatIsLeft) {
   for (const char* part :
        {"a run", "step 300/1000", "30 %", "ETA 2m 05s", "loss 3.2500", "gradient norm 0.91",
         "learning rate 0.0002", "validation 3.5000 at 20", "best validation 3.4000 at 10", "12.3k tokens/s",
-        "memory 9.00 MiB, peak 10.0 MiB", "optimizer 6.00 MiB", "Once upon"})
+        "gradient by layer ▁▄█ most 1.5 in layers.1", "memory 9.00 MiB, peak 10.0 MiB", "optimizer 6.00 MiB",
+        "Once upon"})
     EXPECT_NE(page.find(part), std::string::npos) << page << " lacks " << part;
   EXPECT_EQ(page.find('\x1b'), std::string::npos);
 }
@@ -57,6 +60,14 @@ TEST(Dashboard, TheCurveGoesFromTheLargestValueToTheSmallest) {
   ASSERT_EQ(falling.size(), 2U);
   EXPECT_EQ(falling[0], "⠉⡇");
   EXPECT_EQ(falling[1], "⠀⣇");
+}
+
+TEST(Dashboard, BarsTellMagnitudesOfLayers) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(bar_row(std::vector<float>{1, 10, 100, 0, infinity}, 9), "▁▅█··");
+  EXPECT_EQ(bar_row(std::vector<float>{1, 10, 100, 10}, 2), "▁█") << "the largest of two each";
+  EXPECT_EQ(bar_row(std::vector<float>{3, 3}, 9), "▅▅");
+  EXPECT_EQ(bar_row({}, 9), "");
 }
 
 TEST(Dashboard, TheCurveLeavesOutWhatIsNotFiniteAndTakesMeansOfManySteps) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <filesystem>
 #include <map>
 
 #include "tests/support/temporary_directory.h"
@@ -11,6 +13,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/train/layer_norms.h"
 
 // The runtime that every kind of training shares, with the smallest task there is.
 namespace ingot {
@@ -199,8 +202,58 @@ TEST_F(TrainerTest, StoppedWhileItEvaluatesItSavesAndEvaluatesOnceMoreWhenItGoes
         return losses;
       };
       EXPECT_EQ(told(second), told(expected)) << step;
+      // Killed before its next checkpoint, it goes on from that of the stopped evaluation once more.
+      for (const CheckpointEntry& later : o.checkpoints->list())
+        if (later.step > step) std::filesystem::remove_all(later.path);
+      TableTask again({.ema_decay = ema});
+      Trainer third(again, o, where, {.reporters = make_reporters(std::vector<std::string>{"jsonl"})});
+      third.resume(*o.checkpoints->newest());
+      EXPECT_EQ(third.progress().step, step);
+      EXPECT_EQ(third.run(), TrainEnd::finished);
+      EXPECT_EQ(weights_of(again), weights_of(whole));
+      EXPECT_EQ(third.progress().best.step, expected.progress().best.step);
+      EXPECT_EQ(told(third), told(expected)) << step;
     }
   }
+}
+
+TEST_F(TrainerTest, AReporterThatWatchesLayersGetsTheNormsOfTheirGradients) {
+  struct Watcher : test::HookReporter {
+    bool watches_layers() const override { return true; }
+    void begin(const RunInfo& info) override { layers = info.layers; }
+    std::vector<std::string> layers;
+  };
+  TableTask plain({}), task({});
+  TrainerOptions o = options("none");
+  o.checkpoints.reset();
+  Trainer(plain, o).run();
+  const auto watcher = std::make_shared<Watcher>();
+  std::vector<std::vector<float>> norms;
+  watcher->on_step = [&](const StepRecord& record) { norms.push_back(record.layer_norms); };
+  Trainer(task, o, {}, {.reporters = {watcher}}).run();
+  EXPECT_EQ(watcher->layers, (std::vector<std::string>{"up", "down"}));
+  ASSERT_EQ(norms.size(), 20U);
+  for (const auto& step : norms) {
+    ASSERT_EQ(step.size(), 2U);
+    EXPECT_TRUE(step[0] > 0 && step[1] > 0);
+  }
+  EXPECT_EQ(weights_of(task), weights_of(plain));
+}
+
+TEST(LayerNorms, AreOfTheParametersOfOneNumberOrModule) {
+  std::deque<Parameter> parameters;
+  std::vector<Parameter*> all;
+  for (const char* name :
+       {"model.embed_tokens.weight", "model.layers.0.mlp.experts.1.weight", "model.layers.0.q_proj.bias",
+        "model.layers.12.q_proj.default.lora_A", "lm_head.weight", "scale"}) {
+    Parameter& p = parameters.emplace_back(name, Tensor::zeros({2}), true, true);
+    if (all.size() < 5) p.value.set_grad(Tensor::from(std::vector<float>{3, 4}, {2}));
+    all.push_back(&p);
+  }
+  const LayerNorms norms(all);
+  EXPECT_EQ(norms.names(),
+            (std::vector<std::string>{"embed_tokens", "layers.0", "layers.12", "lm_head", "scale"}));
+  EXPECT_EQ(norms.measure().to_vector<float>(), (std::vector<float>{5, std::sqrt(50.0F), 5, 5, 0}));
 }
 
 TEST_F(TrainerTest, DivergenceNamesTheStepAndTheCheckpointThatIsWhole) {

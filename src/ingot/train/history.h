@@ -21,6 +21,7 @@ struct StepRecord {
   double flops = 0;    ///< FLOP/s
   double seconds = 0;  ///< of this step
   NamedValues values = {};
+  std::vector<float> layer_norms = {};  ///< of the gradients, by RunInfo::layers
 };
 
 struct EvalRecord {

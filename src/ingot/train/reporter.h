@@ -31,6 +31,7 @@ struct RunInfo {
   double peak_flops = 0;                         ///< of the device, by its data sheet; 0: unknown
   std::int64_t first_step = 0, total_steps = 0;  ///< a resumed run begins after first_step
   std::int64_t logging_steps = 1;
+  std::vector<std::string> layers = {};  ///< of StepRecord::layer_norms; empty: these are not measured
 };
 
 /// Tells someone how a run goes. A reporter is one file of train/reporters/, and a row of the table in
@@ -42,6 +43,8 @@ class Reporter {
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
 
+  /// Whether it shows the gradient's norm by layer, which is measured only then.
+  virtual bool watches_layers() const { return false; }
   /// Before the first step. `info` lives as long as the run, and may learn more meanwhile.
   virtual void begin(const RunInfo& /*info*/) {}
   /// After every step.

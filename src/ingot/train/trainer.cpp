@@ -1,9 +1,11 @@
 #include "ingot/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <deque>
 #include <future>
+#include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +20,8 @@
 #include "ingot/base/scope.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/transfer.h"
+#include "ingot/ops/view.h"
+#include "ingot/train/layer_norms.h"
 #include "ingot/train/step_origins.h"
 #include "ingot/train/step_queue.h"
 
@@ -55,7 +59,8 @@ struct Trainer::State {
   RunInfo info;
   TrainerHooks hooks;
   StepQueue queue;
-  std::optional<HostCopies> copies = {};  // where there are checkpoints: it keeps memory
+  std::optional<HostCopies> copies = {};       // where there are checkpoints: it keeps memory
+  std::optional<LayerNorms> layer_norms = {};  // where a reporter watches them
 
   TrainProgress progress = {};
   RunHistory history = {};
@@ -70,6 +75,7 @@ struct Trainer::State {
   std::future<std::string> saving = {};  // of the checkpoint that is being written, if any: its path
 
   void begin();
+  void watch_layers();
   std::optional<TrainEnd> end() const;
   // What was learned is saved before a refusal is passed on.
   template <class F>
@@ -86,6 +92,7 @@ struct Trainer::State {
     }
   }
   StepWork gradients();
+  Tensor with_layer_norms(const Tensor& metrics) const;
   // Keeps what anomaly detection found for `ingot why`.
   template <class F>
   void keeping_anomaly(F&& f) {
@@ -102,6 +109,13 @@ struct Trainer::State {
   void start_step();
   void end_steps(std::int64_t but);
   void read(StepRecord& record);
+  // By a run that went on from the checkpoint of a stopped evaluation, as this one does.
+  template <class Record, class... Own>
+  bool is_told(const std::vector<Record>& records, Own... averages) const {
+    return std::ranges::any_of(records, [&](const Record& record) {
+      return record.step == progress.step && ((record.ema == averages) && ...);
+    });
+  }
   void evaluate();
   void evaluate_weights(bool averages, bool decides, const StopCheck& stops);
   bool should_stop() const { return any_process(hooks.should_stop && hooks.should_stop()); }
@@ -138,6 +152,7 @@ void Trainer::State::begin() {
   info.first_step = progress.step;
   info.metadata.describe_process(info.device);
   info.metadata.set_configuration(info.config);
+  watch_layers();
   if (!info.output_dir.empty()) {
     make_directories(info.output_dir);
     forget_anomaly(info.output_dir);
@@ -146,6 +161,15 @@ void Trainer::State::begin() {
   tell([&](Reporter& r) { r.begin(info); });
   since_begin.restart();
   since_step.restart();
+}
+
+// A rank that steps a part of the parameters has no whole gradients.
+void Trainer::State::watch_layers() {
+  const bool watched =
+      std::ranges::any_of(hooks.reporters, [](const auto& reporter) { return reporter->watches_layers(); });
+  if (!watched || task.optimizer().shard() != nullptr) return;
+  layer_norms.emplace(task.optimizer().parameters());
+  info.layers = layer_norms->names();
 }
 
 std::optional<TrainEnd> Trainer::State::end() const {
@@ -166,6 +190,13 @@ StepWork Trainer::State::gradients() {
   return work;
 }
 
+// Behind the task's own.
+Tensor Trainer::State::with_layer_norms(const Tensor& metrics) const {
+  if (!layer_norms.has_value()) return metrics;
+  const NoGrad no_grad;
+  return concat(std::vector{reshape(metrics, {metrics.numel()}), layer_norms->measure()});
+}
+
 // Puts a step into the device's queue. The CPU has done it then.
 void Trainer::State::start_step() {
   const Scope scope(ScopeKind::step, "step", progress.step + 1);
@@ -173,7 +204,7 @@ void Trainer::State::start_step() {
                     .learning_rate = task.optimizer().learning_rate(progress.step)};
   if (task.gradients_change_state()) end_copying();
   const StepWork work = saving_first([&] { return gradients(); });
-  queue.push(work.metrics);
+  queue.push(with_layer_norms(work.metrics));
   if (queue.most_running() == 0) read(record);  // then a NaN does not reach the weights
   end_copying();
   {
@@ -187,7 +218,10 @@ void Trainer::State::start_step() {
 
 // Waits for the gradients of the earliest step, if they are not there yet.
 void Trainer::State::read(StepRecord& record) {
-  task.read(queue.pop(), record);
+  const std::span<const float> metrics = queue.pop();
+  const std::span<const float> norms = metrics.last(info.layers.size());
+  task.read(metrics.first(metrics.size() - norms.size()), record);
+  record.layer_norms.assign(norms.begin(), norms.end());
   const char* what = !std::isfinite(record.loss)        ? "the loss"
                      : !std::isfinite(record.grad_norm) ? "the gradient's norm"
                                                         : nullptr;
@@ -231,6 +265,7 @@ void Trainer::State::evaluate() {
   const Scope scope(ScopeKind::work, "evaluation");
   end_copying();  // averages take the weights' place for a while
   evaluated_step = progress.step;
+  evaluation_stopped = false;
   TrainOptimizer& optimizer = task.optimizer();
   const bool averages = optimizer.has_ema(), averages_decide = averages && options.averages_decide;
   // Only the first one stops: what it has told is not told again by a run that goes on.
@@ -245,7 +280,9 @@ void Trainer::State::evaluate() {
     return;
   }
   const NoGrad no_grad;
+  const bool told = is_told(history.samples());
   for (const SampleRecord& record : task.samples(progress.step)) {
+    if (told) break;
     history.add(record);
     tell([&](Reporter& r) { r.sample(record); });
   }
@@ -258,8 +295,10 @@ void Trainer::State::evaluate_weights(bool averages, bool decides, const StopChe
   EvalRecord record{.step = progress.step, .loss = *loss, .ema = averages};
   task.read_evaluation(record);
   if (decides) record.best = progress.best.note(record.step, *loss, options.ties_are_best);
-  history.add(record);
-  tell([&](Reporter& r) { r.evaluation(record); });
+  if (!is_told(history.evaluations(), averages)) {
+    history.add(record);
+    tell([&](Reporter& r) { r.evaluation(record); });
+  }
   if (decides) task.evaluated(record);
 }
 
@@ -390,7 +429,7 @@ bool Trainer::step() {
   State& s = *state_;
   s.begin();
   if (s.end().has_value()) return false;
-  if (std::exchange(s.evaluation_stopped, false)) {
+  if (s.evaluation_stopped) {
     s.saving_first([&] { s.evaluate(); });
     if (s.end().has_value()) return false;
   }
@@ -400,6 +439,7 @@ bool Trainer::step() {
   if (evaluates) s.saving_first([&] { s.evaluate(); });
   if (s.is_saved()) s.end_saving();
   if (saves) s.save();
+  if (s.stop.has_value()) return false;  // the evaluation was stopped
   if (s.should_stop())
     s.stop = TrainEnd::stopped;
   else if (s.options.max_seconds > 0 && s.any_process(s.since_begin.seconds() > s.options.max_seconds))

@@ -28,10 +28,13 @@ std::string in_one_line(std::string text) {
 // A page at the bottom of the terminal: loss curve, speed, memory.
 class DashboardReporter : public Reporter {
  public:
+  bool watches_layers() const override { return true; }
+
   void begin(const RunInfo& info) override {
     info_ = &info;
     state_.title = info.name;
     state_.subtitle = info.subtitle;
+    state_.layers = info.layers;
     state_.first_step = state_.last.step = info.first_step;
     since_begin_.restart();
     lines_.emplace(STDERR_FILENO);

@@ -87,6 +87,7 @@ class DashboardPage {
     if (!s_.evaluations.empty()) add(evaluation_line());
     add(speed_line());
     std::vector<std::string> below;
+    if (!s_.last.layer_norms.empty()) below.push_back(layers_line());
     if (!s_.memory.empty()) below.push_back(memory_line());
     if (!s_.note.empty()) below.push_back(painted("2", s_.note));
     const int left = rows_ - static_cast<int>(lines_.size() + below.size()) - 1;  // 1: the curve's steps
@@ -145,6 +146,16 @@ class DashboardPage {
     return text + fmt::format("{}{} a step", s_.last.flops > 0 ? " · " : "", human_duration(s_.last.seconds));
   }
 
+  std::string layers_line() const {
+    const auto& norms = s_.last.layer_norms;
+    const auto most = std::ranges::max_element(norms);
+    const std::string head = "gradient by layer ";
+    const std::string tail =
+        fmt::format(" most {:.3g} in {}", *most, s_.layers[static_cast<std::size_t>(most - norms.begin())]);
+    const int cells = std::max(1, columns_ - display_width(head) - display_width(tail));
+    return head + painted("36", bar_row(norms, cells)) + tail;
+  }
+
   std::string memory_line() const {
     std::size_t all = 0;
     std::string parts;
@@ -196,6 +207,24 @@ std::vector<std::string> braille_curve(std::span<const double> values, int colum
     before = y;
   }
   return canvas.lines();
+}
+
+std::string bar_row(std::span<const float> values, int columns) {
+  static constexpr std::array<std::string_view, 8> kBars{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const std::size_t count = std::min(values.size(), static_cast<std::size_t>(std::max(columns, 1)));
+  std::vector<double> logarithms;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto part = values.subspan(i * values.size() / count,
+                                     (i + 1) * values.size() / count - i * values.size() / count);
+    logarithms.push_back(std::log(static_cast<double>(*std::ranges::max_element(part))));  // of 0: -infinity
+  }
+  const ValueRange range = range_of(logarithms);
+  std::string row;
+  for (const double value : logarithms) {
+    const double height = range.high > range.low ? (value - range.low) / (range.high - range.low) : 0.5;
+    row += std::isfinite(value) ? kBars[static_cast<std::size_t>(std::lround(7 * height))] : "·";
+  }
+  return row;
 }
 
 std::vector<std::string> dashboard_lines(const DashboardState& state, int columns, int rows, bool color) {

@@ -23,12 +23,17 @@ struct DashboardState {
   std::vector<EvalRecord> evaluations = {};  ///< the newest, and the best
   std::vector<std::pair<std::string, std::size_t>> memory = {};  ///< bytes in use by tag, of the device
   std::size_t memory_peak = 0;
-  std::string note = {};  ///< the last line: a sample, a checkpoint
+  std::vector<std::string> layers = {};  ///< of last.layer_norms
+  std::string note = {};                 ///< the last line: a sample, a checkpoint
 };
 
 /// The values' curve in braille, as text of so many columns and rows, the largest value on top. More values
 /// than there are dots are drawn as means; those that are not finite are left out.
 std::vector<std::string> braille_curve(std::span<const double> values, int columns, int rows);
+
+/// A bar from "▁" to "█" for each value, by its logarithm between the least and the largest; "·" for 0 and
+/// what is not finite. More values than columns are drawn as the largest of some side by side.
+std::string bar_row(std::span<const float> values, int columns);
 
 /// At most `rows` lines of at most `columns` columns. The curve takes what the rest leaves, and is left out
 /// where that is too little.

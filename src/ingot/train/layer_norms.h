@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+#include "ingot/nn/parameter.h"
+
+namespace ingot {
+
+/// The norm of the gradients of each layer, for those who watch a run.
+class LayerNorms {
+ public:
+  /// The parameters belong together by the first number in their names ("model.layers.3"), and those without
+  /// one by their module. They have to outlive this.
+  explicit LayerNorms(const std::vector<Parameter*>& parameters);
+
+  /// "layers.3", "embed_tokens", in the order of the parameters.
+  const std::vector<std::string>& names() const { return names_; }
+  /// f32 [layers] on the parameters' device; 0 where there is no gradient. Waits for nothing.
+  Tensor measure() const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::vector<Parameter*>> layers_;
+};
+
+}  // namespace ingot
