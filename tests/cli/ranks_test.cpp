@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "tests/support/temporary_directory.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
@@ -59,10 +60,10 @@ class RanksCommand : public ::testing::Test {
 
 TEST_F(RanksCommand, AnyDivisionOfAStepAmongRanksGivesTheSameBits) {
   ASSERT_EQ(train(1, 6, "one"), 0) << errors();
-  for (const auto& [ranks, accumulate, zero] : {std::tuple{2, 3, 0}, {3, 2, 2}}) {
-    const std::string output = "of" + std::to_string(ranks);
+  for (const auto& [ranks, accumulate, zero] : {std::tuple{2, 3, 0}, {3, 2, 2}, {2, 3, 3}, {3, 2, 3}}) {
+    const std::string output = fmt::format("of{}-{}", ranks, zero);
     ASSERT_EQ(train(ranks, accumulate, output, "--set zero_stage=" + std::to_string(zero)), 0) << errors();
-    EXPECT_TRUE(model(output) == model("one")) << ranks << " ranks";
+    EXPECT_TRUE(model(output) == model("one")) << ranks << " ranks, ZeRO " << zero;
     EXPECT_EQ(read_file(directory_ + "/" + output + "/metrics.jsonl").find("nan"), std::string::npos);
   }
 }

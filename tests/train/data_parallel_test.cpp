@@ -1,6 +1,7 @@
 #include "ingot/train/data_parallel.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -37,7 +38,14 @@ struct Net {
         down(source.scope("down"), {.in = 1800, .out = 12}),
         last(source.scope("last"), {.in = 12, .out = 5}),
         unused(source.scope("unused"), {.in = 12, .out = 5}) {}
-  Tensor operator()(const Tensor& x) const { return last(tanh(down(tanh(up(x))))); }
+  Tensor operator()(const Tensor& x, WeightLease* lease) const {
+    if (lease != nullptr) lease->begin();
+    const auto block = [lease](std::int64_t i, const Linear& linear, const Tensor& in) {
+      const LeasedBlock leased(lease, i);
+      return tanh(linear(in));
+    };
+    return last(block(1, down, block(0, up, x)));
+  }
   void visit(ParamVisitor& v) {
     v("up", up);
     v("down", down);
@@ -59,8 +67,9 @@ struct RunSetup {
 struct Outcome {
   std::map<std::string, std::vector<float>> weights;
   std::vector<float> norms;
-  State state;                                          // of all ranks
-  std::size_t optimizer_bytes = 0, gradient_bytes = 0;  // held by all ranks together between two steps
+  State state;  // of all ranks
+  // Held by all ranks together between two steps.
+  std::size_t optimizer_bytes = 0, gradient_bytes = 0, parameter_bytes = 0;
 };
 
 bool learns_from(std::int64_t micro_batch) { return micro_batch != 3; }  // one has no targets
@@ -74,15 +83,22 @@ void train(dist::Communicator& ranks, const RunSetup& run, Outcome& outcome, std
     for (const auto& [name, parameter] : named_parameters(net))
       std::ranges::copy(weights->at(name), parameter->value.data<float>());
   std::optional<OptimizerShard::Options> shared;
-  if (run.stage > 0) shared = {&ranks, run.stage, run.bucket_bytes};
+  if (run.stage > 0) shared = {.communicator = &ranks, .stage = run.stage, .bucket_bytes = run.bucket_bytes};
+  if (run.stage == 3)
+    for (const auto& [name, parameter] : named_parameters(net))
+      shared->blocks.push_back(name.starts_with("up") ? 0 : name.starts_with("down") ? 1 : -1);
   TrainOptimizer optimizer(net, {.name = run.optimizer, .learning_rate = 0.01, .max_grad_norm = 0.5},
                            schedule::Constant{}, 0, shared);
   if (saved != nullptr) optimizer.load_state(*saved, {});
-  const bool every_round = run.ordered || run.stage == 2;
+  const bool every_round = run.ordered || run.stage >= 2;
   const std::int64_t size = ranks.size(), rounds = kMicroBatches / size;
+  WeightShards* weights_of_blocks = optimizer.weights();
   DataParallel parallel(
       ranks, optimizer.parameters(),
-      {.adds = every_round ? rounds : 1, .bucket_bytes = run.bucket_bytes, .shard = optimizer.shard()});
+      {.adds = every_round ? rounds : 1,
+       .bucket_bytes = run.bucket_bytes,
+       .shard = optimizer.shard(),
+       .background = weights_of_blocks != nullptr ? &weights_of_blocks->background() : nullptr});
   for (std::int64_t step = first; step < kSteps; ++step) {
     std::vector<bool> contributes(static_cast<std::size_t>(size));
     for (std::int64_t round = 0; round < rounds; ++round) {
@@ -91,9 +107,10 @@ void train(dist::Communicator& ranks, const RunSetup& run, Outcome& outcome, std
       const bool last = round + 1 == rounds, adds = every_round || last;
       if (adds) parallel.begin(contributes, last);
       const std::int64_t micro_batch = round * size + ranks.rank();
-      if (learns_from(micro_batch))
-        backward(
-            sum(square(net(testing::randn({4, 12}, static_cast<std::uint64_t>(100 * step + micro_batch))))));
+      if (learns_from(micro_batch) || weights_of_blocks != nullptr) {  // which all ranks ask for
+        const Tensor x = testing::randn({4, 12}, static_cast<std::uint64_t>(100 * step + micro_batch));
+        backward(sum(square(net(x, weights_of_blocks))));
+      }
       if (!adds) continue;
       parallel.end();
       contributes.assign(contributes.size(), false);
@@ -107,8 +124,12 @@ void train(dist::Communicator& ranks, const RunSetup& run, Outcome& outcome, std
   if (ranks.is_first()) {
     outcome.optimizer_bytes = backend(kCpu).memory().allocated(MemoryTag::optimizer);
     outcome.gradient_bytes = backend(kCpu).memory().allocated(MemoryTag::gradient);
+    outcome.parameter_bytes = backend(kCpu).memory().allocated(MemoryTag::parameter);
   }
   ranks.barrier();
+  std::deque<LeasedBlock> all;
+  if (weights_of_blocks != nullptr)
+    for (const std::int64_t block : {0, 1}) all.emplace_back(weights_of_blocks, block);
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   for (const auto& [name, tensor] : optimizer.state()) outcome.state[name] = clone(tensor);
@@ -135,7 +156,7 @@ void expect_same_state(const State& state, const State& expected) {
 TEST(DataParallel, RanksAndZeroStagesGiveTheBitsOfOneProcess) {
   for (const char* optimizer : {"adamw", "adamw_8bit", "muon", "normuon"}) {
     const Outcome alone = train_with(1, {.optimizer = optimizer});
-    for (const auto& [ranks, stage] : {std::pair{2, 0}, {2, 1}, {3, 1}, {3, 2}}) {
+    for (const auto& [ranks, stage] : {std::pair{2, 0}, {2, 1}, {3, 1}, {3, 2}, {2, 3}, {3, 3}}) {
       SCOPED_TRACE(std::string(optimizer) + " stage " + std::to_string(stage));
       const Outcome shared = train_with(ranks, {.optimizer = optimizer, .stage = stage});
       EXPECT_EQ(shared.norms, alone.norms);
@@ -145,7 +166,7 @@ TEST(DataParallel, RanksAndZeroStagesGiveTheBitsOfOneProcess) {
   }
 }
 
-TEST(DataParallel, ZeroStagesDivideTheMemoryOfStateAndGradients) {
+TEST(DataParallel, ZeroStagesDivideTheMemoryOfStateGradientsAndWeights) {
   const auto ratio = [](std::size_t a, std::size_t b) {
     return static_cast<double>(a) / static_cast<double>(b);
   };
@@ -157,6 +178,11 @@ TEST(DataParallel, ZeroStagesDivideTheMemoryOfStateAndGradients) {
   EXPECT_NEAR(ratio(first.optimizer_bytes, alone.optimizer_bytes), 1, 0.01);
   EXPECT_NEAR(ratio(second.optimizer_bytes, alone.optimizer_bytes), 1, 0.01);
   EXPECT_NEAR(ratio(whole.gradient_bytes, alone.gradient_bytes), 3, 0.01);
+  const Outcome third = train_with(3, {.stage = 3});
+  EXPECT_NEAR(ratio(third.optimizer_bytes, alone.optimizer_bytes), 1, 0.01);
+  EXPECT_NEAR(ratio(third.gradient_bytes, alone.gradient_bytes), 1, 0.01);
+  EXPECT_NEAR(ratio(second.parameter_bytes, alone.parameter_bytes), 3, 0.01);
+  EXPECT_NEAR(ratio(third.parameter_bytes, alone.parameter_bytes), 1, 0.02) << "all but two small layers";
   EXPECT_NEAR(ratio(second.gradient_bytes, alone.gradient_bytes), 1, 0.01);
 }
 
@@ -179,7 +205,7 @@ TEST(DataParallel, AStateOfThreeRanksIsThatOfOneOrTwo) {
   const Outcome alone = train_with(1, {.optimizer = "adamw_8bit"});
   const Outcome before = train_with(3, run);
   const State whole = assemble_state(before.state);
-  for (const auto& [ranks, stage] : {std::pair{1, 0}, {2, 1}, {2, 2}, {2, 0}}) {
+  for (const auto& [ranks, stage] : {std::pair{1, 0}, {2, 1}, {2, 2}, {2, 3}, {2, 0}}) {
     Outcome after;
     test::ThreadRanks(ranks).run([&, stage = stage](dist::Communicator& c) {
       train(c, {.optimizer = "adamw_8bit", .stage = stage}, after, kSteps, &whole, &before.weights);

@@ -24,14 +24,17 @@ GradBuffer& buffer_of(const Tensor& leaf) { return leaf.autograd_meta()->grad; }
 }  // namespace
 
 std::vector<GradBuckets::Layout> GradBuckets::lay_out(std::span<const Tensor> leaves,
-                                                      std::size_t bucket_bytes) {
+                                                      std::size_t bucket_bytes,
+                                                      std::span<const std::int64_t> groups) {
   std::vector<Layout> buckets;
   std::size_t filled = 0;
   for (std::size_t i = leaves.size(); i-- > 0;) {
     const Tensor& leaf = leaves[i];
     const auto opens = [&] {
       if (buckets.empty() || filled >= bucket_bytes) return true;
-      const Tensor& last = leaves[buckets.back().items.back().leaf];
+      const std::size_t before = buckets.back().items.back().leaf;
+      if (!groups.empty() && groups[before] != groups[i]) return true;
+      const Tensor& last = leaves[before];
       return last.dtype() != leaf.dtype() || last.device() != leaf.device();
     };
     if (opens()) {
@@ -53,7 +56,7 @@ std::vector<GradBuckets::Layout> GradBuckets::lay_out(std::span<const Tensor> le
   return buckets;
 }
 
-GradBuckets::GradBuckets(std::span<const Tensor> leaves, std::size_t bucket_bytes, Memory memory)
+GradBuckets::GradBuckets(std::span<const Tensor> leaves, std::vector<Layout> layouts, Memory memory)
     : leaves_(leaves.begin(), leaves.end()), memory_(memory) {
   for (const Tensor& leaf : leaves_) {
     INGOT_CHECK(leaf.requires_grad() && leaf.is_leaf(),
@@ -62,7 +65,7 @@ GradBuckets::GradBuckets(std::span<const Tensor> leaves, std::size_t bucket_byte
     leaf.set_grad({});
   }
   const MemoryTagScope tag(MemoryTag::gradient);
-  for (Layout& layout : lay_out(leaves, bucket_bytes)) {
+  for (Layout& layout : layouts) {
     Bucket& bucket = buckets_.emplace_back();
     bucket.layout = std::move(layout);
     if (memory == Memory::passing) continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -31,14 +32,18 @@ class GradBuckets {
     std::size_t elements = 0;
   };
   /// How the leaves are laid out. `bucket_bytes`: a bucket is full with the leaf that brings it there.
-  static std::vector<Layout> lay_out(std::span<const Tensor> leaves, std::size_t bucket_bytes);
+  /// `groups`, by leaf: no bucket has leaves of two; empty: there is one.
+  static std::vector<Layout> lay_out(std::span<const Tensor> leaves, std::size_t bucket_bytes,
+                                     std::span<const std::int64_t> groups = {});
 
   enum class Memory {
     fixed,   ///< the gradients of all buckets stand in their place from the beginning
     passing  ///< the backward pass makes each gradient by itself, and take() puts those of a bucket together
   };
-  /// Gradients that the leaves have are dropped.
-  GradBuckets(std::span<const Tensor> leaves, std::size_t bucket_bytes, Memory memory = Memory::fixed);
+  /// Gradients that the leaves have are dropped. `layouts`: of lay_out().
+  GradBuckets(std::span<const Tensor> leaves, std::vector<Layout> layouts, Memory memory = Memory::fixed);
+  GradBuckets(std::span<const Tensor> leaves, std::size_t bucket_bytes, Memory memory = Memory::fixed)
+      : GradBuckets(leaves, lay_out(leaves, bucket_bytes), memory) {}
   /// The gradients stay where they are; their memory goes with the last of them.
   ~GradBuckets();
   GradBuckets(const GradBuckets&) = delete;

@@ -114,7 +114,6 @@ Json json_of(const PlannedRun& run) {
           {"offload", name(run.choice.offload)},
           {"batch", run.choice.batch},
           {"accumulation", run.choice.accumulation},
-          {"built", run.choice.is_built()},
           {"fits", run.fits},
           {"tokens_per_second", run.tokens_per_second},
           {"mfu", run.mfu},

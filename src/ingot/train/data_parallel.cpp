@@ -27,10 +27,14 @@ DataParallel::DataParallel(dist::Communicator& communicator, std::span<Parameter
     : communicator_(communicator),
       shard_(options.shard),
       leaves_(leaves_of(parameters)),
-      buckets_(leaves_, options.bucket_bytes,
+      buckets_(leaves_,
+               options.shard != nullptr ? options.shard->layouts()
+                                        : GradBuckets::lay_out(leaves_, options.bucket_bytes),
                is_passing(options.shard) ? GradBuckets::Memory::passing : GradBuckets::Memory::fixed),
-      written_(leaves_.size()) {
-  background_.emplace(is_passing(options.shard) ? kMostWaiting : buckets_.size());
+      written_(leaves_.size()),
+      background_(options.background) {
+  if (background_ == nullptr)
+    background_ = &own_background_.emplace(is_passing(options.shard) ? kMostWaiting : buckets_.size());
   make_totals(options.adds);
   if (!leaves_.empty() && !backend(leaves_[0].device()).capabilities().host_memory)
     for (std::size_t i = 0; i < buckets_.size(); ++i)
@@ -39,7 +43,7 @@ DataParallel::DataParallel(dist::Communicator& communicator, std::span<Parameter
 }
 
 DataParallel::~DataParallel() {
-  background_.reset();
+  own_background_.reset();
   for (const Event& event : ready_) backend(event.device).destroy_event(event);
 }
 

@@ -19,6 +19,7 @@ struct DataParallelOptions {
   std::int64_t adds = 1;  ///< how often gradients are added in a step
   std::size_t bucket_bytes = 25 << 20;
   OptimizerShard* shard = nullptr;  ///< of the optimizer that steps the parameters; its buckets are the same
+  dist::Background* background = nullptr;  ///< what sends the buckets; null: a thread of its own
 };
 
 /// Sums gradients over the ranks of a run, of which each has all parameters and works on micro-batches of its
@@ -70,7 +71,8 @@ class DataParallel {
   std::vector<bool> contributes_;
   bool begun_ = false, adds_ = false, last_ = false;  // something was added; something is; see begin()
   std::vector<Event> ready_;                          // of buckets on a device that works beside the host
-  std::optional<dist::Background> background_;
+  std::optional<dist::Background> own_background_;
+  dist::Background* background_;
 };
 
 }  // namespace ingot

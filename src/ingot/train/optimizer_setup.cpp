@@ -78,6 +78,7 @@ TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, L
                                const std::string& offload_directory)
     : parameters_(trainable_parameters(model)),
       shard_(make_shard(parameters_, config, ranks)),
+      weights_(shard_ != nullptr && shard_->stage() == 3 ? std::make_unique<WeightShards>(*shard_) : nullptr),
       optimizer_(make_optimizer(shard_ != nullptr ? shard_->parts() : parameters_, config)),
       schedule_(std::move(schedule)),
       max_grad_norm_(config.max_grad_norm),
@@ -105,6 +106,7 @@ void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {
   const MemoryTagScope tag(MemoryTag::optimizer);
   optimizer_->step({.lr_scale = schedule_(step), .grad_scale = grad_scale});
   optimizer_->zero_grad();
+  if (weights_ != nullptr) weights_->forget();
   if (shard_ != nullptr) shard_->gather_values();
   if (ema_ != nullptr) ema_->update();
 }

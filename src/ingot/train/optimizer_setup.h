@@ -15,6 +15,7 @@
 #include "ingot/optim/optimizer.h"
 #include "ingot/optim/schedule.h"
 #include "ingot/train/optimizer_shard.h"
+#include "ingot/train/weight_shards.h"
 
 namespace ingot {
 
@@ -52,6 +53,8 @@ class TrainOptimizer {
   /// This rank's part, where ranks share the state out; else null. It takes the gradients, and every rank
   /// calls measure_gradients() and apply().
   OptimizerShard* shard() const { return shard_.get(); }
+  /// The weights of blocks, where ranks share these out too; else null.
+  WeightShards* weights() const { return weights_.get(); }
 
   /// Whether the state is memory of the host, which the next step changes at once.
   bool is_offloaded() const { return offloaded_; }
@@ -72,6 +75,7 @@ class TrainOptimizer {
  private:
   std::vector<Parameter*> parameters_;
   std::unique_ptr<OptimizerShard> shard_;
+  std::unique_ptr<WeightShards> weights_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Ema> ema_;
   LrSchedule schedule_;

@@ -9,6 +9,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/memory.h"
 #include "ingot/dist/ordered_sum.h"
 #include "ingot/kernels/optimizer.h"
 #include "ingot/kernels/quant_map_8bit.h"
@@ -90,17 +91,41 @@ OptimizerShard::OptimizerShard(std::span<Parameter* const> parameters, const Opt
   std::vector<Tensor> leaves;
   leaves.reserve(parameters_.size());
   for (const Parameter* parameter : parameters_) leaves.push_back(parameter->value);
-  for (GradBuckets::Layout& layout : GradBuckets::lay_out(leaves, options_.bucket_bytes)) {
+  for (GradBuckets::Layout& layout : GradBuckets::lay_out(leaves, options_.bucket_bytes, options_.blocks)) {
     const std::vector<std::size_t> cuts = cuts_of(layout, parameters_, divisible);
     const auto ranks = static_cast<std::size_t>(options_.communicator->size());
     Bucket bucket{.layout = std::move(layout), .slices = divide(cuts, buckets_.size(), ranks), .parts = {}};
+    if (!options_.blocks.empty()) bucket.block = options_.blocks[bucket.layout.items.front().leaf];
     const Slice own = bucket.slices[static_cast<std::size_t>(options_.communicator->rank())];
     for (const GradBuckets::Layout::Item& item : bucket.layout.items) {
       Part part = make_part(item, own);
       if (part.elements.size() > 0) bucket.parts.push_back(std::move(part));
     }
+    if (bucket.block >= 0) divide_values(bucket, own);
     buckets_.push_back(std::move(bucket));
   }
+}
+
+// The parts get memory of their own, as that of the whole will go.
+void OptimizerShard::divide_values(Bucket& bucket, const Slice& slice) const {
+  const MemoryTagScope tag(MemoryTag::parameter);
+  const Tensor& first = parameters_[bucket.layout.items.front().leaf]->value;
+  bucket.own = Tensor::zeros({static_cast<std::int64_t>(slice.size())}, first.dtype(), first.device());
+  for (const Part& part : bucket.parts) {
+    Tensor& value = part.parameter->value;
+    const Tensor place = dist::slice_of(bucket.own, {part.at, part.at + part.elements.size()});
+    copy_values(value.detach(), place);
+    value = Tensor(place.storage(),
+                   contiguous_view(place.view().data, value.shape(), value.dtype(), value.device()));
+    value.set_requires_grad(true);
+  }
+}
+
+std::vector<GradBuckets::Layout> OptimizerShard::layouts() const {
+  std::vector<GradBuckets::Layout> all;
+  all.reserve(buckets_.size());
+  for (const Bucket& bucket : buckets_) all.push_back(bucket.layout);
+  return all;
 }
 
 OptimizerShard::Part OptimizerShard::make_part(const GradBuckets::Layout::Item& item,
@@ -179,17 +204,66 @@ ClippedNorm OptimizerShard::norm(double max_norm) const {
   return result;
 }
 
+Tensor OptimizerShard::own_values(std::size_t i) const {
+  const Bucket& bucket = buckets_[i];
+  const Tensor& first = parameters_[bucket.layout.items.front().leaf]->value;
+  Tensor values =
+      Tensor::empty({static_cast<std::int64_t>(bucket.layout.elements)}, first.dtype(), first.device());
+  for (const Part& part : bucket.parts) {
+    const std::size_t begin = own_slice(i).begin + part.at;
+    copy_values(part.parameter->value, dist::slice_of(values, {begin, begin + part.elements.size()}));
+  }
+  if (bucket.own.defined()) values.storage()->continue_version(*bucket.own.storage());
+  return values;
+}
+
+void OptimizerShard::gather(std::size_t bucket, const Tensor& values) const {
+  dist::all_gather(*options_.communicator, values, buckets_[bucket].slices);
+}
+
+void OptimizerShard::put(std::size_t bucket, const Tensor& values) const {
+  for (const GradBuckets::Layout::Item& item : buckets_[bucket].layout.items) {
+    Tensor& value = parameters_[item.leaf]->value;
+    char* data = values.view().as<char>() + item.begin * byte_size(value.dtype());
+    Tensor here(values.storage(), contiguous_view(data, value.shape(), value.dtype(), value.device()));
+    here.set_autograd_meta(value.autograd_meta());
+    value = std::move(here);
+  }
+}
+
+void OptimizerShard::take_away(std::size_t bucket) const {
+  for (const GradBuckets::Layout::Item& item : buckets_[bucket].layout.items) {
+    Tensor& value = parameters_[item.leaf]->value;
+    Tensor away({}, contiguous_view(nullptr, value.shape(), value.dtype(), value.device()));
+    away.set_autograd_meta(value.autograd_meta());
+    value = std::move(away);
+  }
+}
+
+std::int64_t OptimizerShard::blocks() const {
+  return options_.blocks.empty() ? 0 : *std::ranges::max_element(options_.blocks) + 1;
+}
+
+std::vector<std::size_t> OptimizerShard::buckets_of(std::int64_t block) const {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < buckets_.size(); ++i)
+    if (buckets_[i].block == block) found.push_back(i);
+  return found;
+}
+
+std::vector<Parameter*> OptimizerShard::parameters_of(std::size_t bucket) const {
+  std::vector<Parameter*> all;
+  for (const GradBuckets::Layout::Item& item : buckets_[bucket].layout.items)
+    all.push_back(parameters_[item.leaf]);
+  return all;
+}
+
 void OptimizerShard::gather_values() const {
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     const Bucket& bucket = buckets_[i];
-    const Tensor& first = parameters_[bucket.layout.items.front().leaf]->value;
-    const Tensor values =
-        Tensor::empty({static_cast<std::int64_t>(bucket.layout.elements)}, first.dtype(), first.device());
-    for (const Part& part : bucket.parts) {
-      const std::size_t begin = own_slice(i).begin + part.at;
-      copy_values(part.parameter->value, dist::slice_of(values, {begin, begin + part.elements.size()}));
-    }
-    dist::all_gather(*options_.communicator, values, bucket.slices);
+    if (bucket.block >= 0) continue;
+    const Tensor values = own_values(i);
+    gather(i, values);
     for (const GradBuckets::Layout::Item& item : bucket.layout.items) {
       const Tensor& value = parameters_[item.leaf]->value;
       const auto n = static_cast<std::size_t>(value.numel());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,8 +16,9 @@
 
 namespace ingot {
 
-/// ZeRO (Rajbhandari et al. 2020): every rank has all parameters, and an optimizer's state for its part of
-/// them; it steps that part and gets the rest from the others.
+/// ZeRO (Rajbhandari et al. 2020): every rank has an optimizer's state for its part of the parameters; it
+/// steps that part and gets the rest from the others. Up to stage 2 all have all parameters, at stage 3 those
+/// of blocks are gathered for the time that they are used (train/weight_shards.h).
 ///
 /// The parameters' gradients lie in buckets (GradBuckets), of which each rank has a slice. Slices begin where
 /// neither the blocks of a gradient's norm nor those of 8-bit moments are cut, so that everything has the
@@ -25,15 +27,18 @@ class OptimizerShard {
  public:
   struct Options {
     dist::Communicator* communicator = nullptr;
-    /// 1: of optimizer state; 2: and of gradients, which are reduced behind each backward pass
+    /// 1: of optimizer state; 2: and of gradients, which are reduced behind each backward pass; 3: and of the
+    /// weights of blocks
     int stage = 1;
     std::size_t bucket_bytes = 25 << 20;
+    std::vector<std::int64_t> blocks = {};  ///< stage 3, by parameter: the block that it is of, or -1
   };
   /// `divisible`: whether a parameter may lie on several ranks.
   OptimizerShard(std::span<Parameter* const> parameters, const Options& options,
                  FunctionRef<bool(const Parameter&)> divisible);
 
   int stage() const { return options_.stage; }
+  std::vector<GradBuckets::Layout> layouts() const;
   /// This rank's part, for an optimizer: whole parameters, or elements [n] of them in the same memory.
   std::vector<Parameter*> parts() const;
   /// By rank, in elements of a bucket.
@@ -44,8 +49,22 @@ class OptimizerShard {
   void set_gradients(std::span<const Tensor> sums, std::span<const float> written);
   /// Of all gradients: clip_by_global_norm, with its bits.
   ClippedNorm norm(double max_norm) const;
-  /// After the step: the other ranks' parts go into the parameters.
+  /// After the step: the other ranks' parts go into the parameters, but for those of blocks.
   void gather_values() const;
+
+  std::int64_t blocks() const;  ///< 0 below stage 3
+  /// Of one block.
+  std::vector<std::size_t> buckets_of(std::int64_t block) const;
+  std::vector<Parameter*> parameters_of(std::size_t bucket) const;
+  /// One axis: what this rank has of a bucket's parameters in its place, the rest not set. It has the version
+  /// of the rank's part.
+  Tensor own_values(std::size_t bucket) const;
+  /// The other ranks' parts come into own_values(). All ranks call it, on any thread.
+  void gather(std::size_t bucket, const Tensor& values) const;
+  /// Points the bucket's parameters at gathered values, which they keep in memory.
+  void put(std::size_t bucket, const Tensor& values) const;
+  /// Leaves them with shape and gradient, and without memory.
+  void take_away(std::size_t bucket) const;
 
   /// The optimizer's state of the parts, by names under which those of all ranks do not meet.
   std::map<std::string, Tensor> named_state(const std::map<std::string, Tensor>& state) const;
@@ -63,8 +82,11 @@ class OptimizerShard {
     GradBuckets::Layout layout;
     std::vector<dist::Slice> slices;
     std::vector<Part> parts;  // of this rank
+    std::int64_t block = -1;
+    Tensor own;  // this rank's slice of the values, where the bucket is of a block
   };
   Part make_part(const GradBuckets::Layout::Item& item, const dist::Slice& own) const;
+  void divide_values(Bucket& bucket, const dist::Slice& slice) const;
   const Part* find(const std::string& parameter) const;
 
   std::vector<Parameter*> parameters_;

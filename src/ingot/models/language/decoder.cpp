@@ -454,6 +454,7 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
   // Or the caller's scope has it so.
   const SelectiveRecompute cheap(recompute == Recompute::selective || selective_recompute());
   ResidualStream x{.sum = embed(tokens, context.positions), .update = {}};
+  if (lease != nullptr) lease->begin();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;
     context.wanted_only = !context.segments.empty() && i + 1 == layers.size();
@@ -468,10 +469,14 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
 void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context,
                               RouterLoad* load) const {
   const auto index = static_cast<std::int64_t>(i);
-  if (recompute != Recompute::full || !context.segments.empty()) return (*layers[i])(x, context, index, load);
+  if (recompute != Recompute::full || !context.segments.empty()) {
+    const LeasedBlock leased(lease, index);
+    return (*layers[i])(x, context, index, load);
+  }
   // The recorded function outlives this call, so it holds the context by value. One tensor goes in and one
   // comes out, as both are kept.
   const auto again = [this, context, i, index, wanted = load != nullptr](const Tensor& in) {
+    const LeasedBlock leased(lease, index);
     RouterLoad used;
     ResidualStream stream{.sum = in, .update = {}};
     (*layers[i])(stream, context, index, wanted ? &used : nullptr);

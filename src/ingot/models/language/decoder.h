@@ -23,6 +23,7 @@
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/projection_group.h"
 #include "ingot/nn/visit.h"
+#include "ingot/nn/weight_lease.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/norm.h"
 
@@ -180,6 +181,7 @@ struct LanguageModel {
 
   LanguageConfig config;
   Recompute recompute = Recompute::none;  ///< in backward passes
+  WeightLease* lease = nullptr;           ///< of the layers' weights; null: they are in memory
   /// What activations are computed in; unset: what the norms' parameters are in, or else the embeddings.
   std::optional<DType> activation_dtype;
   Embedding embed_tokens;

@@ -169,6 +169,10 @@ void TrainConfig::validate() const {
                         grpo.num_generations, answers));
   }
   validate_distillation(*this);
+  if (zero_stage == 3) {
+    const auto [key, reason] = zero_3_obstacle();
+    require(key.empty(), "zero_stage", fmt::format("3 cannot be had with {}: {}; write 2", key, reason));
+  }
   require(dtype != DType::f16, "torch_dtype",
           "f16 cannot be trained in: without loss scaling, which is not available, small gradients become 0; "
           "write bf16, or f32");
@@ -186,6 +190,14 @@ void TrainConfig::validate() const {
             fmt::format("{} is beyond the architecture's max_position_embeddings {}", sequence_len,
                         architecture.max_position_embeddings));
   }
+}
+
+std::pair<std::string, std::string> TrainConfig::zero_3_obstacle() const {
+  if (adapter.enabled) return {"adapter", "it divides what is trained, which is little here"};
+  if (objective.kind != ObjectiveKind::supervised) return {"rl", "its ranks run different passes"};
+  if (ema_decay > 0) return {"ema_decay", "every rank averages all weights"};
+  if (recipe.is_on()) return {"recipe", "it keeps scales of all weights"};
+  return {};
 }
 
 LrSchedule run_schedule(const TrainConfig& config, std::int64_t total_steps) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ingot/core/device.h"
@@ -62,7 +63,7 @@ struct TrainConfig {
   std::int64_t per_device_train_batch_size = 8;
   std::int64_t gradient_accumulation_steps = 1;
   bool ordered_gradients = false;  ///< the bits do not depend on how micro-batches are divided
-  std::int64_t zero_stage = 0;     ///< what ranks share out: 1 optimizer state, 2 gradients too
+  std::int64_t zero_stage = 0;     ///< what ranks share out: 1 optimizer state, 2 gradients too, 3 weights
   std::int64_t bucket_cap_mb = 25;
   double ddp_timeout = 1800;  ///< seconds; 0: ranks wait for each other for ever
   double num_epochs = 1;
@@ -110,7 +111,9 @@ struct TrainConfig {
   /// A quantized matrix quantizes its input only where that is f32; such a run multiplies with its values.
   bool trains_in_halves() const { return adapter.quantizes_base() && dtype != DType::f32; }
   /// Whether gradients are added after every micro-batch instead of in the last backward pass of a step.
-  bool adds_every_round() const { return ordered_gradients || zero_stage == 2; }
+  bool adds_every_round() const { return ordered_gradients || zero_stage >= 2; }
+  /// The key that keeps this run from zero_stage 3, and the reason; empty: nothing.
+  std::pair<std::string, std::string> zero_3_obstacle() const;
   std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_cap_mb) << 20; }
   std::int64_t tokens_per_step() const {
     return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;

@@ -73,8 +73,19 @@ Tensor GradientStep::metric(std::size_t i) const {
 // In each round every rank does one of as many micro-batches as there are ranks.
 std::vector<data::Batch> GradientStep::own_batches(std::span<const data::Batch> batches) const {
   std::vector<data::Batch> own;
-  for (std::size_t i = rank_; i < batches.size(); i += ranks_) own.push_back(batches[i]);
+  for (std::size_t first = 0; first < batches.size(); first += ranks_)
+    own.push_back(batch_of_round(batches.subspan(first, ranks_)));
   return own;
+}
+
+// This rank's. Ranks that share out the weights have to run the same passes: one whose batch has no target
+// takes another's, and nothing of what comes out.
+const data::Batch& GradientStep::batch_of_round(std::span<const data::Batch> round) const {
+  const data::Batch& own = round[rank_];
+  if (own.valid_targets > 0 || optimizer_.weights() == nullptr) return own;
+  const auto other =
+      std::ranges::find_if(round, [](const data::Batch& batch) { return batch.valid_targets > 0; });
+  return other == round.end() ? own : *other;
 }
 
 Tensor GradientStep::loss(std::size_t round, const data::Batch& batch) const {
@@ -88,11 +99,11 @@ Tensor GradientStep::loss(std::size_t round, const data::Batch& batch) const {
 }
 
 void GradientStep::backward_of(std::size_t round, const data::Batch& batch, std::size_t micro_batch,
-                               std::int64_t step) {
+                               std::int64_t step, bool is_own) {
   const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), micro_batch));
   const Tensor result = loss(round, batch);
   backward(result);
-  copy_(metric(micro_batch), result.detach());
+  if (is_own) copy_(metric(micro_batch), result.detach());
   if (random_state().calls > 0) captures_ = false;
 }
 
@@ -108,8 +119,9 @@ void GradientStep::forward_backward(std::span<const data::Batch> batches, std::i
     const bool last = first + ranks_ == batches.size();
     const bool adds = parallel_ != nullptr && (last || config_.adds_every_round());
     if (adds) parallel_->begin(contributes, last);
-    const data::Batch& own = batches[first + rank_];
-    if (own.valid_targets > 0) backward_of(first / ranks_, own, first + rank_, step);
+    const data::Batch& batch = batch_of_round(batches.subspan(first, ranks_));
+    const bool is_own = &batch == &batches[first + rank_];
+    if (batch.valid_targets > 0) backward_of(first / ranks_, batch, first + rank_, step, is_own);
     if (!adds) continue;
     parallel_->end();
     contributes.assign(ranks_, false);

@@ -43,7 +43,9 @@ class GradientStep {
  private:
   std::vector<data::Batch> own_batches(std::span<const data::Batch> batches) const;
   void forward_backward(std::span<const data::Batch> batches, std::int64_t step);
-  void backward_of(std::size_t round, const data::Batch& batch, std::size_t micro_batch, std::int64_t step);
+  const data::Batch& batch_of_round(std::span<const data::Batch> round) const;
+  void backward_of(std::size_t round, const data::Batch& batch, std::size_t micro_batch, std::int64_t step,
+                   bool is_own);
   Tensor loss(std::size_t round, const data::Batch& batch) const;
   Tensor metric(std::size_t i) const;
   struct Results {  // that a recording writes each time it runs

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -179,9 +180,11 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   if (config_.objective.has_reference())  // before the optimizer, which takes what trains
     reference_ = std::make_unique<ReferenceModel>(config_, *model_);
   schedule_ = std::make_shared<LrSchedule>(run_schedule(config_, total_steps_));
+  if (communicator_.size() > 1) checksum_ = checksum_of_weights(*model_);  // before they are shared out
   optimizer_ = std::make_unique<TrainOptimizer>(
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
       config_.ema_decay, ranks_of_optimizer(), config_.output_dir);
+  model_->lease = optimizer_->weights();
   objective_ = make_objective({.config = config_,
                                .data = data_,
                                .model = *model_,
@@ -212,9 +215,34 @@ void LanguageTask::choose_memory() {
 
 std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const {
   if (config_.zero_stage == 0) return std::nullopt;
-  return OptimizerShard::Options{.communicator = &communicator_,
-                                 .stage = static_cast<int>(config_.zero_stage),
-                                 .bucket_bytes = config_.bucket_bytes()};
+  OptimizerShard::Options options{.communicator = &communicator_,
+                                  .stage = static_cast<int>(config_.zero_stage),
+                                  .bucket_bytes = config_.bucket_bytes()};
+  if (options.stage < 3) return options;
+  std::map<const Parameter*, std::int64_t> layer_of;
+  for (std::size_t i = 0; i < model_->layers.size(); ++i)
+    for (const Parameter* parameter : parameters(*model_->layers[i]))
+      layer_of[parameter] = static_cast<std::int64_t>(i);
+  for (const Parameter* parameter : parameters(*model_)) {
+    const auto found = layer_of.find(parameter);
+    if (parameter->trainable()) options.blocks.push_back(found == layer_of.end() ? -1 : found->second);
+  }
+  return options;
+}
+
+// All weights, of which the first rank gets those of layers: one after the other, as all ranks hold a part.
+std::map<std::string, Tensor> LanguageTask::gathered_weights() {
+  const WeightShards* shards = optimizer_->weights();
+  std::map<std::string, Tensor> weights = parameter_map(*model_);
+  if (shards == nullptr) return weights;
+  model_->lease->begin();
+  for (std::int64_t i = 0; i < shards->blocks(); ++i) {
+    const LeasedBlock leased(model_->lease, i);
+    if (!communicator_.is_first()) continue;
+    for (const Parameter* parameter : parameters(*model_->layers[static_cast<std::size_t>(i)]))
+      if (parameter->trainable()) weights[parameter->name] = clone(to(parameter->value.detach(), kCpu));
+  }
+  return weights;
 }
 
 void LanguageTask::plan(std::int64_t total_steps) {
@@ -235,7 +263,7 @@ void LanguageTask::check_ranks_agree() const {
   json["max_grad_norm"] = config_.optimizer.max_grad_norm;
   json["eval_steps"] = config_.eval_steps;
   json["datasets"] = objective_->position().fingerprint;
-  json["model"] = checksum_of_weights(*model_);
+  json["model"] = checksum_;
   json["ordered_gradients"] = config_.ordered_gradients;
   json["zero_stage"] = config_.zero_stage;
   json["bucket_cap_mb"] = config_.bucket_cap_mb;
@@ -278,14 +306,15 @@ RunInfo LanguageTask::info() const {
 }
 
 void LanguageTask::write_model(const std::string& path) {
-  AtomicDirectory directory(path);
   std::map<std::string, Tensor> weights = optimizer_->ema_weights();
+  if (weights.empty() && !config_.adapter.enabled) weights = gathered_weights();
+  if (!communicator_.is_first()) return;
+  AtomicDirectory directory(path);
   if (config_.adapter.enabled) {
     write_trained_adapter(directory.path(), *model_, config_.adapter, weights);
     tokenizer_->save_directory(directory.path());
     return directory.commit();
   }
-  if (weights.empty()) weights = parameter_map(*model_);
   for (auto& [name, tensor] : weights) tensor = to(tensor, kCpu);
   write_trained_model(directory.path(), model_->config, weights, *tokenizer_, generation_config_);
   directory.commit();
@@ -305,7 +334,12 @@ std::string LanguageTask::divergence_advice() const {
 std::vector<SampleRecord> LanguageTask::samples(std::int64_t step) {
   const WithValues with_values(config_.trains_in_halves());
   std::vector<SampleRecord> records;
-  if (!sample_) return records;
+  // The first rank alone writes, so all layers are there meanwhile.
+  std::deque<LeasedBlock> all;
+  if (const WeightShards* shards = optimizer_->weights();
+      shards != nullptr && !config_.sample_prompts.empty())
+    for (std::int64_t i = 0; i < shards->blocks(); ++i) all.emplace_back(model_->lease, i);
+  if (!sample_ || !communicator_.is_first()) return records;
   for (const std::string& prompt : config_.sample_prompts)
     records.push_back({step, prompt, sample_(*model_, *tokenizer_, prompt)});
   return records;
@@ -369,13 +403,15 @@ std::string LanguageTask::state() const {
 }
 
 void LanguageTask::save(Checkpoint& checkpoint) {
+  std::map<std::string, Tensor> weights;
+  if (!config_.adapter.enabled) weights = gathered_weights();
   if (!communicator_.is_first()) return;  // all have the same
   checkpoint.tensors[kObjectiveFile] = objective_->state();
   if (recipe_ != nullptr) checkpoint.tensors[kRecipeFile] = recipe_->state();
   if (config_.adapter.enabled)
     checkpoint.tensors[kAdapterFile] = trained_parameters(*model_);
   else
-    checkpoint.tensors[kModelFile] = parameter_map(*model_);
+    checkpoint.tensors[kModelFile] = std::move(weights);
 }
 
 std::string LanguageTask::write(const CheckpointDirectory& directory, std::int64_t step,

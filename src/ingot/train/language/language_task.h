@@ -46,7 +46,8 @@ class LanguageTask : public TrainTask {
   std::optional<double> bigram_baseline() const { return objective_->bigram_baseline(); }
   /// What reporters show of it.
   RunInfo info() const;
-  /// The weights, averaged where that was asked for, as a model directory.
+  /// The weights, averaged where that was asked for, as a model directory. All ranks call it, the first
+  /// writes.
   void write_model(const std::string& path);
 
   ModuleRef model() override { return *model_; }
@@ -76,6 +77,7 @@ class LanguageTask : public TrainTask {
   void check_same_adapter(const SavedCheckpoint& saved) const;
   void choose_memory();
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
+  std::map<std::string, Tensor> gathered_weights();
 
   TrainConfig config_;
   SampleFunction sample_;
@@ -93,6 +95,7 @@ class LanguageTask : public TrainTask {
   std::unique_ptr<Objective> objective_;
   std::int64_t total_steps_ = 0;
   double flops_per_token_ = 0, epochs_per_step_ = 0;
+  std::string checksum_;  // of the weights that the run starts from, with several ranks
 };
 
 }  // namespace ingot

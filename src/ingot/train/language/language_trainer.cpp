@@ -119,7 +119,7 @@ TrainResult LanguageTrainer::finish() {
   if (std::isfinite(best)) result.best_validation_loss = best;
   if (result.end == TrainEnd::stopped) return result;
   result.model_directory = model_directory(config());
-  if (task.communicator().is_first()) task.write_model(result.model_directory);
+  task.write_model(result.model_directory);
   task.communicator().barrier();
   return result;
 }

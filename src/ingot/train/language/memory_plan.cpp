@@ -189,6 +189,15 @@ std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& mod
   return static_cast<std::size_t>(bytes);
 }
 
+// The layers' weights shared out among ranks, two layers, and what is of none.
+std::size_t shared_out_bytes(const LanguageConfig& model, std::size_t ranks, std::size_t size) {
+  const auto outside = static_cast<std::size_t>((model.tie_word_embeddings ? 1 : 2) * model.vocab_size *
+                                                model.embedding_size());
+  const std::size_t inside = static_cast<std::size_t>(model.parameter_count()) - outside;
+  const std::size_t layer = inside / static_cast<std::size_t>(model.num_hidden_layers);
+  return (outside + std::min(inside, inside / ranks + 2 * layer)) * size;
+}
+
 // `own`: of all gradients in the dtype of the parameters.
 std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size_t ranks) {
   const std::size_t bucket = std::min(own, config.bucket_bytes());
@@ -196,7 +205,7 @@ std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size
   if (ranks == 1) return sums ? 2 * own : own;  // the sums of micro-batches lie beside the gradients of each
   const std::size_t part = config.zero_stage > 0 ? own / ranks : own;
   // What a bucket's all-to-all receives; and those that are made, wait and are sent, where nothing stays.
-  if (config.zero_stage == 2) return part + 5 * bucket;
+  if (config.zero_stage >= 2) return part + 5 * bucket;
   return own + (sums ? part : 0) + bucket;
 }
 
@@ -250,6 +259,8 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   const auto trained = adapter.enabled ? static_cast<std::size_t>(adapter.parameter_count(model)) : count;
   plan.parameters =
       adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
+  if (config.zero_stage == 3 && ranks > 1)
+    plan.parameters = shared_out_bytes(model, static_cast<std::size_t>(ranks), size);
   if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
   plan.teacher = teacher_bytes(config.distillation, config.dtype);
   plan.gradients = gradient_bytes(config, trained * (adapter.enabled ? sizeof(float) : size),

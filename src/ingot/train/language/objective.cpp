@@ -18,7 +18,11 @@ std::unique_ptr<DataParallel> make_data_parallel(const TrainConfig& config, cons
   if (communicator.size() == 1 && adds == 1) return nullptr;
   return std::make_unique<DataParallel>(
       communicator, optimizer.parameters(),
-      DataParallelOptions{.adds = adds, .bucket_bytes = config.bucket_bytes(), .shard = optimizer.shard()});
+      DataParallelOptions{
+          .adds = adds,
+          .bucket_bytes = config.bucket_bytes(),
+          .shard = optimizer.shard(),
+          .background = optimizer.weights() != nullptr ? &optimizer.weights()->background() : nullptr});
 }
 
 double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks) {

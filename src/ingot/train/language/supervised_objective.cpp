@@ -55,7 +55,8 @@ StepSize SupervisedObjective::step_size() const {
   return {.tokens = tokens_each * static_cast<double>(sequences * communicator_.size())};
 }
 
-// The ranks take turns with the batches.
+// The ranks take turns with the batches, of which each does one when there is one for all, or no more: ranks
+// that share out the weights have to run the same passes. A rank that is left over runs another's again.
 std::optional<double> SupervisedObjective::evaluate(const StopCheck& stops) {
   if (data_.validation == nullptr) return std::nullopt;
   const NoGrad no_grad;
@@ -70,16 +71,28 @@ std::optional<double> SupervisedObjective::evaluate(const StopCheck& stops) {
   DeviceBatches sent(1, config_.per_device_train_batch_size, config_.sequence_len, model_.device());
   std::vector<Tensor> losses;  // of this rank, undefined for others'; read when all are under way
   std::vector<double> counts;
+  std::vector<data::Batch> round;
+  const auto run_round = [&] {
+    const auto rank = static_cast<std::size_t>(communicator_.rank());
+    const bool shares_weights = model_.lease != nullptr;
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      const bool own = i == rank, again = shares_weights && rank >= round.size() && i + 1 == round.size();
+      if (own || again) sent.send(std::span(&round[i], 1));
+      const Tensor loss = own || again ? model_.loss(sent.input(0), sent.targets(0)) : Tensor{};
+      losses.push_back(own ? loss : Tensor{});
+      counts.push_back(static_cast<double>(round[i].valid_targets));
+    }
+    round.clear();
+  };
   for (std::int64_t i = 0; config_.eval_batches == 0 || i < config_.eval_batches; ++i) {
     const std::optional<data::Batch> batch = batches.next();
     if (!batch.has_value()) break;
     if (batch->valid_targets == 0) continue;
     check_stop(stops);
-    const bool own = std::ssize(losses) % communicator_.size() == communicator_.rank();
-    if (own) sent.send(std::span(&*batch, 1));
-    losses.push_back(own ? model_.loss(sent.input(0), sent.targets(0)) : Tensor{});
-    counts.push_back(static_cast<double>(batch->valid_targets));
+    round.push_back(*batch);
+    if (std::ssize(round) == communicator_.size()) run_round();
   }
+  run_round();
   std::vector<float> values;
   values.reserve(losses.size());
   for (const Tensor& loss : losses) values.push_back(loss.defined() ? static_cast<float>(loss.item()) : 0);

@@ -438,12 +438,12 @@ Table::Section rank_keys() {
           {"zero_stage",
            &TrainConfig::zero_stage,
            {.aliases = {"zero_level"},
-            .bounds = between(0, 2),
+            .bounds = between(0, 3),
             .doc =
                 "ZeRO: what the processes share out instead of each keeping all of it, with the same bits. "
-                "1: the "
-                "optimizer's state; 2: the gradients too, which are then added after every micro-batch, as "
-                "with `ordered_gradients`."}},
+                "1: the optimizer's state; 2: the gradients too, which are then added after every "
+                "micro-batch, as with `ordered_gradients`; 3: the layers' weights too, which are gathered "
+                "while a layer runs."}},
           {"bucket_cap_mb",
            &TrainConfig::bucket_cap_mb,
            {.aliases = {"ddp_bucket_cap_mb"},

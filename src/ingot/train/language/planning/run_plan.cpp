@@ -63,8 +63,7 @@ std::string why_best(const PlannedRun& best, const std::vector<PlannedRun>& runs
   const std::string bound = best.time.bound();
   std::string text = fmt::format("bound by {}", bound);
   const auto without = std::ranges::find_if(runs, [&](const PlannedRun& run) {
-    return run.choice.recompute < best.choice.recompute && run.choice.zero_stage <= best.choice.zero_stage &&
-           run.choice.is_built();
+    return run.choice.recompute < best.choice.recompute && run.choice.zero_stage <= best.choice.zero_stage;
   });
   if (without != runs.end() && !without->fits) text += "; less recomputation or sharing out does not fit";
   return text;
@@ -73,7 +72,7 @@ std::string why_best(const PlannedRun& best, const std::vector<PlannedRun>& runs
 // Less-than in the order of plan_runs().
 bool is_better(const PlannedRun& a, const PlannedRun& b) {
   const auto key = [](const PlannedRun& run) {
-    return std::tuple(!run.fits, !run.choice.is_built(), -run.tokens_per_second, run.memory.needed());
+    return std::tuple(!run.fits, -run.tokens_per_second, run.memory.needed());
   };
   return key(a) < key(b);
 }
@@ -115,12 +114,10 @@ ReportTable scaling_table(const std::vector<PlannedScale>& scaling) {
 
 namespace {
 
-enum class Planned : std::uint8_t { all, built };
-
-std::vector<PlannedRun> runs_of(const RunPlanRequest& request, const ModelWork& work, Planned which) {
+std::vector<PlannedRun> runs_of(const RunPlanRequest& request, const ModelWork& work) {
   check_cluster(request);
   std::vector<PlannedRun> runs;
-  const int stages = request.cluster.ranks > 1 ? 3 : 0;
+  const int stages = request.cluster.ranks == 1 ? 0 : request.config.zero_3_obstacle().first.empty() ? 3 : 2;
   for (const std::int64_t batch : batches_of(request)) {
     const std::int64_t accumulation = std::max<std::int64_t>(
         1, request.tokens_per_step / (request.config.sequence_len * request.cluster.ranks * batch));
@@ -133,7 +130,7 @@ std::vector<PlannedRun> runs_of(const RunPlanRequest& request, const ModelWork& 
                                      .offload = offload,
                                      .batch = batch,
                                      .accumulation = accumulation};
-          if (which == Planned::all || choice.is_built()) runs.push_back(planned_run(request, work, choice));
+          runs.push_back(planned_run(request, work, choice));
         }
       }
     }
@@ -149,16 +146,15 @@ ModelWork work_of(const RunPlanRequest& request) {
 }  // namespace
 
 std::vector<PlannedRun> plan_runs(const RunPlanRequest& request) {
-  return runs_of(request, work_of(request), Planned::all);
+  return runs_of(request, work_of(request));
 }
 
 const PlannedRun& best_run(const std::vector<PlannedRun>& runs, const PlannedCluster& on) {
   const PlannedRun& best = runs.front();
-  if (best.fits && best.choice.is_built()) return best;
+  if (best.fits) return best;
   const PlannedRun* least = nullptr;
   for (const PlannedRun& run : runs) {
-    if (run.choice.is_built() && (least == nullptr || run.memory.needed() < least->memory.needed()))
-      least = &run;
+    if (least == nullptr || run.memory.needed() < least->memory.needed()) least = &run;
   }
   const auto available = static_cast<std::size_t>(std::max(0.0, memory_of_a_rank(on)));
   throw OutOfMemory(
@@ -181,7 +177,7 @@ std::vector<PlannedScale> plan_scaling(const RunPlanRequest& request, int most) 
     if (at.cluster.nodes * in_node != ranks && ranks > in_node) continue;
     if (at.cluster.nodes > 1 && at.cluster.network == 0) break;
     at.tokens_per_step = tokens * ranks;
-    const std::vector<PlannedRun> runs = runs_of(at, work, Planned::built);
+    const std::vector<PlannedRun> runs = runs_of(at, work);
     if (!runs.front().fits) continue;
     PlannedScale point{.ranks = ranks, .run = runs.front()};
     if (!scaling.empty()) {
@@ -203,8 +199,7 @@ ReportTable plan_table(const std::vector<PlannedRun>& runs) {
     const std::tuple kind(run.choice.zero_stage, run.choice.recompute, run.choice.offload);
     if (std::ranges::find(seen, kind) != seen.end()) continue;
     seen.push_back(kind);
-    std::string note = run.fits ? "" : "does not fit";
-    if (!run.choice.is_built()) note += std::string(note.empty() ? "" : ", ") + "not built";
+    const std::string note = run.fits ? "" : "does not fit";
     table.rows.push_back({run.choice.text(), human_count(run.tokens_per_second),
                           fmt::format("{:.0f} %", 100 * run.mfu), memory_text(run.memory), run.time.bound(),
                           note});

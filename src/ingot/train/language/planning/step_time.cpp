@@ -23,7 +23,7 @@ constexpr double kDiskRate = 2e9;  // bytes/s, assumed: an NVMe drive's, reading
 double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 TrainConfig with_choice(TrainConfig config, const PlannedChoice& choice) {
-  config.zero_stage = std::min(choice.zero_stage, 2);
+  config.zero_stage = choice.zero_stage;
   config.recompute = choice.recompute;
   config.optimizer.offload = choice.offload;
   config.per_device_train_batch_size = choice.batch;
@@ -183,13 +183,7 @@ StepTime plan_step_time(const TrainConfig& config, const ModelWork& work, const 
 MemoryPlan plan_memory_of_choice(TrainConfig config, const LanguageConfig& model, const PlannedChoice& choice,
                                  const PlannedCluster& on) {
   config = with_choice(std::move(config), choice);
-  MemoryPlan plan = planned_memory(config, model, of_a_rank(on), on.ranks);
-  if (choice.zero_stage == 3 && on.ranks > 1) {
-    const auto ranks = static_cast<std::size_t>(on.ranks);
-    const std::size_t layer = plan.parameters / static_cast<std::size_t>(model.num_hidden_layers);
-    plan.parameters = std::min(plan.parameters, plan.parameters / ranks + 2 * layer);
-  }
-  return plan;
+  return planned_memory(config, model, of_a_rank(on), on.ranks);
 }
 
 }  // namespace ingot

@@ -26,8 +26,6 @@ struct PlannedChoice {
   Offload offload = Offload::none;  ///< of the optimizer's state
   std::int64_t batch = 1, accumulation = 1;
 
-  /// Whether the trainer has it. ZeRO 3 it has not.
-  bool is_built() const { return zero_stage < 3; }
   /// "ZeRO 1, recompute selective, batch 8 × 4", and ", offload cpu" where it is
   std::string text() const;
 };

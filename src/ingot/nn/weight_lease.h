@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+namespace ingot {
+
+/// Brings the weights of a model's blocks into memory while they run. Between times they are elsewhere: on
+/// other ranks (train/weight_shards.h). Whoever computes with a block holds a LeasedBlock; the backward pass
+/// asks by itself (save_by_identity).
+class WeightLease {
+ public:
+  WeightLease() = default;
+  virtual ~WeightLease() = default;
+  WeightLease(const WeightLease&) = delete;
+  WeightLease& operator=(const WeightLease&) = delete;
+
+  /// A forward pass over the blocks, from the first to the last, begins.
+  virtual void begin() = 0;
+  /// The block's weights are in memory from here to release(), and may stay longer.
+  virtual void acquire(std::int64_t block) = 0;
+  virtual void release(std::int64_t block) = 0;
+};
+
+/// Holds a block's weights in memory. Without a lease they always are.
+class LeasedBlock {
+ public:
+  LeasedBlock(WeightLease* lease, std::int64_t block) : lease_(lease), block_(block) {
+    if (lease_ != nullptr) lease_->acquire(block_);
+  }
+  ~LeasedBlock() {
+    if (lease_ != nullptr) lease_->release(block_);
+  }
+  LeasedBlock(const LeasedBlock&) = delete;
+  LeasedBlock& operator=(const LeasedBlock&) = delete;
+
+ private:
+  WeightLease* lease_;
+  std::int64_t block_;
+};
+
+}  // namespace ingot
