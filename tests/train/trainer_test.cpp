@@ -180,6 +180,7 @@ TEST_F(TrainerTest, StoppedWhileItEvaluatesItSavesAndEvaluatesOnceMoreWhenItGoes
       const std::string run = directory_.at(fmt::format("{}-{}-{}", step, ema, averages_decide));
       o.checkpoints = CheckpointDirectory(run);
       o.save_steps = 3;  // at step 18 a checkpoint is there already
+      o.save_total_limit = 100;
       TableTask halted({.ema_decay = ema}), task({.ema_decay = ema});
       const RunInfo where{.output_dir = run};
       int asked = 0;  // by each evaluation, and after each step

@@ -6,6 +6,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/contiguous_rows.h"
 
 namespace ingot {
 namespace {
@@ -17,6 +18,10 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 void zero(const Tensor& tensor) {
   backend(tensor.device())
       .fill_bytes(tensor.view().data, 0, tensor.nbytes(), current_stream(tensor.device()));
+}
+
+bool follows(const Tensor& leaf, const Tensor& before) {
+  return contiguous_rows(std::vector{before.detach(), leaf.detach()}).defined();
 }
 
 GradBuffer& buffer_of(const Tensor& leaf) { return leaf.autograd_meta()->grad; }
@@ -48,8 +53,11 @@ std::vector<GradBuckets::Layout> GradBuckets::lay_out(std::span<const Tensor> le
     std::ranges::reverse(bucket.items);
     std::size_t bytes = 0;
     for (Layout::Item& item : bucket.items) {
-      item.begin = bytes / byte_size(leaves[item.leaf].dtype());
-      bytes += aligned(leaves[item.leaf].nbytes());
+      const Tensor& leaf = leaves[item.leaf];
+      if (!groups.empty() && &item != &bucket.items.front() && !follows(leaf, leaves[(&item - 1)->leaf]))
+        bytes += kAlignment;
+      item.begin = bytes / byte_size(leaf.dtype());
+      bytes += aligned(leaf.nbytes());
     }
     bucket.elements = bytes / byte_size(leaves[bucket.items.front().leaf].dtype());
   }
