@@ -32,6 +32,8 @@ WeightShards::WeightShards(OptimizerShard& shard)
       shard_.take_away(bucket);
     }
   }
+  if (!blocks_.empty() && !at(0).buckets.empty())  // of what the whole weights leave
+    backend(shard_.parameters_of(at(0).buckets.front()).front()->value.device()).trim();
 }
 
 WeightShards::~WeightShards() {
