@@ -9,8 +9,8 @@ void gemm_each_by_one(const GemmEachArgs& args, Stream stream) {
 }
 
 void gemm_silu_mul_in_three(const GemmSiluMulArgs& args, Stream stream) {
-  launch(gemm_each, stream, args.products());
-  launch(silu_mul, stream, {.gate = args.c, .up = args.room, .y = args.c});
+  launch(gemm_each, stream, args.matmuls());
+  launch(silu_mul, stream, {.gate = args.c, .up = args.scratch, .y = args.c});
 }
 
 void gemm_gelu_in_two(const GemmGeluArgs& args, Stream stream) {

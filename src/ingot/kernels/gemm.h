@@ -11,7 +11,7 @@ namespace ingot::kernels {
 /// dtype, but for weights kept in half precision: b may be bf16 or f16 where all others are f32. Sums in f32
 /// (f64 for f64). Any strides: a transposed operand is a view with its strides swapped.
 /// Leading (batch) axes have equal sizes in all three; an operand that is broadcast along one has stride 0
-/// there. Where c has stride 0 along a batch axis, the products are summed over it (the gradient of a
+/// there. Where c has stride 0 along a batch axis, the matmuls are summed over it (the gradient of a
 /// broadcast operand). With beta 0, c is not read. bias: [n] or absent, added to every row.
 struct GemmArgs {
   View a, b, c;
@@ -24,22 +24,22 @@ inline double flops(const GemmArgs& args) {
   return 2 * static_cast<double>(args.c.numel()) * static_cast<double>(args.a.dim(-1));
 }
 
-/// c = a·b + bias for each of `count` products of one a: what several layers make of their input. a: [m, k];
+/// c = a·b + bias for each of `count` matmuls of one a: what several layers make of their input. a: [m, k];
 /// b [k, n], c [m, n] and bias, [n] or absent, of each, with an n of its own; strides and dtypes as for gemm.
 /// On the CPU each has the bits of gemm. On a GPU the order of its sums may depend on the sizes of all
 /// weights, but not on m nor on other rows, where few rows are multiplied in one launch.
 struct GemmEachArgs {
   static constexpr int kMost = 4;
-  struct Product {
+  struct Matmul {
     View b, c;
     View bias{};
   };
   View a;
-  std::array<Product, kMost> products{};
+  std::array<Matmul, kMost> matmuls{};
   int count = 0;
 
   GemmArgs one(int i) const {
-    const Product& of = products[static_cast<std::size_t>(i)];
+    const Matmul& of = matmuls[static_cast<std::size_t>(i)];
     return {.a = a, .b = of.b, .c = of.c, .bias = of.bias};
   }
 };
@@ -50,23 +50,23 @@ inline double flops(const GemmEachArgs& args) {
   return sum;
 }
 
-/// c = silu(a·gate + gate_bias) ∘ (a·up + up_bias), both products rounded to c's dtype first (SwiGLU, Shazeer
+/// c = silu(a·gate + gate_bias) ∘ (a·up + up_bias), both matmuls rounded to c's dtype first (SwiGLU, Shazeer
 /// 2020): the bits of gemm_each and silu_mul behind it. a: [m, k]; gate and up: [k, n]; biases: [n] or
-/// absent; strides and dtypes as for gemm. c and room: [m, n], one dtype, contiguous rows; room is scratch of
-/// devices that multiply first.
+/// absent; strides and dtypes as for gemm. c and scratch: [m, n], one dtype, contiguous rows; scratch is
+/// scratch of devices that multiply first.
 struct GemmSiluMulArgs {
-  View a, gate, up, c, room;
+  View a, gate, up, c, scratch;
   View gate_bias{}, up_bias{};
 
-  /// The products, gate's in c and up's in room.
-  GemmEachArgs products() const {
+  /// The matmuls, gate's in c and up's in scratch.
+  GemmEachArgs matmuls() const {
     return {.a = a,
-            .products = {{{.b = gate, .c = c, .bias = gate_bias}, {.b = up, .c = room, .bias = up_bias}}},
+            .matmuls = {{{.b = gate, .c = c, .bias = gate_bias}, {.b = up, .c = scratch, .bias = up_bias}}},
             .count = 2};
   }
 };
 inline Kernel<GemmSiluMulArgs> gemm_silu_mul("gemm_silu_mul");
-inline double flops(const GemmSiluMulArgs& args) { return flops(args.products()); }
+inline double flops(const GemmSiluMulArgs& args) { return flops(args.matmuls()); }
 
 /// c = gelu_tanh(a·b + bias), and `before`, where present, the argument of gelu, rounded to its dtype. a: [m,
 /// k], b: [k, n], c and before: [m, n] with contiguous rows, bias: [n] or absent; strides and dtypes as for
@@ -82,7 +82,7 @@ inline double flops(const GemmGeluArgs& args) {
 
 /// c = (a·b) ∘ gelu_tanh'(before): the gradient of gelu's argument, where a·b is that of its result. a: [m,
 /// k], b: [k, n], c and before: [m, n] with contiguous rows; one dtype, strides as for gemm. On the CPU the
-/// product is rounded to c's dtype in between, on a GPU not.
+/// matmul is rounded to c's dtype in between, on a GPU not.
 struct GemmGeluBackwardArgs {
   View a, b, before, c;
 };

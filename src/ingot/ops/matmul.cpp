@@ -174,7 +174,7 @@ std::vector<Tensor> linear_together(const Tensor& x, std::span<const LinearWeigh
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LinearOperands& o =
         operands.emplace_back(linear_operands("linear", x, layers[i].weight, layers[i].bias));
-    args.products[i] = {.b = transposed(o.weight.view()), .c = o.flat_y(), .bias = o.bias.view()};
+    args.matmuls[i] = {.b = transposed(o.weight.view()), .c = o.flat_y(), .bias = o.bias.view()};
     results.push_back(o.y);
   }
   args.a = operands.front().flat_x();
@@ -209,7 +209,7 @@ Tensor swiglu(const Tensor& x, const LinearWeights& gate, const LinearWeights& u
                    .gate = transposed(o.weight.view()),
                    .up = transposed(second.weight.view()),
                    .c = o.flat_y(),
-                   .room = second.flat_y(),
+                   .scratch = second.flat_y(),
                    .gate_bias = o.bias.view(),
                    .up_bias = second.bias.view()});
   if (detect_anomaly_enabled()) check_anomaly("swiglu", o.y);

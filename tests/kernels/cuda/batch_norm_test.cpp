@@ -13,7 +13,7 @@
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
 
-// Batch normalisation where a channel's sums come from several blocks, against the reference in f64.
+// Batch normalization where a channel's sums come from several blocks, against the reference in f64.
 namespace ingot {
 namespace {
 
@@ -59,7 +59,8 @@ void expect_batch_norm(const Shape& shape, DType dtype) {
 }
 
 TEST(CudaBatchNorm, SumsOfSeveralBlocksEqualTheReference) {
-  // Channels last, in packs and not; then lines of positions, in packs and not, the last shorter than a warp.
+  // Channels last, in vectors and not; then lines of positions, in vectors and not, the last shorter than a
+  // warp.
   for (const Shape& shape : {Shape{2500, 16}, {2300, 72}, {600, 19}, {3000, 1}, {20, 2, 2048}, {170, 2, 37}})
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) expect_batch_norm(shape, dtype);
 }

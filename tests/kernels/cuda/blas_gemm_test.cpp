@@ -12,7 +12,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
-// What a library would compute from a product in its words is what the contract says: a plain product over
+// What a library would compute from a matmul in its words is what the contract says: a plain matmul over
 // columns stands for the library.
 namespace ingot::kernels::cuda {
 namespace {
@@ -132,7 +132,7 @@ TEST(BlasGemm, TakesHeadsThatLieBesideEachOther) {
   EXPECT_LE(max_error(scores, expected), 1e-5);
 }
 
-TEST(BlasGemm, SaysGeluBehindAProduct) {
+TEST(BlasGemm, SaysGeluBehindAMatmul) {
   const Tensor a = randn({5, 4}, 1), b = randn({4, 8}, 2), bias = randn({8}, 3);
   for (const bool keeps : {false, true}) {
     const Tensor c = randn({5, 8}, 4), before = randn({5, 8}, 5), expected = clone(c),
@@ -160,7 +160,7 @@ TEST(BlasGemm, SaysGeluBehindAProduct) {
   EXPECT_FALSE(blas_gemm(args));
 }
 
-TEST(BlasGemm, SaysTheGradientOfGeluBehindAProduct) {
+TEST(BlasGemm, SaysTheGradientOfGeluBehindAMatmul) {
   const Tensor dy = randn({5, 4}, 1), weight = randn({4, 8}, 2), before = randn({5, 8}, 3);
   const Tensor c = randn({5, 8}, 4), expected = clone(c), argument = clone(before);
   GemmGeluBackwardArgs args{
@@ -258,7 +258,7 @@ TEST(BlasGemm, LeavesEpiloguesAtAddressesThat16DoesNotDivide) {
 
 // What the library multiplies are bytes; here only where they lie is checked, by the numbers of 8 bits
 // themselves.
-TEST(BlasGemm, SaysAProductOfSmallFloats) {
+TEST(BlasGemm, SaysAMatmulOfFp8) {
   const Tensor a = to(randn({5, 32}, 1), DType::f8e4m3), b = to(randn({7, 32}, 2), DType::f8e5m2);
   const Tensor c = randn({5, 7}, 3), sa = randn({1}, 4), sb = randn({1}, 5), expected = clone(c);
   const auto args = [&](const Tensor& result) {

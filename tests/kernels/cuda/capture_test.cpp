@@ -31,7 +31,7 @@ void overwrite(const Tensor& to, const Tensor& from) {
   cuda.synchronize(current_stream(kDevice));
 }
 
-/// Memory that somebody else has and writes into while captured work waits to run again.
+/// Memory that somebody else has and writes into while a captured graph waits for its replay.
 void disturb_memory() {
   backend(kDevice).trim();
   for (const std::int64_t n : {1, 40, 400, 4000}) {

@@ -111,7 +111,7 @@ TEST(CudaConv, TensorCoresAddThePartsOfAWeightsGradient) {  // 2500 positions in
   expect_conv({1, 50, 50, 8}, {8, 8, 1, 3}, {.padding = {0, 1}}, DType::bf16, "tensor_cores");
 }
 
-TEST(CudaConv, WhatCannotBeCopiedInPacksTakesTiles) {
+TEST(CudaConv, WhatCannotBeCopiedInVectorsTakesTiles) {
   expect_conv({2, 9, 7, 8}, {12, 8, 3, 3}, {.padding = {1, 1}}, DType::bf16, "tiled");
   expect_conv({2, 9, 7, 6}, {8, 6, 3, 3}, {.padding = {1, 1}}, DType::bf16, "tiled");
   expect_conv({2, 9, 7, 16}, {16, 8, 3, 3}, {.padding = {1, 1}, .groups = 2}, DType::bf16, "tiled");

@@ -30,8 +30,8 @@ struct Transposed {
   std::int64_t skip = 0;  // first elements of the last axis that are left out: an odd number misaligns
 };
 
-// Around a tile, around a pack, odd; axes outside, between and broadcast; columns of fewer than 16; rows of y
-// of a tile of words and more.
+// Around a tile, around a vector, odd; axes outside, between and broadcast; columns of fewer than 16; rows of
+// y of a tile of words and more.
 const std::vector<Transposed> kTransposed = {{{64, 64}, {1, 0}},
                                              {{65, 63}, {1, 0}},
                                              {{136, 72}, {1, 0}},
@@ -120,8 +120,8 @@ void expect_transposed(const OddlyPlaced& c) {
   }
 }
 
-// One thing alone keeps each from being read or written in whole packs; what lies between rows stays.
-TEST(CudaCopy, TransposesWhatIsNotWholePacks) {
+// One property alone keeps each from being read or written in whole vectors; what lies between rows stays.
+TEST(CudaCopy, TransposesWhatIsNotWholeVectors) {
   const std::vector<OddlyPlaced> cases = {
       {48, 80, {.skip = 1}, {}}, {48, 80, {}, {.skip = 1}}, {48, 80, {.gap = 1}, {}},
       {48, 80, {}, {.gap = 1}},  {48, 75, {.gap = 5}, {}},  {43, 80, {}, {.gap = 5}},
@@ -166,8 +166,8 @@ TEST(CudaCopy, LargeOnesOfWholeTensorsAreExactAndCanBeRecorded) {
   }
 }
 
-// All of bf16, infinities and what is no number among them, and the floats beside each: what lies between two
-// 8-bit floats is there with what is just below and above.
+// All of bf16, infinities and what is not a number among them, and the floats beside each: what lies between
+// two 8-bit floats is there with what is just below and above.
 TEST(CudaCopy, RoundsToEightBitFloatsAndBackAsTheCpuDoes) {
   std::vector<float> values;
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {

@@ -17,7 +17,7 @@
 #include "ingot/ops/view.h"
 
 // Attention of few queries on a cache, against the reference in f32 on the same rounded numbers. Whatever a
-// cache holds behind its length is no number, so each of these tests shows that nobody looks there.
+// cache holds behind its length is not a number, so each of these tests shows that nobody looks there.
 namespace ingot {
 namespace {
 
@@ -52,7 +52,7 @@ struct Cache {
   }
 };
 
-/// Rows from lengths[b] on are no numbers.
+/// Rows from lengths[b] on are not numbers.
 Cache random_cache(const Shape& shape, const std::vector<std::int32_t>& lengths, DType dtype,
                    std::uint64_t seed) {
   const Tensor x = randn(shape, seed);
@@ -152,7 +152,7 @@ void expect_reference(const std::string& what, const DecodeCase& c) {
       ASSERT_NEAR(is, wanted, 2e-5) << what << ": log Σ exp(score) " << i;
     }
   }
-  // Sums are of f32, so what halves lose is the rounding of the result.
+  // Sums are of f32, so what fp16 and bf16 lose is the rounding of the result.
   const double bound = c.queries_in == DType::bf16 ? 0x1p-8 : c.queries_in == DType::f16 ? 0x1p-10 : 0x1p-17;
   EXPECT_LE(max_error(found, expected), bound)
       << what << ", " << name(c.queries_in) << " on " << name(c.cache_in);
@@ -387,8 +387,8 @@ TEST(CudaDecodeAttention, ACapturedLaunchReadsTheLengthOfThen) {
   }
 }
 
-// Guessing ahead rests on it: what a query gives among others of its text is what it gives alone.
-TEST(CudaDecodeAttention, CachedAttentionOnACardEqualsTheCpusAndItself) {
+// Speculative decoding rests on it: what a query gives among others of its sequence is what it gives alone.
+TEST(CudaDecodeAttention, CachedAttentionOnAGpuEqualsTheCpusAndItself) {
   const NoGrad no_grad;
   for (const DType cache_in : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
     const DecodeCase c{.cache_in = cache_in, .keys = 290, .kv_heads = 2, .group = 2};

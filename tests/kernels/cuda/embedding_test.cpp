@@ -65,7 +65,7 @@ TEST(CudaEmbedding, SortsIdsOfAnySizeAndKeepsTheOrderOfTheirRows) {
 }
 
 // A frequent id: more of its rows than are read at a time, in several lists; columns of several blocks, of no
-// whole pack, not aligned.
+// whole vector, not aligned.
 TEST(CudaEmbedding, AFrequentIdHasTheSumOfItsRows) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const auto& [width, skip] : {std::pair{24, 0}, {1032, 0}, {261, 0}, {24, 1}}) {

@@ -171,7 +171,7 @@ class Nvrtc : public Test {
   }
 };
 
-TEST_F(Nvrtc, CompilesForEveryCardThatIsSupported) {
+TEST_F(Nvrtc, CompilesForEveryGpuThatIsSupported) {
   EXPECT_TRUE(contains(nvrtc::version(), "NVRTC 1")) << nvrtc::version();
   for (const char* architecture : {"sm_80", "sm_90a"})
     EXPECT_EQ(nvrtc::compile(kAxpy, "axpy", architecture).substr(0, 4),
@@ -180,7 +180,7 @@ TEST_F(Nvrtc, CompilesForEveryCardThatIsSupported) {
         << architecture;
 }
 
-TEST_F(Nvrtc, TellsWhichCardsItKnows) {
+TEST_F(Nvrtc, TellsWhichGpusItKnows) {
   for (const int capability : {80, 90}) EXPECT_TRUE(nvrtc::knows(capability)) << capability;
   EXPECT_FALSE(nvrtc::knows(12345));
 }

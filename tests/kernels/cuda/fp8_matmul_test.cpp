@@ -14,7 +14,7 @@
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 
-// Products of 8-bit floats: the reference against products of what the numbers stand for, the device against
+// Matmuls of 8-bit floats: the reference against matmuls of what the numbers stand for, the device against
 // it.
 namespace ingot {
 namespace {

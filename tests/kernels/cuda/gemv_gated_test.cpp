@@ -15,7 +15,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
-// silu(gate) · up in the launch of its two products, against one launch after the other.
+// silu(gate) · up in the launch of its two matmuls, against one launch after the other.
 namespace ingot {
 namespace {
 
@@ -35,10 +35,10 @@ std::string of(const GatedCase& t) {
          std::string(name(t.x)) + " " + std::string(name(t.weight));
 }
 
-/// Rows of y and of the scratch lie apart; what is in them and around them is no number.
+/// Rows of y and of the scratch lie apart; what is in them and around them is not a number.
 struct GatedOperands {
   static constexpr std::int64_t kMargin = 3;
-  Tensor x, gate, up, gate_bias, up_bias, y, room;
+  Tensor x, gate, up, gate_bias, up_bias, y, scratch;
 
   explicit GatedOperands(const GatedCase& t)
       : x(on_device(operand(t, t.m, 1, 1000), t.x)),
@@ -49,7 +49,7 @@ struct GatedOperands {
     const Tensor poison = Tensor::empty({t.m, t.n + 2 * kMargin}, t.x);
     std::memset(poison.view().data, 0xff, poison.nbytes());
     y = to(poison, kDevice);
-    room = to(poison, kDevice);
+    scratch = to(poison, kDevice);
   }
 
   static Tensor on_device(const Tensor& numbers, DType dtype) { return to(to(numbers, dtype), kDevice); }
@@ -72,7 +72,7 @@ struct GatedOperands {
             .gate = transposed(gate.view()),
             .up = transposed(up.view()),
             .c = narrow(y, 1, kMargin, n).view(),
-            .room = narrow(room, 1, kMargin, n).view(),
+            .scratch = narrow(scratch, 1, kMargin, n).view(),
             .gate_bias = gate_bias.view(),
             .up_bias = up_bias.view()};
   }
@@ -92,8 +92,8 @@ std::pair<Tensor, std::string> gated(const GatedCase& t) {
 Tensor one_after_the_other(const GatedCase& t) {
   const GatedOperands o(t);
   const kernels::GemmSiluMulArgs args = o.args();
-  launch(kernels::gemm_each, current_stream(kDevice), args.products());
-  launch(kernels::silu_mul, current_stream(kDevice), {.gate = args.c, .up = args.room, .y = args.c});
+  launch(kernels::gemm_each, current_stream(kDevice), args.matmuls());
+  launch(kernels::silu_mul, current_stream(kDevice), {.gate = args.c, .up = args.scratch, .y = args.c});
   return to(o.y, kCpu);
 }
 
@@ -116,7 +116,7 @@ constexpr GatedTypes kGatedTypes[] = {{DType::bf16, DType::bf16, 16},
 
 // Of each number of rows; tiles that are full and not, depths of a part of an access by all lanes, of one
 // round of all warps and of several.
-TEST(CudaGemvGated, HasTheBitsOfBothProductsAndSiluMul) {
+TEST(CudaGemvGated, HasTheBitsOfBothMatmulsAndSiluMul) {
   for (const GatedTypes& types : kGatedTypes) {
     for (std::int64_t m = 1; m <= types.most_rows; ++m)
       expect_bits_of_one_after_the_other({.m = m, .n = 19, .k = 264, .x = types.x, .weight = types.weight},
@@ -127,7 +127,7 @@ TEST(CudaGemvGated, HasTheBitsOfBothProductsAndSiluMul) {
   }
 }
 
-TEST(CudaGemvGated, AddsTheBiasOfEitherProduct) {
+TEST(CudaGemvGated, AddsTheBiasOfEitherMatmul) {
   for (const GatedTypes& types : kGatedTypes) {
     for (const auto& [gate_bias, up_bias] : {std::pair{true, true}, {true, false}, {false, true}})
       expect_bits_of_one_after_the_other({.m = 2,
@@ -143,13 +143,13 @@ TEST(CudaGemvGated, AddsTheBiasOfEitherProduct) {
 
 // The most rows of both that 16 warps take, and the fewest that 8 do: of one alone they would be 16. The
 // order of such sums shows in the results.
-TEST(CudaGemvGated, TakesAsManyWarpsAsBothProductsTogether) {
+TEST(CudaGemvGated, TakesAsManyWarpsAsBothMatmulsTogether) {
   for (const std::int64_t n : {1024, 1025})
     expect_bits_of_one_after_the_other(
         {.m = 1, .n = n, .k = 1152, .x = DType::f16, .weight = DType::f16, .cancels = true}, "gemv");
 }
 
-// More rows, a depth that is not whole packs.
+// More rows, a depth that is not whole vectors.
 TEST(CudaGemvGated, LeavesToOthersWhatItCannotRead) {
   for (const GatedTypes& types : kGatedTypes) {
     expect_bits_of_one_after_the_other(

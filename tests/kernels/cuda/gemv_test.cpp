@@ -15,7 +15,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
-// Products of few rows with the transpose of a weight, against the CPU's reference in f32 on the same rounded
+// Matmuls of few rows with the transpose of a weight, against the CPU's reference in f32 on the same rounded
 // numbers.
 namespace ingot {
 namespace {
@@ -48,7 +48,7 @@ struct GemvOperands {
   }
 };
 
-/// What the product makes of `y`.
+/// What the matmul makes of `y`.
 Tensor run_gemv(const GemvCase& t, const Tensor& x, const Tensor& weight, const Tensor& y,
                 const Tensor& bias) {
   launch(kernels::gemm, current_stream(y.device()),
@@ -82,7 +82,7 @@ void expect_right_gemv(const GemvCase& t) {
       << of(t);
 }
 
-/// The implementation that takes the product of these operands on the device.
+/// The implementation that takes the matmul of these operands on the device.
 template <class F>
 std::string implementation_of(const F& run, std::string_view kernel = "gemm") {
   const kernels::LaunchProfile profile;
@@ -108,7 +108,7 @@ bool have_same_bytes(const Tensor& a, const Tensor& b) {
 
 // Of each number of rows; depths of a part of an access by all lanes, of one round of all warps and of
 // several, tiles that are not full.
-TEST(CudaGemv, GivesTheProductOfTheReference) {
+TEST(CudaGemv, GivesTheMatmulOfTheReference) {
   for (const GemvTypes& types : kGemvTypes) {
     for (std::int64_t m = 1; m <= types.most_rows; ++m)
       expect_right_gemv({.m = m, .n = 33, .k = 264, .x = types.x, .weight = types.weight});
@@ -136,7 +136,7 @@ TEST(CudaGemv, ScalesAndAddsToWhatIsThereAndToABias) {
   }
 }
 
-// Poison is no number.
+// Poison is not a number.
 TEST(CudaGemv, DoesNotReadAResultThatItDoesNotAddTo) {
   for (const GemvTypes& types : kGemvTypes) {
     const GemvCase t{.m = 2, .n = 18, .k = 64, .x = types.x, .weight = types.weight};
@@ -186,7 +186,7 @@ TEST(CudaGemv, TakesRowsThatLieApart) {
   }
 }
 
-// More rows, depths that are not whole packs, addresses and rows that 16 bytes do not divide.
+// More rows, depths that are not whole vectors, addresses and rows that 16 bytes do not divide.
 TEST(CudaGemv, LeavesToOthersWhatItCannotRead) {
   const auto taken_by = [](const GemvTypes& types, std::int64_t m, std::int64_t k, std::int64_t room,
                            std::int64_t skip) {
@@ -204,14 +204,14 @@ TEST(CudaGemv, LeavesToOthersWhatItCannotRead) {
   }
 }
 
-/// Products of one x, on the device.
+/// Matmuls of one x, on the device.
 std::vector<Tensor> products_each(const Tensor& x, const std::vector<Tensor>& weights,
                                   const std::vector<Tensor>& biases) {
   kernels::GemmEachArgs args{.a = x.view(), .count = static_cast<int>(weights.size())};
   std::vector<Tensor> results;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     results.push_back(Tensor::empty({x.dim(0), weights[i].dim(0)}, x.dtype(), x.device()));
-    args.products[i] = {
+    args.matmuls[i] = {
         .b = transposed(weights[i].view()), .c = results.back().view(), .bias = biases[i].view()};
   }
   launch(kernels::gemm_each, current_stream(x.device()), args);
@@ -231,8 +231,9 @@ struct EachOperands {
   }
 };
 
-// Two to four weights of few rows and of many, tiles that are not full, depths of several turns of all warps.
-TEST(CudaGemvEach, AreTheProductsOfEachInOneLaunch) {
+// Two to four weights of few rows and of many, tiles that are not full, depths of several iterations of all
+// warps.
+TEST(CudaGemvEach, AreTheMatmulsOfEachInOneLaunch) {
   const std::vector<std::vector<std::int64_t>> all_sizes{{33, 5}, {16, 1, 40}, {4, 16, 3, 17}, {1030, 1030}};
   for (const GemvTypes& types : kGemvTypes) {
     for (const std::vector<std::int64_t>& sizes : all_sizes) {
@@ -278,7 +279,7 @@ TEST(CudaGemvEach, ARowHasTheBitsThatItHasAlone) {
   }
 }
 
-// Weights of two dtypes, more rows, a depth that is not whole packs.
+// Weights of two dtypes, more rows, a depth that is not whole vectors.
 TEST(CudaGemvEach, GoOneByOneWhereItCannotReadThemAll) {
   const auto expect_one_by_one = [](std::int64_t m, std::int64_t k, DType first, DType second) {
     const Tensor x = to(randn({m, k}, 1), kDevice);

@@ -78,7 +78,7 @@ TEST(CudaKvStore, WritesTheBytesOfTheCpu) {
   }
 }
 
-TEST(CudaKvStore, RoundsHalvesAsItRoundsThemInF32) {
+TEST(CudaKvStore, RoundsFp16AsItRoundsThemInF32) {
   for (const DType from : {DType::bf16, DType::f16}) {
     const Tensor half = to(randn({5, 3, 40}, 6), from);
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {

@@ -18,7 +18,7 @@
 #include "ingot/ops/rope.h"
 #include "ingot/ops/view.h"
 
-// Kernels that no op case reaches, against the CPU's on the same data: optimiser steps, random numbers,
+// Kernels that no op case reaches, against the CPU's on the same data: optimizer steps, random numbers,
 // checks; and sizes, positions and positions that none has.
 namespace ingot {
 namespace {
@@ -29,7 +29,7 @@ using testing::randn;
 
 using test::kDevice;
 
-// Empty, one element, around a pack, around a chunk.
+// Empty, one element, around a vector, around a chunk.
 const std::vector<std::int64_t> kSizes = {0, 1, 3, 8, 17, 1025, 16384, 16385, 40000};
 
 using Tensors = std::vector<Tensor>;
@@ -523,7 +523,7 @@ TEST(CudaCheck, CountsInViewsOfAnyStrides) {
   }
 }
 
-// In whole packs and one by one.
+// In whole vectors and one by one.
 TEST(CudaRope, APositionOutsideOfTheTableGivesNaN) {
   for (const std::int64_t size : {32, 6}) {
     const RopeTable table = rope_table(rope_frequencies(size, 10000.0), 4);

@@ -137,7 +137,7 @@ TEST(CudaLongRows, CrossEntropyEqualsTheCpuWhereSharedMemoryIsSmall) {
   for (const std::int64_t n : {25090, 33281}) expect_the_cpus_results(kSecond, DType::f32, 5, n);
 }
 
-// Rows that do not begin where packs may are read twice by a kernel that has none of them.
+// Rows that do not begin where vectors may are read twice by a kernel that has none of them.
 TEST(CudaLongRows, CrossEntropyOfInfinitiesAndNansIsThatOfOtherForms) {
   for (const auto& [dtype, n] :
        {std::pair{DType::bf16, std::int64_t{128251}}, {DType::bf16, 151936}, {DType::f32, 64126}}) {

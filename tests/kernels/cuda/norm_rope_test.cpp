@@ -156,7 +156,7 @@ TEST(CudaNormRope, OfNoHeadsTheGradientOfTheWeightIsZerosOrAsItWas) {
       expect_the_same_gradients({.shape = {0, 3, 2, size}, .accumulate_dweight = accumulate});
 }
 
-// In whole packs and one by one; no token after the first has a position in the table.
+// In whole vectors and one by one; no token after the first has a position in the table.
 TEST(CudaNormRope, APositionOutsideOfTheTableGivesNaN) {
   for (const std::int64_t size : {64, 6}) {
     const HeadsCase c{.shape = {1, 3, 2, size}};

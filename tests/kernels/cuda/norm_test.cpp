@@ -166,7 +166,7 @@ void expect_same_gradients(const NormCase& c, const Wanted& w) {
                c.dtype == DType::f32 ? 1e-5 : 1e-2);
 }
 
-/// Rows of every form: held by a part of a warp, by a block, by nobody; in packs, and not.
+/// Rows of every kernel config: held by a part of a warp, by a block, by nobody; in vectors, and not.
 const std::vector<Shape> kNormShapes = {{19, 64}, {3, 1032}, {7, 33}, {3, 1031}, {2, 16400}};
 
 TEST(CudaNorm, GradientsHoldWithAnyOneOperandMisaligned) {

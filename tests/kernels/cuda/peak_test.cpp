@@ -5,7 +5,7 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-TEST(DensePeak, KnowsCardsByTheirNames) {
+TEST(DensePeak, KnowsGpusByTheirNames) {
   EXPECT_EQ(dense_peak("NVIDIA H200", DType::bf16), 989.4e12);
   EXPECT_EQ(dense_peak("NVIDIA H100 80GB HBM3", DType::f16), 989.4e12);
   EXPECT_EQ(dense_peak("NVIDIA H100 PCIe", DType::bf16), 756e12);

@@ -185,7 +185,7 @@ TEST(PointwiseSource, IsALineForEachStep) {
 }
 
 // NVRTC needs no GPU, and what we give it no headers: machines that run programs have few.
-TEST(PointwiseSource, CompilesForACardWithoutTheToolkit) {
+TEST(PointwiseSource, CompilesForAGpuWithoutTheToolkit) {
   if (!kernels::cuda::nvrtc::problem().empty()) GTEST_SKIP() << kernels::cuda::nvrtc::problem();
   ::setenv("CUDA_HOME", "/nowhere", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   struct Restored {

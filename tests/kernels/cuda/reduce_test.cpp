@@ -28,8 +28,8 @@ struct Case {
   std::int64_t skip = 0;  // elements of the last axis that are left out
 };
 
-// Everything, with a rest behind the last pack; rows and columns, few and many, of packs and not; two axes;
-// misaligned views; more rows than the grid has thread groups.
+// Everything, with a rest behind the last vector; rows and columns, few and many, of vectors and not; two
+// axes; misaligned views; more rows than the grid has thread groups.
 const std::vector<Case> kCases = {{{20000}, {}},          {{20003}, {}},          {{5, 9000}, {1}},
                                   {{5, 9001}, {1}},       {{9001, 5}, {0}},       {{9000, 8}, {0}},
                                   {{700, 264}, {0}},      {{130, 1000}, {0}},     {{3, 2000}, {0}},
@@ -85,7 +85,8 @@ TEST(CudaReduce, OfMoreThanAGroupForEachThreadIsExact) {
   }
 }
 
-// One element that stands for a whole axis is no pack, neither where that is reduced nor where it is kept.
+// One element that stands for a whole axis is not a vector, neither where that is reduced nor where it is
+// kept.
 TEST(CudaReduce, OfRepeatedElementsEqualsTheCpu) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor x = randn({24, 16}, 4, dtype);

@@ -19,8 +19,8 @@
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
-// Kernels that work on rows have a form for every width: several rows in a warp, a warp, blocks of several
-// sizes, rows that registers do not hold, rows that cannot be read in packs.
+// Kernels that work on rows have a config for every width: several rows in a warp, a warp, blocks of several
+// sizes, rows that registers do not hold, rows that cannot be read in vectors.
 namespace ingot {
 namespace {
 
@@ -31,7 +31,7 @@ using testing::randn;
 
 constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f16};
 
-/// Shapes that reach every form in every dtype, with more rows than thread groups in a block where several
+/// Shapes that reach every config in every dtype, with more rows than thread groups in a block where several
 /// share one.
 const std::vector<Shape> kShapes = {{19, 8},   {19, 64},  {5, 256},  {5, 264},  {3, 1024},  {3, 1030},
                                     {2, 1032}, {2, 4096}, {2, 5000}, {2, 8200}, {1, 16400}, {2, 257}};
@@ -189,7 +189,7 @@ TEST(CudaRows, CrossEntropyWritesTheGradientOverTheLogits) {
 }
 
 // Rows that registers do not hold are copied to shared memory, each while the one before is written; those
-// that have no room there are read twice. More rows than blocks, also over the logits.
+// that do not fit there are read twice. More rows than blocks, also over the logits.
 TEST(CudaRows, CrossEntropyOfLongRowsEqualsTheCpu) {
   struct Case {
     std::int64_t rows, n, width;
@@ -220,7 +220,7 @@ TEST(CudaRows, CrossEntropyOfLongRowsEqualsTheCpu) {
 }
 
 TEST(CudaRows, CrossEntropyTakesRowsWithSpaceBetween) {
-  for (const std::int64_t space : {8, 4, 3, 2}) {  // in packs, and not: 8 bytes too
+  for (const std::int64_t space : {8, 4, 3, 2}) {  // in vectors, and not: 8 bytes too
     for (const DType dtype : kDTypes) {
       const std::int64_t n = 1032;
       const Tensor wide = to(randn({5, n + space}, 7, dtype), kDevice);
@@ -234,8 +234,8 @@ TEST(CudaRows, CrossEntropyTakesRowsWithSpaceBetween) {
   }
 }
 
-// As the logits of a vocabulary lie whose size is no multiple of a pack.
-TEST(CudaRows, CrossEntropyTakesAlignedRowsThatEndInAPartOfAPack) {
+// As the logits of a vocabulary lie whose size is not a multiple of a vector.
+TEST(CudaRows, CrossEntropyTakesAlignedRowsThatEndInAPartOfAVector) {
   for (const auto& [n, width] : {std::pair<std::int64_t, std::int64_t>{1031, 1032}, {16391, 16448}}) {
     for (const DType dtype : kDTypes) {
       const Tensor wide = to(randn({4, width}, 7, dtype), kDevice);

@@ -38,7 +38,7 @@ struct Outcome {
   Tensor loss, gradient;
 };
 
-// Products, norms, fused chains and sums, forward and backward.
+// Matmuls, norms, fused chains and sums, forward and backward.
 Outcome train(Device device) {
   const Tensor x = to(randn({33, 64}, 1), device), scale = to(randn({64}, 2), device);
   Tensor w = to(randn({64, 64}, 3), device);

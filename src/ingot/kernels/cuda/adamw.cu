@@ -116,8 +116,8 @@ __device__ __forceinline__ std::uint8_t code_of(float value, float inverse, cons
 
 // The codes of a warp's block, of which each lane has 8 elements, and its scale.
 template <bool is_signed>
-__device__ __forceinline__ Pack<std::uint8_t, kLaneElements> encode(const float (&from)[kLaneElements],
-                                                                    const float* limits, float* scale) {
+__device__ __forceinline__ Vector<std::uint8_t, kLaneElements> encode(const float (&from)[kLaneElements],
+                                                                      const float* limits, float* scale) {
   std::uint32_t largest = 0;
   INGOT_UNROLL
   for (int k = 0; k < kLaneElements; ++k) {
@@ -127,7 +127,7 @@ __device__ __forceinline__ Pack<std::uint8_t, kLaneElements> encode(const float 
   largest = combine_lanes<kWarp>(largest, [](std::uint32_t a, std::uint32_t b) { return a > b ? a : b; });
   const MomentScale of = moment_scale(largest);
   if (threadIdx.x % kWarp == 0) *scale = of.scale;
-  Pack<std::uint8_t, kLaneElements> codes;
+  Vector<std::uint8_t, kLaneElements> codes;
   INGOT_UNROLL
   for (int k = 0; k < kLaneElements; ++k) codes.values[k] = code_of<is_signed>(from[k], of.inverse, limits);
   return codes;
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kBatchThreads, 3)
       put(part, g, k);
       load_weights(item.weights, has_master, i, part);
       put(part, p, k);
-      const auto m_codes = load_pack<vec>(moments.m + i), v_codes = load_pack<vec>(moments.v + i);
+      const auto m_codes = load_vector<vec>(moments.m + i), v_codes = load_vector<vec>(moments.v + i);
       INGOT_UNROLL
       for (int e = 0; e < vec; ++e) {
         m[k + e] = maps.m_values[m_codes.values[e]] * m_scale;
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kBatchThreads, 3)
     const auto v_codes = encode<false>(v, maps.v_limits, moments.v_scale + block);
     over_lane(at, item.n, item.packed, [&]<int vec>(int k, std::int64_t i) {
       float part[vec];
-      Pack<std::uint8_t, vec> m_part, v_part;
+      Vector<std::uint8_t, vec> m_part, v_part;
       INGOT_UNROLL
       for (int e = 0; e < vec; ++e) {
         part[e] = p[k + e];

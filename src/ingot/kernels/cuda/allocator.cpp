@@ -98,7 +98,7 @@ void CachingAllocator::deallocate(void* data, void* stream) noexcept {
     driver::record(event, stream);
     waiting_.push_back({block, event});
   } catch (const Error&) {
-    // The device is lost: keep the block, the error shows at the next synchronisation.
+    // The device is lost: keep the block, the error shows at the next synchronization.
   }
 }
 
@@ -135,7 +135,7 @@ void CachingAllocator::drop(void* stream) noexcept {
   held_.erase(held);
 }
 
-// The block joined with its free neighbours, which leave their lists.
+// The block merged with its free neighbours, which leave their lists.
 CachingAllocator::Block* CachingAllocator::merged(Block* block) {
   const auto join = [this](Block* first, Block* second) {
     first->size += second->size;

@@ -33,8 +33,8 @@ class CachingAllocator {
   /// `stream` is where the memory was used last. A stream that is held only records: what it was told of the
   /// memory of others has not run, and need not be waited for.
   void deallocate(void* data, void* stream) noexcept;
-  /// Until drop(stream), memory of this stream goes to its own allocations only: captured work that had it in
-  /// passing may run again.
+  /// Until drop(stream), memory of this stream goes to its own allocations only: a captured graph that had it
+  /// in passing may run again.
   void hold(void* stream);
   void drop(void* stream) noexcept;
   /// Gives segments without blocks in use back to the driver.

@@ -209,7 +209,7 @@ struct AttentionBackward {
   }
 };
 
-/// Whether there is room for what the kernel below makes.
+/// Whether the scratch holds what the kernel below makes.
 inline bool has_delta(const AttentionBackwardArgs& args) { return args.delta || args.q.numel() == 0; }
 
 /// delta = Σ dout·out of every query: a warp for each.
@@ -236,7 +236,7 @@ void launch_attention_delta(const LaunchSite& site, const AttentionBackward<T>& 
 
 /// The ranges of a block's rows together.
 struct BlockRange {
-  Range any;  ///< from the first to the last place that one of them holds
+  Range any;  ///< from the first to the last index that one of them holds
   Range all;  ///< what each of them holds
 };
 

@@ -7,9 +7,9 @@
 
 namespace ingot::kernels::cuda {
 
-/// Which of `candidates` ways of doing one thing is the fastest when it is done again and again: its number.
-/// `seconds(i, times)` does it that often, back to back, and says how long all of it took, or something
-/// negative where that way fails.
+/// Which of `candidates` ways of computing the same is the fastest when it is done again and again: its
+/// number. `seconds(i, times)` does it that often, back to back, and says how long all of it took, or
+/// something negative where that way fails.
 ///
 /// Within milliseconds of hard work a GPU at its power limit lowers its clock, by as much as that work's
 /// power asks for. So short runs choose the final three only: the first, which is the one to beat, and the
@@ -19,7 +19,7 @@ namespace ingot::kernels::cuda {
 /// 20 ms.
 std::size_t fastest(std::size_t candidates, FunctionRef<double(std::size_t, std::int64_t)> seconds);
 
-/// INGOT_CUDA_AUTOTUNE=1: products try what cuBLASLt proposes, once for each shape. Two runs may then choose
+/// INGOT_CUDA_AUTOTUNE=1: matmuls try what cuBLASLt proposes, once for each shape. Two runs may then choose
 /// differently, and sum in different orders; without it, the library's first proposal is taken.
 bool autotunes();
 

@@ -39,24 +39,24 @@ View batch_axes(View x) {
 bool aligned_for_epilogue(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
 
 // Whether a library reads and writes `before`, which has to lie as the result does, in steps of 8 elements.
-bool keeps_before(const BlasGemm& product, const View& before, const View& c) {
+bool keeps_before(const BlasGemm& matmul, const View& before, const View& c) {
   return aligned_for_epilogue(before.data) && before.strides == c.strides && before.dtype == c.dtype &&
-         product.c.leading % 8 == 0 && product.c.batch_stride % 8 == 0 && product.c.outer_stride % 8 == 0;
+         matmul.c.leading % 8 == 0 && matmul.c.batch_stride % 8 == 0 && matmul.c.outer_stride % 8 == 0;
 }
 
 }  // namespace
 
 BlasGemm BlasGemm::one(std::int64_t i) const {
-  BlasGemm product = *this;
-  product.outer = 1;
+  BlasGemm matmul = *this;
+  matmul.outer = 1;
   const auto move = [i](void*& data, const ColumnMatrix& matrix) {
     if (data == nullptr) return;
     data = static_cast<std::byte*>(data) +
            i * matrix.outer_stride * static_cast<std::int64_t>(byte_size(matrix.dtype));
   };
-  move(product.before, c);  // lies as c does
-  for (ColumnMatrix* matrix : {&product.a, &product.b, &product.c}) move(matrix->data, *matrix);
-  return product;
+  move(matmul.before, c);  // lies as c does
+  for (ColumnMatrix* matrix : {&matmul.a, &matmul.b, &matmul.c}) move(matrix->data, *matrix);
+  return matmul;
 }
 
 std::optional<BlasGemm> blas_gemm(const GemmArgs& args) {
@@ -99,31 +99,31 @@ std::optional<BlasGemm> blas_gemm(const GemmArgs& args) {
 }
 
 std::optional<BlasGemm> blas_gemm(const GemmGeluArgs& args) {
-  auto product = blas_gemm(GemmArgs{.a = args.a, .b = args.b, .c = args.c, .bias = args.bias});
-  if (!product || (args.before && !keeps_before(*product, args.before, args.c))) return std::nullopt;
-  product->gelu = BlasGemm::Gelu::value;
-  product->before = args.before.data;
-  return product;
+  auto matmul = blas_gemm(GemmArgs{.a = args.a, .b = args.b, .c = args.c, .bias = args.bias});
+  if (!matmul || (args.before && !keeps_before(*matmul, args.before, args.c))) return std::nullopt;
+  matmul->gelu = BlasGemm::Gelu::value;
+  matmul->before = args.before.data;
+  return matmul;
 }
 
 std::optional<BlasGemm> blas_gemm(const GemmGeluBackwardArgs& args) {
-  auto product = blas_gemm(GemmArgs{.a = args.a, .b = args.b, .c = args.c});
-  if (!product || !keeps_before(*product, args.before, args.c)) return std::nullopt;
-  product->gelu = BlasGemm::Gelu::gradient;
-  product->before = args.before.data;
-  return product;
+  auto matmul = blas_gemm(GemmArgs{.a = args.a, .b = args.b, .c = args.c});
+  if (!matmul || !keeps_before(*matmul, args.before, args.c)) return std::nullopt;
+  matmul->gelu = BlasGemm::Gelu::gradient;
+  matmul->before = args.before.data;
+  return matmul;
 }
 
 std::optional<BlasGemm> blas_gemm(const LinearParametersBackwardArgs& args) {
-  auto product = blas_gemm(GemmArgs{.a = transposed(args.dy),
-                                    .b = args.x,
-                                    .c = args.dweight,
-                                    .beta = args.accumulate_weight ? 1.0F : 0.0F});
-  if (!product || args.dbias.dtype != args.dweight.dtype) return std::nullopt;
+  auto matmul = blas_gemm(GemmArgs{.a = transposed(args.dy),
+                                   .b = args.x,
+                                   .c = args.dweight,
+                                   .beta = args.accumulate_weight ? 1.0F : 0.0F});
+  if (!matmul || args.dbias.dtype != args.dweight.dtype) return std::nullopt;
   const bool as_allocated = reinterpret_cast<std::uintptr_t>(args.dbias.data) % 256 == 0;
   if (args.accumulate_bias ? !as_allocated : !aligned_for_epilogue(args.dbias.data)) return std::nullopt;
-  product->b_sums = args.dbias.data;
-  return product;
+  matmul->b_sums = args.dbias.data;
+  return matmul;
 }
 
 std::optional<BlasGemm> blas_gemm(const Fp8MatmulArgs& args) {
@@ -132,18 +132,18 @@ std::optional<BlasGemm> blas_gemm(const Fp8MatmulArgs& args) {
   if (has_block_scales(args) && (m % 4 != 0 || n % 4 != 0)) return std::nullopt;
   if (args.bias && (args.c.dtype == DType::f32 || !aligned_for_epilogue(args.bias.data))) return std::nullopt;
   // Row-major b is its own transpose in columns, whose transpose the units for 8 bits take.
-  BlasGemm product;
-  product.a = {
+  BlasGemm matmul;
+  matmul.a = {
       .data = args.b.data, .rows = k, .columns = n, .leading = k, .transposed = true, .dtype = args.b.dtype};
-  product.b = {.data = args.a.data, .rows = k, .columns = m, .leading = k, .dtype = args.a.dtype};
-  product.c = {.data = args.c.data, .rows = n, .columns = m, .leading = n, .dtype = args.c.dtype};
-  product.bias = args.bias.data;
-  product.dtype = args.c.dtype;
-  product.a_scale = args.b_scale.as<float>();
-  product.b_scale = args.a_scale.as<float>();
-  product.block_scales = has_block_scales(args);
-  product.beta = args.accumulate ? 1.0F : 0.0F;
-  return product;
+  matmul.b = {.data = args.a.data, .rows = k, .columns = m, .leading = k, .dtype = args.a.dtype};
+  matmul.c = {.data = args.c.data, .rows = n, .columns = m, .leading = n, .dtype = args.c.dtype};
+  matmul.bias = args.bias.data;
+  matmul.dtype = args.c.dtype;
+  matmul.a_scale = args.b_scale.as<float>();
+  matmul.b_scale = args.a_scale.as<float>();
+  matmul.block_scales = has_block_scales(args);
+  matmul.beta = args.accumulate ? 1.0F : 0.0F;
+  return matmul;
 }
 
 BlasScales::BlasScales(const Fp8MatmulArgs& args, Stream stream) {

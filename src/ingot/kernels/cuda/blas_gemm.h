@@ -14,7 +14,7 @@ struct ColumnMatrix {
   void* data = nullptr;
   std::int64_t rows = 0, columns = 0, leading = 0;
   std::int64_t batch_stride = 0, outer_stride = 0;
-  bool transposed = false;  ///< the product takes its transpose
+  bool transposed = false;  ///< the matmul takes its transpose
   DType dtype = DType::f32;
 };
 
@@ -33,11 +33,11 @@ struct BlasGemm {
   bool block_scales = false;  ///< they are by blocks instead, and lie as BlasScales says
   float alpha = 1, beta = 0;
 
-  /// Number `i` of the `outer` ones, as a product of its own.
+  /// Number `i` of the `outer` ones, as a matmul of its own.
   BlasGemm one(std::int64_t i) const;
 };
 
-/// The product in a library's words, which is that of the transposes: what is row-major here is column-major
+/// The matmul in a library's words, which is that of the transposes: what is row-major here is column-major
 /// there. Nothing where those cannot say it: strides other than 1 both ways, mixed dtypes, more than two
 /// batch strides, sums over a batch, nothing to multiply; nor, here and below, where 16 does not divide the
 /// address of a bias, of its gradient or of `before`.
@@ -50,7 +50,7 @@ std::optional<BlasGemm> blas_gemm(const GemmGeluBackwardArgs& args);
 /// there: with `accumulate_bias` they have to go elsewhere first, where 256 divides the address; so it must
 /// dbias's.
 std::optional<BlasGemm> blas_gemm(const LinearParametersBackwardArgs& args);
-/// Not where the depth is no multiple of 16, a bias is f32, or, with scales by blocks, the result has no
+/// Not where the depth is not a multiple of 16, a bias is f32, or, with scales by blocks, the result has no
 /// multiple of 4 rows and columns. Scales by blocks are still those of `args`, where BlasScales have to
 /// come.
 std::optional<BlasGemm> blas_gemm(const Fp8MatmulArgs& args);

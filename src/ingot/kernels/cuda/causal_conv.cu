@@ -24,20 +24,20 @@ struct CausalConvKernel {
 template <class T, int vec>
 __device__ __forceinline__ void add_tap(const CausalConvKernel<T>& args, std::int64_t c, std::int64_t tap,
                                         const T* row, float (&sums)[vec]) {
-  const Pack<T, vec> pack = load_pack<vec>(row + c);
+  const Vector<T, vec> vector = load_vector<vec>(row + c);
   INGOT_UNROLL
   for (int v = 0; v < vec; ++v)
-    sums[v] += to_float(args.weight[(c + v) * args.taps + tap]) * to_float(pack.values[v]);
+    sums[v] += to_float(args.weight[(c + v) * args.taps + tap]) * to_float(vector.values[v]);
 }
 
 // A thread for `vec` neighbouring channels of a step; what it reads of the steps before is in the cache, as
 // their threads read it too.
 template <class T, int vec, bool gradient>
 __global__ void causal_conv_kernel(const __grid_constant__ CausalConvKernel<T> args) {
-  const std::int64_t packs = args.channels / vec, all = args.batch * args.length * packs;
+  const std::int64_t vectors = args.channels / vec, all = args.batch * args.length * vectors;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
-    const std::int64_t row = i / packs, c = (i - row * packs) * vec;
+    const std::int64_t row = i / vectors, c = (i - row * vectors) * vec;
     const std::int64_t b = row / args.length, t = row - b * args.length;
     const T* x = args.x + b * args.length * args.channels;
     float sums[vec] = {};
@@ -59,12 +59,12 @@ __global__ void causal_conv_kernel(const __grid_constant__ CausalConvKernel<T> a
       }
     }
     T* y = args.y + row * args.channels + c;
-    Pack<T, vec> pack = {};
-    if (args.accumulate) pack = load_pack<vec>(y);
+    Vector<T, vec> vector = {};
+    if (args.accumulate) vector = load_vector<vec>(y);
     INGOT_UNROLL
     for (int v = 0; v < vec; ++v)
-      pack.values[v] = from_float<T>(args.accumulate ? to_float(pack.values[v]) + sums[v] : sums[v]);
-    store_pack(y, pack);
+      vector.values[v] = from_float<T>(args.accumulate ? to_float(vector.values[v]) + sums[v] : sums[v]);
+    store_vector(y, vector);
   }
 }
 
@@ -79,7 +79,7 @@ void launch_conv(const CausalConvKernel<T>& args, const View& x, Stream stream) 
   };
   const auto address = reinterpret_cast<std::uintptr_t>(args.x) | reinterpret_cast<std::uintptr_t>(args.y) |
                        reinterpret_cast<std::uintptr_t>(args.past);
-  if (address % 16 == 0 && args.channels % kPack<T> == 0) return run.template operator()<kPack<T>>();
+  if (address % 16 == 0 && args.channels % kVector<T> == 0) return run.template operator()<kVector<T>>();
   run.template operator()<1>();
 }
 

@@ -24,8 +24,8 @@ struct Channels {
 inline constexpr int kChannelBlock = 256;
 inline constexpr int kChannelVisits = 4;  ///< whose loads are under way at a time
 
-/// How threads are laid over a tensor. Channels last: a block has `across` packs of neighbouring channels
-/// side by side, a power of two, and works on several positions at a time. Otherwise a block has one channel,
+/// How threads are laid over a tensor. Channels last: a block has `across` vectors of neighbouring channels
+/// across, a power of two, and works on several positions at a time. Otherwise a block has one channel,
 /// whose positions are neighbours. The rest of the positions is shared out among gridDim.y blocks.
 template <bool last, int vec>
 struct ChannelWalk {
@@ -38,16 +38,16 @@ struct ChannelWalk {
               row = last ? static_cast<int>(threadIdx.x) / across : static_cast<int>(threadIdx.x),
               rows = last ? kChannelBlock / across : kChannelBlock;
     channel = last ? (std::int64_t{blockIdx.x} * across + column) * vec : blockIdx.x;
-    packs_ = x.positions == 0 ? 1 : last ? x.positions : x.positions / vec;
+    vectors_ = x.positions == 0 ? 1 : last ? x.positions : x.positions / vec;
     const std::int64_t first = std::int64_t{blockIdx.y} * rows + row, step = std::int64_t{gridDim.y} * rows;
-    sample_ = first / packs_;
-    pack_ = first - sample_ * packs_;
-    sample_step_ = step / packs_;
-    pack_step_ = step - sample_step_ * packs_;
+    sample_ = first / vectors_;
+    vector_ = first - sample_ * vectors_;
+    sample_step_ = step / vectors_;
+    vector_step_ = step - sample_step_ * vectors_;
     exists = channel < x.channels && x.positions > 0 && sample_ < x.n;
   }
 
-  /// load(u, at) for the next kChannelVisits packs of the thread, number u of which is at `at`, and then
+  /// load(u, at) for the next kChannelVisits vectors of the thread, number u of which is at `at`, and then
   /// use(u, at, sample) for each, until there are none.
   template <class Load, class Use>
   __device__ __forceinline__ void visit(Load&& load, Use&& use) {
@@ -58,7 +58,7 @@ struct ChannelWalk {
       for (int u = 0; u < kChannelVisits; ++u) {
         there[u] = exists;
         samples[u] = sample_;
-        at[u] = x_.at(sample_, channel, last ? pack_ : pack_ * vec);
+        at[u] = x_.at(sample_, channel, last ? vector_ : vector_ * vec);
         if (there[u]) load(u, at[u]);
         go_on();
       }
@@ -70,13 +70,13 @@ struct ChannelWalk {
 
  private:
   __device__ __forceinline__ void go_on() {  // without a division
-    pack_ += pack_step_;
+    vector_ += vector_step_;
     sample_ += sample_step_;
-    if (pack_ >= packs_) pack_ -= packs_, ++sample_;
+    if (vector_ >= vectors_) vector_ -= vectors_, ++sample_;
     exists = sample_ < x_.n;
   }
   const Channels& x_;
-  std::int64_t sample_, pack_, sample_step_, pack_step_, packs_;
+  std::int64_t sample_, vector_, sample_step_, vector_step_, vectors_;
 };
 
 /// A launch that walks over channels.
@@ -87,61 +87,62 @@ struct ChannelGrid {
 /// With up to `most` parts, as many as keep the device busy.
 template <int vec>
 ChannelGrid channel_grid(Device device, const Channels& x, std::int64_t most) {
-  constexpr std::int64_t kShare = 2 * kChannelVisits;  // packs of a thread that are worth a block more
+  constexpr std::int64_t kShare = 2 * kChannelVisits;  // vectors of a thread that are worth a block more
   int across = 1;
   while (x.last && across < kWarp && across * vec < x.channels) across *= 2;
   const std::int64_t tiles = x.last ? (x.channels + across * vec - 1) / (across * vec) : x.channels;
-  const std::int64_t packs = x.n * (x.last ? x.positions : x.positions / vec);
+  const std::int64_t vectors = x.n * (x.last ? x.positions : x.positions / vec);
   const std::int64_t rows = x.last ? kChannelBlock / across : kChannelBlock;
   const std::int64_t wanted = (16 * multiprocessors(device) + tiles - 1) / tiles;
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(packs / (kShare * rows), 1, std::max<std::int64_t>(1, std::min(most, wanted)));
+  const std::int64_t parts = std::clamp<std::int64_t>(vectors / (kShare * rows), 1,
+                                                      std::max<std::int64_t>(1, std::min(most, wanted)));
   return {{static_cast<unsigned>(tiles), static_cast<unsigned>(parts)}, across};
 }
 
 /// Calls run.template operator()<last, vec>() with the number of neighbours to take at a time: of one
 /// channel, or, channels last, of as many.
 template <class T, class Run>
-void by_channel_packs(const Channels& x, std::span<const T* const> pointers, Run&& run) {
+void by_channel_vectors(const Channels& x, std::span<const T* const> pointers, Run&& run) {
   std::uintptr_t address = 0;
   for (const T* pointer : pointers) address |= reinterpret_cast<std::uintptr_t>(pointer);
-  const bool packs = address % 16 == 0 && (x.last ? x.channels : x.positions) % kPack<T> == 0;
-  if (x.last) return packs ? run.template operator()<true, kPack<T>>() : run.template operator()<true, 1>();
-  packs ? run.template operator()<false, kPack<T>>() : run.template operator()<false, 1>();
+  const bool vectors = address % 16 == 0 && (x.last ? x.channels : x.positions) % kVector<T> == 0;
+  if (x.last)
+    return vectors ? run.template operator()<true, kVector<T>>() : run.template operator()<true, 1>();
+  vectors ? run.template operator()<false, kVector<T>>() : run.template operator()<false, 1>();
 }
 
 /// Adds up what the rows of a block hold, each `across` threads with `count` values, in an order that does
-/// not depend on chance: threads below `across` get the sums. `room`: count * kChannelBlock values. Every
+/// not depend on chance: threads below `across` get the sums. `scratch`: count * kChannelBlock values. Every
 /// thread calls it.
 template <int count, class P>
-__device__ __forceinline__ void sum_rows(P (&values)[count], int across, P* room) {
+__device__ __forceinline__ void sum_rows(P (&values)[count], int across, P* scratch) {
   const int me = static_cast<int>(threadIdx.x);
   __syncthreads();  // somebody may still read what the call before left
   for (int half = kChannelBlock / 2; half >= across; half /= 2) {
     if (me < 2 * half && me >= half) {
       INGOT_UNROLL
-      for (int v = 0; v < count; ++v) room[v * kChannelBlock + me] = values[v];
+      for (int v = 0; v < count; ++v) scratch[v * kChannelBlock + me] = values[v];
     }
     __syncthreads();
     if (me < half) {
       INGOT_UNROLL
-      for (int v = 0; v < count; ++v) values[v] += room[v * kChannelBlock + me + half];
+      for (int v = 0; v < count; ++v) values[v] += scratch[v * kChannelBlock + me + half];
     }
   }
 }
 
-/// The packs that a thread reads at a time, and an element of each.
+/// The vectors that a thread reads at a time, and an element of each.
 template <class F, int vec>
 struct ChannelInputs {
-  Pack<typename F::Type, vec> packs[kChannelVisits][F::kInputs];
+  Vector<typename F::Type, vec> vectors[kChannelVisits][F::kInputs];
 
   __device__ __forceinline__ void load(const F& f, int u, std::int64_t at) {
     INGOT_UNROLL
-    for (int i = 0; i < F::kInputs; ++i) packs[u][i] = load_pack<vec>(f.in[i] + at);
+    for (int i = 0; i < F::kInputs; ++i) vectors[u][i] = load_vector<vec>(f.in[i] + at);
   }
   __device__ __forceinline__ void get(int u, int v, float (&values)[F::kInputs]) const {
     INGOT_UNROLL
-    for (int i = 0; i < F::kInputs; ++i) values[i] = to_float(packs[u][i].values[v]);
+    for (int i = 0; i < F::kInputs; ++i) values[i] = to_float(vectors[u][i].values[v]);
   }
 };
 
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(kChannelBlock)
                         P* partials) {
   using Walk = ChannelWalk<last, vec>;
   constexpr int kOwn = Walk::kChannels;
-  INGOT_SHARED_ARRAY(P, room, kOwn * kChannelBlock);
+  INGOT_SHARED_ARRAY(P, scratch, kOwn * kChannelBlock);
   Walk walk(x, across);
   P total[sums][kOwn] = {};
   if (walk.exists) {
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(kChannelBlock)
   }
   INGOT_UNROLL
   for (int k = 0; k < sums; ++k) {
-    sum_rows(total[k], last ? across : 1, room);
+    sum_rows(total[k], last ? across : 1, scratch);
     if (static_cast<int>(threadIdx.x) >= (last ? across : 1) || walk.channel >= x.channels) continue;
     INGOT_UNROLL
     for (int c = 0; c < kOwn; ++c)
@@ -190,7 +191,7 @@ inline constexpr int kFinishAcross = 8;  ///< channels to a block of the kernel 
 template <int sums, class P, class F>
 __global__ void __launch_bounds__(kChannelBlock)
     channel_finish_kernel(P* partials, int parts, std::int64_t channels, const __grid_constant__ F finish) {
-  INGOT_SHARED_ARRAY(P, room, sums * kChannelBlock);
+  INGOT_SHARED_ARRAY(P, scratch, sums * kChannelBlock);
   const int column = static_cast<int>(threadIdx.x) % kFinishAcross;
   const std::int64_t channel = std::int64_t{blockIdx.x} * kFinishAcross + column;
   P total[sums] = {};
@@ -199,7 +200,7 @@ __global__ void __launch_bounds__(kChannelBlock)
     INGOT_UNROLL
     for (int k = 0; k < sums; ++k) total[k] += partials[(std::int64_t{part} * sums + k) * channels + channel];
   }
-  sum_rows(total, kFinishAcross, room);
+  sum_rows(total, kFinishAcross, scratch);
   if (static_cast<int>(threadIdx.x) < kFinishAcross && channel < channels) finish(channel, total);
 }
 
@@ -216,7 +217,7 @@ void channel_sums(const LaunchSite& site, const Channels& x, const F& f, P* part
     launch(site, channel_sums_kernel<last, vec, sums, P, F>, grid.blocks, Size3{kChannelBlock}, 0, x, f,
            grid.across, partials);
   };
-  by_channel_packs<typename F::Type>(x, f.in, run);
+  by_channel_vectors<typename F::Type>(x, f.in, run);
   const auto blocks = static_cast<unsigned>((x.channels + kFinishAcross - 1) / kFinishAcross);
   launch(site, channel_finish_kernel<sums, P, Finish>, Size3{blocks}, Size3{kChannelBlock}, 0, partials,
          static_cast<int>(parts), x.channels, finish);
@@ -236,15 +237,15 @@ __global__ void __launch_bounds__(kChannelBlock)
   ChannelInputs<F, vec> inputs;
   walk.visit([&](int u, std::int64_t at) { inputs.load(f, u, at); },
              [&](int u, std::int64_t at, std::int64_t) {
-               Pack<T, vec> out = {};
-               if (f.accumulate) out = load_pack<vec>(f.out + at);
+               Vector<T, vec> out = {};
+               if (f.accumulate) out = load_vector<vec>(f.out + at);
                INGOT_UNROLL
                for (int v = 0; v < vec; ++v) {
                  float in[F::kInputs];
                  inputs.get(u, v, in);
                  store(&out.values[v], channels[last ? v : 0](in), f.accumulate);
                }
-               store_pack(f.out + at, out);
+               store_vector(f.out + at, out);
              });
 }
 
@@ -254,7 +255,7 @@ void channel_map(const LaunchSite& site, const Channels& x, const F& f) {
   if (x.total() == 0) return;
   const T* pointers[F::kInputs + 1] = {f.out};
   std::copy_n(f.in, F::kInputs, pointers + 1);
-  by_channel_packs<T>(x, pointers, [&]<bool last, int vec>() {
+  by_channel_vectors<T>(x, pointers, [&]<bool last, int vec>() {
     const ChannelGrid grid = channel_grid<vec>(site.stream.device, x, 65535);
     launch(site, channel_map_kernel<last, vec, F>, grid.blocks, Size3{kChannelBlock}, 0, x, f, grid.across);
   });

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/row_vectors.h"
 #include "ingot/kernels/gemm.h"
 
 namespace ingot::kernels::cuda {
@@ -11,7 +11,7 @@ constexpr int kColumnBlock = 256;
 constexpr int kRowsAtOnce = 4;  // that a thread reads before it adds
 
 // A block is `across` threads, each with `vec` neighbouring columns, by kColumnBlock / across lanes, which
-// take its rows in turn. partials[p, j] = Σ x[i, j] over the rows of part p, added lane by lane.
+// take its rows round-robin. partials[p, j] = Σ x[i, j] over the rows of part p, added lane by lane.
 template <class T, int vec>
 __global__ __launch_bounds__(kColumnBlock, 4) void column_parts_kernel(const T* x, float* partials,
                                                                        std::int64_t m, std::int64_t n,
@@ -23,16 +23,16 @@ __global__ __launch_bounds__(kColumnBlock, 4) void column_parts_kernel(const T* 
   float sum[vec] = {};
   for (std::int64_t row = std::int64_t{blockIdx.y} * lanes + lane; j < n && row < m;
        row += step * kRowsAtOnce) {
-    Elements<T, vec> packs[kRowsAtOnce];
+    Elements<T, vec> vectors[kRowsAtOnce];
     INGOT_UNROLL
     for (int k = 0; k < kRowsAtOnce; ++k) {
-      packs[k].fill([](int) { return 0.0F; });
-      if (row + k * step < m) packs[k].load(x + (row + k * step) * n + j);
+      vectors[k].fill([](int) { return 0.0F; });
+      if (row + k * step < m) vectors[k].load(x + (row + k * step) * n + j);
     }
     INGOT_UNROLL
     for (int k = 0; k < kRowsAtOnce; ++k) {
       INGOT_UNROLL
-      for (int v = 0; v < vec; ++v) sum[v] += packs[k].get(v);
+      for (int v = 0; v < vec; ++v) sum[v] += vectors[k].get(v);
     }
   }
   INGOT_UNROLL
@@ -47,12 +47,12 @@ __global__ __launch_bounds__(kColumnBlock, 4) void column_parts_kernel(const T* 
 }
 
 template <class T, int vec>
-void column_sum_in_packs(const LaunchSite& site, const ColumnSumArgs& args) {
-  const std::int64_t m = args.x.dim(0), n = args.x.dim(1), packs = n / vec;
+void column_sum_in_vectors(const LaunchSite& site, const ColumnSumArgs& args) {
+  const std::int64_t m = args.x.dim(0), n = args.x.dim(1), vectors = n / vec;
   int across = 4;
-  while (across < 64 && across < packs) across *= 2;
+  while (across < 64 && across < vectors) across *= 2;
   const int lanes = kColumnBlock / across;
-  const std::int64_t groups = (packs + across - 1) / across;
+  const std::int64_t groups = (vectors + across - 1) / across;
   // As many blocks as the scratch has rows, four for each multiprocessor, as far as x has rows for them.
   const std::int64_t wanted = (args.partials.dim(0) + groups - 1) / groups;
   const std::int64_t most = std::max<std::int64_t>((m + lanes - 1) / lanes, 1);
@@ -67,8 +67,8 @@ void run_column_sum(const ColumnSumArgs& args, Stream stream) {
   if (args.x.dim(1) == 0) return;
   const LaunchSite site{"column_sum", stream, args.x};
   dispatch_device_float(args.x.dtype, "column_sum", [&]<class T>() {
-    if (rows_in_packs(args.x.dim(1), {args.x})) return column_sum_in_packs<T, kPack<T>>(site, args);
-    column_sum_in_packs<T, 1>(site, args);
+    if (rows_in_vectors(args.x.dim(1), {args.x})) return column_sum_in_vectors<T, kVector<T>>(site, args);
+    column_sum_in_vectors<T, 1>(site, args);
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/row_vectors.h"
 
 namespace ingot::kernels::cuda {
 
@@ -13,19 +13,19 @@ __device__ __forceinline__ float rms_gradient(float rstd, float weight, float gr
 /// Sums over the rows of a block, one for each column, `count` of each: where rows are held, in the registers
 /// of the thread that has the column in every row, else in the block's part of the scratch, which no other
 /// block touches.
-template <class Form, int count>
+template <class Config, int count>
 class ColumnSums {
  public:
-  using ThreadGroup = typename Form::ThreadGroup;
+  using ThreadGroup = typename Config::ThreadGroup;
 
   __device__ __forceinline__ void add(float* part, std::int64_t d, bool first, int batch, int p, int v,
                                       const float (&values)[count]) {
     INGOT_UNROLL
     for (int k = 0; k < count; ++k) {
-      if constexpr (Form::kHeld) {
+      if constexpr (Config::kHeld) {
         sums_[k][p][v] += values[k];
       } else {
-        const auto at = Form::position(batch, p) + v;
+        const auto at = Config::position(batch, p) + v;
         if (part != nullptr && at < d) part[k * d + at] = first ? values[k] : part[k * d + at] + values[k];
       }
     }
@@ -33,17 +33,17 @@ class ColumnSums {
 
   /// Writes what the block's thread groups have summed, added in their order.
   __device__ __forceinline__ void finish(float* part, int d) const {
-    if constexpr (!Form::kHeld) return;
+    if constexpr (!Config::kHeld) return;
     if constexpr (ThreadGroup::kThreadGroups == 1) {
-      each_pack(d, [&](int k, int p, int v, int at) {
-        store_pack(part + k * d + at, Pack<float, 4>{sums_[k][p][v], sums_[k][p][v + 1], sums_[k][p][v + 2],
-                                                     sums_[k][p][v + 3]});
+      each_vector(d, [&](int k, int p, int v, int at) {
+        store_vector(part + k * d + at, Vector<float, 4>{sums_[k][p][v], sums_[k][p][v + 1],
+                                                         sums_[k][p][v + 2], sums_[k][p][v + 3]});
       });
     } else {
       INGOT_DYNAMIC_SHARED(float, total);
       for (int group = 0; group < ThreadGroup::kThreadGroups; ++group) {
         if (ThreadGroup::number() == group) {
-          each_pack(d, [&](int k, int p, int v, int at) {
+          each_vector(d, [&](int k, int p, int v, int at) {
             INGOT_UNROLL
             for (int i = 0; i < 4; ++i) {
               float& sum = total[k * d + at + i];
@@ -59,21 +59,21 @@ class ColumnSums {
   }
 
  private:
-  /// f(which sum, pack, its element, column) for every fourth column of this thread.
+  /// f(which sum, vector, its element, column) for every fourth column of this thread.
   template <class F>
-  __device__ __forceinline__ void each_pack(int d, F&& f) const {
+  __device__ __forceinline__ void each_vector(int d, F&& f) const {
     INGOT_UNROLL
     for (int k = 0; k < count; ++k) {
       INGOT_UNROLL
-      for (int p = 0; p < Form::kPacks; ++p) {
+      for (int p = 0; p < Config::kVectors; ++p) {
         INGOT_UNROLL
-        for (int v = 0; v < Form::kVec; v += 4)
-          if (Form::position(0, p) < d) f(k, p, v, static_cast<int>(Form::position(0, p)) + v);
+        for (int v = 0; v < Config::kVec; v += 4)
+          if (Config::position(0, p) < d) f(k, p, v, static_cast<int>(Config::position(0, p)) + v);
       }
     }
   }
 
-  float sums_[Form::kHeld ? count : 1][Form::kPacks][Form::kVec] = {};
+  float sums_[Config::kHeld ? count : 1][Config::kVectors][Config::kVec] = {};
 };
 
 }  // namespace ingot::kernels::cuda

@@ -5,8 +5,8 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-// Convolutions as matrix products whose operands are read where they lie: a position of the image and a tap
-// of the filter say where. Rows and columns of a product are those of one group of channels.
+// Convolutions as matmuls whose operands are read where they lie: a position of the image and a tap
+// of the filter say where. Rows and columns of a matmul are those of one group of channels.
 
 /// Index k of [channel, row, column] of a filter, or with channels last of [row, column, channel]: whatever
 /// makes neighbours in k neighbours in the image.
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const Filters<T> filters{weight + group * outputs * depth, p, inputs};
   const TilePosition position(outputs);
   float sums[kSide][kSide] = {};
-  add_products(patches, positions, filters, outputs, position, 0, depth, sums);
+  add_matmul(patches, positions, filters, outputs, position, 0, depth, sums);
   for_results(position, positions, outputs, sums, [&](std::int64_t at, std::int64_t output, float sum) {
     const std::int64_t o = group * outputs + output;
     y[p.y.at_position(at, o)] = from_float<T>(bias == nullptr ? sum : sum + to_float(bias[o]));
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const FiltersOfInput<T> filters{weight + group * outputs * inputs * p.taps(), p, inputs, outputs};
   const TilePosition position(inputs);
   float sums[kSide][kSide] = {};
-  add_products(patches, positions, filters, inputs, position, 0, outputs * p.taps(), sums);
+  add_matmul(patches, positions, filters, inputs, position, 0, outputs * p.taps(), sums);
   for_results(position, positions, inputs, sums, [&](std::int64_t at, std::int64_t input, float sum) {
     store(dx + p.x.at_position(at, group * inputs + input), sum, accumulate);
   });
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const Patches<T> patches{x, p, group * inputs, inputs, !p.x.last, true};
   const TilePosition position(columns);
   float sums[kSide][kSide] = {};
-  add_products(gradients, outputs, patches, columns, position, begin, end, sums);
+  add_matmul(gradients, outputs, patches, columns, position, begin, end, sums);
   float* part = partials + blockIdx.z * p.y.c * columns;
   for_results(position, outputs, columns, sums, [&](std::int64_t output, std::int64_t k, float sum) {
     const Tap tap(p, k, inputs);
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kTileThreads)
                        std::int64_t positions, std::int64_t outputs) {
   const TilePosition position(outputs);
   float sums[kSide][kSide] = {};
-  add_products(patches, positions, filters, outputs, position, 0, filters.depth, sums);
+  add_matmul(patches, positions, filters, outputs, position, 0, filters.depth, sums);
   for_results(position, positions, outputs, sums, [&](std::int64_t at, std::int64_t output, float sum) {
     y[at * outputs + output] = from_float<T>(bias == nullptr ? sum : sum + to_float(bias[output]));
   });

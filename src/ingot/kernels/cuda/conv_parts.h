@@ -54,19 +54,19 @@ struct BiasFinish {
   }
 };
 
-/// dweight and dbias. product(problem, positions of a part, parts) launches what sums the gradient of the
+/// dweight and dbias. multiply(problem, positions of a part, parts) launches what sums the gradient of the
 /// weight over each part of y's positions into args.scratch, [part, weight].
-template <class T, class Product>
-void run_weight_gradient(const LaunchSite& site, const ConvBackwardWeightArgs& args, Product&& product) {
+template <class T, class Multiply>
+void run_weight_gradient(const LaunchSite& site, const ConvBackwardWeightArgs& args, Multiply&& multiply) {
   const std::int64_t elements = args.dweight ? args.dweight.numel() : 0;
   const Image y(args.dy, args.geometry.channels_last);
   if (elements > 0) {
-    // As many parts as conv_scratch() gave room for.
+    // As many parts as conv_scratch() gave memory for.
     const std::int64_t most = std::clamp<std::int64_t>(args.scratch.numel() / elements, 1, 65535);
     const std::int64_t part_positions = std::max<std::int64_t>(1, (y.positions() + most - 1) / most);
     const auto parts = static_cast<unsigned>(
         std::max<std::int64_t>(1, (y.positions() + part_positions - 1) / part_positions));
-    product(ConvProblem(args.x, args.dy, args.dweight, args.geometry), part_positions, parts);
+    multiply(ConvProblem(args.x, args.dy, args.dweight, args.geometry), part_positions, parts);
     sum_parts(site, args.scratch.as<float>(), static_cast<int>(parts), elements, elements,
               args.dweight.as<T>(), args.accumulate_dweight);
   }

@@ -199,7 +199,7 @@ struct WhereKernelArgs {
   const void *a, *b;
   void* y;
   bool accumulate;
-  bool repeated[3];  // one element for a whole pack
+  bool repeated[3];  // one element for a whole vector
   Walk<4> walk;
 };
 
@@ -216,17 +216,17 @@ __global__ void where_kernel(const __grid_constant__ WhereKernelArgs args) {
     a.from(static_cast<const T*>(args.a), at[1], args.repeated[1]);
     b.from(static_cast<const T*>(args.b), at[2], args.repeated[2]);
     T* y = static_cast<T*>(args.y) + at[3];
-    Pack<T, vec> old = {}, pack;
-    if (args.accumulate) old = load_pack<vec>(y);
-    const auto conditions = condition.pack(args.repeated[0]);
-    const auto as = a.pack(args.repeated[1]), bs = b.pack(args.repeated[2]);
+    Vector<T, vec> old = {}, vector;
+    if (args.accumulate) old = load_vector<vec>(y);
+    const auto conditions = condition.vector(args.repeated[0]);
+    const auto as = a.vector(args.repeated[1]), bs = b.vector(args.repeated[2]);
     INGOT_UNROLL
     for (int v = 0; v < vec; ++v) {
       const Value<T> value = to_value(conditions.values[v] != 0 ? as.values[v] : bs.values[v]);
-      pack.values[v] =
+      vector.values[v] =
           from_value<T>(args.accumulate ? static_cast<Value<T>>(to_value(old.values[v]) + value) : value);
     }
-    store_pack(y, pack);
+    store_vector(y, vector);
   }
 }
 
@@ -247,8 +247,8 @@ void where_of(const WhereArgs& args, Stream stream) {
     launch({"where", stream, args.y}, where_kernel<T, vec>,
            Size3{grid_for(stream.device, kernel_args.walk.total, 256)}, Size3{256}, 0, kernel_args);
   };
-  constexpr int kVec = kPack<T>;
-  if (runs.inner() % kVec != 0 || !packs(runs, views, kVec)) return run.template operator()<1>();
+  constexpr int kVec = kVector<T>;
+  if (runs.inner() % kVec != 0 || !vectors(runs, views, kVec)) return run.template operator()<1>();
   for (std::size_t v = 0; v < 3; ++v) kernel_args.repeated[v] = views[v] && repeats(runs, v);
   run.template operator()<kVec>();
 }
@@ -262,7 +262,7 @@ void run_where(const WhereArgs& args, Stream stream) {
 struct CountArgs {
   const void* x;
   unsigned long long* count;  // what atomicAdd takes
-  Walk<1> walk;               // in packs
+  Walk<1> walk;               // in vectors
   std::int64_t rest;          // elements behind the last
 };
 
@@ -280,13 +280,13 @@ __global__ void count_nonfinite_kernel(const __grid_constant__ CountArgs args) {
   const T* x = static_cast<const T*>(args.x);
   unsigned found = first < args.rest ? nonfinite(x[args.walk.total * vec + first]) : 0;
   for (std::int64_t i = first; i < args.walk.total; i += step * kUnroll) {
-    Pack<T, vec> read[kUnroll] = {};
+    Vector<T, vec> read[kUnroll] = {};
     INGOT_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       if (i + u * step >= args.walk.total) continue;
       std::int64_t at[1];
       args.walk.offsets(i + u * step, at);
-      read[u] = load_pack<vec>(x + at[0]);
+      read[u] = load_vector<vec>(x + at[0]);
     }
     INGOT_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -309,9 +309,10 @@ void run_count_nonfinite(const CountNonfiniteArgs& args, Stream stream) {
       launch({"count_nonfinite", stream, args.x}, count_nonfinite_kernel<T, vec>,
              Size3{grid_for(stream.device, runs.total(), 256 * vec)}, Size3{256}, 0, kernel_args);
     };
-    // An axis of stride 0 repeats its element, which packs() lets pass: here each of them counts.
-    if (repeats(runs, 0) || !packs(runs, std::array{args.x}, kPack<T>)) return run.template operator()<1>();
-    run.template operator()<kPack<T>>();
+    // An axis of stride 0 repeats its element, which vectors() lets pass: here each of them counts.
+    if (repeats(runs, 0) || !vectors(runs, std::array{args.x}, kVector<T>))
+      return run.template operator()<1>();
+    run.template operator()<kVector<T>>();
   });
 }
 

@@ -20,7 +20,7 @@ __device__ __forceinline__ float capped(float x, float softcap) {
 }
 
 /// The gradients of a row's logits.
-template <class Form, bool shaped>
+template <class Config, bool shaped>
 class RowGradient {
  public:
   __device__ __forceinline__ RowGradient(const CrossEntropyOptions& options, std::int64_t n, float lse,
@@ -34,15 +34,15 @@ class RowGradient {
         softcap_(options.softcap) {}
 
   __device__ __forceinline__ void begin(int batch) {
-    const std::int64_t from_here = target_ - Form::position(batch, 0);
-    hit_ = from_here >= 0 && from_here < Form::kStep ? static_cast<int>(from_here) : -1;
+    const std::int64_t from_here = target_ - Config::position(batch, 0);
+    hit_ = from_here >= 0 && from_here < Config::kStep ? static_cast<int>(from_here) : -1;
   }
   /// For an element of the batch that was begun.
   __device__ __forceinline__ float at(int p, int v, float logit) const {
     const float value = capped<shaped>(logit, softcap_);
     float d = scale_ * fast_exp(value - lse_);
     if constexpr (shaped) d -= elsewhere_;
-    if (p * Form::kPackStep + v == hit_) d -= at_target_;
+    if (p * Config::kVectorStep + v == hit_) d -= at_target_;
     if constexpr (shaped)
       if (softcap_ > 0.0F) d *= 1.0F - value / softcap_ * (value / softcap_);
     return d * factor_;
@@ -65,36 +65,36 @@ struct CrossEntropyKernel {
   CrossEntropyOptions options;
 };
 
-template <class Form, bool shaped>
-__global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void cross_entropy_kernel(
-    const __grid_constant__ CrossEntropyKernel<typename Form::T> args) {
-  using ThreadGroup = typename Form::ThreadGroup;
+template <class Config, bool shaped>
+__global__ __launch_bounds__(Config::ThreadGroup::kThreads, Config::kBlocks) void cross_entropy_kernel(
+    const __grid_constant__ CrossEntropyKernel<typename Config::T> args) {
+  using ThreadGroup = typename Config::ThreadGroup;
   const float softcap = args.options.softcap, smoothing = args.options.label_smoothing;
   ThreadGroupExchange<ThreadGroup> exchange;
   for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < args.rows;
        row += ThreadGroup::row_step()) {
     const bool live = row < args.rows;
-    const auto n = static_cast<typename Form::Index>(live ? args.n : 0);
-    const typename Form::T* x_row = args.logits + row * args.row_stride;
+    const auto n = static_cast<typename Config::Index>(live ? args.n : 0);
+    const typename Config::T* x_row = args.logits + row * args.row_stride;
     const std::int64_t target = live ? args.targets.at(row) : -1;
     const bool ignored = target == args.options.ignore_index, known = target >= 0 && target < n;
     const float at_target = known ? capped<shaped>(to_float(x_row[target]), softcap) : NAN;
-    RowPacks<Form> x;
+    RowVectors<Config> x;
     OnlineSoftmax exps;
     float mean = 0;
-    for (int batch = 0; batch < Form::batches(args.n); ++batch) {
+    for (int batch = 0; batch < Config::batches(args.n); ++batch) {
       if constexpr (shaped) {
-        float values[Form::kPacks][Form::kVec];
+        float values[Config::kVectors][Config::kVec];
         x.fetch(x_row, n, batch);
-        Form::each([&](int p, int v) {
+        Config::each([&](int p, int v) {
           const float value = capped<shaped>(x.get(p, v), softcap);
           mean += value;  // 0 where there is none
-          values[p][v] = Form::is_in(n, batch, p, v) ? value : -INFINITY;
+          values[p][v] = Config::is_in(n, batch, p, v) ? value : -INFINITY;
         });
-        exps.add<Form>([&](int p, int v) { return values[p][v]; });
+        exps.add<Config>([&](int p, int v) { return values[p][v]; });
       } else {
         x.fetch(x_row, n, batch, -INFINITY);
-        exps.add<Form>([&](int p, int v) { return x.get(p, v); });
+        exps.add<Config>([&](int p, int v) { return x.get(p, v); });
       }
     }
     // Whoever writes a gradient over the logit of the target comes after all have read that.
@@ -109,8 +109,8 @@ __global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void cr
     }
     if (args.dlogits == nullptr) continue;
     const float factor = args.denominator == nullptr ? 1.0F : 1.0F / *args.denominator;
-    RowGradient<Form, shaped> gradient(args.options, args.n, lse, target, factor);
-    for (int batch = 0; batch < Form::batches(args.n); ++batch) {
+    RowGradient<Config, shaped> gradient(args.options, args.n, lse, target, factor);
+    for (int batch = 0; batch < Config::batches(args.n); ++batch) {
       x.fetch_again(x_row, n, batch);
       gradient.begin(batch);
       if (ignored) {
@@ -123,29 +123,30 @@ __global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void cr
   }
 }
 
-// Of long rows, a block each: the next row arrives in shared memory in the place of this one, batch after
+// Of long rows, a block each: the next row arrives in shared memory over this one, batch after
 // batch, as this one's gradients are written, and its sum of exponentials follows kBehind batches later. So
 // memory is busy all the time but for the end of a row. On an H200 that is 3628 GB/s in bf16; 3217 where the
-// sum waits for all of a row. What registers hold of rows without room there goes the same way, before the
+// sum waits for all of a row. What registers hold of rows that do not fit there goes the same way, before the
 // rest: the next row's is asked for ahead of the store of its position's gradients. One use of it waits for
 // all such loads, so the first comes as late as that of the copies begun behind them, and then one with each
 // batch.
 template <class Row>
-__global__ __launch_bounds__(Row::Form::ThreadGroup::kThreads, Row::kBlocks) void cross_entropy_shared_kernel(
+__global__
+__launch_bounds__(Row::Config::ThreadGroup::kThreads, Row::kBlocks) void cross_entropy_shared_kernel(
     const __grid_constant__ CrossEntropyKernel<typename Row::T> args) {
   using T = typename Row::T;
-  using Form = typename Row::Form;
+  using Config = typename Row::Config;
   constexpr int kBehind = 2, kHeld = Row::kHeld;
   const Row shared(args.n);
   const int batches = shared.batches(), steps = kHeld > 0 && kHeld > batches ? kHeld : batches;
-  RowPacks<Form> first[kHeld > 0 ? kHeld : 1];
-  ThreadGroupExchange<typename Form::ThreadGroup> exchange;
+  RowVectors<Config> first[kHeld > 0 ? kHeld : 1];
+  ThreadGroupExchange<typename Config::ThreadGroup> exchange;
   OnlineSoftmax exps;
   std::int64_t row = blockIdx.x;
   if (row < args.rows) {
     INGOT_UNROLL
     for (int batch = 0; batch < kHeld; ++batch)
-      first[batch].load(args.logits + row * args.row_stride + batch * Form::kStep, 0);
+      first[batch].load(args.logits + row * args.row_stride + batch * Config::kStep, 0);
     for (int batch = 0; batch < batches; ++batch) shared.start(args.logits + row * args.row_stride, batch);
     commit_copies();
     INGOT_UNROLL
@@ -160,7 +161,7 @@ __global__ __launch_bounds__(Row::Form::ThreadGroup::kThreads, Row::kBlocks) voi
     // Behind the barrier of this all have read the target's logit, whose position may be its gradient's.
     const OnlineSoftmax all = exps.over_group(exchange);
     const float lse = all.top + logf(all.plain_sum());
-    if (Form::ThreadGroup::lane() == 0) {
+    if (Config::ThreadGroup::lane() == 0) {
       args.loss[row] = ignored ? 0.0F : lse - at_target + args.options.z_loss * lse * lse;
       if (args.lse != nullptr) args.lse[row] = lse;
     }
@@ -173,18 +174,18 @@ __global__ __launch_bounds__(Row::Form::ThreadGroup::kThreads, Row::kBlocks) voi
     INGOT_UNROLL
     for (int batch = 0; batch < kHeld; ++batch) {
       first[batch].keep();
-      RowPacks<Form> x = first[batch];
+      RowVectors<Config> x = first[batch];
       if (ignored) {
         x.fill([](int, int) { return 0.0F; });
       } else {
         x.fill([&](int p, int v) { return gradient(x.get(p, v)); });
       }
-      if (next < args.rows) first[batch].load(next_row + batch * Form::kStep, 0);
-      x.store(to + batch * Form::kStep, 0);
+      if (next < args.rows) first[batch].load(next_row + batch * Config::kStep, 0);
+      x.store(to + batch * Config::kStep, 0);
     }
     for (int batch = 0; batch < steps + kBehind; ++batch) {
       if (batch < batches) {
-        RowPacks<Form> x = shared.fetch(batch);
+        RowVectors<Config> x = shared.fetch(batch);
         x.fill([&](int p, int v) { return ignored ? 0.0F : gradient(x.get(p, v)); });
         if (next < args.rows) shared.start(next_row, batch);
         shared.write(x, to, batch);
@@ -200,19 +201,19 @@ __global__ __launch_bounds__(Row::Form::ThreadGroup::kThreads, Row::kBlocks) voi
   }
 }
 
-/// Whether aligned rows of `width` end with a part of a pack, as those of vocabularies often do, and are long
-/// enough to be worth a form of their own.
+/// Whether aligned rows of `width` end with a part of a vector, as those of vocabularies often do, and are
+/// long enough to be worth a config of their own.
 template <class T>
 bool ends_in_part(std::int64_t width, std::initializer_list<View> views) {
-  return width % kPack<T> != 0 && width > 1024 && rows_are_aligned(views);
+  return width % kVector<T> != 0 && width > 1024 && rows_are_aligned(views);
 }
 /// Whether registers do not hold a row of `width`.
 template <class T>
 bool is_long(std::int64_t width) {
-  return width > 2048 * kPack<T>;
+  return width > 2048 * kVector<T>;
 }
 template <class T>
-using RaggedForm = RowForm<T, 512, 4, kPack<T>, false, false>;
+using RaggedConfig = RowConfig<T, 512, 4, kVector<T>, false, false>;
 
 void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
   const std::int64_t rows = args.logits.dim(0), n = args.logits.dim(1);
@@ -230,16 +231,17 @@ void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
                                             .drow_stride = args.dlogits ? args.dlogits.stride(0) : 0,
                                             .options = args.options};
     const LaunchSite site{"cross_entropy", stream, args.logits};
-    const auto run = [&]<class Form>() {
-      launch(site,
-             is_shaped(args.options) ? cross_entropy_kernel<Form, true> : cross_entropy_kernel<Form, false>,
-             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
+    const auto run = [&]<class Config>() {
+      launch(
+          site,
+          is_shaped(args.options) ? cross_entropy_kernel<Config, true> : cross_entropy_kernel<Config, false>,
+          row_grid<Config>(stream.device, rows), kRowBlock<Config>, 0, kernel_args);
     };
     const auto run_shared = [&]<class Row>() {
       const std::size_t bytes = shared_row_bytes<Row>(stream.device, n);
       if (bytes > 0)
         launch(site, cross_entropy_shared_kernel<Row>, shared_row_grid<Row>(stream.device, rows, bytes),
-               kRowBlock<typename Row::Form>, bytes, kernel_args);
+               kRowBlock<typename Row::Config>, bytes, kernel_args);
       return bytes > 0;
     };
     if (args.dlogits && !is_shaped(args.options) && is_long<T>(n) &&
@@ -248,8 +250,8 @@ void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
          run_shared.template operator()<SharedRow<T, 2>>() ||
          run_shared.template operator()<SharedRow<T, 6>>()))
       return;
-    if (ends_in_part<T>(n, {args.logits, args.dlogits})) return run.template operator()<RaggedForm<T>>();
-    dispatch_row_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), run);
+    if (ends_in_part<T>(n, {args.logits, args.dlogits})) return run.template operator()<RaggedConfig<T>>();
+    dispatch_row_config<T>(n, rows_in_vectors(n, {args.logits, args.dlogits}), run);
   });
 }
 
@@ -264,11 +266,12 @@ struct CrossEntropyBackwardKernel {
   CrossEntropyOptions options;
 };
 
-template <class Form, bool shaped, bool accumulate>
-__global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void cross_entropy_backward_kernel(
-    const __grid_constant__ CrossEntropyBackwardKernel<typename Form::T> args) {
-  using T = typename Form::T;
-  using ThreadGroup = typename Form::ThreadGroup;
+template <class Config, bool shaped, bool accumulate>
+__global__
+__launch_bounds__(Config::ThreadGroup::kThreads, Config::kBlocks) void cross_entropy_backward_kernel(
+    const __grid_constant__ CrossEntropyBackwardKernel<typename Config::T> args) {
+  using T = typename Config::T;
+  using ThreadGroup = typename Config::ThreadGroup;
   for (std::int64_t row = ThreadGroup::first_row(); row < args.rows; row += ThreadGroup::row_step()) {
     const std::int64_t target = args.targets.at(row);
     const bool ignored = target == args.options.ignore_index;
@@ -277,9 +280,9 @@ __global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void cr
     const float factor = args.dloss[args.one_dloss ? 0 : row] * scale;
     const T* const x_row = args.logits + row * args.row_stride;
     T* const dx_row = args.dlogits + row * args.drow_stride;
-    RowGradient<Form, shaped> gradient(args.options, args.n, args.lse[row], target, factor);
-    for (int batch = 0; batch < Form::batches(args.n); ++batch) {
-      RowPacks<Form> x, dx;
+    RowGradient<Config, shaped> gradient(args.options, args.n, args.lse[row], target, factor);
+    for (int batch = 0; batch < Config::batches(args.n); ++batch) {
+      RowVectors<Config> x, dx;
       x.fetch(x_row, args.n, batch);
       if constexpr (accumulate) dx.fetch(dx_row, args.n, batch);
       gradient.begin(batch);
@@ -312,18 +315,18 @@ void run_cross_entropy_backward(const CrossEntropyBackwardArgs& args, Stream str
                                                     .drow_stride = args.dlogits.stride(0),
                                                     .one_dloss = args.dloss.numel() == 1,
                                                     .options = args.options};
-    const auto run = [&]<class Form, bool shaped>() {
+    const auto run = [&]<class Config, bool shaped>() {
       launch({"cross_entropy_backward", stream, args.logits},
-             args.accumulate ? cross_entropy_backward_kernel<Form, shaped, true>
-                             : cross_entropy_backward_kernel<Form, shaped, false>,
-             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
+             args.accumulate ? cross_entropy_backward_kernel<Config, shaped, true>
+                             : cross_entropy_backward_kernel<Config, shaped, false>,
+             row_grid<Config>(stream.device, rows), kRowBlock<Config>, 0, kernel_args);
     };
-    const auto shaped = [&]<class Form>() {
-      if (is_shaped(args.options)) return run.template operator()<Form, true>();
-      run.template operator()<Form, false>();
+    const auto shaped = [&]<class Config>() {
+      if (is_shaped(args.options)) return run.template operator()<Config, true>();
+      run.template operator()<Config, false>();
     };
-    if (ends_in_part<T>(n, {args.logits, args.dlogits})) return shaped.template operator()<RaggedForm<T>>();
-    dispatch_passing_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), shaped);
+    if (ends_in_part<T>(n, {args.logits, args.dlogits})) return shaped.template operator()<RaggedConfig<T>>();
+    dispatch_passing_config<T>(n, rows_in_vectors(n, {args.logits, args.dlogits}), shaped);
   });
 }
 

@@ -21,8 +21,8 @@
 #include "ingot/kernels/cuda/sync.h"
 #include "ingot/kernels/matmul_precision.h"
 
-// Matrix products through cuBLASLt, which is looked for when it is first needed. What its heuristic chose for
-// a product is kept; with INGOT_CUDA_AUTOTUNE the best of its proposals, each of which is tried once. Left to
+// Matmuls through cuBLASLt, which is looked for when it is first needed. What its heuristic chose for
+// a matmul is kept; with INGOT_CUDA_AUTOTUNE the best of its proposals, each of which is tried once. Left to
 // our own kernel: what blas_gemm() cannot say, and what the heuristic has no answer for.
 namespace ingot::kernels::cuda {
 namespace {
@@ -100,13 +100,13 @@ cudaDataType_t type_of(DType dtype) {
 template <class T>
 using Owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
 
-Owned<cublasLtMatrixLayout_t> layout(const BlasGemm& product, const ColumnMatrix& matrix) {
+Owned<cublasLtMatrixLayout_t> layout(const BlasGemm& matmul, const ColumnMatrix& matrix) {
   cublasLtMatrixLayout_t made = nullptr;
   check(library().make_layout(&made, type_of(matrix.dtype), static_cast<std::uint64_t>(matrix.rows),
                               static_cast<std::uint64_t>(matrix.columns), matrix.leading),
         "describing a matrix");
   Owned<cublasLtMatrixLayout_t> owned(made, library().destroy_layout);
-  const auto batch = static_cast<std::int32_t>(product.batch);
+  const auto batch = static_cast<std::int32_t>(matmul.batch);
   check(library().set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
         "describing a batch");
   check(library().set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.batch_stride,
@@ -115,45 +115,45 @@ Owned<cublasLtMatrixLayout_t> layout(const BlasGemm& product, const ColumnMatrix
   return owned;
 }
 
-cublasLtEpilogue_t epilogue(const BlasGemm& product) {
-  const bool bias = product.bias != nullptr;
-  if (product.b_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
-  if (product.gelu == BlasGemm::Gelu::gradient) return CUBLASLT_EPILOGUE_DGELU;
-  if (product.gelu == BlasGemm::Gelu::none) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-  if (product.before == nullptr) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+cublasLtEpilogue_t epilogue(const BlasGemm& matmul) {
+  const bool bias = matmul.bias != nullptr;
+  if (matmul.b_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
+  if (matmul.gelu == BlasGemm::Gelu::gradient) return CUBLASLT_EPILOGUE_DGELU;
+  if (matmul.gelu == BlasGemm::Gelu::none) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (matmul.before == nullptr) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
   return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
 }
 
 /// How the operands are multiplied: f32 ones in TF32 where that is exact enough.
-cublasComputeType_t compute_type(const BlasGemm& product) {
-  const bool rounded = product.a.dtype == DType::f32 && matmul_precision() == MatmulPrecision::medium;
+cublasComputeType_t compute_type(const BlasGemm& matmul) {
+  const bool rounded = matmul.a.dtype == DType::f32 && matmul_precision() == MatmulPrecision::medium;
   return rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-Owned<cublasLtMatmulDesc_t> operation(const BlasGemm& product) {
+Owned<cublasLtMatmulDesc_t> operation(const BlasGemm& matmul) {
   cublasLtMatmulDesc_t made = nullptr;
-  check(library().make_operation(&made, compute_type(product), CUDA_R_32F), "describing a matmul");
+  check(library().make_operation(&made, compute_type(matmul), CUDA_R_32F), "describing a matmul");
   Owned<cublasLtMatmulDesc_t> owned(made, library().destroy_operation);
   const auto set = [made](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     check(library().set_operation(made, attribute, &value, sizeof value), "describing a matmul");
   };
-  set(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSA, matmul.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, matmul.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   // The position of a bias is that of its gradient, too.
-  const void* bias = product.b_sums != nullptr ? product.b_sums : product.bias;
+  const void* bias = matmul.b_sums != nullptr ? matmul.b_sums : matmul.bias;
   if (bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  if (product.a_scale != nullptr) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.a_scale);
-  if (product.b_scale != nullptr) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.b_scale);
-  if (product.block_scales) {
+  if (matmul.a_scale != nullptr) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, matmul.a_scale);
+  if (matmul.b_scale != nullptr) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, matmul.b_scale);
+  if (matmul.block_scales) {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
   }
-  if (product.before != nullptr) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.before);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.c.leading);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, product.c.batch_stride);
+  if (matmul.before != nullptr) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, matmul.before);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, matmul.c.leading);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, matmul.c.batch_stride);
   }
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(product));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(matmul));
   return owned;
 }
 
@@ -202,9 +202,9 @@ Key key_of(const BlasGemm& p) {
 }
 
 /// cuBLASLt on one device. Any thread.
-class Products {
+class Matmuls {
  public:
-  explicit Products(int device) : device_(device) {
+  explicit Matmuls(int device) : device_(device) {
     driver::use(device);
     const cublasStatus_t status = library().create(&handle_);
     if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -215,24 +215,24 @@ class Products {
   }
 
   /// Whether there is an algorithm; asks for proposals the first time.
-  bool has(const BlasGemm& product) {
+  bool has(const BlasGemm& matmul) {
     if (handle_ == nullptr) return false;
     const std::lock_guard lock(mutex_);
-    return !choice(product).proposals.empty();
+    return !choice(matmul).proposals.empty();
   }
 
-  void run(const BlasGemm& product, Stream stream) {
+  void run(const BlasGemm& matmul, Stream stream) {
     Proposal chosen;
     {
       const std::lock_guard lock(mutex_);
-      Choice& found = choice(product);
+      Choice& found = choice(matmul);
       if (found.proposals.size() > 1 && driver::can_wait(stream.native)) {
-        found.proposals = {found.proposals[try_out(found.proposals, product.one(0), stream)]};
+        found.proposals = {found.proposals[try_out(found.proposals, matmul.one(0), stream)]};
       }
       chosen = found.proposals.front();
     }
-    for (std::int64_t i = 0; i < product.outer; ++i) {
-      const BlasGemm one = product.one(i);
+    for (std::int64_t i = 0; i < matmul.outer; ++i) {
+      const BlasGemm one = matmul.one(i);
       check(start(one, chosen, one.c.data, stream), "a matmul");
     }
     wait_after_launch("gemm", stream);
@@ -248,37 +248,37 @@ class Products {
   };
 
   // With the lock held.
-  Choice& choice(const BlasGemm& product) {
-    const auto [entry, missing] = choices_.try_emplace(key_of(product));
-    if (missing) entry->second.proposals = ask(product, autotunes() ? kMostProposals : 1);
+  Choice& choice(const BlasGemm& matmul) {
+    const auto [entry, missing] = choices_.try_emplace(key_of(matmul));
+    if (missing) entry->second.proposals = ask(matmul, autotunes() ? kMostProposals : 1);
     return entry->second;
   }
 
-  // Puts the product into the stream; `to` gets it, product.c is what beta is for.
-  cublasStatus_t start(const BlasGemm& product, const Proposal& chosen, void* to, Stream stream) const {
+  // Enqueues the matmul in the stream; `to` gets it, matmul.c is what beta is for.
+  cublasStatus_t start(const BlasGemm& matmul, const Proposal& chosen, void* to, Stream stream) const {
     driver::use(device_);
-    // The allocator gives the memory on only within this stream, whose work comes after the product.
+    // The allocator gives the memory on only within this stream, whose work comes after the matmul.
     const StreamGuard guard(stream);
     const Tensor workspace =
         Tensor::empty({static_cast<std::int64_t>(chosen.workspace)}, DType::u8, stream.device);
-    const auto op = operation(product);
-    const auto a = layout(product, product.a), b = layout(product, product.b), c = layout(product, product.c);
-    return library().matmul(handle_, op.get(), &product.alpha, product.a.data, a.get(), product.b.data,
-                            b.get(), &product.beta, product.c.data, c.get(), to, c.get(), &chosen.algorithm,
+    const auto op = operation(matmul);
+    const auto a = layout(matmul, matmul.a), b = layout(matmul, matmul.b), c = layout(matmul, matmul.c);
+    return library().matmul(handle_, op.get(), &matmul.alpha, matmul.a.data, a.get(), matmul.b.data, b.get(),
+                            &matmul.beta, matmul.c.data, c.get(), to, c.get(), &chosen.algorithm,
                             workspace.view().data, chosen.workspace,
                             static_cast<cudaStream_t>(stream.native));
   }
 
   // Which proposal is the fastest on these very operands. The result goes elsewhere: it may be a sum that the
-  // product adds to.
-  std::size_t try_out(const std::vector<Proposal>& proposals, const BlasGemm& product, Stream stream) const
+  // matmul adds to.
+  std::size_t try_out(const std::vector<Proposal>& proposals, const BlasGemm& matmul, Stream stream) const
       try {
     const StreamGuard guard(stream);
-    const Tensor result = Tensor::empty({result_extent(product)}, product.dtype, stream.device);
+    const Tensor result = Tensor::empty({result_extent(matmul)}, matmul.dtype, stream.device);
     const driver::Stopwatch watch;
     return fastest(proposals.size(), [&](std::size_t i, std::int64_t times) {
       const auto put = [&] {
-        return start(product, proposals[i], result.view().data, stream) == CUBLAS_STATUS_SUCCESS;
+        return start(matmul, proposals[i], result.view().data, stream) == CUBLAS_STATUS_SUCCESS;
       };
       // The device is busy with this one while the host prepares the next, so that only the device's time
       // counts.
@@ -294,12 +294,12 @@ class Products {
   }
 
   // Elements from the first to the last of the result.
-  static std::int64_t result_extent(const BlasGemm& product) {
-    const ColumnMatrix& c = product.c;
-    return (product.batch - 1) * c.batch_stride + (c.columns - 1) * c.leading + c.rows;
+  static std::int64_t result_extent(const BlasGemm& matmul) {
+    const ColumnMatrix& c = matmul.c;
+    return (matmul.batch - 1) * c.batch_stride + (c.columns - 1) * c.leading + c.rows;
   }
 
-  std::vector<Proposal> ask(const BlasGemm& product, int most) const {
+  std::vector<Proposal> ask(const BlasGemm& matmul, int most) const {
     driver::use(device_);
     cublasLtMatmulPreference_t made = nullptr;
     check(library().make_preference(&made), "describing a preference");
@@ -311,12 +311,12 @@ class Products {
     // Parts of a sum are f32 until all are there, whatever the result is.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(product.a));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(product.b));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(product.c));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(product.c));
-    const auto op = operation(product);
-    const auto a = layout(product, product.a), b = layout(product, product.b), c = layout(product, product.c);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(matmul.a));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(matmul.b));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(matmul.c));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(matmul.c));
+    const auto op = operation(matmul);
+    const auto a = layout(matmul, matmul.a), b = layout(matmul, matmul.b), c = layout(matmul, matmul.c);
     std::array<cublasLtMatmulHeuristicResult_t, kMostProposals> results{};
     int count = 0;
     const cublasStatus_t status = library().heuristic(handle_, op.get(), a.get(), b.get(), c.get(), c.get(),
@@ -338,22 +338,22 @@ class Products {
   std::map<Key, Choice> choices_;
 };
 
-Products& products(Device device) {
+Matmuls& matmuls(Device device) {
   static std::mutex mutex;
-  static std::map<int, std::unique_ptr<Products>> made;
+  static std::map<int, std::unique_ptr<Matmuls>> made;
   const std::lock_guard lock(mutex);
   auto& found = made[device.index];
-  if (found == nullptr) found = std::make_unique<Products>(device.index);
+  if (found == nullptr) found = std::make_unique<Matmuls>(device.index);
   return *found;
 }
 
 /// Whether this version of the library has words for it, and its result is as near as ours; which GPUs it
 /// can do it on, its heuristic knows.
-bool knows(const BlasGemm& product) {
+bool knows(const BlasGemm& matmul) {
   constexpr std::size_t kFirstWithBlockScales = 120900;
-  if (product.block_scales && library().version() < kFirstWithBlockScales) return false;
+  if (matmul.block_scales && library().version() < kFirstWithBlockScales) return false;
   // In f32 its gradient of gelu is off by 3e-5 (on an H200), where two kernels of ours stay below 2e-5.
-  return product.gelu != BlasGemm::Gelu::gradient || product.dtype != DType::f32;
+  return matmul.gelu != BlasGemm::Gelu::gradient || matmul.dtype != DType::f32;
 }
 
 template <class Args>
@@ -365,33 +365,33 @@ Device device_of(const LinearParametersBackwardArgs& args) { return args.dweight
 template <class Args>
 bool takes(const Args& args) {
   if (!library().problem.empty()) return false;
-  const auto product = blas_gemm(args);
-  return product && knows(*product) && products(device_of(args)).has(*product);
+  const auto matmul = blas_gemm(args);
+  return matmul && knows(*matmul) && matmuls(device_of(args)).has(*matmul);
 }
 
 template <class Args>
 void run(const Args& args, Stream stream) {
-  products(stream.device).run(*blas_gemm(args), stream);
+  matmuls(stream.device).run(*blas_gemm(args), stream);
 }
 
 void run_parameters(const LinearParametersBackwardArgs& args, Stream stream) {
-  BlasGemm product = *blas_gemm(args);
-  if (!args.accumulate_bias) return products(stream.device).run(product, stream);
+  BlasGemm matmul = *blas_gemm(args);
+  if (!args.accumulate_bias) return matmuls(stream.device).run(matmul, stream);
   const StreamGuard guard(stream);
   const Tensor sums = Tensor::empty({args.dbias.dim(0)}, args.dbias.dtype, stream.device);
-  product.b_sums = sums.view().data;
-  products(stream.device).run(product, stream);
+  matmul.b_sums = sums.view().data;
+  matmuls(stream.device).run(matmul, stream);
   launch(copy, stream, {.x = sums.view(), .y = args.dbias, .accumulate = true});
 }
 
 void run_fp8(const Fp8MatmulArgs& args, Stream stream) {
-  BlasGemm product = *blas_gemm(args);
-  if (!product.block_scales) return products(stream.device).run(product, stream);
-  // Both are in use until the product ends, and their memory is given on within this stream only.
+  BlasGemm matmul = *blas_gemm(args);
+  if (!matmul.block_scales) return matmuls(stream.device).run(matmul, stream);
+  // Both are in use until the matmul ends, and their memory is given on within this stream only.
   const BlasScales scales(args, stream);
-  product.a_scale = scales.a.view().as<float>();
-  product.b_scale = scales.b.view().as<float>();
-  products(stream.device).run(product, stream);
+  matmul.a_scale = scales.a.view().as<float>();
+  matmul.b_scale = scales.b.view().as<float>();
+  matmuls(stream.device).run(matmul, stream);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include "ingot/kernels/cuda/cudnn.h"
 
 // Attention through cuDNN where it is trained: with gradients to come, in bf16 or f16, causal (with or
-// without a window) or unmasked. Text that is generated has another length at every step, and each would wait
-// for a plan; documents, caches that are not full and soft caps are left to our own kernels too.
+// without a window) or unmasked. A sequence that is decoded has another length at every step, and each would
+// wait for a plan; documents, caches that are not full and soft caps are left to our own kernels too.
 namespace ingot::kernels::cuda {
 namespace {
 
@@ -120,7 +120,7 @@ bool fits(const Args& args, std::initializer_list<View> tensors) {
   for (const View& view : tensors)
     if (view.data == nullptr || view.dtype != dtype || view.numel() == 0 || !aligned(view)) return false;
   const AttentionMask& mask = args.mask;
-  // Its kernels take the greatest score for the greatest product, which a negative scale turns around.
+  // Its kernels take the greatest score for the greatest q·k, which a negative scale reverses.
   const bool plain = !mask.doc_start && !mask.kv_length && args.softcap == 0.0F && args.scale > 0.0F &&
                      (args.q.dim(1) > 1 || mask.window == 0);
   // A query before the first key sees nothing, which is 0 here and not a number there.

@@ -7,7 +7,7 @@
 // into parts, which blocks share; each part gives every query its largest score, Σ weight and Σ weight·value,
 // and a second kernel merges these in their order. A block reads the keys of its part once for all queries
 // that look at them, of each head of the group, up to 8 (4 of an i8 cache); where there are more, several
-// blocks side by side read the same keys, which come from the second level cache then.
+// neighbouring blocks read the same keys, which come from the second level cache then.
 //
 // Parts begin at multiples of kAttentionPartKeys, and within one a key's warp, lanes and position in the sums
 // follow from its position. What a query does not see adds exact zeros. So its bits depend on nothing but
@@ -35,45 +35,45 @@ struct DecodePosition {
 };
 
 /// The queries of a group of heads as f32, in the order in which lanes read them
-/// (DecodeForm::query_position); zeros beyond their size, and for rows that there are not.
-template <class Form, class K>
+/// (DecodeConfig::query_position); zeros beyond their size, and for rows that there are not.
+template <class Config, class K>
 __device__ void load_queries(Quad* to, const DecodeArgs<K>& args, const DecodePosition& at) {
-  constexpr int kEights = Form::kWidth / 8;
+  constexpr int kEights = Config::kWidth / 8;
   INGOT_UNROLL
-  for (int begin = 0; begin < Form::kRows * kEights; begin += kDecodeThreads) {
+  for (int begin = 0; begin < Config::kRows * kEights; begin += kDecodeThreads) {
     const int e = begin + static_cast<int>(threadIdx.x), row = e / kEights, column = e % kEights * 8;
-    if (row >= Form::kRows) continue;
+    if (row >= Config::kRows) continue;
     Quad values[2] = {};
-    const DecodeRow where(args, at.chunk * Form::kRows + row, at.kv);
+    const DecodeRow where(args, at.chunk * Config::kRows + row, at.kv);
     if (where.query < args.mask.queries && column < args.d)
       args.q.read(values, at.b, where.query, where.head, column);
-    to[Form::query_position(row, column)] = values[0];
-    to[Form::query_position(row, column + 4)] = values[1];
+    to[Config::query_position(row, column)] = values[0];
+    to[Config::query_position(row, column + 4)] = values[1];
   }
 }
 
 /// The running softmax of the rows that a lane keeps, of its warp's keys; lanes that keep the same rows sum
 /// different keys.
-template <class Form>
+template <class Config>
 struct DecodeSoftmax {
-  float top[Form::kOwn], total[Form::kOwn] = {};
+  float top[Config::kOwn], total[Config::kOwn] = {};
 
   __device__ DecodeSoftmax() {
     for (float& value : top) value = -INFINITY;
   }
-  /// Turns the products of a key with the lane's rows into weights, for all lanes to read, and says what
+  /// Makes weights of the dot products of a key with the lane's rows, for all lanes to read, and says what
   /// earlier sums are to be multiplied with. Every lane of the warp calls it.
   template <class K>
-  __device__ __forceinline__ void add(const float* products, int key, const Range (&ranges)[Form::kOwn],
-                                      const CacheStep<Form>& k, const CacheStep<Form>& v,
-                                      const DecodeArgs<K>& args, typename Form::RowValues* weights) {
-    const LaneOf<Form> lane;
+  __device__ __forceinline__ void add(const float* products, int key, const Range (&ranges)[Config::kOwn],
+                                      const CacheStep<Config>& k, const CacheStep<Config>& v,
+                                      const DecodeArgs<K>& args, typename Config::RowValues* weights) {
+    const LaneOf<Config> lane;
     INGOT_UNROLL
-    for (int o = 0; o < Form::kOwn; ++o) {
+    for (int o = 0; o < Config::kOwn; ++o) {
       const float score = ranges[o].holds(key) ? args.score_of(products[o] * k.scale) : -INFINITY;
       float higher = score;
       INGOT_UNROLL
-      for (int apart = kWarp / 2; apart >= Form::kSharers; apart /= 2)
+      for (int apart = kWarp / 2; apart >= Config::kSharers; apart /= 2)
         higher = fmaxf(higher, __shfl_xor_sync(kAllLanes, higher, apart));
       higher = fmaxf(top[o], higher);
       const float base = higher == -INFINITY ? 0.0F : higher;  // nothing seen yet: weights are 0
@@ -82,90 +82,91 @@ struct DecodeSoftmax {
       total[o] = fmaf(total[o], rescale, weight);
       if (!lane.writes()) continue;
       weights[lane.key()].values[lane.row() + o] = weight * v.scale;
-      if (lane.key() == 0) weights[Form::kKeys].values[lane.row() + o] = rescale;
+      if (lane.key() == 0) weights[Config::kKeys].values[lane.row() + o] = rescale;
     }
   }
 };
 
-/// products[f · rows + r]: a lane's part of row r's product with key f of its own.
-template <class Form>
-__device__ __forceinline__ void multiply(float (&products)[Form::kFlight * Form::kRows], const Quad* queries,
-                                         const CacheStep<Form>& k) {
-  const LaneOf<Form> lane;
+/// products[f · rows + r]: a lane's part of row r's dot product with key f of its own.
+template <class Config>
+__device__ __forceinline__ void multiply(float (&products)[Config::kFlight * Config::kRows],
+                                         const Quad* queries, const CacheStep<Config>& k) {
+  const LaneOf<Config> lane;
   INGOT_UNROLL
-  for (int e = 0; e < Form::kElements; e += 4) {
+  for (int e = 0; e < Config::kElements; e += 4) {
     INGOT_UNROLL
-    for (int r = 0; r < Form::kRows; ++r) {
-      const Quad q = queries[(r * Form::kElements + e) / 4 * Form::kLanes + lane.in_key];
+    for (int r = 0; r < Config::kRows; ++r) {
+      const Quad q = queries[(r * Config::kElements + e) / 4 * Config::kLanes + lane.in_key];
       INGOT_UNROLL
-      for (int f = 0; f < Form::kFlight; ++f) {
+      for (int f = 0; f < Config::kFlight; ++f) {
         INGOT_UNROLL
         for (int i = 0; i < 4; ++i)
-          products[f * Form::kRows + r] = fmaf(q.values[i], k.get(f, e + i), products[f * Form::kRows + r]);
+          products[f * Config::kRows + r] =
+              fmaf(q.values[i], k.get(f, e + i), products[f * Config::kRows + r]);
       }
     }
   }
 }
 
 /// sums[r · elements + e] = rescale of row r · sums + Σ over the lane's keys of weight · value
-template <class Form>
-__device__ __forceinline__ void add_values(float (&sums)[Form::kRows * Form::kElements],
-                                           const typename Form::RowValues* weights,
-                                           const CacheStep<Form>& v) {
-  const LaneOf<Form> lane;
-  const typename Form::RowValues rescale = weights[Form::kKeys];
+template <class Config>
+__device__ __forceinline__ void add_values(float (&sums)[Config::kRows * Config::kElements],
+                                           const typename Config::RowValues* weights,
+                                           const CacheStep<Config>& v) {
+  const LaneOf<Config> lane;
+  const typename Config::RowValues rescale = weights[Config::kKeys];
   INGOT_UNROLL
-  for (int i = 0; i < Form::kRows * Form::kElements; ++i)
-    sums[i] = __fmul_rn(sums[i], rescale.values[i / Form::kElements]);
+  for (int i = 0; i < Config::kRows * Config::kElements; ++i)
+    sums[i] = __fmul_rn(sums[i], rescale.values[i / Config::kElements]);
   INGOT_UNROLL
-  for (int f = 0; f < Form::kFlight; ++f) {
-    const typename Form::RowValues weight = weights[f * Form::kSide + lane.side];
+  for (int f = 0; f < Config::kFlight; ++f) {
+    const typename Config::RowValues weight = weights[f * Config::kSide + lane.side];
     INGOT_UNROLL
-    for (int e = 0; e < Form::kElements; ++e) {
+    for (int e = 0; e < Config::kElements; ++e) {
       const float value = v.get(f, e);
       INGOT_UNROLL
-      for (int r = 0; r < Form::kRows; ++r)
-        sums[r * Form::kElements + e] = fmaf(weight.values[r], value, sums[r * Form::kElements + e]);
+      for (int r = 0; r < Config::kRows; ++r)
+        sums[r * Config::kElements + e] = fmaf(weight.values[r], value, sums[r * Config::kElements + e]);
     }
   }
 }
 
 /// Puts the warps' sums together and writes them: to scratch, or divided by their weights to out where there
 /// is one part. Every thread of the block calls it, with a warp's sums shared out among its lanes.
-template <class Form, class K>
-__device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax, const DecodeArgs<K>& args,
+template <class Config, class K>
+__device__ void write_part(const float* sums, const DecodeSoftmax<Config>& softmax, const DecodeArgs<K>& args,
                            const DecodePosition& at, int part_number) {
-  constexpr int kPitch = Form::kLanes + 1;  // so that neither way through the sums has bank conflicts
-  constexpr int kLeft = Form::kRows * Form::kElements / Form::kSide;
-  constexpr int kWarpSums = Form::kRows * Form::kElements * kPitch;
+  constexpr int kPitch = Config::kLanes + 1;  // so that neither way through the sums has bank conflicts
+  constexpr int kLeft = Config::kRows * Config::kElements / Config::kSide;
+  constexpr int kWarpSums = Config::kRows * Config::kElements * kPitch;
   INGOT_SHARED_ARRAY(float, all_sums, kDecodeWarps* kWarpSums);
-  INGOT_SHARED_ARRAY(PartWeight, of_warps, kDecodeWarps * Form::kRows);
-  INGOT_SHARED_ARRAY(float, factors, kDecodeWarps* Form::kRows);
-  INGOT_SHARED_ARRAY(PartWeight, of_block, Form::kRows);
-  const LaneOf<Form> lane;
+  INGOT_SHARED_ARRAY(PartWeight, of_warps, kDecodeWarps * Config::kRows);
+  INGOT_SHARED_ARRAY(float, factors, kDecodeWarps* Config::kRows);
+  INGOT_SHARED_ARRAY(PartWeight, of_block, Config::kRows);
+  const LaneOf<Config> lane;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   INGOT_UNROLL
   for (int i = 0; i < kLeft; ++i)
     all_sums[warp * kWarpSums + (lane.side * kLeft + i) * kPitch + lane.in_key] = sums[i];
   INGOT_UNROLL
-  for (int o = 0; o < Form::kOwn; ++o) {
+  for (int o = 0; o < Config::kOwn; ++o) {
     if (lane.writes() && lane.key() == 0)
-      of_warps[warp * Form::kRows + lane.row() + o] = {softmax.top[o], softmax.total[o]};
+      of_warps[warp * Config::kRows + lane.row() + o] = {softmax.top[o], softmax.total[o]};
   }
   __syncthreads();
-  if (const int row = static_cast<int>(threadIdx.x); row < Form::kRows) {
+  if (const int row = static_cast<int>(threadIdx.x); row < Config::kRows) {
     float top = -INFINITY, total = 0;
-    for (int w = 0; w < kDecodeWarps; ++w) top = fmaxf(top, of_warps[w * Form::kRows + row].top);
+    for (int w = 0; w < kDecodeWarps; ++w) top = fmaxf(top, of_warps[w * Config::kRows + row].top);
     for (int w = 0; w < kDecodeWarps; ++w) {
-      const PartWeight mine = of_warps[w * Form::kRows + row];
-      factors[w * Form::kRows + row] = factor_of(mine.top, top);
+      const PartWeight mine = of_warps[w * Config::kRows + row];
+      factors[w * Config::kRows + row] = factor_of(mine.top, top);
       total = fmaf(mine.total, factor_of(mine.top, top), total);
     }
     of_block[row] = {top, total};
   }
   __syncthreads();
-  for (int row = 0; row < Form::kRows; ++row) {
-    const DecodeRow where(args, at.chunk * Form::kRows + row, at.kv);
+  for (int row = 0; row < Config::kRows; ++row) {
+    const DecodeRow where(args, at.chunk * Config::kRows + row, at.kv);
     if (where.query >= args.mask.queries) return;
     const PartWeight block = of_block[row];
     const PartOfQuery part(args, at.b, where, part_number);
@@ -173,8 +174,8 @@ __device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax
     for (int c = static_cast<int>(threadIdx.x); c < args.dv; c += kDecodeThreads) {
       float sum = 0;
       for (int w = 0; w < kDecodeWarps; ++w)
-        sum = fmaf(all_sums[w * kWarpSums + Form::sum_position(row, c, kPitch)],
-                   factors[w * Form::kRows + row], sum);
+        sum = fmaf(all_sums[w * kWarpSums + Config::sum_position(row, c, kPitch)],
+                   factors[w * Config::kRows + row], sum);
       if (args.parts > 1) {
         part.sums[c] = sum;
       } else {
@@ -188,16 +189,16 @@ __device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax
 }
 
 /// What the rows of a lane see, and from the first to the last key that some row of the block does.
-template <class Form>
+template <class Config>
 struct DecodeRanges {
-  Range of_lane[Form::kOwn], any;
+  Range of_lane[Config::kOwn], any;
 
   template <class K>
   __device__ __forceinline__ DecodeRanges(const DecodeArgs<K>& args, const DecodePosition& at) {
     int lo = static_cast<int>(args.mask.keys), hi = 0;
     INGOT_UNROLL
-    for (int o = 0; o < Form::kOwn; ++o) {
-      const DecodeRow where(args, at.chunk * Form::kRows + LaneOf<Form>().row() + o, at.kv);
+    for (int o = 0; o < Config::kOwn; ++o) {
+      const DecodeRow where(args, at.chunk * Config::kRows + LaneOf<Config>().row() + o, at.kv);
       const Range range = range_of(args.mask, at.b, where.query);
       of_lane[o] = range;
       if (range.empty()) continue;
@@ -209,14 +210,14 @@ struct DecodeRanges {
 };
 
 /// The keys and values of a warp's next step, which are asked for before those of this one are done with.
-template <class Form>
+template <class Config>
 struct NextStep {
-  using K = typename Form::K;
-  static constexpr int kStep = kDecodeWarps * Form::kKeys;  // of the block
+  using K = typename Config::K;
+  static constexpr int kStep = kDecodeWarps * Config::kKeys;  // of the block
   static_assert(kAttentionPartKeys % kStep == 0);
   const K *k_head, *v_head;
   const float *k_scales, *v_scales;
-  CacheStep<Form> k, v;
+  CacheStep<Config> k, v;
 
   __device__ __forceinline__ NextStep(const DecodeArgs<K>& args, const DecodePosition& at)
       : k_head(args.key_head(at.b, at.kv)),
@@ -225,7 +226,7 @@ struct NextStep {
         v_scales(args.value_scales(at.b, at.kv)) {}
   /// The warp's first of the keys that are seen.
   __device__ __forceinline__ static int first_key(Range seen) {
-    return seen.lo / kStep * kStep + static_cast<int>(threadIdx.x) / kWarp * Form::kKeys;
+    return seen.lo / kStep * kStep + static_cast<int>(threadIdx.x) / kWarp * Config::kKeys;
   }
   __device__ __forceinline__ void load_keys(const DecodeArgs<K>& args, int j, Range there) {
     k.load(k_head, args.k.strides[1], args.d, k_scales, j, there);
@@ -242,47 +243,48 @@ struct NextStep {
 /// The work of a warp on its keys of a part: the weighted sums, each lane's of its columns, with the softmax
 /// of all its keys in the lanes of the first. The part's first step has been asked for, and at its end that
 /// of what is seen of the `next` one is, so that memory is not idle while the sums are put together.
-template <class Form, class K>
-__device__ __forceinline__ void attend_to_part(float (&sums)[Form::kRows * Form::kElements],
-                                               DecodeSoftmax<Form>& softmax, const DecodeRanges<Form>& ranges,
-                                               Range seen, Range next, NextStep<Form>& step,
-                                               const Quad* queries, typename Form::RowValues* weights,
+template <class Config, class K>
+__device__ __forceinline__ void attend_to_part(float (&sums)[Config::kRows * Config::kElements],
+                                               DecodeSoftmax<Config>& softmax,
+                                               const DecodeRanges<Config>& ranges, Range seen, Range next,
+                                               NextStep<Config>& step, const Quad* queries,
+                                               typename Config::RowValues* weights,
                                                const DecodeArgs<K>& args) {
-  constexpr int kStep = NextStep<Form>::kStep;
-  int j = NextStep<Form>::first_key(seen);
+  constexpr int kStep = NextStep<Config>::kStep;
+  int j = NextStep<Config>::first_key(seen);
   if (j >= seen.hi) step.load_first(args, next);
   for (; j < seen.hi; j += kStep) {  // the same for a whole warp
-    float products[Form::kFlight * Form::kRows] = {};
-    multiply<Form>(products, queries, step.k);
-    share_sums<Form::kLanes, 1, Form::kFlight * Form::kRows>(products);
-    softmax.add(products, j + LaneOf<Form>().key(), ranges.of_lane, step.k, step.v, args, weights);
+    float products[Config::kFlight * Config::kRows] = {};
+    multiply<Config>(products, queries, step.k);
+    share_sums<Config::kLanes, 1, Config::kFlight * Config::kRows>(products);
+    softmax.add(products, j + LaneOf<Config>().key(), ranges.of_lane, step.k, step.v, args, weights);
     const bool last = j + kStep >= seen.hi;
-    const int to = last ? NextStep<Form>::first_key(next) : j + kStep;
+    const int to = last ? NextStep<Config>::first_key(next) : j + kStep;
     const Range there = last ? next : seen;
     step.load_keys(args, to, there);  // while the values are added
     __syncwarp();
-    add_values<Form>(sums, weights, step.v);
+    add_values<Config>(sums, weights, step.v);
     step.load_values(args, to, there);
     __syncwarp();  // the weights have been read
   }
   INGOT_UNROLL
   for (float& total : softmax.total) {
     INGOT_UNROLL
-    for (int apart = kWarp / 2; apart >= Form::kSharers; apart /= 2)
+    for (int apart = kWarp / 2; apart >= Config::kSharers; apart /= 2)
       total += __shfl_xor_sync(kAllLanes, total, apart);
   }
-  share_sums<Form::kSide, Form::kLanes, Form::kRows * Form::kElements>(sums);
+  share_sums<Config::kSide, Config::kLanes, Config::kRows * Config::kElements>(sums);
 }
 
-template <class Form>
+template <class Config>
 __global__ void __launch_bounds__(kDecodeThreads)
-    decode_kernel(const __grid_constant__ DecodeArgs<typename Form::K> args) {
-  INGOT_SHARED_ARRAY(Quad, queries, Form::kRows * Form::kWidth / 4);
-  INGOT_SHARED_ARRAY(typename Form::RowValues, all_weights, kDecodeWarps * (Form::kKeys + 1));
-  typename Form::RowValues* const weights =
-      all_weights + static_cast<int>(threadIdx.x) / kWarp * (Form::kKeys + 1);
+    decode_kernel(const __grid_constant__ DecodeArgs<typename Config::K> args) {
+  INGOT_SHARED_ARRAY(Quad, queries, Config::kRows * Config::kWidth / 4);
+  INGOT_SHARED_ARRAY(typename Config::RowValues, all_weights, kDecodeWarps * (Config::kKeys + 1));
+  typename Config::RowValues* const weights =
+      all_weights + static_cast<int>(threadIdx.x) / kWarp * (Config::kKeys + 1);
   const DecodePosition at(args.chunks, args.part_blocks, args.kv_heads);
-  const DecodeRanges<Form> ranges(args, at);
+  const DecodeRanges<Config> ranges(args, at);
   const auto seen_of = [&](int part) {
     return part < args.parts ? within_part(ranges.any, part * args.part_keys, args.part_keys) : Range{};
   };
@@ -292,16 +294,16 @@ __global__ void __launch_bounds__(kDecodeThreads)
   };
   int part = part_from(at.part);
   if (part >= args.parts) return;
-  NextStep<Form> step(args, at);
+  NextStep<Config> step(args, at);
   step.load_first(args, seen_of(part));
-  load_queries<Form>(queries, args, at);
+  load_queries<Config>(queries, args, at);
   while (part < args.parts) {
     __syncthreads();  // the queries are there, and the sums of the part before have been read
     const int next = part_from(part + args.part_blocks);
-    float sums[Form::kRows * Form::kElements] = {};
-    DecodeSoftmax<Form> softmax;
+    float sums[Config::kRows * Config::kElements] = {};
+    DecodeSoftmax<Config> softmax;
     attend_to_part(sums, softmax, ranges, seen_of(part), seen_of(next), step, queries, weights, args);
-    write_part<Form>(sums, softmax, args, at, part);
+    write_part<Config>(sums, softmax, args, at, part);
     part = next;
   }
 }
@@ -337,7 +339,7 @@ __global__ void __launch_bounds__(kMergeThreads)
     Quad values[kQuads] = {};
     INGOT_UNROLL
     for (int i = 0; i < kQuads; ++i)
-      if (4 * (i * kWarp + lane) < args.dv) values[i] = load_pack<4>(part.sums + 4 * (i * kWarp + lane));
+      if (4 * (i * kWarp + lane) < args.dv) values[i] = load_vector<4>(part.sums + 4 * (i * kWarp + lane));
     const PartWeight weight = *part.weight;
     const float factor = factor_of(weight.top, top);
     total = fmaf(weight.total, factor, total);
@@ -363,12 +365,12 @@ __global__ void __launch_bounds__(kMergeThreads)
 
 template <class K, int width, int rows>
 void launch_decode(const AttentionArgs& args, Stream stream) {
-  using Form = DecodeForm<K, width, rows>;
+  using Config = DecodeConfig<K, width, rows>;
   const DecodeArgs<K> kernel_args(args, rows);
   const LaunchSite site{"attention", stream, args.q};
   const std::int64_t blocks =
       args.q.dim(0) * kernel_args.kv_heads * kernel_args.part_blocks * std::int64_t{kernel_args.chunks};
-  launch(site, decode_kernel<Form>, Size3{static_cast<unsigned>(blocks)}, Size3{kDecodeThreads}, 0,
+  launch(site, decode_kernel<Config>, Size3{static_cast<unsigned>(blocks)}, Size3{kDecodeThreads}, 0,
          kernel_args);
   if (kernel_args.parts > 1)
     launch(site, merge_parts_kernel<K>, grid_of_tiles(args.q, args.q.dim(2), 1), Size3{kMergeThreads}, 0,
@@ -393,7 +395,7 @@ void run_decode(const AttentionArgs& args, Stream stream) {
 }
 
 /// Whether rows can be read 16 bytes, and queries 8 elements at a time.
-bool in_packs(const View& heads) {
+bool in_vectors(const View& heads) {
   const auto bytes = static_cast<std::int64_t>(byte_size(heads.dtype));
   if (heads.dim(3) > kWidestDecode || heads.dim(3) % 8 != 0 || heads.dim(3) * bytes % 16 != 0) return false;
   if (reinterpret_cast<std::uintptr_t>(heads.data) % 16 != 0) return false;
@@ -408,8 +410,8 @@ void register_decode_attention() {
   attention.add(DeviceType::cuda, {"decode", ImplKind::cuda,
                                    [](const AttentionArgs& args) {
                                      return args.q.dim(1) <= kFewQueries && args.out.dtype == args.q.dtype &&
-                                            is_cache_for(args.q, args.k, args.v) && in_packs(args.q) &&
-                                            in_packs(args.k) && in_packs(args.v);
+                                            is_cache_for(args.q, args.k, args.v) && in_vectors(args.q) &&
+                                            in_vectors(args.k) && in_vectors(args.v);
                                    },
                                    run_decode});
 }

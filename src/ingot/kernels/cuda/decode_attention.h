@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/cuda/attention_parts.h"
 #include "ingot/kernels/cuda/global_load.h"
-#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/row_vectors.h"
 #include "ingot/kernels/cuda/tensor_core.h"
 
 // How the threads of attention's kernel for few queries (decode_attention.cu) share keys, values and sums.
@@ -14,18 +14,18 @@ inline constexpr int kDecodeThreads = 128, kDecodeWarps = kDecodeThreads / kWarp
 inline constexpr std::int64_t kDecodeBlocks = 1024;
 inline constexpr std::int64_t kWidestDecode = 256;
 
-using Quad = Pack<float, 4>;
+using Quad = Vector<float, 4>;
 
 /// int8 as registers hold them, four in one.
 template <int count>
 struct Elements<std::int8_t, count> {
-  Pack<std::uint32_t, count / 4> pack;
+  Vector<std::uint32_t, count / 4> vector;
   __device__ __forceinline__ void load(const std::int8_t* from) {
-    pack = bits_as<Pack<std::uint32_t, count / 4>>(load_pack<count>(from));
+    vector = bits_as<Vector<std::uint32_t, count / 4>>(load_vector<count>(from));
   }
   /// As the last bits of a float of 2^23 and more; a conversion would take four times as long.
   __device__ __forceinline__ float get(int i) const {
-    const std::uint32_t above = pack.values[i / 4] ^ 0x80808080U;  // plus 128
+    const std::uint32_t above = vector.values[i / 4] ^ 0x80808080U;  // plus 128
 #if defined(__CUDACC__)
     const std::uint32_t bits = __byte_perm(above, 0x4b000000U, 0x7440U + static_cast<unsigned>(i) % 4);
 #else
@@ -36,19 +36,19 @@ struct Elements<std::int8_t, count> {
 };
 
 /// How a warp reads keys of up to `width` elements of K for `rows` queries: each lane 16 bytes of a key at a
-/// time (twice where a key is wider than the warp), keys side by side where it is narrower, and several of
+/// time (twice where a key is wider than the warp), keys at once where it is narrower, and several of
 /// them one behind the other under way at once. Sums are at most 64 in each lane.
 template <class K_, int width, int rows>
-struct DecodeForm {
+struct DecodeConfig {
   using K = K_;
-  using RowValues = Pack<float, rows>;
+  using RowValues = Vector<float, rows>;
   static constexpr int kWidth = width, kRows = rows;
-  static constexpr int kVec = kPack<K>;
+  static constexpr int kVec = kVector<K>;
   static constexpr int kLanes = width / kVec < kWarp ? width / kVec : kWarp;  ///< of a key
-  static constexpr int kPacks = width / (kVec * kLanes);                      ///< of a key in a lane
-  static constexpr int kElements = kVec * kPacks;
-  static constexpr int kSide = kWarp / kLanes;                        ///< keys side by side
-  static constexpr int kFlight = 4 / kPacks;                          ///< keys one behind the other
+  static constexpr int kVectors = width / (kVec * kLanes);                    ///< of a key in a lane
+  static constexpr int kElements = kVec * kVectors;
+  static constexpr int kSide = kWarp / kLanes;                        ///< keys that a warp reads at once
+  static constexpr int kFlight = 4 / kVectors;                        ///< keys one behind the other
   static constexpr int kKeys = kSide * kFlight;                       ///< of a step
   static constexpr int kSharers = kLanes / kFlight;                   ///< lanes that share the rows of a key
   static constexpr int kOwn = rows > kSharers ? rows / kSharers : 1;  ///< rows whose softmax a lane has
@@ -57,53 +57,53 @@ struct DecodeForm {
 
   /// Where the lanes' quads of a row's columns from `column` on are; neighbours lie beside each other.
   __device__ static int query_position(int row, int column) {
-    const int pack = column / (kVec * kLanes), lane = column / kVec % kLanes;
-    const int quad = (pack * kVec + column % kVec) / 4;
+    const int vector = column / (kVec * kLanes), lane = column / kVec % kLanes;
+    const int quad = (vector * kVec + column % kVec) / 4;
     return (row * (kElements / 4) + quad) * kLanes + lane;
   }
   /// Where a column's sum is that lane l of a key's has as its i-th at i · pitch + l.
   __device__ static int sum_position(int row, int column, int pitch) {
-    const int pack = column / (kVec * kLanes), lane = column / kVec % kLanes;
-    return (row * kElements + pack * kVec + column % kVec) * pitch + lane;
+    const int vector = column / (kVec * kLanes), lane = column / kVec % kLanes;
+    return (row * kElements + vector * kVec + column % kVec) * pitch + lane;
   }
 };
 
 /// What of a step a lane has: the scores of one key with some rows, once share_sums has shared them out.
-template <class Form>
+template <class Config>
 struct LaneOf {
-  int in_key, side;  ///< which of the lanes of a key, and of which of the keys side by side
+  int in_key, side;  ///< which of the lanes of a key, and of which of the keys read at once
 
   __device__ LaneOf() {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    in_key = lane % Form::kLanes;
-    side = lane / Form::kLanes;
+    in_key = lane % Config::kLanes;
+    side = lane / Config::kLanes;
   }
-  __device__ int key() const { return in_key / Form::kSharers * Form::kSide + side; }
-  __device__ int row() const { return in_key % Form::kSharers / Form::kTwins * Form::kOwn; }
+  __device__ int key() const { return in_key / Config::kSharers * Config::kSide + side; }
+  __device__ int row() const { return in_key % Config::kSharers / Config::kTwins * Config::kOwn; }
   /// One of the lanes that have the same.
-  __device__ bool writes() const { return in_key % Form::kTwins == 0; }
+  __device__ bool writes() const { return in_key % Config::kTwins == 0; }
 };
 
-/// A warp's keys, or values, of a step: of a lane its packs of each, and the scale of the key whose scores it
-/// will have.
-template <class Form>
+/// A warp's keys, or values, of a step: of a lane its vectors of each, and the scale of the key whose scores
+/// it will have.
+template <class Config>
 struct CacheStep {
-  using K = typename Form::K;
-  Elements<K, Form::kVec> packs[Form::kFlight][Form::kPacks];
+  using K = typename Config::K;
+  Elements<K, Config::kVec> vectors[Config::kFlight][Config::kVectors];
   float scale = 1.0F;
 
   /// Asks for rows j.. of a head, `stride` apart and of `size` elements; zeros where `there` does not hold.
   __device__ __forceinline__ void load(const K* head, std::int64_t stride, std::int64_t size,
                                        const float* scales, int j, Range there) {
-    const LaneOf<Form> lane;
-    if (size == Form::kWidth && there.covers(j, Form::kKeys)) {  // nearly always: nothing to compare
-      const K* from = head + (j + lane.side) * stride + lane.in_key * Form::kVec;
+    const LaneOf<Config> lane;
+    if (size == Config::kWidth && there.covers(j, Config::kKeys)) {  // nearly always: nothing to compare
+      const K* from = head + (j + lane.side) * stride + lane.in_key * Config::kVec;
       INGOT_UNROLL
-      for (int f = 0; f < Form::kFlight; ++f) {
+      for (int f = 0; f < Config::kFlight; ++f) {
         INGOT_UNROLL
-        for (int p = 0; p < Form::kPacks; ++p)
-          packs[f][p] = load_once<Elements<K, Form::kVec>>(from + p * (Form::kLanes * Form::kVec));
-        from += Form::kSide * stride;
+        for (int p = 0; p < Config::kVectors; ++p)
+          vectors[f][p] = load_once<Elements<K, Config::kVec>>(from + p * (Config::kLanes * Config::kVec));
+        from += Config::kSide * stride;
       }
     } else {
       load_some(head, stride, size, j, there);
@@ -114,21 +114,21 @@ struct CacheStep {
   /// The rows that are there and the columns that they have.
   __device__ __forceinline__ void load_some(const K* head, std::int64_t stride, std::int64_t size, int j,
                                             Range there) {
-    const LaneOf<Form> lane;
+    const LaneOf<Config> lane;
     INGOT_UNROLL
-    for (int f = 0; f < Form::kFlight; ++f) {
-      const int key = j + f * Form::kSide + lane.side;
+    for (int f = 0; f < Config::kFlight; ++f) {
+      const int key = j + f * Config::kSide + lane.side;
       INGOT_UNROLL
-      for (int p = 0; p < Form::kPacks; ++p) {
-        const int column = (p * Form::kLanes + lane.in_key) * Form::kVec;
-        packs[f][p] = {};
+      for (int p = 0; p < Config::kVectors; ++p) {
+        const int column = (p * Config::kLanes + lane.in_key) * Config::kVec;
+        vectors[f][p] = {};
         if (there.holds(key) && column < size)
-          packs[f][p] = load_once<Elements<K, Form::kVec>>(head + key * stride + column);
+          vectors[f][p] = load_once<Elements<K, Config::kVec>>(head + key * stride + column);
       }
     }
   }
   __device__ __forceinline__ float get(int f, int element) const {
-    return packs[f][element / Form::kVec].get(element % Form::kVec);
+    return vectors[f][element / Config::kVec].get(element % Config::kVec);
   }
 };
 
@@ -150,8 +150,8 @@ struct AnyHeads {
                                        int column) const {
     const char* from = bytes.data + (position(b, i, h) + column) * size;
     if (dtype == DType::f32) {
-      to[0] = load_pack<4>(reinterpret_cast<const float*>(from));
-      to[1] = load_pack<4>(reinterpret_cast<const float*>(from) + 4);
+      to[0] = load_vector<4>(reinterpret_cast<const float*>(from));
+      to[1] = load_vector<4>(reinterpret_cast<const float*>(from) + 4);
     } else if (dtype == DType::bf16) {
       read_half<bfloat_t>(to, from);
     } else {
@@ -191,7 +191,7 @@ struct DecodeArgs {
   AnyHeads q, out;
   Heads<const K> k, v;
   RowScales k_scales, v_scales;
-  const CacheEntry* caches;  ///< in place of k, v and scales, or null
+  const CacheEntry* caches;  ///< instead of k, v and scales, or null
   Mask mask;
   float* part_sums;          ///< scratch: [B, Hq, S, parts, Dv]
   PartWeight* part_weights;  ///< and behind it [B, Hq, S, parts]

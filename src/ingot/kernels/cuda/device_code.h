@@ -7,7 +7,7 @@
 
 #include "ingot/core/dtype.h"
 
-// What the .cu files of this leaf are written in: CUDA C++, but for shared memory, which is declared with
+// What the .cu files of this backend are written in: CUDA C++, but for shared memory, which is declared with
 // INGOT_SHARED_ARRAY(type, name, count) and INGOT_DYNAMIC_SHARED(type, name), and `#pragma unroll`, which is
 // INGOT_UNROLL (`#pragma unroll 1` is INGOT_ROLLED). So the host's compiler can read them too, and runs them
 // in the emulator.
@@ -68,28 +68,28 @@ __device__ __forceinline__ To bits_as(const From& from) {
 
 /// `count` neighbours, read and written in one access; the address must be a multiple of the size.
 template <class T, int count>
-struct alignas(sizeof(T) * count) Pack {
+struct alignas(sizeof(T) * count) Vector {
   T values[count];
 };
 /// How many T an access of 16 bytes holds.
 template <class T>
-inline constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));
 
 template <int count, class T>
-__device__ __forceinline__ Pack<T, count> load_pack(const T* from) {
+__device__ __forceinline__ Vector<T, count> load_vector(const T* from) {
 #if !defined(__CUDACC__)
-  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(Pack<T, count>) != 0)
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(Vector<T, count>) != 0)
     emulation::fail("a misaligned read");
 #endif
-  return *reinterpret_cast<const Pack<T, count>*>(from);
+  return *reinterpret_cast<const Vector<T, count>*>(from);
 }
 template <int count, class T>
-__device__ __forceinline__ void store_pack(T* to, const Pack<T, count>& pack) {
+__device__ __forceinline__ void store_vector(T* to, const Vector<T, count>& vector) {
 #if !defined(__CUDACC__)
-  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(Pack<T, count>) != 0)
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(Vector<T, count>) != 0)
     emulation::fail("a misaligned write");
 #endif
-  *reinterpret_cast<Pack<T, count>*>(to) = pack;
+  *reinterpret_cast<Vector<T, count>*>(to) = vector;
 }
 
 /// Writes `value`, or adds it to what is there.

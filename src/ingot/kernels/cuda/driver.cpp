@@ -103,7 +103,7 @@ void* allocate(std::size_t bytes) {
   return data;
 }
 
-// An error here would have shown, or will show, at a synchronisation; memory is given back in destructors.
+// An error here would have shown, or will show, at a synchronization; memory is given back in destructors.
 void deallocate(void* data) noexcept { cudaFree(data); }
 
 void* allocate_pinned(std::size_t bytes) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-/// What this leaf asks of a CUDA runtime, and nothing more. driver.cpp answers with NVIDIA's; the emulator
+/// What this backend asks of a CUDA runtime, and nothing more. driver.cpp answers with NVIDIA's; the emulator
 /// (emulation/driver.cpp) with the host's memory, so that everything above this header is tested without a
 /// GPU. Every function throws ingot::Error with the driver's words where it fails, unless it says otherwise.
 namespace ingot::kernels::cuda::driver {

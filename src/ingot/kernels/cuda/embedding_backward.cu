@@ -176,10 +176,10 @@ __global__ void __launch_bounds__(kBlock)
     count = list_same(positions, ids, n, begin, id, list);
     if (column >= d) continue;
     for (int k0 = 0; k0 < count; k0 += kRows) {
-      Pack<T, vec> read[kRows];
+      Vector<T, vec> read[kRows];
       INGOT_UNROLL
       for (int k = 0; k < kRows; ++k)
-        if (k0 + k < count) read[k] = load_pack<vec>(dy + list[k0 + k] * d + column);
+        if (k0 + k < count) read[k] = load_vector<vec>(dy + list[k0 + k] * d + column);
       INGOT_UNROLL
       for (int k = 0; k < kRows; ++k) {
         if (k0 + k >= count) continue;
@@ -190,11 +190,11 @@ __global__ void __launch_bounds__(kBlock)
   }
   if (column >= d) return;
   T* to = dweight + static_cast<std::int64_t>(id) * d + column;
-  Pack<T, vec> pack = {};
-  if (accumulate) pack = load_pack<vec>(to);
+  Vector<T, vec> vector = {};
+  if (accumulate) vector = load_vector<vec>(to);
   INGOT_UNROLL
-  for (int v = 0; v < vec; ++v) store(&pack.values[v], sum[v], accumulate);
-  store_pack(to, pack);
+  for (int v = 0; v < vec; ++v) store(&vector.values[v], sum[v], accumulate);
+  store_vector(to, vector);
 }
 
 void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream stream) {
@@ -216,7 +216,7 @@ void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream stream) {
                args.dy.as<T>(), args.ids.as<I>(), positions, args.dweight.as<T>(), args.dweight.dim(0), n, d,
                args.accumulate);
       };
-      if (address % 16 == 0 && d % kPack<T> == 0) return run.template operator()<kPack<T>>();
+      if (address % 16 == 0 && d % kVector<T> == 0) return run.template operator()<kVector<T>>();
       run.template operator()<1>();
     });
   });

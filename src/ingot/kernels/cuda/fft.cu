@@ -5,9 +5,9 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-// The sums as they are written, not a fast transform: n · bins products a line. The models that transform
-// have lines of a few hundred positions and keep few bins, where that is a small matrix product. Any n, and
-// the lines may lie side by side: neighbouring threads read neighbouring lines, or one position of the same.
+// The sums as they are written, not a fast transform: n · bins multiply-adds a line. The models that
+// transform have lines of a few hundred positions and keep few bins, where that is a small matmul. Any n, and
+// the lines may be interleaved: neighbouring threads read neighbouring lines, or one position of the same.
 
 constexpr int kBlock = 128;
 constexpr int kAtOnce = 4;                 // results of a thread, so that what it reads serves several

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kTileThreads)
   for (std::int64_t part = 0; part < args.parts; ++part) {
     float sums[kSide][kSide] = {};
     const std::int64_t begin = part * args.depth, end = begin + args.depth;
-    add_products(a, args.m, b, args.n, position, begin, end < args.k ? end : args.k, sums);
+    add_matmul(a, args.m, b, args.n, position, begin, end < args.k ? end : args.k, sums);
     for_results(position, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
       const float scale = args.blocks ? args.a_scale[row * args.parts + part] *
                                             args.b_scale[column / kFp8Block * args.parts + part]

@@ -38,7 +38,7 @@ inline constexpr float kGeluCubic = 0.044715F;
 inline constexpr float kGeluScale = 0.79788456080286536F;  // sqrt(2 / pi)
 
 /// e^x in two instructions where expf takes eight: to 1e-6 of it for |x| up to 16, 4e-6 for all x. An exact
-/// division is worse still: it branches, so that the elements of a pack wait for each other.
+/// division is worse still: it branches, so that the elements of a vector wait for each other.
 __device__ __forceinline__ float fast_exp(float x) { return fast_exp2(__fmul_rn(x, kLog2E)); }
 __device__ __forceinline__ float sigmoid(float x) { return fast_reciprocal(1.0F + fast_exp(-x)); }
 __device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0F) + log1pf(expf(-fabsf(x))); }

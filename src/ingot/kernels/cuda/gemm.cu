@@ -9,7 +9,7 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-// The product for any strides: correct everywhere, on plain f32 units. A library's comes before it in the
+// The matmul for any strides: correct everywhere, on plain f32 units. A library's comes before it in the
 // list.
 
 struct GemmKernelArgs {
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kTileThreads) gemm_kernel(const __grid_constan
                          args.a_strides[1]);
       const Strided<B> b(static_cast<const B*>(args.b) + at[1] + part_at[1], args.b_strides[1],
                          args.b_strides[0]);
-      add_products(a, args.m, b, args.n, position, 0, args.k, sums);
+      add_matmul(a, args.m, b, args.n, position, 0, args.k, sums);
     }
     C* c = static_cast<C*>(args.c) + at[2];
     for_results(position, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
@@ -113,12 +113,12 @@ void run_of(const LaunchSite& site, const GemmArgs& args, void* before) {
 
 void run_gemm(const GemmArgs& args, Stream stream) { run_of<false>({"gemm", stream, args.c}, args, nullptr); }
 
-GemmArgs product_of(const GemmGeluArgs& args) {
+GemmArgs gemm_of(const GemmGeluArgs& args) {
   return {.a = args.a, .b = args.b, .c = args.c, .bias = args.bias};
 }
 
 void run_gemm_gelu(const GemmGeluArgs& args, Stream stream) {
-  run_of<true>({"gemm_gelu", stream, args.c}, product_of(args), args.before.data);
+  run_of<true>({"gemm_gelu", stream, args.c}, gemm_of(args), args.before.data);
 }
 
 bool takes_gemm(const GemmArgs& args) {
@@ -138,8 +138,8 @@ void register_gemm() {
       {"in_three", ImplKind::cuda, [](const GemmSiluMulArgs& args) { return is_device_float(args.a.dtype); },
        gemm_silu_mul_in_three});
   gemm_gelu.add(DeviceType::cuda,
-                {"tiled", ImplKind::cuda,
-                 [](const GemmGeluArgs& args) { return takes_gemm(product_of(args)); }, run_gemm_gelu});
+                {"tiled", ImplKind::cuda, [](const GemmGeluArgs& args) { return takes_gemm(gemm_of(args)); },
+                 run_gemm_gelu});
   gemm_gelu_backward.add(DeviceType::cuda,
                          {"in_two", ImplKind::cuda,
                           [](const GemmGeluBackwardArgs& args) { return is_device_float(args.c.dtype); },

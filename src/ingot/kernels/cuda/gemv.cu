@@ -1,18 +1,18 @@
 #include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/global_load.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/row_vectors.h"
 #include "ingot/kernels/cuda/tensor_core.h"
 #include "ingot/kernels/gemm.h"
 
-// Products of few rows of x with the transpose of a weight, as in decoding: reading the weight is nearly all
-// of their work. A block takes a tile of the weight's rows, and its warps take turns along the depth, so that
+// Matmuls of few rows of x with the transpose of a weight, as in decoding: reading the weight is nearly all
+// of their work. A block takes a tile of the weight's rows, and its warps alternate along the depth, so that
 // enough of the weight is under way where it has few rows too. Each lane keeps 8 loads of 16 bytes of it
 // ahead.
 //
 // What a row of x gives depends on nothing but itself and the weights of the launch: where a term comes in
-// its sum follows from its position in the depth, and rows are summed apart. So texts that are written
-// together, and draft tokens, get the bits that they get alone.
+// its sum follows from its position in the depth, and rows are summed apart. So sequences of one
+// batch, and draft tokens, get the bits that they get alone.
 namespace ingot::kernels::cuda {
 namespace {
 
@@ -103,7 +103,7 @@ __device__ __forceinline__ void write_tile(const GemvArgs& args, const float* su
 
 // In bf16 and f16 on tensor cores: 16 rows of the weight are the left side, 8 rows of x the columns of the
 // right. Where a fragment has positions 2t, 2t + 1, 2t + 8 and 2t + 9 of a depth of 16, it is given four
-// neighbours, of both sides alike, which leaves the product as it is: so 16 bytes of a row, as they are
+// neighbours, of both sides alike, which leaves the matmul as it is: so 16 bytes of a row, as they are
 // loaded, are a lane's part of two fragments.
 
 constexpr int kTensorTile = 16, kPartDepth = 32, kParts = 4;
@@ -142,7 +142,7 @@ struct TensorPosition {
 /// A lane's part of 16 rows of the weight and of 8 · eights rows of x, over a depth of 32.
 template <class T, int eights>
 struct TensorPart {
-  using Words = Pack<std::uint32_t, 4>;
+  using Words = Vector<std::uint32_t, 4>;
   Words low, high, x[eights];
 
   /// So many columns further on; zeros behind the end, and for rows of x that there are not.
@@ -156,7 +156,7 @@ struct TensorPart {
     high = load_once<Words>(from.weight8 + columns);
     INGOT_UNROLL
     for (int e = 0; e < eights; ++e)
-      if (from.has_x[e]) x[e] = bits_as<Words>(load_pack<8>(from.x[e] + columns));
+      if (from.has_x[e]) x[e] = bits_as<Words>(load_vector<8>(from.x[e] + columns));
   }
   __device__ __forceinline__ void multiply(SumFragment (&sums)[eights]) const {
     INGOT_UNROLL
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(warps* kWarp, kTensorWarps<eights> / warps)
   for (int p = 0; p < kParts; ++p) parts[p].load(from, p * kPartDepth);
   const auto depth = static_cast<int>(args.k);
 #if defined(__CUDACC__)
-#pragma unroll 1  // two turns at once would take more registers than there are
+#pragma unroll 1  // two iterations at once would take more registers than there are
 #endif
   for (int begin = warp * kTurn; begin < depth; begin += kStep) {
     from.advance(kStep);
@@ -211,7 +211,7 @@ constexpr int kFloatTile = 4, kFloatWarps = 8, kSteps = 2;
 /// A lane's part of four rows of the weight, one access of each.
 template <class W>
 struct FloatPart {
-  static constexpr int kVec = kPack<W>;
+  static constexpr int kVec = kVector<W>;
   Elements<W, kVec> weight[kFloatTile];
 
   __device__ __forceinline__ void load(const W* const (&rows)[kFloatTile], std::int64_t column,
@@ -232,7 +232,7 @@ struct FloatPart {
       const float* from = static_cast<const float*>(args.x) + row_within(r, args.m) * args.x_stride + column;
       INGOT_UNROLL
       for (int v = 0; v < kVec; v += 4) {
-        const Pack<float, 4> x = load_pack<4>(from + v);
+        const Vector<float, 4> x = load_vector<4>(from + v);
         INGOT_UNROLL
         for (int i = 0; i < 4 * kFloatTile; ++i) {
           float& sum = sums[i / 4 * rows + r];
@@ -274,9 +274,9 @@ __global__ void __launch_bounds__(kFloatWarps* kWarp)
                                               [](int in_tile, int r) { return in_tile * rows + r; });
 }
 
-// A product, or several of one x, as the launch sees them.
+// A matmul, or several of one x, as the launch sees them.
 
-struct GemvProducts {
+struct GemvMatmuls {
   const GemmArgs* all;
   int count;
   const char* kernel;
@@ -290,18 +290,18 @@ struct GemvProducts {
 };
 
 template <class Tile, class... Parameters>
-void launch_tiles(const GemvProducts& products, Stream stream, void (*kernel)(Parameters...), int warps) {
-  const GemmArgs& first = products.first();
+void launch_tiles(const GemvMatmuls& matmuls, Stream stream, void (*kernel)(Parameters...), int warps) {
+  const GemmArgs& first = matmuls.first();
   GemvArgs made{.x = first.a.data,
-                .m = products.rows(),
+                .m = matmuls.rows(),
                 .k = first.a.dim(-1),
                 .x_stride = first.a.stride(-2),
                 .alpha = first.alpha,
                 .beta = first.beta,
                 .weights = {}};
   unsigned tiles = 0;
-  for (int i = 0; i < products.count; ++i) {
-    const GemmArgs& args = products.all[i];
+  for (int i = 0; i < matmuls.count; ++i) {
+    const GemmArgs& args = matmuls.all[i];
     made.weights[i] = {.weight = args.b.data,
                        .bias = args.bias.data,
                        .y = args.c.data,
@@ -312,32 +312,32 @@ void launch_tiles(const GemvProducts& products, Stream stream, void (*kernel)(Pa
     if (Tile::kGated && i > 0) continue;  // in the tiles of the first
     tiles += static_cast<unsigned>((args.c.dim(-1) + Tile::kColumns - 1) / Tile::kColumns);
   }
-  for (int i = products.count; i < GemmEachArgs::kMost; ++i) made.weights[i].first_tile = tiles;
-  launch({products.kernel, stream, first.c}, kernel, Size3{tiles},
-         Size3{static_cast<unsigned>(warps * kWarp)}, 0, made);
+  for (int i = matmuls.count; i < GemmEachArgs::kMost; ++i) made.weights[i].first_tile = tiles;
+  launch({matmuls.kernel, stream, first.c}, kernel, Size3{tiles}, Size3{static_cast<unsigned>(warps * kWarp)},
+         0, made);
 }
 
 template <class T, bool gated>
-void run_tensor(const GemvProducts& products, Stream stream) {
+void run_tensor(const GemvMatmuls& matmuls, Stream stream) {
   // Where there are no more tiles than multiprocessors, each of them has but one block.
   constexpr std::int64_t kOneEach = 2048;
   using Tile = GemvTile<kTensorTile, gated>;
   const auto run = [&]<int eights>() {
-    if (products.columns() <= kOneEach)
-      return launch_tiles<Tile>(products, stream, gemv_tensor_kernel<T, 16, eights, Tile>, 16);
-    launch_tiles<Tile>(products, stream, gemv_tensor_kernel<T, 8, eights, Tile>, 8);
+    if (matmuls.columns() <= kOneEach)
+      return launch_tiles<Tile>(matmuls, stream, gemv_tensor_kernel<T, 16, eights, Tile>, 16);
+    launch_tiles<Tile>(matmuls, stream, gemv_tensor_kernel<T, 8, eights, Tile>, 8);
   };
-  if (products.rows() <= 8) return run.template operator()<1>();
+  if (matmuls.rows() <= 8) return run.template operator()<1>();
   run.template operator()<2>();
 }
 
 template <class W, bool gated>
-void run_float(const GemvProducts& products, Stream stream) {
+void run_float(const GemvMatmuls& matmuls, Stream stream) {
   using Tile = GemvTile<kFloatTile, gated>;
   const auto run = [&]<int rows>() {
-    launch_tiles<Tile>(products, stream, gemv_float_kernel<W, rows, Tile>, kFloatWarps);
+    launch_tiles<Tile>(matmuls, stream, gemv_float_kernel<W, rows, Tile>, kFloatWarps);
   };
-  const std::int64_t m = products.rows();
+  const std::int64_t m = matmuls.rows();
   if (m == 1) return run.template operator()<1>();
   if (m == 2) return run.template operator()<2>();
   if (m <= 4) return run.template operator()<4>();
@@ -345,31 +345,31 @@ void run_float(const GemvProducts& products, Stream stream) {
 }
 
 template <bool gated>
-void run_products(const GemvProducts& products, Stream stream) {
-  const GemmArgs& first = products.first();
+void run_matmuls(const GemvMatmuls& matmuls, Stream stream) {
+  const GemmArgs& first = matmuls.first();
   if (first.a.dtype == DType::f32)
-    return dispatch_device_float(first.b.dtype, products.kernel,
-                                 [&]<class W>() { run_float<W, gated>(products, stream); });
-  dispatch_device_half(first.a.dtype, [&]<class T>() { run_tensor<T, gated>(products, stream); });
+    return dispatch_device_float(first.b.dtype, matmuls.kernel,
+                                 [&]<class W>() { run_float<W, gated>(matmuls, stream); });
+  dispatch_device_half(first.a.dtype, [&]<class T>() { run_tensor<T, gated>(matmuls, stream); });
 }
 
-void run(const GemmArgs& args, Stream stream) { run_products<false>({&args, 1, "gemm"}, stream); }
+void run(const GemmArgs& args, Stream stream) { run_matmuls<false>({&args, 1, "gemm"}, stream); }
 
 template <bool gated>
 void run_all(const GemmEachArgs& args, const char* kernel, Stream stream) {
   GemmArgs all[GemmEachArgs::kMost];
   for (int i = 0; i < args.count; ++i) all[i] = args.one(i);
-  run_products<gated>({all, args.count, kernel}, stream);
+  run_matmuls<gated>({all, args.count, kernel}, stream);
 }
 
 void run_each(const GemmEachArgs& args, Stream stream) { run_all<false>(args, "gemm_each", stream); }
 
 void run_gated(const GemmSiluMulArgs& args, Stream stream) {
-  run_all<true>(args.products(), "gemm_silu_mul", stream);
+  run_all<true>(args.matmuls(), "gemm_silu_mul", stream);
 }
 
 /// Whether lines of a matrix, each of `size` neighbours, can be read 16 bytes at a time.
-bool in_packs(const View& x, std::int64_t neighbour_stride, std::int64_t lines, std::int64_t line_stride) {
+bool in_vectors(const View& x, std::int64_t neighbour_stride, std::int64_t lines, std::int64_t line_stride) {
   return neighbour_stride == 1 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
          (lines == 1 || line_stride * static_cast<std::int64_t>(byte_size(x.dtype)) % 16 == 0);
 }
@@ -383,13 +383,13 @@ bool takes(const GemmArgs& args) {
   if (args.a.numel() != m * k || n == 0 || k == 0 || k % 8 != 0 || k > kDeepest || args.c.stride(-1) != 1)
     return false;
   if (args.bias && (args.bias.dtype != x || (n > 1 && args.bias.stride(0) != 1))) return false;
-  return in_packs(args.a, args.a.stride(-1), m, args.a.stride(-2)) &&
-         in_packs(args.b, args.b.stride(-2), n, args.b.stride(-1));
+  return in_vectors(args.a, args.a.stride(-1), m, args.a.stride(-2)) &&
+         in_vectors(args.b, args.b.stride(-2), n, args.b.stride(-1));
 }
 
 bool takes_each(const GemmEachArgs& args) {
   for (int i = 0; i < args.count; ++i)
-    if (args.products[i].b.dtype != args.products[0].b.dtype || !takes(args.one(i))) return false;
+    if (args.matmuls[i].b.dtype != args.matmuls[0].b.dtype || !takes(args.one(i))) return false;
   return args.count > 0;
 }
 
@@ -400,7 +400,7 @@ void register_gemv() {
   gemm_each.add(DeviceType::cuda, {"gemv", ImplKind::cuda, takes_each, run_each});
   gemm_silu_mul.add(DeviceType::cuda,
                     {"gemv", ImplKind::cuda,
-                     [](const GemmSiluMulArgs& args) { return takes_each(args.products()); }, run_gated});
+                     [](const GemmSiluMulArgs& args) { return takes_each(args.matmuls()); }, run_gated});
 }
 
 }  // namespace ingot::kernels::cuda

@@ -19,7 +19,7 @@ __device__ __forceinline__ Loaded load_once(const T* from) {
       : "l"(from));
   return bits_as<Loaded>(words);
 #else
-  return bits_as<Loaded>(load_pack<kPack<T> >(from));
+  return bits_as<Loaded>(load_vector<kVector<T> >(from));
 #endif
 }
 

@@ -6,24 +6,24 @@
 
 namespace ingot::kernels::cuda {
 
-/// store_pack for memory of the device, certainly in one access: where nothing was read from the address
+/// store_vector for memory of the device, certainly in one access: where nothing was read from the address
 /// before, nvcc may write a struct member by member.
 template <int count, class T>
-__device__ __forceinline__ void store_global(T* to, const Pack<T, count>& pack) {
+__device__ __forceinline__ void store_global(T* to, const Vector<T, count>& vector) {
 #if defined(__CUDACC__)
-  if constexpr (sizeof(pack) == 16) {
+  if constexpr (sizeof(vector) == 16) {
     uint4 words;
-    memcpy(&words, &pack, sizeof(words));
+    memcpy(&words, &vector, sizeof(words));
     __stwb(reinterpret_cast<uint4*>(to), words);
     return;
-  } else if constexpr (sizeof(pack) == 8) {
+  } else if constexpr (sizeof(vector) == 8) {
     uint2 words;
-    memcpy(&words, &pack, sizeof(words));
+    memcpy(&words, &vector, sizeof(words));
     __stwb(reinterpret_cast<uint2*>(to), words);
     return;
   }
 #endif
-  store_pack(to, pack);
+  store_vector(to, vector);
 }
 
 }  // namespace ingot::kernels::cuda

@@ -80,13 +80,13 @@ __global__ void group_norm_kernel(const __grid_constant__ GroupNormKernel<T> arg
   }
 }
 
-/// How a block lies over one sample, channels last, whose groups are whole packs: `across` packs side by
-/// side, a power of two, on several positions at a time. Each thread keeps what it reads, at most `visits`
-/// packs, so that memory is read once.
+/// How a block lies over one sample, channels last, whose groups are whole vectors: `across` vectors
+/// wide, a power of two, on several positions at a time. Each thread keeps what it reads, at most `visits`
+/// vectors, so that memory is read once.
 struct SampleWalk {
   int across, rows, row, column;
-  std::int64_t channel, group;  // the first channel of the thread's packs
-  int group_packs;
+  std::int64_t channel, group;  // the first channel of the thread's vectors
+  int group_vectors;
 
   template <class T>
   __device__ SampleWalk(const GroupNormOperands<T>& in, int across_)
@@ -94,22 +94,22 @@ struct SampleWalk {
         rows(kChannelBlock / across_),
         row(static_cast<int>(threadIdx.x) / across_),
         column(static_cast<int>(threadIdx.x) & (across_ - 1)),
-        channel(std::int64_t{column} * kPack<T>),
+        channel(std::int64_t{column} * kVector<T>),
         group(channel / in.width),
-        group_packs(static_cast<int>(in.width) / kPack<T>) {}
+        group_vectors(static_cast<int>(in.width) / kVector<T>) {}
 
-  /// The sum over the thread's group, in a fixed order. `room`, `columns`: kChannelBlock values each. Every
-  /// thread calls it.
-  __device__ __forceinline__ float group_sum(float value, float* room, float* columns) const {
+  /// The sum over the thread's group, in a fixed order. `scratch`, `columns`: kChannelBlock values each.
+  /// Every thread calls it.
+  __device__ __forceinline__ float group_sum(float value, float* scratch, float* columns) const {
     float mine[1] = {value};
-    sum_rows(mine, across, room);
+    sum_rows(mine, across, scratch);
     if (static_cast<int>(threadIdx.x) < across) columns[threadIdx.x] = mine[0];
     __syncthreads();
     float sum = 0;
-    for (int c = 0; c < group_packs; ++c) sum += columns[group * group_packs + c];
+    for (int c = 0; c < group_vectors; ++c) sum += columns[group * group_vectors + c];
     return sum;
   }
-  /// Calls f(u, where) for the packs of this thread, number u of which begins `where` elements behind the
+  /// Calls f(u, where) for the vectors of this thread, number u of which begins `where` elements behind the
   /// sample's first.
   template <int visits, class T, class F>
   __device__ __forceinline__ void each(const GroupNormOperands<T>& in, F&& f) const {
@@ -123,18 +123,18 @@ struct SampleWalk {
 
 constexpr int kMostSampleVisits = 10;
 
-/// The packs side by side of a sample that SampleWalk takes; 0 where it does not.
+/// The `across` of a sample that SampleWalk takes; 0 where it does not.
 template <class T>
 int sample_across(const GroupNormOperands<T>& in, std::initializer_list<const void*> pointers) {
   std::uintptr_t address = 0;
   for (const void* pointer : pointers) address |= reinterpret_cast<std::uintptr_t>(pointer);
-  if (!in.shape.last || address % 16 != 0 || in.width == 0 || in.width % kPack<T> != 0) return 0;
-  const std::int64_t across = in.shape.channels / kPack<T>;
+  if (!in.shape.last || address % 16 != 0 || in.width == 0 || in.width % kVector<T> != 0) return 0;
+  const std::int64_t across = in.shape.channels / kVector<T>;
   if (across > kChannelBlock || kChannelBlock % across != 0) return 0;
   return in.shape.positions <= kMostSampleVisits * (kChannelBlock / across) ? static_cast<int>(across) : 0;
 }
 
-/// Calls f.template operator()<visits>() with as many packs of a thread as the sample has, or more.
+/// Calls f.template operator()<visits>() with as many vectors of a thread as the sample has, or more.
 template <class T, class F>
 void for_sample_visits(const GroupNormOperands<T>& in, int across, F&& f) {
   constexpr int kFew = kMostSampleVisits / 2;
@@ -145,7 +145,7 @@ void for_sample_visits(const GroupNormOperands<T>& in, int across, F&& f) {
 template <class T, int visits>
 __global__ void __launch_bounds__(kChannelBlock)
     group_norm_samples_kernel(const __grid_constant__ GroupNormKernel<T> args, int across) {
-  INGOT_SHARED_ARRAY(float, room, kChannelBlock);
+  INGOT_SHARED_ARRAY(float, scratch, kChannelBlock);
   INGOT_SHARED_ARRAY(float, columns, kChannelBlock);
   const GroupNormOperands<T>& in = args.in;
   const SampleWalk walk(in, across);
@@ -153,34 +153,34 @@ __global__ void __launch_bounds__(kChannelBlock)
   const auto count = static_cast<float>(in.width * in.shape.positions);
   for (std::int64_t sample = blockIdx.x; sample < in.shape.n; sample += gridDim.x) {
     const T* x = in.x + sample * size;
-    Pack<T, kPack<T>> packs[visits];
+    Vector<T, kVector<T>> vectors[visits];
     float sum = 0, squares = 0;
     walk.each<visits>(in, [&](int u, std::int64_t at) {
-      packs[u] = load_pack<kPack<T>>(x + at);
+      vectors[u] = load_vector<kVector<T>>(x + at);
       INGOT_UNROLL
-      for (int v = 0; v < kPack<T>; ++v) sum += to_float(packs[u].values[v]);
+      for (int v = 0; v < kVector<T>; ++v) sum += to_float(vectors[u].values[v]);
     });
-    const float mean = walk.group_sum(sum, room, columns) / count;
+    const float mean = walk.group_sum(sum, scratch, columns) / count;
     walk.each<visits>(in, [&](int u, std::int64_t) {
       INGOT_UNROLL
-      for (int v = 0; v < kPack<T>; ++v) {
-        const float apart = to_float(packs[u].values[v]) - mean;
+      for (int v = 0; v < kVector<T>; ++v) {
+        const float apart = to_float(vectors[u].values[v]) - mean;
         squares += apart * apart;
       }
     });
-    const float rstd = 1.0F / sqrtf(walk.group_sum(squares, room, columns) / count + args.eps);
-    if (walk.row == 0 && walk.column % walk.group_packs == 0) {
+    const float rstd = 1.0F / sqrtf(walk.group_sum(squares, scratch, columns) / count + args.eps);
+    if (walk.row == 0 && walk.column % walk.group_vectors == 0) {
       args.mean[sample * in.groups + walk.group] = mean;
       args.rstd[sample * in.groups + walk.group] = rstd;
     }
     walk.each<visits>(in, [&](int u, std::int64_t at) {
-      Pack<T, kPack<T>> out;
+      Vector<T, kVector<T>> out;
       INGOT_UNROLL
-      for (int v = 0; v < kPack<T>; ++v) {
-        const float a = in.affine(walk.channel + v, (to_float(packs[u].values[v]) - mean) * rstd);
+      for (int v = 0; v < kVector<T>; ++v) {
+        const float a = in.affine(walk.channel + v, (to_float(vectors[u].values[v]) - mean) * rstd);
         out.values[v] = from_float<T>(in.mish_after ? mish(a) : a);
       }
-      store_pack(args.y + sample * size + at, out);
+      store_vector(args.y + sample * size + at, out);
     });
   }
 }
@@ -234,7 +234,7 @@ __global__ void group_norm_dx_kernel(const __grid_constant__ GroupNormBackwardKe
 template <class T, int visits>
 __global__ void __launch_bounds__(kChannelBlock)
     group_norm_dx_samples_kernel(const __grid_constant__ GroupNormBackwardKernel<T> args, int across) {
-  INGOT_SHARED_ARRAY(float, room, kChannelBlock);
+  INGOT_SHARED_ARRAY(float, scratch, kChannelBlock);
   INGOT_SHARED_ARRAY(float, columns, kChannelBlock);
   const GroupNormOperands<T>& in = args.in;
   const SampleWalk walk(in, across);
@@ -243,16 +243,17 @@ __global__ void __launch_bounds__(kChannelBlock)
   for (std::int64_t sample = blockIdx.x; sample < in.shape.n; sample += gridDim.x) {
     const float mean = args.mean[sample * in.groups + walk.group],
                 rstd = args.rstd[sample * in.groups + walk.group];
-    Pack<T, kPack<T>> packs[visits];
-    float gradients[visits][kPack<T>];  // w·du
+    Vector<T, kVector<T>> vectors[visits];
+    float gradients[visits][kVector<T>];  // w·du
     float sum = 0, dot = 0;
     walk.each<visits>(in, [&](int u, std::int64_t at) {
-      packs[u] = load_pack<kPack<T>>(in.x + sample * size + at);
-      const auto dy = load_pack<kPack<T>>(args.dy + sample * size + at);
+      vectors[u] = load_vector<kVector<T>>(in.x + sample * size + at);
+      const auto dy = load_vector<kVector<T>>(args.dy + sample * size + at);
       INGOT_UNROLL
-      for (int v = 0; v < kPack<T>; ++v) {
+      for (int v = 0; v < kVector<T>; ++v) {
         const std::int64_t channel = walk.channel + v;
-        const float hat = (to_float(packs[u].values[v]) - mean) * rstd, weight = to_float(in.weight[channel]);
+        const float hat = (to_float(vectors[u].values[v]) - mean) * rstd,
+                    weight = to_float(in.weight[channel]);
         float g = to_float(dy.values[v]);
         if (in.mish_after) g *= mish_derivative(in.affine(channel, hat));
         gradients[u][v] = weight * g;
@@ -260,18 +261,18 @@ __global__ void __launch_bounds__(kChannelBlock)
         dot += weight * g * hat;
       }
     });
-    sum = walk.group_sum(sum, room, columns) / count;
-    dot = walk.group_sum(dot, room, columns) / count;
+    sum = walk.group_sum(sum, scratch, columns) / count;
+    dot = walk.group_sum(dot, scratch, columns) / count;
     walk.each<visits>(in, [&](int u, std::int64_t at) {
       T* to = args.dx + sample * size + at;
-      Pack<T, kPack<T>> out = {};
-      if (args.accumulate_dx) out = load_pack<kPack<T>>(to);
+      Vector<T, kVector<T>> out = {};
+      if (args.accumulate_dx) out = load_vector<kVector<T>>(to);
       INGOT_UNROLL
-      for (int v = 0; v < kPack<T>; ++v) {
-        const float hat = (to_float(packs[u].values[v]) - mean) * rstd;
+      for (int v = 0; v < kVector<T>; ++v) {
+        const float hat = (to_float(vectors[u].values[v]) - mean) * rstd;
         store(&out.values[v], rstd * (gradients[u][v] - sum - hat * dot), args.accumulate_dx);
       }
-      store_pack(to, out);
+      store_vector(to, out);
     });
   }
 }

@@ -9,7 +9,7 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-// Products of groups whose sizes only the device knows: a launch has blocks for the most tiles that there can
+// Matmuls of groups whose sizes only the device knows: a launch has blocks for the most tiles that there can
 // be, and each finds its own.
 
 /// Rows [begin, end) of a group's from `begin` on; no group where there are fewer tiles.
@@ -79,9 +79,9 @@ __global__ void __launch_bounds__(kTileThreads)
   if (mine.group < 0) return;
   position.row0 = mine.begin;
   float sums[kSide][kSide] = {};
-  add_products(Strided<T>(args.a, args.a_stride, 1), mine.end,
-               Strided<T>(args.b + mine.group * args.b_strides[0], args.b_strides[2], args.b_strides[1]),
-               args.n, position, 0, args.k, sums);
+  add_matmul(Strided<T>(args.a, args.a_stride, 1), mine.end,
+             Strided<T>(args.b + mine.group * args.b_strides[0], args.b_strides[2], args.b_strides[1]),
+             args.n, position, 0, args.k, sums);
   for_results(position, mine.end, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
     store(args.c + row * args.c_stride + column, sum, args.accumulate);
   });
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(kTileThreads)
   const TilePosition position(args.n);
   const std::int64_t group = blockIdx.y;
   float sums[kSide][kSide] = {};
-  add_products(Strided<T>(args.a, 1, args.a_stride), args.m, Strided<T>(args.b, 1, args.b_stride), args.n,
-               position, args.offsets[group], args.offsets[group + 1], sums);
+  add_matmul(Strided<T>(args.a, 1, args.a_stride), args.m, Strided<T>(args.b, 1, args.b_stride), args.n,
+             position, args.offsets[group], args.offsets[group + 1], sums);
   T* c = args.c + group * args.m * args.n;
   for_results(position, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
     store(c + row * args.n + column, sum, args.accumulate);
@@ -152,13 +152,13 @@ __global__ void __launch_bounds__(kTensorThreads)
 bool suits_tensor_cores(const GroupedGemmArgs& args) {
   const View& b = args.b;
   const bool along = b.stride(1) == 1 || b.stride(2) == 1;
-  return along && in_packs(args.a, {args.a.stride(0), args.a.dim(1)}) &&
-         in_packs(b, {b.stride(0), b.stride(1) == 1 ? b.stride(2) : b.stride(1), b.dim(1), b.dim(2)}) &&
-         in_packs(args.c, {args.c.stride(0)});
+  return along && in_vectors(args.a, {args.a.stride(0), args.a.dim(1)}) &&
+         in_vectors(b, {b.stride(0), b.stride(1) == 1 ? b.stride(2) : b.stride(1), b.dim(1), b.dim(2)}) &&
+         in_vectors(args.c, {args.c.stride(0)});
 }
 bool suits_tensor_cores(const GroupedOuterArgs& args) {
-  return in_packs(args.a, {args.a.stride(0), args.a.dim(1)}) &&
-         in_packs(args.b, {args.b.stride(0), args.b.dim(1)}) && in_packs(args.c, {});
+  return in_vectors(args.a, {args.a.stride(0), args.a.dim(1)}) &&
+         in_vectors(args.b, {args.b.stride(0), args.b.dim(1)}) && in_vectors(args.c, {});
 }
 
 void run_tensor_grouped_gemm(const GroupedGemmArgs& args, Stream stream) {

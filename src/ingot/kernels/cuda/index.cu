@@ -44,7 +44,7 @@ __device__ __forceinline__ Word all_ones() {
   if constexpr (std::is_integral_v<Word>) {
     return static_cast<Word>(~Word{});
   } else {
-    return {{~std::uint64_t{0}, ~std::uint64_t{0}}};  // a Pack<std::uint64_t, 2>
+    return {{~std::uint64_t{0}, ~std::uint64_t{0}}};  // a Vector<std::uint64_t, 2>
   }
 }
 
@@ -74,7 +74,7 @@ void run_embedding(const EmbeddingArgs& args, Stream stream) {
              args.ids.as<I>(), args.y.as<Word>(), args.weight.dim(0), n, words);
     };
     const std::uint64_t both = address | static_cast<std::uint64_t>(row_bytes);
-    if (both % 16 == 0) return run.template operator()<Pack<std::uint64_t, 2>>();
+    if (both % 16 == 0) return run.template operator()<Vector<std::uint64_t, 2>>();
     if (both % 4 == 0) return run.template operator()<std::uint32_t>();
     run.template operator()<std::uint8_t>();
   });

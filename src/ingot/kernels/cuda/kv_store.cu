@@ -31,7 +31,7 @@ template <class X, class T>
 struct KvRows {
   KvRowsPart<X, T> parts[2];
   const std::int32_t* position;  // may be null
-  const CacheEntry* caches;      // in place of y and scales, or null
+  const CacheEntry* caches;      // instead of y and scales, or null
   std::int64_t rows_each;        // of a cache
   std::int64_t n, heads, d, capacity;
   std::int64_t count;  // of parts
@@ -48,7 +48,7 @@ struct KvRows {
         count(args.also_x ? 2 : 1) {}
 
   /// Calls f(row of x, its row in the cache, its scale), a warp for each row of one position and one head
-  /// that the cache has room for.
+  /// that the cache's capacity holds.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
     const std::int64_t rows = n * heads;

@@ -128,18 +128,18 @@ struct MapArgs {
   const void* in[inputs] = {};  ///< null: zeros
   void* out[outputs] = {};      ///< null: not wanted
   bool accumulate[outputs] = {};
-  bool repeated[inputs] = {};  ///< one element for a whole pack: the innermost axis is broadcast
+  bool repeated[inputs] = {};  ///< one element for a whole vector: the innermost axis is broadcast
   Walk<inputs + outputs> walk;
 };
 
-/// What a thread reads of an operand: a pack, or one element that stands for all of it; zeros where there is
-/// none. It is kept in whole registers: taken apart at once into halves, which may come from either load,
-/// each operand was waited for before the next was asked for.
+/// What a thread reads of an operand: a vector, or one element that stands for all of it; zeros where there
+/// is none. It is kept in whole registers: taken apart at once into 16-bit values, which may come from either
+/// load, each operand was waited for before the next was asked for.
 template <class T, int vec>
 class Read {
  public:
   __device__ __forceinline__ void from(const T* data, std::int64_t offset) {
-    words_ = bits_as<Words>(load_pack<vec>(data + offset));
+    words_ = bits_as<Words>(load_vector<vec>(data + offset));
   }
   __device__ __forceinline__ void from(const T* data, std::int64_t offset, bool repeated) {
     words_ = Words{};
@@ -150,20 +150,20 @@ class Read {
       from(data, offset);
     }
   }
-  __device__ __forceinline__ Pack<T, vec> pack() const { return bits_as<Pack<T, vec>>(words_); }
-  __device__ __forceinline__ Pack<T, vec> pack(bool repeated) const {
-    auto pack = this->pack();
+  __device__ __forceinline__ Vector<T, vec> vector() const { return bits_as<Vector<T, vec>>(words_); }
+  __device__ __forceinline__ Vector<T, vec> vector(bool repeated) const {
+    auto vector = this->vector();
     if constexpr (vec > 1) {
       INGOT_UNROLL
-      for (int v = 0; v < vec; ++v) pack.values[v] = repeated ? one_ : pack.values[v];
+      for (int v = 0; v < vec; ++v) vector.values[v] = repeated ? one_ : vector.values[v];
     }
-    return pack;
+    return vector;
   }
 
  private:
   static constexpr int kBytes = vec * static_cast<int>(sizeof(T));
   using Word = std::conditional_t<kBytes % 4 == 0, std::uint32_t, unsigned char>;
-  using Words = Pack<Word, kBytes / static_cast<int>(sizeof(Word))>;
+  using Words = Vector<Word, kBytes / static_cast<int>(sizeof(Word))>;
   Words words_;
   T one_;
 };
@@ -187,26 +187,26 @@ __global__ void map_kernel(const __grid_constant__ MapArgs<inputs, outputs> args
     }
     INGOT_UNROLL
     for (int k = 0; k < inputs; ++k) {
-      const Pack<In, vec> pack = plain ? read[k].pack() : read[k].pack(args.repeated[k]);
+      const Vector<In, vec> vector = plain ? read[k].vector() : read[k].vector(args.repeated[k]);
       INGOT_UNROLL
-      for (int v = 0; v < vec; ++v) in[k][v] = to_value(pack.values[v]);
+      for (int v = 0; v < vec; ++v) in[k][v] = to_value(vector.values[v]);
     }
     f(in, out);
     INGOT_UNROLL
     for (int k = 0; k < outputs; ++k) {
       if (args.out[k] == nullptr) continue;
       Out* to = static_cast<Out*>(args.out[k]) + at[inputs + k];
-      Pack<Out, vec> pack;
+      Vector<Out, vec> vector;
       if (args.accumulate[k]) {
-        const Pack<Out, vec> old = load_pack<vec>(to);
+        const Vector<Out, vec> old = load_vector<vec>(to);
         INGOT_UNROLL
         for (int v = 0; v < vec; ++v)
-          pack.values[v] = from_value<Out>(sum_of<Value<Out>>(to_value(old.values[v]), out[k][v]));
+          vector.values[v] = from_value<Out>(sum_of<Value<Out>>(to_value(old.values[v]), out[k][v]));
       } else {
         INGOT_UNROLL
-        for (int v = 0; v < vec; ++v) pack.values[v] = from_value<Out>(out[k][v]);
+        for (int v = 0; v < vec; ++v) vector.values[v] = from_value<Out>(out[k][v]);
       }
-      store_pack(to, pack);
+      store_vector(to, vector);
     }
   }
 }
@@ -215,7 +215,7 @@ template <class In, class Out, int inputs, int outputs, int vec, bool plain = fa
 void launch_map(const LaunchSite& site, const MapArgs<inputs, outputs>& args, const F& f) {
   if (args.walk.total == 0) return;
   constexpr unsigned kThreads = 256;
-  // A thread for each pack, nearly always. On an H200 the gradient of silu_mul is 5 % faster so than where
+  // A thread for each vector, nearly always. On an H200 the gradient of silu_mul is 5 % faster so than where
   // threads go round 16 blocks to a multiprocessor; maps with fewer operands are as fast.
   constexpr int kWaves = 1024;
   launch(site, map_kernel<In, Out, inputs, outputs, vec, plain, F>,
@@ -231,7 +231,7 @@ bool repeats(const StridedIterator<count>& runs, std::size_t v) {
 /// Whether every operand can be read and written `vec` neighbours at a time, or is one element for all of
 /// them; a single run may have a rest.
 template <std::size_t count>
-bool packs(const StridedIterator<count>& runs, const std::array<View, count>& views, int vec) {
+bool vectors(const StridedIterator<count>& runs, const std::array<View, count>& views, int vec) {
   if (runs.rank() > 1 && runs.inner() % vec != 0) return false;
   for (std::size_t v = 0; v < count; ++v) {
     if (!views[v] || repeats(runs, v)) continue;
@@ -250,7 +250,7 @@ template <class In, class Out = In, std::size_t inputs, std::size_t outputs, cla
 void map(const LaunchSite& site, const std::array<View, inputs>& in, const std::array<View, outputs>& out,
          const std::array<bool, outputs>& accumulate, const F& f) {
   constexpr int kIn = static_cast<int>(inputs), kOut = static_cast<int>(outputs);
-  constexpr int kVec = std::min(kPack<In>, kPack<Out>);
+  constexpr int kVec = std::min(kVector<In>, kVector<Out>);
   MapArgs<kIn, kOut> args;
   std::array<View, inputs + outputs> views;
   for (std::size_t k = 0; k < inputs; ++k) args.in[k] = (views[k] = in[k]).data;
@@ -260,7 +260,7 @@ void map(const LaunchSite& site, const std::array<View, inputs>& in, const std::
   }
   const StridedIterator<inputs + outputs> runs(views);
   if (runs.total() == 0) return;
-  if (!packs(runs, views, kVec)) {
+  if (!vectors(runs, views, kVec)) {
     args.walk = walk_of(runs);
     launch_map<In, Out, kIn, kOut, 1>(site, args, f);
     return;

@@ -6,21 +6,21 @@
 #include "ingot/core/view.h"
 #include "ingot/kernels/cuda/tensor_core.h"
 
-// A matrix product on tensor cores, for operands of which 16 bytes at a time can be copied: what
+// A matmul on tensor cores, for operands of which 16 bytes at a time can be copied: what
 // simt_gemm.h is for any. A block computes 128 x 128 sums with four warps, each 64 x 64 of them (so what
-// a warp reads of shared memory serves four products each), and goes through the depth in steps of 32, of
-// which two are on their way while one is worked on.
+// a warp reads of shared memory serves four MMA instructions each), and goes through the depth in steps of
+// 32, of which two are on their way while one is worked on.
 namespace ingot::kernels::cuda {
 
 inline constexpr int kTensorTile = 128, kTensorDepth = 32, kTensorStages = 3;
 inline constexpr int kTensorThreads = 4 * kWarp;
 
-/// A tile of one side of a product, rows of the left or columns of the right ("positions") by a step of the
-/// depth: a position's depth side by side, or, transposed, the positions of a depth. What a thread copies of
+/// A tile of one operand of a matmul, rows of the left or columns of the right ("positions") by a step of the
+/// depth: a position's depth contiguous, or, transposed, the positions of a depth. What a thread copies of
 /// it are the eight values from kColumn() on of kCopies rows, kApart rows apart.
 template <class T, bool transposed>
 struct TensorTile {
-  static constexpr int kWidth = transposed ? kTensorTile : kTensorDepth, kAcross = kWidth / kPack<T>;
+  static constexpr int kWidth = transposed ? kTensorTile : kTensorDepth, kAcross = kWidth / kVector<T>;
   static constexpr int kRows = transposed ? kTensorDepth : kTensorTile;
   static constexpr int kApart = kTensorThreads / kAcross, kCopies = kRows / kApart;
   using Type = T;
@@ -29,7 +29,7 @@ struct TensorTile {
   static constexpr int kSize = Rows::size(kRows);
 
   __device__ __forceinline__ static int column() {
-    return static_cast<int>(threadIdx.x) % kAcross * kPack<T>;
+    return static_cast<int>(threadIdx.x) % kAcross * kVector<T>;
   }
   __device__ __forceinline__ static int row(int copy = 0) {
     return static_cast<int>(threadIdx.x) / kAcross + copy * kApart;
@@ -40,13 +40,13 @@ struct TensorTile {
   }
 };
 
-/// The positions and the depths that a product takes of its operands, from those that a block begins with on.
+/// The positions and the depths that a matmul takes of its operands, from those that a block begins with on.
 struct TensorRange {
   std::int64_t position0, positions, depth0, depths;
 };
 
-/// One side of a product in memory. The address and `stride`, from position to position or, transposed, from
-/// depth to depth, are multiples of 16 bytes, as is how far a row goes.
+/// One operand of a matmul in memory. The address and `stride`, from position to position or, transposed,
+/// from depth to depth, are multiples of 16 bytes, as is how far a row goes.
 template <class T, bool transposed>
 class TensorOperand : public TensorTile<T, transposed> {
  public:
@@ -88,11 +88,11 @@ class TensorOperand : public TensorTile<T, transposed> {
 
 /// Whether 16 bytes at a time can be copied of a tensor of a half type whose rows have these strides or
 /// sizes.
-inline bool in_packs(const View& x, std::initializer_list<std::int64_t> strides) {
-  constexpr std::int64_t kPackOf = 8;
+inline bool in_vectors(const View& x, std::initializer_list<std::int64_t> strides) {
+  constexpr std::int64_t kVectorOf = 8;
   if (x.dtype != DType::bf16 && x.dtype != DType::f16) return false;
   if (reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
-  return std::ranges::all_of(strides, [](std::int64_t stride) { return stride % kPackOf == 0; });
+  return std::ranges::all_of(strides, [](std::int64_t stride) { return stride % kVectorOf == 0; });
 }
 
 /// The sums of a warp.
@@ -131,8 +131,8 @@ __device__ __forceinline__ void add_mma(TensorSums& sums, A a, B b, std::int64_t
     __syncthreads();  // this step has arrived, and everybody is through with the one before
     copy_step(step + kTensorStages - 1);
     const T* stage = tiles + step % kTensorStages * kStage;
-    add_product<T, kTensorDepth, typename A::Layout, typename B::Layout>(sums, stage, position.row,
-                                                                         stage + A::kSize, position.column);
+    add_mma<T, kTensorDepth, typename A::Layout, typename B::Layout>(sums, stage, position.row,
+                                                                     stage + A::kSize, position.column);
   }
   wait_copies<0>();
 }

@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/cuda/column_sums.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/row_vectors.h"
 #include "ingot/kernels/norm.h"
 
 namespace ingot::kernels::cuda {
@@ -20,35 +20,35 @@ struct NormBackward {
 
 /// How many blocks a multiprocessor holds: 512 threads with 128 registers each, or 384 with 168 where a
 /// thread sums twice for each of its 32 columns.
-template <class Form, bool layer>
-inline constexpr int kBackwardBlocks = std::max(1, (layer && Form::kHeld && Form::kVec == 8 ? 384 : 512) /
-                                                       Form::ThreadGroup::kThreads);
+template <class Config, bool layer>
+inline constexpr int kBackwardBlocks = std::max(1, (layer && Config::kHeld && Config::kVec == 8 ? 384 : 512) /
+                                                       Config::ThreadGroup::kThreads);
 
 // With x̂ = (x − mean)·rstd and g = w·dy: dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)); for rms_norm, without a
 // mean, its term falls away. dw = Σ dy·x̂ and db = Σ dy are summed apart by every block. `full`: a thread
-// group's threads all have as many packs of a row as the form allows, weight and dx are there; nothing is
-// asked of each pack then, which leaves 716 of 920 instructions for a row in bf16.
-template <class Form, bool layer, bool accumulate, bool full>
+// group's threads all have as many vectors of a row as the config allows, weight and dx are there; nothing is
+// asked of each vector then, which leaves 716 of 920 instructions for a row in bf16.
+template <class Config, bool layer, bool accumulate, bool full>
 __global__
-__launch_bounds__(Form::ThreadGroup::kThreads, kBackwardBlocks<Form, layer>) void norm_backward_kernel(
-    const __grid_constant__ NormBackward<typename Form::T> args) {
-  using ThreadGroup = typename Form::ThreadGroup;
+__launch_bounds__(Config::ThreadGroup::kThreads, kBackwardBlocks<Config, layer>) void norm_backward_kernel(
+    const __grid_constant__ NormBackward<typename Config::T> args) {
+  using ThreadGroup = typename Config::ThreadGroup;
   constexpr int kSums = layer ? 2 : 1;
   const std::int64_t d = args.d;
   float* const part = args.parts == nullptr ? nullptr : args.parts + blockIdx.x * kSums * d;
-  ColumnSums<Form, kSums> columns;
+  ColumnSums<Config, kSums> columns;
   ThreadGroupExchange<ThreadGroup> exchange;
   for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < args.rows;
        row += ThreadGroup::row_step()) {
     const bool live = row < args.rows, first = row == ThreadGroup::first_row();
-    const auto n = static_cast<typename Form::Index>(live ? d : 0);
+    const auto n = static_cast<typename Config::Index>(live ? d : 0);
     const auto n_weight = args.weight == nullptr ? 0 : n, n_dx = accumulate && args.dx != nullptr ? n : 0;
-    const typename Form::T *x_row = args.x + row * d, *dy_row = args.dy + row * d;
-    typename Form::T* const dx_row = args.dx + row * d;
+    const typename Config::T *x_row = args.x + row * d, *dy_row = args.dy + row * d;
+    typename Config::T* const dx_row = args.dx + row * d;
     const float mean = layer && live ? args.mean[row] : 0.0F, rstd = live ? args.rstd[row] : 0.0F;
-    RowPacks<Form> x, dy, w, dx;
+    RowVectors<Config> x, dy, w, dx;
     float sums[kSums] = {};  // of g·x̂, and of g
-    const auto read = [](RowPacks<Form>& to, const typename Form::T* from, typename Form::Index width,
+    const auto read = [](RowVectors<Config>& to, const typename Config::T* from, typename Config::Index width,
                          int batch, float absent = 0.0F) {
       if constexpr (full) {
         to.load(from, batch);
@@ -56,12 +56,12 @@ __launch_bounds__(Form::ThreadGroup::kThreads, kBackwardBlocks<Form, layer>) voi
         to.fetch(from, width, batch, absent);
       }
     };
-    for (int batch = 0; batch < Form::batches(d); ++batch) {
+    for (int batch = 0; batch < Config::batches(d); ++batch) {
       read(x, x_row, n, batch);
       read(dy, dy_row, n, batch);
-      if constexpr (Form::kHeld && accumulate) read(dx, dx_row, n_dx, batch);
+      if constexpr (Config::kHeld && accumulate) read(dx, dx_row, n_dx, batch);
       read(w, args.weight, n_weight, batch, 1.0F);
-      Form::each([&](int p, int v) {
+      Config::each([&](int p, int v) {
         const float g = (args.offset + w.get(p, v)) * dy.get(p, v);
         sums[0] += g * ((x.get(p, v) - mean) * rstd);
         if constexpr (layer) sums[1] += g;
@@ -70,12 +70,12 @@ __launch_bounds__(Form::ThreadGroup::kThreads, kBackwardBlocks<Form, layer>) voi
     exchange.sum(sums);
     const float dot = sums[0] / static_cast<float>(d),
                 sum = layer ? sums[kSums - 1] / static_cast<float>(d) : 0;
-    for (int batch = 0; batch < Form::batches(d); ++batch) {
+    for (int batch = 0; batch < Config::batches(d); ++batch) {
       x.fetch_again(x_row, n, batch);
       dy.fetch_again(dy_row, n, batch);
       read(w, args.weight, n_weight, batch, 1.0F);
-      if constexpr (!Form::kHeld && accumulate) dx.fetch(dx_row, n_dx, batch);
-      if constexpr (Form::kHeld && accumulate) dx.fetch_again(dx_row, n_dx, batch);
+      if constexpr (!Config::kHeld && accumulate) dx.fetch(dx_row, n_dx, batch);
+      if constexpr (Config::kHeld && accumulate) dx.fetch_again(dx_row, n_dx, batch);
       dx.fill([&](int p, int v) {
         const float normalized = (x.get(p, v) - mean) * rstd, grad = dy.get(p, v);
         if constexpr (layer) {
@@ -99,29 +99,31 @@ __launch_bounds__(Form::ThreadGroup::kThreads, kBackwardBlocks<Form, layer>) voi
 }
 
 /// One thread group in a block where rows are not held: each has a part of the scratch.
-template <class Form>
-using BackwardForm = std::conditional_t<
-    !Form::kHeld && (Form::ThreadGroup::kThreadGroups > 1),
-    RowForm<typename Form::T, Form::ThreadGroup::kThreads, Form::kPacks, Form::kVec, false>, Form>;
+template <class Config>
+using BackwardConfig = std::conditional_t<
+    !Config::kHeld && (Config::ThreadGroup::kThreadGroups > 1),
+    RowConfig<typename Config::T, Config::ThreadGroup::kThreads, Config::kVectors, Config::kVec, false>,
+    Config>;
 
 /// Returns how many parts there are to sum.
-template <class Form, bool layer, bool accumulate>
-int launch_backward(const LaunchSite& site, const NormBackward<typename Form::T>& args, std::int64_t parts) {
-  constexpr int kThreadGroups = Form::ThreadGroup::kThreadGroups;
-  Size3 grid = row_grid<Form>(site.stream.device, args.rows);
+template <class Config, bool layer, bool accumulate>
+int launch_backward(const LaunchSite& site, const NormBackward<typename Config::T>& args,
+                    std::int64_t parts) {
+  constexpr int kThreadGroups = Config::ThreadGroup::kThreadGroups;
+  Size3 grid = row_grid<Config>(site.stream.device, args.rows);
   if (args.parts != nullptr) {
     const unsigned held =
-        grid_for(site.stream.device, args.rows, kThreadGroups, kBackwardBlocks<Form, layer>);
+        grid_for(site.stream.device, args.rows, kThreadGroups, kBackwardBlocks<Config, layer>);
     grid.x = static_cast<unsigned>(std::min<std::int64_t>(parts, held));
   }
-  const bool shared = Form::kHeld && kThreadGroups > 1 && args.parts != nullptr;
-  auto kernel = norm_backward_kernel<Form, layer, accumulate, false>;
-  // What training has of most widths: more forms would be more to compile.
-  if constexpr (Form::kHeld && Form::kVec > 1 && kThreadGroups == 1 && accumulate && !layer) {
-    if (args.d == Form::kStep && args.weight != nullptr && args.dx != nullptr)
-      kernel = norm_backward_kernel<Form, layer, accumulate, true>;
+  const bool shared = Config::kHeld && kThreadGroups > 1 && args.parts != nullptr;
+  auto kernel = norm_backward_kernel<Config, layer, accumulate, false>;
+  // What training has of most widths: more configs would be more to compile.
+  if constexpr (Config::kHeld && Config::kVec > 1 && kThreadGroups == 1 && accumulate && !layer) {
+    if (args.d == Config::kStep && args.weight != nullptr && args.dx != nullptr)
+      kernel = norm_backward_kernel<Config, layer, accumulate, true>;
   }
-  launch(site, kernel, grid, kRowBlock<Form>,
+  launch(site, kernel, grid, kRowBlock<Config>,
          shared ? static_cast<std::size_t>((layer ? 2 : 1) * args.d) * sizeof(float) : 0, args);
   return static_cast<int>(grid.x);
 }
@@ -143,18 +145,18 @@ void backward(const LaunchSite& site, const Args& args, const View& mean, float 
       .offset = offset};
   int parts = 0;
   if (rows > 0) {
-    const bool in_packs = rows_in_packs(d, {args.x, args.weight, args.dy, args.dx, args.partials});
+    const bool in_vectors = rows_in_vectors(d, {args.x, args.weight, args.dy, args.dx, args.partials});
     const auto run = [&]<class Rows>() {
-      using Form = BackwardForm<Rows>;
+      using Config = BackwardConfig<Rows>;
       const std::int64_t most = args.partials ? args.partials.dim(0) : 0;
-      parts = args.accumulate_dx ? launch_backward<Form, layer, true>(site, kernel_args, most)
-                                 : launch_backward<Form, layer, false>(site, kernel_args, most);
+      parts = args.accumulate_dx ? launch_backward<Config, layer, true>(site, kernel_args, most)
+                                 : launch_backward<Config, layer, false>(site, kernel_args, most);
     };
     // The half of 128 threads would have nothing to do, and few threads are there at once.
-    if (in_packs && d > 128 * kPack<T> && d <= 256 * kPack<T>) {
-      run.template operator()<RowForm<T, 64, 4, kPack<T>, true>>();
+    if (in_vectors && d > 128 * kVector<T> && d <= 256 * kVector<T>) {
+      run.template operator()<RowConfig<T, 64, 4, kVector<T>, true>>();
     } else {
-      dispatch_row_form<T>(d, in_packs, run);
+      dispatch_row_config<T>(d, in_vectors, run);
     }
   }
   const std::int64_t stride = layer ? 2 * d : d;

@@ -25,26 +25,27 @@ struct NormRope {
   NormRopeOperand<T> operands[2];
 };
 
-/// Two heads of two packs are under way in a thread, or one of four.
-template <class Form>
-inline constexpr int kHeadsAtOnce = Form::kPacks == 2 ? 2 : 1;
+/// Two heads of two vectors are under way in a thread, or one of four.
+template <class Config>
+inline constexpr int kHeadsAtOnce = Config::kVectors == 2 ? 2 : 1;
 
 /// Blocks of a multiprocessor, which leave a thread 80 registers, or 128.
-template <class Form>
-inline constexpr int kForwardBlocks = (Form::kPacks == 2 ? 768 : 512) / Form::ThreadGroup::kThreads;
+template <class Config>
+inline constexpr int kForwardBlocks = (Config::kVectors == 2 ? 768 : 512) / Config::ThreadGroup::kThreads;
 
-template <class Form, class T = typename Form::T>
-__global__ __launch_bounds__(Form::ThreadGroup::kThreads, kForwardBlocks<Form>) void norm_rope_packs_kernel(
-    const __grid_constant__ NormRope<T> args) {
-  using ThreadGroup = typename Form::ThreadGroup;
-  constexpr int kAtOnce = kHeadsAtOnce<Form>, kSize = Form::kStep;
+template <class Config, class T = typename Config::T>
+__global__ __launch_bounds__(
+    Config::ThreadGroup::kThreads,
+    kForwardBlocks<Config>) void norm_rope_vectors_kernel(const __grid_constant__ NormRope<T> args) {
+  using ThreadGroup = typename Config::ThreadGroup;
+  constexpr int kAtOnce = kHeadsAtOnce<Config>, kSize = Config::kStep;
   const NormRopeOperand<T>& of = args.operands[blockIdx.y];
-  RowPacks<Form> w;
+  RowVectors<Config> w;
   w.load(of.weight, 0);
   for (std::int64_t unit = ThreadGroup::first_row(); unit - ThreadGroup::number() < of.order.units();
        unit += ThreadGroup::row_step()) {
     const HeadPosition at(of.order, unit);
-    RowPacks<Form> x[kAtOnce];
+    RowVectors<Config> x[kAtOnce];
     const auto load = [&](int first) {
       INGOT_UNROLL
       for (int j = 0; j < kAtOnce; ++j) {
@@ -53,7 +54,7 @@ __global__ __launch_bounds__(Form::ThreadGroup::kThreads, kForwardBlocks<Form>) 
       }
     };
     load(at.first);  // on their way while the position and its angles are looked up
-    HeadAngles<Form> angles;
+    HeadAngles<Config> angles;
     angles.load(args.angles, at, false);
     for (int first = at.first; true;) {
       INGOT_UNROLL
@@ -61,7 +62,7 @@ __global__ __launch_bounds__(Form::ThreadGroup::kThreads, kForwardBlocks<Form>) 
         const int head = first + j * at.groups;
         const bool live = at.has(head);
         const float squares =
-            head_sum<Form>([&](int p, int v, float& sum) { sum += x[j].get(p, v) * x[j].get(p, v); });
+            head_sum<Config>([&](int p, int v, float& sum) { sum += x[j].get(p, v) * x[j].get(p, v); });
         const float r = 1.0F / sqrtf(squares / static_cast<float>(kSize) + args.eps);
         x[j].keep();
         w.keep();
@@ -137,16 +138,16 @@ void forward(const RmsNormRopeArgs& args, Stream stream) {
                           .weight_offset = args.weight_offset,
                           .operands = {operand_of<T>(args)}};
   if (args.also_x) kernel_args.operands[1] = operand_of<T>(args.also());
-  const auto in_packs = [&]<class Form>() {
+  const auto in_vectors = [&]<class Config>() {
     const std::int64_t units = std::max(kernel_args.operands[0].order.units(),
                                         args.also_x ? kernel_args.operands[1].order.units() : 0);
-    Size3 grid = row_grid<Form>(stream.device, units);
+    Size3 grid = row_grid<Config>(stream.device, units);
     grid.y = operands;
-    launch(site, norm_rope_packs_kernel<Form>, grid, kRowBlock<Form>, 0, kernel_args);
+    launch(site, norm_rope_vectors_kernel<Config>, grid, kRowBlock<Config>, 0, kernel_args);
   };
-  if (rotate_in_packs<T>(args.x, args.angles, heads, {args.weight, args.also_weight},
-                         {args.x, args.y, args.also_x, args.also_y}) &&
-      dispatch_head_form<T>(size, in_packs))
+  if (rotate_in_vectors<T>(args.x, args.angles, heads, {args.weight, args.also_weight},
+                           {args.x, args.y, args.also_x, args.also_y}) &&
+      dispatch_head_config<T>(size, in_vectors))
     return;
   const std::int64_t rows = args.x.dim(0) * args.x.dim(1) * heads;
   launch(site, norm_rope_kernel<T>, Size3{grid_for(stream.device, rows, 8, 32), operands}, Size3{256}, 0,

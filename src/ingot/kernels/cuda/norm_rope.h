@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/row_vectors.h"
 #include "ingot/kernels/cuda/token_angles.h"
 
 // RMS norm of heads, and RoPE of what it gives: what both ways have in common. A thread group has a head in
-// registers: a thread's packs of the second half of a head are as far from those of the first as pairs of
+// registers: a thread's vectors of the second half of a head are as far from those of the first as pairs of
 // elements are.
 namespace ingot::kernels::cuda {
 
@@ -44,7 +44,7 @@ struct HeadOrder {
 
 /// Where a thread group is: what it takes of a token are the heads `first`, first + groups, ...; all thread
 /// groups of a block go through as many rounds, for their lanes exchange sums. Numbers are below 2^31
-/// (rotate_in_packs), where divisions are short.
+/// (rotate_in_vectors), where divisions are short.
 struct HeadPosition {
   int heads, groups, token, b, s, first;
   bool live;
@@ -64,73 +64,73 @@ struct HeadPosition {
   __device__ __forceinline__ std::int64_t row(int head) const { return std::int64_t{token} * heads + head; }
 };
 
-/// A head of whole packs, of `2 · pairs` to each of `size` threads.
+/// A head of whole vectors, of `2 · pairs` to each of `size` threads.
 template <class T, int size, int pairs>
-using HeadForm = RowForm<T, size, 2 * pairs, kPack<T>, true>;
+using HeadConfig = RowConfig<T, size, 2 * pairs, kVector<T>, true>;
 
 /// Cosines and sines of a thread's elements.
-template <class Form>
+template <class Config>
 struct HeadAngles {
-  static constexpr int kPairs = Form::kPacks / 2;
-  float cos[kPairs][Form::kVec], sin[kPairs][Form::kVec];
+  static constexpr int kPairs = Config::kVectors / 2;
+  float cos[kPairs][Config::kVec], sin[kPairs][Config::kVec];
 
   __device__ __forceinline__ void load(const TokenAngles& angles, const HeadPosition& at, bool inverse) {
     const std::int64_t position = at.live ? angles.position(at.b, at.s) : 0;
     INGOT_UNROLL
     for (int p = 0; p < kPairs; ++p)
-      angles.load<Form::kVec>(position, Form::position(0, p), inverse, cos[p], sin[p]);
+      angles.load<Config::kVec>(position, Config::position(0, p), inverse, cos[p], sin[p]);
   }
-  /// Turns a head.
-  __device__ __forceinline__ void rotate(RowPacks<Form>& x) const {
+  /// Rotates a head.
+  __device__ __forceinline__ void rotate(RowVectors<Config>& x) const {
     INGOT_UNROLL
     for (int p = 0; p < kPairs; ++p) {
-      const auto u = x.packs[p], v = x.packs[p + kPairs];
-      x.packs[p].fill([&](int i) { return rotate_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).first; });
-      x.packs[p + kPairs].fill(
+      const auto u = x.vectors[p], v = x.vectors[p + kPairs];
+      x.vectors[p].fill([&](int i) { return rotate_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).first; });
+      x.vectors[p + kPairs].fill(
           [&](int i) { return rotate_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).second; });
     }
   }
 };
 
-/// The sum of term(pack, element of it) over a head, the same in all lanes, with the bits that it has in
-/// rms_norm: there heads of up to 32 packs have eight threads, so that four of ours each sum for two.
-template <class Form, class F>
+/// The sum of term(vector, element of it) over a head, the same in all lanes, with the bits that it has in
+/// rms_norm: there heads of up to 32 vectors have eight threads, so that four of ours each sum for two.
+template <class Config, class F>
 __device__ __forceinline__ float head_sum(F&& term) {
-  constexpr int kLanes = Form::ThreadGroup::kThreads / Form::ThreadGroup::kThreadGroups,
+  constexpr int kLanes = Config::ThreadGroup::kThreads / Config::ThreadGroup::kThreadGroups,
                 kSums = kLanes == 4 ? 2 : 1;
   float sums[kSums] = {};
-  Form::each([&](int p, int v) { term(p, v, sums[p % kSums]); });
+  Config::each([&](int p, int v) { term(p, v, sums[p % kSums]); });
   return lanes_sum<kLanes>(kSums == 2 ? sums[0] + sums[kSums - 1] : sums[0]);
 }
 
-/// Calls f.template operator()<Form>() with the form for heads of so many elements; false where there is
+/// Calls f.template operator()<Config>() with the config for heads of so many elements; false where there is
 /// none.
 template <class T, class F>
-bool dispatch_head_form(std::int64_t size, F&& f) {
-  switch (size / kPack<T>) {
+bool dispatch_head_config(std::int64_t size, F&& f) {
+  switch (size / kVector<T>) {
     case 8:
-      return f.template operator()<HeadForm<T, 4, 1>>(), true;
+      return f.template operator()<HeadConfig<T, 4, 1>>(), true;
     case 16:
-      return f.template operator()<HeadForm<T, 8, 1>>(), true;
+      return f.template operator()<HeadConfig<T, 8, 1>>(), true;
     case 32:
-      return f.template operator()<HeadForm<T, 8, 2>>(), true;
+      return f.template operator()<HeadConfig<T, 8, 2>>(), true;
     case 64:
-      return f.template operator()<HeadForm<T, 32, 1>>(), true;
+      return f.template operator()<HeadConfig<T, 32, 1>>(), true;
     default:
       return false;
   }
 }
 
-/// Whether heads rotate as these forms do: all of them, all elements, halves apart, in whole packs.
+/// Whether heads rotate as these configs do: all of them, all elements, halves apart, in whole vectors.
 template <class T>
-bool rotate_in_packs(const View& x, const RopeAngles& angles, std::int64_t most_heads,
-                     std::initializer_list<View> weights, std::initializer_list<View> heads) {
+bool rotate_in_vectors(const View& x, const RopeAngles& angles, std::int64_t most_heads,
+                       std::initializer_list<View> weights, std::initializer_list<View> heads) {
   constexpr std::int64_t kMostUnits = 1LL << 31;
   if (angles.interleaved || 2 * angles.cos.dim(1) != x.dim(3) || angles.rotated_heads < most_heads)
     return false;
-  if (x.dim(3) % kPack<T> != 0 || x.dim(0) * x.dim(1) * most_heads >= kMostUnits) return false;
-  return angles_in_packs(angles) && rows_are_aligned(weights) &&
-         std::ranges::all_of(heads, [](const View& view) { return heads_in_packs(view, kPack<T>); });
+  if (x.dim(3) % kVector<T> != 0 || x.dim(0) * x.dim(1) * most_heads >= kMostUnits) return false;
+  return angles_in_vectors(angles) && rows_are_aligned(weights) &&
+         std::ranges::all_of(heads, [](const View& view) { return heads_in_vectors(view, kVector<T>); });
 }
 
 /// In which order rms_norm and its gradient add the terms of a row: lane by lane, of so many lanes with `vec`
@@ -139,11 +139,11 @@ struct SumOrder {
   int lanes, vec;
 };
 
-/// That of heads of up to 128 packs, or else of up to 1024 elements.
+/// That of heads of up to 128 vectors, or else of up to 1024 elements.
 template <class T>
 SumOrder sum_order(std::int64_t size, bool backward) {
-  if (size % kPack<T> != 0) return {backward ? 128 : kWarp, 1};
-  return {size / kPack<T> <= 32 ? 8 : kWarp, kPack<T>};
+  if (size % kVector<T> != 0) return {backward ? 128 : kWarp, 1};
+  return {size / kVector<T> <= 32 ? 8 : kWarp, kVector<T>};
 }
 
 /// The sum of term(element) over a head of a warp, in that order and the same in all lanes.

@@ -21,39 +21,40 @@ struct NormRopeBackward {
   float weight_offset;
 };
 
-/// Blocks of a multiprocessor: 512 threads with 128 registers each. Where a thread has four packs of a head,
-/// and sums for as many columns, 384 with 168, or 256 with 255 for packs of eight elements.
-template <class Form>
+/// Blocks of a multiprocessor: 512 threads with 128 registers each. Where a thread has four vectors of a
+/// head, and sums for as many columns, 384 with 168, or 256 with 255 for vectors of eight elements.
+template <class Config>
 inline constexpr int kBackwardBlocks =
-    (Form::kPacks == 2 ? 512 : (Form::kVec == 4 ? 384 : 256)) / Form::ThreadGroup::kThreads;
+    (Config::kVectors == 2 ? 512 : (Config::kVec == 4 ? 384 : 256)) / Config::ThreadGroup::kThreads;
 
 // dy rotated back, then as norm_backward_kernel: with x̂ = x·rstd and g = w·dy, dx = rstd · (g − x̂ ·
 // mean(g·x̂)), and dw = Σ dy·x̂ is summed apart by every block.
-template <class Form, bool accumulate, class T = typename Form::T>
-__global__
-__launch_bounds__(Form::ThreadGroup::kThreads, kBackwardBlocks<Form>) void norm_rope_backward_packs_kernel(
-    const __grid_constant__ NormRopeBackward<T> args) {
-  using ThreadGroup = typename Form::ThreadGroup;
-  constexpr int kSize = Form::kStep;
+template <class Config, bool accumulate, class T = typename Config::T>
+__global__ __launch_bounds__(
+    Config::ThreadGroup::kThreads,
+    kBackwardBlocks<
+        Config>) void norm_rope_backward_vectors_kernel(const __grid_constant__ NormRopeBackward<T> args) {
+  using ThreadGroup = typename Config::ThreadGroup;
+  constexpr int kSize = Config::kStep;
   float* const part = args.parts == nullptr ? nullptr : args.parts + std::int64_t{blockIdx.x} * kSize;
-  ColumnSums<Form, 1> columns;
-  RowPacks<Form> w;
+  ColumnSums<Config, 1> columns;
+  RowVectors<Config> w;
   w.load(args.weight, 0);
   for (std::int64_t unit = ThreadGroup::first_row(); unit - ThreadGroup::number() < args.order.units();
        unit += ThreadGroup::row_step()) {
     const HeadPosition at(args.order, unit);
-    HeadAngles<Form> angles;
+    HeadAngles<Config> angles;
     angles.load(args.angles, at, true);
     for (int round = 0; round < at.heads; round += at.groups) {
       const int head = at.first + round, n = at.has(head) ? kSize : 0;
       T* const dx_row = args.dx.at(at.b, at.s, head);
       const float rstd = n > 0 ? args.rstd[at.row(head)] : 0.0F;
-      RowPacks<Form> x, dy, dx;
+      RowVectors<Config> x, dy, dx;
       x.fetch(args.x.at(at.b, at.s, head), n, 0);
       dy.fetch(args.dy.at(at.b, at.s, head), n, 0);
       if constexpr (accumulate) dx.fetch(dx_row, args.dx.data == nullptr ? 0 : n, 0);
       angles.rotate(dy);
-      const float dot = head_sum<Form>([&](int p, int v, float& sum) {
+      const float dot = head_sum<Config>([&](int p, int v, float& sum) {
                           const float g = (args.weight_offset + w.get(p, v)) * dy.get(p, v);
                           sum += g * (x.get(p, v) * rstd);
                         }) /
@@ -134,11 +135,11 @@ void backward(const RmsNormRopeBackwardArgs& args, Stream stream) {
     return args.dweight ? static_cast<unsigned>(std::min<std::int64_t>(args.partials.dim(0), held)) : held;
   };
   unsigned blocks = 0;
-  const auto in_packs = [&]<class Form>() {
-    blocks = grid_of(kernel_args.order.units(), Form::ThreadGroup::kThreadGroups, kBackwardBlocks<Form>);
-    const auto kernel = args.accumulate_dx ? norm_rope_backward_packs_kernel<Form, true>
-                                           : norm_rope_backward_packs_kernel<Form, false>;
-    launch(site, kernel, Size3{blocks}, kRowBlock<Form>,
+  const auto in_vectors = [&]<class Config>() {
+    blocks = grid_of(kernel_args.order.units(), Config::ThreadGroup::kThreadGroups, kBackwardBlocks<Config>);
+    const auto kernel = args.accumulate_dx ? norm_rope_backward_vectors_kernel<Config, true>
+                                           : norm_rope_backward_vectors_kernel<Config, false>;
+    launch(site, kernel, Size3{blocks}, kRowBlock<Config>,
            args.dweight ? static_cast<std::size_t>(size) * sizeof(float) : 0, kernel_args);
   };
   const auto one_by_one = [&] {
@@ -147,8 +148,8 @@ void backward(const RmsNormRopeBackwardArgs& args, Stream stream) {
            args.accumulate_dx);
   };
   const bool whole =
-      rotate_in_packs<T>(args.x, args.angles, args.x.dim(2), {args.weight}, {args.x, args.dy, args.dx});
-  if (rows > 0 && !(whole && dispatch_head_form<T>(size, in_packs))) one_by_one();
+      rotate_in_vectors<T>(args.x, args.angles, args.x.dim(2), {args.weight}, {args.x, args.dy, args.dx});
+  if (rows > 0 && !(whole && dispatch_head_config<T>(size, in_vectors))) one_by_one();
   if (args.dweight)
     sum_parts(site, kernel_args.parts, static_cast<int>(blocks), size, size, args.dweight.as<T>(),
               args.accumulate_dweight);

@@ -26,7 +26,7 @@ __device__ __forceinline__ float stochastic_e2m1(float x, float u) {
   return copysignf((below + (u < steps - below ? 1.0F : 0.0F)) * step, x);
 }
 
-// `x` where it is no number, which fminf would lose.
+// `x` where it is not a number, which fminf would lose.
 __device__ __forceinline__ float at_most(float x, float limit) { return limit < x ? limit : x; }
 
 __device__ __forceinline__ float scale_of_tensor(float amax) {

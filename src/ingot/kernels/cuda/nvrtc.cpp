@@ -108,7 +108,7 @@ class OwnedProgram {
   Program program_ = nullptr;
 };
 
-// Where cuda_fp16.h and its kin may be: the toolkit, and NVIDIA's Python packages beside the library.
+// Where cuda_fp16.h and its kin may be: the toolkit, and NVIDIA's Python vectorages beside the library.
 std::vector<std::string> header_folders() {
   std::vector<std::string> found;
   for (const std::string& folder : {toolkit() + "/include", library().folder + "/../include",

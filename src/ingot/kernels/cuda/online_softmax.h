@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ingot/kernels/cuda/functions.h"
-#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/row_vectors.h"
 
 namespace ingot::kernels::cuda {
 
@@ -10,32 +10,33 @@ namespace ingot::kernels::cuda {
 struct OnlineSoftmax {
   float top = -INFINITY, sum = 0;
 
-  /// Adds the elements get(pack, element) of a batch, and calls take(pack, element, exp) with what is added.
-  template <class Form, class Get, class Take>
+  /// Adds the elements get(vector, element) of a batch, and calls take(vector, element, exp) with what is
+  /// added.
+  template <class Config, class Get, class Take>
   __device__ __forceinline__ void add(const Get& get, const Take& take) {
     float above = top;
-    Form::each([&](int p, int v) { above = fmaxf(above, get(p, v)); });
+    Config::each([&](int p, int v) { above = fmaxf(above, get(p, v)); });
     sum *= factor(above);
     top = above;
     const float by = fabsf(top) == INFINITY ? 0.0F : top;
-    Form::each([&](int p, int v) {
+    Config::each([&](int p, int v) {
       const float exp = fast_exp(get(p, v) - by);
       sum += exp;
       take(p, v, exp);
     });
   }
-  template <class Form, class Get>
+  template <class Config, class Get>
   __device__ __forceinline__ void add(const Get& get) {
-    add<Form>(get, [](int, int, float) {});
+    add<Config>(get, [](int, int, float) {});
   }
-  /// The same of whole packs, with the fewest instructions.
-  template <class Form>
-  __device__ __forceinline__ void add(const RowPacks<Form>& x) {
+  /// The same of whole vectors, with the fewest instructions.
+  template <class Config>
+  __device__ __forceinline__ void add(const RowVectors<Config>& x) {
     const float above = fmaxf(top, x.top());
     sum *= factor(above);
     top = above;
     const float by = fabsf(top) == INFINITY ? 0.0F : -top * kLog2E;
-    Form::each([&](int p, int v) { sum += fast_exp2(fmaf(x.get(p, v), kLog2E, by)); });
+    Config::each([&](int p, int v) { sum += fast_exp2(fmaf(x.get(p, v), kLog2E, by)); });
   }
   /// That of a thread group, of what its threads have, and with it the sum of `value`.
   template <class ThreadGroup>

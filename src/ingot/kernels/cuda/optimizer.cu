@@ -96,7 +96,7 @@ struct NormItem {
 template <class T>
 __global__ void __launch_bounds__(kBatchThreads, 4)
     norm_parts_kernel(const __grid_constant__ Batch<NormItem<T>, kNormBlock> batch) {
-  constexpr int kWide = kPack<T>, kUnroll = 4;
+  constexpr int kWide = kVector<T>, kUnroll = 4;
   std::int64_t begin = 0;
   const NormItem<T> item = batch.mine(begin);
   const std::int64_t end = begin + kNormBlock < item.n ? begin + kNormBlock : item.n;
@@ -108,10 +108,10 @@ __global__ void __launch_bounds__(kBatchThreads, 4)
   };
   constexpr std::int64_t kStep = std::int64_t{kBatchThreads} * kWide;
   for (std::int64_t i = begin + threadIdx.x * kWide; i < whole; i += kStep * kUnroll) {
-    Pack<T, kWide> read[kUnroll];
+    Vector<T, kWide> read[kUnroll];
     INGOT_UNROLL
     for (int u = 0; u < kUnroll; ++u)
-      if (i + u * kStep < whole) read[u] = load_pack<kWide>(item.x + i + u * kStep);
+      if (i + u * kStep < whole) read[u] = load_vector<kWide>(item.x + i + u * kStep);
     INGOT_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       if (i + u * kStep >= whole) continue;

@@ -6,7 +6,7 @@
 #include "ingot/kernels/master_weight.h"
 #include "ingot/kernels/optimizer.h"
 
-// What the steps of all optimisers do with parameters, their master weights and the scale of gradients.
+// What the steps of all optimizers do with parameters, their master weights and the scale of gradients.
 namespace ingot::kernels::cuda {
 
 __device__ __forceinline__ float scale_or_one(const float* scale) { return scale == nullptr ? 1.0F : *scale; }
@@ -43,8 +43,8 @@ __device__ __forceinline__ void load_weights(const Weights<P>& weights, bool mas
                                              float (&to)[vec]) {
   if (!master) return load_floats(weights.param + i, to);
   if constexpr (Weights<P>::kSplit) {
-    const auto params = load_pack<vec>(weights.param + i);
-    const auto remainders = load_pack<vec>(weights.master + i);
+    const auto params = load_vector<vec>(weights.param + i);
+    const auto remainders = load_vector<vec>(weights.master + i);
     INGOT_UNROLL
     for (int k = 0; k < vec; ++k) to[k] = join(params.values[k], remainders.values[k]);
   } else {
@@ -56,8 +56,8 @@ __device__ __forceinline__ void store_weights(const Weights<P>& weights, bool ma
                                               const float (&from)[vec]) {
   if (!master) return store_floats(weights.param + i, from);
   if constexpr (Weights<P>::kSplit) {
-    Pack<bfloat_t, vec> params;
-    Pack<std::int16_t, vec> remainders;
+    Vector<bfloat_t, vec> params;
+    Vector<std::int16_t, vec> remainders;
     INGOT_UNROLL
     for (int k = 0; k < vec; ++k) split(from[k], params.values[k], remainders.values[k]);
     store_global(weights.param + i, params);

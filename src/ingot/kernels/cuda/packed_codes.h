@@ -154,7 +154,7 @@ struct CodeValues {
 /// The values of the codes in bytes 0 and 2. `table` holds those of nf4, in shared memory: sixteen lie in
 /// banks of their own, so lanes that look up different ones do not wait for each other.
 template <PackedFormat format>
-__device__ __forceinline__ Pack<float, 2> code_pair(unsigned codes, const float* table) {
+__device__ __forceinline__ Vector<float, 2> code_pair(unsigned codes, const float* table) {
   if constexpr (format == PackedFormat::nf4) return {{table[codes & 15], table[codes >> 16 & 15]}};
 #if defined(__CUDACC__)  // GPUs from 8.9 on have an instruction for it
   const auto pair = static_cast<__nv_fp8x2_storage_t>(__byte_perm(codes, 0, 0x4420));

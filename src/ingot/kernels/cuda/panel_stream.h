@@ -6,7 +6,7 @@
 #include "ingot/kernels/cuda/packed_codes.h"
 #include "ingot/kernels/cuda/tensor_core.h"
 
-// Products of packed weights with few rows of x: a block computes the 16 columns of y that belong to a panel.
+// Matmuls of packed weights with few rows of x: a block computes the 16 columns of y that belong to a panel.
 // Reading the panel is most of its work. As a panel is one run of bytes in any format, it is copied to shared
 // memory as it lies, stage by stage, with several stages under way while one is multiplied.
 namespace ingot::kernels::cuda {
@@ -16,7 +16,7 @@ namespace ingot::kernels::cuda {
 inline constexpr int kBytesUnderWay = 32 * 1024;
 inline constexpr int kMostShared = 96 * 1024;  ///< what every GPU from 8.0 on gives a block
 
-struct ProductArgs {
+struct PackedMatmulArgs {
   const void* x;
   const std::uint8_t* weight;
   const float* bias;
@@ -33,14 +33,14 @@ struct MatmulPosition {
   std::int64_t panel, row0;
   int rows;
 
-  __device__ __forceinline__ MatmulPosition(const ProductArgs& args, int most_rows) {
+  __device__ __forceinline__ MatmulPosition(const PackedMatmulArgs& args, int most_rows) {
     const auto groups = static_cast<unsigned>((args.m + most_rows - 1) / most_rows);
     panel = blockIdx.x / groups;
     row0 = std::int64_t{blockIdx.x - static_cast<unsigned>(panel) * groups} * most_rows;
     rows = static_cast<int>(args.m - row0 < most_rows ? args.m - row0 : most_rows);
   }
 };
-inline unsigned product_grid(const ProductArgs& args, int most_rows) {
+inline unsigned matmul_grid(const PackedMatmulArgs& args, int most_rows) {
   return static_cast<unsigned>(args.panels() * ((args.m + most_rows - 1) / most_rows));
 }
 
@@ -94,7 +94,7 @@ struct Stages {
 };
 
 // Two warps of a block do nothing but copy: the fewer instructions that costs, the more are left for
-// products. What one of their threads copies: next(to) starts the copies of the next stage, whose part in
+// matmuls. What one of their threads copies: next(to) starts the copies of the next stage, whose part in
 // shared memory begins at `to`. A `copier` is the thread's number among them.
 inline constexpr int kCopyThreads = 64;
 
@@ -191,7 +191,7 @@ __device__ __forceinline__ void add_up(int count, Add add) {
 }
 
 template <class Args>
-ProductArgs product_args(const Args& args) {
+PackedMatmulArgs packed_matmul_args(const Args& args) {
   return {.x = args.x.data,
           .weight = args.weight.template as<std::uint8_t>(),
           .bias = args.bias.template as<float>(),
@@ -207,16 +207,16 @@ ProductArgs product_args(const Args& args) {
 
 /// Launches the kernel for panels of made.count blocks or steps, per_stage of which are a stage.
 template <class Stage, class... Parameters, class... More>
-void launch_product(const LaunchSite& site, void (*kernel)(Parameters...), const ProductArgs& made, int rows,
-                    int threads, int per_stage, const More&... more) {
+void launch_matmul(const LaunchSite& site, void (*kernel)(Parameters...), const PackedMatmulArgs& made,
+                   int rows, int threads, int per_stage, const More&... more) {
   const auto stages = static_cast<int>((made.count + per_stage - 1) / per_stage);
-  launch(site, kernel, Size3{product_grid(made, rows)}, Size3{static_cast<unsigned>(threads)},
+  launch(site, kernel, Size3{matmul_grid(made, rows)}, Size3{static_cast<unsigned>(threads)},
          Stage::shared_bytes(stages), made, more...);
 }
 
 /// Writes a result, with its bias added.
-__device__ __forceinline__ void store_product(const ProductArgs& args, std::int64_t row, std::int64_t column,
-                                              float y) {
+__device__ __forceinline__ void store_result(const PackedMatmulArgs& args, std::int64_t row,
+                                             std::int64_t column, float y) {
   if (column >= args.n) return;
   args.y[row * args.y_stride + column] = args.bias == nullptr ? y : y + args.bias[column];
 }

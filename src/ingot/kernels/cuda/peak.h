@@ -6,8 +6,8 @@
 
 namespace ingot::kernels::cuda {
 
-/// What a GPU does at most, in FLOP/s, by NVIDIA's data sheets: dense products of `dtype` summed in f32, on
-/// the units that our products use (for f32 the plain ones). 0 for a GPU, by its name, or a dtype that is
+/// What a GPU does at most, in FLOP/s, by NVIDIA's data sheets: dense matmuls of `dtype` summed in f32, on
+/// the units that our matmuls use (for f32 the plain ones). 0 for a GPU, by its name, or a dtype that is
 /// not known.
 double dense_peak(std::string_view device_name, DType dtype);
 

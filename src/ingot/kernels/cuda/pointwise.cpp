@@ -73,12 +73,12 @@ void run(const PointwiseArgs& args, Stream stream) {
   std::vector<KernelArgument> arguments(args.inputs.begin(), args.inputs.end());
   arguments.emplace_back(args.y);
   arguments.emplace_back(n);
-  const auto pack = static_cast<std::int64_t>(16 / byte_size(args.y.dtype));
+  const auto vector = static_cast<std::int64_t>(16 / byte_size(args.y.dtype));
   backend(stream.device)
       .kernel_executor()
       ->execute_kernel(
           kernel_of(stream.device, args),
-          {.blocks = {grid_for(stream.device, (n + pack - 1) / pack, kThreads)}, .threads = {kThreads}},
+          {.blocks = {grid_for(stream.device, (n + vector - 1) / vector, kThreads)}, .threads = {kThreads}},
           arguments, stream);
 }
 

@@ -50,15 +50,15 @@ template <class T, int vec>
 __global__ void loss_parts_kernel(const T* x, const T* target, std::int64_t n, LossOf loss, float* partials) {
   double sum = 0;
   const std::int64_t step = std::int64_t{gridDim.x} * kBlock;
-  const std::int64_t me = std::int64_t{blockIdx.x} * kBlock + Block::lane(), packs = n / vec;
-  for (std::int64_t i = me; i < packs; i += step) {
-    const Pack<T, vec> a = load_pack<vec>(x + i * vec), b = load_pack<vec>(target + i * vec);
+  const std::int64_t me = std::int64_t{blockIdx.x} * kBlock + Block::lane(), vectors = n / vec;
+  for (std::int64_t i = me; i < vectors; i += step) {
+    const Vector<T, vec> a = load_vector<vec>(x + i * vec), b = load_vector<vec>(target + i * vec);
     float group = 0;
     INGOT_UNROLL
     for (int v = 0; v < vec; ++v) group += loss.at(to_float(a.values[v]), to_float(b.values[v]));
     sum += static_cast<double>(group);
   }
-  for (std::int64_t i = packs * vec + me; i < n; i += step)
+  for (std::int64_t i = vectors * vec + me; i < n; i += step)
     sum += static_cast<double>(loss.at(to_float(x[i]), to_float(target[i])));
   sum = Block::sum(sum);
   if (Block::lane() == 0) partials[blockIdx.x] = static_cast<float>(sum);
@@ -84,7 +84,7 @@ void reduced(const PointwiseLossArgs& args, const LossOf& loss, Stream stream) {
            args.target.as<T>(), n, loss, args.partials.as<float>());
   };
   if (address % 16 == 0) {
-    sum.template operator()<kPack<T>>();
+    sum.template operator()<kVector<T>>();
   } else {
     sum.template operator()<1>();
   }

@@ -22,7 +22,7 @@ struct alignas(16) BlockDots {
   Row rows_of_x[rows];
   float scales[kStageBlocks][kHalves<Format>][kPanel];
   float minimums[kHasMinimum<Format> ? kStageBlocks : 1][kPanel];
-  Pack<float, 2> x[rows][kStageBlocks];  // its scale and scaled_sum
+  Vector<float, 2> x[rows][kStageBlocks];  // its scale and scaled_sum
 };
 
 template <PackedFormat format, int rows>
@@ -49,13 +49,13 @@ struct BlockPosition {
 /// Σ codes · x over one half of a block (all of it where there is one scale), less the zero.
 template <class Format>
 __device__ __forceinline__ int block_dot(const unsigned (&codes)[8], int half, const int* x) {
-  constexpr int kPacks = 2 / kHalves<Format>;
+  constexpr int kVectors = 2 / kHalves<Format>;
   int dot = 0;
   INGOT_UNROLL
-  for (int pack = half * kPacks; pack < (half + 1) * kPacks; ++pack) {
-    const Pack<int, 4> words = load_pack<4>(x + 4 * pack);
+  for (int vector = half * kVectors; vector < (half + 1) * kVectors; ++vector) {
+    const Vector<int, 4> words = load_vector<4>(x + 4 * vector);
     INGOT_UNROLL
-    for (int i = 0; i < 4; ++i) dot = __dp4a(static_cast<int>(codes[4 * pack + i]), words.values[i], dot);
+    for (int i = 0; i < 4; ++i) dot = __dp4a(static_cast<int>(codes[4 * vector + i]), words.values[i], dot);
   }
   if constexpr (Format::kWide) return dot;
   // The members after the codes: scale, scaled_sum, negative_sum, negative_half_sums.
@@ -108,8 +108,8 @@ __device__ __forceinline__ void find_tile(const std::uint8_t* step, const BlockP
 
 /// One thread's part of a stage with `count` blocks, for `there` rows of x.
 template <class Format, int rows>
-__device__ __forceinline__ void find_products(const std::uint8_t* weight, const std::uint8_t* x, int count,
-                                              int there, BlockDots<Format, rows>& found) {
+__device__ __forceinline__ void find_dots(const std::uint8_t* weight, const std::uint8_t* x, int count,
+                                          int there, BlockDots<Format, rows>& found) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, row = lane % kPanel;
   if constexpr (rows == kTileRows) {
     INGOT_UNROLL
@@ -130,7 +130,7 @@ __device__ __forceinline__ void find_products(const std::uint8_t* weight, const 
     found.minimums[position.at][row] = Format::minimum(step, position.block, row);
   if (row < there)
     found.x[row][position.at] =
-        load_pack<2>(reinterpret_cast<const float*>(x + row * kBlocksPitch + position.at * 64 + 32));
+        load_vector<2>(reinterpret_cast<const float*>(x + row * kBlocksPitch + position.at * 64 + 32));
 }
 
 /// y and what a stage adds to it, block after block.
@@ -138,7 +138,7 @@ template <class Format, int rows>
 __device__ __forceinline__ float add_dots(const BlockDots<Format, rows>& found, int count, int r, int row,
                                           float y) {
   add_up<kStageBlocks>(count, [&](int i) {
-    const Pack<float, 2> x = found.x[r][i];
+    const Vector<float, 2> x = found.x[r][i];
     INGOT_UNROLL
     for (int half = 0; half < kHalves<Format>; ++half)
       y = fmaf(found.rows_of_x[r].dots[i][half][row], found.scales[i][half][row] * x.values[0], y);
@@ -149,7 +149,7 @@ __device__ __forceinline__ float add_dots(const BlockDots<Format, rows>& found, 
 
 template <PackedFormat format, int rows>
 __global__ void __launch_bounds__(kMatmulThreads<rows>)
-    quantized_matmul_kernel(const __grid_constant__ ProductArgs args) {
+    quantized_matmul_kernel(const __grid_constant__ PackedMatmulArgs args) {
   using Format = Packed<format>;
   using Stage = QuantizedStages<format, rows>;
   INGOT_DYNAMIC_SHARED(std::uint8_t, shared);
@@ -173,12 +173,12 @@ __global__ void __launch_bounds__(kMatmulThreads<rows>)
       },
       [&](int stage) {
         if (role.multiplies && stage < stages)
-          find_products(Stage::weight(shared, stage), Stage::x(shared, stage), blocks - stage * kStageBlocks,
-                        position.rows, found[stage % 2]);
+          find_dots(Stage::weight(shared, stage), Stage::x(shared, stage), blocks - stage * kStageBlocks,
+                    position.rows, found[stage % 2]);
         if (role.adds && stage > 0)
           y = add_dots(found[(stage - 1) % 2], blocks - (stage - 1) * kStageBlocks, role.r, role.row, y);
       });
-  if (role.adds) store_product(args, position.row0 + role.r, position.panel * kPanel + role.row, y);
+  if (role.adds) store_result(args, position.row0 + role.r, position.panel * kPanel + role.row, y);
 }
 
 // Of rows with one scale each: whole numbers may be summed in any order, so each thread keeps its own sums to
@@ -234,7 +234,7 @@ __device__ __forceinline__ void store_sums(int (*parts)[kPanel], const int (&dot
 
 template <int rows>
 __global__ void __launch_bounds__(kRowScaledThreads)
-    row_scaled_matmul_kernel(const __grid_constant__ ProductArgs args) {
+    row_scaled_matmul_kernel(const __grid_constant__ PackedMatmulArgs args) {
   using Stage = RowScaledStages<rows>;
   constexpr int kWarps = kDotThreads / kWarp;
   INGOT_DYNAMIC_SHARED(std::uint8_t, shared);
@@ -278,26 +278,26 @@ __global__ void __launch_bounds__(kRowScaledThreads)
 }
 
 void run_quantized_matmul(const QuantizedMatmulArgs& args, Stream stream) {
-  ProductArgs made = product_args(args);
+  PackedMatmulArgs made = packed_matmul_args(args);
   if (made.m * made.n == 0) return;
   made.count = packed_blocks(packed_layout(args.format), args.weight);
   dispatch_rounded(args.format, [&]<PackedFormat format>() {
     dispatch_rows<1, kTileRows>(made.m, [&]<int rows>() {
-      launch_product<QuantizedStages<format, rows>>({"quantized_matmul", stream, args.y},
-                                                    quantized_matmul_kernel<format, rows>, made, rows,
-                                                    kMatmulThreads<rows>, kStageBlocks);
+      launch_matmul<QuantizedStages<format, rows>>({"quantized_matmul", stream, args.y},
+                                                   quantized_matmul_kernel<format, rows>, made, rows,
+                                                   kMatmulThreads<rows>, kStageBlocks);
     });
   });
 }
 
 void run_row_scaled_matmul(const RowScaledMatmulArgs& args, Stream stream) {
-  ProductArgs made = product_args(args);
+  PackedMatmulArgs made = packed_matmul_args(args);
   if (made.m * made.n == 0) return;
   made.count = packed_blocks(packed_layout(PackedFormat::w8a8), args.weight);
   dispatch_rows<1, kTileRows>(made.m, [&]<int rows>() {
-    launch_product<RowScaledStages<rows>>({"row_scaled_matmul", stream, args.y},
-                                          row_scaled_matmul_kernel<rows>, made, rows, kRowScaledThreads,
-                                          kStageBlocks);
+    launch_matmul<RowScaledStages<rows>>({"row_scaled_matmul", stream, args.y},
+                                         row_scaled_matmul_kernel<rows>, made, rows, kRowScaledThreads,
+                                         kStageBlocks);
   });
 }
 

@@ -22,7 +22,7 @@ __device__ __forceinline__ Words words_of(const RngKey& key, std::int64_t block)
 template <class T, bool packed>
 __global__ void dropout_kernel(const T* x, T* y, std::int64_t n, float p, float scale, RngKey key,
                                bool accumulate) {
-  using Four = Pack<T, kWords>;
+  using Four = Vector<T, kWords>;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t block = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; block * kWords < n;
        block += step) {
@@ -31,8 +31,8 @@ __global__ void dropout_kernel(const T* x, T* y, std::int64_t n, float p, float 
     const bool whole = packed && count == kWords;
     Four from = {}, to = {};
     if (whole) {
-      from = load_pack<kWords>(x + begin);
-      if (accumulate) to = load_pack<kWords>(y + begin);
+      from = load_vector<kWords>(x + begin);
+      if (accumulate) to = load_vector<kWords>(y + begin);
     } else {
       INGOT_UNROLL
       for (int k = 0; k < kWords; ++k) {
@@ -48,7 +48,7 @@ __global__ void dropout_kernel(const T* x, T* y, std::int64_t n, float p, float 
       store(&to.values[k], keep ? to_float(from.values[k]) * scale : 0.0F, accumulate);
     }
     if (whole) {
-      store_pack(y + begin, to);
+      store_vector(y + begin, to);
     } else {
       INGOT_UNROLL
       for (int k = 0; k < kWords; ++k)
@@ -90,7 +90,7 @@ void run_dropout(const DropoutArgs& args, Stream stream) {
       launch({"dropout", stream, args.x}, kernel, Size3{grid_for(stream.device, n, kWords * 256)}, Size3{256},
              0, args.x.as<T>(), args.y.as<T>(), n, p, 1.0F / (1.0F - p), args.key, args.accumulate);
     };
-    go(address % sizeof(Pack<T, kWords>) == 0 ? dropout_kernel<T, true> : dropout_kernel<T, false>);
+    go(address % sizeof(Vector<T, kWords>) == 0 ? dropout_kernel<T, true> : dropout_kernel<T, false>);
   });
 }
 

@@ -67,15 +67,15 @@ struct ReduceKernelArgs {
   void* y;
   double* partials;           // [parts, results]; null: y is written at once
   Walk<2> kept;               // x and y
-  Walk<1> reduced;            // in packs where they are read so
-  std::int64_t length, rest;  // of a part; elements behind the last pack
+  Walk<1> reduced;            // in vectors where they are read so
+  std::int64_t length, rest;  // of a part; elements behind the last vector
   int parts, lanes;
   double scale;
   bool accumulate;
 };
 
 /// How the elements of a result are walked: `line` in equal steps, else over several axes, which takes
-/// divisions. `unroll` packs of a thread are on their way at a time.
+/// divisions. `unroll` vectors of a thread are on their way at a time.
 template <bool line_, int vec_>
 struct Reading {
   static constexpr bool line = line_;
@@ -126,11 +126,11 @@ __global__ void __launch_bounds__(ThreadGroup<size>::kThreads, 768 / ThreadGroup
         begin + args.length < args.reduced.total ? begin + args.length : args.reduced.total;
     Running<op, 1> mine;
     for (std::int64_t i = begin + ThreadGroup<size>::lane(); i < end; i += size * unroll) {
-      Pack<T, vec> read[unroll];
+      Vector<T, vec> read[unroll];
       INGOT_UNROLL
       for (int u = 0; u < unroll; ++u) {
         if (i + u * size >= end) continue;
-        read[u] = load_pack<vec>(x + R::offset(args.reduced, i + u * size));
+        read[u] = load_vector<vec>(x + R::offset(args.reduced, i + u * size));
       }
       INGOT_UNROLL
       for (int u = 0; u < unroll; ++u) {
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(ThreadGroup<size>::kThreads, 768 / ThreadGroup
   }
 }
 
-// Where the innermost axis is kept: `lanes` neighbouring threads have neighbouring packs of results, and as
+// Where the innermost axis is kept: `lanes` neighbouring threads have neighbouring vectors of results, and as
 // many such groups as a block has share the elements of a part, which is blockIdx.y.
 template <class T, ReduceOp op, class R>
 __global__ void __launch_bounds__(kThreads, 3)
@@ -166,11 +166,11 @@ __global__ void __launch_bounds__(kThreads, 3)
     const std::int64_t end =
         begin + args.length < args.reduced.total ? begin + args.length : args.reduced.total;
     for (std::int64_t i = begin + group; i < end; i += groups * unroll) {
-      Pack<T, vec> read[unroll];
+      Vector<T, vec> read[unroll];
       INGOT_UNROLL
       for (int u = 0; u < unroll; ++u) {
         if (i + u * groups >= end) continue;
-        read[u] = load_pack<vec>(x + R::offset(args.reduced, i + u * groups));
+        read[u] = load_vector<vec>(x + R::offset(args.reduced, i + u * groups));
       }
       INGOT_UNROLL
       for (int u = 0; u < unroll; ++u) {
@@ -213,7 +213,7 @@ __global__ void reduce_parts_kernel(const __grid_constant__ ReduceKernelArgs arg
   if (thread < args.lanes && there) store_result<T>(args, result, shared[thread]);
 }
 
-/// How many neighbouring threads of a block take results side by side: at most `most`, fewer where there are
+/// How many neighbouring threads of a block take neighbouring results: at most `most`, fewer where there are
 /// fewer.
 int lanes_for(std::int64_t results, std::int64_t most) {
   return static_cast<int>(
@@ -221,9 +221,9 @@ int lanes_for(std::int64_t results, std::int64_t most) {
 }
 
 /// Whether elements along the innermost axis can be read `vec` at a time, wherever `others` leads.
-bool reads_packs(const View& along, const View& others, int vec) {
+bool reads_vectors(const View& along, const View& others, int vec) {
   const StridedIterator<1> runs({along});
-  if (repeats(runs, 0) || !packs(runs, std::array{along}, vec)) return false;
+  if (repeats(runs, 0) || !vectors(runs, std::array{along}, vec)) return false;
   for (int i = 0; i < others.rank; ++i)
     if (others.stride(i) % vec != 0) return false;
   return true;
@@ -231,12 +231,12 @@ bool reads_packs(const View& along, const View& others, int vec) {
 
 /// Calls run.template operator()<R>() with the reading that applies.
 template <class T, class F>
-void dispatch_reading(bool in_packs, const ReduceKernelArgs& args, F&& run) {
+void dispatch_reading(bool in_vectors, const ReduceKernelArgs& args, F&& run) {
   const bool line = args.reduced.rank == 1;
-  if (!in_packs)
+  if (!in_vectors)
     return line ? run.template operator()<Reading<true, 1>>() : run.template operator()<Reading<false, 1>>();
-  line ? run.template operator()<Reading<true, kPack<T>>>()
-       : run.template operator()<Reading<false, kPack<T>>>();
+  line ? run.template operator()<Reading<true, kVector<T>>>()
+       : run.template operator()<Reading<false, kVector<T>>>();
 }
 
 template <class T, ReduceOp op>
@@ -253,7 +253,7 @@ void reduce_rows(const LaunchSite& site, const ReduceAxes& axes, ReduceKernelArg
     };
     axes.x_reduced.numel() <= 1024 ? go.template operator()<kWarp>() : go.template operator()<kThreads>();
   };
-  dispatch_reading<T>(reads_packs(axes.x_reduced, axes.x_kept, kPack<T>), args, run);
+  dispatch_reading<T>(reads_vectors(axes.x_reduced, axes.x_kept, kVector<T>), args, run);
 }
 
 template <class T, ReduceOp op>
@@ -261,17 +261,17 @@ void reduce_columns(const LaunchSite& site, const ReduceAxes& axes, ReduceKernel
   args.length = (args.reduced.total + args.parts - 1) / args.parts;
   const auto run = [&]<class R>() {
     constexpr int vec = R::vec;
-    const std::int64_t packs = (args.kept.total + vec - 1) / vec;
+    const std::int64_t vectors = (args.kept.total + vec - 1) / vec;
     // Beside each other 32 threads, or more where there are not as many elements to share.
-    args.lanes = std::max(lanes_for(packs, kWarp), kThreads / lanes_for(args.reduced.total, kThreads));
+    args.lanes = std::max(lanes_for(vectors, kWarp), kThreads / lanes_for(args.reduced.total, kThreads));
     const std::int64_t width = std::int64_t{args.lanes} * vec;
     launch(site, reduce_columns_kernel<T, op, R>,
            Size3{static_cast<unsigned>((args.kept.total + width - 1) / width),
                  static_cast<unsigned>(args.parts)},
            Size3{kThreads}, 0, args);
   };
-  dispatch_reading<T>(args.kept.total % kPack<T> == 0 && reads_packs(axes.x_kept, axes.x_reduced, kPack<T>),
-                      args, run);
+  dispatch_reading<T>(
+      args.kept.total % kVector<T> == 0 && reads_vectors(axes.x_kept, axes.x_reduced, kVector<T>), args, run);
 }
 
 template <class T, ReduceOp op>

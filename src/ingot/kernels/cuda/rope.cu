@@ -59,11 +59,11 @@ __global__ void rope_kernel(const __grid_constant__ RopeKernelArgs args) {
   }
 }
 
-/// What a thread of rope_packs_kernel has at a time: the packs at its index in both halves of two heads.
+/// What a thread of rope_vectors_kernel has at a time: the vectors at its index in both halves of two heads.
 template <class T, bool accumulate>
-struct RopePacks {
-  static constexpr int kVec = kPack<T>, kHeads = 2;
-  Pack<T, kVec> x[kHeads][2], old[kHeads][2];
+struct RopeVectors {
+  static constexpr int kVec = kVector<T>, kHeads = 2;
+  Vector<T, kVec> x[kHeads][2], old[kHeads][2];
 
   __device__ void load(const T* from, const T* y, const RopeOperand& of, std::int64_t half, int head) {
     INGOT_UNROLL
@@ -71,17 +71,17 @@ struct RopePacks {
       if (head >= of.heads) continue;
       INGOT_UNROLL
       for (int side = 0; side < 2; ++side) {
-        x[j][side] = load_pack<kVec>(from + head * of.x_strides[2] + side * half);
-        if constexpr (accumulate) old[j][side] = load_pack<kVec>(y + head * of.y_strides[2] + side * half);
+        x[j][side] = load_vector<kVec>(from + head * of.x_strides[2] + side * half);
+        if constexpr (accumulate) old[j][side] = load_vector<kVec>(y + head * of.y_strides[2] + side * half);
       }
     }
   }
   __device__ void put(T* to, int j, int side, const float (&values)[kVec]) const {
-    Pack<T, kVec> pack;
+    Vector<T, kVec> vector;
     INGOT_UNROLL
     for (int v = 0; v < kVec; ++v)
-      pack.values[v] = from_float<T>(accumulate ? to_float(old[j][side].values[v]) + values[v] : values[v]);
-    store_global(to, pack);
+      vector.values[v] = from_float<T>(accumulate ? to_float(old[j][side].values[v]) + values[v] : values[v]);
+    store_global(to, vector);
   }
 };
 
@@ -102,13 +102,13 @@ struct Angles {
   }
 };
 
-// threadIdx.x is a pack's index in half a head, y one of the heads, z a token. The angles are read once for
+// threadIdx.x is a vector's index in half a head, y one of the heads, z a token. The angles are read once for
 // all heads of a thread.
 template <class T, bool interleaved, bool accumulate>
 __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
-    rope_packs_kernel(const __grid_constant__ RopeKernelArgs args) {
-  constexpr int kVec = kPack<T>;
-  using Packs = RopePacks<T, accumulate>;
+    rope_vectors_kernel(const __grid_constant__ RopeKernelArgs args) {
+  constexpr int kVec = kVector<T>;
+  using Vectors = RopeVectors<T, accumulate>;
   const std::int64_t s = std::int64_t{blockIdx.x} * blockDim.z + threadIdx.z;
   if (s >= args.tokens) return;
   const RopeOperand& of = args.operands[blockIdx.z];
@@ -117,25 +117,25 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
     const T* x = static_cast<const T*>(of.x) + b * of.x_strides[0] + s * of.x_strides[1] + index;
     T* y = static_cast<T*>(of.y) + b * of.y_strides[0] + s * of.y_strides[1] + index;
     int head = static_cast<int>(threadIdx.y);
-    Packs packs;
-    packs.load(x, y, of, half, head);  // on their way while the position and its angles are looked up
+    Vectors vectors;
+    vectors.load(x, y, of, half, head);  // on their way while the position and its angles are looked up
     Angles<kVec> angles;
     angles.load(args, args.angles.position(b, s), interleaved ? index / 2 : index,
                 interleaved ? (half + index) / 2 : index + kVec / 2);
     while (true) {
       INGOT_UNROLL
-      for (int j = 0; j < Packs::kHeads; ++j) {
+      for (int j = 0; j < Vectors::kHeads; ++j) {
         const int h = head + j * static_cast<int>(blockDim.y);
         if (h >= of.heads) continue;
-        const auto &u = packs.x[j][0], &v = packs.x[j][1];
+        const auto &u = vectors.x[j][0], &v = vectors.x[j][1];
         float rotated[2][kVec];
         INGOT_UNROLL
         for (int k = 0; k < kVec; ++k) {
-          // of pair k, the two elements: in both halves, or side by side in one of them
+          // of pair k, the two elements: in both halves, or adjacent in one of them
           constexpr int kHalf = kVec / 2;
           const int side = k / kHalf, at = k % kHalf * 2;
-          const float one = to_float(interleaved ? packs.x[j][side].values[at] : u.values[k]);
-          const float two = to_float(interleaved ? packs.x[j][side].values[at + 1] : v.values[k]);
+          const float one = to_float(interleaved ? vectors.x[j][side].values[at] : u.values[k]);
+          const float two = to_float(interleaved ? vectors.x[j][side].values[at + 1] : v.values[k]);
           const bool rotates = h < args.angles.rotated_heads;
           const RotatedPair pair =
               rotates ? rotate_pair(one, two, angles.cos[k], angles.sin[k]) : RotatedPair{one, two};
@@ -143,21 +143,21 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
           (interleaved ? rotated[side][at + 1] : rotated[1][k]) = pair.second;
         }
         T* to = y + h * of.y_strides[2];
-        packs.put(to, j, 0, rotated[0]);
-        packs.put(to + half, j, 1, rotated[1]);
+        vectors.put(to, j, 0, rotated[0]);
+        vectors.put(to + half, j, 1, rotated[1]);
       }
-      head += Packs::kHeads * static_cast<int>(blockDim.y);
+      head += Vectors::kHeads * static_cast<int>(blockDim.y);
       if (head >= of.heads) break;
-      packs.load(x, y, of, half, head);
+      vectors.load(x, y, of, half, head);
     }
   }
 }
 
-/// A block of rope_packs_kernel for heads of `packs` packs in each half: powers of two besides, at most 256
-/// threads.
-Size3 block_of(std::int64_t packs, std::int64_t heads) {
+/// A block of rope_vectors_kernel for heads of `vectors` vectors in each half: powers of two besides, at most
+/// 256 threads.
+Size3 block_of(std::int64_t vectors, std::int64_t heads) {
   constexpr std::uint64_t kThreads = 256, kHeadsOfThread = 4, kMostZ = 64;
-  const auto x = static_cast<std::uint64_t>(packs);
+  const auto x = static_cast<std::uint64_t>(vectors);
   const auto shared = (static_cast<std::uint64_t>(heads) + kHeadsOfThread - 1) / kHeadsOfThread;
   const std::uint64_t y = std::bit_floor(std::min(shared, kThreads / x));
   const std::uint64_t z = std::bit_floor(std::min(kThreads / (x * y), kMostZ));
@@ -168,27 +168,27 @@ std::int64_t most_heads(const RopeArgs& args) {
   return args.also_x ? std::max(args.x.dim(2), args.also_x.dim(2)) : args.x.dim(2);
 }
 
-/// Whether rope_packs_kernel applies: whole packs everywhere, and every element of a head has a pair.
-bool in_packs(const RopeArgs& args, std::int64_t vec) {
+/// Whether rope_vectors_kernel applies: whole vectors everywhere, and every element of a head has a pair.
+bool in_vectors(const RopeArgs& args, std::int64_t vec) {
   const std::int64_t half = args.angles.cos.dim(1);
   if (half == 0 || half % vec != 0 || half / vec > 128 || 2 * half != args.x.dim(3)) return false;
-  if (!angles_in_packs(args.angles)) return false;
+  if (!angles_in_vectors(args.angles)) return false;
   for (const View* view : {&args.x, &args.y, &args.also_x, &args.also_y})
-    if (!heads_in_packs(*view, vec)) return false;
+    if (!heads_in_vectors(*view, vec)) return false;
   const Size3 block = block_of(half / vec, most_heads(args));
   return block.x * block.y * block.z % kWarp == 0;
 }
 
 template <class T>
-void run_packs(const RopeArgs& args, const RopeKernelArgs& kernel_args, Stream stream, unsigned operands) {
+void run_vectors(const RopeArgs& args, const RopeKernelArgs& kernel_args, Stream stream, unsigned operands) {
   constexpr std::int64_t kMostY = 65535;
-  const Size3 block = block_of(kernel_args.angles.half / kPack<T>, most_heads(args));
+  const Size3 block = block_of(kernel_args.angles.half / kVector<T>, most_heads(args));
   const Size3 grid{static_cast<unsigned>((args.x.dim(1) + block.z - 1) / block.z),
                    static_cast<unsigned>(std::min(args.x.dim(0), kMostY)), operands};
   const auto go = [&](auto kernel) { launch({"rope", stream, args.x}, kernel, grid, block, 0, kernel_args); };
   if (args.angles.interleaved)
-    return go(args.accumulate ? rope_packs_kernel<T, true, true> : rope_packs_kernel<T, true, false>);
-  go(args.accumulate ? rope_packs_kernel<T, false, true> : rope_packs_kernel<T, false, false>);
+    return go(args.accumulate ? rope_vectors_kernel<T, true, true> : rope_vectors_kernel<T, true, false>);
+  go(args.accumulate ? rope_vectors_kernel<T, false, true> : rope_vectors_kernel<T, false, false>);
 }
 
 RopeOperand operand_of(const View& x, const View& y) {
@@ -213,7 +213,7 @@ void run_rope(const RopeArgs& args, Stream stream) {
                              .operands = {operand_of(args.x, args.y)}};
   if (args.also_x) kernel_args.operands[1] = operand_of(args.also_x, args.also_y);
   dispatch_device_float(args.x.dtype, "rope", [&]<class T>() {
-    if (in_packs(args, kPack<T>)) return run_packs<T>(args, kernel_args, stream, operands);
+    if (in_vectors(args, kVector<T>)) return run_vectors<T>(args, kernel_args, stream, operands);
     const std::int64_t heads = args.x.dim(0) * args.x.dim(1) * most_heads(args);
     launch({"rope", stream, args.x}, rope_kernel<T>,
            Size3{grid_for(stream.device, heads, 8, 32), 1, operands}, Size3{256}, 0, kernel_args);

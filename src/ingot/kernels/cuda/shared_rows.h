@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/row_vectors.h"
 #include "ingot/kernels/cuda/tensor_core.h"
 
 // Rows that registers do not hold, in shared memory: read once, however often the kernel goes through them.
@@ -8,31 +8,31 @@
 namespace ingot::kernels::cuda {
 
 /// The row that a block of 512 threads has in shared memory, but for its first `held` batches, which the
-/// kernel has in registers. It begins where packs may, and is taken in batches of two packs for each thread.
-/// A thread fetches only what it copied itself, so none waits for others, and a batch of the next row can be
-/// started where the thread needs nothing more of this one's. Held batches are whole ones: only the end of a
-/// row, in shared memory, may be a part of a batch and of a pack.
+/// kernel has in registers. It begins where vectors may, and is taken in batches of two vectors for each
+/// thread. A thread fetches only what it copied itself, so none waits for others, and a batch of the next row
+/// can be started where the thread needs nothing more of this one's. Held batches are whole ones: only the
+/// end of a row, in shared memory, may be a part of a batch and of a vector.
 template <class T_, int held>
 class SharedRow {
  public:
   using T = T_;
-  using Form = RowForm<T, 512, 2, kPack<T>, true, false>;
+  using Config = RowConfig<T, 512, 2, kVector<T>, true, false>;
   /// Blocks of a multiprocessor at most: 1024 threads of 64 registers, or 512 of 128 where some hold a row.
   static constexpr int kBlocks = held == 0 ? 2 : 1;
-  static constexpr int kHeld = held, kHeldElements = held * Form::kStep;
+  static constexpr int kHeld = held, kHeldElements = held * Config::kStep;
 
   __device__ __forceinline__ explicit SharedRow(std::int64_t n) : n_(static_cast<int>(n) - kHeldElements) {}
   /// How many batches are in shared memory: those that the functions below number, from 0. Their `row` is the
   /// whole one.
-  __device__ __forceinline__ int batches() const { return (n_ + Form::kStep - 1) / Form::kStep; }
+  __device__ __forceinline__ int batches() const { return (n_ + Config::kStep - 1) / Config::kStep; }
 
   /// Begins to copy a batch of `row`; commit_copies() ends it.
   __device__ __forceinline__ void start(const T* row, int batch) const {
     INGOT_DYNAMIC_SHARED(T, copy);
     INGOT_UNROLL
-    for (int p = 0; p < Form::kPacks; ++p) {
-      const int at = Form::position(batch, p);
-      if (is_whole(batch) || at + Form::kVec <= n_) {
+    for (int p = 0; p < Config::kVectors; ++p) {
+      const int at = Config::position(batch, p);
+      if (is_whole(batch) || at + Config::kVec <= n_) {
         copy_async(copy + at, row + kHeldElements + at, true);
       } else {
         for (int i = at; i < n_; ++i) copy[i] = row[kHeldElements + i];
@@ -40,9 +40,9 @@ class SharedRow {
     }
   }
   /// A batch that has arrived; -infinity behind the row.
-  __device__ __forceinline__ RowPacks<Form> fetch(int batch) const {
+  __device__ __forceinline__ RowVectors<Config> fetch(int batch) const {
     INGOT_DYNAMIC_SHARED(T, copy);
-    RowPacks<Form> x;
+    RowVectors<Config> x;
     if (is_whole(batch)) {
       x.load(copy, batch);
     } else {
@@ -50,7 +50,7 @@ class SharedRow {
     }
     return x;
   }
-  __device__ __forceinline__ void write(const RowPacks<Form>& x, T* row, int batch) const {
+  __device__ __forceinline__ void write(const RowVectors<Config>& x, T* row, int batch) const {
     if (is_whole(batch)) {
       x.store(row + kHeldElements, batch);
     } else {
@@ -59,11 +59,11 @@ class SharedRow {
   }
   /// Whether this thread is the one that fetches and writes element `i` of the whole row.
   __device__ __forceinline__ static bool has(std::int64_t i) {
-    return static_cast<int>(i / Form::kVec % Form::ThreadGroup::kThreads) == Form::ThreadGroup::lane();
+    return static_cast<int>(i / Config::kVec % Config::ThreadGroup::kThreads) == Config::ThreadGroup::lane();
   }
 
  private:
-  __device__ __forceinline__ bool is_whole(int batch) const { return (batch + 1) * Form::kStep <= n_; }
+  __device__ __forceinline__ bool is_whole(int batch) const { return (batch + 1) * Config::kStep <= n_; }
 
   int n_;  // elements in shared memory
 };

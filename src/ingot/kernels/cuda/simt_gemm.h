@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/cuda/device_code.h"
 
-// A matrix product on plain f32 units, from tiles in shared memory: what is left where no library's applies.
+// A matmul on plain f32 units, from tiles in shared memory: what is left where no library's applies.
 namespace ingot::kernels::cuda {
 
 inline constexpr int kTile = 64;   // rows and columns that a block computes
@@ -43,7 +43,7 @@ __device__ void load_tile(float* tile, const Operand& operand, std::int64_t posi
   }
 }
 
-/// The rows and columns of a product that a block, and in it a thread, computes.
+/// The rows and columns of a matmul that a block, and in it a thread, computes.
 struct TilePosition {
   std::int64_t row0, column0;
   int row, column;  // of the thread's kSide · kSide within the tile
@@ -58,7 +58,7 @@ struct TilePosition {
   }
 };
 
-/// How many tiles cover a product.
+/// How many tiles cover a matmul.
 constexpr std::int64_t tiles(std::int64_t rows, std::int64_t columns) {
   return (rows + kTile - 1) / kTile * ((columns + kTile - 1) / kTile);
 }
@@ -66,9 +66,9 @@ constexpr std::int64_t tiles(std::int64_t rows, std::int64_t columns) {
 /// sums[i][j] += Σ a.at(row + i, d) · b.at(column + j, d) over d from `begin` to `end`, in this order. Every
 /// thread of a block calls it.
 template <class A, class B>
-__device__ void add_products(const A& a, std::int64_t rows, const B& b, std::int64_t columns,
-                             const TilePosition& position, std::int64_t begin, std::int64_t end,
-                             float (&sums)[kSide][kSide]) {
+__device__ void add_matmul(const A& a, std::int64_t rows, const B& b, std::int64_t columns,
+                           const TilePosition& position, std::int64_t begin, std::int64_t end,
+                           float (&sums)[kSide][kSide]) {
   INGOT_SHARED_ARRAY(float, a_tile, kDepth* kPitch);
   INGOT_SHARED_ARRAY(float, b_tile, kDepth* kPitch);
   for (std::int64_t depth0 = begin; depth0 < end; depth0 += kDepth) {

@@ -5,30 +5,30 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-template <class Form, bool log, class T = typename Form::T>
-__global__ __launch_bounds__(Form::ThreadGroup::kThreads,
-                             Form::kBlocks) void softmax_kernel(const T* x, T* y, std::int64_t rows,
-                                                                std::int64_t d) {
-  using ThreadGroup = typename Form::ThreadGroup;
+template <class Config, bool log, class T = typename Config::T>
+__global__ __launch_bounds__(Config::ThreadGroup::kThreads,
+                             Config::kBlocks) void softmax_kernel(const T* x, T* y, std::int64_t rows,
+                                                                  std::int64_t d) {
+  using ThreadGroup = typename Config::ThreadGroup;
   ThreadGroupExchange<ThreadGroup> exchange;
   for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < rows;
        row += ThreadGroup::row_step()) {
-    const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
-    RowPacks<Form> in;
+    const auto n = static_cast<typename Config::Index>(row < rows ? d : 0);
+    RowVectors<Config> in;
     OnlineSoftmax mine;
-    float exps[Form::kPacks][Form::kVec];  // held rows need not compute them again
-    for (int batch = 0; batch < Form::batches(d); ++batch) {
+    float exps[Config::kVectors][Config::kVec];  // held rows need not compute them again
+    for (int batch = 0; batch < Config::batches(d); ++batch) {
       in.fetch(x + row * d, n, batch, -INFINITY);
-      mine.add<Form>([&](int p, int v) { return in.get(p, v); },
-                     [&](int p, int v, float exp) { exps[p][v] = exp; });
+      mine.add<Config>([&](int p, int v) { return in.get(p, v); },
+                       [&](int p, int v, float exp) { exps[p][v] = exp; });
     }
     const OnlineSoftmax all = mine.over_group(exchange);
     const float sum = all.plain_sum(), inverse = 1.0F / sum, log_sum = logf(sum);
     const float scale = mine.factor(all.top) * inverse;
-    for (int batch = 0; batch < Form::batches(d); ++batch) {
+    for (int batch = 0; batch < Config::batches(d); ++batch) {
       in.fetch_again(x + row * d, n, batch);
       in.fill([&](int p, int v) {
-        if constexpr (Form::kHeld && !log) return exps[p][v] * scale;
+        if constexpr (Config::kHeld && !log) return exps[p][v] * scale;
         const float shifted = in.get(p, v) - all.top;
         return log ? shifted - log_sum : fast_exp(shifted) * inverse;
       });
@@ -37,26 +37,26 @@ __global__ __launch_bounds__(Form::ThreadGroup::kThreads,
   }
 }
 
-template <class Form, bool log, bool accumulate, class T = typename Form::T>
-__global__ __launch_bounds__(Form::ThreadGroup::kThreads,
-                             Form::kBlocksOfTwo) void softmax_backward_kernel(const T* y, const T* dy, T* dx,
-                                                                              std::int64_t rows,
-                                                                              std::int64_t d) {
-  using ThreadGroup = typename Form::ThreadGroup;
+template <class Config, bool log, bool accumulate, class T = typename Config::T>
+__global__ __launch_bounds__(Config::ThreadGroup::kThreads,
+                             Config::kBlocksOfTwo) void softmax_backward_kernel(const T* y, const T* dy,
+                                                                                T* dx, std::int64_t rows,
+                                                                                std::int64_t d) {
+  using ThreadGroup = typename Config::ThreadGroup;
   ThreadGroupExchange<ThreadGroup> exchange;
   for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < rows;
        row += ThreadGroup::row_step()) {
-    const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
+    const auto n = static_cast<typename Config::Index>(row < rows ? d : 0);
     const std::int64_t begin = row * d;
-    RowPacks<Form> out, grad, old;
+    RowVectors<Config> out, grad, old;
     float sum = 0;
-    for (int batch = 0; batch < Form::batches(d); ++batch) {
-      if constexpr (Form::kHeld || !log) out.fetch(y + begin, n, batch);
+    for (int batch = 0; batch < Config::batches(d); ++batch) {
+      if constexpr (Config::kHeld || !log) out.fetch(y + begin, n, batch);
       grad.fetch(dy + begin, n, batch);
-      Form::each([&](int p, int v) { sum += log ? grad.get(p, v) : grad.get(p, v) * out.get(p, v); });
+      Config::each([&](int p, int v) { sum += log ? grad.get(p, v) : grad.get(p, v) * out.get(p, v); });
     }
     sum = exchange.sum(sum);
-    for (int batch = 0; batch < Form::batches(d); ++batch) {
+    for (int batch = 0; batch < Config::batches(d); ++batch) {
       if constexpr (accumulate) old.fetch(dx + begin, n, batch);
       out.fetch_again(y + begin, n, batch);
       grad.fetch_again(dy + begin, n, batch);
@@ -70,34 +70,34 @@ __global__ __launch_bounds__(Form::ThreadGroup::kThreads,
   }
 }
 
-template <class Form, class T = typename Form::T>
-__global__ __launch_bounds__(Form::ThreadGroup::kThreads,
-                             Form::kBlocks) void logsumexp_kernel(const T* x, T* y, std::int64_t rows,
-                                                                  std::int64_t d) {
-  using ThreadGroup = typename Form::ThreadGroup;
+template <class Config, class T = typename Config::T>
+__global__ __launch_bounds__(Config::ThreadGroup::kThreads,
+                             Config::kBlocks) void logsumexp_kernel(const T* x, T* y, std::int64_t rows,
+                                                                    std::int64_t d) {
+  using ThreadGroup = typename Config::ThreadGroup;
   ThreadGroupExchange<ThreadGroup> exchange;
   for (std::int64_t row = ThreadGroup::first_row(); row - ThreadGroup::number() < rows;
        row += ThreadGroup::row_step()) {
-    const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
+    const auto n = static_cast<typename Config::Index>(row < rows ? d : 0);
     OnlineSoftmax exps;
-    for (int batch = 0; batch < Form::batches(d); ++batch) {
-      RowPacks<Form> in;
+    for (int batch = 0; batch < Config::batches(d); ++batch) {
+      RowVectors<Config> in;
       in.fetch(x + row * d, n, batch, -INFINITY);
-      exps.add<Form>([&](int p, int v) { return in.get(p, v); });
+      exps.add<Config>([&](int p, int v) { return in.get(p, v); });
     }
     exps = exps.over_group(exchange);
     if (ThreadGroup::lane() == 0 && row < rows) y[row] = from_float<T>(exps.log());
   }
 }
 
-template <class Form, bool accumulate, class T = typename Form::T>
-__global__ __launch_bounds__(Form::ThreadGroup::kThreads, Form::kBlocks) void logsumexp_backward_kernel(
+template <class Config, bool accumulate, class T = typename Config::T>
+__global__ __launch_bounds__(Config::ThreadGroup::kThreads, Config::kBlocks) void logsumexp_backward_kernel(
     const T* x, const T* y, const T* dy, T* dx, std::int64_t rows, std::int64_t d) {
-  using ThreadGroup = typename Form::ThreadGroup;
+  using ThreadGroup = typename Config::ThreadGroup;
   for (std::int64_t row = ThreadGroup::first_row(); row < rows; row += ThreadGroup::row_step()) {
     const float lse = to_float(y[row]), grad = to_float(dy[row]);
-    for (int batch = 0; batch < Form::batches(d); ++batch) {
-      RowPacks<Form> in, out;
+    for (int batch = 0; batch < Config::batches(d); ++batch) {
+      RowVectors<Config> in, out;
       in.fetch(x + row * d, d, batch);
       if constexpr (accumulate) out.fetch(dx + row * d, d, batch);
       out.fill([&](int p, int v) {
@@ -113,10 +113,11 @@ void run_softmax(const SoftmaxArgs& args, Stream stream) {
   const std::int64_t rows = args.x.rows(), d = row_width(args.x);
   if (rows == 0) return;
   dispatch_device_float(args.x.dtype, "softmax", [&]<class T>() {
-    dispatch_row_form<T>(d, rows_in_packs(d, {args.x, args.y}), [&]<class Form>() {
-      launch({"softmax", stream, args.x}, args.log ? softmax_kernel<Form, true> : softmax_kernel<Form, false>,
-             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, args.x.as<T>(), args.y.as<T>(), rows,
-             d);
+    dispatch_row_config<T>(d, rows_in_vectors(d, {args.x, args.y}), [&]<class Config>() {
+      launch({"softmax", stream, args.x},
+             args.log ? softmax_kernel<Config, true> : softmax_kernel<Config, false>,
+             row_grid<Config>(stream.device, rows), kRowBlock<Config>, 0, args.x.as<T>(), args.y.as<T>(),
+             rows, d);
     });
   });
 }
@@ -125,16 +126,16 @@ void run_softmax_backward(const SoftmaxBackwardArgs& args, Stream stream) {
   const std::int64_t rows = args.y.rows(), d = row_width(args.y);
   if (rows == 0) return;
   dispatch_device_float(args.y.dtype, "softmax_backward", [&]<class T>() {
-    const auto run = [&]<class Form, bool log>() {
+    const auto run = [&]<class Config, bool log>() {
       launch({"softmax_backward", stream, args.y},
-             args.accumulate ? softmax_backward_kernel<Form, log, true>
-                             : softmax_backward_kernel<Form, log, false>,
-             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, args.y.as<T>(), args.dy.as<T>(),
+             args.accumulate ? softmax_backward_kernel<Config, log, true>
+                             : softmax_backward_kernel<Config, log, false>,
+             row_grid<Config>(stream.device, rows), kRowBlock<Config>, 0, args.y.as<T>(), args.dy.as<T>(),
              args.dx.as<T>(), rows, d);
     };
-    dispatch_row_form<T>(d, rows_in_packs(d, {args.y, args.dy, args.dx}), [&]<class Form>() {
-      if (args.log) return run.template operator()<Form, true>();
-      run.template operator()<Form, false>();
+    dispatch_row_config<T>(d, rows_in_vectors(d, {args.y, args.dy, args.dx}), [&]<class Config>() {
+      if (args.log) return run.template operator()<Config, true>();
+      run.template operator()<Config, false>();
     });
   });
 }
@@ -143,9 +144,9 @@ void run_logsumexp(const LogSumExpArgs& args, Stream stream) {
   const std::int64_t rows = args.x.rows(), d = row_width(args.x);
   if (rows == 0) return;
   dispatch_device_float(args.x.dtype, "logsumexp", [&]<class T>() {
-    dispatch_row_form<T>(d, rows_in_packs(d, {args.x}), [&]<class Form>() {
-      launch({"logsumexp", stream, args.x}, logsumexp_kernel<Form>, row_grid<Form>(stream.device, rows),
-             kRowBlock<Form>, 0, args.x.as<T>(), args.y.as<T>(), rows, d);
+    dispatch_row_config<T>(d, rows_in_vectors(d, {args.x}), [&]<class Config>() {
+      launch({"logsumexp", stream, args.x}, logsumexp_kernel<Config>, row_grid<Config>(stream.device, rows),
+             kRowBlock<Config>, 0, args.x.as<T>(), args.y.as<T>(), rows, d);
     });
   });
 }
@@ -154,10 +155,11 @@ void run_logsumexp_backward(const LogSumExpBackwardArgs& args, Stream stream) {
   const std::int64_t rows = args.x.rows(), d = row_width(args.x);
   if (rows == 0) return;
   dispatch_device_float(args.x.dtype, "logsumexp_backward", [&]<class T>() {
-    dispatch_passing_form<T>(d, rows_in_packs(d, {args.x, args.dx}), [&]<class Form>() {
+    dispatch_passing_config<T>(d, rows_in_vectors(d, {args.x, args.dx}), [&]<class Config>() {
       launch({"logsumexp_backward", stream, args.x},
-             args.accumulate ? logsumexp_backward_kernel<Form, true> : logsumexp_backward_kernel<Form, false>,
-             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, args.x.as<T>(), args.y.as<T>(),
+             args.accumulate ? logsumexp_backward_kernel<Config, true>
+                             : logsumexp_backward_kernel<Config, false>,
+             row_grid<Config>(stream.device, rows), kRowBlock<Config>, 0, args.x.as<T>(), args.y.as<T>(),
              args.dy.as<T>(), args.dx.as<T>(), rows, d);
     });
   });

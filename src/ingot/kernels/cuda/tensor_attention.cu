@@ -4,7 +4,8 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-/// Fragments of 16 rows to a warp: with two, what is read of keys and values serves twice as many products.
+/// Fragments of 16 rows to a warp: with two, what is read of keys and values serves twice as many MMA
+/// instructions.
 template <int width>
 constexpr int kTall = width <= 128 ? 2 : 1;
 template <int width>
@@ -17,7 +18,7 @@ constexpr int kStep = width <= 128 ? 64 : 32;
 struct RunningSoftmax {
   float top[2] = {-INFINITY, -INFINITY}, total[2] = {};
 
-  /// Turns scores into weights of the tile, and brings what was summed so far to the same top. `factor`,
+  /// Makes weights of the tile's scores, and brings what was summed so far to the same top. `factor`,
   /// above 0, makes powers of two of the scores.
   template <int wide, int columns>
   __device__ __forceinline__ void add(SumFragment (&scores)[wide], SumFragment (&sums)[columns],
@@ -54,8 +55,8 @@ struct RunningSoftmax {
 
   /// Divides the sums by the totals, and returns the rows' log sums: 0 and -infinity where nothing was seen.
   template <int columns>
-  __device__ __forceinline__ Pack<float, 2> finish(SumFragment (&sums)[columns], float factor) {
-    Pack<float, 2> lse{};
+  __device__ __forceinline__ Vector<float, 2> finish(SumFragment (&sums)[columns], float factor) {
+    Vector<float, 2> lse{};
     INGOT_UNROLL
     for (int r = 0; r < 2; ++r) {
       total[r] += __shfl_xor_sync(kAllLanes, total[r], 1);
@@ -72,7 +73,7 @@ struct RunningSoftmax {
   }
 };
 
-/// Products to scores, in powers of two.
+/// q·k to scores, in powers of two.
 template <int wide>
 __device__ __forceinline__ void make_powers(SumFragment (&scores)[wide], float scale, float softcap) {
   INGOT_UNROLL
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     if (j0 + step < seen.any.hi) copy_keys(j0 + step, half ^ 1);
     commit_copies();
     SumFragment scores[tall][step / 8];
-    add_product_of_rows<T, width>(scores, queries, row, keys + half * tile);
+    add_mma_of_rows<T, width>(scores, queries, row, keys + half * tile);
     const bool border = !seen.all.covers(j0, step);  // the same for the whole block
     INGOT_UNROLL
     for (int i = 0; i < tall; ++i) {
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   wait_copies<0>();  // where there was no step
   INGOT_UNROLL
   for (int i = 0; i < tall; ++i) {
-    const Pack<float, 2> lse = softmax[i].finish(sums[i], factor);
+    const Vector<float, 2> lse = softmax[i].finish(sums[i], factor);
     const int first = i0 + row + 16 * i;
     store_rows(args.out.head(b, h), args.out.strides[1], first, args.mask.queries, args.dv, sums[i], false);
     INGOT_UNROLL

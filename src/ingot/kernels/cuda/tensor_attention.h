@@ -6,10 +6,10 @@
 // Attention on tensor cores, for f16 and bf16: the tiles, the running softmax and the recomputation of
 // FlashAttention-2 (Dao 2023). A block has four warps, each with rows of its own of the block's tile
 // (queries, or keys for the gradients of keys and values), and walks over the other side in steps. What the
-// first product of a step reads is copied while the step before is worked on, and the rest while that first
-// product runs: so it has two positions in shared memory, the rest one, and a block needs less than the 99
-// KiB that every GPU has. Scores never leave the registers, where they are the left side of the next product
-// as they lie.
+// first matmul of a step reads is copied while the step before is worked on, and the rest while that first
+// matmul runs: so it has two positions in shared memory, the rest one, and a block needs less than the 99
+// KiB that every GPU has. Scores never leave the registers, where they are the left operand of the next
+// matmul as they lie.
 namespace ingot::kernels::cuda {
 
 inline constexpr int kAttentionThreads = 4 * kWarp;
@@ -34,9 +34,9 @@ constexpr std::size_t attention_memory() {
 template <int rows, int width, class T>
 __device__ __forceinline__ void copy_rows(T* tile, const T* head, std::int64_t stride, int begin, Range there,
                                           std::int64_t size) {
-  constexpr int kPacks = width / kPack<T>, kApart = kAttentionThreads / kPacks;
-  const int first = static_cast<int>(threadIdx.x) / kPacks,
-            column = static_cast<int>(threadIdx.x) % kPacks * kPack<T>;
+  constexpr int kVectors = width / kVector<T>, kApart = kAttentionThreads / kVectors;
+  const int first = static_cast<int>(threadIdx.x) / kVectors,
+            column = static_cast<int>(threadIdx.x) % kVectors * kVector<T>;
   if (column >= size) there.hi = there.lo;
   const T* at = head + (begin + first) * stride + column;
   INGOT_UNROLL
@@ -100,8 +100,8 @@ __device__ __forceinline__ BlockRange store_ranges(StoredRange* ranges, const Ma
   return range_of_block(mine, static_cast<int>(mask.keys));
 }
 
-/// Where `linear`, scores are products times a number above 0: then that and the conversion to powers of two
-/// are one factor, and the order of scores is that of the products.
+/// Where `linear`, scores are q·k times a number above 0: then that and the conversion to powers of two
+/// are one factor, and the order of scores is that of q·k.
 inline bool is_linear(float scale, float softcap) { return softcap <= 0.0F && scale > 0.0F; }
 
 /// Turns q·k into the weight of the pair, and dout·v into the gradient by q·k; a hidden pair's may be
@@ -140,15 +140,15 @@ void dispatch_tensor_attention(const View& q, const View& v, bool linear, F&& f)
 
 /// Whether the copies of 16 bytes can read and the stores of pairs write these heads.
 inline bool suits_tensor_cores(std::initializer_list<View> heads) {
-  constexpr std::int64_t kPackOf = 8, kWidest = 256;
+  constexpr std::int64_t kVectorOf = 8, kWidest = 256;
   for (const View& x : heads) {
     if (!x) continue;
     const DType dtype = heads.begin()->dtype;
     if ((dtype != DType::bf16 && dtype != DType::f16) || x.dtype != dtype) return false;
-    if (x.dim(3) % kPackOf != 0 || x.dim(3) > kWidest) return false;
+    if (x.dim(3) % kVectorOf != 0 || x.dim(3) > kWidest) return false;
     if (reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
     for (int i = 0; i < 3; ++i)
-      if (x.dim(i) > 1 && x.stride(i) % kPackOf != 0) return false;
+      if (x.dim(i) > 1 && x.stride(i) % kVectorOf != 0) return false;
   }
   return true;
 }

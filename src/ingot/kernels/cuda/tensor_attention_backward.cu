@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(kAttentionThreads)
     if (j0 + step < seen.any.hi) copy_keys(j0 + step, half ^ 1);
     commit_copies();
     SumFragment scores[1][step / 8], dscores[1][step / 8];
-    add_product_of_rows<T, width>(scores, queries, row, keys + half * tile);
+    add_mma_of_rows<T, width>(scores, queries, row, keys + half * tile);
     wait_copies<1>();
     __syncthreads();  // the values have arrived
-    add_product_of_rows<T, width>(dscores, douts, row, values);
+    add_mma_of_rows<T, width>(dscores, douts, row, values);
     INGOT_UNROLL
     for (int j = 0; j < step / 8; ++j) {
       INGOT_UNROLL
@@ -184,15 +184,15 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const int next = s + 1 < steps ? copy_queries(s + 1, half ^ 1) : 0;
     commit_copies();
     SumFragment weights[1][step / 8], dscores[1][step / 8];
-    add_product_of_rows<T, width>(weights, keys, row, queries + half * tile);
+    add_mma_of_rows<T, width>(weights, keys, row, queries + half * tile);
     Reader::finish(infos[half ^ 1], next);
     wait_copies<1>();
     __syncthreads();  // the gradients of the result have arrived
-    if constexpr (with_dk) add_product_of_rows<T, width>(dscores, values, row, douts);
+    if constexpr (with_dk) add_mma_of_rows<T, width>(dscores, values, row, douts);
     const Infos& info = infos[half];
     INGOT_UNROLL
     for (int j = 0; j < step / 8; ++j) {
-      const Pack<float, 4> sums = load_pack<4>(info.sums + 2 * (8 * j + at.column));
+      const Vector<float, 4> sums = load_vector<4>(info.sums + 2 * (8 * j + at.column));
       INGOT_UNROLL
       for (int e = 0; e < 4; ++e)
         gradient(weights[0][j].values[e], dscores[0][j].values[e], sums.values[e % 2 * 2],

@@ -60,7 +60,7 @@ void for_batches(const LaunchSite& site, void (*kernel)(Batch<Item, chunk>, Para
   }
 }
 
-/// Calls f.template operator()<vec>(i) for the packs of a chunk, of kBatchVec elements where `packed`, else
+/// Calls f.template operator()<vec>(i) for the vectors of a chunk, of kBatchVec elements where `packed`, else
 /// of one.
 template <class F>
 __device__ __forceinline__ void over_chunk(std::int64_t begin, std::int64_t n, bool packed, F f) {
@@ -96,16 +96,16 @@ void for_kinds(std::span<const Tensor> tensors, Kind kind, F f) {
 
 template <int vec, class T>
 __device__ __forceinline__ void load_floats(const T* from, float (&to)[vec]) {
-  const auto pack = load_pack<vec>(from);
+  const auto vector = load_vector<vec>(from);
   INGOT_UNROLL
-  for (int v = 0; v < vec; ++v) to[v] = to_float(pack.values[v]);
+  for (int v = 0; v < vec; ++v) to[v] = to_float(vector.values[v]);
 }
 template <int vec, class T>
 __device__ __forceinline__ void store_floats(T* to, const float (&from)[vec]) {
-  Pack<T, vec> pack;
+  Vector<T, vec> vector;
   INGOT_UNROLL
-  for (int v = 0; v < vec; ++v) pack.values[v] = from_float<T>(from[v]);
-  store_global(to, pack);
+  for (int v = 0; v < vec; ++v) vector.values[v] = from_float<T>(from[v]);
+  store_global(to, vector);
 }
 
 }  // namespace ingot::kernels::cuda

@@ -7,8 +7,8 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-// Channels-last convolutions of one group as products on tensor cores. The channels under a tap of the filter
-// lie side by side, so they are copied 16 bytes at a time from the image itself.
+// Channels-last convolutions of one group as matmuls on tensor cores. The channels under a tap of the filter
+// are contiguous, so they are copied 16 bytes at a time from the image itself.
 
 /// A number in three digits, of which the lower two have a limit, that goes up without divisions.
 struct Digits {
@@ -64,7 +64,7 @@ __device__ __forceinline__ int find_channels(const ConvProblem& p, int sample, i
   return inside ? ((sample * height + y) * width + x) * static_cast<int>(image.c) : -1;
 }
 
-/// An image as one side of a product: (position, tap · channels + channel). A thread copies of a few
+/// An image as one operand of a matmul: (position, tap · channels + channel). A thread copies of a few
 /// positions, and looks for those in the image when it comes to another tap.
 template <class T, class Walk>
 class TensorPatches : public TensorTile<T, false> {
@@ -278,12 +278,12 @@ void run_conv_backward_weight(const ConvBackwardWeightArgs& args, Stream stream)
 
 bool suits_tensor_cores(const View& x, const View& y, const ConvGeometry& g) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return g.channels_last && g.groups == 1 && x.numel() > 0 && y.numel() > 0 && in_packs(x, {x.dim(3)}) &&
-         in_packs(y, {y.dim(3)}) && x.numel() <= kMost && y.numel() <= kMost;
+  return g.channels_last && g.groups == 1 && x.numel() > 0 && y.numel() > 0 && in_vectors(x, {x.dim(3)}) &&
+         in_vectors(y, {y.dim(3)}) && x.numel() <= kMost && y.numel() <= kMost;
 }
 // Filters of several taps are packed into scratch memory, which is aligned.
 bool suits_tensor_cores(const View& weight, const View& scratch) {
-  if (weight.dim(2) * weight.dim(3) == 1) return in_packs(weight, {});
+  if (weight.dim(2) * weight.dim(3) == 1) return in_vectors(weight, {});
   return scratch && 2 * scratch.numel() >= weight.numel();
 }
 

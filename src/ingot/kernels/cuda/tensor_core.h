@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/cuda/device_code.h"
 
-// Products on tensor cores, for GPUs of compute capability 8.0 and newer: a warp multiplies 16 x 16 by 16 x
+// Matmuls on tensor cores, for GPUs of compute capability 8.0 and newer: a warp multiplies 16 x 16 by 16 x
 // 8 values of 16 bits into sums in f32. Which lane holds what is laid down by PTX (mma.m16n8k16, ldmatrix).
 // With g = lane / 4 and t = lane % 4, "positions" are the pairs of neighbours at 2t and 2t + 8 of the depth.
 namespace ingot::kernels::cuda {
@@ -126,7 +126,7 @@ __device__ __forceinline__ void wait_copies() {
 namespace ingot::kernels::cuda {
 
 // How rows of `width` values lie in a tile in shared memory, so that the same 16 bytes of eight rows below
-// one another, and what eight threads copy side by side, are in different banks.
+// one another, and what eight neighbouring threads copy, are in different banks.
 
 /// Rows that are a multiple of 16 bytes apart, and an odd one.
 template <int width>
@@ -148,7 +148,7 @@ struct SwizzledRows {
   }
 };
 
-/// Rows [row, row + 16) at positions [depth, depth + 16). A tile has a row's positions side by side, or,
+/// Rows [row, row + 16) at positions [depth, depth + 16). A tile has a row's positions contiguous, or,
 /// transposed, the rows of a position.
 template <bool transposed, class Rows, class T>
 __device__ __forceinline__ LeftFragment left_of(const T* tile, int row, int depth) {
@@ -164,7 +164,7 @@ __device__ __forceinline__ LeftFragment left_of(const T* tile, int row, int dept
 }
 
 /// Columns [column, column + 16), in two, at positions [depth, depth + 16). A tile has a column's positions
-/// side by side, or, transposed, the columns of a position.
+/// contiguous, or, transposed, the columns of a position.
 template <bool transposed, class Rows, class T>
 __device__ __forceinline__ void right_of(RightFragment (&right)[2], const T* tile, int column, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -188,8 +188,8 @@ struct TileLayout {
 /// sums[i][j] += rows 16i.. of `left`, from `row` on, times columns 8j.. of `right`, from `column` on, over
 /// `depth` positions.
 template <class T, int depth, class Left, class Right, int tall, int wide>
-__device__ __forceinline__ void add_product(SumFragment (&sums)[tall][wide], const T* left, int row,
-                                            const T* right, int column) {
+__device__ __forceinline__ void add_mma(SumFragment (&sums)[tall][wide], const T* left, int row,
+                                        const T* right, int column) {
   INGOT_UNROLL
   for (int k = 0; k < depth; k += 16) {
     LeftFragment a[tall];
@@ -211,14 +211,14 @@ __device__ __forceinline__ void add_product(SumFragment (&sums)[tall][wide], con
 
 /// The same of padded tiles whose rows hold `depth` positions each: left · rightᵀ.
 template <class T, int depth, int tall, int wide>
-__device__ __forceinline__ void add_product_of_rows(SumFragment (&sums)[tall][wide], const T* left, int row,
-                                                    const T* right) {
+__device__ __forceinline__ void add_mma_of_rows(SumFragment (&sums)[tall][wide], const T* left, int row,
+                                                const T* right) {
   using Layout = TileLayout<false, PaddedRows<depth>>;
-  add_product<T, depth, Layout, Layout>(sums, left, row, right, 0);
+  add_mma<T, depth, Layout, Layout>(sums, left, row, right, 0);
 }
 
 /// sums[i][j] += weights · columns 8j.. of `right`'s rows, as many as the weights have columns; `right` is
-/// padded. Sums of one product are the left side of the next as they lie, rounded to T.
+/// padded. Sums of one matmul are the left operand of the next as they lie, rounded to T.
 template <class T, int tall, int wide, int terms>
 __device__ __forceinline__ void add_weighted_rows(SumFragment (&sums)[tall][wide],
                                                   const SumFragment (&weights)[tall][terms], const T* right) {
@@ -255,14 +255,14 @@ struct FragmentPosition {
 template <class T>
 __device__ __forceinline__ void store_pair(T* to, float first, float second, bool accumulate = false) {
   if (accumulate) {
-    const Pack<T, 2> old = load_pack<2>(to);
+    const Vector<T, 2> old = load_vector<2>(to);
     first += to_float(old.values[0]);
     second += to_float(old.values[1]);
   }
-  store_pack(to, Pack<T, 2>{{from_float<T>(first), from_float<T>(second)}});
+  store_vector(to, Vector<T, 2>{{from_float<T>(first), from_float<T>(second)}});
 }
 
-/// Calls f.template operator()<T>() with the device's type of bf16 or f16, the operands of these products.
+/// Calls f.template operator()<T>() with the device's type of bf16 or f16, the operands of these matmuls.
 template <class F>
 void dispatch_device_half(DType dtype, F&& f) {
   if (dtype == DType::bf16) return f.template operator()<bfloat_t>();

@@ -36,7 +36,7 @@ struct TokenAngles {
     const std::int64_t at = (known ? position * half : 0) + first;
     INGOT_UNROLL
     for (int i = 0; i < count; i += kAtOnce) {
-      const auto c = load_pack<kAtOnce>(cos + at + i), s = load_pack<kAtOnce>(sin + at + i);
+      const auto c = load_vector<kAtOnce>(cos + at + i), s = load_vector<kAtOnce>(sin + at + i);
       INGOT_UNROLL
       for (int v = 0; v < kAtOnce; ++v) {
         to_cos[i + v] = known ? c.values[v] : NAN;
@@ -69,14 +69,14 @@ inline TokenAngles token_angles(const RopeAngles& angles) {
   return made;
 }
 
-/// Whether the table begins where packs of 16 bytes may.
-inline bool angles_in_packs(const RopeAngles& angles) {
+/// Whether the table begins where vectors of 16 bytes may.
+inline bool angles_in_vectors(const RopeAngles& angles) {
   return reinterpret_cast<std::uintptr_t>(angles.cos.data) % 16 == 0 &&
          reinterpret_cast<std::uintptr_t>(angles.sin.data) % 16 == 0;
 }
 
-/// Whether every head of x [B, S, H, D] does, with packs of `vec` elements; an absent x does not matter.
-inline bool heads_in_packs(const View& x, std::int64_t vec) {
+/// Whether every head of x [B, S, H, D] does, with vectors of `vec` elements; an absent x does not matter.
+inline bool heads_in_vectors(const View& x, std::int64_t vec) {
   return !x || (reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && x.stride(0) % vec == 0 &&
                 x.stride(1) % vec == 0 && x.stride(2) % vec == 0);
 }

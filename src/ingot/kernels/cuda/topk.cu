@@ -6,7 +6,7 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-/// An element and its position, in the order of the result: larger first, of equals the first place; a NaN is
+/// An element and its position, in the order of the result: larger first, of equals the first index; a NaN is
 /// the smallest, as −infinity.
 struct Ranked {
   float value;
@@ -87,32 +87,32 @@ struct Largest {
   }
 };
 
-// A row in packs of 16 bytes from the first address that allows them, several on their way at a time.
+// A row in vectors of 16 bytes from the first address that allows them, several on their way at a time.
 template <class T, int size>
 __global__ void argmax_kernel(const T* x, std::int64_t* y, std::int64_t rows, std::int64_t n) {
-  constexpr int kVec = kPack<T>, kUnroll = 4;
+  constexpr int kVec = kVector<T>, kUnroll = 4;
   const int lane = ThreadGroup<size>::lane();
   for (std::int64_t row = ThreadGroup<size>::first_row(); row < rows; row += ThreadGroup<size>::row_step()) {
     const T* from = x + row * n;
     const auto behind = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(T) % kVec);
     const std::int64_t head = (kVec - behind) % kVec < n ? (kVec - behind) % kVec : n;
-    const std::int64_t packs = (n - head) / kVec;
+    const std::int64_t vectors = (n - head) / kVec;
     Largest best{-INFINITY, n};
     if (lane < head) best.meet(to_float(from[lane]), lane);
-    for (std::int64_t i = lane; i < packs; i += size * kUnroll) {
-      Pack<T, kVec> read[kUnroll];
+    for (std::int64_t i = lane; i < vectors; i += size * kUnroll) {
+      Vector<T, kVec> read[kUnroll];
       INGOT_UNROLL
       for (int u = 0; u < kUnroll; ++u)
-        if (i + u * size < packs) read[u] = load_pack<kVec>(from + head + (i + u * size) * kVec);
+        if (i + u * size < vectors) read[u] = load_vector<kVec>(from + head + (i + u * size) * kVec);
       INGOT_UNROLL
       for (int u = 0; u < kUnroll; ++u) {
-        if (i + u * size >= packs) continue;
+        if (i + u * size >= vectors) continue;
         INGOT_UNROLL
         for (int v = 0; v < kVec; ++v)
           best.meet(to_float(read[u].values[v]), head + (i + u * size) * kVec + v);
       }
     }
-    const std::int64_t tail = head + packs * kVec + lane;
+    const std::int64_t tail = head + vectors * kVec + lane;
     if (tail < n) best.meet(to_float(from[tail]), tail);
     for (int apart = kWarp / 2; apart > 0; apart /= 2) {
       const float other = __shfl_xor_sync(kAllLanes, best.value, apart);

@@ -57,12 +57,12 @@ struct TileOf {
 };
 
 /// A tile, `wide` where both sides take accesses of 16 bytes. Each position of it is written along a row and
-/// read along a column: the packs of a row are swizzled, or single elements padded, so that either meets all
-/// banks.
+/// read along a column: the vectors of a row are swizzled, or single elements padded, so that either meets
+/// all banks.
 template <class From, class To, bool wide>
 struct TransposeTile {
   static constexpr int kSide = sizeof(From) < 8 ? 64 : 32;
-  static constexpr int kRead = wide ? kPack<From> : 1, kWrite = wide ? kPack<To> : 1;  ///< per access
+  static constexpr int kRead = wide ? kVector<From> : 1, kWrite = wide ? kVector<To> : 1;  ///< per access
   static constexpr int kThreads = 256;
   static constexpr int kReads = kSide * kSide / kRead / kThreads, kWrites = kSide * kSide / kWrite / kThreads;
   static constexpr int kPad = wide ? 0 : sizeof(From) < 4 ? 4 / static_cast<int>(sizeof(From)) : 1;
@@ -70,9 +70,9 @@ struct TransposeTile {
 
   __device__ static int position(int row, int column) {
     if constexpr (!wide) return row * (kSide + kPad) + column;
-    constexpr int kPacks = kSide / kRead;
-    const int pack = (column / kRead) ^ (row / kWrite % kPacks);
-    return row * kSide + pack * kRead + column % kRead;
+    constexpr int kVectors = kSide / kRead;
+    const int vector = (column / kRead) ^ (row / kWrite % kVectors);
+    return row * kSide + vector * kRead + column % kRead;
   }
 };
 
@@ -81,24 +81,24 @@ template <class From, class To, bool wide>
 __global__ void transpose_kernel(const __grid_constant__ TransposeArgs<From, To> args) {
   using Tile = TransposeTile<From, To, wide>;
   constexpr int kSide = Tile::kSide, kRead = Tile::kRead, kWrite = Tile::kWrite;
-  using ReadPack = Pack<From, kRead>;
-  INGOT_SHARED_ARRAY(ReadPack, packs, Tile::kElements / kRead);
-  From* tile = packs[0].values;
+  using ReadVector = Vector<From, kRead>;
+  INGOT_SHARED_ARRAY(ReadVector, vectors, Tile::kElements / kRead);
+  From* tile = vectors[0].values;
   const TileOf at(args, kSide, kSide);
   const From* x = args.x + at.x;
   To* y = args.y + at.y;
 
-  ReadPack read[Tile::kReads];
+  ReadVector read[Tile::kReads];
   INGOT_UNROLL
   for (int k = 0; k < Tile::kReads; ++k) {
     const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead;
     const int row = i / kSide, column = i % kSide;
-    if (row < at.rows && column < at.columns) read[k] = load_pack<kRead>(x + row * args.x_row + column);
+    if (row < at.rows && column < at.columns) read[k] = load_vector<kRead>(x + row * args.x_row + column);
   }
   INGOT_UNROLL
   for (int k = 0; k < Tile::kReads; ++k) {
     const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead;
-    store_pack(tile + Tile::position(i / kSide, i % kSide), read[k]);
+    store_vector(tile + Tile::position(i / kSide, i % kSide), read[k]);
   }
   __syncthreads();
   INGOT_UNROLL
@@ -107,15 +107,15 @@ __global__ void transpose_kernel(const __grid_constant__ TransposeArgs<From, To>
     const int column = i / kSide, row = i % kSide;
     if (row >= at.rows || column >= at.columns) continue;
     To* to = y + column * args.y_column + row;
-    Pack<To, kWrite> old = {}, pack;
-    if (args.accumulate) old = load_pack<kWrite>(to);
+    Vector<To, kWrite> old = {}, vector;
+    if (args.accumulate) old = load_vector<kWrite>(to);
     INGOT_UNROLL
     for (int v = 0; v < kWrite; ++v) {
       const auto value = to_value(tile[Tile::position(row + v, column)]);
-      pack.values[v] = from_value<To>(args.accumulate ? sum_of<Value<To>>(to_value(old.values[v]), value)
-                                                      : Value<To>(value));
+      vector.values[v] = from_value<To>(args.accumulate ? sum_of<Value<To>>(to_value(old.values[v]), value)
+                                                        : Value<To>(value));
     }
-    store_pack(to, pack);
+    store_vector(to, vector);
   }
 }
 
@@ -127,8 +127,8 @@ template <class T>
 struct WordTile {
   static constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
   static constexpr int kLine = 32;  ///< words, 128 bytes
-  /// Of 21 tiles that were tried on an H200 the fastest of halves, and of words within 2 % of the fastest: 92
-  /// and 95 % of a copy's rate.
+  /// Of 21 tiles that were tried on an H200 the fastest for 16-bit elements, and for 32-bit ones within 2 %
+  /// of the fastest: 92 and 95 % of a copy's rate.
   static constexpr int kWords = sizeof(T) == 2 ? 224 : 96, kThreads = sizeof(T) == 2 ? 512 : 256;
   static constexpr int kColumns = 64, kRead = kWords + kLine, kRows = kWords * kPerWord;
   static constexpr int kPitch = kColumns + 1;  ///< words below each other are in different banks
@@ -141,7 +141,7 @@ struct WordReads {
   using Tile = WordTile<T>;
   static constexpr int kVec = read_bytes / static_cast<int>(sizeof(T));
   static constexpr int kReads = Tile::kRead * Tile::kColumns / kVec / Tile::kThreads;
-  Pack<T, kVec> packs[kReads][Tile::kPerWord];
+  Vector<T, kVec> vectors[kReads][Tile::kPerWord];
 
   __device__ static int first(int k) { return (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kVec; }
   __device__ __forceinline__ void load(const T* x, std::int64_t x_row, const TileOf& at) {
@@ -154,7 +154,7 @@ struct WordReads {
     for (int k = 0; k < kReads; ++k, row += kStep, x += kStep * x_row) {
       INGOT_UNROLL
       for (int r = 0; r < Tile::kPerWord; ++r)
-        if (inside && row + r < at.rows) packs[k][r] = load_pack<kVec>(x + r * x_row);
+        if (inside && row + r < at.rows) vectors[k][r] = load_vector<kVec>(x + r * x_row);
     }
   }
   __device__ __forceinline__ void put(std::uint32_t* words) const {
@@ -168,8 +168,8 @@ struct WordReads {
 
  private:
   __device__ __forceinline__ std::uint32_t word_of(int k, int column) const {
-    std::uint32_t word = packs[k][0].values[column];
-    if constexpr (Tile::kPerWord == 2) word |= std::uint32_t{packs[k][1].values[column]} << 16;
+    std::uint32_t word = vectors[k][0].values[column];
+    if constexpr (Tile::kPerWord == 2) word |= std::uint32_t{vectors[k][1].values[column]} << 16;
     return word;
   }
 };

@@ -6,7 +6,7 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-// The switch over the operation stands outside of the loop over a pack, so that it costs a fraction of a
+// The switch over the operation stands outside of the loop over a vector, so that it costs a fraction of a
 // branch per element.
 template <int vec, class F>
 __device__ __forceinline__ void each(const float (&x)[vec], float (&y)[vec], F f) {

@@ -32,7 +32,7 @@ __device__ __forceinline__ void add_step(const std::uint8_t* step, int row, int 
   constexpr int kGroups = kStepColumns / 4;
   INGOT_UNROLL
   for (int group = 0; group < kGroups; group += 2) {
-    Pack<float, 2> values[2];
+    Vector<float, 2> values[2];
     INGOT_UNROLL
     for (int i = 0; i < 2; ++i) {
       const int g = group + i;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void add_step(const std::uint8_t* step, int row, int 
     INGOT_UNROLL
     for (int r = 0; r < rows; ++r) {
       if (rows > 1 && r >= there) break;
-      const Pack<float, 4> some = load_pack<4>(x + r * kStageFloats + group * 2);
+      const Vector<float, 4> some = load_vector<4>(x + r * kStageFloats + group * 2);
       INGOT_UNROLL
       for (int i = 0; i < 4; ++i)
         if (all || group * 4 + 2 * i + odd < columns)
@@ -116,7 +116,7 @@ __device__ __forceinline__ float add_sums(const StepSums<rows>& found, int count
 
 template <PackedFormat format, int rows>
 __global__ void __launch_bounds__(kMatmulThreads<rows>)
-    weight_only_matmul_kernel(const __grid_constant__ ProductArgs args,
+    weight_only_matmul_kernel(const __grid_constant__ PackedMatmulArgs args,
                               const __grid_constant__ CodeValues<format> values) {
   using Stage = WeightOnlyStages<format, rows>;
   constexpr int kColumns = kStageSteps * kStepColumns;
@@ -147,14 +147,14 @@ __global__ void __launch_bounds__(kMatmulThreads<rows>)
         if (role.adds && stage > 0)
           y = add_sums(found[(stage - 1) % 2], steps - (stage - 1) * kStageSteps, role.r, role.row, y);
       });
-  if (role.adds) store_product(args, position.row0 + role.r, position.panel * kPanel + role.row, y);
+  if (role.adds) store_result(args, position.row0 + role.r, position.panel * kPanel + role.row, y);
 }
 
 // Of f32: a thread for each result adds the products up, column after column; the sixteen of a panel read one
 // line.
 constexpr int kPlainRows = 8;
 __global__ void __launch_bounds__(kPanel* kPlainRows)
-    plain_matmul_kernel(const __grid_constant__ ProductArgs args) {
+    plain_matmul_kernel(const __grid_constant__ PackedMatmulArgs args) {
   const int me = static_cast<int>(threadIdx.x), lane = me % kPanel;
   const MatmulPosition position(args, kPlainRows);
   const std::int64_t row = position.row0 + me / kPanel, column = position.panel * kPanel + lane;
@@ -163,24 +163,23 @@ __global__ void __launch_bounds__(kPanel* kPlainRows)
   const float* x = static_cast<const float*>(args.x) + row * args.x_stride;
   float y = 0;
   for (std::int64_t i = 0; i < args.k; ++i) y = fmaf(x[i], weight[i * kPanel], y);
-  store_product(args, row, column, y);
+  store_result(args, row, column, y);
 }
 
 void run_weight_only_matmul(const WeightOnlyMatmulArgs& args, Stream stream) {
-  ProductArgs made = product_args(args);
+  PackedMatmulArgs made = packed_matmul_args(args);
   const LaunchSite site{"weight_only_matmul", stream, args.y};
   if (made.m * made.n == 0) return;
   if (args.format == PackedFormat::f32) {
-    return launch(site, plain_matmul_kernel, Size3{product_grid(made, kPlainRows)},
-                  Size3{kPanel * kPlainRows}, 0, made);
+    return launch(site, plain_matmul_kernel, Size3{matmul_grid(made, kPlainRows)}, Size3{kPanel * kPlainRows},
+                  0, made);
   }
   made.count = packed_layout(args.format).steps(made.k);
   dispatch_weight_only(args.format, [&]<PackedFormat format>() {
     static_assert(Packed<format>::kStepBlocks * kPackedBlock == kStepColumns);
     dispatch_rows<1, 4, 8>(made.m, [&]<int rows>() {
-      launch_product<WeightOnlyStages<format, rows>>(site, weight_only_matmul_kernel<format, rows>, made,
-                                                     rows, kMatmulThreads<rows>, kStageSteps,
-                                                     CodeValues<format>());
+      launch_matmul<WeightOnlyStages<format, rows>>(site, weight_only_matmul_kernel<format, rows>, made, rows,
+                                                    kMatmulThreads<rows>, kStageSteps, CodeValues<format>());
     });
   });
 }

@@ -19,27 +19,27 @@ struct WeightedRollKernel {
 // A thread for `vec` neighbours of y: what it reads of a delay is a row that its neighbours read too.
 template <class T, int vec>
 __global__ void weighted_roll_kernel(const __grid_constant__ WeightedRollKernel<T> args) {
-  const std::int64_t packs = args.width / vec, step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < args.rows * packs;
+  const std::int64_t vectors = args.width / vec, step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < args.rows * vectors;
        k += step) {
-    const std::int64_t row = k / packs, at = (k - row * packs) * vec;
+    const std::int64_t row = k / vectors, at = (k - row * vectors) * vec;
     const std::int64_t b = row / args.length, t = row - b * args.length;
     float sums[vec] = {};
     for (std::int64_t i = b * args.count; i < (b + 1) * args.count; ++i) {
       std::int64_t from = args.transposed ? t - args.delays[i] : t + args.delays[i];
       from += from < 0 ? args.length : from >= args.length ? -args.length : 0;
       const float weight = to_float(args.weights[i]);
-      const Pack<T, vec> pack = load_pack<vec>(args.x + (b * args.length + from) * args.width + at);
+      const Vector<T, vec> vector = load_vector<vec>(args.x + (b * args.length + from) * args.width + at);
       INGOT_UNROLL
-      for (int v = 0; v < vec; ++v) sums[v] += weight * to_float(pack.values[v]);
+      for (int v = 0; v < vec; ++v) sums[v] += weight * to_float(vector.values[v]);
     }
     T* y = args.y + row * args.width + at;
-    Pack<T, vec> pack = {};
-    if (args.accumulate) pack = load_pack<vec>(y);
+    Vector<T, vec> vector = {};
+    if (args.accumulate) vector = load_vector<vec>(y);
     INGOT_UNROLL
     for (int v = 0; v < vec; ++v)
-      pack.values[v] = from_float<T>(args.accumulate ? to_float(pack.values[v]) + sums[v] : sums[v]);
-    store_pack(y, pack);
+      vector.values[v] = from_float<T>(args.accumulate ? to_float(vector.values[v]) + sums[v] : sums[v]);
+    store_vector(y, vector);
   }
 }
 
@@ -63,12 +63,12 @@ void run_delayed_sum(const WeightedRollArgs& args, Stream stream) {
       launch({"weighted_roll", stream, args.x}, weighted_roll_kernel<T, vec>,
              Size3{grid_for(stream.device, rows * width / vec, kBlock)}, Size3{kBlock}, 0, kernel_args);
     };
-    if (address % 16 == 0 && width % kPack<T> == 0) return run.template operator()<kPack<T>>();
+    if (address % 16 == 0 && width % kVector<T> == 0) return run.template operator()<kVector<T>>();
     run.template operator()<1>();
   });
 }
 
-// A block for each delay. Both operands are one run but for the place where x goes around the circle.
+// A block for each delay. Both operands are one run but for the index where x goes around the circle.
 template <class T>
 __global__ void weighted_roll_dot_kernel(const T* x, const T* dy, const std::int64_t* delays, T* y,
                                          std::int64_t items, std::int64_t count, std::int64_t length,

@@ -115,7 +115,7 @@ TEST(CudnnAttention, HeadsOfAFusedProjectionHaveEngines) {
   }
 }
 
-// Where q and k were normalised, v alone lies in the projection, and no gradient does.
+// Where q and k were normalized, v alone lies in the projection, and no gradient does.
 TEST(CudnnAttention, ValuesOfAFusedProjectionHaveEngines) {
   AttentionArgs args = attention_of(kLlama);
   AttentionBackwardArgs backward = backward_of(args);

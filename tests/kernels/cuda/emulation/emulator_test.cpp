@@ -145,7 +145,7 @@ TEST(CudaEmulator, CopiesMayArriveBeforeTheirThreadWaits) {
 
 // y [16, 16] = a [16, 32] · b [16, 32]ᵀ, then y · c [16, 16] in place of it where there is c.
 __global__ void tensor_products(const bfloat_t* a, const bfloat_t* b, const bfloat_t* c, float* y) {
-  using Eight = Pack<bfloat_t, 8>;
+  using Eight = Vector<bfloat_t, 8>;
   INGOT_SHARED_ARRAY(Eight, shared, (PaddedRows<32>::size(32) + PaddedRows<16>::size(16)) / 8);
   bfloat_t *const left = shared[0].values, *const right = left + PaddedRows<32>::size(16),
                   *const last = right + PaddedRows<32>::size(16);
@@ -157,7 +157,7 @@ __global__ void tensor_products(const bfloat_t* a, const bfloat_t* b, const bflo
   }
   __syncthreads();
   SumFragment sums[1][2], more[1][2];
-  add_product_of_rows<bfloat_t, 32>(sums, left, 0, right);
+  add_mma_of_rows<bfloat_t, 32>(sums, left, 0, right);
   if (c != nullptr) add_weighted_rows<bfloat_t>(more, sums, last);
   for (int j = 0; j < 2; ++j)
     for (int e = 0; e < 4; ++e)
@@ -246,7 +246,7 @@ TEST(CudaEmulator, ReportsAWriteOutsideOfABlockOfMemory) {
         [&] { launch(site("outside"), write_at, Size3{1}, Size3{32}, 0, y.view().as<float>(), at); });
     EXPECT_TRUE(contains(message, at < 0 ? "before a block of 400 bytes" : "behind a block of 400 bytes"))
         << message;
-    // Mend the guard, so that the next kernel is not blamed.
+    // Restore the guard, so that the next kernel is not blamed.
     try {
       launch(
           site("mend"),

@@ -51,7 +51,7 @@ TEST(CudaGrids, TakeMoreThan65535Sequences) {
   }
 }
 
-TEST(CudaGrids, TakeProductsOfAMillionRowsWithPackedWeights) {
+TEST(CudaGrids, TakeMatmulsOfAMillionRowsWithPackedWeights) {
   const kernels::cuda::emulation::ChecksOnly without_running;
   constexpr std::int64_t kRows = 1 << 20;
   const auto weight = [](PackedFormat format) {

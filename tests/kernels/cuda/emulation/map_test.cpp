@@ -10,7 +10,7 @@
 #include "ingot/kernels/strided_iterator.h"
 #include "ingot/ops/view.h"
 
-// Where the elements of operands lie, and which of them are read in packs.
+// Where the elements of operands lie, and which of them are read in vectors.
 namespace ingot::kernels::cuda {
 namespace {
 
@@ -55,16 +55,16 @@ TEST(CudaMap, FindsThePositionsOfRowsOfEveryLength) {
   }
 }
 
-TEST(CudaMap, ReadsColumnsOfAWiderMatrixInPacks) {
+TEST(CudaMap, ReadsColumnsOfAWiderMatrixInVectors) {
   const Tensor wide = randn({3, 64}, 1, DType::bf16), whole = randn({3, 32}, 2, DType::bf16);
-  const auto in_packs = [&](const Tensor& a) {
+  const auto in_vectors = [&](const Tensor& a) {
     const std::array views{a.view(), whole.view()};
-    return packs(StridedIterator<2>(views), views, kPack<bfloat_t>);
+    return vectors(StridedIterator<2>(views), views, kVector<bfloat_t>);
   };
-  EXPECT_TRUE(in_packs(slice(wide, 1, 0, 32)));
-  EXPECT_TRUE(in_packs(slice(wide, 1, 32, 64)));
-  EXPECT_FALSE(in_packs(slice(wide, 1, 1, 33))) << "begins within a pack";
-  EXPECT_FALSE(in_packs(slice(randn({3, 65}, 1, DType::bf16), 1, 0, 32))) << "its second row does";
+  EXPECT_TRUE(in_vectors(slice(wide, 1, 0, 32)));
+  EXPECT_TRUE(in_vectors(slice(wide, 1, 32, 64)));
+  EXPECT_FALSE(in_vectors(slice(wide, 1, 1, 33))) << "begins within a vector";
+  EXPECT_FALSE(in_vectors(slice(randn({3, 65}, 1, DType::bf16), 1, 0, 32))) << "its second row does";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ float low_or_high(unsigned pair, unsigned half) {
   return static_cast<float>(std::bit_cast<T>(static_cast<std::uint16_t>(pair >> 16 * half)));
 }
 
-struct Product {
+struct Mma {
   SumFragment* sums;
   const LeftFragment* left;
   const RightFragment* right;
@@ -27,7 +27,7 @@ struct Product {
 template <class T>
 void multiply_fragments(const std::uint64_t* lanes) {
   float left[16][16], right[16][8];
-  const auto of = [&](unsigned lane) { return *reinterpret_cast<const Product*>(lanes[lane]); };
+  const auto of = [&](unsigned lane) { return *reinterpret_cast<const Mma*>(lanes[lane]); };
   for (unsigned lane = 0; lane < 32; ++lane) {
     const unsigned g = lane / 4, t = lane % 4;
     for (unsigned half = 0; half < 2; ++half) {
@@ -47,18 +47,18 @@ void multiply_fragments(const std::uint64_t* lanes) {
   }
 }
 
-struct Int8Product {
+struct Int8Mma {
   int* sums;
   unsigned left, left8, right;
 };
 
 inline void multiply_int8(const std::uint64_t* lanes) {
-  const auto of = [&](unsigned lane) { return *reinterpret_cast<const Int8Product*>(lanes[lane]); };
+  const auto of = [&](unsigned lane) { return *reinterpret_cast<const Int8Mma*>(lanes[lane]); };
   for (unsigned lane = 0; lane < 32; ++lane) {
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned row = lane / 4 * 4, column = (lane % 4 * 2 + i % 2) * 4;  // their first lanes
       for (unsigned t = 0; t < 4; ++t) {
-        const Int8Product left = of(row + t);
+        const Int8Mma left = of(row + t);
         int& sum = of(lane).sums[i];
         sum = __dp4a(static_cast<int>(i < 2 ? left.left : left.left8), static_cast<int>(of(column + t).right),
                      sum);
@@ -100,14 +100,14 @@ void load_matrices(unsigned (&m)[4], const T* row, SourceLocation where) {
 template <class T>
 void multiply_add(SumFragment& sums, const LeftFragment& left, const RightFragment& right,
                   SourceLocation where = SourceLocation::current()) {
-  emulation::Product product{&sums, &left, &right};
-  emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_fragments<T>, where);
+  emulation::Mma mma{&sums, &left, &right};
+  emulation::collective(reinterpret_cast<std::uint64_t>(&mma), emulation::multiply_fragments<T>, where);
 }
 
 inline void multiply_add_int8(int (&sums)[4], unsigned left, unsigned left8, unsigned right,
                               SourceLocation where = SourceLocation::current()) {
-  emulation::Int8Product product{sums, left, left8, right};
-  emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_int8, where);
+  emulation::Int8Mma mma{sums, left, left8, right};
+  emulation::collective(reinterpret_cast<std::uint64_t>(&mma), emulation::multiply_int8, where);
 }
 
 template <class T>
