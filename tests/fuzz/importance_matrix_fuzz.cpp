@@ -1,4 +1,4 @@
-// llama.cpp's importance matrices, as GGUF and in the older form.
+// llama.cpp's importance matrices, as GGUF and in the older format.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

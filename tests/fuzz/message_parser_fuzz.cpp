@@ -10,7 +10,7 @@
 
 namespace {
 
-// A template of each form, and what surrounds reasoning.
+// A template of each format, and what surrounds reasoning.
 constexpr std::array<std::string_view, 12> kTemplates{"<think>",
                                                       "<function=",
                                                       "<arg_key><think>",
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 12> kTemplates{"<think>",
 
 std::string parsed(std::string_view text, std::string_view chat_template, std::size_t size) {
   using namespace ingot::serve;
-  MessageParser parser({.tools = &find_tool_form(chat_template),
+  MessageParser parser({.tools = &find_tool_format(chat_template),
                         .json_parameters = {{"f", "a"}},
                         .thoughts = find_thoughts(chat_template)});
   std::string content, reasoning, calls;

@@ -1,4 +1,4 @@
-// A directory of sentence-transformers: its files one behind another, each ended by a record separator.
+// A directory of sentence-transformers: its files concatenated, each ended by a record separator.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -73,7 +73,7 @@ TEST(ChannelParser, TextWithoutHeadersIsContentAndAHeaderThatNeverEndsIsNothing)
 TEST(ChannelParser, TheTemplateTells) {
   EXPECT_TRUE(has_channels("<|start|>assistant<|channel|>final<|message|>"));
   EXPECT_FALSE(has_channels("<|channel>thought\n"));
-  EXPECT_FALSE(find_tool_form("<|channel|>..<|message|>").can_force);
+  EXPECT_FALSE(find_tool_format("<|channel|>..<|message|>").can_force);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ MessageDelta parse(const std::string& text, const MessageParserOptions& options,
 }
 
 MessageParserOptions hermes() {
-  return {.tools = &find_tool_form("<tool_call>"), .thoughts = find_thoughts("{{ '<think>' }}")};
+  return {.tools = &find_tool_format("<tool_call>"), .thoughts = find_thoughts("{{ '<think>' }}")};
 }
 
 TEST(MessageParser, TakesReasoningAndCallsApartWhereverThePiecesBegin) {

@@ -104,7 +104,7 @@ void ChannelParser::add(MessageDelta& delta, std::string text) {
   (kind_ == Kind::call ? arguments_ : kind_ == Kind::reasoning ? delta.reasoning : delta.content) += text;
 }
 
-// Arguments that are no JSON stay as they are: a tool may take a program, say.
+// Arguments that are not JSON stay as they are: a tool may take a program, say.
 void ChannelParser::add_call(MessageDelta& delta) {
   const auto json = parse_json_or_discard<nlohmann::ordered_json>(arguments_);
   if (!json.is_discarded()) arguments_ = dump_json(json);

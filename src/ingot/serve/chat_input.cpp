@@ -101,28 +101,28 @@ std::string read_tool_choice(const Fields& body, const json& tools, bool& requir
 }
 
 // Calls that have to come, or whose arguments are to be exact ("strict"), are written by a grammar.
-infer::Constraint tool_constraint(const Fields& body, const json& tools, const ToolForm& of_model) {
+infer::Constraint tool_constraint(const Fields& body, const json& tools, const ToolFormat& of_model) {
   bool required = false;
   const std::string named = read_tool_choice(body, tools, required);
-  grammar::ToolGrammar form = of_model.grammar;
-  form.required = required;
-  form.several = named.empty() && body.boolean("parallel_tool_calls").value_or(true);
+  grammar::ToolGrammar format = of_model.grammar;
+  format.required = required;
+  format.several = named.empty() && body.boolean("parallel_tool_calls").value_or(true);
   bool strict = false;
   for (const json& tool : tools) {
     const json& function = tool["function"];
     if (!named.empty() && function["name"] != named) continue;
     strict = strict || (function.contains("strict") && function["strict"] == true);
     const bool described = function.contains("parameters") && function["parameters"].is_object();
-    form.tools.push_back({function["name"], described ? dump_json(function["parameters"]) : std::string()});
+    format.tools.push_back({function["name"], described ? dump_json(function["parameters"]) : std::string()});
   }
   if (!required && !strict) return {};
   if (!of_model.can_force)
     throw bad_field("tool_choice",
-                    "and 'strict' cannot be enforced in the form in which this model writes calls");
-  return {.kind = infer::Constraint::Kind::tools, .tools = std::move(form)};
+                    "and 'strict' cannot be enforced in the format in which this model writes calls");
+  return {.kind = infer::Constraint::Kind::tools, .tools = std::move(format)};
 }
 
-// Parameters that are not strings, of forms that write strings as they are.
+// Parameters that are not strings, of formats that write strings as they are.
 JsonParameters json_parameters(const json& tools) {
   JsonParameters found;
   for (const json& tool : tools) {
@@ -169,11 +169,11 @@ ChatInput read_chat(const Fields& body, const ServedModel& model) {
     input.special_markers = is_special(model.tokenizer(), thoughts.end);
   }
   if (!tools.is_null()) {
-    const ToolForm& form = find_tool_form(chat.source());
-    input.parser.tools = &form;
+    const ToolFormat& format = find_tool_format(chat.source());
+    input.parser.tools = &format;
     input.parser.json_parameters = json_parameters(tools);
-    input.tools = tool_constraint(body, tools, form);
-    input.special_markers = input.special_markers || is_special(model.tokenizer(), form.grammar.begin);
+    input.tools = tool_constraint(body, tools, format);
+    input.special_markers = input.special_markers || is_special(model.tokenizer(), format.grammar.begin);
   }
   return input;
 }

@@ -165,7 +165,7 @@ ClientResponse HttpClient::receive(const OnPiece& on_piece) {
       response.headers.emplace_back(lower_case(line.substr(0, colon)), line.substr(value));
     }
   } while (response.status < 200);
-  const OnPiece& taker = response.status == 200 ? on_piece : OnPiece();  // an error is no stream
+  const OnPiece& taker = response.status == 200 ? on_piece : OnPiece();  // an error is not a stream
   const std::string_view length = header_of(response, "content-length");
   if (header_of(response, "transfer-encoding") == "chunked") {
     take_chunks(response, taker);

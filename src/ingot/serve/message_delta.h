@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ingot/serve/tool_form.h"
+#include "ingot/serve/tool_format.h"
 
 namespace ingot::serve {
 

@@ -62,13 +62,13 @@ bool MessageParser::enter(State state, std::size_t marker) {
 
 // Without an end a call ends where the next one begins, or with the message.
 bool MessageParser::advance_call(MessageDelta& delta) {
-  const grammar::ToolGrammar& form = options_.tools->grammar;
-  if (form.begin.empty()) return false;
-  const std::size_t end = held_.find(form.end.empty() ? form.begin : form.end);
+  const grammar::ToolGrammar& format = options_.tools->grammar;
+  if (format.begin.empty()) return false;
+  const std::size_t end = held_.find(format.end.empty() ? format.begin : format.end);
   if (end == held_.npos) return false;
-  add_calls(delta, held_.substr(0, end), form.end);
-  if (form.end.empty()) return enter(State::call, end + form.begin.size());
-  held_.erase(0, end + form.end.size());
+  add_calls(delta, held_.substr(0, end), format.end);
+  if (format.end.empty()) return enter(State::call, end + format.begin.size());
+  held_.erase(0, end + format.end.size());
   state_ = State::content;
   return true;
 }
@@ -113,12 +113,12 @@ void MessageParser::add_content(MessageDelta& delta, std::string text) {
 }
 
 void MessageParser::add_calls(MessageDelta& delta, const std::string& body, std::string_view end) {
-  const ToolForm& form = *options_.tools;
-  std::vector<ToolCall> calls = form.read(body, form, options_.json_parameters);
+  const ToolFormat& format = *options_.tools;
+  std::vector<ToolCall> calls = format.read(body, format, options_.json_parameters);
   has_content_ = true;
   skip_space_ = !calls.empty();
   for (ToolCall& call : calls) delta.calls.push_back(std::move(call));
-  if (calls.empty()) delta.content.append(form.grammar.begin).append(body).append(end);
+  if (calls.empty()) delta.content.append(format.grammar.begin).append(body).append(end);
 }
 
 }  // namespace ingot::serve

@@ -6,12 +6,12 @@
 
 #include "ingot/serve/channel_parser.h"
 #include "ingot/serve/message_delta.h"
-#include "ingot/serve/tool_form.h"
+#include "ingot/serve/tool_format.h"
 
 namespace ingot::serve {
 
 struct MessageParserOptions {
-  const ToolForm* tools = nullptr;  ///< how calls are written; null: there are none
+  const ToolFormat* tools = nullptr;  ///< how calls are written; null: there are none
   JsonParameters json_parameters{};
   grammar::Thoughts thoughts{};  ///< the markers of reasoning
   bool channels = false;         ///< the text is in channels (ChannelParser), and nothing of the above holds

@@ -84,7 +84,7 @@ void compare(const std::shared_ptr<Exchange>& exchange, EmbeddingModel& model,
     std::vector<float> vectors;
     std::exception_ptr error;
   };
-  // Jobs are done one behind another.
+  // Jobs are done one after another.
   const auto first = std::make_shared<Queries>();
   model.submit(std::move(query_ids), embedder.prompt_tokens(query_prompt),
                [first](const Tensor& vectors, const std::exception_ptr& error) {

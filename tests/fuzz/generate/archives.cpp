@@ -83,7 +83,7 @@ std::vector<std::pair<std::size_t, std::size_t>> descriptions(const std::string&
 
 }  // namespace
 
-/// A good file whose descriptions (types, lengths, places of buffers) are changed: its values are not what
+/// A good file whose descriptions (types, lengths, offsets of buffers) are changed: its values are not what
 /// breaks a reader.
 std::string hostile_arrow(Source& source, const std::vector<std::string>& corpus) {
   std::string file = source.of(corpus);

@@ -114,7 +114,7 @@ std::string pickled_tensor(Source& source) {
 
 }  // namespace
 
-/// PyTorch's older format: pickles one behind another, then the storages.
+/// PyTorch's older format: pickles concatenated, then the storages.
 std::string hostile_torch(Source& source) {
   static constexpr std::string_view kStart{
       "\x80\x02\x8a\x0al\xfc\x9c"

@@ -1,4 +1,4 @@
-#include "ingot/serve/tool_form.h"
+#include "ingot/serve/tool_format.h"
 
 #include <algorithm>
 #include <array>
@@ -75,8 +75,8 @@ std::size_t json_length(std::string_view text) {
   return text.size();
 }
 
-// Objects or lists of them, one behind another.
-Calls read_json(std::string_view body, const ToolForm&, const JsonParameters&) {
+// Objects or lists of them, concatenated.
+Calls read_json(std::string_view body, const ToolFormat&, const JsonParameters&) {
   Calls calls;
   for (body = trimmed(body); !body.empty();) {
     const std::size_t length = json_length(body);
@@ -97,15 +97,15 @@ bool add_call(std::string_view name, std::string_view arguments, Calls& calls) {
 }
 
 // NAME, perhaps with an id behind it, marker, JSON.
-Calls read_named(std::string_view body, const ToolForm& form, const JsonParameters&) {
+Calls read_named(std::string_view body, const ToolFormat& format, const JsonParameters&) {
   Calls calls;
-  const auto name = take_until(body, form.grammar.middle);
+  const auto name = take_until(body, format.grammar.middle);
   if (!name || !add_call(name->substr(0, name->find("[CALL_ID]")), body, calls)) return {};
   return calls;
 }
 
 // Calls with marks of their own; those before version 3.1 are "function", name and a block of code.
-Calls read_deepseek(std::string_view body, const ToolForm&, const JsonParameters&) {
+Calls read_deepseek(std::string_view body, const ToolFormat&, const JsonParameters&) {
   Calls calls;
   while (take_until(body, "<｜tool▁call▁begin｜>")) {
     auto call = take_until(body, "<｜tool▁call▁end｜>");
@@ -130,8 +130,8 @@ Json tagged_value(std::string_view text, bool json) {
 }
 
 // NAME and arguments between marks, all of them by the grammar's.
-Calls read_tagged(std::string_view body, const ToolForm& form, const JsonParameters& json) {
-  const ToolGrammar& marks = form.grammar;
+Calls read_tagged(std::string_view body, const ToolFormat& format, const JsonParameters& json) {
+  const ToolGrammar& marks = format.grammar;
   const std::string_view key_mark = marks.key, value_mark = trimmed(marks.value),
                          end_mark = trimmed(marks.value_end);
   Calls calls;
@@ -157,20 +157,20 @@ Calls read_tagged(std::string_view body, const ToolForm& form, const JsonParamet
 }
 
 // call:NAME{KEY:VALUE,...}
-Calls read_gemma(std::string_view body, const ToolForm& form, const JsonParameters&) {
+Calls read_gemma(std::string_view body, const ToolFormat& format, const JsonParameters&) {
   body = trimmed(body);
   if (!body.starts_with("call:")) return {};
   body.remove_prefix(5);
   const std::size_t brace = body.find('{');
-  const auto arguments = read_gemma_object(body.substr(std::min(brace, body.size())), form.grammar.value);
+  const auto arguments = read_gemma_object(body.substr(std::min(brace, body.size())), format.grammar.value);
   const std::string_view name = trimmed(body.substr(0, std::min(brace, body.size())));
   if (name.empty() || !arguments) return {};
   return {{std::string(name), *arguments}};
 }
 
-// The first form whose signs a template holds is its form.
-const std::vector<ToolForm>& tool_forms() {
-  static const std::vector<ToolForm> kForms{
+// The first format whose signs a template holds is its format.
+const std::vector<ToolFormat>& tool_formats() {
+  static const std::vector<ToolFormat> kFormats{
       // gpt-oss: ChannelParser reads these
       {{"<|channel|>", "<|message|>"}, {}, read_json, false, false},
       // Qwen3-Coder
@@ -243,7 +243,7 @@ const std::vector<ToolForm>& tool_forms() {
        read_json},
       // Hermes, Qwen 2.5 and 3, SmolLM3, ...
       {{}, {.begin = "<tool_call>", .end = "</tool_call>"}, read_json}};
-  return kForms;
+  return kFormats;
 }
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kThoughts{
@@ -255,11 +255,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kThoughts
 
 }  // namespace
 
-const ToolForm& find_tool_form(std::string_view chat_template) {
-  const auto& forms = tool_forms();
-  return *std::ranges::find_if(forms, [&](const ToolForm& form) {
+const ToolFormat& find_tool_format(std::string_view chat_template) {
+  const auto& formats = tool_formats();
+  return *std::ranges::find_if(formats, [&](const ToolFormat& format) {
     return std::ranges::all_of(
-        form.signs, [&](std::string_view sign) { return chat_template.find(sign) != chat_template.npos; });
+        format.signs, [&](std::string_view sign) { return chat_template.find(sign) != chat_template.npos; });
   });
 }
 

@@ -15,21 +15,21 @@ struct ToolCall {
   std::string arguments;  ///< JSON
 };
 
-/// Tools and their parameters whose values are JSON where a form writes strings as they are.
+/// Tools and their parameters whose values are JSON where a format writes strings as they are.
 using JsonParameters = std::set<std::pair<std::string, std::string>>;
 
 /// How a family of models writes calls of tools: the grammar of what it writes, and what reads it back.
-struct ToolForm {
+struct ToolFormat {
   std::vector<std::string_view> signs;  ///< what the chat template of such a model holds, all of them
   grammar::ToolGrammar grammar;  ///< without tools; no `begin`: a message that begins with '{' is a call
   /// The calls of what stands between `begin` and `end`; none where it is not calls.
-  std::vector<ToolCall> (*read)(std::string_view body, const ToolForm& form, const JsonParameters& json);
+  std::vector<ToolCall> (*read)(std::string_view body, const ToolFormat& format, const JsonParameters& json);
   bool short_ids = false;  ///< the template takes ids of nine letters and digits alone
   bool can_force = true;   ///< `grammar` can be enforced
 };
 
-/// The form of a chat template; Hermes' where it tells none.
-const ToolForm& find_tool_form(std::string_view chat_template);
+/// The format of a chat template; Hermes' where it tells none.
+const ToolFormat& find_tool_format(std::string_view chat_template);
 
 /// The markers of reasoning that a chat template knows; no end where it knows none.
 grammar::Thoughts find_thoughts(std::string_view chat_template);

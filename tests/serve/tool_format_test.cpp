@@ -1,4 +1,4 @@
-#include "ingot/serve/tool_form.h"
+#include "ingot/serve/tool_format.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -12,12 +12,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // A piece of a family's chat template, a message with calls of `weather` and `time`, and what they are.
-struct FormCase {
+struct FormatCase {
   const char *name, *chat_template, *message;
   const char* written = nullptr;  // as a grammar writes it, where models write ids too
 };
 
-const FormCase kForms[] = {
+const FormatCase kFormats[] = {
     {"hermes", "",
      "Look.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bern\", \"days\": "
      "3}}\n</tool_call>\n"
@@ -72,11 +72,11 @@ const FormCase kForms[] = {
      "{\"tool_name\": \"time\", \"parameters\": {}}]<|END_ACTION|>"},
 };
 
-class ToolForms : public testing::TestWithParam<FormCase> {
+class ToolFormats : public testing::TestWithParam<FormatCase> {
  protected:
-  const ToolForm& form() const { return find_tool_form(GetParam().chat_template); }
+  const ToolFormat& format() const { return find_tool_format(GetParam().chat_template); }
   MessageDelta parse(const std::string& text, std::size_t size) const {
-    MessageParser parser({.tools = &form(), .json_parameters = {{"weather", "days"}}});
+    MessageParser parser({.tools = &format(), .json_parameters = {{"weather", "days"}}});
     MessageDelta all;
     const auto add = [&](const MessageDelta& delta) {
       all.content += delta.content;
@@ -88,8 +88,8 @@ class ToolForms : public testing::TestWithParam<FormCase> {
   }
 };
 
-TEST_P(ToolForms, CallsAreReadWhereverThePiecesBegin) {
-  const FormCase& form_case = GetParam();
+TEST_P(ToolFormats, CallsAreReadWhereverThePiecesBegin) {
+  const FormatCase& form_case = GetParam();
   const std::string text = form_case.message;
   for (const std::size_t size : {1UL, 3UL, 16UL, text.size()}) {
     const MessageDelta message = parse(text, size);
@@ -102,7 +102,7 @@ TEST_P(ToolForms, CallsAreReadWhereverThePiecesBegin) {
   }
 }
 
-TEST_P(ToolForms, NothingIsLostOfACallThatBreaksOff) {
+TEST_P(ToolFormats, NothingIsLostOfACallThatBreaksOff) {
   const std::string text = GetParam().message;
   for (std::size_t length = 0; length < text.size(); ++length) {
     const MessageDelta message = parse(text.substr(0, length), 5);
@@ -112,13 +112,13 @@ TEST_P(ToolForms, NothingIsLostOfACallThatBreaksOff) {
   }
 }
 
-TEST_P(ToolForms, WhatTheGrammarWritesIsReadAsTheSameCalls) {
-  if (!form().can_force) return;
+TEST_P(ToolFormats, WhatTheGrammarWritesIsReadAsTheSameCalls) {
+  if (!format().can_force) return;
   std::vector<std::string> letters;
   letters.reserve(256);
   for (int c = 0; c < 256; ++c) letters.emplace_back(1, static_cast<char>(c));
   const grammar::Vocabulary vocabulary(letters);
-  grammar::ToolGrammar wanted = form().grammar;
+  grammar::ToolGrammar wanted = format().grammar;
   wanted.required = true;
   const char* schema =
       R"({"type":"object","properties":{"city":{"type":"string","enum":["Bern","Chur"]},)"
@@ -142,17 +142,17 @@ TEST_P(ToolForms, WhatTheGrammarWritesIsReadAsTheSameCalls) {
   EXPECT_TRUE(words.accept_text("no call at all") && words.finished());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ToolForms, testing::ValuesIn(kForms), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, ToolFormats, testing::ValuesIn(kFormats), [](const auto& info) {
   std::string name = info.param.name;
   std::ranges::replace_if(
       name, [](char c) { return c == '-' || c == '.'; }, '_');
   return name;
 });
 
-TEST(ToolForm, GemmaValuesBecomeJson) {
-  const ToolForm& form = find_tool_form("<start_function_call>");
+TEST(ToolFormat, GemmaValuesBecomeJson) {
+  const ToolFormat& format = find_tool_format("<start_function_call>");
   const auto arguments = [&](const std::string& text) {
-    const auto calls = form.read("call:f" + text, form, {});
+    const auto calls = format.read("call:f" + text, format, {});
     return calls.empty() ? "none" : calls[0].arguments;
   };
   EXPECT_EQ(arguments("{a:{b:[1,true,null,<escape>x,\"}<escape>]},c:-2.5}"),
@@ -164,7 +164,7 @@ TEST(ToolForm, GemmaValuesBecomeJson) {
   EXPECT_EQ(arguments(deep), "none");
 }
 
-TEST(ToolForm, ReasoningIsMarkedAsItsTemplateSays) {
+TEST(ToolFormat, ReasoningIsMarkedAsItsTemplateSays) {
   EXPECT_EQ(find_thoughts("a <think> b").end, "</think>");
   EXPECT_EQ(find_thoughts("[THINK]").end, "[/THINK]");
   EXPECT_TRUE(find_thoughts("none").end.empty());
