@@ -27,7 +27,7 @@ double flops(const EncoderConfig& c, double batch, double sequence) {
   return 2 * batch * sequence * static_cast<double>(c.num_hidden_layers) * (matrices + 2 * sequence * width);
 }
 
-// Random weights, quantised where `format` names one.
+// Random weights, quantized where `format` names one.
 class RandomWeights final : public ParamProvider {
  public:
   explicit RandomWeights(std::string format) : format_(std::move(format)) {}

@@ -1,4 +1,4 @@
-// Optimiser steps at the size of GPT-2 (124M parameters in its 148 tensors' shapes), as GB/s of the memory
+// Optimizer steps at the size of GPT-2 (124M parameters in its 148 tensors' shapes), as GB/s of the memory
 // traffic they cannot avoid, beside what this machine's memory gives to the plainest loops in the same run.
 #include <algorithm>
 #include <vector>

@@ -18,7 +18,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # asserts stay on: they are cheap beside the kernels
 if(INGOT_SANITIZE)
-  set(CMAKE_CXX_FLAGS_RELEASE "-O1")  # what is instrumented compiles in half the time, and less is optimised away
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1")  # what is instrumented compiles in half the time, and less is optimized away
 endif()
 
 # Options structs are filled by naming the fields that differ from their defaults; g++ warns about the others.

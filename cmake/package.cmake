@@ -65,7 +65,7 @@ install(EXPORT ingot-config NAMESPACE ingot:: DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ingot-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ingot-config-version.cmake DESTINATION ${package})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-# Kernels, the command line, and the headers that bring another library's are no interface.
+# Kernels, the command line, and the headers that bring another library's are not public interface.
 set(inner cpu cuda cli c_api/inner base/json.h base/json_number.h base/trace_events.h base/trace_writer.h data/arrow data/parquet data/record.h
   forecast/fit_json.h grammar/json_text.h
   grammar/schema_check.h grammar/schema_compiler.h grammar/schema_shape.h hub/libcurl.h models/encoder/families.h models/encoder/family.h

@@ -17,7 +17,7 @@ HEAVY = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]"
                    r"((?:nlohmann(?!/json_fwd)|fmt|spdlog|yaml-cpp|google/protobuf|hwy|oneapi/dnnl|dnnl|boost|CLI)[/.][^>\"]*)")
 BUDGETS = {"core/view.h": 25_000}
 CORE_BUDGET = 60_000
-# Highway's own way to write one kernel for several instruction sets: such a file is no header, it is included again
+# Highway's own way to write one kernel for several instruction sets: such a file is not a header, it is included again
 # for every target.
 EXEMPT_SUFFIX = "-inl.h"
 

@@ -9,7 +9,7 @@ with its libraries:
     cmake -S SOURCE -B BUILD -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON && cmake --build BUILD --target llama
 
 Every tiny model of tests/models/goldens gets a tokenizer of single bytes and goes through `ingot convert NAME x.gguf`; one that
-GGUF has no place for is refused, and listed as such. llama.cpp then continues a prompt of ids by the most probable token, and `ingot logits` reads the same ids from
+GGUF has no field for is refused, and listed as such. llama.cpp then continues a prompt of ids by the most probable token, and `ingot logits` reads the same ids from
 the checkpoint: each of those ids must be its first choice, too, and the logits within TOLERANCE. Exits with 1 where a model is
 not opened, or differs. By hand, after a change to the export; needs g++ and numpy.
 """

@@ -23,7 +23,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-# g++ has warned already, so clang's own warnings are off; what g++ alone understands is no error.
+# g++ has warned already, so clang's own warnings are off; what g++ alone understands is not an error.
 EXTRA = ["--extra-arg=-w", "--extra-arg=-Wno-unknown-warning-option"]
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILINE)
 
@@ -214,7 +214,7 @@ def main():
     said = set()  # a complaint about a header comes once for every file that includes it
 
     def new_complaints(text):
-        """Each complaint is a line "path:line:column: error: ..." and the lines under it that show the place."""
+        """Each complaint is a line "path:line:column: error: ..." and the lines under it that show the location."""
         for block in re.split(r"^(?=\S+:\d+:\d+: )", text, flags=re.MULTILINE):
             if block.strip() and block not in said:
                 said.add(block)

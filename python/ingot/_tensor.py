@@ -222,14 +222,14 @@ def _std(self, dim=None, correction=1.0, keepdim=False):
 
 
 def _max(self, dim=None, keepdim=False):
-    """The largest value; with ``dim`` the largest along it and its place, as ``(values, indices)``."""
+    """The largest value; with ``dim`` the largest along it and its index, as ``(values, indices)``."""
     if dim is None:
         return self.amax()
     return self.amax(dim, keepdim), self.argmax(dim, keepdim)
 
 
 def _min(self, dim=None, keepdim=False):
-    """The smallest value; with ``dim`` the smallest along it and its place, as ``(values, indices)``."""
+    """The smallest value; with ``dim`` the smallest along it and its index, as ``(values, indices)``."""
     if dim is None:
         return self.amin()
     return self.amin(dim, keepdim), (-self).argmax(dim, keepdim)

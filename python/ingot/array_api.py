@@ -36,7 +36,7 @@ from ._array_values import (
 )
 from ._core import Tensor
 
-# Products.
+# Matmuls.
 
 
 def matmul(x1, x2, /):
@@ -94,7 +94,7 @@ def permute_dims(x, /, axes):
 
 
 def moveaxis(x, source, destination, /):
-    """Axes moved to other places, the others in their order."""
+    """Axes moved to other positions, the others in their order."""
     source, destination = _axes(source, x.ndim), _axes(destination, x.ndim)
     order = [i for i in range(x.ndim) if i not in source]
     for place, axis in sorted(zip(destination, source)):
@@ -119,7 +119,7 @@ def squeeze(x, /, axis):
 
 
 def concat(arrays, /, *, axis=0):
-    """Joined along an axis; ``axis=None``: flattened first."""
+    """Concatenated along an axis; ``axis=None``: flattened first."""
     common = result_type(*arrays)
     arrays = [x.to(common) for x in arrays]
     if axis is None:
@@ -128,7 +128,7 @@ def concat(arrays, /, *, axis=0):
 
 
 def stack(arrays, /, *, axis=0):
-    """Joined along a new axis."""
+    """Stacked along a new axis."""
     common = result_type(*arrays)
     return _core.stack([x.to(common) for x in arrays], axis)
 
@@ -146,7 +146,7 @@ def take(x, indices, /, *, axis=None):
 
 
 def take_along_axis(x, indices, /, *, axis=-1):
-    """For each place the element that it names along an axis."""
+    """For each index the element that it names along an axis."""
     axis %= x.ndim
     shape = broadcast_shapes(x.shape[:axis] + x.shape[axis + 1 :], indices.shape[:axis] + indices.shape[axis + 1 :])
     full_x = broadcast_to(x, [*shape[:axis], x.shape[axis], *shape[axis:]])
@@ -178,7 +178,7 @@ def roll(x, /, shift, *, axis=None):
 
 
 def repeat(x, repeats, /, *, axis=None):
-    """Each element so many times, one after another; ``repeats`` is a number, or one for each place."""
+    """Each element so many times, one after another; ``repeats`` is a number, or one for each element."""
     if axis is None:
         x, axis = x.reshape([-1]), 0
     count = x.shape[axis]
@@ -190,7 +190,7 @@ def repeat(x, repeats, /, *, axis=None):
 
 
 def tile(x, repetitions, /):
-    """Laid side by side, so many times along each axis."""
+    """Repeated whole, so many times along each axis."""
     rank = builtins.max(x.ndim, len(repetitions))
     x = x.reshape([1] * (rank - x.ndim) + list(x.shape))
     for axis, times in enumerate((1,) * (rank - len(repetitions)) + tuple(repetitions)):
@@ -285,7 +285,7 @@ def any(x, /, *, axis=None, keepdims=False):  # noqa: A001
 
 
 def argmax(x, /, *, axis=None, keepdims=False):
-    """The place of the largest, the first of equals."""
+    """The index of the largest, the first of equals."""
     return _place(x, axis, keepdims, max)
 
 
@@ -299,7 +299,7 @@ def _place(x, axis, keepdims, extreme):
 
 
 def argmin(x, /, *, axis=None, keepdims=False):
-    """The place of the smallest, the first of equals."""
+    """The index of the smallest, the first of equals."""
     return _place(x, axis, keepdims, min)
 
 

@@ -49,7 +49,7 @@ class Module:
             yield from child._tensors(f"{prefix}{name}.", wanted)
 
     def named_parameters(self):
-        """(name, tensor) of every parameter; one that stands at two places comes once."""
+        """(name, tensor) of every parameter; one that two modules share comes once."""
         seen = set()
         for name, value in self._tensors("", lambda x: x.requires_grad):
             if value.data_ptr() not in seen:

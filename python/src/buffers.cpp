@@ -35,8 +35,8 @@ nb::tuple dlpack_device(const Tensor& tensor) {
   return nb::make_tuple(static_cast<int>(device.is_cpu() ? kDLCPU : kDLCUDA), static_cast<int>(device.index));
 }
 
-// What the array API standard asks of an array. Capsules are of DLPack's form without a version, which every
-// consumer takes; a `max_version` is met by it.
+// What the array API standard asks of an array. Capsules are of DLPack's layout without a version, which
+// every consumer takes; a `max_version` is met by it.
 nb::object dlpack_of(const Tensor& self, nb::handle stream, nb::handle /*max_version*/, nb::handle dl_device,
                      const std::optional<bool>& copy) {
   const Tensor x = self.requires_grad() ? self.detach() : self;

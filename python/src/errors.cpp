@@ -9,7 +9,7 @@
 namespace ingot::python {
 namespace {
 
-// What an error carries beside its message, under the names of C++'s fields.
+// What an error has beside its message, under the names of C++'s fields.
 nb::dict fields_of(const Error& error) {
   nb::dict fields;
   fields["kind"] = std::string(error.kind());

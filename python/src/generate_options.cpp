@@ -26,7 +26,7 @@ Set sampling_option(T SamplingOptions::*member) {
   };
 }
 
-// What the text has to be: one thing at most.
+// What the text has to match: one constraint at most.
 void set_constraint(infer::TextOptions& options, Constraint constraint) {
   INGOT_CHECK(options.constraint.kind == Constraint::Kind::none,
               InvalidConfig("constraint",

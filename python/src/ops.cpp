@@ -283,7 +283,7 @@ void bind_indexing(FunctionAndMethod m) {
       "embedding", [](const Tensor& ids, const Tensor& weight) { return embedding(weight, ids); }, "ids"_a,
       "weight"_a, ReleaseGil(), "weight[ids]: ids [...], weight [rows, d] -> [..., d].");
   m.def("gather", gather, "x"_a, "dim"_a, "index"_a, ReleaseGil(),
-        "For each place of ``index`` (int64) the element of x that it names along an axis, as PyTorch's.");
+        "The elements of x that ``index`` (int64) names along an axis, as PyTorch's.");
   m.def("scatter_add", scatter_add, "x"_a, "dim"_a, "index"_a, "source"_a, ReleaseGil(),
         "x with each element of ``source`` added where ``index`` (int64) says along an axis, as PyTorch's.");
   m.def("index_select", index_select, "x"_a, "dim"_a, "index"_a, ReleaseGil(),

@@ -279,7 +279,7 @@ TEST_F(Files, ADirectoryWithoutCommitLeavesNothing) {
 TEST_F(Files, ACrashedDirectoryLeavesTheOldOneOrTheNewOneWhole) {
   write_directory(at("c"), "old");
   struct Case {
-    std::string place;
+    std::string point;
     std::uint64_t count;
     std::string holds;
   };
@@ -291,13 +291,13 @@ TEST_F(Files, ACrashedDirectoryLeavesTheOldOneOrTheNewOneWhole) {
                                    {"directory.after_rename", 1, "new"}};
   for (const Case& c : cases) {
     EXPECT_TRUE(killed([&] {
-      const ScopedFault fault({Fault::Kind::crash, c.place, c.count});
+      const ScopedFault fault({Fault::Kind::crash, c.point, c.count});
       write_directory(at("c"), "new");
-    })) << c.place;
-    EXPECT_EQ(read_file(at("c/config.json")), c.holds) << c.place;
-    EXPECT_EQ(read_file(at("c/model.safetensors")), c.holds) << c.place;
-    EXPECT_EQ(sweep_partial(root_).size(), 1U) << c.place;
-    EXPECT_EQ(entries(), 1U) << c.place;
+    })) << c.point;
+    EXPECT_EQ(read_file(at("c/config.json")), c.holds) << c.point;
+    EXPECT_EQ(read_file(at("c/model.safetensors")), c.holds) << c.point;
+    EXPECT_EQ(sweep_partial(root_).size(), 1U) << c.point;
+    EXPECT_EQ(entries(), 1U) << c.point;
   }
 }
 
@@ -328,7 +328,7 @@ TEST_F(Files, SpaceIsCheckedAgainstThePlaceEvenBeforeItExists) {
 TEST(Fault, TextFromOutsideIsReadOrRefused) {
   const Fault fault = parse_fault("crash:directory.before_rename:3");
   EXPECT_EQ(fault.kind, Fault::Kind::crash);
-  EXPECT_EQ(fault.place, "directory.before_rename");
+  EXPECT_EQ(fault.point, "directory.before_rename");
   EXPECT_EQ(fault.count, 3U);
   for (const char* text :
        {"", "crash", "crash:1", "crash::1", "boom:write:1", "crash:write:x", "crash:write:1x"}) {

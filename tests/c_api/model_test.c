@@ -93,9 +93,9 @@ static void greedy_text_is_the_largest_logit_each_time(void) {
   IngotTensor *logits = NULL, *best = NULL;
   CHECK_OK(ingot_session_logits(session, all, 11, &logits));
   CHECK_OK(ingot_argmax(logits, -1, NULL, &best));
-  int64_t likeliest[11];
-  CHECK_OK(ingot_tensor_read(best, likeliest, sizeof likeliest));
-  for (int i = 0; i < 6; ++i) CHECK(likeliest[4 + i] == all[5 + i]);
+  int64_t most_probable[11];
+  CHECK_OK(ingot_tensor_read(best, most_probable, sizeof most_probable));
+  for (int i = 0; i < 6; ++i) CHECK(most_probable[4 + i] == all[5 + i]);
   ingot_free(ids);
   CHECK_OK(ingot_tensor_close(logits));
   CHECK_OK(ingot_tensor_close(best));

@@ -214,7 +214,7 @@ TEST_F(InferenceCommands, BenchMatmulTimesEachFormatAgainstAnother) {
   EXPECT_GT(bench["formats"][2]["gflops"].get<double>(), 0);
 }
 
-TEST_F(InferenceCommands, BenchKernelsSetsEachAgainstCopiesAndProducts) {
+TEST_F(InferenceCommands, BenchKernelsSetsEachAgainstCopiesAndMatmuls) {
   const auto check = [](const nlohmann::json& bench) {
     for (const auto& kernel : bench["kernels"]) {
       EXPECT_GT(kernel["bytes"].get<double>(), 0) << kernel;
@@ -374,8 +374,8 @@ TEST_F(InferenceCommands, ChatSavesTheConversationAndAnswersAgain) {
   EXPECT_EQ(messages[2]["role"], "assistant");
 }
 
-// Waits until the line editor reads the keys: behind the prompt the terminal itself may still do so, and it keeps
-// a Ctrl-D or a Ctrl-C to itself.
+// Waits until the line editor reads the keys: behind the prompt the terminal itself may still do so, and it
+// keeps a Ctrl-D or a Ctrl-C to itself.
 void type(int terminal, const char* keys) {
   termios mode{};
   while (::tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0) ::usleep(1000);
@@ -483,7 +483,7 @@ TEST_F(InferenceCommands, BenchReportsRatesAndTheirLimits) {
   EXPECT_NE(missing.errors.find("/nowhere/llama-bench"), std::string::npos);
 }
 
-// A program in Python's place: it gets the script and its options, and answers each line.
+// A program instead of Python: it gets the script and its options, and answers each line.
 TEST_F(InferenceCommands, BenchTakesStepsInTurnWithAPeer) {
   const std::string python = directory_ + "/python";
   write_file_atomically(python,

@@ -155,7 +155,7 @@ TEST_F(TrainCommand, TheDashboardFollowsTheTerminalAndLeavesItAsItWas) {
     EXPECT_NE(stopped.output.find(part), std::string::npos) << part;
   EXPECT_EQ(stopped.output.find("\x1b[?"), std::string::npos) << "a mode of the terminal was changed";
   EXPECT_EQ(std::memcmp(&before, &after, sizeof before), 0);
-  // What was drawn after the change is no wider than the terminal then was.
+  // What was drawn after the change is not wider than the terminal then was.
   const std::string last = stopped.output.substr(seen + 5000);
   for (std::size_t begin = last.find('\n') + 1; begin < last.size();) {
     const std::size_t end = std::min(last.find("\r\n", begin), last.size());

@@ -163,7 +163,7 @@ TEST_F(TuneCommand, ARankHasOneWorkerAndItsShareOfTheThreads) {
   EXPECT_EQ(read_file(directory_ + "/r-trials/trial-0000/threads"), "1\n");
 }
 
-TEST_F(TuneCommand, EachWorkerOfAMachineHasOneOfItsCardsUnlessOneIsChosen) {
+TEST_F(TuneCommand, EachWorkerOfAMachineHasOneOfItsGpusUnlessOneIsChosen) {
   const std::string study = write("c.yaml",
                                   "command: 'echo $CUDA_VISIBLE_DEVICES > $INGOT_TRIAL_DIR/gpu; "
                                   "echo \"{{\\\"value\\\": 1}}\"'\n"

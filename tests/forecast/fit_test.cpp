@@ -221,7 +221,7 @@ TEST(Fit, EndsEarlyAndWhenToldTo) {
   EXPECT_EQ(fit(c, table).end, TrainEnd::finished) << "it had all its epochs, though patience ends with them";
 }
 
-// Weights that no longer move give the same loss for ever: a tie is kept, but it is no gain.
+// Weights that no longer move give the same loss for ever: a tie is kept, but it is not a gain.
 TEST(Fit, EndsEarlyWhereNothingMovesAnyMore) {
   FitConfig c = small("nlinear");
   c.epochs = 20;
@@ -257,7 +257,7 @@ TEST(Fit, ForecastsTargetsOnlyFromAllColumns) {
   EXPECT_EQ(split_windows(table, c.split, c.scaler, 48, 12).train.targets(), 1);
 }
 
-TEST(Fit, PutsThePrecisionOfProductsBackWhenItEnds) {
+TEST(Fit, PutsThePrecisionOfMatmulsBackWhenItEnds) {
   FitConfig c = FitConfig::defaults("nlinear", 12);
   c.model.lookback = 48;
   c.epochs = 1;

@@ -1,6 +1,6 @@
 #include "tests/forecast/support.h"
 
-// What stands around a table in files as people export them, and rows that are no rows of values.
+// What stands around a table in files as people export them, and rows that are not rows of values.
 namespace ingot::forecast {
 namespace {
 
@@ -78,7 +78,7 @@ TEST(LabelRows, AHeaderThatComesAgainIsNotRead) {
               "line 4 (the header again: 'date')");
 }
 
-// What may be a row of values that is damaged, or another header, is no label.
+// What may be a row of values that is damaged, or another header, is not a label.
 TEST(LabelRows, WhatMayBeDataIsRefused) {
   const std::string table = "date,a,b\n" + kRows;
   EXPECT_NE(refused(table + "2020-01-0").find("line 6: has 1 cells, the header has 3"), std::string::npos);

@@ -395,7 +395,7 @@ TEST(SeriesTable, MissesAHeaderAndNames) {
   EXPECT_NE(error_of("2020-01-01,1\n2020-01-02,2\n").find("line 1: '2020-01-01' is a date or a number where"),
             std::string::npos);
   EXPECT_NE(error_of("0,1.5\n1,2.5\n").find("line 1: '0' is a date or a number where"), std::string::npos);
-  // An index in front, as pandas writes it, is no series, unless it holds the dates.
+  // An index in front, as pandas writes it, is not a series, unless it holds the dates.
   const SeriesTable indexed = table_of(",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n");
   EXPECT_EQ(indexed.column_names, Strings{"a"});
   EXPECT_TRUE(indexed.read_as.ends_with("; not read: the first column (row numbers)")) << indexed.read_as;

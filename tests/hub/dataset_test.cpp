@@ -46,7 +46,7 @@ TEST(DatasetFiles, WordsInNamesTellTheSplitAndARepositoryWithoutThemIsTrain) {
 }
 
 TEST(DatasetFiles, TheMetadataOfAReadmeNamesTablesAndTheirFiles) {
-  // openai/gsm8k's form, then the shorter ones.
+  // openai/gsm8k's layout, then the shorter ones.
   const std::string readme =
       "---\nlicense: mit\nconfigs:\n- config_name: main\n  data_files:\n  - split: train\n"
       "    path: main/train-*\n  - split: test\n    path: [main/test-*]\n"

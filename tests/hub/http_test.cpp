@@ -355,7 +355,7 @@ TEST_F(DownloadTest, EmptyFilesArrive) {
 
 TEST_F(DownloadTest, OnAFullDiskSaysSoAndGoesOnLater) {
   {
-    const ScopedFault full({.kind = Fault::Kind::no_space, .place = "write", .count = 100'000});
+    const ScopedFault full({.kind = Fault::Kind::no_space, .point = "write", .count = 100'000});
     EXPECT_NE(message_of<IoError>([&] { download(client, wanted); }).find("No space left"),
               std::string::npos);
   }

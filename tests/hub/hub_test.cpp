@@ -249,7 +249,7 @@ TEST_F(PullTest, TheTokenNeverReachesTheStorage) {
 TEST_F(PullTest, KilledInTheMiddleGoesOnWhereItWas) {
   const pid_t child = fork();
   if (child == 0) {
-    const ScopedFault crash({.kind = Fault::Kind::crash, .place = "write", .count = 30'000});
+    const ScopedFault crash({.kind = Fault::Kind::crash, .point = "write", .count = 30'000});
     options.http.attempts = 1;
     try {
       pull_tiny({.include = {"model.safetensors"}, .parallel = 1, .progress = kQuiet});

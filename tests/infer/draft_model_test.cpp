@@ -73,7 +73,7 @@ TEST(DraftModel, LongPromptsAreReadInPiecesAndReused) {
   }
 }
 
-TEST(DraftModel, TextsThatWaitForTheirTurnAreWhatTheyAreAlone) {
+TEST(DraftModel, RequestsThatWaitAreWhatTheyAreAlone) {
   test::TemporaryDirectory folder;
   const auto model =
       load_language_model(test::write_small_model(folder.path(), "llama"), {.trainable = false});

@@ -76,7 +76,7 @@ TEST(Generate, EndsAtAStopTokenAtTheContextsEndAndWhenTold) {
   const Generation free =
       generate(*model, {.prompt = prompt, .max_tokens = 100, .sampling = {.temperature = 0}});
   EXPECT_EQ(free.reason, StopReason::context_full);
-  EXPECT_EQ(free.tokens.size(), 30U);  // the last one needs no place in the cache
+  EXPECT_EQ(free.tokens.size(), 30U);  // the last one needs no slot in the cache
   const std::int32_t stop = free.tokens[4];
   const auto first = std::find(free.tokens.begin(), free.tokens.end(), stop) - free.tokens.begin();
   const Generation stopped = generate(
@@ -130,7 +130,7 @@ TEST(Engine, TextIsTheSameForEveryChunkAndNumberOfThreads) {
   }
 }
 
-TEST(Engine, TextsWrittenTogetherAreThoseWrittenAlone) {
+TEST(Engine, BatchedSequencesAreThoseDecodedAlone) {
   for (const char* name : kFamilies) {
     const auto model = golden_model(name);
     Engine engine(*model, {.chunk = 6});
@@ -387,7 +387,7 @@ TEST(Engine, LogprobsAreThoseOfTheWholeDistribution) {
   }
 }
 
-TEST(Engine, ACacheGrowsWithATextLongerThanItsFirstPiece) {
+TEST(Engine, ACacheGrowsWithASequenceLongerThanItsFirstBlock) {
   const auto model = golden_model("llama_gqa_llama3");
   const std::int64_t wanted = std::min<std::int64_t>(600, model->config.max_position_embeddings - 3);
   const Generation made =
@@ -395,7 +395,7 @@ TEST(Engine, ACacheGrowsWithATextLongerThanItsFirstPiece) {
   EXPECT_EQ(static_cast<std::int64_t>(made.tokens.size()), wanted);
 }
 
-TEST(NgramDraft, FollowsTheLatestEarlierPlace) {
+TEST(NgramDraft, FollowsTheLatestEarlierPosition) {
   using Ids = std::vector<std::int32_t>;
   EXPECT_EQ(ngram_draft(Ids{1, 2, 3, 4, 5, 1, 2, 3}, 2), (Ids{4, 5}));
   EXPECT_EQ(ngram_draft(Ids{1, 2, 3, 4, 1, 2, 3, 9, 1, 2, 3}, 3), (Ids{9, 1, 2}));

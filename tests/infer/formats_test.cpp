@@ -171,7 +171,8 @@ TEST_F(Formats, LoadingAndWritingLetTheSameFormatsStandInWhereBlocksDoNotDivideA
     EXPECT_EQ(rows_of(written), rows) << format;
     EXPECT_EQ(rows_of(stand_ins_of(config, format)), rows) << format;
     EXPECT_EQ(logits(*load_model(path, format)), logits(*load_model(file))) << format;
-    // Values come out of tiles here and out of blocks there, which round a scale's product differently.
+    // Values come out of tiles here and out of blocks there, which round the multiplication by a scale
+    // differently.
     EXPECT_LT(distance(logits(*load_rounded_model(path, format)), logits(*load_model(file, "f32"))), 1e-3)
         << format;
   }

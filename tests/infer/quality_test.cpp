@@ -18,8 +18,8 @@
 namespace ingot::infer {
 namespace {
 
-// Sentences with something to learn at every distance: words, agreement in number, a verb that depends on who
-// acts, a number that counts on, and a choice that nobody can foresee.
+// Sentences with something to learn at every distance: words, agreement in number, a predicate that depends
+// on who acts, a number that counts on, and a choice that nobody can foresee.
 std::string sentences(int count, std::uint64_t seed) {
   static const char* const kActors[] = {"miller", "sailor", "baker", "farmer", "doctor", "teacher"};
   static const char* const kVerbs[] = {"grinds", "hauls", "sells", "plants", "counts", "explains"};
@@ -162,7 +162,7 @@ TEST_F(LearnedModel, LosesNoMoreThanInProportionToTheSquareOfTheWeightsError) {
   }
 }
 
-// Activations are rounded in blocks of 32 to 127 steps, just as Q8_0 rounds weights: each product then has
+// Activations are rounded in blocks of 32 to 127 steps, just as Q8_0 rounds weights: each matmul then has
 // one such error more than Q8_0 has with exact activations. Those of w8a8 have one scale for a row, as
 // weights of int8 do. Windows of as many tokens as these may be multiplied as int16, which costs less.
 TEST_F(LearnedModel, Int8ActivationsCostNoMoreThanEightBitWeightsDo) {

@@ -1,4 +1,4 @@
-// Models whose layers keep a state in the place of keys and values.
+// Models whose layers keep a state instead of keys and values.
 #include "ingot/models/language/recurrent_state.h"
 
 #include <algorithm>

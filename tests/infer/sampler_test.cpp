@@ -25,7 +25,7 @@ std::map<std::int32_t, int> draw(const SamplingOptions& options, int n) {
   return counts;
 }
 
-TEST(Sampler, TemperatureZeroTakesTheLikeliestAndTheFirstOfEquals) {
+TEST(Sampler, TemperatureZeroTakesTheMostProbableAndTheFirstOfEquals) {
   EXPECT_EQ(draw({.temperature = 0}, 20), (std::map<std::int32_t, int>{{1, 20}}));
 }
 
@@ -40,7 +40,7 @@ TEST(Sampler, DrawsFollowTheSoftmax) {
   }
 }
 
-TEST(Sampler, TopKKeepsExactlyTheKLikeliest) {
+TEST(Sampler, TopKKeepsExactlyTheKMostProbable) {
   const auto counts = draw({.temperature = 5.0, .top_k = 3, .seed = 1}, 3000);
   EXPECT_EQ(counts.size(), 3U);
   for (const int id : {1, 2, 3}) EXPECT_GT(counts.at(id), 0);
@@ -52,7 +52,7 @@ TEST(Sampler, TopPKeepsTheFewestTokensThatReachP) {
   EXPECT_EQ(draw({.temperature = 1.0, .top_p = 0.3}, 2000).size(), 1U);
 }
 
-TEST(Sampler, MinPDropsWhatIsFarBelowTheLikeliest) {
+TEST(Sampler, MinPDropsWhatIsFarBelowTheMostProbable) {
   EXPECT_EQ(draw({.temperature = 1.0, .min_p = 0.2}, 4000).size(),
             3U);  // exp(-1) = 0.37 stays, exp(-2) = 0.14 goes
 }
@@ -189,7 +189,7 @@ TEST(Sampler, DrawsFollowTheSoftmaxOfALargeVocabulary) {
   }
 }
 
-TEST(Sampler, EveryRestrictionOfALargeVocabularyLeavesExactlyTheLikeliest) {
+TEST(Sampler, EveryRestrictionOfALargeVocabularyLeavesExactlyTheMostProbable) {
   const Vocabulary v(2000, 0.5F);
   double total = 0;
   for (const std::int32_t id : v.ranked) total += v.weight(id);

@@ -146,7 +146,7 @@ TEST(SentenceEmbedder, Int8WeightsGiveNearlyTheSameVectors) {
       const std::vector<float> together = row_of(vectors, row);
       EXPECT_GT(cosine(together, row_of(expected, row)), 0.9995F) << format << ", text " << row;
       const std::vector<float> alone = row_of(embedder.embed_ids({texts[static_cast<std::size_t>(row)]}), 0);
-      // Texts of 64 tokens and more, taken together, are rounded in spans, but for w8a8.
+      // Batches of 64 tokens and more are rounded in spans, but for w8a8.
       const float company = std::string(format) == "w8a8" ? 0.99999F : 0.9999F;
       EXPECT_GT(cosine(together, alone), company) << format << ", text " << row;
     }

@@ -151,7 +151,7 @@ TEST_F(SessionTest, AStopStringEndsTheTextAcrossTokens) {
 TEST_F(SessionTest, BadWordsAndMinTokensHoldTokensBack) {
   Session session = open();
   TextOptions options{.max_tokens = 5, .sampling = {.temperature = 0, .min_tokens = 4}};
-  // After "ok" the most probable token that is no end token is the first of equals, <pad>, which is not
+  // After "ok" the most probable token that is not an end token is the first of equals, <pad>, which is not
   // shown.
   const WrittenText longer = session.generate("<turn>", options);
   EXPECT_TRUE(longer.text.starts_with("ok")) << longer.text;

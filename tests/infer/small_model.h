@@ -21,7 +21,7 @@ inline LanguageConfig small_config(const std::string& family) {
   c.num_attention_heads = 4;
   c.num_key_value_heads = family == "gpt2" ? 4 : 2;
   c.max_position_embeddings = 64;
-  // 1 / √128: a product keeps the size of what goes in, and the scores of attention have a deviation of 1, so
+  // 1 / √128: a matmul keeps the size of what goes in, and the scores of attention have a deviation of 1, so
   // that errors neither grow nor fade on the way.
   c.initializer_range = 0.0884;
   c.tie_word_embeddings = family == "gpt2";

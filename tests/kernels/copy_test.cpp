@@ -122,7 +122,7 @@ TEST(CopyKernel, FloatsThatIntegersDoNotHoldAreDefined) {
   }
 }
 
-TEST(CopyKernel, TurnsMatricesOfManyTiles) {
+TEST(CopyKernel, TransposesMatricesOfManyTiles) {
   for (const DType from : {DType::f32, DType::bf16}) {
     const Tensor x = transpose(randn({3, 130, 201}, 3, from), 1, 2);
     for (const DType dtype : {DType::f32, DType::f16})
@@ -145,8 +145,8 @@ TEST(CopyKernel, SimdEqualsTheReferenceOnEveryFewElements) {
   }
 }
 
-// Rows whose elements take turns: blocks of channels as positions, and images enlarged by whole factors.
-TEST(CopyKernel, SimdEqualsTheReferenceWhereRowsTakeTurns) {
+// Rows whose elements are interleaved: blocks of channels as positions, and images enlarged by whole factors.
+TEST(CopyKernel, SimdEqualsTheReferenceWhereRowsAreInterleaved) {
   for (const std::int64_t count : {2, 3, 4, 5, 7}) {
     const Tensor channels = permute(randn({2, count, 3, 37}, 5), {0, 2, 3, 1});
     EXPECT_EQ(copied(channels, DType::f32, false, ImplKind::simd),

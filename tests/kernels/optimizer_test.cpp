@@ -87,7 +87,7 @@ TEST(AdamWKernel, SimdEqualsTheReferenceOnManyTensors) {
   }
 }
 
-// Both round the same f32 result; where the two arithmetics differ by one f32 unit, the halves may be
+// Both round the same f32 result; where the two arithmetics differ by one f32 unit, the 16-bit results may be
 // neighbours.
 double neighbour_of_half(DType dtype) { return dtype == DType::bf16 ? 0x1p-6 : 0x1p-9; }
 

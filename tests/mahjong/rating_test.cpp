@@ -46,7 +46,7 @@ TEST(Rating, MovesAsOpenskillsPlackettLuceModel) {
 
 TEST(Rating, DependsOnDifferencesOfRatingsAlone) {
   std::array<Rating, 3> near{}, far{};
-  for (Rating& player : far) player.mu += 1e5;  // exp(1e5 / c) alone is no number
+  for (Rating& player : far) player.mu += 1e5;  // exp(1e5 / c) alone is not a number
   const std::array<double, 3> ranks{2, 0, 1};
   rate_game(near, ranks);
   rate_game(far, ranks);

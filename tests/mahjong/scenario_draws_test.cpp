@@ -225,7 +225,7 @@ TEST(Scenario, NagashiManganIsPaidLikeAManganByTsumoWithoutHonbaOrSticks) {
   scene.pass_turns();
   EXPECT_EQ(scene.drawn_for(), DrawReason::NagashiMangan);
   EXPECT_EQ(scene.scores(), (Scores{21000, 33000, 23000, 23000}));
-  expect_next(scene, 1, 2, 1);  // it is no win: the dealer, not tenpai, moves on
+  expect_next(scene, 1, 2, 1);  // it is not a win: the dealer, not tenpai, moves on
 }
 
 TEST(Scenario, ADealersNagashiManganPaysFourThousandEach) {

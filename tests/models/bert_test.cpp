@@ -124,7 +124,7 @@ TEST_P(GoldenBert, Bf16AndItsGradientsAreNearF32OnTheSameWeights) {
     EXPECT_LE(test::relative_error(valid(half->hidden(input_), 1), valid(model_->hidden(input_), 1)),
               test::kBf16Outputs);
   }
-  if (model_->config.hidden_act == Activation::relu) return;  // gradients jump where rounding turns a sign
+  if (model_->config.hidden_act == Activation::relu) return;  // gradients jump where rounding flips a sign
   backward(loss(*half));
   backward(loss(*model_));
   EXPECT_LE(test::relative_error(test::gradients_of(*half), test::gradients_of(*model_)),

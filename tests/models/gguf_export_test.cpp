@@ -151,7 +151,7 @@ TEST_P(GgufRefusal, NamesWhatLlamaCppHasNoPlaceFor) {
 INSTANTIATE_TEST_SUITE_P(
     Models, GgufRefusal,
     ::testing::Values(std::pair{"arcee_bias",
-                                "'arcee' models, as GGUF files hold them, have no place for the bias "
+                                "'arcee' models, as GGUF files hold them, have no field for the bias "
                                 "model.layers.0.mlp.down_proj.bias (blk.0.ffn_down.bias)"},
                       std::pair{"starcoder2_plain", "a model without blk.0.ffn_up.bias"},
                       std::pair{"cohere_bias", "(blk.0.attn_output.bias)"},
@@ -315,7 +315,7 @@ TEST(GgufExports, BlocksOfNemotronHaveHeadsOrAWidth) {
   EXPECT_EQ(model.metadata.integers("nemotron_h.feed_forward_length"), (Sizes{0, 44, 0, 0, 44}));
 }
 
-// Of every golden: the file is the same model, or it is refused with a word of what GGUF has no place for.
+// Of every golden: the file is the same model, or it is refused with a word of what GGUF has no field for.
 TEST(GgufExports, EveryConfigurationGivesTheSameLogitsOrIsRefused) {
   const NoGrad no_grad;
   int written = 0;

@@ -99,7 +99,7 @@ TEST_P(TrainedGoldenModel, TenAdamWStepsGiveTheLossesOfPytorch) {
   }
 }
 
-// Tokens to begin with, so that what follows turns by the same angles: dynamic RoPE changes them with every
+// Tokens to begin with, so that what follows rotates by the same angles: dynamic RoPE changes them with every
 // token, LongRoPE where the sequence outgrows the context of training (and so does transformers).
 std::int64_t first_piece(const LanguageConfig& config, std::int64_t length) {
   if (config.rope_scaling.type == "dynamic") return length;

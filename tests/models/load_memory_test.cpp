@@ -37,7 +37,7 @@ constexpr const char* kMixtral = R"({"model_type": "mixtral", "vocab_size": 2048
   "intermediate_size": 1024, "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 4,
   "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 128})";
 
-// For what is no tensor, and for tensors that are small.
+// For what is not a tensor, and for tensors that are small.
 constexpr std::int64_t kRest = std::int64_t{8} << 20;
 
 struct Case {

@@ -34,7 +34,7 @@ TEST_P(RandomModel, LogitsEqualTransformersWholeAndInPiecesWithACache) {
   std::int64_t at = 0;
   for (const std::int64_t count : {7, 1, 1, 5, 1}) {
     cache.reserve(at + count);
-    const CacheSegment segment{.cache = &cache, .tokens = count, .text_length = tokens.dim(1)};
+    const CacheSegment segment{.cache = &cache, .tokens = count, .sequence_length = tokens.dim(1)};
     const Tensor hidden = model->hidden(narrow(tokens, 1, at, count), std::span(&segment, 1));
     EXPECT_LE(testing::max_error(select(model->logits(hidden), 0, 0), narrow(logits, 0, at, count)), bound)
         << count << " tokens behind " << at;

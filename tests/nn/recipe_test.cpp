@@ -1,4 +1,4 @@
-// Training recipes: formats and products against numbers that ml_dtypes, torch and NumPy made
+// Training recipes: formats and matmuls against numbers that ml_dtypes, torch and NumPy made
 // (tools/goldens/recipe_goldens.py), and what holds of a recipe wherever a weight is applied.
 #include <cmath>
 #include <memory>
@@ -136,7 +136,7 @@ TEST(RecipeFormats, ZerosStayZerosAndNumbersThatAreNoneShow) {
   EXPECT_TRUE(is_nan_at_50(values(int8_operand(round_to_int8(broken, 0), 40, 0))));
 }
 
-TEST(RecipeLinear, ProductsAndGradientsAreThoseOfTheRoundedOperands) {
+TEST(RecipeLinear, MatmulsAndGradientsAreThoseOfTheRoundedOperands) {
   for (const RecipeKind kind : kAll) {
     SCOPED_TRACE(name(kind));
     Layer l;

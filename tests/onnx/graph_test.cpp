@@ -168,7 +168,7 @@ TEST(Pad, RefusesToRepeatNothing) {
   EXPECT_THROW(graph.run({{"x", kFive}}), DimensionMismatch);
 }
 
-TEST(Slice, StartsAtTheFirstPlaceWhereItsStartLiesBeforeThat) {
+TEST(Slice, StartsAtTheFirstPositionWhereItsStartLiesBeforeThat) {
   EXPECT_EQ(floats_of(graph_of_node("Slice", {{-9}, {-10}, {0}, {-1}}, "", "5"), kFive),
             (std::vector<float>{1}));
   EXPECT_EQ(floats_of(graph_of_node("Slice", {{9}, {-9}, {0}, {-2}}, "", "5"), kFive),
@@ -249,7 +249,7 @@ TEST(Graph, BrokenGraphsAreRefused) {
   EXPECT_THROW(graph_of(kAdd, 99), NotImplemented);
 }
 
-/// A node whose body doubles x as often as `times` says, and keeps what x was in each turn.
+/// A node whose body doubles x as often as `times` says, and keeps what x was in each iteration.
 std::string doubling_loop(const std::string& read = "v", const std::string& op = "Add") {
   return "node { op_type: 'Loop' name: 'twice' input: ['times', '', 'x'] output: ['y', 'all'] "
          "attribute { name: 'body' type: GRAPH g { "

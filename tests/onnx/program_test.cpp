@@ -111,7 +111,7 @@ std::string named_node(const std::string& op, const std::string& inputs, const s
          attributes + "} ";
 }
 
-// A U-Net's step: spread over twice the places, beside what was there, convolved.
+// A U-Net's step: spread over twice the positions, beside what was there, convolved.
 TEST(Program, SpreadsAndConvolvesPartsOfAConcat) {
   const std::string axis = "attribute { name: 'axis' type: INT i: 1 } ",
                     strides = "attribute { name: 'strides' type: INTS ints: [2, 2] } ";
@@ -138,7 +138,7 @@ TEST(Program, SpreadsAndConvolvesPartsOfAConcat) {
   EXPECT_EQ(message.find("Conv 'joined'"), 0) << message;
 }
 
-// One weight in two forms: at stride 1 transformed, at stride 2 as it is.
+// One weight in two layouts: at stride 1 transformed, at stride 2 as it is.
 TEST(Program, ConvolvesByTheFormOfAWeightThatIsFast) {
   const Tensor first = randn({64, 16, 1, 1}, 1), w = scale(randn({64, 64, 3, 3}, 2), 0.1F),
                x = randn({1, 16, 5, 6}, 3);

@@ -17,8 +17,8 @@ using testing::check_op;
 using testing::max_error;
 using testing::randn;
 
-// There and back, on every device: what a code stands for is no further than half a scale from the number.
-TEST(AffineQuantize, HoldsForOneScaleAndForOneOfEachPlace) {
+// There and back, on every device: what a code stands for is not further than half a scale from the number.
+TEST(AffineQuantize, HoldsForOneScaleAndForOneOfEachPosition) {
   for (const DType codes : {DType::u8, DType::i8}) {
     for (const int axis : {-1, 0, 1, 2}) {  // -1: one scale
       const Shape shape{3, 5, 37};

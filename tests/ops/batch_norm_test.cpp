@@ -18,7 +18,7 @@ TEST(BatchNorm, HoldsForEveryShapeInTrainingAndOutside) {
     return batch_norm(in[0], in[1], in[2], in[3], in[4], {.training = false});
   };
   const auto positive = [](double x) { return 0.5 + x * x; };
-  // Beyond three axes: more samples than are summed at a time, channels and places beyond a vector.
+  // Beyond three axes: more samples than are summed at a time, channels and positions beyond a vector.
   for (const Shape& shape :
        {Shape{5, 3}, Shape{4, 3, 7}, Shape{3, 2, 4, 5}, Shape{67, 19}, Shape{2, 3, 37}}) {
     const Shape channels{shape[1]};

@@ -196,7 +196,7 @@ TEST(CachedAttention, EveryImplementationGivesTheReferencesResult) {
 
 // Rounding to bf16 changes a number by at most 2⁻⁹ of it. Scores here are sums of 48 products of normal
 // numbers, over √48: one changes by some 2⁻⁹, as does the mean of the values, which are below 4.
-TEST(CachedAttention, Bf16ProductsAreAsCloseAsTheirRounding) {
+TEST(CachedAttention, Bf16MatmulsAreAsCloseAsTheirRounding) {
   const NoGrad no_grad;
   for (const DType dtype : kCacheDtypes) {
     for (const std::int64_t size : {48, 20}) {
@@ -206,7 +206,7 @@ TEST(CachedAttention, Bf16ProductsAreAsCloseAsTheirRounding) {
         const CachedSequence whole = s.first(201, 300);
         const Tensor exact = cached_attention(q, std::span(&whole, 1), {.window = window});
         const Tensor found =
-            cached_attention(q, std::span(&whole, 1), {.window = window, .bf16_products = true});
+            cached_attention(q, std::span(&whole, 1), {.window = window, .bf16_matmuls = true});
         EXPECT_LE(max_error(found, exact), 0.03) << name(dtype) << " " << size << " " << window;
         double squares = 0;
         for (std::int64_t i = 0; i < found.numel(); ++i)
@@ -217,7 +217,7 @@ TEST(CachedAttention, Bf16ProductsAreAsCloseAsTheirRounding) {
         // The same bits, however many of the queries come together.
         const CachedSequence earlier = s.first(101, 200), later = s.first(100, 300);
         const CachedSequence parts[] = {earlier, later};
-        EXPECT_EQ(max_error(cached_attention(q, parts, {.window = window, .bf16_products = true}), found), 0);
+        EXPECT_EQ(max_error(cached_attention(q, parts, {.window = window, .bf16_matmuls = true}), found), 0);
       }
     }
   }

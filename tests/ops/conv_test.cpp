@@ -19,7 +19,7 @@ namespace {
 using testing::check_op;
 using testing::randn;
 
-// The half types round each operand, and the incoming gradient, by up to 2^-9; such errors of `terms`
+// fp16 and bf16 round each operand, and the incoming gradient, by up to 2^-9; such errors of `terms`
 // products of normal numbers add up like a random walk, and the worst of some thousand sums lies four
 // deviations out.
 double half_tolerance_of_sum(std::int64_t terms) { return 4 * std::sqrt(double(terms)) / 512; }
@@ -84,7 +84,7 @@ TEST(ConvTranspose, HoldsForEveryShapeAndLayout) {
   }
 }
 
-TEST(ConvTranspose, PutsACopyOfTheFilterAtEachPlace) {
+TEST(ConvTranspose, PutsACopyOfTheFilterAtEachPosition) {
   const Tensor x = Tensor::from(std::vector<float>{1, 10}, {1, 1, 2});
   const Tensor w = Tensor::from(std::vector<float>{1, 2, 3}, {1, 1, 3});
   EXPECT_EQ(conv_transpose1d(x, w, {}, {.stride = 2}).to_vector<float>(),

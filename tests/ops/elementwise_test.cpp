@@ -275,7 +275,7 @@ TEST(SiluMul, HoldsForContiguousAndSplitOperands) {
 }
 
 // What silu_mul and its gradient leave, and the product once more. `sliced`: gate, up and their gradients are
-// halves of rows of twice the length; the product takes the place of dy.
+// halves of rows of twice the length; the product is written over dy.
 struct SiluMulResults {
   Tensor y, dgate, dup, product;
 };

@@ -61,7 +61,7 @@ TEST(TopK, IsInOrderAndTakesTheFirstOfEquals) {
   EXPECT_THROW(topk(testing::randn({2, 4}, 1), 0), DimensionMismatch);
 }
 
-TEST(TopK, FastKernelsTakeTheSamePlacesWhateverTheLengthAndType) {
+TEST(TopK, FastKernelsTakeTheSamePositionsWhateverTheLengthAndType) {
   for (const std::int64_t n : {1, 5, 63, 64, 65, 200, 1000, 5003}) {
     std::vector<float> values(static_cast<std::size_t>(3 * n));
     for (std::size_t i = 0; i < values.size(); ++i) {  // many equals, NaN, infinities

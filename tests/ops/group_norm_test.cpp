@@ -27,14 +27,14 @@ TEST(GroupNorm, HoldsForEveryShapeLayoutAndActivation) {
         check_op({.name = to_string(x) + (activation == NormActivation::mish ? " mish" : ""),
                   .op = [&](std::span<const Tensor> in) { return group_norm(in[0], in[1], in[2], options); },
                   .inputs = {{x}, {Shape{channels}}, {Shape{channels}}},
-                  .half_tolerance = 4e-2});  // sums of rounded gradients over up to 38 places
+                  .half_tolerance = 4e-2});  // sums of rounded gradients over up to 38 positions
       }
     }
   }
 }
 
 // More than a GPU's thread keeps of a sample in the smaller of its two kernels.
-TEST(GroupNorm, HoldsForManyPlacesOfManyChannels) {
+TEST(GroupNorm, HoldsForManyPositionsOfManyChannels) {
   const GroupNormOptions options{32, 1e-5F, ChannelLayout::last, NormActivation::mish};
   check_op({.name = "23 places",
             .op = [&](std::span<const Tensor> in) { return group_norm(in[0], in[1], in[2], options); },

@@ -72,7 +72,7 @@ TEST(Embedding, AHalfTypeGradientOfAFrequentTokenIsSummedInFull) {
   }
 }
 
-TEST(Embedding, AnIdOutsideNamesPlaceValueAndBound) {
+TEST(Embedding, AnIdOutsideNamesIndexValueAndBound) {
   try {
     embedding(randn({5, 2}, 1), index_tensor({0, 4, 5, 9}, {2, 2}));
     FAIL() << "no error";

@@ -65,7 +65,7 @@ class MediumPrecision : public ::testing::Test {
   }
 };
 
-TEST_F(MediumPrecision, ProductsOfEveryLayoutAreNearTheReference) {
+TEST_F(MediumPrecision, MatmulsOfEveryLayoutAreNearTheReference) {
   for (const bool a_transposed : {false, true}) {
     for (const bool b_transposed : {false, true}) {
       check_rounding("a layout", 96, 1, [&] {
@@ -87,7 +87,7 @@ TEST_F(MediumPrecision, LinearLayersAddTheirBiasAndTheirGradients) {
   });
 }
 
-TEST_F(MediumPrecision, ProductsAddToWhatIsThereBesideABias) {
+TEST_F(MediumPrecision, MatmulsAddToWhatIsThereBesideABias) {
   check_rounding("beta and bias", 96, 1, [] {
     const Tensor a = randn({128, 96}, 1), b = randn({96, 128}, 2), bias = randn({128}, 3);
     Tensor c = randn({128, 128}, 4);
@@ -108,7 +108,7 @@ TEST_F(MediumPrecision, BatchesAndSumsOverThemAreNearTheReference) {
   });
 }
 
-TEST_F(MediumPrecision, SmallProductsAreNotRounded) {
+TEST_F(MediumPrecision, SmallMatmulsAreNotRounded) {
   const Tensor a = randn({16, 16}, 1), b = randn({16, 16}, 2);
   const Tensor exact = matmul(a, b);
   const MatmulPrecisionScope scope(MatmulPrecision::medium);

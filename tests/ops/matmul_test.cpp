@@ -212,7 +212,7 @@ TEST(Gemm, EveryImplementationEqualsTheReference) {
   }
 }
 
-// Larger than the blocks that a library cuts products into, forward and both gradients.
+// Larger than the blocks that a library cuts matmuls into, forward and both gradients.
 TEST(Linear, SumsManyBlocksOfBf16LikeF32) {
   const std::int64_t m = 300, n = 520, k = 1100;
   const Tensor x = randn({m, k}, 1, DType::bf16), w = randn({n, k}, 2, DType::bf16);
@@ -285,7 +285,7 @@ TEST(ColumnSum, EqualsTheReferenceInEveryDtype) {
   }
 }
 
-TEST(Linear, UsesTheProcessorsBf16ProductsForwardAndBackward) {
+TEST(Linear, UsesTheProcessorsBf16MatmulsForwardAndBackward) {
   if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512_bf16)
     GTEST_SKIP() << "without dot products of bf16";
   Tensor x = randn({64, 96}, 1, DType::bf16), w = randn({48, 96}, 2, DType::bf16);
@@ -300,8 +300,8 @@ TEST(Linear, UsesTheProcessorsBf16ProductsForwardAndBackward) {
   EXPECT_EQ(products->launches, 3);
 }
 
-// Rows off every block, a bias, and a destination that is wider than the product.
-TEST(Linear, ForwardProductsOfManyRowsTakeTheWeightAsItLies) {
+// Rows off every block, a bias, and a destination that is wider than the result.
+TEST(Linear, ForwardMatmulsOfManyRowsTakeTheWeightAsItLies) {
   if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512) GTEST_SKIP() << "without AVX-512";
   const NoGrad no_grad;
   for (const auto& [rows, in, out] : {std::tuple{64, 300, 131}, {257, 70, 131}, {600, 300, 40}}) {
@@ -410,7 +410,7 @@ TEST(FusedLinear, HoldsForEveryShape) {
   }
 }
 
-// Three layers whose parameters lie one behind another, or apart.
+// Three layers whose parameters are contiguous, or apart.
 struct SideBySide {
   static constexpr std::int64_t kIn = 24;
   Tensor x;
@@ -474,7 +474,7 @@ TEST(FusedLinear, IsTheSameWhereverItsParametersLie) {
   }
 }
 
-TEST(FusedLinear, IsOneProductForEachPassWhereItsParametersLieOneBehindAnother) {
+TEST(FusedLinear, IsOneMatmulForEachPassWhereItsParametersAreContiguous) {
   const SideBySide joined(true, false, DType::f32);
   for (int pass = 0; pass < 2; ++pass) {
     const kernels::LaunchProfile profile;

@@ -42,7 +42,7 @@ TEST(MovingAverage, HoldsForEveryAxisAndWindow) {
 TEST(MovingAverage, RepeatsTheEnds) {
   const Tensor x = Tensor::from(std::vector<float>{1, 2, 6, 4}, {4});
   EXPECT_EQ(moving_average(x, 3).to_vector<float>(), (std::vector<float>{4 / 3.0F, 3, 4, 14 / 3.0F}));
-  // An even window reaches one place further back than forward.
+  // An even window reaches one position further back than forward.
   EXPECT_EQ(moving_average(x, 2).to_vector<float>(), (std::vector<float>{1, 1.5F, 4, 5}));
 }
 

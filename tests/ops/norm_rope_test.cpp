@@ -63,7 +63,7 @@ TEST(RmsNormRope, HoldsForEveryLayout) {
 }
 
 // Few and many heads of a token, of every size that is held in registers, and with Gemma's weights.
-TEST(RmsNormRope, HoldsForHeadsOfWholePacks) {
+TEST(RmsNormRope, HoldsForHeadsOfWholeVectors) {
   for (const std::int64_t size : {32, 64, 128, 256, 512}) {
     const RopeTable table = table_of(size);
     for (const std::int64_t heads : {1, 6}) {
@@ -76,7 +76,7 @@ TEST(RmsNormRope, HoldsForHeadsOfWholePacks) {
   }
 }
 
-// Heads within a projection for q, k and v; and of each dtype some whose packs begin elsewhere.
+// Heads within a projection for q, k and v; and of each dtype some whose vectors begin elsewhere.
 TEST(RmsNormRope, HoldsForSlices) {
   const RopeTable table = table_of(64);
   check_op({.name = "heads",
@@ -225,8 +225,8 @@ TEST(RmsNormRope, HasTheBitsOfTheTwoOperations) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       for (const std::int64_t size : {32, 64, 128, 256, 512})
         expect_the_bits_of_both({dtype, size == 128 ? 11 : 2, size, size, false});
-      // In whole packs, of more numbers than have a form, and not; some elements rotated, and pairs side by
-      // side.
+      // In whole vectors, of more numbers than have a config, and not; some elements rotated, and pairs side
+      // by side.
       for (const std::int64_t size : {6, 33, 80, 160, 130}) {
         expect_the_bits_of_both({dtype, 3, size, size / 2 * 2, size == 80});
         expect_the_bits_of_both({dtype, 3, size, 4, size != 80});

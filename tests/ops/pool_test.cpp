@@ -58,7 +58,7 @@ TEST(Pool, GivesTheValuesOfPyTorch) {
 }
 
 // Windows of a plane are folded whole vectors at a time, apart by every stride. Without a gradient to come
-// the places of the largest are not kept, which takes another way.
+// the indices of the largest are not kept, which takes another way.
 TEST(Pool, HoldsForRowsOfSeveralVectors) {
   for (const std::int64_t stride : {1, 2, 3, 5}) {
     for (const std::int64_t dilation : {1, 2, 3}) {

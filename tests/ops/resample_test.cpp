@@ -37,7 +37,7 @@ TEST(Resample, HoldsOnEveryAxisForEveryNumberOfTaps) {
   }
 }
 
-TEST(Resample, SumsThePlacesThatAreNamed) {
+TEST(Resample, SumsThePositionsThatAreNamed) {
   const Tensor x = Tensor::from(std::vector<float>{1, 2, 4, 8}, {1, 4});
   const Resampling how{
       .positions = 3, .taps = 2, .indices = {0, 1, 3, 1, 2, 3}, .weights = {1, 0.5, 1, 1, 0.5, 2}};

@@ -44,9 +44,9 @@ TEST(Rope, HoldsForEveryLayout) {
   }
 }
 
-// Heads of whole packs, more than a thread rotates at a time; some heads and a row of several tables' worth
+// Heads of whole vectors, more than a thread rotates at a time; some heads and a row of several tables' worth
 // apart.
-TEST(Rope, HoldsForHeadsOfWholePacks) {
+TEST(Rope, HoldsForHeadsOfWholeVectors) {
   const Tensor positions = Tensor::from(std::vector<std::int64_t>{3, 0, 7, 7, 1, 2, 0, 19, 5, 4}, {2, 5});
   for (const std::int64_t size : {16, 32, 64, 128}) {
     const RopeTable table = rope_table(rope_frequencies(size, 10000.0), 20);
@@ -69,8 +69,9 @@ TEST(Rope, HoldsForHeadsOfWholePacks) {
   }
 }
 
-// Of heads of whole packs, views that are not: of one dtype the places alone, of another the distances alone.
-TEST(Rope, HoldsForViewsThatAreNotWholePacks) {
+// Of heads of whole vectors, views that are not: of one dtype the offsets alone, of another the distances
+// alone.
+TEST(Rope, HoldsForViewsThatAreNotWholeVectors) {
   const RopeTable table = rope_table(rope_frequencies(32, 10000.0), 20);
   for (const auto& [width, skip] : {std::pair{34, 0}, {36, 0}, {40, 2}, {40, 4}}) {
     check_op({.name = std::to_string(skip) + " of " + std::to_string(width),
@@ -92,7 +93,7 @@ TEST(Rope, HoldsForManyHeads) {
             .inputs = {{Shape{1, 450, 3, 6}}}});
 }
 
-// Few and many heads of either, of whole packs and not, adjacent and apart.
+// Few and many heads of either, of whole vectors and not, adjacent and apart.
 TEST(Rope, OfTwoHasTheBitsOfEach) {
   const Tensor positions = Tensor::from(std::vector<std::int32_t>{3, 0, 7}, {3});
   const Device device = testing::checked_device();
@@ -162,14 +163,14 @@ TEST(Rope, InPlaceLeavesMemoryThatOthersHold) {
   const Tensor y = rope_in_place(x, table);
   EXPECT_EQ(testing::max_error(x, before), 0.0);
   EXPECT_EQ(testing::max_error(y, rope(x, table)), 0.0);
-  // The gradient that arrives at two places is not rotated at the other.
+  // The gradient that arrives at two nodes is not rotated at the other.
   Tensor a = clone(x).set_requires_grad(true), b = clone(x).set_requires_grad(true);
   const Tensor dy = testing::randn({1, 5, 2, 8}, 2);
   backward(rope(a, table) + b, {.grad = dy});
   EXPECT_EQ(testing::max_error(b.grad(), dy), 0.0);
 }
 
-TEST(Rope, TurnsPairsByTheirAngle) {
+TEST(Rope, RotatesPairsByTheirAngle) {
   const RopeTable table = rope_table(std::vector<float>{1.0F, 0.25F}, 8);
   const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4}, {1, 1, 1, 4});
   const double a = 5.0, b = 1.25;  // angles of position 5

@@ -27,7 +27,7 @@ TEST(SqueezeExcite, HoldsForEveryShape) {
                            {Shape{reduced}},
                            {.shape = Shape{c, reduced}, .values = [](double v) { return 0.3 * v; }},
                            {Shape{c}}},
-                .half_tolerance = 5e-2});  // weight gradients sum rounded terms over all places
+                .half_tolerance = 5e-2});  // weight gradients sum rounded terms over all positions
     }
   }
 }

@@ -90,7 +90,7 @@ TEST(View, SharesMemoryWherePossible) {
   EXPECT_EQ(reshape(x, {6, 4}).storage(), x.storage());
   EXPECT_EQ(flatten(slice(x, 1, 1)).numel(), 16);
   EXPECT_EQ(reshape(slice(x, 0, 1), {3, 2, 2}).storage(), x.storage());
-  // The last axis of a slice can be split without a copy, its first two cannot be joined.
+  // The last axis of a slice can be split without a copy, its first two cannot be merged.
   EXPECT_EQ(reshape(slice(x, 1, 1), {2, 2, 2, 2}).storage(), x.storage());
   EXPECT_NE(reshape(slice(x, 1, 1), {4, 4}).storage(), x.storage()) << "rows 1, 2, 4, 5 have no one stride";
   EXPECT_EQ(values(reshape(slice(x, 2, 0, 2), {2, 6})),

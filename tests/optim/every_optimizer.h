@@ -19,7 +19,7 @@ namespace ingot::test {
 
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<Parameter*>)>;
 
-/// Every optimizer and form of its state, with settings under which all of the state matters.
+/// Every optimizer and format of its state, with settings under which all of the state matters.
 inline std::vector<std::pair<std::string, MakeOptimizer>> every_optimizer() {
   const auto of = [](auto* type, auto config) {
     using Type = std::remove_pointer_t<decltype(type)>;

@@ -114,7 +114,7 @@ void expect_reference_bits(const PackedPtr& weight) {
   }
 }
 
-TEST(CodebookMatrix, ProductsHaveTheReferencesBitsForAnyNumberOfRows) {
+TEST(CodebookMatrix, MatmulsHaveTheReferencesBitsForAnyNumberOfRows) {
   for (const auto& [rows, cols] : {std::pair{39, 512}, {5, 192}, {16, 100}, {17, 65}})
     for (const CodebookMatrix& m : matrices(rows, cols)) expect_reference_bits(pack(m));
 }
@@ -127,12 +127,12 @@ TEST(FloatTiles, HoldTheVeryValues) {
 }
 
 // Beyond one piece of columns (768) and one of rows (168), too.
-TEST(FloatTiles, ProductsHaveTheReferencesBitsForAnyNumberOfRows) {
+TEST(FloatTiles, MatmulsHaveTheReferencesBitsForAnyNumberOfRows) {
   for (const auto& [rows, cols] : {std::pair{39, 512}, {5, 1600}, {32, 900}, {16, 100}, {17, 65}, {3, 1}})
     expect_reference_bits(pack_f32(random({rows, cols}, 1)));
 }
 
-TEST(FloatTiles, ProductsAreThoseOfTheMatrix) {
+TEST(FloatTiles, MatmulsAreThoseOfTheMatrix) {
   const Tensor w = random({50, 900}, 1), x = random({5, 900}, 2), bias = random({50}, 3);
   const Tensor y = linear(x, *quantize_and_pack(w, "f32"), bias);
   for (std::int64_t i = 0; i < 5; ++i) {
@@ -145,7 +145,7 @@ TEST(FloatTiles, ProductsAreThoseOfTheMatrix) {
   }
 }
 
-TEST(CodebookMatrix, ProductsRoundTheWeightOnly) {
+TEST(CodebookMatrix, MatmulsRoundTheWeightOnly) {
   const Tensor w = random({50, 512}, 1), x = random({5, 512}, 2), bias = random({50}, 3);
   for (const CodebookMatrix& m : {CodebookMatrix::quantize_nf4(w), CodebookMatrix::quantize_fp8(w)}) {
     const Tensor y = linear(x, *pack(m), bias), values = m.dequantize();

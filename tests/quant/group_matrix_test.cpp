@@ -31,7 +31,7 @@ double relative_error(const Tensor& a, const Tensor& b) {
   return std::sqrt(error / power);
 }
 
-// Packed, the matrix has the same values, and products with it the reference's bits on every instruction set.
+// Packed, the matrix has the same values, and matmuls with it the reference's bits on every instruction set.
 void expect_packs_exactly(const GroupMatrix& matrix) {
   const PackedPtr packed = pack(matrix);
   EXPECT_EQ(all_rows(*packed).to_vector<float>(), matrix.dequantize().to_vector<float>());
@@ -97,7 +97,7 @@ TEST(PackedCheckpoints, GptqAndAwqLayoutsHaveTheirPublishedValues) {
     EXPECT_EQ(m.order.defined(), kind == "act_order");
     EXPECT_EQ(m.dequantize().to_vector<float>(), get(at + "values").to_vector<float>());
     expect_packs_exactly(m);
-    const Tensor x = random({3, 64}, 2);  // the order is undone: the product is that of the values
+    const Tensor x = random({3, 64}, 2);  // the order is undone: the matmul is that of the values
     double error = 0;
     const Tensor y = linear(x, *pack(m)), w = get(at + "values");
     for (std::int64_t i = 0; i < 3; ++i) {

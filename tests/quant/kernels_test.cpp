@@ -374,7 +374,7 @@ TEST(QuantizedSpans, SumExtremeCodesExactly) {
 
 // The matmul of the format's values is the measure. Codes of 12 and 13 bits cost a hundredth of the error of
 // eight-bit weights, in variance, and less of others.
-TEST(QuantizedSpans, StayNearTheProductOfTheFormatsValues) {
+TEST(QuantizedSpans, StayNearTheMatmulOfTheFormatsValues) {
   const std::int64_t m = 64, n = 48, k = 1024;
   for (const std::string& format : block_scaled_formats()) {
     const Tensor w = values({n, k}, 2, 0.1F), x = values({m, k}, 4, 1);

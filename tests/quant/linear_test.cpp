@@ -61,7 +61,7 @@ TEST(PackedMatrix, HoldsTheVeryValuesOfItsBlocks) {
   }
 }
 
-TEST(QuantLinear, IsTheProductWithTheRoundedWeightUpToTheActivationsRounding) {
+TEST(QuantLinear, IsTheMatmulWithTheRoundedWeightUpToTheActivationsRounding) {
   const Tensor w = random({50, 512}, 1), x = random({5, 512}, 2), bias = random({50}, 3);
   for (const BlockFormat* format : formats_of(512)) {
     const BlockMatrix blocks = BlockMatrix::quantize(w, *format);
@@ -96,7 +96,7 @@ TEST(QuantLinear, GivesARowTheSameBitsInAnyCompanyAndOnAnyNumberOfThreads) {
   }
 }
 
-TEST(QuantLinear, OfManyRowsIsTheProductUpToRoundingWithTheSameBitsInAnyCompanyOfAsMany) {
+TEST(QuantLinear, OfManyRowsIsTheMatmulUpToRoundingWithTheSameBitsInAnyCompanyOfAsMany) {
   const std::int64_t m = 1100, n = 70, k = 768;  // more rows than a thread takes at once
   const Tensor w = random({n, k}, 1), x = random({m, k}, 2);
   const int threads = num_threads();
@@ -165,7 +165,7 @@ TEST(PackedMatrix, EveryFormatThatIsNamedRoundsAndRuns) {
   }
 }
 
-TEST(QuantLinear, OfRowsWithOneScaleIsTheProductUpToRoundingForAnyWidth) {
+TEST(QuantLinear, OfRowsWithOneScaleIsTheMatmulUpToRoundingForAnyWidth) {
   for (const std::int64_t cols : {3, 100, 512}) {
     const Tensor w = random({50, cols}, 1), x = random({5, cols}, 2);
     const PackedPtr packed = quantize_and_pack(w, "w8a8");

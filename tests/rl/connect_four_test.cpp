@@ -134,7 +134,7 @@ std::vector<std::int32_t> best_columns(test::SmallNetwork& network, std::span<co
   return columns;
 }
 
-// Its mean result against random play, moving first in half of the places.
+// Its mean result against random play, moving first in half of the games.
 double against_random(test::SmallNetwork& network) {
   constexpr std::size_t kGames = 200;
   GameBatch<ConnectFour> games(kGames, 9);

@@ -20,7 +20,7 @@ Tensor counted(const Shape& shape) {
   return x;
 }
 
-TEST(ComputeBackend, GivesTheSameProductsOnEveryOneThatIsHere) {
+TEST(ComputeBackend, GivesTheSameMatmulsOnEveryOneThatIsHere) {
   const RestoreBackend restore;
   const quant::PackedPtr weight = quant::quantize_and_pack(counted({40, 256}), "q4_k");
   const std::vector<float> expected = quant::linear(counted({3, 256}), *weight).to_vector<float>();

@@ -8,7 +8,7 @@
 
 namespace ingot::test {
 
-/// Writes parts of HDF5 files one behind another, also those that no library would write. Each part gives its
+/// Writes parts of HDF5 files in sequence, also those that no library would write. Each part gives its
 /// address. Numbers are little-endian, addresses of 8 bytes.
 class Hdf5Builder {
  public:

@@ -24,7 +24,7 @@ struct OpCase {
   std::function<Tensor(std::span<const Tensor>)> op;
   std::vector<InputSpec> inputs;
   double f32_tolerance = 2e-5;   // |difference| / max(1, |reference|), against f64
-  double half_tolerance = 2e-2;  // for bf16; 0 skips the half types (an op without them)
+  double half_tolerance = 2e-2;  // for bf16; 0 skips fp16 and bf16 (an op without them)
   double gradcheck_tolerance = 1e-6;
 };
 

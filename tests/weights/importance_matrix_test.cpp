@@ -47,7 +47,7 @@ TEST(ImportanceMatrix, KeepsMeansInTheOlderForm) {
   write_importance_matrix(path, small_matrix());
   const ImportanceMatrix found = read_importance_matrix(path);
   EXPECT_EQ(found.entries.at("blk.0.attn_q.weight").means(), (std::vector<float>{1, 2, 4, 8}));
-  // An expert without rows has ones; the older form has one count for all experts.
+  // An expert without rows has ones; the older format has one count for all experts.
   EXPECT_EQ(found.entries.at("blk.0.ffn_up_exps.weight").means(), (std::vector<float>{1, 2, 1, 1, 3, 4}));
   EXPECT_EQ(found.chunks, 7U);
   EXPECT_EQ(found.datasets, std::vector<std::string>{"book.txt"});
@@ -65,7 +65,7 @@ TEST(ImportanceMatrix, RefusesDamageAndOtherFilesByName) {
   write_importance_matrix(path, small_matrix());
   const std::string whole = read_file(path);
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    // Files of the oldest form end before the number of chunks, some after it.
+    // Files of the oldest format end before the number of chunks, some after it.
     if (size == whole.size() - 16 || size == whole.size() - 12) continue;
     write_file_atomically(path, std::string_view(whole).substr(0, size));
     EXPECT_NE(message_of<FormatError>([&] { read_importance_matrix(path); }).find("imatrix.dat"),

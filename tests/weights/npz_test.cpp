@@ -88,7 +88,7 @@ TEST(Zip, SizesThatCannotBeAreRefused) {
   };
   says(24, 0x70000000, "which cannot be");  // uncompressed size: a bomb
   says(20, 0x70000000, "but only");         // compressed size
-  says(42, 0, "overlap");                   // the place of another entry
+  says(42, 0, "overlap");                   // the offset of another entry
   says(42, 0x70000000, "leads to byte");
 }
 

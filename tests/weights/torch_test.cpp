@@ -171,7 +171,7 @@ TEST(Pickle, ADictionaryThatContainsItselfIsNoDanger) {
             std::string::npos);
 }
 
-// Lists of lists of lists, each of the same ten: 10^20 places in a file of 200 bytes.
+// Lists of lists of lists, each of the same ten: 10^20 elements in a file of 200 bytes.
 TEST(Pickle, ValuesSharedExponentiallyOftenAreRefused) {
   std::string program = "]q" + std::string(1, '\0');
   for (char i = 1; i <= 20; ++i) {

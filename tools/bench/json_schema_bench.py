@@ -83,7 +83,7 @@ def row(name, results, of):
 
 
 def reason(error):
-    """What kept a schema from compiling, without its place."""
+    """What kept a schema from compiling, without its location."""
     return re.sub(r" at #\S*|'#\S*'|\b\d+\b", "", error)[:90]
 
 

@@ -4,7 +4,7 @@
     python3 tools/bench/recipe_losses.py --steps 2000 --seeds 1,2,3 [--record epyc-zen4]
 
 Every run is `ingot train` on the demo's architecture (3 million parameters) and its data, the repository's sources and
-guides. --record adds the figures to bench/results/MACHINE/DATE.json.
+guides. --record adds the results to bench/results/MACHINE/DATE.json.
 """
 import argparse
 import datetime

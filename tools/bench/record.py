@@ -93,7 +93,7 @@ READERS = {"train": training, "finetune": finetune, "selfplay": selfplay, "polic
 
 
 def runs_of(kind, report, common, peer_version=None):
-    """The runs of one report (the JSON of `ingot bench KIND --json`), figures to five digits."""
+    """The runs of one report (the JSON of `ingot bench KIND --json`), numbers to five digits."""
     made = []
     for run in READERS[kind](report):
         if "peer" in run:
@@ -106,7 +106,7 @@ def runs_of(kind, report, common, peer_version=None):
 
 
 def shown_command(command):
-    """The command with the settings of the environment that decide figures, without the path of the binary."""
+    """The command with the settings of the environment that decide results, without the path of the binary."""
     settings = [f"{k}={v}" for k, v in sorted(os.environ.items()) if re.match(r"INGOT_(?!CACHE|BUILD|JOBS)|OMP_NUM_THREADS$", k)]
     return " ".join([*settings, "ingot", *map(shlex.quote, command[1:])])
 

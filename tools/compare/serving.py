@@ -114,7 +114,7 @@ class Report:
     def __init__(self, given):
         self.given, self.runs = given, []
         rest = " ".join(sys.argv[4:])
-        for option in ("--record", "--python", "--note"):  # which decide no figure
+        for option in ("--record", "--python", "--note"):  # which decide no result
             rest = rest.replace(f"{option} {getattr(given, option[2:])}", "")
         command = f"python3 tools/compare/serving.py {given.what} build/bin/ingot {pathlib.Path(given.model).name} {rest}"
         self.common = {"command": " ".join(command.split()),

@@ -28,7 +28,7 @@ ORDER = ["Programs", "Threads and processes", "NVIDIA GPUs", "Downloads", "Track
 CLASS = re.compile(r"((?:^ *///[^\n]*\n)*)^class (\w+) : public [\w:]+ \{\n((?:(?!\};)[^\n]*\n)*)", re.MULTILINE)
 KIND = re.compile(r'kind\(\) const noexcept override \{ return "(\w+)"; \}')
 FIELDS = re.compile(r"^  (?:std::[\w:<>]+|int|long) ([\w, ]+);", re.MULTILINE)
-# Never seen by a user as it is: another error, or an answer of the server, takes its place.
+# Never seen by a user as it is: another error, or an answer of the server, replaces it.
 INTERNAL = {"api_error", "interrupted", "reward_failure", "step_refused"}
 
 

@@ -191,7 +191,7 @@ def decode(model, x, mark):
 
 
 def without_state(model):
-    """Names in a state dict that are no parameters of Ingot's: constants, and what is there twice or unused."""
+    """Names in a state dict that are not parameters of Ingot's: constants, and what is there twice or unused."""
     return [n for n in model.state_dict()
             if n.split(".")[-1] in DERIVED or "inner_correlation" in n and ".0." not in n.split("inner_correlation")[0]
             or "cross_attention.inner_correlation.T0" in n]

@@ -386,7 +386,7 @@ CASES = {
         num_key_value_heads=2, head_dim=8, layer_types=["linear_attention", "full_attention"], rms_norm_eps=WIDE_EPS, linear_num_key_heads=2,
         linear_num_value_heads=2, linear_key_head_dim=5, linear_value_head_dim=6, num_experts=4, num_experts_per_tok=2,
         moe_intermediate_size=11, shared_expert_intermediate_size=8, tie_word_embeddings=False),
-    # Those that llama.cpp has a place for: one size of keys and values, an epsilon of 1e-6, no bias behind attention.
+    # Those that llama.cpp has a field for: one size of keys and values, an epsilon of 1e-6, no bias behind attention.
     "qwen3_next_gguf_moe": transformers.Qwen3NextConfig(
         **COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=8, layer_types=["full_attention", "linear_attention"],
         linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=8, linear_value_head_dim=8,

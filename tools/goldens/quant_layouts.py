@@ -19,7 +19,7 @@ AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def pack_columns(values, order=range(8)):
-    """[R, C] of 0 ... 15 to int32 [R, C / 8]: place i of a word is column order[i]."""
+    """[R, C] of 0 ... 15 to int32 [R, C / 8]: position i of a word is column order[i]."""
     words = numpy.zeros((values.shape[0], values.shape[1] // 8), dtype=numpy.uint32)
     for word in range(words.shape[1]):
         for place, column in enumerate(order):

@@ -27,7 +27,7 @@ TOKENS = [5, 17, 42, 3, 60, 8, 31]
 
 
 def words(fields, bits, order=None):
-    """[rows, n] of small integers to int32 [rows, n * bits / 32], `order[i]` being the field at place i."""
+    """[rows, n] of small integers to int32 [rows, n * bits / 32], `order[i]` being the field at position i."""
     if 32 % bits:
         return stream(fields, bits)
     per = 32 // bits

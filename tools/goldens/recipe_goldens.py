@@ -2,7 +2,7 @@
 """Writes tests/nn/recipe_goldens.json: what the training recipes (src/ingot/nn/recipe) make of a linear layer.
 
 Formats of 4 and 8 bits are rounded by ml_dtypes and by torch, which must agree; scales follow the definitions that each
-function names. Products of the rounded operands are exact (f64). Run with the environment of requirements.txt.
+function names. Matmuls of the rounded operands are exact (f64). Run with the environment of requirements.txt.
 """
 import json
 import pathlib

@@ -159,7 +159,7 @@ def unigram(normalizer, pre_tokenizer, **options):
     t.normalizer = normalizer
     t.pre_tokenizer = pre_tokenizer
     corpus, alphabet = [], set()
-    for text in CORPUS:  # the trainer wants room for every character
+    for text in CORPUS:  # the trainer wants a slot for every character
         if len(alphabet | set(text)) < 350:
             corpus.append(text)
             alphabet |= set(text)

@@ -171,10 +171,9 @@ class Engine {
 
   void add_root(const Tensor& root, const Tensor& grad) {
     const AutogradMeta* meta = root.autograd_meta().get();
-    INGOT_CHECK(
-        meta != nullptr && meta->requires_grad,
-        Error("backward: the root does not depend on anything that requires a gradient (was it made under "
-              "NoGrad?)"));
+    INGOT_CHECK(meta != nullptr && meta->requires_grad,
+                Error("backward: the root does not depend on anything that requires a gradient; make it "
+                      "outside of NoGrad, from a leaf that requires one"));
     INGOT_CHECK(
         grad.shape() == root.shape(),
         ShapeMismatch("backward (gradient of the root)", root.shape().to_vector(), grad.shape().to_vector()));
@@ -276,7 +275,8 @@ class Engine {
 };
 
 void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph) {
-  INGOT_CHECK(roots.size() == grads.size(), Error("backward: as many gradients as roots are needed"));
+  INGOT_CHECK(roots.size() == grads.size(),
+              Error("backward: roots and gradients differ in number; give one gradient for each root"));
   Engine engine(retain_graph);
   for (std::size_t i = 0; i < roots.size(); ++i) engine.add_root(roots[i], grads[i]);
   engine.run();

@@ -68,8 +68,10 @@ GradBuckets::GradBuckets(std::span<const Tensor> leaves, std::vector<Layout> lay
     : leaves_(leaves.begin(), leaves.end()), memory_(memory) {
   for (const Tensor& leaf : leaves_) {
     INGOT_CHECK(leaf.requires_grad() && leaf.is_leaf(),
-                Error("GradBuckets: only leaves that require a gradient have a place in a bucket"));
-    INGOT_CHECK(!buffer_of(leaf).fixed, Error("GradBuckets: a leaf's gradient is in another bucket already"));
+                Error("GradBuckets: a parameter is not a leaf that requires a gradient; give leaves alone"));
+    INGOT_CHECK(
+        !buffer_of(leaf).fixed,
+        Error("GradBuckets: a leaf's gradient is in another bucket already; give each leaf to one bucket"));
     leaf.set_grad({});
   }
   const MemoryTagScope tag(MemoryTag::gradient);

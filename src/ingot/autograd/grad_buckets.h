@@ -38,7 +38,7 @@ class GradBuckets {
                                      std::span<const std::int64_t> groups = {});
 
   enum class Memory {
-    fixed,   ///< the gradients of all buckets stand in their place from the beginning
+    fixed,   ///< the gradients of all buckets stand in their buckets from the beginning
     passing  ///< the backward pass makes each gradient by itself, and take() puts those of a bucket together
   };
   /// Gradients that the leaves have are dropped. `layouts`: of lay_out().

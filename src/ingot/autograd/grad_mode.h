@@ -43,7 +43,7 @@ bool selective_recompute();
 
 /// What ops of this thread save inside the scope takes less memory: where a result can be made again, with
 /// the same bits, from what is kept anyway and without a matmul (norms, activation functions,
-/// products of elements, and rotary embeddings, reshapes and rows of those), its inputs are kept in its place
+/// products of elements, and rotary embeddings, reshapes and rows of those), its inputs are kept instead
 /// (Korthikanti et al. 2022, "Reducing activation recomputation in large transformer models"). Results and
 /// gradients stay the same.
 class SelectiveRecompute {

@@ -49,7 +49,7 @@ class SavedTensor {
  private:
   mutable Tensor tensor_;                    // of parameter_: once it was asked for, until release()
   std::shared_ptr<AutogradMeta> parameter_;  // saved by identity
-  std::shared_ptr<Recomputed> recomputed_;   // in its place
+  std::shared_ptr<Recomputed> recomputed_;   // instead of it
   std::uint32_t version_ = 0;
   bool released_ = false;
 };
@@ -105,7 +105,7 @@ class BackwardContext {
   /// inputs are one tensor, the second slot accumulates onto the first.
   GradSlot slot(int input);
   /// Whether contiguous_slot() can give one destination for these inputs: all are needed and leaves, and
-  /// their gradients are still to come, or have been joined before.
+  /// their gradients are still to come, or have been merged before.
   bool joins(std::span<const int> inputs) const;
   /// slot() for the gradients of several leaves as one tensor (core/contiguous_rows.h); their shapes differ
   /// on the first axis only, and joins() holds for them.
@@ -208,7 +208,7 @@ void set_recomputed(const Tensor& result, std::span<const Tensor* const> inputs,
                     Recomputed::Function function);
 
 /// For the recorded result of an op that costs little more than reading its inputs: inside
-/// SelectiveRecompute, who saves `result` saves `inputs` in its place. function(inputs), called without
+/// SelectiveRecompute, who saves `result` saves `inputs` instead. function(inputs), called without
 /// gradients, has to give the same bits. It pays where the op's own node keeps those inputs anyway, or where
 /// they are recomputed too.
 template <class Function>

@@ -79,14 +79,14 @@ class ConfigReader {
   /// Counts the key and all below it as read, whatever it holds. Its value, or "[...]" and "{...}" for a list
   /// and a mapping; empty where it is absent, null, or an empty list or mapping.
   std::string skip(std::string_view key) const;
-  /// Sets a value in the file's place, for another key that says the same in its own way.
+  /// Sets a value instead of the file, for another key that says the same in its own way.
   void put(std::string_view key, std::string_view value) const;
 
   /// The keys that are there, in the order of the file, for a mapping whose keys are free. Counts as reading
   /// them.
   std::vector<std::string> keys() const;
 
-  /// For a check of one's own: throws InvalidConfig for the key, with its place added.
+  /// For a check of one's own: throws InvalidConfig for the key, with its location added.
   [[noreturn]] void fail(std::string_view key, std::string_view problem) const;
 
  private:

@@ -20,7 +20,7 @@ struct FieldOptions {
   std::vector<std::string> choices{};  ///< the words it may be; empty: any value of its type
   Bounds bounds{};
   std::string unit{};          ///< "seconds", "tokens"
-  std::string default_text{};  ///< where the default is no value but a rule: "as num_epochs needs"
+  std::string default_text{};  ///< where the default is not a value but a rule: "as num_epochs needs"
   std::string doc;             ///< one or two sentences, without the default
 };
 
@@ -87,7 +87,7 @@ class ConfigTable {
             config_detail::read_value<std::string>(reader, key, std::string(name(at(c))), options);
         try {
           at(c) = parse(word);
-        } catch (const InvalidConfig& error) {  // with its place
+        } catch (const InvalidConfig& error) {  // with its location
           const std::string_view told = error.what();
           const std::size_t problem = told.find(error.key + ": ");
           if (problem == std::string_view::npos) throw;
@@ -101,7 +101,7 @@ class ConfigTable {
       return field;
     }
 
-    /// A key that is read in another place (a list of mappings, several forms): `kind` and `options` tell of
+    /// A key that is read elsewhere (a list of mappings, several forms): `kind` and `options` tell of
     /// it.
     static Field documented(std::string key, std::string kind, FieldOptions options) {
       Field field;

@@ -47,7 +47,7 @@ struct Document {
 
 /// Fills `root` from YAML text. A mapping takes over the keys of what `<<` names, a mapping or a list of
 /// such, but for those that it has, or that an earlier one of the list has. InvalidConfig for what is no
-/// YAML, for a key given twice, for a document that is no mapping, and for one that grows out of all
+/// YAML, for a key given twice, for a document that is not a mapping, and for one that grows out of all
 /// proportion through aliases.
 void parse_yaml(Document& document, std::string_view text);
 /// `option`: where it and all below it come from.

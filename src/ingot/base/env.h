@@ -33,7 +33,7 @@ std::string first_variable(std::initializer_list<const char*> names);
 /// ~/.cache; empty where nothing tells.
 std::string cache_directory();
 
-/// Reads "true" and its kin; nothing where the text is no truth value.
+/// Reads "true" and its kin; nothing where the text is not a truth value.
 std::optional<bool> parse_bool(std::string_view text);
 
 }  // namespace ingot

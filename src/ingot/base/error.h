@@ -10,7 +10,7 @@
 namespace ingot {
 
 /// Base of every error that Ingot throws. A message says what was found, what was expected and what to do;
-/// the derived types carry the same facts as fields, for programs.
+/// the derived types have the same facts as fields, for programs.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -120,6 +120,6 @@ std::string to_string(const std::vector<std::int64_t>& dims);
       throw __VA_ARGS__;            \
   } while (false)
 
-/// For what only a programmer of Ingot can get wrong: prints the place and aborts.
+/// For what only a programmer of Ingot can get wrong: prints the location and aborts.
 #define INGOT_ASSERT(condition) \
   ((condition) ? static_cast<void>(0) : ::ingot::assertion_failed(#condition, __FILE__, __LINE__))

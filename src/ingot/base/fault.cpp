@@ -46,18 +46,18 @@ Fault parse_fault(std::string_view text) {
   bool good = first != std::string_view::npos && last != first;
   if (good) {
     const std::string_view kind = text.substr(0, first), count = text.substr(last + 1);
-    fault.place = text.substr(first + 1, last - first - 1);
+    fault.point = text.substr(first + 1, last - first - 1);
     fault.kind = kind == "crash"  ? Fault::Kind::crash
                  : kind == "stop" ? Fault::Kind::stop
                                   : Fault::Kind::no_space;
     const auto [end, failure] = std::from_chars(count.data(), count.data() + count.size(), fault.count);
-    good = (kind == "crash" || kind == "stop" || kind == "no_space") && !fault.place.empty() &&
+    good = (kind == "crash" || kind == "stop" || kind == "no_space") && !fault.point.empty() &&
            failure == std::errc() && end == count.data() + count.size();
   }
   INGOT_CHECK(
       good, InvalidConfig(
                 "INGOT_FAULT",
-                fmt::format("expected crash:place:count, stop:place:count or no_space:write:count, got '{}'",
+                fmt::format("expected crash:point:count, stop:point:count or no_space:write:count, got '{}'",
                             text)));
   return fault;
 }
@@ -65,11 +65,11 @@ Fault parse_fault(std::string_view text) {
 ScopedFault::ScopedFault(Fault fault) { arranged().set(std::move(fault)); }
 ScopedFault::~ScopedFault() { arranged().set(std::nullopt); }
 
-void fault_point(std::string_view place) {
+void fault_point(std::string_view point) {
   Arranged& a = arranged();
   if (!a.any.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(a.mutex);
-  if (!a.fault || a.fault->place != place || a.fault->kind == Fault::Kind::no_space) return;
+  if (!a.fault || a.fault->point != point || a.fault->kind == Fault::Kind::no_space) return;
   if (a.fault->count-- > 1) return;
   if (a.fault->kind == Fault::Kind::crash) fault_crash();
   a.fault.reset();
@@ -80,7 +80,7 @@ std::uint64_t fault_bytes_allowed(std::uint64_t bytes, Fault::Kind& then) {
   Arranged& a = arranged();
   if (!a.any.load(std::memory_order_relaxed)) return bytes;
   const std::lock_guard lock(a.mutex);
-  if (!a.fault || a.fault->place != "write") return bytes;
+  if (!a.fault || a.fault->point != "write") return bytes;
   const std::uint64_t allowed = std::min(bytes, a.fault->count);
   if (allowed < bytes) then = a.fault->kind;
   a.fault->count -= allowed;

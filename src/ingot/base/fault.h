@@ -6,21 +6,21 @@
 
 namespace ingot {
 
-/// A misfortune that tests arrange: a full disk, or the process killed or stopped, at a place that the code
+/// A misfortune that tests arrange: a full disk, or the process killed or stopped, at a point that the code
 /// names.
 /// Nothing happens unless a test asks, and asking costs one relaxed load.
 ///
-/// Places: "write" counts bytes that go to files; every other place (see fault_point) counts how often it is
-/// passed. From outside, INGOT_FAULT=kind:place:count, e.g. crash:write:4096, no_space:write:100000 or
-/// crash:directory.before_rename:1, read when the process first passes a place.
+/// Points: "write" counts bytes that go to files; every other point (see fault_point) counts how often it is
+/// passed. From outside, INGOT_FAULT=kind:point:count, e.g. crash:write:4096, no_space:write:100000 or
+/// crash:directory.before_rename:1, read when the process first passes a point.
 struct Fault {
   enum class Kind { no_space, crash, stop };  // ENOSPC from the write; SIGKILL, SIGSTOP to the whole process
   Kind kind = Kind::no_space;
-  std::string place;
+  std::string point;
   std::uint64_t count = 1;  // bytes that still go through, or the passing that meets it (1: the first)
 };
 
-/// Reads "kind:place:count"; InvalidConfig where it is not that.
+/// Reads "kind:point:count"; InvalidConfig where it is not that.
 Fault parse_fault(std::string_view text);
 
 /// Arranges a fault for as long as it lives. One at a time.
@@ -32,9 +32,9 @@ class ScopedFault {
   ScopedFault& operator=(const ScopedFault&) = delete;
 };
 
-/// Marks a place where a crash is worth testing; kills the process, or stops it, if that was arranged for
+/// Marks a point where a crash is worth testing; kills the process, or stops it, if that was arranged for
 /// here.
-void fault_point(std::string_view place);
+void fault_point(std::string_view point);
 
 /// How many of the next `bytes` bytes still reach the file; what follows them is `then` (set only when
 /// fewer).

@@ -141,7 +141,8 @@ MappedFile::MappedFile(std::string path, Access access) : path_(std::move(path))
   size_ = size_of(file.get(), path_);
   if (size_ == 0) return;  // mmap takes no empty range
   writable_ = access == Access::copy_on_write;
-  // MAP_NORESERVE: only pages that are written cost memory, so a file larger than the memory is no objection.
+  // MAP_NORESERVE: only pages that are written cost memory, so a file larger than the memory is not an
+  // objection.
   const int protection = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
   const int flags = writable_ ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
   void* data = mmap(nullptr, size_, protection, flags, file.get(), 0);

@@ -83,7 +83,7 @@ void write_file_atomically(const std::string& path, std::string_view content);
 void write_file_atomically(const std::string& path, FunctionRef<void(FileWriter&)> write);
 
 /// A directory that appears whole or not at all. Write files below path(), then commit(): everything is
-/// synced to disk and renamed to its final name, in place of one that is there already. Destroyed without
+/// synced to disk and renamed to its final name, instead of one that is there already. Destroyed without
 /// commit, it leaves nothing. After a crash what is left is `<name>.partial-<random>`, which sweep_partial
 /// removes. Only a model's, a checkpoint's or a fit's directory is replaced: IoError at once where there is a
 /// file, or a directory that holds anything else, which would be lost.

@@ -22,13 +22,13 @@ template <class Json>
 Json parse_json(std::string_view text, const std::string& source, std::string_view field = "document",
                 std::int64_t start = 0);
 
-/// The same, but a discarded value, which is neither an object nor anything else, where `text` is no JSON, or
-/// nests too deep.
+/// The same, but a discarded value, which is neither an object nor anything else, where `text` is not JSON,
+/// or nests too deep.
 template <class Json>
 Json parse_json_or_discard(std::string_view text);
 
-/// As text: on one line or, with `indent`, on many, with so many spaces per level. U+FFFD takes the place of
-/// what is no UTF-8.
+/// As text: on one line or, with `indent`, on many, with so many spaces per level. U+FFFD replaces
+/// what is not UTF-8.
 template <class Json>
 std::string dump_json(const Json& json, int indent = -1);
 

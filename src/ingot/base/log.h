@@ -20,7 +20,7 @@ struct LogConfig {
   LogLevel level = LogLevel::info;
   bool timestamps = true;
   bool target = true;      // the part of the program that speaks: "ingot::training"
-  bool file_line = false;  // the place in the source
+  bool file_line = false;  // the location in the source
   bool color = true;       // on a terminal, and not under NO_COLOR
   bool json = false;       // one JSON object per line
   std::string file = {};   // appended to; empty: none
@@ -44,7 +44,7 @@ struct LogField {
   std::variant<std::string_view, std::int64_t, double, bool> value;
 };
 
-/// A place in the source. As a default argument, that of the caller (std::source_location, which clang 14
+/// A location in the source. As a default argument, that of the caller (std::source_location, which clang 14
 /// cannot read from this standard library).
 struct SourceLocation {
   const char* file;

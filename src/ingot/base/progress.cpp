@@ -207,7 +207,7 @@ std::string ProgressBar::State::wait_text() const {
   return rate > 0 ? "ETA " + human_duration(static_cast<double>(options.total - done) / rate) : "ETA ?";
 }
 
-/// "train  ██████▌      41 %  412/1000  ETA 1m 12s  loss 3.21"; parts go, from the least needed, as room
+/// "train  ██████▌      41 %  412/1000  ETA 1m 12s  loss 3.21"; parts go, from the least needed, as width
 /// shrinks.
 std::string ProgressBar::State::bar_line(int width) const {
   const bool color = options.color && colors_are_allowed();

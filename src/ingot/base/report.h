@@ -25,7 +25,7 @@ struct ReportChart {
   bool log_y = false;          // how it opens; the reader may switch
   bool dates = false;          // x counts seconds since 1970 (UTC)
   std::string date_unit = {};  // what a row is: "day", "month", "quarter", "year", and no time is shown
-  bool whole_x = false;        // x counts things: no halves on its axis
+  bool whole_x = false;        // x counts something: no fractions on its axis
   std::vector<std::string> x_categories = {};  // not empty: x is the index of one of these
   std::vector<std::string> categories = {};    // not empty: bars, one per category, of the first series' y
   std::vector<ReportSeries> series;
@@ -48,7 +48,7 @@ struct ReportTable {
 struct ReportSpace {
   struct Axis {
     std::string name;
-    std::vector<std::string> categories = {};  // not empty: places are indices of these
+    std::vector<std::string> categories = {};  // not empty: positions are indices of these
     bool log = false, whole = false;
   };
   struct Point {

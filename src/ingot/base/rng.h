@@ -20,7 +20,7 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
   return counter;
 }
 
-/// Names one stream of random numbers: `seed` of the run, `stream` of the place that draws (a step, a layer,
+/// Names one stream of random numbers: `seed` of the run, `stream` of what draws (a step, a layer,
 /// a parameter). Element i of the stream is a pure function of (seed, stream, i).
 struct RngKey {
   std::uint64_t seed = 0;
@@ -65,7 +65,7 @@ class Rng {
   std::uint64_t words_block_ = ~std::uint64_t{0};
 };
 
-/// Mixes a value into a stream id (splitmix64 finaliser), to derive streams from names and indices.
+/// Mixes a value into a stream id (splitmix64 finalizer), to derive streams from names and indices.
 constexpr std::uint64_t mix_stream(std::uint64_t a, std::uint64_t b) {
   std::uint64_t z = a + 0x9E3779B97F4A7C15 * (b + 1);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;

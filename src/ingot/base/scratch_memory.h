@@ -10,7 +10,7 @@ namespace ingot {
 class ScratchMemory {
  public:
   /// Reserves the disk space, so that a full disk is found here and not at a later write. `directory` is
-  /// there. IoError that names it where it takes no file, or has no room.
+  /// there. IoError that names it where it takes no file, or is full.
   ScratchMemory(const std::string& directory, std::size_t bytes);
   ~ScratchMemory();
   ScratchMemory(const ScratchMemory&) = delete;

@@ -9,7 +9,7 @@ namespace ingot {
 /// Whether an option or a key of this name holds a secret: "--api-key", "hub.token", "password".
 bool names_a_secret(std::string_view name);
 
-/// The text with "***" in place of what looks like a secret: passwords in URLs, signatures and tokens in
+/// The text with "***" instead of what looks like a secret: passwords in URLs, signatures and tokens in
 /// their queries, tokens of known services ("hf_...", "sk-..."), the value of NAME=value where the name says
 /// so.
 std::string without_secrets(std::string_view text);

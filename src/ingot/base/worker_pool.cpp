@@ -60,7 +60,7 @@ bool is_task_of_srun() {
 
 constexpr const char* kVisibleGpus = "CUDA_VISIBLE_DEVICES";  // of CUDA itself, so that any program heeds it
 
-// Which GPU the worker at this place of the machine has to itself; none where there are no two, or the user
+// Which GPU the worker of this index on the machine has to itself; none where there are no two, or the user
 // has chosen one.
 std::optional<std::string> gpu_of(std::int64_t place, std::int64_t gpus) {
   if (env_setting("CUDA_DEVICE").has_value() || env_flag("FORCE_CPU").value_or(false)) return std::nullopt;

@@ -10,7 +10,7 @@ namespace ingot::benchmark {
 
 struct InferenceOptions {
   infer::SessionOptions session{};  ///< the model, and how it is opened
-  std::string shape{};              ///< random weights of one of shape_names(), in place of a model
+  std::string shape{};              ///< random weights of one of shape_names(), instead of a model
   std::int64_t tokens = 128;        ///< to write, or of the prompt
   std::int64_t batch = 1, runs = 3;
   std::int64_t speculate = 0;   ///< infer::Request::speculate

@@ -99,7 +99,7 @@ KernelWork silu_mul_backward(KernelOperands& operands) {
           }};
 }
 
-// Gate and up as one matmul of both projections leaves them: the halves of each row of one tensor.
+// Gate and up as one fused matmul of both projections leaves them: the halves of each row of one tensor.
 struct GateUp {
   Tensor both, gate, up;
   explicit GateUp(const Tensor& both_)
@@ -139,7 +139,7 @@ KernelWork silu_mul_halves_backward_product(KernelOperands& operands) {
   return silu_mul_halves_backward(operands, operands.result({operands.rows(), KernelOperands::kWidth}));
 }
 
-// With master weights for half types, and moments in f32 or u8. What is read and written counts twice.
+// With master weights for half precision, and moments in f32 or u8. What is read and written counts twice.
 KernelWork adamw_with(KernelOperands& operands, DType moments) {
   const Shape shape{operands.elements()}, blocks{kernels::moment_blocks(operands.elements())};
   const bool half = operands.dtype() != DType::f32;
@@ -248,7 +248,7 @@ KernelWork attention_decode(KernelOperands& operands) {
           }};
 }
 
-// Images of 28 x 28 places under 3 x 3 taps, as in the middle of a ResNet.
+// Images of 28 x 28 pixels under 3 x 3 taps, as in the middle of a ResNet.
 struct ConvOperands {
   explicit ConvOperands(KernelOperands& operands)
       : shape{std::max<std::int64_t>(operands.elements() / (kSide * kSide * kChannels), 1), kSide, kSide,

@@ -81,7 +81,7 @@ KernelWork layer_norm(KernelOperands& operands) {
           }};
 }
 
-// Rows as the heads of tokens, and what turns or normalizes them.
+// Rows as the heads of tokens, and what rotates or normalizes them.
 struct HeadOperands {
   static constexpr std::int64_t kOfToken = KernelOperands::kWidth / kNormHeadSize;
   explicit HeadOperands(KernelOperands& operands)

@@ -134,7 +134,7 @@ Report time_kernels(const KernelsOptions& o, const std::function<void(const std:
       const Result result = measure(each, operands, o.runs, copies, copied.bytes);
       rows.push_back(to_json(result, matmul_rate));
       add(row_text(result, matmul_rate));
-    } catch (const Error& error) {  // the others' figures count all the same
+    } catch (const Error& error) {  // the others' results count all the same
       report.failed = true;
       rows.push_back({{"kernel", each.name}, {"problem", error.what()}});
       add(fmt::format("{:<20} {}\n", each.name, error.what()));

@@ -31,7 +31,7 @@ struct Weight {
   Tensor dense;
   quant::PackedPtr packed;
   double bytes() const { return static_cast<double>(packed != nullptr ? packed->nbytes() : dense.nbytes()); }
-  Tensor product(const Tensor& x) const {
+  Tensor multiply(const Tensor& x) const {
     return packed != nullptr ? quant::linear(x, *packed) : linear(x, dense, {});
   }
 };
@@ -67,7 +67,7 @@ Row measure(const Tensor& values, const Tensor& x, const std::string& format, st
   std::vector<double> times;
   for (std::int64_t run = -1; run < runs; ++run) {  // the first touches memory
     const double start = seconds();
-    for (const Weight& weight : weights) static_cast<void>(weight.product(x));
+    for (const Weight& weight : weights) static_cast<void>(weight.multiply(x));
     if (run >= 0) times.push_back((seconds() - start) / static_cast<double>(weights.size()));
   }
   return {format, median(times), first.bytes()};

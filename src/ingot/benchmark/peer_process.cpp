@@ -22,7 +22,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-// Ours with the settings of `changes` in place of those of the same names.
+// Ours with the settings of `changes` instead of those of the same names.
 std::vector<std::string> changed_environment(const std::vector<std::string>& changes) {
   std::vector<std::string> result = changes;
   for (char** entry = environ; *entry != nullptr; ++entry) {

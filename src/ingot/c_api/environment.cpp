@@ -242,8 +242,8 @@ IngotStatus ingot_mahjong_observe(IngotMahjong* table, int32_t player, int32_t c
     const mahjong::EncoderOptions options{.context = context != 0};
     const std::size_t needed = static_cast<std::size_t>(options.channels()) * mahjong::kKinds;
     INGOT_CHECK(capacity >= needed,
-                DimensionMismatch("values has room for " + std::to_string(capacity) +
-                                  " numbers; an observation has " + std::to_string(needed)));
+                DimensionMismatch("values holds " + std::to_string(capacity) +
+                                  " numbers; an observation needs " + std::to_string(needed)));
     required(values, "values");
     mahjong::encode(mahjong::observe(t->table, player_arg(player)), {values, needed}, options);
   });

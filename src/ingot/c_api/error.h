@@ -14,7 +14,7 @@ extern "C" {
 #define INGOT_API
 #endif
 
-/// What a call returns: INGOT_OK, or what kind of thing went wrong; ingot_last_error() says the rest. A call
+/// What a call returns: INGOT_OK, or what kind of error; ingot_last_error() says the rest. A call
 /// that fails has no effect beyond what its description says, and sets its results to NULL or 0.
 typedef int32_t IngotStatus;
 enum {
@@ -41,7 +41,7 @@ enum {
   INGOT_COMMUNICATION_ERROR = 20  ///< other ranks of a run did not come, or MPI is not there
 };
 
-/// "ok", "shape_mismatch", ...; "unknown" for a number that is no status. A constant of the library.
+/// "ok", "shape_mismatch", ...; "unknown" for a number that is not a status. A constant of the library.
 INGOT_API const char* ingot_status_name(IngotStatus status);
 
 /// What went wrong. Strings that do not apply are NULL. The library owns all of it.

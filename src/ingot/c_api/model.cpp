@@ -249,7 +249,7 @@ IngotStatus ingot_embedder_embed(IngotEmbedder* embedder, const char* const* tex
     views.reserve(count);
     for (const char* one : array_arg(texts, count, "texts")) views.emplace_back(&required(one, "texts"));
     const std::size_t needed = count * static_cast<std::size_t>(e->embedder.dimension());
-    INGOT_CHECK(capacity >= needed, DimensionMismatch("vectors has room for " + std::to_string(capacity) +
+    INGOT_CHECK(capacity >= needed, DimensionMismatch("vectors holds " + std::to_string(capacity) +
                                                       " numbers; " + std::to_string(count) + " texts of " +
                                                       std::to_string(e->embedder.dimension()) + " need " +
                                                       std::to_string(needed)));

@@ -22,9 +22,9 @@ enum {
   INGOT_U8 = 10,
   INGOT_BOOL = 11  ///< one byte, 0 or 1
 };
-/// "f32", "bf16", ...; "unknown" for a number that is no dtype. A constant of the library.
+/// "f32", "bf16", ...; "unknown" for a number that is not a dtype. A constant of the library.
 INGOT_API const char* ingot_dtype_name(IngotDtype dtype);
-/// Bytes of one element; 0 for a number that is no dtype.
+/// Bytes of one element; 0 for a number that is not a dtype.
 INGOT_API size_t ingot_dtype_size(IngotDtype dtype);
 
 /// Tensors have at most this many axes.

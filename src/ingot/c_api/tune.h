@@ -24,7 +24,7 @@ typedef struct IngotStudyOptions {
   const char* objective;  ///< what is tried, in words; a file about another objective is refused
   double lease_seconds;   ///< a worker that was not heard of for so long has lost its trial (60)
   const char*
-      objectives;  ///< several, in place of direction, as YAML or JSON: "{loss: minimize, size: minimize}"
+      objectives;  ///< several, instead of direction, as YAML or JSON: "{loss: minimize, size: minimize}"
 } IngotStudyOptions;
 INGOT_API IngotStatus ingot_study_options(IngotStudyOptions* options, size_t size);
 

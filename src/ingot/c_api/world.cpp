@@ -14,7 +14,7 @@ using namespace ingot::c_api;
 namespace ingot::c_api {
 namespace {
 
-// The turn of one call among those that all ranks make together.
+// The order of one call among those that all ranks make together.
 class WorldTurn {
  public:
   WorldTurn() : lock_(mutex(), std::try_to_lock) {

@@ -24,7 +24,8 @@ void add_bench_matmul(Command& bench) {
                   "how a prompt's matmuls compare");
   command.run([o, threads, json] {
     check_positive({{"--out", o->out}, {"--in", o->in}, {"--batch", o->batch}, {"--runs", o->runs}});
-    INGOT_CHECK(*threads >= 0, InvalidConfig("--threads", "must be positive, or 0 for all"));
+    INGOT_CHECK(*threads >= 0, InvalidConfig("--threads", "must be positive, or 0 for all, got " +
+                                                              std::to_string(*threads)));
     if (*threads > 0) set_num_threads(static_cast<int>(*threads));
     return show(benchmark::time_matmul(*o), *json);
   });

@@ -32,7 +32,7 @@ class ChatModel {
   virtual ChatAnswer retry(const infer::OnText& on_text) = 0;
   /// All that was said, also what the model no longer sees.
   virtual std::vector<text::ChatMessage> transcript() const = 0;
-  /// Questions that had to make room, with their answers.
+  /// Questions that were dropped, with their answers.
   virtual std::int64_t forgotten() const = 0;
   /// Whether they were summed up.
   virtual bool summarized() const { return false; }

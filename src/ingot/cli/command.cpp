@@ -214,7 +214,7 @@ Command& Command::option(const std::string& names, std::vector<std::string>& val
   return *this;
 }
 Command& Command::required() {
-  // What the variable holds is no default of an option that has to be given.
+  // What the variable holds is not the default of an option that has to be given.
   static_cast<CLI::Option*>(last_option_)->required()->default_str("");
   return *this;
 }

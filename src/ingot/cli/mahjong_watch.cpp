@@ -30,7 +30,7 @@ std::size_t rows_of(const std::string& text) {
 }  // namespace
 
 // The terminal's other page, without wrapping and cursor, and keys as they are pressed, Ctrl-C too. A signal
-// that ends the program gives the terminal back first; only SIGKILL cannot (`reset` mends that).
+// that ends the program gives the terminal back first; only SIGKILL cannot (`reset` fixes that).
 class TableView::Screen {
  public:
   Screen() : keys_(isatty(STDIN_FILENO) != 0 && tcgetattr(STDIN_FILENO, &before()) == 0) {

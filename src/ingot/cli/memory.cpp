@@ -39,7 +39,7 @@ struct Choice {
   std::array<std::size_t, std::size(kRecompute)> needed{};
 };
 
-// The optimizer that was asked for, and AdamW's form with less state.
+// The optimizer that was asked for, and the variant of AdamW with less state.
 std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, const PlannedPlace& where) {
   std::vector<Choice> list{{.optimizer = config.optimizer.name}};
   if (config.optimizer.name == "adamw") list.push_back({.optimizer = "adamw_8bit"});

@@ -54,7 +54,7 @@ void print_all() {
     width = std::max(width, info.name.size());
     tasks = std::max(tasks, fmt::format("{}", fmt::join(task_names(info), ", ")).size());
   }
-  // Beside names and tasks there has to be room for the summary; on a narrow terminal it stands below.
+  // Beside names and tasks there have to be columns for the summary; on a narrow terminal it stands below.
   constexpr std::size_t kSummary = 24;
   const bool narrow = is_terminal(STDOUT_FILENO) &&
                       terminal_columns(STDOUT_FILENO) < static_cast<int>(width + tasks + 4 + kSummary);

@@ -13,7 +13,7 @@ namespace ingot::cli {
 onnx::Value read_value(const std::string& path);
 
 /// A tensor as a .npy file: strings as NumPy's own, unsigned numbers as what they are, everything else in its
-/// dtype (what Ingot only carries, in the carrier's). Returns what it is, for people. IoError.
+/// dtype (what Ingot only holds, in the carrier's). Returns what it is, for people. IoError.
 std::string write_value(const std::string& path, const onnx::Value& value, const onnx::Texts& texts);
 
 /// Error naming an output whose files would take more than `bytes`, the files of those before it included, or

@@ -92,9 +92,9 @@ RunPlanRequest plan_request(const PlanOptions& o) {
       InvalidConfig("--nodes", fmt::format("is {}, expected 1 to --gpus, which is {}", o.nodes, o.gpus)));
   for (const auto& [key, value] : {std::pair("--batch", o.batch), std::pair("--sequence-len", o.sequence),
                                    std::pair("--tokens", o.tokens)})
-    INGOT_CHECK(!value || *value >= 1, InvalidConfig(key, "must be at least 1"));
+    INGOT_CHECK(!value || *value >= 1, InvalidConfig(key, fmt::format("must be at least 1, got {}", *value)));
   for (const auto& [key, value] : {std::pair("--flops", o.flops), std::pair("--bandwidth", o.bandwidth)})
-    INGOT_CHECK(!value || *value > 0, InvalidConfig(key, "must be above 0"));
+    INGOT_CHECK(!value || *value > 0, InvalidConfig(key, fmt::format("must be above 0, got {}", *value)));
   RunPlanRequest request;
   read_run(o, request);
   request.cluster = {.device = planned_device(o),

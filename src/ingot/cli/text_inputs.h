@@ -19,7 +19,7 @@ struct TextInputs {
   std::vector<std::string> read() const;
 };
 
-/// Reads standard input in the place of a text "-", without the line end behind it. InvalidConfig for
+/// Reads standard input instead of a text "-", without the line end behind it. InvalidConfig for
 /// `option` where there are two.
 void read_standard_input(std::vector<std::string>& texts, const std::string& option);
 

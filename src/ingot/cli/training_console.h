@@ -15,7 +15,7 @@ class TrainingConsole {
  public:
   struct Options {
     bool json = false;       ///< no bar and no text; the result is printed as JSON by the caller
-    bool dashboard = false;  ///< a page in the place of the bar, on a terminal
+    bool dashboard = false;  ///< a page instead of the bar, on a terminal
     std::vector<Setting> effective_config;  ///< for the report
   };
 

@@ -99,7 +99,7 @@ class TrialTable {
  private:
   std::int64_t finished() const { return std::ranges::count(shown_, true); }
 
-  // A bar for each trial, by the clock of its worker; those that ran side by side are on rows of their own.
+  // A bar for each trial, by the clock of its worker; those that ran in parallel are on rows of their own.
   void add_to_trace(const Trial& trial) {
     if (!trace::active() || trial.started <= 0 || trial.ended < trial.started) return;
     using std::chrono::duration;

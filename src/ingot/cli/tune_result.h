@@ -15,7 +15,7 @@ std::vector<std::pair<std::string, std::string>> tune_commands(const tune::Study
                                                                tune::Tuner& tuner);
 
 /// What a study found, for people: the best trial, why trials failed, where the report is, and the command
-/// that fits the best; or, in its place, `go_on`, the command that goes on where the study was interrupted.
+/// that fits the best; or, instead, `go_on`, the command that goes on where the study was interrupted.
 void print_tune_result(const tune::StudyConfig& config, tune::Tuner& tuner, const std::string& report,
                        const std::string& go_on);
 

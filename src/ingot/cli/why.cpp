@@ -74,7 +74,8 @@ int print_overview(const WhyOptions& o, const std::optional<StepOrigins>& anomal
 }
 
 int run(const WhyOptions& o) {
-  INGOT_CHECK(o.depth >= 1 && o.depth <= 1000, InvalidConfig("--depth", "has to be from 1 to 1000"));
+  INGOT_CHECK(o.depth >= 1 && o.depth <= 1000,
+              InvalidConfig("--depth", fmt::format("must be from 1 to 1000, got {}", o.depth)));
   INGOT_CHECK(std::filesystem::is_directory(o.run),
               InvalidConfig(o.run, "is not a directory; name the output_dir of a training run"));
   const WhyQuestion question = question_of(o.words);

@@ -25,8 +25,8 @@ struct BackendCapabilities {
   std::vector<DType> dtypes;          ///< dtypes that kernels compute in
   std::size_t total_memory = 0;
   int compute_units = 0;    ///< processors or multiprocessors
-  std::string pci_address;  ///< "0000:0f:00.0": what the system calls a card; empty for the CPU
-  /// FLOP/s of dense matrix products, by the maker's data sheet; no entry where that is not known.
+  std::string pci_address;  ///< "0000:0f:00.0": what the system calls a GPU; empty for the CPU
+  /// FLOP/s of dense matmuls, by the maker's data sheet; no entry where that is not known.
   std::map<DType, double> peak_flops;
   bool streams = false;  ///< work runs beside the caller
   bool graph_capture = false;
@@ -116,7 +116,7 @@ class ComputeBackend {
   virtual MemoryInfo memory_info() const = 0;
   virtual MemoryTracker& memory() = 0;
 
-  /// Copies between any two places that this backend's device can reach (its own memory and the host's).
+  /// Copies between any two addresses that this backend's device can reach (its own memory and the host's).
   virtual void copy(void* to, const void* from, std::size_t bytes, Stream stream) = 0;
   virtual void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, Stream stream) = 0;
 

@@ -8,7 +8,7 @@
 
 namespace ingot {
 
-/// Tensors that lie one behind another in one block of memory as the one tensor, longer on its first axis,
+/// Tensors that are contiguous in one block of memory as the one tensor, longer on its first axis,
 /// that they are together: contiguous, of one dtype, equal but for their first axis. Without autograd data.
 /// Undefined where they lie elsewhere, or differ.
 Tensor contiguous_rows(std::span<const Tensor> pieces);

@@ -9,15 +9,15 @@
 
 namespace ingot {
 
-/// A kind of device, by its place in this process' table of kinds. The CPU and CUDA are there from the start;
+/// A kind of device, by its index in this process' table of kinds. The CPU and CUDA are there from the start;
 /// a backend of another kind adds its own with register_device_type().
 enum class DeviceType : std::uint8_t { cpu, cuda };
 
-/// So many kinds have a place.
+/// The size of the table of kinds.
 inline constexpr std::size_t kMostDeviceTypes = 8;
 
 /// Adds a kind by the name that settings use: of "toy" devices are "toy" and "toy:1". Throws InvalidConfig
-/// for a name that is taken, or is not lower-case letters, digits and '_', or where no place is left.
+/// for a name that is taken, or is not lower-case letters, digits and '_', or where the table is full.
 DeviceType register_device_type(std::string_view name);
 /// "cpu", "cuda", or what a backend registered.
 std::string_view name(DeviceType type);

@@ -32,7 +32,7 @@ void expect_gpu();
 Device get_device(const DeviceConfig& config = DeviceConfig::from_env());
 
 /// The device that a setting names: "cpu", "cuda", "cuda:1", or "auto": what get_device() finds. Throws
-/// InvalidConfig for what is no device, DeviceNotAvailable for one that is not here.
+/// InvalidConfig for what is not a device, DeviceNotAvailable for one that is not here.
 Device choose_device(std::string_view name);
 
 }  // namespace ingot

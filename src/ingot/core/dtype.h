@@ -7,7 +7,7 @@
 
 namespace ingot {
 
-/// The types a tensor's elements can have. Quantised formats are structs of tensors, not dtypes.
+/// The types a tensor's elements can have. Quantized formats are structs of tensors, not dtypes.
 enum class DType : std::uint8_t { f32, f64, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, boolean };
 
 /// IEEE 754 binary16, as storage: arithmetic happens in float.

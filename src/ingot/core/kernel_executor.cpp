@@ -13,7 +13,7 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// Comments become spaces, so that places stay.
+// Comments become spaces, so that offsets stay.
 std::string without_comments(std::string_view source) {
   std::string text(source);
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {

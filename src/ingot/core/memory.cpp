@@ -17,7 +17,9 @@ MemoryTag current_memory_tag() { return current_tag; }
 
 MemoryTracker::MemoryTracker(std::size_t limit, double overhead_factor)
     : limit_(limit), overhead_factor_(overhead_factor) {
-  INGOT_CHECK(overhead_factor >= 1.0, InvalidConfig("memory.overhead_factor", "must be at least 1"));
+  INGOT_CHECK(
+      overhead_factor >= 1.0,
+      InvalidConfig("memory.overhead_factor", "must be at least 1, got " + std::to_string(overhead_factor)));
 }
 
 void MemoryTracker::allocate(std::size_t bytes, MemoryTag tag, std::string_view where) {

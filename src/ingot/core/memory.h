@@ -16,7 +16,7 @@ enum class MemoryTag : std::uint8_t { other, parameter, gradient, optimizer, act
 inline constexpr std::size_t kMemoryTags = 7;
 std::string_view name(MemoryTag tag);
 
-/// Allocations of this thread carry `tag` until the scope ends.
+/// Allocations of this thread have `tag` until the scope ends.
 class MemoryTagScope {
  public:
   explicit MemoryTagScope(MemoryTag tag);
@@ -33,7 +33,7 @@ MemoryTag current_memory_tag();
 /// never both take the last bytes under the limit.
 class MemoryTracker {
  public:
-  /// `limit` in bytes; 0 is no limit. Estimates are multiplied by `overhead_factor`.
+  /// `limit` in bytes; 0: none. Estimates are multiplied by `overhead_factor`.
   explicit MemoryTracker(std::size_t limit = 0, double overhead_factor = 1.1);
 
   /// Takes `bytes`; throws OutOfMemory, naming `where`, if that passes the limit.

@@ -21,7 +21,7 @@ class ComputeBackend;
 /// A block of memory that tensors share. Freed with the last of them.
 class Storage {
  public:
-  /// Owned memory from the device's backend, not initialised.
+  /// Owned memory from the device's backend, not initialized.
   Storage(std::size_t bytes, Device device);
   /// Memory of somebody else (a mapped file, a NumPy array); `release` runs when the storage dies.
   Storage(void* data, std::size_t bytes, Device device, std::function<void()> release);
@@ -35,7 +35,7 @@ class Storage {
   /// Counts in-place writes; autograd compares it with what it saw when it saved a tensor.
   std::uint32_t version() const { return version_; }
   void bump_version() { ++version_; }
-  /// For a copy that takes the place of `original`: what was saved of that one is not out of date.
+  /// For a copy that replaces `original`: what was saved of that one is not out of date.
   void continue_version(const Storage& original) { version_ = original.version_; }
 
  private:
@@ -63,7 +63,7 @@ class Tensor {
   Tensor() = default;
   Tensor(std::shared_ptr<Storage> storage, const View& view) : storage_(std::move(storage)), view_(view) {}
 
-  /// Contiguous and not initialised.
+  /// Contiguous and not initialized.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = kCpu);
   static Tensor empty_like(const Tensor& other) {
     return empty(other.shape(), other.dtype(), other.device());

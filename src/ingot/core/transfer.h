@@ -14,8 +14,8 @@ namespace ingot {
 Tensor host_tensor(const Shape& shape, DType dtype, Device device);
 
 /// A tensor of a device that the host fills again and again without waiting for the device: it always stays
-/// at its place (so captured work may read it), and there are two tensors of the host for its values, one
-/// that is being copied and one to write to. On the CPU there is but the one tensor.
+/// at its address (so a captured CUDA graph may read it), and there are two tensors of the host for its
+/// values, one that is being copied and one to write to. On the CPU there is but the one tensor.
 ///
 ///     Upload ids({8, 512}, DType::i32, device);
 ///     write(ids.host()); ids.send();
@@ -75,7 +75,7 @@ class HostCopies {
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
 
-  /// What tensors hold at this place of the current stream is wanted. From here to the end of copy() nothing
+  /// What tensors hold at this point of the current stream is wanted. From here to the end of copy() nothing
   /// may be put into the stream that changes them; what only reads them may.
   void mark();
   /// What the tensors held at the mark. Those of the host are given back as they are.

@@ -40,8 +40,8 @@ struct ChatFields {
 };
 
 /// The chat of a record. Names and roles become those that templates know (human: user, gpt: assistant),
-/// text parts of a content are joined, tools and arguments of calls that are JSON in a string are parsed.
-/// FormatError at `location` says what is missing.
+/// text parts of a content are concatenated, tools and arguments of calls that are JSON in a string are
+/// parsed. FormatError at `location` says what is missing.
 Chat read_chat(const Record& record, const ChatFields& fields, const RecordLocation& location);
 
 }  // namespace ingot::data

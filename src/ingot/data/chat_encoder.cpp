@@ -215,7 +215,7 @@ class ChatEncoder {
                     i + 1, chat.turns[i].role));
   }
 
-  // What differs in the text when another message stands in the place of this one.
+  // What differs in the text when another message stands instead of this one.
   std::optional<Span> span_by_marker(Chat chat, std::size_t i, const std::string& text) const {
     chat.turns[i].json =
         dump_json(nlohmann::ordered_json{{"role", chat.turns[i].role}, {"content", kMarker}});
@@ -273,7 +273,7 @@ class ChatEncoder {
 }  // namespace
 
 bool EncodedSample::anything_trained() const {
-  // The first token is no target.
+  // The first token is not a target.
   return trained.size() > 1 && std::find(trained.begin() + 1, trained.end(), true) != trained.end();
 }
 

@@ -26,11 +26,11 @@ struct CellTable {
   std::string name;
   std::vector<std::string> header = {};
   std::vector<bool> numeric = {};  ///< columns whose cells are numbers, written with a point, or truths
-  std::string text = {};           ///< of all cells, one behind another
+  std::string text = {};           ///< of all cells, concatenated
   std::vector<std::size_t> ends = {};
 };
 
-/// What becomes of lines that are no part of a table: titles and comments above its header, notes below it.
+/// What becomes of lines that are not part of a table: titles and comments above its header, notes below it.
 enum class LabelLines : std::uint8_t { refused, passed_over };
 
 /// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n, \r\n or \r, a
@@ -41,12 +41,12 @@ enum class LabelLines : std::uint8_t { refused, passed_over };
 class CsvTable {
  public:
   /// DataError for a row with more or fewer cells than the header, a quote that is not closed, a header that
-  /// is empty or names a column twice, and for a file that is no text in UTF-8, naming the line. `name`
+  /// is empty or names a column twice, and for a file that is not text in UTF-8, naming the line. `name`
   /// stands for the file in messages.
   static CsvTable parse(std::string text, std::string name, LabelLines labels = LabelLines::refused);
   /// A file: CSV, whose label lines are passed over, or Parquet where its content is that, as
   /// read_parquet_table has it.
-  /// `encoding`: as TextFile's. DataError for JSON, which is no table.
+  /// `encoding`: as TextFile's. DataError for JSON, which is not a table.
   static CsvTable load(const std::string& path, const std::string& encoding = {});
   static CsvTable of_cells(CellTable cells);
   /// The same table without some of its rows, which ascend.

@@ -6,7 +6,7 @@
 
 namespace ingot::data {
 
-/// Empties the lines of a CSV file that are no part of its table, so that the others keep their numbers, and
+/// Empties the lines of a CSV file that are not part of its table, so that the others keep their numbers, and
 /// says which: "line 1 ('Sales, monthly')".
 ///
 /// Comments ("# ...", not as wide as the table; above the rows one that is as wide is the header). Titles

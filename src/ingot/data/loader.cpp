@@ -24,7 +24,7 @@ namespace ingot::data {
 namespace {
 
 /// Makes batches one after another. It never calls parallel_for: on the loader's thread that would start a
-/// second team of threads beside the one that trains.
+/// second thread pool beside the one that trains.
 class BatchMaker {
  public:
   BatchMaker(const PackedSequences& sequences, const LoaderOptions& options)

@@ -151,7 +151,7 @@ void PackedSequences::lay_best_fit() {
   std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return all[i].length; });
 
   std::vector<std::vector<std::size_t>> sequences;
-  std::set<std::pair<std::int64_t, std::size_t>> open;  // (room, sequence)
+  std::set<std::pair<std::int64_t, std::size_t>> open;  // (free tokens, sequence)
   for (const std::size_t piece : order) {
     const std::int64_t length = all[piece].length;
     const auto best = open.lower_bound({length, 0});

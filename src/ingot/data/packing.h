@@ -37,7 +37,8 @@ enum class Packing : std::uint8_t {
   /// One document after another; one goes on in the next sequence where it meets a sequence's end. No padding
   /// but in the last sequence.
   continuous,
-  /// A document that fits into a sequence is never cut; each goes where it leaves the least room (best-fit
+  /// A document that fits into a sequence is never cut; each goes where it leaves the fewest free tokens
+  /// (best-fit
   /// decreasing: Ding et al. 2024, "Fewer truncations improve language modeling"). Little padding.
   best_fit,
   /// A document per sequence, long ones in pieces. Much padding.

@@ -43,7 +43,7 @@ struct PreferenceFields {
 /// prompts are masked. read_preference() takes such a sample apart.
 ///
 /// `chat_template` may be empty where records hold no messages. FormatError, with the location, for a record
-/// without a pair (or without a label), without a prompt, or whose answers are no text or messages.
+/// without a pair (or without a label), without a prompt, or whose answers are not text or messages.
 SampleEncoder preference_encoder(const text::Tokenizer& tokenizer, const std::string& chat_template,
                                  const PreferenceFields& fields, PreferenceKind kind,
                                  const std::string& variables = "{}");

@@ -14,7 +14,7 @@ namespace ingot::dist {
 /// waits more than it works. It takes no part of the machine's threads for parallel loops.
 class Background {
  public:
-  /// `most`: so much may wait to be done; run() waits for its turn beyond that.
+  /// `most`: so much may wait to be done; run() waits beyond that.
   explicit Background(std::size_t most);
   ~Background();
   Background(const Background&) = delete;

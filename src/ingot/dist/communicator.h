@@ -44,7 +44,7 @@ class Communicator {
   /// slices[r] of `from` goes to rank r; `to` gets this rank's slice of every rank's, in the order of ranks.
   virtual void all_to_all(std::span<const std::byte> from, std::span<const Slice> slices,
                           std::span<std::byte> to) = 0;
-  /// Sums in place, in the order that is quickest: ranks get equal bits, other numbers of ranks others.
+  /// Sums in place, in the order that is fastest: ranks get equal bits, other numbers of ranks others.
   virtual void all_reduce(std::span<float> values) = 0;
   /// Ends every process of the run at once, from any state.
   [[noreturn]] virtual void abort(int exit_code) = 0;
@@ -56,7 +56,7 @@ class Communicator {
   void set_activity(std::string activity) { activity_ = std::move(activity); }
   const std::string& activity() const { return activity_; }
 
-  /// Texts of different lengths, by rank.
+  /// Strings of different lengths, by rank.
   std::vector<std::string> all_gather(const std::string& mine);
   /// Whether one of the ranks says so.
   bool any(bool mine);

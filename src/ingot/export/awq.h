@@ -22,7 +22,7 @@ Tensor awq_factors(const std::vector<Tensor>& weights, const Tensor& products,
 /// values, and the gate and up projections; up projections feed down projections.
 class AwqSource final : public WeightSource {
  public:
-  /// `products` is asked for each layer when its factors are needed. The source must outlive this.
+  /// `products` (Σ xᵀx) is asked for each layer when its factors are needed. The source must outlive this.
   /// NotImplemented for a family whose norms feed something else, too (experts, parallel blocks).
   AwqSource(const WeightSource& source, const LanguageConfig& config, InputProducts products,
             const quant::GroupOptions& options);

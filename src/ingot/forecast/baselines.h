@@ -32,9 +32,9 @@ struct EtsParameters {
 };
 
 /// Exponential smoothing in state-space form with additive errors (Hyndman et al. 2008): level, with or
-/// without a damped trend, with or without an additive season; the form with the least AICc on x[0, fit_rows)
-/// and its weights by Nelder-Mead. Afterwards the states follow all of x, so each origin has its own
-/// forecast.
+/// without a damped trend, with or without an additive season; the model with the least AICc on x[0,
+/// fit_rows) and its weights by Nelder-Mead. Afterwards the states follow all of x, so each origin has its
+/// own forecast.
 std::unique_ptr<Baseline> ets(std::span<const double> x, std::int64_t fit_rows, std::int64_t season,
                               EtsParameters* chosen = nullptr);
 

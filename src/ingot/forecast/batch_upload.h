@@ -17,7 +17,7 @@ class BatchUpload {
 
  private:
   Device device_;
-  std::optional<Upload> values_;  // f32: the tensors of a batch, one behind another
+  std::optional<Upload> values_;  // f32: the tensors of a batch, concatenated
 };
 
 }  // namespace ingot::forecast

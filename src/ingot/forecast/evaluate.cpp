@@ -74,7 +74,7 @@ void Evaluator::prepare() {
     if (own_season != season) short_series.push_back(series.id);
     const ColumnScales& scales = scaled_series.back()->scales;
     for (std::size_t t = 0; t < table.targets; ++t) {
-      // What rounding leaves of an exact repetition is no error either.
+      // What rounding leaves of an exact repetition is not an error either.
       const double found = seasonal_error(series, t, b.train, own_season);
       const double error = found > 1e-12 * scales.scale[t] ? found : 0;
       if (error == 0) {

@@ -65,10 +65,10 @@ struct FitResult {
 };
 
 /// Trains a network on the training windows, keeps the weights of the epoch that config.keep says.
-/// Products are as exact as config.matmul_precision says while it runs, whatever was set before. Weights and
+/// Matmuls are as exact as config.matmul_precision says while it runs, whatever was set before. Weights and
 /// all that belongs to them are on the device that config.device names: errors as choose_device's.
 /// Same configuration, table, device and number of threads: same bits, killed and resumed or not. NonFinite,
-/// naming the step, when the loss is no number. DataError and InvalidConfig as reading and splitting
+/// naming the step, when the loss is not a number. DataError and InvalidConfig as reading and splitting
 /// say. IoError where saving.directory holds a fit that was not told to be resumed, or cannot be written.
 FitResult fit(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
               const FitSaving& saving = {});

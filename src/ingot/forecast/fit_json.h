@@ -12,7 +12,7 @@ namespace ingot::forecast {
 nlohmann::ordered_json to_json(const FitConfig& config);
 
 nlohmann::ordered_json to_json(const std::vector<EpochReport>& epochs);
-/// nlohmann's exception where it is no such list.
+/// nlohmann's exception where it is not such a list.
 std::vector<EpochReport> read_epochs(const nlohmann::ordered_json& json);
 
 /// {"missing_rows", "missing_values", "rows_left_out", "notes"}

@@ -68,7 +68,7 @@ Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitH
                           const FitSaving& saving = {});
 
 /// Whether save_forecaster could write there, before a fit of hours: IoError where it could not, or where it
-/// would replace what is no model.
+/// would replace what is not a model.
 void check_model_directory(const std::string& directory);
 /// Writes config.json, model.safetensors, calibration.safetensors, and report.html where there is one: the
 /// directory appears whole or not at all.

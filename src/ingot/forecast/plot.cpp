@@ -290,7 +290,7 @@ namespace {
 
 double error_of(const Compared& c) { return std::isnan(c.metrics.mase) ? c.metrics.mae : c.metrics.mase; }
 
-// A row of figures; the table has all.
+// A row of metrics; the table has all.
 void add_best(Report& report, std::vector<Compared> methods) {
   constexpr std::size_t kMost = 6;
   std::ranges::stable_sort(methods, {}, error_of);

@@ -39,7 +39,7 @@ struct Compared {
   std::int64_t parameters = 0;
   bool stopped = false;  ///< before its fit was done
 };
-/// The place of the one with the least MASE (or MAE, where that is not defined).
+/// The index of the one with the least MASE (or MAE, where that is not defined).
 std::size_t best_of(const std::vector<Compared>& methods);
 Report comparison_report(const std::string& data, std::int64_t windows, const std::vector<Compared>& methods);
 

@@ -24,7 +24,7 @@ struct ColumnScales {
 
 enum class ConstantColumns : std::uint8_t {
   refuse,      ///< DataError that names a column where every target is so: nothing can be learnt from it
-  unit_scale,  ///< only shifted: to continue it is no harder than another
+  unit_scale,  ///< only shifted: to continue it is not harder than another
 };
 
 /// What is wrong with a target over the first `rows` rows: "is constant (7) over the 70 rows ...". Empty

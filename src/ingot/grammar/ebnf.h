@@ -34,7 +34,7 @@ struct Ebnf {
 /// Reads a grammar's source; errors name line and column.
 class SourceReader {
  public:
-  /// `language`: in errors. Throws InvalidConfig where the source is no UTF-8, or too long.
+  /// `language`: in errors. Throws InvalidConfig where the source is not UTF-8, or too long.
   SourceReader(std::string_view source, std::string language);
 
   bool at_end() const { return at_ >= source_.size(); }

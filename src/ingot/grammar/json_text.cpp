@@ -37,7 +37,7 @@ ExprId unicode_escape(Expressions& to, std::uint32_t unit) {
   return to.concat(parts);
 }
 
-// \uXXXX of any character: a unit that is no surrogate, or a pair of them.
+// \uXXXX of any character: a unit that is not a surrogate, or a pair of them.
 ExprId any_unicode_escape(Expressions& to) {
   const ExprId hex = letters(to, "0123456789abcdefABCDEF"), no_d = letters(to, "0123456789abcefABCEF");
   const ExprId d = letters(to, "dD"), u = to.literal("\\u");

@@ -39,7 +39,7 @@ ExprId text_not_of_json(Expressions& to) {
   return to.concat(space, to.optional(word));
 }
 
-// Writes calls of one form.
+// Writes calls of one format.
 class ToolRules {
  public:
   ToolRules(Rules& rules, const ToolGrammar& form)

@@ -100,7 +100,7 @@ ModelGraph graph_of_model(const EncoderConfig& config, const GraphOptions& optio
 ModelGraph graph_of_model(const ForecastModelConfig& config, const GraphOptions& options);
 ModelGraph graph_of_model(const DualPoolNetConfig& config, const GraphOptions& options);
 /// Of the model in a directory or a GGUF file, whose weights are not read. Throws IoError, FormatError, and
-/// InvalidConfig where that is no model of a family that Ingot has.
+/// InvalidConfig where that is not a model of a family that Ingot has.
 ModelGraph graph_of_model(const std::string& path, const GraphOptions& options);
 
 /// Modules of one list that do the same, as layers do: [first, first + count) differ in their numbers only.

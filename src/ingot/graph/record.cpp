@@ -34,7 +34,7 @@ bool makes_only_floats(const kernels::LaunchWork& work) {
   return floats && !others;
 }
 
-// The place of a module in the tree, made where it is missing.
+// The node of a module in the tree, made where it is missing.
 GraphModule& module_at(GraphModule& root, std::string_view full_name) {
   GraphModule* at = &root;
   std::size_t begin = 0;

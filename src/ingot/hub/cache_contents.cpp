@@ -34,8 +34,8 @@ std::vector<fs::path> entries_of(const fs::path& directory) {
 constexpr std::string_view kNote = ".source.json";  // where a file came from
 constexpr const char* kComplete = ".complete";      // the same of a prefix
 
-/// Adds a file's size and times, those of a link itself. Notes are read by a list, which is no use of a
-/// model.
+/// Adds a file's size and times, those of a link itself. Notes are read by a list, which does not count as
+/// use of a model.
 void count_file(const fs::path& path, CacheEntry& entry) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;

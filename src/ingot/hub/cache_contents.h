@@ -7,7 +7,7 @@
 
 namespace ingot::hub {
 
-/// One thing in a cache: a repository of the Hub with all its revisions, what was fetched from an address, or
+/// One entry of a cache: a repository of the Hub with all its revisions, what was fetched from an address, or
 /// prepacked weights. All can be fetched or made again.
 struct CacheEntry {
   std::string kind;  ///< "model", "dataset" or "space" of the Hub, "url", "packed"

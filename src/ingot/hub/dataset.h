@@ -12,7 +12,7 @@ struct DatasetRequest {
   std::string revision;  ///< a branch, tag or commit; empty: the name's, or main
   std::string config;    ///< which of its tables; empty: the default
   std::string split;     ///< "train", "test", "train_sft" ...; empty: train
-  std::vector<std::string> data_files;  ///< shell patterns in place of config and split
+  std::vector<std::string> data_files;  ///< shell patterns instead of config and split
 };
 
 /// Whether the text names a data set on the Hub rather than a path that exists.

@@ -83,7 +83,7 @@ class Partial {
   std::optional<FileWriter> writer_;
 };
 
-/// Where the answer's body belongs: behind what is there, or in its place.
+/// Where the answer's body belongs: behind what is there, or over it.
 void begin_body(const HttpResponse& head, Partial& partial, const Download& file) {
   if (head.status == 200) {
     if (partial.size() > 0) partial.restart();

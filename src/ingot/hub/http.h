@@ -79,7 +79,7 @@ struct HttpResponse {
   std::string etag() const;
 };
 
-/// "bytes 10-19/100"; `total` is -1 for "*". Nothing where the text is no such range.
+/// "bytes 10-19/100"; `total` is -1 for "*". Nothing where the text is not such a range.
 struct ContentRange {
   std::int64_t first = 0, last = -1, total = -1;
 };
@@ -107,7 +107,7 @@ class HttpClient {
   /// One attempt, redirects followed. HttpError where no complete answer came; any status is an answer.
   HttpResponse exchange(const HttpRequest& request, const Sink& sink = {});
   /// As many attempts as options allow; then HttpError. A status below 400, 401, 403, 404 and other refusals
-  /// that time does not mend are returned. The body (64 MiB at most) is kept.
+  /// that time does not fix are returned. The body (64 MiB at most) is kept.
   HttpResponse request(const HttpRequest& request);
 
  private:

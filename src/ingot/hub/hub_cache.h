@@ -23,7 +23,7 @@ HubRepo parse_hub_repo(std::string_view text);
 /// Whether the text could be "org/name", and nothing else.
 bool looks_like_hub_repo(std::string_view text);
 
-/// Where things lie below a cache directory. Reading never needs the network.
+/// The layout of a cache directory. Reading never needs the network.
 class HubCache {
  public:
   explicit HubCache(std::string directory) : directory_(std::move(directory)) {}

@@ -16,7 +16,7 @@ struct S3Location {
   std::string bucket, key;
   bool is_prefix() const { return key.empty() || key.ends_with('/'); }
 };
-/// InvalidConfig where the text is no such address or the bucket's name is not allowed.
+/// InvalidConfig where the text is not such an address or the bucket's name is not allowed.
 S3Location parse_s3_url(std::string_view text);
 
 struct S3Credentials {
@@ -60,7 +60,7 @@ struct S3Object {
 std::vector<S3Object> list_s3(HttpClient& client, const S3Config& config, const S3Location& prefix,
                               int page_size = 1000);
 
-/// One page of a listing. FormatError where the XML is no such page.
+/// One page of a listing. FormatError where the XML is not such a page.
 struct S3Page {
   std::vector<S3Object> objects;
   std::string next;  ///< continuation token, empty on the last page

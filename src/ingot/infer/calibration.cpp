@@ -147,7 +147,7 @@ void LayerProducts::measure_from(std::size_t layer) {
   const InputObserver observer([&](std::string_view name, const Tensor& x, const Tensor& offsets) {
     if (offsets.defined()) return;
     const auto cols = static_cast<std::uint64_t>(x.dim(-1));
-    // The first window takes one layer after the other, as long as there is room.
+    // The first window takes one layer after the other, as long as memory allows.
     if (next < layers_.size() && name == layers_[next] &&
         (next == layer || bytes + 4 * cols * cols <= memory_)) {
       bytes += 4 * cols * cols;

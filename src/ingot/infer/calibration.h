@@ -32,7 +32,7 @@ class LayerProducts {
   LayerProducts(const LanguageModel& model, std::vector<std::int32_t> tokens, CalibrationOptions options,
                 std::uint64_t memory = std::uint64_t{4} << 30);
   /// f32 [in, in] by the name of the weight in checkpoints ("model.layers.0.mlp.up_proj.weight"); undefined
-  /// for what is no such layer, and for experts.
+  /// for what is not such a layer, and for experts.
   Tensor of(const std::string& weight);
 
  private:

@@ -37,7 +37,7 @@ void Chat::set_system(const std::string& system) {
   if (!system_.empty()) messages_.insert(messages_.begin(), {"system", system_});
 }
 
-// Not every template has a place for a second system message, and some have none for the first.
+// Not every template takes a second system message, and some have none for the first.
 Messages Chat::with_summary(Messages messages) const {
   if (summary_.empty()) return messages;
   const auto first = std::ranges::find(messages, "user", &text::ChatMessage::role);
@@ -75,7 +75,7 @@ void Chat::make_room() {
   if (full_ != FullContext::summarize || std::ssize(oldest) == first) return;
   try {
     summary_ = sum_up(std::move(oldest));
-  } catch (const DimensionMismatch&) {  // no room for the question: what was said longest ago is lost
+  } catch (const DimensionMismatch&) {  // the question does not fit: the oldest turns are dropped
     summary_.clear();
   }
 }

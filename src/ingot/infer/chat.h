@@ -40,9 +40,9 @@ class Chat {
   std::vector<text::ChatMessage> transcript() const;
   /// Tokens of the conversation up to the last answer.
   std::int64_t tokens() const { return tokens_; }
-  /// Questions that had to make room, with their answers.
+  /// Questions that were dropped, with their answers.
   std::int64_t forgotten() const { return forgotten_; }
-  /// What the model has said in place of them (FullContext::summarize).
+  /// What the model has said instead of them (FullContext::summarize).
   const std::string& summary() const { return summary_; }
 
  private:

@@ -16,7 +16,7 @@ class ChatPrompt {
   /// `model` names the model in errors.
   ChatPrompt(text::Tokenizer tokenizer, const std::string& model);
 
-  /// With the special tokens of the tokenizer in place of those of `input`. Throws TemplateError: what the
+  /// With the special tokens of the tokenizer instead of those of `input`. Throws TemplateError: what the
   /// template raises.
   std::string render(text::ChatInput input) const;
   std::string render(const std::vector<text::ChatMessage>& messages, bool add_generation_prompt) const;

@@ -125,7 +125,7 @@ struct GrammarGuide::State {
     const std::size_t at = text.find(marker);
     return at != text.npos && text.find_first_not_of('\n', at + marker.size()) != text.npos;
   }
-  // Everything but what ends the text, and tokens that go on behind the thoughts.
+  // Everything but what ends the sequence, and tokens that go on behind the thoughts.
   const grammar::TokenMask& free_tokens() {
     const std::size_t begun = begun_marker();
     if (begun == 0) return free;

@@ -10,7 +10,7 @@
 
 namespace ingot::infer {
 
-/// What a text has to be, as people say it.
+/// What generated text has to match, as people say it.
 struct Constraint {
   enum class Kind : std::uint8_t { none, json_object, json_schema, regex, choice, gbnf, lark, tools };
   Kind kind = Kind::none;

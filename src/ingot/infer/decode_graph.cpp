@@ -18,7 +18,7 @@
 namespace ingot::infer {
 namespace {
 
-constexpr std::int64_t kMostTokens = 8;  // of a text: a prompt's pieces do not come again
+constexpr std::int64_t kMostTokens = 8;  // of a sequence: a prompt's chunks do not come again
 
 bool waits(const LanguageModel& model) {
   const auto packed_experts = [](const auto& layer) {
@@ -89,7 +89,7 @@ struct DecodeGraph::Step {
     memories = std::move(now);
   }
   Tensor ids() const { return unsqueeze(narrow(indices.tensor(), 0, 0, tokens), 0); }
-  CachePlaces places() const {
+  CacheOffsets offsets() const {
     const Tensor& all = indices.tensor();
     return {.positions = unsqueeze(narrow(all, 0, tokens, tokens), 0),
             .starts = narrow(all, 0, 2 * tokens, sequences),
@@ -146,7 +146,7 @@ void DecodeGraph::repeat(Recordings& from, const std::string& key, std::span<con
   }
   step->send(tokens, segments);
   from.work.run(key, [&] {
-    const Tensor hidden = model_.hidden(step->ids(), segments, step->places());
+    const Tensor hidden = model_.hidden(step->ids(), segments, step->offsets());
     step->rope = model_.rope_tables(most_capacity(segments));
     step->logits = contiguous(to(model_.logits(reshape(hidden, {step->tokens, hidden.dim(2)})), DType::f32));
   });

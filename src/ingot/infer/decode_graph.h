@@ -29,7 +29,7 @@ class DecodeGraph {
   bool takes(std::span<const CacheSegment> segments) const;
 
   /// The logits f32 [tokens, vocab] of `tokens`, which stand one segment after the other, on the device;
-  /// valid until the next run. Every cache grows by its segment's tokens and needs room for them.
+  /// valid until the next run. Every cache grows by its segment's tokens and needs capacity for them.
   Tensor run(std::span<const std::int32_t> tokens, std::span<const CacheSegment> segments);
   /// The logits of the last run on the host, valid until the next one.
   Tensor on_host();

@@ -56,7 +56,7 @@ bool Drafter::can_draft(const Sequence& sequence) const {
          std::ranges::all_of(sequence.tokens, known);
 }
 
-// Room, and a cache that ends before the last token: rejected draft tokens leave it.
+// Capacity, and a cache that ends before the last token: rejected draft tokens leave it.
 void Drafter::prepare(Sequence& sequence) {
   const std::int64_t length = std::ssize(sequence.tokens), need = length + sequence.count;
   std::shared_ptr<KvSlot>& slot = *sequence.slot;

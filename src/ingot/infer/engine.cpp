@@ -27,7 +27,8 @@ namespace {
 // Draft tokens and the token before them are verified by kernels for few rows, which give every row the bits
 // that it gets alone: eight queries of one sequence (cached_attention).
 constexpr std::int64_t kMaxSpeculation = 7;
-constexpr std::int64_t kExpectedTokens = 256;  // that a text is taken to have at most, when it is admitted
+constexpr std::int64_t kExpectedTokens =
+    256;  // that a sequence is assumed to generate at most, when it is admitted
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -46,17 +47,18 @@ EngineOptions with_defaults(EngineOptions options, const LanguageModel& model) {
   return options;
 }
 
-// Tokens whose keys and values the memory has room for; 0: no limit.
+// Tokens whose keys and values fit the memory; 0: no limit.
 std::int64_t budget_of(const EngineOptions& options, const LanguageModel& model) {
   if (options.kv_memory == 0) return 0;
   std::size_t bytes = KvCache(model.config, 1, *options.kv_cache).nbytes();
   if (options.draft_model != nullptr) bytes += Drafter::token_bytes(*options.draft_model);
   if (bytes == 0) return 0;  // no layer has keys and values
   const auto tokens = static_cast<std::int64_t>(options.kv_memory / bytes);
-  INGOT_CHECK(tokens >= kExpectedTokens,
-              InvalidConfig("kv_memory", fmt::format("{} has room for {} tokens of {}, and {} are the least",
-                                                     human_bytes(options.kv_memory), tokens,
-                                                     human_bytes(bytes), kExpectedTokens)));
+  INGOT_CHECK(
+      tokens >= kExpectedTokens,
+      InvalidConfig("kv_memory", fmt::format("{} holds {} tokens of {}, and {} are the least; raise it",
+                                             human_bytes(options.kv_memory), tokens, human_bytes(bytes),
+                                             kExpectedTokens)));
   return tokens;
 }
 
@@ -67,8 +69,8 @@ std::int64_t context_of(const EngineOptions& options, const LanguageModel& model
   const std::int64_t state = KvPool::state_tokens(model.config, *options.kv_cache);
   INGOT_CHECK(budget - state >= kExpectedTokens,
               InvalidConfig("kv_memory",
-                            fmt::format("{} has room for {} tokens, and the state of a request "
-                                        "takes that of {}; {} more are the least",
+                            fmt::format("{} holds {} tokens, and the state of a request "
+                                        "takes the memory of {}; {} more are the least: raise it",
                                         human_bytes(options.kv_memory), budget, state, kExpectedTokens)));
   return std::min(context, budget - state);
 }
@@ -252,7 +254,7 @@ std::deque<std::shared_ptr<Sequence>>::iterator Engine::next_waiting() {
   return next;
 }
 
-// Takes requests out of the queue, as long as there is room.
+// Admits requests from the queue, as long as the KV cache has free blocks.
 void Engine::admit() {
   while (options_.max_running == 0 || static_cast<std::int64_t>(active_.size()) < options_.max_running) {
     const auto next = next_waiting();
@@ -269,7 +271,7 @@ bool Engine::admit(Sequence& s) {
       pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kExpectedTokens)),
                     s.adapter_identity());
   if (s.slot_ == nullptr) return false;
-  // Another text's rows may have other angles.
+  // Another sequence's keys may have other angles.
   if (model_.config.rope_scaling.depends_on_length()) s.slot_->cache.truncate(0);
   if (s.request_.prompt_logprobs >= 0)  // what is cached has no logits
     s.slot_->cache.truncate(std::min(s.cached(), std::ssize(s.result_.prompt_logprobs)));
@@ -306,7 +308,7 @@ Sequence& Engine::last_in_line() {
   return **last;
 }
 
-// Room in each cache for what its turn adds. The earliest of the most urgent requests always gets it.
+// Capacity in each cache for what this step adds. The earliest of the most urgent requests always gets it.
 void Engine::make_room(std::vector<Turn>& turns) {
   for (std::size_t i = 0; i < turns.size(); ++i) {
     Sequence& s = *turns[i].sequence;
@@ -316,7 +318,7 @@ void Engine::make_room(std::vector<Turn>& turns) {
   std::erase_if(turns, [](const Turn& turn) { return turn.sequence->slot_ == nullptr; });
 }
 
-// Turns of one adapter stand together.
+// Sequences of one adapter are neighbours.
 void Engine::use_adapters(const std::vector<Turn>& turns) {
   if (options_.adapters == nullptr) return;
   std::vector<AdapterBank::Part> parts;
@@ -329,10 +331,10 @@ void Engine::use_adapters(const std::vector<Turn>& turns) {
   options_.adapters->use(parts);
 }
 
-// Runs all turns through the model: in one pass; or, where steps of decoding are captured, such turns and
+// Runs all sequences through the model: in one pass; or, where decode steps are captured, such sequences and
 // prompts in a pass of each, as launching work for many sequences one by one takes longer than reading the
 // weights again.
-// What an error leaves between two layers is no state to go on from: such sequences are read again.
+// What an error leaves between two layers is not a state to go on from: such sequences are read again.
 Engine::Logits Engine::forward_or_forget(std::vector<Turn>& turns) {
   try {
     return forward(turns);
@@ -370,7 +372,7 @@ Engine::Logits Engine::forward(std::span<Turn> turns, std::int64_t first_row) {
     segments.push_back({.cache = &turn.sequence->slot_->cache,
                         .tokens = count,
                         .unwanted = count - turn.rows(),
-                        .text_length = static_cast<std::int64_t>(turn.sequence->tokens_.size())});
+                        .sequence_length = static_cast<std::int64_t>(turn.sequence->tokens_.size())});
     turn.first_score = first_row + rows;
     turn.first_row = turn.first_score + (turn.scores ? count - 1 : 0);
     rows += turn.rows();
@@ -382,7 +384,7 @@ Engine::Logits Engine::forward(std::span<Turn> turns, std::int64_t first_row) {
   return {to(model_.logits(reshape(hidden, {rows, hidden.dim(2)})), DType::f32)};
 }
 
-// Puts a token behind the text; false when that ends it.
+// Appends a token to the sequence; false when that ends it.
 bool Engine::accept(Sequence& s, std::int32_t token) {
   if (std::ranges::find(s.request_.stop_tokens, token) != s.request_.stop_tokens.end()) {
     s.finish(StopReason::stop_token);
@@ -411,7 +413,7 @@ void Engine::draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next) 
       turn.drawn.push_back(token);
       if (i == turn.drafted || token != turn.input[static_cast<std::size_t>(i) + 1]) break;
       if (turn.sequence->complete()) break;
-      tokens.push_back(token);  // a sampler looks at the text so far
+      tokens.push_back(token);  // a sampler looks at the tokens so far
     }
   } catch (...) {
     turn.error = std::current_exception();
@@ -464,7 +466,7 @@ void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
       return token;
     });
   };
-  // Texts draw side by side: one draw among 128,000 tokens takes most of a millisecond.
+  // Sequences sample in parallel: one draw among 128,000 tokens takes most of a millisecond.
   parallel_share(static_cast<std::int64_t>(turns.size()), 1, 1, [&](std::int64_t begin, std::int64_t end) {
     for (Turn& turn :
          std::span(turns).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)))

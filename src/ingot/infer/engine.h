@@ -33,14 +33,14 @@ struct EngineOptions {
   std::optional<DType> kv_cache{};  ///< f32, bf16, f16 or i8; default_kv_cache() where not said
   std::int64_t context = 0;         ///< tokens of a sequence at most; 0: the model's max_position_embeddings
   std::int64_t chunk = 512;         ///< prompt tokens that go through the model at once
-  /// On a GPU steps of texts that are being written are captured and repeated (DecodeGraph); false: every
+  /// On a GPU decode steps are captured as CUDA graphs and replayed (DecodeGraph); false: every
   /// kernel is launched by itself.
   bool capture = true;
   std::int64_t max_running = 0;  ///< requests in one step at most, the others wait; 0: no limit
   /// Bytes of keys and values of all requests together, and of the states of layers without attention.
-  /// Requests wait for room, and of those that are
-  /// running the latest gives its room up where the earlier ones need it: what it has is read again later.
-  /// 0: no limit. Shortens the context where not even one request of that length has room.
+  /// Requests wait for free blocks, and of those that are
+  /// running the latest is preempted where earlier ones need its blocks: its tokens are recomputed later.
+  /// 0: no limit. Shortens the context where not even one request of that length fits.
   std::size_t kv_memory = 0;
   /// Keeps keys and values of finished requests for prompts that begin alike, as far as the memory is not
   /// wanted; without a limit, as many tokens as a context has. Where layers keep a state (LFM2), a prompt
@@ -50,7 +50,7 @@ struct EngineOptions {
   /// the model and its adapters. Models whose RoPE depends on the length of the sequence store nothing;
   /// those whose layers keep a state are refused.
   PromptStoreOptions prompt_store{};
-  /// A smaller model with the same tokens, which drafts tokens (Request::speculate) in place of repetitions;
+  /// A smaller model with the same tokens, which drafts tokens (Request::speculate) instead of repetitions;
   /// has to outlive the engine. Its keys and values count in kv_memory.
   const LanguageModel* draft_model = nullptr;
   /// On the CPU a sequence gets the same bits whatever its neighbours are: steps take sequences apart that
@@ -89,7 +89,7 @@ struct PromptLogprob {
   std::int64_t rank = 1;  ///< 1: no other token was more probable
 };
 
-/// A text to be continued.
+/// A sequence to be continued.
 struct Request {
   std::vector<std::int32_t> prompt;  ///< at least one token
   std::int64_t max_tokens = 256;
@@ -97,7 +97,7 @@ struct Request {
   /// Generation ends when one of these comes; it is not part of the result.
   std::vector<std::int32_t> stop_tokens{};
   /// Draft tokens by the draft model, or from repetitions in the sequence, that are verified in one forward
-  /// pass (speculative decoding), at most 7; 0: none. The text is the same, to the last token, with and
+  /// pass (speculative decoding), at most 7; 0: none. The result is the same, to the last token, with and
   /// without: greedy, and for a seed. Models that scan (Mamba 2) draft nothing: their states cannot go back.
   std::int64_t speculate = 0;
   /// The logprob of each token, with those of so many most probable ones; −1: none.
@@ -105,8 +105,8 @@ struct Request {
   /// Generation::prompt_logprobs, each with those of so many most probable tokens; −1: none. The prompt is
   /// read whole then, without what is cached of it.
   std::int64_t prompt_logprobs = -1;
-  /// What the text has to be; null: anything. Stop tokens come only where it is complete, and it ends there
-  /// of itself where nothing can follow.
+  /// What the result has to match; null: anything. Stop tokens come only where it is complete, and it ends
+  /// there of itself where nothing can follow.
   std::shared_ptr<const grammar::Grammar> grammar{};
   std::string adapter{};         ///< by its name in EngineOptions::adapters; empty: none
   AdapterHandle held_adapter{};  ///< what the name stands for: Engine::hold_adapter() fills it in
@@ -177,7 +177,7 @@ class Sequence {
   std::shared_ptr<KvSlot> draft_slot_;  // of the draft model; null: none yet
   ClientShare* share_ = nullptr;
   bool preempted_ = false;
-  bool long_rope_ = false;  // the cached keys have the angles of a text beyond the context of training
+  bool long_rope_ = false;  // the cached keys have the angles of a sequence beyond the context of training
   std::vector<std::int32_t> tokens_;
   Generation result_;
   std::exception_ptr error_;
@@ -281,7 +281,7 @@ class Engine {
   void use_adapters(const std::vector<Turn>& turns);
   void run(std::vector<Turn>& turns, std::exception_ptr& error);
   struct Logits {
-    Tensor rows;  // f32 [rows, vocab] where the model is, of the turns that sample
+    Tensor rows;  // f32 [rows, vocab] where the model is, of the sequences that sample
     bool captured = false;
   };
   Logits forward_or_forget(std::vector<Turn>& turns);

@@ -19,7 +19,7 @@ class GenerationConfig {
   /// file and key.
   static GenerationConfig of_model(const std::string& path);
 
-  /// Ids that end a text, each once.
+  /// Ids that end a sequence, each once.
   const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
 
   /// Puts what the files say over `options`. As in transformers and vLLM: `do_sample: false` is greedy;
@@ -33,8 +33,8 @@ class GenerationConfig {
   std::optional<ConfigFile> file_;
 };
 
-/// What ends a text: the ids that the model's files name, the tokenizer's end-of-sequence, end-of-turn and
-/// end-of-message tokens, and the token that its chat template puts behind an answer.
+/// What ends a sequence: the ids that the model's files name, the tokenizer's end-of-sequence, end-of-turn
+/// and end-of-message tokens, and the token that its chat template puts behind an answer.
 std::vector<std::int32_t> find_end_tokens(const GenerationConfig& config, const text::Tokenizer& tokenizer);
 
 }  // namespace ingot::infer

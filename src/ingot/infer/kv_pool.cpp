@@ -85,11 +85,11 @@ std::shared_ptr<KvSlot> KvPool::make_slot(const Match& match, std::int64_t capac
 std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, std::int64_t expected,
                                         const std::string& adapter) {
   const Match match = options_.idle > 0 ? find(prompt, adapter) : Match{};
-  // Room that is expected to be wanted has to be there, lest what is taken in is soon put off again.
+  // Blocks that a sequence is expected to need have to be free, lest what is admitted is soon preempted.
   const std::int64_t capacity =
       page_ > 0 ? std::min(expected, whole_pages(std::ssize(prompt) + 1)) : expected;
   // A cache that goes on as the prompt does is taken over. One that is being written, or whose larger part
-  // another prompt may want, is copied where there is room for both.
+  // another prompt may want, is copied where both fit.
   const bool idle = match.slot != nullptr && !match.slot->running;
   const bool over = idle && (2 * match.tokens >= match.slot->cache.length() ||
                              !make_room(expected + state_, match.slot.get()));
@@ -152,7 +152,7 @@ std::int64_t KvPool::room_of(bool running) const {
   return tokens;
 }
 
-// Room within the budget for so many tokens more, where idle caches but `keep` may go for them.
+// Free blocks within the budget for so many tokens more, where idle caches but `keep` may go for them.
 bool KvPool::make_room(std::int64_t tokens, const KvSlot* keep) {
   if (options_.budget == 0) return true;
   while (room_of(true) + room_of(false) + tokens > options_.budget) {

@@ -36,7 +36,7 @@ struct KvSlot {
 
 struct KvPoolStats {
   std::int64_t budget = 0;         ///< tokens; 0: no limit
-  std::int64_t running = 0;        ///< tokens that caches of running requests have room for, states counted
+  std::int64_t running = 0;        ///< capacity in tokens of caches of running requests, states counted
   std::int64_t held = 0;           ///< tokens that are in these
   std::int64_t idle = 0;           ///< the same of idle caches
   std::int64_t queries = 0;        ///< prompt tokens that were looked for
@@ -49,18 +49,19 @@ struct KvPoolStats {
 /// Memory for the keys and values of many requests, within a budget. What a finished request leaves stays
 /// for later prompts that begin alike (prefix caching), until its memory is wanted; the least recently used
 /// goes first. Every request has a cache of its own in contiguous address space: a prefix that two share is
-/// copied. On the CPU memory is taken and given back by pages, so that room is what tokens take, rounded up
-/// to a page; elsewhere caches that are full move into larger ones. Not for use by several threads at once.
+/// copied. On the CPU memory is taken and given back by pages, so that capacity is what tokens take, rounded
+/// up to a page; elsewhere caches that are full move into larger ones. Not for use by several threads at
+/// once.
 class KvPool {
  public:
   KvPool(const LanguageConfig& config, const KvPoolOptions& options);
 
-  /// A cache with room for `prompt` at least, which holds the longest beginning of it that is known, but
-  /// never all of it: the last token's logits are wanted. Null: there is no room now for so many tokens as
+  /// A cache with capacity for `prompt` at least, which holds the longest beginning of it that is known, but
+  /// never all of it: the last token's logits are wanted. Null: there is no memory now for so many tokens as
   /// `expected`.
   std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t expected,
                                   const std::string& adapter);
-  /// Makes room in a slot for `need` tokens; false: there is none now.
+  /// Grows a slot by `need` tokens; false: there is no memory now.
   bool grow(KvSlot& slot, std::int64_t need);
   /// Gives a slot back; `tokens` are those of its request.
   void release(const std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens);

@@ -18,7 +18,7 @@ namespace ingot {
 #define INGOT_LOGIT_PASSES_CONSTANTS
 namespace {
 constexpr std::size_t kParts = 16;
-constexpr float kLeast = -87.0F;  // e^d of less is no normal number
+constexpr float kLeast = -87.0F;  // e^d of less is not a normal number
 constexpr float kLog2E = 1.44269504F;
 // ln 2 = kLn2Top + kLn2Rest, where the first has so few bits that its multiples are exact.
 constexpr float kLn2Top = 0.693359375F, kLn2Rest = -2.12194440e-4F;
@@ -89,7 +89,7 @@ std::size_t add_weights(const float* logits, std::size_t n, float top, double* s
   return i;
 }
 
-// The first place from `begin` on where a vector with a logit in [lowest, below) begins, or where there are
+// The first index from `begin` on where a vector with a logit in [lowest, below) begins, or where there are
 // no more whole vectors; `count` is what the vector there holds.
 std::size_t next_vector_between(const float* logits, std::size_t begin, std::size_t n, float lowest,
                                 float below, std::size_t& count) {

@@ -21,7 +21,7 @@ float exp_weight(float d);
 /// Σ exp_weight(x − top) over all logits x, none of which is above `top`; −∞ counts 0.
 double sum_exp_weights(std::span<const float> logits, float top);
 
-/// Calls f for each place whose logit is in [lowest, below), in their order.
+/// Calls f for each index whose logit is in [lowest, below), in their order.
 void for_each_between(std::span<const float> logits, float lowest, float below,
                       FunctionRef<void(std::size_t)> f);
 

@@ -37,8 +37,8 @@ std::string instruction_set_name() {
   return kNames.at(static_cast<std::size_t>(kernels::instruction_set_limit()));
 }
 
-/// What only this user's caches are signed with: tiles that came with somebody's model are no cache of ours.
-/// Made when first needed; empty where it can be neither read nor made.
+/// What only this user's caches are signed with: tiles that came with somebody's model are not a cache of
+/// ours. Made when first needed; empty where it can be neither read nor made.
 std::string user_secret() {
   const std::string root = cache_directory(), path = root + "/packed/secret";
   if (root.empty()) return {};
@@ -94,9 +94,9 @@ bool is_other_than_a_file(const std::string& path) {
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
-// The places to look at and to write to, in this order.
-std::vector<std::string> places(const std::string& model, const std::string& format,
-                                const std::string& where) {
+// The files to look at and to write to, in this order.
+std::vector<std::string> candidate_files(const std::string& model, const std::string& format,
+                                         const std::string& where) {
   if (where == "off") return {};
   std::vector<std::string> files{where == "auto" ? beside(model, format)
                                                  : in_directory(where, model, format)};
@@ -119,7 +119,7 @@ std::optional<kernels::PackedFormat> format_by_name(std::string_view name) {
   return std::nullopt;
 }
 
-// Of whole lines of 64 bytes: eight sums side by side, so that it runs as fast as memory gives.
+// Of whole lines of 64 bytes: eight independent sums, so that it runs as fast as memory gives.
 std::uint64_t checksum(const std::uint8_t* data, std::size_t bytes) {
   constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
   std::array<std::uint64_t, 8> sums{1, 2, 3, 4, 5, 6, 7, 8}, words{};
@@ -200,7 +200,7 @@ PackedCache::PackedCache(const std::string& path, const WeightSource& weights, c
       format_(format) {
   if (key_.empty()) options_.where = "off";
   if (!options_.most_memory) options_.most_memory = backend(kCpu).memory_info().free / 2;
-  for (const std::string& file : places(model_, format_, options_.where)) {
+  for (const std::string& file : candidate_files(model_, format_, options_.where)) {
     std::error_code ignored;
     if (file_.empty() && fs::exists(file, ignored)) open(file);
   }
@@ -243,7 +243,7 @@ quant::PackedPtr PackedCache::add(const std::string& name, quant::PackedPtr matr
 
 // Its tiles in a file where the cache will be; as it is where no file can be had.
 quant::PackedPtr PackedCache::on_disk(const quant::PackedPtr& matrix) const {
-  for (const std::string& file : places(model_, format_, options_.where)) {
+  for (const std::string& file : candidate_files(model_, format_, options_.where)) {
     try {
       const std::string directory = directory_of(file);
       make_directories(directory);
@@ -278,7 +278,7 @@ std::string PackedCache::save() {
         tensors.push_back(StoredTensor::of(name + ".order", order_bytes(matrix->order)));
     }
   }
-  for (const std::string& file : places(model_, format_, options_.where)) {
+  for (const std::string& file : candidate_files(model_, format_, options_.where)) {
     try {
       make_directories(directory_of(file));
       if (free_disk_bytes(file) < 2 * bytes()) continue;

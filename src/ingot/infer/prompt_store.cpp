@@ -173,7 +173,7 @@ void PromptStore::store(const KvCache& cache, std::span<const std::int32_t> toke
   std::int64_t count = std::ssize(order.keys) - static_cast<std::int64_t>(order.first);
   if (const std::uint64_t bytes = block_bytes(cache.host_memory(1), options_.block); count > 0) {
     const std::lock_guard lock(
-        mutex_);  // the beginning of a long text at least; the rest when it comes again
+        mutex_);  // the beginning of a long prompt at least; the rest when it comes again
     const std::uint64_t room = waiting_ < kMostWaiting ? kMostWaiting - waiting_ : 0;
     count = std::min(count, static_cast<std::int64_t>(room / bytes));
     order.keys.resize(order.first + static_cast<std::size_t>(count));
@@ -215,7 +215,7 @@ void PromptStore::work() {
 }
 
 void PromptStore::carry_out(const Order& order) {
-  // The beginning of a text is used last, so that it goes last: without it the rest is of no use.
+  // The beginning of a prompt is used last, so that it goes last: without it the rest is of no use.
   const auto touch_from = [&](std::size_t end) {
     while (end-- > 0) touch(file(order.keys[end]));
   };
@@ -223,7 +223,7 @@ void PromptStore::carry_out(const Order& order) {
   if (order.saved.empty()) return;
   const std::uint64_t bytes = block_bytes(order.saved, options_.block) + kMagic.size() + kDigest;
   const std::size_t room = static_cast<std::size_t>(options_.bytes / bytes);
-  const std::size_t end = std::min(order.keys.size(), room);  // a text never drives its own beginning out
+  const std::size_t end = std::min(order.keys.size(), room);  // a prompt never evicts its own beginning
   if (end <= order.first) return;
   make_room(bytes * (end - order.first));
   for (std::size_t i = order.first; i < end; ++i)

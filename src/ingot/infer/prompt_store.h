@@ -23,11 +23,11 @@ struct PromptStoreOptions {
   std::int64_t block = 64;                       ///< tokens in a file
 };
 
-/// Keys and values of texts on disk, so that prompts that begin alike need not be read again after a restart.
-/// A file holds a block of tokens, under a hash of these, of all tokens before them, of model, adapter and
-/// dtype; texts with a common beginning share its files. The least recently used files go first; several
-/// processes may share a directory. A thread writes. Nothing here throws once the store is made: what is
-/// damaged or cannot be written counts as not there, and the first such file is told.
+/// Keys and values of prompts on disk, so that prompts that begin alike need not be read again after a
+/// restart. A file holds a block of tokens, under a hash of these, of all tokens before them, of model,
+/// adapter and dtype; prompts with a common prefix share its files. The least recently used files go first;
+/// several processes may share a directory. A thread writes. Nothing here throws once the store is made: what
+/// is damaged or cannot be written counts as not there, and the first such file is told.
 class PromptStore {
  public:
   /// IoError where the directory cannot be made.
@@ -37,9 +37,9 @@ class PromptStore {
   PromptStore(const PromptStore&) = delete;
   PromptStore& operator=(const PromptStore&) = delete;
 
-  /// How many tokens at the beginning of a text are stored.
+  /// How many tokens at the beginning of a prompt are stored.
   std::int64_t find(std::span<const std::int32_t> tokens, const std::string& adapter) const;
-  /// Has the cache hold the first tokens of a text, as far as they are stored and it has room. It holds its
+  /// Has the cache hold the first tokens of a prompt, as far as they are stored and fit it. It holds its
   /// first `known` ones already.
   void load(KvCache& cache, std::span<const std::int32_t> tokens, std::int64_t known,
             const std::string& adapter);
@@ -49,7 +49,7 @@ class PromptStore {
 
  private:
   using Key = std::string;  // hexadecimal
-  struct Order {            // to write the last blocks of a text
+  struct Order {            // to write the last blocks of a prompt
     std::vector<Key> keys;  // of all blocks
     std::size_t first = 0;  // that is written
     std::vector<Tensor> saved;

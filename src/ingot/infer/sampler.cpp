@@ -59,9 +59,9 @@ double deviation(std::span<const float> logits) {
 // The first of the largest; a NaN counts as largest.
 std::vector<std::int32_t> argmax_tokens(const Tensor& logits) {
   const NoGrad no_grad;
-  const Tensor places = argmax(logits, -1, true);
-  const std::vector<float> values = to(gather_within(logits, -1, places), kCpu).to_vector<float>();
-  const std::vector<std::int64_t> found = to(places, kCpu).to_vector<std::int64_t>();
+  const Tensor indices = argmax(logits, -1, true);
+  const std::vector<float> values = to(gather_within(logits, -1, indices), kCpu).to_vector<float>();
+  const std::vector<std::int64_t> found = to(indices, kCpu).to_vector<std::int64_t>();
   std::vector<std::int32_t> tokens;
   for (std::size_t row = 0; row < found.size(); ++row)
     tokens.push_back(std::isfinite(values[row]) ? static_cast<std::int32_t>(found[row]) : -1);

@@ -31,7 +31,7 @@ struct SamplingOptions {
   double top_n_sigma = 0.0;      ///< keep logits within n standard deviations of the largest; 0: all
   double xtc_probability = 0.0;  ///< how often the top choices are excluded (exclude_top_choices); 0: never
   double xtc_threshold = 0.1;
-  std::int64_t mirostat = 0;  ///< 2: Mirostat 2 in place of the restrictions above; 0: off
+  std::int64_t mirostat = 0;  ///< 2: Mirostat 2 instead of the restrictions above; 0: off
   double mirostat_tau = 5.0, mirostat_eta = 0.1;
 
   std::vector<TokenBias> logit_bias{};  ///< added to a token's logit

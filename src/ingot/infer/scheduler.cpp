@@ -104,7 +104,7 @@ void Scheduler::start(Run& run) {
   run.sequence = engine_.start(std::move(run.job.request));
 }
 
-// False ends the text.
+// False ends the sequence.
 bool Scheduler::take_token(Run& run, std::int32_t token) {
   run.piece.tokens.push_back(token);
   const std::vector<DrawnLogprob>& logprobs = run.sequence->result().logprobs;

@@ -25,7 +25,7 @@ struct SentenceStage {
 /// sentence_bert_config.json, config_sentence_transformers.json.
 struct SentenceConfig {
   std::string encoder;                           ///< directory of the encoder and its tokenizer
-  std::vector<Pooling> poolings{Pooling::mean};  ///< their vectors one behind another
+  std::vector<Pooling> poolings{Pooling::mean};  ///< their vectors concatenated
   bool include_prompt = true;                    ///< false: the prompt's tokens are not pooled
   std::vector<SentenceStage> stages;             ///< what follows pooling
   bool lowercase = false;                        ///< texts are made lower case first

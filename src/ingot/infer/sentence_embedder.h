@@ -29,8 +29,8 @@ class SentenceEmbedder {
   /// Opens a directory of sentence-transformers, or of an encoder or a decoder with its tokenizer.
   static SentenceEmbedder open(const std::string& directory, const LoadOptions& options = {});
 
-  /// f32 [texts, dimension] on the host, in order. `prompt` is put before each text. Texts are packed one
-  /// behind another into batches, without padding. Texts beyond max_length() are cut.
+  /// f32 [texts, dimension] on the host, in order. `prompt` is put before each text. Texts are packed
+  /// into batches, without padding. Texts beyond max_length() are cut.
   Tensor embed(std::span<const std::string_view> texts, const std::string& prompt = {}) const;
   /// The same for ids, special tokens included. DimensionMismatch names a text without tokens or with too
   /// many. Poolings that leave out the prompt skip `prompt_tokens` of each text.

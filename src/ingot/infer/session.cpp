@@ -19,7 +19,7 @@
 namespace ingot::infer {
 namespace {
 
-// Texts that do not change one another (docs/inference.md); a GPU promises nothing of the kind, and takes
+// Sequences that do not change one another (docs/inference.md); a GPU promises nothing of the kind, and takes
 // more.
 constexpr std::int64_t kMaxBatch = 16, kMaxBatchOnGpu = 256;
 
@@ -89,7 +89,7 @@ EngineOptions engine_options_of(const SessionOptions& options, LanguageModel& mo
 
 }  // namespace
 
-/// One text that is being written.
+/// One sequence that is being generated.
 class TextRun {
  public:
   TextRun(Engine& engine, const text::Tokenizer& tokenizer, const TextOptions& options, const OnText& on_text)

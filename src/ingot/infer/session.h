@@ -39,10 +39,10 @@ struct SessionOptions {
 /// load_model() by these options, with the adapters on.
 std::unique_ptr<LanguageModel> load_model(const SessionOptions& options);
 
-/// Gets each piece of a text once it is certain; false ends the text.
+/// Gets each piece of text once it is certain; false ends the sequence.
 using OnText = std::function<bool(std::string_view piece)>;
 
-/// A text that was written.
+/// A text that was generated.
 struct WrittenText {
   std::string prompt;
   std::string text;  ///< what was written behind the prompt
@@ -71,7 +71,7 @@ class Session {
   const std::shared_ptr<AdapterBank>& adapters() const { return engine_.adapters(); }
   /// `options` with what the model's own files say (GenerationConfig::apply).
   TextOptions options(TextOptions options = {}) const;
-  /// Tokens that end a text (find_end_tokens).
+  /// Tokens that end a sequence (find_end_tokens).
   std::span<const std::int32_t> end_tokens() const { return end_tokens_; }
 
   /// The prompt's ids; for an empty one the token that the model begins with (InvalidConfig: it names none).

@@ -12,7 +12,7 @@
 
 namespace ingot {
 
-/// Texts one behind another in one row, without padding.
+/// Texts packed into one row, without padding.
 struct PackedTexts {
   std::vector<std::int32_t> tokens, token_types, starts;  ///< of each token; starts: where its text begins
   std::vector<std::int64_t> positions;
@@ -42,7 +42,7 @@ class TextEncoder {
   /// Tokens that a text may have, special ones included.
   virtual std::int64_t context() const = 0;
   virtual Device device() const = 0;
-  /// LabelsOf::nothing where the checkpoint is no classifier.
+  /// LabelsOf::nothing where the checkpoint is not a classifier.
   virtual const Labels& labels() const = 0;
   /// [n, hidden_size] -> [n, labels]: of what tells of texts, or of all tokens (labels().of).
   virtual Tensor label_logits(const Tensor& hidden) const = 0;

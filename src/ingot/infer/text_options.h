@@ -9,15 +9,15 @@
 
 namespace ingot::infer {
 
-/// How a text is written. Where words are given, the session puts their tokens into `sampling`.
+/// How text is generated. Where words are given, the session puts their tokens into `sampling`.
 struct TextOptions {
   std::int64_t max_tokens = 256;
   SamplingOptions sampling{};
-  std::vector<std::string> stop{};       ///< the text ends before the first of these
+  std::vector<std::string> stop{};       ///< generation ends before the first of these
   std::vector<std::string> bad_words{};  ///< never written, neither behind a space nor without one
   /// Where DRY's looking back ends: any token that holds one of these, or begins one that goes on behind it.
   std::vector<std::string> dry_sequence_breakers{"\n", ":", "\"", "*"};
-  Constraint constraint{};         ///< what the text has to be (structured output)
+  Constraint constraint{};         ///< what the text has to match (structured output)
   bool ignore_end_tokens = false;  ///< go on past the model's end tokens
   /// Draft tokens that are verified in one forward pass (Request::speculate).
   std::int64_t speculate = 0;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr text::EncodeOptions kPlain{.add_special_tokens = false};
 
-// Where `token` ends with a proper beginning of `breaker`: how long that is; each such place.
+// Where `token` ends with a proper beginning of `breaker`: how long that is; each such position.
 std::vector<std::size_t> begun_lengths(std::string_view token, std::string_view breaker) {
   std::vector<std::size_t> lengths;
   for (std::size_t length = 1; length < breaker.size() && length <= token.size(); ++length)

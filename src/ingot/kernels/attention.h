@@ -36,14 +36,14 @@ struct AttentionArgs {
   float scale = 1.0F;
   float softcap = 0.0F;
   View k_scale{}, v_scale{};
-  /// Of f32: q, k, v and probabilities may be rounded to bf16 for their products, whose sums stay f32.
-  bool bf16_products = false;
+  /// Of f32: q, k, v and probabilities may be rounded to bf16 for their matmuls, whose sums stay f32.
+  bool bf16_matmuls = false;
   /// Only on a GPU, of few queries: CacheEntries, u8 [B, sizeof(CacheEntry)]. Keys and values of sequence b
   /// are those of entry b; k and v tell their dtype and sizes, with T the largest capacity, and kv_length is
   /// there.
   View caches{};
-  /// Room for the parts of few queries, f32 [attention_scratch(args)]; kernels of a GPU need it to split the
-  /// keys among many blocks. Absent: one part.
+  /// Scratch for the parts of few queries, f32 [attention_scratch(args)]; kernels of a GPU need it to split
+  /// the keys among many blocks. Absent: one part.
   View scratch{};
 };
 inline Kernel<AttentionArgs> attention("attention");
@@ -79,7 +79,7 @@ inline std::int64_t attention_scratch(const AttentionArgs& args) {
 struct AttentionBackwardArgs {
   View q, k, v, out, lse, dout;
   View dq{}, dk{}, dv{};
-  /// Room for Σ dout·out of each query, like lse; kernels of a GPU need it.
+  /// Scratch for Σ dout·out of each query, like lse; kernels of a GPU need it.
   View delta{};
   AttentionMask mask{};
   float scale = 1.0F;

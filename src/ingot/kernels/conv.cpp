@@ -19,7 +19,7 @@ std::int64_t direct_scratch(std::int64_t columns, std::int64_t depth, std::int64
 }
 
 // For three taps, Winograd's algorithm: weights of four positions, a row of zeros, and for each thread the
-// positions of a group of samples with a panel of their products.
+// positions of a group of samples with a panel of their results.
 std::int64_t winograd_scratch(std::int64_t columns, std::int64_t channels, std::int64_t out_width) {
   const std::int64_t rows = kConvGroup * ((out_width + 1) / 2);
   return 4 * round_up(columns, kConvPanel) * channels + round_up(channels, 16) +

@@ -83,7 +83,7 @@ inline Kernel<ConvPackArgs> conv_pack("conv_pack");
 inline constexpr std::int64_t kConvPanel = 32;
 /// Samples that a thread multiplies with a panel before it takes the next one.
 inline constexpr std::int64_t kConvGroup = 4;
-/// Samples whose products the weight gradient sums before it goes back to memory.
+/// Samples whose parts the weight gradient sums before it goes back to memory.
 inline constexpr std::int64_t kConvBlock = 8;
 
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }

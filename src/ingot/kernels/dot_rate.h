@@ -3,10 +3,10 @@
 namespace ingot::kernels {
 
 /// Operations per second (two to a product) of int8 dot products on all threads, with operands that stay in
-/// registers: what no product of that kind exceeds.
+/// registers: what no int8 matmul exceeds.
 struct DotRates {
   double alone = 0;
-  /// With what a quantised format's product adds for each block of 32 columns: the conversion of its sum, the
+  /// With what a quantized format's matmul adds for each block of 32 columns: the conversion of its sum, the
   /// product of its two scales, a fused multiply-add.
   double with_scales = 0;
 };

@@ -7,7 +7,7 @@ namespace ingot::kernels {
 /// Elements that share a scale where scales are by blocks.
 inline constexpr std::int64_t kFp8Block = 128;
 
-/// c = scaled(a) · scaled(b)ᵀ + bias, or += with `accumulate`: products of 8-bit floats (Micikevicius et al.
+/// c = scaled(a) · scaled(b)ᵀ + bias, or += with `accumulate`: matmul of 8-bit floats (Micikevicius et al.
 /// 2022) as training uses them, with the depth adjacent in both. a: [m, k], b: [n, k], contiguous, each
 /// f8e4m3 or f8e5m2, not both the latter. c: [m, n], contiguous, f32, bf16 or f16; bias: [n] like c, or
 /// absent. Scales are f32 and multiply the stored numbers; two ways:

@@ -4,10 +4,10 @@
 
 namespace ingot::kernels {
 
-/// What a normalisation applies to its result before it stores it.
+/// What a normalization applies to its result before it stores it.
 enum class NormActivation : std::uint8_t { none, mish };
 
-/// Group normalisation (Wu and He 2018): x minus its mean, over its standard deviation, both over a group of
+/// Group normalization (Wu and He 2018): x minus its mean, over its standard deviation, both over a group of
 /// channels of one sample; times weight plus bias, by channel; then the activation.
 /// x, y: [N, C, S], or [N, S, C] with channels_last, contiguous; weight, bias: [C]; mean, rstd: [N, groups]
 /// in the accumulator dtype, written; scratch: [num_threads(), 3·C] in the accumulator dtype.

@@ -23,9 +23,9 @@ struct EmbeddingArgs {
 inline Kernel<EmbeddingArgs> embedding("embedding");
 
 /// dweight[ids[i]] += dy[i] for i in order; first set to 0 without `accumulate`. Shapes as above, floating.
-/// Rows that several ids name are summed in dy's order whatever the thread count; half types in f32. On a GPU
-/// ids outside of the rows are left out. scratch: embedding_scratch(ids) numbers of i32; absent where that is
-/// 0.
+/// Rows that several ids name are summed in dy's order whatever the thread count; half precision in f32. On a
+/// GPU ids outside of the rows are left out. scratch: embedding_scratch(ids) numbers of i32; absent where
+/// that is 0.
 struct EmbeddingBackwardArgs {
   View dy, ids, dweight;
   View scratch{};
@@ -46,7 +46,7 @@ struct GatherArgs {
 inline Kernel<GatherArgs> gather("gather");
 
 /// y[..., index[..., i, ...], ...] += x[..., i, ...] on `axis`, in order of i. index and x have one shape; x
-/// and y any one dtype. On the CPU half types are summed in f32 and rounded once.
+/// and y any one dtype. On the CPU half precision is summed in f32 and rounded once.
 struct ScatterAddArgs {
   View x, index, y;
   int axis = 0;

@@ -20,7 +20,7 @@ std::atomic<InstructionSet>& limit_value() {
 }
 
 #if defined(__x86_64__)
-// Int8 products of AMX's tiles: the processor has them, and Linux lets this process use their registers (it
+// Int8 matmuls of AMX's tiles: the processor has them, and Linux lets this process use their registers (it
 // asks once, since they make a thread's state 8 KiB larger).
 bool can_use_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

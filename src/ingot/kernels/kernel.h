@@ -48,7 +48,7 @@ struct Implementation {
 
 /// A kernel: a name and, for each kind of device, the implementations in order of preference. Its contract
 /// (what it computes from which arguments) stands with the Args struct in the kernel's header. Kernels write
-/// into the destinations they are given; they never allocate, synchronise or know of gradients.
+/// into the destinations they are given; they never allocate, synchronize or know of gradients.
 template <class Args>
 class Kernel {
  public:

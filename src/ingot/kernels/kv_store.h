@@ -10,7 +10,7 @@ namespace ingot::kernels {
 /// adjacent last axis. An i8 cache takes one scale per row (f32 [heads, n], adjacent positions) and rounds by
 /// the rules of quantize_activations. With `position` (i32 [1], on the device) y is the whole cache [heads,
 /// capacity, d], with scale [heads, capacity], and rows go to y[h, position + i], so that a captured launch
-/// writes where the text ends by then; rows that would lie outside of the cache are not written.
+/// writes where the sequence ends by then; rows that would lie outside of the cache are not written.
 struct KvStoreArgs {
   View x, y;
   View scale{};
@@ -22,7 +22,7 @@ struct KvStoreArgs {
   /// tell their dtype.
   View caches{};
 
-  /// The second x, y and scale in place of the first.
+  /// The second x, y and scale instead of the first.
   KvStoreArgs also() const {
     KvStoreArgs other = *this;
     other.x = also_x;

@@ -8,7 +8,7 @@
 
 namespace ingot::kernels {
 
-// Optimiser steps work on all tensors of a model in one launch. All views are contiguous; the views of one
+// Optimizer steps work on all tensors of a model in one launch. All views are contiguous; the views of one
 // tensor have one size. Arithmetic is in f32 (f64 for f64 parameters).
 
 /// One parameter of an AdamW step. m, v: f32, or f64 for an f64 parameter; or u8, codes of kSignedMap and
@@ -67,7 +67,7 @@ struct SgdTensor {
   bool first = false;
 };
 
-/// For every tensor, with g = grad * grad_scale + weight_decay * p (PyTorch's form):
+/// For every tensor, with g = grad * grad_scale + weight_decay * p (as in PyTorch):
 ///   without momentum: p -= lr * g
 ///   else: b = first ? g : momentum * b + (1 - dampening) * g;    p -= lr * (nesterov ? g + momentum * b : b)
 struct SgdArgs {

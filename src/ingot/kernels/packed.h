@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-// The tiles in which quantised weights lie at run time. A weight [rows, cols] is cut into panels of 16 rows;
-// a panel holds its columns in steps, one after the other, so that a product of any number of rows streams
+// The tiles in which quantized weights lie at run time. A weight [rows, cols] is cut into panels of 16 rows;
+// a panel holds its columns in steps, one after the other, so that a matmul of any number of rows streams
 // each panel once from front to back. Within a step, by 32 columns ("block"): codes of four consecutive
 // columns for each of the 16 rows make a group of 64 bytes, which is what an int8 dot product of 512 bits
 // takes.
@@ -43,7 +43,7 @@ enum class PackedFormat : std::uint8_t {
   codebook,  ///< likewise, numbers of the matrix' own: GGUF's IQ formats with blocks of 256
   nf4,       ///< codes stand for the values of a table; multiplied as f32 (kernels/weight_only.h)
   fp8,       ///< codes are f8e4m3 numbers; likewise
-  f32,       ///< nothing is rounded: for products of many rows, which need not rearrange it each time
+  f32,       ///< nothing is rounded: for matmuls of many rows, which need not rearrange it each time
   w8a8,      ///< a scale for each row, here and in the activations (row_scaled_matmul)
 };
 
@@ -60,7 +60,7 @@ enum class PackedScales : std::uint8_t {
   row,         ///< no header, but before the first step f32 scale: value = scale · code
 };
 
-/// The whole numbers that codes of 4 bits stand for, where these are no numbers themselves. Tables hold them
+/// The whole numbers that codes of 4 bits stand for, where these are not numbers themselves. Tables hold them
 /// with 128 added, as codes of 8 bits.
 enum class PackedTable : std::uint8_t {
   none,
@@ -177,13 +177,13 @@ constexpr PackedLayout packed_layout(PackedFormat format) {
 }
 inline constexpr int kPackedFormats = 19;
 
-/// Whether a format's products take f32 activations (weight_only_matmul) instead of rounded ones.
+/// Whether a format's matmuls take f32 activations (weight_only_matmul) instead of rounded ones.
 constexpr bool is_weight_only(PackedFormat format) {
   const PackedScales scales = packed_layout(format).scales;
   return scales == PackedScales::values || scales == PackedScales::none;
 }
 
-/// Whether a format's products take rows that were rounded with one scale each (row_scaled_matmul).
+/// Whether a format's matmuls take rows that were rounded with one scale each (row_scaled_matmul).
 constexpr bool is_row_scaled(PackedFormat format) {
   return packed_layout(format).scales == PackedScales::row;
 }

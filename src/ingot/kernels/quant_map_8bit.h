@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-// Moments of optimisers in 8 bits (Dettmers et al. 2021, "8-bit Optimizers via Block-wise Quantization"):
+// Moments of optimizers in 8 bits (Dettmers et al. 2021, "8-bit Optimizers via Block-wise Quantization"):
 // each block of 256 elements has a scale, its largest magnitude, and an element is the code of element /
 // scale in a map of 256 values, whose density follows their size. Every implementation gives the same codes
 // and scales.

@@ -24,7 +24,7 @@ static_assert(sizeof(ActivationSpan) == 576);
 
 /// Rounds rows of x to int8 in blocks of 32 columns, each with its own scale: codes = round_to_even(x · 127 /
 /// top), scale = top / 127 with the largest magnitude top. A top below kLeastTop counts as 0; NaN and
-/// infinities give a scale of NaN and codes of 0, so that they show in the product. x: f32 [m, k], rows
+/// infinities give a scale of NaN and codes of 0, so that they show in the result. x: f32 [m, k], rows
 /// contiguous. y: u8 [m, blocks · 64], ActivationBlocks; blocks · 32 >= k, the rest is 0.
 struct QuantizeActivationsArgs {
   View x, y;
@@ -37,7 +37,7 @@ inline Kernel<QuantizeActivationsArgs> quantize_activations("quantize_activation
 /// absent.
 ///
 /// Every implementation sums in one order, so that all give the same bits for any m: y starts as 0; by blocks
-/// of 32 columns (16 for halves), y = fma(float(dot), weight scale · x scale, y) with the exact
+/// of 32 columns (16 for half blocks), y = fma(float(dot), weight scale · x scale, y) with the exact
 /// whole-numbered dot of codes less zero, and, where there is a minimum, y = fma(minimum, x scaled_sum, y)
 /// after that; the bias is added last. The weight scale is d · scale, the minimum −(dmin · min), both rounded
 /// to f32.

@@ -9,7 +9,7 @@ namespace ingot::kernels {
 /// 32 bits, exact. x: u8 or i8 [N, C / b, H, W, b]; weight: i32 [O / 2b rounded up, KH, KW, C / 2, 2b], each
 /// two 16-bit numbers for neighbouring input channels, less their zero point, of one output (0 past the last
 /// one); or where multiplies_code_bytes() and all fit i8 [O / 2b rounded up, KH, KW, C / 4, 8b], four of one
-/// output side by side. Its C may be less than x's by part of a block, or no multiple of two or four: what is
+/// output interleaved. Its C may be less than x's by part of a block, or no multiple of two or four: what is
 /// missing is 0. bias: i32 [O] or absent; scale: f32 [O]; y: u8 or i8 [N, O / b, OH, OW, b]. Padding is
 /// x_zero. Contiguous; the geometry's groups and layout are not used.
 struct QuantizedConvArgs {

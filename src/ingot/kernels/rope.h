@@ -27,7 +27,7 @@ struct RopeArgs {
   bool inverse = false;
   bool accumulate = false;
 
-  /// The second pair in place of the first.
+  /// The second pair instead of the first.
   RopeArgs also() const {
     RopeArgs other = *this;
     other.x = also_x;
@@ -39,7 +39,7 @@ struct RopeArgs {
 inline Kernel<RopeArgs> rope("rope");
 
 /// rms_norm (kernels/norm.h) of each head, rounded to x's dtype, then rope: the bits of the one after the
-/// other for heads of up to 512 elements. What does not rotate is normalised only. x, y: [B, S, H, D], any
+/// other for heads of up to 512 elements. What does not rotate is normalized only. x, y: [B, S, H, D], any
 /// strides but adjacent last axes; y may be x. weight: [D], x's dtype, contiguous, one for all heads. rstd:
 /// [B, S, H], contiguous, f32 (f64 for f64), written; or absent. also_...: a second tensor of x's dtype, with
 /// its own number of heads, or absent.
@@ -50,7 +50,7 @@ struct RmsNormRopeArgs {
   float weight_offset = 0.0F;
   View also_x{}, also_weight{}, also_y{}, also_rstd{};
 
-  /// The second tensor in place of the first.
+  /// The second tensor instead of the first.
   RmsNormRopeArgs also() const {
     RmsNormRopeArgs other = *this;
     other.x = also_x;

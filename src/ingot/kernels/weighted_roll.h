@@ -7,7 +7,7 @@ namespace ingot::kernels {
 // Series that are shifted around a circle: x and y are [B, L, D], delays [B, K] of i64 in [0, L), weights [B,
 // K]. Contiguous; all but the delays of one floating dtype.
 
-/// y[b, t] = Σ_i weights[b, i] · x[b, (t + delays[b, i]) mod L]; with `transposed`, − in place of +, which is
+/// y[b, t] = Σ_i weights[b, i] · x[b, (t + delays[b, i]) mod L]; with `transposed`, − instead of +, which is
 /// the transpose as a map of x.
 struct WeightedRollArgs {
   View x, delays, weights, y;

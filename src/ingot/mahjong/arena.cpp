@@ -80,7 +80,7 @@ class GameCounter {
   std::array<bool, 4> open_{};
 };
 
-// Ratio of sums over walls with its standard error by linearisation: walls are the independent units.
+// Ratio of sums over walls with its standard error by linearization: walls are the independent units.
 Estimate ratio(const std::vector<std::vector<Tally>>& walls, std::size_t entrant, double Tally::*above,
                double Tally::*below) {
   double top = 0, bottom = 0;
@@ -349,7 +349,8 @@ WallBank wall_bank(std::string_view name) {
 }
 
 ArenaReport run_arena(const std::array<Entrant, 4>& entrants, const ArenaOptions& options) {
-  INGOT_CHECK(options.walls > 0, InvalidConfig("walls", "must be at least 1"));
+  INGOT_CHECK(options.walls > 0,
+              InvalidConfig("walls", "must be at least 1, got " + std::to_string(options.walls)));
   const Stopwatch watch;
   ArenaRun run(entrants, options);
   ArenaReport report;

@@ -7,7 +7,7 @@
 namespace ingot::mahjong {
 namespace {
 
-// The continued fraction of the regularised incomplete beta function (Lentz's method).
+// The continued fraction of the regularized incomplete beta function (Lentz's method).
 double beta_fraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300;
   const auto kept = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };

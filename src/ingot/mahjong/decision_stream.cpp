@@ -28,7 +28,8 @@ void shuffle(std::vector<T>& items, RngKey key) {
 DecisionStream::DecisionStream(const GameIndex& index, const DecisionStreamOptions& options)
     : games_(index.games()), rules_(index.rules()), options_(options) {
   INGOT_CHECK(!games_.empty(), InvalidConfig("data", "holds no game that can be replayed"));
-  INGOT_CHECK(options.pool_games > 0, InvalidConfig("pool_games", "must be positive"));
+  INGOT_CHECK(options.pool_games > 0,
+              InvalidConfig("pool_games", "must be positive, got " + std::to_string(options.pool_games)));
 }
 
 DecisionStream::~DecisionStream() {

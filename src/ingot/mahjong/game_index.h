@@ -13,7 +13,7 @@ namespace ingot::mahjong {
 /// A seat of a game, for filters (game_filter.h).
 struct IndexedSeat {
   std::string name;            ///< empty where the log does not say
-  std::int64_t decisions = 0;  ///< that are no forced ones
+  std::int64_t decisions = 0;  ///< that are not forced ones
   int place = 0;               ///< 0 to 3; of a game that is over
   int wins = 0, deal_ins = 0;  ///< rounds
   bool kept = true;            ///< its decisions are learned from

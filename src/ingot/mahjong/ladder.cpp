@@ -158,7 +158,8 @@ constexpr std::int64_t kBlock = 64;
 }  // namespace
 
 std::vector<LadderEntry> run_ladder(std::span<const Entrant> players, const LadderOptions& options) {
-  INGOT_CHECK(options.walls > 0, InvalidConfig("walls", "must be at least 1"));
+  INGOT_CHECK(options.walls > 0,
+              InvalidConfig("walls", "must be at least 1, got " + std::to_string(options.walls)));
   INGOT_CHECK(players.size() >= 4,
               InvalidConfig("players", fmt::format("are {}; a table has four seats: name {} more",
                                                    players.size(), 4 - players.size())));

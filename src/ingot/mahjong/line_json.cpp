@@ -15,7 +15,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
-// Where a line is no JSON, what is wrong is said by the JSON library: only the good ones have to be fast.
+// Where a line is not JSON, what is wrong is said by the JSON library: only the good ones have to be fast.
 class LineJson::Scanner {
  public:
   Scanner(std::string_view line, const std::string& source, std::vector<Node>& nodes)

@@ -17,7 +17,7 @@ struct Shanten {
 
 inline constexpr int kNoShanten = 99;  ///< seven_pairs and thirteen_orphans of a hand with melds
 
-/// The three figures; throws InvalidHand unless hand.size is 13 - 3 * melds or one more.
+/// The three numbers; throws InvalidHand unless hand.size is 13 - 3 * melds or one more.
 Shanten shanten_forms(const Hand& hand, int melds);
 /// The lowest of them. For hot code: the size is not checked.
 int shanten(const Hand& hand, int melds);

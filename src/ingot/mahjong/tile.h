@@ -56,7 +56,7 @@ constexpr Kind dora_of(Kind indicator) {
 
 /// The name mjai uses: "1m" .. "9s", "5mr", E S W N P F C, and "?" for kNoTile.
 std::string_view tile_name(Tile tile);
-/// The inverse of tile_name; kNoTile for what is no tile's name.
+/// The inverse of tile_name; kNoTile for what is not a tile's name.
 Tile parse_tile(std::string_view name);
 
 /// Reads "123m055p11z" (0 = red five; z: 1-4 = E S W N, 5-7 = haku hatsu chun). Throws InvalidHand.

@@ -38,7 +38,7 @@ Seed sha256(const std::array<std::uint8_t, N>& bytes) {
   return digest;
 }
 
-// Four words side by side: one row of ChaCha's state.
+// Four adjacent words: one row of ChaCha's state.
 using Row = std::uint32_t __attribute__((vector_size(16)));
 
 inline Row rotate_words(Row row, int bits) { return (row << bits) | (row >> (32 - bits)); }

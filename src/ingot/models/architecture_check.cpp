@@ -179,7 +179,7 @@ Tensor MappedSource::loaded(const WeightRule& rule, const ParamRequest& request)
   return options_.copy && shared ? clone(value) : value;
 }
 
-// Each part goes to its place before the next is read: beside the whole there is never more than one.
+// Each part is copied to its offset before the next is read: beside the whole there is never more than one.
 Tensor MappedSource::stacked(const WeightRule& rule, const ParamRequest& request) const {
   const std::vector<std::string> names = sources_of(rule);
   INGOT_CHECK(request.shape.rank() > 0 && request.shape[0] == rule.stacked,

@@ -10,7 +10,7 @@
 namespace ingot {
 
 /// The config.json of a Keras-Hub preset (BertBackbone or GPT2Backbone) in transformers' words; none where
-/// `text` is no preset's. NotImplemented for another class, FormatError for a damaged one, which `path`
+/// `text` is not a preset's. NotImplemented for another class, FormatError for a damaged one, which `path`
 /// names.
 std::optional<std::string> keras_hub_config(std::string_view text, const std::string& path);
 

@@ -8,7 +8,7 @@
 
 namespace ingot {
 
-/// A model that can be carried between programs: it knows what a checkpoint calls its parameters, can tell
+/// A model that can be exchanged between programs: it knows what a checkpoint calls its parameters, can tell
 /// whether one fits without reading a tensor, and can be made from it. LanguageModel and BertModel are such
 /// models.
 template <class M>

@@ -14,7 +14,7 @@ namespace ingot {
 struct RopeKeys {
   RopeScaling scaling;
   double theta = 10000, local_theta = 0;
-  double partial_rotary_factor = 1;  ///< the part of each head that turns
+  double partial_rotary_factor = 1;  ///< the part of each head that rotates
 
   /// Over what is there. NotImplemented where sliding layers have a scaling.
   void read(const ConfigFile& file);

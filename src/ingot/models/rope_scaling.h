@@ -25,7 +25,7 @@ struct RopeScaling {
 
 /// What the angles of a model's heads follow from.
 struct RotaryConfig {
-  std::int64_t size;  ///< elements of a head that turn
+  std::int64_t size;  ///< elements of a head that rotate
   std::int64_t max_position_embeddings;
   double theta;
   double local_theta;  ///< of sliding layers where they have their own; 0: theta

@@ -30,12 +30,12 @@ double yarn_mscale(double scale, double mscale) {
   return scale <= 1 ? 1.0 : 0.1 * mscale * std::log(scale) + 1.0;
 }
 
-// Pairs that turn often keep their frequency, slow ones are stretched, with a ramp between.
+// Pairs that rotate often keep their frequency, slow ones are stretched, with a ramp between.
 void apply_yarn(const RotaryConfig& config, RopeFrequencies& frequencies) {
   const RopeScaling& rope = config.scaling;
   const auto size = static_cast<double>(config.size);
   const auto original = static_cast<double>(rope.original_max_position_embeddings);
-  const auto pair_of = [&](double turns) {  // the pair that turns this often over the original context
+  const auto pair_of = [&](double turns) {  // the pair that rotates this often over the original context
     return size * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(config.theta));
   };
   double low = pair_of(rope.beta_fast), high = pair_of(rope.beta_slow);

@@ -8,7 +8,7 @@
 
 namespace ingot {
 
-/// What turns the heads of a model: rope_table's arguments.
+/// What rotates the heads of a model: rope_table's arguments.
 struct RopeFrequencies {
   std::vector<float> inverse;     ///< one per pair
   float attention_factor = 1.0F;  ///< of cos and sin

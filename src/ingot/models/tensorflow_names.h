@@ -18,7 +18,7 @@ struct TorchName {
 
 /// For a name in a file of a TensorFlow program: those of transformers' TF models ("bert/tf_bert_model/bert/
 /// encoder/layer_._0/output/dense/kernel:0"), of Google's BERT ("bert/encoder/layer_0/output/dense/kernel")
-/// and of OpenAI's GPT-2 ("model/h0/mlp/c_fc/w"). None for a name of another form.
+/// and of OpenAI's GPT-2 ("model/h0/mlp/c_fc/w"). None for a name of another pattern.
 std::optional<TorchName> torch_name_of(std::string_view name);
 
 /// A checkpoint of TensorFlow or Keras under PyTorch's names, each tensor put in order when it is asked for.

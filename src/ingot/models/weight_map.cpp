@@ -82,8 +82,8 @@ Tensor without_groups(const Tensor& x, const Tensor& like, const WeightRule& rul
   return reshape(contiguous(x), Shape{std::span<const std::int64_t>(shape)});
 }
 
-// The rows of the parts [groups, rows, ...] in turns.
-Tensor taking_turns(const std::vector<Tensor>& parts) {
+// The rows of the parts [groups, rows, ...], interleaved.
+Tensor interleaved(const std::vector<Tensor>& parts) {
   std::vector<std::int64_t> shape = parts.front().shape().to_vector();
   shape[1] *= static_cast<std::int64_t>(parts.size());
   return reshape(stack(parts, 2), Shape{std::span<const std::int64_t>(shape)});
@@ -109,7 +109,7 @@ Tensor joined(const std::vector<Tensor>& pieces, const WeightRule& rule) {
   std::vector<Tensor> parts;
   parts.reserve(pieces.size());
   for (const Tensor& piece : pieces) parts.push_back(in_groups(piece, rule));
-  return without_groups(rule.every > 1 ? taking_turns(parts) : concat(parts, 1), pieces.front(), rule);
+  return without_groups(rule.every > 1 ? interleaved(parts) : concat(parts, 1), pieces.front(), rule);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ struct WeightRule {
   /// > 0: theirs is that many such fused matrices one below the other, one for each head (GPT-NeoX), or, with
   /// three axes (biases: two), one for each expert (Granite MoE); ours is these rows of all of them.
   std::int64_t groups = 0;
-  /// With groups: ours is not neighbouring rows but the `first` of every so many (gpt-oss: gate and up in
-  /// turns).
+  /// With groups: ours is not neighbouring rows but the `first` of every so many (gpt-oss:
+  /// interleaved gate and up).
   std::int64_t every = 1;
   std::int64_t stacked = 0;  ///< > 0: ours is that many tensors of theirs on a new first axis
 };
@@ -43,7 +43,7 @@ struct WeightMap {
   std::vector<WeightSpelling> spellings;
   std::string prefix;  ///< of the inner model ("transformer."); checkpoints of it alone lack the prefix
   std::vector<std::string> outside;  ///< globs: names that never have the prefix ("lm_head.*")
-  std::vector<std::string> ignored;  ///< globs: buffers that files carry and that we compute or do not need
+  std::vector<std::string> ignored;  ///< globs: buffers that files hold and that we compute or do not need
 
   /// The name that the rules use for a checkpoint's tensor.
   std::string canonical(std::string name) const;

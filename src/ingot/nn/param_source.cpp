@@ -43,8 +43,9 @@ Parameter ParamSource::take(std::string_view name, const Shape& shape, const Ini
   std::string full = prefix_ + std::string(name);
   validate(init);
   Tensor value = provider_->provide({full, shape, init, options.dtype});
-  INGOT_CHECK(value.defined() && value.shape() == shape,
-              ShapeMismatch(full, shape.to_vector(), value.shape().to_vector(), "the provider's fault"));
+  INGOT_CHECK(
+      value.defined() && value.shape() == shape,
+      ShapeMismatch(full, shape.to_vector(), value.shape().to_vector(), "as the weight provider has it"));
   const bool trainable = options.trainable && provider_->trainable() && is_floating_point(value.dtype());
   return Parameter(std::move(full), std::move(value), trainable, options.decay.value_or(shape.rank() >= 2));
 }

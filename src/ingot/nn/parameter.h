@@ -34,7 +34,7 @@ struct Parameter {
   void zero_grad() const {
     if (value.autograd_meta() != nullptr) value.set_grad({});
   }
-  /// Puts other values in place (another device or dtype, a merged LoRA); the gradient is dropped.
+  /// Replaces the values (another device or dtype, a merged LoRA); the gradient is dropped.
   void replace(const Tensor& tensor) {
     const bool was_trainable = trainable();
     value = tensor.detach();

@@ -24,7 +24,7 @@ struct Scoring {
   Tensor* kept = nullptr;
 };
 
-/// Halves are computed in f32.
+/// fp16 and bf16 are computed in f32.
 DType computed_in(DType dtype);
 /// 1 / √D unless the node's attribute says else.
 float scale_of(const OpCall& call, std::int64_t head_size);

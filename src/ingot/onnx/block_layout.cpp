@@ -93,14 +93,14 @@ class BlockLayout {
   bool is_for_convolution(const Node& concat, std::int64_t channels) const;
   /// Convolves the parts of an image, each with its own input channels of the weight.
   void convolve_parts(Node conv, const std::vector<std::string>& parts);
-  /// A convolution's weight in the form in which it is fastest. `part`: which channels of it, for its name.
+  /// A convolution's weight in the layout in which it is fastest. `part`: which channels of it, for its name.
   const std::string& prepacked_weight(const Node& conv, const Tensor& weight, const std::string& part = {});
   /// A constant made of another one, at first use.
   const std::string& prepacked(const std::string& name, const std::string& what, FunctionRef<Tensor()> make);
   /// What follows a convolution and can be a part of it: takes those nodes away. `conv` stands where `node`
   /// stood.
   void fuse_followers(Node& conv, const Node& node);
-  /// Whether a convolution in the place of `node` may write over a value that it adds: `add` and nodes before
+  /// Whether a convolution instead of `node` may write over a value that it adds: `add` and nodes before
   /// it are all that read it, and no other value has its memory.
   bool may_overwrite(const std::string& name, const Node& node, const Node& add) const;
   const Node* follower(const std::string& name) const;
@@ -171,7 +171,7 @@ bool BlockLayout::may_overwrite(const std::string& name, const Node& node, const
   const auto index_of = [&](const Node& n) { return static_cast<std::size_t>(&n - draft_.nodes.data()); };
   return own_memory_.contains(name) && !plain_.contains(name) && !draft_.is_kept(name) &&
          std::ranges::all_of(links_.readers.at(name), [&](std::size_t reader) {
-           // A Concat may read its parts later, in the place of its reader.
+           // A Concat may read its parts later, instead of its reader.
            return reader == index_of(add) || (reader < index_of(node) && draft_.nodes[reader].op != "Concat");
          });
 }

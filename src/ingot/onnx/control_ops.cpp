@@ -25,7 +25,7 @@ Values branch(const OpCall& call) {
   return call.run(call.graph(is_true(call, call.in(0)) ? "then_branch" : "else_branch"), {});
 }
 
-/// What a body gave in each turn, along a new axis.
+/// What a body gave in each iteration, along a new axis.
 Value collected(const OpCall& call, const Values& turns, const ValueInfo& declared, int axis = 0) {
   if (!turns.empty()) {
     std::vector<Tensor> tensors;
@@ -52,8 +52,8 @@ bool is_closed(const ValueInfo& declared) {
          std::ranges::all_of(declared.shape, [](std::int64_t size) { return size >= 0; });
 }
 
-/// What a loop collects in no turn, where the body does not declare its type and shape: those of a turn that
-/// does not count.
+/// What a loop collects in no iteration, where the body declares no type and shape: those of an iteration
+/// that does not count.
 Value nothing_of(const OpCall& call, const Values& values, const Tensor& condition, std::size_t output) {
   Values inputs{Tensor::from(std::vector<std::int64_t>{0}, {}), condition};
   inputs.insert(inputs.end(), values.begin(),

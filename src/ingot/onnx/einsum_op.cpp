@@ -14,7 +14,7 @@
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
-// Einsum: operands are joined two by two, each time as one batched matrix product.
+// Einsum: operands are contracted two by two, each time as one batched matmul.
 
 namespace ingot::onnx {
 namespace {
@@ -100,7 +100,7 @@ Operand reduced(Operand from, const std::set<int>& needed) {
       std::move(kept)};
 }
 
-/// The product of two operands, summed over what only they have and nobody needs.
+/// The contraction of two operands, summed over what only they have and nobody needs.
 Operand joined(Operand a, Operand b, const std::set<int>& needed) {
   std::set<int> for_a = needed, for_b = needed;
   for_a.insert(b.labels.begin(), b.labels.end());

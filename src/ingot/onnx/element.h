@@ -19,7 +19,7 @@ class OnnxFile;
 
 namespace ingot::onnx {
 
-/// A type of elements: one that Ingot has a dtype for, or one that is carried in another.
+/// A type of elements: one that Ingot has a dtype for, or one that is held in another.
 struct StoredType {
   ElementType element = ElementType::plain;
   DType dtype = DType::f32;  ///< or that of the carrier
@@ -27,7 +27,7 @@ struct StoredType {
   bool operator==(const StoredType&) const = default;
 };
 
-/// By the number in TensorProto.DataType; nothing for a type that Ingot cannot carry (complex numbers).
+/// By the number in TensorProto.DataType; nothing for a type that Ingot cannot hold (complex numbers).
 std::optional<StoredType> stored_type(std::int64_t number);
 /// "UINT16", "f32", ...
 std::string name_of(const StoredType& type);
@@ -37,7 +37,7 @@ inline StoredType type_of(const Value& value) { return {value.type, value.tensor
 /// 4 and 8 bits in f32.
 DType carrier(ElementType type);
 
-/// A file's tensor of any type that can be carried. NotImplemented for others.
+/// A file's tensor of any type that can be held. NotImplemented for others.
 Value load_value(const OnnxFile& file, const ::onnx::TensorProto& tensor, Texts& texts);
 
 /// Whole numbers of a carrier that left the range of their type, wrapped into it.

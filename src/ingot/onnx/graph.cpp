@@ -202,7 +202,7 @@ std::map<std::string, Value> Graph::typed_inputs(std::map<std::string, Value> gi
     const bool carried = value.type == ElementType::plain && input.type && value.tensor.defined() &&
                          input.type->element != ElementType::text &&
                          input.type->dtype == value.tensor.dtype();
-    if (carried) value.type = input.type->element;  // in the dtype that carries what has none of its own
+    if (carried) value.type = input.type->element;  // in the dtype that holds what has none of its own
     check_input(input, value);
   }
   for (const auto& [name, value] : given) {

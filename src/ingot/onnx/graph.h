@@ -23,7 +23,7 @@ struct Program;
 /// Of a sequence or an optional, type and shape are those of the tensors in it.
 struct ValueInfo {
   std::string name;
-  std::optional<StoredType> type;  ///< of a tensor's elements; nothing where Ingot cannot carry them
+  std::optional<StoredType> type;  ///< of a tensor's elements; nothing where Ingot cannot hold them
   bool is_tensor = true;           ///< else a sequence or an optional
   bool is_sequence = false;        ///< or an optional one
   std::string stored_as;           ///< "FLOAT", "INT64", ..., or "sequence" and the like
@@ -38,7 +38,7 @@ struct ValueInfo {
 class Graph {
  public:
   /// Reads and checks a file: every value is made before it is used, and once. FormatError otherwise.
-  /// Operators that Ingot lacks are no error yet: see unsupported().
+  /// Operators that Ingot lacks are not an error yet: see unsupported().
   static Graph open(const std::string& path, Device device = kCpu);
   static Graph open(std::shared_ptr<const OnnxFile> file, Device device = kCpu);
 
@@ -55,7 +55,7 @@ class Graph {
   /// Runs the graph. Every input must be given, of the declared dtype and shape where that is closed; the
   /// results are the outputs, in order, on the host, contiguous. Values are freed after their last use.
   /// NotImplemented names what Ingot lacks, before anything runs. All loops together take at most
-  /// `max_iterations`; Error names the one that wants more. An output that is no tensor is NotImplemented;
+  /// `max_iterations`; Error names the one that wants more. An output that is not a tensor is NotImplemented;
   /// one of a type that Ingot has no dtype for is in its carrier's.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs,
                           std::int64_t max_iterations = kMaxIterations) const;

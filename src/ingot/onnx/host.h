@@ -12,7 +12,7 @@
 
 namespace ingot::onnx {
 
-/// The elements, row-major, converted: halves and small numbers gain, nothing else changes.
+/// The elements, row-major, converted: fp16, bf16 and smaller types gain, nothing else changes.
 std::vector<double> as_doubles(const Tensor& x);
 std::vector<std::int64_t> as_integers(const Tensor& x);
 /// The other way: rounded as a cast does.

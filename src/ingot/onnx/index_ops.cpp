@@ -191,7 +191,7 @@ Values scatter_elements(const OpCall& call) {
 }
 
 /// A copy of x with slices of `updates`, in their order, at the positions `offsets` of the elements: one copy
-/// for those that lie side by side in both. Undefined where that would take many copies.
+/// for those that are adjacent in both. Undefined where that would take many copies.
 Tensor with_slices(const Tensor& x, const Tensor& updates, const std::vector<std::int64_t>& offsets,
                    std::int64_t slice) {
   constexpr std::size_t kMost = 64;  // launches, some µs each on a device

@@ -12,7 +12,7 @@
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
 
-// What models with a recurrent state have in place of attention, and the convolution before it.
+// What models with a recurrent state have instead of attention, and the convolution before it.
 
 namespace ingot::onnx {
 namespace {

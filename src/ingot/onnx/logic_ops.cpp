@@ -11,7 +11,7 @@
 namespace ingot::onnx {
 namespace {
 
-/// Unsigned numbers of 64 bits in the order that their carrier has once their highest bit is turned over.
+/// Unsigned numbers of 64 bits in the order that their carrier has once their highest bit is flipped.
 Tensor ordered(const Tensor& x) {
   std::vector<std::int64_t> values = as_integers(x);
   for (std::int64_t& v : values) v ^= INT64_MIN;

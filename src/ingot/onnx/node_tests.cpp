@@ -84,7 +84,7 @@ std::string value_difference(const Value& actual, const Value& expected) {
   if (!actual.tensor.defined()) return {};
   const DType dtype = expected.tensor.dtype();
   constexpr double kRelative = 1e-3;
-  // Two units in the last place of half types, which ONNX' own runner also allows bf16.
+  // Two units in the last place of fp16 and bf16, which ONNX' own runner also allows bf16.
   const double relative = dtype == DType::bf16 ? 0x1p-6 : dtype == DType::f16 ? 0x1p-9 : kRelative;
   // A sum of numbers that cancel out is not closer to zero than one unit of the largest of them.
   double largest = 0;

@@ -26,7 +26,7 @@ struct NodeTest {
 
 /// Runs one of ONNX' backend tests: a directory with model.onnx and test_data_set_0/{input,output}_*.pb.
 /// Results may differ as far as ONNX' own runner allows: 1e-3 relative and 1e-7 absolute, or two units in the
-/// last place of half types, or one unit of the largest element. Random numbers are of the right shape and
+/// last place of fp16 and bf16, or one unit of the largest element. Random numbers are of the right shape and
 /// type.
 NodeTest run_node_test(const std::string& directory, Device device = kCpu);
 

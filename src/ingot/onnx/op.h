@@ -92,7 +92,7 @@ class OpCall {
   float number(std::string_view name, float fallback) const;
   std::string text(std::string_view name, const std::string& fallback) const;
   /// A number of TensorProto.DataType; NotImplemented naming the node for a type that Ingot lacks, of dtype()
-  /// also for one that it can only carry.
+  /// also for one that it can only hold.
   StoredType stored_type(std::string_view name, std::int64_t fallback) const;
   DType dtype(std::string_view name, std::int64_t fallback) const;
   std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> fallback = {}) const;

@@ -17,7 +17,7 @@
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
-// Whole numbers with a scale and a zero point. Products are computed in f64, where they are exact.
+// Whole numbers with a scale and a zero point. Matmuls are computed in f64, where they are exact.
 
 namespace ingot::onnx {
 namespace {

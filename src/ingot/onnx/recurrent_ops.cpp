@@ -12,7 +12,7 @@
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 
-// RNN, GRU and LSTM. All inputs of a direction are multiplied at once; what remains of a step is its product
+// RNN, GRU and LSTM. All inputs of a direction are multiplied at once; what remains of a step is its matmul
 // with the state.
 
 namespace ingot::onnx {

@@ -232,7 +232,7 @@ Values resize(const OpCall& call) {
   const bool upsample = call.node().op == "Upsample" || call.opset() < 11;
   const ResizeMode mode = read_mode(call, upsample);
   std::vector<ResizedAxis> axes = read_axes(call, x, mode, upsample);
-  // What makes it smaller comes first, and the innermost axis, where positions lie side by side, before
+  // What makes it smaller comes first, and the innermost axis, where positions are adjacent, before
   // others.
   std::ranges::sort(axes, [](const ResizedAxis& a, const ResizedAxis& b) {
     return a.factor != b.factor ? a.factor < b.factor : a.axis > b.axis;

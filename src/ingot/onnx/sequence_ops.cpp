@@ -20,7 +20,7 @@ Value sequence_of(Values items) {
   return sequence;
 }
 
-/// Input i as a position among `count` things, from the end where it is negative.
+/// Input i as a position among `count` elements, from the end where it is negative.
 std::size_t position_in(const OpCall& call, std::size_t i, std::size_t count) {
   const std::int64_t given = call.integer_in(i), size = static_cast<std::int64_t>(count);
   INGOT_CHECK(given >= -size && given < size,

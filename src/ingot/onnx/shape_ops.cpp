@@ -138,14 +138,14 @@ Values pieces(const OpCall& call) {
 Tensor sliced_axis(const Tensor& x, int axis, std::int64_t start, std::int64_t end, std::int64_t step) {
   const std::int64_t size = x.dim(axis);
   const auto limited = [&](std::int64_t at, std::int64_t least) {
-    if (at < 0) at = at < -size ? -1 : at + size;  // far before the first place stays before it
+    if (at < 0) at = at < -size ? -1 : at + size;  // far before the first element stays before it
     return std::clamp(at, least, std::max(least, step > 0 ? size : size - 1));
   };
-  start = limited(start, 0);  // backwards, too: what begins before the first place begins at it
+  start = limited(start, 0);  // backwards, too: what begins before the first element begins at it
   end = limited(end, step > 0 ? 0 : -1);
   const std::int64_t span = step > 0 ? end - start : start - end;
   const std::int64_t least =
-      -std::max<std::int64_t>(size, 1);  // a longer step finds the first place alone, too
+      -std::max<std::int64_t>(size, 1);  // a longer step finds the first element alone, too
   step = std::clamp(step, least, -least);
   const std::int64_t count = span <= 0 ? 0 : (span + std::abs(step) - 1) / std::abs(step);
   if (count == 0 || size == 0) return narrow(x, axis, 0, 0);

@@ -43,7 +43,7 @@ Value label_list(const OpCall& call, const std::string& kind) {
   return {Tensor::from(numbers, count(numbers)), ElementType::text};
 }
 
-/// The label of what is no key, of the type of `values`.
+/// The label of what is not a key, of the type of `values`.
 Tensor default_label(const OpCall& call, const Value& values) {
   if (call.has_attribute("default_tensor") && call.attribute("default_tensor").value.defined())
     return reshape(call.attribute("default_tensor").value.tensor, {1});

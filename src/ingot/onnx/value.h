@@ -12,7 +12,7 @@
 namespace ingot::onnx {
 
 /// Element types of ONNX that Ingot has no dtype for, by their numbers in TensorProto.DataType. Their
-/// elements are carried in a dtype that holds every one of them: see carrier().
+/// elements are held in a dtype that represents every one of them: see carrier().
 enum class ElementType : std::uint8_t {
   plain = 0,  ///< the tensor's dtype is the type
   u16 = 4,

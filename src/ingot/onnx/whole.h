@@ -18,7 +18,7 @@ class OpCall;
 Tensor reduce_whole(const Tensor& x, const Axes& axes, bool keep,
                     FunctionRef<std::int64_t(std::span<const std::int64_t>)> f);
 
-/// Whether the first input is of unsigned numbers of 16 to 64 bits. What else Ingot only carries is refused.
+/// Whether the first input is of unsigned numbers of 16 to 64 bits. What else Ingot only holds is refused.
 bool takes_unsigned(const OpCall& call);
 
 std::int64_t sum_whole(std::span<const std::int64_t> line);

@@ -176,7 +176,7 @@ Output run(const View& q, const View& k, const View& v, bool recorded, const Att
                     .mask = mask_of(options),
                     .scale = options.scale,
                     .softcap = options.softcap,
-                    .bf16_products = options.bf16_products && !recorded});
+                    .bf16_matmuls = options.bf16_matmuls && !recorded});
   if (options.sinks.defined()) let_sinks_in(options.sinks, y.out, y.lse);
   return y;
 }

@@ -25,7 +25,7 @@ struct AttentionOptions {
   Tensor sinks{};
   /// Without gradients: the matmuls may round what they read to bf16, where that is faster. Their sums, and
   /// the softmax, stay f32.
-  bool bf16_products = false;
+  bool bf16_matmuls = false;
 };
 
 /// [B, S, H·D] as the [B, S, H, D] that attention reads, H = `heads`.

@@ -5,8 +5,8 @@
 
 namespace ingot {
 
-/// Launches attention in the current stream of its queries' device, with the room that a GPU needs to split
-/// the keys of few queries.
+/// Launches attention in the current stream of its queries' device, with the scratch that a GPU needs to
+/// split the keys of few queries.
 inline void launch_attention(kernels::AttentionArgs args) {
   const Device device = args.q.device;
   Tensor scratch;

@@ -132,7 +132,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
                                       .softcap = options.softcap,
                                       .k_scale = s.key_scale.view(),
                                       .v_scale = s.value_scale.view(),
-                                      .bf16_products = options.bf16_products};
+                                      .bf16_matmuls = options.bf16_matmuls};
     if (has_kernel(args)) return launch_attention(args);
     INGOT_CHECK(!lse.defined(),
                 NotImplemented("attention sinks with heads that no kernel of the device takes"));

@@ -48,7 +48,7 @@ Tensor composed_attention(const Tensor& q, const CachedSequence& s, const Attent
   if (options.window > 0)
     scores = where(less(position - at, constant(static_cast<double>(options.window), device)), scores, none);
   const Tensor weights = reshape(to(softmax(scores), q.dtype()), grouped.shape().with(2, keys));
-  // What a cache holds behind its length is no number.
+  // What a cache holds behind its length is not a number.
   const Tensor zero = Tensor::zeros({1}, q.dtype(), device);
   const Tensor values = where(reshape(less(at, length), {keys, 1}), by_heads(s.values, q.dtype()), zero);
   return transpose(reshape(matmul(weights, values), {heads, n, s.values.dim(3)}), 0, 1);

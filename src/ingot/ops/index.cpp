@@ -104,7 +104,7 @@ Tensor embedding(const Tensor& weight_, const Tensor& ids_) {
                                 to_string(weight_.shape())));
   INGOT_CHECK(ids_.rank() < kMaxRank,
               DimensionMismatch("embedding: ids of rank " + std::to_string(ids_.rank()) +
-                                " leave no room for the width"));
+                                " leave no axis for the width"));
   // Where the host would have to wait for the answer, in every step of a training, the kernel tells instead.
   if (!backend(ids_.device()).capabilities().streams) check_indices("embedding", ids_, weight_.dim(0));
   const Tensor weight = contiguous(weight_), ids = contiguous(ids_);

@@ -26,7 +26,7 @@ struct LinearWeights {
 /// for up to four of them, whose sums may then come in another order than alone.
 std::vector<Tensor> linear(const Tensor& x, std::span<const LinearWeights> layers);
 
-/// What several layers make of one input, side by side in one tensor: [..., in] -> [..., sum of their outs].
+/// What several layers make of one input, concatenated in one tensor: [..., in] -> [..., sum of their outs].
 /// All have a bias, or none. One matmul, and one for each gradient, where their weights (and biases) lie one
 /// behind another in memory (nn's ProjectionGroup); else one for each layer. Throws ShapeMismatch.
 Tensor fused_linear(const Tensor& x, std::span<const LinearWeights> layers);

@@ -61,7 +61,7 @@ struct RmsNormRopeNode final : Node {
   }
 };
 
-// Inputs: q, k and v side by side, the weights of q's and k's norm; outputs: q, k, v.
+// Inputs: fused q, k and v, the weights of q's and k's norm; outputs: q, k, v.
 struct RmsNormRopeQkvNode final : Node {
   static constexpr const char* kName = "rms_norm_rope_qkv";
   SavedHeads q, k;

@@ -7,9 +7,10 @@
 
 namespace ingot {
 
-/// `stride` 0 is the window itself, so that windows do not overlap. `padding` is before the first place of an
-/// axis, `padding_end` after the last (-1: as much as before). With `ceil` a last window counts that reaches
-/// beyond the padding, where it begins before the input's end; what lies beyond is no part of its mean.
+/// `stride` 0 is the window itself, so that windows do not overlap. `padding` is before the first element of
+/// an axis, `padding_end` after the last (-1: as much as before). With `ceil` a last window counts that
+/// reaches beyond the padding, where it begins before the input's end; what lies beyond is not part of its
+/// mean.
 struct Pool1dOptions {
   std::int64_t window = 1, stride = 0, padding = 0, dilation = 1;
   bool count_padding = true;  ///< average only
@@ -26,7 +27,7 @@ struct Pool2dOptions {
 };
 
 /// Largest or mean value of each window; x: [N, C, W] or [N, C, H, W], or with the channels last. Padding is
-/// less than the window reaches over. A dilated window that holds no place has -inf, or a mean of 0 (NaN
+/// less than the window reaches over. A dilated window that holds no element has -inf, or a mean of 0 (NaN
 /// where padding does not count). Output sizes as for a convolution. Throws DimensionMismatch or
 /// InvalidConfig.
 Tensor max_pool1d(const Tensor& x, const Pool1dOptions& options);

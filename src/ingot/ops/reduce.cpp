@@ -213,7 +213,7 @@ Tensor logsumexp(const Tensor& input, int axis, bool keepdim) {
   kernels::launch(kernels::logsumexp, current_stream(x.device()), {.x = x.view(), .y = y.view()});
   y = record<LogSumExpNode>(y, {&x}, x, y);
   if (at == input.rank() - 1) return keepdim ? unsqueeze(y, -1) : y;
-  y = transpose(unsqueeze(y, -1), at, -1);  // back in place
+  y = transpose(unsqueeze(y, -1), at, -1);  // back to its axis
   return keepdim ? y : squeeze(y, at);
 }
 

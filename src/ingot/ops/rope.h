@@ -65,8 +65,8 @@ struct HeadNorms {
   const Tensor &query, &key;
   float eps, weight_offset;
 };
-/// q, k and v of x [B, S, heads + 2·kv_heads, D], where they lie side by side: q and k as rms_norm_rope gives
-/// them, v a view of x. Their gradients are written side by side too.
+/// q, k and v of x [B, S, heads + 2·kv_heads, D], where they are fused: q and k as rms_norm_rope gives
+/// them, v a view of x. Their gradients are written fused too.
 std::array<Tensor, 3> rms_norm_rope_qkv(const Tensor& x, std::int64_t kv_heads, const HeadNorms& norms,
                                         const RopeTable& table, const RopeOptions& options = {});
 

@@ -30,7 +30,7 @@ Tensor product_of(const Tensor& gate_up) {
   return product;
 }
 
-// The linear layer behind silu(gate)·up. Input 0 is gate and up side by side.
+// The linear layer behind silu(gate)·up. Input 0 is fused gate and up.
 struct SwigluLinearNode final : Node {
   static constexpr const char* kName = "swiglu_linear";
   SavedTensor gate_up, x, weight;  // x = silu(gate)·up; undefined: to be made again, or of no use
@@ -47,7 +47,7 @@ struct SwigluLinearNode final : Node {
       if (!ctx.retains_graph()) x.release();  // its memory may serve the gradients of gate and up
       return pass_back(ctx, dproduct, {});
     }
-    const View product = ctx.needs(1) ? dproduct.view() : View{};  // in the place of its gradient
+    const View product = ctx.needs(1) ? dproduct.view() : View{};  // over its gradient
     pass_back(ctx, dproduct, product);
     parameters_backward(ctx, dy, product);
   }

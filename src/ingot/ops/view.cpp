@@ -66,7 +66,7 @@ Shape completed(const Tensor& x, std::span<const std::int64_t> sizes) {
     open = &size;
   }
   INGOT_CHECK(open == nullptr || (known > 0 && x.numel() % known == 0),
-              ShapeMismatch("reshape", x.shape().to_vector(), dims, "no size fits in place of -1"));
+              ShapeMismatch("reshape", x.shape().to_vector(), dims, "no size for the -1 fits"));
   if (open != nullptr) *open = x.numel() / known;
   return Shape(std::span<const std::int64_t>(dims));
 }
@@ -183,7 +183,7 @@ Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> sizes) {
 Tensor reshape(const Tensor& x, const Shape& shape) {
   check_defined("reshape", {&x});
   INGOT_CHECK(shape.numel() == x.numel(), ShapeMismatch("reshape", x.shape().to_vector(), shape.to_vector(),
-                                                        "the sizes have another product"));
+                                                        "the numbers of elements differ"));
   if (const std::optional<View> view = reshape_view(x.view(), shape)) {
     const Tensor y = record<ReshapeNode>(Tensor(x.storage(), *view), {&x});
     if (!is_recomputed(x)) return y;

@@ -65,7 +65,7 @@ class Optimizer {
     Parameter* parameter = nullptr;
     double lr = 1, weight_decay = 0;  ///< a multiplier; the value where decay applies, else 0
     std::int64_t steps = 0;
-    Tensor master;                ///< of half types: kernels::master_dtype
+    Tensor master;                ///< of half precision: kernels::master_dtype
     std::vector<Tensor> buffers;  ///< as buffers() lists them
   };
   /// A tensor that the optimizer keeps for a parameter, zero at first.
@@ -106,7 +106,7 @@ struct AdamWConfig {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
-  bool master_weights = true;  ///< parameters in half types keep what f32 has more
+  bool master_weights = true;  ///< parameters in half precision keep what f32 has more
   DType moments = DType::f32;  ///< or u8
   void validate() const;
 };

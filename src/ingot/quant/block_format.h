@@ -32,7 +32,7 @@ struct BlockFormat {
   int group;              ///< elements that share a scale
   int zero;               ///< what is subtracted from a code
   bool has_min;
-  /// What codes less zero can be, where they are no range of whole numbers: at most 16.
+  /// What codes less zero can be, where they are not a range of whole numbers: at most 16.
   std::span<const std::int8_t> levels = {};
   /// What unpack() has multiplied the file's d with, a power of two.
   float unit = 1;

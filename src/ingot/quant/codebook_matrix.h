@@ -24,8 +24,8 @@ struct CodebookMatrix {
   static CodebookMatrix quantize_fp8(const Tensor& w, std::string_view name = "the weight");
   /// f32 [rows, cols].
   Tensor dequantize() const;
-  /// Throws errors that name the weight and the field: groups that are no multiple of 64 columns (and not a
-  /// whole row), NaN or infinite scales, NaN codes.
+  /// Throws errors that name the weight and the field: groups that are not a multiple of 64 columns (and not
+  /// a whole row), NaN or infinite scales, NaN codes.
   void check(std::string_view name) const;
 };
 

@@ -127,7 +127,7 @@ GroupMatrix quantize_gptq(const Tensor& w, const Tensor& products, const GroupOp
                           std::string_view name) {
   GroupMatrix m = GroupMatrix::quantize(w, options, name);
   INGOT_CHECK(products.shape() == (Shape{m.cols, m.cols}) && products.dtype() == DType::f32,
-              ShapeMismatch(fmt::format("the products of {}'s inputs", name), {m.cols, m.cols},
+              ShapeMismatch(fmt::format("the Hessian of {}'s inputs", name), {m.cols, m.cols},
                             products.shape().to_vector()));
   const std::vector<float> all = products.to_vector<float>();
   INGOT_CHECK(std::ranges::all_of(all, [](float x) { return std::isfinite(x); }),

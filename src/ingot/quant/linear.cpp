@@ -56,7 +56,7 @@ Tensor reordered(const Tensor& x, const Tensor& order) {
 Tensor empty_blocks(std::int64_t rows, std::int64_t cols, std::int64_t blocks, Device device) {
   const std::int64_t needed = std::max(blocks, (cols + kernels::kPackedBlock - 1) / kernels::kPackedBlock);
   const std::int64_t whole = (needed + kMostStepBlocks - 1) / kMostStepBlocks * kMostStepBlocks;
-  // One line more, for an odd number: the rows that a kernel reads side by side then fall into different sets
+  // One line more, for an odd number: the rows that a kernel reads at once then fall into different sets
   // of L1.
   return Tensor::empty({rows, (whole + 1) * 64}, DType::u8, device);
 }
@@ -138,9 +138,11 @@ Activations::Activations(const Shape& shape, Rounding rounding,
 
 const Tensor& Activations::x() const {
   const bool rounded = rounded_.defined() || rounded_rows_.defined() || rounded_spans_.defined();
-  INGOT_CHECK(x_.defined() || !rounded,
-              Error("an input that was rounded as it was made is not there as f32; ask all layers that share "
-                    "it how they round it (nn's common_rounding)"));
+  INGOT_CHECK(
+      x_.defined() || !rounded,
+      Error(
+          "an input that was quantized by the op that made it is not there as f32; ask all layers that share "
+          "it how they round it (nn's common_rounding)"));
   return x_;
 }
 

@@ -43,7 +43,7 @@ class StandIns {
   void add(const std::string& name, std::int64_t cols, const MatrixFormat& format);
   const std::vector<Row>& rows() const { return rows_; }
   bool empty() const { return rows_.empty(); }
-  /// "14 of 15 matrices have rows that blocks do not divide: q5_0 in place of q4_k in 14 (rows of 96)"; empty
+  /// "14 of 15 matrices have rows that blocks do not divide: q5_0 instead of q4_k in 14 (rows of 96)"; empty
   /// where nothing stands in.
   std::string summary() const;
 

@@ -20,7 +20,7 @@
 namespace ingot::quant {
 namespace {
 
-// Formats that are no blocks of GGUF's.
+// Formats that are not blocks of GGUF's.
 struct GroupFormat {
   std::string_view name;
   GroupOptions options;

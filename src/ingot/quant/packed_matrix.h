@@ -47,7 +47,7 @@ struct GroupOptions {
 /// ternary.
 std::vector<std::string> quantized_formats();
 
-/// How a format of integer groups rounds, by its name ("int4-g128"); none where it is no such format.
+/// How a format of integer groups rounds, by its name ("int4-g128"); none where it is not such a format.
 std::optional<GroupOptions> find_group_options(std::string_view format);
 
 /// Rounds a weight (f32, bf16, f16 [rows, cols]) to a format by name ("q8_0", "int4-g128"; in any case) and

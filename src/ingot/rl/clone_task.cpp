@@ -74,7 +74,8 @@ CloneTask::CloneTask(DualPoolNet& net, const mahjong::GameIndex& games, const ma
       stream_(games, options.stream),
       validation_(first_decisions(validation, validation_decisions)),
       optimizer_(ModuleRef(net), options.optimizer, options.schedule, options.ema_decay) {
-  INGOT_CHECK(options.batch_size > 0, InvalidConfig("batch_size", "must be positive"));
+  INGOT_CHECK(options.batch_size > 0,
+              InvalidConfig("batch_size", fmt::format("must be positive, got {}", options.batch_size)));
 }
 
 CloneTask::Losses CloneTask::losses(const MahjongExamples& e) const {

@@ -65,7 +65,7 @@ bool ConnectFour::act(std::int32_t action, std::span<float> rewards) {
 
 std::array<std::optional<int>, ConnectFour::kColumns> search_connect_four(const ConnectFour& game,
                                                                           int depth) {
-  INGOT_CHECK(depth >= 1, InvalidConfig("depth", "must be at least 1"));
+  INGOT_CHECK(depth >= 1, InvalidConfig("depth", "must be at least 1, got " + std::to_string(depth)));
   std::array<std::optional<int>, ConnectFour::kColumns> values;
   for (int column = 0; column < ConnectFour::kColumns; ++column) {
     if (!game.may(column)) continue;

@@ -84,7 +84,7 @@ concept GameWithCosts = Game<G> && requires(const G& position, float& occasions)
   position.last_costs(std::span<float>(), occasions);
 };
 
-/// Many games of one kind. The k-th game that place i plays has the seed's stream (i, k), so what happens
+/// Many games of one kind. The k-th game that slot i plays has the seed's stream (i, k), so what happens
 /// depends on the seed and the actions alone, not on the threads that share the games out.
 template <Game G>
 class GameBatch : public Environment {

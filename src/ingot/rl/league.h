@@ -83,7 +83,7 @@ class League {
   std::vector<PastSelf> past_;
   int players_;
   std::int64_t noted_ = 0;              // past selves so far; 0: there is none yet
-  std::vector<std::int64_t> begun_;     // games so far, by place
+  std::vector<std::int64_t> begun_;     // games so far, by slot
   std::vector<std::int32_t> seats_;     // [games, players]
   std::vector<std::int32_t> learners_;  // [games]
 };

@@ -75,7 +75,8 @@ MahjongPpo::MahjongPpo(DualPoolNet& net, std::unique_ptr<DualPoolNet> anchor, co
                                               "one with input_channels {}",
                                               origin, net.config.input_channels, channels, channels)));
   mahjong_encoding(net.config, origin);
-  INGOT_CHECK(options.tables > 0, InvalidConfig("tables", "must be positive"));
+  INGOT_CHECK(options.tables > 0,
+              InvalidConfig("tables", fmt::format("must be positive, got {}", options.tables)));
   parts_ = std::make_unique<Parts>(net, std::move(anchor), options_, std::move(rank));
   if (!options.league_directory.empty())
     parts_->league.keep([this](std::int64_t rollouts) {

@@ -53,7 +53,7 @@ struct MahjongTrainConfig {
   void validate() const;
 };
 
-/// Reads a configuration. Throws InvalidConfig naming key, place and what is expected, also for keys that it
+/// Reads a configuration. Throws InvalidConfig naming key, line and what is expected, also for keys that it
 /// does not know.
 MahjongTrainConfig read_mahjong_train_config(Config& file);
 

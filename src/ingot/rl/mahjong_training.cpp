@@ -63,7 +63,7 @@ void log_refused(const mahjong::GameIndex& index) {
 // A phase's task, with the network that it trains and how that is saved.
 struct Phase {
   std::unique_ptr<DualPoolNet> net;
-  std::unique_ptr<RankNet> rank;  // of grp, in the place of net
+  std::unique_ptr<RankNet> rank;  // of grp, instead of net
   std::unique_ptr<TrainTask> task;
   std::string subtitle, description, loss_unit;
 

@@ -41,7 +41,7 @@ std::vector<std::string> environment_names() {
 }
 
 std::unique_ptr<Environment> make_environment(std::string_view name, std::size_t games, std::uint64_t seed) {
-  INGOT_CHECK(games >= 1, InvalidConfig("games", "has to be at least 1"));
+  INGOT_CHECK(games >= 1, InvalidConfig("games", "must be at least 1, got " + std::to_string(games)));
   std::string known;
   for (const NamedEnvironment& one : environments()) {
     if (one.name == name) return one.make(games, seed);

@@ -68,7 +68,7 @@ SeatGames::SeatGames(std::string_view name, std::size_t games, std::uint64_t see
 }
 
 void SeatGames::open(std::string_view name, std::size_t games, std::uint64_t seed) {
-  INGOT_CHECK(games >= 1, InvalidConfig("games", "has to be at least 1"));
+  INGOT_CHECK(games >= 1, InvalidConfig("games", fmt::format("must be at least 1, got {}", games)));
   places_.resize(games);
   all_.resize(games);
   std::iota(all_.begin(), all_.end(), std::size_t{0});

@@ -15,12 +15,12 @@ struct AddedToken {
   bool single_word = false;  ///< only where no word character touches it
   bool lstrip = false;       ///< takes the white space on its left along
   bool rstrip = false;
-  bool normalized = false;  ///< looked for in the normalized text, in its normalized form
+  bool normalized = false;  ///< looked for in the normalized text, itself normalized
   bool special = false;     ///< left out of decoded text on request
   std::string form;         ///< what is searched for: `content`, normalized where `normalized` says so
 };
 
-/// Finds added tokens in text: at each place the longest, from left to right.
+/// Finds added tokens in text: at each position the longest, from left to right.
 class AddedTokenMatcher {
  public:
   /// Looks for `token.form` from now on.

@@ -32,7 +32,7 @@ struct BpeTrainerConfig {
 
 /// Trains a byte-level BPE tokenizer. Of pairs that are equally frequent the one with the smaller ids is
 /// merged first, so the result depends on the texts alone and equals that of `tokenizers`' BpeTrainer. Texts
-/// are separate: no pair spans two. Bytes that are no UTF-8 are allowed.
+/// are separate: no pair spans two. Bytes that are not UTF-8 are allowed.
 Tokenizer train_bpe(const BpeTrainerConfig& config, std::span<const std::string_view> texts);
 Tokenizer train_bpe(const BpeTrainerConfig& config, std::string_view text);
 

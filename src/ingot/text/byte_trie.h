@@ -8,7 +8,7 @@
 
 namespace ingot::text {
 
-/// A trie over bytes, made once from all its keys. The children of a node lie side by side, in order of their
+/// A trie over bytes, made once from all its keys. The children of a node are contiguous, in order of their
 /// bytes; those of the root are a table.
 class ByteTrie {
  public:

@@ -9,7 +9,7 @@ namespace ingot::text {
 class JsonView;
 
 /// The stage that turns tokens back into text. A chain passes a list of strings along; the text is their
-/// concatenation. Between stages strings may hold bytes that are no UTF-8 (half characters).
+/// concatenation. Between stages strings may hold bytes that are not UTF-8 (half characters).
 class Decoder {
  public:
   virtual ~Decoder() = default;

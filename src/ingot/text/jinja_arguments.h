@@ -14,7 +14,7 @@ namespace ingot::text::jinja {
 void spend_on(const Arguments& arguments, Budget& budget);
 /// Throws TemplateError unless it is there and a string.
 std::string text_argument(const Arguments& arguments, std::size_t position, std::string_view name);
-/// `fallback` where it is not given; throws TemplateError for what is no integer.
+/// `fallback` where it is not given; throws TemplateError for what is not an integer.
 std::int64_t integer_argument(const Arguments& arguments, std::size_t position, std::string_view name,
                               std::int64_t fallback);
 

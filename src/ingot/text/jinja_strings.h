@@ -17,7 +17,7 @@ std::size_t character_offset(std::string_view text, std::size_t count);
 /// Where `part` begins, at or after `from`; npos: nowhere. In time that grows with their sizes alone, which
 /// std::string's own search does not.
 std::size_t find_text(std::string_view text, std::string_view part, std::size_t from = 0);
-/// The last place.
+/// The last position.
 std::size_t find_text_from_end(std::string_view text, std::string_view part);
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
@@ -40,7 +40,7 @@ struct WrapStyle {
   std::size_t width = 79;  ///< in characters, more than 0
   bool break_long_words = true, break_on_hyphens = true;
 };
-/// textwrap.wrap() of one line, the lines it makes joined.
+/// textwrap.wrap() of one line, the lines it makes concatenated.
 std::string wrap_line(const std::string& line, const WrapStyle& style, const std::string& separator,
                       Budget& budget);
 

@@ -115,7 +115,7 @@ Value truncate(const Call& call) {
   const auto size = static_cast<std::int64_t>(count_characters(all)),
              tail = static_cast<std::int64_t>(count_characters(end));
   INGOT_CHECK(length >= tail,
-              TemplateError(0, fmt::format("truncate to {} has no room for its end", length)));
+              TemplateError(0, fmt::format("truncate to {} is shorter than its end", length)));
   // As leeway may be anything, so may be their sum.
   if (size <= length || size - length <= std::max<std::int64_t>(leeway, 0)) return all;
   std::string kept = all.substr(0, character_offset(all, static_cast<std::size_t>(length - tail)));

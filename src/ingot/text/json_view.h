@@ -17,7 +17,7 @@ class JsonView {
   bool is_object() const;
   /// Whether the member is there and not null.
   bool has(std::string_view key) const;
-  /// The member; an error when it is missing or this is no object.
+  /// The member; an error when it is missing or this is not an object.
   JsonView at(std::string_view key) const;
   std::vector<JsonView> items() const;
   std::vector<std::string> keys() const;

@@ -16,7 +16,7 @@ namespace ingot::text {
 
 namespace {
 
-/// Rewrites character by character: emit(c) for what takes the place of one.
+/// Rewrites character by character: emit(c) for what replaces one.
 template <class Rewrite>
 void rewrite(std::string& text, Rewrite rewrite_character) {
   std::string out;

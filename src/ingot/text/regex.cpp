@@ -37,7 +37,7 @@ struct Deleter {
   }
 };
 
-/// One per thread: a JIT stack that grows to 1 MB, and room for the match.
+/// One per thread: a JIT stack that grows to 1 MB, and memory for the match.
 struct MatchState {
   std::unique_ptr<pcre2_match_data, Deleter<pcre2_match_data_free_8>> data{
       pcre2_match_data_create(1, nullptr)};

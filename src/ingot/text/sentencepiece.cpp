@@ -64,7 +64,7 @@ void parse_normalizer(ProtobufReader reader, Proto& out) {
   }
 }
 
-/// SentencePiece merges the two neighbours whose joined piece scores highest; so every way to cut a piece
+/// SentencePiece merges the two neighbours whose merged piece scores highest; so every way to cut a piece
 /// into two is a merge with the rank of its score.
 MergeTable merges_of(const Proto& proto, const Vocabulary& vocabulary, const std::string& source) {
   constexpr std::size_t kLongPiece = 256, kMostWork = std::size_t{1} << 31;

@@ -158,7 +158,7 @@ void Tokenizer::Impl::encode_segment(std::string_view text, bool at_start, bool 
   }
 }
 
-/// Bytes that are no UTF-8: a byte-level tokenizer takes each ill-formed run as a piece of its own.
+/// Bytes that are not UTF-8: a byte-level tokenizer takes each ill-formed run as a piece of its own.
 void Tokenizer::Impl::encode_raw(std::string_view bytes, bool at_start, bool split_special, Workshop& shop,
                                  std::vector<std::int32_t>& ids) const {
   for (std::size_t i = 0; i < bytes.size();) {

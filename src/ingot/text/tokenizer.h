@@ -52,18 +52,18 @@ class Tokenizer {
   /// `source` names the text in errors.
   static Tokenizer from_json(std::string_view json, const std::string& source = "tokenizer.json");
 
-  /// The ids of `text`. Bytes that are no UTF-8 are kept by byte-level tokenizers and become U+FFFD in
+  /// The ids of `text`. Bytes that are not UTF-8 are kept by byte-level tokenizers and become U+FFFD in
   /// others.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
-  /// Two texts as one input (question and passage, say), joined by the post-processor.
+  /// Two texts as one input (question and passage, say), merged by the post-processor.
   Encoding encode_pair(std::string_view first, std::string_view second,
                        const EncodeOptions& options = {}) const;
   /// One result per text, on all threads.
   std::vector<std::vector<std::int32_t>> encode_batch(std::span<const std::string_view> texts,
                                                       const EncodeOptions& options = {}) const;
 
-  /// The text of `ids`, always valid UTF-8: what is no character becomes U+FFFD. Ids without a token count as
-  /// nothing, as in the library.
+  /// The text of `ids`, always valid UTF-8: what is not a character becomes U+FFFD. Ids without a token count
+  /// as nothing, as in the library.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special_tokens = true) const;
   /// The same before the replacement: exactly the bytes that a byte-level tokenizer was given.
   std::string decode_bytes(std::span<const std::int32_t> ids, bool skip_special_tokens = true) const;

@@ -21,8 +21,8 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-/// One place in the file, for errors. There are hundreds of thousands of places in lists: their index becomes
-/// text only where something is wrong.
+/// One location in the file, for errors. There are hundreds of thousands of locations in lists: their index
+/// becomes text only where something is wrong.
 struct At {
   const std::string& source;
   std::string field;
@@ -68,7 +68,7 @@ element parse_document(simdjson::dom::parser& parser, std::string_view text, con
 
 std::int32_t parse_id(element value, const At& at, std::size_t entries) {
   const auto id = get<std::int64_t>(value, at, "an integer");
-  // Room for holes, but not for a table that one hostile number makes gigabytes large.
+  // Space for holes, but not for a table that one hostile number makes gigabytes large.
   const auto limit = static_cast<std::int64_t>(entries * 16 + (1U << 20));
   if (id < 0 || id > limit)
     at.fail(fmt::format("the id {} is out of range: {} tokens allow 0 to {}", id, entries, limit));

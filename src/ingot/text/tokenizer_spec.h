@@ -42,7 +42,7 @@ TokenizerSpec read_gpt2_files(const std::filesystem::path& vocab, const std::fil
 /// tokenizer_config.json (null: there is none), whose defaults are those of the uncased models.
 TokenizerSpec read_vocab_txt(const std::filesystem::path& path, const JsonView* config);
 /// The tokenizer of a Keras-Hub preset, whose tokenizer.json names a class and whose vocabulary lies in
-/// assets/tokenizer beside it; none where `json`, which `source` holds, is no such file.
+/// assets/tokenizer beside it; none where `json`, which `source` holds, is not such a file.
 std::optional<TokenizerSpec> read_keras_tokenizer(std::string_view json, const std::string& source);
 /// An entry of added_tokens or added_tokens_decoder, but for its id.
 AddedToken read_added_token(const JsonView& entry);

@@ -14,7 +14,7 @@ namespace ingot::text {
 /// whose scores (log probabilities) add up to the most.
 class UnigramModel final : public Model {
  public:
-  /// `scores` by id. Throws InvalidConfig when `unk_id` is no id.
+  /// `scores` by id. Throws InvalidConfig when `unk_id` is not an id.
   UnigramModel(Vocabulary vocabulary, std::vector<double> scores, std::optional<std::int32_t> unk_id,
                bool byte_fallback);
   void encode(std::string_view piece, std::vector<std::int32_t>& ids, Workspace& work) const override;

@@ -108,7 +108,7 @@ ReportSeries steps_of(const FinishedRun& run, const StepValue& value, bool smoot
   return series;
 }
 
-/// Seconds of training up to each step, in place of the step.
+/// Seconds of training up to each step, instead of the step.
 void put_seconds(const FinishedRun& run, ReportSeries& series) {
   double seconds = 0;
   auto step = run.history.steps().begin();

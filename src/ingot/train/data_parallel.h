@@ -52,7 +52,7 @@ class DataParallel {
   /// After the last: leaves the sums with the parameters, or this rank's part of them with the shard, and no
   /// gradient where no rank had one.
   void finish();
-  /// Adds up what every rank has in its own places, zeros elsewhere. Of the host or the device; f32.
+  /// Adds up what every rank has at its own offsets, zeros elsewhere. Of the host or the device; f32.
   void gather(const Tensor& values);
 
  private:

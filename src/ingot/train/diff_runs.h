@@ -7,7 +7,7 @@
 
 namespace ingot {
 
-/// One thing in which two runs differ; "–" where a run does not have it.
+/// One difference of two runs; "–" where a run does not have it.
 struct RunDifference {
   std::string what, left, right;
 };

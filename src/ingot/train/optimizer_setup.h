@@ -32,7 +32,7 @@ struct OptimizerConfig {
   Offload offload = Offload::none;  ///< where the state is between steps
 };
 
-/// Optimizer, schedule, clipping and averaged weights, as one thing to step.
+/// Optimizer, schedule, clipping and averaged weights, as one object to step.
 class TrainOptimizer {
  public:
   /// `ema_decay` 0: no average of the weights is kept. `ranks`: those that share the optimizer's state out.
@@ -59,9 +59,9 @@ class TrainOptimizer {
   /// Whether the state is memory of the host, which the next step changes at once.
   bool is_offloaded() const { return offloaded_; }
   bool has_ema() const { return ema_ != nullptr; }
-  /// Runs `f` with the averaged weights in place.
+  /// Runs `f` with the averaged weights swapped in.
   void with_ema(FunctionRef<void()> f);
-  /// Leaves the averages in the weights' place: the last thing to do.
+  /// Leaves the averages in the weights' memory: the last call.
   void take_ema() { ema_->swap(); }
 
   /// Of the parameters, or of this rank's part of them, by names that ranks do not share.

@@ -66,7 +66,7 @@ using ReporterMaker = std::function<std::shared_ptr<Reporter>()>;
 void register_reporter(const std::string& name, ReporterMaker make);
 /// Names that `report_to` takes.
 std::vector<std::string> reporter_names();
-/// One of each, in the table's order; "none" is no reporter. InvalidConfig for a name that is not known.
+/// One of each, in the table's order; "none" is not a reporter. InvalidConfig for a name that is not known.
 std::vector<std::shared_ptr<Reporter>> make_reporters(const std::vector<std::string>& names);
 
 }  // namespace ingot

@@ -34,7 +34,7 @@ constexpr double kFlushSeconds = 1;
 
 Device device_of(TrainTask& task) { return parameters(task.model()).front()->value.device(); }
 
-// NaN without the sign that one may carry.
+// NaN without the sign that one may have.
 std::string printable(double value) { return std::isnan(value) ? "NaN" : fmt::format("{}", value); }
 
 }  // namespace
@@ -263,7 +263,7 @@ void Trainer::State::flush() {
 
 void Trainer::State::evaluate() {
   const Scope scope(ScopeKind::work, "evaluation");
-  end_copying();  // averages take the weights' place for a while
+  end_copying();  // averages are swapped in for the weights for a while
   evaluated_step = progress.step;
   evaluation_stopped = false;
   TrainOptimizer& optimizer = task.optimizer();

@@ -60,7 +60,8 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// Goes on from a checkpoint of the same task, before the first step. InvalidConfig that names a setting
-  /// which has changed, with the old value and the new; FormatError where it is no checkpoint of this kind.
+  /// which has changed, with the old value and the new; FormatError where it is not a checkpoint of this
+  /// kind.
   void resume(const SavedCheckpoint& saved);
 
   /// Takes one optimizer step and what is due behind it. On a device that works beside the host, the step's

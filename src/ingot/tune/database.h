@@ -10,14 +10,14 @@ namespace ingot::tune {
 class DatabaseEngine;
 class EngineStatement;
 
-/// Whether a study's place is a database on a server, and not a file: "postgresql://...".
+/// Whether a study's location is a database on a server, and not a file: "postgresql://...".
 bool is_database_url(std::string_view place);
 
 /// The database of a study: an SQLite file, or a schema of a PostgreSQL server. Every failure is an IoError
-/// (a full disk says how much is free), or a FormatError where the file is no database.
+/// (a full disk says how much is free), or a FormatError where the file is not a database.
 class Database {
  public:
-  /// Opens or creates, and changes nothing of others yet. An empty place: in memory only.
+  /// Opens or creates, and changes nothing of others yet. An empty location: in memory only.
   explicit Database(const std::string& place);
   ~Database();
   Database(const Database&) = delete;

@@ -36,7 +36,7 @@ class DatabaseEngine {
 
   /// Nobody has written to it, or marked it.
   virtual bool is_blank() = 0;
-  /// Makes the place where the tables are to be, within a transaction.
+  /// Makes the schema where the tables are to be, within a transaction.
   virtual void prepare_place() {}
   /// Marks the tables as a study of this format.
   virtual void mark(std::int64_t format) = 0;

@@ -61,8 +61,8 @@ double scaled(const Parameter& p, double value) {
 }
 
 // The targets as distances from their median, the farthest -1 or 1. TPE's trials crowd at the optimum and
-// those far from it carry the effects, so a far one is no outlier. One that blew up is: nothing leads up to
-// it, nor has it the size of a value here. It, and what lies beyond, counts as far as the farthest of the
+// those far from it carry the effects, so a far one is not an outlier. One that blew up is: nothing leads up
+// to it, nor has it the size of a value here. It, and what lies beyond, counts as far as the farthest of the
 // others. Empty where all are equal.
 std::vector<double> tame(std::vector<double> y) {
   std::vector<double> sorted = y;

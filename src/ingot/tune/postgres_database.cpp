@@ -177,7 +177,7 @@ class PostgresStatement final : public EngineStatement {
                             : std::optional(fmt::format("{}", value)));
   }
   void bind(int index, std::string_view value) override {
-    // A zero byte is the one thing that text of the server cannot hold.
+    // A zero byte is all that text of the server cannot hold.
     put(index, kPqText, std::string(value.substr(0, value.find('\0'))));
   }
 

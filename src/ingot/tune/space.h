@@ -14,7 +14,7 @@ namespace ingot::tune {
 
 enum class ParameterKind : std::uint8_t { real, integer, categorical };
 
-/// One thing to choose. Inside the tuner a value is always a double: itself, or the index of a choice.
+/// One choice. Inside the tuner a value is always a double: itself, or the index of a choice.
 struct Parameter {
   std::string name;
   std::string where = {};  ///< it was written, for messages: "study.yaml, line 4"; empty: nowhere

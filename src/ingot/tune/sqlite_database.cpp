@@ -162,7 +162,7 @@ class SqliteEngine final : public DatabaseEngine {
   }
 
  private:
-  // A study may come from a stranger: a view in a table's place can be read without end, and a trigger writes
+  // A study may come from a stranger: a view instead of a table can be read without end, and a trigger writes
   // what nobody asked for. A study has neither.
   void distrust_schema() {
     sqlite3_db_config(file_.db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);

@@ -43,7 +43,7 @@ class StudyStore {
 
   /// Opens or creates (an empty path: in memory; "postgresql://host/database#study": on a server).
   /// InvalidConfig, with the differences, where the study is about something else; FormatError where the file
-  /// is no study.
+  /// is not a study.
   StudyStore(const std::string& path, const StudyIdentity& identity, Options options);
   ~StudyStore();
   StudyStore(const StudyStore&) = delete;

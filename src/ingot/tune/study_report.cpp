@@ -50,7 +50,7 @@ ReportChart importance_chart(const SearchSpace& space, const std::vector<double>
   return chart;
 }
 
-// One chart per parameter; of choices, a place on the axis for each.
+// One chart per parameter; of choices, a position on the axis for each.
 ReportChart slice_chart(const SearchSpace& space, std::size_t i, const std::vector<Trial>& trials) {
   const Parameter& p = space.parameters[i];
   ReportChart chart{.title = p.name,

@@ -15,7 +15,7 @@ namespace ingot::tune {
 struct TunerOptions {
   SearchSpace space;
   Direction direction = Direction::minimize;
-  std::vector<Goal> goals = {};  ///< several objectives in place of one direction; empty: one
+  std::vector<Goal> goals = {};  ///< several objectives instead of one direction; empty: one
   SamplerOptions sampler;
   PrunerOptions pruner;
   std::int64_t trials = 100;  ///< how many the study shall have; a grid may end before

@@ -20,7 +20,7 @@ class ByteReader {
 
   std::size_t at() const { return at_; }
   std::size_t remaining() const { return bytes_.size() - at_; }
-  /// To a place from the start of the bytes; FormatError beyond their end.
+  /// To an offset from the start of the bytes; FormatError beyond their end.
   void seek(std::uint64_t offset, std::string_view field);
 
   /// An integer or floating-point number.

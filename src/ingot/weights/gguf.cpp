@@ -68,7 +68,7 @@ class GgufFile final : public BlobSource<GgufSource> {
   }
 };
 
-/// The files of one split model, first part first. Only that one needs to carry the metadata.
+/// The files of one split model, first part first. Only that one needs to hold the metadata.
 class GgufParts final : public GgufSource {
  public:
   explicit GgufParts(const std::vector<std::string>& paths) : GgufSource(paths.front()) {

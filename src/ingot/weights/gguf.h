@@ -44,7 +44,7 @@ class GgufSource : public WeightSource {
 std::unique_ptr<GgufSource> open_gguf(Blob blob);
 /// "dir/name-00002-of-00003.gguf" -> the names of all three; empty where the name has no such form.
 std::vector<std::string> gguf_part_paths(const std::string& path);
-/// A file; of a split model (`name-00001-of-00003.gguf`) any part opens all, which must lie side by side.
+/// A file; of a split model (`name-00001-of-00003.gguf`) any part opens all, which must lie in one directory.
 std::unique_ptr<GgufSource> open_gguf(const std::string& path);
 
 }  // namespace ingot

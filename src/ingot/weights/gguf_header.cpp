@@ -108,7 +108,7 @@ class GgufHeaderReader {
     return {element, true, read_items(key, element, count, depth)};
   }
 
-  /// Values take up to eight times the room of the file in memory.
+  /// Values take up to eight times the file's size in memory.
   void charge(const std::string& key, std::uint64_t count, std::size_t each) {
     constexpr std::uint64_t kMostMemory = std::uint64_t{512} << 20;
     memory_ += count * each;

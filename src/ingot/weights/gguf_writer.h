@@ -29,7 +29,7 @@ struct GgufTensor {
 
 /// Writes one GGUF file (version 3), atomically, tensors in the given order; byte for byte what gguf-py
 /// writes for the same. metadata's general.alignment holds (default 32). InvalidConfig for names given twice,
-/// more than four axes, or rows that are no whole blocks.
+/// more than four axes, or rows that are not whole blocks.
 void write_gguf(const std::string& path, const GgufMetadata& metadata, std::span<const GgufTensor> tensors);
 
 /// The same as several files, NAME-00001-of-0000N.gguf and so on for the path NAME.gguf, where the tensors

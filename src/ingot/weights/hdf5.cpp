@@ -143,7 +143,7 @@ class Hdf5File final : public WeightSource {
   /// FormatError where the chunks cannot hold `chunk_bytes` each.
   void check_chunks(const Hdf5Dataset& dataset, const std::vector<Hdf5Chunk>& chunks, std::size_t chunk_bytes,
                     std::uint64_t all_bytes) const {
-    constexpr std::uint64_t kAnyway = std::uint64_t{64} << 20;  // of a dataset that has room to grow
+    constexpr std::uint64_t kAnyway = std::uint64_t{64} << 20;  // of a dataset that may grow
     for (const auto& filter : dataset.filters) {
       INGOT_CHECK(filter.id == kDeflate || filter.id == kShuffle || filter.id == kFletcher,
                   NotImplemented(fmt::format("{}: filter {} of '{}'", location(), filter.id, dataset.path)));
@@ -204,7 +204,7 @@ class Hdf5File final : public WeightSource {
     return bytes;
   }
 
-  /// Copies a chunk's rows to their place; those at the edge reach beyond the dataset.
+  /// Copies a chunk's rows to their offsets; those at the edge reach beyond the dataset.
   static void place(const std::vector<std::byte>& values, const Hdf5Chunk& chunk, const Hdf5Dataset& dataset,
                     const Tensor& tensor) {
     const std::size_t element = dataset.type.size, rank = dataset.shape.size();

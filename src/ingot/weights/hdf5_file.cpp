@@ -45,7 +45,7 @@ Hdf5Type read_type(ByteReader& reader) {
       break;
     case 1:
       type.kind = Hdf5Type::Kind::floating;
-      reader.take(5, "datatype");  // bit offset, precision, place of the exponent
+      reader.take(5, "datatype");  // bit offset, precision, offset of the exponent
       type.exponent_bits = reader.read<std::uint8_t>("datatype");
       reader.take(1, "datatype");
       type.mantissa_bits = reader.read<std::uint8_t>("datatype");
@@ -142,7 +142,7 @@ class Walker {
     if (reader.remaining() == 0) reader.fail("object header", "would begin where the file ends");
     const bool newer = bytes_[reader.at()] == std::byte{'O'};
     bool ordered = false;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks;  // place and size of messages
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks;  // offset and size of messages
     if (newer) {
       if (reader.text(4, "object header") != "OHDR") reader.fail("object header", "is none");
       reader.read<std::uint8_t>("object header");
@@ -487,7 +487,7 @@ class ChunkReader {
         const auto offset = reader.read<std::uint64_t>("chunk");
         if (offset >= static_cast<std::uint64_t>(dataset_.shape[axis]))
           reader.fail("chunk", "lies outside its dataset");
-        // As many as there must be, each at a place of its own: then they leave no part out.
+        // As many as there must be, each at an offset of its own: then they leave no part out.
         if (offset % dataset_.layout.chunk_shape[axis] != 0)
           reader.fail("chunk", "does not begin where one of its dataset can");
         chunk.offset.push_back(offset);

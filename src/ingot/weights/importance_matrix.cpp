@@ -60,7 +60,7 @@ ImportanceMatrix read_gguf(const std::string& path) {
   return matrix;
 }
 
-// The older form: numbers of 32 bits, little-endian; sums are means times the number of calls.
+// The older format: numbers of 32 bits, little-endian; sums are means times the number of calls.
 class DatReader {
  public:
   explicit DatReader(std::string path) : path_(std::move(path)), file_(path_) {}
@@ -89,7 +89,7 @@ class DatReader {
   std::string_view take(std::size_t bytes, std::string_view field) {
     INGOT_CHECK(bytes <= file_.text().size() - at_,
                 FormatError(path_, static_cast<std::int64_t>(at_), std::string(field),
-                            fmt::format("needs {} bytes; the file ends {} behind this place", bytes,
+                            fmt::format("needs {} bytes; the file ends {} behind this offset", bytes,
                                         file_.text().size() - at_)));
     const std::string_view taken = file_.text().substr(at_, bytes);
     at_ += bytes;

@@ -28,7 +28,7 @@ struct ImportanceMatrix {
   std::vector<std::string> datasets;                  ///< where the text came from
   std::uint32_t chunks = 0, chunk_tokens = 0;         ///< pieces of the text, and tokens of each
 
-  /// Null where the matrix is not there. Of a matrix that was joined from several with one input
+  /// Null where the matrix is not there. Of a matrix that was concatenated from several with one input
   /// ("attn_qkv"), the entry of the first.
   const Entry* find(std::string_view tensor) const;
 };
@@ -36,7 +36,7 @@ struct ImportanceMatrix {
 /// A GGUF file, or one of llama.cpp's older .dat files, by its content. FormatError names file and offset or
 /// tensor.
 ImportanceMatrix read_importance_matrix(const std::string& path);
-/// A GGUF file; for a path that ends in .dat the older form. Atomic.
+/// A GGUF file; for a path that ends in .dat the older format. Atomic.
 void write_importance_matrix(const std::string& path, const ImportanceMatrix& matrix);
 
 }  // namespace ingot

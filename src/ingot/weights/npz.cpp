@@ -25,7 +25,7 @@ class NpzFile final : public WeightSource {
       TensorInfo info = array.description.info;
       info.name = entry.name.substr(0, entry.name.size() - 4);
       info.file = location();
-      // Of a compressed array the place of its compressed bytes, which is what can be said.
+      // Of a compressed array the offset of its compressed bytes, which is what can be said.
       info.offset = entry.offset + (entry.method == 0 ? info.offset : 0);
       arrays_.emplace(info.name, std::move(array));
       tensors.push_back(std::move(info));

@@ -61,7 +61,7 @@ const OnnxType* find_type(int number) {
   return found == kOnnxTypes.end() ? nullptr : &*found;
 }
 
-/// Values of a typed field, converted one by one; `bits` where the field holds bit patterns (halves in
+/// Values of a typed field, converted one by one; `bits` where the field holds bit patterns (fp16 in
 /// int32_data).
 template <class To, class Field>
 std::vector<std::byte> converted(const Field& field, bool bits = false) {

@@ -22,7 +22,7 @@ namespace ingot {
 /// A parsed ONNX model: the message, and the tensors in it or in files beside it.
 class OnnxFile : public std::enable_shared_from_this<OnnxFile> {
  public:
-  /// FormatError where the bytes are no ONNX model.
+  /// FormatError where the bytes are not an ONNX model.
   static std::shared_ptr<const OnnxFile> open(const Blob& blob);
   static std::shared_ptr<const OnnxFile> open(const std::string& path);
   ~OnnxFile();

@@ -13,7 +13,7 @@
 namespace ingot {
 
 /// What a pickle of PyTorch can hold, read without running anything. Values lie in one list and refer to each
-/// other by index, so that a pickle that refers to itself is no danger.
+/// other by index, so that a pickle that refers to itself is not a danger.
 struct PickleValue {
   using Ref = std::uint32_t;
   struct None {};

@@ -65,7 +65,7 @@ void check_names(std::span<const StoredTensor> tensors) {
   }
 }
 
-/// As a JSON string; InvalidConfig where it is no UTF-8.
+/// As a JSON string; InvalidConfig where it is not UTF-8.
 std::string quoted(const std::string& text) {
   try {
     return Json(text).dump();

@@ -60,7 +60,7 @@ class TableReader {
   }
 
  private:
-  /// Keys share their beginning with the one before; the list of places where they do not is not needed.
+  /// Keys share their beginning with the one before; the list of offsets where they do not is not needed.
   void read_block(const Handle& handle, std::vector<std::pair<std::string, std::string_view>>& pairs) const {
     ByteReader whole(bytes_, file_);
     whole.seek(handle.offset, "block");

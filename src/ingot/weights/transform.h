@@ -49,8 +49,8 @@ class Transform {
   /// Part `index` of `parts` equal ones.
   static Transform part(int axis, std::int64_t index, std::int64_t parts);
   /// The output rows of a query or key projection (or its bias), head by head, from the order in which
-  /// neighbours rotate together (llama.cpp's for Llama) to the one in which halves do (transformers'), and
-  /// the other way about.
+  /// neighbours rotate together (llama.cpp's for Llama) to the one in which the halves of a head do
+  /// (transformers'), and the other way about.
   static Transform rotary_to_halves(std::int64_t heads);
   static Transform rotary_to_pairs(std::int64_t heads);
   /// Rounds to a block format; only as the last step. The values that load are the rounded ones, as f32.

@@ -64,7 +64,7 @@ class WeightSource {
   const std::string& location() const { return location_; }
   /// "safetensors", "npy", ...
   virtual std::string_view format() const = 0;
-  /// Free text that the file carries ("format" -> "pt").
+  /// Free text that the file holds ("format" -> "pt").
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   virtual WeightCapabilities capabilities() const { return {}; }
 

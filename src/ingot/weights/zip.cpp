@@ -22,7 +22,7 @@ struct Directory {
   std::uint64_t count = 0, size = 0, offset = 0;
 };
 
-/// Where the end record stands: the last place from which its comment reaches the end of the file.
+/// Where the end record stands: the last offset from which its comment reaches the end of the file.
 std::size_t find_end(std::span<const std::byte> bytes, const std::string& file) {
   const ByteReader reader(bytes, file);
   if (bytes.size() < kEndBytes) reader.fail_at(0, "zip", "is too short for an archive; it was cut short");

@@ -28,7 +28,7 @@ struct ZipEntry {
   std::uint16_t method = 0;  ///< 0: stored, 8: deflated
 };
 
-/// A zip archive (zip64 too), read from its central directory. Opening checks every size and place: entries
+/// A zip archive (zip64 too), read from its central directory. Opening checks every size and offset: entries
 /// must lie inside the file and not overlap. FormatError names file, offset and entry otherwise.
 class ZipArchive {
  public:

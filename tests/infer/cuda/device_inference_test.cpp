@@ -24,7 +24,7 @@ constexpr Device kDevice{DeviceType::cuda, 0};
 // f32 summed in another order, through two layers.
 constexpr double kOtherOrder = 1e-4;
 // Such sums may also put a number on the other side of the border between two of the 127 steps that its
-// product quantizes it to: a step of the largest of 128 Gaussian numbers, 2.7 deviations, is 2.7 / 127 / √128
+// matmul quantizes it to: a step of the largest of 128 Gaussian numbers, 2.7 deviations, is 2.7 / 127 / √128
 // of a row.
 constexpr double kOtherStep = 1.9e-3;
 // bf16 has 8 bits: half of 2^-8 for each rounding, of which a layer has a dozen.
@@ -235,7 +235,7 @@ TEST_F(DeviceInference, TakesTheFormatsOfTheCpu) {
       const auto here = load(path, format, kCpu), there = load(path, format, kDevice);
       EXPECT_EQ(there->device(), kDevice);
       // Few tokens are multiplied as the CPU does (whose attention of more than eight rounds to bf16); of
-      // many the products are of bf16.
+      // many the matmuls are of bf16.
       EXPECT_LT(distance(logits(*there, 6), logits(*here, 6)), format == "fp8" ? kOtherOrder : kOtherStep)
           << family << " " << format;
       // Where it does, a near-tie between experts may fall otherwise.

@@ -41,8 +41,8 @@ TEST(DeviceSentences, HaveTheVectorsOfTheCpu) {
     EXPECT_EQ(embedder.encoder().device(), device);
     return embedder.embed(texts);
   };
-  // Sums in another order in f32; halves round what comes between to 11 or 8 bits, and int8 products what
-  // they read to 8, where a number between two steps may go to either.
+  // Sums in another order in f32; fp16 and bf16 round what comes between to 11 or 8 bits, and int8 matmuls
+  // what they read to 8, where a number between two steps may go to either.
   for (const auto& [format, tolerance] : {std::pair<std::string, double>{"", 1e-5},
                                           {"f32", 1e-5},
                                           {"f16", 1e-3},

@@ -9,7 +9,7 @@ namespace ingot::test {
 
 /// Barto, Sutton and Anderson 1983, with Gymnasium's constants: 1 for each step, at most 500.
 struct CartPole {
-  std::array<double, 4> state;  // place, speed, angle, angular speed
+  std::array<double, 4> state;  // position, speed, angle, angular speed
   int steps;
 
   static EnvironmentSpec spec() { return {.players = 1, .actions = 2, .observation = {4}}; }

@@ -23,7 +23,7 @@ using test::message_of;
 
 class DeviceTraining : public test::TrainingRun {};
 
-// Both sum in f32, in another order. A loss is a sum of at most 260 terms, each behind products of up to 40:
+// Both sum in f32, in another order. A loss is a sum of at most 260 terms, each behind matmuls of up to 40:
 // the bound of its relative error is some hundred roundings of 6e-8, and what is seen is far less.
 constexpr double kOtherOrder = 1e-5;
 // AdamW divides gradients by their own size, so that one that is all rounding error still moves its weight by
@@ -116,7 +116,7 @@ TEST_F(DeviceTraining, HalfPrecisionHasMasterWeights) {
 }
 
 TEST_F(DeviceTraining, TwiceTheSameBitsWithAndWithoutRecomputation) {
-  for (const bool half : {false, true}) {  // libraries come in for halves that do not for f32
+  for (const bool half : {false, true}) {  // libraries come in for fp16 and bf16 that do not for f32
     const auto run = [&](const std::string& output, Recompute recompute) {
       TrainConfig c = config("cuda", output + (half ? "half" : ""));
       c.dtype = half ? DType::bf16 : DType::f32;

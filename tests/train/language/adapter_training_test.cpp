@@ -112,7 +112,7 @@ TEST_F(AdapterTrainingTest, DoraLearnsAndResumesWithTheSameBits) {
   EXPECT_THROW(LanguageTrainer{part}, Error);
 }
 
-TEST_F(AdapterTrainingTest, AQuantizedBaseIsEvaluatedAndSampledInHalvesToo) {
+TEST_F(AdapterTrainingTest, AQuantizedBaseIsEvaluatedAndSampledInBf16Too) {
   TrainConfig c = tuning("halves", "nf4");
   c.dtype = DType::bf16;
   c.max_steps = 1;

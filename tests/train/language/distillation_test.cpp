@@ -60,7 +60,7 @@ TEST(DistillationLoss, DivergencesAndGradientsAreTrls) {
   }
 }
 
-TEST(DistillationLoss, OfTheLikeliestTokensItIsTheirRenormalizedDivergence) {
+TEST(DistillationLoss, OfTheMostProbableTokensItIsTheirRenormalizedDivergence) {
   const Json& all = distillation_goldens();
   const Shape shape{all["tokens"], all["top_k"]};
   for (const Json& golden : all["of_top_k"]) {

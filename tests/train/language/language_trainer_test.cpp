@@ -522,7 +522,7 @@ TEST_F(LanguageTrainerTest, ARunThatCannotFitIsRefusedWithAdvice) {
   EXPECT_NO_THROW(check_memory(plan, c, 2000));
 }
 
-TEST(MemoryPlan, OnACardOnlyWhatComesAndGoesNeedsATenthMore) {
+TEST(MemoryPlan, OnAGpuOnlyWhatComesAndGoesNeedsATenthMore) {
   MemoryPlan plan;
   plan.parameters = 600;
   plan.activations = 300;

@@ -14,7 +14,7 @@
 
 namespace ingot::test {
 
-/// How often each implementation of a product with a weight was launched.
+/// How often each implementation of a matmul with a weight was launched.
 using MatmulLaunches = std::map<std::string, std::int64_t>;
 
 inline MatmulLaunches matmul_launches(const kernels::LaunchProfile& profile) {

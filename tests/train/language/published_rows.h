@@ -11,7 +11,7 @@ struct PublishedRow {
   const char* gpu;
   int gpus;
   bool fp8;
-  bool full_recompute;  ///< where the states leave no room for the activations of a micro-batch
+  bool full_recompute;  ///< where the states leave no memory for the activations of a micro-batch
   double tokens_per_second;
 };
 

@@ -23,7 +23,7 @@ TEST(StepMatmuls, AreLaunchedAsOftenAndByTheSameKernelsAsInAStep) {
   }
 }
 
-// The model's own count without attention's products and the weights of norms, which it counts too.
+// The model's own count without attention's matmuls and the weights of norms, which it counts too.
 TEST(StepMatmuls, AreTheOperationsThatTheModelCountsForItsWeights) {
   const LanguageConfig c = matmul_config("llama", DType::f32);
   constexpr std::int64_t kTokens = 48;
@@ -87,7 +87,7 @@ TEST(StepMatmuls, SustainedWorkIsWholeStepsWithoutAGap) {
   for (const double seconds : work.time_each(0.01)) EXPECT_GT(seconds, 0);
 }
 
-TEST(StepMatmuls, RefuseWhatTheyHaveNoProductsOf) {
+TEST(StepMatmuls, RefuseWhatTheyHaveNoMatmulsOf) {
   LanguageConfig c = matmul_config("llama", DType::f32);
   EXPECT_THROW(StepMatmuls(c, 0, kCpu), InvalidConfig);
   c.model_type = "mixtral";

@@ -44,7 +44,7 @@ class Table {
   }
   // Where a field is; 0: it is absent.
   std::size_t at(int field) const;
-  // What the offset at a place leads to.
+  // What the offset at a position leads to.
   std::size_t follow(std::size_t from) const { return from + read<std::uint32_t>(from); }
 
   std::string_view buffer_;

@@ -133,7 +133,7 @@ bool is_plain_integer(const Element& element) {
          (element.physical == Physical::int32 || element.physical == Physical::int64);
 }
 
-// Of what is no number, truth or string.
+// Of what is not a number, truth or string.
 std::string special_text(const Value& value, const Element& element, const Location& location) {
   switch (element.meaning) {
     case Meaning::date:

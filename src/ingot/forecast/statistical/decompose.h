@@ -6,7 +6,7 @@
 
 namespace ingot::forecast {
 
-/// The season of a history of two seasons or more: what rows of one place in it lie above a centred moving
+/// The season of a history of two seasons or more: what rows of one phase in it lie above a centred moving
 /// average over one season, or are times that, on average; [season], with mean 0 or 1.
 std::vector<double> seasonal_pattern(std::span<const double> x, std::int64_t season, bool multiplicative);
 

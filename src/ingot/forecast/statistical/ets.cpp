@@ -17,7 +17,7 @@ constexpr std::int64_t kLongestEtsSeason = 24;
 constexpr double kLeastWeight = 1e-4, kMostWeight = 0.9999, kLeastDamping = 0.8, kMostDamping = 0.98;
 constexpr double kImpossible = 1e10;
 
-// One of the forms: how errors, trend and season come in.
+// One of the models: how errors, trend and season come in.
 struct EtsForm {
   bool error_multiplies = false, trend = false, damped = false, seasonal = false, season_multiplies = false;
 
@@ -36,7 +36,7 @@ struct EtsState {
   std::vector<double> season;  // of the next row, the one after ...
 };
 
-// A form with its weights and where it starts. As a vector: alpha, beta, gamma, phi, level, trend, and the
+// A model with its weights and initial state. As a vector: alpha, beta, gamma, phi, level, trend, and the
 // season but for one value, which makes their mean 0 or 1.
 struct EtsModel {
   EtsForm form;
@@ -72,7 +72,7 @@ struct EtsModel {
     return form.season_multiplies ? value * season : value + season;
   }
 
-  // Takes one row into the state, whose season has its place at `at`.
+  // Takes one row into the state, whose season has its phase at `at`.
   void update(EtsState& s, std::size_t at, double row) const {
     const double q = before_season(s);
     double p = row;

@@ -28,7 +28,7 @@ LocalForecast naive_forecast(std::span<const double> x, std::int64_t season, std
 LocalForecast seasonal_naive_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon);
 /// Exponential smoothing in state-space form (Hyndman et al. 2008) with additive or multiplicative errors,
 /// without a trend or with one, damped or not, and without a season or with an additive or multiplicative
-/// one: the form with the least AICc, by maximum likelihood. Multiplicative parts need positive values.
+/// one: the model with the least AICc, by maximum likelihood. Multiplicative parts need positive values.
 /// Seasons of more than 24 rows are left to the other models, as in the original.
 LocalForecast ets_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon);
 /// ARIMA with seasons: differences by a test of the level (KPSS) and by the strength of the season, orders by

@@ -49,7 +49,7 @@ std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool n
 std::optional<Frequency> months_between(std::span<const Moment> moments);
 /// Whether days are those from Monday to Friday: none of them is on a weekend, and they are of several weeks.
 bool skip_weekends(std::span<const Moment> days);
-/// Days of months that are no number: the first and the last that is not on a weekend.
+/// Days of months that are not numbers: the first and the last that is not on a weekend.
 inline constexpr std::int64_t kFirstBusinessDay = -1, kLastBusinessDay = -2;
 /// The day of the month that rows lie on: 31 where each is the last of its month; a business day where all
 /// are near it and none is on a weekend (it may have been a holiday); else the latest of all.

@@ -397,7 +397,7 @@ bool one_text_a_month(const Cells& cells, const std::vector<Moment>& months) {
 Reading read_in_any_way(const Cells& cells, std::string& why, const Usual& usual) {
   Reading english = read_in_any_order(cells, why, usual);
   if (!english.failed) return english;
-  Reading weeks = read_with(cells, parse_plain_week);  // where 2016-13 is no month
+  Reading weeks = read_with(cells, parse_plain_week);  // where 2016-13 is not a month
   if (!weeks.failed) return weeks;
   Reading years = read_with(cells, parse_decimal_year);
   if (!years.failed && one_text_a_month(cells, years.times)) return years;
@@ -407,12 +407,12 @@ Reading read_in_any_way(const Cells& cells, std::string& why, const Usual& usual
   return std::move(*other);
 }
 
-// 201653, among which some are no months.
+// 201653, among which some are not months.
 std::optional<Moment> parse_compact_week(std::string_view text, DateStyle* style) {
   return text.size() == 6 ? parse_plain_week(text, style) : std::nullopt;
 }
 
-// Nothing where a cell is no serial day of Excel's.
+// Nothing where a cell is not a serial day of Excel's.
 std::optional<Reading> read_excel_days(const Cells& cells, bool told) {
   std::vector<std::string_view> texts;
   texts.reserve(cells.size());

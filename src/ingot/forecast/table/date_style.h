@@ -69,7 +69,8 @@ std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nul
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
 /// Reads 2016/17, 2016-17 and 2016/2017: years that begin in one and end in the next.
 std::optional<Moment> parse_split_year(std::string_view text, DateStyle* style = nullptr);
-/// Reads 201627 and 2016-27 as weeks of ISO 8601, of the same years: for columns in which some are no months.
+/// Reads 201627 and 2016-27 as weeks of ISO 8601, of the same years: for columns in which some are not
+/// months.
 std::optional<Moment> parse_plain_week(std::string_view text, DateStyle* style = nullptr);
 
 }  // namespace ingot::forecast

@@ -20,7 +20,7 @@ std::optional<Moment> parse_decimal_year(std::string_view text, DateStyle* style
   const double year = std::floor(years), months = 12 * (years - year);
   // The months of a calendar begin up to 0.06 of a month before the twelfths of a year.
   const double month = std::floor(months + 0.1);
-  // Tenths of a year and the like are no months. Those of calendars end up to a tenth of one off.
+  // Tenths of a year and the like are not months. Those of calendars end up to a tenth of one off.
   const double off = months - month;
   if (std::abs(off) > 0.1 && std::abs(off - 0.5) > 0.2) return std::nullopt;
   if (style != nullptr) {

@@ -25,7 +25,7 @@ namespace {
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-// The rows of one series, and their places on its even grid.
+// The rows of one series, and their indices on its even grid.
 struct Group {
   std::string id;
   std::vector<std::size_t> rows;
@@ -332,7 +332,7 @@ void Reader::leave_out_end(Group& group) {
   rows.resize(kept);
 }
 
-// The place of each row on the series' even grid.
+// The index of each row on the series' even grid.
 std::vector<std::int64_t> Reader::slots_of(const std::string& id,
                                            const std::vector<std::size_t>& rows) const {
   const std::size_t first = rows[0];

@@ -117,7 +117,7 @@ std::string_view how_to_leave_out(const Series& series, bool is_target);
 /// Reads and checks a table. Series of a long table that have one row, or no value of a column, are left out
 /// where others are there. Rows at the end that have no value of any target are left out: they are no
 /// history, and a forecast begins with them (not where `fill` is zero, which says what they are). DataError
-/// names line and column for dates that are no dates, not ascending, given twice or at irregular distances;
+/// names line and column for dates that are not dates, not ascending, given twice or at irregular distances;
 /// for text and infinities among the numbers; for a column without any value or name; for a date where the
 /// header should be; for gaps when `fill` is refuse, and for more rows that are missing than there are.
 SeriesTable read_series(const CsvTable& csv, const TableOptions& options = {});

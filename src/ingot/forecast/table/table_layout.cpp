@@ -193,7 +193,7 @@ std::vector<std::size_t> dates_of(const TableLayout& layout) {
   return dates;
 }
 
-// Adds `more` columns of `known`, from place `from` on, to `keys`, so that these tell all rows apart. False
+// Adds `more` columns of `known`, from index `from` on, to `keys`, so that these tell all rows apart. False
 // where none do.
 bool add_ids_that_tell(const CsvTable& csv, std::span<const std::size_t> known, std::size_t from,
                        std::size_t more, std::vector<std::size_t>& keys) {

@@ -28,7 +28,7 @@ struct TableLayout {
 std::size_t find_time_column(const CsvTable& csv, const TableOptions& options);
 
 /// Finds them by their names, and by what the options say. DataError where a column that is needed or named
-/// is not there, has no name, or is several things at once.
+/// is not there, has no name, or is several kinds at once.
 ///
 /// What tells series apart is the column that options.id_column names, or the columns ("store,item"); else,
 /// where dates come several times, one with the name of such, or two, that tell all rows of a date apart.

@@ -11,7 +11,7 @@ namespace ingot::kernels::cpu {
 /// Keys come in panels of this many columns, zero-padded: four AVX-512 vectors, the width of the
 /// micro-kernel.
 inline constexpr std::int64_t kPanel = 64;
-/// Columns of a product come in multiples of this: one AVX-512 vector, and whole ones of every shorter kind.
+/// Columns of a matmul come in multiples of this: one AVX-512 vector, and whole ones of every shorter kind.
 inline constexpr std::int64_t kColumns = 16;
 /// Rows of one key/value head that decoding takes at once: 8 queries of up to 64 heads.
 inline constexpr std::int64_t kDecodeRows = 512;
@@ -22,7 +22,7 @@ inline constexpr std::int64_t kTileKeys = 256;
 inline constexpr std::int64_t kBlockRows = 6;
 /// Rows that pass over a panel of keys, and a piece of values, while it lies in L1.
 inline constexpr std::int64_t kGroupRows = 4 * kBlockRows;
-/// Queries per tile of the backward pass, and how many of them take their turn with a panel of keys: what
+/// Queries per tile of the backward pass, and how many of them go through a panel of keys: what
 /// they share lies in L1, and a panel comes from further off once per tile.
 inline constexpr std::int64_t kGradientTileRows = 384;
 inline constexpr std::int64_t kGradientRows = 16 * kBlockRows;
@@ -58,7 +58,7 @@ struct SmallGemm {
 struct Bf16Pairs;
 
 /// One tile of queries against one packed key/value head. Head sizes are padded to multiples of 16; `depth`
-/// is what of head_size is no padding. With `pairs`, q, keys and values are words of two bf16 numbers
+/// is what of head_size is not padding. With `pairs`, q, keys and values are words of two bf16 numbers
 /// (bf16_pairs.h): rows of q have head_size / 2 at the same distance, panels of keys head_size / 2 rows, and
 /// there are half as many rows of values.
 struct ForwardTile {

@@ -6,7 +6,7 @@
 
 namespace ingot::kernels::cpu {
 
-/// Products of small matrices in bf16 with sums in f32. Two numbers that are neighbours along the axis that
+/// Matmuls of small matrices in bf16 with sums in f32. Two numbers that are neighbours along the axis that
 /// is summed over make a 32-bit word, which stands where a float would: the first in its low half.
 struct Bf16Pairs {
   /// Rows [row, row + rows) of g, at most kBlockRows; k counts words.

@@ -29,7 +29,7 @@ struct CodeTile {
   std::int64_t output, position;  ///< the first of the panel's outputs, the first pixel of the result
 };
 
-/// The whole of the sample; where windows are single pixels side by side, short rows are taken together.
+/// The whole of the sample; where windows are single adjacent pixels, short rows are batched.
 inline CodeBand code_band(const QuantizedConvArgs& args) {
   const View &x = args.x, &y = args.y;
   const ConvGeometry& g = args.geometry;
@@ -66,7 +66,7 @@ inline std::int64_t code_reach(const CodeBand& band, std::size_t axis) {
 template <class Code, class Convolve>
 void convolve_band(const CodeBand& band, const Code* codes, std::int64_t first, std::int64_t count,
                    Convolve&& convolve) {
-  constexpr double kGrain = 100'000;  // products
+  constexpr double kGrain = 100'000;  // multiply-adds
   const std::int64_t panels = band.args->weight.dim(0);
   const double products =
       static_cast<double>(band.out_width) * static_cast<double>(band.args->weight.numel());

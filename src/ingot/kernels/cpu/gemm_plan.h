@@ -8,9 +8,9 @@
 
 namespace ingot::kernels::cpu {
 
-/// GemmArgs taken apart: one matrix product of m × k by k × n, repeated over `batch` axes (each with an
+/// GemmArgs taken apart: one matmul of m × k by k × n, repeated over `batch` axes (each with an
 /// output of its own) and summed over `summed` axes. Axes that extend m, n or k are folded into it, so
-/// [B, T, k] times [k, n] is a single product.
+/// [B, T, k] times [k, n] is a single matmul.
 struct GemmPlan {
   struct Axis {
     std::int64_t size = 1, a = 0, b = 0, c = 0;  // strides in elements
@@ -43,7 +43,7 @@ struct GemmPlan {
 
   bool empty() const { return m == 0 || n == 0 || k == 0 || batch_count == 0 || summed_count == 0; }
 
-  /// The same product as cᵀ = bᵀ·aᵀ.
+  /// The same matmul as cᵀ = bᵀ·aᵀ.
   void transpose() {
     std::swap(a, b);
     std::swap(m, n);
@@ -108,7 +108,7 @@ struct GemmPlan {
   }
 };
 
-/// A product of few rows: sizes, leading dimensions and factors (simd/gemm.cpp).
+/// A matmul of few rows: sizes, leading dimensions and factors (simd/gemm.cpp).
 struct Skinny {
   std::int64_t m, n, k, lda, ldb, ldc;
   float alpha, beta;

@@ -9,7 +9,7 @@
 
 namespace ingot::kernels::cpu {
 
-/// What turns the codes of 32 columns of a row into values: value[i] = scale[i / 16] · packed_value(codes[i])
+/// What makes values of the codes of 32 columns of a row: value[i] = scale[i / 16] · packed_value(codes[i])
 /// + minimum.
 struct PackedRowScales {
   std::array<float, 2> scale;

@@ -38,7 +38,7 @@ void for_scan_heads(const View& x, const View& keys, F&& f) {
   for (std::int64_t i = 0; i < x.dim(0) * x.dim(2); ++i) f(ScanHead(x, keys, i));
 }
 
-/// The same, side by side; a thread has at least `grain` products to do.
+/// The same, in parallel; a thread has at least `grain` multiply-adds to do.
 template <class F>
 void parallel_scan_heads(const View& x, const View& keys, std::int64_t grain, F&& f) {
   const std::int64_t products = x.dim(1) * x.dim(3) * keys.dim(3);
@@ -47,7 +47,7 @@ void parallel_scan_heads(const View& x, const View& keys, std::int64_t grain, F&
   });
 }
 
-/// Calls f(head, first, last) for rows [first, last) of each head's state, side by side.
+/// Calls f(head, first, last) for rows [first, last) of each head's state, in parallel.
 template <class F>
 void parallel_scan_rows(const View& x, const View& keys, std::int64_t grain, F&& f) {
   constexpr std::int64_t kRows = 16;  // few heads keep many threads busy, too

@@ -33,7 +33,7 @@ void load_tile_transposed(const ConstTile& from, float* to, std::int64_t to_stri
 /// to = from, or += with `accumulate`; rounds to to.dtype (f32, f16 or bf16).
 void store_tile(const float* from, std::int64_t from_stride, const Tile& to, bool accumulate);
 
-/// Scratch memory of the calling thread, at least `count` floats, 64-byte aligned, not initialised. Grows and
+/// Scratch memory of the calling thread, at least `count` floats, 64-byte aligned, not initialized. Grows and
 /// is kept; the next call with the same slot may return the same memory.
 float* thread_scratch(std::size_t slot, std::size_t count);
 

@@ -16,7 +16,7 @@
 
 namespace ingot {
 
-/// An adapter that texts choose by its name. It stays on its model as long as anybody holds it.
+/// An adapter that requests choose by its name. It stays on its model as long as anybody holds it.
 struct BankedAdapter {
   NamedAdapter source;
   std::string identity;  ///< tells its content from any other's: what was cached with it is of no other
@@ -26,8 +26,8 @@ struct BankedAdapter {
 };
 using AdapterHandle = std::shared_ptr<const BankedAdapter>;
 
-/// The adapters of a model that texts choose by name. They are loaded and unloaded while the model is in use:
-/// load(), unload(), find() and list() by any thread, settle() and use() by the one that runs the model.
+/// The adapters of a model that requests choose by name. They are loaded and unloaded while the model is in
+/// use: load(), unload(), find() and list() by any thread, settle() and use() by the one that runs the model.
 class AdapterBank {
  public:
   /// Consecutive sequences of one pass that have one adapter, or none.
@@ -41,7 +41,7 @@ class AdapterBank {
 
   /// Reads an adapter, which can be found from then on. Throws as read_peft_adapter() does; InvalidConfig for
   /// a name that there is already, for one adapter too many, and for an adapter that replaces whole modules,
-  /// which texts cannot choose.
+  /// which requests cannot choose.
   void load(const NamedAdapter& adapter, std::string identity);
   /// Lets nobody find it any more; false where there is none of this name. Its memory is freed by the first
   /// settle() after its last holder is gone.

@@ -15,11 +15,11 @@ struct LoraConfig {
   std::int64_t r = 8;
   double lora_alpha = 8;
   double lora_dropout = 0;  ///< of the input of each adapter, in training
-  bool use_rslora = false;  ///< scale alpha / √r in place of alpha / r (Kalajdzievski 2023)
+  bool use_rslora = false;  ///< scale alpha / √r instead of alpha / r (Kalajdzievski 2023)
   bool use_dora = false;    ///< weight-decomposed: a magnitude for each row (Liu et al. 2024)
   /// Modules by name, or by the end of it behind a dot. {"all-linear"}: every linear layer but the head.
   std::vector<std::string> target_modules;
-  std::string target_regex;  ///< in place of the list, as PEFT has it: matches a whole name
+  std::string target_regex;  ///< instead of the list, as PEFT has it: matches a whole name
   std::vector<std::string> exclude_modules;
   std::vector<std::int64_t> layers_to_transform;     ///< numbers of layers; empty: all
   std::map<std::string, std::int64_t> rank_pattern;  ///< r of modules whose name ends with the pattern

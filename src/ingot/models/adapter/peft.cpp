@@ -26,7 +26,7 @@ constexpr const char* kConfigFile = "adapter_config.json";
 constexpr std::string_view kPrefix = "base_model.model.";
 
 // What a file holds for one module: the two matrices [r, in] and [out, r], with DoRA a magnitude [out], or a
-// whole weight in their place.
+// whole weight instead of them.
 struct ModuleTensors {
   Tensor a, b, magnitude, whole;
 };
@@ -284,7 +284,7 @@ Tensor rows_of_module(const std::vector<Part>& parts, const std::vector<Tensor>&
   return reshape(concat(grouped, 1), rows.front().shape().with(0, count));
 }
 
-// The adapters of a module's parts as one: rows of A one behind another, B with a block for each part.
+// The adapters of a module's parts as one: rows of A concatenated, B with a block for each part.
 ModuleTensors joined(const std::vector<Part>& parts, const Values& values) {
   const auto f32 = [&values](const Parameter& parameter) {
     return parameter ? to(value_of(parameter, values), DType::f32) : Tensor{};

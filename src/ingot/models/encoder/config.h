@@ -29,7 +29,7 @@ struct EncoderConfig {
       0;  ///< layers that share one set of weights form a group (ALBERT); 0: none share
   std::int64_t num_attention_heads = 0;
   std::int64_t max_position_embeddings = 512;
-  std::int64_t type_vocab_size = 2;  ///< 0: no embeddings of which text a token is of (DistilBERT)
+  std::int64_t type_vocab_size = 2;  ///< 0: no embeddings of which segment a token is of (DistilBERT)
   std::int64_t position_offset = 0;  ///< position of the first token: behind the padding's in RoBERTa
   /// > 0: the scores of attention get a learned summand for each class of distances, so many of them (MPNet).
   std::int64_t relative_attention_num_buckets = 0;

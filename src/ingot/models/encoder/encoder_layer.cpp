@@ -80,7 +80,7 @@ Tensor EncoderLayer::mixed(Qkv qkv, const EncoderContext& context) const {
   options.window = window;
   options.doc_start = context.input.doc_start;
   options.kv_length = context.input.lengths;
-  options.bf16_products = attention_output.quantizes_input();
+  options.bf16_matmuls = attention_output.quantizes_input();
   return attention(qkv, options);
 }
 

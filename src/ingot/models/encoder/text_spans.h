@@ -26,7 +26,7 @@ Tensor rows_of_text(const Tensor& x, const TextSpan& text);
 std::int64_t longest_text(const EncoderInput& input);
 
 /// The same input with texts told apart by doc_start, padding being a text of its own: attention with a
-/// window needs it so, because lengths count a query's place from the end.
+/// window needs it so, because lengths count a query's position from the end.
 EncoderInput with_doc_start(EncoderInput input);
 
 }  // namespace ingot

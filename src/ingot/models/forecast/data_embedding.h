@@ -6,7 +6,7 @@
 namespace ingot {
 
 /// How Autoformer's kin read a window: every step is a token, made of a convolution over three neighbouring
-/// steps of all channels (the window's ends meet), a linear map of its calendar features, and its place as
+/// steps of all channels (the window's ends meet), a linear map of its calendar features, and its position as
 /// fixed sines and cosines. Parameters: value_embedding.tokenConv.weight [d_model, channels, 3],
 /// temporal_embedding.embed.weight [d_model, time_features].
 struct DataEmbedding {
@@ -22,7 +22,7 @@ struct DataEmbedding {
   Tensor positions;              ///< [lookback, d_model], or undefined
 };
 
-/// sin(t·r_i), cos(t·r_i) in turn, r_i = 10000^(−2i / width): [steps, width] (Vaswani et al. 2017).
+/// sin(t·r_i), cos(t·r_i) interleaved, r_i = 10000^(−2i / width): [steps, width] (Vaswani et al. 2017).
 Tensor sinusoid_positions(std::int64_t steps, std::int64_t width);
 
 }  // namespace ingot

@@ -4,7 +4,7 @@
 
 namespace ingot {
 
-// Small things that several forecasting networks are made of.
+// Small parts that several forecasting networks are made of.
 
 /// The weight [out, in, 1] of a convolution over single steps as the matrix of the linear layer that it is.
 Tensor kernel_matrix(const Parameter& weight);
@@ -13,7 +13,7 @@ Tensor kernel_matrix(const Parameter& weight);
 Tensor drop(const Tensor& x, double p, bool training);
 
 /// Residual attention (He et al. 2020, "RealFormer"): the scores of a layer are the sum of its own and of all
-/// before it. Such a sum of matmuls is one matmul of all layers' queries and keys side by side, which is
+/// before it. Such a sum of matmuls is one matmul of all layers' queries and keys concatenated, which is
 /// what is kept here: [B, tokens, heads, d · layers so far]. Scores themselves never exist.
 struct ResidualScores {
   Tensor queries, keys;

@@ -169,7 +169,7 @@ PatchTst::PatchTst(const ForecastModelConfig& c, const ParamSource& source)
   for (std::int64_t i = 0; i < c.layers; ++i) {
     layers_.push_back(std::make_unique<PatchLayer>(source.scope("model.encoder.layers", i), c));
   }
-  // Fixed positions stand in checkpoints too; an initializer gives zeros. (A placeholder has no room for
+  // Fixed positions stand in checkpoints too; an initializer gives zeros. (A placeholder has no memory for
   // them.)
   const NoGrad no_grad;
   if (c.positions == "sincos" && positions_.value.is_contiguous() && max(abs(positions_.value)).item() == 0) {

@@ -77,8 +77,7 @@ ForecastModelConfig patchtst_from_transformers(const std::string& text, const st
 
 std::string patchtst_to_transformers(const ForecastModelConfig& c) {
   const auto lacks = [](bool set, const char* key) {
-    INGOT_CHECK(!set,
-                InvalidConfig(key, "transformers' PatchTST has no such thing; only false can be written"));
+    INGOT_CHECK(!set, InvalidConfig(key, "is not in transformers' PatchTST; only false can be written"));
   };
   INGOT_CHECK(c.model == "patchtst", InvalidConfig("model", "is '" + c.model + "', expected patchtst"));
   lacks(c.pad_end, "pad_end");

@@ -7,7 +7,7 @@
 
 namespace ingot {
 
-/// What stands in attention's place in Autoformer and FEDformer: it mixes the steps of series.
+/// What stands instead of attention in Autoformer and FEDformer: it mixes the steps of series.
 class SeriesMixer {
  public:
   /// Which of its arguments a mixer reads; the others stay undefined, and their projections get no gradient.

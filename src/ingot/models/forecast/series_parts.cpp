@@ -56,7 +56,7 @@ CircularConv::CircularConv(const ParamSource& source, std::int64_t in, std::int6
 
 Tensor CircularConv::operator()(const Tensor& x) const {
   const std::int64_t out = weight.value.dim(0), in = weight.value.dim(1);
-  // One product for each step's shares of three neighbouring outputs, which are then added: cheap for few
+  // One matmul for each step's shares of three neighbouring outputs, which are then added: cheap for few
   // outputs.
   const Tensor shares = linear(x, reshape(permute(weight.value, {2, 0, 1}), {3 * out, in}));
   const std::vector<Tensor> parts = chunk(shares, 3, -1);

@@ -31,7 +31,7 @@ Tensor convolve(const Tensor& x, const ConvWeights& w) {
   return conv2d(x, weight, w.bias, {.padding = padding, .layout = ChannelLayout::last});
 }
 
-// Windows that look at one period, and the places (window · k + rank) of their frequencies.
+// Windows that look at one period, and the indices (window · k + rank) of their frequencies.
 struct Looks {
   std::int64_t period;
   std::vector<std::int64_t> windows, places;
@@ -59,8 +59,8 @@ std::vector<Looks> looks_at(const std::vector<std::int64_t>& frequencies, std::i
   return all;
 }
 
-// All looks in one copy to the device, i64 [3, windows · k]: one behind another their windows and their
-// places, then where among those each place stands.
+// All looks in one copy to the device, i64 [3, windows · k]: concatenated, their windows and their
+// indices, then where among those each index stands.
 Tensor order_of(const std::vector<Looks>& all, Device device) {
   std::vector<std::int64_t> windows, places;
   for (const Looks& looks : all) {

@@ -11,7 +11,7 @@ namespace ingot {
 
 // FEDformer's wavelet variant (Zhou et al. 2022), after Gupta et al. 2021: series of multiwavelet
 // coefficients, [B, n, channels, order], are taken apart level by level, each level is changed in the
-// frequency domain, and they are put together again. Series whose length is no power of two are continued
+// frequency domain, and they are put together again. Series whose length is not a power of two are continued
 // with their own beginning.
 
 /// One level's details and sums, from fine to coarse.

@@ -15,8 +15,8 @@ namespace ingot {
 /// layer_no_bias: LayerNorm with a weight alone. layer_plain: with neither weight nor bias (OLMo).
 enum class NormKind : std::uint8_t { rms, layer, layer_no_bias, layer_plain };
 /// Where a layer has its norms. pre: before attention and before the MLP. sandwich: also behind both (Gemma
-/// 2). post: only behind both (OLMo 2). parallel: one norm, read by attention and MLP side by side (Cohere).
-/// parallel_two: side by side, a norm for each (GPT-NeoX). sum: of each residual sum, as in the first
+/// 2). post: only behind both (OLMo 2). parallel: one norm, read by attention and MLP in parallel (Cohere).
+/// parallel_two: in parallel, a norm for each (GPT-NeoX). sum: of each residual sum, as in the first
 /// transformers (OPT 350m); there is none behind the last layer.
 enum class NormPlacement : std::uint8_t { pre, sandwich, post, parallel, parallel_two, sum };
 /// RMSNorm of queries and keys. head: each head, before RoPE. head_after_rope: each head, behind it. width:
@@ -27,11 +27,11 @@ enum class RouterScore : std::uint8_t { softmax, sigmoid };
 /// alibi: scores grow by a slope of each head times the key's position (Press et al. 2021).
 enum class PositionKind : std::uint8_t { rope, learned, alibi };
 /// What mixes the tokens of a layer: attention, to everything or within a window; a short convolution
-/// (LFM2), a selective scan (Mamba 2), the gated delta rule (Qwen 3 Next), attention and a scan side by side
+/// (LFM2), a selective scan (Mamba 2), the gated delta rule (Qwen 3 Next), attention and a scan in parallel
 /// (Falcon H1), or nothing: the layer is an MLP alone, or experts alone (Nemotron H).
 enum class LayerKind : std::uint8_t { full, sliding, conv, mamba, delta, hybrid, mlp, moe };
 
-/// Columns behind those of a head that carry ALiBi: a whole vector of them, of which two are used.
+/// Columns behind those of a head that hold ALiBi: a whole vector of them, of which two are used.
 inline constexpr std::int64_t kAlibiColumns = 8;
 
 /// What sets a family of decoders apart from Llama: the part of a configuration that its model_type decides.
@@ -61,7 +61,7 @@ struct DecoderTraits {
   bool embedding_norm = false;      ///< a norm of the embeddings, before the first layer (BLOOM)
   bool alibi_before_scale = false;  ///< slopes are bf16, and scaled as scores are (Falcon)
   bool mamba_layers = false;        ///< every layer is a selective scan, and has no MLP (Mamba 2)
-  bool hybrid_layers = false;       ///< every layer has attention and a scan side by side (Falcon H1)
+  bool hybrid_layers = false;       ///< every layer has attention and a scan in parallel (Falcon H1)
   bool single_blocks = false;       ///< layers are a mixer without an MLP, or an MLP alone (Nemotron H)
   std::int64_t position_offset = 0;  ///< learned positions have so many rows in front (OPT)
 
@@ -82,7 +82,7 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t num_key_value_heads = 0;  ///< 0: as many as num_attention_heads
   std::int64_t head_dim = 0;             ///< 0: hidden_size / num_attention_heads
   // Multi-head latent attention (DeepSeek V2): keys and values of all heads come from kv_lora_rank numbers of
-  // each token, and heads are qk_nope_head_dim elements and qk_rope_head_dim that turn.
+  // each token, and heads are qk_nope_head_dim elements and qk_rope_head_dim that rotate.
   std::int64_t kv_lora_rank = 0;  ///< 0: plain attention, or in a family of latent attention derived
   std::int64_t q_lora_rank = 0;   ///< of queries likewise; 0: they are projected at once
   std::int64_t qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
@@ -92,7 +92,7 @@ struct LanguageConfig : DecoderTraits {
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
   double rope_local_theta = 0;  ///< of sliding layers where they have their own (Gemma 3); 0: rope_theta
-  double partial_rotary_factor = 1.0;  ///< the part of each head that turns
+  double partial_rotary_factor = 1.0;  ///< the part of each head that rotates
   std::int64_t sliding_window = 0;     ///< tokens a query sees, itself included; 0: all before it
   /// Queries see what comes behind them, too, within sliding_window as far as before (EmbeddingGemma): a text
   /// encoder, which generates nothing.
@@ -148,7 +148,7 @@ struct LanguageConfig : DecoderTraits {
   double mlp_gate_multiplier = 1, mlp_down_multiplier = 1;
   double residual_multiplier = 1;   ///< of what attention and MLP add
   double logit_scale = 1;           ///< of logits
-  double attention_multiplier = 0;  ///< of scores, in place of query_pre_attn_scalar; 0: none
+  double attention_multiplier = 0;  ///< of scores, instead of query_pre_attn_scalar; 0: none
   /// Queries are multiplied by 1 + this · log(1 + floor(position / the original context)); 0: none.
   double query_position_scale = 0;
 
@@ -172,7 +172,7 @@ struct LanguageConfig : DecoderTraits {
   bool is_kind(std::int64_t layer, LayerKind kind) const {
     return !layer_types.empty() && layer_types[static_cast<std::size_t>(layer)] == kind;
   }
-  /// Whether some layer keeps a state, in the place of keys and values or beside them.
+  /// Whether some layer keeps a state, instead of keys and values or beside them.
   bool is_recurrent() const;
   /// Whether some layer's state is a matrix for each head, which cannot go back, unlike a convolution's, of
   /// which more is kept.
@@ -211,7 +211,7 @@ struct LanguageConfig : DecoderTraits {
   }
   /// Width of the embeddings and of the head.
   std::int64_t embedding_size() const { return word_embed_proj_dim > 0 ? word_embed_proj_dim : hidden_size; }
-  /// Elements of a head that turn.
+  /// Elements of a head that rotate.
   std::int64_t rotary_size() const;
   /// What their angles follow from; it refers to this.
   RotaryConfig rotary() const {

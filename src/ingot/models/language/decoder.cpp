@@ -397,7 +397,7 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
       positions.push_back(static_cast<std::int32_t>(segment.cache->length() + i));
     }
     end = std::max(end, segment.cache->length() + segment.tokens);
-    length = std::max({length, end, segment.text_length});
+    length = std::max({length, end, segment.sequence_length});
   }
   check_positions(config, end);
   const auto count = static_cast<std::int64_t>(positions.size());
@@ -415,14 +415,14 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
 }
 
 Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment> segments,
-                             const CachePlaces& places) const {
+                             const CacheOffsets& offsets) const {
   check_tokens(tokens);
   INGOT_CHECK(!grad_enabled(), Error("a model with a KV cache has no gradients: put it in a NoGrad scope"));
-  std::int64_t end = places.capacity;
+  std::int64_t end = offsets.capacity;
   for (const CacheSegment& segment : segments) end = std::max(end, segment.cache->capacity());
   return run_layers(
       tokens,
-      {.positions = places.positions, .doc_start = {}, .rope = {}, .segments = segments, .places = places},
+      {.positions = offsets.positions, .doc_start = {}, .rope = {}, .segments = segments, .offsets = offsets},
       end);
 }
 

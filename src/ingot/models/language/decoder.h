@@ -80,7 +80,7 @@ struct DecoderLayer {
   const LinearWeight& mixer_output() const;
 
   std::unique_ptr<DecoderNorm> input_layernorm;  // before attention, or of its sum; null: NormPlacement::post
-  std::unique_ptr<Attention> self_attn;          // with mamba beside it, or in its place one of:
+  std::unique_ptr<Attention> self_attn;          // with mamba beside it, or instead one of:
   std::unique_ptr<ShortConv> conv;
   std::unique_ptr<Mamba> mamba;
   std::unique_ptr<DeltaNet> linear_attn;
@@ -89,7 +89,7 @@ struct DecoderLayer {
   std::unique_ptr<DecoderNorm> post_attention_layernorm;
   std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;
   std::unique_ptr<Mlp> mlp;
-  std::unique_ptr<MoeMlp> experts;  // in the MLP's place where the layer is sparse; or there is neither
+  std::unique_ptr<MoeMlp> experts;  // instead of the MLP where the layer is sparse; or there is neither
 
  private:
   void norms_of_sums(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const;
@@ -98,7 +98,7 @@ struct DecoderLayer {
   void side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                     RouterLoad* load) const;
   void mlp_alone(ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;
-  // Attention, or what the layer has in its place or beside it. Undefined where no row is wanted.
+  // Attention, or what the layer has instead of it or beside it. Undefined where no row is wanted.
   Tensor mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
   // The MLP, or the experts.
   Tensor feed_forward(const LinearInput& x, RouterLoad* load) const;
@@ -148,7 +148,7 @@ struct LanguageModel {
   /// Where the parameters are, and inputs have to be.
   Device device() const { return head().device(); }
   /// The tables for sequences up to `length`, as hidden() would make them: a handle that keeps them alive,
-  /// for captured work that reads them. Empty where the family has no RoPE.
+  /// for captured graphs that read them. Empty where the family has no RoPE.
   RopeTables rope_tables(std::int64_t length) const;
 
   /// Hidden states after the last norm: [batch, sequence, hidden]. `loads` gets one entry for each layer with
@@ -161,10 +161,10 @@ struct LanguageModel {
   /// or the model's positions, or a segment wants what is not there.
   Tensor hidden(const Tensor& tokens, std::span<const CacheSegment> segments) const;
   /// The same where the device says what the caches hold, for work that is captured and repeated: the numbers
-  /// of `places` count, the caches' own lengths do not, and stay. Every segment attends to the whole capacity
-  /// of its cache, of which `places` leaves valid what it says. All tokens are wanted.
+  /// of `offsets` count, the caches' own lengths do not, and stay. Every segment attends to the whole
+  /// capacity of its cache, of which `offsets` leaves valid what it says. All tokens are wanted.
   Tensor hidden(const Tensor& tokens, std::span<const CacheSegment> segments,
-                const CachePlaces& places) const;
+                const CacheOffsets& offsets) const;
   /// What logits are made with: lm_head, or the embeddings where they are tied.
   const LinearWeight& head() const { return lm_head != nullptr ? *lm_head : embed_tokens.weight; }
   /// What the head's matrix is multiplied with, for losses that make logits themselves: [..., hidden], with a

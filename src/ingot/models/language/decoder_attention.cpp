@@ -40,11 +40,11 @@ namespace {
 // to what is in them: one launch of each for all.
 Tensor attend_together(const DecoderContext& context, std::int64_t layer, const Qkv& x,
                        const AttentionOptions& options) {
-  const CachePlaces& places = context.places;
-  const Tensor entries = select(places.entries, 0, layer);
+  const CacheOffsets& offsets = context.offsets;
+  const Tensor entries = select(offsets.entries, 0, layer);
   const KvCache& one = *context.segments.front().cache;
-  append_to_all(one, layer, entries, places.starts, select(x.keys(), 0, 0), select(x.values(), 0, 0));
-  std::int64_t capacity = places.capacity;
+  append_to_all(one, layer, entries, offsets.starts, select(x.keys(), 0, 0), select(x.values(), 0, 0));
+  std::int64_t capacity = offsets.capacity;
   for (const CacheSegment& segment : context.segments)
     capacity = std::max(capacity, segment.cache->capacity());
   const KvCache::Entries like = one.entries(layer, 1);
@@ -53,7 +53,7 @@ Tensor attend_together(const DecoderContext& context, std::int64_t layer, const 
                            .keys_like = like.keys,
                            .values_like = like.values,
                            .capacity = capacity,
-                           .lengths = places.ends},
+                           .lengths = offsets.ends},
                           options);
 }
 
@@ -61,7 +61,7 @@ Tensor attend_together(const DecoderContext& context, std::int64_t layer, const 
 Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qkv& x,
                      const AttentionOptions& options) {
   const Tensor queries = x.queries();
-  if (context.places.entries.defined())
+  if (context.offsets.entries.defined())
     return to(attend_together(context, layer, x, options), queries.dtype());
   const std::span<const CacheSegment> segments = context.segments;
   std::vector<CachedSequence> sequences;
@@ -74,9 +74,9 @@ Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qk
     const auto index = static_cast<std::int64_t>(&segment - segments.data());
     Tensor length;  // where the device alone knows it
     KvCache::Entries entries;
-    if (context.places.starts.defined()) {
-      length = narrow(context.places.ends, 0, index, 1);
-      segment.cache->append_behind(layer, narrow(context.places.starts, 0, index, 1), new_keys, new_values);
+    if (context.offsets.starts.defined()) {
+      length = narrow(context.offsets.ends, 0, index, 1);
+      segment.cache->append_behind(layer, narrow(context.offsets.starts, 0, index, 1), new_keys, new_values);
       entries = segment.cache->entries(layer, segment.cache->capacity());
     } else {
       segment.cache->append(layer, new_keys, new_values);
@@ -121,7 +121,7 @@ double score_factor(const LanguageConfig& c) {
   return wider ? 1 / std::sqrt(static_cast<double>(c.head_dim)) : 0.0;
 }
 
-// Slopes of all heads: a geometric series; where their number is no power of two, those between come last.
+// Slopes of all heads: a geometric series; where their number is not a power of two, those between come last.
 std::vector<double> slopes_of(const LanguageConfig& c) {
   const auto heads = static_cast<std::uint64_t>(c.num_attention_heads);
   const std::uint64_t power = std::bit_floor(heads);
@@ -285,7 +285,7 @@ AttentionOptions Attention::options(const DecoderContext& context) const {
   options.window = window;
   options.doc_start = context.doc_start;
   options.sinks = sinks.value;
-  options.bf16_products = o_proj.quantizes_input();
+  options.bf16_matmuls = o_proj.quantizes_input();
   return options;
 }
 

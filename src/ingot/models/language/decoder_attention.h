@@ -27,15 +27,15 @@ struct DecoderContext {
   Tensor alibi_queries{}, alibi_keys{};  ///< ALiBi's columns; or undefined
   Tensor query_scale{};  ///< f32 [batch, sequence, 1, 1]: what queries are multiplied by; or undefined
   std::span<const CacheSegment> segments{};  ///< empty: no cache
-  CachePlaces places{};                      ///< where the caches are told so by the device; else undefined
+  CacheOffsets offsets{};                    ///< where the caches are told so by the device; else undefined
   bool wanted_only =
       false;  ///< the last layer: what it gives are the segments' wanted rows, one after another
 };
 
 /// Rows that the segments want in all.
 std::int64_t wanted_rows(std::span<const CacheSegment> segments);
-/// ALiBi as columns behind those of queries and keys, whose products are slope · position: the slopes of all
-/// heads over the scale of scores, f32 [1, 1, heads, kAlibiColumns], ...
+/// ALiBi as columns behind those of queries and keys, whose dot products are slope · position: the slopes of
+/// all heads over the scale of scores, f32 [1, 1, heads, kAlibiColumns], ...
 Tensor alibi_query_columns(const LanguageConfig& config, Device device);
 /// ... and positions [batch, sequence] as multiples of 256 and the rest, which bf16 holds as well: f32
 /// [batch, sequence, 1, kAlibiColumns].

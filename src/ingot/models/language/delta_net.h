@@ -11,7 +11,7 @@
 
 namespace ingot {
 
-/// A gated delta net, in the place of attention (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464): the
+/// A gated delta net, instead of attention (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464): the
 /// input is projected to queries, keys and values, which go through a causal convolution, to a gate z, and to
 /// a correction b and a decay a for each head. The gated delta rule of these gives y, and the result is
 /// out_proj(norm(y) · silu(z)), each head by itself.

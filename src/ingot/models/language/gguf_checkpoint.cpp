@@ -348,10 +348,10 @@ class GgufModel : private GgufFacts {
       case GgufChange::bare:  // small, and kept as precise as they are
         recipes.push_back(std::move(recipe));
         return;
-      case GgufChange::first_turn:
+      case GgufChange::first_interleaved:
         add_turns(match, info, recipe);
         break;
-      case GgufChange::second_turn:
+      case GgufChange::second_interleaved:
       case GgufChange::second_half:
       case GgufChange::second_of_groups:
       case GgufChange::latent_values:
@@ -474,7 +474,7 @@ class GgufModel : private GgufFacts {
     }
   }
 
-  /// Norms stay f32 in files of half types; a model computes in one dtype.
+  /// Norms stay f32 in files of half precision; a model computes in one dtype.
   void add_cast(const TensorInfo& info, TensorRecipe& recipe) const {
     if (info.dtype.has_value() && *info.dtype != dtype_) recipe.steps.push_back(Transform::cast(dtype_));
   }

@@ -97,7 +97,7 @@ class Exporter {
     const std::optional<std::string> objection = llama_cpp_objection(family_.architecture, config_, tensors);
     INGOT_CHECK(
         !objection.has_value(),
-        NotImplemented(fmt::format("{}: llama.cpp's '{}' models, as GGUF files hold them, have no place "
+        NotImplemented(fmt::format("{}: llama.cpp's '{}' models, as GGUF files hold them, have no field "
                                    "for {}; convert to safetensors, or to a directory",
                                    checkpoint_.config_path, family_.architecture, *objection)));
     if (const std::int64_t window = window_that_llama_cpp_ignores(family_.architecture, config_);
@@ -110,13 +110,13 @@ class Exporter {
     }
   }
 
-  // The same for any reader: GGUF has no place for some keys.
+  // The same for any reader: GGUF has no field for some keys.
   void check_meaning() const {
     const auto draft = std::make_shared<DraftGguf>(checkpoint_.config_path, out_, vectors_);
     const auto found = LanguageConfig::from_json(gguf_checkpoint(draft).config_json, "the GGUF file");
     const std::optional<std::string> differs = difference_of(config_, found);
     INGOT_CHECK(!differs.has_value(),
-                NotImplemented(fmt::format("{}: a GGUF file of a {} model has no place for {}; convert to "
+                NotImplemented(fmt::format("{}: a GGUF file of a {} model has no field for {}; convert to "
                                            "safetensors, or to a directory",
                                            checkpoint_.config_path, config_.model_type, *differs)));
   }
@@ -351,7 +351,7 @@ class Exporter {
         return {Transform::cast(DType::f32), Transform::negative_exp()};
       case GgufChange::transposed:
         return info.shape.size() == 2 ? std::vector{Transform::transpose()} : std::vector<Transform>{};
-      case GgufChange::plus_one:  // in f32: 1 + a small weight is no half number
+      case GgufChange::plus_one:  // in f32: 1 + a small weight is not a bf16 number
         if (match.suffix != ".weight") return {};
         return {Transform::cast(DType::f32), Transform::scale(1, 1)};
       case GgufChange::one_row:
@@ -370,9 +370,9 @@ class Exporter {
         return {Transform::part(-2, 0, 2)};
       case GgufChange::second_half:
         return {Transform::part(-2, 1, 2)};
-      case GgufChange::first_turn:
-      case GgufChange::second_turn:
-        return one_of_two(info, match.rule->change == GgufChange::first_turn ? 0 : 1);
+      case GgufChange::first_interleaved:
+      case GgufChange::second_interleaved:
+        return one_of_two(info, match.rule->change == GgufChange::first_interleaved ? 0 : 1);
       case GgufChange::transposed_stack:
         return info.shape.size() == 3 ? std::vector{Transform::transpose()} : std::vector<Transform>{};
       case GgufChange::fused_heads:

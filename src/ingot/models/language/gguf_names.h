@@ -37,11 +37,12 @@ enum class GgufChange : std::uint8_t {
   latent_keys,    ///< kv_b_proj's part that makes keys, [heads, kv_lora_rank, qk_nope_head_dim]; read alone
   latent_values,  ///< and the one that makes values, whose rule follows, [heads, v_head_dim, kv_lora_rank]
   // Of those below a checkpoint's name has no ".weight", and biases are "_bias".
-  bare,         ///< no change
-  bare_row,     ///< as one_row
-  first_turn,   ///< [experts, in, 2 · out], out in turns; in GGUF two stacks [experts, out, in]: this one
-  second_turn,  ///< and this one, whose rule follows
-  transposed_stack  ///< [experts, in, out]; in GGUF [experts, out, in]
+  bare,                ///< no change
+  bare_row,            ///< as one_row
+  first_interleaved,   ///< [experts, in, 2 · out], interleaved; in GGUF two stacks [experts, out, in]: this
+                       ///< one
+  second_interleaved,  ///< and this one, whose rule follows
+  transposed_stack     ///< [experts, in, out]; in GGUF [experts, out, in]
 };
 /// Whether a checkpoint's names lack ".weight".
 constexpr bool is_bare(GgufChange change) { return change >= GgufChange::bare; }
@@ -54,7 +55,7 @@ constexpr bool is_whole(GgufChange change) {
 
 /// Whether the tensor becomes two, of which the rule that follows names the second.
 constexpr bool has_second(GgufChange change) {
-  return change == GgufChange::first_turn || change == GgufChange::first_half ||
+  return change == GgufChange::first_interleaved || change == GgufChange::first_half ||
          change == GgufChange::first_of_groups;
 }
 
@@ -82,7 +83,7 @@ struct GgufFamily {
   std::string_view expert_architecture = {};  ///< of models with experts; empty: the same
   std::span<const GgufNameRule> names = {};
   std::span<const GgufKeyRule> keys = {};
-  /// In the place of names in models with experts; empty: the same names.
+  /// Instead of names in models with experts; empty: the same names.
   std::span<const GgufNameRule> expert_names = {};
   /// Metadata that one side leaves out because the family fixes it; empty or a JSON object for config.json.
   std::string_view fixed = "{}";

@@ -22,8 +22,8 @@ struct DeltaSizes {
   std::int64_t values() const { return value_heads * value_size; }
   /// Qwen 3 Next's queries, keys, values and gates of each key head -> all queries, all keys and so on.
   std::vector<std::int64_t> all_of_each() const;
-  /// Qwen 3.5's files: value heads of all key heads take turns, the first of each, and then the second. The
-  /// step for a part of a layer ("attn_qkv", "ssm_out"), to GGUF or from it; none where it has no value
+  /// Qwen 3.5's files: value heads of all key heads are interleaved, the first of each, and then the second.
+  /// The step for a part of a layer ("attn_qkv", "ssm_out"), to GGUF or from it; none where it has no value
   /// heads.
   std::vector<Transform> tiled(std::string_view part, bool to_gguf) const;
 };
@@ -31,7 +31,7 @@ struct DeltaSizes {
 /// The order that undoes `order`.
 std::vector<std::int64_t> inverse(const std::vector<std::int64_t>& order);
 
-/// Of heads of `size` rows whose first `rotated` ones turn: from halves that turn together to pairs.
+/// Of heads of `size` rows whose first `rotated` ones rotate: from halves that rotate together to pairs.
 std::vector<std::int64_t> rotary_pairs(std::int64_t heads, std::int64_t size, std::int64_t rotated);
 
 /// Falcon H1's multipliers are in the weights of a file: the same model without them.

@@ -37,11 +37,11 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
       device_(device),
       capacity_(capacity),
       memory_(next_memory()) {
-  INGOT_CHECK(capacity > 0, DimensionMismatch("a KV cache needs room for at least one token"));
+  INGOT_CHECK(capacity > 0, DimensionMismatch("a KV cache holds at least one token"));
   INGOT_CHECK(is_training_dtype(dtype) || dtype == DType::i8,
               InvalidConfig("kv_cache", "is f32, bf16, f16 or i8, got " + std::string(name(dtype))));
   INGOT_CHECK(dtype != DType::i8 || config.position != PositionKind::alibi,
-              InvalidConfig("kv_cache", "i8 has no room for ALiBi's positions; take f16, bf16 or f32"));
+              InvalidConfig("kv_cache", "i8 cannot hold ALiBi's positions; take f16, bf16 or f32"));
   layers_.resize(static_cast<std::size_t>(config.num_hidden_layers));
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
     attends_.push_back(config.attends(layer));

@@ -14,11 +14,11 @@ namespace ingot {
 /// Keys and values of the tokens of one sequence that a model has seen, so that the next token costs one row
 /// and not the whole sequence. Of latent attention (LanguageConfig::is_latent) one row of each token is both
 /// its key and its value. Elements are f32, bf16, f16, or i8 with one scale per token and head. Layers
-/// without attention have a state of fixed size in their place (LanguageConfig::is_recurrent), which goes
+/// without attention have a state of fixed size instead (LanguageConfig::is_recurrent), which goes
 /// back to few of the lengths that the sequence has had: beginning() tells.
 class KvCache {
  public:
-  /// Room for `capacity` tokens; reserve() adds more. With `most`, and where the device can, address space
+  /// Memory for `capacity` tokens; reserve() adds more. With `most`, and where the device can, address space
   /// for so many is reserved: the cache then grows where it is, and memory is taken by pages as tokens come.
   /// Throws InvalidConfig for a dtype that is none of the four.
   KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device = kCpu,
@@ -34,13 +34,13 @@ class KvCache {
   std::size_t nbytes() const;
   /// Whether memory is taken by pages.
   bool is_paged() const { return paged_; }
-  /// Tokens of a page of each head, or a few pages: what room is best counted in.
+  /// Tokens of a page of each head, or a few pages: the best unit of capacity.
   std::int64_t page_tokens() const;
   /// A number of its own for the memory that holds the elements now; no two caches of a process ever share
   /// it.
   std::uint64_t memory() const { return memory_; }
 
-  /// Room for `capacity` tokens in all; what is there stays.
+  /// Memory for `capacity` tokens in all; what is there stays.
   void reserve(std::int64_t capacity);
   /// Gives back what is not needed for so many tokens, where memory is taken by pages; at least those that
   /// are there stay.
@@ -48,22 +48,22 @@ class KvCache {
   /// The longest beginning of up to `tokens` tokens, which are there, that truncate() and copy_beginning()
   /// can give: all of them, or none where the state of a layer is known there no more.
   std::int64_t beginning(std::int64_t tokens) const { return state_.reaches(tokens) ? tokens : 0; }
-  /// Takes the first `tokens` of another cache of the same model and dtype in place of what is here, which
-  /// has room for them. beginning() holds for them.
+  /// Takes the first `tokens` of another cache of the same model and dtype instead of what is here, which
+  /// has capacity for them. beginning() holds for them.
   void copy_beginning(const KvCache& from, std::int64_t tokens);
   /// Host memory for `count` tokens of every layer: contiguous tensors [kv_heads, count, ...].
   std::vector<Tensor> host_memory(std::int64_t count) const;
   /// A copy of `count` tokens behind the first `begin` in such memory.
   std::vector<Tensor> saved(std::int64_t begin, std::int64_t count) const;
   /// Puts the first `count` tokens of what saved() gave of a cache of the same model and dtype behind the
-  /// first `begin`, and forgets what was there beyond. It has room for them.
+  /// first `begin`, and forgets what was there beyond. It has capacity for them.
   void restore(std::int64_t begin, std::span<const Tensor> saved, std::int64_t count);
   /// Writes keys and values (where they are one, only keys) [new, kv_heads, head_dim] of layer `layer` behind
   /// those that are there; the length grows once all layers have written, through advance(). Throws
   /// DimensionMismatch when the cache is full.
   void append(std::int64_t layer, const Tensor& keys, const Tensor& values);
   /// The same behind the first `start` tokens, an i32 [1] on the device: work that is captured and repeated
-  /// finds the place anew each time. What is beyond the capacity is not written.
+  /// finds the offset anew each time. What is beyond the capacity is not written.
   void append_behind(std::int64_t layer, const Tensor& start, const Tensor& keys, const Tensor& values);
   void advance(std::int64_t tokens) {
     state_.advance(length_, tokens);
@@ -109,7 +109,7 @@ class KvCache {
   DType dtype_;
   Device device_;
   std::int64_t capacity_;
-  std::int64_t reserved_ = 0;  // tokens that the tensors have places for
+  std::int64_t reserved_ = 0;  // tokens that the tensors have memory for
   bool paged_ = false;
   std::int64_t length_ = 0;
   std::uint64_t memory_;
@@ -120,22 +120,22 @@ struct CacheSegment {
   KvCache* cache = nullptr;
   std::int64_t tokens = 0;
   std::int64_t unwanted = 0;  ///< the first so many of them are only cached: nobody reads their hidden states
-  /// Tokens of the whole text, where more of it follows in other passes; 0: what is cached by then. RoPE
+  /// Tokens of the whole sequence, where more of it follows in other passes; 0: what is cached by then. RoPE
   /// scalings that depend on the length ask for it.
-  std::int64_t text_length = 0;
+  std::int64_t sequence_length = 0;
   std::int64_t wanted() const { return tokens - unwanted; }
 };
 
 /// Where the tokens of a forward pass belong, on the device: for passes that are captured and repeated, which
-/// find other places each time. i32.
-struct CachePlaces {
+/// find other offsets each time. i32.
+struct CacheOffsets {
   Tensor positions;  ///< [1, sequence]: of each token
   Tensor starts;     ///< [segments]: tokens that a segment's cache holds before the pass
   Tensor ends;       ///< [segments]: and after it
   /// Cache entries where all segments go through each layer in one launch: u8 [layers, segments, size]; else
   /// undefined.
   Tensor entries{};
-  /// What the caches have room for, at most; 0: as the segments' have now.
+  /// The capacity of the caches, at most; 0: as the segments' have now.
   std::int64_t capacity = 0;
 };
 

@@ -35,7 +35,7 @@ struct LatentHeads {
   /// kv_b_proj by heads in a dtype, [heads, qk_nope_head_dim + v_head_dim, kv_lora_rank].
   Tensor matrices(DType dtype) const;
   /// Queries [B, S, heads, kv_lora_rank + qk_rope_head_dim] for one head of keys that are its values, too:
-  /// latents and rotary keys side by side. `matrices`: those in the parts' dtype.
+  /// latents and rotary keys concatenated. `matrices`: those in the parts' dtype.
   Qkv of_latents(const Parts& parts, const Tensor& matrices) const;
   /// Values of the heads, [rows, heads, v_head_dim], of mixed latents [rows, heads, >= kv_lora_rank].
   Tensor values(const Tensor& mixed, const Tensor& matrices) const;

@@ -11,10 +11,10 @@
 
 namespace ingot {
 
-/// Mamba 2's mixer, in the place of attention (Dao and Gu 2024, arXiv:2405.21060, 7.1): the input is
+/// Mamba 2's mixer, instead of attention (Dao and Gu 2024, arXiv:2405.21060, 7.1): the input is
 /// projected to a gate z, to x, B and C, which go through a causal convolution, and to a time step for each
 /// head. A selective scan of these gives y, and the result is out_proj(norm((y + D · x) · silu(z))); or there
-/// is no norm, or it is before the gate (Falcon H1).
+/// is not a norm, or it is before the gate (Falcon H1).
 struct Mamba {
   Mamba(const ParamSource& source, const LanguageConfig& config);
   /// input: [batch, sequence, hidden]. Undefined where no row is wanted.

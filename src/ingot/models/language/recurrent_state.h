@@ -52,7 +52,7 @@ class RecurrentState {
   std::int64_t first_after(std::int64_t length, std::int64_t tokens) const;
 
   // f32 [rows, channels] of each layer that convolves, else undefined: `seen_` steps before token first_,
-  // then those from it on. Rows are moved to the front where there is no room behind.
+  // then those from it on. Rows are moved to the front where there is no memory behind.
   std::vector<Tensor> layers_;
   std::vector<Tensor> scans_;  // empty: no layer scans
   std::int64_t seen_, rows_, first_ = 0, length_ = 0;

@@ -10,7 +10,7 @@
 
 namespace ingot {
 
-/// LFM2's short convolution, in the place of attention (LFM2 technical report, arXiv:2511.23404): the input
+/// LFM2's short convolution, instead of attention (LFM2 technical report, arXiv:2511.23404): the input
 /// is projected to B, C and x, and the result is out_proj(C · conv(B · x)), conv a depthwise causal
 /// convolution of conv_L_cache steps.
 struct ShortConv {

@@ -14,7 +14,7 @@ namespace ingot {
 /// Sizes of the network for self-play in mahjong; the defaults are the full one (16.5 M parameters).
 struct DualPoolNetConfig {
   std::int64_t input_channels = 85;
-  std::int64_t width = 34;  ///< places: tile types
+  std::int64_t width = 34;  ///< positions: tile types
   std::int64_t channels = 256;
   std::int64_t blocks = 40;
   std::int64_t kernel = 3;  ///< odd, so that the width stays
@@ -34,7 +34,7 @@ struct DualPoolNetConfig {
 inline constexpr std::string_view kDualPoolNet = "dual_pool_net";
 
 /// x + gate(h)·h, h = conv(mish(GN(conv(mish(GN(x)))))): pre-activation (He et al. 2016), channels-last. The
-/// gate is sigmoid(mlp(mean of h) + mlp(max of h)), means and maxima over the places.
+/// gate is sigmoid(mlp(mean of h) + mlp(max of h)), means and maxima over the positions.
 struct DualPoolBlock {
   DualPoolBlock(const ParamSource& source, const DualPoolNetConfig& config);
   Tensor operator()(const Tensor& x) const;

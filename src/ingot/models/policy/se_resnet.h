@@ -12,7 +12,7 @@ namespace ingot {
 /// parameters).
 struct SeResNetConfig {
   std::int64_t input_channels = 85;
-  std::int64_t width = 34;  ///< places: tile types
+  std::int64_t width = 34;  ///< positions: tile types
   std::int64_t channels = 256;
   std::int64_t blocks = 40;
   std::int64_t kernel = 3;  ///< odd, so that the width stays

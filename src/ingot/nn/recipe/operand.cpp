@@ -144,7 +144,7 @@ Tensor fp8_scale(const Tensor& amax, DType format, const Tensor& otherwise) {
 Operand round_to_ternary(const Tensor& x) {
   const NoGrad no_grad;
   const Tensor wide = to(x.detach(), DType::f32), scale = quant::ternary_scale(wide);
-  // Of a matrix of zeros 0 / 0 is no number, but its codes are.
+  // Of a matrix of zeros 0 / 0 is not a number, but its codes are.
   const Tensor codes = clamp(round(wide / scale), -1, 1);
   const Tensor zero = Tensor::zeros({1}, DType::f32, x.device());
   return {.codes = where(greater(scale, zero), codes, zero), .scale = scale};

@@ -36,12 +36,12 @@ struct RecipeLinearNode final : Node {
   // Inputs: x, weight, bias.
   void backward(BackwardContext& ctx) override {
     const Tensor dy = reshape(ctx.grad(), {-1, ctx.grad().dim(-1)});
-    if (ctx.needs(0) || ctx.needs(1)) products(ctx, dy);
+    if (ctx.needs(0) || ctx.needs(1)) matmul_gradients(ctx, dy);
     parameters_backward(ctx.stream(), dy.view(), {}, {}, ctx.slot(2));
   }
 
  private:
-  void products(BackwardContext& ctx, const Tensor& dy) {
+  void matmul_gradients(BackwardContext& ctx, const Tensor& dy) {
     const Recipe& recipe = of->recipe;
     const OperandRounding& rounding = operand_rounding(recipe.kind);
     const Operand gradient = rounding.gradient(dy, recipe, key);

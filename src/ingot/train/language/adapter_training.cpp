@@ -40,7 +40,7 @@ double bytes_per_element(const std::string& format) {
 
 void read_targets(const ConfigReader& root, LoraConfig& lora) {
   lora.target_modules = root.get("lora_target_modules", std::vector<std::string>{});
-  // One that is no name is PEFT's regular expression.
+  // One that is not a name is PEFT's regular expression.
   if (lora.target_modules.size() == 1 &&
       lora.target_modules.front().find_first_of("*([|\\+") != std::string::npos)
     lora.target_regex = std::exchange(lora.target_modules, {}).front();

@@ -46,7 +46,7 @@ std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const
 /// What trains, by name.
 std::map<std::string, Tensor> trained_parameters(LanguageModel& model);
 
-/// Writes the adapters as PEFT reads them, with `values` (trained_parameters()) in the place of the model's
+/// Writes the adapters as PEFT reads them, with `values` (trained_parameters()) instead of the model's
 /// own where it is not empty.
 void write_trained_adapter(const std::string& directory, LanguageModel& model, const AdapterTraining& adapter,
                            const std::map<std::string, Tensor>& values);

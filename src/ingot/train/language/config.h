@@ -87,7 +87,7 @@ struct TrainConfig {
   std::int64_t eval_steps = 100;   ///< 0: only at the end
   std::int64_t eval_batches = 50;  ///< at most so many per evaluation; 0: all
   std::int64_t save_steps = 500;   ///< 0: only at the end
-  double evals_per_epoch = 0;      ///< in the place of eval_steps; 0: not given
+  double evals_per_epoch = 0;      ///< instead of eval_steps; 0: not given
   double saves_per_epoch = 0;
   std::int64_t save_total_limit = 3;
   std::int64_t early_stopping_patience = 0;  ///< evaluations without improvement; 0: never stop early

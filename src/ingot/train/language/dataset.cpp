@@ -276,7 +276,7 @@ void tell_too_long(const data::PackedSequences& sequences, const data::PackingOp
 }
 
 // Leaves out preferences that a sequence does not hold, or, where they are cut off, whose prompt leaves no
-// room for an answer. Gives how many are too long.
+// tokens for an answer. Gives how many are too long.
 std::int64_t fit_preferences(data::DocumentSet& set, const TrainConfig& config) {
   const data::PreferenceKind kind = *config.samples.preferences;
   std::int64_t too_long = 0, longest = 0;
@@ -302,7 +302,7 @@ std::int64_t fit_preferences(data::DocumentSet& set, const TrainConfig& config) 
   return too_long;
 }
 
-// Prompts that leave room for an answer.
+// Prompts that leave tokens for an answer.
 std::vector<data::Prompt> load_all_prompts(const TrainConfig& config,
                                            const std::vector<DatasetConfig>& datasets,
                                            const text::Tokenizer& tokenizer) {

@@ -114,7 +114,7 @@ bool is_one_of(const std::string& word, const Strings& words) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// "chatml.intel" as {"chatml", "intel"}; empty where it is no such type.
+// "chatml.intel" as {"chatml", "intel"}; empty where it is not such a type.
 std::pair<std::string, std::string> templated_type(const std::string& type) {
   const std::size_t dot = type.find('.');
   std::string prefix = type.substr(0, dot), form = dot == type.npos ? "default" : type.substr(dot + 1);
@@ -260,7 +260,7 @@ void read_training(const ConfigReader& entry, const SampleConfig& samples, Datas
   }
 }
 
-// "10%" or "1000"; false where it is no number.
+// "10%" or "1000"; false where it is not a number.
 bool read_bound(std::string text, double& value, bool& percent) {
   percent = text.ends_with('%');
   if (percent) text.pop_back();

@@ -10,8 +10,8 @@
 
 namespace ingot {
 
-/// The batches of one step on the device that works on them, always at the same place, so that captured work
-/// finds the next ones there. The host does not wait for the copies.
+/// The batches of one step on the device that works on them, always at the same address, so that a captured
+/// graph finds the next ones there. The host does not wait for the copies.
 class DeviceBatches {
  public:
   /// For up to `count` batches of up to `rows` sequences of `length` tokens.

@@ -64,7 +64,7 @@ class GradientStep {
   Tensor metrics_;
   Tensor grad_scale_;
   bool captures_;
-  std::optional<GradBuckets> fixed_gradients_;  // every recording writes to the same place
+  std::optional<GradBuckets> fixed_gradients_;  // every captured graph writes to the same memory
   std::unique_ptr<DataParallel> parallel_;      // null: gradients add up as they come
   RopeTables rope_;                             // what recordings read stays alive
   GraphCache recordings_;

@@ -44,7 +44,7 @@ class GrpoObjective : public Objective {
     Tensor log_probs;
   };
   Prompts next_prompts(data::DataState& position) const;
-  /// Of those prompts whose turn in blocks of `block` is this rank's.
+  /// Of those prompts that belong to this rank, in blocks of `block`.
   Answers answer(const Prompts& prompts, std::size_t block, std::uint64_t stream) const;
   Scored score(const Prompts& prompts, const Answers& answers, const std::string& when) const;
   std::vector<std::vector<double>> score_own(const Prompts& prompts, const Answers& answers,

@@ -42,12 +42,12 @@ MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& m
 /// What would make such a run smaller, as a half-sentence.
 std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config);
 
-/// Whether the host's memory, or the disk of output_dir, has room for the state that so many ranks of this
+/// Whether the host's memory, or the disk of output_dir, has space for the state that so many ranks of this
 /// machine keep there between steps.
 bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks = 1);
 
 /// Throws OutOfMemory, with what takes the memory and what would make it fit, when plan.needed() is more than
-/// `available` bytes, or there is no room for what is offloaded.
+/// `available` bytes, or what is offloaded does not fit.
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available,
                   int local_ranks = 1);
 

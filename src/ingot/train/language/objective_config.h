@@ -40,7 +40,7 @@ struct ObjectiveConfig {
 
   GrpoConfig grpo;
 
-  /// What records have to be; nothing where they are no preferences.
+  /// What records have to be; nothing where they are not preferences.
   std::optional<data::PreferenceKind> preferences() const;
   /// Whether it compares with the model that training began from.
   bool has_reference() const;

@@ -16,7 +16,7 @@
 namespace ingot {
 namespace {
 
-// Whether its matmuls are no others than those of torch_dtype.
+// Whether its matmuls are those of torch_dtype.
 bool adds_nothing(const TrainConfig& config) {
   return !config.recipe.is_on() || (config.recipe.kind == RecipeKind::bf16 && config.dtype == DType::bf16);
 }

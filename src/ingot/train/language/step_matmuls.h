@@ -68,8 +68,8 @@ class StepMatmuls {
   /// of a sample's end, for all but the last few: later ones run meanwhile, so it may take some milliseconds.
   std::vector<Sample> sustain(double seconds, FunctionRef<void(const Sample&)> watch) const;
 
-  /// Seconds of each of matmuls(), of means over the passes through a whole step that `seconds` have room
-  /// for, at least one. A GPU has an event between matmuls, so times of a few microseconds are too long.
+  /// Seconds of each of matmuls(), of means over the passes through a whole step that fit `seconds`,
+  /// at least one. A GPU has an event between matmuls, so times of a few microseconds are too long.
   std::vector<double> time_each(double seconds) const;
 
  private:

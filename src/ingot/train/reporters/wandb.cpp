@@ -20,7 +20,7 @@
 #include "ingot/train/reporters/tracking_json.h"
 
 // wandb/offline-run-.../run-ID.wandb: what the wandb package writes with mode="offline", for `wandb sync`.
-// The file is LevelDB's log of records (wandb/proto/wandb_internal.proto), with CRC-32 in place of CRC-32C.
+// The file is LevelDB's log of records (wandb/proto/wandb_internal.proto), with CRC-32 instead of CRC-32C.
 namespace ingot {
 namespace {
 

@@ -171,7 +171,7 @@ dnnl::convolution_forward::primitive_desc hint_of(Problem p) {
 
 template <class Primitive, class PrimitiveDesc>
 void finish(Plan& plan, const PrimitiveDesc& desc) {
-  // oneDNN's own reference is no faster than ours.
+  // oneDNN's own reference is not faster than ours.
   if (std::string_view(desc.impl_info_str()).find("ref") != std::string_view::npos) return;
   plan.primitive = Primitive(desc);
   plan.scratch = static_cast<std::int64_t>(desc.scratchpad_desc().get_size() / sizeof(float)) + 1;

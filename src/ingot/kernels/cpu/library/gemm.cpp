@@ -43,7 +43,7 @@ void sgemm(const SgemmSizes& size, float alpha, Matrix a_layout, const float* a,
               KernelError("gemm", "oneDNN refused the matmul (status " + std::to_string(status) + ")"));
 }
 
-// c = beta·c + bias, so that the product can be added to it.
+// c = beta·c + bias, so that a·b can be added to it.
 void set_to_bias(const GemmPlan& plan, const float* bias, float beta, float* c) {
   constexpr std::int64_t kGrainElements = 65536;
   parallel_for(plan.m, kGrainElements / plan.n, [&](std::int64_t begin, std::int64_t end) {

@@ -25,7 +25,7 @@ struct Layouts {
   Matrix a, b;
 };
 
-/// Makes c row-major (by transposing the whole product where it is not); false where BLAS has no words for
+/// Makes c row-major (by transposing the whole matmul where it is not); false where BLAS has no words for
 /// these strides.
 inline bool find_layouts(GemmPlan& plan, Layouts& to) {
   if (plan.c_col != 1 || plan.c_row < plan.n) plan.transpose();
@@ -41,7 +41,7 @@ inline bool has_blas_layouts(const GemmArgs& args) {
   return !args.bias || (args.bias.is_contiguous() && args.c.stride(-1) == 1 && plan.n == args.bias.dim(0));
 }
 
-/// body(begin, end) for ranges of a plan's batch items. Many small products: one per thread at a time. Few or
+/// body(begin, end) for ranges of a plan's batch items. Many small matmuls: one per thread at a time. Few or
 /// large ones: all threads inside each.
 template <class Body>
 void for_item_ranges(const GemmPlan& plan, Body&& body) {

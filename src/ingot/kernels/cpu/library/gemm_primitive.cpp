@@ -1,4 +1,4 @@
-// Products through oneDNN's matmul primitive: of bf16 matrices with the processor's dot products (VDPBF16PS,
+// Matmuls by oneDNN's primitive: of bf16 matrices with the processor's dot products (VDPBF16PS,
 // AMX; sums in f32, rounded once; these instructions take subnormal numbers for 0), and of f32 ones where it
 // is faster than sgemm. With matmul_precision() medium, f32 matrices are rounded to bf16 on the way in.
 #include <string>
@@ -25,7 +25,7 @@ Desc describe(std::int64_t rows, std::int64_t cols, Matrix layout, DType dtype) 
           layout.layout == 'N' ? Dims{layout.ld, 1} : Dims{1, layout.ld}};
 }
 
-/// What a primitive multiplies, and what it adds to the products.
+/// What a primitive multiplies, and what it adds to the result.
 struct Kind {
   DType operands = DType::f32, result = DType::f32;
   bool biased = false, accumulate = false;
@@ -33,9 +33,9 @@ struct Kind {
 
 /// One item of a plan as a primitive. It is planned for the threads that there are when it is made, so make
 /// it where it runs. oneDNN keeps primitives: making one again takes some microseconds.
-class Product {
+class Matmul {
  public:
-  Product(const GemmPlan& plan, const Layouts& layouts, const Kind& kind)
+  Matmul(const GemmPlan& plan, const Layouts& layouts, const Kind& kind)
       : a_(describe(plan.m, plan.k, layouts.a, kind.operands)),
         b_(describe(plan.k, plan.n, layouts.b, kind.operands)),
         c_(describe(plan.m, plan.n, {'N', plan.c_row}, kind.result)) {
@@ -97,7 +97,7 @@ bool accepts_rounded(const GemmArgs& args) {
   return plan.m * plan.n * plan.k >= kSmall && plan.m * plan.n >= kPays * (plan.m + plan.n);
 }
 
-// sgemm packs a transposed b slowly: forward products of linear layers. Small ones are not worth a primitive.
+// sgemm packs a transposed b slowly: forward matmuls of linear layers. Small ones are not worth a primitive.
 bool accepts_transposed(const GemmArgs& args) {
   constexpr std::int64_t kSmall = std::int64_t{1} << 21;  // multiply-adds, about 25 µs
   if (!primitive_accepts(args, DType::f32) || !onednn_has_avx512()) return false;
@@ -127,11 +127,11 @@ void run_primitive(const GemmArgs& args, Stream) {
   const DType dtype = args.c.dtype;
   const auto size = static_cast<std::int64_t>(byte_size(dtype));
   for_items(plan, [&](std::int64_t begin, std::int64_t end) {
-    const Product product(plan, layouts, {dtype, dtype, static_cast<bool>(args.bias), args.beta != 0.0F});
+    const Matmul matmul(plan, layouts, {dtype, dtype, static_cast<bool>(args.bias), args.beta != 0.0F});
     for (std::int64_t i = begin; i < end; ++i) {
       const auto at = plan.batch_offsets(i);
-      product.run(plan.a_at<char>(at.a * size), plan.b_at<char>(at.b * size), args.bias.data,
-                  plan.c_at<char>(at.c * size));
+      matmul.run(plan.a_at<char>(at.a * size), plan.b_at<char>(at.b * size), args.bias.data,
+                 plan.c_at<char>(at.c * size));
     }
   });
 }
@@ -174,9 +174,9 @@ void run_rounded(const GemmArgs& args, Stream) {
     Rounded a(1, plan.m, plan.k, layouts.a), b(2, plan.k, plan.n, layouts.b);
     const Layouts rounded{a.layout(), b.layout()};
     Kind kind{DType::bf16, DType::f32, static_cast<bool>(args.bias), args.beta != 0.0F};
-    const Product first(plan, rounded, kind);
+    const Matmul first(plan, rounded, kind);
     kind.biased = false, kind.accumulate = true;
-    const Product next = plan.summed_count > 1 ? Product(plan, rounded, kind) : first;
+    const Matmul next = plan.summed_count > 1 ? Matmul(plan, rounded, kind) : first;
     for (std::int64_t i = begin; i < end; ++i) {
       const auto at = plan.batch_offsets(i);
       for (std::int64_t s = 0; s < plan.summed_count; ++s) {

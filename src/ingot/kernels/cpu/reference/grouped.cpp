@@ -34,7 +34,7 @@ void for_each_group(const View& offsets, F&& f) {
   for (std::int64_t g = 0; g + 1 < offsets.dim(0); ++g) f(g, at[g], at[g + 1]);
 }
 
-// The best product that there is for each group.
+// The best gemm kernel that there is for each group.
 void grouped_gemm_one_by_one(const GroupedGemmArgs& args, Stream stream) {
   for_each_group(args.offsets, [&](std::int64_t g, std::int64_t begin, std::int64_t end) {
     if (begin == end) return;

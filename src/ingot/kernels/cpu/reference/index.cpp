@@ -107,7 +107,7 @@ void gather_reference(const GatherArgs& args, Stream) {
   });
 }
 
-// y[index[i]] += x[i] on one line of `targets` elements; half types are summed in f32.
+// y[index[i]] += x[i] on one line of `targets` elements; half precision is summed in f32.
 template <class T, class I>
 void scatter_line(const T* x, std::int64_t x_step, const I* index, std::int64_t i_step, std::int64_t n, T* y,
                   std::int64_t y_step, std::int64_t targets) {

@@ -11,7 +11,7 @@ namespace ingot::kernels::cpu {
 namespace {
 
 constexpr std::int64_t kLanes = 64;    // neighbours of the inner axis that are worked on together
-constexpr std::int64_t kRowLanes = 8;  // lines side by side where there is no inner axis: each is one chain
+constexpr std::int64_t kRowLanes = 8;  // lines at once where there is no inner axis: each is one chain
                                        // of additions, so several keep the adder busy
 
 struct Line {

@@ -10,7 +10,7 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-// The row to normalise: x's, or x + residual, which is then also in `sum`.
+// The row to normalize: x's, or x + residual, which is then also in `sum`.
 template <class T, class Args>
 const T* summed_row(const Args& args, std::int64_t row) {
   const std::int64_t d = args.x.dim(-1);

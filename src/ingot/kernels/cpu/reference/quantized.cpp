@@ -38,7 +38,7 @@ void round_rows(const QuantizeActivationsArgs& args, Stream) {
                });
 }
 
-float product(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
+float row_dot(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
               const ActivationBlock* x, std::int64_t blocks) {
   float y = 0;
   for (std::int64_t b = 0; b < blocks; ++b) {
@@ -123,7 +123,7 @@ void multiply(const QuantizedMatmulArgs& args, Stream) {
       const std::uint8_t* panel = args.weight.as<std::uint8_t>() + col / kPanelRows * args.weight.dim(-1);
       for (std::int64_t row = 0; row < args.y.dim(0); ++row) {
         const float y =
-            product(layout, panel, col % kPanelRows, args.x.as<ActivationBlock>() + row * row_blocks, blocks);
+            row_dot(layout, panel, col % kPanelRows, args.x.as<ActivationBlock>() + row * row_blocks, blocks);
         args.y.as<float>()[row * args.y.stride(0) + col] = args.bias ? y + args.bias.as<float>()[col] : y;
       }
     }

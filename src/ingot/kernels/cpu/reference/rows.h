@@ -14,7 +14,7 @@ T* head_of(const View& x, std::int64_t b, std::int64_t s, std::int64_t h) {
   return x ? x.as<T>() + b * x.stride(0) + s * x.stride(1) + h * x.stride(2) : nullptr;
 }
 
-struct HeadTurn {
+struct HeadRotation {
   const RopeAngles& angles;
   std::int64_t position, head;
   bool inverse = false, accumulate = false;
@@ -22,7 +22,7 @@ struct HeadTurn {
 
 /// y (+)= the head x of `size` elements rotated; y may be x.
 template <class T>
-void rotate_head(const T* x, T* y, std::int64_t size, const HeadTurn& rotation) {
+void rotate_head(const T* x, T* y, std::int64_t size, const HeadRotation& rotation) {
   using Acc = Accumulator<T>;
   const RopeAngles& angles = rotation.angles;
   const std::int64_t half = angles.cos.dim(1), pairs = rotation.head < angles.rotated_heads ? half : 0;

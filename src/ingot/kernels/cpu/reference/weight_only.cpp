@@ -11,7 +11,7 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-float product(const WeightOnlyMatmulArgs& args, std::int64_t row, std::int64_t col) {
+float row_dot(const WeightOnlyMatmulArgs& args, std::int64_t row, std::int64_t col) {
   const PackedLayout layout = packed_layout(args.format);
   const std::uint8_t* panel = args.weight.as<std::uint8_t>() + col / kPanelRows * args.weight.dim(-1);
   const float* x = args.x.as<float>() + row * args.x.stride(0);
@@ -44,7 +44,7 @@ void multiply(const WeightOnlyMatmulArgs& args, Stream) {
   parallel_for(args.y.dim(-1), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t col = begin; col < end; ++col) {
       for (std::int64_t row = 0; row < args.y.dim(0); ++row) {
-        const float y = product(args, row, col);
+        const float y = row_dot(args, row, col);
         args.y.as<float>()[row * args.y.stride(0) + col] = args.bias ? y + args.bias.as<float>()[col] : y;
       }
     }

@@ -38,7 +38,7 @@ HWY_INLINE hn::Vec<DU> top_lanes(const float* x) {
 }
 
 #if INGOT_HAS_FOLD
-// Four blocks, whose maxima and sums are found side by side. False, and nothing done, where one of them is a
+// Four blocks, whose maxima and sums are found at once. False, and nothing done, where one of them is a
 // special case.
 bool round_four(const float* x, ActivationBlock* y) {
   const D d;
@@ -126,8 +126,8 @@ void round_blocks(const float* x, std::int64_t blocks, ActivationBlock* y) {
   }
 }
 
-// The codes of k numbers, up to kMost, with one scale; `to` has room for a whole vector of them more than the
-// last one begins. Returns their sum.
+// The codes of k numbers, up to kMost, with one scale; `to` has memory for a whole vector of them more than
+// the last one begins. Returns their sum.
 template <int kMost, class Code>
 HWY_INLINE std::int32_t round_codes(const float* x, std::int64_t k, Code* to, float& scale) {
   const D d;

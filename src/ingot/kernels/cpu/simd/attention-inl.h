@@ -1,4 +1,4 @@
-// What the forward and backward attention kernels share: a register-blocked product of small matrices.
+// What the forward and backward attention kernels share: a register-blocked matmul of small matrices.
 // Included once per Highway target.
 #if defined(INGOT_ATTENTION_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef INGOT_ATTENTION_INL_H
@@ -69,7 +69,7 @@ HWY_NOINLINE void small_rows(const SmallGemm& g, std::int64_t row) {
   if (rest == 1) small_block<R, 1>(g, row, col);
 }
 
-// Rows [row, row + rows) of the product, rows <= kBlockRows.
+// Rows [row, row + rows) of the matmul, rows <= kBlockRows.
 HWY_INLINE void small_row_block(const SmallGemm& g, std::int64_t row, std::int64_t rows) {
   switch (rows) {
     case 6:

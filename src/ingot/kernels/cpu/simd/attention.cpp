@@ -107,7 +107,7 @@ void forward_group(const ForwardTile& t, RowState* rows, std::int64_t row, std::
   }
   if (all.empty()) return;
   const std::int64_t begin = all.lo / kPanel * kPanel, width = round_up(all.hi, kPanel) - begin;
-  const std::int64_t word = t.pairs != nullptr ? 2 : 1;  // numbers in what the products count
+  const std::int64_t word = t.pairs != nullptr ? 2 : 1;  // numbers in what the matmuls count
   const auto multiply = [&](const SmallGemm& g, std::int64_t i) HWY_ATTR {
     const std::int64_t at = i * kBlockRows, block_rows = std::min(kBlockRows, count - at);
     t.pairs != nullptr ? t.pairs->multiply(g, at, block_rows) : small_row_block(g, at, block_rows);
@@ -358,7 +358,7 @@ void run_tiles(const AttentionArgs& args, const Bf16Pairs* pairs) {
 void run(const AttentionArgs& args, Stream) { run_tiles(args, nullptr); }
 
 bool accepts_bf16(const AttentionArgs& args) {
-  return args.bf16_products && args.q.dtype == DType::f32 && bf16_pairs() != nullptr && accepts(args);
+  return args.bf16_matmuls && args.q.dtype == DType::f32 && bf16_pairs() != nullptr && accepts(args);
 }
 void run_bf16(const AttentionArgs& args, Stream) { run_tiles(args, bf16_pairs()); }
 

@@ -36,7 +36,7 @@ Rows rows_that_see(const KeyRange* ranges, Rows rows, std::int64_t first, std::i
   return rows;
 }
 
-// Turns one row of scores s and of dP into P and ds = P ∘ (dP − delta), over `begin` to `end` of a panel;
+// Makes of one row of scores s and of dP P and ds = P ∘ (dP − delta), over `begin` to `end` of a panel;
 // both are 0 outside. With softcap, s comes as q·k·scale / cap.
 HWY_INLINE void gradient_row(float* s, float* dp, std::int64_t begin, std::int64_t end, float lse2,
                              float delta, float softcap) {
@@ -71,7 +71,7 @@ HWY_INLINE void gradient_row(float* s, float* dp, std::int64_t begin, std::int64
 }
 
 // Up to kGradientRows rows of a tile against the keys [key, key + kPanel). A causal mask cuts a panel on its
-// diagonal: every product keeps to the rows or keys that its blocks of six can see.
+// diagonal: every matmul keeps to the rows or keys that its blocks of six can see.
 class PanelGradient {
  public:
   PanelGradient(const BackwardTile& t, Rows rows, std::int64_t key)
@@ -84,7 +84,7 @@ class PanelGradient {
   }
 
   // to[i, key] = Σ_c x[i, c]·panel[c, key] for the first `depth` columns of rows that are `width` apart.
-  HWY_INLINE void products(const float* x, std::int64_t width, const float* panel, std::int64_t depth,
+  HWY_INLINE void multiply(const float* x, std::int64_t width, const float* panel, std::int64_t depth,
                            float* to) const {
     SmallGemm g{.k = depth, .a = x + rows_.begin * width, .a_row = width, .b = panel, .ldb = kPanel};
     g.c = to, g.ldc = kScoreStride;
@@ -146,8 +146,8 @@ void backward_tile(const BackwardTile& t) {
           rows_that_see(t.ranges, {row, std::min(row + kGradientRows, t.rows)}, key, key + kPanel);
       if (rows.empty()) continue;
       const PanelGradient panel(t, rows, key);
-      panel.products(t.q, d, t.keys_t + key * d, t.depth, t.scores);
-      panel.products(t.dout, dv, t.values_t + key * dv, t.value_depth, t.dscores);
+      panel.multiply(t.q, d, t.keys_t + key * d, t.depth, t.scores);
+      panel.multiply(t.dout, dv, t.values_t + key * dv, t.value_depth, t.dscores);
       panel.gradients();
       if (t.dvalues != nullptr) panel.add_to_keys(t.scores, t.dout, dv, t.dvalues + at * dv);
       if (t.dkeys != nullptr) panel.add_to_keys(t.dscores, t.q, d, t.dkeys + at * d);

@@ -74,7 +74,7 @@ void run_binary_backward(const BinaryBackwardArgs& args, Stream) {
                     });
 }
 
-// Plain loops that the compiler vectorises; the condition is bool, which blocks do not carry.
+// Plain loops that the compiler vectorizes; the condition is bool, which blocks do not have.
 void run_where(const WhereArgs& args, Stream) {
   parallel_runs<4>({args.condition, args.a, args.b, args.y}, kGrain,
                    [&](const auto& at, std::int64_t n, const auto& step) {

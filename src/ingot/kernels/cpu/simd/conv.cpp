@@ -14,7 +14,7 @@
 
 #include "ingot/kernels/cpu/simd/conv_tile-inl.h"
 
-// Channels-last 1-d convolution of stride 1 is a matrix product without im2col: in a sample with its zero
+// Channels-last 1-d convolution of stride 1 is a matmul without im2col: in a sample with its zero
 // padding, row w of the patch matrix is the K·C contiguous floats that start at pixel w.
 
 HWY_BEFORE_NAMESPACE();

@@ -69,7 +69,7 @@ HWY_NOINLINE void product_tile(const float* a, std::int64_t as, const float* b, 
     hn::Vec<D> acc0[R], acc1[R];
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) acc0[i] = acc1[i] = hn::Zero(d);
-    // One base pointer for each three rows, hidden from the optimiser, which would otherwise keep a pointer
+    // One base pointer for each three rows, hidden from the optimizer, which would otherwise keep a pointer
     // per row and spill them all.
     const float* base[(R + 2) / 3];
 #pragma GCC unroll 4

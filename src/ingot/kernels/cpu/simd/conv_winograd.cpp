@@ -6,8 +6,8 @@
 //                                Gg = (g0, (g0 + g1 + g2)/2, (g0 − g1 + g2)/2, g2)
 //                                Aᵀm = (m0 + m1 + m2, m1 − m2 − m3)
 //
-// take four multiplications instead of six. Summed over channels, each of the four positions is a matrix
-// product. The adjoint gives the gradient of the weights: dg = Gᵀ[(A·dy) ⊙ (Bᵀ·d)].
+// take four multiplications instead of six. Summed over channels, each of the four positions is a
+// matmul. The adjoint gives the gradient of the weights: dg = Gᵀ[(A·dy) ⊙ (Bᵀ·d)].
 #include <algorithm>
 
 #include "ingot/base/parallel.h"
@@ -247,14 +247,14 @@ void pack(const float* weight, std::int64_t o_step, std::int64_t c_step, std::in
                });
 }
 
-struct Product {
+struct Convolution {
   const float *x, *bias;
   float *y, *scratch;  // packed weights, a row of zeros, then each thread's own
   std::int64_t samples, width, channels, outputs, padding;
   bool add;
 };
 
-void run_product(const Product& p) {
+void run_convolution(const Convolution& p) {
   const std::int64_t out_width = p.width + 2 * p.padding - kTaps + 1,
                      rows = kConvGroup * ((out_width + 1) / 2);
   float* zeros = p.scratch + round_up(p.outputs, kConvPanel) * kPositions * p.channels;
@@ -293,8 +293,8 @@ void forward(const ConvArgs& args, Stream) {
   const std::int64_t c = args.x.dim(3), o = args.weight.dim(0);
   float* scratch = args.scratch.as<float>();
   pack(args.weight.as<float>(), c * kTaps, kTaps, 1, o, c, scratch);
-  run_product({args.x.as<float>(), args.bias.as<float>(), args.y.as<float>(), scratch, args.x.dim(0),
-               args.x.dim(2), c, o, args.geometry.padding[1], false});
+  run_convolution({args.x.as<float>(), args.bias.as<float>(), args.y.as<float>(), scratch, args.x.dim(0),
+                   args.x.dim(2), c, o, args.geometry.padding[1], false});
 }
 
 bool accepts_backward_data(const ConvBackwardDataArgs& args) {
@@ -306,8 +306,8 @@ void backward_data(const ConvBackwardDataArgs& args, Stream) {
   const std::int64_t c = args.dx.dim(3), o = args.weight.dim(0);
   float* scratch = args.scratch.as<float>();
   pack(args.weight.as<float>() + kTaps - 1, kTaps, c * kTaps, -1, c, o, scratch);
-  run_product({args.dy.as<float>(), nullptr, args.dx.as<float>(), scratch, args.dy.dim(0), args.dy.dim(2), o,
-               c, kTaps - 1 - args.geometry.padding[1], args.accumulate});
+  run_convolution({args.dy.as<float>(), nullptr, args.dx.as<float>(), scratch, args.dy.dim(0), args.dy.dim(2),
+                   o, c, kTaps - 1 - args.geometry.padding[1], args.accumulate});
 }
 
 bool accepts_backward_weight(const ConvBackwardWeightArgs& args) {

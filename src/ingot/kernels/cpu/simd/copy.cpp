@@ -34,7 +34,7 @@ void run_contiguous(const CopyArgs& args, Stream) {
   });
 }
 
-// Short pieces without gaps, such as heads that are put side by side: walking them one by one would cost more
+// Short pieces without gaps, such as heads that are concatenated: walking them one by one would cost more
 // than copying them.
 constexpr std::int64_t kShort = 64;
 
@@ -151,7 +151,7 @@ void run_transposition(const CopyArgs& args, Stream) {
   });
 }
 
-// Any strides, and conversions between f32 and the half types.
+// Any strides, and conversions between f32 and half precision.
 bool accepts_blocks(const CopyArgs& args) { return are_simd_floats(args.x, args.y); }
 
 void run_blocks(const CopyArgs& args, Stream) {

@@ -112,8 +112,8 @@ HWY_INLINE void butterfly(Complex<D> (&x)[5]) {
   x[4] = sub(first, first_turned);
 }
 
-// One butterfly of a pass, for all its neighbours. `kTurns`: twiddles other than 1.
-template <int R, bool kTurns, class D>
+// One butterfly of a pass, for all its neighbours. `kTwiddles`: twiddles other than 1.
+template <int R, bool kTwiddles, class D>
 HWY_INLINE void neighbours(D d, const FftStage& stage, const float* twiddles, const float* x, float* y) {
   const auto width = 2 * static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t apart = stage.inner * stage.count * width;
@@ -123,7 +123,7 @@ HWY_INLINE void neighbours(D d, const FftStage& stage, const float* twiddles, co
     butterfly(v);
     put(d, v[0], y + q * width);
     for (int j = 1; j < R; ++j) {
-      if constexpr (kTurns) v[j] = times(v[j], constant(d, twiddles + 2 * (j - 1)));
+      if constexpr (kTwiddles) v[j] = times(v[j], constant(d, twiddles + 2 * (j - 1)));
       put(d, v[j], y + (q + j * stage.inner) * width);
     }
   }

@@ -33,7 +33,7 @@ struct MaxOp {
   }
 };
 
-// Halves joined until four lanes are left.
+// Halves are combined until four lanes are left.
 template <class Op, class DV, class V>
 HWY_INLINE auto fold_to_four(Op op, DV d, V v) {
   if constexpr (hn::MaxLanes(d) > 4) {
@@ -44,7 +44,7 @@ HWY_INLINE auto fold_to_four(Op op, DV d, V v) {
   }
 }
 
-// Lane j: all lanes of the j-th vector joined, those at a distance of two first (as in SumOfLanes).
+// Lane j: all lanes of the j-th vector combined, those at a distance of two first (as in SumOfLanes).
 template <class Op, class DV, class V>
 HWY_INLINE auto fold_each(Op op, DV d, V v0, V v1, V v2, V v3) {
   const hn::FixedTag<hn::TFromD<DV>, 4> four;

@@ -170,7 +170,7 @@ void run_skinny(const GemmArgs& args, Stream) {
     return static_cast<const char*>(p) + offset * size;
   };
   const auto* b = static_cast<const char*>(plan.b);
-  const auto product = [&](std::int64_t item, std::int64_t begin, std::int64_t end) {
+  const auto multiply = [&](std::int64_t item, std::int64_t begin, std::int64_t end) {
     const auto at = plan.batch_offsets(item);
     Skinny s{plan.m, plan.n, plan.k, plan.a_row, plan.b_col, plan.c_row, args.alpha, args.beta};
     const float* a = reinterpret_cast<const float*>(bytes(plan.a, at.a));
@@ -185,7 +185,7 @@ void run_skinny(const GemmArgs& args, Stream) {
   constexpr std::int64_t kGrain = 1 << 16;  // elements of b: 256 KiB, about 8 µs of memory traffic
   if (plan.batch_count > 1) {
     parallel_for(plan.batch_count, kGrain / (plan.n * plan.k) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) product(i, 0, plan.n);
+      for (std::int64_t i = begin; i < end; ++i) multiply(i, 0, plan.n);
     });
     return;
   }
@@ -193,7 +193,7 @@ void run_skinny(const GemmArgs& args, Stream) {
   constexpr std::int64_t kPiece = 1 << 15;  // elements: 64 or 128 KiB
   const std::int64_t groups = (plan.n + 3) / 4, piece = 1 + kPiece / (4 * plan.k);
   const auto columns = [&](std::int64_t begin, std::int64_t end) {
-    product(0, begin * 4, std::min(end * 4, plan.n));
+    multiply(0, begin * 4, std::min(end * 4, plan.n));
   };
   const bool backward = reads_backward(plan.b);
   parallel_share(groups, kGrain / (4 * plan.k) + 1, piece, [&](std::int64_t begin, std::int64_t end) {
@@ -209,7 +209,7 @@ void run_column_sum(const ColumnSumArgs& args, Stream) {
   const std::int64_t m = args.x.dim(0), n = args.x.dim(1);
   constexpr std::int64_t kGrain = 1 << 15;         // elements, about 5 µs
   constexpr std::int64_t kColumns = 128;           // per item: one block of column_sums
-  const bool direct = args.y.dtype == DType::f32;  // half types are summed apart and rounded once
+  const bool direct = args.y.dtype == DType::f32;  // half precision is summed apart and rounded once
   if (direct && (n >= 2 * kColumns * num_threads() || m * n <= kGrain)) {
     parallel_for((n + kColumns - 1) / kColumns, kGrain / (kColumns * m + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end) {

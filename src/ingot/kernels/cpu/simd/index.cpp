@@ -43,7 +43,7 @@ void clear(const View& view) {
 }
 
 // Threads own columns, so that one row is never written by two, and every row is summed in dy's order.
-// Columns share the work evenly where rows would not: few tokens make up most of a text.
+// Columns share the work evenly where rows would not: few tokens make up most of a batch.
 void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream) {
   const std::int64_t d = args.dweight.dim(1), n = args.ids.numel();
   auto* dweight = args.dweight.as<float>();
@@ -75,8 +75,8 @@ void add_rows(const EmbeddingBackwardArgs& args, std::int64_t row, std::span<con
   }
 }
 
-// For half types, whose own sums would lose the small gradients of a frequent token: the slots of one id are
-// brought together, so that its row is summed in f32, in dy's order, and rounded once. Threads own rows.
+// For half precision, whose own sums would lose the small gradients of a frequent token: the slots of one id
+// are brought together, so that its row is summed in f32, in dy's order, and rounded once. Threads own rows.
 void run_embedding_backward_by_row(const EmbeddingBackwardArgs& args, Stream) {
   if (!args.accumulate) clear(args.dweight);
   dispatch_index(args.ids.dtype, "embedding_backward", [&]<class I>() {
@@ -100,8 +100,8 @@ void run_embedding_backward_by_row(const EmbeddingBackwardArgs& args, Stream) {
   });
 }
 
-// The first place outside [begin, end) of contiguous indices, or -1. Whole blocks are judged first, without
-// branches: mostly all is well.
+// The first position outside [begin, end) of contiguous indices, or -1. Whole blocks are judged first,
+// without branches: mostly all is well.
 template <class I>
 std::int64_t outside_in(const I* indices, std::int64_t begin, std::int64_t end, std::int64_t bound) {
   constexpr std::int64_t kBlock = 512;
@@ -353,7 +353,7 @@ void scatter_stretch(const ScatterAddArgs& args, const std::array<Lines, 3>& lin
   sums.finish();
 }
 
-// Lines worked on together so that their sums, kept apart for half types, stay in a cache.
+// Lines worked on together so that their sums, kept apart for half precision, stay in a cache.
 std::int64_t lines_together(const ScatterAddArgs& args, std::int64_t targets) {
   constexpr std::int64_t kSums = 65'536;  // 256 KiB
   if (args.y.dtype == DType::f32) return kStretch;

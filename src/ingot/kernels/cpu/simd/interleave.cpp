@@ -9,7 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-// Copies whose result takes a few elements in turn, each from a row of its own: blocks of channels that
+// Copies whose result interleaves a few elements, each from a row of its own: blocks of channels that
 // become positions, and, where all rows are one, elements that repeat (an image enlarged by a whole factor).
 // The runs are only that few elements long; here a row of them goes by whole vectors. And the way back: every
 // second, third or fourth element.
@@ -83,7 +83,7 @@ struct Interleaving {
 
 // None: n is 0.
 Interleaving interleaving(const CopyArgs& args) {
-  constexpr std::int64_t kMost = 7, kLeast = 4;  // in turn; positions in a row
+  constexpr std::int64_t kMost = 7, kLeast = 4;  // interleaved rows; positions in a row
   if (!are_alike(args)) return {};
   const StridedIterator<2> runs({args.x, args.y});
   const int turn = runs.rank() - 1, row = runs.rank() - 2;

@@ -76,7 +76,7 @@ namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(store_heads);
 
-// Positions on the device are for captured work, which the CPU has none of.
+// Positions on the device are for CUDA graphs, which the CPU has none of.
 bool accepts(const KvStoreArgs& args) {
   return args.x.dim(2) % 16 == 0 && args.y.dtype != DType::f64 && !args.position;
 }

@@ -28,7 +28,7 @@ HWY_INLINE V exp(V x) {
 }
 
 // 2^x to about one unit in the last place for x <= 128, infinite from 127.5 on; below −126 it gives at
-// most 2^−126. For scores that carry the factor log2(e) already. The polynomial is the Taylor series of 2^f
+// most 2^−126. For scores that have the factor log2(e) already. The polynomial is the Taylor series of 2^f
 // for |f| <= 1/2, whose first term left out is below 1.4e-9.
 HWY_INLINE V exp2(V x) {
   const D d;

@@ -8,7 +8,7 @@
 
 namespace ingot::kernels::cpu {
 
-/// Elements [begin, begin + n) of an optimiser's moments as f32: in place, or decoded from their codes and,
+/// Elements [begin, begin + n) of an optimizer's moments as f32: in place, or decoded from their codes and,
 /// with store(), encoded again. `begin` is a multiple of kMomentBlock.
 class MomentBlock {
  public:

@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // T is what rows and weights are stored as: f32, bf16 or f16. Statistics and sums are f32 for all three.
 
-// The row to normalise: x's, or x + residual, which is then also in `sum`.
+// The row to normalize: x's, or x + residual, which is then also in `sum`.
 template <class T, class Args>
 HWY_INLINE const T* summed_row(const Args& args, std::int64_t row) {
   const std::int64_t n = args.x.dim(-1);

@@ -16,7 +16,7 @@
 
 // Every element goes through the same vector instructions, also at the end of a tensor (masked), so that the
 // split over threads changes no bit. Non-temporal stores would not help the steps: they read every line that
-// they write, so no line is fetched for nothing. Half types are converted block by block, in L1.
+// they write, so no line is fetched for nothing. Half precision is converted block by block, in L1.
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 #ifndef INGOT_OPTIMIZER_BLOCKS

@@ -25,7 +25,7 @@ namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// What a window keeps: of no place at all, and of one more.
+// What a window keeps: of no element at all, and of one more.
 struct PoolMax {
   static constexpr float kNothing = -std::numeric_limits<float>::infinity();
   template <class V>

@@ -65,7 +65,7 @@ float fold_block(ReduceOp op, const float* x, std::int64_t n) {
   return fold<ReduceOp::min>(x, n, INFINITY);
 }
 
-// The first place of `value`, where any NaN is as good as another; n where there is none.
+// The first index of `value`, where any NaN is as good as another; n where there is none.
 std::int64_t first_position(const float* x, std::int64_t n, float value) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -112,9 +112,9 @@ HWY_EXPORT(first_position);
 HWY_EXPORT(fold_lanes);
 HWY_EXPORT(add_row_block);
 
-constexpr std::int64_t kGrain = 32768;  // elements: some 5 µs
-constexpr std::int64_t kBlock = 1024;  // elements at once; fold_block sums four vectors side by side, so that
-constexpr std::int64_t kChain = 16;    // block_size() makes chains of 16 in f32
+constexpr std::int64_t kGrain = 32768;   // elements: some 5 µs
+constexpr std::int64_t kBlock = 1024;    // elements at once; fold_block sums four vectors at once, so that
+constexpr std::int64_t kChain = 16;      // block_size() makes chains of 16 in f32
 constexpr std::int64_t kColumns = 512;   // results that are built at once: 4 KiB of f64
 constexpr std::int64_t kFlushRows = 16;  // rows summed in f32 before f64 takes over
 constexpr std::int64_t kMaxParts = 16;

@@ -1,4 +1,4 @@
-// Products with packed weights by tiles of AMX, for many rows: included as vnni-inl.h is. The includer then
+// Matmuls with packed weights by tiles of AMX, for many rows: included as vnni-inl.h is. The includer then
 // has a Tiles:
 //
 //   Tiles::configure(config)              what tiles 0 (sums), 1 (x) and 2 (weights) are; on this thread
@@ -21,7 +21,7 @@ static_assert(sizeof(TileConfig) == 64);
 
 constexpr std::int64_t kTileRows = 16;
 
-// Tiles for products of `groups` groups: 8 for a whole block, 4 where each half has a scale of its own.
+// Tiles for matmuls of `groups` groups: 8 for a whole block, 4 where each half has a scale of its own.
 constexpr TileConfig tile_config(int groups) {
   TileConfig config;
   config.rows[0] = config.rows[1] = static_cast<std::uint8_t>(kTileRows);

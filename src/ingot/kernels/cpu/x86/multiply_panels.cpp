@@ -32,19 +32,19 @@ void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
     for (std::int64_t row = 0; row < m; row += chunk) {
       for (std::int64_t group = begin; group < end; ++group) {
         const std::int64_t p = group * at_once, there = std::min(at_once, panels - p);
-        const PanelMatmul product{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
-                                  .panel_bytes = panel_bytes,
-                                  .panels = there,
-                                  .steps = steps,
-                                  .x = args.x.as<std::uint8_t>() + row * x_stride,
-                                  .x_stride = x_stride,
-                                  .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
-                                  .y_stride = args.y.stride(0),
-                                  .cols = std::min(there * kPanelRows, n - p * kPanelRows),
-                                  .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
-                                  .add = false,
-                                  .next = group + 1 < end && p + 2 * at_once <= panels};
-        kernel(product, std::min(chunk, m - row));
+        const PanelMatmul matmul{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
+                                 .panel_bytes = panel_bytes,
+                                 .panels = there,
+                                 .steps = steps,
+                                 .x = args.x.as<std::uint8_t>() + row * x_stride,
+                                 .x_stride = x_stride,
+                                 .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
+                                 .y_stride = args.y.stride(0),
+                                 .cols = std::min(there * kPanelRows, n - p * kPanelRows),
+                                 .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                 .add = false,
+                                 .next = group + 1 < end && p + 2 * at_once <= panels};
+        kernel(matmul, std::min(chunk, m - row));
       }
     }
   };
@@ -65,18 +65,18 @@ void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel&
       for (std::int64_t group = begin; group < end; ++group) {
         const std::int64_t p = group * kernel.panels, there = std::min(kernel.panels, panels - p);
         const std::int64_t after = std::min(kernel.panels, panels - p - there);
-        const RowScaledMatmul product{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
-                                      .panel_bytes = panel_bytes,
-                                      .panels = there,
-                                      .x = args.x.as<std::uint8_t>() + row * x_stride,
-                                      .x_stride = x_stride,
-                                      .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
-                                      .y_stride = args.y.stride(0),
-                                      .cols = std::min(there * kPanelRows, n - p * kPanelRows),
-                                      .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
-                                      .add = false,
-                                      .ahead_lines = group + 1 < end ? after * panel_bytes / 64 : 0};
-        kernel.run(product, std::min(chunk, m - row));
+        const RowScaledMatmul matmul{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
+                                     .panel_bytes = panel_bytes,
+                                     .panels = there,
+                                     .x = args.x.as<std::uint8_t>() + row * x_stride,
+                                     .x_stride = x_stride,
+                                     .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
+                                     .y_stride = args.y.stride(0),
+                                     .cols = std::min(there * kPanelRows, n - p * kPanelRows),
+                                     .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                     .add = false,
+                                     .ahead_lines = group + 1 < end ? after * panel_bytes / 64 : 0};
+        kernel.run(matmul, std::min(chunk, m - row));
       }
     }
   };
@@ -92,18 +92,18 @@ void multiply_requantized(const QuantizedMatmulArgs& args, const RequantizedKern
     for (std::int64_t row = 0; row < m; row += kChunkRows) {
       for (std::int64_t group = begin; group < end; ++group) {
         const std::int64_t p = group * kernel.panels, there = std::min(kernel.panels, panels - p);
-        const RowScaledMatmul product{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
-                                      .panel_bytes = panel_bytes,
-                                      .panels = there,
-                                      .x = args.x.as<std::uint8_t>() + row * args.x.stride(0),
-                                      .x_stride = args.x.stride(0),
-                                      .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
-                                      .y_stride = args.y.stride(0),
-                                      .cols = std::min(there * kPanelRows, n - p * kPanelRows),
-                                      .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
-                                      .add = false,
-                                      .ahead_lines = 0};
-        kernel.run({.product = product,
+        const RowScaledMatmul matmul{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
+                                     .panel_bytes = panel_bytes,
+                                     .panels = there,
+                                     .x = args.x.as<std::uint8_t>() + row * args.x.stride(0),
+                                     .x_stride = args.x.stride(0),
+                                     .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
+                                     .y_stride = args.y.stride(0),
+                                     .cols = std::min(there * kPanelRows, n - p * kPanelRows),
+                                     .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                     .add = false,
+                                     .ahead_lines = 0};
+        kernel.run({.matmul = matmul,
                     .span_stride = args.x.stride(1),
                     .blocks = packed_blocks(packed_layout(args.format), args.weight)},
                    std::min(kChunkRows, m - row));

@@ -8,11 +8,11 @@
 
 namespace ingot::kernels::cpu {
 
-/// One of the panels of a product with several: a PanelMatmul or a FloatPanelMatmul. Inlined, so that it
+/// One of the panels of a matmul with several: a PanelMatmul or a FloatPanelMatmul. Inlined, so that it
 /// takes the instruction set of its caller.
-template <class Product>
-INGOT_INLINE Product panel_of(const Product& p, std::int64_t panel) {
-  Product one = p;
+template <class Matmul>
+INGOT_INLINE Matmul panel_of(const Matmul& p, std::int64_t panel) {
+  Matmul one = p;
   one.panel += panel * p.panel_bytes;
   one.panels = 1;
   one.y += panel * kPanelRows;

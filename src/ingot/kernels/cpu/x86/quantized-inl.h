@@ -1,4 +1,4 @@
-// Products with packed weights, for one instruction set. The includer defines, in the namespace that this is
+// Matmuls with packed weights, for one instruction set. The includer defines, in the namespace that this is
 // included into:
 //
 //   kLanes         rows of a panel in one vector: 16 or 8
@@ -133,7 +133,7 @@ INGOT_NOINLINE void panel_rows(const PanelMatmul& p, const std::uint8_t* x, floa
       sum[r][v] = V > 1 && p.add ? load_floats(y + r * p.y_stride + at, p.cols - at) : zero_floats();
     }
   }
-  // One base pointer for each three rows, hidden from the optimiser, which would otherwise keep a pointer per
+  // One base pointer for each three rows, hidden from the optimizer, which would otherwise keep a pointer per
   // row and spill them all.
   constexpr int kBases = (R + 2) / 3;
   const std::uint8_t* base[kBases];

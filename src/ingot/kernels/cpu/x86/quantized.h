@@ -4,7 +4,7 @@
 #include "ingot/kernels/quantized.h"
 
 // What the instruction sets' files (avx2.cpp, avx512.cpp, avx512_vnni.cpp, amx.cpp) share. Each compiles
-// quantized-inl.h, the one text of the kernels, with its own vectors.
+// quantized-inl.h, the one source of the kernels, with its own vectors.
 namespace ingot::kernels::cpu {
 
 /// y = x · panelsᵀ for some rows of x and one or two panels, one behind the other, of 16 rows of the weight.
@@ -23,7 +23,7 @@ struct PanelMatmul {
 };
 
 /// Computes `rows` rows of x, any number.
-using PanelKernel = void (*)(const PanelMatmul& product, std::int64_t rows);
+using PanelKernel = void (*)(const PanelMatmul& matmul, std::int64_t rows);
 
 /// y = x · panelsᵀ for some rows of x and `panels` panels, one behind the other, of a weight in w8a8, or of
 /// the int16 codes that requantized-inl.h makes.
@@ -42,21 +42,21 @@ struct RowScaledMatmul {
 
 /// For one instruction set: computes any number of rows, and up to `panels` panels.
 struct RowScaledKernel {
-  void (*run)(const RowScaledMatmul& product, std::int64_t rows);
+  void (*run)(const RowScaledMatmul& matmul, std::int64_t rows);
   std::int64_t panels;
 };
 void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel& kernel);
 
 /// The same for a weight of another format, which is rounded anew span by span (quantized_matmul).
 struct RequantizedMatmul {
-  RowScaledMatmul product;   ///< with the panels as they are, x at the first span, and no lines ahead
+  RowScaledMatmul matmul;    ///< with the panels as they are, x at the first span, and no lines ahead
   std::int64_t span_stride;  ///< bytes from a span of x to the next
   std::int64_t blocks;       ///< of 32 columns, in each panel
 };
 
 /// For one instruction set and format, as a RowScaledKernel; `run` is null for the formats of other kernels.
 struct RequantizedKernel {
-  void (*run)(const RequantizedMatmul& product, std::int64_t rows);
+  void (*run)(const RequantizedMatmul& matmul, std::int64_t rows);
   std::int64_t panels;
 };
 void multiply_requantized(const QuantizedMatmulArgs& args, const RequantizedKernel& kernel);

@@ -1,9 +1,9 @@
-// Products of many rows, for which the weight is rounded anew (quantized.h), for one instruction set: a span
+// Matmuls of many rows, for which the weight is rounded anew (quantized.h), for one instruction set: a span
 // of some panels' columns becomes panels of int16 codes, which stay in L1 for all rows: f32 scales of the 16
 // rows, then for every two columns 64 bytes, the two codes of a row beside each other. Included as
 // row_scaled-inl.h is, and with it; the vectors' operations that only this file uses are
 //
-//   divide, absolute, maximum     of Floats; where one of two is no number, maximum() may give either
+//   divide, absolute, maximum     of Floats; where one of two is not a number, maximum() may give either
 //   unless_below(top, least, x)   x where top is not below least, else 0
 //   to_ints                       Floats to the nearest Ints, ties to even
 //   least_bytes, most_bytes       of Ints, byte by byte, without sign
@@ -45,7 +45,7 @@ INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std
   };
   constexpr int kParts = D::kHalves ? 2 : 1, kPartGroups = 8 / kParts;
   Floats scales[kSpanBlocks][kParts], starts[kSpanBlocks][kParts];  // value = code · scale + start
-  Floats top = zero_floats(), none = zero_floats();  // `none` is no number where a scale is none
+  Floats top = zero_floats(), none = zero_floats();  // `none` is not a number where a scale is none
   for (std::int64_t b = 0; b < blocks; ++b) {
     const D from = decoder(b);
     const std::int64_t block = b % kLayout.step_blocks;
@@ -95,25 +95,24 @@ void requantized_matmul(const RequantizedMatmul& p, std::int64_t rows) {
   constexpr std::int64_t kBytes =
       kSpanBlocks / kLayout.step_blocks * static_cast<std::int64_t>(kLayout.step_bytes());
   alignas(64) std::uint8_t panels[kRowScaledKernel.panels * (kScaleBytes + kSpanBlocks * kWordBlockBytes)];
-  RowScaledMatmul product = p.product;
-  product.panel = panels;
+  RowScaledMatmul matmul = p.matmul;
+  matmul.panel = panels;
   for (std::int64_t done = 0; done < p.blocks; done += kSpanBlocks) {
     const std::int64_t blocks = p.blocks - done < kSpanBlocks ? p.blocks - done : kSpanBlocks;
-    product.panel_bytes = kScaleBytes + blocks * kWordBlockBytes;
-    for (std::int64_t panel = 0; panel < product.panels; ++panel) {
-      const std::uint8_t* steps =
-          p.product.panel + panel * p.product.panel_bytes + done / kSpanBlocks * kBytes;
+    matmul.panel_bytes = kScaleBytes + blocks * kWordBlockBytes;
+    for (std::int64_t panel = 0; panel < matmul.panels; ++panel) {
+      const std::uint8_t* steps = p.matmul.panel + panel * p.matmul.panel_bytes + done / kSpanBlocks * kBytes;
       for (std::int64_t row = 0; row < kPanelRows; row += kLanes)
-        round_anew<kFormat>(steps, blocks, row, panels + panel * product.panel_bytes);
+        round_anew<kFormat>(steps, blocks, row, panels + panel * matmul.panel_bytes);
     }
-    product.add = done > 0;
-    run_row_scaled_panels<WordCodes>(product, rows);
-    product.x += p.span_stride;
+    matmul.add = done > 0;
+    run_row_scaled_panels<WordCodes>(matmul, rows);
+    matmul.x += p.span_stride;
   }
 }
 
 RequantizedKernel requantized_kernel(PackedFormat format) {
   using Run = void (*)(const RequantizedMatmul&, std::int64_t);
-  const auto product = []<PackedFormat kFormat>() -> Run { return requantized_matmul<kFormat>; };
-  return {for_format<Run>(format, product), kRowScaledKernel.panels};
+  const auto matmul = []<PackedFormat kFormat>() -> Run { return requantized_matmul<kFormat>; };
+  return {for_format<Run>(format, matmul), kRowScaledKernel.panels};
 }

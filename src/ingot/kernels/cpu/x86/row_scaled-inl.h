@@ -1,4 +1,4 @@
-// Products of rows with one scale each, for one instruction set. Included behind quantized-inl.h, whose
+// Matmuls of rows with one scale each, for one instruction set. Included behind quantized-inl.h, whose
 // vectors it uses; the includer defines besides
 //
 //   kTileRows, kTileVectors   rows of x, and vectors of the weight's rows, whose sums the registers hold

@@ -1,4 +1,4 @@
-// Products with packed weights by AVX-512 with VNNI: included into the namespace of the files that need them,
+// Matmuls with packed weights by AVX-512 with VNNI: included into the namespace of the files that need them,
 // after their target attributes.
 #include "ingot/kernels/cpu/x86/vectors512.h"
 

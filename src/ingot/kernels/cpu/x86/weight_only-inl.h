@@ -1,4 +1,4 @@
-// Products with weights that are widened to f32, for one instruction set. The includer defines, in the
+// Matmuls with weights that are widened to f32, for one instruction set. The includer defines, in the
 // namespace that this is included into:
 //
 //   kLanes             rows of a panel in one vector: 16 or 8
@@ -119,7 +119,7 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelMatmul& p, const float* x, fl
       sum[r][v] = p.add ? load_floats(y + r * p.y_stride + at, p.cols - at) : zero_floats();
     }
   }
-  // One base pointer for each three rows, hidden from the optimiser, which would otherwise keep a pointer per
+  // One base pointer for each three rows, hidden from the optimizer, which would otherwise keep a pointer per
   // row and spill them all.
   constexpr int kBases = (R + 2) / 3;
   const float* base[kBases];

@@ -18,19 +18,19 @@ void multiply_float_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel ke
   parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = 0; row < m; row += chunk) {
       for (std::int64_t p = begin; p < end; ++p) {
-        const FloatPanelMatmul product{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
-                                       .panel_bytes = panel_bytes,
-                                       .panels = 1,
-                                       .x = args.x.as<float>() + row * args.x.stride(0),
-                                       .k = k,
-                                       .x_stride = args.x.stride(0),
-                                       .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
-                                       .y_stride = args.y.stride(0),
-                                       .cols = std::min(kPanelRows, n - p * kPanelRows),
-                                       .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
-                                       .add = false,
-                                       .next = false};
-        kernel(product, std::min(chunk, m - row));
+        const FloatPanelMatmul matmul{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
+                                      .panel_bytes = panel_bytes,
+                                      .panels = 1,
+                                      .x = args.x.as<float>() + row * args.x.stride(0),
+                                      .k = k,
+                                      .x_stride = args.x.stride(0),
+                                      .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
+                                      .y_stride = args.y.stride(0),
+                                      .cols = std::min(kPanelRows, n - p * kPanelRows),
+                                      .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                      .add = false,
+                                      .next = false};
+        kernel(matmul, std::min(chunk, m - row));
       }
     }
   });
@@ -53,7 +53,7 @@ void multiply_f32_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel kern
         for (std::int64_t group = begin; group < end; ++group) {
           const bool biased = last && args.bias;
           const std::int64_t p = group * at_once, there = std::min(at_once, panels - p);
-          const FloatPanelMatmul product{
+          const FloatPanelMatmul matmul{
               .panel = args.weight.as<std::uint8_t>() + p * panel_bytes + col * kPanelRows * 4,
               .panel_bytes = panel_bytes,
               .panels = there,
@@ -66,7 +66,7 @@ void multiply_f32_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel kern
               .bias = biased ? args.bias.as<float>() + p * kPanelRows : nullptr,
               .add = col > 0,
               .next = group + 1 < end && p + 2 * at_once <= panels};
-          kernel(product, std::min(kRows, m - row));
+          kernel(matmul, std::min(kRows, m - row));
         }
       }
     }

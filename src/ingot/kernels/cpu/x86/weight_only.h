@@ -3,7 +3,7 @@
 #include "ingot/kernels/cpu/x86/panel.h"
 #include "ingot/kernels/weight_only.h"
 
-// What weight_only_avx2.cpp and weight_only_avx512.cpp share. Each compiles weight_only-inl.h, the one text
+// What weight_only_avx2.cpp and weight_only_avx512.cpp share. Each compiles weight_only-inl.h, the one source
 // of the kernels, with its own vectors.
 namespace ingot::kernels::cpu {
 
@@ -23,7 +23,7 @@ struct FloatPanelMatmul {
 };
 
 /// Computes `rows` rows of x, any number.
-using FloatPanelKernel = void (*)(const FloatPanelMatmul& product, std::int64_t rows);
+using FloatPanelKernel = void (*)(const FloatPanelMatmul& matmul, std::int64_t rows);
 
 /// Walks over rows and panels so that activations stay in L2 and panels in L1, on all threads.
 void multiply_f32_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel kernel);

@@ -43,7 +43,7 @@ INGOT_INLINE Floats look_up(const Nf4Table& table, Ints codes) {
   return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(codes, 28)));
 }
 // An f32 of the same bits has an exponent that is too small by 120; numbers below 2⁻⁶ are denormal there as
-// here, so that one multiplication mends all.
+// here, so that one multiplication corrects all.
 INGOT_INLINE Floats float8_values(Ints v) {
   const Ints sign =
       _mm256_and_si256(_mm256_slli_epi32(v, 24), _mm256_set1_epi32(static_cast<int>(0x80000000U)));

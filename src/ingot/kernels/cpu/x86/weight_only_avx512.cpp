@@ -45,7 +45,7 @@ INGOT_INLINE Floats look_up(const Nf4Table& table, Ints codes) {
   return _mm512_permutexvar_ps(codes, table.values);
 }
 // An f32 of the same bits has an exponent that is too small by 120; numbers below 2⁻⁶ are denormal there as
-// here, so that one multiplication mends all.
+// here, so that one multiplication corrects all.
 INGOT_INLINE Floats float8_values(Ints v) {
   const Ints sign = _mm512_slli_epi32(v, 24), magnitude = _mm512_and_si512(v, _mm512_set1_epi32(0x7f));
   const Ints bits = _mm512_ternarylogic_epi32(_mm512_slli_epi32(magnitude, 20), sign,

@@ -55,7 +55,7 @@ void write_gemma2(const LanguageConfig& c, Json& json) {
 }  // namespace
 
 std::vector<LanguageFamily> gemma() {
-  // Gemma's first files say "gelu" in hidden_act and were trained with the tanh form all the same.
+  // Gemma's first files say "gelu" in hidden_act and were trained with the tanh approximation all the same.
   return {
       {.model_type = "gemma",
        .architecture = "GemmaForCausalLM",

@@ -27,7 +27,7 @@ void write_gpt_oss(const LanguageConfig& c, nlohmann::ordered_json& json) {
   json["swiglu_alpha"] = c.swiglu_alpha;
 }
 
-// Gate and up of all experts are one tensor [experts, in, 2 · out], in turns.
+// Gate and up of all experts are one tensor [experts, in, 2 · out], interleaved.
 void map_gpt_oss(const LanguageConfig& c, WeightMap& map) {
   const std::string experts = "model.layers.*.mlp.experts.";
   std::int64_t first = 0;
@@ -53,8 +53,8 @@ constexpr auto kGptOssNames =
         {{"blk.*.post_attention_norm", "model.layers.*.post_attention_layernorm"},
          {"blk.*.attn_sinks", "model.layers.*.self_attn.sinks", bare},
          {"blk.*.ffn_gate_inp", "model.layers.*.mlp.router"},
-         {"blk.*.ffn_gate_exps", "model.layers.*.mlp.experts.gate_up_proj", first_turn},
-         {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.gate_up_proj", second_turn},
+         {"blk.*.ffn_gate_exps", "model.layers.*.mlp.experts.gate_up_proj", first_interleaved},
+         {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.gate_up_proj", second_interleaved},
          {"blk.*.ffn_down_exps", "model.layers.*.mlp.experts.down_proj", transposed_stack}}};
 constexpr auto kGptOssKeys = kLlamaKeys + std::array<GgufKeyRule, 1>{{{"expert_count", "num_local_experts"}}};
 

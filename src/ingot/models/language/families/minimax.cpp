@@ -7,7 +7,7 @@
 namespace ingot::families {
 namespace {
 
-// Released files say how many elements of a head turn, not which part of it.
+// Released files say how many elements of a head rotate, not which part of it.
 void read_minimax_m2(const ConfigFile& file, LanguageConfig& c) {
   std::int64_t rotary = 0;
   file.read("rotary_dim", rotary);

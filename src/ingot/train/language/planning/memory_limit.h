@@ -29,12 +29,12 @@ struct MemoryChoice {
 };
 
 /// The bytes that config.memory_limit allows: what it says, but no more than `available`, and this for "auto"
-/// and nothing. Throws InvalidConfig for what is no size.
+/// and nothing. Throws InvalidConfig for what is not a size.
 std::size_t allowed_memory(const TrainConfig& config, std::size_t available);
 
 /// All combinations of what config.memory_limit leaves open, the fastest first, and of equals the one that
 /// does least. Step times are those of plan_step_time() for a known GPU of this name, else for usual rates:
-/// they order the combinations, and are no forecast.
+/// they order the combinations, and are not a forecast.
 std::vector<MemoryChoice> memory_choices(const TrainConfig& config, const LanguageConfig& model,
                                          std::size_t limit, const PlannedPlace& place = {});
 

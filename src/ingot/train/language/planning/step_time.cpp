@@ -114,7 +114,7 @@ void add_communication(StepTime& time, const TrainConfig& config, const PlannedC
   }
   const double last_bucket =
       std::min(1.0, as_double(static_cast<std::int64_t>(config.bucket_bytes())) / amounts.gradients);
-  // Ranks on processors have no engine beside them that would carry bytes.
+  // Ranks on processors have no engine beside them that would copy bytes.
   const double hidden = device.host ? 0 : std::min(travel * (1 - last_bucket), cover);
   time.hidden += hidden;
   time.exposed += travel - hidden + after;

@@ -18,7 +18,7 @@ class JsonSchema {
   JsonSchema(std::string_view schema, const std::string& where);
   ~JsonSchema();
 
-  /// Empty where `value` is valid; else what is wrong, with its place: "$.items[2].price: is a string".
+  /// Empty where `value` is valid; else what is wrong, with its path: "$.items[2].price: is a string".
   std::string problem(const nlohmann::ordered_json& value) const;
 
  private:
