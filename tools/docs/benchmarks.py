@@ -74,7 +74,7 @@ def rank(group):
 def page(folder, machine):
     runs = sorted(results.current(folder), key=lambda run: rank(run["group"]))
     groups = dict.fromkeys(run["group"] for run in runs)
-    parts = [f"# {machine['name']}", f"{machine['hardware']}; {machine['software']}. [What is compared, and how](benchmarks.md).",
+    parts = [f"# {machine['name']}", f"Measured on {machine['hardware']}; {machine['software']}. [What is compared, and how](benchmarks.md).",
              "A ratio above 1 means that Ingot is ahead; the line in a bar is at 1. Green bars reach the goal, or 1 where there is none.",
              "## Goals not met", missed(runs)]
     for group in groups:
