@@ -56,6 +56,8 @@ function cell(row, kind, text) {
   row.append(made);
   return made;
 }
+// A name, which may break behind a dot or an underscore.
+const breakable = (text) => text.split(/(?<=[._])/).flatMap((part, i) => (i > 0 ? [document.createElement("wbr"), part] : [part]));
 // `times`: how often the modules around it repeat.
 function show(node, depth, parent, times) {
   times *= node.repeats || 1;
@@ -71,7 +73,7 @@ function show(node, depth, parent, times) {
     node.button.addEventListener("click", () => unfold(node, !node.open));
     name.append(node.button);
   }
-  name.append(node.last === undefined ? node.name : `${node.name} to ${node.last}`);
+  name.append(...breakable(node.last === undefined ? node.name : `${node.name} to ${node.last}`));
   if (node.full) name.title = node.full;
   if (node.repeats > 1) {
     const times = document.createElement("span");
