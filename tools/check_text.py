@@ -4,8 +4,8 @@
 An error: a path that exists on one person's machine only, a merge conflict left behind, a file too big for git, a quoted
 example ("<!-- example: FILE -->" before a block of code) that is not what FILE holds, a link to a page that is not there,
 a range algorithm that clang 14 (clang-tidy, the fuzzers) cannot parse. In pages (README.md, docs/) also a sentence of more than
-25 words, and a page that does not begin with what it is for and a command. In pages, and in what programs say (strings of
-sources), a private word where the field has one: docs/glossary.md.
+25 words, and a page that does not begin with what it is for and a command. In pages, in comments, and in what programs say
+(strings of sources), a private word where the field has one: docs/glossary.md.
 A warning: a source file longer than a reader likes.
 """
 import argparse
@@ -32,12 +32,17 @@ PRIVATE = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for patte
     (r"guess(?:es|ed|ing)? (?:tokens )?ahead|right guesses", "speculative decoding, draft tokens, accepted tokens"),
     (r"half types", "fp16, bf16, half precision"),
     (r"matrix products?", "matmul"),
+    (r"(?:one|each) (?:behind|below) (?:an)?other in memory|lies? one behind another", "contiguous, concatenated"),
+    (r"captured work", "CUDA graph"),
+    (r"taken together", "batched"),
     (r"(?<!there )(?:is|are) no (?!longer|more|less|better|worse|larger|smaller|one\b)\w+", "is not a ..."),
     (r"\w*(?:quant|optim|normal|initial|general|vector|synchron|serial|token)is(?:e|es|ed|er|ers|ing|ation|ations)", "-ize"),
 ]]
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
-STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+# What a source says: its strings and comments. Raw strings and characters are matched so that quotes in them begin nothing.
+SAID = re.compile(r'R"([^(\s]*)\(.*?\)\1"|\'(?:[^\'\\\n]|\\.)\'|"((?:[^"\\\n]|\\.)*)"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
+SCRIPT_SAID = re.compile(r'()()(""".*?"""|(?<![^\s])#[^\n]*)', re.DOTALL)
 WORD = re.compile(r"[\w'’.-]+")
 MOST_WORDS = 25
 LIST_COMMAS = 4  # a sentence with so many is an enumeration
@@ -79,11 +84,13 @@ def blanked(pattern, text):
 
 
 def private_words(path, text):
-    """(line, word, what to write) in a page's prose, or in the strings of a source."""
+    """(line, word, what to write) in a page's prose, or in the strings and comments of a source."""
     if path.suffix == ".md":
         said = [(0, blanked(CODE, blanked(FENCED, text)))]
-    elif path.suffix in {".h", ".cpp", ".cu"} and "tests" not in path.parts:
-        said = [(match.start(1), match.group(1)) for match in STRING.finditer(text) if not match.group(1).endswith(".h")]
+    elif path.suffix in SOURCES | {".cmake"} and "tests" not in path.parts and path.name != "check_text.py":
+        found = (SCRIPT_SAID if path.suffix in {".py", ".cmake"} else SAID).finditer(text)
+        said = [(match.start(part), match.group(part)) for match in found for part in (2, 3)
+                if match.group(part) and not match.group(part).endswith(".h")]
     else:
         return
     for start, words in said:

@@ -47,9 +47,11 @@ class CheckText(unittest.TestCase):
                 self.assertEqual(found, len(errors), name)
             self.assertTrue(errors[0].startswith("a.md:2:"))
 
-    def test_private_words_are_errors_in_pages_and_in_strings(self):
+    def test_private_words_are_errors_in_pages_strings_and_comments(self):
         for text, name, found in [("on a card\n", "a.md", 1), ("on a GPU; a model card\n", "a.md", 0), ("`card`\n", "a.md", 0),
-                                  ('f("the likeliest");  // card\n', "a.cpp", 1), ("int card = 1;\n", "a.cpp", 0),
+                                  ('f("the likeliest");  // card\n', "a.cpp", 2), ("int card = 1;\n", "a.cpp", 0),
+                                  ("/// A matrix product.\n", "a.h", 1), ("f('\"'); // a card\n", "a.cu", 1), ('R"(x // a card)";\n', "a.cpp", 0),
+                                  ('"""On a card."""\ncard = 1  # a card\n', "a.py", 2), ("# a card\nset(card 1)\n", "a.cmake", 1),
                                   ("quantised, mended\n", "a.md", 2), ("x is no directory\n", "a.md", 1), ("it is no multiple, and no longer\n", "a.md", 1),
                                   ("there is no directory\n", "a.md", 0)]:
             errors, _ = self.check(text, name)

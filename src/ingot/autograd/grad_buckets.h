@@ -33,7 +33,7 @@ class GradBuckets {
   };
   /// How the leaves are laid out. `bucket_bytes`: a bucket is full with the leaf that brings it there.
   /// `groups`, by leaf, where the values get the same layout: no bucket has leaves of two groups, and only
-  /// leaves that lie one behind another do so in a bucket, since ops join those.
+  /// leaves that are contiguous stay so in a bucket, since ops join those.
   static std::vector<Layout> lay_out(std::span<const Tensor> leaves, std::size_t bucket_bytes,
                                      std::span<const std::int64_t> groups = {});
 
