@@ -62,14 +62,18 @@ TEST_F(RanksCommand, AnyDivisionOfAStepAmongRanksGivesTheSameBits) {
   ASSERT_EQ(train(1, 6, "one"), 0) << errors();
   for (const auto& [ranks, accumulate, zero] : {std::tuple{2, 3, 0}, {3, 2, 2}, {2, 3, 3}, {3, 2, 3}}) {
     const std::string output = fmt::format("of{}-{}", ranks, zero);
-    ASSERT_EQ(train(ranks, accumulate, output, "--set zero_stage=" + std::to_string(zero)), 0) << errors();
+    // What a stage 3 has to gather weights for changes no bits: recomputation, and texts that are written.
+    const std::string more =
+        zero == 3 && ranks == 3 ? " --set recompute=true --set sample_prompts=[Line]" : "";
+    ASSERT_EQ(train(ranks, accumulate, output, "--set zero_stage=" + std::to_string(zero) + more), 0)
+        << errors();
     EXPECT_TRUE(model(output) == model("one")) << ranks << " ranks, ZeRO " << zero;
     EXPECT_EQ(read_file(directory_ + "/" + output + "/metrics.jsonl").find("nan"), std::string::npos);
   }
 }
 
 TEST_F(RanksCommand, ARunGoesOnWithAnotherNumberOfRanksAndAnotherZeroStage) {
-  const std::string three = "--set max_steps=2 --set lr_scheduler_type=constant --set zero_stage=1";
+  const std::string three = "--set max_steps=2 --set lr_scheduler_type=constant --set zero_stage=3";
   ASSERT_EQ(train(3, 2, "parts", three), 0) << errors();
   EXPECT_TRUE(
       std::filesystem::exists(directory_ + "/parts/checkpoint-000002/optimizer-00003-of-00003.safetensors"));

@@ -120,7 +120,8 @@ class AdaptersOfAnUnloadedModel : public ServedAdapters {
   }
   void wait_until_unloaded() const {
     const auto is_loaded = [this] { return brief_.server().models().list().front().context > 0; };
-    while (is_loaded()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 20'000 && is_loaded(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_FALSE(is_loaded());
   }
   int ask(const std::string& model) const {
     return post(brief_, "/v1/completions", {{"model", model}, {"prompt", "hello"}, {"max_tokens", 2}}).status;

@@ -36,11 +36,12 @@ std::vector<GradBuckets::Layout> GradBuckets::lay_out(std::span<const Tensor> le
   for (std::size_t i = leaves.size(); i-- > 0;) {
     const Tensor& leaf = leaves[i];
     const auto opens = [&] {
-      if (buckets.empty() || filled >= bucket_bytes) return true;
-      const std::size_t before = buckets.back().items.back().leaf;
-      if (!groups.empty() && groups[before] != groups[i]) return true;
-      const Tensor& last = leaves[before];
-      return last.dtype() != leaf.dtype() || last.device() != leaf.device();
+      if (buckets.empty()) return true;
+      const std::size_t behind = buckets.back().items.back().leaf;
+      if (!groups.empty() && groups[behind] != groups[i]) return true;
+      if (!groups.empty() && follows(leaves[behind], leaf)) return false;
+      const Tensor& last = leaves[behind];
+      return filled >= bucket_bytes || last.dtype() != leaf.dtype() || last.device() != leaf.device();
     };
     if (opens()) {
       buckets.emplace_back();
@@ -54,11 +55,13 @@ std::vector<GradBuckets::Layout> GradBuckets::lay_out(std::span<const Tensor> le
     std::size_t bytes = 0;
     for (Layout::Item& item : bucket.items) {
       const Tensor& leaf = leaves[item.leaf];
-      if (!groups.empty() && &item != &bucket.items.front() && !follows(leaf, leaves[(&item - 1)->leaf]))
-        bytes += kAlignment;
+      const bool joins =
+          !groups.empty() && &item != &bucket.items.front() && follows(leaf, leaves[(&item - 1)->leaf]);
+      if (!joins) bytes = aligned(bytes) + (groups.empty() || bytes == 0 ? 0 : kAlignment);
       item.begin = bytes / byte_size(leaf.dtype());
-      bytes += aligned(leaf.nbytes());
+      bytes += leaf.nbytes();
     }
+    bytes = aligned(bytes);
     bucket.elements = bytes / byte_size(leaves[bucket.items.front().leaf].dtype());
   }
   return buckets;

@@ -31,6 +31,13 @@ void Background::wait() {
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
+void Background::abandon() noexcept {
+  std::unique_lock lock(mutex_);
+  waiting_.clear();
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return !working_; });
+}
+
 void Background::loop() {
   keep_thread_serial();
   std::unique_lock lock(mutex_);

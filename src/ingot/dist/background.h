@@ -23,6 +23,8 @@ class Background {
   void run(std::function<void()> work);
   /// Until all is done. Rethrows the first exception; what was given after the work that threw it is dropped.
   void wait();
+  /// Drops what waits, and returns once what is being done has ended; how does not matter any more.
+  void abandon() noexcept;
 
  private:
   void loop();

@@ -117,7 +117,7 @@ ConvertedModel write_onnx(const ConvertOptions& o) {
     if (error.field != "model_type") throw;  // a network that is damaged
     throw refused(error);
   } catch (const IoError& error) {
-    if (std::filesystem::exists(o.source + "/config.json")) throw;
+    if (!std::filesystem::exists(o.source) || std::filesystem::exists(o.source + "/config.json")) throw;
     throw refused(error);
   }
   return {.path = o.destination,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -35,6 +36,8 @@ ApiError load_error(const std::string& name) {
   } catch (const ApiError& error) {
     return error;
   } catch (const OutOfMemory& error) {
+    return failed(503, error);
+  } catch (const std::bad_alloc& error) {
     return failed(503, error);
   } catch (const Error& error) {
     return failed(400, error);

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -44,7 +45,9 @@ std::vector<std::string> add_adapters(ServedModel& model, const std::vector<Name
   for (const NamedAdapter& adapter : adapters) {
     try {
       model.load_adapter(adapter);
-    } catch (const std::exception& error) {
+    } catch (const OutOfMemory&) {
+      throw;  // the files are right: the next request tries again
+    } catch (const Error& error) {
       gone.push_back(adapter.name);
       log(LogLevel::warn, "ingot::serve",
           fmt::format("the adapter '{}' could not be loaded again, and is unloaded: {}", adapter.name,
@@ -278,12 +281,18 @@ void ModelPool::serve(Entry& entry, Lock& lock) {
 // Throws as ServedModel does, with the lock held. Meanwhile, requests may unload adapters.
 void ModelPool::load(Entry& entry, Lock& lock) {
   const std::vector<NamedAdapter> added = entry.added;
+  ServedModelOptions options = entry.options;
+  // Not those that have been unloaded, nor others that requests have loaded by their names.
+  std::erase_if(options.session.named_adapters, [&](const NamedAdapter& adapter) {
+    return !entry.has(adapter.name) ||
+           std::ranges::find(added, adapter.name, &NamedAdapter::name) != added.end();
+  });
   std::vector<std::string> gone;
   lock.unlock();
   std::unique_ptr<ServedModel> model;
   std::exception_ptr failure;
   try {
-    model = std::make_unique<ServedModel>(entry.options);
+    model = std::make_unique<ServedModel>(options);
     gone = add_adapters(*model, added);
   } catch (...) {
     failure = std::current_exception();
@@ -294,7 +303,7 @@ void ModelPool::load(Entry& entry, Lock& lock) {
     std::erase(entry.adapters, name);
     std::erase_if(entry.added, [&](const NamedAdapter& adapter) { return adapter.name == name; });
   }
-  for (const auto* adapters : {&entry.options.session.named_adapters, &added})
+  for (const auto* adapters : {&std::as_const(options.session.named_adapters), &added})
     for (const NamedAdapter& adapter : *adapters)
       if (!entry.has(adapter.name)) model->unload_adapter(adapter.name);
   entry.model = std::move(model);

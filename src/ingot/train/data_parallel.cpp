@@ -43,7 +43,7 @@ DataParallel::DataParallel(dist::Communicator& communicator, std::span<Parameter
 }
 
 DataParallel::~DataParallel() {
-  own_background_.reset();
+  background_->abandon();  // an exception may have come between: it works with what goes now
   for (const Event& event : ready_) backend(event.device).destroy_event(event);
 }
 

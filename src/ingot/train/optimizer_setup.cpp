@@ -106,7 +106,7 @@ void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {
   const MemoryTagScope tag(MemoryTag::optimizer);
   optimizer_->step({.lr_scale = schedule_(step), .grad_scale = grad_scale});
   optimizer_->zero_grad();
-  if (weights_ != nullptr) weights_->forget();
+  if (weights_ != nullptr) weights_->reshard_all();
   if (shard_ != nullptr) shard_->gather_values();
   if (ema_ != nullptr) ema_->update();
 }

@@ -221,7 +221,7 @@ void OptimizerShard::gather(std::size_t bucket, const Tensor& values) const {
   dist::all_gather(*options_.communicator, values, buckets_[bucket].slices);
 }
 
-void OptimizerShard::put(std::size_t bucket, const Tensor& values) const {
+void OptimizerShard::unshard(std::size_t bucket, const Tensor& values) const {
   for (const GradBuckets::Layout::Item& item : buckets_[bucket].layout.items) {
     Tensor& value = parameters_[item.leaf]->value;
     char* data = values.view().as<char>() + item.begin * byte_size(value.dtype());
@@ -231,7 +231,7 @@ void OptimizerShard::put(std::size_t bucket, const Tensor& values) const {
   }
 }
 
-void OptimizerShard::take_away(std::size_t bucket) const {
+void OptimizerShard::reshard(std::size_t bucket) const {
   for (const GradBuckets::Layout::Item& item : buckets_[bucket].layout.items) {
     Tensor& value = parameters_[item.leaf]->value;
     Tensor away({}, contiguous_view(nullptr, value.shape(), value.dtype(), value.device()));

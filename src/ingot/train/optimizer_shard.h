@@ -62,9 +62,9 @@ class OptimizerShard {
   /// The other ranks' parts come into own_values(). All ranks call it, on any thread.
   void gather(std::size_t bucket, const Tensor& values) const;
   /// Points the bucket's parameters at gathered values, which they keep in memory.
-  void put(std::size_t bucket, const Tensor& values) const;
+  void unshard(std::size_t bucket, const Tensor& values) const;
   /// Leaves them with shape and gradient, and without memory.
-  void take_away(std::size_t bucket) const;
+  void reshard(std::size_t bucket) const;
 
   /// The optimizer's state of the parts, by names under which those of all ranks do not meet.
   std::map<std::string, Tensor> named_state(const std::map<std::string, Tensor>& state) const;

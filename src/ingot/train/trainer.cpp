@@ -110,10 +110,10 @@ struct Trainer::State {
   void end_steps(std::int64_t but);
   void read(StepRecord& record);
   // By a run that went on from the checkpoint of a stopped evaluation, as this one does.
-  template <class Record, class... Own>
-  bool is_told(const std::vector<Record>& records, Own... averages) const {
-    return std::ranges::any_of(records, [&](const Record& record) {
-      return record.step == progress.step && ((record.ema == averages) && ...);
+  template <class Record, class Member>
+  static bool is_told(const std::vector<Record>& records, Member Record::*which, const Record& record) {
+    return std::ranges::any_of(records, [&](const Record& told) {
+      return told.step == record.step && told.*which == record.*which;
     });
   }
   void evaluate();
@@ -280,9 +280,8 @@ void Trainer::State::evaluate() {
     return;
   }
   const NoGrad no_grad;
-  const bool told = is_told(history.samples());
   for (const SampleRecord& record : task.samples(progress.step)) {
-    if (told) break;
+    if (is_told(history.samples(), &SampleRecord::prompt, record)) continue;
     history.add(record);
     tell([&](Reporter& r) { r.sample(record); });
   }
@@ -295,7 +294,7 @@ void Trainer::State::evaluate_weights(bool averages, bool decides, const StopChe
   EvalRecord record{.step = progress.step, .loss = *loss, .ema = averages};
   task.read_evaluation(record);
   if (decides) record.best = progress.best.note(record.step, *loss, options.ties_are_best);
-  if (!is_told(history.evaluations(), averages)) {
+  if (!is_told(history.evaluations(), &EvalRecord::ema, record)) {
     history.add(record);
     tell([&](Reporter& r) { r.evaluation(record); });
   }

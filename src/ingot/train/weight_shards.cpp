@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "ingot/autograd/node.h"
+#include "ingot/base/error.h"
 #include "ingot/core/memory.h"
 
 namespace ingot {
@@ -29,7 +30,7 @@ WeightShards::WeightShards(OptimizerShard& shard)
           return parameter->value;
         });
       }
-      shard_.take_away(bucket);
+      shard_.reshard(bucket);
     }
   }
   if (!blocks_.empty() && !at(0).buckets.empty())  // of what the whole weights leave
@@ -50,7 +51,10 @@ void WeightShards::fetch(std::int64_t i) {
   if (!has(i) || !at(i).values.empty()) return;
   Block& block = at(i);
   const MemoryTagScope tag(MemoryTag::parameter);
-  for (const std::size_t bucket : block.buckets) block.values.push_back(shard_.own_values(bucket));
+  std::vector<Tensor> own;
+  own.reserve(block.buckets.size());
+  for (const std::size_t bucket : block.buckets) own.push_back(shard_.own_values(bucket));
+  block.values = std::move(own);
   if (block.ready.has_value())
     backend(block.ready->device).record(*block.ready, current_stream(block.ready->device));
   auto done = std::make_shared<std::promise<void>>();
@@ -74,9 +78,14 @@ void WeightShards::finish(std::int64_t i) {
   try {
     block.gathered.get();
   } catch (const std::future_error&) {
+    block.values.clear();
     background_.wait();  // throws what ended the communication before it came to this
+    throw Error("ranks: the weights of a layer were not gathered, as the communication had ended");
+  } catch (...) {
+    block.values.clear();
+    throw;
   }
-  for (std::size_t b = 0; b < block.values.size(); ++b) shard_.put(block.buckets[b], block.values[b]);
+  for (std::size_t b = 0; b < block.values.size(); ++b) shard_.unshard(block.buckets[b], block.values[b]);
 }
 
 void WeightShards::drop(std::int64_t i) {
@@ -85,7 +94,7 @@ void WeightShards::drop(std::int64_t i) {
   if (block.gathered.valid()) block.gathered.wait();
   block.gathered = {};
   block.values.clear();
-  for (const std::size_t bucket : block.buckets) shard_.take_away(bucket);
+  for (const std::size_t bucket : block.buckets) shard_.reshard(bucket);
 }
 
 void WeightShards::use(std::int64_t i) {
@@ -103,7 +112,7 @@ void WeightShards::acquire(std::int64_t block) {
 
 void WeightShards::release(std::int64_t block) { --at(block).users; }
 
-void WeightShards::forget() {
+void WeightShards::reshard_all() {
   for (std::int64_t i = 0; i < blocks(); ++i) drop(i);
 }
 

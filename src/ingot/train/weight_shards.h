@@ -28,7 +28,7 @@ class WeightShards final : public WeightLease {
   void acquire(std::int64_t block) override;
   void release(std::int64_t block) override;
   /// What is in memory is out of date: the optimizer has stepped.
-  void forget();
+  void reshard_all();
 
   dist::Background& background() { return background_; }
   std::int64_t blocks() const { return std::ssize(blocks_); }

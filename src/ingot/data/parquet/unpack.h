@@ -14,7 +14,7 @@ std::string unpack(std::string_view packed, std::size_t size, Codec codec, const
 /// Blocks of Snappy and LZ4, which has no frame: whether they are `out.size()` bytes, all written to `out`.
 bool unpack_snappy(std::string_view packed, std::string& out);
 bool unpack_lz4(std::string_view packed, std::string& out);
-/// LZ4's frames likewise. Their checksums are passed over.
+/// One frame of LZ4 likewise. Its checksums and its size are passed over.
 bool unpack_lz4_frame(std::string_view packed, std::string& out);
 
 }  // namespace ingot::data::parquet

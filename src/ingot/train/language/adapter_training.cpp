@@ -120,8 +120,11 @@ std::unique_ptr<LanguageModel> load_base_model(const std::string& base, const Ad
   if (adapter.base_format != kStored) options.format = adapter.base_format;
   const ModelCheckpoint checkpoint = open_checkpoint(base);
   if (!options.keep_quantized) return load_language_model(checkpoint, options);
-  const auto cache = std::make_shared<infer::PackedCache>(base, *checkpoint.weights, options.format,
-                                                          infer::PackedCacheOptions{});
+  // What is rounded from bf16 is another cache than what is rounded from the values of the file.
+  std::string format = options.format;
+  if (!format.empty() && is_half_precision(dtype)) format += fmt::format("-of-{}", name(dtype));
+  const auto cache =
+      std::make_shared<infer::PackedCache>(base, *checkpoint.weights, format, infer::PackedCacheOptions{});
   options.store = cache;
   auto model = load_language_model(checkpoint, options);
   cache->save();

@@ -171,7 +171,7 @@ void TrainConfig::validate() const {
   validate_distillation(*this);
   if (zero_stage == 3) {
     const auto [key, reason] = zero_3_obstacle();
-    require(key.empty(), "zero_stage", fmt::format("3 cannot be had with {}: {}; write 2", key, reason));
+    require(key.empty(), "zero_stage", fmt::format("3 is not supported with {}: {}; write 2", key, reason));
   }
   require(dtype != DType::f16, "torch_dtype",
           "f16 cannot be trained in: without loss scaling, which is not available, small gradients become 0; "

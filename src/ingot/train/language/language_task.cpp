@@ -167,8 +167,12 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   if (!communicator_.is_first()) communicator_.barrier();  // the first makes what is cached
   data_ = prepare_data(config_, *tokenizer_);
   if (communicator_.is_first()) communicator_.barrier();
+  // The first rank of a machine packs the base, and the others map its cache.
+  const bool packs = config_.adapter.quantizes_base() && communicator_.size() > 1;
+  if (packs && communicator_.local_rank() > 0) communicator_.barrier();
   model_ =
       make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters, device_);
+  if (packs && communicator_.local_rank() == 0) communicator_.barrier();
   INGOT_CHECK(model_->config.vocab_size >= data_.max_token() + 1,
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                                      data_.max_token(), model_->config.vocab_size)));
@@ -203,7 +207,9 @@ void LanguageTask::choose_memory() {
   const bool shared =
       backend(device_).capabilities().host_memory || config_.device.find(':') != std::string::npos;
   const std::size_t free = backend(device_).memory_info().free / static_cast<std::size_t>(shared ? here : 1);
-  const std::size_t there = free + plan_memory(config_, model_->config, ranks).parameters;
+  TrainConfig whole = config_;  // as its weights are still
+  whole.zero_stage = 0;
+  const std::size_t there = smallest(free + plan_memory(whole, model_->config, ranks).parameters);
   const std::string chosen =
       fit_into_memory(config_, model_->config, there, {.ranks = ranks, .local_ranks = here});
   if (!chosen.empty()) log(LogLevel::info, "ingot::train", chosen);
@@ -211,6 +217,13 @@ void LanguageTask::choose_memory() {
   recipe_ = put_recipe(*model_, config_);
   if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
   check_memory(plan_memory(config_, model_->config, ranks), config_, there, here);
+}
+
+// Of all ranks, so that they choose alike.
+std::size_t LanguageTask::smallest(std::size_t bytes) {
+  std::vector<std::size_t> all(static_cast<std::size_t>(communicator_.size()));
+  communicator_.all_gather(std::as_bytes(std::span(&bytes, 1)), std::as_writable_bytes(std::span(all)));
+  return *std::ranges::min_element(all);
 }
 
 std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const {
@@ -225,7 +238,10 @@ std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const 
       layer_of[parameter] = static_cast<std::int64_t>(i);
   for (const Parameter* parameter : parameters(*model_)) {
     const auto found = layer_of.find(parameter);
-    if (parameter->trainable()) options.blocks.push_back(found == layer_of.end() ? -1 : found->second);
+    if (!parameter->trainable()) continue;
+    // Vectors take little, and recomputation asks for those of layers before.
+    const bool is_shared_out = found != layer_of.end() && parameter->shape().rank() > 1;
+    options.blocks.push_back(is_shared_out ? found->second : -1);
   }
   return options;
 }
@@ -235,12 +251,15 @@ std::map<std::string, Tensor> LanguageTask::gathered_weights() {
   const WeightShards* shards = optimizer_->weights();
   std::map<std::string, Tensor> weights = parameter_map(*model_);
   if (shards == nullptr) return weights;
+  const bool on_host = backend(device_).capabilities().host_memory;
   model_->lease->begin();
   for (std::int64_t i = 0; i < shards->blocks(); ++i) {
     const LeasedBlock leased(model_->lease, i);
     if (!communicator_.is_first()) continue;
     for (const Parameter* parameter : parameters(*model_->layers[static_cast<std::size_t>(i)]))
-      if (parameter->trainable()) weights[parameter->name] = clone(to(parameter->value.detach(), kCpu));
+      if (parameter->trainable())
+        weights[parameter->name] =
+            on_host ? clone(parameter->value.detach()) : to(parameter->value.detach(), kCpu);
   }
   return weights;
 }
@@ -266,6 +285,11 @@ void LanguageTask::check_ranks_agree() const {
   json["model"] = checksum_;
   json["ordered_gradients"] = config_.ordered_gradients;
   json["zero_stage"] = config_.zero_stage;
+  json["recompute"] = name(config_.recompute);
+  json["offload_optimizer"] = name(config_.optimizer.offload);
+  json["sample_prompts"] = config_.sample_prompts;
+  json["eval_batches"] = config_.eval_batches;
+  json["save_steps"] = config_.save_steps;
   json["bucket_cap_mb"] = config_.bucket_cap_mb;
   dist::Settings settings;
   for (const auto& [key, value] : json.items()) settings.emplace_back(key, dump_json(value));

@@ -76,6 +76,7 @@ class LanguageTask : public TrainTask {
   void check_ranks_agree() const;
   void check_same_adapter(const SavedCheckpoint& saved) const;
   void choose_memory();
+  std::size_t smallest(std::size_t bytes);
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
   std::map<std::string, Tensor> gathered_weights();
 

@@ -259,8 +259,10 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   const auto trained = adapter.enabled ? static_cast<std::size_t>(adapter.parameter_count(model)) : count;
   plan.parameters =
       adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
-  if (config.zero_stage == 3 && ranks > 1)
+  if (config.zero_stage == 3 && ranks > 1) {
+    plan.start = plan.parameters + plan.parameters / static_cast<std::size_t>(ranks);
     plan.parameters = shared_out_bytes(model, static_cast<std::size_t>(ranks), size);
+  }
   if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
   plan.teacher = teacher_bytes(config.distillation, config.dtype);
   plan.gradients = gradient_bytes(config, trained * (adapter.enabled ? sizeof(float) : size),
@@ -298,7 +300,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
 
 std::size_t MemoryPlan::needed() const {
   const std::size_t moving = on_gpu ? activations + transients : total();
-  return total() + moving / 10;
+  return std::max(total() + moving / 10, start);
 }
 
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks) {

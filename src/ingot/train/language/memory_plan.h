@@ -22,12 +22,15 @@ struct MemoryPlan {
   std::size_t transients = 0;
   /// Of the optimizer's state, between steps, in the host's memory or in a file: beside the total.
   std::size_t offloaded = 0;
+  /// Before the first step, of ranks that share out weights: all of them, and the rank's part. More than the
+  /// total where there are many ranks.
+  std::size_t start = 0;
   bool on_gpu = false;
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }
   /// The total and what an allocator cannot use beside it: a tenth, on a GPU only of what comes and goes in
-  /// a step, as the rest are a few large blocks of exact size.
+  /// a step, as the rest are a few large blocks of exact size. No less than the start.
   std::size_t needed() const;
   /// (what, bytes), largest first.
   std::vector<std::pair<std::string, std::size_t>> parts() const;

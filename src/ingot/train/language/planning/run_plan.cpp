@@ -158,10 +158,9 @@ const PlannedRun& best_run(const std::vector<PlannedRun>& runs, const PlannedClu
   }
   const auto available = static_cast<std::size_t>(std::max(0.0, memory_of_a_rank(on)));
   throw OutOfMemory(
-      fmt::format("nothing fits in the {} that a rank has on {}; the least is {} with {}{}: take a device "
+      fmt::format("nothing fits in the {} that a rank has on {}; the least is {} with {}: take a device "
                   "with more memory, more GPUs, or LoRA",
-                  human_bytes(available), on.device.name, memory_text(least->memory), least->choice.text(),
-                  best.fits ? fmt::format(" ({} would fit, but is not built)", best.choice.text()) : ""),
+                  human_bytes(available), on.device.name, memory_text(least->memory), least->choice.text()),
       least->memory.needed(), 0, available);
 }
 

@@ -68,8 +68,7 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
 StepTime plan_step_time(const TrainConfig& config, const ModelWork& work, const PlannedChoice& choice,
                         const PlannedCluster& on);
 
-/// In each rank. Of what the trainer has, plan_memory()'s; ZeRO 3 keeps a part of the weights, and two
-/// layers' whole ones.
+/// In each rank, as plan_memory() has it.
 MemoryPlan plan_memory_of_choice(TrainConfig config, const LanguageConfig& model, const PlannedChoice& choice,
                                  const PlannedCluster& on);
 
