@@ -13,6 +13,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/units.h"
+#include "ingot/benchmark/fresh_adapters.h"
 #include "ingot/benchmark/launch_breakdown.h"
 #include "ingot/benchmark/measure.h"
 #include "ingot/benchmark/model_shapes.h"
@@ -59,7 +60,7 @@ double peer_rate(const InferenceOptions& o, bool decode) {
   return json[0]["avg_ts"].get<double>();
 }
 
-double time_run(const InferenceOptions& o, bool decode, infer::Engine& engine) {
+double time_run(const InferenceOptions& o, bool decode, infer::Engine& engine, bool adapted) {
   const std::int64_t vocabulary = engine.model().config.vocab_size;
   for (std::int64_t b = 0; b < o.batch; ++b) {
     const std::int64_t first = 17 * b + 5;
@@ -67,7 +68,8 @@ double time_run(const InferenceOptions& o, bool decode, infer::Engine& engine) {
     engine.start({.prompt = some_tokens(decode ? 1 : o.tokens, vocabulary, first),
                   .max_tokens = decode ? o.tokens : 1,
                   .sampling = {.temperature = 0},
-                  .speculate = decode ? o.speculate : 0});
+                  .speculate = decode ? o.speculate : 0,
+                  .adapter = adapted ? std::to_string(b % o.adapters) : ""});
   }
   const double start = seconds();
   engine.run();
@@ -90,16 +92,23 @@ class Measurement {
         weights_(infer::active_matrix_sizes(model)),
         step_bytes_(weights_.bytes + cache_bytes(o, engine_)) {
     if (decode) memory_.emplace(step_bytes_, model.device());
-    time_run(o, decode, engine_);  // touches the weights for the first time
+    const bool adapted = o.adapters > 0;
+    time_run(o, decode, engine_, adapted);  // touches the weights for the first time
     sample_limit();
     for (std::int64_t i = 0; i < o.runs; ++i) {
-      times_.push_back(time_run(o, decode, engine_));
+      times_.push_back(time_run(o, decode, engine_, adapted));
+      if (adapted) {
+        const double without = time_run(o, decode, engine_, false);
+        shares_.push_back(without / times_.back());
+      }
       sample_limit();
     }
   }
 
   const infer::MatrixSizes& weights() const { return weights_; }
   double rate() const { return static_cast<double>(options_.tokens * options_.batch) / median(times_); }
+  /// Of the rate without adapters, in turn with it.
+  double share_of_unadapted() const { return median(shares_); }
   double step_bytes() const { return step_bytes_; }
   double bandwidth() const { return memory_->bytes_per_second(); }
   double matmul_rate() const { return median(matmul_rates_); }
@@ -142,14 +151,14 @@ class Measurement {
   LaunchBreakdown breakdown() {
     const double steps = decode_ ? static_cast<double>(options_.tokens) : 1;
     const auto of = [&](infer::Engine& engine) {
-      return break_down([&] { return time_run(options_, decode_, engine); }, steps);
+      return break_down([&] { return time_run(options_, decode_, engine, options_.adapters > 0); }, steps);
     };
     if (engine_.model().device().is_cpu() || !options_.session.engine.capture) return of(engine_);
     // A captured step is one launch, whose kernels nobody can tell apart.
     infer::EngineOptions one_by_one = options_.session.engine;
     one_by_one.capture = false;
     infer::Engine engine(engine_.model(), one_by_one);
-    time_run(options_, decode_, engine);  // memory is allocated
+    time_run(options_, decode_, engine, options_.adapters > 0);  // memory is allocated
     return of(engine);
   }
 
@@ -169,7 +178,7 @@ class Measurement {
   infer::MatrixSizes weights_;
   double step_bytes_;  // read to decode a token of each text
   std::optional<ReadBandwidth> memory_;
-  std::vector<double> times_, matmul_rates_, dot_rates_, scaled_dot_rates_;
+  std::vector<double> times_, shares_, matmul_rates_, dot_rates_, scaled_dot_rates_;
 };
 
 std::string limit_text(const Measurement& m, bool decode) {
@@ -200,6 +209,7 @@ Report time_inference(InferenceOptions o, bool decode) {
   const double start = seconds();
   const auto model = model_to_time(o);
   const double load = seconds() - start;
+  if (o.adapters > 0) o.session.engine.adapters = fresh_adapters(*model, o.adapters, o.adapter_rank);
   const std::string format = o.session.format.empty() ? "as stored" : o.session.format;
   Measurement measurement(o, decode, *model);
   const double rate = measurement.rate(), limit = measurement.limit(), bytes = measurement.weights().bytes;
@@ -225,6 +235,11 @@ Report time_inference(InferenceOptions o, bool decode) {
       json["int8_dot_flops_with_scales"] = measurement.scaled_dot_rate();
     }
   }
+  if (o.adapters > 0) {
+    json["adapters"] = o.adapters;
+    json["adapter_rank"] = o.adapter_rank;
+    json["share_of_unadapted"] = measurement.share_of_unadapted();
+  }
   LaunchBreakdown breakdown;
   if (o.breakdown) {
     breakdown = measurement.breakdown();
@@ -245,6 +260,9 @@ Report time_inference(InferenceOptions o, bool decode) {
   const std::string what = limit_text(measurement, decode);
   report.text +=
       fmt::format("  {:>9.1f} tokens/s is what {} allow: {:.0f} %\n", limit, what, 100 * rate / limit);
+  if (o.adapters > 0)
+    report.text += fmt::format("  {:>9.0f} % of the rate without adapters, with {} of rank {}\n",
+                               100 * measurement.share_of_unadapted(), o.adapters, o.adapter_rank);
   if (json.contains("ratio")) {
     report.text += fmt::format("  {:>9.1f} tokens/s is llama.cpp's, in the same run: {:.2f} times as fast\n",
                                json["peer_tokens_per_second"].get<double>(), json["ratio"].get<double>());

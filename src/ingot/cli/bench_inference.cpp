@@ -24,7 +24,10 @@ void check(const benchmark::InferenceOptions& o, const InferenceOptions& inferen
   INGOT_CHECK(o.shape.empty() || std::ranges::find(kDense, inference.format) != kDense.end(),
               InvalidConfig("--format",
                             fmt::format("is one of f32, bf16, f16 with --shape, got {}", inference.format)));
-  check_positive({{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}});
+  check_positive(
+      {{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}, {"--adapter-rank", o.adapter_rank}});
+  INGOT_CHECK(o.adapters >= 0,
+              InvalidConfig("--adapters", fmt::format("must be 0 or more, got {}", o.adapters)));
 }
 
 void add(Command& bench, const std::string& name, const std::string& summary, bool decode) {
@@ -39,6 +42,9 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
   add_run_options(command, *inference);
   command.option("-n,--tokens", o->tokens, decode ? "Tokens to write" : "Tokens of the prompt");
   command.option("--batch", o->batch, "Sequences at once");
+  command.option("--adapters", o->adapters,
+                 "Fresh LoRA adapters on all linear layers, which the sequences take in turn");
+  command.option("--adapter-rank", o->adapter_rank, "Their rank");
   command.option("--runs", o->runs, "Runs to take the median of");
   command.option("--against", o->against,
                  "Run llama.cpp too: 'llama.cpp' for llama-bench in PATH, or its path");

@@ -119,7 +119,10 @@ std::int64_t Engine::piece_of_prompt(const Sequence& s, std::int64_t left) const
 // Those of one adapter stand together in a pass, or have passes of their own.
 std::vector<std::vector<Engine::Turn>> Engine::passes(std::vector<Turn> turns) const {
   std::vector<std::vector<Turn>> passes;
-  const auto adapter_of = [](const Turn& turn) { return turn.sequence->request_.held_adapter.get(); };
+  const auto adapter_of = [](const Turn& turn) {
+    const AdapterHandle& adapter = turn.sequence->request_.held_adapter;
+    return adapter == nullptr ? 0 : adapter->number;
+  };
   if (options_.adapters != nullptr) std::ranges::stable_sort(turns, std::less<>{}, adapter_of);
   if (options_.adapters == nullptr || (options_.adapters->mixes() && !options_.batch_invariant)) {
     if (!turns.empty()) add_passes(std::move(turns), passes);

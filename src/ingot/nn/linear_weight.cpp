@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/nn/adapter_launch.h"
 #include "ingot/nn/input_observer.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/nn/quantized_linear.h"
@@ -15,9 +16,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
-#include "ingot/ops/low_rank.h"
 #include "ingot/ops/matmul.h"
-#include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -27,25 +26,6 @@ thread_local WeightObserver* observer = nullptr;
 thread_local bool with_values = false;
 
 Tensor as(const Parameter& parameter, DType dtype) { return to(parameter.value, dtype); }
-
-bool drops(const LowRankAdapter& adapter) {
-  return adapter.dropout > 0 && (grad_enabled() || recorded_later());
-}
-
-// The rows of an input of so many that the adapter is applied to.
-AdapterRows::Range own_rows(const LowRankAdapter& adapter, std::int64_t rows) {
-  return adapter.rows == nullptr ? AdapterRows::Range{.begin = 0, .count = rows} : adapter.rows->of(rows);
-}
-
-// B with what its rows are multiplied with, and what W's rows are multiplied with to be added, [out, 1].
-struct DecomposedRows {
-  Tensor b, of_base;
-};
-DecomposedRows decomposed_rows(const LinearWeight& weight, const LowRankAdapter& adapter, DType dtype) {
-  const auto share = static_cast<double>(adapter.weight);
-  const Tensor gain = reshape(adapter.row_gain(weight), {weight.out(), 1});
-  return {to(to(adapter.b.value, DType::f32) * (gain * share), dtype), to((gain - 1.0) * share, dtype)};
-}
 
 }  // namespace
 
@@ -111,7 +91,7 @@ Tensor LinearWeight::rows(const Tensor& indices) const {
              static_cast<double>(adapter->scale * adapter->weight);
     };
     const std::int64_t count = indices.numel();
-    const AdapterRows::Range own = own_rows(*adapter, count);
+    const AdapterRows::Range own = rows_of(*adapter, count);
     if (own.count == count) {
       y = y + change(indices);
     } else if (own.count > 0) {
@@ -174,66 +154,6 @@ quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, st
   const bool same =
       std::ranges::all_of(weights, [&](const LinearWeight* weight) { return of(weight) == first; });
   return !multiplies_with_values() && same ? first : quant::Rounding::none;
-}
-
-namespace {
-
-// y + (gain − 1) · x·Wᵀ, without the bias that `base` has. What is dropped of x is dropped for W, too.
-Tensor add_decomposed_base(const LinearWeight& weight, const Tensor& y, const Tensor& base,
-                           const Tensor& dropped, const Tensor& bias, const Tensor& of_base) {
-  Tensor product = base;
-  if (dropped.defined())
-    product = weight.base_matmul(dropped);
-  else if (bias.defined())
-    product = base - to(bias, base.dtype());
-  return y + product * reshape(of_base, {weight.out()});
-}
-
-// What one adapter adds to y, as many rows as x has. `base`: x·Wᵀ + bias, where the adapter is decomposed.
-Tensor add_adapter(const LinearWeight& weight, const LowRankAdapter& adapter, Tensor y, const Tensor& x,
-                   const Tensor& base, const Tensor& bias) {
-  const DType dtype = y.dtype();
-  Tensor input = to(x, dtype), b = as(adapter.b, dtype);
-  float scale = adapter.scale * adapter.weight;
-  if (drops(adapter)) input = dropout(input, adapter.dropout);
-  if (adapter.magnitude) {
-    const DecomposedRows rows = decomposed_rows(weight, adapter, dtype);
-    y = add_decomposed_base(weight, y, base, drops(adapter) ? input : Tensor{}, bias, rows.of_base);
-    b = rows.b;
-    scale = adapter.scale;
-  }
-  return add_low_rank(std::move(y), input, as(adapter.a, dtype), b, scale);
-}
-
-}  // namespace
-
-Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x, const Tensor& bias) {
-  const bool decomposed = std::ranges::any_of(
-      weight.adapters, [](const auto& adapter) { return adapter->is_on() && adapter->magnitude; });
-  const Tensor base = decomposed ? y : Tensor{};  // y itself may be written into
-  std::vector<RowUpdate> updates;                 // of some rows
-  for (const auto& adapter : weight.adapters) {
-    if (!adapter->is_on()) continue;
-    const AdapterRows::Range own = own_rows(*adapter, x.rows());
-    if (own.count == x.rows()) {
-      y = add_adapter(weight, *adapter, std::move(y), x.tensor(), base, bias);
-    } else if (own.count > 0 && adapter->magnitude) {
-      const auto some = [&](const Tensor& t) {
-        return narrow(reshape(t, {x.rows(), t.dim(-1)}), 0, own.begin, own.count);
-      };
-      if (y.storage() == base.storage()) y = clone(y);
-      copy_(some(y), add_adapter(weight, *adapter, some(y), some(x.tensor()), some(base), bias));
-    } else if (own.count > 0) {
-      updates.push_back({.begin = own.begin,
-                         .count = own.count,
-                         .a = as(adapter->a, y.dtype()),
-                         .b = as(adapter->b, y.dtype()),
-                         .scale = adapter->scale * adapter->weight});
-    }
-  }
-  if (updates.empty()) return y;
-  const Tensor input = to(x.tensor(), y.dtype());
-  return add_low_rank_rows(std::move(y), input, updates);
 }
 
 WeightObserver::WeightObserver(std::function<void(const LinearWeight&)> f)

@@ -12,6 +12,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/core/contiguous_rows.h"
 #include "ingot/kernels/copy.h"
+#include "ingot/nn/adapter_launch.h"
 #include "ingot/nn/input_observer.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/matmul.h"
@@ -115,12 +116,16 @@ std::vector<Tensor> ProjectionGroup::each(const LinearInput& x) const {
     for (const auto& layer : layers_) results.push_back((*layer)(x));
     return results;
   }
+  std::vector<LayerResult> layers;
+  layers.reserve(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     const LinearWeight& weight = layers_[i]->weight;
     WeightObserver::tell(weight);
     InputObserver::tell(weight.dense.name, x);
-    results[i] = add_adapters(weight, std::move(results[i]), x, layers_[i]->bias.value);
+    layers.push_back({.weight = weight, .bias = layers_[i]->bias.value, .y = std::move(results[i])});
   }
+  add_adapters(layers, x);
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] = std::move(layers[i].y);
   return results;
 }
 

@@ -1,5 +1,8 @@
 #include "ingot/ops/low_rank.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "ingot/autograd/grad_mode.h"
@@ -7,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/gemm.h"
+#include "ingot/kernels/low_rank.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/linear_operands.h"
@@ -49,8 +53,7 @@ struct AddLowRankNode final : Node {
   }
 };
 
-void check_low_rank(const Tensor& y, const Tensor& x, const Tensor& a, const Tensor& b) {
-  check_defined("add_low_rank", {&y, &x, &a, &b});
+void check_shapes(const Tensor& y, const Tensor& x, const Tensor& a, const Tensor& b) {
   INGOT_CHECK(a.rank() == 2 && x.rank() >= 1 && x.dim(-1) == a.dim(1),
               ShapeMismatch("add_low_rank (a)", {-1, x.rank() >= 1 ? x.dim(-1) : 1}, a.shape().to_vector(),
                             "a is [rank, in] and x is [..., in]"));
@@ -59,6 +62,11 @@ void check_low_rank(const Tensor& y, const Tensor& x, const Tensor& a, const Ten
   INGOT_CHECK(
       y.shape() == x.shape().with(-1, b.dim(0)),
       ShapeMismatch("add_low_rank (y)", x.shape().with(-1, b.dim(0)).to_vector(), y.shape().to_vector()));
+}
+
+void check_low_rank(const Tensor& y, const Tensor& x, const Tensor& a, const Tensor& b) {
+  check_defined("add_low_rank", {&y, &x, &a, &b});
+  check_shapes(y, x, a, b);
 }
 
 // y's memory where it is nobody else's, or a copy.
@@ -98,25 +106,95 @@ Tensor add_low_rank(Tensor y, const Tensor& x, const Tensor& a, const Tensor& b,
   return record<AddLowRankNode>(sum, {&y, &input, &down, &up}, input, down, up, inner, scale);
 }
 
-Tensor add_low_rank_rows(Tensor y, const Tensor& x, std::span<const RowUpdate> updates) {
+namespace {
+
+// Else two matmuls are faster: of many rows on a GPU, and in half precision on the CPU.
+bool suits_one_launch(const Tensor& x, const RowUpdate& update) {
+  constexpr std::int64_t kFewRows = 32;
+  return x.device().is_cpu() ? !is_half_precision(x.dtype()) : update.count <= kFewRows;
+}
+
+bool meet(const RowUpdate& a, const RowUpdate& b) {
+  return a.of == b.of && a.begin < b.begin + b.count && b.begin < a.begin + a.count;
+}
+
+void check_update(const RowUpdate& update, const Tensor& y, const Tensor& x) {
+  INGOT_CHECK(
+      update.begin >= 0 && update.count >= 0 && update.begin + update.count <= x.dim(0),
+      DimensionMismatch(fmt::format("add_low_rank_rows: there are {} rows, and an update is of {} from {} on",
+                                    x.dim(0), update.count, update.begin)));
+  INGOT_CHECK(x.dtype() == y.dtype(), Error(fmt::format("add_low_rank_rows: x is {} and the result {}; one "
+                                                        "dtype was expected",
+                                                        name(x.dtype()), name(y.dtype()))));
+  const DType dtype = update.a.dtype();
+  const bool narrower = (is_half_precision(dtype) || dtype == DType::i8) && y.dtype() == DType::f32;
+  INGOT_CHECK(update.a.dtype() == update.b.dtype() && (narrower || dtype == y.dtype()),
+              Error(fmt::format("add_low_rank_rows: a is {} and b {}, beside {}; both in that, or in f16, "
+                                "bf16 or i8 beside f32, were expected",
+                                name(dtype), name(update.b.dtype()), name(y.dtype()))));
+  check_shapes(y, x, update.a, update.b);
+}
+
+// Updates that do not meet; x and ys as matrices.
+void launch_rows(const Tensor& x, std::span<const Tensor> ys, std::span<const RowUpdate> updates) {
+  const Stream stream = current_stream(x.device());
+  std::vector<kernels::LowRankUpdate> together;
+  together.reserve(updates.size());
+  std::vector<Tensor> kept;  // that the views are of
+  std::int64_t inner = 0;
+  for (const RowUpdate& update : updates) {
+    const Tensor& y = ys[update.of];
+    const Tensor a = kept.emplace_back(contiguous(update.a)), b = kept.emplace_back(as_matrix(update.b));
+    const Tensor to_rows = narrow(y, 0, update.begin, update.count);
+    if (suits_one_launch(x, update)) {
+      together.push_back(
+          {.a = a.view(), .b = b.view(), .y = to_rows.view(), .begin = update.begin, .scale = update.scale});
+      inner += together.back().inner();
+      continue;
+    }
+    const Tensor from = narrow(x, 0, update.begin, update.count);
+    const Tensor between = Tensor::empty({update.count, a.dim(0)}, x.dtype(), x.device());
+    const Tensor down = to(a, x.dtype()), up = to(b, x.dtype());
+    launch_low_rank(to_rows.view(), from.view(), between.view(), down.view(), up.view(), update.scale,
+                    stream);
+  }
+  if (together.empty()) return;
+  const DType sums = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Tensor scratch = Tensor::empty({inner}, sums, x.device());
+  kernels::launch(kernels::low_rank, stream, {.x = x.view(), .updates = together, .inner = scratch.view()});
+}
+
+}  // namespace
+
+std::vector<Tensor> add_low_rank_rows(std::vector<Tensor> ys, const Tensor& x,
+                                      std::span<const RowUpdate> updates) {
   const Scope scope(ScopeKind::op, "add_low_rank_rows");
   INGOT_CHECK(!grad_enabled(), Error("low-rank updates of some rows have no gradients: use a NoGrad scope"));
-  const Tensor input = contiguous(x), sum = writable(y);
-  const Tensor rows = reshape(input, {-1, x.dim(-1)}), sums = reshape(sum, {-1, y.dim(-1)});
+  const Tensor rows = reshape(contiguous(x), {-1, x.dim(-1)});
+  std::vector<Tensor> sums;
+  sums.reserve(ys.size());
   for (const RowUpdate& update : updates) {
-    INGOT_CHECK(update.begin >= 0 && update.count >= 0 && update.begin + update.count <= rows.dim(0),
-                DimensionMismatch(fmt::format("add_low_rank_rows: there are {} rows, and an update is of {} "
-                                              "from {} on",
-                                              rows.dim(0), update.count, update.begin)));
-    const Tensor from = narrow(rows, 0, update.begin, update.count),
-                 to = narrow(sums, 0, update.begin, update.count);
-    check_low_rank(to, from, update.a, update.b);
-    const Tensor inner = Tensor::empty({update.count, update.a.dim(0)}, x.dtype(), x.device());
-    const Tensor down = as_matrix(update.a), up = as_matrix(update.b);
-    launch_low_rank(to.view(), from.view(), inner.view(), down.view(), up.view(), update.scale,
-                    current_stream(x.device()));
+    INGOT_CHECK(update.of < ys.size(),
+                DimensionMismatch(fmt::format("add_low_rank_rows: there are {} results, and an update is of "
+                                              "number {}",
+                                              ys.size(), update.of)));
   }
-  return sum;
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    const auto is_of = [i](const RowUpdate& update) { return update.of == i; };
+    if (std::ranges::any_of(updates, is_of)) ys[i] = writable(ys[i]);
+    sums.push_back(reshape(ys[i], {-1, ys[i].dim(-1)}));
+  }
+  for (const RowUpdate& update : updates) check_update(update, sums[update.of], rows);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const auto before = updates.subspan(first, i - first);
+    if (std::ranges::none_of(before, [&](const RowUpdate& other) { return meet(other, updates[i]); }))
+      continue;
+    launch_rows(rows, sums, before);
+    first = i;
+  }
+  launch_rows(rows, sums, updates.subspan(first));
+  return ys;
 }
 
 }  // namespace ingot

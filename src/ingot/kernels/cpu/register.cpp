@@ -1,5 +1,7 @@
 #include "ingot/kernels/cpu/register.h"
 
+#include "ingot/kernels/cpu/low_rank.h"
+
 namespace ingot::kernels::cpu {
 
 // Order is preference: launch() takes the first implementation that accepts its arguments.
@@ -32,6 +34,7 @@ void register_kernels() {
   register_index_simd();
   register_kv_store_simd();
   register_loss_simd();
+  register_low_rank_simd();
   register_lstm_simd();
   register_moving_average_simd();
   register_norm_simd();
@@ -79,6 +82,7 @@ void register_kernels() {
   register_index_reference();
   register_kv_store_reference();
   register_loss_reference();
+  register_low_rank_reference();
   register_lstm_reference();
   register_moving_average_reference();
   register_norm_reference();

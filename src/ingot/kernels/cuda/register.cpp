@@ -7,6 +7,7 @@
 #include "ingot/core/device_config.h"
 #include "ingot/kernels/cuda/backend.h"
 #include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/low_rank.h"
 #include "ingot/kernels/cuda/scope_marks.h"
 
 namespace ingot::kernels::cuda {
@@ -39,6 +40,7 @@ void register_kernels() {
   register_index();
   register_kv_store();
   register_loss();
+  register_low_rank();
   register_moving_average();
   register_norm();
   register_norm_backward();

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/nn/adapter_launch.h"
 
 namespace ingot {
 
@@ -61,9 +62,11 @@ void AdapterBank::load(const NamedAdapter& adapter, std::string identity) {
                                            read.config.modules_to_save.empty()
                                                ? "a weight"
                                                : "'" + read.config.modules_to_save.front() + "'")));
+  for (const auto& [weight, pair] : read.pairs) prepare_for_inference(*pair, *weight);
   auto banked = std::make_shared<BankedAdapter>();
   *banked = {.source = adapter,
              .identity = std::move(identity),
+             .number = number,
              .bytes = read.nbytes(),
              .on_model = on_model,
              .rows = std::make_shared<AdapterRows>()};

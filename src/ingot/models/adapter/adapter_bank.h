@@ -19,7 +19,8 @@ namespace ingot {
 /// An adapter that requests choose by its name. It stays on its model as long as anybody holds it.
 struct BankedAdapter {
   NamedAdapter source;
-  std::string identity;  ///< tells its content from any other's: what was cached with it is of no other
+  std::string identity;      ///< tells its content from any other's: what was cached with it is of no other
+  std::uint64_t number = 0;  ///< in the order of loading, from 1 on
   std::size_t bytes = 0;
   std::string on_model;  ///< LowRankAdapter::name
   std::shared_ptr<AdapterRows> rows;
@@ -49,6 +50,8 @@ class AdapterBank {
   /// Null where there is none.
   AdapterHandle find(std::string_view name) const;
   std::vector<AdapterHandle> list() const;
+
+  std::size_t most() const { return most_; }  ///< adapters at a time; 0: any number
 
   /// Puts on the model what was loaded, and takes off it what was unloaded and is not held.
   void settle();
