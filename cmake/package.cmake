@@ -71,7 +71,7 @@ set(inner cpu cuda cli c_api/inner base/json.h base/json_number.h base/trace_eve
   grammar/schema_check.h grammar/schema_compiler.h grammar/schema_shape.h hub/libcurl.h models/encoder/families.h models/encoder/family.h
   models/language/families models/language/family.h models/language/gguf_states.h models/rope_keys.h serve/answer.h serve/api.h
   serve/chat_format.h serve/chat_input.h
-  serve/fields.h serve/generation_params.h serve/structured_output.h serve/token_text.h
+  serve/fields.h serve/generation_params.h serve/lora_choice.h serve/structured_output.h serve/token_text.h
   train/language/rewards/json_schema.h train/reporters)
 list(TRANSFORM inner REPLACE "(.+)" "PATTERN;\\1;EXCLUDE")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/ingot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING

@@ -180,6 +180,24 @@ TEST_F(NamedAdapters, NoRequestReusesKeysAndValuesOfAnotherAdapter) {
   EXPECT_GT(cached(""), 0);
 }
 
+TEST_F(NamedAdapters, StatsTellWhoseRequestsRunAndWait) {
+  SessionOptions options = this->options();
+  options.engine.max_running = 2;
+  Session session(options);
+  std::vector<std::shared_ptr<Sequence>> sequences;
+  for (const char* name : {"first", "", "second", "second"})
+    sequences.push_back(session.engine().start(request(session, name)));
+  session.engine().step();
+  const EngineStats stats = session.engine().stats();
+  ASSERT_EQ(stats.adapters.size(), 3U);
+  EXPECT_EQ(stats.adapters[0].name, "first");
+  EXPECT_EQ(stats.adapters[0].running, 1);
+  EXPECT_EQ(stats.adapters[1].waiting, 2);
+  EXPECT_EQ(stats.adapters[2].running + stats.adapters[2].waiting, 0);
+  EXPECT_GT(stats.adapters[2].bytes, 0U);
+  session.engine().run();
+}
+
 TEST_F(NamedAdapters, WhatCannotBeChosenIsRefused) {
   Session plain({.model = base_.path()});
   EXPECT_THROW(plain.engine().start(request(plain, "first")), InvalidConfig);

@@ -147,6 +147,57 @@ TEST_F(AdaptersOfAnUnloadedModel, ComeBackWithItUnlessTheirFilesAreGone) {
   EXPECT_EQ(ask("other"), 404);
 }
 
+TEST_F(ServedAdapters, LlamaServersFieldSwitchesOneOn) {
+  const std::string base = text("scripted");
+  ASSERT_EQ(load("legal", "legal").status, 200);
+  const std::string legal = text("legal");
+  const auto ask = [&](const Json& lora, const std::string& model = "scripted") {
+    return post(
+        server_, "/v1/completions",
+        {{"model", model}, {"prompt", "hello there"}, {"max_tokens", 8}, {"temperature", 0}, {"lora", lora}});
+  };
+  const auto answer = [&](const Json& lora) {
+    return parsed(ask(lora))["choices"][0]["text"].get<std::string>();
+  };
+  const Json list = parsed(server_.client().get("/lora-adapters"));
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_EQ(list[0]["name"], "legal");
+  EXPECT_EQ(list[0]["scale"], 0.0);
+  const Json id = list[0]["id"];
+  const Json on = Json::array({{{"id", id}, {"scale", 1}}}), off = Json::array({{{"id", id}, {"scale", 0}}});
+  EXPECT_EQ(answer(on), legal);
+  EXPECT_EQ(answer(off), base);
+  EXPECT_EQ(answer(Json::array()), base);
+  EXPECT_EQ(ask(Json::array({{{"id", id}, {"scale", 0.5}}})).status, 400);
+  EXPECT_EQ(ask(Json::array({{{"id", 77}, {"scale", 1}}})).status, 400);
+  EXPECT_EQ(ask({{"id", id}}).status, 400);
+  EXPECT_EQ(ask(on, "legal").status, 400) << "the model is an adapter already";
+  // For all who ask for the model by its name.
+  EXPECT_EQ(post(server_, "/lora-adapters", on).status, 200);
+  EXPECT_EQ(parsed(server_.client().get("/lora-adapters"))[0]["scale"], 1.0);
+  EXPECT_EQ(text("scripted"), legal);
+  EXPECT_EQ(answer(off), base);
+  EXPECT_EQ(post(server_, "/v1/unload_lora_adapter", {{"lora_name", "legal"}}).status, 200);
+  EXPECT_EQ(text("scripted"), base) << "of an adapter that went nothing is left";
+}
+
+TEST_F(ServedAdapters, MetricsCountThemByName) {
+  const auto metrics = [&] { return server_.client().get("/metrics").body; };
+  ASSERT_EQ(load("legal", "legal").status, 200);
+  EXPECT_EQ(complete("legal").status, 200);
+  EXPECT_EQ(complete("scripted").status, 200);
+  const std::string text = metrics();
+  for (const char* part :
+       {"vllm:lora_requests_info{model_name=\"scripted\",max_lora=\"2\",running_lora_adapters="
+        "\"\",waiting_lora_adapters=\"\"} ",
+        "ingot:adapter_requests_total{model_name=\"scripted\",adapter=\"legal\"} 1\n",
+        "ingot:adapter_generation_tokens_total{model_name=\"scripted\",adapter=\"legal\"} ",
+        "ingot:adapter_requests_running{model_name=\"scripted\",adapter=\"legal\"} 0\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_EQ(text.find("ingot:adapter_memory_bytes{model_name=\"scripted\",adapter=\"legal\"} 0\n"),
+            std::string::npos);
+}
+
 TEST(AdapterDirectory, WithoutItRequestsLoadAndUnloadNothing) {
   const RunningServer server;
   for (const char* path : {"/v1/load_lora_adapter", "/v1/unload_lora_adapter"}) {

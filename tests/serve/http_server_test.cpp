@@ -322,5 +322,27 @@ TEST(KeyFile, SaysHowUrgentTheRequestsOfAKeyAre) {
   EXPECT_THROW(read_key_file(path), InvalidConfig);
 }
 
+TEST(KeyFile, SaysWhichKeysMayChangeWhatIsServed) {
+  const ingot::test::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/keys";
+  write_file_atomically(path, "one admin rpm=60\ntwo rpm=60\n");
+  RunningServer server({.adapter_directory = folder.path(), .access = {.keys = {"three"}, .key_file = path}});
+  const auto load = [&](const std::string& key) {
+    return server.client().post("/v1/load_lora_adapter", R"({"lora_name":"a","lora_path":"missing"})",
+                                {{"x-api-key", key}});
+  };
+  EXPECT_EQ(load("one").status, 404) << "it may, and there is no such adapter";
+  for (const char* key : {"two", "three"}) {
+    const ClientResponse refused = load(key);
+    EXPECT_EQ(refused.status, 403);
+    EXPECT_EQ(test::parsed(refused)["error"]["code"], "admin_needed");
+  }
+  EXPECT_EQ(load("four").status, 401);
+  EXPECT_EQ(server.client().get("/v1/models", {{"x-api-key", "two"}}).status, 200);
+  write_file_atomically(path, "two admin\n");
+  server.server().reload_keys();
+  EXPECT_EQ(load("two").status, 404);
+}
+
 }  // namespace
 }  // namespace ingot::serve

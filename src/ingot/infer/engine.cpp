@@ -535,13 +535,6 @@ void Engine::run(std::vector<Turn>& turns, std::exception_ptr& error) {
   }
 }
 
-EngineStats Engine::stats() const {
-  return {.running = static_cast<std::int64_t>(active_.size()),
-          .waiting = static_cast<std::int64_t>(waiting_.size()),
-          .preemptions = preemptions_,
-          .cache = pool_.stats()};
-}
-
 void Engine::run() {
   while (step()) {
   }

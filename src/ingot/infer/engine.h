@@ -185,10 +185,19 @@ class Sequence {
   double clock_ = 0;  // when the phase (queue, prompt, then decoding) began, in seconds
 };
 
+/// Of an adapter that requests choose by its name.
+struct AdapterStats {
+  std::string name;
+  std::size_t bytes = 0;                  ///< of its matrices
+  std::int64_t running = 0, waiting = 0;  ///< requests
+};
+
 struct EngineStats {
   std::int64_t running = 0, waiting = 0;  ///< requests
   std::int64_t preemptions = 0;           ///< requests that gave their memory up for a while, so far
   KvPoolStats cache{};
+  std::vector<AdapterStats> adapters{};  ///< in the order of their loading
+  std::int64_t most_adapters = 0;        ///< that may be loaded at a time; 0: any number
 };
 
 /// Continues sequences with a language model, any number of them together (continuous batching). Every step

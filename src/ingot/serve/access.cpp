@@ -139,6 +139,17 @@ void Access::check_key(const HttpRequest& request) const {
   found->left -= 1;
 }
 
+void Access::check_admin(const HttpRequest& request) const {
+  if (!has_keys_) return;
+  const std::lock_guard lock(mutex_);
+  const Known* known = find(request);
+  if (known == nullptr || !known->key.admin)
+    throw ApiError(403,
+                   "this key may not change what is served; put 'admin' behind it in the key file "
+                   "(--api-key-file)",
+                   {}, "admin_needed");
+}
+
 void Access::check(const HttpRequest& request) const {
   if (has_keys_) return check_key(request);
   const std::string_view origin = request.header("origin");
@@ -189,10 +200,12 @@ std::vector<AccessKey> read_key_file(const std::string& path) {
       key.hash = sha256(word);
     }
     while (words >> word) {
-      const bool known = read_setting(word, "rpm=", 1, key.posts_a_minute) ||
+      if (word == "admin") key.admin = true;
+      const bool known = word == "admin" || read_setting(word, "rpm=", 1, key.posts_a_minute) ||
                          read_setting(word, "priority=", -kMostPriority, key.priority);
       if (!known)
-        throw wrong(fmt::format("'{}' is not known behind a key; write rpm=60 or priority=5, say", word));
+        throw wrong(
+            fmt::format("'{}' is not known behind a key; write rpm=60, priority=5 or admin, say", word));
     }
     keys.push_back(std::move(key));
   }

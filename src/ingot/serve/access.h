@@ -25,6 +25,7 @@ struct AccessKey {
   std::string hash;                 ///< SHA-256 of the key, 32 bytes
   std::int64_t posts_a_minute = 0;  ///< 0: any number
   std::int64_t priority = 0;        ///< of its requests; the smaller goes first
+  bool admin = false;               ///< may change what the server serves
 };
 
 /// Who sent a request.
@@ -46,6 +47,9 @@ class Access {
   Client client(const HttpRequest& request) const;
   /// Throws ApiError 401 (key), 403 (host, origin) or 429 (more requests than its key may send).
   void check(const HttpRequest& request) const;
+  /// Of a request that check() has let in and that changes what is served: throws ApiError 403 where there
+  /// are keys, and its own has no such right.
+  void check_admin(const HttpRequest& request) const;
   /// Access-Control headers for the request's origin; none where it has none or may not.
   HttpHeaders cors_headers(const HttpRequest& request) const;
 
@@ -68,9 +72,9 @@ class Access {
 };
 
 /// The keys of a file, one a line: the key, or "sha256:" and its hash in hexadecimal; behind it perhaps
-/// "rpm=60", the requests a minute that it may send (POST), and "priority=5". Empty lines and those that
-/// begin with # count as nothing. InvalidConfig naming the line where one is wrong, and where there is no
-/// key.
+/// "rpm=60", the requests a minute that it may send (POST), "priority=5", and "admin". Empty lines and those
+/// that begin with # count as nothing. InvalidConfig naming the line where one is wrong, and where there is
+/// no key.
 std::vector<AccessKey> read_key_file(const std::string& path);
 
 /// Whether only this machine can reach an address.

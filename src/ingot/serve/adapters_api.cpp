@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
 #include "ingot/serve/api.h"
 #include "ingot/serve/fields.h"
+#include "ingot/serve/lora_choice.h"
 
 namespace ingot::serve {
 namespace {
@@ -33,11 +35,37 @@ void unload_lora_adapter(ApiContext& context, const std::shared_ptr<Exchange>& e
                   .content_type = "text/plain; charset=utf-8"});
 }
 
+// llama-server's: what there is, and what is on for requests that ask for the model itself.
+void list_lora_adapters(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
+  const ModelLease model = context.models.lease(context.models.default_name());
+  const std::string on = model->default_adapter();
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ListedAdapter& adapter : listed_adapters(*model))
+    list.push_back({{"id", adapter.id},
+                    {"name", adapter.name},
+                    {"path", adapter.path},
+                    {"scale", adapter.name == on ? 1.0 : 0.0}});
+  exchange->send({.body = dump_json(list)});
+}
+
+void set_lora_adapters(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
+  check_draining(context);
+  const nlohmann::json list = parse_json_or_discard<nlohmann::json>(exchange->request().body);
+  if (list.is_discarded())
+    throw ApiError(400, "the body is not JSON; a list of {\"id\": 0, \"scale\": 1} was expected");
+  const ModelLease model = context.models.lease(context.models.default_name());
+  model->set_default_adapter(adapter_switched_on(list, *model));
+  exchange->send({.body = R"({"success":true})"});
+}
+
 }  // namespace
 
 std::vector<Route> adapter_routes() {
-  return {{"POST", "/v1/load_lora_adapter", load_lora_adapter},
-          {"POST", "/v1/unload_lora_adapter", unload_lora_adapter}};
+  return {
+      {"GET", "/lora-adapters", list_lora_adapters},
+      {.method = "POST", .path = "/lora-adapters", .handler = set_lora_adapters, .admin = true},
+      {.method = "POST", .path = "/v1/load_lora_adapter", .handler = load_lora_adapter, .admin = true},
+      {.method = "POST", .path = "/v1/unload_lora_adapter", .handler = unload_lora_adapter, .admin = true}};
 }
 
 }  // namespace ingot::serve

@@ -113,6 +113,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     const infer::Generation& made = end.generation;
     const Choice& choice = choices_[i];
     metrics_.add({.reason = end.reason,
+                  .adapter = params_.adapter,
                   .prompt_tokens = choice.prompt_tokens,
                   .tokens = std::ssize(made.tokens),
                   .cached_tokens = made.cached_tokens,

@@ -105,6 +105,7 @@ const Route& Api::route_of(const HttpRequest& request) const {
     if (!matches(route, request.path)) continue;
     if (takes(route, request.method)) {
       if (!route.open) context_.access.check(request);
+      if (route.admin) context_.access.check_admin(request);
       return route;
     }
     allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);

@@ -38,7 +38,8 @@ using RouteHandler = void (*)(ApiContext&, const std::shared_ptr<Exchange>&);
 struct Route {
   std::string_view method, path;
   RouteHandler handler;
-  bool open = false;  ///< without a key
+  bool open = false;   ///< without a key
+  bool admin = false;  ///< with a key of that right alone, where there are keys
 };
 
 /// Finds the route of a request and calls it; every error becomes an answer. A request whose model is not

@@ -1,6 +1,7 @@
 #include "ingot/serve/metrics.h"
 
 #include <algorithm>
+#include <ctime>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -18,6 +19,8 @@ std::vector<double> gaps() {
 std::vector<double> sizes() {
   return {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 }
+
+constexpr std::size_t kMostAdapters = 1000;  // that are counted by name
 
 // A label's value: a name may hold anything.
 std::string escaped(std::string_view value) {
@@ -72,6 +75,14 @@ void ModelMetrics::add(const FinishedChoice& choice) {
   cached_ += static_cast<std::uint64_t>(choice.cached_tokens);
   drafted_ += static_cast<std::uint64_t>(choice.drafted);
   accepted_ += static_cast<std::uint64_t>(choice.accepted);
+  if (!choice.adapter.empty()) {
+    // Names are bounded, whatever is loaded and unloaded in a server's life.
+    const bool known = adapters_.contains(choice.adapter) || adapters_.size() < kMostAdapters;
+    OfAdapter& adapter = adapters_[known ? choice.adapter : "others"];
+    ++adapter.requests;
+    adapter.prompt_tokens += static_cast<std::uint64_t>(choice.prompt_tokens);
+    adapter.tokens += static_cast<std::uint64_t>(choice.tokens);
+  }
   using infer::StopReason;
   const bool stopped = choice.reason == StopReason::stop_token || choice.reason == StopReason::stop_string ||
                        choice.reason == StopReason::grammar_end;
@@ -90,6 +101,29 @@ void ModelMetrics::add_gap(double seconds) {
   gap_.add(seconds);
 }
 
+namespace {
+
+// "a,b": adapters that have such requests, as vLLM lists them.
+std::string adapters_with(const infer::EngineStats& engine, std::int64_t infer::AdapterStats::*requests) {
+  std::string names;
+  for (const infer::AdapterStats& adapter : engine.adapters)
+    if (adapter.*requests > 0) names += (names.empty() ? "" : ",") + escaped(adapter.name);
+  return names;
+}
+
+// vLLM's value is the time, by which routers find the newest of several.
+void write_lora_info(std::string& to, const std::string& labels, const infer::EngineStats& engine) {
+  const auto most = engine.most_adapters > 0 ? engine.most_adapters : std::ssize(engine.adapters);
+  to += fmt::format(
+      "vllm:lora_requests_info{{{},max_lora=\"{}\",running_lora_adapters=\"{}\",waiting_lora_adapters=\"{}\"}"
+      "} "
+      "{}\n",
+      labels, most, adapters_with(engine, &infer::AdapterStats::running),
+      adapters_with(engine, &infer::AdapterStats::waiting), std::time(nullptr));
+}
+
+}  // namespace
+
 Metrics::Metrics(const std::vector<std::string>& models) {
   for (const std::string& model : models) models_.try_emplace(model, model);
 }
@@ -97,6 +131,45 @@ Metrics::Metrics(const std::vector<std::string>& models) {
 void Metrics::add_http(int status) {
   const std::lock_guard lock(mutex_);
   ++statuses_[status];
+}
+
+// Of models that have adapters.
+void Metrics::write_adapters(std::string& to,
+                             const std::vector<std::pair<std::string, infer::EngineStats>>& engines) const {
+  write_head(to, "vllm:lora_requests_info", "gauge", "Adapters whose requests run and wait.");
+  for (const auto& [model, engine] : engines)
+    if (!engine.adapters.empty() || engine.most_adapters > 0)
+      write_lora_info(to, models_.at(model).labels_, engine);
+  const auto of_loaded = [&](const char* name, const char* help, auto value) {
+    write_head(to, name, "gauge", help);
+    for (const auto& [model, engine] : engines)
+      for (const infer::AdapterStats& adapter : engine.adapters)
+        to += fmt::format("{}{{{},adapter=\"{}\"}} {}\n", name, models_.at(model).labels_,
+                          escaped(adapter.name), value(adapter));
+  };
+  using Adapter = infer::AdapterStats;
+  of_loaded("ingot:adapter_memory_bytes", "Memory of an adapter's matrices.",
+            [](const Adapter& a) { return a.bytes; });
+  of_loaded("ingot:adapter_requests_running", "Requests of an adapter in the current step.",
+            [](const Adapter& a) { return a.running; });
+  of_loaded("ingot:adapter_requests_waiting", "Requests of an adapter that wait for room.",
+            [](const Adapter& a) { return a.waiting; });
+  const auto counter = [&](const char* name, const char* help,
+                           std::uint64_t ModelMetrics::OfAdapter::*value) {
+    write_head(to, name, "counter", help);
+    for (const auto& [model, metrics] : models_) {
+      const std::lock_guard lock(metrics.mutex_);
+      for (const auto& [adapter, counts] : metrics.adapters_)
+        to += fmt::format("{}{{{},adapter=\"{}\"}} {}\n", name, metrics.labels_, escaped(adapter),
+                          counts.*value);
+    }
+  };
+  using Counts = ModelMetrics::OfAdapter;
+  counter("ingot:adapter_requests_total", "Finished requests of an adapter.", &Counts::requests);
+  counter("ingot:adapter_prompt_tokens_total", "Prompt tokens of an adapter's finished requests.",
+          &Counts::prompt_tokens);
+  counter("ingot:adapter_generation_tokens_total", "Tokens written for an adapter's finished requests.",
+          &Counts::tokens);
 }
 
 std::string Metrics::text(const std::vector<std::pair<std::string, infer::EngineStats>>& engines,
@@ -167,6 +240,7 @@ std::string Metrics::text(const std::vector<std::pair<std::string, infer::Engine
              });
   of_engines("ingot:prefix_cache_evictions_total", "counter", "Idle caches that had to go.",
              [](const Engine& e) { return e.cache.evictions; });
+  write_adapters(to, engines);
   write_head(to, "ingot:http_connections", "gauge", "Open connections.");
   to += fmt::format("ingot:http_connections {}\n", connections);
   write_head(to, "http_requests_total", "counter", "Requests, by the status of their answer.");

@@ -30,6 +30,7 @@ class Histogram {
 /// What a finished choice tells, times in seconds.
 struct FinishedChoice {
   infer::StopReason reason{};
+  std::string adapter{};  ///< infer::Request::adapter
   std::int64_t prompt_tokens = 0, tokens = 0, cached_tokens = 0;
   std::int64_t counted_tokens = 0;  ///< of `tokens`, by add_tokens() while they came
   std::int64_t drafted = 0, accepted = 0;
@@ -48,10 +49,14 @@ class ModelMetrics {
 
  private:
   friend class Metrics;
+  struct OfAdapter {
+    std::uint64_t requests = 0, prompt_tokens = 0, tokens = 0;
+  };
   const std::string labels_;
   mutable std::mutex mutex_;
   Histogram first_token_, gap_, whole_, queue_, prompt_, generation_;
   std::map<std::string, std::uint64_t> finished_;
+  std::map<std::string, OfAdapter> adapters_;
   std::uint64_t prompt_tokens_ = 0, tokens_ = 0, cached_ = 0, drafted_ = 0, accepted_ = 0;
 };
 
@@ -68,6 +73,9 @@ class Metrics {
                    std::size_t connections) const;
 
  private:
+  void write_adapters(std::string& to,
+                      const std::vector<std::pair<std::string, infer::EngineStats>>& engines) const;
+
   std::map<std::string, ModelMetrics> models_;
   mutable std::mutex mutex_;
   std::map<int, std::uint64_t> statuses_;

@@ -9,6 +9,7 @@
 #include "ingot/serve/chat_input.h"
 #include "ingot/serve/fields.h"
 #include "ingot/serve/fill_in_middle.h"
+#include "ingot/serve/lora_choice.h"
 
 namespace ingot::serve {
 namespace {
@@ -43,7 +44,7 @@ void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exch
   const auto [lease, name] = asked_model(context, body);
   const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
-  params.adapter = model.adapter(name);
+  params.adapter = chosen_adapter(body, model, name);
   ChatInput input = read_chat(body, model);
   input.apply_to(params);
   if (!params.max_tokens) params.max_tokens = room_behind(model, input.tokens);
@@ -80,7 +81,7 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   const auto [lease, name] = asked_model(context, body);
   const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
-  params.adapter = model.adapter(name);
+  params.adapter = chosen_adapter(body, model, name);
   if (!params.max_tokens) params.max_tokens = kDefaultCompletionTokens;
   std::vector<Ids> prompts = read_prompts(body, model);
   const AnswerOptions options = answer_options(name, params, prompts.size());

@@ -53,6 +53,17 @@ void ServedModel::unload_adapter(const std::string& name) {
   scheduler_.settle_adapters();
 }
 
+std::string ServedModel::default_adapter() const {
+  const std::lock_guard lock(mutex_);
+  const bool loaded = !default_adapter_.empty() && session_.adapters()->find(default_adapter_) != nullptr;
+  return loaded ? default_adapter_ : std::string{};
+}
+
+void ServedModel::set_default_adapter(std::string name) {
+  const std::lock_guard lock(mutex_);
+  default_adapter_ = std::move(name);
+}
+
 const infer::ChatPrompt& ServedModel::chat() const {
   if (!chat_) throw ApiError(400, no_chat_, "messages", "no_chat_template");
   return *chat_;

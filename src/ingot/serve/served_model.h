@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ class ServedModel {
   /// Throws as AdapterBank::load() does. Any thread may load and unload.
   void load_adapter(const NamedAdapter& adapter);
   void unload_adapter(const std::string& name);
+  /// The adapter of requests that ask for the model itself; empty: none, also where it is not loaded.
+  std::string default_adapter() const;
+  void set_default_adapter(std::string name);
   std::int64_t created() const { return created_; }  ///< seconds since 1970
   const infer::Session& session() const { return session_; }
   const text::Tokenizer& tokenizer() const { return session_.tokenizer(); }
@@ -56,6 +60,8 @@ class ServedModel {
   infer::TextOptions defaults_;
   std::optional<infer::ChatPrompt> chat_;
   std::string no_chat_;  // why there is none
+  mutable std::mutex mutex_;
+  std::string default_adapter_;  // guarded
   infer::Scheduler scheduler_;
 };
 
