@@ -7,6 +7,7 @@
 
 #include "ingot/base/rng.h"
 #include "ingot/mahjong/encoder.h"
+#include "ingot/mahjong/oracle.h"
 #include "ingot/mahjong/shanten.h"
 #include "ingot/mahjong/table.h"
 
@@ -119,9 +120,9 @@ void score(benchmark::State& state) {
 }
 BENCHMARK(score);
 
-// Observations of one random game, as a network would be asked: the seat that must act, at every decision.
-std::vector<Observation> decisions() {
-  std::vector<Observation> seen;
+// Tables of one random game, with the seat that must act, at every decision.
+std::vector<std::pair<Table, int>> positions() {
+  std::vector<std::pair<Table, int>> seen;
   Table table = start_game(Rules::tenhou(), seed_from_number(3));
   ChaCha8 random(game_seed(table.session, 1));
   while (!table.over()) {
@@ -130,12 +131,32 @@ std::vector<Observation> decisions() {
       continue;
     }
     const int player = __builtin_ctz(table.to_act());
-    seen.push_back(observe(table, player));
+    seen.emplace_back(table, player);
     const ActionList legal = legal_actions(table, player);
     apply_trusted(table, player, legal[random.below(static_cast<std::uint32_t>(legal.size()))]);
   }
   return seen;
 }
+
+// What a network would be asked.
+std::vector<Observation> decisions() {
+  std::vector<Observation> seen;
+  for (const auto& [table, player] : positions()) seen.push_back(observe(table, player));
+  return seen;
+}
+
+// What an oracle critic is told.
+void encode_hidden(benchmark::State& state) {
+  const auto seen = positions();
+  std::vector<float> out(static_cast<std::size_t>(kOracleChannels) * kKinds);
+  std::size_t i = 0;
+  for (auto _ : state) {
+    encode_oracle(seen[i].first, seen[i].second, out);
+    benchmark::DoNotOptimize(out.data());
+    if (++i == seen.size()) i = 0;
+  }
+}
+BENCHMARK(encode_hidden);
 
 void encode_full(benchmark::State& state) {
   const auto seen = decisions();
