@@ -79,6 +79,31 @@ TEST_F(CloneTest, LearnsFromLogsAndTellsAccuracyByKindOfAction) {
   EXPECT_GT(steps.back().epoch, 0.5);
 }
 
+// A network that always takes the legal action which stands first in a list, honours or characters.
+TEST_F(CloneTest, TellsWhetherRenamedSuitsArePlayedTheSame) {
+  const auto agreement = [&](const std::string& name, int preferred_first, int preferred_last) {
+    InitSource source(2);
+    DualPoolNet net(source,
+                    {.input_channels = 96, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
+    auto* weights = net.policy_output.weight.value.data<float>();
+    std::fill_n(weights, net.policy_output.weight.value.numel(), 0.0F);
+    for (int action = 0; action < 46; ++action)
+      net.policy_output.bias.value.data<float>()[action] =
+          (action >= preferred_first && action <= preferred_last ? 0.0F : -50.0F) -
+          static_cast<float>(action);
+    save_dual_pool_net(outputs_.at(name), net);
+    const MahjongTrainResult result =
+        MahjongTraining(config(name + "_run", {"network=null", "base_model=" + outputs_.at(name),
+                                               "max_steps=1", "learning_rate=0"}))
+            .run();
+    const NamedValues& values = result.evaluation->values;
+    return std::ranges::find(values, "suit agreement", &NamedValues::value_type::first)->second;
+  };
+  const double honours = agreement("honours", 27, 33), characters = agreement("characters", 0, 8);
+  EXPECT_GT(honours, characters + 0.1);
+  EXPECT_LT(characters, 0.9);
+}
+
 TEST_F(CloneTest, ARunThatIsKilledGoesOnWithTheSameBits) {
   MahjongTraining(config("whole")).run();
   {

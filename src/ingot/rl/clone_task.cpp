@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/scope.h"
+#include "ingot/mahjong/symmetry.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
@@ -119,12 +120,33 @@ StepSize CloneTask::step_size() const {
   return {.epochs = static_cast<double>(options_.batch_size) / decisions_per_epoch_};
 }
 
+// Of how many decisions the best action is the same where the suits bear other names: one of the five other
+// renamings for each.
+std::int64_t CloneTask::suit_agreements(std::span<const LabelledDecision> decisions,
+                                        std::span<const std::int64_t> best) const {
+  const auto renaming = [](std::size_t i) {
+    return mahjong::SuitPermutation::number(1 + static_cast<int>(i % 5));
+  };
+  std::vector<LabelledDecision> renamed;
+  renamed.reserve(decisions.size());
+  for (std::size_t i = 0; i < decisions.size(); ++i) renamed.push_back(decisions[i].permuted(renaming(i)));
+  const MahjongExamples examples = mahjong_examples(renamed, encoding_, net_device(net_));
+  const Tensor logits = to(net_.policy(net_.features(examples.observation)), DType::f32);
+  const std::vector<std::int64_t> found =
+      to(argmax(masked_log_softmax(logits, examples.legal)), kCpu).to_vector<std::int64_t>();
+  std::int64_t same = 0;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    same += found[i] == renaming(i).policy_index(static_cast<int>(best[i])) ? 1 : 0;
+  return same;
+}
+
 std::optional<double> CloneTask::evaluate(const StopCheck& stops) {
   if (validation_.empty()) return std::nullopt;
   const NoGrad no_grad;
   Accuracy accuracy;
   std::array<double, 6> sums{};
   std::size_t done = 0;
+  std::int64_t same_in_other_suits = 0;
   while (done < validation_.size()) {
     check_stop(stops);
     const std::size_t take =
@@ -133,6 +155,7 @@ std::optional<double> CloneTask::evaluate(const StopCheck& stops) {
     const Losses l = losses(mahjong_examples(decisions, encoding_, net_device(net_)));
     const std::vector<std::int64_t> best = to(argmax(l.log_policy), kCpu).to_vector<std::int64_t>();
     for (std::size_t i = 0; i < take; ++i) accuracy.note(decisions[i].action, best[i] == decisions[i].action);
+    same_in_other_suits += suit_agreements(decisions, best);
     const std::array<const Tensor*, 6> parts = {&l.policy, &l.value, &l.rank, &l.tenpai, &l.danger, &l.total};
     for (std::size_t i = 0; i < parts.size(); ++i) sums[i] += parts[i]->item() * static_cast<double>(take);
     done += take;
@@ -142,6 +165,7 @@ std::optional<double> CloneTask::evaluate(const StopCheck& stops) {
   std::int64_t right = 0;
   for (const std::int64_t hits : accuracy.right) right += hits;
   measured_.emplace_back("accuracy", share(right, std::ssize(validation_)));
+  measured_.emplace_back("suit agreement", share(same_in_other_suits, std::ssize(validation_)));
   for (std::size_t i = 0; i < 5; ++i) measured_.emplace_back(kCloneMetrics[i], sums[i]);
   for (std::size_t kind = 0; kind < accuracy.all.size(); ++kind)
     if (accuracy.all[kind] > 0)

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ingot/mahjong/decision_stream.h"
@@ -56,6 +57,8 @@ class CloneTask : public TrainTask {
     Tensor log_policy;
   };
   Losses losses(const MahjongExamples& examples) const;
+  std::int64_t suit_agreements(std::span<const mahjong::LabelledDecision> decisions,
+                               std::span<const std::int64_t> best) const;
 
   DualPoolNet& net_;
   CloneOptions options_;
