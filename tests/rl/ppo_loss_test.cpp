@@ -110,6 +110,34 @@ TEST(PpoLoss, EveryPartAndTheGradientAreThoseOfTheFormulas) {
   }
 }
 
+// KL of the policies softened by 3, nine times: written out over the legal actions.
+TEST(PpoLoss, ATemperatureSoftensBothPoliciesOfTheAnchorsKl) {
+  const Example e;
+  constexpr double kTemperature = 3;
+  const auto soft = [&](const std::vector<float>& x, int row) {
+    std::vector<double> log_p;
+    double total = 0;
+    for (int j = 0; j < kActions; ++j) {
+      log_p.push_back(static_cast<double>(x[row * kActions + j]) / kTemperature);
+      total += e.legal[row * kActions + j] != 0 ? std::exp(log_p.back()) : 0;
+    }
+    for (double& one : log_p) one -= std::log(total);
+    return log_p;
+  };
+  double expected = 0;
+  for (int i = 0; i < kBatch; ++i) {
+    const std::vector<double> own = soft(e.logits, i), anchor = soft(e.anchor, i);
+    for (int j = 0; j < kActions; ++j)
+      if (e.legal[i * kActions + j] != 0) expected += std::exp(own[j]) * (own[j] - anchor[j]) * 9 / kBatch;
+  }
+  const Tensor logits = Tensor::from(e.logits, {kBatch, kActions}), value = Tensor::from(e.value, {kBatch});
+  const PpoLoss found =
+      ppo_loss(logits, value, e.batch(), {.anchor = 0.1, .anchor_temperature = kTemperature});
+  EXPECT_NEAR(found.anchor.item(), expected, 1e-5);
+  const PpoLoss without = ppo_loss(logits, value, e.batch(), {.anchor = 0});
+  EXPECT_NEAR(found.total.item(), without.total.item() + 0.1 * expected, 1e-5);
+}
+
 TEST(MaskedPolicy, NeverTakesAnIllegalActionAndKeepsTheShares) {
   const std::vector<float> legal = {0, 1, 0, 1, 1, 0};
   const Tensor log_all = masked_log_softmax(Tensor::from(std::vector<float>{50, 1, 9, 0, -200, 80}, {1, 6}),

@@ -117,7 +117,7 @@ PpoOptions short_options() {
   return {.rollout_steps = 16,
           .minibatch = 24,
           .epochs = 2,
-          .entropy_steps = 20,
+          .anneal_steps = 20,
           .target_kl = 0.02,
           .optimizer = {.name = "adam", .learning_rate = 5e-3, .weight_decay = 0, .max_grad_norm = 0.5}};
 }

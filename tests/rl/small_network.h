@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "ingot/nn/linear.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
@@ -32,8 +34,11 @@ struct TwoMlps {
 
 class SmallNetwork : public ActorCritic {
  public:
-  SmallNetwork(const EnvironmentSpec& spec, std::int64_t hidden, std::uint64_t seed = 3)
-      : source_(seed), mlps_(source_, spec.observation_size(), hidden, spec.actions) {}
+  /// `scope`: put before its parameters' names, where another network learns beside it.
+  SmallNetwork(const EnvironmentSpec& spec, std::int64_t hidden, std::uint64_t seed = 3,
+               const std::string& scope = "")
+      : source_(seed),
+        mlps_(ParamSource(source_).scope(scope), spec.observation_size(), hidden, spec.actions) {}
   ModuleRef module() override { return mlps_; }
   ActorCriticOutput operator()(const Tensor& observations) override {
     const Tensor x = reshape(observations, {observations.dim(0), observations.numel() / observations.dim(0)});

@@ -47,6 +47,9 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
   else if (phase == "grp")
     fmt::print("  model       {}\n\nPay places in self-play:\n  --set reward_model={}\n", r.model_directory,
                r.model_directory);
+  else if (phase == "oracle")
+    fmt::print("  model       {}\n\nTeach a player:\n  --set phase=distil --set teacher={}\n",
+               r.model_directory, r.model_directory);
   else
     fmt::print("  model       {}\n\nLet it play:\n  ingot mahjong arena model:{} rule-based\n",
                r.model_directory, r.model_directory);
@@ -90,7 +93,9 @@ int train_mahjong(const MahjongTrainOptions& o) {
 void add_mahjong_train(Command& mahjong) {
   auto o = std::make_shared<MahjongTrainOptions>();
   Command command = mahjong.subcommand(
-      "train", "Train a player as a YAML file says: phases grp and bc learn from logs, ppo from playing");
+      "train",
+      "Train a player as a YAML file says: phases grp and bc learn from logs, ppo, oracle and distil from "
+      "playing");
   command.option("config", o->config, "Training configuration: a YAML file; --keys lists every key");
   command.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
       .placeholder("KEY=VALUE");

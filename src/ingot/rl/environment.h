@@ -19,7 +19,10 @@ struct EnvironmentSpec {
   int players = 1;                        ///< 1 to 4
   std::int64_t actions = 0;               ///< ids from 0 on; which of them are legal changes
   std::vector<std::int64_t> observation;  ///< shape of what a player sees
+  /// Shape of what the deciding player may not see, for critics and teachers in training; empty: none.
+  std::vector<std::int64_t> hidden = {};
   std::int64_t observation_size() const;
+  std::int64_t hidden_size() const;  ///< 0 without
 };
 
 /// Many games moved together, each of which waits for one decision of one player. A game that ends begins
@@ -50,6 +53,9 @@ class Environment {
   };
   virtual Costs costs() const { return {}; }
 
+  /// What the deciding players may not see, [games, hidden...]; nothing where spec().hidden is empty.
+  virtual void observe_hidden(std::span<float> /*hidden*/) const {}
+
   /// Everything that a game depends on, for checkpoints.
   virtual std::vector<std::byte> state() const = 0;
   /// Throws InvalidConfig where `state` is of another environment.
@@ -58,6 +64,10 @@ class Environment {
 
 /// Throws InvalidConfig unless a saved state has the size that is needed.
 void check_environment_state(std::size_t found, std::size_t needed);
+
+/// Throws InvalidConfig where a game gives the shape of something hidden and does not tell it, or the
+/// reverse.
+void check_hidden(const EnvironmentSpec& spec, bool told);
 
 /// What GameBatch needs: a plain value with the sizes as constants.
 ///
@@ -84,12 +94,19 @@ concept GameWithCosts = Game<G> && requires(const G& position, float& occasions)
   position.last_costs(std::span<float>(), occasions);
 };
 
+/// One that tells what the deciding player may not see, of the shape that spec().hidden says; `out` is zeros.
+template <class G>
+concept GameWithHidden = Game<G> && requires(const G& position) {
+  position.observe_hidden(std::span<float>());
+};
+
 /// Many games of one kind. The k-th game that slot i plays has the seed's stream (i, k), so what happens
 /// depends on the seed and the actions alone, not on the threads that share the games out.
 template <Game G>
 class GameBatch : public Environment {
  public:
   GameBatch(std::size_t games, std::uint64_t seed) : seed_(seed), places_(games) {
+    check_hidden(spec_, GameWithHidden<G>);
     if constexpr (GameWithCosts<G>) {
       costs_.resize(games * static_cast<std::size_t>(spec_.players));
       occasions_.resize(games);
@@ -109,6 +126,13 @@ class GameBatch : public Environment {
       places_[i].game.observe(row(observations, i));
       places_[i].game.legal(row(legal, i));
     });
+  }
+
+  void observe_hidden(std::span<float> hidden) const override {
+    if constexpr (GameWithHidden<G>) {
+      std::ranges::fill(hidden, 0.0F);
+      for_each_place([&](std::size_t i) { places_[i].game.observe_hidden(row(hidden, i)); });
+    }
   }
 
   void step(std::span<const std::int32_t> actions, std::span<float> rewards,

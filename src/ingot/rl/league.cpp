@@ -14,10 +14,13 @@ namespace {
 
 constexpr std::uint64_t kSeatStream = 0x73656174;
 
+// By name: a past self has no oracle critic.
 void copy_weights(ActorCritic& from, ActorCritic& to) {
   const NoGrad no_grad;
-  const auto source = named_parameters(from.module()), target = named_parameters(to.module());
-  for (std::size_t i = 0; i < source.size(); ++i) copy_(target[i].second->value, source[i].second->value);
+  std::map<std::string, Parameter*> source;
+  for (const auto& [name, parameter] : named_parameters(from.module())) source[name] = parameter;
+  for (const auto& [name, parameter] : named_parameters(to.module()))
+    copy_(parameter->value, source.at(name)->value);
 }
 
 std::string past_name(std::size_t number, const std::string& parameter) {

@@ -4,6 +4,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/mahjong/oracle.h"
 #include "ingot/mahjong/policy.h"
 #include "ingot/ops/cast.h"
 
@@ -17,6 +18,18 @@ using mahjong::LabelledDecision;
 
 constexpr std::int64_t kNotKnown = -100;  // cross_entropy ignores it
 
+void check_size(const char* key, std::int64_t found, std::int64_t wanted, const std::string& origin) {
+  INGOT_CHECK(found == wanted,
+              InvalidConfig(key, fmt::format("is {} in {}, but a network that plays mahjong has {}", found,
+                                             origin, wanted)));
+}
+
+void check_heads(const DualPoolNetConfig& c, const std::string& origin) {
+  check_size("width", c.width, kKinds, origin);
+  check_size("actions", c.actions, kPolicyActions, origin);
+  check_size("rank_context", c.rank_context, kRankContext, origin);
+}
+
 template <class T>
 Tensor on_device(const std::vector<T>& values, const Shape& shape, Device device) {
   return to(Tensor::from(values, shape), device);
@@ -24,17 +37,28 @@ Tensor on_device(const std::vector<T>& values, const Shape& shape, Device device
 
 }  // namespace
 
+std::int64_t mahjong_oracle_channels() {
+  return mahjong::EncoderOptions{.context = true}.channels() + mahjong::kOracleChannels;
+}
+
+void check_mahjong_oracle(const DualPoolNetConfig& c, const std::string& origin) {
+  check_heads(c, origin);
+  INGOT_CHECK(c.input_channels == mahjong_oracle_channels(),
+              InvalidConfig("input_channels",
+                            fmt::format("is {} in {}, but an oracle reads {}: train one with phase: oracle",
+                                        c.input_channels, origin, mahjong_oracle_channels())));
+}
+
 mahjong::EncoderOptions mahjong_encoding(const DualPoolNetConfig& c, const std::string& origin) {
-  const auto check = [&](const char* key, std::int64_t found, std::int64_t wanted) {
-    INGOT_CHECK(found == wanted,
-                InvalidConfig(key, fmt::format("is {} in {}, but a network that plays mahjong has {}", found,
-                                               origin, wanted)));
-  };
-  check("width", c.width, kKinds);
-  check("actions", c.actions, kPolicyActions);
-  check("rank_context", c.rank_context, kRankContext);
+  check_heads(c, origin);
+  INGOT_CHECK(
+      c.input_channels != mahjong_oracle_channels(),
+      InvalidConfig("input_channels",
+                    fmt::format("is {} in {}: it is an oracle, which sees what is hidden and cannot play; "
+                                "distil it into a player with phase: distil",
+                                c.input_channels, origin)));
   const mahjong::EncoderOptions encoding{.context = c.input_channels != mahjong::kChannels};
-  check("input_channels", c.input_channels, encoding.channels());
+  check_size("input_channels", c.input_channels, encoding.channels(), origin);
   return encoding;
 }
 

@@ -13,6 +13,11 @@ namespace ingot {
 /// a network of another game: `origin` names where it comes from.
 mahjong::EncoderOptions mahjong_encoding(const DualPoolNetConfig& config, const std::string& origin);
 
+/// An oracle's input: the observation with context, and behind it what is hidden (mahjong/oracle.h).
+std::int64_t mahjong_oracle_channels();
+/// Throws InvalidConfig unless a network reads them.
+void check_mahjong_oracle(const DualPoolNetConfig& config, const std::string& origin);
+
 /// Positions as a network reads them.
 struct MahjongInputs {
   Tensor observation;   ///< [batch, channels, 34]

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 
+#include "ingot/mahjong/oracle.h"
 #include "ingot/mahjong/policy.h"
 
 namespace ingot {
@@ -28,7 +29,8 @@ std::array<std::int32_t, 4> scores_of(const mahjong::Table& table) {
 EnvironmentSpec MahjongGame::spec() {
   return {.players = 4,
           .actions = mahjong::kPolicyActions,
-          .observation = {kEncoding.channels(), mahjong::kKinds}};
+          .observation = {kEncoding.channels(), mahjong::kKinds},
+          .hidden = {mahjong::kOracleChannels, mahjong::kKinds}};
 }
 
 void MahjongGame::begin(Rng& random) {
@@ -59,6 +61,8 @@ void MahjongGame::last_costs(std::span<float> costs, float& occasions) const {
 void MahjongGame::observe(std::span<float> out) const {
   mahjong::encode(mahjong::observe(table_, player_), out, kEncoding);
 }
+
+void MahjongGame::observe_hidden(std::span<float> out) const { mahjong::encode_oracle(table_, player_, out); }
 
 void MahjongGame::legal(std::span<float> out) const {
   const std::uint64_t mask = mahjong::policy_mask(mahjong::legal_actions(table_, player_));

@@ -9,16 +9,17 @@
 namespace ingot {
 
 /// Mahjong as GameBatch takes it: the 46 actions of mahjong/policy.h; observations are the 96 channels of
-/// mahjong/encoder.h with context, [96, 34]. Where several players may claim a discard they are asked one
-/// after another, and none is told what the others said. Who has one choice only is not asked. A round brings
-/// each player its change of score in units of 10,000 points, and costs who deals in 1; a game is the whole
-/// game under Tenhou's rules.
+/// mahjong/encoder.h with context, [96, 34]; hidden are the 205 of mahjong/oracle.h, [205, 34]. Where several
+/// players may claim a discard they are asked one after another, and none is told what the others said. Who
+/// has one choice only is not asked. A round brings each player its change of score in units of 10,000
+/// points, and costs who deals in 1; a game is the whole game under Tenhou's rules.
 class MahjongGame {
  public:
   static EnvironmentSpec spec();
   void begin(Rng& random);
   int player() const { return player_; }
   void observe(std::span<float> out) const;
+  void observe_hidden(std::span<float> out) const;
   void legal(std::span<float> out) const;
   bool act(std::int32_t action, std::span<float> rewards);
   void last_costs(std::span<float> costs, float& occasions) const;

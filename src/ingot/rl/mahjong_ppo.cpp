@@ -27,13 +27,35 @@ class OwnedPlayer : public ActorCritic {
   DualPoolPlayer player_;
 };
 
-std::vector<FixedOpponent> fixed_opponents(const GameBatch<MahjongGame>& games,
+nlohmann::ordered_json critic_sizes(const MahjongPpoOptions::OracleCritic& critic) {
+  if (critic.channels == 0) return nullptr;
+  return {{"channels", critic.channels}, {"blocks", critic.blocks}};
+}
+
+// As PPO trains it: an oracle, a player with an oracle critic, or a player.
+std::unique_ptr<ActorCritic> player_of(DualPoolNet& net, const MahjongPpoOptions& o) {
+  if (net.config.input_channels == mahjong_oracle_channels()) return std::make_unique<OraclePlayer>(net);
+  if (o.oracle_critic.channels == 0) return std::make_unique<DualPoolPlayer>(net);
+  const Tensor& weight = net.stem.weight.value;
+  InitSource source(o.ppo.seed, weight.dtype(), weight.device());
+  return std::make_unique<OracleCriticPlayer>(
+      net, ParamSource(source).scope("oracle"),
+      OracleCriticConfig{.hidden_channels = MahjongGame::spec().hidden.at(0),
+                         .feature_channels = net.config.channels,
+                         .width = net.config.width,
+                         .channels = o.oracle_critic.channels,
+                         .blocks = o.oracle_critic.blocks});
+}
+
+std::vector<FixedOpponent> fixed_opponents(const GameBatch<MahjongGame>& games, ActorCritic& base,
                                            const MahjongPpoOptions& options) {
   std::vector<FixedOpponent> fixed;
   for (const auto& [name, share] : options.players)
     fixed.push_back({.name = name,
                      .share = share,
                      .opponent = std::make_shared<BuiltInOpponent>(games, mahjong::player_named(name))});
+  if (options.base_share > 0)
+    fixed.push_back({.name = "base_model", .share = options.base_share, .opponent = network_opponent(base)});
   return fixed;
 }
 
@@ -45,44 +67,63 @@ std::shared_ptr<const DualPoolNet> borrowed(const DualPoolNet& net) {
 }  // namespace
 
 struct MahjongPpo::Parts {
-  Parts(DualPoolNet& net, std::unique_ptr<DualPoolNet> frozen, const MahjongPpoOptions& o,
-        std::unique_ptr<RankNet> rank)
+  Parts(DualPoolNet& net, MahjongPpoNetworks networks, const MahjongPpoOptions& o)
       : games(static_cast<std::size_t>(o.tables), o.ppo.seed),
-        places(rank == nullptr ? nullptr : std::make_unique<RankReward>(games, std::move(rank))),
-        anchor_net(std::move(frozen)),
-        player(net),
-        anchor(*anchor_net),
-        league(games, o.league, fixed_opponents(games, o),
+        places(networks.rank == nullptr ? nullptr
+                                        : std::make_unique<RankReward>(games, std::move(networks.rank))),
+        base_net(std::move(networks.base)),
+        teacher_net(std::move(networks.teacher)),
+        player(player_of(net, o)),
+        base(*base_net),
+        teacher(teacher_net == nullptr ? nullptr : std::make_unique<OraclePlayer>(*teacher_net)),
+        league(games, o.league, fixed_opponents(games, base, o),
                [&] { return std::make_unique<OwnedPlayer>(net); }),
-        task(places == nullptr ? static_cast<Environment&>(games) : *places, player, o.ppo,
-             o.ppo.loss.anchor > 0 ? &anchor : nullptr, &league) {}
+        task(places == nullptr ? static_cast<Environment&>(games) : *places, *player, o.ppo, anchor(o),
+             &league) {}
+
+  ActorCritic* anchor(const MahjongPpoOptions& o) {
+    if (teacher != nullptr) return teacher.get();
+    return o.ppo.loss.anchor > 0 ? &base : nullptr;
+  }
 
   GameBatch<MahjongGame> games;
   std::unique_ptr<RankReward> places;
-  std::unique_ptr<DualPoolNet> anchor_net;
-  DualPoolPlayer player, anchor;
+  std::unique_ptr<DualPoolNet> base_net, teacher_net;
+  std::unique_ptr<ActorCritic> player;
+  DualPoolPlayer base;
+  std::unique_ptr<OraclePlayer> teacher;
   League league;
   PpoTask task;
 };
 
-MahjongPpo::MahjongPpo(DualPoolNet& net, std::unique_ptr<DualPoolNet> anchor, const std::string& origin,
-                       const MahjongPpoOptions& options, std::unique_ptr<RankNet> rank)
+MahjongPpo::MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std::string& origin,
+                       const MahjongPpoOptions& options)
     : net_(net), options_(options) {
   const std::int64_t channels = MahjongGame::spec().observation.at(0);
+  const std::int64_t base_channels = networks.base->config.input_channels;
   INGOT_CHECK(
-      net.config.input_channels == channels,
+      base_channels == channels,
       InvalidConfig("base_model", fmt::format("{} reads {} channels, but ppo plays with context: {}; clone "
                                               "one with input_channels {}",
-                                              origin, net.config.input_channels, channels, channels)));
-  mahjong_encoding(net.config, origin);
-  INGOT_CHECK(options.tables > 0,
-              InvalidConfig("tables", fmt::format("must be positive, got {}", options.tables)));
-  parts_ = std::make_unique<Parts>(net, std::move(anchor), options_, std::move(rank));
+                                              origin, base_channels, channels, channels)));
+  mahjong_encoding(networks.base->config, origin);
+  INGOT_CHECK(options.tables > 0, InvalidConfig("tables", fmt::format("must be positive, got {}", options.tables)));
+  INGOT_CHECK(
+      !is_oracle() || options.league.past == 0,
+      InvalidConfig("league.past", fmt::format("is {}, but past selves of an oracle cannot play: they "
+                                               "are not shown what is hidden; use 0",
+                                               options.league.past)));
+  INGOT_CHECK(
+      !is_oracle() || options.oracle_critic.channels == 0,
+      InvalidConfig("oracle_critic", "is for players; an oracle's value reads what is hidden anyway"));
+  parts_ = std::make_unique<Parts>(net, std::move(networks), options_);
   if (!options.league_directory.empty())
     parts_->league.keep([this](std::int64_t rollouts) {
       save_dual_pool_net(fmt::format("{}/rollout-{:06}", options_.league_directory, rollouts), net_);
     });
 }
+
+bool MahjongPpo::is_oracle() const { return net_.config.input_channels == mahjong_oracle_channels(); }
 
 MahjongPpo::~MahjongPpo() = default;
 
@@ -105,18 +146,23 @@ std::string MahjongPpo::settings() const {
   json.erase("games");  // as the configuration calls them:
   json["tables"] = options_.tables;
   json["reward"] = parts_->places == nullptr ? "points" : "places";
+  json["oracle_critic"] = critic_sizes(options_.oracle_critic);
   return dump_json(json);
 }
 
-std::string MahjongPpo::earlier_settings() const { return parts_->task.earlier_settings(); }
+std::string MahjongPpo::earlier_settings() const {
+  auto json = parse_json<nlohmann::ordered_json>(parts_->task.earlier_settings(), "the settings");
+  json["oracle_critic"] = critic_sizes({});
+  return dump_json(json);
+}
 
 std::optional<double> MahjongPpo::evaluate(const StopCheck& /*stops*/) {
-  if (options_.eval_walls == 0) return std::nullopt;
+  if (options_.eval_walls == 0 || is_oracle()) return std::nullopt;
   const NoGrad no_grad;
   const auto player = [](const DualPoolNet& net, const char* name) {
     return mahjong::Entrant{.name = name, .batch = std::make_shared<NetworkPlayer>(borrowed(net), name)};
   };
-  const mahjong::Entrant anchor = player(*parts_->anchor_net, "anchor");
+  const mahjong::Entrant anchor = player(*parts_->base_net, "anchor");
   const mahjong::ArenaReport report = mahjong::run_arena(
       {player(net_, "network"), anchor, anchor, anchor},
       {.rules = {}, .seed = options_.ppo.seed, .walls = static_cast<int>(options_.eval_walls)});

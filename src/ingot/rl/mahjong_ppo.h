@@ -26,20 +26,33 @@ struct MahjongPpoOptions {
           .name = "adam", .learning_rate = 1e-4, .weight_decay = 0, .epsilon = 1e-5, .max_grad_norm = 0.5}};
   std::int64_t tables = 64;  ///< games that are played together
   LeagueOptions league{.past = 0.3};
+  double base_share = 0;  ///< of the other seats, for the network that it began as
+  /// An oracle critic for the network: the channels of its blocks (0: none), and how many.
+  struct OracleCritic {
+    std::int64_t channels = 0, blocks = 2;
+  };
+  OracleCritic oracle_critic;
   std::string league_directory;  ///< keeps every past self, as a network of its own; empty: none is kept
   std::vector<std::pair<std::string, double>> players;  ///< built-in opponents, with their shares
   std::int64_t eval_walls = 25;                         ///< of an evaluation; each is four games
 };
 
+/// The networks beside the one that learns.
+struct MahjongPpoNetworks {
+  std::unique_ptr<DualPoolNet> base;          ///< what it began as
+  std::unique_ptr<DualPoolNet> teacher = {};  ///< an oracle, the anchor in the base's place; null: none
+  std::unique_ptr<RankNet> rank = {};         ///< pays chances of places (rl/rank_reward.h); null: points
+};
+
 /// PPO in mahjong from a cloned network: it plays itself, past selves and built-in players, and is held near
-/// the network that it began as, the anchor. An evaluation is an arena of one against three anchors on walls
-/// that stay the same: the "loss" is the mean place.
+/// an anchor, the network that it began as or an oracle that teaches it. An evaluation is an arena of one
+/// against three bases on walls that stay the same: the "loss" is the mean place. A network that reads
+/// mahjong_oracle_channels() is an oracle: it sees what is hidden, and there is no evaluation.
 class MahjongPpo : public TrainTask {
  public:
-  /// `net` outlives the task; `anchor` may be the same directory opened again. `origin` names where they
-  /// come from. With `rank` rounds pay chances of places (rl/rank_reward.h), without it points.
-  MahjongPpo(DualPoolNet& net, std::unique_ptr<DualPoolNet> anchor, const std::string& origin,
-             const MahjongPpoOptions& options, std::unique_ptr<RankNet> rank = nullptr);
+  /// `net` outlives the task. `origin` names where it comes from.
+  MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std::string& origin,
+             const MahjongPpoOptions& options);
   ~MahjongPpo() override;
 
   ModuleRef model() override { return net_; }
@@ -60,6 +73,8 @@ class MahjongPpo : public TrainTask {
 
  private:
   struct Parts;
+  bool is_oracle() const;
+
   DualPoolNet& net_;
   MahjongPpoOptions options_;
   std::unique_ptr<Parts> parts_;

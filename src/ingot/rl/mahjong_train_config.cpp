@@ -44,6 +44,7 @@ void read_clone(const ConfigReader& root, MahjongTrainConfig& c) {
 
 void read_league(const ConfigReader& section, MahjongPpoOptions& o) {
   mahjong_train::league_keys().read(section, o.league);
+  mahjong_train::base_keys().read(section, o);
   o.league_directory = section.get("directory", o.league_directory);
   const ConfigReader players = section.section("players");
   for (const std::string& name : players.keys()) {
@@ -52,14 +53,39 @@ void read_league(const ConfigReader& section, MahjongPpoOptions& o) {
   }
 }
 
+// An oracle learns among players that see no more than they may, and teaches by what it does there.
+void set_phase_defaults(const std::string& phase, MahjongPpoOptions& o) {
+  if (phase == "ppo") return;
+  o.ppo.optimizer.learning_rate = 2.5e-4;
+  if (phase == "oracle") {
+    o.league.past = 0;
+    o.base_share = 1;
+  } else {
+    o.ppo.loss.anchor = 1;
+    o.ppo.final_anchor = 0.3;
+    o.ppo.loss.anchor_temperature = 3;
+    o.ppo.anchor_name = "teacher";
+  }
+}
+
 void read_ppo(const ConfigReader& root, MahjongTrainConfig& c) {
-  if (c.base_model.empty()) root.fail("base_model", "is missing: ppo goes on from the network that bc left");
+  if (c.base_model.empty())
+    root.fail("base_model", fmt::format("is missing: {} goes on from the network that bc left", c.phase));
+  set_phase_defaults(c.phase, c.ppo);
   mahjong_train::ppo_keys().read(root, c.ppo);
+  if (c.phase == "distil") {
+    c.teacher = root.get("teacher", c.teacher);
+    if (c.teacher.empty())
+      root.fail("teacher", "is missing: distil learns from the network that phase: oracle left");
+  }
   PpoOptions& o = c.ppo.ppo;
   o.seed = c.ppo.league.seed = c.seed;
   o.final_entropy = root.get("final_entropy_coef", std::min(o.final_entropy, o.loss.entropy), at_least(0));
-  o.entropy_steps = c.max_steps;
+  o.final_anchor = root.get("final_kl_coef", o.final_anchor.value_or(o.loss.anchor), at_least(0));
+  o.anneal_steps = c.max_steps;
   c.reward_model = root.get("reward_model", c.reward_model);
+  if (c.phase != "oracle")
+    mahjong_train::oracle_critic_keys().read(root.section("oracle_critic"), c.ppo.oracle_critic);
   mahjong_train::deal_in_keys().read(root.section("deal_in_limit"), o.cost_limit);
   read_league(root.section("league"), c.ppo);
 }
@@ -68,7 +94,7 @@ void read_ppo(const ConfigReader& root, MahjongTrainConfig& c) {
 
 void MahjongTrainConfig::validate() const {
   make_reporters(report_to);
-  if (phase != "ppo") {
+  if (!plays()) {
     INGOT_CHECK(!games.empty(), InvalidConfig("games", "names no file or directory of logs"));
   }
   if (base_model.empty()) network.validate();
@@ -77,8 +103,9 @@ void MahjongTrainConfig::validate() const {
 MahjongTrainConfig read_mahjong_train_config(Config& file) {
   const ConfigReader root = file.root();
   MahjongTrainConfig c;
-  c.phase = root.choice("phase", "", {"grp", "bc", "ppo"});
-  if (c.phase.empty()) root.fail("phase", "is missing: grp and bc learn from logs, ppo from playing");
+  c.phase = root.choice("phase", "", {"grp", "bc", "ppo", "oracle", "distil"});
+  if (c.phase.empty())
+    root.fail("phase", "is missing: grp and bc learn from logs, ppo, oracle and distil from playing");
   mahjong_train::run_keys().read(root, c);
   if (root.has("network") && !c.base_model.empty())
     root.fail("network", "and base_model are both given; a base_model has its own sizes");

@@ -17,7 +17,7 @@ class Config;
 
 /// Everything that `ingot mahjong train` reads; docs/self-play.md lists the keys.
 struct MahjongTrainConfig {
-  std::string phase;  ///< "bc", "ppo", "grp"
+  std::string phase;  ///< "grp", "bc", "ppo", "oracle", "distil"
   std::string output_dir = "output", run_name = "run";
   std::string base_model;  ///< directory of the network to start from; empty: a fresh one
   DualPoolNetConfig network;
@@ -42,8 +42,11 @@ struct MahjongTrainConfig {
   std::int64_t validation_decisions = 8192;
   CloneOptions clone;
 
-  MahjongPpoOptions ppo;
+  MahjongPpoOptions ppo;     ///< of ppo, oracle and distil
   std::string reward_model;  ///< directory of a RankNet; empty: points are the reward
+  std::string teacher;       ///< of distil: directory that oracle left
+  /// Whether the phase plays: ppo, oracle, distil.
+  bool plays() const { return phase != "grp" && phase != "bc"; }
 
   // grp; games and their keys are bc's
   RankOptions rank;

@@ -63,21 +63,22 @@ Table::Section run_section() {
   return {
       "Run",
       {
-          Field::documented("phase", "grp, bc or ppo",
-                            {.doc = "grp and bc learn from logs, ppo from playing."}),
+          Field::documented("phase", "grp, bc, ppo, oracle or distil",
+                            {.doc = "grp and bc learn from logs, the others from playing: ppo a player, "
+                                    "oracle one that sees hidden tiles, distil a player from an oracle."}),
           {"output_dir", &MahjongTrainConfig::output_dir, {.doc = "Checkpoints, metrics and the model."}},
           {"run_name", &MahjongTrainConfig::run_name, {.doc = "In reports."}},
           {"base_model",
            &MahjongTrainConfig::base_model,
            {.default_text = "a fresh network",
-            .doc = "Directory of the network to start from; ppo needs one, and stays near it."}},
+            .doc = "Directory of the network to start from; ppo, oracle and distil need one."}},
           {"device", &MahjongTrainConfig::device, {.doc = "auto, cpu, cuda or cuda:N."}},
           Field::words(
               "dtype", [](MahjongTrainConfig& c) -> DType& { return c.dtype; },
               [](const std::string& word) { return parse_dtype(word); },
               [](DType dtype) { return name(dtype); },
               {.choices = {"f32", "bf16"},
-               .doc = "Of weights and activations in bc and ppo; with bf16 AdamW keeps f32 weights behind "
+               .doc = "Of weights and activations, but in grp; with bf16 AdamW keeps f32 weights behind "
                       "them."}),
           {"seed", &MahjongTrainConfig::seed, {.doc = "Of everything that is drawn."}},
           {"threads", &MahjongTrainConfig::threads, {.bounds = at_least(0), .doc = "0: all processors."}},
@@ -245,7 +246,19 @@ std::vector<ConfigTable<MahjongPpoOptions>::Field> ppo_fields() {
            p,
            l,
            &PpoCoefficients::anchor,
-           {.bounds = at_least(0), .doc = "Of the KL to base_model."}},
+           {.bounds = at_least(0),
+            .default_text = "0.05; 1 in distil",
+            .doc = "Of the KL to base_model, in distil to the teacher, at the beginning."}},
+          Ppo::documented(
+              "final_kl_coef", "a number, at least 0",
+              {.default_text = "kl_coef; 0.3 in distil", .doc = "At the end; in a line over the run."}),
+          {"kl_temperature",
+           p,
+           l,
+           &PpoCoefficients::anchor_temperature,
+           {.bounds = positive(),
+            .default_text = "1; 3 in distil",
+            .doc = "Softens both policies of that KL, which counts the square of it times."}},
           {"target_kl",
            p,
            &PpoOptions::target_kl,
@@ -263,6 +276,8 @@ std::vector<ConfigTable<MahjongPpoOptions>::Field> ppo_fields() {
           Ppo::documented("reward_model", "a path",
                           {.default_text = "points are the reward",
                            .doc = "Directory that grp left: rounds pay chances of places."}),
+          Ppo::documented("teacher", "a path",
+                          {.default_text = "needed in distil", .doc = "Directory that oracle left."}),
       },
       optimizer_fields(p, &PpoOptions::optimizer));
 }
@@ -346,6 +361,34 @@ const ConfigTable<MahjongPpoOptions>& ppo_keys() {
   return table;
 }
 
+const ConfigTable<MahjongPpoOptions::OracleCritic>& oracle_critic_keys() {
+  using Critic = MahjongPpoOptions::OracleCritic;
+  static const ConfigTable<Critic> table{
+      {{"ppo and distil: a critic that sees hidden tiles",
+        {
+            {"channels",
+             &Critic::channels,
+             {.bounds = at_least(0), .doc = "Of its convolutions; 0: the value is the player's own."}},
+            {"blocks", &Critic::blocks, {.bounds = at_least(1), .doc = "Residual blocks."}},
+        }}},
+      "oracle_critic"};
+  return table;
+}
+
+const ConfigTable<MahjongPpoOptions>& base_keys() {
+  static const ConfigTable<MahjongPpoOptions> table{
+      {{"ppo: the network it began as",
+        {
+            {"base_model",
+             &MahjongPpoOptions::base_share,
+             {.bounds = between(0, 1),
+              .default_text = "0; 1 in oracle",
+              .doc = "Share that base_model takes, as it was."}},
+        }}},
+      "league"};
+  return table;
+}
+
 const ConfigTable<CostLimitOptions>& deal_in_keys() {
   static const ConfigTable<CostLimitOptions> table{
       {{"ppo: a limit of deal-ins",
@@ -374,7 +417,9 @@ const ConfigTable<LeagueOptions>& league_keys() {
         {
             {"past",
              &LeagueOptions::past,
-             {.bounds = between(0, 1), .default_text = "0.3", .doc = "Share that past selves take."}},
+             {.bounds = between(0, 1),
+              .default_text = "0.3; 0 in oracle",
+              .doc = "Share that past selves take."}},
             {"past_selves",
              &LeagueOptions::past_selves,
              {.bounds = at_least(1), .doc = "So many are kept; the newest takes the oldest one's place."}},
@@ -401,7 +446,8 @@ std::vector<ConfigSection> mahjong_train_reference() {
   std::vector<ConfigSection> sections;
   for (auto& more : {run_keys().reference(), network_keys().reference(), games_keys().reference(),
                      filter_keys().reference(), rank_keys().reference(), clone_keys().reference(),
-                     ppo_keys().reference(), deal_in_keys().reference(), league_keys().reference()})
+                     ppo_keys().reference(), oracle_critic_keys().reference(), deal_in_keys().reference(),
+                     league_keys().reference(), base_keys().reference()})
     sections.insert(sections.end(), more.begin(), more.end());
   return sections;
 }

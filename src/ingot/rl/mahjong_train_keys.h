@@ -19,6 +19,8 @@ const ConfigTable<mahjong::GameFilter>& filter_keys();
 const ConfigTable<MahjongTrainConfig>& rank_keys();
 const ConfigTable<MahjongTrainConfig>& clone_keys();
 const ConfigTable<MahjongPpoOptions>& ppo_keys();
+const ConfigTable<MahjongPpoOptions::OracleCritic>& oracle_critic_keys();
+const ConfigTable<MahjongPpoOptions>& base_keys();
 const ConfigTable<CostLimitOptions>& deal_in_keys();
 const ConfigTable<LeagueOptions>& league_keys();
 }  // namespace mahjong_train

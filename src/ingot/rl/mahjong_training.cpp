@@ -111,14 +111,23 @@ Phase ppo_phase(const MahjongTrainConfig& c, Device device) {
   MahjongPpoOptions options = c.ppo;
   options.ppo.schedule = schedule_of(c);
   LoadOptions frozen{.dtype = DType::f32, .device = device, .trainable = false};
-  auto rank = c.reward_model.empty() ? nullptr : open_rank_net(c.reward_model, frozen);
+  MahjongPpoNetworks networks;
+  if (!c.reward_model.empty()) networks.rank = open_rank_net(c.reward_model, frozen);
   frozen.dtype = c.dtype;
-  Phase phase{.net = make_network(c, device),
-              .description = fmt::format("{} tables, {} decisions of each a rollout", options.tables,
-                                         options.ppo.rollout_steps),
-              .loss_unit = "PPO's loss; of evaluations the mean place against three anchors"};
-  phase.task = std::make_unique<MahjongPpo>(*phase.net, open_dual_pool_net(c.base_model, frozen),
-                                            c.base_model, options, std::move(rank));
+  networks.base = open_dual_pool_net(c.base_model, frozen);
+  if (!c.teacher.empty()) {
+    networks.teacher = open_dual_pool_net(c.teacher, frozen);
+    check_mahjong_oracle(networks.teacher->config, c.teacher);
+  }
+  Phase phase{
+      .net = make_network(c, device),
+      .description =
+          fmt::format("{} tables, {} decisions of each a rollout", options.tables, options.ppo.rollout_steps),
+      .loss_unit = c.phase == "oracle" ? "PPO's loss; the mean return tells what it is worth"
+                                       : "PPO's loss; of evaluations the mean place against three anchors"};
+  if (c.phase == "oracle")
+    phase.net = with_more_inputs(*phase.net, mahjong_oracle_channels() - phase.net->config.input_channels);
+  phase.task = std::make_unique<MahjongPpo>(*phase.net, std::move(networks), c.base_model, options);
   return phase;
 }
 

@@ -9,6 +9,20 @@
 
 namespace ingot {
 
+namespace {
+
+// KL(policy ‖ anchor) at a temperature, times its square. log_all and anchor: masked log-probabilities, whose
+// quotients are as good as those of logits.
+Tensor anchor_divergence(const Tensor& log_all, const PpoBatch& batch, double temperature) {
+  const auto soften = [&](const Tensor& x) {
+    return temperature == 1 ? x : masked_log_softmax(x / temperature, batch.legal);
+  };
+  const Tensor own = soften(log_all), other = soften(batch.anchor);
+  return sum(exp(own) * (own - other)) * (temperature * temperature / static_cast<double>(log_all.dim(0)));
+}
+
+}  // namespace
+
 PpoLoss ppo_loss(const Tensor& logits, const Tensor& value, const PpoBatch& batch, const PpoCoefficients& c) {
   const std::int64_t size = logits.dim(0);
   const Tensor log_all = masked_log_softmax(logits, batch.legal);
@@ -26,7 +40,7 @@ PpoLoss ppo_loss(const Tensor& logits, const Tensor& value, const PpoBatch& batc
   loss.clipped = mean(to(not_equal(ratio.detach(), limited.detach()), DType::f32));
   loss.total = loss.policy + loss.value * c.value - loss.entropy * c.entropy;
   if (batch.anchor.defined()) {
-    loss.anchor = sum(probability * (log_all - batch.anchor)) / static_cast<double>(size);
+    loss.anchor = anchor_divergence(log_all, batch, c.anchor_temperature);
     loss.total = loss.total + loss.anchor * c.anchor;
   } else {
     loss.anchor = Tensor::zeros({}, DType::f32, logits.device());

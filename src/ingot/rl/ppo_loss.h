@@ -19,6 +19,9 @@ struct PpoCoefficients {
   double value = 0.5;  ///< times ½(value − target)²
   double entropy = 0.01;
   double anchor = 0;  ///< times KL(policy ‖ anchor)
+  /// Both policies of that KL are softened by it: logits / τ, and the KL counts τ² times, so that its
+  /// gradients stay as large (Hinton et al. 2015).
+  double anchor_temperature = 1;
 };
 
 /// Scalars, means over the batch.
@@ -29,7 +32,7 @@ struct PpoLoss {
   Tensor entropy;  ///< of the policy over legal actions, nats
   Tensor kl;       ///< of the policy that acted and this one, estimated: (r − 1) − log r (Schulman 2020)
   Tensor clipped;  ///< share of ratios outside 1 ± clip
-  Tensor anchor;   ///< KL(policy ‖ anchor); 0 without one
+  Tensor anchor;   ///< τ²·KL(policy ‖ anchor) at the anchor's temperature τ; 0 without one
 };
 
 /// Proximal policy optimization (Schulman et al. 2017) over masked actions. logits: [batch, actions];

@@ -13,6 +13,8 @@
 #include "ingot/base/json.h"
 #include "ingot/base/validated.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -72,6 +74,12 @@ std::vector<T> kept(const std::map<std::string, Tensor>& tensors, const char* na
   return found == tensors.end() ? std::vector<T>() : found->second.to_vector<T>();
 }
 
+// Of `target` by `value`: 1 is perfect, 0 no better than its mean.
+double explained(std::span<const float> target, std::span<const float> value) {
+  const double spread = variance(target);
+  return spread > 0 ? 1 - variance(target, value) / spread : 0;
+}
+
 Json terms_of(const CostLimitOptions& limit) {
   return {limit.target, limit.proportional, limit.integral, limit.derivative, limit.most};
 }
@@ -125,8 +133,6 @@ void PpoTask::play() {
   health_.games += rollout.games_ended;
   if (rollout.games_ended > 0)
     health_.mean_return = rollout.returns / static_cast<double>(rollout.games_ended);
-  const double spread = variance(target_);
-  health_.explained_variance = spread > 0 ? 1 - variance(advantage_) / spread : 0;
   epoch_ = 0;
   begin_epoch();
 }
@@ -141,19 +147,27 @@ void PpoTask::limit_costs(const Rollout& rollout) {
 void PpoTask::keep_known(const Rollout& rollout, const Advantages& advantages) {
   const auto width = static_cast<std::size_t>(environment_.spec().observation_size());
   const auto choices = static_cast<std::size_t>(environment_.spec().actions);
-  for (auto* values : {&observations_, &legal_, &log_probabilities_, &anchor_, &advantage_, &target_})
+  const auto hidden = static_cast<std::size_t>(environment_.spec().hidden_size());
+  for (auto* values :
+       {&observations_, &hidden_, &legal_, &log_probabilities_, &anchor_, &advantage_, &target_})
     values->clear();
   actions_.clear();
+  std::vector<float> value, player_value;
   for (std::size_t i = 0; i < rollout.size(); ++i) {
     if (advantages.known[i] == 0) continue;
     append_row(observations_, rollout.observations, i, width);
     append_row(legal_, rollout.legal, i, choices);
+    if (!rollout.hidden.empty()) append_row(hidden_, rollout.hidden, i, hidden);
     if (has_anchor_) append_row(anchor_, rollout.anchor, i, choices);
+    if (!rollout.player_values.empty()) player_value.push_back(rollout.player_values[i]);
+    value.push_back(rollout.decisions[i].value);
     actions_.push_back(rollout.actions[i]);
     log_probabilities_.push_back(rollout.log_probabilities[i]);
     advantage_.push_back(advantages.advantage[i]);
     target_.push_back(advantages.target[i]);
   }
+  health_.explained_variance = explained(target_, value);
+  if (!player_value.empty()) health_.player_explained_variance = explained(target_, player_value);
 }
 
 void PpoTask::begin_epoch() {
@@ -165,12 +179,20 @@ void PpoTask::begin_epoch() {
   next_ = 0;
 }
 
-PpoBatch PpoTask::batch(std::span<const std::int64_t> rows, Tensor& observations) const {
+// What the network says to those decisions now.
+ActorCriticOutput PpoTask::outputs(std::span<const std::int64_t> rows) const {
+  const Device device = parameters(network_.module()).front()->value.device();
+  const EnvironmentSpec& spec = environment_.spec();
+  const Tensor observations = rows_of(observations_, rows, spec.observation, device);
+  return in_training(network_, observations,
+                     network_.reads_hidden() ? rows_of(hidden_, rows, spec.hidden, device) : Tensor());
+}
+
+PpoBatch PpoTask::batch(std::span<const std::int64_t> rows) const {
   const Device device = parameters(network_.module()).front()->value.device();
   std::vector<float> advantage;
   for (const std::int64_t row : rows) advantage.push_back(advantage_[static_cast<std::size_t>(row)]);
   if (options_.normalize_advantages && rows.size() > 1) normalize(advantage);
-  observations = rows_of(observations_, rows, environment_.spec().observation, device);
   const std::int64_t choices = environment_.spec().actions;
   return {.legal = rows_of(legal_, rows, {choices}, device),
           .action = rows_of(actions_, rows, {}, device),
@@ -182,10 +204,11 @@ PpoBatch PpoTask::batch(std::span<const std::int64_t> rows, Tensor& observations
 
 PpoCoefficients PpoTask::coefficients(std::int64_t step) const {
   PpoCoefficients now = options_.loss;
-  if (options_.entropy_steps > 0) {
+  if (options_.anneal_steps > 0) {
     const double passed =
-        std::min(1.0, static_cast<double>(step) / static_cast<double>(options_.entropy_steps));
+        std::min(1.0, static_cast<double>(step) / static_cast<double>(options_.anneal_steps));
     now.entropy += passed * (options_.final_entropy - now.entropy);
+    now.anchor += passed * (options_.final_anchor.value_or(now.anchor) - now.anchor);
   }
   return now;
 }
@@ -197,14 +220,16 @@ StepWork PpoTask::gradients(std::int64_t step) {
   // What would be less than half a minibatch goes with the last one.
   const std::int64_t left = size() - next_;
   const std::int64_t take = left < options_.minibatch + options_.minibatch / 2 ? left : options_.minibatch;
-  Tensor observations;
-  const PpoBatch rows =
-      batch(std::span(order_).subspan(static_cast<std::size_t>(next_), static_cast<std::size_t>(take)),
-            observations);
+  const auto rows =
+      std::span(order_).subspan(static_cast<std::size_t>(next_), static_cast<std::size_t>(take));
   next_ += take;
 
-  const ActorCriticOutput output = network_(observations);
-  const PpoLoss loss = ppo_loss(output.logits, output.value, rows, coefficients(step));
+  const ActorCriticOutput output = outputs(rows);
+  const PpoBatch minibatch = batch(rows);
+  PpoLoss loss = ppo_loss(output.logits, output.value, minibatch, coefficients(step));
+  if (output.player_value.defined())
+    loss.total =
+        loss.total + mean(square(output.player_value - minibatch.target)) * (0.5 * options_.loss.value);
   backward(loss.total);
   if (options_.target_kl > 0 && loss.kl.item() > options_.target_kl) {
     next_ = size();
@@ -231,7 +256,9 @@ void PpoTask::read(std::span<const float> metrics, StepRecord& record) {
                    {"clip fraction", health_.clipped},   {"explained variance", health_.explained_variance},
                    {"policy loss", health_.policy_loss}, {"value loss", health_.value_loss},
                    {"mean return", health_.mean_return}, {"games", static_cast<double>(health_.games)}};
-  if (has_anchor_) record.values.emplace_back("anchor kl", health_.anchor_kl);
+  if (has_anchor_) record.values.emplace_back(options_.anchor_name + " kl", health_.anchor_kl);
+  if (health_.player_explained_variance.has_value())
+    record.values.emplace_back("explained variance (player)", *health_.player_explained_variance);
   if (options_.cost_limit.target > 0) {
     record.values.emplace_back("cost rate", health_.cost_rate);
     record.values.emplace_back("cost weight", health_.cost_weight);
@@ -254,6 +281,8 @@ std::string PpoTask::settings() const {
               {"entropy_coef", options_.loss.entropy},
               {"final_entropy_coef", options_.final_entropy},
               {"kl_coef", options_.loss.anchor},
+              {"final_kl_coef", options_.final_anchor.value_or(options_.loss.anchor)},
+              {"kl_temperature", options_.loss.anchor_temperature},
               {"target_kl", options_.target_kl},
               {"normalize_advantages", options_.normalize_advantages},
               {"cost_limit", terms_of(options_.cost_limit)},
@@ -261,14 +290,22 @@ std::string PpoTask::settings() const {
               {"learning_rate", options_.optimizer.learning_rate},
               {"max_grad_norm", options_.optimizer.max_grad_norm},
               {"anchor", has_anchor_},
+              {"reads_hidden", network_.reads_hidden()},
               {"league", league_ == nullptr ? Json() : parse_json<Json>(league_->settings(), "the league")}}
       .dump();
 }
 
-// Before costs were limited.
-std::string PpoTask::earlier_settings() const { return Json{{"cost_limit", terms_of({})}}.dump(); }
+// Before costs were limited, and before anything hidden was read.
+std::string PpoTask::earlier_settings() const {
+  return Json{{"cost_limit", terms_of({})},
+              {"final_kl_coef", options_.loss.anchor},
+              {"kl_temperature", 1.0},
+              {"reads_hidden", false}}
+      .dump();
+}
 
 std::string PpoTask::state() const {
+  const std::optional<double>& player = health_.player_explained_variance;
   return Json{{"ppo",
                {{"rollouts", health_.rollouts},
                 {"games", health_.games},
@@ -277,6 +314,7 @@ std::string PpoTask::state() const {
                 {"cost_weight", cost_limit_.state().multiplier},
                 {"cost_sum", cost_limit_.state().sum},
                 {"cost_rate", cost_limit_.state().rate},
+                {"player_explained_variance", player.has_value() ? Json(*player) : Json()},
                 {"epoch", epoch_},
                 {"next", next_}}}}
       .dump();
@@ -290,6 +328,7 @@ void PpoTask::save(Checkpoint& checkpoint) {
   tensors["games"] = Tensor::from_bytes(games, {static_cast<std::int64_t>(games.size())}, DType::u8);
   keep(tensors, "returns", collector_.running_returns());
   keep(tensors, "observations", observations_);
+  keep(tensors, "hidden", hidden_);
   keep(tensors, "legal", legal_);
   keep(tensors, "log_probabilities", log_probabilities_);
   keep(tensors, "anchor", anchor_);
@@ -306,6 +345,8 @@ void PpoTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
   json.at("games").get_to(health_.games);
   json.at("mean_return").get_to(health_.mean_return);
   json.at("explained_variance").get_to(health_.explained_variance);
+  if (json.contains("player_explained_variance") && !json.at("player_explained_variance").is_null())
+    health_.player_explained_variance = json.at("player_explained_variance").get<double>();
   const CostLimit::State fresh;  // of checkpoints that are older than the limit
   cost_limit_.restore({.multiplier = json.value("cost_weight", fresh.multiplier),
                        .sum = json.value("cost_sum", fresh.sum),
@@ -320,6 +361,7 @@ void PpoTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
   if (league_ != nullptr) league_->restore(saved.tensors("league"));
   collector_.set_running_returns(kept<float>(tensors, "returns"));
   observations_ = kept<float>(tensors, "observations");
+  hidden_ = kept<float>(tensors, "hidden");
   legal_ = kept<float>(tensors, "legal");
   log_probabilities_ = kept<float>(tensors, "log_probabilities");
   anchor_ = kept<float>(tensors, "anchor");

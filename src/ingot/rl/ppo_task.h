@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "ingot/rl/cost_limit.h"
@@ -17,8 +19,10 @@ struct PpoOptions {
   std::int64_t epochs = 4;           ///< over a rollout
   AdvantageOptions advantage;
   PpoCoefficients loss;
-  double final_entropy = 0.01;     ///< loss.entropy goes there in a line
-  std::int64_t entropy_steps = 0;  ///< over so many optimizer steps; 0: it stays
+  double final_entropy = 0.01;         ///< loss.entropy goes there in a line
+  std::optional<double> final_anchor;  ///< loss.anchor goes there in a line; without, it stays
+  std::int64_t anneal_steps = 0;       ///< over so many optimizer steps; 0: both stay
+  std::string anchor_name = "anchor";  ///< in metrics
   double target_kl = 0;  ///< a minibatch with a larger estimate ends the rollout's learning; 0: never
   bool normalize_advantages = true;
   CostLimitOptions cost_limit;  ///< of what the environment tells as costs; a target of 0: none
@@ -34,6 +38,8 @@ struct PpoOptions {
 struct PpoHealth {
   double policy_loss = 0, value_loss = 0, entropy = 0, kl = 0, clipped = 0, anchor_kl = 0;
   double explained_variance = 0;  ///< of the last rollout: 1 − Var(target − value) / Var(target)
+  /// The same by the player's own value, beside an oracle critic.
+  std::optional<double> player_explained_variance = std::nullopt;
   /// Rollout::returns a game, of the last rollout in which one ended.
   double mean_return = 0;
   double cost_rate = 0,
@@ -69,7 +75,8 @@ class PpoTask : public TrainTask {
  private:
   void play();
   void begin_epoch();
-  PpoBatch batch(std::span<const std::int64_t> rows, Tensor& observations) const;
+  PpoBatch batch(std::span<const std::int64_t> rows) const;
+  ActorCriticOutput outputs(std::span<const std::int64_t> rows) const;
   PpoCoefficients coefficients(std::int64_t step) const;
   void limit_costs(const Rollout& rollout);
   void keep_known(const Rollout& rollout, const Advantages& advantages);
@@ -85,7 +92,7 @@ class PpoTask : public TrainTask {
   PpoHealth health_;
 
   // The rollout's decisions that are learned from, and where learning is in them.
-  std::vector<float> observations_, legal_, log_probabilities_, anchor_, advantage_, target_;
+  std::vector<float> observations_, hidden_, legal_, log_probabilities_, anchor_, advantage_, target_;
   std::vector<std::int64_t> actions_;
   std::vector<std::int64_t> order_;  // of this epoch
   std::int64_t epoch_ = 0, next_ = 0;

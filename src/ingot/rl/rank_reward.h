@@ -24,6 +24,7 @@ class RankReward : public Environment {
   void observe(std::span<float> observations, std::span<float> legal) const override {
     inner_.observe(observations, legal);
   }
+  void observe_hidden(std::span<float> hidden) const override { inner_.observe_hidden(hidden); }
   void step(std::span<const std::int32_t> actions, std::span<float> rewards,
             std::span<std::uint8_t> ended) override;
   Costs costs() const override { return inner_.costs(); }

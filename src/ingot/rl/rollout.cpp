@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/scope.h"
 #include "ingot/ops/cast.h"
@@ -17,6 +18,13 @@ Device device_of(ActorCritic& network) { return parameters(network.module()).fro
 
 // Numbers that are worth a thread.
 constexpr std::int64_t kCopyGrain = std::int64_t{1} << 16;
+
+// [rows, shape...].
+Shape rows_shape(std::int64_t rows, const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> all{rows};
+  all.insert(all.end(), shape.begin(), shape.end());
+  return Shape(all);
+}
 
 std::vector<float> host_floats(const Tensor& x) { return to(x, kCpu).to_vector<float>(); }
 
@@ -33,14 +41,22 @@ RolloutCollector::RolloutCollector(Environment& environment, ActorCritic& networ
       actions_(environment.games()),
       returns_(environment.games() * static_cast<std::size_t>(environment.spec().players)),
       rewards_(returns_.size()),
-      ended_(environment.games()) {}
+      ended_(environment.games()) {
+  const auto reads = [](const ActorCritic* one) { return one != nullptr && one->reads_hidden(); };
+  if (!reads(&network) && !reads(anchor)) return;
+  const std::int64_t size = environment.spec().hidden_size();
+  INGOT_CHECK(size > 0, InvalidConfig("network", "reads what is hidden, but the game tells nothing hidden"));
+  hidden_.resize(environment.games() * static_cast<std::size_t>(size));
+}
 
 Rollout RolloutCollector::collect(std::int64_t steps, RngKey random) {
   const Scope scope(ScopeKind::data, "play");
   const NoGrad no_grad;
   Rollout rollout;
-  if (league_ == nullptr)
+  if (league_ == nullptr) {
     rollout.observations.reserve(observations_.size() * static_cast<std::size_t>(steps));
+    if (network_.reads_hidden()) rollout.hidden.reserve(hidden_.size() * static_cast<std::size_t>(steps));
+  }
   open_.assign(returns_.size(), -1);
   for (std::int64_t step = 0; step < steps; ++step) {
     decide(rollout, step, random);
@@ -84,6 +100,7 @@ Tensor RolloutCollector::on_device(std::unique_ptr<Upload>& through, std::span<c
 void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random) {
   const std::size_t games = environment_.games();
   environment_.observe(observations_, legal_);
+  if (!hidden_.empty()) environment_.observe_hidden(hidden_);
   // Games by who decides in them: the network that learns first, then the opponents.
   std::vector<std::vector<std::size_t>> deciding(1 + (league_ == nullptr ? 0 : league_->opponents()));
   std::vector<std::vector<double>> uniform(deciding.size());
@@ -100,11 +117,19 @@ void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random
     if (deciding[who].empty()) continue;
     const std::vector<float> observations = rows_of(deciding[who], observations_),
                              legal = rows_of(deciding[who], legal_);
+    Opponent& opponent = league_->opponent(static_cast<std::int32_t>(who) + League::kLearns);
     const std::vector<std::int32_t> chosen =
-        league_->opponent(static_cast<std::int32_t>(who) + League::kLearns)
-            .decide(environment_, {deciding[who], observations, legal, uniform[who]});
+        opponent.decide(environment_, {deciding[who], observations, legal, uniform[who]});
     for (std::size_t i = 0; i < chosen.size(); ++i) actions_[deciding[who][i]] = chosen[i];
   }
+}
+
+// Kept in the rollout where the network learns from it; undefined where nobody reads it.
+Tensor RolloutCollector::hidden_on_device(Rollout& rollout, std::span<const std::size_t> games) {
+  if (hidden_.empty()) return {};
+  const std::vector<float> rows = rows_of(games, hidden_);
+  if (network_.reads_hidden()) rollout.hidden.insert(rollout.hidden.end(), rows.begin(), rows.end());
+  return on_device(hidden_inputs_, rows, rows_shape(std::ssize(games), environment_.spec().hidden));
 }
 
 // The network decides for these games, and its decisions are kept.
@@ -118,16 +143,20 @@ void RolloutCollector::learn_from(Rollout& rollout, std::span<const std::size_t>
   copy_rows(games, observations_, rollout.observations.data() + seen);
   copy_rows(games, legal_, rollout.legal.data() + known);
   const std::span<const float> legal = std::span<const float>(rollout.legal).subspan(known);
-  std::vector<std::int64_t> shape{std::ssize(games)};
-  const auto& one = environment_.spec().observation;
-  shape.insert(shape.end(), one.begin(), one.end());
-  const Tensor x = on_device(inputs_, std::span(rollout.observations).subspan(seen), Shape(shape));
+  const Tensor x = on_device(inputs_, std::span(rollout.observations).subspan(seen),
+                             rows_shape(std::ssize(games), environment_.spec().observation));
   const Tensor mask = on_device(masks_, legal, {std::ssize(games), environment_.spec().actions});
-  const ActorCriticOutput output = network_(x);
+  const Tensor hidden = hidden_on_device(rollout, games);
+  const ActorCriticOutput output = in_training(network_, x, hidden);
   const std::vector<float> log_all = host_floats(masked_log_softmax(output.logits, mask));
   const std::vector<float> values = host_floats(output.value);
+  if (output.player_value.defined()) {
+    const std::vector<float> player = host_floats(output.player_value);
+    rollout.player_values.insert(rollout.player_values.end(), player.begin(), player.end());
+  }
   if (anchor_ != nullptr) {
-    const std::vector<float> anchor = host_floats(masked_log_softmax((*anchor_)(x).logits, mask));
+    const std::vector<float> anchor =
+        host_floats(masked_log_softmax(in_training(*anchor_, x, hidden).logits, mask));
     rollout.anchor.insert(rollout.anchor.end(), anchor.begin(), anchor.end());
   }
   for (std::size_t i = 0; i < games.size(); ++i) {

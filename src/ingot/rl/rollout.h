@@ -18,6 +18,8 @@ namespace ingot {
 struct ActorCriticOutput {
   Tensor logits;  ///< [batch, actions]
   Tensor value;   ///< [batch]
+  /// Where `value` comes from an oracle critic: what the player itself expects, [batch]. It learns beside it.
+  Tensor player_value = {};
 };
 
 /// A network that plays: a policy and a critic.
@@ -31,7 +33,19 @@ class ActorCritic {
   virtual ModuleRef module() = 0;
   /// observations: f32, [batch, observation...], on the module's device.
   virtual ActorCriticOutput operator()(const Tensor& observations) = 0;
+
+  /// Whether it is asked by with_hidden() in training: an oracle critic, or a teacher that sees everything.
+  virtual bool reads_hidden() const { return false; }
+  /// hidden: f32, [batch, hidden...]. The logits of what plays elsewhere must not depend on it.
+  virtual ActorCriticOutput with_hidden(const Tensor& observations, const Tensor& /*hidden*/) {
+    return (*this)(observations);
+  }
 };
+
+/// with_hidden() of what reads it, else the network as it plays.
+inline ActorCriticOutput in_training(ActorCritic& network, const Tensor& observations, const Tensor& hidden) {
+  return network.reads_hidden() ? network.with_hidden(observations, hidden) : network(observations);
+}
 
 class League;
 
@@ -39,6 +53,8 @@ class League;
 /// learn.
 struct Rollout {
   std::vector<float> observations, legal;
+  std::vector<float> hidden;         ///< empty unless the network reads it
+  std::vector<float> player_values;  ///< ActorCriticOutput::player_value; empty without
   std::vector<std::int64_t> actions;
   std::vector<float> log_probabilities;
   std::vector<float> anchor;  ///< masked log-probabilities of the anchor; empty without one
@@ -78,13 +94,15 @@ class RolloutCollector {
   void copy_rows(std::span<const std::size_t> games, const std::vector<float>& all, float* to) const;
   std::vector<float> rows_of(std::span<const std::size_t> games, const std::vector<float>& all) const;
   Tensor on_device(std::unique_ptr<Upload>& through, std::span<const float> rows, const Shape& shape);
+  Tensor hidden_on_device(Rollout& rollout, std::span<const std::size_t> games);
 
   Environment& environment_;
   ActorCritic& network_;
   ActorCritic* anchor_;
   League* league_;
-  std::vector<float> observations_, legal_;  // of all games now
-  std::unique_ptr<Upload> inputs_, masks_;   // of up to all games, on the network's device
+  std::vector<float> observations_, legal_;                 // of all games now
+  std::vector<float> hidden_;                               // of all games now; empty where nobody reads it
+  std::unique_ptr<Upload> inputs_, masks_, hidden_inputs_;  // of up to all games, on the network's device
   std::vector<std::int32_t> actions_;
   std::vector<float> returns_;
   std::vector<std::int64_t> open_;  // by stream: the decision that rewards go to; -1: none

@@ -13,7 +13,7 @@ struct KuhnPoker {
   std::array<int, 3> history;
   int moves;
 
-  static EnvironmentSpec spec() { return {.players = 2, .actions = 2, .observation = {7}}; }
+  static EnvironmentSpec spec() { return {.players = 2, .actions = 2, .observation = {7}, .hidden = {3}}; }
   void begin(Rng& random) {
     const auto first = static_cast<int>(random.below(3)), second = static_cast<int>(random.below(2));
     cards = {first, second < first ? second : second + 1};
@@ -28,6 +28,10 @@ struct KuhnPoker {
   }
   void observe(std::span<float> out) const {
     observe(cards[static_cast<std::size_t>(player())], place(), out);
+  }
+  /// The opponent's card.
+  void observe_hidden(std::span<float> out) const {
+    out[static_cast<std::size_t>(cards[static_cast<std::size_t>(1 - player())])] = 1;
   }
   void legal(std::span<float> out) const { std::ranges::fill(out, 1.0F); }
   bool act(std::int32_t action, std::span<float> rewards) {

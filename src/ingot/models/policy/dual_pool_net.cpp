@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/validated.h"
 #include "ingot/models/require.h"
@@ -159,6 +160,27 @@ DualPoolOutput DualPoolNet::operator()(const Tensor& observation, const Tensor& 
           .rank = rank_head(concat(ranked, 1)),
           .tenpai = tenpai_head(pooled),
           .danger = contiguous(transpose(danger_conv(x), 1, 2))};
+}
+
+std::unique_ptr<DualPoolNet> with_more_inputs(DualPoolNet& net, std::int64_t channels) {
+  const NoGrad no_grad;
+  const Tensor& stem = net.stem.weight.value;
+  DualPoolNetConfig config = net.config;
+  config.input_channels += channels;
+  InitSource source(0, stem.dtype(), stem.device());
+  auto wide = std::make_unique<DualPoolNet>(source, config);
+  const auto from = named_parameters(net), to = named_parameters(*wide);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const Tensor& weight = from[i].second->value;
+    if (from[i].second != &net.stem.weight) {
+      copy_(to[i].second->value, weight);
+      continue;
+    }
+    const std::vector<Tensor> parts{
+        weight, Tensor::zeros(stem.shape().with(1, channels), stem.dtype(), stem.device())};
+    copy_(to[i].second->value, concat(parts, 1));
+  }
+  return wide;
 }
 
 void DualPoolNet::visit(ParamVisitor& v) {

@@ -97,6 +97,9 @@ struct DualPoolNet {
   Conv1d danger_conv;
 };
 
+/// The same network with `channels` more input channels behind its own, whose weights are 0.
+std::unique_ptr<DualPoolNet> with_more_inputs(DualPoolNet& net, std::int64_t channels);
+
 /// Writes config.json and model.safetensors, all or nothing. IoError where the directory cannot be written.
 void save_dual_pool_net(const std::string& directory, DualPoolNet& net);
 /// Opens such a directory. Throws IoError, FormatError where it holds another model, and Error listing every
