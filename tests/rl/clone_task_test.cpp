@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "tests/mahjong/games.h"
 #include "tests/support/temporary_directory.h"
@@ -92,10 +93,9 @@ TEST_F(CloneTest, TellsWhetherRenamedSuitsArePlayedTheSame) {
           (action >= preferred_first && action <= preferred_last ? 0.0F : -50.0F) -
           static_cast<float>(action);
     save_dual_pool_net(outputs_.at(name), net);
-    const MahjongTrainResult result =
-        MahjongTraining(config(name + "_run", {"network=null", "base_model=" + outputs_.at(name),
-                                               "max_steps=1", "learning_rate=0"}))
-            .run();
+    MahjongTrainConfig c = config(name + "_run", {"max_steps=1", "learning_rate=0"});
+    c.base_model = outputs_.at(name);
+    const MahjongTrainResult result = MahjongTraining(std::move(c)).run();
     const NamedValues& values = result.evaluation->values;
     return std::ranges::find(values, "suit agreement", &NamedValues::value_type::first)->second;
   };

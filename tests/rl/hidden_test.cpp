@@ -227,7 +227,7 @@ struct Forgetful : CartPole {
 };
 
 TEST(HiddenObservation, AGameWhoseSpecAndFunctionsDifferIsRefused) {
-  const std::string message = test::message_of<InvalidConfig>([] { GameBatch<Forgetful>(2, 1); });
+  const std::string message = test::message_of<InvalidConfig>([] { const GameBatch<Forgetful> games(2, 1); });
   EXPECT_NE(message.find("hidden: the game's spec gives its shape"), std::string::npos) << message;
 }
 

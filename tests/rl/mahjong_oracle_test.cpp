@@ -76,6 +76,8 @@ std::pair<std::vector<Table>, std::vector<int>> played_positions(std::size_t gam
     batch.step(chosen, rewards, ended);
   }
   std::pair<std::vector<Table>, std::vector<int>> all;
+  all.first.reserve(games);
+  all.second.reserve(games);
   for (std::size_t game = 0; game < games; ++game) {
     all.first.push_back(batch.game(game).table());
     all.second.push_back(batch.player(game));

@@ -116,6 +116,7 @@ TEST(PpoLoss, ATemperatureSoftensBothPoliciesOfTheAnchorsKl) {
   constexpr double kTemperature = 3;
   const auto soft = [&](const std::vector<float>& x, int row) {
     std::vector<double> log_p;
+    log_p.reserve(kActions);
     double total = 0;
     for (int j = 0; j < kActions; ++j) {
       log_p.push_back(static_cast<double>(x[row * kActions + j]) / kTemperature);

@@ -277,7 +277,7 @@ std::vector<ConfigTable<MahjongPpoOptions>::Field> ppo_fields() {
                           {.default_text = "points are the reward",
                            .doc = "Directory that grp left: rounds pay chances of places."}),
           Ppo::documented("teacher", "a path",
-                          {.default_text = "needed in distil", .doc = "Directory that oracle left."}),
+                          {.default_text = "none; distil needs one", .doc = "Directory that oracle left."}),
       },
       optimizer_fields(p, &PpoOptions::optimizer));
 }
@@ -357,7 +357,7 @@ const ConfigTable<MahjongTrainConfig>& clone_keys() {
 }
 
 const ConfigTable<MahjongPpoOptions>& ppo_keys() {
-  static const ConfigTable<MahjongPpoOptions> table{{"ppo", ppo_fields()}};
+  static const ConfigTable<MahjongPpoOptions> table{{"ppo, oracle and distil", ppo_fields()}};
   return table;
 }
 
@@ -377,7 +377,7 @@ const ConfigTable<MahjongPpoOptions::OracleCritic>& oracle_critic_keys() {
 
 const ConfigTable<MahjongPpoOptions>& base_keys() {
   static const ConfigTable<MahjongPpoOptions> table{
-      {{"ppo: the network it began as",
+      {{"ppo, oracle and distil: the network it began as",
         {
             {"base_model",
              &MahjongPpoOptions::base_share,
@@ -413,7 +413,7 @@ const ConfigTable<CostLimitOptions>& deal_in_keys() {
 
 const ConfigTable<LeagueOptions>& league_keys() {
   static const ConfigTable<LeagueOptions> table{
-      {{"ppo: the other seats",
+      {{"ppo, oracle and distil: the other seats",
         {
             {"past",
              &LeagueOptions::past,
