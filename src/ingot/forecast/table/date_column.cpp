@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/forecast/table/alike_dates.h"
 #include "ingot/forecast/table/civil.h"
 #include "ingot/forecast/table/date_names.h"
 #include "ingot/forecast/table/decimal_year.h"
@@ -260,8 +261,8 @@ Parse epoch_parser(std::int64_t units, bool any_year = false) {
 }
 
 Parse ordered_parser(DateOrder order, int names = 0) {
-  return [order, names](std::string_view text, DateStyle* style) {
-    return parse_moment(text, style, order, names);
+  return [order, names, dates = AlikeDates()](std::string_view text, DateStyle* style) mutable {
+    return dates.parse(text, style, order, names);
   };
 }
 
@@ -590,9 +591,8 @@ bool holds_clocks(const CsvTable& csv, std::size_t column) {
   const Clocks clocks(csv, column);
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     const std::string cell = clocks[row];
-    if (cell.empty()) continue;
-    if (!parse_moment(fmt::format("2000-01-01 {}", cell))) return false;
-    any = true;
+    if (!cell.empty() && !parse_moment(fmt::format("2000-01-01 {}", cell))) return false;
+    any |= !cell.empty();
   }
   return any;
 }

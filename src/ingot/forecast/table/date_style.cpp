@@ -450,12 +450,15 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
 bool DateStyle::has_day() const { return has_directive(date, "dejusFD"); }
 
 void DateStyle::widen(const DateStyle& row) {
-  if (has_day() == row.has_day()) {
+  if (date == row.date && clock == row.clock) {
+    // Nothing to take over: so it is with most rows of a table.
+  } else if (has_day() == row.has_day()) {
     take_fuller(date, row.date);
-  } else if (row.has_day()) {
-    date = row.date;
+    take_fuller(clock, row.clock);
+  } else {
+    if (row.has_day()) date = row.date;
+    take_fuller(clock, row.clock);
   }
-  take_fuller(clock, row.clock);
   decimals = std::max(decimals, row.decimals);
   excel = std::max(excel, row.excel);
   rounded |= row.rounded;

@@ -171,8 +171,18 @@ void check_names(const CsvTable& csv, std::size_t time) {
                             word, csv.columns() > 2 ? "a,b" : "a")));
 }
 
+// Whether each row's cell is a larger text than the one before, as dates from the year on are in order of
+// time.
+bool ascends(const CsvTable& csv, std::size_t column) {
+  for (std::size_t row = 1; row < csv.rows(); ++row) {
+    if (csv.cell(row, column) <= csv.cell(row - 1, column)) return false;
+  }
+  return true;
+}
+
 // Whether no two rows have the same cells in these columns.
 bool tells_rows_apart(const CsvTable& csv, std::span<const std::size_t> columns) {
+  if (ascends(csv, columns[0])) return true;
   std::unordered_set<std::string> seen;
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     std::string key;
