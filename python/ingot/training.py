@@ -85,6 +85,10 @@ class Trainer:
         """Mean loss on the validation data, in nats per token; None where there is none."""
         return self._trainer.evaluate()
 
+    def save(self) -> str:
+        """Writes a checkpoint now, which ``resume=True`` goes on from; its directory."""
+        return self._trainer.save()
+
     def history(self) -> list[dict]:
         """A dict for each step so far: step, epoch, loss, learning_rate, grad_norm, tokens_per_second, seconds."""
         return self._trainer.history()

@@ -51,8 +51,9 @@ class Trial:
 class Study:
     """A search. ``ask`` and ``tell``, or :meth:`optimize`."""
 
-    def __init__(self, tuner, maximize=False, n_trials=0):
+    def __init__(self, tuner, maximize=False, n_trials=0, reopen=None):
         self._tuner, self._maximize, self._wanted = tuner, maximize, n_trials
+        self._reopen = reopen  # another connection to the study's file
 
     def ask(self):
         """The next trial; None where all have begun."""
@@ -70,18 +71,44 @@ class Study:
             values = [value] if isinstance(value, numbers.Real) or not hasattr(value, "__iter__") else value
             self._tuner.complete(trial._trial, [float(v) for v in values])
 
-    def optimize(self, objective, n_trials=None, catch=(), progress: bool | None = None):
+    def optimize(self, objective, n_trials=None, catch=(), progress: bool | None = None, workers: int = 1):
         """Calls ``objective(trial)`` until the study has its trials, or ``n_trials`` of them here. An exception that is none
         of ``catch`` fails its trial and leaves. ``progress``: a bar in notebooks alone (None), on stderr too (True), nowhere
-        (False)."""
-        with Progress(n_trials or self._wanted, "Trials", progress) as bar:
-            self._optimize(objective, n_trials, catch, bar)
+        (False).
 
-    def _optimize(self, objective, n_trials, catch, bar):
-        done = 0
-        while n_trials is None or done < n_trials:
+        ``workers``: so many processes, forked from this one, which share the study's ``storage``. Models that are open here
+        are not theirs: an objective opens its own."""
+        with Progress(n_trials or self._wanted, "Trials", progress) as bar:
+            if workers > 1:
+                self._optimize_by(workers, objective, n_trials, catch, bar)
+            else:
+                self._optimize(objective, catch, self._counting(n_trials, bar))
+
+    def _counting(self, n_trials, bar):
+        done = -1
+
+        def allowed():
+            nonlocal done
+            done += 1
             if done:
                 bar.update(done, self._best_so_far())
+            return n_trials is None or done < n_trials
+
+        return allowed
+
+    def _optimize_by(self, workers, objective, n_trials, catch, bar):
+        if self._reopen is None:
+            raise ValueError(f"workers={workers}: processes share a study by its file; give create_study(storage=\"study.db\")")
+        from ._workers import Workers
+
+        def work(allowed):
+            self._inherited, self._tuner = self._tuner, self._reopen()  # the parent's connection: not for this process to close
+            self._optimize(objective, catch, allowed)
+
+        Workers(workers, work, n_trials).wait(lambda begun: begun and bar.update(begun, self._best_so_far()))
+
+    def _optimize(self, objective, catch, allowed):
+        while allowed():
             trial = self.ask()
             if trial is None:
                 return
@@ -99,7 +126,6 @@ class Study:
             else:
                 if trial.state == "running":
                     self.tell(trial, value)
-            done += 1
 
     def _best_so_far(self):
         if self._tuner.goals:
@@ -168,5 +194,8 @@ def create_study(space, *, direction="minimize", directions=None, n_trials=100, 
     if directions is not None and not hasattr(directions, "items"):
         directions = {f"value {i}": way for i, way in enumerate(directions)}
     goals = json.dumps(dict(directions or {}))
-    tuner = _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
-    return Study(tuner, direction == "maximize", n_trials)
+
+    def opened():
+        return _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
+
+    return Study(opened(), direction == "maximize", n_trials, opened if storage else None)

@@ -48,6 +48,12 @@ struct Progress {
   }
 };
 
+// Ctrl-C ends the work between two batches.
+void check_signals() {
+  const nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 FitConfig fit_config(const std::string& yaml, const std::string& name) {
   Config file = Config::parse(yaml, name);
   return read_fit_config(file);
@@ -124,7 +130,7 @@ nb::dict evaluate_table(const Forecaster& self, std::string csv, const std::stri
     const nb::gil_scoped_release release;
     const SeriesTable table = read_text(std::move(csv), name, self.table_options());
     self.check(table);
-    e = evaluate(self, table, {.stride = stride, .season = season});
+    e = evaluate(self, table, {.stride = stride, .season = season, .on_batch = check_signals});
   }
   nb::dict result;
   result["windows"] = e.windows;
@@ -138,12 +144,20 @@ nb::dict evaluate_table(const Forecaster& self, std::string csv, const std::stri
 nb::dict cross_validate_table(const std::string& yaml, std::string csv, const std::string& name,
                               std::int64_t folds, std::int64_t test_rows, std::int64_t stride) {
   CrossValidation found;
+  Progress progress;
   {
     const nb::gil_scoped_release release;
     const FitConfig config = fit_config(yaml, "forecast options");
     const SeriesTable table = read_text(std::move(csv), name, config.table);
-    found = cross_validate(config, table, {.folds = folds, .test_rows = test_rows, .stride = stride});
+    const FitHooks hooks{
+        .on_step = {}, .on_epoch = {}, .should_stop = [&progress] { return progress.failed(); }};
+    found = cross_validate(
+        config, table, {.folds = folds, .test_rows = test_rows, .stride = stride, .on_batch = check_signals},
+        [&](std::int64_t, const FitConfig& of_fold, const SeriesTable& before) {
+          return fit_forecaster(of_fold, before, hooks);
+        });
   }
+  if (progress.error) throw std::move(*progress.error);
   nb::list rows;
   for (const Fold& fold : found.folds) {
     nb::dict row;

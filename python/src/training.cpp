@@ -127,6 +127,15 @@ class Trainer {
     const OneAtATime::Turn turn(turns_, kName);
     return trainer().evaluate();
   }
+  std::string save() {
+    const OneAtATime::Turn turn(turns_, kName);
+    std::string path = [this] {
+      const nb::gil_scoped_release release;
+      return trainer().save();
+    }();
+    reporter_->rethrow();
+    return path;
+  }
   // The model outlives close() where Python holds it.
   nb::object model() {
     return ask([this](LanguageTrainer& t) {
@@ -195,6 +204,7 @@ void bind_training(nb::module_& module) {
       .def("finish", [](Trainer& self) { return as_dict(self.finish()); })
       .def("run", [](Trainer& self) { return as_dict(self.run()); })
       .def("evaluate", &Trainer::evaluate, ReleaseGil())
+      .def("save", &Trainer::save)
       .def("close", &Trainer::close, ReleaseGil())
       .def("history", history)
       .def_prop_ro("steps_done",

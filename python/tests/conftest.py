@@ -1,5 +1,7 @@
 """A tiny model that the tests train themselves: 2 layers of 32 on a text of a few kilobytes."""
 
+import os
+
 import pytest
 
 import ingot
@@ -11,6 +13,11 @@ TEXT = "\n\n".join(
     for thing in ("moon", "river", "gate")
     for mood in ("glad", "sad")
 )
+
+
+def rounds(usual):
+    """How often tests of leaks repeat their calls; INGOT_THOROUGH=1: a hundred thousand times."""
+    return 100_000 if "INGOT_THOROUGH" in os.environ else usual
 
 
 def tiny_config(folder, **changes):

@@ -1,5 +1,8 @@
 """Gradients against finite differences, optimizers against their formulas, training against exact repetition."""
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -110,6 +113,35 @@ def test_a_model_learns_and_repeats_itself_bit_for_bit():
         runs.append(fit(model, optim.AdamW(model.parameters(), lr=1e-2), 40))
     assert runs[0] == runs[1]
     assert np.mean(runs[0][-5:]) < 0.8 * np.mean(runs[0][:5])
+
+
+def bits(*tensors):
+    return [f"{word:08x}" for tensor in tensors for word in np.asarray(tensor.detach()).reshape(-1).view(np.uint32)]
+
+
+def test_gradients_and_ten_steps_have_the_bits_of_the_program_in_cpp():
+    program = Path(ingot.__file__).parents[1] / "ten_steps"
+    if not program.exists():
+        pytest.skip(f"{program} is not built: ./dev python builds it")
+
+    def counted(*shape):
+        return ingot.tensor((np.arange(np.prod(shape)) * 7 % 11 - 5).astype(np.float32) / 8).reshape(*shape)
+
+    x, targets = counted(8, 6), ingot.tensor([0, 1, 2, 3, 4, 3, 2, 1])
+    weights = [counted(*shape).requires_grad_() for shape in ((16, 6), (16,), (16,), (16,), (5, 16))]
+    up, bias, scale, shift, down = weights
+    optimizer = optim.AdamW(weights, lr=0.02)
+    lines = []
+    for _ in range(10):
+        hidden = ingot.layer_norm(ingot.gelu(ingot.linear(x, up, bias)), scale, shift)
+        loss = ingot.cross_entropy(ingot.linear(hidden, down), targets)
+        loss.backward()
+        line = bits(loss, *(weight.grad for weight in weights))
+        optimizer.step()
+        optimizer.zero_grad()
+        lines.append(line + bits(*weights))
+    told = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    assert [line.split() for line in told.splitlines()] == lines and len(set(map(tuple, lines))) == 10
 
 
 def test_saved_training_goes_on_with_the_same_bits(tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ingot
+from conftest import rounds
 
 
 def test_errors_are_builtin_exceptions_with_fields():
@@ -118,7 +119,32 @@ def test_requests_that_end_fail_or_are_left_leak_nothing(llm):
     calls(150)
     gc.collect()
     before, alive = resident_megabytes(), len(gc.get_objects())
-    calls(300)
+    calls(rounds(300))
+    gc.collect()
+    assert resident_megabytes() - before < 3 and len(gc.get_objects()) - alive < 100
+
+
+def test_gradients_games_and_studies_leak_nothing():
+    games = ingot.rl.VectorGame("connect_four", games=4, seed=1)
+    weight = ingot.ones(8, 8).requires_grad_()
+    optimizer = ingot.optim.AdamW([weight])
+    study = ingot.tune.create_study({"x": {"low": 0.0, "high": 1.0}}, n_trials=10)
+
+    def calls(n):
+        for _ in range(n):
+            loss = ((weight @ weight).relu() * ingot.from_dlpack(np.from_dlpack(ingot.ones(8)))).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            games.step(games.observe()[1].argmax(1))
+            ingot.rl.VectorGame("connect_four", games=2)
+            with pytest.raises(ValueError):
+                study.tell(study, 1.0)
+
+    calls(200)
+    gc.collect()
+    before, alive = resident_megabytes(), len(gc.get_objects())
+    calls(rounds(1500))
     gc.collect()
     assert resident_megabytes() - before < 3 and len(gc.get_objects()) - alive < 100
 

@@ -1,5 +1,8 @@
 """Forecasts from frames, studies, games."""
 
+import os
+import time
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -123,6 +126,35 @@ def test_a_study_finds_a_minimum(tmp_path):
     assert study.best_params["width"] in (16, 32)
     assert study.best_value == min(t["value"] for t in study.trials)
     assert len(ingot.tune.create_study(SPACE, n_trials=40, storage=tmp_path / "study.db").trials) == 40
+
+
+def test_worker_processes_share_a_study(tmp_path):
+    space = {"x": {"low": -2.0, "high": 2.0}}
+    study = ingot.tune.create_study(space, n_trials=30, storage=tmp_path / "study.db", seed=1)
+    parent, started = os.getpid(), tmp_path / "started"
+    started.mkdir()
+
+    def objective(trial):
+        (started / str(os.getpid())).touch()
+        deadline = time.monotonic() + 20
+        while len(list(started.iterdir())) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return (ingot.tensor([trial.params["x"]]) ** 2).item()
+
+    study.optimize(objective, n_trials=12, workers=3)
+    assert [t["state"] for t in study.trials] == ["complete"] * 12
+    assert len(list(started.iterdir())) == 3 and not (started / str(parent)).exists()
+    study.optimize(objective, workers=3)
+    assert len(study.trials) == 30 and study.best_value == min(t["value"] for t in study.trials)
+
+
+def test_what_a_worker_raises_leaves_the_call(tmp_path):
+    study = ingot.tune.create_study(SPACE, n_trials=20, storage=tmp_path / "study.db")
+    with pytest.raises(ZeroDivisionError):
+        study.optimize(lambda trial: 1 / 0, workers=2)
+    assert {t["state"] for t in study.trials} == {"failed"} and len(study.trials) <= 2
+    with pytest.raises(ValueError, match="storage"):
+        ingot.tune.create_study(SPACE).optimize(lambda trial: 0, workers=2)
 
 
 def test_ask_and_tell_and_failures():

@@ -1,6 +1,7 @@
 """Writing text, and training what writes it."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -27,6 +28,18 @@ def test_steps_one_by_one_give_the_bits_of_a_whole_run(trained, tmp_path):
     mine, other = ingot.load(result["model"]), ingot.load(trained[1]["model"])
     assert mine.keys() == other.keys()
     assert all((mine[name] != other[name]).float().sum().item() == 0 for name in mine)
+
+
+def test_a_run_goes_on_from_what_save_wrote(trained, tmp_path):
+    config = tiny_config(tmp_path)
+    with ingot.Trainer(config) as trainer:
+        trainer.step(), trainer.step()
+        checkpoint = trainer.save()
+    assert os.path.isdir(checkpoint) and str(tmp_path) in checkpoint
+    with ingot.Trainer(config, resume=True) as trainer:
+        assert trainer.steps_done == 2
+        trainer.train()
+        assert [record["loss"] for record in trainer.history()][-4:] == trained[2][-4:]
 
 
 def test_a_callback_that_raises_saves_and_leaves(tmp_path):

@@ -95,8 +95,11 @@ CrossValidation cross_validate(const FitConfig& given, const SeriesTable& all,
   SeriesTable table = all;
   CrossValidation result;
   result.left_out = take_out_short(table, options.folds, test_rows);
-  const EvaluateOptions evaluation{
-      .stride = options.stride, .season = options.season, .levels = options.levels, .test_rows = test_rows};
+  const EvaluateOptions evaluation{.stride = options.stride,
+                                   .season = options.season,
+                                   .levels = options.levels,
+                                   .test_rows = test_rows,
+                                   .on_batch = options.on_batch};
   for (std::int64_t fold = 0; fold < options.folds; ++fold) {
     const std::int64_t later = (options.folds - 1 - fold) * test_rows;
     const SeriesTable seen = without_last(table, later);

@@ -15,6 +15,7 @@ struct CrossValidationOptions {
   std::int64_t stride = 1;     ///< rows between the origins of forecasts inside these
   std::int64_t season = 0;     ///< as in EvaluateOptions
   std::optional<std::vector<int>> levels = {};
+  std::function<void()> on_batch = {};  ///< as in EvaluateOptions
 };
 
 /// One model, fitted on the rows before an origin and evaluated on the rows after it.

@@ -147,6 +147,7 @@ ErrorSums Evaluator::network() const {
   }
   BatchUpload upload(f.model->device());
   windows.for_each_batch([&](std::int64_t first, const Batch& batch) {
+    if (options.on_batch) options.on_batch();
     const Tensor y = to(contiguous(slice((*f.model)(upload.send(batch).input), 1, 0, targets)), kCpu);
     for (std::int64_t i = 0; i < y.dim(0); ++i) {
       const WindowSet::Position position = windows.at(first + i);
@@ -263,6 +264,7 @@ Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const Evaluat
                                            "nothing to measure errors against"));
   result.methods.push_back(network.metrics(model.model, watch.seconds()));
   const auto add = [&](const char* name, const auto& make) {
+    if (options.on_batch) options.on_batch();
     watch.restart();
     const ErrorSums sums = e.baseline(make);
     result.methods.push_back(sums.metrics(name, watch.seconds()));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ struct EvaluateOptions {
   std::int64_t first_row = 0;
   /// What scales the values that MSE and MAE of models without training are of; networks have their own.
   ScalerKind scaler = ScalerKind::standard;
+  /// Called between batches of a network's windows and between methods; what it throws ends the evaluation.
+  std::function<void()> on_batch = {};
 };
 
 struct Evaluation {
