@@ -16,6 +16,7 @@
   SUITE(tune_tests)        \
   SUITE(environment_tests) \
   SUITE(plugin_tests)      \
+  SUITE(leak_tests)        \
   SUITE(world_tests)       \
   SUITE(zero_call_tests)
 /* clang-format on */
