@@ -74,10 +74,8 @@ class Study:
     def optimize(self, objective, n_trials=None, catch=(), progress: bool | None = None, workers: int = 1):
         """Calls ``objective(trial)`` until the study has its trials, or ``n_trials`` of them here. An exception that is none
         of ``catch`` fails its trial and leaves. ``progress``: a bar in notebooks alone (None), on stderr too (True), nowhere
-        (False).
-
-        ``workers``: so many processes, forked from this one, which share the study's ``storage``. Models that are open here
-        are not theirs: an objective opens its own."""
+        (False). ``workers``: so many processes, forked from this one, which share the study's ``storage``; an objective opens
+        its own models there, as those that are open here are not theirs."""
         with Progress(n_trials or self._wanted, "Trials", progress) as bar:
             if workers > 1:
                 self._optimize_by(workers, objective, n_trials, catch, bar)
