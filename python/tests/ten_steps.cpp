@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "ingot/autograd/engine.h"
@@ -39,6 +40,7 @@ int main() {
   const std::vector<Parameter*> all{&up, &bias, &scale, &shift, &down};
   const std::vector<Shape> shapes{{16, 6}, {16}, {16}, {16}, {5, 16}};
   for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i]->name = std::to_string(i);
     all[i]->value = counted(shapes[i]);
     all[i]->set_trainable(true);
   }
