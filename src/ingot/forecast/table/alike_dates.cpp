@@ -29,7 +29,7 @@ bool has_marks(std::string_view text) {
          text.size() != kSeconds + 1;
 }
 
-// Nothing for what is written in another way, has a fraction of a second, or is no date.
+// Nothing for what is written in another way, has a fraction of a second, or is not a date.
 std::optional<Moment> iso_moment(std::string_view text) {
   if (!has_marks(text)) return std::nullopt;
   const std::size_t fraction = std::min(text.size(), kSeconds + 1);
