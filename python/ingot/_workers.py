@@ -30,7 +30,7 @@ class Workers:
         try:
             work(self._allowed)
         except KeyboardInterrupt:
-            pass
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal and the parent may both send it
         except BaseException as error:
             with self._left:
                 self._left.value = 0  # no further trial begins
@@ -38,22 +38,28 @@ class Workers:
 
     def wait(self, told):
         """Until all have ended. ``told(begun)`` is called now and then. Raises the first error of a worker; Ctrl-C ends them."""
-        for process in self._processes:
-            process.start()
+        errors, started = [], []
         try:
-            while any(process.is_alive() for process in self._processes):
-                for process in self._processes:
+            for process in self._processes:
+                process.start()
+                started.append(process)
+            while any(process.is_alive() for process in started):
+                for process in started:
                     process.join(0.05)
+                while not self._errors.empty():  # a worker waits until a large one is read
+                    errors.append(self._errors.get())
                 told(self._begun.value)
         except BaseException:
-            for process in self._processes:
+            for process in started:
                 if process.is_alive():
                     os.kill(process.pid, signal.SIGINT)
-            for process in self._processes:
+            for process in started:
                 process.join()
             raise
-        if not self._errors.empty():
-            raise self._errors.get()
+        while not self._errors.empty():
+            errors.append(self._errors.get())
+        if errors:
+            raise errors[0]
         for process in self._processes:
             if process.exitcode:
                 raise RuntimeError(f"a worker of the study ended with exit code {process.exitcode}")

@@ -4,6 +4,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/serial_thread.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/sentence_embedder.h"
@@ -164,6 +165,7 @@ void bind_language(nb::module_& module) {
   bind_model(module);
   bind_embedder(module);
   module.def("get_num_threads", num_threads, "How many threads one operation uses at most.");
+  module.def("_keep_thread_serial", keep_thread_serial);
   module.def("set_num_threads", set_num_threads, "threads"_a, "How many threads one operation uses at most.");
 }
 

@@ -327,15 +327,17 @@ TEST(KeyFile, SaysWhichKeysMayChangeWhatIsServed) {
   const std::string path = folder.path() + "/keys";
   write_file_atomically(path, "one admin rpm=60\ntwo rpm=60\n");
   RunningServer server({.adapter_directory = folder.path(), .access = {.keys = {"three"}, .key_file = path}});
-  const auto load = [&](const std::string& key) {
-    return server.client().post("/v1/load_lora_adapter", R"({"lora_name":"a","lora_path":"missing"})",
-                                {{"x-api-key", key}});
+  const auto post = [&](const std::string& path, const std::string& key) {
+    return server.client().post(path, R"({"lora_name":"a","lora_path":"missing"})", {{"x-api-key", key}});
   };
+  const auto load = [&](const std::string& key) { return post("/v1/load_lora_adapter", key); };
   EXPECT_EQ(load("one").status, 404) << "it may, and there is no such adapter";
   for (const char* key : {"two", "three"}) {
-    const ClientResponse refused = load(key);
-    EXPECT_EQ(refused.status, 403);
-    EXPECT_EQ(test::parsed(refused)["error"]["code"], "admin_needed");
+    for (const char* path : {"/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/lora-adapters"}) {
+      const ClientResponse refused = post(path, key);
+      EXPECT_EQ(refused.status, 403) << path;
+      EXPECT_EQ(test::parsed(refused)["error"]["code"], "admin_needed") << path;
+    }
   }
   EXPECT_EQ(load("four").status, 401);
   EXPECT_EQ(server.client().get("/v1/models", {{"x-api-key", "two"}}).status, 200);

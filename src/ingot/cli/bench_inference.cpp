@@ -26,8 +26,11 @@ void check(const benchmark::InferenceOptions& o, const InferenceOptions& inferen
                             fmt::format("is one of f32, bf16, f16 with --shape, got {}", inference.format)));
   check_positive(
       {{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}, {"--adapter-rank", o.adapter_rank}});
-  INGOT_CHECK(o.adapters >= 0,
-              InvalidConfig("--adapters", fmt::format("must be 0 or more, got {}", o.adapters)));
+  INGOT_CHECK(o.adapters >= 0 && o.adapters <= o.batch,
+              InvalidConfig("--adapters",
+                            fmt::format("must be 0 to the {} sequences of --batch, which take one each, "
+                                        "got {}",
+                                        o.batch, o.adapters)));
 }
 
 void add(Command& bench, const std::string& name, const std::string& summary, bool decode) {

@@ -1,4 +1,6 @@
 #include <map>
+#include <set>
+#include <string>
 
 #include "ingot/infer/engine.h"
 
@@ -6,21 +8,23 @@ namespace ingot::infer {
 
 namespace {
 
-// Of adapters that are loaded, and of those that went while requests have them.
+// Of adapters that are loaded, and of those that went while requests have them; of one name together.
 std::vector<AdapterStats> adapter_stats(const AdapterBank& bank, std::span<const AdapterHandle> running,
                                         std::span<const AdapterHandle> waiting) {
-  std::map<std::uint64_t, AdapterStats> stats;
+  std::map<std::string, AdapterStats> stats;
+  std::set<std::uint64_t> counted;
   const auto of = [&](const BankedAdapter& adapter) -> AdapterStats& {
-    return stats
-        .try_emplace(adapter.number, AdapterStats{.name = adapter.source.name, .bytes = adapter.bytes})
-        .first->second;
+    AdapterStats& own = stats.try_emplace(adapter.source.name).first->second;
+    own.name = adapter.source.name;
+    if (counted.insert(adapter.number).second) own.bytes += adapter.bytes;
+    return own;
   };
   for (const AdapterHandle& adapter : bank.list()) of(*adapter);
   for (const AdapterHandle& adapter : running) ++of(*adapter).running;
   for (const AdapterHandle& adapter : waiting) ++of(*adapter).waiting;
   std::vector<AdapterStats> list;
   list.reserve(stats.size());
-  for (auto& [number, each] : stats) list.push_back(std::move(each));
+  for (auto& [name, each] : stats) list.push_back(std::move(each));
   return list;
 }
 

@@ -81,7 +81,8 @@ void read_ppo(const ConfigReader& root, MahjongTrainConfig& c) {
   PpoOptions& o = c.ppo.ppo;
   o.seed = c.ppo.league.seed = c.seed;
   o.final_entropy = root.get("final_entropy_coef", std::min(o.final_entropy, o.loss.entropy), at_least(0));
-  o.final_anchor = root.get("final_kl_coef", o.final_anchor.value_or(o.loss.anchor), at_least(0));
+  const double falls_to = std::min(o.final_anchor.value_or(o.loss.anchor), o.loss.anchor);
+  o.final_anchor = root.get("final_kl_coef", falls_to, at_least(0));
   o.anneal_steps = c.max_steps;
   c.reward_model = root.get("reward_model", c.reward_model);
   if (c.phase != "oracle")

@@ -54,7 +54,7 @@ AdapterLoader::AdapterLoader(ModelPool& models, const std::string& directory)
 void AdapterLoader::check_allowed() const {
   if (directory_.empty())
     throw ApiError(403,
-                   "requests may not load or unload adapters here; start the server with "
+                   "requests may not load, unload or switch adapters here; start the server with "
                    "--adapter-directory",
                    {}, "adapters_fixed");
 }
@@ -77,6 +77,9 @@ void AdapterLoader::load(const std::shared_ptr<Exchange>& exchange, const std::s
                          const std::string& name, const std::string& path) {
   check_allowed();
   if (name.empty()) throw bad_field("lora_name", "is empty");
+  if (name.find(',') != std::string::npos)
+    throw bad_field("lora_name",
+                    fmt::format("'{}' has a comma, which lists of adapters are divided by", name));
   NamedAdapter adapter{.name = name, .path = confined(path)};
   ModelLease lease = models_.lease(model);
   queue_.submit([this, exchange, adapter = std::move(adapter), lease = std::move(lease), model] {

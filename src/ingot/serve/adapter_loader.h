@@ -23,9 +23,10 @@ class AdapterLoader {
             const std::string& path);
   /// Requests that have it go on. ApiError 403 as above, 404 for a name that no adapter has.
   void unload(const std::string& name);
+  /// ApiError 403 where clients may not change which adapters there are, or are on.
+  void check_allowed() const;
 
  private:
-  void check_allowed() const;
   std::string confined(const std::string& path) const;
 
   ModelPool& models_;

@@ -50,6 +50,7 @@ void list_lora_adapters(ApiContext& context, const std::shared_ptr<Exchange>& ex
 
 void set_lora_adapters(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   check_draining(context);
+  context.adapters.check_allowed();
   const nlohmann::json list = parse_json_or_discard<nlohmann::json>(exchange->request().body);
   if (list.is_discarded())
     throw ApiError(400, "the body is not JSON; a list of {\"id\": 0, \"scale\": 1} was expected");

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -47,7 +48,9 @@ std::vector<std::string> add_adapters(ServedModel& model, const std::vector<Name
       model.load_adapter(adapter);
     } catch (const OutOfMemory&) {
       throw;  // the files are right: the next request tries again
-    } catch (const Error& error) {
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
       gone.push_back(adapter.name);
       log(LogLevel::warn, "ingot::serve",
           fmt::format("the adapter '{}' could not be loaded again, and is unloaded: {}", adapter.name,

@@ -50,6 +50,10 @@ void ServedModel::load_adapter(const NamedAdapter& adapter) {
 
 void ServedModel::unload_adapter(const std::string& name) {
   if (session_.adapters() == nullptr || !session_.adapters()->unload(name)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (default_adapter_ == name) default_adapter_.clear();  // another of this name is not switched on
+  }
   scheduler_.settle_adapters();
 }
 

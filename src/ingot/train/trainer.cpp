@@ -280,8 +280,9 @@ void Trainer::State::evaluate() {
     return;
   }
   const NoGrad no_grad;
+  const std::vector<SampleRecord> told = history.samples();  // a prompt may be there twice
   for (const SampleRecord& record : task.samples(progress.step)) {
-    if (is_told(history.samples(), &SampleRecord::prompt, record)) continue;
+    if (is_told(told, &SampleRecord::prompt, record)) continue;
     history.add(record);
     tell([&](Reporter& r) { r.sample(record); });
   }

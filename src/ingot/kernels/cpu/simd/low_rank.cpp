@@ -174,7 +174,7 @@ HWY_EXPORT(expand);
 
 constexpr std::int64_t kUnitRows = 32;      // of an update, by one thread in one piece
 constexpr std::int64_t kUnitColumns = 256;  // of y, likewise
-constexpr std::int64_t kGrain = 1 << 17;    // products: 5 µs, which waking a thread is worth
+constexpr std::int64_t kGrain = 1 << 17;    // multiply-adds: 5 µs, which waking a thread is worth
 constexpr std::int64_t kUnitsForEach = 3;   // of whole updates: then threads end at about the same time
 
 // A piece of an update: rows of it, and ranks of a or columns of b.
@@ -215,7 +215,7 @@ std::vector<Unit> split(const LowRankArgs& args, std::int64_t most_rows, std::in
   return units;
 }
 
-// In products: reading an element of a or b takes as long as four.
+// In multiply-adds: reading an element of a or b takes as long as four.
 std::int64_t work_of_all(const LowRankArgs& args) {
   std::int64_t work = 0;
   for (const LowRankUpdate& update : args.updates)
