@@ -54,6 +54,11 @@ _load_plugins_from_env()
 
 import os as _os  # noqa: E402
 
-# The threads of operations do not come along into the child of a fork, and OpenMP would wait for them, however many
-# threads the child asks for.
-_os.register_at_fork(after_in_child=lambda: (_core._keep_thread_serial(), _core.set_num_threads(1)))
+def _in_child() -> None:
+    """The threads of operations do not come along into the child of a fork, and OpenMP would wait for them, however many
+    the child asks for."""
+    _core._keep_thread_serial()
+    _core.set_num_threads(1)
+
+
+_os.register_at_fork(after_in_child=_in_child)

@@ -54,6 +54,7 @@ class Study:
     def __init__(self, tuner, maximize=False, n_trials=0, reopen=None):
         self._tuner, self._maximize, self._wanted = tuner, maximize, n_trials
         self._reopen = reopen  # another connection to the study's file
+        self._inherited = None  # of a forked process: the connection of its parent, which is not its own to close
 
     def ask(self):
         """The next trial; None where all have begun."""
@@ -95,12 +96,13 @@ class Study:
         return allowed
 
     def _optimize_by(self, workers, objective, n_trials, catch, bar):
-        if self._reopen is None:
+        reopen = self._reopen
+        if reopen is None:
             raise ValueError(f"workers={workers}: processes share a study by its file; give create_study(storage=\"study.db\")")
         from ._workers import Workers
 
         def work(allowed):
-            self._inherited, self._tuner = self._tuner, self._reopen()  # the parent's connection: not for this process to close
+            self._inherited, self._tuner = self._tuner, reopen()
             self._optimize(objective, catch, allowed)
 
         Workers(workers, work, n_trials).wait(lambda begun: begun and bar.update(begun, self._best_so_far()))
