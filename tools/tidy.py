@@ -10,7 +10,8 @@ generated headers that it includes, its command, .clang-tidy and the versions of
 memory belongs to the user and serves every checkout (~/.cache/ingot/tidy-passed, or under XDG_CACHE_HOME).
 
 With --since COMMIT, only the sources that changed since it are looked at, and one source for each changed header: all
-that include a header of core/ are most of the project, and nearly all they could be told is told by one.
+that include a header of core/ are most of the project, and nearly all they could be told is told by one. With --until, what
+is left then is left out, and told.
 """
 import argparse
 import hashlib
@@ -21,6 +22,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 # g++ has warned already, so clang's own warnings are off; what g++ alone understands is not an error.
@@ -178,6 +180,8 @@ def main():
     parser.add_argument("build", type=pathlib.Path, help="a configured and built folder")
     parser.add_argument("--again", action="store_true", help="forget what passed before")
     parser.add_argument("--since", metavar="COMMIT", help="look only at what changed since it")
+    parser.add_argument("--until", metavar="SECONDS", type=float, default=float("inf"),
+                        help="seconds since 1970, after which no further file is looked at; those that changed come first")
     arguments = parser.parse_args()
     root, build = pathlib.Path(__file__).resolve().parent.parent, arguments.build.resolve()
     passed = Passed(forget=arguments.again)
@@ -205,10 +209,13 @@ def main():
         changed = changed_since(arguments.since, root)
         chosen = set(current) if ".clang-tidy" in changed else touched(changed, includes)
         work = [(name, job) for name, job in work if name in chosen]
+        work.sort(key=lambda item: item[0] not in changed)  # then those that include what changed
     tidied.mkdir(exist_ok=True)
     (tidied / "compile_commands.json").write_text(json.dumps(commands, indent=0))
 
     def run(name, job):
+        if time.time() > arguments.until:
+            return name, None
         return name, subprocess.run(job, capture_output=True, text=True, errors="replace", cwd=build)
 
     said = set()  # a complaint about a header comes once for every file that includes it
@@ -220,10 +227,13 @@ def main():
                 said.add(block)
                 yield block
 
-    failures = 0
+    failures = left_out = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for future in as_completed([pool.submit(run, *item) for item in work]):
             name, done = future.result()
+            if done is None:
+                left_out += 1
+                continue
             if done.returncode == 0:
                 passed.add(current[name])
                 continue
@@ -233,7 +243,8 @@ def main():
             if "error:" not in text:
                 print(f"{name}:1: could not be looked at\n{done.stderr}")
     passed.trim()
-    print(f"clang-tidy: {len(work)} of {len(current)} files looked at, {failures} with complaints")
+    print(f"clang-tidy: {len(work) - left_out} of {len(current)} files looked at, {failures} with complaints"
+          + (f", {left_out} left out, as no time is left" if left_out else ""))
     return 1 if failures else 0
 
 
