@@ -117,7 +117,8 @@ static void a_position_is_copied_described_and_observed(void) {
   float sum = 0;
   for (int i = 0; i < 96 * 34; ++i) sum += values[i];
   CHECK(sum > 0);
-  CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "holds", ingot_mahjong_observe(table, player, 0, values, 85 * 34 - 1));
+  CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "holds",
+              ingot_mahjong_observe(table, player, 0, values, 85 * 34 - 1));
   CHECK_OK(ingot_mahjong_act(table, player, lowest(mask), -1));
   CHECK_FAILS(INGOT_ILLEGAL_ACTION, "not legal", ingot_mahjong_act(table, player, 43, -1));
   CHECK_OK(ingot_mahjong_legal(copy, player, &same)); /* the copy did not move */

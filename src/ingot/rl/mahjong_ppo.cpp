@@ -107,7 +107,8 @@ MahjongPpo::MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std:
                                               "one with input_channels {}",
                                               origin, base_channels, channels, channels)));
   mahjong_encoding(networks.base->config, origin);
-  INGOT_CHECK(options.tables > 0, InvalidConfig("tables", fmt::format("must be positive, got {}", options.tables)));
+  INGOT_CHECK(options.tables > 0,
+              InvalidConfig("tables", fmt::format("must be positive, got {}", options.tables)));
   INGOT_CHECK(
       !is_oracle() || options.league.past == 0,
       InvalidConfig("league.past", fmt::format("is {}, but past selves of an oracle cannot play: they "
