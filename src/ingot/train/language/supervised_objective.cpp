@@ -55,8 +55,9 @@ StepSize SupervisedObjective::step_size() const {
   return {.tokens = tokens_each * static_cast<double>(sequences * communicator_.size())};
 }
 
-// The ranks take turns with the batches, of which each does one when there is one for all, or no more: ranks
-// that share out the weights have to run the same passes. A rank that is left over runs another's again.
+// The ranks take turns with the batches, in rounds of one batch for each rank. Ranks that share out the
+// weights have to run the same passes: one without a batch in the last round runs another's and drops the
+// loss.
 std::optional<double> SupervisedObjective::evaluate(const StopCheck& stops) {
   if (data_.validation == nullptr) return std::nullopt;
   const NoGrad no_grad;
