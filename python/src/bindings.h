@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "gil.h"
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
@@ -18,9 +19,6 @@ namespace ingot::python {
 
 namespace nb = nanobind;
 using namespace nb::literals;
-
-/// Lets other Python threads run while a call computes.
-using ReleaseGil = nb::call_guard<nb::gil_scoped_release>;
 
 void bind_errors(nb::module_& module);
 nb::class_<Tensor> bind_tensor(nb::module_& module);

@@ -98,7 +98,7 @@ Tensor copy_of_array(const nb::ndarray<nb::ro>& array) {
                             : Device{DeviceType::cuda, static_cast<std::int8_t>(array.device_id())};
   view = contiguous_view(const_cast<void*>(array.data()), Shape(shape), dtype, device);
   for (std::size_t i = 0; i < array.ndim(); ++i) view.strides[i] = array.stride(i);
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   const auto storage = std::make_shared<Storage>(view.data, 0, device, [] {});
   return clone(Tensor(storage, view));
 }

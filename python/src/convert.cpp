@@ -57,12 +57,12 @@ void wait_interruptibly(const std::function<bool(int milliseconds)>& done,
   for (;;) {
     bool ready = false;
     {
-      const nb::gil_scoped_release release;
+      const ReleasedGil release;
       ready = done(kSlice);
     }
     if (ready) return;
     if (PyErr_CheckSignals() != 0) {
-      const nb::gil_scoped_release release;
+      const ReleasedGil release;
       interrupted();
       break;
     }

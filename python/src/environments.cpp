@@ -121,7 +121,7 @@ SeatGames::Decide decide_in_python(nb::object function, const EnvironmentSpec& s
     const auto rows = static_cast<std::int64_t>(games.size());
     std::vector<std::int64_t> shape{rows};
     shape.insert(shape.end(), spec.observation.begin(), spec.observation.end());
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     const nb::object chosen =
         held->get()(Tensor::from(observations, Shape(shape)), Tensor::from(legal, {rows, spec.actions}));
     const auto& tensor = nb::cast<const Tensor&>(chosen);
@@ -167,12 +167,12 @@ void bind_seat_games(nb::module_& module) {
       [](const std::string& name, std::size_t games, std::uint64_t seed, int seat, nb::object opponents) {
         if (nb::isinstance<nb::str>(opponents)) {
           const auto player = nb::cast<std::string>(opponents);
-          const nb::gil_scoped_release release;
+          const ReleasedGil release;
           return std::make_unique<Seats>(std::make_unique<SeatGames>(name, games, seed, seat, player));
         }
         SeatGames::Decide decide =
             decide_in_python(std::move(opponents), make_environment(name, 1, seed)->spec());
-        const nb::gil_scoped_release release;
+        const ReleasedGil release;
         return std::make_unique<Seats>(
             std::make_unique<SeatGames>(name, games, seed, seat, std::move(decide)));
       },

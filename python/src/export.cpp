@@ -11,7 +11,7 @@ namespace {
 
 // Ctrl-C ends the writing between two tensors; what was written does not stay.
 void check_signals(std::uint64_t /*done*/, std::uint64_t /*total*/) {
-  const nb::gil_scoped_acquire acquire;
+  const AcquiredGil acquire;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 

@@ -32,13 +32,13 @@ struct Progress {
   std::optional<nb::python_error> error;
 
   bool failed() {
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     if (!error && PyErr_CheckSignals() != 0) error.emplace();
     return error.has_value();
   }
   void call(std::int64_t done, std::int64_t total, double loss) {
     if (callback.is_none()) return;
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     if (error) return;
     try {
       callback(done, total, loss);
@@ -50,7 +50,7 @@ struct Progress {
 
 // Ctrl-C ends the work between two batches.
 void check_signals() {
-  const nb::gil_scoped_acquire acquire;
+  const AcquiredGil acquire;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
@@ -64,7 +64,7 @@ std::unique_ptr<Forecaster> fit_table(const std::string& yaml, std::string csv, 
   Progress progress{.callback = std::move(on_step)};
   std::unique_ptr<Forecaster> result;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     FitConfig config = fit_config(yaml, "forecast options");
     const SeriesTable table = read_text(std::move(csv), name, config.table);
     const FitHooks hooks{.on_step = [&](std::int64_t done, std::int64_t total,
@@ -127,7 +127,7 @@ nb::dict evaluate_table(const Forecaster& self, std::string csv, const std::stri
                         std::int64_t season) {
   Evaluation e;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     const SeriesTable table = read_text(std::move(csv), name, self.table_options());
     self.check(table);
     e = evaluate(self, table, {.stride = stride, .season = season, .on_batch = check_signals});
@@ -146,7 +146,7 @@ nb::dict cross_validate_table(const std::string& yaml, std::string csv, const st
   CrossValidation found;
   Progress progress;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     const FitConfig config = fit_config(yaml, "forecast options");
     const SeriesTable table = read_text(std::move(csv), name, config.table);
     const FitHooks hooks{

@@ -50,7 +50,7 @@ void process_logits(nb::handle function, std::span<float> logits, std::span<cons
 LogitsProcessor logits_processor(nb::handle function) {
   return [held = std::make_shared<Held>(nb::borrow(function))](std::span<float> logits,
                                                                std::span<const std::int32_t> history) {
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     try {
       process_logits(held->get(), logits, history);
     } catch (const nb::python_error& error) {

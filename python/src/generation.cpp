@@ -30,7 +30,7 @@ class Callback {
   explicit Callback(nb::object function) : function_(std::move(function)) {}
   void operator()() const {
     if (Py_IsInitialized() == 0) return;
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     try {
       function_.get()();
     } catch (nb::python_error& error) {
@@ -120,7 +120,7 @@ class Model {
 
   // Cancels what runs. In the child of a fork its thread does not exist, and nothing could wait for it.
   void close() {
-    const nb::gil_scoped_release release;  // the scheduler's thread may be about to call Python
+    const ReleasedGil release;  // the scheduler's thread may be about to call Python
     std::shared_ptr<Scheduler> last = take_scheduler();
     if (!last || getpid() == process_) return;
     nb::set_leak_warnings(false);
@@ -186,7 +186,7 @@ std::unique_ptr<Running> submit(Model& model, std::vector<std::int32_t> prompt, 
   auto running = std::make_unique<Running>();
   running->model = &model;
   running->prompt_tokens = static_cast<std::int64_t>(prompt.size());
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   infer::Job job{.request = model.session().request(std::move(prompt), options), .stop = options.stop};
   job.request.logprobs = logprobs;
   const std::shared_ptr<Stream> stream = running->stream;
@@ -282,7 +282,7 @@ void bind_generation(nb::module_& module) {
              const std::vector<std::pair<std::string, float>>& adapters, std::int64_t context,
              const std::optional<std::string>& kv_cache, std::int64_t max_running, std::size_t kv_memory,
              bool prefix_cache) {
-            const nb::gil_scoped_release release;
+            const ReleasedGil release;
             new (self) Model(session_options(path, format, device, adapters, context, kv_cache, max_running,
                                              kv_memory, prefix_cache));
           },

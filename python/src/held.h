@@ -17,7 +17,7 @@ class Held {
       object_.release();  // the interpreter is gone
       return;
     }
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     object_.reset();
   }
   Held(const Held&) = delete;

@@ -24,7 +24,7 @@ void bind_tokenizer(nb::module_& module) {
       .def(
           "__init__",
           [](Tokenizer* self, const std::string& path) {
-            const nb::gil_scoped_release release;
+            const ReleasedGil release;
             new (self) Tokenizer(open_tokenizer(hub::resolve_model(path)));
           },
           "path"_a)
@@ -66,7 +66,7 @@ std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::st
                                           nb::handle dtype, bool trainable) {
   LoadOptions options{.device = choose_device(device), .trainable = trainable};
   if (!dtype.is_none()) options.dtype = to_dtype(dtype);
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   return load_language_model(hub::resolve_model(path), options);
 }
 

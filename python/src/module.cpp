@@ -8,6 +8,7 @@ NB_MODULE(_core, module) {
   ingot::initialize();
   module.doc() = "The compiled part of the package ingot.";
   module.attr("__version__") = std::string(ingot::version());
+  module.def("_set_leak_warnings", &nb::set_leak_warnings, "on"_a);
   bind_errors(module);
   nb::class_<ingot::Tensor> tensor = bind_tensor(module);
   bind_buffers(module);

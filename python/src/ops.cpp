@@ -148,7 +148,7 @@ void bind_reduction(FunctionAndMethod& m, const char* name, const char* doc, F o
       name,
       [op](const Tensor& x, nb::handle dim, bool keepdim) {
         const Axes axes = axes_of(dim);
-        const nb::gil_scoped_release release;
+        const ReleasedGil release;
         return op(x, axes, keepdim);
       },
       "x"_a, "dim"_a = nb::none(), "keepdim"_a = false, doc);
@@ -175,7 +175,7 @@ void bind_reductions(FunctionAndMethod m) {
       "var",
       [](const Tensor& x, nb::handle dim, double correction, bool keepdim) {
         const Axes axes = axes_of(dim);
-        const nb::gil_scoped_release release;
+        const ReleasedGil release;
         return var(x, axes, correction, keepdim);
       },
       "x"_a, "dim"_a = nb::none(), "correction"_a = 1.0, "keepdim"_a = false,

@@ -166,7 +166,7 @@ void bind_autograd(nb::module_& module, nb::class_<Tensor>& type) {
   type.def(
       "backward",
       [](const Tensor& x, const std::optional<Tensor>& gradient, bool retain_graph) {
-        const nb::gil_scoped_release release;
+        const ReleasedGil release;
         backward(x, {.grad = gradient ? *gradient : Tensor{}, .retain_graph = retain_graph});
       },
       "gradient"_a = nb::none(), "retain_graph"_a = false,

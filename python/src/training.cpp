@@ -40,7 +40,7 @@ class PythonReporter : public Reporter {
  public:
   explicit PythonReporter(nb::object callback) : callback_(std::move(callback)) {}
   ~PythonReporter() override {
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     callback_.reset();
     error_.reset();
   }
@@ -49,7 +49,7 @@ class PythonReporter : public Reporter {
   void saved(const std::string& path) override { call("saved", path); }
 
   bool should_stop() {
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     if (!error_ && PyErr_CheckSignals() != 0) error_.emplace();
     return error_.has_value();
   }
@@ -68,7 +68,7 @@ class PythonReporter : public Reporter {
   }
   template <class Value>
   void call(const char* event, const Value& value) {
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     if (error_ || callback_.is_none()) return;
     try {
       callback_(event, convert(value));
@@ -85,7 +85,7 @@ class Trainer {
  public:
   Trainer(const std::string& yaml, const std::string& name, bool resume, nb::object callback)
       : reporter_(std::make_shared<PythonReporter>(std::move(callback))) {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     Config file = Config::parse(yaml, name);
     if (resume) file.set("resume_from_checkpoint=true");
     TrainConfig config = read_train_config(file);
@@ -101,7 +101,7 @@ class Trainer {
   bool step() {
     const OneAtATime::Turn turn(turns_, kName);
     const bool more = [this] {
-      const nb::gil_scoped_release release;
+      const ReleasedGil release;
       return trainer().step();
     }();
     reporter_->rethrow();
@@ -130,7 +130,7 @@ class Trainer {
   std::string save() {
     const OneAtATime::Turn turn(turns_, kName);
     std::string path = [this] {
-      const nb::gil_scoped_release release;
+      const ReleasedGil release;
       return trainer().save();
     }();
     reporter_->rethrow();
@@ -141,7 +141,7 @@ class Trainer {
     return ask([this](LanguageTrainer& t) {
       auto held = std::make_unique<std::shared_ptr<LanguageTrainer>>(trainer_);
       const nb::capsule owner(held.get(), [](void* p) noexcept {
-        const nb::gil_scoped_release release;
+        const ReleasedGil release;
         delete static_cast<std::shared_ptr<LanguageTrainer>*>(p);
       });
       static_cast<void>(held.release());
@@ -161,7 +161,7 @@ class Trainer {
   TrainResult ended(const F& f) {
     const OneAtATime::Turn turn(turns_, kName);
     TrainResult result = [&] {
-      const nb::gil_scoped_release release;
+      const ReleasedGil release;
       return f(trainer());
     }();
     reporter_->rethrow();

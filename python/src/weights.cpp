@@ -21,7 +21,7 @@ nb::dict describe(const TensorInfo& info) {
 }
 
 std::map<std::string, Tensor> load_all(const WeightSource& source) {
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   std::vector<std::string> names;
   names.reserve(source.tensors().size());
   for (const TensorInfo& info : source.tensors()) names.push_back(info.name);
