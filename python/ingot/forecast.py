@@ -6,6 +6,8 @@ Wide tables have a column of dates and one column for each series; long ones ``u
 >>> model.predict(frame, levels=[80, 90])
 """
 
+import csv
+import datetime
 import difflib
 import inspect
 import io
@@ -20,27 +22,65 @@ from .display import Page, Progress, Report
 from .errors import InvalidConfig
 
 
-def _csv_of(table):
-    """The table as CSV text, with a name for messages, and a function that reads CSV text into the same kind of table."""
+def _table_of(table, encoding=None):
+    """The table as the library reads it, and a function that reads a forecast's CSV text into the same kind of table."""
     if isinstance(table, (str, Path)):
-        return Path(table).read_text(encoding="utf-8-sig"), str(table), None
+        return _core._Table.load(str(table), encoding or ""), _read_plain
     module = type(table).__module__.split(".")[0]
     if module == "pandas":
-        import pandas
+        return _table_of_pandas(table)
+    if isinstance(table, (list, tuple)) or module == "scipy" or (hasattr(table, "__array__") and not hasattr(table, "__arrow_c_stream__")):
+        return _table_of_array(table)
+    if module == "polars" and hasattr(table, "collect"):
+        table = table.collect()
+    if not hasattr(table, "__arrow_c_stream__"):
+        import polars
 
-        dated = table.reset_index() if isinstance(table.index, pandas.DatetimeIndex) else table
-        dated = dated.rename(columns={"index": "date"})
-        return dated.to_csv(index=False), "the frame", lambda text: _pandas_of(text, dated)
-    if isinstance(table, (list, tuple)) or module == "scipy" or (module != "polars" and hasattr(table, "__array__") and not hasattr(table, "__arrow_c_stream__")):
-        return _csv_of_array(table)
-    import polars
-
-    frame = table.collect() if isinstance(table, polars.LazyFrame) else polars.DataFrame(table)
-    return frame.write_csv(), "the frame", lambda text: polars.read_csv(io.StringIO(text), try_parse_dates=True)
+        table = polars.DataFrame(table)
+    return _core._Table.of_arrow(table, "the frame", _offset_at), lambda text: _read_plain(text, table)
 
 
-def _csv_of_array(table):
-    """Rows at equal distances, oldest first, [rows] or [rows, series], as CSV text with days for dates."""
+@cache
+def _zone(name):
+    import zoneinfo
+
+    return zoneinfo.ZoneInfo(name)
+
+
+def _offset_at(zone, seconds):
+    """How far a zone's clocks are ahead of UTC at a moment."""
+    return int(datetime.datetime.fromtimestamp(seconds, _zone(zone)).utcoffset().total_seconds())
+
+
+def _table_of_pandas(table):
+    import pandas
+
+    dated = table.reset_index() if isinstance(table.index, pandas.DatetimeIndex) else table
+    dated = dated.rename(columns={"index": "date"})
+    columns = [_column_of_pandas(str(name), column) for name, column in dated.items()]
+    return _core._Table.of_columns(columns, "the frame"), lambda text: _pandas_of(text, dated)
+
+
+def _column_of_pandas(name, column):
+    """(name, kind, values, units of moments), as the library takes columns."""
+    import numpy
+
+    kind = column.dtype.kind if isinstance(column.dtype, numpy.dtype) else ""
+    if kind == "M":
+        units = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[numpy.datetime_data(column.dtype)[0]]
+        return name, "moment", numpy.ascontiguousarray(column.to_numpy().view("int64")), units
+    if kind == "b":
+        return name, "truth", numpy.ascontiguousarray(column.to_numpy()), 1
+    if kind == "i":
+        return name, "whole", numpy.ascontiguousarray(column.to_numpy(), "int64"), 1
+    extended = not kind and getattr(column.dtype, "kind", "") in ("i", "u", "f")
+    if kind in ("u", "f") or extended:
+        return name, "real", numpy.ascontiguousarray(column.to_numpy("float64", na_value=numpy.nan)), 1
+    return name, "text", [None if gone else str(value) for value, gone in zip(column, column.isna(), strict=True)], 1
+
+
+def _table_of_array(table):
+    """Rows at equal distances, oldest first, [rows] or [rows, series], with days for dates."""
     import numpy
 
     if hasattr(table, "toarray"):
@@ -48,10 +88,10 @@ def _csv_of_array(table):
     array = numpy.asarray(table, dtype=float)
     if array.ndim not in (1, 2) or len(array) < 2:
         raise ValueError(f"a table as an array is [rows] or [rows, series] with a history, not {array.shape}: n_samples={len(array)}")
-    columns = array.reshape(len(array), -1)
-    days = numpy.datetime64("2000-01-01") + numpy.arange(len(columns))
-    lines = [",".join(["date", *(f"x{i}" for i in range(columns.shape[1]))])]
-    lines += [",".join([str(day), *map(repr, row)]) for day, row in zip(days, columns.tolist(), strict=True)]
+    series = array.reshape(len(array), -1)
+    days = 86400 * (10957 + numpy.arange(len(series), dtype="int64"))  # from 2000-01-01 on
+    columns = [("date", "moment", days, 1)]
+    columns += [(f"x{i}", "real", numpy.ascontiguousarray(series[:, i]), 1) for i in range(series.shape[1])]
 
     def read(text):
         rows = [line.split(",")[1:] for line in text.strip().split("\n")]
@@ -59,13 +99,14 @@ def _csv_of_array(table):
         made = numpy.array([[float(row[at]) for at in wanted] for row in rows[1:]])
         return made if array.ndim == 2 else made[:, 0]
 
-    return "\n".join(lines) + "\n", "the array", read
+    return _core._Table.of_columns(columns, "the array"), read
 
 
 def _pandas_of(text, like):
     import pandas
 
-    result = pandas.read_csv(io.StringIO(text))
+    words = {name: str for name in like.columns if pandas.api.types.is_string_dtype(like[name])}
+    result = pandas.read_csv(io.StringIO(text), dtype=words)
     for column in result.columns:
         if column in like.columns and pandas.api.types.is_datetime64_any_dtype(like[column]):
             result[column] = pandas.to_datetime(result[column])
@@ -140,7 +181,7 @@ class Forecaster:
 
         ``y``: nothing; scikit-learn gives it to every estimator.
         """
-        text, name, _ = _csv_of(table)
+        given, _ = _table_of(table, self.encoding)
         with Progress(0, "Fitting", progress) as bar:
 
             def step(done, total, loss):
@@ -148,7 +189,7 @@ class Forecaster:
                 if on_step is not None:
                     on_step(done, total, loss)
 
-            self._fitted = _core._fit_forecaster(self._settings, text, name, step)
+            self._fitted = _core._fit_forecaster(self._settings, given, step)
         self.n_features_in_ = len(self._fitted.columns)
         return self
 
@@ -159,28 +200,28 @@ class Forecaster:
         Returns a pandas frame for a pandas frame, else a polars frame where that is installed, else a dict of lists.
         """
         model = self._model()
-        text, name, read = _csv_of(table)
-        result = model.predict(text, name, model.usual_levels() if levels is None else list(levels))
-        return (read or _read_plain)(result)
+        given, read = _table_of(table, self.encoding)
+        result = model.predict(given, model.usual_levels() if levels is None else list(levels))
+        return read(result)
 
     def evaluate(self, table, *, stride=1, season=0):
         """Errors on the test part of the table from rolling origins, beside naive forecasts: ``methods`` with mse, mae,
         mase, smape and coverage."""
-        text, name, _ = _csv_of(table)
-        return Report(self._model().evaluate(text, name, stride, season))
+        given, _ = _table_of(table, self.encoding)
+        return Report(self._model().evaluate(given, stride, season))
 
     def plot(self, table, *, hold_out=0, level=None):
         """A page of every series with its forecast and an interval (``level`` per cent), shown in a notebook.
 
         ``hold_out``: so many of the last rows are forecast, and what really came is drawn over the forecast.
         """
-        text, name, _ = _csv_of(table)
-        return Page(self._model().plot(text, name, hold_out, level))
+        given, _ = _table_of(table, self.encoding)
+        return Page(self._model().plot(given, hold_out, level))
 
     def cross_validate(self, table, *, folds=3, test_rows=0, stride=1):
         """Fits anew before each of ``folds`` origins and forecasts the rows behind it: ``folds`` and their ``mean``."""
-        text, name, _ = _csv_of(table)
-        return Report(_core._cross_validate(self._settings, text, name, folds, test_rows, stride))
+        given, _ = _table_of(table, self.encoding)
+        return Report(_core._cross_validate(self._settings, given, folds, test_rows, stride))
 
     @property
     def targets_(self):
@@ -267,13 +308,15 @@ def _not_fitted():
     return NotFittedError(message)
 
 
-def _read_plain(text):
+def _read_plain(text, like=None):
+    """As a polars frame whose dates and words have the types of those of `like`; without polars a dict of lists."""
     try:
         import polars
-
-        return polars.read_csv(io.StringIO(text), try_parse_dates=True)
     except ImportError:
-        import csv
-
         rows = list(csv.DictReader(io.StringIO(text)))
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else {})}
+    types = dict(like.schema) if isinstance(like, polars.DataFrame) else {}
+    words = {name: kind for name, kind in types.items() if kind == polars.String}
+    result = polars.read_csv(io.StringIO(text), try_parse_dates=True, schema_overrides=words)
+    dates = [name for name, kind in result.schema.items() if kind.is_temporal() and types.get(name, kind) != kind]
+    return result.with_columns(polars.col(name).cast(types[name]) for name in dates)

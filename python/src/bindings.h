@@ -31,6 +31,7 @@ void bind_weights(nb::module_& module);
 void bind_language(nb::module_& module);
 void bind_generation(nb::module_& module);
 void bind_training(nb::module_& module);
+void bind_tables(nb::module_& module);
 void bind_forecast(nb::module_& module);
 void bind_tune(nb::module_& module);
 void bind_environments(nb::module_& module);

@@ -18,14 +18,6 @@ namespace {
 
 using namespace ingot::forecast;
 
-// A user's table as CSV text; `name` stands for it in messages.
-SeriesTable read_text(std::string text, const std::string& name, const TableOptions& options) {
-  // Of a file, titles and notes are passed over, as the command does; a frame has none.
-  const bool is_file = name != "the frame" && name != "the array";
-  const auto labels = is_file ? data::LabelLines::passed_over : data::LabelLines::refused;
-  return read_series(CsvTable::parse(std::move(text), name, labels), options);
-}
-
 // Ends a fit between two steps where Python has a signal or a callback has failed.
 struct Progress {
   nb::object callback;
@@ -59,14 +51,14 @@ FitConfig fit_config(const std::string& yaml, const std::string& name) {
   return read_fit_config(file);
 }
 
-std::unique_ptr<Forecaster> fit_table(const std::string& yaml, std::string csv, const std::string& name,
+std::unique_ptr<Forecaster> fit_table(const std::string& yaml, const data::CsvTable& given,
                                       nb::object on_step) {
   Progress progress{.callback = std::move(on_step)};
   std::unique_ptr<Forecaster> result;
   {
     const ReleasedGil release;
     FitConfig config = fit_config(yaml, "forecast options");
-    const SeriesTable table = read_text(std::move(csv), name, config.table);
+    const SeriesTable table = read_series(given, config.table);
     const FitHooks hooks{.on_step = [&](std::int64_t done, std::int64_t total,
                                         double loss) { progress.call(done, total, loss); },
                          .should_stop = [&] { return progress.failed(); }};
@@ -109,26 +101,24 @@ nb::list methods_of(const std::vector<Metrics>& methods) {
   return result;
 }
 
-std::string predict_csv(const Forecaster& self, std::string csv, const std::string& name,
-                        const std::vector<int>& levels) {
-  const SeriesTable table = read_text(std::move(csv), name, self.table_options());
+std::string predict_csv(const Forecaster& self, const data::CsvTable& given, const std::vector<int>& levels) {
+  const SeriesTable table = read_series(given, self.table_options());
   self.check(table);
   return to_csv(predict(self, table, levels), table);
 }
 
-std::string plot_table(const Forecaster& self, std::string csv, const std::string& name,
-                       std::int64_t hold_out, const std::optional<int>& level) {
-  const SeriesTable table = read_text(std::move(csv), name, self.table_options());
+std::string plot_table(const Forecaster& self, const data::CsvTable& given, std::int64_t hold_out, const std::optional<int>& level) {
+  const SeriesTable table = read_series(given, self.table_options());
   self.check(table);
   return render_report(forecast_report(self, table, hold_out, {.level = level}));
 }
 
-nb::dict evaluate_table(const Forecaster& self, std::string csv, const std::string& name, std::int64_t stride,
+nb::dict evaluate_table(const Forecaster& self, const data::CsvTable& given, std::int64_t stride,
                         std::int64_t season) {
   Evaluation e;
   {
     const ReleasedGil release;
-    const SeriesTable table = read_text(std::move(csv), name, self.table_options());
+    const SeriesTable table = read_series(given, self.table_options());
     self.check(table);
     e = evaluate(self, table, {.stride = stride, .season = season, .on_batch = check_signals});
   }
@@ -141,14 +131,13 @@ nb::dict evaluate_table(const Forecaster& self, std::string csv, const std::stri
   return result;
 }
 
-nb::dict cross_validate_table(const std::string& yaml, std::string csv, const std::string& name,
-                              std::int64_t folds, std::int64_t test_rows, std::int64_t stride) {
+nb::dict cross_validate_table(const std::string& yaml, const data::CsvTable& given, std::int64_t folds, std::int64_t test_rows, std::int64_t stride) {
   CrossValidation found;
   Progress progress;
   {
     const ReleasedGil release;
     const FitConfig config = fit_config(yaml, "forecast options");
-    const SeriesTable table = read_text(std::move(csv), name, config.table);
+    const SeriesTable table = read_series(given, config.table);
     const FitHooks hooks{
         .on_step = {}, .on_epoch = {}, .should_stop = [&progress] { return progress.failed(); }};
     found = cross_validate(
@@ -186,9 +175,9 @@ void bind_forecast(nb::module_& module) {
           "save",
           [](const Forecaster& self, const std::string& directory) { save_forecaster(directory, self); },
           "directory"_a, ReleaseGil())
-      .def("predict", predict_csv, "csv"_a, "name"_a, "levels"_a, ReleaseGil())
-      .def("plot", plot_table, "csv"_a, "name"_a, "hold_out"_a, "level"_a.none(), ReleaseGil())
-      .def("evaluate", evaluate_table, "csv"_a, "name"_a, "stride"_a, "season"_a)
+      .def("predict", predict_csv, "table"_a, "levels"_a, ReleaseGil())
+      .def("plot", plot_table, "table"_a, "hold_out"_a, "level"_a.none(), ReleaseGil())
+      .def("evaluate", evaluate_table, "table"_a, "stride"_a, "season"_a)
       .def("epochs", epochs_of)
       .def("usual_levels", [](const Forecaster& self) { return self.calibration.usual_levels(); })
       .def_prop_ro("horizon", [](const Forecaster& self) { return self.config.model.horizon; })
@@ -200,8 +189,8 @@ void bind_forecast(nb::module_& module) {
                          self.column_names.begin() + static_cast<std::ptrdiff_t>(self.targets));
                    })
       .def("settings", [](const Forecaster& self) { return to_json(self.config).dump(); });
-  module.def("_fit_forecaster", fit_table, "yaml"_a, "csv"_a, "name"_a, "on_step"_a.none());
-  module.def("_cross_validate", cross_validate_table, "yaml"_a, "csv"_a, "name"_a, "folds"_a, "test_rows"_a,
+  module.def("_fit_forecaster", fit_table, "yaml"_a, "table"_a, "on_step"_a.none());
+  module.def("_cross_validate", cross_validate_table, "yaml"_a, "table"_a, "folds"_a, "test_rows"_a,
              "stride"_a);
 }
 

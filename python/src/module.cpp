@@ -18,6 +18,7 @@ NB_MODULE(_core, module) {
   bind_language(module);
   bind_generation(module);
   bind_training(module);
+  bind_tables(module);
   bind_forecast(module);
   bind_tune(module);
   bind_environments(module);

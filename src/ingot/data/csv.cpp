@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -274,6 +275,31 @@ CsvTable CsvTable::of_cells(CellTable cells) {
   return table;
 }
 
+CsvTable CsvTable::of_columns(std::vector<TypedColumn> columns, std::string name) {
+  CsvTable table;
+  table.name_ = std::move(name);
+  std::vector<TypedCells> cells;
+  cells.reserve(columns.size());
+  for (TypedColumn& column : columns) {
+    INGOT_CHECK(column.rows() == columns[0].rows(),
+                DataError(table.name_, 0, column.name,
+                          fmt::format("has {} rows, the columns before have {}", column.rows(),
+                                      columns[0].rows())));
+    check_utf8(column.name, table.name_);
+    check_utf8(column.text, fmt::format("{}, column '{}'", table.name_, column.name));
+    column.settle();
+    table.header_.push_back(column.name);
+    table.numeric_.push_back(column.is_number());
+  }
+  INGOT_CHECK(!columns.empty(), DataError(table.name_, 0, "", "has no columns; expected dates and values"));
+  check_header(table.name_, table.header_line_, table.header_);
+  table.lines_.resize(columns[0].rows());
+  std::iota(table.lines_.begin(), table.lines_.end(), 2);
+  for (TypedColumn& column : columns) cells.emplace_back(std::move(column));
+  table.typed_ = std::make_shared<const std::vector<TypedCells>>(std::move(cells));
+  return table;
+}
+
 CsvTable CsvTable::without_rows(const std::vector<std::size_t>& rows) const {
   CsvTable table = *this;
   table.cells_.clear();
@@ -283,8 +309,10 @@ CsvTable CsvTable::without_rows(const std::vector<std::size_t>& rows) const {
       ++next;
       continue;
     }
-    const auto begin = cells_.begin() + static_cast<std::ptrdiff_t>(row * columns());
-    table.cells_.insert(table.cells_.end(), begin, begin + static_cast<std::ptrdiff_t>(columns()));
+    if (typed_ == nullptr) {
+      const auto begin = cells_.begin() + static_cast<std::ptrdiff_t>(row * columns());
+      table.cells_.insert(table.cells_.end(), begin, begin + static_cast<std::ptrdiff_t>(columns()));
+    }
     table.lines_.push_back(lines_[row]);
   }
   return table;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ingot/base/error.h"
+#include "ingot/data/typed_column.h"
 
 namespace ingot::data {
 
@@ -49,6 +50,8 @@ class CsvTable {
   /// `encoding`: as TextFile's. DataError for JSON, which is not a table.
   static CsvTable load(const std::string& path, const std::string& encoding = {});
   static CsvTable of_cells(CellTable cells);
+  /// A frame. Its lines count as if it had been written to a file: its first row is line 2.
+  static CsvTable of_columns(std::vector<TypedColumn> columns, std::string name);
   /// The same table without some of its rows, which ascend.
   CsvTable without_rows(const std::vector<std::size_t>& rows) const;
 
@@ -57,9 +60,17 @@ class CsvTable {
   char separator() const { return separator_; }
   /// Whether the file says that a column holds numbers or truths, so that nothing is to be guessed.
   bool is_numeric(std::size_t column) const { return !numeric_.empty() && numeric_[column]; }
+  /// The values of a column of a frame, at source_row(row); null where there is nothing but text.
+  const TypedColumn* typed(std::size_t column) const {
+    if (typed_ == nullptr) return nullptr;
+    const TypedColumn& values = (*typed_)[column].column();
+    return values.kind == TypedColumn::Kind::text ? nullptr : &values;
+  }
+  std::size_t source_row(std::size_t row) const { return static_cast<std::size_t>(lines_[row] - 2); }
   std::size_t rows() const { return lines_.size(); }
   std::size_t columns() const { return header_.size(); }
   std::string_view cell(std::size_t row, std::size_t column) const {
+    if (typed_ != nullptr) return (*typed_)[column].cell(source_row(row));
     return cells_[row * header_.size() + column];
   }
   /// The line of the file that a row starts at.
@@ -78,6 +89,7 @@ class CsvTable {
   std::vector<std::string> header_;
   std::vector<bool> numeric_;
   std::vector<std::string_view> cells_;
+  std::shared_ptr<const std::vector<TypedCells>> typed_;  // of a frame, which has no cells_
   std::vector<std::int64_t> lines_;
   std::int64_t header_line_ = 1;
   std::vector<std::string> passed_over_;

@@ -14,6 +14,7 @@
 #include "ingot/forecast/table/alike_dates.h"
 #include "ingot/forecast/table/civil.h"
 #include "ingot/forecast/table/date_names.h"
+#include "ingot/forecast/table/date_text.h"
 #include "ingot/forecast/table/decimal_year.h"
 #include "ingot/forecast/table/excel_date.h"
 
@@ -69,64 +70,6 @@ std::string joined_date(const CsvTable& csv, const DateSource& source, std::size
   if (same_word(name, "doy") || same_word(name, "day_of_year")) return fmt::format("{}-{:03}", year, *number);
   const std::string month = fmt::format("{}-{:02}", year, *number);
   return day_number ? fmt::format("{}-{:02}", month, *day_number) : month;
-}
-
-// Where an interval's end begins, "01.01.2018 00:00 - 01.01.2018 01:00" or "2018-01-01/2018-01-07"; npos for
-// a date alone.
-std::size_t end_of_start(std::string_view cell) {
-  for (const std::string_view mark : {" - ", " \u2013 ", " to "}) {
-    const std::size_t at = cell.find(mark);
-    if (at == std::string_view::npos || cell.find(mark, at + 1) != std::string_view::npos) continue;
-    const std::string_view start = cell.substr(0, at), end = cell.substr(at + mark.size());
-    // "2016-07-01 - 13:00" is a date and its time.
-    const bool only_clock = end.find(':') != std::string_view::npos && end.size() <= 8 &&
-                            start.find(':') == std::string_view::npos;
-    return at >= 8 && end.size() >= 5 && !only_clock ? at : std::string_view::npos;
-  }
-  const std::size_t middle = cell.size() / 2;
-  const bool halves = cell.size() >= 17 && cell.size() % 2 == 1 && cell[middle] == '/';
-  return halves ? middle : std::string_view::npos;
-}
-
-// Halves of the day that stand before the clock in Korean, Chinese and Japanese, as AM and PM behind it;
-// without the day of the week.
-void use_english_halves(std::string& text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kHalves{{{"\uc624\uc804", " AM"},
-                                                                                  {"\uc624\ud6c4", " PM"},
-                                                                                  {"\u4e0a\u5348", " AM"},
-                                                                                  {"\u4e0b\u5348", " PM"},
-                                                                                  {"\u5348\u524d", " AM"},
-                                                                                  {"\u5348\u5f8c", " PM"}}};
-  for (const std::string_view week : {" \u661f\u671f", " \u5468"}) {
-    const std::size_t at = text.find(week);
-    constexpr std::size_t kSign = 3;  // bytes of the day's
-    if (at != std::string::npos && at + week.size() + kSign <= text.size())
-      text.erase(at, week.size() + kSign);
-  }
-  for (const auto& [word, half] : kHalves) {
-    const std::size_t at = text.find(word);
-    if (at == std::string::npos) continue;
-    std::size_t size = word.size();
-    while (at + size < text.size() && text[at + size] == ' ') ++size;
-    text.erase(at, size);
-    text += half;
-  }
-}
-
-// Behind the hour that comes twice as summer time ends, which the table of a Texan grid marks so.
-constexpr std::string_view kExtraHour = " DST";
-
-// Spaces that do not break a line, which JavaScript writes before AM and PM, as plain ones.
-std::string with_plain_spaces(std::string_view cell) {
-  std::string out(cell);
-  for (const std::string_view space : {"\u00A0", "\u202F"}) {
-    for (std::size_t at = 0; (at = out.find(space, at)) != std::string::npos;)
-      out.replace(at, space.size(), " ");
-  }
-  use_english_halves(out);
-  if (out.ends_with(kExtraHour)) out.resize(out.size() - kExtraHour.size());
-  if (out.starts_with('\'')) out.erase(0, 1);  // by which Excel is told that a cell is text
-  return out;
 }
 
 // The rows' dates as they stand there, a time from a column of its own behind each.
@@ -571,12 +514,46 @@ void check_date_choice(const std::string& format, const std::string& key) {
   check_date_format(format, key);
 }
 
-DateColumn read_dates(const CsvTable& csv, const DateSource& source) {
-  const Cells cells(csv, source);
-  std::string why;
+namespace {
+
+// Of a frame whose column has moments already. Their style is that of the first one's text.
+std::optional<Reading> read_moments(const CsvTable& csv, const DateSource& source) {
+  const data::TypedColumn* values = csv.typed(source.column);
+  if (values == nullptr || values->kind != data::TypedColumn::Kind::moment || source.clock ||
+      !source.parts.empty() || csv.rows() == 0)
+    return std::nullopt;
+  Reading reading;
+  reading.times.reserve(csv.rows());
+  reading.offsets.reserve(csv.rows());
+  bool rounded = false;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    const std::size_t at = csv.source_row(row);
+    INGOT_CHECK(!values->is_missing(at), DataError(csv.name(), csv.line(row), csv.header()[source.column],
+                                                   "has no date; every row needs one"));
+    reading.times.push_back(values->seconds(at));
+    reading.offsets.push_back(values->offsets.empty() ? 0 : values->offsets[at]);
+    rounded |= values->has_fraction(at);
+  }
+  INGOT_CHECK(parse_moment(csv.cell(0, source.column), &reading.style),
+              DataError(csv.name(), csv.line(0), csv.header()[source.column],
+                        fmt::format("'{}' is not a date of the years 1000 to 9999", csv.cell(0, source.column))));
+  reading.style.rounded = rounded;
+  return reading;
+}
+
+Reading read_texts(const Cells& cells, const DateSource& source, std::string& why) {
   Reading reading = source.format == "auto" ? read_automatically(cells, why, source.usual_order)
                                             : read_as_told(cells, source.format, why);
   if (cells.are_starts()) why += ", the starts of intervals";
+  return reading;
+}
+
+}  // namespace
+
+DateColumn read_dates(const CsvTable& csv, const DateSource& source) {
+  std::string why;
+  std::optional<Reading> moments = read_moments(csv, source);
+  Reading reading = moments ? std::move(*moments) : read_texts(Cells(csv, source), source, why);
   DateColumn dates{.times = std::move(reading.times),
                    .style = std::move(reading.style),
                    .order = reading.order,

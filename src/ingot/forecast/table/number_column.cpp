@@ -276,6 +276,10 @@ struct Seen {
 
 Seen look_at(const CsvTable& csv, std::size_t column, NumberStyle& style) {
   Seen seen;
+  if (const data::TypedColumn* values = csv.typed(column)) {
+    style.boolean = values->kind == data::TypedColumn::Kind::truth;
+    return seen;
+  }
   const bool typed = csv.is_numeric(column);
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     const std::string_view cell = csv.cell(row, column);
@@ -347,12 +351,18 @@ bool means_missing(std::string_view cell) {
   return cell.empty() || is_one_of(words, cell);
 }
 
+bool means_missing(const CsvTable& csv, std::size_t row, std::size_t column) {
+  const data::TypedColumn* values = csv.typed(column);
+  return values != nullptr ? values->is_missing(csv.source_row(row)) : means_missing(csv.cell(row, column));
+}
+
 bool is_number(std::string_view cell) {
   double value = 0;
   return parse_plain(cell, value) == Parsed::number;
 }
 
 bool holds_words(const CsvTable& csv, std::size_t column) {
+  if (const data::TypedColumn* values = csv.typed(column)) return !values->is_number();
   bool any = false, all_truths = true;
   const bool flags = shows_flags(csv, column);
   for (std::size_t row = 0; row < csv.rows(); ++row) {
@@ -407,30 +417,33 @@ DecimalMark decimal_of(std::span<const NumberStyle> styles) {
 }
 
 double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const NumberStyle& style) {
-  const std::string_view cell = csv.cell(row, column);
-  if (means_missing(cell)) return std::numeric_limits<double>::quiet_NaN();
   const auto fail = [&](std::string_view problem) {
-    throw DataError(csv.name(), csv.line(row), csv.header()[column], problem);
+    throw DataError(csv.name(), csv.line(row), csv.header()[column],
+                    fmt::format("'{}' {}", csv.cell(row, column), problem));
   };
+  const auto checked = [&](double value) {
+    if (!std::isfinite(value)) fail("is not finite; leave the cell empty if the value is missing");
+    if (std::abs(value) > std::numeric_limits<float>::max()) {
+      fail("is too large: models calculate with numbers up to 3.4e38; leave the cell empty if it is a "
+           "mistake, or divide the column");
+    }
+    return value;
+  };
+  if (means_missing(csv, row, column)) return std::numeric_limits<double>::quiet_NaN();
+  if (const data::TypedColumn* values = csv.typed(column); values != nullptr && values->is_number())
+    return checked(values->number(csv.source_row(row)));
+  const std::string_view cell = csv.cell(row, column);
   if (style.boolean) return truth(cell).value_or(false) ? 1 : 0;
   const Bare bare = bare_number(cell);
   double value = 0;
   const Parsed parsed =
       bare.flagged && !style.flags ? Parsed::no_number : parse_styled(bare.digits, style, value, bare.power);
-  if (parsed == Parsed::too_large) fail(fmt::format("'{}' does not fit a double", cell));
+  if (parsed == Parsed::too_large) fail("does not fit a double");
   if (parsed == Parsed::no_number) {
-    fail(fmt::format("'{}' is not a number; write 1234.5{}, or leave the cell empty if the value is missing",
-                     cell, style.comma ? " (1.234,5 as the column does)" : ""));
+    fail(fmt::format("is not a number; write 1234.5{}, or leave the cell empty if the value is missing",
+                     style.comma ? " (1.234,5 as the column does)" : ""));
   }
-  if (!std::isfinite(value)) {
-    fail(fmt::format("'{}' is not finite; leave the cell empty if the value is missing", cell));
-  }
-  if (std::abs(value) > std::numeric_limits<float>::max()) {
-    fail(
-        fmt::format("'{}' is too large: models calculate with numbers up to 3.4e38; leave the cell empty if "
-                    "it is a mistake, or divide the column",
-                    cell));
-  }
+  value = checked(value);
   if (bare.below) value /= 2;
   return bare.negative ? -value : value;
 }

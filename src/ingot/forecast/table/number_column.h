@@ -48,6 +48,7 @@ DecimalMark decimal_of(std::span<const NumberStyle> styles);
 
 /// Whether a cell stands for a value that is not there: empty, "NaN", "NA", "null", "-" ...
 bool means_missing(std::string_view cell);
+bool means_missing(const CsvTable& csv, std::size_t row, std::size_t column);
 bool is_number(std::string_view cell);
 /// Whether a column holds something, and nothing that is a number in any style: a day's name, a note, a
 /// store. Not where all of it is true or false.

@@ -235,7 +235,7 @@ void Reader::leave_out_empty(std::vector<Group>& groups) {
   const auto empty_column = [&](const Group& group) {
     return std::ranges::find_if(layout.values, [&](std::size_t c) {
       return std::ranges::all_of(group.rows,
-                                 [&](std::size_t row) { return means_missing(csv.cell(row, c)); });
+                                 [&](std::size_t row) { return means_missing(csv, row, c); });
     });
   };
   const auto is_empty = [&](const Group& group) { return empty_column(group) != layout.values.end(); };
@@ -253,7 +253,7 @@ void Reader::leave_out_empty_columns() {
   if (layout.is_long || !options.targets.empty() || !options.columns.empty()) return;
   const auto is_empty = [&](std::size_t column) {
     for (std::size_t row = 0; row < csv.rows(); ++row) {
-      if (!means_missing(csv.cell(row, column))) return false;
+      if (!means_missing(csv, row, column)) return false;
     }
     return true;
   };
@@ -306,7 +306,7 @@ void Reader::find_frequency(std::vector<Group>& groups) {
 bool Reader::has_target(std::size_t row) const {
   return std::any_of(layout.values.begin(),
                      layout.values.begin() + static_cast<std::ptrdiff_t>(layout.targets),
-                     [&](std::size_t column) { return !means_missing(csv.cell(row, column)); });
+                     [&](std::size_t column) { return !means_missing(csv, row, column); });
 }
 
 // Rows that give inputs ahead of the targets, or a day that is not over yet. Filled, they would be taken for

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
@@ -81,13 +83,27 @@ bool holds_even_days(const CsvTable& csv, std::size_t column) {
                              });
 }
 
+// Whether it counts the rows, from 0 or from 1.
+bool counts_rows(const CsvTable& csv, std::size_t column) {
+  const data::TypedColumn* values = csv.typed(column);
+  if (values != nullptr && values->kind != data::TypedColumn::Kind::whole) return false;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    const std::int64_t number = static_cast<std::int64_t>(row);
+    if (values != nullptr) {
+      const double value = values->number(csv.source_row(row));
+      if (value != static_cast<double>(number) && value != static_cast<double>(number + 1)) return false;
+      continue;
+    }
+    const std::string_view cell = csv.cell(row, column);
+    if (cell != std::to_string(number) && cell != std::to_string(number + 1)) return false;
+  }
+  return true;
+}
+
 // The column of dates of a table whose first one has the numbers of its rows, as "instant,dteday,...".
 std::optional<std::size_t> dates_behind_numbers(const CsvTable& csv, std::ptrdiff_t first) {
   if (csv.rows() < 2 || std::cmp_greater_equal(first, csv.columns())) return std::nullopt;
-  for (std::size_t row = 0; row < csv.rows(); ++row) {
-    const std::string_view cell = csv.cell(row, static_cast<std::size_t>(first));
-    if (cell != std::to_string(row) && cell != std::to_string(row + 1)) return std::nullopt;
-  }
+  if (!counts_rows(csv, static_cast<std::size_t>(first))) return std::nullopt;
   for (std::size_t c = 0; c < csv.columns(); ++c) {
     if (names_date(csv.header()[c]) && holds_even_days(csv, c)) return c;
   }
@@ -174,10 +190,32 @@ void check_names(const CsvTable& csv, std::size_t time) {
 // Whether each row's cell is a larger text than the one before, as dates from the year on are in order of
 // time.
 bool ascends(const CsvTable& csv, std::size_t column) {
+  if (const data::TypedColumn* values = csv.typed(column);
+      values != nullptr && values->kind != data::TypedColumn::Kind::real) {
+    for (std::size_t row = 1; row < csv.rows(); ++row) {
+      const std::size_t at = csv.source_row(row), before = csv.source_row(row - 1);
+      if (values->is_missing(at) || values->wholes[at] <= values->wholes[before]) return false;
+    }
+    return true;
+  }
   for (std::size_t row = 1; row < csv.rows(); ++row) {
     if (csv.cell(row, column) <= csv.cell(row - 1, column)) return false;
   }
   return true;
+}
+
+// Adds what tells a cell from others of its column, but for numbers without making text of it.
+void add_to_key(std::string& key, const CsvTable& csv, std::size_t row, std::size_t column) {
+  const data::TypedColumn* values = csv.typed(column);
+  if (values == nullptr || values->is_missing(csv.source_row(row))) {
+    (key += csv.cell(row, column)) += '\0';
+    return;
+  }
+  const std::size_t at = csv.source_row(row);
+  const std::int64_t bits = values->kind == data::TypedColumn::Kind::real
+                                ? std::bit_cast<std::int64_t>(values->reals[at])
+                                : values->wholes[at];
+  key.append(reinterpret_cast<const char*>(&bits), sizeof bits);
 }
 
 // Whether no two rows have the same cells in these columns.
@@ -186,7 +224,7 @@ bool tells_rows_apart(const CsvTable& csv, std::span<const std::size_t> columns)
   std::unordered_set<std::string> seen;
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     std::string key;
-    for (const std::size_t c : columns) (key += csv.cell(row, c)) += '\0';
+    for (const std::size_t c : columns) add_to_key(key, csv, row, c);
     if (!seen.insert(std::move(key)).second) return false;
   }
   return true;

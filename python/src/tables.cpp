@@ -1,0 +1,88 @@
+#include <limits>
+
+#include "bindings.h"
+#include <nanobind/ndarray.h>
+
+#include "ingot/data/arrow_stream.h"
+#include "ingot/data/csv.h"
+
+namespace ingot::python {
+namespace {
+
+using data::CsvTable;
+using data::TypedColumn;
+
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> values_of(const Array<T>& array) {
+  return {array.data(), array.size()};
+}
+
+// NumPy's NaT is the least number.
+void add_moments(TypedColumn& column, std::span<const std::int64_t> values, std::int64_t units) {
+  column.units = units;
+  for (const std::int64_t value : values) {
+    if (value == std::numeric_limits<std::int64_t>::min())
+      column.add_missing();
+    else
+      column.add_whole(value);
+  }
+}
+
+void add_texts(TypedColumn& column, const nb::list& values) {
+  for (const nb::handle value : values) column.add_text(value.is_none() ? "" : nb::cast<std::string_view>(value));
+}
+
+// A column as forecast.py names it: (name, kind, values, units of moments).
+TypedColumn column_of(const nb::tuple& given) {
+  const auto kind = nb::cast<std::string>(given[1]);
+  TypedColumn column{.name = nb::cast<std::string>(given[0])};
+  if (kind == "text") {
+    add_texts(column, nb::cast<nb::list>(given[2]));
+  } else if (kind == "real") {
+    column.kind = TypedColumn::Kind::real;
+    const auto array = nb::cast<Array<double>>(given[2]);
+    column.reals.assign(values_of(array).begin(), values_of(array).end());
+  } else if (kind == "truth") {
+    column.kind = TypedColumn::Kind::truth;
+    const auto array = nb::cast<Array<bool>>(given[2]);
+    column.wholes.assign(values_of(array).begin(), values_of(array).end());
+  } else {
+    const auto array = nb::cast<Array<std::int64_t>>(given[2]);
+    column.kind = kind == "moment" ? TypedColumn::Kind::moment : TypedColumn::Kind::whole;
+    add_moments(column, values_of(array), kind == "moment" ? nb::cast<std::int64_t>(given[3]) : 1);
+  }
+  return column;
+}
+
+CsvTable of_columns(const nb::list& given, std::string name) {
+  std::vector<TypedColumn> columns;
+  columns.reserve(nb::len(given));
+  for (const nb::handle column : given) columns.push_back(column_of(nb::cast<nb::tuple>(column)));
+  return CsvTable::of_columns(std::move(columns), std::move(name));
+}
+
+// Of anything that has __arrow_c_stream__.
+CsvTable of_arrow(nb::handle frame, const std::string& name, nb::handle offset_at) {
+  const nb::object capsule = frame.attr("__arrow_c_stream__")();
+  void* stream = PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream");
+  if (stream == nullptr) throw nb::python_error();
+  const nb::gil_scoped_release release;
+  return data::read_arrow_stream(stream, name, [offset_at](const std::string& zone, std::int64_t seconds) {
+    const nb::gil_scoped_acquire acquire;
+    return nb::cast<std::int64_t>(offset_at(zone, seconds));
+  });
+}
+
+}  // namespace
+
+void bind_tables(nb::module_& module) {
+  nb::class_<CsvTable>(module, "_Table")
+      .def_static("load", &CsvTable::load, "path"_a, "encoding"_a, ReleaseGil())
+      .def_static("of_columns", of_columns, "columns"_a, "name"_a)
+      .def_static("of_arrow", of_arrow, "frame"_a, "name"_a, "offset_at"_a);
+}
+
+}  // namespace ingot::python
