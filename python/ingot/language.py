@@ -14,6 +14,7 @@ from ._structured import constrain
 from ._tensor import asarray
 from ._core import LanguageModel, Tensor, Tokenizer
 from .display import module_html, table
+from .errors import Error
 from .weights import adapter_list
 
 __all__ = ["LLM", "Completion", "Embedder", "LanguageModel", "Tokenizer"]
@@ -188,6 +189,7 @@ class LLM:
             str(model), format, device, adapter_list(adapters), context, kv_cache, max_running, kv_memory, prefix_cache
         )
         _open_models.add(self._model)
+        self._opened, self._embedder = (str(model), format), None
 
     def _submit(self, prompt, logprobs, options, parse):
         ids = self._model.encode(prompt) if isinstance(prompt, str) else list(prompt)
@@ -248,6 +250,18 @@ class LLM:
             messages = [{"role": "user", "content": messages}]
         return self._model.render(json.dumps(messages), json.dumps(tools), json.dumps(template or {}), add_generation_prompt)
 
+    def embed(self, texts, *, prompt_name: str = "", prompt: str | None = None, dimensions: int | None = None,
+              normalize: bool = False) -> Tensor:
+        """Sentence vectors [texts, dimension], as :meth:`Embedder.embed` makes them: with the pooling that the model's directory
+        names, else the mean over the tokens. The first call opens the weights once more, in the model's format; as stored, both
+        are one mapped file. Adapters count for nothing here.
+        """
+        if self._opened is None:
+            raise Error("the model is closed")
+        if self._embedder is None:
+            self._embedder = Embedder(self._opened[0], format=self._opened[1], device=self.device)
+        return self._embedder.embed(texts, prompt_name=prompt_name, prompt=prompt, dimensions=dimensions, normalize=normalize)
+
     def logits(self, tokens) -> Tensor:
         """Logits [tokens, vocab] of a text or of token ids, float32, one row for each token."""
         return self._model.logits(self.tokenizer.encode(tokens) if isinstance(tokens, str) else list(tokens))
@@ -279,6 +293,7 @@ class LLM:
     def close(self):
         """Cancels what runs and ends the thread; later calls are an error."""
         self._model.close()
+        self._opened = self._embedder = None
 
     def __enter__(self):
         return self
@@ -304,14 +319,22 @@ class Embedder:
     def __init__(self, model, *, format="", device="auto"):
         self._embedder = _core._Embedder.open(str(model), format, device)
 
-    def embed(self, texts, *, prompt: str = "", dimensions: int | None = None) -> Tensor:
-        """A tensor [texts, dimension], float32; [dimension] for one text.
+    def embed(self, texts, *, prompt_name: str = "", prompt: str | None = None, dimensions: int | None = None,
+              normalize: bool = False) -> Tensor:
+        """A tensor [texts, dimension], float32; [dimension] for one text. Texts run in batches, without padding.
 
-        ``prompt`` is put before each text; ``dimensions`` keeps the first so many, as Matryoshka models are used.
+        ``prompt_name``: one of the model's prompts (:attr:`prompts`) to put before each text, by default its own; ``prompt``: a
+        text instead. ``dimensions`` keeps the first so many, as Matryoshka models are used. ``normalize``: vectors of length 1,
+        also where the model's files do not ask for them, and behind ``dimensions``.
         """
         one = isinstance(texts, str)
-        vectors = self._embedder.embed([texts] if one else list(texts), prompt, dimensions)
+        vectors = self._embedder.embed([texts] if one else list(texts), prompt_name, prompt, dimensions, normalize)
         return vectors[0] if one else vectors
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What the model's files would have before a text, by name: ``{"query": "query: "}``."""
+        return self._embedder.prompts
 
     @property
     def dimension(self) -> int:

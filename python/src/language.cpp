@@ -135,6 +135,19 @@ void bind_model(nb::module_& module) {
           "only_trainable"_a = false, "How many numbers the parameters have.");
 }
 
+// `prompt` stands for the one of a name; without either it is the model's own.
+Tensor embed_texts(const SentenceEmbedder& self, const std::vector<std::string>& texts,
+                   const std::string& prompt_name, const std::optional<std::string>& prompt,
+                   const std::optional<std::int64_t>& dimensions, bool normalize) {
+  const NoGrad guard;
+  INGOT_CHECK(!prompt || prompt_name.empty(),
+              InvalidConfig("prompt", "stands for prompt_name; give one of them"));
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  Tensor vectors = self.embed(views, prompt ? *prompt : self.config().prompt(prompt_name));
+  if (dimensions) vectors = truncated(vectors, *dimensions);
+  return normalize ? normalized(vectors) : vectors;
+}
+
 void bind_embedder(nb::module_& module) {
   nb::class_<SentenceEmbedder>(module, "_Embedder")
       .def_static(
@@ -144,16 +157,10 @@ void bind_embedder(nb::module_& module) {
                                           encoder_options(format, choose_device(device)));
           },
           "path"_a, "format"_a, "device"_a, ReleaseGil())
-      .def(
-          "embed",
-          [](const SentenceEmbedder& self, const std::vector<std::string>& texts, const std::string& prompt,
-             const std::optional<std::int64_t>& dimensions) {
-            const NoGrad guard;
-            const std::vector<std::string_view> views(texts.begin(), texts.end());
-            const Tensor vectors = self.embed(views, prompt);
-            return dimensions ? truncated(vectors, *dimensions) : vectors;
-          },
-          "texts"_a, "prompt"_a, "dimensions"_a.none(), ReleaseGil())
+      .def("embed", embed_texts, "texts"_a, "prompt_name"_a, "prompt"_a.none(), "dimensions"_a.none(),
+           "normalize"_a, ReleaseGil())
+      .def_prop_ro(
+          "prompts", [](const SentenceEmbedder& self) { return self.config().prompts; })
       .def_prop_ro("dimension", &SentenceEmbedder::dimension)
       .def_prop_ro("max_length", &SentenceEmbedder::max_length);
 }

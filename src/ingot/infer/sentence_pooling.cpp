@@ -40,19 +40,6 @@ void pool_one(Pooling pooling, const float* rows, std::int64_t count, std::int64
   for (std::int64_t i = 0; i < width; ++i) out[i] /= divisor;
 }
 
-Tensor normalized(const Tensor& vectors) {
-  const Tensor result = contiguous(vectors);
-  const std::int64_t width = result.dim(1);
-  float* x = result.data<float>();
-  for (std::int64_t row = 0; row < result.dim(0); ++row, x += width) {
-    double squares = 0;
-    for (std::int64_t i = 0; i < width; ++i) squares += static_cast<double>(x[i]) * x[i];
-    const auto factor = static_cast<float>(1 / std::max(std::sqrt(squares), 1e-12));
-    for (std::int64_t i = 0; i < width; ++i) x[i] *= factor;
-  }
-  return result;
-}
-
 Tensor activated(const std::string& activation, const Tensor& x) {
   if (activation == "Tanh") return tanh(x);
   if (activation == "ReLU") return relu(x);
@@ -90,6 +77,19 @@ void check_width(const WeightSource& weights, const char* name, std::int64_t fou
 }
 
 }  // namespace
+
+Tensor normalized(const Tensor& vectors) {
+  const Tensor result = contiguous(vectors);
+  const std::int64_t width = result.dim(1);
+  float* x = result.data<float>();
+  for (std::int64_t row = 0; row < result.dim(0); ++row, x += width) {
+    double squares = 0;
+    for (std::int64_t i = 0; i < width; ++i) squares += static_cast<double>(x[i]) * x[i];
+    const auto factor = static_cast<float>(1 / std::max(std::sqrt(squares), 1e-12));
+    for (std::int64_t i = 0; i < width; ++i) x[i] *= factor;
+  }
+  return result;
+}
 
 void pool(std::span<const Pooling> poolings, const float* rows, std::int64_t count, std::int64_t width,
           std::int64_t skipped, float* out) {

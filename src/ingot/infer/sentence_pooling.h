@@ -15,6 +15,9 @@ namespace ingot {
 void pool(std::span<const Pooling> poolings, const float* rows, std::int64_t count, std::int64_t width,
           std::int64_t skipped, float* out);
 
+/// f32 [texts, width] on the host, each vector divided by its length; zeros stay zeros.
+Tensor normalized(const Tensor& vectors);
+
 /// The modules behind pooling, with their weights.
 class SentenceHead {
  public:
