@@ -74,15 +74,21 @@ def decode(o, folder):
         answer = llm.generate(first, **more, **options)
         return list(answer) if more else answer
 
-    for turn in range(o.turns):
+    def bench():
         arguments = [o.ingot, "bench", "decode", model, "-n", str(o.tokens), "--runs", "3", "--json"]
         result = subprocess.run(arguments, check=True, capture_output=True, text=True)
         command.append(json.loads(result.stdout)["tokens_per_second"])
-        with ingot.LLM(model) as llm:
-            ask(llm)
-            kinds = [(whole, {}), (streamed, {"stream": True})]
-            for into, more in kinds if turn % 2 else reversed(kinds):
-                into.append(statistics.median(o.tokens / timed(lambda m=more: ask(llm, **m)) for _ in range(3)))
+
+    def measure(into, llm, **more):
+        into.append(statistics.median(o.tokens / timed(lambda: ask(llm, **more)) for _ in range(3)))
+
+    # Many short turns, each in another order: what else the machine does changes within seconds.
+    with ingot.LLM(model) as llm:
+        kinds = [bench, lambda: measure(whole, llm), lambda: measure(streamed, llm, stream=True)]
+        ask(llm)
+        for turn in range(o.decode_turns):
+            for kind in kinds[turn % 3:] + kinds[:turn % 3]:
+                kind()
     peer = command_peer("ingot bench decode")
     work = f"20M parameters, f32, {o.tokens} tokens"
     yield row(f"LLM.generate, {work}", "tokens/s", whole, peer, command, 0.98)
@@ -225,7 +231,8 @@ def main():
     parser.add_argument("--environment-probe", default="environment_probe", help="build/bench/environment_probe (./dev bench builds it)")
     parser.add_argument("--rows", default=",".join(ROWS), help=f"some of {', '.join(ROWS)}")
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--decode-turns", type=int, default=21)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--environment-steps", type=int, default=400)
     parser.add_argument("--rows-of-frame", type=int, default=5_000_000)

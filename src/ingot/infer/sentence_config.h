@@ -38,8 +38,8 @@ struct SentenceConfig {
   /// The text of a prompt; of the default one where `name` is empty. InvalidConfig lists the names there are.
   const std::string& prompt(const std::string& name) const;
 
-  /// Reads what is there; a plain encoder directory means the mean, not normalized. FormatError names file
-  /// and key; NotImplemented a module or a pooling that Ingot lacks.
+  /// Reads what is there; a plain encoder directory means the mean, not normalized, and so does a GGUF file
+  /// that names no pooling. FormatError names file and key; NotImplemented a module or a pooling that Ingot lacks.
   static SentenceConfig from_directory(const std::string& directory);
 };
 

@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/text/unicode.h"
@@ -35,7 +36,7 @@ SentenceEmbedder::SentenceEmbedder(std::unique_ptr<TextEncoder> encoder, text::T
 SentenceEmbedder SentenceEmbedder::open(const std::string& directory, const LoadOptions& options) {
   SentenceConfig config = SentenceConfig::from_directory(directory);
   auto encoder = open_text_encoder(config.encoder, options);
-  auto tokenizer = text::Tokenizer::from_directory(config.encoder);
+  auto tokenizer = open_tokenizer(config.encoder);
   return {std::move(encoder), std::move(tokenizer), std::move(config)};
 }
 
