@@ -9,16 +9,13 @@ from .config import TrainConfig
 from .display import Chart, Progress, Report
 
 
-def _yaml(config, changes):
+def _yaml(config):
     """The configuration as YAML text (JSON is YAML), with a name for messages."""
     if isinstance(config, TrainConfig):
         config = config.to_dict()
     if isinstance(config, dict):
-        return json.dumps({**config, **changes}, default=str), "config"
-    text, name = Path(config).read_text(encoding="utf-8"), str(config)
-    if not changes:
-        return text, name
-    return text.rstrip() + "\n" + "".join(f"{key}: {json.dumps(value, default=str)}\n" for key, value in changes.items()), name
+        return json.dumps(config, default=str), "config"
+    return Path(config).read_text(encoding="utf-8"), str(config)
 
 
 class Trainer:
@@ -42,7 +39,8 @@ class Trainer:
         self._callback = callback
         self._progress: Progress | None = None
         self._evaluations: list[tuple[int, float]] = []
-        text, name = _yaml(config, changes)
+        text, name = _yaml(config)
+        over = [f"{key}={json.dumps(value, default=str)}" for key, value in changes.items()]
         on_event = weakref.WeakMethod(self._on_event)  # C++ owns the callback: no cycle through it
 
         def call(event, record):
@@ -50,7 +48,7 @@ class Trainer:
             if method is not None:
                 method(event, record)
 
-        self._trainer = _core._Trainer(text, name, resume, call)
+        self._trainer = _core._Trainer(text, name, over, resume, call)
 
     def _on_event(self, event, record):
         if event == "step":

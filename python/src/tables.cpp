@@ -69,9 +69,9 @@ CsvTable of_arrow(nb::handle frame, const std::string& name, nb::handle offset_a
   const nb::object capsule = frame.attr("__arrow_c_stream__")();
   void* stream = PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream");
   if (stream == nullptr) throw nb::python_error();
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   return data::read_arrow_stream(stream, name, [offset_at](const std::string& zone, std::int64_t seconds) {
-    const nb::gil_scoped_acquire acquire;
+    const AcquiredGil acquire;
     return nb::cast<std::int64_t>(offset_at(zone, seconds));
   });
 }
@@ -82,7 +82,7 @@ void bind_tables(nb::module_& module) {
   nb::class_<CsvTable>(module, "_Table")
       .def_static("load", &CsvTable::load, "path"_a, "encoding"_a, ReleaseGil())
       .def_static("of_columns", of_columns, "columns"_a, "name"_a)
-      .def_static("of_arrow", of_arrow, "frame"_a, "name"_a, "offset_at"_a);
+      .def_static("of_arrow", of_arrow, "frame"_a, "name"_a, "offset_at"_a.none());
 }
 
 }  // namespace ingot::python

@@ -83,10 +83,12 @@ class PythonReporter : public Reporter {
 
 class Trainer {
  public:
-  Trainer(const std::string& yaml, const std::string& name, bool resume, nb::object callback)
+  Trainer(const std::string& yaml, const std::string& name, const std::vector<std::string>& changes,
+          bool resume, nb::object callback)
       : reporter_(std::make_shared<PythonReporter>(std::move(callback))) {
     const ReleasedGil release;
     Config file = Config::parse(yaml, name);
+    for (const std::string& change : changes) file.set(change, "an argument of Trainer");
     if (resume) file.set("resume_from_checkpoint=true");
     TrainConfig config = read_train_config(file);
     fetch_from_hub(config);
@@ -198,8 +200,8 @@ nb::list history(Trainer& self) {
 
 void bind_training(nb::module_& module) {
   nb::class_<Trainer>(module, "_Trainer")
-      .def(nb::init<const std::string&, const std::string&, bool, nb::object>(), "yaml"_a, "name"_a,
-           "resume"_a, "callback"_a.none())
+      .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&, bool, nb::object>(),
+           "yaml"_a, "name"_a, "changes"_a, "resume"_a, "callback"_a.none())
       .def("step", &Trainer::step)
       .def("finish", [](Trainer& self) { return as_dict(self.finish()); })
       .def("run", [](Trainer& self) { return as_dict(self.run()); })

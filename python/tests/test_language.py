@@ -1,6 +1,7 @@
 """Writing text, and training what writes it."""
 
 import asyncio
+import json
 import os
 import threading
 
@@ -54,6 +55,15 @@ def test_a_callback_that_raises_saves_and_leaves(tmp_path):
     with ingot.Trainer(tiny_config(tmp_path), resume=True) as again:
         assert again.steps_done >= 3
         assert again.train()["steps"] == 6
+
+
+def test_arguments_stand_over_the_keys_of_a_file_and_of_a_dict(tmp_path):
+    (tmp_path / "train.yaml").write_text(json.dumps(tiny_config(tmp_path)))
+    for config in (str(tmp_path / "train.yaml"), tiny_config(tmp_path), ingot.TrainConfig(**tiny_config(tmp_path))):
+        with ingot.Trainer(config, max_steps=1, output_dir=str(tmp_path / "other")) as trainer:
+            assert trainer.total_steps == 1
+    with pytest.raises(ValueError, match="learning_rate.*an argument of Trainer"):
+        ingot.Trainer(str(tmp_path / "train.yaml"), learning_rate="fast")
 
 
 def test_a_wrong_key_is_named(tmp_path):
