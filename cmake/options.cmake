@@ -7,6 +7,7 @@ option(INGOT_PYTHON "Build the Python package's module (needs nanobind)" OFF)
 option(INGOT_WERROR "Treat warnings as errors" OFF)
 option(INGOT_FUZZ "Build the fuzzers of tests/fuzz (needs clang)" OFF)
 set(INGOT_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize= (address,undefined or thread)")
+set(INGOT_SANITIZE_LAYERS "" CACHE STRING "Layers to instrument, and python; all where it is empty")
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -17,7 +18,7 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # asserts stay on: they are cheap beside the kernels
-if(INGOT_SANITIZE)
+if(INGOT_SANITIZE AND NOT INGOT_SANITIZE_LAYERS) # other layers are those of the ordinary build
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")  # what is instrumented compiles in half the time, and less is optimized away
 endif()
 
@@ -39,8 +40,11 @@ if(INGOT_FUZZ)
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(INGOT_SANITIZE)
-  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${INGOT_SANITIZE}>
-                      $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:C,CXX>:-g1>)
+  set(instrumented $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${INGOT_SANITIZE}>
+                   $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:C,CXX>:-g1>)
+  if(NOT INGOT_SANITIZE_LAYERS)
+    add_compile_options(${instrumented})
+  endif()
   add_link_options(-fsanitize=${INGOT_SANITIZE})
 endif()
 

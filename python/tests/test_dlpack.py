@@ -128,3 +128,15 @@ def test_jax_shares_memory_both_ways():
     aligned = ingot.ones(64, 64)
     taken = jax.dlpack.from_dlpack(aligned)
     assert taken.unsafe_buffer_pointer() == aligned.data_ptr()
+
+
+def test_cupy_shares_memory_both_ways():
+    cupy = pytest.importorskip("cupy")
+    try:
+        aligned = ingot.ones(64, 64, device="cuda")
+    except (ingot.errors.Error, ValueError) as missing:
+        pytest.skip(f"no GPU for both: {missing}")
+    taken = cupy.from_dlpack(aligned)
+    assert taken.data.ptr == aligned.data_ptr()
+    given = cupy.arange(64, dtype=cupy.float32).reshape(8, 8)
+    assert ingot.from_dlpack(given).data_ptr() == given.data.ptr

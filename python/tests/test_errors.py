@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import ingot
-from conftest import rounds
 
 
 def test_errors_are_builtin_exceptions_with_fields():
@@ -79,74 +78,6 @@ def peak_megabytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def resident_megabytes():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def test_a_hundred_thousand_calls_leak_nothing():
-    a = np.ones(256, np.float32)
-
-    def calls(n):
-        for _ in range(n):
-            x = ingot.from_dlpack(a)
-            y = (x * 2 + 1)[1:5]
-            np.asarray(y)
-            try:
-                x @ ingot.ones(3)
-            except ValueError:
-                pass
-
-    calls(5000)
-    gc.collect()
-    before = resident_megabytes()
-    calls(25000)  # four calls each
-    gc.collect()
-    assert resident_megabytes() - before < 4
-
-
-def test_requests_that_end_fail_or_are_left_leak_nothing(llm):
-    def fail(tokens, logits):
-        raise LookupError("enough")
-
-    def calls(n):
-        for _ in range(n):
-            llm.generate("The", max_tokens=2, logits_processor=lambda tokens, logits: logits * 1, choice=["a", "b"])
-            with pytest.raises(LookupError):
-                llm.generate("The", logits_processor=fail)
-            llm.generate("The", max_tokens=50, stream=True).cancel()
-
-    calls(150)
-    gc.collect()
-    before, alive = resident_megabytes(), len(gc.get_objects())
-    calls(rounds(300))
-    gc.collect()
-    assert resident_megabytes() - before < 3 and len(gc.get_objects()) - alive < 100
-
-
-def test_gradients_games_and_studies_leak_nothing():
-    games = ingot.rl.VectorGame("connect_four", games=4, seed=1)
-    weight = ingot.ones(8, 8).requires_grad_()
-    optimizer = ingot.optim.AdamW([weight])
-    study = ingot.tune.create_study({"x": {"low": 0.0, "high": 1.0}}, n_trials=10)
-
-    def calls(n):
-        for _ in range(n):
-            loss = ((weight @ weight).relu() * ingot.from_dlpack(np.asarray(ingot.ones(8)))).sum()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            games.step(games.observe()[1].argmax(1))
-            ingot.rl.VectorGame("connect_four", games=2)
-            with pytest.raises(ValueError):
-                study.best_value  # of no trial
-
-    calls(200)
-    gc.collect()
-    before, alive = resident_megabytes(), len(gc.get_objects())
-    calls(rounds(1500))
-    gc.collect()
-    assert resident_megabytes() - before < 3 and len(gc.get_objects()) - alive < 100
 
 
 def test_other_threads_run_while_an_operation_computes():
