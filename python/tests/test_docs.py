@@ -63,6 +63,9 @@ def sections(page):
 
 
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+# The part of each guide that says how its task is done in Python.
+GUIDES = {path.name: dict(sections(path.read_text(encoding="utf-8"))).get("In Python") for path in sorted((ROOT / "docs").glob("*.md"))}
+GUIDES = {name: code for name, code in GUIDES.items() if code}
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +80,9 @@ def folder(tmp_path_factory):
         "architecture: {model_type: llama, hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2}\n"
         "datasets: [{path: text.txt}]\nvocab_size: 300\nsequence_len: 32\noutput_dir: run\nreport_to: none\n"
     )
+    shutil.copy(ROOT / "examples" / "data" / "mlp.onnx", place)
+    hours = [f"2024-01-{1 + i // 24:02}T{i % 24:02}:00,{10 + i % 24}.5\n" for i in range(24 * 20)]
+    (place / "load.csv").write_text("date,load\n" + "".join(hours))
     config = {"base_model": str(place / "model"), "adapter": "lora", "lora_r": 2, "lora_target_linear": True, "max_steps": 1}
     config |= {"datasets": [{"path": str(place / "text.txt")}], "sequence_len": 32, "output_dir": str(place / "out" / "tuned"), "report_to": "none"}
     ingot.Trainer(config).train()
@@ -103,6 +109,7 @@ def smaller(code):
         ("context=4096", "context=512"),
         ("max_tokens=100", "max_tokens=8"),
         ("max_tokens=64", "max_tokens=8"),
+        ("hold_out=24", "hold_out=8"),
         ("horizon=24, lookback=96", "horizon=8, lookback=16, epochs=1"),
         ("n_trials=50", "n_trials=3"),
         ("walls=25", "walls=1"),
@@ -150,3 +157,14 @@ def test_the_guides_examples_run(heading, folder, monkeypatch):
     exec(compile(smaller(code), f"docs/python.md, {heading}", "exec"), names)
     if "answer" in names and asyncio.iscoroutinefunction(names["answer"]):
         asyncio.run(names["answer"]("Hello"))
+
+
+def test_every_guide_of_a_task_that_python_has_says_how():
+    tasks = "training fine-tuning continue-training inference serving forecasting tuning quantize weights embed self-play mahjong adapters text onnx tracing memory"
+    assert [f"{task}.md" for task in tasks.split() if f"{task}.md" not in GUIDES] == []
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_what_a_guide_says_of_python_runs(guide, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    exec(compile(smaller(GUIDES[guide]), f"docs/{guide}, In Python", "exec"), {})
