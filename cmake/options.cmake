@@ -4,7 +4,12 @@ option(INGOT_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(INGOT_BENCH "Build the benchmarks" OFF)
 option(INGOT_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(INGOT_PYTHON "Build the Python package's module (needs nanobind)" OFF)
-option(INGOT_WERROR "Treat warnings as errors" OFF)
+set(debian_12 OFF)
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12
+   AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  set(debian_12 ON) # as ./dev has it, so that ccache knows the objects of `pip install .`, too
+endif()
+option(INGOT_WERROR "Treat warnings as errors" ${debian_12})
 option(INGOT_FUZZ "Build the fuzzers of tests/fuzz (needs clang)" OFF)
 set(INGOT_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize= (address,undefined or thread)")
 set(INGOT_SANITIZE_LAYERS "" CACHE STRING "Layers to instrument, and python; all where it is empty")
@@ -51,7 +56,11 @@ endif()
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   # CCACHE_DEPEND: a miss is compiled at once, without a run of the preprocessor before it.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${CCACHE_PROGRAM})
+  set(cache env CCACHE_DEPEND=1)
+  if(NOT DEFINED ENV{CCACHE_BASEDIR}) # ./dev sets both; pip does not
+    list(APPEND cache CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
+  endif()
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${cache} ${CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})  # of the tests of the C API
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
