@@ -1,4 +1,25 @@
-# Every library from outside, found once. docs/dependencies.md says why each is there.
+# Every library from outside. docs/dependencies.md says why each is there. Whatever is missing is told at once, and what brings it:
+# pip and cmake themselves would name one library after another.
+set(missing)
+foreach(package fmt spdlog nlohmann_json yaml-cpp OpenMP OpenSSL ZLIB CURL Protobuf Boost PkgConfig)
+  find_package(${package} QUIET)
+  if(NOT ${package}_FOUND)
+    list(APPEND missing ${package})
+  endif()
+endforeach()
+foreach(module libhwy libpcre2-8 libzstd pugixml sqlite3 libutf8proc simdjson)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(looked_for_${module} QUIET ${module})
+  endif()
+  if(NOT looked_for_${module}_FOUND)
+    list(APPEND missing ${module})
+  endif()
+endforeach()
+if(missing)
+  list(JOIN missing ", " missing)
+  message(FATAL_ERROR "These libraries or their headers are missing: ${missing}. On Debian 12 ./dev setup installs them; elsewhere "
+                      "docs/install.md says how to build in a container")
+endif()
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
