@@ -33,10 +33,11 @@ def _table_of(table, encoding=None):
         return _table_of_array(table)
     if module == "polars" and hasattr(table, "collect"):
         table = table.collect()
+    if isinstance(table, dict):  # of lists
+        columns = [(str(name), "text", [None if value is None else str(value) for value in values], 1) for name, values in table.items()]
+        return _core._Table.of_columns(columns, "the frame"), _read_plain
     if not hasattr(table, "__arrow_c_stream__"):
-        import polars
-
-        table = polars.DataFrame(table)
+        raise TypeError(f"{type(table).__name__} is no table: a frame of pandas, polars or anything with __arrow_c_stream__, an array, a dict of lists, or a file's path")
     return _core._Table.of_arrow(table, "the frame", _offset_at), lambda text: _read_plain(text, table)
 
 
@@ -314,9 +315,19 @@ def _read_plain(text, like=None):
         import polars
     except ImportError:
         rows = list(csv.DictReader(io.StringIO(text)))
-        return {name: [row[name] for row in rows] for name in (rows[0] if rows else {})}
+        return {name: _numbers([row[name] for row in rows]) for name in (rows[0] if rows else {})}
     types = dict(like.schema) if isinstance(like, polars.DataFrame) else {}
     words = {name: kind for name, kind in types.items() if kind == polars.String}
     result = polars.read_csv(io.StringIO(text), try_parse_dates=True, schema_overrides=words)
     dates = [name for name, kind in result.schema.items() if kind.is_temporal() and types.get(name, kind) != kind]
     return result.with_columns(polars.col(name).cast(types[name]) for name in dates)
+
+
+def _numbers(words):
+    """Whole numbers or floats where all are, else the words."""
+    for kind in (int, float):
+        try:
+            return [kind(word) for word in words]
+        except ValueError:
+            continue
+    return words

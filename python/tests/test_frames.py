@@ -1,5 +1,7 @@
 """Tables of every kind that a forecaster takes: the same numbers, the same types back."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -133,3 +135,15 @@ def test_a_stream_that_fails_says_what_its_owner_says():
 def test_parquet_files_are_read_as_the_command_reads_them(tmp_path):
     pl.from_pandas(frame()).write_parquet(tmp_path / "t.parquet", compression="zstd")
     np.testing.assert_array_equal(np.asarray(forecast(tmp_path / "t.parquet")["load"]), forecast(frame())["load"].to_numpy())
+
+
+def test_a_dict_of_lists_needs_no_other_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)  # as if it were not installed
+    result = forecast({name: frame()[name].astype(str).to_list() for name in frame()})
+    np.testing.assert_array_equal(result["load"], forecast(frame())["load"])
+    assert result["date"][0].startswith("2024-03-30")
+
+
+def test_what_is_no_table_is_told():
+    with pytest.raises(TypeError, match="set is no table: a frame of pandas, polars"):
+        forecast({1, 2})
