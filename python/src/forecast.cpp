@@ -107,7 +107,8 @@ std::string predict_csv(const Forecaster& self, const data::CsvTable& given, con
   return to_csv(predict(self, table, levels), table);
 }
 
-std::string plot_table(const Forecaster& self, const data::CsvTable& given, std::int64_t hold_out, const std::optional<int>& level) {
+std::string plot_table(const Forecaster& self, const data::CsvTable& given, std::int64_t hold_out,
+                       const std::optional<int>& level) {
   const SeriesTable table = read_series(given, self.table_options());
   self.check(table);
   return render_report(forecast_report(self, table, hold_out, {.level = level}));
@@ -131,7 +132,8 @@ nb::dict evaluate_table(const Forecaster& self, const data::CsvTable& given, std
   return result;
 }
 
-nb::dict cross_validate_table(const std::string& yaml, const data::CsvTable& given, std::int64_t folds, std::int64_t test_rows, std::int64_t stride) {
+nb::dict cross_validate_table(const std::string& yaml, const data::CsvTable& given, std::int64_t folds,
+                              std::int64_t test_rows, std::int64_t stride) {
   CrossValidation found;
   Progress progress;
   {

@@ -159,8 +159,7 @@ void bind_embedder(nb::module_& module) {
           "path"_a, "format"_a, "device"_a, ReleaseGil())
       .def("embed", embed_texts, "texts"_a, "prompt_name"_a, "prompt"_a.none(), "dimensions"_a.none(),
            "normalize"_a, ReleaseGil())
-      .def_prop_ro(
-          "prompts", [](const SentenceEmbedder& self) { return self.config().prompts; })
+      .def_prop_ro("prompts", [](const SentenceEmbedder& self) { return self.config().prompts; })
       .def_prop_ro("dimension", &SentenceEmbedder::dimension)
       .def_prop_ro("max_length", &SentenceEmbedder::max_length);
 }

@@ -32,7 +32,8 @@ void add_moments(TypedColumn& column, std::span<const std::int64_t> values, std:
 }
 
 void add_texts(TypedColumn& column, const nb::list& values) {
-  for (const nb::handle value : values) column.add_text(value.is_none() ? "" : nb::cast<std::string_view>(value));
+  for (const nb::handle value : values)
+    column.add_text(value.is_none() ? "" : nb::cast<std::string_view>(value));
 }
 
 // A column as forecast.py names it: (name, kind, values, units of moments).

@@ -200,7 +200,8 @@ nb::list history(Trainer& self) {
 
 void bind_training(nb::module_& module) {
   nb::class_<Trainer>(module, "_Trainer")
-      .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&, bool, nb::object>(),
+      .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&, bool,
+                    nb::object>(),
            "yaml"_a, "name"_a, "changes"_a, "resume"_a, "callback"_a.none())
       .def("step", &Trainer::step)
       .def("finish", [](Trainer& self) { return as_dict(self.finish()); })

@@ -18,7 +18,8 @@ using arrow::CSchema;
 using arrow::CStream;
 using test::message_of;
 
-// One column of two batches, as a library would hand it over, and how often it was told that it may free what.
+// One column of two batches, as a library would hand it over, and how often it was told that it may free
+// what.
 struct Source {
   std::string format;
   std::vector<std::array<const void*, 3>> batches;
@@ -37,10 +38,23 @@ struct Source {
     made.private_data = this;
     made.get_schema = [](CStream* s, CSchema* out) {
       auto& self = *static_cast<Source*>(s->private_data);
-      self.field = {.format = self.format.c_str(), .name = "a", .metadata = nullptr, .flags = 2, .n_children = 0,
-                    .children = nullptr, .dictionary = nullptr, .release = nullptr, .private_data = nullptr};
-      *out = {.format = "+s", .name = nullptr, .metadata = nullptr, .flags = 0, .n_children = 1, .children = self.fields,
-              .dictionary = nullptr, .release = [](CSchema* x) { ++static_cast<Source*>(x->private_data)->released; },
+      self.field = {.format = self.format.c_str(),
+                    .name = "a",
+                    .metadata = nullptr,
+                    .flags = 2,
+                    .n_children = 0,
+                    .children = nullptr,
+                    .dictionary = nullptr,
+                    .release = nullptr,
+                    .private_data = nullptr};
+      *out = {.format = "+s",
+              .name = nullptr,
+              .metadata = nullptr,
+              .flags = 0,
+              .n_children = 1,
+              .children = self.fields,
+              .dictionary = nullptr,
+              .release = [](CSchema* x) { ++static_cast<Source*>(x->private_data)->released; },
               .private_data = &self};
       return 0;
     };
@@ -48,12 +62,26 @@ struct Source {
       auto& self = *static_cast<Source*>(s->private_data);
       *out = {};
       if (self.next == self.batches.size()) return self.error.empty() ? 0 : EIO;
-      self.column = {.length = self.lengths[self.next], .null_count = -1, .offset = self.offsets[self.next], .n_buffers = 3,
-                     .n_children = 0, .buffers = self.batches[self.next].data(), .children = nullptr,
-                     .dictionary = nullptr, .release = nullptr, .private_data = nullptr};
-      *out = {.length = self.lengths[self.next], .null_count = 0, .offset = 0, .n_buffers = 1, .n_children = 1,
-              .buffers = nullptr, .children = self.columns, .dictionary = nullptr,
-              .release = [](CArray* x) { ++static_cast<Source*>(x->private_data)->released; }, .private_data = &self};
+      self.column = {.length = self.lengths[self.next],
+                     .null_count = -1,
+                     .offset = self.offsets[self.next],
+                     .n_buffers = 3,
+                     .n_children = 0,
+                     .buffers = self.batches[self.next].data(),
+                     .children = nullptr,
+                     .dictionary = nullptr,
+                     .release = nullptr,
+                     .private_data = nullptr};
+      *out = {.length = self.lengths[self.next],
+              .null_count = 0,
+              .offset = 0,
+              .n_buffers = 1,
+              .n_children = 1,
+              .buffers = nullptr,
+              .children = self.columns,
+              .dictionary = nullptr,
+              .release = [](CArray* x) { ++static_cast<Source*>(x->private_data)->released; },
+              .private_data = &self};
       ++self.next;
       return 0;
     };
@@ -78,7 +106,10 @@ using Cells = std::vector<std::string>;
 TEST(ArrowStream, ValuesBehindAnOffsetAndNullsOfTwoBatchesAreOneColumn) {
   const std::int32_t first[] = {9, 1, 2, 3}, second[] = {4, 5};
   const std::uint8_t valid[] = {0b1011};  // the value 2 is null
-  Source source{.format = "i", .batches = {{valid, first, nullptr}, {nullptr, second, nullptr}}, .lengths = {3, 2}, .offsets = {1, 0}};
+  Source source{.format = "i",
+                .batches = {{valid, first, nullptr}, {nullptr, second, nullptr}},
+                .lengths = {3, 2},
+                .offsets = {1, 0}};
   EXPECT_EQ(source.cells(), (Cells{"1", "", "3", "4", "5"}));
   EXPECT_EQ(source.released, 3) << "two batches and the schema";
 }
@@ -112,7 +143,8 @@ TEST(ArrowStream, NumbersTruthsDecimalsAndTimesOfDayAreCells) {
   Source truth{.format = "b", .batches = {{nullptr, bits, nullptr}}, .lengths = {2}, .offsets = {0}};
   EXPECT_EQ(truth.cells(), (Cells{"true", "false"}));
   const std::int64_t decimals[] = {-1250, -1, 5, 1};  // the second is 2^64 + 5 hundredths
-  Source decimal{.format = "d:20,2", .batches = {{nullptr, decimals, nullptr}}, .lengths = {2}, .offsets = {0}};
+  Source decimal{
+      .format = "d:20,2", .batches = {{nullptr, decimals, nullptr}}, .lengths = {2}, .offsets = {0}};
   EXPECT_EQ(decimal.cells(), (Cells{"-12.5", "1.8446744073709552e+17"}));
   const std::int64_t clocks[] = {45'296'000'000};
   Source clock{.format = "ttu", .batches = {{nullptr, clocks, nullptr}}, .lengths = {1}, .offsets = {0}};
@@ -122,7 +154,8 @@ TEST(ArrowStream, NumbersTruthsDecimalsAndTimesOfDayAreCells) {
 TEST(ArrowStream, MomentsAreWrittenWithTheirZonesOffset) {
   const std::int64_t moments[] = {1'711'846'800'000, 1'711'846'800'500};  // 2024-03-31 01:00 UTC
   const auto of_zone = [&](const std::string& zone) {
-    return Source{.format = "tsm:" + zone, .batches = {{nullptr, moments, nullptr}}, .lengths = {2}, .offsets = {0}};
+    return Source{
+        .format = "tsm:" + zone, .batches = {{nullptr, moments, nullptr}}, .lengths = {2}, .offsets = {0}};
   };
   EXPECT_EQ(of_zone("").cells(), (Cells{"2024-03-31 01:00:00", "2024-03-31 01:00:00.5"}));
   EXPECT_EQ(of_zone("UTC").cells()[0], "2024-03-31 01:00:00Z");
@@ -132,7 +165,8 @@ TEST(ArrowStream, MomentsAreWrittenWithTheirZonesOffset) {
     return seconds >= 1'711'846'800 ? 7200 : 3600;
   };
   EXPECT_EQ(of_zone("Europe/Berlin").cells(summer)[0], "2024-03-31 03:00:00+02:00");
-  EXPECT_NE(message_of<DataError>([&] { of_zone("Europe/Berlin").cells(); }).find("convert them to UTC"), std::string::npos);
+  EXPECT_NE(message_of<DataError>([&] { of_zone("Europe/Berlin").cells(); }).find("convert them to UTC"),
+            std::string::npos);
   const std::int32_t days[] = {-1};
   Source date{.format = "tdD", .batches = {{nullptr, days, nullptr}}, .lengths = {1}, .offsets = {0}};
   EXPECT_EQ(date.cells(), Cells{"1969-12-31"});
@@ -140,19 +174,22 @@ TEST(ArrowStream, MomentsAreWrittenWithTheirZonesOffset) {
 
 TEST(ArrowStream, WhatIsNoTableIsNamed) {
   Source list{.format = "+l", .batches = {}, .lengths = {}, .offsets = {}};
-  EXPECT_NE(message_of<DataError>([&] { list.cells(); }).find("frame, column 'a': holds lists or structs"), std::string::npos);
+  EXPECT_NE(message_of<DataError>([&] { list.cells(); }).find("frame, column 'a': holds lists or structs"),
+            std::string::npos);
   Source broken{.format = "l", .batches = {}, .lengths = {}, .offsets = {}, .error = "the disk is gone"};
   EXPECT_NE(message_of<DataError>([&] { broken.cells(); }).find("the disk is gone"), std::string::npos);
   EXPECT_EQ(broken.released, 1);
   CStream used{};
-  EXPECT_NE(message_of<DataError>([&] { read_arrow_stream(&used, "frame"); }).find("somebody has read already"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of<DataError>([&] { read_arrow_stream(&used, "frame"); }).find("somebody has read already"),
+      std::string::npos);
 }
 
 TEST(ArrowStream, EveryCellCanBeAskedForInAnyOrder) {
   std::vector<std::int64_t> values(10'000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i);
-  Source source{.format = "l", .batches = {{nullptr, values.data(), nullptr}}, .lengths = {10'000}, .offsets = {0}};
+  Source source{
+      .format = "l", .batches = {{nullptr, values.data(), nullptr}}, .lengths = {10'000}, .offsets = {0}};
   CStream made = source.stream();
   const CsvTable table = read_arrow_stream(&made, "frame");
   const std::string_view early = table.cell(7, 0);

@@ -100,7 +100,9 @@ void add_embed(Command& root) {
   auto o = std::make_shared<EmbedOptions>();
   Command command = root.subcommand("embed", "Turn texts into vectors; show which are near in meaning");
   command
-      .option("model", o->model, "Directory of a sentence-transformers model, of an encoder or a decoder, or a decoder's GGUF file")
+      .option(
+          "model", o->model,
+          "Directory of a sentence-transformers model, of an encoder or a decoder, or a decoder's GGUF file")
       .required();
   o->inputs.add_to(command);
   command.option("-o,--output", o->output, "NumPy file to write: f32 [texts, dimension]");

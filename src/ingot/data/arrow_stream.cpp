@@ -32,29 +32,32 @@ struct Owned {
 struct Type {
   enum class Layout : std::uint8_t { nothing, bits, whole, natural, real, decimal, strings, views, clock };
   Layout layout = Layout::nothing;
-  unsigned bytes = 0;                                   // of a value, or of an offset of strings
-  TypedColumn::Kind kind = TypedColumn::Kind::text;     // what it becomes
-  std::int64_t units = 1;                               // of moments and clocks: so many a second
-  std::int64_t factor = 1;                              // of days: seconds in them
-  int scale = 0;                                        // of decimals
+  unsigned bytes = 0;                                // of a value, or of an offset of strings
+  TypedColumn::Kind kind = TypedColumn::Kind::text;  // what it becomes
+  std::int64_t units = 1;                            // of moments and clocks: so many a second
+  std::int64_t factor = 1;                           // of days: seconds in them
+  int scale = 0;                                     // of decimals
   std::string zone = {};
 };
 
 std::int64_t units_of(char letter) {
   switch (letter) {
-    case 's': return 1;
-    case 'm': return 1000;
-    case 'u': return 1'000'000;
-    default: return 1'000'000'000;
+    case 's':
+      return 1;
+    case 'm':
+      return 1000;
+    case 'u':
+      return 1'000'000;
+    default:
+      return 1'000'000'000;
   }
 }
 
 std::optional<Type> decimal_type(std::string_view format) {  // "d:19,2" or "d:19,2,64"
   const std::size_t comma = format.find(','), second = format.find(',', comma + 1);
   if (comma == std::string_view::npos) return std::nullopt;
-  const int bits = second == std::string_view::npos
-                       ? 128
-                       : std::atoi(std::string(format.substr(second + 1)).c_str());
+  const int bits =
+      second == std::string_view::npos ? 128 : std::atoi(std::string(format.substr(second + 1)).c_str());
   if (bits != 32 && bits != 64 && bits != 128) return std::nullopt;
   return Type{.layout = Type::Layout::decimal,
               .bytes = static_cast<unsigned>(bits / 8),
@@ -65,7 +68,8 @@ std::optional<Type> decimal_type(std::string_view format) {  // "d:19,2" or "d:1
 std::optional<Type> temporal_type(std::string_view format) {
   using Layout = Type::Layout;
   using Kind = TypedColumn::Kind;
-  if (format == "tdD") return Type{.layout = Layout::whole, .bytes = 4, .kind = Kind::moment, .factor = 86400};
+  if (format == "tdD")
+    return Type{.layout = Layout::whole, .bytes = 4, .kind = Kind::moment, .factor = 86400};
   if (format == "tdm") return Type{.layout = Layout::whole, .bytes = 8, .kind = Kind::moment, .units = 1000};
   if (format.size() == 3 && format.starts_with("tt")) {
     const bool small = format[2] == 's' || format[2] == 'm';
@@ -117,10 +121,14 @@ bool bit_at(const void* buffer, std::int64_t index) {
 
 std::int64_t whole_at(const void* buffer, std::int64_t index, unsigned bytes, bool natural) {
   switch (bytes) {
-    case 1: return natural ? std::int64_t{at<std::uint8_t>(buffer, index)} : at<std::int8_t>(buffer, index);
-    case 2: return natural ? std::int64_t{at<std::uint16_t>(buffer, index)} : at<std::int16_t>(buffer, index);
-    case 4: return natural ? std::int64_t{at<std::uint32_t>(buffer, index)} : at<std::int32_t>(buffer, index);
-    default: return at<std::int64_t>(buffer, index);
+    case 1:
+      return natural ? std::int64_t{at<std::uint8_t>(buffer, index)} : at<std::int8_t>(buffer, index);
+    case 2:
+      return natural ? std::int64_t{at<std::uint16_t>(buffer, index)} : at<std::int16_t>(buffer, index);
+    case 4:
+      return natural ? std::int64_t{at<std::uint32_t>(buffer, index)} : at<std::int32_t>(buffer, index);
+    default:
+      return at<std::int64_t>(buffer, index);
   }
 }
 
@@ -138,7 +146,8 @@ std::string_view string_at(const CArray& array, std::int64_t index, const Type& 
   const auto* bytes = static_cast<const char*>(array.buffers[2]);
   const std::int64_t begin = whole_at(array.buffers[1], index, type.bytes, false);
   const std::int64_t end = whole_at(array.buffers[1], index + 1, type.bytes, false);
-  return end <= begin ? std::string_view() : std::string_view(bytes + begin, static_cast<std::size_t>(end - begin));
+  return end <= begin ? std::string_view()
+                      : std::string_view(bytes + begin, static_cast<std::size_t>(end - begin));
 }
 
 // Up to twelve bytes stand in the view itself.
@@ -149,7 +158,8 @@ std::string_view view_at(const CArray& array, std::int64_t index) {
   if (size <= 0) return {};
   const char* bytes = view + 4;
   if (size > kInside)
-    bytes = static_cast<const char*>(array.buffers[2 + at<std::int32_t>(view, 2)]) + at<std::int32_t>(view, 3);
+    bytes =
+        static_cast<const char*>(array.buffers[2 + at<std::int32_t>(view, 2)]) + at<std::int32_t>(view, 3);
   return {bytes, static_cast<std::size_t>(size)};
 }
 
@@ -163,7 +173,8 @@ std::optional<std::int64_t> fixed_offset(const std::string& zone) {
   if (zone == "UTC" || zone == "Z" || zone == "Etc/UTC" || zone == "GMT") return 0;
   const bool is_one = zone.size() == 6 && (zone[0] == '+' || zone[0] == '-') && zone[3] == ':';
   if (!is_one) return std::nullopt;
-  const std::int64_t size = std::atoi(zone.substr(1, 2).c_str()) * 3600 + std::atoi(zone.substr(4).c_str()) * 60;
+  const std::int64_t size =
+      std::atoi(zone.substr(1, 2).c_str()) * 3600 + std::atoi(zone.substr(4).c_str()) * 60;
   return zone[0] == '-' ? -size : size;
 }
 
@@ -194,7 +205,8 @@ class ColumnReader {
 
   void add(const CArray& array, std::int64_t first, std::int64_t rows) {
     if (words_ != nullptr && array.dictionary != nullptr) {
-      words_->column_ = TypedColumn{.name = column_.name, .kind = words_->column_.kind, .units = words_->column_.units};
+      words_->column_ =
+          TypedColumn{.name = column_.name, .kind = words_->column_.kind, .units = words_->column_.units};
       words_->add(*array.dictionary, 0, array.dictionary->length);
     }
     const void* validity = array.n_buffers > 0 ? array.buffers[0] : nullptr;
@@ -215,38 +227,46 @@ class ColumnReader {
  private:
   [[noreturn]] void fail(const std::string& table, std::string_view format) const {
     const bool nested = format.starts_with('+');
-    throw DataError(table, 0, column_.name,
-                    fmt::format("holds {} (Arrow's type '{}'); expected numbers, text, dates or times: select "
-                                "the columns that belong to the table",
-                                nested ? "lists or structs" : "values of a type that no table has", format));
+    throw DataError(
+        table, 0, column_.name,
+        fmt::format("holds {} (Arrow's type '{}'); expected numbers, text, dates or times: select "
+                    "the columns that belong to the table",
+                    nested ? "lists or structs" : "values of a type that no table has", format));
   }
 
   void add_value(const CArray& array, std::int64_t index) {
     using Layout = Type::Layout;
     if (words_ != nullptr) {
-      const std::int64_t word = whole_at(array.buffers[1], index, type_.bytes, type_.layout == Layout::natural);
+      const std::int64_t word =
+          whole_at(array.buffers[1], index, type_.bytes, type_.layout == Layout::natural);
       return column_.add_text(words_->column_.cell(static_cast<std::size_t>(word)));
     }
     switch (type_.layout) {
-      case Layout::nothing: return;
-      case Layout::bits: return column_.add_whole(bit_at(array.buffers[1], index) ? 1 : 0);
+      case Layout::nothing:
+        return;
+      case Layout::bits:
+        return column_.add_whole(bit_at(array.buffers[1], index) ? 1 : 0);
       case Layout::real:
         return column_.reals.push_back(type_.bytes == 4 ? at<float>(array.buffers[1], index)
                                                         : at<double>(array.buffers[1], index));
-      case Layout::decimal: return column_.reals.push_back(decimal_at(array.buffers[1], index, type_));
-      case Layout::strings: return column_.add_text(string_at(array, index, type_));
-      case Layout::views: return column_.add_text(view_at(array, index));
+      case Layout::decimal:
+        return column_.reals.push_back(decimal_at(array.buffers[1], index, type_));
+      case Layout::strings:
+        return column_.add_text(string_at(array, index, type_));
+      case Layout::views:
+        return column_.add_text(view_at(array, index));
       case Layout::clock:
-        return column_.add_text(clock_text(whole_at(array.buffers[1], index, type_.bytes, false), type_.units));
+        return column_.add_text(
+            clock_text(whole_at(array.buffers[1], index, type_.bytes, false), type_.units));
       case Layout::natural:
         if (type_.bytes == 8)
           return column_.reals.push_back(static_cast<double>(at<std::uint64_t>(array.buffers[1], index)));
         return column_.add_whole(whole_at(array.buffers[1], index, type_.bytes, true));
-      case Layout::whole: break;
+      case Layout::whole:
+        break;
     }
     column_.add_whole(whole_at(array.buffers[1], index, type_.bytes, false) * type_.factor);
-    if (!type_.zone.empty())
-      column_.offsets.push_back(offset_of(column_.seconds(column_.wholes.size() - 1)));
+    if (!type_.zone.empty()) column_.offsets.push_back(offset_of(column_.seconds(column_.wholes.size() - 1)));
   }
 
   // Clocks change on quarters of an hour, so that one is asked about once.
@@ -270,8 +290,9 @@ class ColumnReader {
 void check(CStream& stream, int code, const std::string& name) {
   if (code == 0) return;
   const char* why = stream.get_last_error == nullptr ? nullptr : stream.get_last_error(&stream);
-  throw DataError(name, 0, "",
-                  fmt::format("cannot be read as Arrow's columns: {}", why == nullptr ? std::strerror(code) : why));
+  throw DataError(
+      name, 0, "",
+      fmt::format("cannot be read as Arrow's columns: {}", why == nullptr ? std::strerror(code) : why));
 }
 
 }  // namespace

@@ -281,10 +281,10 @@ CsvTable CsvTable::of_columns(std::vector<TypedColumn> columns, std::string name
   std::vector<TypedCells> cells;
   cells.reserve(columns.size());
   for (TypedColumn& column : columns) {
-    INGOT_CHECK(column.rows() == columns[0].rows(),
-                DataError(table.name_, 0, column.name,
-                          fmt::format("has {} rows, the columns before have {}", column.rows(),
-                                      columns[0].rows())));
+    INGOT_CHECK(
+        column.rows() == columns[0].rows(),
+        DataError(table.name_, 0, column.name,
+                  fmt::format("has {} rows, the columns before have {}", column.rows(), columns[0].rows())));
     check_utf8(column.name, table.name_);
     check_utf8(column.text, fmt::format("{}, column '{}'", table.name_, column.name));
     column.settle();

@@ -13,12 +13,12 @@ struct TypedColumn {
   enum class Kind : std::uint8_t { text, real, whole, truth, moment };
   std::string name;
   Kind kind = Kind::text;
-  std::vector<double> reals = {};         ///< NaN where a value is missing
-  bool single = false;                    ///< reals were f32
-  std::vector<std::int64_t> wholes = {};  ///< of whole, truth and moment
-  std::vector<bool> missing = {};         ///< of wholes; empty: none is
-  std::int64_t units = 1;                 ///< of moments: so many a second since 1970
-  bool days = false;                      ///< of moments: all are midnights, and are written without a time
+  std::vector<double> reals = {};          ///< NaN where a value is missing
+  bool single = false;                     ///< reals were f32
+  std::vector<std::int64_t> wholes = {};   ///< of whole, truth and moment
+  std::vector<bool> missing = {};          ///< of wholes; empty: none is
+  std::int64_t units = 1;                  ///< of moments: so many a second since 1970
+  bool days = false;                       ///< of moments: all are midnights, and are written without a time
   std::vector<std::int32_t> offsets = {};  ///< of moments with a zone: its seconds east of UTC
   std::string text = {};                   ///< of text: all cells, one behind another
   std::vector<std::size_t> ends = {};

@@ -191,7 +191,8 @@ Pooling gguf_pooling(const std::string& path) {
     case kLast:
       return Pooling::last;
     default:
-      throw NotImplemented(fmt::format("{}: {} is {}; expected 0 to 3 (none, mean, cls, last)", path, key, kind));
+      throw NotImplemented(
+          fmt::format("{}: {} is {}; expected 0 to 3 (none, mean, cls, last)", path, key, kind));
   }
 }
 

@@ -39,7 +39,8 @@ struct SentenceConfig {
   const std::string& prompt(const std::string& name) const;
 
   /// Reads what is there; a plain encoder directory means the mean, not normalized, and so does a GGUF file
-  /// that names no pooling. FormatError names file and key; NotImplemented a module or a pooling that Ingot lacks.
+  /// that names no pooling. FormatError names file and key; NotImplemented a module or a pooling that Ingot
+  /// lacks.
   static SentenceConfig from_directory(const std::string& directory);
 };
 

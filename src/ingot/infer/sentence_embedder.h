@@ -26,8 +26,8 @@ LoadOptions encoder_options(const std::string& format = {}, Device device = kCpu
 class SentenceEmbedder {
  public:
   SentenceEmbedder(std::unique_ptr<TextEncoder> encoder, text::Tokenizer tokenizer, SentenceConfig config);
-  /// Opens a directory of sentence-transformers, of an encoder or a decoder with its tokenizer, or a GGUF file
-  /// of a decoder.
+  /// Opens a directory of sentence-transformers, of an encoder or a decoder with its tokenizer, or a GGUF
+  /// file of a decoder.
   static SentenceEmbedder open(const std::string& directory, const LoadOptions& options = {});
 
   /// f32 [texts, dimension] on the host, in order. `prompt` is put before each text. Texts are packed

@@ -8,13 +8,13 @@
 namespace ingot::data::arrow {
 
 struct CSchema {
-  const char* format;    ///< the type: "l" is int64, "tsu:UTC" microseconds of UTC
-  const char* name;      ///< may be null
+  const char* format;  ///< the type: "l" is int64, "tsu:UTC" microseconds of UTC
+  const char* name;    ///< may be null
   const char* metadata;
   std::int64_t flags;
   std::int64_t n_children;
   CSchema** children;
-  CSchema* dictionary;  ///< of what indices stand for; null where values are no indices
+  CSchema* dictionary;  ///< of what indices stand for; null where values stand for themselves
   void (*release)(CSchema*);
   void* private_data;
 };

@@ -534,9 +534,10 @@ std::optional<Reading> read_moments(const CsvTable& csv, const DateSource& sourc
     reading.offsets.push_back(values->offsets.empty() ? 0 : values->offsets[at]);
     rounded |= values->has_fraction(at);
   }
-  INGOT_CHECK(parse_moment(csv.cell(0, source.column), &reading.style),
-              DataError(csv.name(), csv.line(0), csv.header()[source.column],
-                        fmt::format("'{}' is not a date of the years 1000 to 9999", csv.cell(0, source.column))));
+  INGOT_CHECK(
+      parse_moment(csv.cell(0, source.column), &reading.style),
+      DataError(csv.name(), csv.line(0), csv.header()[source.column],
+                fmt::format("'{}' is not a date of the years 1000 to 9999", csv.cell(0, source.column))));
   reading.style.rounded = rounded;
   return reading;
 }

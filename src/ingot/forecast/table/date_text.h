@@ -13,7 +13,7 @@ inline constexpr std::string_view kExtraHour = " DST";
 std::size_t end_of_start(std::string_view cell);
 
 /// A date as patterns have it: spaces that do not break a line, which JavaScript writes before AM and PM, are
-/// plain ones, halves of the day stand behind the clock, and marks that are no part of it are left out.
+/// plain ones, halves of the day stand behind the clock, and marks that do not belong to it are left out.
 std::string with_plain_spaces(std::string_view cell);
 
 }  // namespace ingot::forecast

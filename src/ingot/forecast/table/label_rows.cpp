@@ -76,7 +76,7 @@ std::optional<CsvTable> without_label_rows(const CsvTable& csv, std::size_t time
     ++first;
   while (last > first + 1 && csv.rows() - last < kMostEnds && is_end(Row(csv, last - 1, time))) --last;
   for (std::size_t row = 0; row < first; ++row) add(row, "under the header:");
-  const bool may_repeat = csv.typed(time) == nullptr;  // a frame's dates are no words
+  const bool may_repeat = csv.typed(time) == nullptr;  // a frame's dates are not words
   for (std::size_t row = first; may_repeat && row < last; ++row) {
     if (csv.cell(row, time) == csv.header()[time] && repeats_header(csv, row)) add(row, "the header again:");
   }

@@ -424,8 +424,9 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const
   const auto checked = [&](double value) {
     if (!std::isfinite(value)) fail("is not finite; leave the cell empty if the value is missing");
     if (std::abs(value) > std::numeric_limits<float>::max()) {
-      fail("is too large: models calculate with numbers up to 3.4e38; leave the cell empty if it is a "
-           "mistake, or divide the column");
+      fail(
+          "is too large: models calculate with numbers up to 3.4e38; leave the cell empty if it is a "
+          "mistake, or divide the column");
     }
     return value;
   };

@@ -234,8 +234,7 @@ void Reader::leave_out_single_rows(std::vector<Group>& groups) {
 void Reader::leave_out_empty(std::vector<Group>& groups) {
   const auto empty_column = [&](const Group& group) {
     return std::ranges::find_if(layout.values, [&](std::size_t c) {
-      return std::ranges::all_of(group.rows,
-                                 [&](std::size_t row) { return means_missing(csv, row, c); });
+      return std::ranges::all_of(group.rows, [&](std::size_t row) { return means_missing(csv, row, c); });
     });
   };
   const auto is_empty = [&](const Group& group) { return empty_column(group) != layout.values.end(); };
