@@ -93,6 +93,7 @@ def decode(o, folder):
     work = f"20M parameters, f32, {o.tokens} tokens"
     yield row(f"LLM.generate, {work}", "tokens/s", whole, peer, command, 0.98)
     yield row(f"LLM.generate(stream=True), {work}", "tokens/s", streamed, peer, command, 0.98)
+    yield row(f"LLM.generate(stream=True) beside generate(), {work}", "tokens/s", streamed, {"name": "LLM.generate", "version": ingot.__version__}, whole, 0.98)
 
 
 def step_seconds(path):

@@ -399,6 +399,7 @@ Series Reader::place_rows(const Group& group) {
   const std::vector<Moment> moments = times_of(group);
   if (table.frequency.unit == Frequency::Unit::months) series.month_day = month_day_of(moments);
   tell_missing_rows(group);
+  series.times.reserve(static_cast<std::size_t>(group.slots.back() + 1));
   for (std::int64_t i = 0; i <= group.slots.back(); ++i) {
     series.times.push_back(table.frequency.advance(moments[0], i, series.month_day));
   }
