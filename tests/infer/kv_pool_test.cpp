@@ -1,6 +1,10 @@
 #include "ingot/infer/kv_pool.h"
 
+#include <algorithm>
+#include <memory>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "tests/infer/small_model.h"
 #include <gtest/gtest.h>
@@ -34,6 +38,78 @@ TEST(KvPool, RequestsOfMixedLengthsWasteLittleOfTheirMemory) {
   ASSERT_EQ(cache.running_slots, 16);
   EXPECT_LE(cache.held, cache.running);
   EXPECT_GE(static_cast<double>(cache.held), 0.95 * static_cast<double>(cache.running));
+}
+
+TEST(KvPool, SixtyFourMixedRequestsWasteAtMostFourPercentOfTheirMemory) {
+  InitSource init(3);
+  const LanguageModel model(long_config(), init);
+  Engine engine(model, {.kv_cache = DType::f32, .chunk = 1 << 16});  // blocks of 32 tokens
+  for (std::int32_t i = 0; i < 64; ++i)
+    engine.start({.prompt = prompt(40 + 61 * (i * 7 % 23), i), .max_tokens = 200});
+  std::int64_t held = 0, running = 0;
+  for (int step = 0; step < 3; ++step) {
+    engine.step();
+    const KvPoolStats cache = engine.stats().cache;
+    ASSERT_EQ(cache.running_slots, 64);
+    held += cache.held;
+    running += cache.running;
+  }
+  EXPECT_LE(held, running);
+  EXPECT_LE(static_cast<double>(running - held), 0.04 * static_cast<double>(running));
+}
+
+// Four samples of one prompt, as `n` of the API asks for.
+std::vector<Request> four_samples(std::int64_t length) {
+  std::vector<Request> requests;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    requests.push_back(
+        {.prompt = prompt(length, 3), .max_tokens = 40, .sampling = {.temperature = 1, .seed = seed}});
+  return requests;
+}
+
+TEST(KvPool, SamplesOfOnePromptComputeItOnceAndHoldItsBlocksOnce) {
+  InitSource init(3);
+  const LanguageModel model(long_config(), init);
+  const std::int64_t length = 1000;
+  Engine engine(model, {.prefix_cache = true});
+  std::vector<std::shared_ptr<Sequence>> samples;
+  for (Request& request : four_samples(length)) samples.push_back(engine.start(std::move(request)));
+  for (int step = 0; step < 12; ++step) engine.step();
+  const KvPoolStats cache = engine.stats().cache;
+  ASSERT_EQ(cache.running_slots, 4);
+  EXPECT_EQ(cache.hits, 3 * (length - 1));  // of the last token the logits are wanted
+  const std::int64_t block = KvCache(model.config, 1, DType::f32).page_tokens();
+  EXPECT_EQ(cache.shared, (length - 1) / block * block);
+  EXPECT_LE(cache.running, length + 4 * 2 * block);
+  EXPECT_LE(cache.held, cache.running);
+  engine.run();
+  EXPECT_LE(engine.stats().cache.idle, length + 4 * (40 + block));
+  std::size_t i = 0;
+  for (Request& request : four_samples(length))
+    EXPECT_EQ(samples[i++]->result().tokens, generate(model, std::move(request)).tokens);
+}
+
+TEST(KvPool, SamplesRunTogetherWhereMemoryHoldsTheirPromptButOnce) {
+  InitSource init(3);
+  const LanguageModel model(long_config(), init);
+  const std::size_t token = KvCache(model.config, 1, DType::f32).nbytes();
+  const std::int64_t length = 1000;
+  // Two prompts would not fit.
+  Engine engine(model,
+                {.kv_cache = DType::f32, .context = 1200, .kv_memory = 1400 * token, .prefix_cache = true});
+  std::vector<std::shared_ptr<Sequence>> samples;
+  for (Request& request : four_samples(length)) samples.push_back(engine.start(std::move(request)));
+  std::int64_t most = 0;
+  do {
+    const EngineStats stats = engine.stats();
+    most = std::max(most, stats.running);
+    EXPECT_LE(stats.cache.running + stats.cache.idle, stats.cache.budget);
+  } while (engine.step());
+  EXPECT_EQ(most, 4);
+  EXPECT_EQ(engine.stats().preemptions, 0);
+  std::size_t i = 0;
+  for (Request& request : four_samples(length))
+    EXPECT_EQ(samples[i++]->result().tokens, generate(model, std::move(request)).tokens);
 }
 
 TEST(KvPool, ACacheGrowsWhereItIsAndGivesBackWhatItLeaves) {

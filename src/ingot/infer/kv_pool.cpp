@@ -1,6 +1,7 @@
 #include "ingot/infer/kv_pool.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace ingot::infer {
 namespace {
@@ -64,15 +65,24 @@ std::int64_t KvPool::whole_pages(std::int64_t tokens) const {
 std::shared_ptr<KvSlot> KvPool::take_over(const Match& match, std::int64_t capacity, std::int64_t expected) {
   KvSlot& slot = *match.slot;
   const std::int64_t has = slot.cache.capacity();
-  if (!make_room(expected - has, &slot)) return nullptr;
+  // Of blocks that it shares and is going to write, it will have copies.
+  const std::int64_t shared = page_ * std::ssize(slot.cache.shared_blocks());
+  const std::int64_t copies = std::max<std::int64_t>(0, shared - slot.cache.shareable(match.tokens));
+  if (!make_room(expected - has + copies, &slot)) return nullptr;
   slot.cache.truncate(match.tokens);
   slot.cache.shrink(capacity);
   slot.cache.reserve(capacity);
   return match.slot;
 }
 
+// The room that a new cache for so many tokens takes beside the blocks of the one that it begins as.
+std::int64_t KvPool::unshared(const Match& match, std::int64_t expected) const {
+  const std::int64_t shared = match.slot != nullptr ? match.slot->cache.shareable(match.tokens) : 0;
+  return expected + state_ - shared;
+}
+
 std::shared_ptr<KvSlot> KvPool::make_slot(const Match& match, std::int64_t capacity, std::int64_t expected) {
-  if (!make_room(expected + state_, match.slot.get())) return nullptr;
+  if (!make_room(unshared(match, expected), match.slot.get())) return nullptr;
   const std::int64_t most = std::min(options_.context, std::max(kReserved, 2 * expected));
   auto slot = std::make_shared<KvSlot>(
       KvSlot{.cache = KvCache(config_, capacity, options_.dtype, options_.device, page_ > 0 ? most : 0),
@@ -88,11 +98,11 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
   // Blocks that a sequence is expected to need have to be free, lest what is admitted is soon preempted.
   const std::int64_t capacity =
       page_ > 0 ? std::min(expected, whole_pages(std::ssize(prompt) + 1)) : expected;
-  // A cache that goes on as the prompt does is taken over. One that is being written, or whose larger part
-  // another prompt may want, is copied where both fit.
+  // A cache that goes on as the prompt does is taken over. Of one that is being written, or whose larger part
+  // another prompt may want, the beginning is shared or copied where both fit.
   const bool idle = match.slot != nullptr && !match.slot->running;
   const bool over = idle && (2 * match.tokens >= match.slot->cache.length() ||
-                             !make_room(expected + state_, match.slot.get()));
+                             !make_room(unshared(match, expected), match.slot.get()));
   const std::shared_ptr<KvSlot> slot =
       over ? take_over(match, capacity, expected) : make_slot(match, capacity, expected);
   if (slot == nullptr) return nullptr;
@@ -141,23 +151,37 @@ void KvPool::release(const std::shared_ptr<KvSlot>& slot, std::span<const std::i
   if (store_ != nullptr) store_->store(slot->cache, slot->tokens, slot->adapter);
   if (slot->cache.length() < kFewTokens) std::erase(slots_, slot);
   slot->cache.shrink(whole_pages(slot->cache.length()));
-  while (room_of(false) > options_.idle && evict_oldest(nullptr)) {
+  while (rooms().idle.capacity > options_.idle && evict_oldest(nullptr)) {
   }
 }
 
-std::int64_t KvPool::room_of(bool running) const {
-  std::int64_t tokens = 0;
-  for (const auto& slot : slots_)
-    if (slot->running == running) tokens += slot->cache.capacity() + state_;
-  return tokens;
+// A block that several hold counts once: as one of the first who runs.
+KvPool::Rooms KvPool::rooms() const {
+  Rooms rooms;
+  std::unordered_set<const void*> seen;
+  for (const bool running : {true, false}) {
+    Room& room = running ? rooms.running : rooms.idle;
+    for (const auto& slot : slots_) {
+      if (slot->running != running) continue;
+      std::int64_t counted = 0;
+      for (const void* block : slot->cache.shared_blocks()) counted += seen.insert(block).second ? 0 : page_;
+      room.capacity += slot->cache.capacity() + state_ - counted;
+      room.held += slot->cache.length() - counted;
+    }
+  }
+  rooms.shared = std::ssize(seen) * page_;
+  return rooms;
 }
 
 // Free blocks within the budget for so many tokens more, where idle caches but `keep` may go for them.
 bool KvPool::make_room(std::int64_t tokens, const KvSlot* keep) {
   if (options_.budget == 0) return true;
-  while (room_of(true) + room_of(false) + tokens > options_.budget) {
+  const auto fits = [&] {
+    const Rooms now = rooms();
+    return now.running.capacity + now.idle.capacity + tokens <= options_.budget;
+  };
+  while (!fits())
     if (!evict_oldest(keep)) return false;
-  }
   return true;
 }
 
@@ -176,10 +200,11 @@ bool KvPool::evict_oldest(const KvSlot* keep) {
 KvPoolStats KvPool::stats() const {
   KvPoolStats stats = counts_;
   stats.budget = options_.budget;
-  stats.running = room_of(true);
-  stats.idle = room_of(false);
-  for (const auto& slot : slots_)
-    if (slot->running) stats.held += slot->cache.length();
+  const Rooms now = rooms();
+  stats.running = now.running.capacity;
+  stats.held = now.running.held;
+  stats.idle = now.idle.capacity;
+  stats.shared = now.shared;
   stats.running_slots = std::ranges::count_if(slots_, [](const auto& slot) { return slot->running; });
   return stats;
 }

@@ -38,7 +38,8 @@ struct KvPoolStats {
   std::int64_t budget = 0;         ///< tokens; 0: no limit
   std::int64_t running = 0;        ///< capacity in tokens of caches of running requests, states counted
   std::int64_t held = 0;           ///< tokens that are in these
-  std::int64_t idle = 0;           ///< the same of idle caches
+  std::int64_t idle = 0;           ///< capacity of idle caches besides
+  std::int64_t shared = 0;         ///< tokens of blocks that several caches hold; elsewhere each counts once
   std::int64_t queries = 0;        ///< prompt tokens that were looked for
   std::int64_t hits = 0;           ///< and found
   std::int64_t disk_hits = 0;      ///< those of them that came from the disk
@@ -48,10 +49,11 @@ struct KvPoolStats {
 
 /// Memory for the keys and values of many requests, within a budget. What a finished request leaves stays
 /// for later prompts that begin alike (prefix caching), until its memory is wanted; the least recently used
-/// goes first. Every request has a cache of its own in contiguous address space: a prefix that two share is
-/// copied. On the CPU memory is taken and given back by pages, so that capacity is what tokens take, rounded
-/// up to a page; elsewhere caches that are full move into larger ones. Not for use by several threads at
-/// once.
+/// goes first. Every request has a cache of its own in contiguous address space. On the CPU memory is taken
+/// and given back by blocks of pages, so that capacity is what tokens take, rounded up to a block, and caches
+/// that begin alike hold the same blocks, by reference count: a sequence that writes into one has a copy
+/// first (KvPages). Elsewhere a common beginning is copied, and caches that are full move into larger ones.
+/// Not for use by several threads at once.
 class KvPool {
  public:
   KvPool(const LanguageConfig& config, const KvPoolOptions& options);
@@ -87,7 +89,15 @@ class KvPool {
   std::shared_ptr<KvSlot> make_slot(const Match& match, std::int64_t capacity, std::int64_t expected);
   bool make_room(std::int64_t tokens, const KvSlot* keep);
   bool evict_oldest(const KvSlot* keep);
-  std::int64_t room_of(bool running) const;
+  struct Room {
+    std::int64_t capacity = 0, held = 0;  // tokens
+  };
+  struct Rooms {
+    Room running, idle;
+    std::int64_t shared = 0;
+  };
+  Rooms rooms() const;
+  std::int64_t unshared(const Match& match, std::int64_t expected) const;
 
   const LanguageConfig config_;
   KvPoolOptions options_;

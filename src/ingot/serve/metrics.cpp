@@ -238,6 +238,9 @@ std::string Metrics::text(const std::vector<std::pair<std::string, infer::Engine
              [&](const Engine& e) {
                return e.cache.running > 0 ? 1 - number(e.cache.held) / number(e.cache.running) : 0.0;
              });
+  of_engines("ingot:kv_cache_shared_tokens", "gauge",
+             "Tokens of blocks that several caches hold together; each counts once.",
+             [](const Engine& e) { return e.cache.shared; });
   of_engines("ingot:prefix_cache_evictions_total", "counter", "Idle caches that had to go.",
              [](const Engine& e) { return e.cache.evictions; });
   write_adapters(to, engines);

@@ -48,35 +48,51 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
   make_layers(most);
 }
 
-KvCache::Layer KvCache::make_layer(std::int64_t tokens, bool paged) const {
-  const MemoryTagScope tag(MemoryTag::kv_cache);
-  const auto make = [&](const Shape& shape, DType dtype) {
-    return paged ? reserve_tensor(shape, dtype, device_) : Tensor::empty(shape, dtype, device_);
-  };
-  Layer layer;
-  layer.keys = make({kv_heads_, tokens, head_dim_}, dtype_);
-  if (!one_row_) layer.values = make({kv_heads_, tokens, head_dim_}, dtype_);
-  if (dtype_ != DType::i8) return layer;
-  layer.key_scale = make({kv_heads_, tokens}, DType::f32);
-  if (!one_row_) layer.value_scale = make({kv_heads_, tokens}, DType::f32);
-  return layer;
+// Those of a layer that are there: keys, values, their scales.
+std::vector<KvPages::Part> KvCache::parts_of_layer() const {
+  const KvPages::Part rows{.heads = kv_heads_, .row = head_dim_, .dtype = dtype_};
+  const KvPages::Part scales{.heads = kv_heads_, .dtype = DType::f32};
+  std::vector<KvPages::Part> parts(one_row_ ? 1 : 2, rows);
+  if (dtype_ == DType::i8) parts.insert(parts.end(), one_row_ ? 1 : 2, scales);
+  return parts;
+}
+
+// The tensors of a layer in the order of parts_of_layer().
+std::vector<Tensor*> KvCache::tensors_of(Layer& layer) const {
+  std::vector<Tensor*> tensors{&layer.keys};
+  if (!one_row_) tensors.push_back(&layer.values);
+  if (dtype_ == DType::i8) tensors.push_back(&layer.key_scale);
+  if (dtype_ == DType::i8 && !one_row_) tensors.push_back(&layer.value_scale);
+  return tensors;
+}
+
+// Pages for all layers in one piece of address space. Null: there is none, or not on this device.
+std::unique_ptr<KvPages> KvCache::make_pages(std::int64_t tokens) const {
+  const std::vector<KvPages::Part> of_layer = parts_of_layer();
+  std::vector<KvPages::Part> parts;
+  for (const bool attends : attends_)
+    if (attends) parts.insert(parts.end(), of_layer.begin(), of_layer.end());
+  auto pages = KvPages::reserve(parts, tokens, page_tokens(), device_);
+  if (pages != nullptr) pages->hold(capacity_);
+  return pages;
 }
 
 // New memory for capacity_ tokens, of which up to `most` may come.
 void KvCache::make_layers(std::int64_t most) {
+  const MemoryTagScope tag(MemoryTag::kv_cache);
   // Whole pages of each head, so that none is shared by two.
-  const std::int64_t pages = (std::max(most, capacity_) + page_tokens() - 1) / page_tokens() * page_tokens();
-  const std::size_t count = layers_.size();
-  paged_ = most > 0;
-  reserved_ = paged_ ? pages : capacity_;
-  layers_.clear();
-  while (layers_.size() < count) {
-    const bool attends = attends_[layers_.size()];
-    layers_.push_back(attends ? make_layer(reserved_, paged_) : Layer{});
-    if (!paged_ || !attends || layers_.back().is_whole(one_row_, dtype_ == DType::i8)) continue;
-    layers_.clear();  // no address space, or not on this device
-    paged_ = false;
-    reserved_ = capacity_;
+  const std::int64_t whole = (std::max(most, capacity_) + page_tokens() - 1) / page_tokens() * page_tokens();
+  pages_ = most > 0 ? make_pages(whole) : nullptr;
+  reserved_ = pages_ != nullptr ? whole : capacity_;
+  const std::vector<KvPages::Part> parts = parts_of_layer();
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i] = {};
+    if (!attends_[i]) continue;
+    const std::vector<Tensor*> tensors = tensors_of(layers_[i]);
+    for (std::size_t k = 0; k < tensors.size(); ++k)
+      *tensors[k] = pages_ != nullptr ? pages_->tensor(next++)
+                                      : Tensor::empty(parts[k].shape(reserved_), parts[k].dtype, device_);
   }
   memory_ = next_memory();
 }
@@ -97,10 +113,14 @@ std::size_t KvCache::nbytes() const {
 void KvCache::reserve(std::int64_t capacity) {
   if (capacity <= capacity_) return;
   capacity_ = capacity;
-  if (capacity <= reserved_) return;
+  if (capacity <= reserved_) {
+    if (pages_ != nullptr) pages_->hold(capacity);
+    return;
+  }
   const NoGrad no_grad;
   const std::vector<Tensor> before = parts();
-  make_layers(paged_ ? 2 * capacity : 0);
+  const std::unique_ptr<KvPages> pages = std::move(pages_);  // `before` is in it
+  make_layers(pages != nullptr ? 2 * capacity : 0);
   const std::vector<Tensor> now = parts();
   for (std::size_t i = 0; i < now.size() && length_ > 0; ++i)
     copy_(positions(now[i], 0, length_), positions(before[i], 0, length_));
@@ -108,14 +128,17 @@ void KvCache::reserve(std::int64_t capacity) {
 
 void KvCache::shrink(std::int64_t capacity) {
   capacity = std::max({capacity, length_, std::int64_t{1}});
-  if (!paged_ || capacity >= capacity_) return;
-  for (const Tensor& part : parts()) {
-    const std::size_t row = part.nbytes() / static_cast<std::size_t>(kv_heads_ * reserved_);
-    for (std::int64_t head = 0; head < kv_heads_; ++head)
-      give_back_pages(part, static_cast<std::size_t>(head * reserved_ + capacity) * row,
-                      static_cast<std::size_t>(head * reserved_ + capacity_) * row);
-  }
+  if (pages_ == nullptr || capacity >= capacity_) return;
+  pages_->keep(capacity);
   capacity_ = capacity;
+}
+
+std::int64_t KvCache::shareable(std::int64_t tokens) const {
+  return pages_ != nullptr ? tokens / page_tokens() * page_tokens() : 0;
+}
+
+std::vector<const void*> KvCache::shared_blocks() const {
+  return pages_ != nullptr ? pages_->shared() : std::vector<const void*>{};
 }
 
 void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
@@ -124,20 +147,25 @@ void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
               DimensionMismatch("cannot copy " + std::to_string(tokens) + " tokens of a KV cache of " +
                                 std::to_string(from.length_) + " into one for " + std::to_string(capacity_)));
   const NoGrad no_grad;
-  const auto copy = [tokens](const Tensor& to, const Tensor& source) {
-    if (to.defined() && tokens > 0) copy_(positions(to, 0, tokens), positions(source, 0, tokens));
-  };
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    copy(layers_[i].keys, from.layers_[i].keys);
-    copy(layers_[i].values, from.layers_[i].values);
-    copy(layers_[i].key_scale, from.layers_[i].key_scale);
-    copy(layers_[i].value_scale, from.layers_[i].value_scale);
+  own_behind(0);
+  const bool pages = pages_ != nullptr && from.pages_ != nullptr;
+  const std::int64_t shared = pages ? pages_->share(*from.pages_, tokens) : 0;
+  const std::vector<Tensor> to = parts(), source = from.parts();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::int64_t begin = shared > 0 && pages_->shares(i) ? shared : 0;
+    if (begin < tokens)
+      copy_(positions(to[i], begin, tokens - begin), positions(source[i], begin, tokens - begin));
   }
   tokens > 0 ? state_.copy(from.state_) : state_.reset();
   length_ = tokens;
 }
 
-// What is there of each layer, one after the other.
+// Before anything behind the first `tokens` is written: what others hold of it, too, is theirs.
+void KvCache::own_behind(std::int64_t tokens) {
+  if (pages_ != nullptr) pages_->own(tokens);
+}
+
+// The tensors of all layers, in the order of the parts of pages_.
 std::vector<Tensor> KvCache::parts() const {
   std::vector<Tensor> parts;
   for (const Layer& layer : layers_) {
@@ -177,6 +205,7 @@ void KvCache::restore(std::int64_t begin, std::span<const Tensor> saved, std::in
                                 std::to_string(begin) + " of a KV cache of " + std::to_string(length_) +
                                 " for " + std::to_string(capacity_)));
   const NoGrad no_grad;
+  own_behind(begin);
   for (std::size_t i = 0; i < all.size(); ++i)
     copy_(positions(all[i], begin, count), to(contiguous(positions(saved[i], 0, count)), device_));
   length_ = begin + count;
@@ -250,6 +279,7 @@ void KvCache::truncate(std::int64_t tokens) {
               DimensionMismatch("cannot cut a KV cache of " + std::to_string(length_) + " tokens to " +
                                 std::to_string(tokens)));
   length_ = beginning(tokens);
+  own_behind(length_);
   if (length_ == 0) state_.reset();
 }
 

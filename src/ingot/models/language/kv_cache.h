@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "ingot/core/tensor.h"
 #include "ingot/kernels/attention.h"
 #include "ingot/models/language/config.h"
+#include "ingot/models/language/kv_pages.h"
 #include "ingot/models/language/recurrent_state.h"
 
 namespace ingot {
@@ -33,8 +35,8 @@ class KvCache {
   /// Of keys and values, without the state of layers that have none.
   std::size_t nbytes() const;
   /// Whether memory is taken by pages.
-  bool is_paged() const { return paged_; }
-  /// Tokens of a page of each head, or a few pages: the best unit of capacity.
+  bool is_paged() const { return pages_ != nullptr; }
+  /// Tokens of a page of each head, or a few pages: the best unit of capacity, and a block that caches share.
   std::int64_t page_tokens() const;
   /// A number of its own for the memory that holds the elements now; no two caches of a process ever share
   /// it.
@@ -49,8 +51,13 @@ class KvCache {
   /// can give: all of them, or none where the state of a layer is known there no more.
   std::int64_t beginning(std::int64_t tokens) const { return state_.reaches(tokens) ? tokens : 0; }
   /// Takes the first `tokens` of another cache of the same model and dtype instead of what is here, which
-  /// has capacity for them. beginning() holds for them.
+  /// has capacity for them. beginning() holds for them. Of whole blocks, where memory is taken by pages,
+  /// nothing is copied until one of the two writes there.
   void copy_beginning(const KvCache& from, std::int64_t tokens);
+  /// Of the first `tokens` those that copy_beginning() shares.
+  std::int64_t shareable(std::int64_t tokens) const;
+  /// Blocks of page_tokens() tokens that other caches hold, too.
+  std::vector<const void*> shared_blocks() const;
   /// Host memory for `count` tokens of every layer: contiguous tensors [kv_heads, count, ...].
   std::vector<Tensor> host_memory(std::int64_t count) const;
   /// A copy of `count` tokens behind the first `begin` in such memory.
@@ -92,14 +99,13 @@ class KvCache {
     // What values are read from.
     const Tensor& read() const { return values.defined() ? values : keys; }
     const Tensor& read_scale() const { return values.defined() ? value_scale : key_scale; }
-    bool is_whole(bool one_row, bool scaled) const {
-      return keys.defined() && (one_row || values.defined()) && (!scaled || key_scale.defined()) &&
-             (!scaled || one_row || value_scale.defined());
-    }
   };
-  Layer make_layer(std::int64_t tokens, bool paged) const;
+  std::vector<KvPages::Part> parts_of_layer() const;
+  std::vector<Tensor*> tensors_of(Layer& layer) const;
+  std::unique_ptr<KvPages> make_pages(std::int64_t tokens) const;
   void make_layers(std::int64_t most);
   std::vector<Tensor> parts() const;
+  void own_behind(std::int64_t tokens);
 
   std::vector<Layer> layers_;
   std::vector<bool> attends_;  // which of them hold anything
@@ -109,8 +115,8 @@ class KvCache {
   DType dtype_;
   Device device_;
   std::int64_t capacity_;
-  std::int64_t reserved_ = 0;  // tokens that the tensors have memory for
-  bool paged_ = false;
+  std::int64_t reserved_ = 0;       // tokens that the tensors have memory for
+  std::unique_ptr<KvPages> pages_;  // null: memory is not taken by pages
   std::int64_t length_ = 0;
   std::uint64_t memory_;
 };
