@@ -1,6 +1,9 @@
 #include <chrono>
 #include <filesystem>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/serve/running_server.h"
 #include <gtest/gtest.h>
@@ -179,6 +182,142 @@ TEST_F(ServedAdapters, LlamaServersFieldSwitchesOneOn) {
   EXPECT_EQ(answer(off), base);
   EXPECT_EQ(post(server_, "/v1/unload_lora_adapter", {{"lora_name", "legal"}}).status, 200);
   EXPECT_EQ(text("scripted"), base) << "of an adapter that went nothing is left";
+}
+
+TEST_F(AdaptersOfAnUnloadedModel, KeepTheirIdsAndWhichOfThemIsOn) {
+  std::filesystem::copy(folder_.path() + "/legal", folder_.path() + "/other");
+  const auto load = [&](const char* name) {
+    return post(brief_, "/v1/load_lora_adapter", {{"lora_name", name}, {"lora_path", name}}).status;
+  };
+  const auto list = [&] {
+    const int status = ask("scripted");  // which loads the model again
+    EXPECT_EQ(status, 200);
+    return parsed(brief_.client().get("/lora-adapters"));
+  };
+  ASSERT_EQ(load("legal"), 200);
+  ASSERT_EQ(load("other"), 200);
+  const Json before = list();
+  const Json id = before[1]["id"];
+  EXPECT_EQ(before[1]["name"], "other");
+  EXPECT_EQ(post(brief_, "/v1/unload_lora_adapter", {{"lora_name", "legal"}}).status, 200);
+  ASSERT_EQ(post(brief_, "/lora-adapters", Json::array({{{"id", id}, {"scale", 1}}})).status, 200);
+  wait_until_unloaded();
+  const Json after = list();
+  ASSERT_EQ(after.size(), 1U);
+  EXPECT_EQ(after[0]["id"], id);
+  EXPECT_EQ(after[0]["scale"], 1.0);
+  wait_until_unloaded();
+  ASSERT_EQ(load("legal"), 200);
+  EXPECT_GT(list()[1]["id"], id) << "an id is never another adapter's";
+}
+
+TEST_F(ServedAdapters, EveryRouteThatWritesTextTakesThem) {
+  ASSERT_EQ(load("legal", "legal").status, 200);
+  const Json id = parsed(server_.client().get("/lora-adapters"))[0]["id"];
+  const Json messages = Json::array({{{"role", "user"}, {"content", "hello there"}}});
+  const auto made = [](const ClientResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
+    const Json body = parsed(response);
+    if (body.contains("choices")) return body["choices"][0]["message"]["content"].dump();
+    if (body.contains("output")) return body["output"][0]["content"][0]["text"].dump();
+    if (body.contains("content")) return body["content"][0]["text"].dump();
+    return body.contains("message") ? body["message"]["content"].dump() : body["response"].dump();
+  };
+  const Json plain{{"temperature", 0},
+                   {"max_tokens", 8},
+                   {"max_output_tokens", 8},
+                   {"messages", messages},
+                   {"input", "hello there"}};
+  const Json ollama{{"messages", messages},
+                    {"prompt", "hello there"},
+                    {"stream", false},
+                    {"options", {{"temperature", 0}, {"num_predict", 8}}}};
+  for (const auto& [path, body] : {std::pair<const char*, const Json&>{"/v1/chat/completions", plain},
+                                   {"/v1/responses", plain},
+                                   {"/v1/messages", plain},
+                                   {"/api/chat", ollama},
+                                   {"/api/generate", ollama}}) {
+    Json request = body;
+    const auto ask = [&, path = path] { return made(post(server_, path, request)); };
+    request["model"] = "scripted";
+    const std::string base = ask();
+    request["lora"] = Json::array({{{"id", id}, {"scale", 1}}});
+    const std::string legal = ask();
+    EXPECT_NE(legal, base) << path;
+    request["lora"] = Json::array();
+    EXPECT_EQ(ask(), base) << path;
+    request.erase("lora");
+    request["model"] = "legal";
+    EXPECT_EQ(ask(), legal) << path;
+    request["model"] = "scripted";
+    ASSERT_EQ(post(server_, "/lora-adapters", Json::array({{{"id", id}, {"scale", 1}}})).status, 200);
+    EXPECT_EQ(ask(), legal) << path;
+    ASSERT_EQ(post(server_, "/lora-adapters", Json::array()).status, 200);
+  }
+}
+
+// A server with memory for one adapter.
+class AdaptersBeyondMemory : public ServedAdapters {
+ protected:
+  static ServerOptions small(ServerOptions options) {
+    options.model.session.adapters_memory = 1;
+    return options;
+  }
+  ClientResponse load(const char* name) const {
+    return post(small_, "/v1/load_lora_adapter", {{"lora_name", name}, {"lora_path", name}});
+  }
+  ClientResponse ask(const std::string& model, std::int64_t tokens = 8) const {
+    return post(small_, "/v1/completions",
+                {{"model", model}, {"prompt", "hello there"}, {"max_tokens", tokens}, {"temperature", 0}});
+  }
+  std::string written(const std::string& model) const {
+    const ClientResponse response = ask(model);
+    EXPECT_EQ(response.status, 200) << response.body;
+    return parsed(response)["choices"][0]["text"].get<std::string>();
+  }
+  std::vector<std::string> awake() {
+    std::vector<std::string> names;
+    const ModelLease model = small_.server().models().lease("scripted");
+    for (const AdapterHandle& adapter : model->session().adapters()->list())
+      names.push_back(adapter->source.name);
+    return names;
+  }
+
+  RunningServer small_{small(options(folder_.path()))};
+};
+
+TEST_F(AdaptersBeyondMemory, TheLeastRecentlyUsedIsReadAgainWhenItIsAskedFor) {
+  write_adapter(server_.model_path(), folder_.path() + "/medical", 4);
+  ASSERT_EQ(load("legal").status, 200);
+  const std::string legal = written("legal");
+  ASSERT_EQ(load("medical").status, 200);
+  EXPECT_EQ(awake(), std::vector<std::string>{"medical"});
+  const std::string medical = written("medical");
+  EXPECT_NE(medical, legal);
+  const Json before = parsed(small_.client().get("/lora-adapters"));
+  EXPECT_EQ(before.size(), 2U) << "it is known still";
+  EXPECT_EQ(load("legal").status, 400) << "and its name is taken";
+  EXPECT_EQ(written("legal"), legal);
+  EXPECT_EQ(awake(), std::vector<std::string>{"legal"});
+  EXPECT_EQ(written("medical"), medical);
+  EXPECT_EQ(parsed(small_.client().get("/lora-adapters")), before);
+  std::filesystem::remove_all(folder_.path() + "/legal");
+  EXPECT_EQ(ask("legal").status, 404);
+  EXPECT_EQ(written("medical"), medical);
+}
+
+TEST_F(AdaptersBeyondMemory, OneThatIsInUseStays) {
+  write_adapter(server_.model_path(), folder_.path() + "/medical", 4);
+  ASSERT_EQ(load("legal").status, 200);
+  {
+    const ModelLease model = small_.server().models().lease("scripted");
+    const AdapterHandle held = small_.server().models().hold_adapter(*model, "legal");
+    ASSERT_NE(held, nullptr);
+    ASSERT_EQ(load("medical").status, 200);
+    EXPECT_EQ(awake(), (std::vector<std::string>{"legal", "medical"}));
+  }
+  written("medical");
+  EXPECT_EQ(awake(), std::vector<std::string>{"medical"});
 }
 
 TEST_F(ServedAdapters, MetricsCountThemByName) {

@@ -106,6 +106,7 @@ void add_key_options(KeyOptions& keys) {
   keys.list("--named-adapter", "named_adapters");
   keys.option("--adapter-directory");
   keys.option("--max-adapters");
+  keys.option("--adapters-memory");
   keys.option("--embedding-model");
   keys.option("--reranker-model");
   keys.list("--api-key", "api_keys");

@@ -1,5 +1,7 @@
 #include "ingot/cli/serve_config.h"
 
+#include <algorithm>
+
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/units.h"
@@ -45,6 +47,11 @@ Table::Section model_rows() {
            {.aliases = {"max_loras"},
             .bounds = at_least(0),
             .doc = "Named adapters of a model at a time; 0: any number."}},
+          {"adapters_memory",
+           &C::adapters_memory,
+           {.doc = "Memory for named adapters of a model, such as 1GiB; where they have more, the least "
+                   "recently used one is read again when it is asked for; auto: a sixteenth of what is free, "
+                   "shared by all models."}},
           Table::Field::documented(
               "models", "a list of mappings",
               {.doc = "Models that are loaded when a request asks for them; without `model` the first is "
@@ -194,6 +201,11 @@ std::size_t memory_for_keys_and_values(const std::string& text, Device device, s
   return (device.is_cpu() ? free / 2 : free / 5 * 2) / models;
 }
 
+std::size_t memory_for_adapters(const std::string& text, Device device, std::size_t models) {
+  if (text != "auto") return parse_bytes(text, "adapters_memory");
+  return std::max<std::size_t>(1, backend(device).memory_info().free / 16 / models);
+}
+
 std::vector<M> read_models(const ConfigReader& root, const InferenceOptions& common) {
   std::vector<M> models;
   for (const ConfigReader& reader : root.sections("models")) {
@@ -221,6 +233,7 @@ serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c)
   for (const std::string& text : settings.named_adapters)
     options.session.named_adapters.push_back(NamedAdapter::parse(text, "named_adapters"));
   options.session.load_adapters = !c.adapter_directory.empty();
+  options.session.adapters_memory = memory_for_adapters(c.adapters_memory, device, 1 + c.more_models.size());
   options.session.max_adapters = static_cast<std::size_t>(c.max_adapters);
   options.speculate = speculated_tokens(settings.run);
   options.scheduler.max_waiting = c.max_waiting;

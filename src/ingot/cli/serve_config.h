@@ -25,6 +25,7 @@ struct ServeConfig {
   std::int64_t unload_after = 0;
   std::string adapter_directory;
   std::int64_t max_adapters = 0;
+  std::string adapters_memory = "auto";
   std::string embedding_model, reranker_model;
   std::string host = "127.0.0.1", max_body = "16MiB";
   std::int64_t port = 8000, max_connections = 1024, drain = 30;

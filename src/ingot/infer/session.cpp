@@ -84,7 +84,7 @@ EngineOptions engine_options_of(const SessionOptions& options, LanguageModel& mo
   identify(engine.prompt_store, options);
   if (options.named_adapters.empty() && !options.load_adapters) return engine;
   engine.capture = false;
-  engine.adapters = std::make_shared<AdapterBank>(model, options.max_adapters);
+  engine.adapters = std::make_shared<AdapterBank>(model, options.max_adapters, options.adapters_memory);
   for (const NamedAdapter& adapter : options.named_adapters)
     engine.adapters->load(adapter, model_identity(adapter.path));
   return engine;

@@ -30,7 +30,9 @@ struct SessionOptions {
   std::vector<NamedAdapter> named_adapters{};  ///< that requests choose by name (Request::adapter)
   bool load_adapters = false;    ///< more of them are loaded and unloaded later (EngineOptions::adapters)
   std::size_t max_adapters = 0;  ///< named ones at a time; 0: any number
-  std::int64_t batch = 8;        ///< prompts continued at once by generate_all(): at most 16, on a GPU 256
+  /// Bytes of named ones: where they have more, the least recently used sleeps (AdapterBank); 0: no limit.
+  std::size_t adapters_memory = 0;
+  std::int64_t batch = 8;  ///< prompts continued at once by generate_all(): at most 16, on a GPU 256
 
   /// Throws InvalidConfig naming the option.
   void validate() const;

@@ -141,6 +141,7 @@ infer::Request engine_request(const infer::Session& session, const GenerationPar
   request.logprobs = params.logprobs;
   request.prompt_logprobs = params.prompt_logprobs;
   request.adapter = params.adapter;
+  request.held_adapter = params.held_adapter;
   return request;
 }
 

@@ -15,6 +15,7 @@ struct GenerationParams {
   std::optional<std::int64_t> max_tokens{};  ///< none: the API's default
   std::vector<std::int32_t> stop_tokens{};   ///< beside the model's own
   std::string adapter{};                     ///< infer::Request::adapter
+  AdapterHandle held_adapter{};              ///< likewise
   std::optional<std::int64_t> priority{};    ///< infer::Request::priority; none: its key's
   std::optional<double> timeout{};           ///< seconds that the answer may take
   std::int64_t n = 1;

@@ -12,12 +12,11 @@ namespace ingot::serve {
 std::vector<ListedAdapter> listed_adapters(const ServedModel& model) {
   std::vector<ListedAdapter> list;
   if (model.session().adapters() == nullptr) return list;
-  const std::vector<AdapterHandle> loaded = model.session().adapters()->list();
-  list.reserve(loaded.size());
-  for (const AdapterHandle& adapter : loaded)
-    list.push_back({.id = static_cast<std::int64_t>(adapter->number) - 1,
-                    .name = adapter->source.name,
-                    .path = adapter->source.path});
+  const std::vector<NamedAdapter> known = model.session().adapters()->known();
+  list.reserve(known.size());
+  for (const NamedAdapter& adapter : known)
+    list.push_back(
+        {.id = static_cast<std::int64_t>(adapter.number) - 1, .name = adapter.name, .path = adapter.path});
   return list;
 }
 
@@ -44,6 +43,8 @@ std::string adapter_switched_on(const nlohmann::json& list, const ServedModel& m
   return chosen;
 }
 
+namespace {
+
 std::string chosen_adapter(const Fields& body, const ServedModel& model, const std::string& name) {
   const std::string named = model.adapter(name);
   const nlohmann::json* lora = body.any("lora");
@@ -51,6 +52,14 @@ std::string chosen_adapter(const Fields& body, const ServedModel& model, const s
   if (!named.empty())
     throw bad_field("lora", fmt::format("and the model '{}', which is an adapter, do not go together", name));
   return adapter_switched_on(*lora, model);
+}
+
+}  // namespace
+
+void choose_adapter(ModelPool& models, const Fields& body, const AskedModel& asked,
+                    GenerationParams& params) {
+  params.adapter = chosen_adapter(body, *asked.model, asked.name);
+  params.held_adapter = models.hold_adapter(*asked.model, params.adapter);
 }
 
 }  // namespace ingot::serve

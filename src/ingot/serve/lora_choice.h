@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "ingot/serve/api.h"
 #include "ingot/serve/fields.h"
+#include "ingot/serve/generation_params.h"
 #include "ingot/serve/served_model.h"
 
 namespace ingot::serve {
@@ -20,8 +22,8 @@ std::vector<ListedAdapter> listed_adapters(const ServedModel& model);
 /// ApiError 400 for an id that is not there, a scale but 0 and 1, and several that are on.
 std::string adapter_switched_on(const nlohmann::json& list, const ServedModel& model);
 
-/// The adapter of a request: by its field `lora` as llama-server has it, by the name that it asked for, or
-/// what POST /lora-adapters has put on the model. Empty: none.
-std::string chosen_adapter(const Fields& body, const ServedModel& model, const std::string& name);
+/// Sets the adapter of a request: by its field `lora` as llama-server has it, by the name that it asked for,
+/// or what POST /lora-adapters has put on the model. Throws as ModelPool::hold_adapter() does.
+void choose_adapter(ModelPool& models, const Fields& body, const AskedModel& asked, GenerationParams& params);
 
 }  // namespace ingot::serve

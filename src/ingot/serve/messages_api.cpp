@@ -6,6 +6,7 @@
 #include "ingot/serve/api.h"
 #include "ingot/serve/chat_input.h"
 #include "ingot/serve/fields.h"
+#include "ingot/serve/lora_choice.h"
 #include "ingot/serve/message_parser.h"
 
 namespace ingot::serve {
@@ -279,10 +280,11 @@ void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     check_draining(context);
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
-    const auto [lease, name] = asked_model(context, body);
+    const AskedModel asked = asked_model(context, body);
+    const auto& [lease, name] = asked;
     const ServedModel& model = *lease;
     GenerationParams params = messages_params(body, model);
-    params.adapter = model.adapter(name);
+    choose_adapter(context.models, body, asked, params);
     const json chat = as_chat(body);
     ChatInput input = read_chat(Fields(chat), model);
     input.apply_to(params);

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,8 +41,8 @@ std::size_t weight_file_bytes(const std::string& path) {
   return safetensors > 0 ? safetensors : all;
 }
 
-// Gives a model that is loaded again what requests had loaded. The files of some may have gone or changed:
-// these are told and left out, and their names returned.
+// Gives a model that is loaded again what requests had loaded, or adapters that were asleep. The files of
+// some may have gone or changed: these are told and left out, and their names returned.
 std::vector<std::string> add_adapters(ServedModel& model, const std::vector<NamedAdapter>& adapters) {
   std::vector<std::string> gone;
   for (const NamedAdapter& adapter : adapters) {
@@ -64,8 +66,16 @@ std::vector<std::string> add_adapters(ServedModel& model, const std::vector<Name
 
 struct ModelPool::Entry {
   const ServedModelOptions options;
-  std::vector<std::string> names, adapters{};
-  std::vector<NamedAdapter> added{};  // of `adapters`, those that requests have loaded
+  struct Adapter {
+    NamedAdapter source;  // with its number, by which it is known after the model was unloaded, too
+    bool added = false;   // by a request
+    const std::string& name() const { return source.name; }
+  };
+  std::vector<std::string> names;
+  std::vector<Adapter> adapters{};
+  std::uint64_t adapters_loaded = 0;  // so far
+  std::string default_adapter{};      // while the model is not loaded
+  std::set<std::string> wanted{};     // adapters that requests wait for
   std::size_t bytes = 0;
   std::unique_ptr<ServedModel> model{};  // null: not loaded
   std::int64_t users = 0;
@@ -77,7 +87,20 @@ struct ModelPool::Entry {
 
   bool has(const std::string& name) const {
     return std::ranges::find(names, name) != names.end() ||
-           std::ranges::find(adapters, name) != adapters.end();
+           std::ranges::find(adapters, name, &Adapter::name) != adapters.end();
+  }
+  void add(NamedAdapter adapter, bool by_request) {
+    adapter.number = ++adapters_loaded;
+    adapters.push_back({std::move(adapter), by_request});
+  }
+  bool remove(const std::string& name) {
+    return std::erase_if(adapters, [&](const Adapter& each) { return each.name() == name; }) > 0;
+  }
+  std::vector<NamedAdapter> sources(bool by_request) const {
+    std::vector<NamedAdapter> sources;
+    for (const Adapter& each : adapters)
+      if (each.added == by_request) sources.push_back(each.source);
+    return sources;
   }
 };
 
@@ -86,12 +109,12 @@ ModelPool::ModelPool(const std::vector<ServedModelOptions>& models, const ModelP
   INGOT_CHECK(!models.empty(), InvalidConfig("models", "is empty: a server needs a model"));
   for (const ServedModelOptions& model : models) {
     auto entry = std::make_unique<Entry>(Entry{.options = model, .names = names_of(model)});
-    for (const NamedAdapter& adapter : model.session.named_adapters) entry->adapters.push_back(adapter.name);
-    for (const auto* names : {&entry->names, &entry->adapters}) {
-      for (const std::string& name : *names) {
-        const bool taken = std::ranges::any_of(entries_, [&](const auto& other) { return other->has(name); });
-        INGOT_CHECK(!taken, InvalidConfig("models", "two models have the name '" + name + "'; names differ"));
-      }
+    for (const NamedAdapter& adapter : model.session.named_adapters) entry->add(adapter, false);
+    std::vector<std::string> names = entry->names;
+    for (const Entry::Adapter& adapter : entry->adapters) names.push_back(adapter.name());
+    for (const std::string& name : names) {
+      const bool taken = std::ranges::any_of(entries_, [&](const auto& other) { return other->has(name); });
+      INGOT_CHECK(!taken, InvalidConfig("models", "two models have the name '" + name + "'; names differ"));
     }
     entry->bytes = weight_file_bytes(model.session.model) + model.session.engine.kv_memory;
     if (const std::string& draft = model.session.draft_model; !draft.empty())
@@ -146,13 +169,16 @@ void ModelPool::load_adapter(const std::string& model, ServedModel& leased, cons
     const std::lock_guard lock(mutex_);
     check_free();
   }
-  leased.load_adapter(adapter);
+  NamedAdapter numbered = adapter;
+  {
+    const std::lock_guard lock(mutex_);
+    numbered.number = ++find(model).adapters_loaded;
+  }
+  leased.load_adapter(numbered);
   try {
     const std::lock_guard lock(mutex_);
     check_free();
-    Entry& entry = find(model);
-    entry.adapters.push_back(adapter.name);
-    entry.added.push_back(adapter);
+    find(model).adapters.push_back({numbered, true});
   } catch (...) {
     leased.unload_adapter(adapter.name);
     throw;
@@ -162,8 +188,8 @@ void ModelPool::load_adapter(const std::string& model, ServedModel& leased, cons
 void ModelPool::unload_adapter(const std::string& name) {
   const std::lock_guard lock(mutex_);
   for (const auto& entry : entries_) {
-    if (std::erase(entry->adapters, name) == 0) continue;
-    std::erase_if(entry->added, [&](const NamedAdapter& adapter) { return adapter.name == name; });
+    if (!entry->remove(name)) continue;
+    if (entry->default_adapter == name) entry->default_adapter.clear();
     if (entry->model != nullptr) entry->model->unload_adapter(name);
     return;
   }
@@ -187,11 +213,27 @@ void ModelPool::give_back(Entry& entry) {
   changed_.notify_all();
 }
 
+AdapterHandle ModelPool::hold_adapter(const ServedModel& leased, const std::string& name) {
+  const std::shared_ptr<AdapterBank>& bank = leased.session().adapters();
+  if (name.empty() || bank == nullptr) return nullptr;
+  AdapterHandle adapter = bank->find(name);
+  if (adapter != nullptr || !bank->asleep(name)) return adapter;
+  const std::lock_guard lock(mutex_);
+  Entry& entry = find(name);
+  if (entry.failure != nullptr) std::rethrow_exception(entry.failure);
+  throw NotLoaded{&entry, name};
+}
+
 void ModelPool::call_when_loaded(const NotLoaded& wait, std::function<void()> action) {
   Entry& entry = *wait.entry;
   {
     const std::lock_guard lock(mutex_);
-    if (entry.model == nullptr || entry.leaving) {
+    const bool is_loaded = entry.model != nullptr && !entry.leaving;
+    const auto is_asleep = [&] {
+      return !wait.adapter.empty() && entry.model->session().adapters()->asleep(wait.adapter).has_value();
+    };
+    if (!is_loaded || is_asleep()) {
+      if (!wait.adapter.empty()) entry.wanted.insert(wait.adapter);
       entry.waiting.push_back(std::move(action));
       if (!entry.queued) queue_.push_back(&entry);
       entry.queued = true;
@@ -205,10 +247,13 @@ void ModelPool::call_when_loaded(const NotLoaded& wait, std::function<void()> ac
 std::vector<ModelPool::Listed> ModelPool::list() const {
   const std::lock_guard lock(mutex_);
   std::vector<Listed> list;
-  for (const auto& entry : entries_)
-    list.push_back({.names = entry->names,
-                    .adapters = entry->adapters,
-                    .context = entry->model != nullptr ? entry->model->context() : 0});
+  for (const auto& entry : entries_) {
+    Listed& listed =
+        list.emplace_back(Listed{.names = entry->names,
+                                 .adapters = {},
+                                 .context = entry->model != nullptr ? entry->model->context() : 0});
+    for (const Entry::Adapter& adapter : entry->adapters) listed.adapters.push_back(adapter.name());
+  }
   return list;
 }
 
@@ -261,6 +306,7 @@ void ModelPool::serve(Entry& entry, Lock& lock) {
       if (stopping_) return;
       load(entry, lock);
     }
+    wake_adapters(entry, lock);
   } catch (const std::exception& error) {
     const auto* refused = dynamic_cast<const ApiError*>(&error);
     entry.failure = std::make_exception_ptr(
@@ -283,13 +329,9 @@ void ModelPool::serve(Entry& entry, Lock& lock) {
 
 // Throws as ServedModel does, with the lock held. Meanwhile, requests may unload adapters.
 void ModelPool::load(Entry& entry, Lock& lock) {
-  const std::vector<NamedAdapter> added = entry.added;
+  const std::vector<NamedAdapter> added = entry.sources(true);
   ServedModelOptions options = entry.options;
-  // Not those that have been unloaded, nor others that requests have loaded by their names.
-  std::erase_if(options.session.named_adapters, [&](const NamedAdapter& adapter) {
-    return !entry.has(adapter.name) ||
-           std::ranges::find(added, adapter.name, &NamedAdapter::name) != added.end();
-  });
+  options.session.named_adapters = entry.sources(false);
   std::vector<std::string> gone;
   lock.unlock();
   std::unique_ptr<ServedModel> model;
@@ -302,15 +344,39 @@ void ModelPool::load(Entry& entry, Lock& lock) {
   }
   lock.lock();
   if (failure != nullptr) std::rethrow_exception(failure);
-  for (const std::string& name : gone) {
-    std::erase(entry.adapters, name);
-    std::erase_if(entry.added, [&](const NamedAdapter& adapter) { return adapter.name == name; });
-  }
+  for (const std::string& name : gone) entry.remove(name);
   for (const auto* adapters : {&std::as_const(options.session.named_adapters), &added})
     for (const NamedAdapter& adapter : *adapters)
       if (!entry.has(adapter.name)) model->unload_adapter(adapter.name);
+  if (entry.has(entry.default_adapter)) model->set_default_adapter(entry.default_adapter);
   entry.model = std::move(model);
   entry.used = PoolClock::now();
+}
+
+// Reads the adapters that requests wait for, with the lock held. What has become of their files is told as of
+// those of a model that is loaded again.
+void ModelPool::wake_adapters(Entry& entry, Lock& lock) {
+  const std::set<std::string> wanted = std::exchange(entry.wanted, {});
+  AdapterBank* const bank = entry.model->session().adapters().get();
+  std::vector<NamedAdapter> asleep;
+  for (const std::string& name : wanted)
+    if (const auto adapter = bank->asleep(name)) asleep.push_back(*adapter);
+  if (asleep.empty()) return;
+  ServedModel& model = *entry.model;
+  std::exception_ptr failure;
+  std::vector<std::string> gone;
+  lock.unlock();  // none but this thread unloads the model
+  try {
+    gone = add_adapters(model, asleep);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  for (const std::string& name : gone) entry.remove(name);
+  for (const NamedAdapter& adapter : asleep)
+    if (!entry.has(adapter.name))
+      model.unload_adapter(adapter.name);  // or a request has unloaded it meanwhile
+  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 // Those who ask for a model that is to go wait until it is loaded again, behind `entry`: else a model that is
@@ -335,6 +401,7 @@ void ModelPool::make_room(const Entry& entry, Lock& lock) {
 
 void ModelPool::unload(Entry& entry, Lock& lock) {
   std::unique_ptr<ServedModel> model = std::move(entry.model);
+  entry.default_adapter = model->default_adapter();
   entry.leaving = false;
   lock.unlock();
   model.reset();

@@ -10,6 +10,7 @@
 #include "ingot/serve/api.h"
 #include "ingot/serve/chat_input.h"
 #include "ingot/serve/fields.h"
+#include "ingot/serve/lora_choice.h"
 #include "ingot/serve/message_parser.h"
 #include "ingot/serve/structured_output.h"
 
@@ -139,7 +140,7 @@ void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange
   const auto& [lease, name] = asked;
   const ServedModel& model = *lease;
   GenerationParams params = ollama_params(body, model);
-  params.adapter = model.adapter(name);
+  choose_adapter(context.models, body, asked, params);
   input.apply_to(params);
   if (!params.max_tokens)
     params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));

@@ -41,10 +41,11 @@ void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exch
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const auto [lease, name] = asked_model(context, body);
+  const AskedModel asked = asked_model(context, body);
+  const auto& [lease, name] = asked;
   const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
-  params.adapter = chosen_adapter(body, model, name);
+  choose_adapter(context.models, body, asked, params);
   ChatInput input = read_chat(body, model);
   input.apply_to(params);
   if (!params.max_tokens) params.max_tokens = room_behind(model, input.tokens);
@@ -78,10 +79,11 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const auto [lease, name] = asked_model(context, body);
+  const AskedModel asked = asked_model(context, body);
+  const auto& [lease, name] = asked;
   const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
-  params.adapter = chosen_adapter(body, model, name);
+  choose_adapter(context.models, body, asked, params);
   if (!params.max_tokens) params.max_tokens = kDefaultCompletionTokens;
   std::vector<Ids> prompts = read_prompts(body, model);
   const AnswerOptions options = answer_options(name, params, prompts.size());

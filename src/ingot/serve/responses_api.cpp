@@ -8,6 +8,7 @@
 #include "ingot/serve/api.h"
 #include "ingot/serve/chat_input.h"
 #include "ingot/serve/fields.h"
+#include "ingot/serve/lora_choice.h"
 #include "ingot/serve/message_parser.h"
 
 namespace ingot::serve {
@@ -296,12 +297,13 @@ void responses(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const auto [lease, name] = asked_model(context, body);
+  const AskedModel asked = asked_model(context, body);
+  const auto& [lease, name] = asked;
   const ServedModel& model = *lease;
   const json chat = as_chat_request(body);
   ChatInput input = read_chat(Fields(chat), model);
   GenerationParams params = responses_params(body, parsed, model);
-  params.adapter = model.adapter(name);
+  choose_adapter(context.models, body, asked, params);
   input.apply_to(params);
   if (!params.max_tokens)
     params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));

@@ -59,8 +59,10 @@ void ServedModel::unload_adapter(const std::string& name) {
 
 std::string ServedModel::default_adapter() const {
   const std::lock_guard lock(mutex_);
-  const bool loaded = !default_adapter_.empty() && session_.adapters()->find(default_adapter_) != nullptr;
-  return loaded ? default_adapter_ : std::string{};
+  if (default_adapter_.empty() || session_.adapters() == nullptr) return {};
+  const std::vector<NamedAdapter> all = session_.adapters()->known();
+  const bool known = std::ranges::find(all, default_adapter_, &NamedAdapter::name) != all.end();
+  return known ? default_adapter_ : std::string{};
 }
 
 void ServedModel::set_default_adapter(std::string name) {

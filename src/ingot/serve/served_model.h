@@ -37,7 +37,7 @@ class ServedModel {
   const std::vector<std::string>& names() const { return names_; }
   /// The adapter that a name stands for; empty: the model itself.
   std::string adapter(const std::string& name) const;
-  /// Throws as AdapterBank::load() does. Any thread may load and unload.
+  /// Throws as AdapterBank::load() does, and wakes one that is asleep. Any thread may load and unload.
   void load_adapter(const NamedAdapter& adapter);
   void unload_adapter(const std::string& name);
   /// The adapter of requests that ask for the model itself; empty: none, also where it is not loaded.

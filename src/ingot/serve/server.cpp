@@ -110,6 +110,7 @@ Server::Server(const ServerOptions& options) {
 Server::~Server() = default;
 
 std::uint16_t Server::port() const { return parts_->http->port(); }
+ModelPool& Server::models() { return parts_->models; }
 const ModelPool& Server::models() const { return parts_->models; }
 
 void Server::reload_certificate() { parts_->http->reload_certificate(); }

@@ -41,6 +41,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const;
+  ModelPool& models();
   const ModelPool& models() const;
   /// Reads the file of keys again: throws as read_key_file() does, and leaves them as they were.
   void reload_keys();

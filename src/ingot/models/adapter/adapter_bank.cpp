@@ -10,44 +10,102 @@
 
 namespace ingot {
 
-AdapterBank::AdapterBank(LanguageModel& model, std::size_t most)
+AdapterBank::AdapterBank(LanguageModel& model, std::size_t most, std::size_t memory)
     : model_(model),
       map_(LanguageModel::weight_map(model.config)),
       weights_(adapted_weights({model, map_})),
       most_(most),
+      memory_(memory),
       mixes_(!model.config.is_latent() && model.config.num_experts == 0 && !model.config.is_recurrent()) {}
 
-AdapterHandle AdapterBank::find_locked(std::string_view name) const {
-  const auto found =
-      std::ranges::find(known_, name, [](const auto& adapter) { return adapter->source.name; });
-  return found == known_.end() ? nullptr : *found;
+AdapterBank::Known* AdapterBank::find_locked(std::string_view name) const {
+  const auto found = std::ranges::find(known_, name, [](const Known& known) { return known.source.name; });
+  return found == known_.end() ? nullptr : &*found;
 }
 
 AdapterHandle AdapterBank::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
-  return find_locked(name);
+  Known* known = find_locked(name);
+  if (known == nullptr || known->adapter == nullptr) return nullptr;
+  known->used = ++uses_;
+  auto holder = known->holders.lock();
+  if (holder == nullptr) {
+    holder = std::make_shared<const std::shared_ptr<BankedAdapter>>(known->adapter);
+    known->holders = holder;
+  }
+  return {holder, holder->get()};
 }
 
 std::vector<AdapterHandle> AdapterBank::list() const {
   const std::lock_guard lock(mutex_);
-  return {known_.begin(), known_.end()};
+  std::vector<AdapterHandle> list;
+  list.reserve(known_.size());
+  for (const Known& known : known_)
+    if (known.adapter != nullptr) list.push_back(known.adapter);
+  return list;
 }
 
-void AdapterBank::check_free(const std::string& name) const {
-  INGOT_CHECK(find_locked(name) == nullptr,
-              InvalidConfig("adapter", fmt::format("the name '{}' is given twice", name)));
+std::vector<NamedAdapter> AdapterBank::known() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<NamedAdapter> all;
+  all.reserve(known_.size());
+  for (const Known& known : known_) all.push_back(known.source);
+  return all;
+}
+
+std::optional<NamedAdapter> AdapterBank::asleep(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const Known* known = find_locked(name);
+  if (known == nullptr || known->adapter != nullptr) return std::nullopt;
+  return known->source;
+}
+
+void AdapterBank::check_free(const NamedAdapter& adapter) const {
+  const Known* known = find_locked(adapter.name);
+  if (known != nullptr && known->adapter == nullptr && known->source.path == adapter.path) return;
+  INGOT_CHECK(known == nullptr,
+              InvalidConfig("adapter", fmt::format("the name '{}' is given twice", adapter.name)));
   INGOT_CHECK(most_ == 0 || known_.size() < most_,
               InvalidConfig("adapter", fmt::format("'{}' would be one more than the {} that may be loaded at "
                                                    "a time; unload another first",
-                                                   name, most_)));
+                                                   adapter.name, most_)));
+}
+
+// Of one that was asleep, or a new one behind the others.
+AdapterBank::Known& AdapterBank::place_for(const NamedAdapter& adapter) {
+  if (Known* known = find_locked(adapter.name); known != nullptr) return *known;
+  Known& place = known_.emplace_back(Known{.source = adapter, .adapter = nullptr});
+  if (place.source.number == 0) place.source.number = loaded_ + 1;
+  loaded_ = std::max(loaded_, place.source.number);
+  return place;
+}
+
+// Puts to sleep what was found longest ago. Those who are held are as if they were not there: their memory
+// cannot be had.
+void AdapterBank::make_room() {
+  const auto bytes = [&] {
+    std::size_t sum = 0;
+    for (const Known& known : known_) sum += known.adapter != nullptr ? known.adapter->bytes : 0;
+    return sum;
+  };
+  while (memory_ > 0 && bytes() > memory_) {
+    Known* oldest = nullptr;
+    for (Known& known : known_) {
+      const bool idle = known.adapter != nullptr && known.holders.expired();
+      if (idle && (oldest == nullptr || known.used < oldest->used)) oldest = &known;
+    }
+    // The one used last stays, even if it has too much memory alone.
+    if (oldest == nullptr || oldest->used == uses_) return;
+    oldest->adapter = nullptr;
+  }
 }
 
 void AdapterBank::load(const NamedAdapter& adapter, std::string identity) {
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    check_free(adapter.name);
-    number = ++loaded_;
+    check_free(adapter);
+    number = ++read_;
   }
   INGOT_CHECK(is_peft_adapter(adapter.path),
               IoError(adapter.path, "is not an adapter: a directory with adapter_config.json was expected"));
@@ -64,22 +122,25 @@ void AdapterBank::load(const NamedAdapter& adapter, std::string identity) {
                                                : "'" + read.config.modules_to_save.front() + "'")));
   for (const auto& [weight, pair] : read.pairs) prepare_for_inference(*pair, *weight);
   auto banked = std::make_shared<BankedAdapter>();
-  *banked = {.source = adapter,
-             .identity = std::move(identity),
-             .number = number,
-             .bytes = read.nbytes(),
-             .on_model = on_model,
-             .rows = std::make_shared<AdapterRows>()};
+  banked->identity = std::move(identity);
+  banked->number = number;
+  banked->bytes = read.nbytes();
+  banked->on_model = on_model;
+  banked->rows = std::make_shared<AdapterRows>();
   for (const auto& [weight, pair] : read.pairs) pair->rows = banked->rows;
   const std::lock_guard lock(mutex_);
-  check_free(adapter.name);
-  known_.push_back(banked);
+  check_free(adapter);
+  Known& place = place_for(adapter);
+  banked->source = place.source;
+  place.adapter = banked;
+  place.used = ++uses_;
   arrived_.push_back({.adapter = std::move(banked), .pairs = std::move(read)});
+  make_room();
 }
 
 bool AdapterBank::unload(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  return std::erase_if(known_, [&](const auto& adapter) { return adapter->source.name == name; }) > 0;
+  return std::erase_if(known_, [&](const Known& known) { return known.source.name == name; }) > 0;
 }
 
 void AdapterBank::settle() {
@@ -87,6 +148,7 @@ void AdapterBank::settle() {
   std::vector<std::shared_ptr<BankedAdapter>> leaving;
   {
     const std::lock_guard lock(mutex_);  // which nobody can find an adapter without
+    make_room();                         // of those that were held a moment ago
     arrived.swap(arrived_);
     for (const auto& adapter : on_model_)
       if (adapter.use_count() == 1) leaving.push_back(adapter);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,9 +19,9 @@ namespace ingot {
 
 /// An adapter that requests choose by its name. It stays on its model as long as anybody holds it.
 struct BankedAdapter {
-  NamedAdapter source;
+  NamedAdapter source;       ///< with its number
   std::string identity;      ///< tells its content from any other's: what was cached with it is of no other
-  std::uint64_t number = 0;  ///< in the order of loading, from 1 on
+  std::uint64_t number = 0;  ///< in the order of reading: that of `source`, unless it was read again
   std::size_t bytes = 0;
   std::string on_model;  ///< LowRankAdapter::name
   std::shared_ptr<AdapterRows> rows;
@@ -28,7 +29,9 @@ struct BankedAdapter {
 using AdapterHandle = std::shared_ptr<const BankedAdapter>;
 
 /// The adapters of a model that requests choose by name. They are loaded and unloaded while the model is in
-/// use: load(), unload(), find() and list() by any thread, settle() and use() by the one that runs the model.
+/// use: settle() and use() by the thread that runs the model, all else by any. Where they have more memory
+/// than they may, the least recently found goes to sleep, of those that nobody holds: it is known still, and
+/// load() reads it again.
 class AdapterBank {
  public:
   /// Consecutive sequences of one pass that have one adapter, or none.
@@ -37,19 +40,25 @@ class AdapterBank {
     std::int64_t tokens = 0, wanted = 0;  ///< CacheSegment
   };
 
-  /// The model has to outlive the bank. `most`: adapters at a time; 0: any number.
-  explicit AdapterBank(LanguageModel& model, std::size_t most = 0);
+  /// The model has to outlive the bank. `most`: adapters at a time, those asleep among them; `memory`: bytes
+  /// of those that are awake. 0: any number.
+  explicit AdapterBank(LanguageModel& model, std::size_t most = 0, std::size_t memory = 0);
 
   /// Reads an adapter, which can be found from then on. Throws as read_peft_adapter() does; InvalidConfig for
-  /// a name that there is already, for one adapter too many, and for an adapter that replaces whole modules,
-  /// which requests cannot choose.
+  /// a name that there is already, unless that one is asleep and has this path, for one adapter too many, and
+  /// for an adapter that replaces whole modules, which requests cannot choose.
   void load(const NamedAdapter& adapter, std::string identity);
   /// Lets nobody find it any more; false where there is none of this name. Its memory is freed by the first
   /// settle() after its last holder is gone.
   bool unload(std::string_view name);
-  /// Null where there is none.
+  /// Null where there is none, or it is asleep. While the handle lives it stays awake.
   AdapterHandle find(std::string_view name) const;
+  /// Those that are awake.
   std::vector<AdapterHandle> list() const;
+  /// All, in the order of their loading.
+  std::vector<NamedAdapter> known() const;
+  /// An adapter that load() has to read again before it can be found.
+  std::optional<NamedAdapter> asleep(std::string_view name) const;
 
   std::size_t most() const { return most_; }  ///< adapters at a time; 0: any number
 
@@ -67,19 +76,29 @@ class AdapterBank {
     std::shared_ptr<BankedAdapter> adapter;
     PeftAdapter pairs;
   };
-  AdapterHandle find_locked(std::string_view name) const;
-  void check_free(const std::string& name) const;
+  struct Known {
+    NamedAdapter source;
+    std::shared_ptr<BankedAdapter> adapter;                         // null: asleep
+    std::weak_ptr<const std::shared_ptr<BankedAdapter>> holders{};  // expired: nobody has it of find()
+    std::uint64_t used = 0;                                         // when, as a count of uses
+  };
+  Known* find_locked(std::string_view name) const;
+  Known& place_for(const NamedAdapter& adapter);
+  void check_free(const NamedAdapter& adapter) const;
+  void make_room();
 
   LanguageModel& model_;
   // What load() knows of the model, which settle() may change meanwhile on another thread.
   const WeightMap map_;
   const std::vector<AdaptedWeight> weights_;
   const std::size_t most_;
+  const std::size_t memory_;
   const bool mixes_;
   mutable std::mutex mutex_;  // of what follows
-  std::vector<std::shared_ptr<BankedAdapter>> known_;
+  mutable std::vector<Known> known_;
   std::vector<Arrival> arrived_;
-  std::uint64_t loaded_ = 0;
+  std::uint64_t loaded_ = 0, read_ = 0;  // adapters, so far
+  mutable std::uint64_t uses_ = 0;
   std::vector<std::shared_ptr<BankedAdapter>> on_model_;  // of the thread that runs the model
 };
 

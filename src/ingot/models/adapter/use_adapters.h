@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,8 @@ struct AdapterChoice {
 /// An adapter that is chosen by name while the model is in use.
 struct NamedAdapter {
   std::string name;
-  std::string path;  ///< a directory as PEFT writes it
+  std::string path;          ///< a directory as PEFT writes it
+  std::uint64_t number = 0;  ///< in the order of loading, from 1 on; 0: the next one
 
   /// "NAME=DIRECTORY". InvalidConfig naming `option`.
   static NamedAdapter parse(std::string_view text, const std::string& option);
