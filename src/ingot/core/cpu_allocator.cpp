@@ -1,5 +1,6 @@
 #include "ingot/core/cpu_allocator.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
@@ -58,29 +59,49 @@ void give_to_system(void* data, std::size_t size) noexcept {
 }  // namespace
 
 void* CpuAllocator::allocate(std::size_t bytes) {
-  const std::size_t index = class_of(bytes);
+  const std::size_t index = class_of(bytes), size = size_of_class(index);
   {
     const std::lock_guard lock(mutex_);
+    asked_[index] = ++allocations_;
+    used_ += size;
+    most_used_ = std::max(most_used_, used_);
     auto& list = free_[index];
     if (!list.empty()) {
       void* data = list.back();
       list.pop_back();
-      cached_ -= size_of_class(index);
+      cached_ -= size;
       return data;
     }
+    make_room();
   }
-  const std::size_t size = size_of_class(index);
   void* data = take_from_system(size);
   if (data == nullptr) {
     trim();
     data = take_from_system(size);
   }
+  if (data == nullptr) {
+    const std::lock_guard lock(mutex_);
+    used_ -= size;
+  }
   return data;
+}
+
+// Before memory is taken from the system, with the lock held.
+void CpuAllocator::make_room() noexcept {
+  while (cached_ > 0 && used_ + cached_ > 2 * most_used_ + kSpare) {
+    std::size_t oldest = kClasses;
+    for (std::size_t index = 0; index < kClasses; ++index)
+      if (!free_[index].empty() && (oldest == kClasses || asked_[index] < asked_[oldest])) oldest = index;
+    give_to_system(free_[oldest].back(), size_of_class(oldest));
+    free_[oldest].pop_back();
+    cached_ -= size_of_class(oldest);
+  }
 }
 
 void CpuAllocator::deallocate(void* data, std::size_t bytes) noexcept {
   const std::size_t index = class_of(bytes);
   const std::lock_guard lock(mutex_);
+  used_ -= size_of_class(index);
   try {
     free_[index].push_back(data);
     cached_ += size_of_class(index);
