@@ -91,6 +91,7 @@ void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices,
                                                       {"total", plan.total()},
                                                       {"with_overhead", plan.needed()},
                                                       {"offloaded", plan.offloaded},
+                                                      {"offloaded_weights", plan.offloaded_weights},
                                                       {"available", available},
                                                       {"fits", plan.needed() <= available},
                                                       {"with_overhead_by_optimizer_and_recompute", with},
@@ -112,6 +113,9 @@ void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view 
   if (plan.offloaded > 0)
     fmt::print("  {:<12} {:>10}  of the optimizer, beside the total\n", "offloaded",
                human_bytes(plan.offloaded));
+  if (plan.offloaded_weights > 0)
+    fmt::print("  {:<12} {:>10}  of layers that do not compute, beside the total\n", "offloaded",
+               human_bytes(plan.offloaded_weights));
 }
 
 void print_choices(const std::vector<Choice>& choices, std::size_t available) {

@@ -1,9 +1,8 @@
 #include "ingot/nn/quantized_linear.h"
 
-#include <utility>
-
 #include "ingot/autograd/node.h"
 #include "ingot/kernels/gemm.h"
+#include "ingot/nn/saved_packed.h"
 #include "ingot/ops/linear_operands.h"
 
 namespace ingot {
@@ -11,15 +10,16 @@ namespace {
 
 struct QuantizedLinearNode final : Node {
   static constexpr const char* kName = "quantized_linear";
-  quant::PackedPtr weight;
-  explicit QuantizedLinearNode(quant::PackedPtr weight_) : weight(std::move(weight_)) {}
+  SavedPacked weight;
+  explicit QuantizedLinearNode(const quant::PackedPtr& weight_) : weight(weight_) {}
   std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return weight.tensors(); }
 
   // Inputs: x, bias.
   void backward(BackwardContext& ctx) override {
     const View dy = flattened(ctx.grad().view());
     if (ctx.needs(0)) {
-      const Tensor values = quant::values(*weight, dy.dtype);
+      const Tensor values = weight.values(dy.dtype);
       const GradSlot dx = ctx.slot(0);
       kernels::launch(
           kernels::gemm, ctx.stream(),

@@ -98,11 +98,11 @@ std::string_view name(Offload offload) {
   return "";
 }
 
-Offload parse_offload(const std::string& word) {
+Offload parse_offload(const std::string& word, const char* key) {
   if (word == "none" || word == "false" || word == "False") return Offload::none;
   if (word == "cpu" || word == "true" || word == "True") return Offload::cpu;
   if (word == "disk" || word == "nvme") return Offload::disk;
-  throw InvalidConfig("offload_optimizer", fmt::format("must be one of none, cpu, disk, got '{}'", word));
+  throw InvalidConfig(key, fmt::format("must be one of none, cpu, disk, got '{}'", word));
 }
 
 std::size_t offload_window(std::size_t state_bytes) {

@@ -15,13 +15,12 @@
 
 namespace ingot {
 
-/// Where the state of an optimizer lies between two steps: on the parameters' device, in the host's memory,
-/// or in a file.
+/// Where something lies while nothing computes with it: on its device, in the host's memory, or in a file.
 enum class Offload : std::uint8_t { none, cpu, disk };
 /// "none", "cpu", "disk"
 std::string_view name(Offload offload);
-/// Of these words, and "nvme" for disk, "true" for cpu and "false" for none. Throws InvalidConfig.
-Offload parse_offload(const std::string& word);
+/// Of these words, and "nvme" for disk, "true" for cpu and "false" for none. InvalidConfig names `key`.
+Offload parse_offload(const std::string& word, const char* key = "offload_optimizer");
 
 struct OffloadConfig {
   Offload to = Offload::none;

@@ -214,6 +214,7 @@ void Optimizer::step(const StepOptions& options) {
     const Parameter& p = *slot.parameter;
     const Tensor grad = p.grad();
     if (!p.trainable() || !grad.defined()) continue;
+    if (!options.only.empty() && std::ranges::find(options.only, &p) == options.only.end()) continue;
     INGOT_CHECK(p.value.is_contiguous() && grad.is_contiguous() && grad.shape() == p.shape(),
                 ShapeMismatch("optimizer (gradient of " + p.name + ")", p.shape().to_vector(),
                               grad.shape().to_vector(), "both must be contiguous"));

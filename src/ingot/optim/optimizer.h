@@ -28,6 +28,8 @@ struct StepOptions {
   /// One f32 on the parameters' device that gradients are multiplied by on the way (the factor of
   /// clip_by_global_norm, the inverse of a loss scale); undefined for 1.
   Tensor grad_scale = {};
+  /// Only these, of which the rest is stepped apart; empty: all.
+  std::span<Parameter* const> only = {};
 };
 
 /// Changes parameters by their gradients. Parameters without a gradient are left alone, with their state, as

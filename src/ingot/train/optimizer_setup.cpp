@@ -104,7 +104,15 @@ ClippedNorm TrainOptimizer::measure_gradients() const {
 
 void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {
   const MemoryTagScope tag(MemoryTag::optimizer);
-  optimizer_->step({.lr_scale = schedule_(step), .grad_scale = grad_scale});
+  StepOptions options{.lr_scale = schedule_(step), .grad_scale = grad_scale};
+  if (blocks_ == nullptr) {
+    optimizer_->step(options);
+  } else {
+    blocks_->update(parameters_, [&](std::span<Parameter* const> some) {
+      options.only = some;
+      optimizer_->step(options);
+    });
+  }
   optimizer_->zero_grad();
   if (weights_ != nullptr) weights_->reshard_all();
   if (shard_ != nullptr) shard_->gather_values();

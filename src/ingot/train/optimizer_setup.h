@@ -14,6 +14,7 @@
 #include "ingot/optim/ema.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/optim/schedule.h"
+#include "ingot/train/offloaded_weights.h"
 #include "ingot/train/optimizer_shard.h"
 #include "ingot/train/weight_shards.h"
 
@@ -49,6 +50,8 @@ class TrainOptimizer {
   /// Changes the weights by the gradients, multiplied with `grad_scale` unless that is undefined, and drops
   /// them.
   void apply(std::int64_t step, const Tensor& grad_scale);
+  /// Steps block by block, with the weights of each on the device. Outlives this.
+  void set_offloaded(OffloadedWeights& weights) { blocks_ = &weights; }
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// This rank's part, where ranks share the state out; else null. It takes the gradients, and every rank
   /// calls measure_gradients() and apply().
@@ -56,8 +59,8 @@ class TrainOptimizer {
   /// The weights of blocks, where ranks share these out too; else null.
   WeightShards* weights() const { return weights_.get(); }
 
-  /// Whether the state is memory of the host, which the next step changes at once.
-  bool is_offloaded() const { return offloaded_; }
+  /// Whether state or weights are memory of the host, which the next step changes at once.
+  bool is_offloaded() const { return offloaded_ || blocks_ != nullptr; }
   bool has_ema() const { return ema_ != nullptr; }
   /// Runs `f` with the averaged weights swapped in.
   void with_ema(FunctionRef<void()> f);
@@ -81,6 +84,7 @@ class TrainOptimizer {
   LrSchedule schedule_;
   double max_grad_norm_;
   bool offloaded_;
+  OffloadedWeights* blocks_ = nullptr;  // where what trains is moved
 };
 
 }  // namespace ingot

@@ -15,7 +15,10 @@ constexpr std::size_t kMostWaiting = 3;
 }  // namespace
 
 WeightShards::WeightShards(OptimizerShard& shard)
-    : shard_(shard), blocks_(static_cast<std::size_t>(shard.blocks())), background_(kMostWaiting) {
+    : PrefetchedBlocks(shard.blocks()),
+      shard_(shard),
+      blocks_(static_cast<std::size_t>(shard.blocks())),
+      background_(kMostWaiting) {
   for (std::int64_t i = 0; i < blocks(); ++i) {
     Block& block = at(i);
     block.buckets = shard_.buckets_of(i);
@@ -25,8 +28,7 @@ WeightShards::WeightShards(OptimizerShard& shard)
         if (!block.ready.has_value() && !backend(device).capabilities().host_memory)
           block.ready = backend(device).create_event();
         save_by_identity(parameter->value, [this, i, parameter] {
-          step_ = -1;
-          use(i);
+          acquire_backward(i);
           return parameter->value;
         });
       }
@@ -48,7 +50,6 @@ WeightShards::~WeightShards() {
 
 // Memory of the stream that computes, which another thread fills.
 void WeightShards::fetch(std::int64_t i) {
-  if (!has(i) || !at(i).values.empty()) return;
   Block& block = at(i);
   const MemoryTagScope tag(MemoryTag::parameter);
   std::vector<Tensor> own;
@@ -74,46 +75,21 @@ void WeightShards::fetch(std::int64_t i) {
 // Waits for the values, and puts them into the parameters.
 void WeightShards::finish(std::int64_t i) {
   Block& block = at(i);
-  if (!block.gathered.valid()) return;
   try {
     block.gathered.get();
   } catch (const std::future_error&) {
-    block.values.clear();
     background_.wait();  // throws what ended the communication before it came to this
     throw Error("ranks: the weights of a layer were not gathered, as the communication had ended");
-  } catch (...) {
-    block.values.clear();
-    throw;
   }
   for (std::size_t b = 0; b < block.values.size(); ++b) shard_.unshard(block.buckets[b], block.values[b]);
 }
 
 void WeightShards::drop(std::int64_t i) {
   Block& block = at(i);
-  if (block.values.empty() || block.users > 0) return;
   if (block.gathered.valid()) block.gathered.wait();
   block.gathered = {};
   block.values.clear();
   for (const std::size_t bucket : block.buckets) shard_.reshard(bucket);
-}
-
-void WeightShards::use(std::int64_t i) {
-  fetch(i);
-  for (std::int64_t other = 0; other < blocks(); ++other)
-    if (other != i && other != i + step_) drop(other);
-  finish(i);
-  fetch(i + step_);
-}
-
-void WeightShards::acquire(std::int64_t block) {
-  use(block);
-  ++at(block).users;
-}
-
-void WeightShards::release(std::int64_t block) { --at(block).users; }
-
-void WeightShards::reshard_all() {
-  for (std::int64_t i = 0; i < blocks(); ++i) drop(i);
 }
 
 }  // namespace ingot

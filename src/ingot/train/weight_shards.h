@@ -8,30 +8,26 @@
 #include "ingot/core/backend.h"
 #include "ingot/core/tensor.h"
 #include "ingot/dist/background.h"
-#include "ingot/nn/weight_lease.h"
 #include "ingot/train/optimizer_shard.h"
+#include "ingot/train/prefetched_blocks.h"
 
 namespace ingot {
 
 /// ZeRO stage 3: the weights of a block are gathered from all ranks for the time that the block computes, and
-/// those of the next one meanwhile. At most two blocks are in memory, and what the backward pass still holds.
+/// those of the next one meanwhile.
 ///
 /// All ranks have to run the same passes over the blocks. What they communicate beside goes through
 /// background(), so that it has one order on all ranks.
-class WeightShards final : public WeightLease {
+class WeightShards final : public PrefetchedBlocks {
  public:
   /// Takes the weights of the shard's blocks out of memory. The shard has to outlive this.
   explicit WeightShards(OptimizerShard& shard);
   ~WeightShards() override;
 
-  void begin() override { step_ = 1; }
-  void acquire(std::int64_t block) override;
-  void release(std::int64_t block) override;
   /// What is in memory is out of date: the optimizer has stepped.
-  void reshard_all();
+  void reshard_all() { drop_all(); }
 
   dist::Background& background() { return background_; }
-  std::int64_t blocks() const { return std::ssize(blocks_); }
 
  private:
   struct Block {
@@ -39,18 +35,14 @@ class WeightShards final : public WeightLease {
     std::vector<Tensor> values;  // of the buckets, while they are here or on their way
     std::future<void> gathered;  // valid until somebody has waited for it
     std::optional<Event> ready;  // of a device that works beside the host: the memory of the values is free
-    std::int64_t users = 0;
   };
-  bool has(std::int64_t block) const { return block >= 0 && block < blocks(); }
   Block& at(std::int64_t block) { return blocks_[static_cast<std::size_t>(block)]; }
-  void fetch(std::int64_t block);
-  void finish(std::int64_t block);
-  void drop(std::int64_t block);
-  void use(std::int64_t block);
+  void fetch(std::int64_t block) override;
+  void finish(std::int64_t block) override;
+  void drop(std::int64_t block) override;
 
   OptimizerShard& shard_;
   std::vector<Block> blocks_;
-  std::int64_t step_ = 1;  // to the block that will be asked for next: 1, or -1 in a backward pass
   dist::Background background_;
 };
 

@@ -47,6 +47,29 @@ class TrainingRun : public ::testing::Test {
     return c;
   }
 
+  /// A base of four layers, to be adapted on a device: in `dtype`, rounded to `format` unless that is empty.
+  TrainConfig tuning(const std::string& device, const std::string& output, DType dtype,
+                     const std::string& format) const {
+    const std::string base = directory_.at(std::string("base-") + std::string(name(dtype)));
+    TrainConfig c = config("cpu", base);
+    c.dtype = dtype;
+    c.architecture.hidden_size = c.architecture.intermediate_size = 64;
+    c.architecture.num_hidden_layers = 4;
+    c.output_dir = base;
+    c.max_steps = 1;
+    if (!std::filesystem::exists(base + "/model")) LanguageTrainer(c).run();
+    c.from_scratch = false;
+    c.architecture = {};
+    c.model = base + "/model";
+    c.device = device;
+    c.output_dir = directory_.at(output);
+    c.adapter.enabled = true;
+    c.adapter.base_format = format;
+    c.adapter.lora = {.r = 4, .lora_alpha = 8, .target_modules = {"all-linear"}};
+    c.max_steps = 3;
+    return c;
+  }
+
   static std::vector<double> losses(const LanguageTrainer& trainer) {
     std::vector<double> values;
     for (const StepRecord& r : trainer.history().steps()) values.push_back(r.loss);

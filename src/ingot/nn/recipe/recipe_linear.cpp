@@ -5,6 +5,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/scope.h"
+#include "ingot/nn/saved_packed.h"
 #include "ingot/ops/linear_operands.h"
 #include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
@@ -18,20 +19,24 @@ struct RecipeLinearNode final : Node {
   static constexpr const char* kName = "recipe_linear";
   RecipePtr of;
   SavedTensor codes, scale, weight;
-  quant::PackedPtr packed;  // or `weight`
+  SavedPacked packed;  // or `weight`
   std::int64_t in;
   RngKey key;
-  RecipeLinearNode(RecipePtr of_, const KeptInput& kept, const Tensor& weight_, quant::PackedPtr packed_,
-                   RngKey key_)
+  RecipeLinearNode(RecipePtr of_, const KeptInput& kept, const Tensor& weight_,
+                   const quant::PackedPtr& packed_, RngKey key_)
       : of(std::move(of_)),
         codes(kept.codes),
         scale(kept.scale),
         weight(packed_ == nullptr ? SavedTensor(weight_) : SavedTensor()),
-        packed(std::move(packed_)),
+        packed(packed_),
         in(weight_.dim(1)),
         key(key_) {}
   std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&codes, &scale, &weight}; }
+  std::vector<SavedTensor*> saved() override {
+    std::vector<SavedTensor*> all{&codes, &scale, &weight};
+    for (SavedTensor* tensor : packed.tensors()) all.push_back(tensor);
+    return all;
+  }
 
   // Inputs: x, weight, bias.
   void backward(BackwardContext& ctx) override {
@@ -46,7 +51,7 @@ struct RecipeLinearNode final : Node {
     const OperandRounding& rounding = operand_rounding(recipe.kind);
     const Operand gradient = rounding.gradient(dy, recipe, key);
     if (ctx.needs(0)) {
-      const Operand w = rounding.weight(packed != nullptr ? quant::values(*packed) : weight.get());
+      const Operand w = rounding.weight(packed ? packed.values() : weight.get());
       const GradSlot dx = ctx.slot(0);
       multiply(gradient, w.transpose(), flattened(dx.view), dx.accumulate);
     }

@@ -98,12 +98,32 @@ std::int64_t AdapterTraining::kept_per_token(const LanguageConfig& model) const 
   return count;
 }
 
+namespace {
+
+// A file's own formats differ from matrix to matrix; q8_0 is more than most.
+double bytes_per_quantized(const std::string& format) {
+  return bytes_per_element(format == kStored ? "q8_0" : format);
+}
+
+}  // namespace
+
+std::size_t AdapterTraining::layer_bytes(const LanguageConfig& model, DType dtype) const {
+  const double each =
+      quantizes_base() ? bytes_per_quantized(base_format) : static_cast<double>(byte_size(dtype));
+  ShapeRecorder shapes;
+  LanguageModel whole(model, shapes);
+  double elements = 0;
+  for (const auto& layer : whole.layers)
+    for (const Parameter* parameter : parameters(*layer))
+      if (parameter->shape().rank() > 1) elements += static_cast<double>(parameter->value.numel());
+  return static_cast<std::size_t>(elements * each);
+}
+
 std::size_t AdapterTraining::base_bytes(const LanguageConfig& model, DType dtype) const {
   const auto dense = static_cast<double>(byte_size(dtype));
   auto count = static_cast<double>(model.parameter_count());
   if (!quantizes_base()) return static_cast<std::size_t>(count * dense);
-  // A file's own formats differ from matrix to matrix; q8_0 is more than most.
-  const double quantized = bytes_per_element(base_format == kStored ? "q8_0" : base_format);
+  const double quantized = bytes_per_quantized(base_format);
   double bytes = 0;
   for_each_weight_of(model, [&](const AdaptedWeight& at) {
     const auto elements = static_cast<double>(at.weight->in() * at.weight->out());

@@ -27,6 +27,8 @@ struct AdapterTraining {
   std::int64_t kept_per_token(const LanguageConfig& model) const;
   /// Bytes of the base in its format, adapters not counted. `dtype`: of what stays dense.
   std::size_t base_bytes(const LanguageConfig& model, DType dtype) const;
+  /// Of these, those of the matrices of layers, which offload_weights moves.
+  std::size_t layer_bytes(const LanguageConfig& model, DType dtype) const;
 };
 
 /// Reads `adapter`, `lora_r`, `load_in_4bit` and their kin, under axolotl's and Surogate's names.

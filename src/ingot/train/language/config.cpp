@@ -173,6 +173,11 @@ void TrainConfig::validate() const {
     const auto [key, reason] = zero_3_obstacle();
     require(key.empty(), "zero_stage", fmt::format("3 is not supported with {}: {}; write 2", key, reason));
   }
+  if (offload_weights != Offload::none) {
+    const auto [key, reason] = offload_weights_obstacle();
+    require(key.empty(), "offload_weights",
+            fmt::format("{} is not supported with {}: {}; write none", name(offload_weights), key, reason));
+  }
   require(dtype != DType::f16, "torch_dtype",
           "f16 cannot be trained in: without loss scaling, which is not available, small gradients become 0; "
           "write bf16, or f32");
@@ -197,6 +202,18 @@ std::pair<std::string, std::string> TrainConfig::zero_3_obstacle() const {
   if (objective.kind != ObjectiveKind::supervised) return {"rl", "its ranks run different passes"};
   if (ema_decay > 0) return {"ema_decay", "every rank averages all weights"};
   if (recipe.is_on()) return {"recipe", "it keeps scales of all weights"};
+  return {};
+}
+
+std::pair<std::string, std::string> TrainConfig::offload_weights_obstacle() const {
+  if ((!adapter.enabled || !adapter.lora.modules_to_save.empty()) && ema_decay > 0) return {"ema_decay", "it averages all weights at once"};
+  if (!adapter.enabled && objective.has_reference())
+    return {"rl without an adapter", "it compares with a copy of the whole model"};
+  if (adapter.lora.use_dora) return {"lora_use_dora", "it begins with norms of all weights"};
+  if (recipe.is_on()) return {"recipe", "it keeps scales of all weights"};
+  if (objective.kind == ObjectiveKind::grpo) return {"rl: grpo", "its rollouts need all weights at once"};
+  if (objective.has_reference() && !adapter.lora.modules_to_save.empty())
+    return {"lora_modules_to_save", "rl then compares with a copy of the whole model"};
   return {};
 }
 

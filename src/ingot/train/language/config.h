@@ -79,7 +79,8 @@ struct TrainConfig {
   double z_loss = 0;
   double router_aux_loss_coef = -1;  ///< of a mixture of experts; -1: the model's own
   Recompute recompute = Recompute::none;
-  MemoryLimit memory_limit;  ///< chooses recompute and optimizer.offload
+  Offload offload_weights = Offload::none;  ///< where matrices of layers lie
+  MemoryLimit memory_limit;                 ///< chooses recompute and optimizer.offload
   bool detect_anomaly = false;
   std::int64_t record_origins = 0;  ///< steps between those whose tensors' origins are kept; 0: none
 
@@ -114,6 +115,8 @@ struct TrainConfig {
   bool adds_every_round() const { return ordered_gradients || zero_stage >= 2; }
   /// The key that keeps this run from zero_stage 3, and the reason; empty: nothing.
   std::pair<std::string, std::string> zero_3_obstacle() const;
+  /// The same for offload_weights.
+  std::pair<std::string, std::string> offload_weights_obstacle() const;
   std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_cap_mb) << 20; }
   std::int64_t tokens_per_step() const {
     return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;

@@ -170,13 +170,14 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   // The first rank of a machine packs the base, and the others map its cache.
   const bool packs = config_.adapter.quantizes_base() && communicator_.size() > 1;
   if (packs && communicator_.local_rank() > 0) communicator_.barrier();
-  model_ =
-      make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters, device_);
+  model_ = make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters,
+                      offloads_weights() ? kCpu : device_);
   if (packs && communicator_.local_rank() == 0) communicator_.barrier();
   INGOT_CHECK(model_->config.vocab_size >= data_.max_token() + 1,
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                                      data_.max_token(), model_->config.vocab_size)));
   choose_memory();
+  offload_weights();
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
   if (config_.adapter.enabled) flops_per_token_ *= 2.0 / 3;  // no gradients of the base's weights
   epochs_per_step_ = 1 / steps_per_epoch(config_, data_, communicator_.size());
@@ -188,7 +189,9 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   optimizer_ = std::make_unique<TrainOptimizer>(
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
       config_.ema_decay, ranks_of_optimizer(), config_.output_dir);
-  model_->lease = optimizer_->weights();
+  if (optimizer_->weights() != nullptr) model_->lease = optimizer_->weights();
+  if (offloaded_weights_ != nullptr && offloaded_weights_->trains())
+    optimizer_->set_offloaded(*offloaded_weights_);
   objective_ = make_objective({.config = config_,
                                .data = data_,
                                .model = *model_,
@@ -201,6 +204,35 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   communicator_.set_timeout(config_.ddp_timeout);
 }
 
+// On a CPU the host's memory is where they are anyway.
+bool LanguageTask::offloads_weights() const {
+  return config_.offload_weights == Offload::disk ||
+         (config_.offload_weights == Offload::cpu && !backend(device_).capabilities().host_memory);
+}
+
+void LanguageTask::offload_weights() {
+  if (!offloads_weights()) return;
+  const auto refuse = [&](bool found, const char* key, const char* reason) {
+    INGOT_CHECK(!found, InvalidConfig("offload_weights",
+                                      fmt::format("is not supported with {}: {}; write none", key, reason)));
+  };
+  const LanguageConfig& c = model_->config;
+  const bool on_host = backend(device_).capabilities().host_memory;
+  refuse(communicator_.size() > 1, "several processes", "each would keep all weights on the host");
+  refuse(!on_host && !config_.sample_prompts.empty(), "sample_prompts",
+         "generation captures passes with all weights");
+  refuse(!on_host && c.position == PositionKind::alibi, "ALiBi", "its slopes are made where the weights are");
+  refuse(config_.adapter.quantizes_base() && c.num_experts > 0, "quantized experts",
+         "they are applied as one stack");
+  std::vector<ModuleRef> layers;
+  layers.reserve(model_->layers.size());
+  for (const auto& layer : model_->layers) layers.emplace_back(*layer);
+  offloaded_weights_ = std::make_unique<OffloadedWeights>(
+      *model_, layers, device_,
+      OffloadConfig{.to = config_.offload_weights, .directory = config_.output_dir});
+  model_->lease = offloaded_weights_.get();
+}
+
 // Before anything but the model is there. Ranks that share a device share what it has free.
 void LanguageTask::choose_memory() {
   const int here = communicator_.local_size(), ranks = communicator_.size();
@@ -209,7 +241,9 @@ void LanguageTask::choose_memory() {
   const std::size_t free = backend(device_).memory_info().free / static_cast<std::size_t>(shared ? here : 1);
   TrainConfig whole = config_;  // as its weights are still
   whole.zero_stage = 0;
-  const std::size_t there = smallest(free + plan_memory(whole, model_->config, ranks).parameters);
+  const std::size_t there_already =
+      model_->device() == device_ ? plan_memory(whole, model_->config, ranks).parameters : 0;
+  const std::size_t there = smallest(free + there_already);
   const std::string chosen =
       fit_into_memory(config_, model_->config, there, {.ranks = ranks, .local_ranks = here});
   if (!chosen.empty()) log(LogLevel::info, "ingot::train", chosen);
@@ -250,6 +284,8 @@ std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const 
 std::map<std::string, Tensor> LanguageTask::gathered_weights() {
   const WeightShards* shards = optimizer_->weights();
   std::map<std::string, Tensor> weights = parameter_map(*model_);
+  if (offloaded_weights_ != nullptr)
+    for (auto& [name, value] : offloaded_weights_->trained()) weights[name] = value;
   if (shards == nullptr) return weights;
   const bool on_host = backend(device_).capabilities().host_memory;
   model_->lease->begin();
@@ -261,6 +297,14 @@ std::map<std::string, Tensor> LanguageTask::gathered_weights() {
         weights[parameter->name] =
             on_host ? clone(parameter->value.detach()) : to(parameter->value.detach(), kCpu);
   }
+  return weights;
+}
+
+// Of adapters, and of modules that are saved with them.
+std::map<std::string, Tensor> LanguageTask::trained_weights() {
+  std::map<std::string, Tensor> weights = trained_parameters(*model_);
+  if (offloaded_weights_ != nullptr)
+    for (auto& [name, value] : offloaded_weights_->trained()) weights[name] = value;
   return weights;
 }
 
@@ -335,6 +379,7 @@ void LanguageTask::write_model(const std::string& path) {
   if (!communicator_.is_first()) return;
   AtomicDirectory directory(path);
   if (config_.adapter.enabled) {
+    if (weights.empty()) weights = trained_weights();
     write_trained_adapter(directory.path(), *model_, config_.adapter, weights);
     tokenizer_->save_directory(directory.path());
     return directory.commit();
@@ -433,7 +478,7 @@ void LanguageTask::save(Checkpoint& checkpoint) {
   checkpoint.tensors[kObjectiveFile] = objective_->state();
   if (recipe_ != nullptr) checkpoint.tensors[kRecipeFile] = recipe_->state();
   if (config_.adapter.enabled)
-    checkpoint.tensors[kAdapterFile] = trained_parameters(*model_);
+    checkpoint.tensors[kAdapterFile] = trained_weights();
   else
     checkpoint.tensors[kModelFile] = std::move(weights);
 }

@@ -13,6 +13,7 @@
 #include "ingot/train/language/dataset.h"
 #include "ingot/train/language/objective.h"
 #include "ingot/train/language/recipe_training.h"
+#include "ingot/train/offloaded_weights.h"
 #include "ingot/train/reporter.h"
 #include "ingot/train/task.h"
 
@@ -75,10 +76,13 @@ class LanguageTask : public TrainTask {
  private:
   void check_ranks_agree() const;
   void check_same_adapter(const SavedCheckpoint& saved) const;
+  bool offloads_weights() const;
+  void offload_weights();
   void choose_memory();
   std::size_t smallest(std::size_t bytes);
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
   std::map<std::string, Tensor> gathered_weights();
+  std::map<std::string, Tensor> trained_weights();
 
   TrainConfig config_;
   SampleFunction sample_;
@@ -89,9 +93,10 @@ class LanguageTask : public TrainTask {
   std::string generation_config_;  // of the model that the run starts from
   TrainingData data_;
   std::unique_ptr<LanguageModel> model_;
-  std::unique_ptr<RecipeState> recipe_;        // null: matmuls in torch_dtype
-  std::unique_ptr<ReferenceModel> reference_;  // null: the objective has none
-  std::shared_ptr<LrSchedule> schedule_;       // the optimizer's, which plan() changes
+  std::unique_ptr<OffloadedWeights> offloaded_weights_;  // null: all are on the device
+  std::unique_ptr<RecipeState> recipe_;                  // null: matmuls in torch_dtype
+  std::unique_ptr<ReferenceModel> reference_;            // null: the objective has none
+  std::shared_ptr<LrSchedule> schedule_;                 // the optimizer's, which plan() changes
   std::unique_ptr<TrainOptimizer> optimizer_;
   std::unique_ptr<Objective> objective_;
   std::int64_t total_steps_ = 0;

@@ -218,6 +218,17 @@ std::size_t largest_whole_state(const TrainConfig& config, const LanguageConfig&
   return static_cast<std::size_t>(c.hidden_size * widest) * bytes;
 }
 
+// Two layers are there, and the others are not. A mapped file's pages count as memory while they are in use.
+void offload_weights(MemoryPlan& plan, const TrainConfig& config, const LanguageConfig& model) {
+  const Offload to = config.offload_weights;
+  if (to == Offload::none || (to == Offload::cpu && !plan.on_gpu)) return;
+  const std::size_t all = config.adapter.layer_bytes(model, config.dtype),
+                    layers = static_cast<std::size_t>(model.num_hidden_layers);
+  plan.offloaded_weights = std::min(all, plan.parameters);
+  plan.parameters += std::min(plan.offloaded_weights, 2 * all / layers);
+  plan.parameters -= plan.offloaded_weights;
+}
+
 // The state lies elsewhere, and on a GPU two windows of it come while the activations are not there.
 void offload_optimizer(MemoryPlan& plan, Offload to, std::size_t largest_whole) {
   if (to == Offload::none || (to == Offload::cpu && !plan.on_gpu)) return;
@@ -263,6 +274,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
     plan.start = plan.parameters + plan.parameters / static_cast<std::size_t>(ranks);
     plan.parameters = shared_out_bytes(model, static_cast<std::size_t>(ranks), size);
   }
+  offload_weights(plan, config, model);
   if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
   plan.teacher = teacher_bytes(config.distillation, config.dtype);
   plan.gradients = gradient_bytes(config, trained * (adapter.enabled ? sizeof(float) : size),
@@ -321,6 +333,9 @@ std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config) {
     if (config.recompute == Recompute::none) return "recompute: selective, or recompute: true, or " + smaller;
     return config.recompute == Recompute::full ? smaller : "recompute: true, or " + smaller;
   }
+  if (config.adapter.enabled && plan.parameters > plan.needed() / 3 &&
+      config.offload_weights == Offload::none && config.offload_weights_obstacle().first.empty())
+    return "offload_weights: cpu (on a CPU: disk), or a smaller model or sequence_len";
   const std::string smaller = config.adapter.enabled ? "a smaller model or sequence_len"
                                                      : "adapter: lora, a smaller model or sequence_len";
   if (plan.optimizer > plan.needed() / 4 && !config.memory_limit.is_on())
@@ -342,6 +357,23 @@ bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int loc
   return plan.offloaded * static_cast<std::size_t>(local_ranks) <= offload_space(plan, config);
 }
 
+namespace {
+
+// Of offload_weights: cpu beside a GPU. A mapped file needs none.
+void check_host_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks) {
+  if (!plan.on_gpu || config.offload_weights != Offload::cpu) return;
+  const std::size_t ranks = static_cast<std::size_t>(local_ranks), there = backend(kCpu).memory_info().free,
+                    bytes = ranks * (plan.offloaded_weights +
+                                     (config.optimizer.offload == Offload::cpu ? plan.offloaded : 0));
+  if (bytes <= there) return;
+  throw OutOfMemory(fmt::format("offload_weights: cpu takes {} of the host's memory and {} are free; to make "
+                                "it fit: offload_weights: disk",
+                                human_bytes(bytes), human_bytes(there)),
+                    bytes, 0, there);
+}
+
+}  // namespace
+
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available, int local_ranks) {
   const std::size_t needed = plan.needed();
   if (!offload_has_room(plan, config, local_ranks)) {
@@ -357,6 +389,7 @@ void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t
                     on_disk ? "another output_dir, " : "offload_optimizer: disk, "),
         bytes, 0, there);
   }
+  check_host_room(plan, config, local_ranks);
   if (needed <= available) return;
   std::string parts;
   for (const auto& [what, bytes] : plan.parts()) {

@@ -22,6 +22,7 @@ struct MemoryPlan {
   std::size_t transients = 0;
   /// Of the optimizer's state, between steps, in the host's memory or in a file: beside the total.
   std::size_t offloaded = 0;
+  std::size_t offloaded_weights = 0;  ///< the same, of layers that do not compute
   /// Before the first step, of ranks that share out weights: all of them, and the rank's part. More than the
   /// total where there are many ranks.
   std::size_t start = 0;

@@ -152,7 +152,7 @@ const std::vector<Missing>& without() {
         "wandb_watch"}},
       {"nothing is uploaded; the result is in output_dir",
        {"hub_model_id", "hub_strategy", "push_dataset_to_hub"}},
-      {"gradient_checkpointing is what saves memory", {"activation_offloading", "layer_offloading"}},
+      {"gradient_checkpointing is what saves memory", {"activation_offloading"}},
       {"early_stopping_patience is what ends a run early",
        {"loss_watchdog_patience", "loss_watchdog_threshold"}},
       {"--resume goes on with a run", {"auto_resume_from_checkpoints"}},
@@ -286,26 +286,25 @@ void translate_least_rate(const ConfigReader& root) {
 }
 
 // true and false, and DeepSpeed's mapping, of which only `device` says anything here.
-void translate_offload(const ConfigReader& root) {
-  constexpr const char* kKey = "offload_optimizer";
-  if (root.is_mapping(kKey)) {
-    const ConfigReader section = root.section(kKey);
+void translate_offload(const ConfigReader& root, const char* where) {
+  if (root.is_mapping(where)) {
+    const ConfigReader section = root.section(where);
     const std::string device = section.skip("device");
-    for (const char* key : {"buffer_count", "fast_init", "nvme_path", "pin_memory", "pipeline",
-                            "pipeline_read", "pipeline_write", "ratio"})
+    for (const char* key : {"buffer_count", "buffer_size", "max_in_cpu", "fast_init", "nvme_path",
+                            "pin_memory", "pipeline", "pipeline_read", "pipeline_write", "ratio"})
       static_cast<void>(section.skip(key));
-    root.put(kKey, device.empty() ? "none" : device);
+    root.put(where, device.empty() ? "none" : device);
     return;
   }
-  const std::string value = root.skip(kKey);
-  if (value == "true" || value == "True") root.put(kKey, "cpu");
-  if (value == "false" || value == "False") root.put(kKey, "none");
+  const std::string value = root.skip(where);
+  if (value == "true" || value == "True") root.put(where, "cpu");
+  if (value == "false" || value == "False") root.put(where, "none");
 }
 
 }  // namespace
 
 void translate_keys(const ConfigReader& root) {
-  translate_offload(root);
+  for (const char* key : {"offload_optimizer", "offload_weights"}) translate_offload(root, key);
   // Ways to keep a layer's input in the host's memory; what is made again is the same.
   const std::string recompute = root.skip("recompute");
   if (recompute == "offload" || recompute == "offload_disk" || recompute == "unsloth")

@@ -481,6 +481,17 @@ Table::Section machine_keys() {
                                     "functions, RoPE, sorted rows of experts; true: whole layers, of which "
                                     "only the input is kept. "
                                     "`ingot memory` tells what each saves."}),
+          Field::words(
+              "offload_weights", [](TrainConfig& c) -> Offload& { return c.offload_weights; },
+              [](const std::string& word) { return parse_offload(word, "offload_weights"); },
+              [](Offload offload) { return name(offload); },
+              {.aliases = {"offload_param", "offload_params", "layer_offloading"},
+               .choices = {"none", "cpu", "disk", "nvme"},
+               .doc =
+                   "Where the matrices of layers are while their layer does not compute; same bits. cpu: in "
+                   "page-locked memory of the host, from where those of the next layer come to a GPU "
+                   "meanwhile; on a CPU they are there anyway. disk (nvme): in mapped files, those of a "
+                   "frozen base or one without a name in `output_dir`."}),
           {"memory_limit",
            &TrainConfig::memory_limit,
            &MemoryLimit::limit,
