@@ -20,7 +20,7 @@ def coverage(root):
     """{kernel: [its implementations on CUDA]}, by name."""
     kernels = root / "src" / "ingot" / "kernels"
     found = {name: [why] if why else [] for path in kernels.glob("*.h") for name, why in KERNEL.findall(path.read_text())}
-    for path in sorted((kernels / "cuda").glob("*.c[up]*")):
+    for path in sorted((kernels / "cuda").rglob("*.c[up]*")):
         for name, implementation in CUDA.findall(path.read_text()):
             if name not in found:
                 raise SystemExit(f"{path}: {name} is not a kernel of {kernels}")

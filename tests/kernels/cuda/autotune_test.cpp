@@ -1,4 +1,4 @@
-#include "ingot/kernels/cuda/autotune.h"
+#include "ingot/kernels/cuda/runtime/autotune.h"
 
 #include <algorithm>
 #include <cmath>

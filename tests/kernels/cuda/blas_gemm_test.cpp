@@ -1,4 +1,4 @@
-#include "ingot/kernels/cuda/blas_gemm.h"
+#include "ingot/kernels/cuda/gemm/blas_gemm.h"
 
 #include <array>
 #include <cmath>

@@ -1,13 +1,13 @@
 #include <cstdlib>
 
+#include "tests/emulated_gpu/compiler.h"
+#include "tests/emulated_gpu/memory.h"
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/kernels/cpu/register.h"
-#include "ingot/kernels/cuda/emulation/compiler.h"
-#include "ingot/kernels/cuda/emulation/memory.h"
 #include "ingot/kernels/cuda/register.h"
 
 // Two devices, and every allocation is a block of its own, so that the emulator sees a kernel that leaves it.

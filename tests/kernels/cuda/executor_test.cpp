@@ -11,8 +11,8 @@
 #include "ingot/base/files.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/tensor.h"
-#include "ingot/kernels/cuda/kernel_executor.h"
-#include "ingot/kernels/cuda/nvrtc.h"
+#include "ingot/kernels/cuda/runtime/kernel_executor.h"
+#include "ingot/kernels/cuda/runtime/nvrtc.h"
 
 namespace ingot {
 namespace {

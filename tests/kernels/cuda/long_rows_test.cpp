@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/core/backend.h"
-#include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/runtime/driver.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"

@@ -1,4 +1,4 @@
-#include "ingot/kernels/cuda/peak.h"
+#include "ingot/kernels/cuda/runtime/peak.h"
 
 #include <gtest/gtest.h>
 

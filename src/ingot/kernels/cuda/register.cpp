@@ -5,10 +5,9 @@
 #include "ingot/base/env.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
-#include "ingot/kernels/cuda/backend.h"
-#include "ingot/kernels/cuda/driver.h"
-#include "ingot/kernels/cuda/low_rank.h"
-#include "ingot/kernels/cuda/scope_marks.h"
+#include "ingot/kernels/cuda/runtime/backend.h"
+#include "ingot/kernels/cuda/runtime/driver.h"
+#include "ingot/kernels/cuda/runtime/scope_marks.h"
 
 namespace ingot::kernels::cuda {
 

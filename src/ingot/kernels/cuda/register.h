@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "ingot/kernels/cuda/allocator.h"
-#include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/runtime/allocator.h"
+#include "ingot/kernels/cuda/runtime/driver.h"
 
 namespace ingot::kernels::cuda {
 
@@ -52,6 +52,7 @@ void register_grouped();
 void register_index();
 void register_kv_store();
 void register_loss();
+void register_low_rank();
 void register_moving_average();
 void register_norm();
 void register_norm_backward();

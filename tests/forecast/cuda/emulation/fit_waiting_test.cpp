@@ -1,8 +1,8 @@
+#include "tests/emulated_gpu/queue.h"
 #include "tests/forecast/cuda/tiny_fit.h"
 #include "tests/kernels/cuda/device.h"
 
 #include "ingot/forecast/fit.h"
-#include "ingot/kernels/cuda/emulation/queue.h"
 
 // When a fit waits for the device: on an emulated one that works only when it must, waits are counted and
 // memory that is read or changed too early shows.

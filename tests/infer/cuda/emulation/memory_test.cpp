@@ -1,4 +1,4 @@
-#include "ingot/kernels/cuda/emulation/memory.h"
+#include "tests/emulated_gpu/memory.h"
 
 #include "tests/infer/small_model.h"
 #include "tests/support/temporary_directory.h"

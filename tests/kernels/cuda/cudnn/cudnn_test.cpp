@@ -1,4 +1,4 @@
-#include "ingot/kernels/cuda/cudnn.h"
+#include "ingot/kernels/cuda/libraries/cudnn.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "ingot/kernels/cuda/cudnn.h"
+#include "ingot/kernels/cuda/libraries/cudnn.h"
 
 // cuDNN looks for plans without a GPU, but not without a library of the driver's name: the toolkit has one,
 // to link with.

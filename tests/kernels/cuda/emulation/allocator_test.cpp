@@ -1,18 +1,18 @@
-#include "ingot/kernels/cuda/allocator.h"
+#include "ingot/kernels/cuda/runtime/allocator.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "tests/emulated_gpu/memory.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/rng.h"
 #include "ingot/core/backend.h"
-#include "ingot/kernels/cuda/backend.h"
-#include "ingot/kernels/cuda/driver.h"
-#include "ingot/kernels/cuda/emulation/memory.h"
+#include "ingot/kernels/cuda/runtime/backend.h"
+#include "ingot/kernels/cuda/runtime/driver.h"
 
 namespace ingot::kernels::cuda {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "ingot/base/error.h"
 #include "ingot/core/tensor.h"
-#include "ingot/kernels/cuda/launch.h"
-#include "ingot/kernels/cuda/tensor_core.h"
+#include "ingot/kernels/cuda/device/tensor_core.h"
+#include "ingot/kernels/cuda/hardware/launch.h"
 #include "ingot/ops/cast.h"
 
 // The emulator finds the faults that it is there to find: each test runs a kernel with one of them.

@@ -1,8 +1,8 @@
+#include "tests/emulated_gpu/block.h"
 #include "tests/kernels/cuda/device.h"
 #include <gtest/gtest.h>
 
 #include "ingot/kernels/attention.h"
-#include "ingot/kernels/cuda/emulation/block.h"
 #include "ingot/kernels/grouped.h"
 #include "ingot/kernels/packed.h"
 #include "ingot/kernels/quantized.h"

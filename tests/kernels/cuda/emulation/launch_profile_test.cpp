@@ -4,6 +4,7 @@
 #include <string_view>
 #include <thread>
 
+#include "tests/emulated_gpu/queue.h"
 #include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -11,8 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/backend.h"
-#include "ingot/kernels/cuda/emulation/queue.h"
-#include "ingot/kernels/cuda/launch.h"
+#include "ingot/kernels/cuda/hardware/launch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/reduce.h"
 

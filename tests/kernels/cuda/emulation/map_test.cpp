@@ -1,4 +1,4 @@
-#include "ingot/kernels/cuda/map.h"
+#include "ingot/kernels/cuda/elementwise/map.h"
 
 #include <array>
 #include <cstdint>

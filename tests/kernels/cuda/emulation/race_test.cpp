@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "ingot/core/tensor.h"
-#include "ingot/kernels/cuda/launch.h"
-#include "ingot/kernels/cuda/tensor_core.h"
+#include "ingot/kernels/cuda/device/tensor_core.h"
+#include "ingot/kernels/cuda/hardware/launch.h"
 
 // ThreadSanitizer reports what CUDA leaves unordered, and nothing else. A report ends the program.
 namespace ingot::kernels::cuda {

@@ -1,3 +1,4 @@
+#include "tests/emulated_gpu/memory.h"
 #include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -5,7 +6,6 @@
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/tensor.h"
-#include "ingot/kernels/cuda/emulation/memory.h"
 
 namespace ingot {
 namespace {

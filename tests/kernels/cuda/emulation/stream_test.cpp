@@ -1,13 +1,13 @@
 #include <string>
 
+#include "tests/emulated_gpu/queue.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
-#include "ingot/kernels/cuda/allocator.h"
-#include "ingot/kernels/cuda/driver.h"
-#include "ingot/kernels/cuda/emulation/queue.h"
-#include "ingot/kernels/cuda/launch.h"
+#include "ingot/kernels/cuda/hardware/launch.h"
+#include "ingot/kernels/cuda/runtime/allocator.h"
+#include "ingot/kernels/cuda/runtime/driver.h"
 
 // Streams of the emulated device: each works in its own order, and events alone order two of them.
 namespace ingot::kernels::cuda {

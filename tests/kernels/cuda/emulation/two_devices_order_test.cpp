@@ -1,10 +1,10 @@
+#include "tests/emulated_gpu/queue.h"
 #include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/core/backend.h"
-#include "ingot/kernels/cuda/emulation/queue.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 

@@ -1,10 +1,10 @@
+#include "tests/emulated_gpu/queue.h"
 #include "tests/kernels/cuda/device.h"
 #include "tests/optim/every_optimizer.h"
 #include "tests/support/thorough.h"
 
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
-#include "ingot/kernels/cuda/emulation/queue.h"
 
 namespace ingot {
 namespace {

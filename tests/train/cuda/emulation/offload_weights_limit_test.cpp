@@ -1,11 +1,11 @@
 #include <string>
 
+#include "tests/emulated_gpu/queue.h"
 #include "tests/kernels/cuda/device.h"
 #include "tests/train/cuda/training_run.h"
 
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
-#include "ingot/kernels/cuda/emulation/queue.h"
 
 namespace ingot {
 namespace {

@@ -1,9 +1,9 @@
+#include "tests/emulated_gpu/queue.h"
 #include "tests/kernels/cuda/device.h"
 #include "tests/train/cuda/training_run.h"
 #include "tests/train/hook_reporter.h"
 
 #include "ingot/core/transfer.h"
-#include "ingot/kernels/cuda/emulation/queue.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 
