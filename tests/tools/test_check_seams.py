@@ -16,6 +16,11 @@ class Seams(unittest.TestCase):
         self.assertEqual([1], self.complaints("quant::Rounding r;"))
         self.assertEqual([1], self.complaints("if (x.device().is_cpu()) return;"))
 
+    def test_layers_that_know_of_formats_are_asked_about_devices_alone(self):
+        check = lambda text: [number for number, _ in check_seams.check(text, check_seams.DEVICE_RULES)]
+        self.assertEqual([], check("if (layer.packed != nullptr) return;"))
+        self.assertEqual([1], check("if (device.is_cuda()) return;"))
+
     def test_comments_literals_and_other_words_may_say_it(self):
         self.assertEqual([], self.complaints('// packed\n/* is_cpu()\n packed */ log("packed Rounding"); unpacked(dense);'))
 

@@ -176,7 +176,7 @@ WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const F
       series_not_fitted(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
   if (!o.json && written.left_out.size() < table.series.size()) tell_left_out(written.left_out, stdout);
   const Device device = choose_device(config.device);
-  if (!o.json && !device.is_cpu()) fmt::print("  on {}\n", to_string(device));
+  if (!o.json && device != kCpu) fmt::print("  on {}\n", to_string(device));
   written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
   const Forecaster& f = written.forecaster;
   written.unfinished = f.end == TrainEnd::stopped && has_fit_checkpoint(saving.directory);

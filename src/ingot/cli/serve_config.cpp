@@ -8,6 +8,7 @@
 #include "ingot/cli/run_keys.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/hub/resolve.h"
 
 namespace ingot::cli {
@@ -198,7 +199,7 @@ const Table& serve_keys() {
 std::size_t memory_for_keys_and_values(const std::string& text, Device device, std::size_t models) {
   if (text != "auto") return parse_bytes(text, "kv_memory");
   const std::size_t free = backend(device).memory_info().free;
-  return (device.is_cpu() ? free / 2 : free / 5 * 2) / models;
+  return (has_host_memory(device) ? free / 2 : free / 5 * 2) / models;
 }
 
 std::size_t memory_for_adapters(const std::string& text, Device device, std::size_t models) {
@@ -229,7 +230,7 @@ serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c)
   engine.prompt_store.directory = c.prompt_cache;
   engine.prompt_store.bytes = parse_bytes(c.prompt_cache_size, "prompt_cache_size");
   engine.batch_invariant = c.batch_invariant;
-  engine.max_running = c.max_running > 0 ? c.max_running : device.is_cpu() ? 32 : 256;
+  engine.max_running = c.max_running > 0 ? c.max_running : has_host_memory(device) ? 32 : 256;
   for (const std::string& text : settings.named_adapters)
     options.session.named_adapters.push_back(NamedAdapter::parse(text, "named_adapters"));
   options.session.load_adapters = !c.adapter_directory.empty();

@@ -172,7 +172,7 @@ std::string command_to_go_on(const TuneOptions& o) {
 
 std::int64_t gpus() {
   return std::ranges::count_if(BackendRegistry::instance().all(),
-                               [](const ComputeBackend* each) { return each->device().is_cuda(); });
+                               [](const ComputeBackend* each) { return !each->capabilities().host_memory; });
 }
 
 void run_workers(const TuneOptions& o, const tune::StudyConfig& config, const LaunchRank& launch,

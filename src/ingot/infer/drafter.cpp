@@ -8,6 +8,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/scope.h"
+#include "ingot/core/backend.h"
 #include "ingot/infer/decode_graph.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/sampler.h"
@@ -40,7 +41,8 @@ Drafter::Drafter(const LanguageModel& model, std::int64_t vocab_size, std::int64
               InvalidConfig("draft_model", fmt::format("keeps states ('{}') that take rejected tokens "
                                                        "not back; take a model without",
                                                        model.config.model_type)));
-  if (capture && !model.device().is_cpu()) captured_ = std::make_unique<DecodeGraph>(model);
+  if (capture && backend(model.device()).capabilities().graph_capture)
+    captured_ = std::make_unique<DecodeGraph>(model);
 }
 
 Drafter::~Drafter() = default;

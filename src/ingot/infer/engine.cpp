@@ -13,6 +13,8 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/scope.h"
 #include "ingot/base/units.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/infer/constraint.h"
 #include "ingot/infer/decode_graph.h"
 #include "ingot/infer/drafter.h"
@@ -119,7 +121,7 @@ DType default_kv_cache(const LanguageModel& model) {
   const LinearWeight& weights = model.layers.front()->mixer_output();
   if (weights.is_quantized()) return DType::f16;
   const DType dtype = weights.dtype();
-  return dtype == DType::f32 || !model.device().is_cpu() ? dtype : DType::f16;
+  return dtype == DType::f32 || !has_host_memory(model.device()) ? dtype : DType::f16;
 }
 
 void Request::validate(const LanguageConfig& model) const {
@@ -179,7 +181,8 @@ Engine::Engine(const LanguageModel& model, const EngineOptions& options)
       options_(with_defaults(options, model)),
       context_(context_of(options_, model)),
       pool_(model.config, pool_options(options_, model, context_)) {
-  if (options_.capture && !model.device().is_cpu()) captured_ = std::make_unique<DecodeGraph>(model);
+  if (options_.capture && backend(model.device()).capabilities().graph_capture)
+    captured_ = std::make_unique<DecodeGraph>(model);
   if (options_.draft_model != nullptr)
     drafter_ = std::make_unique<Drafter>(*options_.draft_model, model.config.vocab_size, options_.chunk,
                                          options_.capture);
@@ -446,7 +449,8 @@ void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
     return turn.sequence->sampler_.greedy() && turn.sequence->request_.logprobs < 0 &&
            turn.sequence->guide_ == nullptr;
   };
-  if (!model_.device().is_cpu() && std::ranges::all_of(turns, greedy)) {  // nothing else leaves the device
+  if (!has_host_memory(model_.device()) &&
+      std::ranges::all_of(turns, greedy)) {  // nothing else leaves the device
     const std::vector<std::int32_t> best = argmax_tokens(logits.rows);
     if (std::ranges::min(best) >= 0) {
       for (Turn& turn : turns)

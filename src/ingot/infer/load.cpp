@@ -10,6 +10,7 @@
 #include "ingot/base/scope.h"
 #include "ingot/base/units.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -36,7 +37,7 @@ DType dtype_on_gpu(const WeightSource& weights) {
 
 // Before minutes of reading. Formats that are made while loading are left to the allocator.
 void check_room(const WeightSource& weights, std::optional<DType> dtype, Device device) {
-  if (device.is_cpu()) return;
+  if (has_host_memory(device)) return;
   std::uint64_t needed = 0;
   for (const TensorInfo& info : weights.tensors()) {
     const bool quantized =
@@ -60,7 +61,7 @@ std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::st
                                           const PackedCacheOptions& cache_options, Device device) {
   const Scope scope(ScopeKind::file, "load model");
   LoadOptions options{.device = device, .copy = false, .trainable = false};
-  options.wide_vectors = device.is_cpu();
+  options.wide_vectors = has_host_memory(device);
   options.keep_quantized = !is_dense_format(format);
   const ModelCheckpoint checkpoint = open_checkpoint(path);
   if (!options.keep_quantized) {
@@ -70,7 +71,8 @@ std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::st
   }
   options.format = format;
   if (format.empty()) check_room(*checkpoint.weights, {}, device);
-  if (!device.is_cpu()) options.dtype = format.empty() ? dtype_on_gpu(*checkpoint.weights) : DType::f32;
+  if (!has_host_memory(device))
+    options.dtype = format.empty() ? dtype_on_gpu(*checkpoint.weights) : DType::f32;
   const auto cache = std::make_shared<PackedCache>(path, *checkpoint.weights, format, cache_options);
   options.store = cache;
   auto model = load_language_model(checkpoint, options);

@@ -8,6 +8,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/infer/logit_passes.h"
 #include "ingot/models/language/context.h"
 #include "ingot/ops/cast.h"
@@ -28,7 +29,7 @@ double score(const LanguageModel& model, const Tensor& states, std::span<const s
   for (std::int64_t at = 0; at < count; at += kHeadRows) {
     const std::int64_t rows = std::min(kHeadRows, count - at);
     const Tensor logits = to(model.logits(narrow(states, 0, at, rows)), DType::f32);
-    if (!logits.device().is_cpu()) {  // one number is on its way sooner than all logits
+    if (!has_host_memory(logits.device())) {  // one number is on its way sooner than all logits
       const auto wanted = targets.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(rows));
       const Tensor there = Tensor::from(wanted, {rows}, logits.device());
       device_sum += to(cross_entropy(logits, there, {.reduction = Reduction::sum}), kCpu).item();

@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -17,7 +18,8 @@ LoadOptions encoder_options(const std::string& format, Device device) {
   LoadOptions options{.device = device, .copy = false, .trainable = false};
   if (format.empty()) return options;
   options.dtype = format == "bf16" ? DType::bf16 : format == "f16" ? DType::f16 : DType::f32;
-  options.keep_quantized = format != "bf16" && format != "f16" && (format != "f32" || device.is_cpu());
+  options.keep_quantized =
+      format != "bf16" && format != "f16" && (format != "f32" || has_host_memory(device));
   if (options.keep_quantized) options.format = format;
   return options;
 }

@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
 #include "ingot/core/device_config.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/infer/file_identity.h"
 #include "ingot/infer/load.h"
 #include "ingot/infer/text_stream.h"
@@ -27,7 +28,7 @@ constexpr std::int64_t kMaxBatch = 16, kMaxBatchOnGpu = 256;
 }  // namespace
 
 void SessionOptions::validate() const {
-  const std::int64_t most = choose_device(device).is_cpu() ? kMaxBatch : kMaxBatchOnGpu;
+  const std::int64_t most = has_host_memory(choose_device(device)) ? kMaxBatch : kMaxBatchOnGpu;
   INGOT_CHECK(batch >= 1 && batch <= most,
               InvalidConfig("batch", fmt::format("must be 1 to {}, got {}", most, batch)));
 }

@@ -206,7 +206,8 @@ std::pair<std::string, std::string> TrainConfig::zero_3_obstacle() const {
 }
 
 std::pair<std::string, std::string> TrainConfig::offload_weights_obstacle() const {
-  if ((!adapter.enabled || !adapter.lora.modules_to_save.empty()) && ema_decay > 0) return {"ema_decay", "it averages all weights at once"};
+  if ((!adapter.enabled || !adapter.lora.modules_to_save.empty()) && ema_decay > 0)
+    return {"ema_decay", "it averages all weights at once"};
   if (!adapter.enabled && objective.has_reference())
     return {"rl without an adapter", "it compares with a copy of the whole model"};
   if (adapter.lora.use_dora) return {"lora_use_dora", "it begins with norms of all weights"};
