@@ -50,7 +50,8 @@ def _zone(name):
 
 def _offset_at(zone, seconds):
     """How far a zone's clocks are ahead of UTC at a moment."""
-    return int(datetime.datetime.fromtimestamp(seconds, _zone(zone)).utcoffset().total_seconds())
+    offset = datetime.datetime.fromtimestamp(seconds, _zone(zone)).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
 
 
 def _table_of_pandas(table):
@@ -182,7 +183,7 @@ class Forecaster:
 
         ``y``: nothing; scikit-learn gives it to every estimator.
         """
-        given, _ = _table_of(table, self.encoding)
+        given, _ = _table_of(table, vars(self)["encoding"])
         with Progress(0, "Fitting", progress) as bar:
 
             def step(done, total, loss):
@@ -201,14 +202,14 @@ class Forecaster:
         Returns a pandas frame for a pandas frame, else a polars frame where that is installed, else a dict of lists.
         """
         model = self._model()
-        given, read = _table_of(table, self.encoding)
+        given, read = _table_of(table, vars(self)["encoding"])
         result = model.predict(given, model.usual_levels() if levels is None else list(levels))
         return read(result)
 
     def evaluate(self, table, *, stride=1, season=0):
         """Errors on the test part of the table from rolling origins, beside naive forecasts: ``methods`` with mse, mae,
         mase, smape and coverage."""
-        given, _ = _table_of(table, self.encoding)
+        given, _ = _table_of(table, vars(self)["encoding"])
         return Report(self._model().evaluate(given, stride, season))
 
     def plot(self, table, *, hold_out=0, level=None):
@@ -216,12 +217,12 @@ class Forecaster:
 
         ``hold_out``: so many of the last rows are forecast, and what really came is drawn over the forecast.
         """
-        given, _ = _table_of(table, self.encoding)
+        given, _ = _table_of(table, vars(self)["encoding"])
         return Page(self._model().plot(given, hold_out, level))
 
     def cross_validate(self, table, *, folds=3, test_rows=0, stride=1):
         """Fits anew before each of ``folds`` origins and forecasts the rows behind it: ``folds`` and their ``mean``."""
-        given, _ = _table_of(table, self.encoding)
+        given, _ = _table_of(table, vars(self)["encoding"])
         return Report(_core._cross_validate(self._settings, given, folds, test_rows, stride))
 
     @property
