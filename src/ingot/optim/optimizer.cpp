@@ -89,6 +89,10 @@ class StateReader {
     if (to.dtype() == DType::f32 || has(name) || !has(f32)) return take(name, to);
     const Tensor& master = *find(f32);
     if (!fits(f32, master, DType::f32, to.shape())) return;
+    if (parameter.value.view().data == nullptr && parameter.value.numel() > 0) {  // offloaded
+      problems_.push_back(f32 + " is from an earlier version: resume and save once without offload_weights");
+      return;
+    }
     const Tensor remainder = remainder_of(master, parameter);
     if (remainder.defined()) {
       copies_.emplace_back(remainder, to);

@@ -19,13 +19,22 @@
 namespace ingot {
 namespace {
 
-// What trains is adjacent where a ProjectionGroup would have it so, which makes one matmul of it; the rest
-// never is, as it leaves that apart.
-std::size_t room_for(const Tensor& tensor, bool trains) {
+// Tensors that follow one another are adjacent where a ProjectionGroup would have them so, which makes one
+// matmul of them: in full training. It leaves a frozen base apart, and what adapters' runs train of it.
+std::size_t room_for(const Tensor& tensor, bool adjacent) {
   constexpr std::size_t kAlign = 256, kAdjacent = 64;
-  if (trains && tensor.nbytes() % kAdjacent == 0) return tensor.nbytes();
+  if (adjacent && tensor.nbytes() % kAdjacent == 0) return tensor.nbytes();
   return (tensor.nbytes() / kAlign + 1) * kAlign;
 }
+
+bool has_adapters(ModuleRef model) {
+  return std::ranges::any_of(named_weights(model),
+                             [](const auto& named) { return !named.second->adapters.empty(); });
+}
+
+// A depthwise convolution's [channels, 1, width] takes little, and is applied as a view, by which a graph
+// would keep the memory of the whole block.
+bool is_moved(const Shape& shape) { return shape.rank() > 1 && !(shape.rank() == 3 && shape[1] == 1); }
 
 // Without memory, but there for those who list parameters.
 Tensor away(const Tensor& home, Device device) {
@@ -48,6 +57,7 @@ OffloadedWeights::OffloadedWeights(ModuleRef model, std::span<const ModuleRef> b
       owner_(backend(device)),
       on_host_(owner_.capabilities().host_memory),
       to_(to),
+      trains_whole_(!has_adapters(model)),
       blocks_(blocks.size()) {
   if (to_.to == Offload::disk) make_directories(to_.directory);
   for (std::size_t i = 0; i < blocks.size(); ++i) take(blocks_[i], blocks[i]);
@@ -65,6 +75,7 @@ OffloadedWeights::~OffloadedWeights() {
   if (on_host_) return;
   try {
     owner_.synchronize(up_);
+    owner_.synchronize(current_stream(device_));  // store()
   } catch (const Error&) {
     // shows where the next one waits
   }
@@ -95,6 +106,7 @@ std::map<std::string, Tensor> OffloadedWeights::trained() const {
 
 void OffloadedWeights::update(std::span<Parameter* const> parameters,
                               FunctionRef<void(std::span<Parameter* const>)> step) {
+  if (!trains()) return step(parameters);
   std::vector<std::vector<Parameter*>> of_blocks(blocks_.size());
   std::unordered_set<const Parameter*> moved;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -138,7 +150,7 @@ void OffloadedWeights::take(Block& block, ModuleRef module) {
     }
   }
   for (Parameter* parameter : parameters(module))
-    if (parameter->shape().rank() > 1 && !adapters.contains(parameter))
+    if (is_moved(parameter->shape()) && !adapters.contains(parameter))
       add(block, parameter->value, parameter->trainable() ? parameter : nullptr);
   for (const auto& [name, weight] : named_weights(module)) {
     taken_.insert(weight);
@@ -151,7 +163,7 @@ void OffloadedWeights::add(Block& block, Tensor& place, Parameter* trained) {
               Error("offload_weights: a weight is not on the host, where the model has to be loaded"));
   Tensor home = keep(place.detach(), trained != nullptr);
   put(place, home);
-  const std::size_t room = room_for(home, trained != nullptr);
+  const std::size_t room = room_for(home, trained != nullptr && trains_whole_);
   block.items.push_back({.place = &place, .home = std::move(home), .at = block.bytes, .trained = trained});
   block.bytes += room;
 }
@@ -195,7 +207,7 @@ void OffloadedWeights::move_rest(ModuleRef model) const {
 // Biases of a ProjectionGroup are adjacent, too.
 void OffloadedWeights::move_vectors(std::span<Parameter* const> vectors) const {
   std::size_t bytes = 0;
-  for (const Parameter* parameter : vectors) bytes += room_for(parameter->value, true);
+  for (const Parameter* parameter : vectors) bytes += room_for(parameter->value, trains_whole_);
   if (bytes == 0) return;
   const Tensor memory = Tensor::empty({static_cast<std::int64_t>(bytes)}, DType::u8, device_);
   std::size_t at = 0;
@@ -203,7 +215,7 @@ void OffloadedWeights::move_vectors(std::span<Parameter* const> vectors) const {
     const Tensor host = parameter->value.detach();
     const Tensor there(memory.storage(), contiguous_view(memory.view().as<std::byte>() + at, host.shape(),
                                                          host.dtype(), device_));
-    at += room_for(host, true);
+    at += room_for(host, trains_whole_);
     owner_.copy(there.view().data, host.view().data, host.nbytes(), current_stream(device_));
     owner_.synchronize(current_stream(device_));
     parameter->replace(there);

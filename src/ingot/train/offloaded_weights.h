@@ -66,6 +66,7 @@ class OffloadedWeights final : public PrefetchedBlocks {
   ComputeBackend& owner_;
   bool on_host_;
   OffloadConfig to_;
+  bool trains_whole_;  // not adapters
   Stream up_{};
   std::unordered_set<const LinearWeight*> taken_;
   std::vector<Block> blocks_;

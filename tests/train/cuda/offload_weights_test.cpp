@@ -1,3 +1,4 @@
+#include <map>
 #include <string>
 
 #include "tests/kernels/cuda/device.h"

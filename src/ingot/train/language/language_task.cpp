@@ -11,6 +11,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/file_memory.h"
 #include "ingot/base/files.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
@@ -190,8 +191,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
       config_.ema_decay, ranks_of_optimizer(), config_.output_dir);
   if (optimizer_->weights() != nullptr) model_->lease = optimizer_->weights();
-  if (offloaded_weights_ != nullptr && offloaded_weights_->trains())
-    optimizer_->set_offloaded(*offloaded_weights_);
+  if (offloaded_weights_ != nullptr) optimizer_->set_offloaded(*offloaded_weights_);
   objective_ = make_objective({.config = config_,
                                .data = data_,
                                .model = *model_,
@@ -233,6 +233,16 @@ void LanguageTask::offload_weights() {
   model_->lease = offloaded_weights_.get();
 }
 
+// Of the weights that were loaded: what was not left in a mapped file.
+std::size_t LanguageTask::loaded_bytes() const {
+  std::size_t bytes = 0;
+  for (const Parameter* parameter : parameters(*model_)) {
+    const View values = parameter->value.view();
+    if (!is_file_memory(values.data, parameter->value.nbytes())) bytes += parameter->value.nbytes();
+  }
+  return bytes;
+}
+
 // Before anything but the model is there. Ranks that share a device share what it has free.
 void LanguageTask::choose_memory() {
   const int here = communicator_.local_size(), ranks = communicator_.size();
@@ -241,8 +251,11 @@ void LanguageTask::choose_memory() {
   const std::size_t free = backend(device_).memory_info().free / static_cast<std::size_t>(shared ? here : 1);
   TrainConfig whole = config_;  // as its weights are still
   whole.zero_stage = 0;
-  const std::size_t there_already =
-      model_->device() == device_ ? plan_memory(whole, model_->config, ranks).parameters : 0;
+  const std::size_t loaded = offloads_weights() ? loaded_bytes() : 0;  // which move, and leave their place
+  const std::size_t there_already = model_->device() != device_ ? 0
+                                    : offloads_weights()
+                                        ? loaded
+                                        : plan_memory(whole, model_->config, ranks).parameters;
   const std::size_t there = smallest(free + there_already);
   const std::string chosen =
       fit_into_memory(config_, model_->config, there, {.ranks = ranks, .local_ranks = here});
@@ -250,7 +263,7 @@ void LanguageTask::choose_memory() {
   model_->recompute = config_.recompute;
   recipe_ = put_recipe(*model_, config_);
   if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
-  check_memory(plan_memory(config_, model_->config, ranks), config_, there, here);
+  check_memory(plan_memory(config_, model_->config, ranks), config_, there, here, loaded);
 }
 
 // Of all ranks, so that they choose alike.

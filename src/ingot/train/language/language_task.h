@@ -78,6 +78,7 @@ class LanguageTask : public TrainTask {
   void check_same_adapter(const SavedCheckpoint& saved) const;
   bool offloads_weights() const;
   void offload_weights();
+  std::size_t loaded_bytes() const;
   void choose_memory();
   std::size_t smallest(std::size_t bytes);
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;

@@ -360,9 +360,10 @@ bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int loc
 namespace {
 
 // Of offload_weights: cpu beside a GPU. A mapped file needs none.
-void check_host_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks) {
+void check_host_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks, std::size_t loaded) {
   if (!plan.on_gpu || config.offload_weights != Offload::cpu) return;
-  const std::size_t ranks = static_cast<std::size_t>(local_ranks), there = backend(kCpu).memory_info().free,
+  const std::size_t ranks = static_cast<std::size_t>(local_ranks),
+                    there = backend(kCpu).memory_info().free + loaded,
                     bytes = ranks * (plan.offloaded_weights +
                                      (config.optimizer.offload == Offload::cpu ? plan.offloaded : 0));
   if (bytes <= there) return;
@@ -374,7 +375,8 @@ void check_host_room(const MemoryPlan& plan, const TrainConfig& config, int loca
 
 }  // namespace
 
-void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available, int local_ranks) {
+void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available, int local_ranks,
+                  std::size_t loaded) {
   const std::size_t needed = plan.needed();
   if (!offload_has_room(plan, config, local_ranks)) {
     const std::size_t there = offload_space(plan, config),
@@ -389,7 +391,7 @@ void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t
                     on_disk ? "another output_dir, " : "offload_optimizer: disk, "),
         bytes, 0, there);
   }
-  check_host_room(plan, config, local_ranks);
+  check_host_room(plan, config, local_ranks, loaded);
   if (needed <= available) return;
   std::string parts;
   for (const auto& [what, bytes] : plan.parts()) {

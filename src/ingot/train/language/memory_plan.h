@@ -51,8 +51,9 @@ std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config);
 bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks = 1);
 
 /// Throws OutOfMemory, with what takes the memory and what would make it fit, when plan.needed() is more than
-/// `available` bytes, or what is offloaded does not fit.
+/// `available` bytes, or what is offloaded does not fit. `loaded`: bytes of weights that are in the host's
+/// memory and leave it for where offload_weights has them.
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available,
-                  int local_ranks = 1);
+                  int local_ranks = 1, std::size_t loaded = 0);
 
 }  // namespace ingot

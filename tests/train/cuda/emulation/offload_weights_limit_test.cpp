@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <string>
 
 #include "tests/emulated_gpu/queue.h"
@@ -46,7 +47,11 @@ TEST_F(OffloadWeightsLimit, ADeviceThatWorksLateTrainsTheSame) {
 // Four layers, of which two have to fit, and little else.
 TEST_F(OffloadWeightsLimit, TrainsWhereTheWeightsDoNotFit) {
   MemoryTracker& memory = backend(kDevice).memory();
-  const std::size_t limit = memory.limit();
+  const struct Limit {
+    MemoryTracker& memory;
+    std::size_t before;
+    ~Limit() { memory.set_limit(before); }
+  } restore{memory, memory.limit()};
   const auto peak_of = [&](Offload to, const std::string& output) {
     TrainConfig c = small();
     c.output_dir = directory_.at(output);
@@ -60,7 +65,6 @@ TEST_F(OffloadWeightsLimit, TrainsWhereTheWeightsDoNotFit) {
   memory.set_limit(memory.allocated() + whole - layer);
   EXPECT_THROW(peak_of(Offload::none, "refused"), OutOfMemory);
   EXPECT_LE(peak_of(Offload::cpu, "offloaded"), whole - layer);
-  memory.set_limit(limit);
 }
 
 }  // namespace

@@ -183,8 +183,9 @@ __global__ void __launch_bounds__(warps* kWarp, kTensorWarps<eights> / warps)
   INGOT_UNROLL
   for (int p = 0; p < kParts; ++p) parts[p].load(from, p * kPartDepth);
   const auto depth = static_cast<int>(args.k);
-  INGOT_ROLLED  // two iterations at once would take more registers than there are
-      for (int begin = warp * kTurn; begin < depth; begin += kStep) {
+  // Two iterations at once would take more registers than there are.
+  INGOT_ROLLED
+  for (int begin = warp * kTurn; begin < depth; begin += kStep) {
     from.advance(kStep);
     INGOT_UNROLL
     for (int p = 0; p < kParts; ++p) {
