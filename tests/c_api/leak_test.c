@@ -133,7 +133,8 @@ static void requests_leave_no_memory_behind(void) {
   IngotSession* session = tiny_session();
   IngotScheduler* scheduler = NULL;
   CHECK_OK(ingot_scheduler_open(session, NULL, &scheduler));
-  leaves_nothing_behind(rounds(300), use_a_scheduler, scheduler);
+  /* Whether the last two requests were in one batch decides which caches the pool keeps: some 10 KB, once. */
+  leaves_nothing_behind(rounds(3000), use_a_scheduler, scheduler);
   CHECK_OK(ingot_scheduler_close(scheduler));
   CHECK_OK(ingot_session_close(session));
 }
