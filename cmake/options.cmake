@@ -4,12 +4,7 @@ option(INGOT_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(INGOT_BENCH "Build the benchmarks" OFF)
 option(INGOT_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(INGOT_PYTHON "Build the Python package's module (needs nanobind)" OFF)
-set(debian_12 OFF)
-if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12
-   AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  set(debian_12 ON) # as ./dev has it, so that ccache knows the objects of `pip install .`, too
-endif()
-option(INGOT_WERROR "Treat warnings as errors" ${debian_12})
+option(INGOT_WERROR "Treat warnings as errors (./dev does with g++ 12; other compilers and libraries may warn of more)" OFF)
 option(INGOT_FUZZ "Build the fuzzers of tests/fuzz (needs clang)" OFF)
 set(INGOT_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize= (address,undefined or thread)")
 set(INGOT_SANITIZE_LAYERS "" CACHE STRING "Layers to instrument, and python; all where it is empty")
