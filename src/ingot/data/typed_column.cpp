@@ -40,6 +40,8 @@ std::string moment_cell(const TypedColumn& column, std::size_t row) {
   const std::int64_t value = column.wholes[row], offset = column.offsets.empty() ? 0 : column.offsets[row];
   const std::int64_t whole = floor_div(value, column.units), local = whole + offset;
   const std::int64_t day = floor_div(local, kDay), second = local - day * kDay;
+  constexpr std::int64_t kFarthest = 3'650'000;  // days: a year of more digits is none of the calendar's
+  if (std::abs(day) > kFarthest) return fmt::format("{} seconds since 1970", whole);
   const year_month_day date{sys_days(std::chrono::days(day))};
   std::string cell = fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
                                  static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -516,6 +517,17 @@ void check_date_choice(const std::string& format, const std::string& key) {
 
 namespace {
 
+// Cells are written with four digits of the year.
+void check_year(const CsvTable& csv, std::size_t row, std::size_t column, std::int64_t seconds) {
+  using namespace std::chrono;
+  constexpr std::int64_t first = sys_seconds(sys_days(year(1000) / 1 / 1)).time_since_epoch().count();
+  constexpr std::int64_t end = sys_seconds(sys_days(year(10000) / 1 / 1)).time_since_epoch().count();
+  INGOT_CHECK(seconds >= first && seconds < end,
+              DataError(csv.name(), csv.line(row), csv.header()[column],
+                        fmt::format("lies {} seconds from 1970, which is no date of the years 1000 to 9999",
+                                    seconds)));
+}
+
 // Of a frame whose column has moments already. Their style is that of the first one's text.
 std::optional<Reading> read_moments(const CsvTable& csv, const DateSource& source) {
   const data::TypedColumn* values = csv.typed(source.column);
@@ -532,6 +544,7 @@ std::optional<Reading> read_moments(const CsvTable& csv, const DateSource& sourc
                                                    "has no date; every row needs one"));
     reading.times.push_back(values->seconds(at));
     reading.offsets.push_back(values->offsets.empty() ? 0 : values->offsets[at]);
+    check_year(csv, row, source.column, reading.times.back() + reading.offsets.back());
     rounded |= values->has_fraction(at);
   }
   INGOT_CHECK(
