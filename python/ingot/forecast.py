@@ -23,9 +23,10 @@ from .errors import InvalidConfig
 
 
 def _table_of(table, encoding=None):
-    """The table as the library reads it, and a function that reads a forecast's CSV text into the same kind of table."""
+    """The table as the library reads it, and a function that reads a forecast's CSV text into the same kind of table; its other
+    argument names the columns that were forecast."""
     if isinstance(table, (str, Path)):
-        return _core._Table.load(str(table), encoding or ""), _read_plain
+        return _core._Table.load(str(table), encoding or ""), lambda text, _: _read_plain(text, [])
     module = type(table).__module__.split(".")[0]
     if module == "pandas":
         return _table_of_pandas(table)
@@ -34,11 +35,13 @@ def _table_of(table, encoding=None):
     if module == "polars" and hasattr(table, "collect"):
         table = table.collect()
     if isinstance(table, dict):  # of lists
-        columns = [(str(name), "text", [None if value is None else str(value) for value in values], 1) for name, values in table.items()]
-        return _core._Table.of_columns(columns, "the frame"), _read_plain
+        columns = [(str(name), "text", [None if value is None else str(value) for value in values], 1, None) for name, values in table.items()]
+        words = [str(name) for name, values in table.items() if all(value is None or isinstance(value, str) for value in values)]
+        return _core._Table.of_columns(columns, "the frame"), lambda text, targets: _read_plain(text, [name for name in words if name not in targets])
     if not hasattr(table, "__arrow_c_stream__"):
         raise TypeError(f"{type(table).__name__} is no table: a frame of pandas, polars or anything with __arrow_c_stream__, an array, a dict of lists, or a file's path")
-    return _core._Table.of_arrow(table, "the frame", _offset_at), lambda text: _read_plain(text, table)
+    given = _core._Table.of_arrow(table, "the frame", _offset_at)
+    return given, lambda text, targets: _read_plain(text, [name for name in given.text_columns if name not in targets], table)
 
 
 @cache
@@ -60,25 +63,35 @@ def _table_of_pandas(table):
     dated = table.reset_index() if isinstance(table.index, pandas.DatetimeIndex) else table
     dated = dated.rename(columns={"index": "date"})
     columns = [_column_of_pandas(str(name), column) for name, column in dated.items()]
-    return _core._Table.of_columns(columns, "the frame"), lambda text: _pandas_of(text, dated)
+    return _core._Table.of_columns(columns, "the frame"), lambda text, _: _pandas_of(text, dated)
 
 
 def _column_of_pandas(name, column):
-    """(name, kind, values, units of moments), as the library takes columns."""
+    """(name, kind, values, units of moments, which values are missing or the zone's offsets), as the library takes columns."""
     import numpy
+    import pandas
 
-    kind = column.dtype.kind if isinstance(column.dtype, numpy.dtype) else ""
-    if kind == "M":
-        units = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[numpy.datetime_data(column.dtype)[0]]
-        return name, "moment", numpy.ascontiguousarray(column.to_numpy().view("int64")), units
-    if kind == "b":
-        return name, "truth", numpy.ascontiguousarray(column.to_numpy()), 1
-    if kind == "i":
-        return name, "whole", numpy.ascontiguousarray(column.to_numpy(), "int64"), 1
-    extended = not kind and getattr(column.dtype, "kind", "") in ("i", "u", "f")
-    if kind in ("u", "f") or extended:
-        return name, "real", numpy.ascontiguousarray(column.to_numpy("float64", na_value=numpy.nan)), 1
-    return name, "text", [None if gone else str(value) for value, gone in zip(column, column.isna(), strict=True)], 1
+    zoned = isinstance(column.dtype, pandas.DatetimeTZDtype)
+    kind = "M" if zoned else getattr(column.dtype, "kind", "")
+    plain = isinstance(column.dtype, numpy.dtype)
+    if kind == "M" and (plain or zoned):
+        utc = column.dt.tz_convert("UTC").dt.tz_localize(None) if zoned else column
+        units = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[numpy.datetime_data(utc.dtype)[0]]
+        moments = numpy.ascontiguousarray(utc.to_numpy().view("int64"))
+        if not zoned:
+            return name, "moment", moments, units, None
+        clocks = column.dt.tz_localize(None).to_numpy().view("int64")
+        offsets = numpy.where(column.isna(), 0, clocks - moments) // units
+        return name, "moment", moments, units, offsets.astype("int32")
+    if kind == "b" and plain:
+        return name, "truth", numpy.ascontiguousarray(column.to_numpy()), 1, None
+    if kind in ("i", "u") and not (kind == "u" and (column.dropna() > numpy.iinfo("int64").max).any()):  # which text holds exactly
+        missing = None if plain else numpy.ascontiguousarray(column.isna(), "bool")
+        values = column.to_numpy("int64") if plain else column.to_numpy("int64", na_value=0)
+        return name, "whole", numpy.ascontiguousarray(values), 1, missing
+    if kind == "f":
+        return name, "real", numpy.ascontiguousarray(column.to_numpy("float64", na_value=numpy.nan)), 1, None
+    return name, "text", [None if gone else str(value) for value, gone in zip(column, column.isna(), strict=True)], 1, None
 
 
 def _table_of_array(table):
@@ -92,10 +105,10 @@ def _table_of_array(table):
         raise ValueError(f"a table as an array is [rows] or [rows, series] with a history, not {array.shape}: n_samples={len(array)}")
     series = array.reshape(len(array), -1)
     days = 86400 * (10957 + numpy.arange(len(series), dtype="int64"))  # from 2000-01-01 on
-    columns = [("date", "moment", days, 1)]
-    columns += [(f"x{i}", "real", numpy.ascontiguousarray(series[:, i]), 1) for i in range(series.shape[1])]
+    columns = [("date", "moment", days, 1, None)]
+    columns += [(f"x{i}", "real", numpy.ascontiguousarray(series[:, i]), 1, None) for i in range(series.shape[1])]
 
-    def read(text):
+    def read(text, _):
         rows = [line.split(",")[1:] for line in text.strip().split("\n")]
         wanted = [at for at, name in enumerate(rows[0]) if "-" not in name]
         made = numpy.array([[float(row[at]) for at in wanted] for row in rows[1:]])
@@ -111,8 +124,22 @@ def _pandas_of(text, like):
     result = pandas.read_csv(io.StringIO(text), dtype=words)
     for column in result.columns:
         if column in like.columns and pandas.api.types.is_datetime64_any_dtype(like[column]):
-            result[column] = pandas.to_datetime(result[column])
+            result[column] = _dates_of_pandas(result[column], like[column].dtype)
     return result
+
+
+def _dates_of_pandas(words, wanted):
+    import numpy
+    import pandas
+
+    zone = getattr(wanted, "tz", None)
+    if zone is None:
+        return pandas.to_datetime(words).astype(wanted)
+    if words.astype(str).str.contains(r":\d\d(?:Z|[+-]\d\d:?\d\d)$").all():
+        return pandas.to_datetime(words, utc=True).dt.tz_convert(zone).astype(wanted)
+    # Days of the zone's own clock, which are written without an offset.
+    first = numpy.ones(len(words), bool)
+    return pandas.to_datetime(words).dt.tz_localize(zone, ambiguous=first, nonexistent="shift_forward").astype(wanted)
 
 
 @cache
@@ -204,7 +231,7 @@ class Forecaster:
         model = self._model()
         given, read = _table_of(table, vars(self)["encoding"])
         result = model.predict(given, model.usual_levels() if levels is None else list(levels))
-        return read(result)
+        return read(result, {*model.targets, "y"})
 
     def evaluate(self, table, *, stride=1, season=0):
         """Errors on the test part of the table from rolling origins, beside naive forecasts: ``methods`` with mse, mae,
@@ -310,18 +337,30 @@ def _not_fitted():
     return NotFittedError(message)
 
 
-def _read_plain(text, like=None):
-    """As a polars frame whose dates and words have the types of those of `like`; without polars a dict of lists."""
+def _read_plain(text, words, like=None):
+    """As a polars frame whose dates have the types of those of `like`; without polars a dict of lists. `words` are columns that
+    stay text, as ids that look like numbers."""
     try:
         import polars
     except ImportError:
         rows = list(csv.DictReader(io.StringIO(text)))
-        return {name: _numbers([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+        names = list(rows[0]) if rows else []
+        return {name: (list if name in words else _numbers)([row[name] for row in rows]) for name in names}
     types = dict(like.schema) if isinstance(like, polars.DataFrame) else {}
-    words = {name: kind for name, kind in types.items() if kind == polars.String}
-    result = polars.read_csv(io.StringIO(text), try_parse_dates=True, schema_overrides=words)
-    dates = [name for name, kind in result.schema.items() if kind.is_temporal() and types.get(name, kind) != kind]
-    return result.with_columns(polars.col(name).cast(types[name]) for name in dates)
+    result = polars.read_csv(io.StringIO(text), try_parse_dates=True, schema_overrides=dict.fromkeys(words, polars.String))
+    for name in result.columns:
+        kind, wanted = result.schema[name], types.get(name)
+        if wanted in (None, kind):
+            continue
+        column = polars.col(name)
+        if kind.is_temporal() and wanted.is_temporal():
+            zone = getattr(wanted, "time_zone", None)
+            if zone is not None and getattr(kind, "time_zone", None) is None:  # days of the zone's own clock
+                column = column.cast(polars.Datetime("us")).dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+            result = result.with_columns(column.cast(wanted))
+        elif name in words and wanted == polars.UInt64:
+            result = result.with_columns(column.cast(wanted))
+    return result
 
 
 def _numbers(words):

@@ -20,9 +20,14 @@ std::span<const T> values_of(const Array<T>& array) {
   return {array.data(), array.size()};
 }
 
-// NumPy's NaT is the least number.
-void add_moments(TypedColumn& column, std::span<const std::int64_t> values, std::int64_t units) {
+// NumPy's NaT is the least number. Of a zone with its offsets from UTC.
+void add_moments(TypedColumn& column, std::span<const std::int64_t> values, std::int64_t units,
+                 nb::handle offsets) {
   column.units = units;
+  if (!offsets.is_none()) {
+    const auto array = nb::cast<Array<std::int32_t>>(offsets);
+    column.offsets.assign(values_of(array).begin(), values_of(array).end());
+  }
   for (const std::int64_t value : values) {
     if (value == std::numeric_limits<std::int64_t>::min())
       column.add_missing();
@@ -31,12 +36,20 @@ void add_moments(TypedColumn& column, std::span<const std::int64_t> values, std:
   }
 }
 
+void add_wholes(TypedColumn& column, std::span<const std::int64_t> values, nb::handle missing) {
+  column.wholes.assign(values.begin(), values.end());
+  if (missing.is_none()) return;
+  const auto array = nb::cast<Array<bool>>(missing);
+  column.missing.assign(values_of(array).begin(), values_of(array).end());
+}
+
 void add_texts(TypedColumn& column, const nb::list& values) {
   for (const nb::handle value : values)
     column.add_text(value.is_none() ? "" : nb::cast<std::string_view>(value));
 }
 
-// A column as forecast.py names it: (name, kind, values, units of moments).
+// A column as forecast.py names it: (name, kind, values, units of moments, what stands beside the values:
+// which whole numbers are missing, or the offsets of moments with a zone).
 TypedColumn column_of(const nb::tuple& given) {
   const auto kind = nb::cast<std::string>(given[1]);
   TypedColumn column{.name = nb::cast<std::string>(given[0])};
@@ -53,7 +66,10 @@ TypedColumn column_of(const nb::tuple& given) {
   } else {
     const auto array = nb::cast<Array<std::int64_t>>(given[2]);
     column.kind = kind == "moment" ? TypedColumn::Kind::moment : TypedColumn::Kind::whole;
-    add_moments(column, values_of(array), kind == "moment" ? nb::cast<std::int64_t>(given[3]) : 1);
+    if (kind == "moment")
+      add_moments(column, values_of(array), nb::cast<std::int64_t>(given[3]), given[4]);
+    else
+      add_wholes(column, values_of(array), given[4]);
   }
   return column;
 }
@@ -63,6 +79,15 @@ CsvTable of_columns(const nb::list& given, std::string name) {
   columns.reserve(nb::len(given));
   for (const nb::handle column : given) columns.push_back(column_of(nb::cast<nb::tuple>(column)));
   return CsvTable::of_columns(std::move(columns), std::move(name));
+}
+
+// Names of a frame's columns of text.
+std::vector<std::string> text_columns(const CsvTable& table) {
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < table.columns(); ++c) {
+    if (table.typed(c) == nullptr) names.push_back(table.header()[c]);
+  }
+  return names;
 }
 
 // Of anything that has __arrow_c_stream__.
@@ -83,7 +108,8 @@ void bind_tables(nb::module_& module) {
   nb::class_<CsvTable>(module, "_Table")
       .def_static("load", &CsvTable::load, "path"_a, "encoding"_a, ReleaseGil())
       .def_static("of_columns", of_columns, "columns"_a, "name"_a)
-      .def_static("of_arrow", of_arrow, "frame"_a, "name"_a, "offset_at"_a.none());
+      .def_static("of_arrow", of_arrow, "frame"_a, "name"_a, "offset_at"_a.none())
+      .def_prop_ro("text_columns", text_columns);
 }
 
 }  // namespace ingot::python

@@ -69,6 +69,31 @@ def test_dates_come_back_in_the_type_they_had(kind):
     assert result["date"][0] == (dates[-1] + (dates[1] - dates[0])) if kind != pl.Date else result["date"][0] > dates[-1].date()
 
 
+@pytest.mark.parametrize("start", ["2024-03-20 12:00", "2024-03-21 22:00"], ids=["in winter", "over the change"])
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_dates_of_a_zone_come_back_in_pandas_and_polars(start, unit, recwarn):
+    table = frame()
+    hours = pd.date_range(start, periods=len(table), freq="1h", tz="Europe/Berlin", unit=unit)
+    table["date"] = hours
+    expected = [hours[-1] + pd.Timedelta(hours=i + 1) for i in range(6)]
+    result = forecast(table)
+    assert result["date"].dtype == table["date"].dtype and list(result["date"]) == expected
+    of_polars = forecast(pl.from_pandas(table))
+    assert of_polars["date"].dtype == pl.Datetime(unit, "Europe/Berlin") and of_polars["date"].to_list() == expected
+    assert not [warning for warning in recwarn if warning.category is FutureWarning]
+
+
+@pytest.mark.parametrize("start", ["2023-01-01", "2023-08-20"], ids=["in summer", "over the change"])
+def test_days_of_a_zone_begin_at_its_midnights(start):
+    table = frame()
+    table["date"] = pd.date_range(start, periods=len(table), freq="1D", tz="Europe/Berlin")
+    expected = list(pd.date_range(table["date"].iloc[-1], periods=7, freq="1D"))[1:]
+    result = forecast(table)
+    assert result["date"].dtype == table["date"].dtype and list(result["date"]) == expected
+    of_polars = forecast(pl.from_pandas(table))["date"]
+    assert of_polars.dtype.time_zone == "Europe/Berlin" and of_polars.to_list() == expected
+
+
 def test_clocks_of_a_zone_that_go_forward_leave_no_gap():
     hours = pl.from_pandas(frame(24 * 30))  # over the last Sunday of March
     table = hours.with_columns(pl.col("date").dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Berlin"))
@@ -81,6 +106,34 @@ def test_ids_come_back_as_they_were(ids):
     long["unique_id"] = long["unique_id"].map(ids)
     for table in (long, pl.from_pandas(long)):
         assert list(dict.fromkeys(forecast(table)["unique_id"])) == list(ids.values())
+
+
+@pytest.mark.parametrize("ids", [(2**53, 2**53 + 1), (2**63 + 1, 2**63 + 2)], ids=["above 2^53", "above 2^63"])
+@pytest.mark.parametrize("kind", ["numpy", "nullable", "arrow", "polars", "pyarrow"])
+def test_ids_of_64_bits_keep_every_digit(kind, ids):
+    pyarrow = pytest.importorskip("pyarrow")
+    long = frame().melt("date", var_name="unique_id", value_name="y").rename(columns={"date": "ds"})
+    dtype = "uint64" if ids[0] > 2**63 else "int64"
+    long["unique_id"] = long["unique_id"].map({"load": ids[0], "day": ids[1]}).astype(dtype)
+    if kind == "nullable":
+        long["unique_id"] = long["unique_id"].astype(dtype.replace("i", "I").replace("u", "U"))
+    if kind == "arrow":
+        long["unique_id"] = long["unique_id"].astype(f"{dtype}[pyarrow]")
+    table = {"polars": pl.from_pandas, "pyarrow": lambda t: pyarrow.Table.from_pandas(t, preserve_index=False)}.get(kind, lambda t: t)(long)
+    result = forecast(table)
+    assert list(dict.fromkeys(int(name) for name in result["unique_id"])) == list(ids)
+    if kind == "polars":
+        assert result["unique_id"].dtype == table["unique_id"].dtype
+
+
+def test_nullable_numbers_of_pandas_are_whole_with_missing_ones():
+    ids = [2**53, 2**53 + 1, None]
+    column = pd.Series(ids, dtype="Int64")
+    name, kind, values, _, missing = ingot.forecast._column_of_pandas("id", column)
+    assert (name, kind, missing.tolist()) == ("id", "whole", [False, False, True])
+    assert values[:2].tolist() == ids[:2]
+    assert ingot.forecast._column_of_pandas("id", pd.Series([2**63, None], dtype="UInt64"))[1:3] == ("text", [str(2**63), None])
+    assert ingot.forecast._column_of_pandas("id", pd.Series([None], dtype="UInt64"))[1] == "whole"
 
 
 def test_categories_are_ids():
@@ -142,6 +195,32 @@ def test_a_dict_of_lists_needs_no_other_package(monkeypatch):
     result = forecast({name: frame()[name].astype(str).to_list() for name in frame()})
     np.testing.assert_array_equal(result["load"], forecast(frame())["load"])
     assert result["date"][0].startswith("2024-03-30")
+
+
+@pytest.mark.parametrize("ids", [("007", "1"), ("1_000", "1_001")])
+def test_ids_of_a_dict_that_look_like_numbers_stay_text(ids, monkeypatch):
+    table = {
+        "unique_id": [name for name in ids for _ in range(240)],
+        "ds": [str(date) for date in frame()["date"]] * 2,
+        "y": [*frame()["load"], *frame()["day"]],
+    }
+    assert list(dict.fromkeys(forecast(table)["unique_id"])) == list(ids)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    result = forecast(table)
+    assert list(dict.fromkeys(result["unique_id"])) == list(ids)
+    assert all(isinstance(value, float) for value in result["y"])
+
+
+@pytest.mark.parametrize("row", [0, 5])
+def test_a_date_of_five_digits_of_the_year_is_told_with_its_row(row):
+    values = frame()["date"].astype("datetime64[s]").to_numpy().copy()
+    values[row] = np.datetime64(2**50, "s")
+    table = pl.from_pandas(frame()).with_columns(date=pl.Series(values.astype("datetime64[s]").astype("int64")).cast(pl.Int64))
+    pyarrow = pytest.importorskip("pyarrow")
+    arrow = table.to_arrow()
+    arrow = arrow.set_column(0, "date", arrow["date"].cast(pyarrow.timestamp("s")))
+    with pytest.raises(ingot.errors.DataError, match=f"line {row + 2}, column 'date': .*years 1000 to 9999"):
+        forecast(arrow)
 
 
 def test_what_is_no_table_is_told():

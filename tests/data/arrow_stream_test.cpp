@@ -151,6 +151,26 @@ TEST(ArrowStream, NumbersTruthsDecimalsAndTimesOfDayAreCells) {
   EXPECT_EQ(clock.cells(), Cells{"12:34:56"});
 }
 
+TEST(ArrowStream, WholeNumbersOf64BitsKeepEveryDigit) {
+  const std::int64_t signed_ids[] = {9'007'199'254'740'993, 9'007'199'254'740'992,
+                                     -9'223'372'036'854'775'807};
+  const std::uint8_t valid[] = {0b101};
+  Source whole{.format = "l", .batches = {{valid, signed_ids, nullptr}}, .lengths = {3}, .offsets = {0}};
+  EXPECT_EQ(whole.cells(), (Cells{"9007199254740993", "", "-9223372036854775807"}));
+  const std::uint64_t small[] = {9'007'199'254'740'993, 7}, large[] = {18'446'744'073'709'551'615U, 3, 1};
+  Source fits{.format = "L", .batches = {{nullptr, small, nullptr}}, .lengths = {2}, .offsets = {0}};
+  CStream stream = fits.stream();
+  const CsvTable table = read_arrow_stream(&stream, "frame");
+  ASSERT_NE(table.typed(0), nullptr);
+  EXPECT_TRUE(table.typed(0)->is_number());
+  EXPECT_EQ(table.cell(0, 0), "9007199254740993");
+  Source ids{.format = "L",
+             .batches = {{nullptr, small, nullptr}, {valid, large, nullptr}},
+             .lengths = {2, 3},
+             .offsets = {0, 0}};
+  EXPECT_EQ(ids.cells(), (Cells{"9007199254740993", "7", "18446744073709551615", "", "1"}));
+}
+
 TEST(ArrowStream, MomentsAreWrittenWithTheirZonesOffset) {
   const std::int64_t moments[] = {1'711'846'800'000, 1'711'846'800'500};  // 2024-03-31 01:00 UTC
   const auto of_zone = [&](const std::string& zone) {

@@ -95,7 +95,7 @@ std::optional<Type> type_of(std::string_view format) {
     if (const std::size_t at = kWholes.find(format[0]); at != std::string_view::npos)
       return Type{.layout = at % 2 == 0 ? Layout::whole : Layout::natural,
                   .bytes = 1U << (at / 2),
-                  .kind = format == "L" ? Kind::real : Kind::whole};
+                  .kind = Kind::whole};
   }
   if (format == "n") return Type{};
   if (format == "b") return Type{.layout = Layout::bits, .kind = Kind::truth};
@@ -278,14 +278,27 @@ class ColumnReader {
         return column_.add_text(
             clock_text(whole_at(array.buffers[1], index, type_.bytes, false), type_.units));
       case Layout::natural:
-        if (type_.bytes == 8)
-          return column_.reals.push_back(static_cast<double>(at<std::uint64_t>(array.buffers[1], index)));
-        return column_.add_whole(whole_at(array.buffers[1], index, type_.bytes, true));
+        return add_natural(array, index);
       case Layout::whole:
         break;
     }
     column_.add_whole(whole_at(array.buffers[1], index, type_.bytes, false) * type_.factor);
     if (!type_.zone.empty()) column_.offsets.push_back(offset_of(column_.seconds(column_.wholes.size() - 1)));
+  }
+
+  // Ids may be any 64 bits. Those above 2^63 make their column one of text, as a double would not tell them
+  // apart.
+  void add_natural(const CArray& array, std::int64_t index) {
+    const std::int64_t value = whole_at(array.buffers[1], index, type_.bytes, true);
+    if (value < 0 && column_.kind == TypedColumn::Kind::whole) column_ = as_text(column_);
+    if (column_.kind == TypedColumn::Kind::text)
+      return column_.add_text(fmt::format("{}", static_cast<std::uint64_t>(value)));
+    column_.add_whole(value);
+  }
+  static TypedColumn as_text(const TypedColumn& column) {
+    TypedColumn text{.name = column.name};
+    for (std::size_t row = 0; row < column.rows(); ++row) text.add_text(column.cell(row));
+    return text;
   }
 
   // Clocks change on quarters of an hour, so that one is asked about once.
