@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import sys
 import warnings
 
@@ -27,11 +28,13 @@ def in_use():
     return heap.uordblks + heap.hblkhd, sys.getallocatedblocks()
 
 
-def leave_nothing(work, usual, calls):
-    """Half of the rounds fills what is kept for later; of the others each may leave less than the least that malloc gives. Few
-    rounds do not fill all of it."""
+def leave_nothing(work, usual, calls, moving=0):
+    """Half of the rounds fills what is kept for later. Of the others each may leave 256 bytes and half an object; with
+    INGOT_THOROUGH 16 bytes, less than the least that malloc gives. Most kinds leave none at all.
+
+    `moving`: bytes that threads hold at one moment and not at another, however many rounds there are."""
     half = rounds(usual, calls) // 2
-    allowed = max(16 * half, 1 << (16 if half > usual else 20))
+    allowed = moving + half * (16 if "INGOT_THOROUGH" in os.environ else 256)
     for _ in range(half):
         work()
     bytes_before, blocks_before = in_use()
@@ -124,7 +127,7 @@ def test_texts_streams_and_callbacks_that_raise(llm):
         llm.generate("The", max_tokens=50, stream=True).cancel()
         list(llm.generate("The", max_tokens=4, stream=True))
 
-    leave_nothing(work, usual=400, calls=20)  # a poll of a stream, a call of a processor are calls, too
+    leave_nothing(work, usual=1200, calls=20, moving=1 << 18)  # so are polls of a stream and calls of a processor
 
 
 def test_sentence_vectors(llm):
