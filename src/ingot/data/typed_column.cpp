@@ -65,7 +65,7 @@ std::size_t TypedColumn::rows() const {
 
 bool TypedColumn::is_missing(std::size_t row) const {
   if (kind == Kind::real) return std::isnan(reals[row]);
-  return !missing.empty() && missing[row];
+  return row < missing.size() && missing[row];
 }
 
 double TypedColumn::number(std::size_t row) const {

@@ -16,7 +16,7 @@ struct TypedColumn {
   std::vector<double> reals = {};          ///< NaN where a value is missing
   bool single = false;                     ///< reals were f32
   std::vector<std::int64_t> wholes = {};   ///< of whole, truth and moment
-  std::vector<bool> missing = {};          ///< of wholes; empty: none is
+  std::vector<bool> missing = {};          ///< of wholes; none is behind its end
   std::int64_t units = 1;                  ///< of moments: so many a second since 1970
   bool days = false;                       ///< of moments: all are midnights, and are written without a time
   std::vector<std::int32_t> offsets = {};  ///< of moments with a zone: its seconds east of UTC

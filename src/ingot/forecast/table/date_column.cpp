@@ -524,8 +524,7 @@ void check_year(const CsvTable& csv, std::size_t row, std::size_t column, std::i
   constexpr std::int64_t end = sys_seconds(sys_days(year(10000) / 1 / 1)).time_since_epoch().count();
   INGOT_CHECK(seconds >= first && seconds < end,
               DataError(csv.name(), csv.line(row), csv.header()[column],
-                        fmt::format("lies {} seconds from 1970, which is no date of the years 1000 to 9999",
-                                    seconds)));
+                        fmt::format("lies {} seconds from 1970, not in the years 1000 to 9999", seconds)));
 }
 
 // Of a frame whose column has moments already. Their style is that of the first one's text.
