@@ -30,19 +30,24 @@ def in_use():
 
 def leave_nothing(work, usual, calls, moving=0):
     """Half of the rounds fills what is kept for later. Of the others each may leave 256 bytes and half an object; with
-    INGOT_THOROUGH 16 bytes, less than the least that malloc gives. Most kinds leave none at all.
+    INGOT_THOROUGH 16 bytes, less than the least that malloc gives. Most kinds leave none at all. A cache may grow late, once;
+    what leaks does so again: the other half is repeated, twice at most, where it leaves more.
 
     `moving`: bytes that threads hold at one moment and not at another, however many rounds there are."""
     half = rounds(usual, calls) // 2
     allowed = moving + half * (16 if "INGOT_THOROUGH" in os.environ else 256)
     for _ in range(half):
         work()
-    bytes_before, blocks_before = in_use()
-    for _ in range(half):
-        work()
-    bytes_after, blocks_after = in_use()
-    assert bytes_after - bytes_before < allowed, f"{bytes_after - bytes_before} bytes are left of {half} rounds"
-    assert blocks_after - blocks_before < max(half // 2, 100), f"{blocks_after - blocks_before} objects are left of {half} rounds"
+    left = []
+    for _ in range(3):
+        bytes_before, blocks_before = in_use()
+        for _ in range(half):
+            work()
+        bytes_after, blocks_after = in_use()
+        left.append((bytes_after - bytes_before, blocks_after - blocks_before))
+        if left[-1][0] < allowed and left[-1][1] < max(half // 2, 100):
+            return
+    raise AssertionError(f"(bytes, objects) left of {half} rounds, three times: {left}; expected less than {allowed} bytes")
 
 
 def test_operations_views_and_errors():
