@@ -112,6 +112,25 @@ TEST(KvPool, SamplesRunTogetherWhereMemoryHoldsTheirPromptButOnce) {
     EXPECT_EQ(samples[i++]->result().tokens, generate(model, std::move(request)).tokens);
 }
 
+TEST(KvPool, RequestsThatWantTheLogprobsOfTheirPromptShareNoneOfItAndKeepTheBudget) {
+  InitSource init(3);
+  const LanguageModel model(long_config(), init);
+  const std::size_t token = KvCache(model.config, 1, DType::f32).nbytes();
+  Engine engine(model,
+                {.kv_cache = DType::f32, .context = 1200, .kv_memory = 1400 * token, .prefix_cache = true});
+  for (Request& request : four_samples(1000)) {
+    request.prompt_logprobs = 0;
+    engine.start(std::move(request));
+  }
+  do {
+    const EngineStats stats = engine.stats();
+    EXPECT_LE(stats.running, 1);
+    EXPECT_LE(stats.cache.running + stats.cache.idle, stats.cache.budget);
+  } while (engine.step());
+  EXPECT_EQ(engine.stats().preemptions, 0);
+  EXPECT_EQ(engine.stats().cache.hits, 0);
+}
+
 TEST(KvPool, ACacheGrowsWhereItIsAndGivesBackWhatItLeaves) {
   InitSource init(3);
   const LanguageModel model(long_config(), init);

@@ -1,6 +1,7 @@
 #include "ingot/models/language/kv_pages.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <numeric>

@@ -1,5 +1,7 @@
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <thread>
 #include <utility>
@@ -283,6 +285,13 @@ class AdaptersBeyondMemory : public ServedAdapters {
     return names;
   }
 
+  // Of which there is room for one. A request holds its adapter a little longer than its answer takes; the
+  // next pass of the model finds that it does no more.
+  std::vector<std::string> awake_alone() {
+    for (int i = 0; i < 1000 && awake().size() > 1; ++i) EXPECT_EQ(ask("scripted").status, 200);
+    return awake();
+  }
+
   RunningServer small_{small(options(folder_.path()))};
 };
 
@@ -291,15 +300,16 @@ TEST_F(AdaptersBeyondMemory, TheLeastRecentlyUsedIsReadAgainWhenItIsAskedFor) {
   ASSERT_EQ(load("legal").status, 200);
   const std::string legal = written("legal");
   ASSERT_EQ(load("medical").status, 200);
-  EXPECT_EQ(awake(), std::vector<std::string>{"medical"});
+  EXPECT_EQ(awake_alone(), std::vector<std::string>{"medical"});
   const std::string medical = written("medical");
   EXPECT_NE(medical, legal);
   const Json before = parsed(small_.client().get("/lora-adapters"));
   EXPECT_EQ(before.size(), 2U) << "it is known still";
   EXPECT_EQ(load("legal").status, 400) << "and its name is taken";
   EXPECT_EQ(written("legal"), legal);
-  EXPECT_EQ(awake(), std::vector<std::string>{"legal"});
+  EXPECT_EQ(awake_alone(), std::vector<std::string>{"legal"});
   EXPECT_EQ(written("medical"), medical);
+  EXPECT_EQ(awake_alone(), std::vector<std::string>{"medical"});
   EXPECT_EQ(parsed(small_.client().get("/lora-adapters")), before);
   std::filesystem::remove_all(folder_.path() + "/legal");
   EXPECT_EQ(ask("legal").status, 404);
@@ -317,7 +327,7 @@ TEST_F(AdaptersBeyondMemory, OneThatIsInUseStays) {
     EXPECT_EQ(awake(), (std::vector<std::string>{"legal", "medical"}));
   }
   written("medical");
-  EXPECT_EQ(awake(), std::vector<std::string>{"medical"});
+  EXPECT_EQ(awake_alone(), std::vector<std::string>{"medical"});
 }
 
 TEST_F(ServedAdapters, MetricsCountThemByName) {

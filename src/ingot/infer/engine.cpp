@@ -270,14 +270,14 @@ void Engine::admit() {
 
 bool Engine::admit(Sequence& s) {
   const auto length = static_cast<std::int64_t>(s.tokens_.size());
+  std::int64_t reusable = KvPool::kAll;
+  if (s.request_.prompt_logprobs >= 0)
+    reusable = std::ssize(s.result_.prompt_logprobs);                // the rest has no logits
+  if (model_.config.rope_scaling.depends_on_length()) reusable = 0;  // others' keys may have other angles
   s.slot_ =
       pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kExpectedTokens)),
-                    s.adapter_identity());
+                    s.adapter_identity(), reusable);
   if (s.slot_ == nullptr) return false;
-  // Another sequence's keys may have other angles.
-  if (model_.config.rope_scaling.depends_on_length()) s.slot_->cache.truncate(0);
-  if (s.request_.prompt_logprobs >= 0)  // what is cached has no logits
-    s.slot_->cache.truncate(std::min(s.cached(), std::ssize(s.result_.prompt_logprobs)));
   if (!s.result_.tokens.empty()) return true;  // it was preempted
   s.result_.cached_tokens = s.cached();
   s.result_.queue_seconds = now() - s.clock_;

@@ -33,9 +33,10 @@ std::int64_t KvPool::state_tokens(const LanguageConfig& config, DType dtype) {
   return token == 0 ? kStateAlone : static_cast<std::int64_t>((state + token - 1) / token);
 }
 
-KvPool::Match KvPool::find(std::span<const std::int32_t> prompt, const std::string& adapter) const {
+KvPool::Match KvPool::find(std::span<const std::int32_t> prompt, const std::string& adapter,
+                           std::int64_t reusable) const {
   Match best;
-  const auto all_but_last = static_cast<std::int64_t>(prompt.size()) - 1;
+  const auto all_but_last = std::min(static_cast<std::int64_t>(prompt.size()) - 1, reusable);
   for (const auto& slot : slots_) {
     if (slot->adapter != adapter) continue;
     const std::int64_t shared = std::min({common(prompt, slot->tokens), slot->cache.length(), all_but_last});
@@ -67,7 +68,8 @@ std::shared_ptr<KvSlot> KvPool::take_over(const Match& match, std::int64_t capac
   const std::int64_t has = slot.cache.capacity();
   // Of blocks that it shares and is going to write, it will have copies.
   const std::int64_t shared = page_ * std::ssize(slot.cache.shared_blocks());
-  const std::int64_t copies = std::max<std::int64_t>(0, shared - slot.cache.shareable(match.tokens));
+  const std::int64_t copies =
+      shared > 0 ? std::max<std::int64_t>(0, shared - match.tokens / page_ * page_) : 0;
   if (!make_room(expected - has + copies, &slot)) return nullptr;
   slot.cache.truncate(match.tokens);
   slot.cache.shrink(capacity);
@@ -93,8 +95,8 @@ std::shared_ptr<KvSlot> KvPool::make_slot(const Match& match, std::int64_t capac
 }
 
 std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, std::int64_t expected,
-                                        const std::string& adapter) {
-  const Match match = options_.idle > 0 ? find(prompt, adapter) : Match{};
+                                        const std::string& adapter, std::int64_t reusable) {
+  const Match match = options_.idle > 0 ? find(prompt, adapter, reusable) : Match{};
   // Blocks that a sequence is expected to need have to be free, lest what is admitted is soon preempted.
   const std::int64_t capacity =
       page_ > 0 ? std::min(expected, whole_pages(std::ssize(prompt) + 1)) : expected;
@@ -111,16 +113,16 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
   slot->adapter = adapter;
   counts_.queries += static_cast<std::int64_t>(prompt.size());
   counts_.hits += match.tokens;
-  if (store_ != nullptr) load(*slot, prompt);
+  if (store_ != nullptr) load(*slot, prompt, reusable);
   slot->running = true;
   slot->used = ++uses_;
   return slot;
 }
 
 // What the disk has of a prompt beyond what the slot holds of it.
-void KvPool::load(KvSlot& slot, std::span<const std::int32_t> prompt) {
+void KvPool::load(KvSlot& slot, std::span<const std::int32_t> prompt, std::int64_t reusable) {
   const std::int64_t known = slot.cache.length();
-  const auto wanted = prompt.first(prompt.size() - 1);
+  const auto wanted = prompt.first(std::min(prompt.size() - 1, static_cast<std::size_t>(reusable)));
   const std::int64_t stored = store_->find(wanted, slot.adapter) / options_.alignment * options_.alignment;
   if (stored < known + kWorthWaiting) return;
   store_->load(slot.cache, wanted.first(static_cast<std::size_t>(stored)), known, slot.adapter);

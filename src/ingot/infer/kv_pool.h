@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,13 +57,15 @@ struct KvPoolStats {
 /// Not for use by several threads at once.
 class KvPool {
  public:
+  static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+
   KvPool(const LanguageConfig& config, const KvPoolOptions& options);
 
   /// A cache with capacity for `prompt` at least, which holds the longest beginning of it that is known, but
-  /// never all of it: the last token's logits are wanted. Null: there is no memory now for so many tokens as
-  /// `expected`.
+  /// never all of it: the last token's logits are wanted; `reusable` tokens at most. Null: there is no memory
+  /// now for so many tokens as `expected`.
   std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t expected,
-                                  const std::string& adapter);
+                                  const std::string& adapter, std::int64_t reusable = kAll);
   /// Grows a slot by `need` tokens; false: there is no memory now.
   bool grow(KvSlot& slot, std::int64_t need);
   /// Gives a slot back; `tokens` are those of its request.
@@ -82,8 +85,9 @@ class KvPool {
     std::shared_ptr<KvSlot> slot;
     std::int64_t tokens = 0;
   };
-  Match find(std::span<const std::int32_t> prompt, const std::string& adapter) const;
-  void load(KvSlot& slot, std::span<const std::int32_t> prompt);
+  Match find(std::span<const std::int32_t> prompt, const std::string& adapter,
+             std::int64_t reusable = kAll) const;
+  void load(KvSlot& slot, std::span<const std::int32_t> prompt, std::int64_t reusable);
   std::int64_t whole_pages(std::int64_t tokens) const;
   std::shared_ptr<KvSlot> take_over(const Match& match, std::int64_t capacity, std::int64_t expected);
   std::shared_ptr<KvSlot> make_slot(const Match& match, std::int64_t capacity, std::int64_t expected);

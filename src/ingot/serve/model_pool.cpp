@@ -4,6 +4,7 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <new>
 #include <optional>
 #include <set>
@@ -83,7 +84,8 @@ struct ModelPool::Entry {
   bool leaving = false;  // to be unloaded as soon as its requests have ended
   bool queued = false;
   std::vector<std::function<void()>> waiting{};
-  std::exception_ptr failure{};  // while those who waited are told
+  std::map<std::string, std::exception_ptr> adapter_failures{};  // while those who waited are told
+  std::exception_ptr failure{};                                  // and of the model
 
   bool has(const std::string& name) const {
     return std::ranges::find(names, name) != names.end() ||
@@ -220,7 +222,8 @@ AdapterHandle ModelPool::hold_adapter(const ServedModel& leased, const std::stri
   if (adapter != nullptr || !bank->asleep(name)) return adapter;
   const std::lock_guard lock(mutex_);
   Entry& entry = find(name);
-  if (entry.failure != nullptr) std::rethrow_exception(entry.failure);
+  const auto failed = entry.adapter_failures.find(name);
+  if (failed != entry.adapter_failures.end()) std::rethrow_exception(failed->second);
   throw NotLoaded{&entry, name};
 }
 
@@ -300,13 +303,14 @@ void ModelPool::work() {
 
 // Loads a model, and tells those who wait for it.
 void ModelPool::serve(Entry& entry, Lock& lock) {
+  std::vector<AdapterHandle> held;  // until those who wait have them
   try {
     if (entry.model == nullptr) {
       make_room(entry, lock);
       if (stopping_) return;
       load(entry, lock);
     }
-    wake_adapters(entry, lock);
+    held = wake_adapters(entry, lock);
   } catch (const std::exception& error) {
     const auto* refused = dynamic_cast<const ApiError*>(&error);
     entry.failure = std::make_exception_ptr(
@@ -324,6 +328,7 @@ void ModelPool::serve(Entry& entry, Lock& lock) {
   for (const auto& action : waiting) action();
   lock.lock();
   entry.failure = nullptr;
+  entry.adapter_failures.clear();
   changed_.notify_all();
 }
 
@@ -354,29 +359,37 @@ void ModelPool::load(Entry& entry, Lock& lock) {
 }
 
 // Reads the adapters that requests wait for, with the lock held. What has become of their files is told as of
-// those of a model that is loaded again.
-void ModelPool::wake_adapters(Entry& entry, Lock& lock) {
+// those of a model that is loaded again. They stay loaded while the result lives.
+std::vector<AdapterHandle> ModelPool::wake_adapters(Entry& entry, Lock& lock) {
   const std::set<std::string> wanted = std::exchange(entry.wanted, {});
   AdapterBank* const bank = entry.model->session().adapters().get();
   std::vector<NamedAdapter> asleep;
   for (const std::string& name : wanted)
     if (const auto adapter = bank->asleep(name)) asleep.push_back(*adapter);
-  if (asleep.empty()) return;
+  if (asleep.empty()) return {};
   ServedModel& model = *entry.model;
-  std::exception_ptr failure;
+  std::vector<AdapterHandle> held;
   std::vector<std::string> gone;
+  std::map<std::string, std::exception_ptr> failures;
   lock.unlock();  // none but this thread unloads the model
-  try {
-    gone = add_adapters(model, asleep);
-  } catch (...) {
-    failure = std::current_exception();
+  for (const NamedAdapter& adapter : asleep) {
+    try {
+      for (std::string& name : add_adapters(model, {adapter})) gone.push_back(std::move(name));
+      if (AdapterHandle handle = bank->find(adapter.name)) held.push_back(std::move(handle));
+    } catch (const std::exception& error) {
+      const std::string what =
+          fmt::format("the adapter '{}' could not be loaded: {}", adapter.name, error.what());
+      failures[adapter.name] = std::make_exception_ptr(ApiError(500, what, "model", "model_load_failed"));
+      log(LogLevel::error, "ingot::serve", what);
+    }
   }
   lock.lock();
+  entry.adapter_failures = std::move(failures);
   for (const std::string& name : gone) entry.remove(name);
   for (const NamedAdapter& adapter : asleep)
     if (!entry.has(adapter.name))
       model.unload_adapter(adapter.name);  // or a request has unloaded it meanwhile
-  if (failure != nullptr) std::rethrow_exception(failure);
+  return held;
 }
 
 // Those who ask for a model that is to go wait until it is loaded again, behind `entry`: else a model that is

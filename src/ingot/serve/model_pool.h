@@ -84,7 +84,7 @@ class ModelPool {
   void work();
   void serve(Entry& entry, Lock& lock);
   void load(Entry& entry, Lock& lock);
-  void wake_adapters(Entry& entry, Lock& lock);
+  std::vector<AdapterHandle> wake_adapters(Entry& entry, Lock& lock);
   void make_room(const Entry& entry, Lock& lock);
   void unload(Entry& entry, Lock& lock);
   Entry* least_recently_used(const Entry* but) const;

@@ -134,7 +134,7 @@ void KvCache::shrink(std::int64_t capacity) {
 }
 
 std::int64_t KvCache::shareable(std::int64_t tokens) const {
-  return pages_ != nullptr ? tokens / page_tokens() * page_tokens() : 0;
+  return pages_ != nullptr ? pages_->shareable(tokens) : 0;
 }
 
 std::vector<const void*> KvCache::shared_blocks() const {

@@ -71,8 +71,12 @@ KvPages::KvPages(const std::vector<Part>& parts, std::int64_t tokens, std::int64
 
 // Pages of a mapping that others have some of would stay as long as they do.
 KvPages::~KvPages() {
-  for (std::int64_t i = 0; has_shared_ && i < std::ssize(blocks_); ++i)
-    if (!is_shared(i)) let_go({i, i + 1});
+  const std::int64_t count = has_shared_ ? std::ssize(blocks_) : 0;
+  for_each_run(
+      0, count, [&](std::int64_t i) { return is_shared(i); },
+      [&](std::int64_t first, std::int64_t last) {
+        if (!is_shared(first)) let_go({first, last});
+      });
   all_pieces -= counted_;
 }
 
@@ -124,6 +128,15 @@ void KvPages::release(Range range) {
       [&](std::int64_t first, std::int64_t last) {
         is_shared(first) ? renew({first, last}) : let_go({first, last});
       });
+}
+
+std::int64_t KvPages::shareable(std::int64_t tokens) const {
+  const std::int64_t count = std::min(tokens / block_, std::ssize(blocks_));
+  if (count == 0) return 0;
+  std::int64_t runs = 2;  // and what follows in the other
+  for (std::int64_t i = 1; i < count; ++i)
+    runs += origins_[static_cast<std::size_t>(i)] != origins_[static_cast<std::size_t>(i - 1)] ? 1 : 0;
+  return all_pieces + runs * std::ssize(rows_) > most_pieces() ? 0 : count * block_;
 }
 
 std::int64_t KvPages::share(const KvPages& from, std::int64_t tokens) {

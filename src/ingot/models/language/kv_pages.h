@@ -41,6 +41,8 @@ class KvPages {
   void hold(std::int64_t tokens);
   /// Lets go of all blocks but those.
   void keep(std::int64_t tokens);
+  /// How many of the first `tokens` tokens another sequence can share by share().
+  std::int64_t shareable(std::int64_t tokens) const;
   /// Holds the whole blocks of the first `tokens` tokens of another sequence instead of its own. Returns the
   /// tokens that they have; 0 where the process has no more pieces of address space.
   std::int64_t share(const KvPages& from, std::int64_t tokens);
