@@ -4,7 +4,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/parallel.h"
-#include "ingot/base/serial_thread.h"
+#include "ingot/base/parallel_threads.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/sentence_embedder.h"

@@ -1,11 +1,17 @@
 #include "ingot/base/parallel.h"
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "ingot/base/parallel_threads.h"
 
 namespace ingot {
 namespace {
@@ -20,6 +26,29 @@ class ThreadCount {
  private:
   int before_;
 };
+
+std::ptrdiff_t threads_of_the_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
+}
+
+TEST(Parallel, ReleasedThreadsEndAndTheNextLoopStartsNewOnes) {
+  const ThreadCount count(4);
+  const auto run = [] { parallel_for(4, 1, [](std::int64_t, std::int64_t) {}); };
+  std::thread([&] {  // which no other test has given threads
+    const std::ptrdiff_t before = threads_of_the_process();
+    run();
+    EXPECT_EQ(threads_of_the_process(), before + 3);
+    release_threads();
+    for (int i = 0; i < 2000 && threads_of_the_process() != before; ++i)  // a thread's end takes its time
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(threads_of_the_process(), before);
+    run();
+    EXPECT_EQ(threads_of_the_process(), before + 3);
+    release_threads();
+  })
+      .join();
+}
 
 TEST(Parallel, AChosenNumberOfThreadsHoldsOnThreadsThatRanBeforeAndAfter) {
   const ThreadCount count(2);

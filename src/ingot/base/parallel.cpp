@@ -12,8 +12,8 @@
 #endif
 
 #include "ingot/base/error.h"
+#include "ingot/base/parallel_threads.h"
 #include "ingot/base/scope.h"
-#include "ingot/base/serial_thread.h"
 
 namespace ingot {
 
@@ -41,6 +41,10 @@ void set_num_threads(int n) {
   chosen_threads.store(n, std::memory_order_relaxed);
   omp_set_num_threads(n);
   taken_over = n;
+}
+
+void release_threads() {
+  if (!in_parallel()) omp_pause_resource(omp_pause_soft, omp_get_initial_device());
 }
 
 bool in_parallel() { return omp_in_parallel() != 0; }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "ingot/base/serial_thread.h"
+#include "ingot/base/parallel_threads.h"
 
 namespace ingot::dist {
 

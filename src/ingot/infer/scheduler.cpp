@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/parallel_threads.h"
 #include "ingot/base/trace.h"
 
 namespace ingot::infer {
@@ -18,7 +19,9 @@ Scheduler::Scheduler(Engine& engine, text::Tokenizer tokenizer, const SchedulerO
       tokenizer_(std::move(tokenizer)),
       options_(options),
       stats_(engine.stats()),
-      thread_([this] { work(); }) {}
+      thread_([this] { work(); }) {
+  release_threads();  // of the caller, who has loaded the model: the scheduler's thread computes from here on
+}
 
 Scheduler::~Scheduler() {
   {
@@ -79,9 +82,11 @@ bool Scheduler::take_orders() {
   std::vector<Id> cancelled;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] {
+    const auto ready = [this] {
       return stopping_ || unsettled_ || !arrived_.empty() || !cancelled_.empty() || !runs_.empty();
-    });
+    };
+    if (!ready()) release_threads();  // another model's loops may need the processors
+    changed_.wait(lock, ready);
     unsettled_ = false;
     arrived.swap(arrived_);
     cancelled.swap(cancelled_);

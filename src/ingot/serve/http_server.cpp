@@ -25,6 +25,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/parallel_threads.h"
 #include "ingot/serve/tls_context.h"
 
 namespace ingot::serve {
@@ -152,7 +153,11 @@ class HttpServer::Impl {
 
   void start() {
     asio::post(acceptor.get_executor(), [this] { accept(); });
-    for (int i = 0; i < options.threads; ++i) threads.emplace_back([this] { context.run(); });
+    for (int i = 0; i < options.threads; ++i)
+      threads.emplace_back([this] {
+        keep_thread_serial();  // the processors are the models'
+        context.run();
+      });
   }
   void stop() {
     context.stop();

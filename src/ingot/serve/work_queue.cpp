@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ingot/base/parallel_threads.h"
 #include "ingot/infer/scheduler.h"
 
 namespace ingot::serve {
@@ -11,7 +12,9 @@ constexpr std::size_t kMostWaiting = 256;
 
 }  // namespace
 
-WorkQueue::WorkQueue() : thread_([this] { run(); }) {}
+WorkQueue::WorkQueue() : thread_([this] { run(); }) {
+  release_threads();  // of the caller, who has loaded the model
+}
 
 WorkQueue::~WorkQueue() {
   {
@@ -34,7 +37,9 @@ void WorkQueue::run() {
     std::function<void()> work;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      const auto ready = [this] { return stopping_ || !waiting_.empty(); };
+      if (!ready()) release_threads();  // others' loops may need the processors
+      changed_.wait(lock, ready);
       if (stopping_) return;
       work = std::move(waiting_.front());
       waiting_.pop_front();
