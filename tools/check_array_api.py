@@ -35,7 +35,8 @@ def copy_of(suite, place):
 
 
 def run(suite, options, more):
-    environment = {**os.environ, "ARRAY_API_TESTS_MODULE": "ingot.array_api", "ARRAY_API_TESTS_VERSION": "2024.12", "ARRAY_API_TESTS_SKIP_DTYPES": NOT_THERE}
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)  # the suite runs in a folder of its own
+    environment = {**os.environ, "PYTHONPATH": path, "ARRAY_API_TESTS_MODULE": "ingot.array_api", "ARRAY_API_TESTS_VERSION": "2024.12", "ARRAY_API_TESTS_SKIP_DTYPES": NOT_THERE}
     command = [sys.executable, "-m", "pytest", "-q", "--disable-data-dependent-shapes", "--max-examples", str(options.examples)]
     command += ["-p", "no:cacheprovider", *options.rest, *more]
     return subprocess.run(command, cwd=suite, env=environment).returncode

@@ -26,13 +26,27 @@ class Trial:
         self.params = study._tuner.params(trial)
         self._pruned = False
 
-    def suggest_float(self, name, low=None, high=None, **options):
-        """The trial's value of a parameter, for code written for Optuna: ranges are those of the study's space."""
+    def suggest_float(self, name, low=None, high=None, *, step=None, log=None):
+        """The trial's value of a parameter, for code written for Optuna. A range that is not the space's is a ValueError."""
+        return self._suggest(name, low=low, high=high, step=step, log=log)
+
+    def suggest_int(self, name, low=None, high=None, *, step=None, log=None):
+        """As :meth:`suggest_float`, of a whole number."""
+        return self._suggest(name, low=low, high=high, step=step, log=log)
+
+    def suggest_categorical(self, name, choices=None):
+        """As :meth:`suggest_float`, of choices."""
+        return self._suggest(name, choices=None if choices is None else list(choices))
+
+    def _suggest(self, name, **asked):
         if name not in self.params:
             raise KeyError(f"'{name}' is not in the study's space for this trial; there are: {', '.join(self.params)}")
+        space = self._study._space[name]
+        for key, wanted in asked.items():
+            has = space.get(key, {"log": False, "step": 1 if space.get("type") == "int" else None}.get(key))
+            if wanted is not None and wanted != has:
+                raise ValueError(f"suggest of '{name}': {key} is {wanted!r} here and {has!r} in the study's space; change one of them")
         return self.params[name]
-
-    suggest_int = suggest_categorical = suggest_float
 
     def report(self, value, step):
         """An intermediate value, at a step that grows."""
@@ -51,8 +65,8 @@ class Trial:
 class Study:
     """A search. ``ask`` and ``tell``, or :meth:`optimize`."""
 
-    def __init__(self, tuner, maximize=False, n_trials=0, reopen=None):
-        self._tuner, self._maximize, self._wanted = tuner, maximize, n_trials
+    def __init__(self, tuner, space, maximize=False, n_trials=0, reopen=None):
+        self._tuner, self._space, self._maximize, self._wanted = tuner, space, maximize, n_trials
         self._reopen = reopen  # another connection to the study's file
         self._inherited = None  # of a forked process: the connection of its parent, which is not its own to close
 
@@ -198,4 +212,4 @@ def create_study(space, *, direction="minimize", directions=None, n_trials=100, 
     def opened():
         return _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
 
-    return Study(opened(), direction == "maximize", n_trials, opened if storage else None)
+    return Study(opened(), {name: dict(parameter) for name, parameter in space.items()}, direction == "maximize", n_trials, opened if storage else None)

@@ -119,6 +119,24 @@ def test_a_study_of_several_objectives_has_a_front():
         other.tell(other.ask(), 1.0)
 
 
+@pytest.mark.parametrize(
+    "suggest, differs",
+    [
+        (lambda t: t.suggest_float("x", -5, 2), "low"),
+        (lambda t: t.suggest_float("x", -2, 2, log=True), "log"),
+        (lambda t: t.suggest_int("n", 1, 9, step=2), "step"),
+        (lambda t: t.suggest_categorical("kind", ["a", "c"]), "choices"),
+    ],
+)
+def test_a_range_that_is_not_that_of_the_space_is_refused(suggest, differs):
+    trial = ingot.tune.create_study({**SPACE, "n": {"type": "int", "low": 1, "high": 9}}).ask()
+    assert trial.suggest_float("x", -2, 2, log=False) == trial.params["x"] == trial.suggest_float("x")
+    assert trial.suggest_int("n", 1, 9, step=1) == trial.params["n"]
+    assert trial.suggest_categorical("kind", ("a", "b")) in "ab"
+    with pytest.raises(ValueError, match=f"{differs} is .* here and .* in the study's space"):
+        suggest(trial)
+
+
 def test_a_study_finds_a_minimum(tmp_path):
     study = ingot.tune.create_study(SPACE, n_trials=40, storage=tmp_path / "study.db", seed=1)
     study.optimize(lambda trial: (trial.suggest_float("x", -2, 2) - 1) ** 2 + (trial.params["kind"] == "a"))
