@@ -3,7 +3,7 @@
 
 Whether a weight is dense or quantized, fused with another or adapted, is nn's business (nn/linear_weight.h): a model,
 or a training task, that looks past a Linear would skip an adapter without a word. What a device is good at is asked of
-its capabilities (core/backend.h), not of its type.
+its capabilities (core/backend.h) and of its kernels' traits (kernels/kernel_traits.h), not of its type.
 """
 import argparse
 import pathlib
@@ -11,8 +11,8 @@ import re
 import sys
 
 LAYERS = ("models", "train", "forecast", "rl")
-# These write and show weights in their formats, and so know of them.
-LAYERS_OF_DEVICES = (*LAYERS, "infer", "serve", "export", "cli")
+# core and kernels are what devices are made of.
+LAYERS_OF_DEVICES = ("core", "kernels")
 RULES = (
     (re.compile(r"\bpacked\b"), "asks whether a weight is quantized; apply it through nn's Linear or ProjectionGroup"),
     (re.compile(r"\bRounding\b"), "decides how an input is quantized; nn's layers do"),
@@ -40,14 +40,14 @@ def main():
     parser.add_argument("root", type=pathlib.Path, nargs="?", default=pathlib.Path(__file__).resolve().parent.parent)
     root = parser.parse_args().root
     count = 0
-    for layer in LAYERS_OF_DEVICES:
-        rules = RULES + DEVICE_RULES if layer in LAYERS else DEVICE_RULES
-        for path in sorted((root / "src" / "ingot" / layer).rglob("*")):
-            if path.suffix not in (".h", ".cpp"):
-                continue
-            for number, complaint in check(path.read_text(), rules):
-                print(f"{path.relative_to(root)}:{number}: {complaint}")
-                count += 1
+    source = root / "src" / "ingot"
+    for path in sorted(source.rglob("*")):
+        layer = path.relative_to(source).parts[0]
+        if path.suffix not in (".h", ".cpp") or layer in LAYERS_OF_DEVICES:
+            continue
+        for number, complaint in check(path.read_text(), RULES + DEVICE_RULES if layer in LAYERS else DEVICE_RULES):
+            print(f"{path.relative_to(root)}:{number}: {complaint}")
+            count += 1
     return 1 if count else 0
 
 

@@ -20,6 +20,7 @@
 #include "ingot/benchmark/read_bandwidth.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/infer/matrix_sizes.h"
 #include "ingot/kernels/dot_rate.h"
 #include "ingot/nn/param_source.h"
@@ -142,7 +143,7 @@ class Measurement {
   /// What the matmuls of a prompt are made in: a GPU unpacks weights for that.
   DType matmul_dtype() const {
     const LanguageModel& model = engine_.model();
-    if (model.device().is_cpu()) return DType::f32;
+    if (has_host_memory(model.device())) return DType::f32;
     const LinearWeight& weights = model.layers.front()->mixer_output();
     return weights.is_quantized() ? DType::bf16 : weights.dtype();
   }
@@ -153,7 +154,7 @@ class Measurement {
     const auto of = [&](infer::Engine& engine) {
       return break_down([&] { return time_run(options_, decode_, engine, options_.adapters > 0); }, steps);
     };
-    if (engine_.model().device().is_cpu() || !options_.session.engine.capture) return of(engine_);
+    if (has_host_memory(engine_.model().device()) || !options_.session.engine.capture) return of(engine_);
     // A captured step is one launch, whose kernels nobody can tell apart.
     infer::EngineOptions one_by_one = options_.session.engine;
     one_by_one.capture = false;
@@ -166,7 +167,7 @@ class Measurement {
   void sample_limit() {
     if (memory_) return memory_->sample();
     matmul_rates_.push_back(measure_matmul_flops(matmul_dtype(), engine_.model().device()));
-    if (!engine_.model().device().is_cpu()) return;
+    if (!has_host_memory(engine_.model().device())) return;
     const kernels::DotRates rates = kernels::measure_dot_rates();
     dot_rates_.push_back(rates.alone);
     scaled_dot_rates_.push_back(rates.with_scales);
@@ -205,7 +206,7 @@ std::unique_ptr<LanguageModel> model_to_time(const InferenceOptions& o) {
 
 Report time_inference(InferenceOptions o, bool decode) {
   if (!o.shape.empty() && o.session.format.empty())
-    o.session.format = backend(choose_device(o.session.device)).capabilities().host_memory ? "f32" : "bf16";
+    o.session.format = has_host_memory(choose_device(o.session.device)) ? "f32" : "bf16";
   const double start = seconds();
   const auto model = model_to_time(o);
   const double load = seconds() - start;
@@ -251,8 +252,9 @@ Report time_inference(InferenceOptions o, bool decode) {
     json["ratio"] = rate / peer;
   }
   Report report{.json = dump_json(json, 2)};
-  const std::string where = model->device().is_cpu() ? fmt::format("{} threads", num_threads())
-                                                     : backend(model->device()).capabilities().device_name;
+  const std::string where = has_host_memory(model->device())
+                                ? fmt::format("{} threads", num_threads())
+                                : backend(model->device()).capabilities().device_name;
   report.text +=
       fmt::format("{} of {} tokens, batch {}, weights {} ({:.0f} MB of matrices), {}, median of {}\n",
                   decode ? "decoding" : "prompt", o.tokens, o.batch, format, bytes * 1e-6, where, o.runs);

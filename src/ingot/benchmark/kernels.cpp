@@ -12,6 +12,7 @@
 #include "ingot/benchmark/measure.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/kernels/launch_profile.h"
 #include "ingot/train/machine_limit.h"
 
@@ -129,7 +130,7 @@ Report time_kernels(const KernelsOptions& o, const std::function<void(const std:
   auto rows = nlohmann::ordered_json::array();
   for (const KernelCase& each : kernel_cases()) {
     const bool named = std::ranges::find(o.kernels, each.name) != o.kernels.end();
-    if (!named && (!o.kernels.empty() || (each.slow_on_cpu && device.is_cpu()))) continue;
+    if (!named && (!o.kernels.empty() || (each.slow_on_cpu && has_host_memory(device)))) continue;
     try {
       const Result result = measure(each, operands, o.runs, copies, copied.bytes);
       rows.push_back(to_json(result, matmul_rate));

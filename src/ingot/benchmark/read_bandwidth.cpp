@@ -6,6 +6,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/benchmark/measure.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/ops/reduce.h"
 
 namespace ingot::benchmark {
@@ -13,7 +14,7 @@ namespace ingot::benchmark {
 ReadBandwidth::ReadBandwidth(double bytes, Device device)
     : block_(Tensor::zeros({static_cast<std::int64_t>(std::clamp(bytes, 1.0e6, 1.0e9)) / 512 * 128},
                            DType::f32, device)) {
-  device.is_cpu() ? pass() : static_cast<void>(seconds_on_device());
+  has_host_memory(device) ? pass() : static_cast<void>(seconds_on_device());
 }
 
 // A sum reads everything and writes nothing. Several of them, since the host takes its time to begin.
@@ -53,7 +54,7 @@ void ReadBandwidth::pass() {
 
 void ReadBandwidth::sample() {
   for (int i = 0; i < 3; ++i) {
-    if (!block_.device().is_cpu()) {
+    if (!has_host_memory(block_.device())) {
       times_.push_back(seconds_on_device());
       continue;
     }

@@ -122,7 +122,8 @@ IngotStatus ingot_stream_wrap(const char* device, void* native, IngotStream** ou
   return call(__func__, [&] {
     auto& stream = result(out, "out");
     const Device where = device_arg(device);
-    if (where.is_cpu() && native != nullptr) throw InvalidArgument("native", "has to be NULL for the CPU");
+    if (native != nullptr && !backend(where).capabilities().streams)
+      throw InvalidArgument("native", "has to be NULL for a device without streams");
     stream = open_handle(std::make_shared<IngotStream>(Stream{where, native}, false));
   });
 }

@@ -2,6 +2,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/c_api/inner/objects.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/kernels/fp8_matmul.h"
 #include "ingot/ops/attention.h"
 #include "ingot/ops/cast.h"
@@ -175,7 +176,7 @@ IngotStatus ingot_pack(const IngotTensor* weight, const char* format, IngotPacke
     const Tensor w = tensor_arg(weight);
     INGOT_CHECK(w.rank() == 2,
                 DimensionMismatch("a weight to be packed is a matrix, not " + to_string(w.shape())));
-    INGOT_CHECK(w.device().is_cpu(), DeviceMismatch("ingot_pack", "cpu", to_string(w.device())));
+    INGOT_CHECK(has_host_memory(w.device()), DeviceMismatch("ingot_pack", "cpu", to_string(w.device())));
     made = open_handle(std::make_shared<IngotPackedMatrix>(
         quant::quantize_and_pack(contiguous(w), string_arg(format, "format"))));
   });

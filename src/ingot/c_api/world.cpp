@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ingot/c_api/inner/objects.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/ops/cast.h"
 
@@ -39,7 +40,7 @@ Tensor exchanged(const Tensor& tensor) {
 }
 
 void give_back(const Tensor& host, const Tensor& tensor) {
-  if (!tensor.device().is_cpu()) copy_(tensor, host);
+  if (!has_host_memory(tensor.device())) copy_(tensor, host);
 }
 
 }  // namespace

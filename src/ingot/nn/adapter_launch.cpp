@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/low_rank.h"
@@ -159,7 +160,8 @@ void prepare_for_inference(LowRankAdapter& adapter, const LinearWeight& of) {
   const NoGrad no_grad;
   Tensor a = adapter.a.value.detach(), b = adapter.b.value.detach();
   const DType dtype = of.is_quantized() ? DType::f16 : of.dtype();
-  if (of.is_quantized() && of.device().is_cpu() && is_finite(a) && is_finite(b)) {
+  if (of.is_quantized() && kernels::kernel_traits(of.device()).int8_low_rank && is_finite(a) &&
+      is_finite(b)) {
     a = to(a, DType::f32), b = to(b, DType::f32);
     balance(a, b);
     a = as_i8(a, adapter.scale), b = as_i8(b, adapter.scale);

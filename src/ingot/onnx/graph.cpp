@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/scope.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/onnx/node_error.h"
 #include "ingot/onnx/program.h"
 #include "ingot/ops/cast.h"
@@ -20,7 +21,7 @@ namespace {
 
 // With how many of its inputs a node works on the device: none where no type among them is the device's.
 std::size_t inputs_on_device(const OpRow& op, std::span<const Value> inputs, Device device) {
-  if (device.is_cpu() || op.on_device <= 0) return 0;
+  if (has_host_memory(device) || op.on_device <= 0) return 0;
   const std::vector<DType>& dtypes = backend(device).capabilities().dtypes;
   const auto first = inputs.first(std::min(inputs.size(), static_cast<std::size_t>(op.on_device)));
   const bool plain = std::ranges::all_of(

@@ -4,6 +4,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/core/checked.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/ops/cast.h"
@@ -220,7 +221,8 @@ Values scatter_nd(const OpCall& call) {
   const std::vector<std::int64_t> offsets = nd_offsets(call, x, call.in(1, 1), 0, slice);
   INGOT_CHECK(static_cast<std::int64_t>(offsets.size()) * slice == updates.numel(),
               DimensionMismatch(call.where() + ": indices and updates do not fit"));
-  if (!x.device().is_cpu() && x.dtype() == updates.dtype() && call.text("reduction", "none") == "none") {
+  if (!has_host_memory(x.device()) && x.dtype() == updates.dtype() &&
+      call.text("reduction", "none") == "none") {
     if (const Tensor result = with_slices(x, updates, offsets, slice); result.defined()) return {result};
   }
   Writer writer(call, to(x, kCpu), to(updates, kCpu));

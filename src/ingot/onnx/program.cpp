@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "ingot/base/error.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/onnx/graph.h"
 
 namespace ingot::onnx {
@@ -162,7 +163,7 @@ const Program& Graph::program() const {
     std::set<std::string> outputs;
     for (const ValueInfo& output : outputs_) outputs.insert(output.name);
     Draft draft(nodes_, initializers_, std::move(outputs), opset_);
-    if (device_.is_cpu()) {
+    if (has_host_memory(device_)) {
       fuse_quantized(draft);
       fold_constants(draft, *texts_);
       fuse_attention(draft);

@@ -5,6 +5,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/attention.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/ops/attention_launch.h"
 #include "ingot/ops/attention_sinks.h"
 #include "ingot/ops/cast.h"
@@ -21,10 +22,10 @@ kernels::AttentionMask mask_of(const AttentionOptions& options) {
           .causal = options.causal};
 }
 
-// What the kernels of a GPU keep of each query between theirs: nothing on the CPU.
+// What kernels keep of each query between theirs.
 Tensor room_for_delta(const View& lse, Device device) {
-  return device.is_cpu() ? Tensor()
-                         : Tensor::empty(Shape({lse.dim(0), lse.dim(1), lse.dim(2)}), DType::f32, device);
+  if (!kernels::kernel_traits(device).scratch) return {};
+  return Tensor::empty(Shape({lse.dim(0), lse.dim(1), lse.dim(2)}), DType::f32, device);
 }
 
 struct AttentionNode final : Node {

@@ -2,6 +2,7 @@
 
 #include "ingot/core/tensor.h"
 #include "ingot/kernels/attention.h"
+#include "ingot/kernels/kernel_traits.h"
 
 namespace ingot {
 
@@ -10,7 +11,8 @@ namespace ingot {
 inline void launch_attention(kernels::AttentionArgs args) {
   const Device device = args.q.device;
   Tensor scratch;
-  if (const std::int64_t room = device.is_cpu() ? 0 : kernels::attention_scratch(args); room > 0) {
+  const bool takes_scratch = kernels::kernel_traits(device).scratch;
+  if (const std::int64_t room = takes_scratch ? kernels::attention_scratch(args) : 0; room > 0) {
     scratch = Tensor::empty({room}, DType::f32, device);
     args.scratch = scratch.view();
   }

@@ -1,6 +1,7 @@
 #include "ingot/ops/broadcast.h"
 
 #include "ingot/core/tensor.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/kernels/reduce_axes.h"
 
 namespace ingot {
@@ -19,7 +20,8 @@ View expanded(const View& view, const Shape& shape) {
 }
 
 void launch_reduce(kernels::ReduceArgs args, Stream stream) {
-  const std::int64_t partials = stream.device.is_cpu() ? 0 : kernels::reduce_partials(args.x, args.y);
+  const bool takes_scratch = kernels::kernel_traits(stream.device).scratch;
+  const std::int64_t partials = takes_scratch ? kernels::reduce_partials(args.x, args.y) : 0;
   Tensor scratch;
   if (partials > 0) {
     scratch = Tensor::empty({partials}, DType::f64, stream.device);

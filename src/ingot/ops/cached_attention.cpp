@@ -5,7 +5,9 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/kernels/attention.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/ops/attention_launch.h"
 #include "ingot/ops/attention_sinks.h"
 #include "ingot/ops/cast.h"
@@ -39,9 +41,9 @@ void check(const Tensor& q, std::span<const CachedSequence> sequences) {
 
 bool has_few_queries(const CachedSequence& s) { return s.queries <= kernels::kFewQueries; }
 
-// The CPU's kernels multiply in f32. A GPU's tensor cores take many queries in the dtype of what is cached.
+// Tensor cores take many queries in the dtype of what is cached.
 DType query_dtype(const Tensor& q, std::span<const CachedSequence> sequences) {
-  if (q.device().is_cpu() || sequences.empty()) return DType::f32;
+  if (!kernels::kernel_traits(q.device()).half_precision_caches || sequences.empty()) return DType::f32;
   if (std::ranges::all_of(sequences, has_few_queries)) return q.dtype();
   const DType cached = sequences.front().keys.dtype();
   if (cached != DType::i8) return cached;
@@ -119,8 +121,8 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
   std::vector<std::int64_t> starts{0};
   for (const CachedSequence& s : sequences) starts.push_back(starts.back() + s.queries);
   const auto attend = [&](std::size_t i) {
-    const bool for_tensor_cores =
-        !q.device().is_cpu() && !has_few_queries(sequences[i]) && sequences[i].keys.dtype() == DType::i8;
+    const bool for_tensor_cores = kernels::kernel_traits(q.device()).half_precision_caches &&
+                                  !has_few_queries(sequences[i]) && sequences[i].keys.dtype() == DType::i8;
     const CachedSequence s = for_tensor_cores ? dequantized(sequences[i], dtype) : sequences[i];
     const kernels::AttentionArgs args{.q = rows(q, starts[i], s.queries),
                                       .k = s.keys.view(),
@@ -145,7 +147,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
   // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting.
   // A device has its own threads, and works in the order of this thread's stream.
   const auto count = static_cast<std::int64_t>(sequences.size());
-  if (count < num_threads() || !q.device().is_cpu()) {
+  if (count < num_threads() || !has_host_memory(q.device())) {
     for (std::int64_t i = 0; i < count; ++i) attend(static_cast<std::size_t>(i));
   } else {
     parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -3,6 +3,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/ops/common.h"
 
@@ -56,13 +57,14 @@ Tensor to(const Tensor& x, Device device) {
   const OpScope op_scope("to", {&x});
   if (x.device() == device) return x;
   // Two kinds of accelerators cannot reach each other's memory.
-  if (!device.is_cpu() && !x.device().is_cpu() && device.type != x.device().type)
+  if (!has_host_memory(device) && !has_host_memory(x.device()) && device.type != x.device().type)
     return to(to(x, kCpu), device);
   const Tensor source = contiguous(x);
   Tensor y = Tensor::empty(source.shape(), source.dtype(), device);
-  const Device worker = device.is_cpu() ? x.device() : device;  // the accelerator's backend does the copy
+  const Device worker =
+      has_host_memory(device) ? x.device() : device;  // the accelerator's backend does the copy
   const Stream stream = current_stream(worker);
-  const bool between_accelerators = !device.is_cpu() && !x.device().is_cpu();
+  const bool between_accelerators = !has_host_memory(device) && !has_host_memory(x.device());
   if (between_accelerators) put_in_order(current_stream(x.device()), stream);
   backend(worker).copy(y.view().data, source.view().data, source.nbytes(), stream);
   if (between_accelerators) {

@@ -6,6 +6,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/kernels/grouped.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
@@ -42,7 +43,7 @@ struct GroupedLinearNode final : Node {
 void check_offsets(const Tensor& offsets, std::int64_t groups, std::int64_t rows) {
   const auto fits = [&] {
     if (offsets.dtype() != DType::i64 || offsets.shape() != Shape({groups + 1})) return false;
-    if (!offsets.device().is_cpu()) return true;
+    if (!has_host_memory(offsets.device())) return true;
     const std::span at(offsets.data<std::int64_t>(), static_cast<std::size_t>(groups) + 1);
     return at.front() == 0 && at.back() == rows && std::ranges::is_sorted(at);
   };

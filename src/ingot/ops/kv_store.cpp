@@ -1,15 +1,15 @@
 #include "ingot/ops/kv_store.h"
 
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/kernels/kv_store.h"
 #include "ingot/ops/cast.h"
 
 namespace ingot {
 namespace {
 
-// The CPU's kernel reads f32 alone.
 Tensor storable(const Tensor& x) {
   const Tensor rows = x.stride(-1) == 1 ? x : contiguous(x);
-  return x.device().is_cpu() ? to(rows, DType::f32) : rows;
+  return kernels::kernel_traits(x.device()).half_precision_caches ? rows : to(rows, DType::f32);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/gemm.h"
@@ -53,7 +54,7 @@ Tensor denominator_of(const Tensor& targets, std::int64_t classes, const CrossEn
                   (given.numel() == 1 && given.dtype() == DType::f32 && given.device() == targets.device()),
               InvalidConfig("denominator", "is one f32 on the device of the targets"));
   const bool divides = options.reduction == Reduction::mean, counts = divides && !given.defined();
-  if (!counts && !targets.device().is_cpu()) return divides ? given : Tensor{};
+  if (!counts && !has_host_memory(targets.device())) return divides ? given : Tensor{};
   Tensor count = Tensor::empty({1}, DType::f32, targets.device());
   kernels::launch(kernels::count_targets, current_stream(targets.device()),
                   {.targets = flat(targets),
@@ -180,7 +181,8 @@ constexpr std::int64_t kLeastLogits = std::int64_t{96} << 20;  // bytes
 // A processor has the logits of a few hundred tokens near its caches; for a GPU they are as far as any other
 // memory, and its matmuls want thousands of rows.
 std::int64_t logits_budget(Device device) {
-  return device.is_cpu() ? kLeastLogits : logits_budget_of_gpu(backend(device).capabilities().total_memory);
+  return has_host_memory(device) ? kLeastLogits
+                                 : logits_budget_of_gpu(backend(device).capabilities().total_memory);
 }
 
 std::int64_t logits_budget_of_gpu(std::size_t memory) {

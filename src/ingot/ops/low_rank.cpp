@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/gemm.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/kernels/low_rank.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
@@ -108,10 +109,10 @@ Tensor add_low_rank(Tensor y, const Tensor& x, const Tensor& a, const Tensor& b,
 
 namespace {
 
-// Else two matmuls are faster: of many rows on a GPU, and in half precision on the CPU.
+// Else two matmuls are faster.
 bool suits_one_launch(const Tensor& x, const RowUpdate& update) {
-  constexpr std::int64_t kFewRows = 32;
-  return x.device().is_cpu() ? !is_half_precision(x.dtype()) : update.count <= kFewRows;
+  const kernels::KernelTraits& traits = kernels::kernel_traits(x.device());
+  return update.count <= (is_half_precision(x.dtype()) ? traits.low_rank_rows_in_half : traits.low_rank_rows);
 }
 
 bool meet(const RowUpdate& a, const RowUpdate& b) {

@@ -7,6 +7,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/gemm.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/linear_operands.h"
@@ -119,9 +120,9 @@ struct GeluLinearNode final : Node {
   }
 };
 
-// Whether gelu_tanh of the argument that gemm_gelu leaves has the bits of what it gives: on a GPU it took
-// gelu before it rounded the argument, or a library did.
-bool makes_gelu_again(Device device) { return selective_recompute() && device.is_cpu(); }
+bool makes_gelu_again(Device device) {
+  return selective_recompute() && kernels::kernel_traits(device).repeats_gelu;
+}
 
 }  // namespace
 

@@ -196,7 +196,7 @@ FusionScope::~FusionScope() { threshold = previous_; }
 
 bool fuses(std::span<const Tensor* const> inputs) {
   const Tensor& first = *inputs.front();
-  if (!first.defined() || first.device().is_cpu()) return false;
+  if (!first.defined()) return false;
   if (first.numel() < (threshold < 0 ? default_threshold() : threshold)) return false;
   if (first.dtype() != DType::f32 && !is_half_precision(first.dtype())) return false;
   // One position is for the gradient of the result.

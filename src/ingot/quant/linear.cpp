@@ -4,11 +4,13 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/core/stream.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/index.h"
 #include "ingot/kernels/instruction_set.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/kernels/weight_only.h"
 
@@ -28,14 +30,14 @@ View as_matrix(const Tensor& x) {
 bool same_order(const Tensor& a, const Tensor& b) {
   if (a.defined() != b.defined()) return false;
   if (!a.defined() || a.storage() == b.storage()) return true;
-  return a.device().is_cpu() && b.device().is_cpu() && a.numel() == b.numel() &&
+  return has_host_memory(a.device()) && has_host_memory(b.device()) && a.numel() == b.numel() &&
          std::equal(a.data<std::int64_t>(), a.data<std::int64_t>() + a.numel(), b.data<std::int64_t>());
 }
 
 Tensor reordered(const Tensor& x, const Tensor& order) {
   Tensor y = Tensor::empty(x.shape(), DType::f32, x.device());
   const std::int64_t rows = x.view().rows(), cols = x.dim(-1);
-  if (!x.device().is_cpu()) {
+  if (!has_host_memory(x.device())) {
     View index = order.view();  // the same for every row
     index.rank = 2;
     index.shape = {rows, cols};
@@ -107,7 +109,7 @@ std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
 
 Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
   if (weight == nullptr || weight->order.defined() || kernels::is_weight_only(weight->format) ||
-      !weight->data.device().is_cpu())
+      !kernels::kernel_traits(weight->data.device()).rounded_inputs)
     return Rounding::none;
   if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
   return rows >= kManyRows && takes_spans(weight->format) ? Rounding::spans : Rounding::blocks;
@@ -235,7 +237,7 @@ void check(const Activations& x, const PackedMatrix& weight, const Tensor& bias)
 // A GPU multiplies many rows faster by its tensor cores, in bf16, than by integers: the weight's values cost
 // little beside that many matmuls, and bf16 rounds them and the input less than the format does.
 bool unpacks(const PackedMatrix& weight, std::int64_t rows) {
-  return !weight.data.device().is_cpu() && rows >= kUnpackedRows;
+  return rows >= kUnpackedRows && kernels::kernel_traits(weight.data.device()).dequantizes_for_many_rows;
 }
 
 Tensor cast(const Tensor& x, DType dtype) {

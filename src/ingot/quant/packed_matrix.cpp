@@ -10,9 +10,11 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/suggest.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/core/stream.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/index.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/group_matrix.h"
@@ -97,8 +99,9 @@ Tensor in_own_order(const Tensor& y, const Tensor& order) {
 
 Tensor values(const PackedMatrix& matrix, DType dtype) {
   const Device device = matrix.data.device();
-  // A GPU's kernel rounds to bf16 as it writes: half of the bytes, and no tensor of f32 in between.
-  const bool rounds = !device.is_cpu() && dtype == DType::bf16 && !matrix.order.defined();
+  // The kernel rounds to bf16 as it writes: half of the bytes, and no tensor of f32 in between.
+  const bool rounds =
+      kernels::kernel_traits(device).dequantizes_to_bf16 && dtype == DType::bf16 && !matrix.order.defined();
   const Tensor y = Tensor::empty({matrix.rows, matrix.cols}, rounds ? dtype : DType::f32, device);
   kernels::launch(kernels::dequantize_rows, current_stream(device),
                   {.format = matrix.format, .weight = matrix.data.view(), .ids = {}, .y = y.view()});
@@ -111,7 +114,7 @@ Tensor values(const PackedMatrix& matrix, DType dtype) {
 
 Tensor rows(const PackedMatrix& matrix, const Tensor& ids) {
   const Device device = matrix.data.device();
-  for (std::int64_t i = 0; device.is_cpu() && i < ids.numel(); ++i) {
+  for (std::int64_t i = 0; has_host_memory(device) && i < ids.numel(); ++i) {
     const std::int64_t id = ids.data<std::int64_t>()[i];
     INGOT_CHECK(
         id >= 0 && id < matrix.rows,

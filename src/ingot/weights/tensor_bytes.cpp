@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 
 namespace ingot {
 namespace {
@@ -43,12 +44,12 @@ void for_each_byte_range(const Tensor& tensor, FunctionRef<void(std::span<const 
   if (tensor.numel() == 0) return;
   const View& view = tensor.view();
   const auto* data = static_cast<const std::byte*>(view.data);
-  if (tensor.is_contiguous() && tensor.device().is_cpu()) {
+  if (tensor.is_contiguous() && has_host_memory(tensor.device())) {
     take({data, tensor.nbytes()});
     return;
   }
   std::vector<std::byte> buffer(std::min(tensor.nbytes(), kBufferBytes));
-  if (tensor.device().is_cpu()) {
+  if (has_host_memory(tensor.device())) {
     const auto step = static_cast<std::int64_t>(buffer.size() / byte_size(view.dtype));
     for (std::int64_t begin = 0; begin < tensor.numel(); begin += step) {
       const std::int64_t count = std::min(step, tensor.numel() - begin);

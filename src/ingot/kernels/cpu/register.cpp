@@ -1,11 +1,28 @@
 #include "ingot/kernels/cpu/register.h"
 
 #include "ingot/kernels/cpu/low_rank.h"
+#include "ingot/kernels/kernel_traits.h"
 
 namespace ingot::kernels::cpu {
 
+namespace {
+
+// They run on the caller's threads and need no memory between them.
+constexpr KernelTraits kTraits{.half_precision_caches = false,
+                               .scratch = false,
+                               .rounded_inputs = true,
+                               .dequantizes_for_many_rows = false,
+                               .dequantizes_to_bf16 = false,
+                               .int8_low_rank = true,
+                               .low_rank_rows = KernelTraits::kAlways,
+                               .low_rank_rows_in_half = 0,
+                               .repeats_gelu = true};
+
+}  // namespace
+
 // Order is preference: launch() takes the first implementation that accepts its arguments.
 void register_kernels() {
+  set_kernel_traits(DeviceType::cpu, kTraits);
   register_activations_simd();
   register_affine_quantize_simd();
   register_attention_simd();
