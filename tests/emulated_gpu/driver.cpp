@@ -104,12 +104,16 @@ void check_recorded_with(void* event) {
 
 int device_count(std::string&) noexcept { return emulation::devices(); }
 DeviceProperties properties(int device) {
-  return {.name = "emulated CUDA device (tests only)",
+  // Tests of ranks say which device of which machine each has.
+  const char* name = std::getenv("EMULATED_GPU_NAME");        // NOLINT(concurrency-mt-unsafe)
+  const char* address = std::getenv("EMULATED_GPU_ADDRESS");  // NOLINT(concurrency-mt-unsafe)
+  return {.name = name != nullptr ? name : "emulated CUDA device (tests only)",
           .major = 9,
           .minor = 0,
           .multiprocessors = 4,
           .memory = emulation::device_memory(),
-          .shared_memory = emulation::shared_memory(device)};
+          .shared_memory = emulation::shared_memory(device),
+          .pci_address = address != nullptr ? address : ""};
 }
 std::string version() { return "emulated"; }
 std::string why_lost(int device) {

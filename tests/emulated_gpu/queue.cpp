@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,8 @@ namespace {
 using Queues = std::vector<std::shared_ptr<StreamQueue>>;
 Queues& queues = *new Queues;  // lives as long as tensors of static lifetime may
 bool deferring = false, others_ahead = false;
+// Of all queues, also while work runs: threads take turns. Work may put more into the queues.
+std::recursive_mutex& mutex = *new std::recursive_mutex;
 
 bool reached(const QueuePosition& position) {
   return position.queue == nullptr || position.queue->executed >= position.count;
@@ -82,15 +85,20 @@ void put(void* stream, StreamQueue::Piece piece) {
 
 }  // namespace
 
-QueuePosition end_of(void* stream) { return end_of(queue_of(stream)); }
+QueuePosition end_of(void* stream) {
+  const std::lock_guard lock(mutex);
+  return end_of(queue_of(stream));
+}
 
 bool done(const QueuePosition& position) {
+  const std::lock_guard lock(mutex);
   end_waits();  // who only waits is done when that is
   return reached(position);
 }
 
 // A position that is waited for was there before the wait, so no stream comes back to itself.
 void run_until(const QueuePosition& position) {
+  const std::lock_guard lock(mutex);
   while (!reached(position)) {
     if (others_ahead) run_others(*position.queue);
     run_until(position.queue->pieces.front().after);
@@ -99,6 +107,7 @@ void run_until(const QueuePosition& position) {
 }
 
 void run_all() noexcept {
+  const std::lock_guard lock(mutex);
   for (const auto& queue : queues) {
     while (!queue->pieces.empty()) {
       try {
@@ -111,13 +120,18 @@ void run_all() noexcept {
   std::erase_if(queues, [](const auto& queue) { return queue->ended; });
 }
 
-void put_work(void* stream, Work work) { put(stream, {.work = std::move(work), .after = {}}); }
+void put_work(void* stream, Work work) {
+  const std::lock_guard lock(mutex);
+  put(stream, {.work = std::move(work), .after = {}});
+}
 
 void put_wait(void* stream, const QueuePosition& position) {
+  const std::lock_guard lock(mutex);
   if (!reached(position)) put(stream, {.work = {}, .after = position});
 }
 
 void end_stream(void* stream) noexcept {
+  const std::lock_guard lock(mutex);
   for (const auto& queue : queues) queue->ended = queue->ended || queue->stream == stream;
   std::erase_if(queues, [](const auto& queue) { return queue->ended && queue->pieces.empty(); });
 }

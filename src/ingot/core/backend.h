@@ -133,6 +133,12 @@ class ComputeBackend {
   /// synchronize(Stream) does.
   virtual void synchronize(Event event) = 0;
 
+  /// Whether the work before the event is done, without waiting where the device can tell.
+  virtual bool is_done(Event event) {
+    synchronize(event);
+    return true;
+  }
+
   /// Null where work is done when a call returns, so that the host's clock tells how long it took.
   virtual std::unique_ptr<DeviceClock> make_clock() { return nullptr; }
 

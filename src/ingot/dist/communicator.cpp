@@ -1,8 +1,12 @@
 #include "ingot/dist/communicator.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "ingot/base/env.h"
 #include "ingot/dist/mpi_communicator.h"
@@ -16,6 +20,7 @@ class Alone final : public Communicator {
   int size() const override { return 1; }
   int local_rank() const override { return 0; }
   int local_size() const override { return 1; }
+  std::string engine() const override { return "one process"; }
   void barrier() override {}
   void broadcast(std::span<std::byte> /*data*/, int /*root*/) override {}
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
@@ -27,7 +32,14 @@ class Alone final : public Communicator {
     std::ranges::copy(from.subspan(slices[0].begin, slices[0].size()), to.begin());
   }
   void all_reduce(std::span<float> /*values*/) override {}
+  void send(std::span<const std::byte> /*data*/, int to) override { refuse(to); }
+  void receive(std::span<std::byte> /*data*/, int from) override { refuse(from); }
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
+
+ private:
+  [[noreturn]] static void refuse(int rank) {
+    throw CommunicationError(fmt::format("there is no rank {} in a run of one process", rank));
+  }
 };
 
 }  // namespace
@@ -47,10 +59,33 @@ std::vector<std::string> Communicator::all_gather(const std::string& mine) {
   return texts;
 }
 
+void Communicator::reduce_scatter(std::span<const std::byte> /*from*/, std::span<const Slice> /*slices*/,
+                                  std::span<std::byte> /*to*/, DType dtype) {
+  throw CommunicationError(fmt::format("{} has no sum of {}", engine(), name(dtype)));
+}
+
+Communicator* Communicator::of(Device device) {
+  if (device == this->device()) return this;
+  return beside_ != nullptr ? beside_->of(device) : nullptr;
+}
+
+void Communicator::give_up(const Waiting& own) {
+  std::vector<std::optional<Waiting>> ranks(static_cast<std::size_t>(size()));
+  ranks[static_cast<std::size_t>(rank())] = own;
+  throw CommunicationError(
+      tell_late_ranks(rank(), ranks, std::vector<std::string>(ranks.size(), "an unknown host")));
+}
+
 bool Communicator::any(bool mine) {
   float count = mine ? 1 : 0;
   all_reduce(std::span(&count, 1));
   return count > 0;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "an unknown host";
+  return name.data();
 }
 
 std::unique_ptr<Communicator> alone() { return std::make_unique<Alone>(); }

@@ -6,6 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "ingot/core/device.h"
+#include "ingot/core/dtype.h"
+#include "ingot/core/stream.h"
+#include "ingot/dist/late_ranks.h"
+
 namespace ingot::dist {
 
 /// Bytes [begin, end) of a block of memory, or elements of a tensor: what one rank has of it.
@@ -15,7 +20,8 @@ struct Slice {
 };
 
 /// The processes (ranks) of one run, started together by mpirun, srun or the like. All of them call the same
-/// operations in the same order, each from one thread at a time. Memory is the host's.
+/// operations in the same order, each from one thread at a time. Memory is that of device(): the host's, or a
+/// GPU's, of which the caller has waited for what made it.
 ///
 /// An operation that a rank waits in for longer than the time-out throws CommunicationError on the ranks that
 /// wait, which names those that did not come.
@@ -32,6 +38,11 @@ class Communicator {
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
   bool is_first() const { return rank() == 0; }
+  /// Whose memory operations take, and the stream that they work in: they have ended when a call returns.
+  virtual Device device() const { return kCpu; }
+  virtual Stream stream() const { return {device(), nullptr}; }
+  /// What moves the bytes: "Open MPI", "NCCL 2.20.3".
+  virtual std::string engine() const = 0;
 
   /// Waits until every rank is here.
   virtual void barrier() = 0;
@@ -46,6 +57,15 @@ class Communicator {
                           std::span<std::byte> to) = 0;
   /// Sums in place, in the order that is fastest: ranks get equal bits, other numbers of ranks others.
   virtual void all_reduce(std::span<float> values) = 0;
+  /// One rank sends while the other receives as many bytes.
+  virtual void send(std::span<const std::byte> data, int to) = 0;
+  virtual void receive(std::span<std::byte> data, int from) = 0;
+  /// Whether it has reduce_scatter() for that dtype.
+  virtual bool reduces(DType /*dtype*/) const { return false; }
+  /// `to` gets the sum of slices[rank()], in bytes, of every rank's `from`, in the order that is fastest. `to`
+  /// may be that slice.
+  virtual void reduce_scatter(std::span<const std::byte> from, std::span<const Slice> slices,
+                              std::span<std::byte> to, DType dtype);
   /// Ends every process of the run at once, from any state.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 
@@ -56,6 +76,16 @@ class Communicator {
   void set_activity(std::string activity) { activity_ = std::move(activity); }
   const std::string& activity() const { return activity_; }
 
+  /// The communicator for a device's memory: this one, or what connect_devices() put beside it; null where
+  /// that memory has to go over the host's.
+  Communicator* of(Device device);
+  void set_beside(std::unique_ptr<Communicator> other) { beside_ = std::move(other); }
+
+  /// For a wait in another engine's operation: whether a rank has given up waiting, and giving up oneself,
+  /// which throws CommunicationError that names the late ranks.
+  virtual bool another_gave_up() { return false; }
+  [[noreturn]] virtual void give_up(const Waiting& own);
+
   /// Strings of different lengths, by rank.
   std::vector<std::string> all_gather(const std::string& mine);
   /// Whether one of the ranks says so.
@@ -64,7 +94,11 @@ class Communicator {
  private:
   double timeout_ = 1800;
   std::string activity_ = "the start";
+  std::unique_ptr<Communicator> beside_;
 };
+
+/// Of this machine, for messages.
+std::string host_name();
 
 /// A run of one process.
 std::unique_ptr<Communicator> alone();

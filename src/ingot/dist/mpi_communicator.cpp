@@ -19,6 +19,7 @@
 #include "ingot/base/shared_library.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/dist/late_ranks.h"
+#include "ingot/dist/waits.h"
 
 namespace ingot::dist {
 namespace {
@@ -45,6 +46,7 @@ struct Mpi {
   int (*alltoallv)(const void*, const int*, const int*, Handle, void*, const int*, const int*, Handle, Handle,
                    Handle*) = nullptr;
   int (*allreduce)(const void*, void*, int, Handle, Handle, Handle, Handle*) = nullptr;
+  int (*get_library_version)(char*, int*) = nullptr;
   int (*isend)(const void*, int, Handle, int, int, Handle, Handle*) = nullptr;
   int (*irecv)(void*, int, Handle, int, int, Handle, Handle*) = nullptr;
   int (*iprobe)(int, int, Handle, int*, void*) = nullptr;
@@ -67,6 +69,7 @@ struct Mpi {
     library.find(allgatherv, "MPI_Iallgatherv");
     library.find(alltoallv, "MPI_Ialltoallv");
     library.find(allreduce, "MPI_Iallreduce");
+    library.find(get_library_version, "MPI_Get_library_version");
     library.find(isend, "MPI_Isend");
     library.find(irecv, "MPI_Irecv");
     library.find(iprobe, "MPI_Iprobe");
@@ -143,12 +146,6 @@ Layout layout_of(std::span<const Slice> slices, const Counted& counted) {
 // NOLINTNEXTLINE(performance-no-int-to-ptr): MPI_IN_PLACE
 void* in_place() { return reinterpret_cast<void*>(1); }
 
-std::string host_name() {
-  std::array<char, kMaxText> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "an unknown host";
-  return name.data();
-}
-
 // What a rank that waits in vain tells the others.
 struct Notice {
   std::int64_t operation = 0;
@@ -162,11 +159,9 @@ void put(std::array<char, N>& to, std::string_view text) {
   std::memcpy(to.data(), text.data(), std::min(text.size(), N - 1));
 }
 
-constexpr double kSpinSeconds = 50e-6;  // for which a waiting thread keeps its processor
-constexpr useconds_t kSleep = 20;       // microseconds, from then on
-constexpr double kLookSeconds = 0.2;    // after which it looks whether another rank has given up
 constexpr double kAnswerSeconds = 1;    // that ranks are given to tell what they wait in
-constexpr int kAnySource = -1, kNoticeTag = 1;
+constexpr int kAnySource = -1, kNoticeTag = 1, kDataTag = 2;
+constexpr std::size_t kMaxVersion = 8192;  // of the text that the library tells
 
 // Operations are begun and then asked whether they have ended, so that a rank that never comes can be told
 // from a slow network, and a thread that waits leaves the processors to those that compute.
@@ -194,6 +189,13 @@ class MpiCommunicator final : public Communicator {
   int size() const override { return size_; }
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
+  // The library tells "Open MPI v4.1.4, package: ...".
+  std::string engine() const override {
+    std::array<char, kMaxVersion> text{};
+    int length = 0;
+    check(mpi().get_library_version(text.data(), &length), "MPI_Get_library_version");
+    return std::string(text.data()).substr(0, std::string_view(text.data()).find(','));
+  }
 
   using Communicator::all_gather;
 
@@ -249,58 +251,42 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
+  void send(std::span<const std::byte> data, int to) override {
+    const Counted counted(data.size(), "send");
+    run("send", [&](Handle* request) {
+      return mpi().isend(data.data(), counted(data.size()), counted.type(), to, kDataTag, mpi().comm_world,
+                         request);
+    }, false);
+  }
+
+  void receive(std::span<std::byte> data, int from) override {
+    const Counted counted(data.size(), "receive");
+    run("receive", [&](Handle* request) {
+      return mpi().irecv(data.data(), counted(data.size()), counted.type(), from, kDataTag, mpi().comm_world,
+                         request);
+    }, false);
+  }
+
   [[noreturn]] void abort(int exit_code) override {
     mpi().abort(mpi().comm_world, exit_code);
     std::_Exit(exit_code);
   }
 
- private:
-  // Begins an operation and waits for its end.
-  template <class Begin>
-  void run(const char* what, Begin&& begin) {
-    ++operation_;
-    Handle request = nullptr;
-    check(begin(&request), what);
-    const Stopwatch since;
-    while (!ended(request, what)) {
-      const double waited = since.seconds();
-      if (waited < kSpinSeconds) continue;
-      if (timeout() > 0 && (waited > timeout() || (waited > kLookSeconds && another_gave_up()))) {
-        if (ends_after_all(request, what)) return;
-        give_up(what, waited);
-      }
-      usleep(kSleep);
-    }
-  }
-
-  // A process that was held up has messages to work through, some of them one at a call.
-  static bool ends_after_all(Handle& request, const char* what) {
-    constexpr int kTries = 100;
-    for (int i = 0; i < kTries; ++i)
-      if (ended(request, what)) return true;
-    return false;
-  }
-
-  static bool ended(Handle& request, const char* what) {
-    int done = 0;
-    check(mpi().test(&request, &done, nullptr), what);
-    return done != 0;
-  }
-
-  bool another_gave_up() const {
+  // Others' notices lie in wait.
+  bool another_gave_up() override {
     int there = 0;
     check(mpi().iprobe(kAnySource, kNoticeTag, aside_, &there, nullptr), "MPI_Iprobe");
     return there != 0;
   }
 
   // All ranks that wait tell each other in what; those that say nothing are the late ones.
-  [[noreturn]] void give_up(const char* what, double waited) {
+  [[noreturn]] void give_up(const Waiting& waiting_in) override {
     const auto ranks = static_cast<std::size_t>(size_), here = static_cast<std::size_t>(rank_);
     notices_.resize(ranks);
     Notice& own = notices_[here];
-    own = {.operation = operation_, .seconds = waited};
-    put(own.what, what);
-    put(own.activity, activity());
+    own = {.operation = waiting_in.operation, .seconds = waiting_in.seconds};
+    put(own.what, waiting_in.what);
+    put(own.activity, waiting_in.activity);
     std::vector<Handle> sent(ranks), received(ranks);
     for (std::size_t i = 0; i < ranks; ++i) {
       const int rank = static_cast<int>(i), bytes = sizeof(Notice);
@@ -324,6 +310,40 @@ class MpiCommunicator final : public Communicator {
       }
     }
     throw CommunicationError(tell_late_ranks(rank_, waiting, hosts_));
+  }
+
+ private:
+  // Begins an operation and waits for its end. Those of two ranks have no number of their own, so that numbers
+  // are alike on all ranks.
+  template <class Begin>
+  void run(const char* what, Begin&& begin, bool of_all = true) {
+    if (of_all) ++operation_;
+    Handle request = nullptr;
+    check(begin(&request), what);
+    const Stopwatch since;
+    while (!ended(request, what)) {
+      const double waited = since.seconds();
+      if (waited < kSpinSeconds) continue;
+      if (timeout() > 0 && (waited > timeout() || (waited > kLookSeconds && another_gave_up()))) {
+        if (ends_after_all(request, what)) return;
+        give_up({operation_, waited, what, activity()});
+      }
+      usleep(kSleep);
+    }
+  }
+
+  // A process that was held up has messages to work through, some of them one at a call.
+  static bool ends_after_all(Handle& request, const char* what) {
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries; ++i)
+      if (ended(request, what)) return true;
+    return false;
+  }
+
+  static bool ended(Handle& request, const char* what) {
+    int done = 0;
+    check(mpi().test(&request, &done, nullptr), what);
+    return done != 0;
   }
 
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;

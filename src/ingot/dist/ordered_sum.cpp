@@ -38,6 +38,28 @@ std::vector<Slice> in_bytes(std::span<const Slice> slices, DType dtype) {
   return bytes;
 }
 
+// This rank's slice of every rank's values, one behind the other.
+Tensor gather_parts(Communicator& engine, const Tensor& values, std::span<const Slice> slices) {
+  const std::size_t own = slices[static_cast<std::size_t>(engine.rank())].size();
+  const auto n = static_cast<std::int64_t>(own * slices.size());
+  const Tensor received = Tensor::empty({n}, values.dtype(), values.device());
+  engine.all_to_all(bytes_of(values), in_bytes(slices, values.dtype()), bytes_of(received));
+  return received;
+}
+
+// In the current stream of their device.
+void add_parts(const Tensor& received, const std::vector<bool>& contributes, const Tensor& total, bool add) {
+  const auto own = static_cast<std::size_t>(total.numel());
+  if (own == 0) return;
+  for (std::size_t rank = 0; rank < contributes.size(); ++rank) {
+    if (!contributes[rank]) continue;
+    const Tensor part = slice_of(received, {rank * own, (rank + 1) * own});
+    kernels::launch(kernels::copy, current_stream(total.device()),
+                    {.x = part.view(), .y = total.view(), .accumulate = add});
+    add = true;
+  }
+}
+
 }  // namespace
 
 std::vector<Slice> equal_slices(std::size_t n, int ranks) {
@@ -59,35 +81,54 @@ Tensor slice_of(const Tensor& whole, const Slice& slice) {
 
 void ordered_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
                             const std::vector<bool>& contributes, const Tensor& total, bool add) {
-  const auto ranks = static_cast<std::size_t>(communicator.size());
-  const std::size_t own = slices[static_cast<std::size_t>(communicator.rank())].size();
-  const Tensor received = Tensor::empty({static_cast<std::int64_t>(ranks * own)}, values.dtype());
-  {
-    const Tensor sent = host_copy(values);
-    communicator.all_to_all(bytes_of(sent), in_bytes(slices, values.dtype()), bytes_of(received));
+  if (Communicator* engine = communicator.of(values.device()); engine != nullptr && !on_host(values)) {
+    const StreamGuard guard(engine->stream());  // of the memory in passing, too
+    add_parts(gather_parts(*engine, values, slices), contributes, total, add);
+    return backend(values.device()).synchronize(engine->stream());
   }
-  if (own == 0) return;
-  const bool here = on_host(total);
-  const Tensor sum = here ? total : Tensor::empty(total.shape(), total.dtype());
-  if (add && !here) move(total, sum);
-  bool begun = add;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (!contributes[rank]) continue;
-    const Tensor part = slice_of(received, {rank * own, (rank + 1) * own});
-    kernels::launch(kernels::copy, current_stream(kCpu),
-                    {.x = part.view(), .y = sum.view(), .accumulate = begun});
-    begun = true;
-  }
-  if (!here) move(sum, total);
+  const Tensor received = gather_parts(communicator, host_copy(values), slices);
+  if (on_host(total)) return add_parts(received, contributes, total, add);
+  const Tensor sum = Tensor::empty(total.shape(), total.dtype());
+  if (add) move(total, sum);
+  add_parts(received, contributes, sum, add);
+  move(sum, total);
+}
+
+void fast_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
+                         const std::vector<bool>& contributes, const Tensor& total, bool add) {
+  Communicator* engine = communicator.of(values.device());
+  if (engine == nullptr || !engine->reduces(values.dtype()))
+    return ordered_reduce_scatter(communicator, values, slices, contributes, total, add);
+  ComputeBackend& device = backend(values.device());
+  const StreamGuard guard(engine->stream());
+  if (!contributes[static_cast<std::size_t>(communicator.rank())])
+    device.fill_bytes(values.view().data, 0, values.nbytes(), engine->stream());
+  const Tensor sum = add ? Tensor::empty(total.shape(), total.dtype(), total.device()) : total;
+  engine->reduce_scatter(bytes_of(values), in_bytes(slices, values.dtype()), bytes_of(sum), values.dtype());
+  if (!add || sum.numel() == 0) return;
+  kernels::launch(kernels::copy, engine->stream(), {.x = sum.view(), .y = total.view(), .accumulate = true});
+  device.synchronize(engine->stream());
 }
 
 void all_gather(Communicator& communicator, const Tensor& values, std::span<const Slice> slices) {
   const std::vector<Slice> bytes = in_bytes(slices, values.dtype());
   if (on_host(values)) return communicator.all_gather(bytes_of(values), bytes);
+  if (Communicator* engine = communicator.of(values.device())) return engine->all_gather(bytes_of(values), bytes);
   const Tensor host = Tensor::empty(values.shape(), values.dtype());
   const Slice own = slices[static_cast<std::size_t>(communicator.rank())];
   move(slice_of(values, own), slice_of(host, own));
   communicator.all_gather(bytes_of(host), bytes);
+  move(host, values);
+}
+
+void all_reduce(Communicator& communicator, const Tensor& values) {
+  const auto floats = [](const Tensor& x) {
+    return std::span(x.view().as<float>(), static_cast<std::size_t>(x.numel()));
+  };
+  if (on_host(values)) return communicator.all_reduce(floats(values));
+  if (Communicator* engine = communicator.of(values.device())) return engine->all_reduce(floats(values));
+  const Tensor host = host_copy(values);
+  communicator.all_reduce(floats(host));
   move(host, values);
 }
 

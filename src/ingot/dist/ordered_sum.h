@@ -7,6 +7,8 @@
 #include "ingot/core/tensor.h"
 #include "ingot/dist/communicator.h"
 
+// Tensors of a device go with the communicator for it (Communicator::of), or over the host's memory. The
+// caller has waited for what made them; they are there when a call returns.
 namespace ingot::dist {
 
 /// [0, n) in as many slices of elements as there are ranks, as equal as whole vectors allow.
@@ -23,8 +25,16 @@ std::vector<Slice> equal_slices(std::size_t n, int ranks);
 void ordered_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
                             const std::vector<bool>& contributes, const Tensor& total, bool add);
 
+/// The same in the order that the engine for that memory is fastest in, where it has such sums (NCCL); else as
+/// above. Other bits than one process has. `values` are changed.
+void fast_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
+                         const std::vector<bool>& contributes, const Tensor& total, bool add);
+
 /// Every rank's slice of `values`, contiguous [n], goes to all ranks.
 void all_gather(Communicator& communicator, const Tensor& values, std::span<const Slice> slices);
+
+/// Sums in place of contiguous f32 values, in the order that is fastest.
+void all_reduce(Communicator& communicator, const Tensor& values);
 
 /// Elements of a contiguous tensor, as one axis.
 Tensor slice_of(const Tensor& whole, const Slice& slice);

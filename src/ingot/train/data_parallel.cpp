@@ -25,6 +25,7 @@ bool is_passing(const OptimizerShard* shard) { return shard != nullptr && shard-
 DataParallel::DataParallel(dist::Communicator& communicator, std::span<Parameter* const> parameters,
                            const DataParallelOptions& options)
     : communicator_(communicator),
+      fast_sums_(options.fast_sums),
       shard_(options.shard),
       leaves_(leaves_of(parameters)),
       buckets_(leaves_,
@@ -98,7 +99,10 @@ void DataParallel::reduce(std::size_t bucket, const Tensor& values) const {
   const dist::Slice own = parts[static_cast<std::size_t>(communicator_.rank())];
   const Tensor& total = totals_[bucket];
   const Tensor sum = shard_ != nullptr ? total : dist::slice_of(total, own);
-  if (adds_) dist::ordered_reduce_scatter(communicator_, values, parts, contributes_, sum, begun_);
+  if (adds_) {
+    const auto reduce_scatter = fast_sums_ ? dist::fast_reduce_scatter : dist::ordered_reduce_scatter;
+    reduce_scatter(communicator_, values, parts, contributes_, sum, begun_);
+  }
   if (last_ && shard_ == nullptr) dist::all_gather(communicator_, total, parts);
 }
 
@@ -131,11 +135,8 @@ void DataParallel::finish() {
 }
 
 void DataParallel::gather(const Tensor& values) {
-  std::vector<float> host = values.to_vector<float>();
-  communicator_.all_reduce(host);
-  const Stream stream = current_stream(values.device());
-  backend(values.device()).copy(values.view().data, host.data(), values.nbytes(), stream);
-  backend(values.device()).synchronize(stream);
+  backend(values.device()).synchronize(current_stream(values.device()));
+  dist::all_reduce(communicator_, values);
 }
 
 }  // namespace ingot

@@ -263,6 +263,7 @@ void OptimizerShard::gather_values() const {
     const Bucket& bucket = buckets_[i];
     if (bucket.block >= 0) continue;
     const Tensor values = own_values(i);
+    backend(values.device()).synchronize(current_stream(values.device()));  // for the engine that sends them
     gather(i, values);
     for (const GradBuckets::Layout::Item& item : bucket.layout.items) {
       const Tensor& value = parameters_[item.leaf]->value;

@@ -19,6 +19,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
 #include "ingot/dist/agreement.h"
+#include "ingot/dist/device_ranks.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
@@ -157,6 +158,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
     share_threads(communicator_.local_size());
   set_detect_anomaly(config_.detect_anomaly);
   device_ = rank_device(config_, communicator_);
+  dist::connect_devices(communicator_, device_);
   check_data_paths(config_);  // all of them, before a tokenizer is trained on some
   std::optional<LanguageCheckpoint> checkpoint;
   std::map<std::string, Tensor> adapters;
@@ -341,6 +343,7 @@ void LanguageTask::check_ranks_agree() const {
   json["datasets"] = objective_->position().fingerprint;
   json["model"] = checksum_;
   json["ordered_gradients"] = config_.ordered_gradients;
+  json["fast_gradient_sums"] = config_.fast_gradient_sums;
   json["zero_stage"] = config_.zero_stage;
   json["recompute"] = name(config_.recompute);
   json["offload_optimizer"] = name(config_.optimizer.offload);

@@ -21,6 +21,7 @@ std::unique_ptr<DataParallel> make_data_parallel(const TrainConfig& config, cons
       DataParallelOptions{
           .adds = adds,
           .bucket_bytes = config.bucket_bytes(),
+          .fast_sums = config.fast_gradient_sums,
           .shard = optimizer.shard(),
           .background = optimizer.weights() != nullptr ? &optimizer.weights()->background() : nullptr});
 }

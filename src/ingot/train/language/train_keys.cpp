@@ -451,6 +451,11 @@ Table::Section rank_keys() {
             .unit = "MiB",
             .doc =
                 "Gradients travel in buckets of this size, each as soon as the backward pass has made it."}},
+          {"fast_gradient_sums",
+           &TrainConfig::fast_gradient_sums,
+           {.doc = "On GPUs, NCCL adds up the processes' gradients in the order that is fastest, which takes "
+                   "less memory. Another number of processes, or another `zero_stage`, then has other bits. "
+                   "Without NCCL it has no effect."}},
           {"ddp_timeout",
            &TrainConfig::ddp_timeout,
            {.bounds = at_least(0),

@@ -200,6 +200,10 @@ class CudaBackend final : public ComputeBackend {
     use();
     driver::wait_for(event.native);
   }
+  bool is_done(Event event) override {
+    use();
+    return driver::done(event.native);
+  }
 
  private:
   void use() const { driver::use(device_.index); }
