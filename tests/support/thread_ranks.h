@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <barrier>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <span>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ingot/dist/communicator.h"
@@ -40,6 +46,7 @@ class ThreadRanks {
     int size() const override { return all_.ranks_; }
     int local_rank() const override { return rank_; }
     int local_size() const override { return all_.ranks_; }
+    std::string engine() const override { return "threads"; }
     using Communicator::all_gather;
 
     void barrier() override { all_.barrier_.arrive_and_wait(); }
@@ -78,6 +85,18 @@ class ThreadRanks {
       });
       std::ranges::copy(sums, values.begin());
     }
+    void send(std::span<const std::byte> data, int to) override {
+      const std::lock_guard lock(all_.mutex_);
+      all_.sent_[{rank_, to}].emplace_back(data.begin(), data.end());
+      all_.changed_.notify_all();
+    }
+    void receive(std::span<std::byte> data, int from) override {
+      std::unique_lock lock(all_.mutex_);
+      auto& waiting = all_.sent_[{from, rank_}];
+      all_.changed_.wait(lock, [&] { return !waiting.empty(); });
+      std::ranges::copy(waiting.front(), data.begin());
+      waiting.pop_front();
+    }
     [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
 
    private:
@@ -98,6 +117,9 @@ class ThreadRanks {
   int ranks_;
   std::barrier<> barrier_;
   std::vector<const std::byte*> pointers_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> sent_;  // by sender and receiver
 };
 
 }  // namespace ingot::test

@@ -34,6 +34,7 @@ void add_all_commands(Command& root) {
   add_plan(root);
   add_mahjong(root);
   add_devices(root);
+  add_dist(root);
   add_bench(root);
   add_completion(root);
 }

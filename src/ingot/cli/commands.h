@@ -14,6 +14,7 @@ void add_convert(Command& root);
 void add_data(Command& root);
 void add_demo(Command& root);
 void add_devices(Command& root);
+void add_dist(Command& root);
 void add_embed(Command& root);
 void add_classify(Command& root);
 void add_rerank(Command& root);

@@ -8,8 +8,11 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/help_page.h"
+#include "ingot/cli/ranks.h"
+#include "ingot/cli/text_table.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/dist/device_ranks.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/kernels/weight_only.h"
 #include "ingot/runtime/compute_backend.h"
@@ -139,14 +142,66 @@ int run(bool json) {
   return 0;
 }
 
+// What moves the memory of the ranks' GPUs, or why they cannot run together.
+std::string gpu_engine(const std::vector<dist::DeviceOfRank>& ranks) {
+  try {
+    const dist::DeviceEngine engine = dist::choose_engine(ranks);
+    if (engine.nccl) return "NCCL " + ranks.front().nccl;
+    return engine.reason.empty() ? "" : "over the hosts' memory, not with NCCL: " + engine.reason;
+  } catch (const InvalidConfig& error) {
+    return std::string("nothing: ") + error.what();
+  }
+}
+
+// Of a run's processes: which device each takes, and what moves bytes between them.
+int run_of_ranks(dist::Communicator& communicator, bool json) {
+  const Device device = dist::choose_rank_device(communicator, "auto");
+  const std::vector<dist::DeviceOfRank> ranks = dist::devices_of_ranks(communicator, device);
+  if (!communicator.is_first()) return 0;
+  const std::string gpus = gpu_engine(ranks);
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  ReportTable table{
+      .title = "ranks", .columns = {"rank", "host", "device", "name", "memory", "PCI address"}, .rows = {}};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const dist::DeviceOfRank& rank = ranks[i];
+    table.rows.push_back({std::to_string(i), rank.host, rank.device, rank.name, rank.memory, rank.address});
+    list.push_back({{"rank", i},
+                    {"host", rank.host},
+                    {"device", rank.device},
+                    {"name", rank.name},
+                    {"memory", rank.memory},
+                    {"pci_address", rank.address},
+                    {"nccl", rank.nccl},
+                    {"problem", rank.problem}});
+  }
+  if (json) {
+    fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"ranks", list},
+                                                        {"host_memory", communicator.engine()},
+                                                        {"gpu_memory", gpus}},
+                                 2));
+    return 0;
+  }
+  print_text_table(table);
+  fmt::print("host memory goes by  {}\n", communicator.engine());
+  if (!gpus.empty()) fmt::print("GPU memory goes by   {}\n", gpus);
+  return 0;
+}
+
 }  // namespace
 
 void add_devices(Command& root) {
   auto json = std::make_shared<bool>(false);
+  auto ranks = std::make_shared<bool>(false);
   Command command = root.subcommand("devices", "Show the processors and GPUs that Ingot can use");
+  command.flag("--ranks", *ranks, "Of each process that a launcher started: its device, and what moves bytes between them");
   command.flag("--json", *json, "Print JSON");
   command.example("INGOT_FORCE_CPU=1 ingot devices", "what would be used without the GPU");
-  command.run([json] { return run(*json); });
+  command.example("mpirun -n 2 ingot devices --ranks", "which GPU each process takes, and whether NCCL is used");
+  command.run([json, ranks] {
+    if (!*ranks) return run(*json);
+    dist::Communicator& communicator = dist::world();
+    return run_as_ranks(communicator, *json, [&] { return run_of_ranks(communicator, *json); });
+  });
 }
 
 }  // namespace ingot::cli

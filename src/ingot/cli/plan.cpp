@@ -219,7 +219,7 @@ void add_plan(Command& root) {
   command.option("--bandwidth", o->bandwidth, "GB/s of its memory, in place of the GPU's").placeholder("N");
   command.option("--memory", o->memory, "Its memory, in place of the GPU's: 80GB").placeholder("SIZE");
   command.flag("--direct", o->direct,
-               "Plan with gradients from GPU to GPU (NCCL), which is not built; else over the host's memory");
+               "Plan with gradients from GPU to GPU (NCCL); else over the host's memory");
   command.option("-o,--output", o->output, "Page with the curves from 1 to 1024 GPUs, .html")
       .placeholder("FILE");
   command.flag("--json", o->json, "Print JSON: bytes, seconds, tokens/s of every combination");

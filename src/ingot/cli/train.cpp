@@ -20,8 +20,8 @@
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/explain.h"
 #include "ingot/cli/interrupt.h"
+#include "ingot/cli/ranks.h"
 #include "ingot/cli/training_console.h"
-#include "ingot/dist/agreement.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/runtime/compute_backend.h"
 #include "ingot/train/language/other_keys.h"
@@ -120,27 +120,6 @@ int train(const TrainOptions& o, dist::Communicator& ranks) {
   return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
 }
 
-// Other programs, or other kernels, would give other bits and send other messages.
-void check_programs_agree(dist::Communicator& ranks) {
-  const MappedFile program("/proc/self/exe", MappedFile::Access::sequential);
-  dist::check_agreement(
-      ranks,
-      {{"version", std::string(version())},
-       {"program", fmt::format("{:08x}", crc32c(program.text()))},
-       {"INGOT_BACKEND", std::string(compute_backend())}},
-      "install the same build of Ingot on every machine, and name an INGOT_BACKEND that all "
-      "of them have");
-}
-
-// A refused step comes to all ranks, and the first saves what was learned before.
-void wait_for_first(dist::Communicator& ranks, const std::exception& error) {
-  try {
-    if (dynamic_cast<const StepRefused*>(&error) != nullptr) ranks.barrier();
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the error is told all the same
-  }
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-}
-
 // A key of another program that is read, too.
 bool tell_other_key(const std::string& word, bool json) {
   using Fate = OtherKey::Fate;
@@ -177,19 +156,7 @@ int run(const TrainOptions& o) {
                             "is missing: name a YAML file (ingot train --keys tells what may stand in it)"));
   if (o.explain) return explain_config(o.config, o.set, o.json);
   dist::Communicator& ranks = dist::world();
-  if (ranks.size() == 1) return train(o, ranks);
-  int exit_code = 0;
-  try {
-    check_programs_agree(ranks);
-    return train(o, ranks);
-  } catch (const std::exception& error) {
-    // Most errors come to all ranks; the first tells them, and ends those that wait for it.
-    if (!ranks.is_first()) wait_for_first(ranks, error);
-    fmt::print(stderr, "rank {}: ", ranks.rank());
-    exit_code = report_error(error, o.json);
-  }
-  ranks.abort(exit_code);
-  return exit_code;  // for g++, which misses that it never returns
+  return run_as_ranks(ranks, o.json, [&] { return train(o, ranks); });
 }
 
 }  // namespace

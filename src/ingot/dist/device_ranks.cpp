@@ -1,6 +1,7 @@
 #include "ingot/dist/device_ranks.h"
 
 #include <array>
+#include <cstdint>
 #include <fstream>
 #include <map>
 #include <utility>
@@ -9,7 +10,9 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
+#include "ingot/base/units.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
 #include "ingot/dist/mpi_communicator.h"
 #include "ingot/dist/nccl.h"
 #include "ingot/dist/nccl_communicator.h"
@@ -25,17 +28,21 @@ std::string machine_id() {
 }
 
 using Field = std::string DeviceOfRank::*;
-constexpr std::array<Field, 7> kFields{&DeviceOfRank::host, &DeviceOfRank::machine, &DeviceOfRank::device,
-                                       &DeviceOfRank::kind, &DeviceOfRank::address, &DeviceOfRank::nccl,
-                                       &DeviceOfRank::problem};
+constexpr std::array<Field, 9> kFields{
+    &DeviceOfRank::host, &DeviceOfRank::machine, &DeviceOfRank::device, &DeviceOfRank::name,   &DeviceOfRank::memory,
+    &DeviceOfRank::kind, &DeviceOfRank::address, &DeviceOfRank::nccl,   &DeviceOfRank::problem};
 
 DeviceOfRank describe(Device device) {
   const BackendCapabilities& has = backend(device).capabilities();
-  DeviceOfRank own{.host = host_name(), .machine = machine_id(), .device = to_string(device)};
+  DeviceOfRank own{.host = host_name(),
+                   .machine = machine_id(),
+                   .device = to_string(device),
+                   .name = has.device_name,
+                   .memory = human_bytes(has.total_memory)};
   if (has.host_memory) return own;
   own.kind = has.device_name;
   own.address = has.pci_address;
-  own.problem = device.is_cuda() ? nccl().problem : "NCCL is for NVIDIA's GPUs";
+  own.problem = device.type == DeviceType::cuda ? nccl().problem : "NCCL is for NVIDIA's GPUs";
   if (own.problem.empty()) own.nccl = nccl().version_text();
   return own;
 }
@@ -86,6 +93,20 @@ NcclId share_id(Communicator& communicator) {
 }
 
 }  // namespace
+
+Device choose_rank_device(const Communicator& communicator, const std::string& setting) {
+  const Device device = choose_device(setting);
+  const bool shared = backend(device).capabilities().host_memory;  // the CPU
+  if (communicator.local_size() == 1 || shared || setting.find(':') != std::string::npos) return device;
+  Device own = device;
+  own.index = static_cast<std::int8_t>(communicator.local_rank());
+  INGOT_CHECK(BackendRegistry::instance().find(own) != nullptr,
+              InvalidConfig("device",
+                            fmt::format("{} ranks were started on this machine, which has no {}; start one a "
+                                        "GPU, or set device: cpu",
+                                        communicator.local_size(), to_string(own))));
+  return own;
+}
 
 std::vector<DeviceOfRank> devices_of_ranks(Communicator& communicator, Device device) {
   const DeviceOfRank own = describe(device);

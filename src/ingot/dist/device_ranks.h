@@ -8,12 +8,18 @@
 
 namespace ingot::dist {
 
+/// The device that a setting names ("auto", "cuda", "cpu", "cuda:1"), for this rank: of several on a machine
+/// each takes the GPU of its number, unless the setting has one. InvalidConfig where there is none.
+Device choose_rank_device(const Communicator& communicator, const std::string& setting);
+
 /// What a rank says of its device.
 struct DeviceOfRank {
   std::string host;
   std::string machine;  ///< tells machines apart, whatever they are called
   std::string device;   ///< "cuda:0"
-  std::string kind;     ///< "NVIDIA H100 80GB HBM3"; empty for the CPU
+  std::string name;     ///< "NVIDIA H100 80GB HBM3", or the processor's
+  std::string memory;   ///< "80 GB"
+  std::string kind;     ///< the GPU's name; empty for the CPU
   std::string address;  ///< on the PCI bus; empty where unknown
   std::string nccl;     ///< "2.20.3"; empty where it cannot be used
   std::string problem;  ///< why it cannot

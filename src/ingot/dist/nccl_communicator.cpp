@@ -43,7 +43,7 @@ class NcclCommunicator final : public Communicator {
         barrier_(static_cast<float*>(backend(device).allocate(sizeof(float), MemoryTag::other))) {
     backend(device_).fill_bytes(barrier_, 0, sizeof(float), stream_);
     Nccl::Config config;
-    run("start", [&] { return nccl().comm_init_rank_config(&comm_, size(), id, rank(), &config); });
+    run("connection", [&] { return nccl().comm_init_rank_config(&comm_, size(), id, rank(), &config); });
   }
   // NCCL's objects, the stream and the memory go with the process: when static objects end, CUDA has ended.
   ~NcclCommunicator() override = default;
@@ -212,7 +212,7 @@ class NcclCommunicator final : public Communicator {
     if (result == Nccl::remote_error) give_up_on(what, since.seconds(), "; NCCL says: " + said);
     end();
     throw CommunicationError(fmt::format("rank {} on {}: the {} over NCCL (number {}) of {} failed: {}; "
-                                         "NCCL_DEBUG=INFO tells more, INGOT_NCCL=0 goes over the hosts' memory",
+                                         "INGOT_NCCL=0 goes over the hosts' memory",
                                          rank(), host_name(), what, operation_, control_.activity(), said));
   }
 

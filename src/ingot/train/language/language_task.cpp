@@ -111,21 +111,6 @@ void share_threads(int processes) {
   if (processors == sysconf(_SC_NPROCESSORS_ONLN)) set_num_threads(std::max(1, processors / processes));
 }
 
-// Each process of a machine takes a GPU of its own.
-Device rank_device(const TrainConfig& config, const dist::Communicator& communicator) {
-  const Device device = config.training_device();
-  const bool shared = backend(device).capabilities().host_memory;  // the CPU
-  if (communicator.local_size() == 1 || shared || config.device.find(':') != std::string::npos) return device;
-  Device own = device;
-  own.index = static_cast<std::int8_t>(communicator.local_rank());
-  INGOT_CHECK(BackendRegistry::instance().find(own) != nullptr,
-              InvalidConfig("device",
-                            fmt::format("{} ranks were started on this machine, which has no {}; start one a "
-                                        "GPU, or set device: cpu",
-                                        communicator.local_size(), to_string(own))));
-  return own;
-}
-
 std::string checksum_of_weights(LanguageModel& model) {
   std::uint64_t sum = 0;
   for (const auto& [name, parameter] : named_parameters(model)) {
@@ -157,7 +142,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   else if (communicator_.local_size() > 1)
     share_threads(communicator_.local_size());
   set_detect_anomaly(config_.detect_anomaly);
-  device_ = rank_device(config_, communicator_);
+  device_ = dist::choose_rank_device(communicator_, config_.device);
   dist::connect_devices(communicator_, device_);
   check_data_paths(config_);  // all of them, before a tokenizer is trained on some
   std::optional<LanguageCheckpoint> checkpoint;

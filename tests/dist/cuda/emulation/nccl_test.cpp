@@ -15,11 +15,11 @@
 #include "ingot/base/files.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/tensor.h"
-#include "ingot/core/transfer.h"
 #include "ingot/dist/device_ranks.h"
 #include "ingot/dist/mpi_communicator.h"
 #include "ingot/dist/ordered_sum.h"
 #include "ingot/kernels/copy.h"
+#include "ingot/ops/cast.h"
 
 // The communicator over NCCL between ranks with an emulated GPU each; NCCL is the stand-in of the tests.
 namespace ingot::dist {
@@ -247,7 +247,7 @@ TEST_F(Launched, ARankThatNcclLostIsNamed) {
 TEST_F(Launched, NcclThatCannotStartSaysWhy) {
   EXPECT_NE(run(2, "NcclFault.AtTheStart", "NCCL_STAND_IN_FAULT=init"), 0);
   EXPECT_NE(said().find("rank 0 on "), std::string::npos) << said();
-  EXPECT_NE(said().find("the start over NCCL"), std::string::npos) << said();
+  EXPECT_NE(said().find("the connection over NCCL"), std::string::npos) << said();
   EXPECT_NE(said().find("unhandled cuda error: no CUDA device"), std::string::npos) << said();
 }
 

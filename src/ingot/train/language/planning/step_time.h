@@ -14,7 +14,7 @@ struct PlannedCluster {
   int ranks = 1;        ///< a GPU each, or on processors a process
   int nodes = 1;        ///< ranks divide by it
   double network = 0;   ///< bytes/s each way of a node, which its ranks share
-  bool direct = false;  ///< GPU to GPU (NCCL), which the trainer has not; else through the hosts' memory
+  bool direct = false;  ///< GPU to GPU (NCCL); else through the hosts' memory
 
   int ranks_per_node() const { return ranks / nodes; }
 };
