@@ -122,5 +122,26 @@ TEST_F(RanksCommand, AnErrorIsToldOnceByTheFirstRank) {
   EXPECT_EQ(text.find("sequence_len", text.find('\n', first)), std::string::npos) << text;
 }
 
+TEST_F(RanksCommand, DevicesTellsWhatMovesTheBytesOfEachRank) {
+  ASSERT_EQ(launch("-n 2 env INGOT_FORCE_CPU=1 " INGOT_BINARY " devices --ranks --json"), 0) << errors();
+  const std::string text = read_file(directory_ + "/out");
+  EXPECT_NE(text.find("\"rank\": 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"host_memory\": \"Open MPI v"), std::string::npos) << text;
+}
+
+TEST_F(RanksCommand, DistCheckDoesEveryOperation) {
+  ASSERT_EQ(launch("-n 3 " INGOT_BINARY " dist check --device cpu --size 3KiB --json"), 0) << errors();
+  const std::string text = read_file(directory_ + "/out");
+  EXPECT_EQ(text.find("\"right\": false"), std::string::npos) << text;
+  for (const char* operation : {"all-reduce", "all-gather", "reduce-scatter in the order of ranks",
+                                "all-to-all", "broadcast", "send from the first to the last"})
+    EXPECT_NE(text.find(fmt::format("\"operation\": \"{}\"", operation)), std::string::npos) << text;
+}
+
+TEST_F(RanksCommand, DistCheckOfOneProcessSaysHowToStartSeveral) {
+  EXPECT_NE(launch("-n 1 " INGOT_BINARY " dist check"), 0);
+  EXPECT_NE(errors().find("mpirun -n 2 ingot dist check"), std::string::npos) << errors();
+}
+
 }  // namespace
 }  // namespace ingot::testing

@@ -44,7 +44,8 @@ TEST(DeviceEngine, IsTheHostsMemoryWhereOneRankLacksTheLibrary) {
 }
 
 TEST(DeviceEngine, NeedsNoReasonOnProcessors) {
-  const DeviceEngine engine = choose_engine({{.host = "north", .device = "cpu"}, {.host = "south", .device = "cpu"}});
+  const DeviceEngine engine =
+      choose_engine({{.host = "north", .device = "cpu"}, {.host = "south", .device = "cpu"}});
   EXPECT_FALSE(engine.nccl);
   EXPECT_EQ(engine.reason, "");
 }
@@ -52,16 +53,18 @@ TEST(DeviceEngine, NeedsNoReasonOnProcessors) {
 TEST(DeviceEngine, RefusesAGpuThatTwoRanksHave) {
   std::vector<DeviceOfRank> ranks = two_hosts();
   ranks[3].address = ranks[2].address;
-  EXPECT_EQ(refusal(ranks),
-            "invalid configuration: device: ranks 2 and 3 on south both have the GPU at 0000:01:00.0 (cuda:0); "
-            "start one rank a GPU, and leave device at cuda: each rank of a machine then takes the GPU of its "
-            "number");
+  EXPECT_EQ(
+      refusal(ranks),
+      "invalid configuration: device: ranks 2 and 3 on south both have the GPU at 0000:01:00.0 (cuda:0); "
+      "start one rank a GPU, and leave device at cuda: each rank of a machine then takes the GPU of its "
+      "number");
 }
 
 TEST(DeviceEngine, RefusesGpusOfTwoKindsAndRanksWithoutOne) {
   std::vector<DeviceOfRank> ranks = two_hosts();
   ranks[2].kind = "NVIDIA A100";
-  EXPECT_NE(refusal(ranks).find("rank 0 on north has cuda:0 (NVIDIA H100), rank 2 on south has cuda:0 (NVIDIA A100)"),
+  EXPECT_NE(refusal(ranks).find(
+                "rank 0 on north has cuda:0 (NVIDIA H100), rank 2 on south has cuda:0 (NVIDIA A100)"),
             std::string::npos)
       << refusal(ranks);
   ranks[2] = {.host = "south", .machine = "south", .device = "cpu"};
@@ -71,7 +74,8 @@ TEST(DeviceEngine, RefusesGpusOfTwoKindsAndRanksWithoutOne) {
 TEST(DeviceEngine, RefusesTwoVersionsOfTheLibrary) {
   std::vector<DeviceOfRank> ranks = two_hosts();
   ranks[1].nccl = "2.18.1";
-  EXPECT_NE(refusal(ranks).find("rank 0 on north has NCCL 2.20.3, rank 1 on north has 2.18.1"), std::string::npos)
+  EXPECT_NE(refusal(ranks).find("rank 0 on north has NCCL 2.20.3, rank 1 on north has 2.18.1"),
+            std::string::npos)
       << refusal(ranks);
 }
 

@@ -1,7 +1,7 @@
 // A library with NCCL's C interface for ranks whose GPU is emulated (tests/emulated_gpu): messages are files
-// of a folder that the ranks share, NCCL_STAND_IN_DIR. It is as strict as NCCL and, as NCCL with blocking = 0,
-// returns before the others have come. Sums begin with the last rank, so that nobody takes them for ordered
-// ones. What it needs of the emulator it finds in the program that opens it.
+// of a folder that the ranks share, NCCL_STAND_IN_DIR. It is as strict as NCCL and, as NCCL with blocking =
+// 0, returns before the others have come. Sums begin with the last rank, so that nobody takes them for
+// ordered ones. What it needs of the emulator it finds in the program that opens it.
 //
 // NCCL_STAND_IN_FAULT=init: no communicator can be made; remote:N: in the Nth operation another rank is lost.
 
@@ -66,8 +66,10 @@ std::size_t size_of(int type) {
   return type == ncclFloat32 ? 4 : 0;
 }
 
-class Stopped {};                 // the communicator was aborted
-struct Failed { Result result; };  // an operation cannot go on
+class Stopped {};  // the communicator was aborted
+struct Failed {
+  Result result;
+};  // an operation cannot go on
 
 // What one call does: what it sends to others, then what it waits for.
 struct Call {
@@ -251,7 +253,8 @@ std::string sum(const std::vector<std::string>& parts, std::size_t count, int ty
   std::string total(count * each, '\0');
   for (std::size_t i = 0; i < count; ++i) {
     float value = 0;
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) value += widened(part->data() + i * each, type);
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part)
+      value += widened(part->data() + i * each, type);
     narrow(value, total.data() + i * each, type);
   }
   return total;
@@ -351,19 +354,20 @@ int ncclAllGather(const void* from, void* to, std::size_t count, int type, void*
   auto* comm = static_cast<Comm*>(handle);
   if (const int problem = check(from, to, type, 0, comm); problem != ncclSuccess) return problem;
   const std::size_t bytes = count * size_of(type);
-  return put(comm, stream, {.give =
-                                [=] {
-                                  for (int other = 0; other < comm->ranks(); ++other)
-                                    comm->send("all-gather", other, from, bytes);
-                                },
-                            .take =
-                                [=] {
-                                  auto* at = static_cast<char*>(to);
-                                  for (const std::string& part : receive_all(*comm, "all-gather", bytes)) {
-                                    store(at, part);
-                                    at += bytes;
-                                  }
-                                }});
+  return put(comm, stream,
+             {.give =
+                  [=] {
+                    for (int other = 0; other < comm->ranks(); ++other)
+                      comm->send("all-gather", other, from, bytes);
+                  },
+              .take =
+                  [=] {
+                    auto* at = static_cast<char*>(to);
+                    for (const std::string& part : receive_all(*comm, "all-gather", bytes)) {
+                      store(at, part);
+                      at += bytes;
+                    }
+                  }});
 }
 int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int /*op*/, void* handle,
                   void* stream) {

@@ -175,10 +175,10 @@ int run_of_ranks(dist::Communicator& communicator, bool json) {
                     {"problem", rank.problem}});
   }
   if (json) {
-    fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"ranks", list},
-                                                        {"host_memory", communicator.engine()},
-                                                        {"gpu_memory", gpus}},
-                                 2));
+    fmt::print("{}\n", dump_json(
+                           nlohmann::ordered_json{
+                               {"ranks", list}, {"host_memory", communicator.engine()}, {"gpu_memory", gpus}},
+                           2));
     return 0;
   }
   print_text_table(table);
@@ -193,10 +193,12 @@ void add_devices(Command& root) {
   auto json = std::make_shared<bool>(false);
   auto ranks = std::make_shared<bool>(false);
   Command command = root.subcommand("devices", "Show the processors and GPUs that Ingot can use");
-  command.flag("--ranks", *ranks, "Of each process that a launcher started: its device, and what moves bytes between them");
+  command.flag("--ranks", *ranks,
+               "Of each process that a launcher started: its device, and what moves bytes between them");
   command.flag("--json", *json, "Print JSON");
   command.example("INGOT_FORCE_CPU=1 ingot devices", "what would be used without the GPU");
-  command.example("mpirun -n 2 ingot devices --ranks", "which GPU each process takes, and whether NCCL is used");
+  command.example("mpirun -n 2 ingot devices --ranks",
+                  "which GPU each process takes, and whether NCCL is used");
   command.run([json, ranks] {
     if (!*ranks) return run(*json);
     dist::Communicator& communicator = dist::world();

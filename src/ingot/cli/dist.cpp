@@ -51,8 +51,9 @@ void print_result(const Json& result) {
 
 int check(const DistOptions& o, dist::Communicator& ranks) {
   INGOT_CHECK(ranks.size() > 1,
-              InvalidConfig("mpirun", "is missing: this looks at what moves between processes; start several: "
-                                      "mpirun -n 2 ingot dist check"));
+              InvalidConfig("mpirun",
+                            "is missing: this looks at what moves between processes; start several: "
+                            "mpirun -n 2 ingot dist check"));
   ranks.set_timeout(o.timeout);
   ranks.set_activity("the check");
   const Device device = dist::choose_rank_device(ranks, o.device);
@@ -62,7 +63,8 @@ int check(const DistOptions& o, dist::Communicator& ranks) {
   result.push_back(describe("cpu", ranks.engine(), dist::check_operations(ranks, kCpu, bytes)));
   if (device != kCpu) {
     const dist::Communicator* engine = ranks.of(device);
-    const std::string name = engine != nullptr ? engine->engine() : "over the hosts' memory, " + ranks.engine();
+    const std::string name =
+        engine != nullptr ? engine->engine() : "over the hosts' memory, " + ranks.engine();
     result.push_back(describe(to_string(device), name, dist::check_operations(ranks, device, bytes)));
   }
   bool right = true;
@@ -74,8 +76,9 @@ int check(const DistOptions& o, dist::Communicator& ranks) {
   } else {
     print_result(result);
   }
-  INGOT_CHECK(right, Error("ranks: an operation gave wrong values (the table names it): the network, the engine or "
-                           "the driver is at fault; try INGOT_NCCL=0"));
+  INGOT_CHECK(right,
+              Error("ranks: an operation gave wrong values (the table names it): the network, the engine or "
+                    "the driver is at fault; try INGOT_NCCL=0"));
   return 0;
 }
 
@@ -84,7 +87,8 @@ int check(const DistOptions& o, dist::Communicator& ranks) {
 void add_dist(Command& root) {
   auto o = std::make_shared<DistOptions>();
   Command command = root.subcommand("dist", "Look at what moves between the processes of a run");
-  Command checking = command.subcommand("check", "Do every operation between the processes: is it right, how fast?");
+  Command checking =
+      command.subcommand("check", "Do every operation between the processes: is it right, how fast?");
   checking.option("--device", o->device, "auto, cpu, cuda, or cuda:N");
   checking.option("--size", o->size, "Bytes of a tensor");
   checking.option("--timeout", o->timeout, "Seconds after which a process that does not come is named");

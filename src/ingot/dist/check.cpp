@@ -47,8 +47,7 @@ class Check {
   Tensor values(Value value) const {
     std::vector<float> all;
     all.reserve(static_cast<std::size_t>(n_));
-    for (std::int64_t i = 0; i < n_; ++i)
-      all.push_back(static_cast<float>(value(i, communicator_.rank())));
+    for (std::int64_t i = 0; i < n_; ++i) all.push_back(static_cast<float>(value(i, communicator_.rank())));
     const Tensor x = Tensor::from(all, {n_}, device_);
     backend(device_).synchronize(current_stream(device_));
     return x;
@@ -56,7 +55,8 @@ class Check {
   static bool equal(const Tensor& x, const Tensor& y) { return x.to_vector<float>() == y.to_vector<float>(); }
 
   // `moved`: the share of the bytes that a rank sends.
-  void note(std::string name, const Tensor& got, const Tensor& expected, double moved, FunctionRef<void()> work) {
+  void note(std::string name, const Tensor& got, const Tensor& expected, double moved,
+            FunctionRef<void()> work) {
     const bool wrong = communicator_.any(!equal(got, expected));
     std::vector<double> seconds;
     seconds.reserve(kRepeats);
@@ -88,7 +88,8 @@ class Check {
   void sums(const Tensor& x) {
     const std::vector<bool> contributes(static_cast<std::size_t>(ranks_), true);
     const Tensor got = slice_of(values([](std::int64_t, std::int64_t) { return 0; }), own());
-    const Tensor expected = slice_of(values([this](std::int64_t i, std::int64_t) { return summed(i); }), own());
+    const Tensor expected =
+        slice_of(values([this](std::int64_t i, std::int64_t) { return summed(i); }), own());
     const auto ordered = [&] { ordered_reduce_scatter(communicator_, x, slices_, contributes, got, false); };
     ordered();
     note("reduce-scatter in the order of ranks", got, expected, others(), ordered);
@@ -102,7 +103,8 @@ class Check {
   void moves(Communicator& engine, const Tensor& x) {
     std::vector<Slice> bytes;
     bytes.reserve(slices_.size());
-    for (const Slice& slice : slices_) bytes.push_back({slice.begin * sizeof(float), slice.end * sizeof(float)});
+    for (const Slice& slice : slices_)
+      bytes.push_back({slice.begin * sizeof(float), slice.end * sizeof(float)});
     const Tensor got = values([](std::int64_t, std::int64_t) { return 0; });
     const auto exchange = [&] { engine.all_to_all(bytes_of(x), bytes, bytes_of(got)); };
     exchange();
@@ -122,7 +124,8 @@ class Check {
     pass();
     const bool receives = communicator_.rank() == ranks_ - 1;
     note("send from the first to the last", receives ? got : x,
-         values([&](std::int64_t i, std::int64_t rank) { return i % kPeriod + (receives ? 0 : rank); }), 1, pass);
+         values([&](std::int64_t i, std::int64_t rank) { return i % kPeriod + (receives ? 0 : rank); }), 1,
+         pass);
   }
 
   Communicator& communicator_;

@@ -62,8 +62,8 @@ class Communicator {
   virtual void receive(std::span<std::byte> data, int from) = 0;
   /// Whether it has reduce_scatter() for that dtype.
   virtual bool reduces(DType /*dtype*/) const { return false; }
-  /// `to` gets the sum of slices[rank()], in bytes, of every rank's `from`, in the order that is fastest. `to`
-  /// may be that slice.
+  /// `to` gets the sum of slices[rank()], in bytes, of every rank's `from`, in the order that is fastest.
+  /// `to` may be that slice.
   virtual void reduce_scatter(std::span<const std::byte> from, std::span<const Slice> slices,
                               std::span<std::byte> to, DType dtype);
   /// Ends every process of the run at once, from any state.

@@ -29,8 +29,9 @@ std::string machine_id() {
 
 using Field = std::string DeviceOfRank::*;
 constexpr std::array<Field, 9> kFields{
-    &DeviceOfRank::host, &DeviceOfRank::machine, &DeviceOfRank::device, &DeviceOfRank::name,   &DeviceOfRank::memory,
-    &DeviceOfRank::kind, &DeviceOfRank::address, &DeviceOfRank::nccl,   &DeviceOfRank::problem};
+    &DeviceOfRank::host,    &DeviceOfRank::machine, &DeviceOfRank::device,
+    &DeviceOfRank::name,    &DeviceOfRank::memory,  &DeviceOfRank::kind,
+    &DeviceOfRank::address, &DeviceOfRank::nccl,    &DeviceOfRank::problem};
 
 DeviceOfRank describe(Device device) {
   const BackendCapabilities& has = backend(device).capabilities();
@@ -53,12 +54,12 @@ void check_kinds(const std::vector<DeviceOfRank>& ranks) {
     const auto tell = [](const DeviceOfRank& rank) {
       return fmt::format("{} ({})", rank.device, rank.kind.empty() ? "no GPU" : rank.kind);
     };
-    INGOT_CHECK(
-        ranks[i].kind == first.kind,
-        InvalidConfig("device", fmt::format("rank 0 on {} has {}, rank {} on {} has {}: ranks of one run need "
-                                            "GPUs of one kind; leave the other machine out, or name the GPUs "
-                                            "with CUDA_VISIBLE_DEVICES",
-                                            first.host, tell(first), i, ranks[i].host, tell(ranks[i]))));
+    INGOT_CHECK(ranks[i].kind == first.kind,
+                InvalidConfig("device",
+                              fmt::format("rank 0 on {} has {}, rank {} on {} has {}: ranks of one run need "
+                                          "GPUs of one kind; leave the other machine out, or name the GPUs "
+                                          "with CUDA_VISIBLE_DEVICES",
+                                          first.host, tell(first), i, ranks[i].host, tell(ranks[i]))));
   }
 }
 
@@ -67,12 +68,12 @@ void check_addresses(const std::vector<DeviceOfRank>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i].address.empty()) continue;
     const auto [first, is_new] = taken.emplace(std::pair{ranks[i].machine, ranks[i].address}, i);
-    INGOT_CHECK(is_new,
-                InvalidConfig("device", fmt::format("ranks {} and {} on {} both have the GPU at {} ({}); start "
-                                                    "one rank a GPU, and leave device at cuda: each rank of a "
-                                                    "machine then takes the GPU of its number",
-                                                    first->second, i, ranks[i].host, ranks[i].address,
-                                                    ranks[i].device)));
+    INGOT_CHECK(is_new, InvalidConfig(
+                            "device",
+                            fmt::format("ranks {} and {} on {} both have the GPU at {} ({}); start "
+                                        "one rank a GPU, and leave device at cuda: each rank of a "
+                                        "machine then takes the GPU of its number",
+                                        first->second, i, ranks[i].host, ranks[i].address, ranks[i].device)));
   }
 }
 
@@ -134,10 +135,10 @@ DeviceEngine choose_engine(const std::vector<DeviceOfRank>& ranks) {
     if (ranks[i].nccl.empty())
       return {false, fmt::format("rank {} on {}: {}", i, ranks[i].host, ranks[i].problem)};
     INGOT_CHECK(ranks[i].nccl == ranks[0].nccl,
-                InvalidConfig("INGOT_NCCL", fmt::format("rank 0 on {} has NCCL {}, rank {} on {} has {}; install "
-                                                        "one version everywhere",
-                                                        ranks[0].host, ranks[0].nccl, i, ranks[i].host,
-                                                        ranks[i].nccl)));
+                InvalidConfig("INGOT_NCCL",
+                              fmt::format("rank 0 on {} has NCCL {}, rank {} on {} has {}; install "
+                                          "one version everywhere",
+                                          ranks[0].host, ranks[0].nccl, i, ranks[i].host, ranks[i].nccl)));
   }
   return {true, {}};
 }
@@ -149,8 +150,9 @@ void connect_devices(Communicator& communicator, Device device) {
     communicator.set_beside(nccl_communicator(communicator, device, share_id(communicator)));
   if (!communicator.is_first() || engine.reason.empty()) return;
   log(LogLevel::warn, "ingot::dist",
-      fmt::format("the GPUs' tensors go between ranks over the hosts' memory, which is slow, not with NCCL: {}",
-                  engine.reason));
+      fmt::format(
+          "the GPUs' tensors go between ranks over the hosts' memory, which is slow, not with NCCL: {}",
+          engine.reason));
 }
 
 }  // namespace ingot::dist

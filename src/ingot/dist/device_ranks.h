@@ -28,8 +28,8 @@ struct DeviceOfRank {
 /// Of every rank, in their order. All ranks call it.
 std::vector<DeviceOfRank> devices_of_ranks(Communicator& communicator, Device device);
 
-/// Whether NCCL can move the devices' memory; if not, `reason` says what keeps it from that, and is empty where
-/// nobody has a GPU.
+/// Whether NCCL can move the devices' memory; if not, `reason` says what keeps it from that, and is empty
+/// where nobody has a GPU.
 struct DeviceEngine {
   bool nccl = false;
   std::string reason;

@@ -159,7 +159,7 @@ void put(std::array<char, N>& to, std::string_view text) {
   std::memcpy(to.data(), text.data(), std::min(text.size(), N - 1));
 }
 
-constexpr double kAnswerSeconds = 1;    // that ranks are given to tell what they wait in
+constexpr double kAnswerSeconds = 1;  // that ranks are given to tell what they wait in
 constexpr int kAnySource = -1, kNoticeTag = 1, kDataTag = 2;
 constexpr std::size_t kMaxVersion = 8192;  // of the text that the library tells
 
@@ -253,18 +253,24 @@ class MpiCommunicator final : public Communicator {
 
   void send(std::span<const std::byte> data, int to) override {
     const Counted counted(data.size(), "send");
-    run("send", [&](Handle* request) {
-      return mpi().isend(data.data(), counted(data.size()), counted.type(), to, kDataTag, mpi().comm_world,
-                         request);
-    }, false);
+    run(
+        "send",
+        [&](Handle* request) {
+          return mpi().isend(data.data(), counted(data.size()), counted.type(), to, kDataTag,
+                             mpi().comm_world, request);
+        },
+        false);
   }
 
   void receive(std::span<std::byte> data, int from) override {
     const Counted counted(data.size(), "receive");
-    run("receive", [&](Handle* request) {
-      return mpi().irecv(data.data(), counted(data.size()), counted.type(), from, kDataTag, mpi().comm_world,
-                         request);
-    }, false);
+    run(
+        "receive",
+        [&](Handle* request) {
+          return mpi().irecv(data.data(), counted(data.size()), counted.type(), from, kDataTag,
+                             mpi().comm_world, request);
+        },
+        false);
   }
 
   [[noreturn]] void abort(int exit_code) override {
@@ -313,8 +319,8 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  // Begins an operation and waits for its end. Those of two ranks have no number of their own, so that numbers
-  // are alike on all ranks.
+  // Begins an operation and waits for its end. Those of two ranks have no number of their own, so that
+  // numbers are alike on all ranks.
   template <class Begin>
   void run(const char* what, Begin&& begin, bool of_all = true) {
     if (of_all) ++operation_;

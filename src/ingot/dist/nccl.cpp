@@ -9,8 +9,8 @@
 namespace ingot::dist {
 namespace {
 
-// Environment: INGOT_NCCL=0 | tensors of GPUs go between ranks over the hosts' memory, not with NCCL; a path is
-// that of the libnccl.so.2 to open
+// Environment: INGOT_NCCL=0 | tensors of GPUs go between ranks over the hosts' memory, not with NCCL; a path
+// is that of the libnccl.so.2 to open
 std::string wanted() { return first_variable({"INGOT_NCCL"}); }
 
 std::vector<std::string> names() {

@@ -95,10 +95,9 @@ class NcclCommunicator final : public Communicator {
       backend(device_).copy(to.data() + here() * own, from.data() + slices[here()].begin, own, stream_);
       return grouped(slices, [&](int rank, const Slice& slice) {
         if (rank == this->rank()) return static_cast<int>(Nccl::success);
-        const int sent = slice.size() == 0
-                             ? Nccl::success
-                             : nccl().send(from.data() + slice.begin, slice.size(), Nccl::uint8, rank, comm_,
-                                           stream_.native);
+        const int sent = slice.size() == 0 ? Nccl::success
+                                           : nccl().send(from.data() + slice.begin, slice.size(), Nccl::uint8,
+                                                         rank, comm_, stream_.native);
         if (failed(sent) || own == 0) return sent;
         return nccl().receive(to.data() + static_cast<std::size_t>(rank) * own, own, Nccl::uint8, rank, comm_,
                               stream_.native);
@@ -131,8 +130,8 @@ class NcclCommunicator final : public Communicator {
 
   void send(std::span<const std::byte> data, int to) override {
     run(
-        "send",
-        [&] { return nccl().send(data.data(), data.size(), Nccl::uint8, to, comm_, stream_.native); }, false);
+        "send", [&] { return nccl().send(data.data(), data.size(), Nccl::uint8, to, comm_, stream_.native); },
+        false);
   }
 
   void receive(std::span<std::byte> data, int from) override {
@@ -168,8 +167,8 @@ class NcclCommunicator final : public Communicator {
 
   // Begins an operation and waits for its end on the device. Those of two ranks have no number of their own.
   void run(std::string_view what, FunctionRef<int()> begin, bool of_all = true) {
-    INGOT_CHECK(!ended_, CommunicationError(fmt::format("the {} over NCCL comes after an error that ended it",
-                                                        what)));
+    INGOT_CHECK(!ended_,
+                CommunicationError(fmt::format("the {} over NCCL comes after an error that ended it", what)));
     if (of_all) ++operation_;
     ComputeBackend& own = backend(device_);
     own.record(event_, stream_);  // makes it this thread's device, where NCCL looks
@@ -207,13 +206,15 @@ class NcclCommunicator final : public Communicator {
 
   [[noreturn]] void fail(std::string_view what, int result, const Stopwatch& since) {
     const char* last = nccl().get_last_error(comm_);
-    const std::string said = fmt::format("{}{}{}", nccl().get_error_string(result),
-                                         last != nullptr && *last != '\0' ? ": " : "", last != nullptr ? last : "");
+    const std::string said =
+        fmt::format("{}{}{}", nccl().get_error_string(result), last != nullptr && *last != '\0' ? ": " : "",
+                    last != nullptr ? last : "");
     if (result == Nccl::remote_error) give_up_on(what, since.seconds(), "; NCCL says: " + said);
     end();
-    throw CommunicationError(fmt::format("rank {} on {}: the {} over NCCL (number {}) of {} failed: {}; "
-                                         "INGOT_NCCL=0 goes over the hosts' memory",
-                                         rank(), host_name(), what, operation_, control_.activity(), said));
+    throw CommunicationError(
+        fmt::format("rank {} on {}: the {} over NCCL (number {}) of {} failed: {}; "
+                    "INGOT_NCCL=0 goes over the hosts' memory",
+                    rank(), host_name(), what, operation_, control_.activity(), said));
   }
 
   void end() {

@@ -113,7 +113,8 @@ void fast_reduce_scatter(Communicator& communicator, const Tensor& values, std::
 void all_gather(Communicator& communicator, const Tensor& values, std::span<const Slice> slices) {
   const std::vector<Slice> bytes = in_bytes(slices, values.dtype());
   if (on_host(values)) return communicator.all_gather(bytes_of(values), bytes);
-  if (Communicator* engine = communicator.of(values.device())) return engine->all_gather(bytes_of(values), bytes);
+  if (Communicator* engine = communicator.of(values.device()))
+    return engine->all_gather(bytes_of(values), bytes);
   const Tensor host = Tensor::empty(values.shape(), values.dtype());
   const Slice own = slices[static_cast<std::size_t>(communicator.rank())];
   move(slice_of(values, own), slice_of(host, own));

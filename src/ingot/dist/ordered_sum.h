@@ -25,8 +25,8 @@ std::vector<Slice> equal_slices(std::size_t n, int ranks);
 void ordered_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
                             const std::vector<bool>& contributes, const Tensor& total, bool add);
 
-/// The same in the order that the engine for that memory is fastest in, where it has such sums (NCCL); else as
-/// above. Other bits than one process has. `values` are changed.
+/// The same in the order that the engine for that memory is fastest in, where it has such sums (NCCL); else
+/// as above. Other bits than one process has. `values` are changed.
 void fast_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
                          const std::vector<bool>& contributes, const Tensor& total, bool add);
 

@@ -18,7 +18,7 @@ namespace ingot {
 struct DataParallelOptions {
   std::int64_t adds = 1;  ///< how often gradients are added in a step
   std::size_t bucket_bytes = 25 << 20;
-  bool fast_sums = false;  ///< of ranks' gradients in the order that the engine is fastest in
+  bool fast_sums = false;           ///< of ranks' gradients in the order that the engine is fastest in
   OptimizerShard* shard = nullptr;  ///< of the optimizer that steps the parameters; its buckets are the same
   dist::Background* background = nullptr;  ///< what sends the buckets; null: a thread of its own
 };

@@ -169,8 +169,9 @@ void TrainConfig::validate() const {
                         grpo.num_generations, answers));
   }
   validate_distillation(*this);
-  require(!fast_gradient_sums || !ordered_gradients, "fast_gradient_sums",
-          "sums in the order that is fastest, and ordered_gradients in that of micro-batches; set one of them");
+  require(
+      !fast_gradient_sums || !ordered_gradients, "fast_gradient_sums",
+      "sums in the order that is fastest, and ordered_gradients in that of micro-batches; set one of them");
   if (zero_stage == 3) {
     const auto [key, reason] = zero_3_obstacle();
     require(key.empty(), "zero_stage", fmt::format("3 is not supported with {}: {}; write 2", key, reason));

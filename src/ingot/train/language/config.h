@@ -66,7 +66,7 @@ struct TrainConfig {
   std::int64_t zero_stage = 0;     ///< what ranks share out: 1 optimizer state, 2 gradients too, 3 weights
   std::int64_t bucket_cap_mb = 25;
   bool fast_gradient_sums = false;  ///< on GPUs, in NCCL's order instead of that of ranks
-  double ddp_timeout = 1800;  ///< seconds; 0: ranks wait for each other for ever
+  double ddp_timeout = 1800;        ///< seconds; 0: ranks wait for each other for ever
   double num_epochs = 1;
   std::int64_t max_steps = -1;  ///< -1: as many as num_epochs needs
   double max_seconds = 0;       ///< stop after this long; 0: never

@@ -15,6 +15,7 @@
 #include "ingot/base/files.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/tensor.h"
+#include "ingot/dist/check.h"
 #include "ingot/dist/device_ranks.h"
 #include "ingot/dist/mpi_communicator.h"
 #include "ingot/dist/ordered_sum.h"
@@ -81,8 +82,9 @@ TEST(NcclRanks, SumInTheOrderOfRanksWithTheBitsOfOneProcess) {
         bool begun = add;
         for (int rank = 0; rank < ranks.size(); ++rank) {
           if (!contributes[static_cast<std::size_t>(rank)]) continue;
-          kernels::launch(kernels::copy, current_stream(kCpu),
-                          {.x = host_values(rank, n, dtype).view(), .y = expected.view(), .accumulate = begun});
+          kernels::launch(
+              kernels::copy, current_stream(kCpu),
+              {.x = host_values(rank, n, dtype).view(), .y = expected.view(), .accumulate = begun});
           begun = true;
         }
         for (const auto& slices : {equal_slices(static_cast<std::size_t>(n), ranks.size()), uneven(n)}) {
@@ -130,7 +132,8 @@ TEST(NcclRanks, MoveBytesBetweenEachOther) {
   Communicator& ranks = connected();
   Communicator& gpus = *ranks.of(kGpu);
   const auto count = static_cast<std::int64_t>(ranks.size());
-  const Tensor mine = Tensor::from(std::vector<std::uint8_t>(5, static_cast<std::uint8_t>(ranks.rank() + 1)), {5});
+  const Tensor mine =
+      Tensor::from(std::vector<std::uint8_t>(5, static_cast<std::uint8_t>(ranks.rank() + 1)), {5});
   const Tensor own = to(mine, kGpu), all = Tensor::empty({5 * count}, DType::u8, kGpu);
   backend(kGpu).synchronize(current_stream(kGpu));
   gpus.all_gather(bytes_of(own), bytes_of(all));
@@ -156,6 +159,16 @@ TEST(NcclRanks, SumTheSameValueEverywhere) {
   all_reduce(ranks, x);
   const auto n = static_cast<float>(ranks.size());
   EXPECT_EQ(floats(x), std::vector<float>(7, n * (n + 1) / 2));
+}
+
+TEST(NcclRanks, AreRightInACheckOfEveryOperation) {
+  ONLY_AS_RANK();
+  Communicator& ranks = connected();
+  for (const Device device : {kCpu, kGpu}) {
+    const std::vector<CheckedOperation> rows = check_operations(ranks, device, 1000);
+    EXPECT_EQ(rows.size(), device == kCpu ? 6U : 7U);  // NCCL has sums in an order of its own
+    for (const CheckedOperation& row : rows) EXPECT_TRUE(row.right) << row.name;
+  }
 }
 
 // Ranks tell their error on stderr, since none can end in order after it.
@@ -228,7 +241,8 @@ TEST_F(Launched, FourRanksDoEveryOperation) { EXPECT_EQ(run(4, "NcclRanks.*"), 0
 TEST_F(Launched, ARankThatHangsIsNamedWithTheOperation) {
   EXPECT_NE(run(3, "NcclFault.InAnOperation", "", "TEST_FAULT=hang"), 0);
   EXPECT_NE(said().find("ranks 0, 1 waited 0.5"), std::string::npos) << said();
-  EXPECT_NE(said().find("in the all-reduce over NCCL (number 3) of step 5: rank 2 on "), std::string::npos) << said();
+  EXPECT_NE(said().find("in the all-reduce over NCCL (number 3) of step 5: rank 2 on "), std::string::npos)
+      << said();
 }
 
 TEST_F(Launched, ARankThatIsKilledEndsTheOthers) {
@@ -262,7 +276,8 @@ TEST_F(Launched, GpusOfTwoKindsAreRefused) {
 }
 
 TEST_F(Launched, WithoutTheLibraryMemoryGoesOverTheHostsAndTheFirstSaysSo) {
-  EXPECT_EQ(run(2, "NcclFault.GoesOnWithoutTheLibrary", "INGOT_NCCL=/nowhere/libnccl.so.2"), 0) << out() << said();
+  EXPECT_EQ(run(2, "NcclFault.GoesOnWithoutTheLibrary", "INGOT_NCCL=/nowhere/libnccl.so.2"), 0)
+      << out() << said();
   const std::string text = said();
   const std::size_t first = text.find("over the hosts' memory");
   ASSERT_NE(first, std::string::npos) << text;

@@ -59,10 +59,11 @@ class RankTraining : public ::testing::Test {
     if (!test::can_launch()) GTEST_SKIP() << "mpirun is not installed";
   }
   std::string train(int ranks, int zero, const std::string& output, const std::string& more = "") const {
-    const int status = test::launch({.ranks = ranks,
-                                     .tests = "RankOfTraining.Trains",
-                                     .folder = folder_.path(),
-                                     .variables = "TEST_OUTPUT=" + output + " TEST_ZERO=" + std::to_string(zero) + more});
+    const int status =
+        test::launch({.ranks = ranks,
+                      .tests = "RankOfTraining.Trains",
+                      .folder = folder_.path(),
+                      .variables = "TEST_OUTPUT=" + output + " TEST_ZERO=" + std::to_string(zero) + more});
     EXPECT_EQ(status, 0) << read_file(folder_.at("out")) << read_file(folder_.at("said"));
     return status == 0 ? read_file(folder_.at(output) + "/model/model.safetensors") : output;
   }
