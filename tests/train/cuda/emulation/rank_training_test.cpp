@@ -16,7 +16,7 @@
 namespace ingot {
 namespace {
 
-constexpr int kMicroBatches = 6;  // of a step, among all ranks
+constexpr int kMicroBatches = 4;  // of a step, among all ranks
 
 std::string shared_folder() { return std::getenv("INGOT_TEST_FOLDER"); }
 
@@ -73,13 +73,13 @@ class RankTraining : public ::testing::Test {
 TEST_F(RankTraining, HasTheBitsOfOneRankAtEveryZeroStage) {
   const std::string one = train(1, 0, "one");
   EXPECT_TRUE(train(2, 1, "two-1") == one);
-  EXPECT_TRUE(train(3, 2, "three-2") == one);
+  EXPECT_TRUE(train(4, 2, "four-2") == one);
   EXPECT_TRUE(train(2, 3, "two-3") == one);
 }
 
 TEST_F(RankTraining, WithNcclsOwnSumsHasOtherBits) {
-  const std::string ordered = train(3, 0, "ordered", " TEST_ORDERED=0");
-  const std::string fast = train(3, 0, "fast", " TEST_ORDERED=0 TEST_FAST=1");
+  const std::string ordered = train(4, 0, "ordered", " TEST_ORDERED=0");
+  const std::string fast = train(4, 0, "fast", " TEST_ORDERED=0 TEST_FAST=1");
   EXPECT_EQ(fast.size(), ordered.size());
   EXPECT_FALSE(fast == ordered);
 }
