@@ -4,23 +4,22 @@
 #include <cstdint>
 
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/kernels/copy.h"
 
 namespace ingot::dist {
 namespace {
 
-bool on_host(const Tensor& tensor) { return backend(tensor.device()).capabilities().host_memory; }
-
 // Copies, and waits until the values are there.
 void move(const Tensor& from, const Tensor& to) {
-  const Device device = on_host(from) ? to.device() : from.device();
+  const Device device = has_host_memory(from.device()) ? to.device() : from.device();
   const Stream stream = current_stream(device);
   backend(device).copy(to.view().data, from.view().data, to.nbytes(), stream);
   backend(device).synchronize(stream);
 }
 
 Tensor host_copy(const Tensor& values) {
-  if (on_host(values)) return values;
+  if (has_host_memory(values.device())) return values;
   const Tensor copy = Tensor::empty(values.shape(), values.dtype());
   move(values, copy);
   return copy;
@@ -81,13 +80,14 @@ Tensor slice_of(const Tensor& whole, const Slice& slice) {
 
 void ordered_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
                             const std::vector<bool>& contributes, const Tensor& total, bool add) {
-  if (Communicator* engine = communicator.of(values.device()); engine != nullptr && !on_host(values)) {
+  if (Communicator* engine = communicator.of(values.device());
+      engine != nullptr && !has_host_memory(values.device())) {
     const StreamGuard guard(engine->stream());  // of the memory in passing, too
     add_parts(gather_parts(*engine, values, slices), contributes, total, add);
     return backend(values.device()).synchronize(engine->stream());
   }
   const Tensor received = gather_parts(communicator, host_copy(values), slices);
-  if (on_host(total)) return add_parts(received, contributes, total, add);
+  if (has_host_memory(total.device())) return add_parts(received, contributes, total, add);
   const Tensor sum = Tensor::empty(total.shape(), total.dtype());
   if (add) move(total, sum);
   add_parts(received, contributes, sum, add);
@@ -112,7 +112,7 @@ void fast_reduce_scatter(Communicator& communicator, const Tensor& values, std::
 
 void all_gather(Communicator& communicator, const Tensor& values, std::span<const Slice> slices) {
   const std::vector<Slice> bytes = in_bytes(slices, values.dtype());
-  if (on_host(values)) return communicator.all_gather(bytes_of(values), bytes);
+  if (has_host_memory(values.device())) return communicator.all_gather(bytes_of(values), bytes);
   if (Communicator* engine = communicator.of(values.device()))
     return engine->all_gather(bytes_of(values), bytes);
   const Tensor host = Tensor::empty(values.shape(), values.dtype());
@@ -126,7 +126,7 @@ void all_reduce(Communicator& communicator, const Tensor& values) {
   const auto floats = [](const Tensor& x) {
     return std::span(x.view().as<float>(), static_cast<std::size_t>(x.numel()));
   };
-  if (on_host(values)) return communicator.all_reduce(floats(values));
+  if (has_host_memory(values.device())) return communicator.all_reduce(floats(values));
   if (Communicator* engine = communicator.of(values.device())) return engine->all_reduce(floats(values));
   const Tensor host = host_copy(values);
   communicator.all_reduce(floats(host));

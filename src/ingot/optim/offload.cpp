@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/scratch_memory.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/core/transfer.h"
 #include "ingot/kernels/quant_map_8bit.h"
 
@@ -20,8 +21,6 @@ constexpr std::int64_t kCut = 16 * kernels::kMomentBlock;
 constexpr std::size_t kAlign = 256;  // of a tensor in a window
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-bool reads_host_memory(Device device) { return backend(device).capabilities().host_memory; }
 
 Tensor as_range(const Tensor& tensor, std::int64_t begin, std::int64_t count) {
   std::byte* data =
@@ -233,7 +232,7 @@ Tensor OffloadedState::zeros(const Shape& shape, DType dtype, Device device) con
     return Tensor::wrap(memory->data(), shape, dtype, kCpu, [memory] {});
   }
   const Tensor made =
-      reads_host_memory(device) ? Tensor::empty(shape, dtype) : host_tensor(shape, dtype, device);
+      has_host_memory(device) ? Tensor::empty(shape, dtype) : host_tensor(shape, dtype, device);
   if (made.nbytes() > 0) std::memset(made.view().data, 0, made.nbytes());
   return made;
 }
@@ -242,7 +241,7 @@ void OffloadedState::run(std::vector<OptimizerPiece> pieces,
                          FunctionRef<void(std::span<const OptimizerPiece>)> step) {
   if (pieces.empty()) return;
   const Device device = pieces.front().value.device();
-  if (reads_host_memory(device)) return step(pieces);
+  if (has_host_memory(device)) return step(pieces);
   std::vector<OptimizerPiece> parts = cut(pieces, config_.window_bytes);
   transfer(device).run(windows_of(parts, config_.window_bytes), step);
 }
