@@ -1,7 +1,9 @@
 #include "ingot/autograd/engine.h"
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,8 +14,12 @@
 #include "ingot/autograd/gradcheck.h"
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/memory.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
 #include "ingot/ops/random.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
@@ -175,6 +181,108 @@ TEST(Checkpoint, RecomputesWithTheSameRandomNumbersAndBits) {
     return all;
   };
   EXPECT_EQ(gradients(true), gradients(false));
+}
+
+// Adapters on a frozen base: the first layer reads what needs no gradient.
+TEST(Checkpoint, KeepsNothingOfAFunctionWhoseParametersAloneTrain) {
+  const Tensor x = Tensor::from(std::vector<float>(1000, 2.0F), {1000}), w = leaf({3});
+  const MemoryTracker& memory = backend(kCpu).memory();
+  const std::size_t before = memory.allocated();
+  const Tensor y = checkpoint([&w](const Tensor& in) { return sum(square(square(in * w))); }, x);
+  EXPECT_LT(memory.allocated() - before, 1000 * sizeof(float)) << "nothing as long as x";
+  backward(y);
+  EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{1000 * 4 * 16 * 27}));
+  EXPECT_FALSE(x.grad().defined());
+}
+
+class CountingStore : public CheckpointStore {
+ public:
+  std::shared_ptr<Held> put(const Tensor& input) override {
+    ++put_;
+    return std::make_shared<Copy>(*this, clone(input));
+  }
+  int put_ = 0, got_ = 0, there_ = 0;
+
+ private:
+  class Copy : public Held {
+   public:
+    Copy(CountingStore& store, Tensor values) : store_(store), values_(std::move(values)) { ++store_.there_; }
+    ~Copy() override { --store_.there_; }
+    Copy(const Copy&) = delete;
+    Copy& operator=(const Copy&) = delete;
+    Tensor get() override {
+      ++store_.got_;
+      return values_;
+    }
+
+   private:
+    CountingStore& store_;
+    Tensor values_;
+  };
+};
+
+TEST(Checkpoint, AStoreHasTheInputUntilTheBackwardPassHasUsedIt) {
+  CountingStore store;
+  const Tensor x = leaf({1, 2, 3});
+  const std::function<std::vector<Tensor>(const Tensor&)> function = [](const Tensor& in) {
+    return std::vector<Tensor>{square(in)};
+  };
+  const Tensor y = sum(checkpoint(function, x * 2.0, &store).front());
+  EXPECT_EQ(store.put_, 1);
+  EXPECT_EQ(store.there_, 1);
+  backward(y, {.retain_graph = true});
+  EXPECT_EQ(store.there_, 1);
+  backward(y);
+  EXPECT_EQ(store.got_, 2);
+  EXPECT_EQ(store.there_, 0);
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{16, 32, 48}));
+  EXPECT_THROW(backward(y), Error);
+}
+
+TEST(CheckpointRows, HasTheRowsAndGradientsOfOneCall) {
+  const auto all = [](std::int64_t rows, bool again) {
+    Tensor x = testing::randn({2, 5, 8}, 1), w = testing::randn({8, 8}, 2), v = testing::randn({8}, 3);
+    for (Tensor* t : {&x, &w, &v}) t->set_requires_grad(true);
+    const auto function = [&](const Tensor& in) { return tanh(matmul(in, w)) * v; };
+    Tensor in = x * 0.5;
+    const Tensor y = rows == 0 ? function(in) : checkpoint_rows(function, in, rows);
+    EXPECT_EQ(y.shape(), Shape({2, 5, 8}));
+    backward(sum(again ? y * y + in : y * y));
+    return std::vector{y.to_vector<float>(), x.grad().to_vector<float>(), w.grad().to_vector<float>(),
+                       v.grad().to_vector<float>()};
+  };
+  for (const bool again : {false, true}) {
+    const auto expected = all(0, again);
+    for (const std::int64_t rows : {1, 3, 4, 10, 99}) {
+      const auto actual = all(rows, again);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        for (std::size_t j = 0; j < expected[i].size(); ++j)
+          EXPECT_NEAR(actual[i][j], expected[i][j], 2e-5) << rows << " " << i;
+    }
+  }
+}
+
+TEST(CheckpointRows, DrawsTheRandomNumbersOfTheForwardPassAgain) {
+  const Tensor x = leaf(std::vector<float>(64, 1.0F));
+  const RandomScope random(7, 3);
+  const auto function = [](const Tensor& in) { return dropout(in, 0.5); };
+  const Tensor y = checkpoint_rows(function, reshape(x, {16, 4}), 3);
+  backward(sum(y));
+  EXPECT_EQ(x.grad().to_vector<float>(), y.to_vector<float>());
+}
+
+TEST(CheckpointRows, TrainsParametersOfAFunctionOfFrozenRows) {
+  const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4}, {4, 1}), w = leaf({3});
+  backward(sum(checkpoint_rows([&w](const Tensor& in) { return square(in * w); }, x, 3)));
+  EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{2 * 3 * 30}));
+}
+
+TEST(CheckpointRows, ComputesWithoutGradientsToo) {
+  const NoGrad no_grad;
+  const Tensor x = Tensor::from(std::vector<float>{1, 2, 3}, {3, 1});
+  const Tensor y = checkpoint_rows([](const Tensor& in) { return square(in); }, x, 2);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 4, 9}));
+  EXPECT_THROW(checkpoint_rows([](const Tensor& in) { return in; }, x, 0), InvalidConfig);
 }
 
 TEST(Checkpoint, ItsFunctionKnowsThatItRunsOnceMore) {
