@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -55,13 +56,15 @@ std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, con
 
 // What memory_limit chooses from, and what it takes: the first that fits.
 void print_combinations(const std::vector<MemoryChoice>& choices, std::size_t limit) {
-  fmt::print("\n  {:<46} {:>10} {:>10}  within {}\n", "combination, fastest first", "memory", "step time",
-             human_bytes(limit));
+  std::size_t width = 46;
+  for (const MemoryChoice& choice : choices) width = std::max(width, choice.text().size());
+  fmt::print("\n  {:<{}} {:>10} {:>10}  within {}\n", "combination, fastest first", width, "memory",
+             "step time", human_bytes(limit));
   bool taken = false;
   for (const MemoryChoice& choice : choices) {
     const char* note = !choice.fits ? "" : taken ? "fits" : "fits; memory_limit takes this";
     taken = taken || choice.fits;
-    fmt::print("  {:<46} {:>10} {:>+8.0f} %  {}\n", choice.text(), human_bytes(choice.plan.needed()),
+    fmt::print("  {:<{}} {:>10} {:>+8.0f} %  {}\n", choice.text(), width, human_bytes(choice.plan.needed()),
                100 * choice.slowdown, note);
   }
 }
@@ -71,8 +74,12 @@ nlohmann::ordered_json json_of(const std::vector<MemoryChoice>& choices) {
   for (const MemoryChoice& choice : choices)
     list.push_back({{"recompute", name(choice.recompute)},
                     {"offload_optimizer", name(choice.offload)},
+                    {"offload_weights", name(choice.weights)},
+                    {"offload_activations", name(choice.activations)},
                     {"with_overhead", choice.plan.needed()},
                     {"offloaded", choice.plan.offloaded},
+                    {"offloaded_weights", choice.plan.offloaded_weights},
+                    {"offloaded_activations", choice.plan.offloaded_activations},
                     {"slowdown", choice.slowdown},
                     {"fits", choice.fits}});
   return list;
@@ -92,6 +99,7 @@ void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices,
                                                       {"with_overhead", plan.needed()},
                                                       {"offloaded", plan.offloaded},
                                                       {"offloaded_weights", plan.offloaded_weights},
+                                                      {"offloaded_activations", plan.offloaded_activations},
                                                       {"available", available},
                                                       {"fits", plan.needed() <= available},
                                                       {"with_overhead_by_optimizer_and_recompute", with},
@@ -116,6 +124,9 @@ void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view 
   if (plan.offloaded_weights > 0)
     fmt::print("  {:<12} {:>10}  of layers that do not compute, beside the total\n", "offloaded",
                human_bytes(plan.offloaded_weights));
+  if (plan.offloaded_activations > 0)
+    fmt::print("  {:<12} {:>10}  of inputs of layers, beside the total\n", "offloaded",
+               human_bytes(plan.offloaded_activations));
 }
 
 void print_choices(const std::vector<Choice>& choices, std::size_t available) {

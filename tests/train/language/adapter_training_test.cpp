@@ -8,9 +8,12 @@
 #include "tests/train/hook_reporter.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/memory.h"
 #include "ingot/models/adapter/use_adapters.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/train/language/language_trainer.h"
@@ -185,6 +188,30 @@ TEST_F(AdapterTrainingTest, TheMemoryPlanCountsAdaptersAndTheBaseInItsFormat) {
   EXPECT_EQ(with_dense.gradients, static_cast<std::size_t>(2 * 4 * sums) * 4);
   EXPECT_EQ(with_dense.optimizer, 2 * with_dense.gradients);
   EXPECT_LT(with_nf4.parameters, with_dense.parameters / 3);
+}
+
+// The first layer's input needs no gradient, and is all that is kept of it nevertheless.
+TEST_F(AdapterTrainingTest, WhatRecomputationKeepsIsWhatThePlanSays) {
+  for (const char* format : {"", "nf4"}) {
+    TrainConfig c = tuning(std::string("kept") + format, format);
+    c.recompute = Recompute::full;
+    c.dtype = DType::f32;
+    const auto model = load_adapted_model(base_, c.adapter, c.dtype, kCpu, c.seed, {});
+    model->recompute = c.recompute;
+    static_cast<void>(model->rope_tables(c.sequence_len));
+    const Tensor tokens = Tensor::zeros({c.per_device_train_batch_size, c.sequence_len}, DType::i32);
+    MemoryTracker& memory = backend(kCpu).memory();
+    const DecoderInput input{.tokens = tokens};
+    backward(model->loss(input, tokens));  // from now on the adapters' gradients are there
+    const std::size_t before = memory.allocated();
+    memory.reset_peak();
+    const Tensor loss = model->loss(input, tokens);
+    const std::size_t kept = memory.allocated() - before;
+    const MemoryPlan plan = plan_memory(c, model->config);
+    EXPECT_LE(kept, plan.activations + 4096) << format;
+    backward(loss);
+    EXPECT_LE(memory.peak() - before, plan.activations + plan.transients) << format;
+  }
 }
 
 TrainConfig read(const std::string& yaml) {

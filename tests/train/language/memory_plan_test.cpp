@@ -106,6 +106,34 @@ TEST_P(PlannedMemory, HoldsTheWholePassAndIsNearIt) {
   });
 }
 
+// A sixth of the tokens go through an MLP at a time.
+TEST_P(PlannedMemory, HoldsAPassWhoseMlpsWorkInChunks) {
+  constexpr std::int64_t kChunk = kBatch * kSequence / 6;
+  if (tiny(GetParam()).num_experts > 0) return;  // experts are not divided
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+    InitSource source(1, DType::f32);
+    LanguageModel model(tiny(GetParam()), source);
+    model.recompute = recompute;
+    for (const auto& layer : model.layers) layer->mlp->chunk = kChunk;
+    static_cast<void>(model.rope_tables(kSequence));
+    const DecoderInput input = tokens();
+    MemoryTracker& memory = backend(kCpu).memory();
+    backward(model.loss(input, input.tokens));
+    const std::size_t before = memory.allocated();
+    memory.reset_peak();
+    backward(model.loss(input, input.tokens));
+    const auto used = static_cast<double>(memory.peak() - before);
+    TrainConfig config = settings(recompute, DType::f32);
+    const MemoryPlan whole = plan_memory(config, model.config);
+    config.mlp_chunk = kChunk;
+    const MemoryPlan plan = plan_memory(config, model.config);
+    const double ratio = static_cast<double>(plan.activations + plan.transients) / used;
+    EXPECT_GE(ratio, 1) << name(recompute);
+    EXPECT_LE(ratio, 1.15) << name(recompute);
+    EXPECT_LT(plan.needed(), whole.needed()) << name(recompute);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, PlannedMemory,
                          ::testing::Values("gpt2", "llama", "qwen3", "gemma2", "gemma3_text", "mixtral",
                                            "qwen3_moe"),

@@ -11,7 +11,6 @@
 #include "ingot/models/rope_tables.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/cast.h"
-#include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/norm.h"
@@ -140,6 +139,11 @@ Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
       down_multiplier(c.mlp_down_multiplier) {}
 
 Tensor Mlp::operator()(const LinearInput& x) const {
+  if (chunk == 0 || x.rows() <= chunk) return whole(x);
+  return checkpoint_rows([this](const Tensor& rows) { return whole(rows); }, x.tensor(), chunk);
+}
+
+Tensor Mlp::whole(const LinearInput& x) const {
   if (gate_multiplier == 1 && down_multiplier == 1) return feed_forward(x, in_proj, kind, down_proj);
   const std::vector<Tensor> parts = in_proj.each(x);  // Falcon H1's, which are SwiGLU
   return down_proj(silu_mul(parts[0] * gate_multiplier, parts[1])) * down_multiplier;
@@ -483,7 +487,7 @@ void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderCon
     const Tensor out = stream.value();
     return wanted ? std::vector<Tensor>{out, used.probability, used.counts} : std::vector<Tensor>{out};
   };
-  const std::vector<Tensor> results = checkpoint(again, x.sum);
+  const std::vector<Tensor> results = checkpoint(again, x.sum, layer_inputs);
   x.sum = results.front();
   if (load != nullptr) *load = {.probability = results[1], .counts = results[2]};
 }

@@ -24,6 +24,7 @@
 #include "ingot/nn/projection_group.h"
 #include "ingot/nn/visit.h"
 #include "ingot/nn/weight_lease.h"
+#include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/norm.h"
 
@@ -68,6 +69,10 @@ struct Mlp {
   Linear down_proj;
   MlpKind kind;
   double gate_multiplier, down_multiplier;  // 1: none
+  std::int64_t chunk = 0;                   // rows that go through it at a time (checkpoint_rows); 0: all
+
+ private:
+  Tensor whole(const LinearInput& x) const;
 };
 
 struct DecoderLayer {
@@ -180,8 +185,9 @@ struct LanguageModel {
   void visit(ParamVisitor& v);
 
   LanguageConfig config;
-  Recompute recompute = Recompute::none;  ///< in backward passes
-  WeightLease* lease = nullptr;           ///< of the layers' weights; null: they are in memory
+  Recompute recompute = Recompute::none;    ///< in backward passes
+  WeightLease* lease = nullptr;             ///< of the layers' weights; null: they are in memory
+  CheckpointStore* layer_inputs = nullptr;  ///< keeps them for Recompute::full; null: in their memory
   /// What activations are computed in; unset: what the norms' parameters are in, or else the embeddings.
   std::optional<DType> activation_dtype;
   Embedding embed_tokens;

@@ -181,6 +181,10 @@ void TrainConfig::validate() const {
     require(key.empty(), "offload_weights",
             fmt::format("{} is not supported with {}: {}; write none", name(offload_weights), key, reason));
   }
+  require(
+      offload_activations == Offload::none || recompute == Recompute::full, "offload_activations",
+      fmt::format("{} moves the inputs of layers that run again, and recompute is {}; write recompute: true",
+                  name(offload_activations), name(recompute)));
   require(dtype != DType::f16, "torch_dtype",
           "f16 cannot be trained in: without loss scaling, which is not available, small gradients become 0; "
           "write bf16, or f32");
@@ -218,6 +222,19 @@ std::pair<std::string, std::string> TrainConfig::offload_weights_obstacle() cons
   if (objective.kind == ObjectiveKind::grpo) return {"rl: grpo", "its rollouts need all weights at once"};
   if (objective.has_reference() && !adapter.lora.modules_to_save.empty())
     return {"lora_modules_to_save", "rl then compares with a copy of the whole model"};
+  return {};
+}
+
+std::pair<std::string, std::string> TrainConfig::offload_weights_obstacle(const LanguageConfig& of,
+                                                                          bool on_host, int ranks) const {
+  if (const auto found = offload_weights_obstacle(); !found.first.empty()) return found;
+  if (ranks > 1) return {"several processes", "each would keep all weights on the host"};
+  if (!on_host && !sample_prompts.empty())
+    return {"sample_prompts", "generation captures passes with all weights"};
+  if (!on_host && of.position == PositionKind::alibi)
+    return {"ALiBi", "its slopes are made where the weights are"};
+  if (adapter.quantizes_base() && of.num_experts > 0)
+    return {"quantized experts", "they are applied as one stack"};
   return {};
 }
 
@@ -296,6 +313,8 @@ TrainConfig read_train_config(Config& config) {
   translate_keys(root);
   t.memory_limit.keeps_recompute = root.has("recompute");
   t.memory_limit.keeps_offload = root.has("offload_optimizer");
+  t.memory_limit.keeps_weights = root.has("offload_weights");
+  t.memory_limit.keeps_activations = root.has("offload_activations");
   t.objective = read_objective(root);
   t.from_scratch = !root.has("model") && root.has("architecture");
   read_schedule_kwargs(root, t.schedule);

@@ -27,7 +27,9 @@ class Config;
 struct MemoryLimit {
   std::string limit;             ///< "24GB", "auto": what is free; empty or "none": nothing is chosen
   bool keeps_recompute = false;  ///< set by hand
-  bool keeps_offload = false;
+  bool keeps_offload = false;    ///< of the optimizer's state
+  bool keeps_weights = false;    ///< offload_weights
+  bool keeps_activations = false;
   bool is_on() const { return !limit.empty() && limit != "none"; }
 };
 
@@ -80,8 +82,10 @@ struct TrainConfig {
   double z_loss = 0;
   double router_aux_loss_coef = -1;  ///< of a mixture of experts; -1: the model's own
   Recompute recompute = Recompute::none;
-  Offload offload_weights = Offload::none;  ///< where matrices of layers lie
-  MemoryLimit memory_limit;                 ///< chooses recompute and optimizer.offload
+  Offload offload_weights = Offload::none;      ///< where matrices of layers lie
+  Offload offload_activations = Offload::none;  ///< where inputs of layers lie until they run again
+  std::int64_t mlp_chunk = 0;                   ///< tokens that go through an MLP at a time; 0: all
+  MemoryLimit memory_limit;                     ///< chooses recompute and what is offloaded
   bool detect_anomaly = false;
   std::int64_t record_origins = 0;  ///< steps between those whose tensors' origins are kept; 0: none
 
@@ -116,8 +120,11 @@ struct TrainConfig {
   bool adds_every_round() const { return ordered_gradients || zero_stage >= 2; }
   /// The key that keeps this run from zero_stage 3, and the reason; empty: nothing.
   std::pair<std::string, std::string> zero_3_obstacle() const;
-  /// The same for offload_weights.
+  /// The same for offload_weights, as far as this file tells.
   std::pair<std::string, std::string> offload_weights_obstacle() const;
+  /// The same for a model on such a device, in each of so many ranks.
+  std::pair<std::string, std::string> offload_weights_obstacle(const LanguageConfig& model, bool on_host,
+                                                               int ranks) const;
   std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_cap_mb) << 20; }
   std::int64_t tokens_per_step() const {
     return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;

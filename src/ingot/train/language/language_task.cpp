@@ -18,12 +18,14 @@
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/dist/agreement.h"
 #include "ingot/dist/device_ranks.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/train/language/checkpoint.h"
+#include "ingot/train/language/language_trainer.h"
 #include "ingot/train/language/memory_plan.h"
 #include "ingot/train/language/planning/memory_limit.h"
 
@@ -155,17 +157,19 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   if (!communicator_.is_first()) communicator_.barrier();  // the first makes what is cached
   data_ = prepare_data(config_, *tokenizer_);
   if (communicator_.is_first()) communicator_.barrier();
+  choose_memory(architecture(checkpoint.has_value() ? &*checkpoint : nullptr));
   // The first rank of a machine packs the base, and the others map its cache.
   const bool packs = config_.adapter.quantizes_base() && communicator_.size() > 1;
   if (packs && communicator_.local_rank() > 0) communicator_.barrier();
   model_ = make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters,
-                      offloads_weights() ? kCpu : device_);
+                      offloads(config_.offload_weights) ? kCpu : device_);
   if (packs && communicator_.local_rank() == 0) communicator_.barrier();
   INGOT_CHECK(model_->config.vocab_size >= data_.max_token() + 1,
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                                      data_.max_token(), model_->config.vocab_size)));
-  choose_memory();
+  check_room();
   offload_weights();
+  offload_activations();
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
   if (config_.adapter.enabled) flops_per_token_ *= 2.0 / 3;  // no gradients of the base's weights
   epochs_per_step_ = 1 / steps_per_epoch(config_, data_, communicator_.size());
@@ -192,25 +196,24 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
 }
 
 // On a CPU the host's memory is where they are anyway.
-bool LanguageTask::offloads_weights() const {
-  return config_.offload_weights == Offload::disk ||
-         (config_.offload_weights == Offload::cpu && !backend(device_).capabilities().host_memory);
+bool LanguageTask::offloads(Offload to) const {
+  return to == Offload::disk || (to == Offload::cpu && !has_host_memory(device_));
+}
+
+void LanguageTask::offload_activations() {
+  if (!offloads(config_.offload_activations)) return;
+  offloaded_activations_ = std::make_unique<OffloadedActivations>(
+      device_, OffloadConfig{.to = config_.offload_activations, .directory = config_.output_dir});
+  model_->layer_inputs = offloaded_activations_.get();
 }
 
 void LanguageTask::offload_weights() {
-  if (!offloads_weights()) return;
-  const auto refuse = [&](bool found, const char* key, const char* reason) {
-    INGOT_CHECK(!found, InvalidConfig("offload_weights",
-                                      fmt::format("is not supported with {}: {}; write none", key, reason)));
-  };
-  const LanguageConfig& c = model_->config;
-  const bool on_host = backend(device_).capabilities().host_memory;
-  refuse(communicator_.size() > 1, "several processes", "each would keep all weights on the host");
-  refuse(!on_host && !config_.sample_prompts.empty(), "sample_prompts",
-         "generation captures passes with all weights");
-  refuse(!on_host && c.position == PositionKind::alibi, "ALiBi", "its slopes are made where the weights are");
-  refuse(config_.adapter.quantizes_base() && c.num_experts > 0, "quantized experts",
-         "they are applied as one stack");
+  if (!offloads(config_.offload_weights)) return;
+  const auto [key, reason] =
+      config_.offload_weights_obstacle(model_->config, has_host_memory(device_), communicator_.size());
+  INGOT_CHECK(
+      key.empty(),
+      InvalidConfig("offload_weights", fmt::format("is not supported with {}: {}; write none", key, reason)));
   std::vector<ModuleRef> layers;
   layers.reserve(model_->layers.size());
   for (const auto& layer : model_->layers) layers.emplace_back(*layer);
@@ -230,24 +233,41 @@ std::size_t LanguageTask::loaded_bytes() const {
   return bytes;
 }
 
-// Before anything but the model is there. Ranks that share a device share what it has free.
-void LanguageTask::choose_memory() {
+// Ranks that share a device share what it has free.
+std::size_t LanguageTask::free_bytes() const {
+  const bool shared = has_host_memory(device_) || config_.device.find(':') != std::string::npos;
+  const int sharing = shared ? communicator_.local_size() : 1;
+  return backend(device_).memory_info().free / static_cast<std::size_t>(sharing);
+}
+
+LanguageConfig LanguageTask::architecture(const LanguageCheckpoint* checkpoint) const {
+  if (checkpoint != nullptr) return checkpoint->config;
+  return config_.from_scratch ? finish_architecture(config_, *tokenizer_) : planned_architecture(config_);
+}
+
+// Before the model is loaded, as that depends on what is chosen.
+void LanguageTask::choose_memory(const LanguageConfig& model) {
+  if (!config_.memory_limit.is_on()) return;
+  const PlannedPlace place{.ranks = communicator_.size(), .local_ranks = communicator_.local_size()};
+  log(LogLevel::info, "ingot::train", fit_into_memory(config_, model, smallest(free_bytes()), place));
+}
+
+// Before anything but the model is there.
+void LanguageTask::check_room() {
   const int here = communicator_.local_size(), ranks = communicator_.size();
-  const bool shared =
-      backend(device_).capabilities().host_memory || config_.device.find(':') != std::string::npos;
-  const std::size_t free = backend(device_).memory_info().free / static_cast<std::size_t>(shared ? here : 1);
+  const std::size_t free = free_bytes();
   TrainConfig whole = config_;  // as its weights are still
   whole.zero_stage = 0;
-  const std::size_t loaded = offloads_weights() ? loaded_bytes() : 0;  // which move, and leave their place
+  const std::size_t loaded =
+      offloads(config_.offload_weights) ? loaded_bytes() : 0;  // which move, and leave their place
   const std::size_t there_already = model_->device() != device_ ? 0
-                                    : offloads_weights()
+                                    : offloads(config_.offload_weights)
                                         ? loaded
                                         : plan_memory(whole, model_->config, ranks).parameters;
   const std::size_t there = smallest(free + there_already);
-  const std::string chosen =
-      fit_into_memory(config_, model_->config, there, {.ranks = ranks, .local_ranks = here});
-  if (!chosen.empty()) log(LogLevel::info, "ingot::train", chosen);
   model_->recompute = config_.recompute;
+  for (const auto& layer : model_->layers)
+    if (layer->mlp != nullptr) layer->mlp->chunk = config_.mlp_chunk;
   recipe_ = put_recipe(*model_, config_);
   if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
   check_memory(plan_memory(config_, model_->config, ranks), config_, there, here, loaded);

@@ -13,11 +13,14 @@
 #include "ingot/train/language/dataset.h"
 #include "ingot/train/language/objective.h"
 #include "ingot/train/language/recipe_training.h"
+#include "ingot/train/offloaded_activations.h"
 #include "ingot/train/offloaded_weights.h"
 #include "ingot/train/reporter.h"
 #include "ingot/train/task.h"
 
 namespace ingot {
+
+struct LanguageCheckpoint;
 
 /// Continues a prompt with the model as it is.
 using SampleFunction =
@@ -76,10 +79,14 @@ class LanguageTask : public TrainTask {
  private:
   void check_ranks_agree() const;
   void check_same_adapter(const SavedCheckpoint& saved) const;
-  bool offloads_weights() const;
+  bool offloads(Offload to) const;
   void offload_weights();
+  void offload_activations();
   std::size_t loaded_bytes() const;
-  void choose_memory();
+  void choose_memory(const LanguageConfig& model);
+  void check_room();
+  std::size_t free_bytes() const;
+  LanguageConfig architecture(const LanguageCheckpoint* checkpoint) const;
   std::size_t smallest(std::size_t bytes);
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
   std::map<std::string, Tensor> gathered_weights();
@@ -95,9 +102,10 @@ class LanguageTask : public TrainTask {
   TrainingData data_;
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<OffloadedWeights> offloaded_weights_;  // null: all are on the device
-  std::unique_ptr<RecipeState> recipe_;                  // null: matmuls in torch_dtype
-  std::unique_ptr<ReferenceModel> reference_;            // null: the objective has none
-  std::shared_ptr<LrSchedule> schedule_;                 // the optimizer's, which plan() changes
+  std::unique_ptr<OffloadedActivations> offloaded_activations_;
+  std::unique_ptr<RecipeState> recipe_;        // null: matmuls in torch_dtype
+  std::unique_ptr<ReferenceModel> reference_;  // null: the objective has none
+  std::shared_ptr<LrSchedule> schedule_;       // the optimizer's, which plan() changes
   std::unique_ptr<TrainOptimizer> optimizer_;
   std::unique_ptr<Objective> objective_;
   std::int64_t total_steps_ = 0;

@@ -37,6 +37,7 @@ struct Keeping {
   bool selective;  // SelectiveRecompute
   bool on_cpu;
   DType dtype;
+  bool chunks;  // MLPs keep their input, and the rest is there for some rows only
 };
 
 // Queries and keys put together from their parts, what values and the keys' plain parts are views of, and the
@@ -129,10 +130,17 @@ Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& h
   if (c.corrects(layer)) add_delta_net(kept, c);
   if (c.is_sparse(layer)) {
     add_experts(kept, c, how);
-  } else if (c.has_mlp(layer)) {
+  } else if (c.has_mlp(layer) && !how.chunks) {
     add_mlp(kept, c, how);
   }
   return kept;
+}
+
+Keeping keeping(const TrainConfig& config, std::size_t tokens, bool on_gpu) {
+  return {.selective = config.recompute == Recompute::selective,
+          .on_cpu = !on_gpu,
+          .dtype = config.dtype,
+          .chunks = config.mlp_chunk > 0 && static_cast<std::size_t>(config.mlp_chunk) < tokens};
 }
 
 struct Activations {
@@ -140,9 +148,13 @@ struct Activations {
   std::size_t again = 0;  // besides, while the largest layer runs again
 };
 
-Activations activations_per_token(const LanguageConfig& c, const TrainConfig& config, bool on_gpu) {
-  const Keeping how{
-      .selective = config.recompute == Recompute::selective, .on_cpu = !on_gpu, .dtype = config.dtype};
+// The host's memory is the device's own on a CPU.
+bool leaves(Offload to, bool on_gpu) { return to == Offload::disk || (to == Offload::cpu && on_gpu); }
+
+// Inputs of layers that are there at once where the others are elsewhere: one comes, one is used.
+constexpr std::int64_t kInputsThere = 2;
+
+Activations activations_per_token(const LanguageConfig& c, const TrainConfig& config, const Keeping& how) {
   const std::size_t hidden = static_cast<std::size_t>(c.hidden_size) * byte_size(config.dtype);
   // The last norm's input and what it found of it, and the loss's gradient.
   const std::size_t last = 2 * hidden + static_cast<std::size_t>(statistics_of_norm(c)) * sizeof(float);
@@ -153,22 +165,58 @@ Activations activations_per_token(const LanguageConfig& c, const TrainConfig& co
     largest = std::max(largest, layer);
   }
   if (config.recompute != Recompute::full) return {.kept = layers + last};
-  const std::size_t inputs = static_cast<std::size_t>(c.num_hidden_layers) * hidden;
-  return {.kept = inputs + last, .again = largest - hidden};
+  const std::int64_t there = leaves(config.offload_activations, !how.on_cpu)
+                                 ? std::min(c.num_hidden_layers, kInputsThere)
+                                 : c.num_hidden_layers;
+  return {.kept = static_cast<std::size_t>(there) * hidden + last, .again = largest - hidden};
 }
 
 // Numbers of each token that are there besides while an MLP is differentiated: the gradient of what its last
 // matmul reads, those of gate and up that are made from it, and what that matmul reads where it was made
 // again (else it has been released by then). The rows of experts take as much as all of these.
-std::size_t gradients_per_token(const LanguageConfig& c, bool selective) {
-  const std::int64_t rows = (is_gated(c.mlp) ? 2 : 1) + (selective ? 1 : 0);
+std::int64_t gradients_of_mlp(const LanguageConfig& c, bool selective) {
+  return ((is_gated(c.mlp) ? 2 : 1) + (selective ? 1 : 0)) * std::max(c.intermediate_size, c.hidden_size);
+}
+
+std::size_t gradients_per_token(const LanguageConfig& c, const Keeping& how) {
   std::int64_t widest = 0;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     widest = std::max(
         widest, c.is_sparse(i) ? 3 * c.num_experts_per_tok * std::max(c.moe_intermediate_size, c.hidden_size)
-                               : rows * std::max(c.intermediate_size, c.hidden_size));
+                               : gradients_of_mlp(c, how.selective));
   }
   return static_cast<std::size_t>(widest + c.hidden_size);
+}
+
+// Where MLPs go through some rows at a time: beside those of the rows there are gradients of the residual
+// stream and of the input; or, without the norm and input of the MLP, of what mixed the tokens.
+std::int64_t gradients_beside_chunks(const LanguageConfig& c, std::int64_t layer, const Keeping& how) {
+  Keeping plain = how;
+  plain.selective = true;  // norms of heads have theirs one after the other
+  Kept mixed;
+  if (c.attends(layer)) add_attention(mixed, c, plain);
+  if (c.convolves(layer)) add_convolution(mixed, c, plain);
+  if (c.scans(layer)) add_mamba(mixed, c);
+  if (c.corrects(layer)) add_delta_net(mixed, c);
+  return std::max(2 * c.hidden_size, mixed.values + mixed.statistics - c.hidden_size);
+}
+
+std::size_t most_gradients_per_token(const LanguageConfig& c, const Keeping& how) {
+  if (!how.chunks || c.num_experts > 0) return gradients_per_token(c, how);
+  std::int64_t most = 0;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
+    most = std::max(most, gradients_beside_chunks(c, i, how));
+  return static_cast<std::size_t>(most);
+}
+
+// Of one row while a chunk of an MLP is differentiated: what it keeps, and gradients.
+std::size_t bytes_of_chunk_row(const LanguageConfig& c, const Keeping& how) {
+  Keeping plain = how;
+  plain.selective = false;  // a chunk runs again as a whole
+  Kept kept;
+  add_mlp(kept, c, plain);
+  kept.values += gradients_of_mlp(c, false) + 2 * c.hidden_size;
+  return kept.bytes(how.dtype);
 }
 
 // `count`: of the parameters that train; those of adapters are f32.
@@ -220,8 +268,7 @@ std::size_t largest_whole_state(const TrainConfig& config, const LanguageConfig&
 
 // Two layers are there, and the others are not. A mapped file's pages count as memory while they are in use.
 void offload_weights(MemoryPlan& plan, const TrainConfig& config, const LanguageConfig& model) {
-  const Offload to = config.offload_weights;
-  if (to == Offload::none || (to == Offload::cpu && !plan.on_gpu)) return;
+  if (!leaves(config.offload_weights, plan.on_gpu)) return;
   const std::size_t all = config.adapter.layer_bytes(model, config.dtype),
                     layers = static_cast<std::size_t>(model.num_hidden_layers);
   plan.offloaded_weights = std::min(all, plan.parameters);
@@ -231,7 +278,7 @@ void offload_weights(MemoryPlan& plan, const TrainConfig& config, const Language
 
 // The state lies elsewhere, and on a GPU two windows of it come while the activations are not there.
 void offload_optimizer(MemoryPlan& plan, Offload to, std::size_t largest_whole) {
-  if (to == Offload::none || (to == Offload::cpu && !plan.on_gpu)) return;
+  if (!leaves(to, plan.on_gpu)) return;
   plan.offloaded = std::exchange(plan.optimizer, 0);
   const std::size_t moving = plan.activations + plan.transients;
   const std::size_t window = std::max(offload_window(plan.offloaded), largest_whole);
@@ -282,7 +329,8 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
   if (config.zero_stage > 0) plan.optimizer /= static_cast<std::size_t>(ranks);
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
-  Activations activations = activations_per_token(model, config, on_gpu);
+  const Keeping how = keeping(config, tokens, on_gpu);
+  Activations activations = activations_per_token(model, config, how);
   const std::size_t scaled = static_cast<std::size_t>(adapter.kept_per_token(model)) * size;
   if (config.recompute == Recompute::full)
     activations.again += scaled / static_cast<std::size_t>(model.num_hidden_layers);
@@ -294,7 +342,11 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   else
     activations.kept += recipe.kept_per_token;
   plan.activations = tokens * activations.kept;
-  const std::size_t gradients = gradients_per_token(model, config.recompute == Recompute::selective);
+  if (config.recompute == Recompute::full && leaves(config.offload_activations, on_gpu))
+    plan.offloaded_activations = tokens * static_cast<std::size_t>(model.num_hidden_layers) * hidden * size;
+  const std::size_t gradients = most_gradients_per_token(model, how);
+  const std::size_t chunk_rows =
+      how.chunks ? static_cast<std::size_t>(config.mlp_chunk) * bytes_of_chunk_row(model, how) : 0;
   const auto chunk_tokens = static_cast<std::size_t>(
       linear_cross_entropy_chunk(static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype, logits));
   const std::size_t chunk = std::min(tokens, chunk_tokens) * static_cast<std::size_t>(model.vocab_size);
@@ -302,7 +354,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   // more, and another where it has the weight with classes behind it.
   const bool padded = linear_cross_entropy_classes(model.vocab_size, on.matmul_alignment) != model.vocab_size;
   const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden * (padded ? 2 : 1);
-  plan.transients = std::max(tokens * (activations.again + gradients * size) + recipe.product,
+  plan.transients = std::max(tokens * (activations.again + gradients * size) + chunk_rows + recipe.product,
                              (tokens * hidden + chunk + head) * size);
   offload_optimizer(plan, config.optimizer.offload, largest_whole_state(config, model));
   return plan;
@@ -328,12 +380,15 @@ MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& m
 
 std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config) {
   if (plan.activations + plan.transients > plan.needed() / 3) {
-    const std::string smaller = "a smaller per_device_train_batch_size with more gradient_accumulation_steps";
+    constexpr std::int64_t kChunk = 2048;
+    std::string smaller = "a smaller per_device_train_batch_size with more gradient_accumulation_steps";
+    if (config.mlp_chunk == 0 && config.per_device_train_batch_size * config.sequence_len > 2 * kChunk)
+      smaller += fmt::format(", or mlp_chunk: {}", kChunk);
     if (config.memory_limit.is_on()) return smaller;
     if (config.recompute == Recompute::none) return "recompute: selective, or recompute: true, or " + smaller;
     return config.recompute == Recompute::full ? smaller : "recompute: true, or " + smaller;
   }
-  if (config.adapter.enabled && plan.parameters > plan.needed() / 3 &&
+  if (!config.memory_limit.is_on() && config.adapter.enabled && plan.parameters > plan.needed() / 3 &&
       config.offload_weights == Offload::none && config.offload_weights_obstacle().first.empty())
     return "offload_weights: cpu (on a CPU: disk), or a smaller model or sequence_len";
   const std::string smaller = config.adapter.enabled ? "a smaller model or sequence_len"
@@ -345,53 +400,67 @@ std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config) {
 
 namespace {
 
-std::size_t offload_space(const MemoryPlan& plan, const TrainConfig& config) {
-  if (config.optimizer.offload == Offload::disk) return free_disk_bytes(config.output_dir);
-  const bool in_host_memory = plan.on_gpu && config.optimizer.offload == Offload::cpu;
-  return in_host_memory ? backend(kCpu).memory_info().free : std::numeric_limits<std::size_t>::max();
+// What ranks of this machine keep in one place between steps, or between two passes.
+struct Elsewhere {
+  std::string keys;  // that put it there
+  std::size_t bytes = 0, there = std::numeric_limits<std::size_t>::max();
+  bool has_room() const { return bytes <= there; }
+};
+
+Elsewhere kept_in(Offload place, const MemoryPlan& plan, const TrainConfig& config, int local_ranks) {
+  Elsewhere kept;
+  const auto add = [&](Offload to, const char* key, std::size_t bytes) {
+    if (to != place || bytes == 0) return;
+    kept.keys += fmt::format("{}{}: {}", kept.keys.empty() ? "" : ", ", key, name(to));
+    kept.bytes += bytes * static_cast<std::size_t>(local_ranks);
+  };
+  add(config.optimizer.offload, "offload_optimizer", plan.offloaded);
+  // A mapped file of a frozen base takes no more of the disk.
+  if (place == Offload::cpu || !config.adapter.enabled)
+    add(config.offload_weights, "offload_weights", plan.offloaded_weights);
+  add(config.offload_activations, "offload_activations", plan.offloaded_activations);
+  return kept;
+}
+
+// `loaded`: as check_memory() has it.
+Elsewhere kept_on_host(const MemoryPlan& plan, const TrainConfig& config, int local_ranks,
+                       std::size_t loaded) {
+  if (!plan.on_gpu) return {};
+  Elsewhere kept = kept_in(Offload::cpu, plan, config, local_ranks);
+  kept.there = backend(kCpu).memory_info().free + loaded;
+  return kept;
+}
+
+Elsewhere kept_on_disk(const MemoryPlan& plan, const TrainConfig& config, int local_ranks) {
+  Elsewhere kept = kept_in(Offload::disk, plan, config, local_ranks);
+  if (kept.bytes > 0) kept.there = free_disk_bytes(config.output_dir);
+  return kept;
+}
+
+void check_elsewhere(const Elsewhere& kept, const std::string& where, int local_ranks,
+                     const std::string& advice) {
+  if (kept.has_room()) return;
+  throw OutOfMemory(fmt::format("{} takes {} of {}{} and {} are free; to make it fit: {}", kept.keys,
+                                human_bytes(kept.bytes), where,
+                                local_ranks > 1 ? fmt::format(" for {} ranks", local_ranks) : "",
+                                human_bytes(kept.there), advice),
+                    kept.bytes, 0, kept.there);
 }
 
 }  // namespace
 
 bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks) {
-  return plan.offloaded * static_cast<std::size_t>(local_ranks) <= offload_space(plan, config);
+  return kept_on_host(plan, config, local_ranks, 0).has_room() &&
+         kept_on_disk(plan, config, local_ranks).has_room();
 }
-
-namespace {
-
-// Of offload_weights: cpu beside a GPU. A mapped file needs none.
-void check_host_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks, std::size_t loaded) {
-  if (!plan.on_gpu || config.offload_weights != Offload::cpu) return;
-  const std::size_t ranks = static_cast<std::size_t>(local_ranks),
-                    there = backend(kCpu).memory_info().free + loaded,
-                    bytes = ranks * (plan.offloaded_weights +
-                                     (config.optimizer.offload == Offload::cpu ? plan.offloaded : 0));
-  if (bytes <= there) return;
-  throw OutOfMemory(fmt::format("offload_weights: cpu takes {} of the host's memory and {} are free; to make "
-                                "it fit: offload_weights: disk",
-                                human_bytes(bytes), human_bytes(there)),
-                    bytes, 0, there);
-}
-
-}  // namespace
 
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available, int local_ranks,
                   std::size_t loaded) {
   const std::size_t needed = plan.needed();
-  if (!offload_has_room(plan, config, local_ranks)) {
-    const std::size_t there = offload_space(plan, config),
-                      bytes = plan.offloaded * static_cast<std::size_t>(local_ranks);
-    const bool on_disk = config.optimizer.offload == Offload::disk;
-    throw OutOfMemory(
-        fmt::format("offload_optimizer: {} takes {} of {}{} and {} are free; to make it fit: {}or optimizer: "
-                    "adamw_8bit",
-                    name(config.optimizer.offload), human_bytes(bytes),
-                    on_disk ? fmt::format("the disk of {}", config.output_dir) : "the host's memory",
-                    local_ranks > 1 ? fmt::format(" for {} ranks", local_ranks) : "", human_bytes(there),
-                    on_disk ? "another output_dir, " : "offload_optimizer: disk, "),
-        bytes, 0, there);
-  }
-  check_host_room(plan, config, local_ranks, loaded);
+  check_elsewhere(kept_on_host(plan, config, local_ranks, loaded), "the host's memory", local_ranks,
+                  "disk in the place of cpu, or optimizer: adamw_8bit");
+  check_elsewhere(kept_on_disk(plan, config, local_ranks), fmt::format("the disk of {}", config.output_dir),
+                  local_ranks, "another output_dir, or optimizer: adamw_8bit");
   if (needed <= available) return;
   std::string parts;
   for (const auto& [what, bytes] : plan.parts()) {

@@ -22,7 +22,8 @@ struct MemoryPlan {
   std::size_t transients = 0;
   /// Of the optimizer's state, between steps, in the host's memory or in a file: beside the total.
   std::size_t offloaded = 0;
-  std::size_t offloaded_weights = 0;  ///< the same, of layers that do not compute
+  std::size_t offloaded_weights = 0;      ///< the same, of layers that do not compute
+  std::size_t offloaded_activations = 0;  ///< the same, of layers that run again
   /// Before the first step, of ranks that share out weights: all of them, and the rank's part. More than the
   /// total where there are many ranks.
   std::size_t start = 0;
@@ -46,8 +47,8 @@ MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& m
 /// What would make such a run smaller, as a half-sentence.
 std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config);
 
-/// Whether the host's memory, or the disk of output_dir, has space for the state that so many ranks of this
-/// machine keep there between steps.
+/// Whether the host's memory, or the disk of output_dir, has space for what so many ranks of this machine
+/// keep there between steps.
 bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int local_ranks = 1);
 
 /// Throws OutOfMemory, with what takes the memory and what would make it fit, when plan.needed() is more than

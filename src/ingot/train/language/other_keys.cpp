@@ -97,7 +97,6 @@ constexpr std::array kWithoutEffect{"attn_implementation",
                                     "streaming",
                                     "streaming_multipack_buffer_size",
                                     "strict",
-                                    "tiled_mlp",
                                     "tokenizer_legacy",
                                     "tokenizer_type",
                                     "tokenizer_use_fast",
@@ -152,7 +151,6 @@ const std::vector<Missing>& without() {
         "wandb_watch"}},
       {"nothing is uploaded; the result is in output_dir",
        {"hub_model_id", "hub_strategy", "push_dataset_to_hub"}},
-      {"gradient_checkpointing is what saves memory", {"activation_offloading"}},
       {"early_stopping_patience is what ends a run early",
        {"loss_watchdog_patience", "loss_watchdog_threshold"}},
       {"--resume goes on with a run", {"auto_resume_from_checkpoints"}},
@@ -224,6 +222,9 @@ constexpr std::array kTranslated{
     Translated{"load_in_8bit", "base_format: int8"},
     Translated{"kd_trainer", "distillation, from kd_teacher or kd_logprobs"},
     Translated{"kd_normalize_topk", "always true"},
+    Translated{"tiled_mlp", "mlp_chunk: 4096"},
+    Translated{"tiled_mlp_num_shards", "mlp_chunk, as a number of tokens"},
+    Translated{"tiled_mlp_use_original_mlp", "always true"},
     Translated{"model_config", "output_router_logits; the rest is the model's own"},
 };
 
@@ -297,18 +298,49 @@ void translate_offload(const ConfigReader& root, const char* where) {
     return;
   }
   const std::string value = root.skip(where);
-  if (value == "true" || value == "True") root.put(where, "cpu");
+  if (value == "true" || value == "True" || value == "legacy") root.put(where, "cpu");
   if (value == "false" || value == "False") root.put(where, "none");
+}
+
+// axolotl's: so many parts of a batch, or parts of a size.
+void translate_tiled_mlp(const ConfigReader& root) {
+  constexpr std::int64_t kUsual = 4096;
+  const bool tiled = root.get("tiled_mlp", false);
+  const std::string parts = root.skip("tiled_mlp_num_shards");
+  static_cast<void>(root.skip("tiled_mlp_use_original_mlp"));
+  if (!tiled || root.has("mlp_chunk")) return;
+  std::int64_t chunk = kUsual;
+  if (!says_nothing(parts)) {
+    const TrainConfig usual;
+    const std::int64_t tokens = root.get("per_device_train_batch_size", usual.per_device_train_batch_size) *
+                                root.get("sequence_len", usual.sequence_len),
+                       count = root.require<std::int64_t>("tiled_mlp_num_shards", at_least(1));
+    chunk = (tokens + count - 1) / count;
+  }
+  root.put("mlp_chunk", std::to_string(chunk));
+}
+
+// axolotl's and Unsloth's words that keep the inputs of layers in the host's memory; and these without layers
+// that run again.
+void translate_recompute(const ConfigReader& root) {
+  const std::string recompute = root.skip("recompute");
+  const bool to_disk = recompute == "offload_disk";
+  if (recompute == "offload" || recompute == "unsloth" || to_disk) {
+    root.put("recompute", "full");
+    if (!root.has("offload_activations")) root.put("offload_activations", to_disk ? "disk" : "cpu");
+  }
+  if (root.has("offload_activations") && !root.has("recompute") &&
+      parse_offload(root.skip("offload_activations"), "offload_activations") != Offload::none)
+    root.put("recompute", "full");
 }
 
 }  // namespace
 
 void translate_keys(const ConfigReader& root) {
-  for (const char* key : {"offload_optimizer", "offload_weights"}) translate_offload(root, key);
-  // Ways to keep a layer's input in the host's memory; what is made again is the same.
-  const std::string recompute = root.skip("recompute");
-  if (recompute == "offload" || recompute == "offload_disk" || recompute == "unsloth")
-    root.put("recompute", "full");
+  for (const char* key : {"offload_optimizer", "offload_weights", "offload_activations"})
+    translate_offload(root, key);
+  translate_recompute(root);
+  translate_tiled_mlp(root);
   translate_dtype(root);
   translate_warmup(root);
   translate_least_rate(root);

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "ingot/models/language/recompute.h"
+#include "ingot/train/language/memory_keys.h"
 #include "ingot/train/reporter.h"
 
 namespace ingot {
@@ -478,32 +478,6 @@ Table::Section machine_keys() {
           {"train_seed",
            &TrainConfig::seed,
            {.aliases = {"seed"}, .doc = "Same seed and threads, same bits."}},
-          Field::documented("recompute", "false, selective, true (or full)",
-                            {.aliases = {"gradient_checkpointing"},
-                             .default_text = "false",
-                             .doc = "What the backward pass makes again instead of keeping it; same bits. "
-                                    "selective: norms, activation "
-                                    "functions, RoPE, sorted rows of experts; true: whole layers, of which "
-                                    "only the input is kept. "
-                                    "`ingot memory` tells what each saves."}),
-          Field::words(
-              "offload_weights", [](TrainConfig& c) -> Offload& { return c.offload_weights; },
-              [](const std::string& word) { return parse_offload(word, "offload_weights"); },
-              [](Offload offload) { return name(offload); },
-              {.aliases = {"offload_param", "offload_params", "layer_offloading"},
-               .choices = {"none", "cpu", "disk", "nvme"},
-               .doc =
-                   "Where the matrices of layers are while their layer does not compute; same bits. cpu: in "
-                   "page-locked memory of the host, from where those of the next layer come to a GPU "
-                   "meanwhile; on a CPU they are there anyway. disk (nvme): in mapped files, those of a "
-                   "frozen base or one without a name in `output_dir`."}),
-          {"memory_limit",
-           &TrainConfig::memory_limit,
-           &MemoryLimit::limit,
-           {.default_text = "none",
-            .doc = "Choose `recompute` and `offload_optimizer`, where they are not given, so that the plan "
-                   "fits into so much memory (`24GB`), or into what is free (`auto`): the fastest that "
-                   "does, with the same bits. `ingot memory` shows all combinations."}},
           {"matmul_precision",
            &TrainConfig::matmul_precision,
            {.choices = {"highest", "medium"},
@@ -593,7 +567,7 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
 const Table& train_keys() {
   static const Table table{model_keys(),     recipe_keys(),   data_keys(),         step_keys(),
                            optimizer_keys(), schedule_keys(), distillation_keys(), evaluation_keys(),
-                           rank_keys(),      machine_keys()};
+                           rank_keys(),      memory_keys(),   machine_keys()};
   return table;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -55,6 +57,60 @@ std::vector<Offload> offloads(const TrainConfig& config, bool on_host) {
   return {Offload::none, Offload::cpu, Offload::disk};
 }
 
+// On processors the weights of a frozen base are a file's where they can be, and what trains is loaded as a
+// whole before it moves.
+std::vector<Offload> weight_offloads(const TrainConfig& config, const LanguageConfig& model, bool on_host,
+                                     int ranks) {
+  if (config.memory_limit.keeps_weights) return {config.offload_weights};
+  if (!config.offload_weights_obstacle(model, on_host, ranks).first.empty()) return {Offload::none};
+  if (!on_host) return {Offload::none, Offload::cpu, Offload::disk};
+  if (!config.adapter.enabled) return {Offload::none};
+  return {Offload::none, Offload::disk};
+}
+
+std::vector<Offload> activation_offloads(const TrainConfig& config, Recompute recompute, bool on_host) {
+  if (config.memory_limit.keeps_activations) return {config.offload_activations};
+  if (recompute != Recompute::full) return {Offload::none};
+  if (on_host) return {Offload::none, Offload::disk};
+  return {Offload::none, Offload::cpu, Offload::disk};
+}
+
+// What memory_limit may choose, without plans.
+std::vector<MemoryChoice> open_choices(const TrainConfig& config, const LanguageConfig& model, bool on_host,
+                                       int ranks) {
+  std::vector<MemoryChoice> choices;
+  for (const Recompute recompute : kRecompute) {
+    if (config.memory_limit.keeps_recompute && recompute != config.recompute) continue;
+    for (const Offload activations : activation_offloads(config, recompute, on_host))
+      for (const Offload weights : weight_offloads(config, model, on_host, ranks))
+        for (const Offload offload : offloads(config, on_host))
+          choices.push_back({.recompute = recompute,
+                             .offload = offload,
+                             .weights = weights,
+                             .activations = activations,
+                             .plan = {}});
+  }
+  return choices;
+}
+
+TrainConfig with_memory_choice(TrainConfig config, const MemoryChoice& choice) {
+  config.recompute = choice.recompute;
+  config.optimizer.offload = choice.offload;
+  config.offload_weights = choice.weights;
+  config.offload_activations = choice.activations;
+  return config;
+}
+
+// Drops what is no smaller than something faster.
+void keep_smaller(std::vector<MemoryChoice>& choices) {
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  std::erase_if(choices, [&](const MemoryChoice& choice) {
+    const bool smaller = choice.plan.needed() < least;
+    if (smaller && choice.has_room) least = choice.plan.needed();
+    return !smaller;
+  });
+}
+
 std::string parts_text(const MemoryPlan& plan) {
   std::string text;
   for (const auto& [what, bytes] : plan.parts())
@@ -65,7 +121,10 @@ std::string parts_text(const MemoryPlan& plan) {
 }  // namespace
 
 std::string MemoryChoice::text() const {
-  return fmt::format("recompute: {}, offload_optimizer: {}", name(recompute), name(offload));
+  std::string text = fmt::format("recompute: {}, offload_optimizer: {}", name(recompute), name(offload));
+  if (weights != Offload::none) text += fmt::format(", offload_weights: {}", name(weights));
+  if (activations != Offload::none) text += fmt::format(", offload_activations: {}", name(activations));
+  return text;
 }
 
 std::size_t allowed_memory(const TrainConfig& config, std::size_t available) {
@@ -79,33 +138,30 @@ std::vector<MemoryChoice> memory_choices(const TrainConfig& config, const Langua
   const PlannedDevice device = device_of(config, limit, place);
   const PlannedCluster on{.device = device, .ranks = place.ranks};
   const ModelWork work = model_work(config, model, device);
-  std::vector<MemoryChoice> choices;
-  double fastest = 0;
-  for (const Recompute recompute : kRecompute) {
-    if (config.memory_limit.keeps_recompute && recompute != config.recompute) continue;
-    for (const Offload offload : offloads(config, device.host)) {
-      TrainConfig with = config;
-      with.recompute = recompute;
-      with.optimizer.offload = offload;
-      MemoryChoice choice{.recompute = recompute, .offload = offload, .plan = {}};
-      choice.plan = place.gpu_bytes > 0 ? plan_memory_of_gpu(with, model, place.gpu_bytes, place.ranks)
-                                        : plan_memory(with, model, place.ranks);
-      choice.fits = choice.plan.needed() <= limit && (place.gpu_bytes > 0 ||  // of a host that is elsewhere
-                                                      offload_has_room(choice.plan, with, place.local_ranks));
-      choice.slowdown = plan_step_time(with, work,
-                                       {.zero_stage = static_cast<int>(with.zero_stage),
-                                        .recompute = recompute,
-                                        .offload = offload,
-                                        .batch = with.per_device_train_batch_size,
-                                        .accumulation = with.gradient_accumulation_steps},
-                                       on)
-                            .seconds();
-      fastest = fastest == 0 ? choice.slowdown : std::min(fastest, choice.slowdown);
-      choices.push_back(choice);
-    }
+  std::vector<MemoryChoice> choices = open_choices(config, model, device.host, place.ranks);
+  double fastest = std::numeric_limits<double>::max();
+  for (MemoryChoice& choice : choices) {
+    const TrainConfig with = with_memory_choice(config, choice);
+    choice.plan = place.gpu_bytes > 0 ? plan_memory_of_gpu(with, model, place.gpu_bytes, place.ranks)
+                                      : plan_memory(with, model, place.ranks);
+    choice.has_room = place.gpu_bytes > 0 ||  // of a host that is elsewhere
+                      offload_has_room(choice.plan, with, place.local_ranks);
+    choice.fits = choice.plan.needed() <= limit && choice.has_room;
+    choice.slowdown = plan_step_time(with, work,
+                                     {.zero_stage = static_cast<int>(with.zero_stage),
+                                      .recompute = choice.recompute,
+                                      .offload = choice.offload,
+                                      .weights = choice.weights,
+                                      .activations = choice.activations,
+                                      .batch = with.per_device_train_batch_size,
+                                      .accumulation = with.gradient_accumulation_steps},
+                                     on)
+                          .seconds();
+    fastest = std::min(fastest, choice.slowdown);
   }
   for (MemoryChoice& choice : choices) choice.slowdown = choice.slowdown / fastest - 1;
   std::ranges::stable_sort(choices, {}, &MemoryChoice::slowdown);
+  keep_smaller(choices);
   return choices;
 }
 
@@ -128,16 +184,16 @@ std::string fit_into_memory(TrainConfig& config, const LanguageConfig& model, st
   const std::size_t limit = allowed_memory(config, available);
   const std::vector<MemoryChoice> choices = memory_choices(config, model, limit, place);
   const MemoryChoice& best = best_choice(choices, config, limit);
-  config.recompute = best.recompute;
-  config.optimizer.offload = best.offload;
+  config = with_memory_choice(std::move(config), best);
   const MemoryChoice& fastest = choices.front();
-  if (&best == &fastest)
-    return fmt::format("memory_limit: {} takes {} of {}; nothing is faster", best.text(),
-                       human_bytes(best.plan.needed()), human_bytes(limit));
-  return fmt::format(
-      "memory_limit: {} takes {} of {}; steps take about {:.0f} % longer than with {}, which would take {}",
-      best.text(), human_bytes(best.plan.needed()), human_bytes(limit), 100 * best.slowdown, fastest.text(),
-      human_bytes(fastest.plan.needed()));
+  const std::size_t elsewhere =
+      best.plan.offloaded + best.plan.offloaded_weights + best.plan.offloaded_activations;
+  const std::string takes = fmt::format(
+      "memory_limit: {} takes {} of {}{}", best.text(), human_bytes(best.plan.needed()), human_bytes(limit),
+      elsewhere > 0 ? fmt::format(", with {} elsewhere", human_bytes(elsewhere)) : "");
+  if (&best == &fastest) return takes + "; nothing is faster";
+  return fmt::format("{}; steps take about {:.0f} % longer than with {}, which would take {}", takes,
+                     100 * best.slowdown, fastest.text(), human_bytes(fastest.plan.needed()));
 }
 
 }  // namespace ingot

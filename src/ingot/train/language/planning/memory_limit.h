@@ -19,12 +19,14 @@ struct PlannedPlace {
 /// One combination of the settings that take memory or time and change no bit.
 struct MemoryChoice {
   Recompute recompute = Recompute::none;
-  Offload offload = Offload::none;
+  Offload offload = Offload::none;  ///< of the optimizer's state
+  Offload weights = Offload::none, activations = Offload::none;
   MemoryPlan plan;
-  double slowdown = 0;  ///< of the step time of the fastest combination: 0.1 is a tenth more
+  double slowdown = 0;   ///< of the step time of the fastest combination: 0.1 is a tenth more
+  bool has_room = true;  ///< for what is offloaded, where that goes
   bool fits = false;
 
-  /// "recompute: selective, offload_optimizer: cpu"
+  /// "recompute: selective, offload_optimizer: cpu", and ", offload_weights: cpu" and others where they are
   std::string text() const;
 };
 
@@ -32,9 +34,10 @@ struct MemoryChoice {
 /// and nothing. Throws InvalidConfig for what is not a size.
 std::size_t allowed_memory(const TrainConfig& config, std::size_t available);
 
-/// All combinations of what config.memory_limit leaves open, the fastest first, and of equals the one that
-/// does least. Step times are those of plan_step_time() for a known GPU of this name, else for usual rates:
-/// they order the combinations, and are not a forecast.
+/// The combinations of what config.memory_limit leaves open, the fastest first, and of equals the one that
+/// does least: each takes less memory than all before it that have room for what they offload. Step times are
+/// those of plan_step_time() for a known GPU of this name, else for usual rates: they order the combinations,
+/// and are not a forecast.
 std::vector<MemoryChoice> memory_choices(const TrainConfig& config, const LanguageConfig& model,
                                          std::size_t limit, const PlannedPlace& place = {});
 

@@ -128,6 +128,10 @@ std::vector<PlannedRun> runs_of(const RunPlanRequest& request, const ModelWork& 
           const PlannedChoice choice{.zero_stage = stage,
                                      .recompute = recompute,
                                      .offload = offload,
+                                     .weights = request.config.offload_weights,
+                                     .activations = recompute == Recompute::full
+                                                        ? request.config.offload_activations
+                                                        : Offload::none,
                                      .batch = batch,
                                      .accumulation = accumulation};
           runs.push_back(planned_run(request, work, choice));

@@ -26,6 +26,8 @@ TrainConfig with_choice(TrainConfig config, const PlannedChoice& choice) {
   config.zero_stage = choice.zero_stage;
   config.recompute = choice.recompute;
   config.optimizer.offload = choice.offload;
+  config.offload_weights = choice.weights;
+  config.offload_activations = choice.activations;
   config.per_device_train_batch_size = choice.batch;
   config.gradient_accumulation_steps = choice.accumulation;
   return config;
@@ -131,12 +133,41 @@ void add_offload(StepTime& time, double bytes, Offload to, const PlannedDevice& 
     time.exposed += bytes / device.host_link;
 }
 
+// Bytes that go one way, beside the work: what takes longer than that shows, and `first` in any case, before
+// which there is no work.
+void add_travel(StepTime& time, double bytes, double first, Offload to, const PlannedDevice& device) {
+  if (to == Offload::none || (to == Offload::cpu && device.host)) return;
+  if (!device.host) time.host_bytes += bytes;
+  const double rate = to == Offload::disk ? kDiskRate : device.host_link;
+  const double shown = std::max(bytes / rate - time.matmuls - time.moves - time.launches, first / rate);
+  time.exposed += shown;
+  time.hidden += bytes / rate - shown;
+}
+
+// Layers come for the forward and for the backward pass, and once more, and go, where they are stepped.
+void add_weights(StepTime& time, const ModelWork& work, const PlannedChoice& choice, bool trains_whole,
+                 const PlannedDevice& device) {
+  const double passes = 2 * as_double(choice.accumulation) + (trains_whole ? 2 : 0);
+  add_travel(time, passes * work.layer_bytes, passes * work.layer_bytes / as_double(work.layers),
+             choice.weights, device);
+}
+
+// Inputs of layers go in the forward pass, and come in the backward pass.
+void add_activations(StepTime& time, const TrainConfig& config, const ModelWork& work,
+                     const PlannedChoice& choice, const PlannedDevice& device) {
+  const double bytes = 2 * as_double(config.tokens_per_step()) * work.layer_inputs;
+  add_travel(time, bytes, bytes / as_double(work.layers), choice.activations, device);
+}
+
 }  // namespace
 
 std::string PlannedChoice::text() const {
-  return fmt::format("ZeRO {}, recompute {}, batch {} × {}{}", zero_stage, name(recompute), batch,
-                     accumulation,
-                     offload != Offload::none ? fmt::format(", offload {}", ingot::name(offload)) : "");
+  std::string text =
+      fmt::format("ZeRO {}, recompute {}, batch {} × {}", zero_stage, name(recompute), batch, accumulation);
+  if (offload != Offload::none) text += fmt::format(", offload {}", ingot::name(offload));
+  if (weights != Offload::none) text += fmt::format(", offload_weights {}", ingot::name(weights));
+  if (activations != Offload::none) text += fmt::format(", offload_activations {}", ingot::name(activations));
+  return text;
 }
 
 const char* StepTime::bound() const {
@@ -154,6 +185,9 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
   work.gradients = static_cast<double>(whole.gradients);
   work.weights = config.adapter.enabled ? work.gradients : static_cast<double>(whole.parameters);
   work.optimizer = static_cast<double>(whole.optimizer);
+  work.layer_bytes = static_cast<double>(config.adapter.layer_bytes(model, config.dtype));
+  work.layer_inputs =
+      as_double(model.num_hidden_layers * model.hidden_size) * as_double(byte_size(config.dtype));
   work.read = as_double(model.active_parameter_count()) * as_double(byte_size(config.dtype));
   work.kept = static_cast<double>(whole.activations) / as_double(config.sequence_len);
   work.attention_flops = 6 * as_double(model.attention_layers() * model.num_attention_heads * model.head_dim *
@@ -176,6 +210,8 @@ StepTime plan_step_time(const TrainConfig& config, const ModelWork& work, const 
   const double part = choice.zero_stage > 0 ? on.ranks : 1;
   time.moves += (2 * work.optimizer + 2 * work.weights + work.gradients) / part / device.bandwidth;
   add_offload(time, work.optimizer / part, choice.offload, device);
+  add_weights(time, work, choice, !config.adapter.enabled, device);
+  add_activations(time, chosen, work, choice, device);
   add_communication(time, chosen, choice, on, device, work);
   return time;
 }

@@ -23,7 +23,9 @@ struct PlannedCluster {
 struct PlannedChoice {
   int zero_stage = 0;  ///< 0 to 3
   Recompute recompute = Recompute::none;
-  Offload offload = Offload::none;  ///< of the optimizer's state
+  Offload offload = Offload::none;      ///< of the optimizer's state
+  Offload weights = Offload::none;      ///< of the layers' matrices
+  Offload activations = Offload::none;  ///< of the layers' inputs
   std::int64_t batch = 1, accumulation = 1;
 
   /// "ZeRO 1, recompute selective, batch 8 × 4", and ", offload cpu" where it is
@@ -56,12 +58,14 @@ struct StepTime {
 struct ModelWork {
   double weights = 0, gradients = 0, optimizer = 0;  ///< bytes, of what trains
   double read = 0;                                   ///< bytes of the weights that a token passes
-  double kept = 0;                                   ///< bytes of a token's activations, all of them
+  double layer_bytes = 0;   ///< of the layers' matrices, as offload_weights moves them
+  double layer_inputs = 0;  ///< bytes of a token's, of all layers
+  double kept = 0;          ///< bytes of a token's activations, all of them
   double layer_flops = 0, head_flops = 0, attention_flops = 0;  ///< of a token, all passes
   std::int64_t layers = 0, classes = 0;
 };
 
-/// Of config on such a device; its batch, accumulation, zero_stage, recompute and offload do not matter.
+/// Of config on such a device; what PlannedChoice has does not matter.
 ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, const PlannedDevice& device);
 
 /// Of config with `choice` put in. Device memory is not checked.
