@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ingot/base/fault.h"
 #include "ingot/base/file_error.h"
 #include "ingot/base/units.h"
 
@@ -24,13 +25,21 @@ int open_nameless(const std::string& directory) {
   return named;
 }
 
+// All of the space, as an errno, or 0.
+int reserve(int file, std::size_t bytes) {
+  Fault::Kind then{};
+  if (fault_bytes_allowed(bytes, then) == bytes) return ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  if (then == Fault::Kind::crash) fault_crash();
+  return ENOSPC;
+}
+
 }  // namespace
 
 ScratchMemory::ScratchMemory(const std::string& directory, std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   const int file = open_nameless(directory);
   if (file < 0) throw_file_error(directory, "make a file in it");
-  const int full = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  const int full = reserve(file, bytes);
   void* mapped = MAP_FAILED;
   if (full == 0) mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   const int problem = full != 0 ? full : errno;

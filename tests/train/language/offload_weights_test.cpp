@@ -71,6 +71,42 @@ TEST_F(OffloadWeights, OnDiskACpuTrainsAWholeModelWithTheSameBits) {
   }
 }
 
+TEST_F(OffloadWeights, ExpertsTrainWithTheSameBits) {
+  TrainConfig c = config("cpu", "experts");
+  c.architecture.model_type = "qwen3_moe";
+  apply_family(c.architecture);
+  c.architecture.num_experts = 4;
+  c.architecture.num_experts_per_tok = 2;
+  c.architecture.moe_intermediate_size = 24;
+  c.recompute = Recompute::full;
+  c.max_steps = 2;
+  EXPECT_TRUE(run(c, Offload::disk) == run(c, Offload::none));
+}
+
+TEST_F(OffloadWeights, AMambaModelTrainsWithTheSameBits) {
+  TrainConfig c = config("cpu", "mamba");
+  c.architecture.model_type = "mamba2";
+  apply_family(c.architecture);
+  c.architecture.mamba_n_heads = 4;
+  c.architecture.mamba_d_head = 8;
+  c.architecture.mamba_d_state = 8;
+  c.recompute = Recompute::full;
+  c.max_steps = 2;
+  EXPECT_TRUE(run(c, Offload::disk) == run(c, Offload::none));
+}
+
+TEST_F(OffloadWeights, ModulesThatAreSavedWithAdaptersTrainWithTheSameBits) {
+  TrainConfig c = tuning("cpu", "saved", DType::f32, "");
+  c.adapter.lora.target_modules = {"q_proj", "down_proj"};
+  c.adapter.lora.modules_to_save = {"up_proj", "lm_head"};
+  c.max_steps = 2;
+  const Outcome with = run(c, Offload::disk), without = run(c, Offload::none);
+  EXPECT_TRUE(with == without);
+  std::size_t saved = 0;
+  for (const auto& [name, bytes] : with.files) saved += bytes.find("up_proj") != std::string::npos ? 1 : 0;
+  EXPECT_GE(saved, 1U);
+}
+
 TEST_F(OffloadWeights, OnDiskTheMatricesOfLayersAreMemoryOfFiles) {
   // Its values are rounded from the base's bf16 to f32, and so lie in memory before they go to a file.
   TrainConfig c = tuning("cpu", "out", DType::bf16, "");
