@@ -305,7 +305,7 @@ void translate_offload(const ConfigReader& root, const char* where) {
 // axolotl's: so many parts of a batch, or parts of a size.
 void translate_tiled_mlp(const ConfigReader& root) {
   constexpr std::int64_t kUsual = 4096;
-  const bool tiled = root.get("tiled_mlp", false);
+  const bool tiled = root.has("tiled_mlp") && root.get("tiled_mlp", false);
   const std::string parts = root.skip("tiled_mlp_num_shards");
   static_cast<void>(root.skip("tiled_mlp_use_original_mlp"));
   if (!tiled || root.has("mlp_chunk")) return;
