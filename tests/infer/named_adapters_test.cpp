@@ -146,6 +146,31 @@ TEST_F(NamedAdapters, OneThatIsUnloadedServesWhoHasItAndThenGoes) {
   EXPECT_EQ(pairs(), 2U);
 }
 
+TEST_F(NamedAdapters, AreUnloadedAndReadAgainByTheirNumbersWhateverNamesakesThereAre) {
+  SessionOptions options = this->options();
+  options.adapters_memory = 1;  // for one of them
+  Session session(options);
+  AdapterBank& bank = *session.adapters();
+  session.engine().settle_adapters();
+  const auto former = bank.evicted("first");
+  ASSERT_TRUE(former);
+  EXPECT_EQ(bank.find("first"), nullptr);
+  EXPECT_THROW(bank.load({"first", first_.path()}, "again"), InvalidConfig) << "its name is taken";
+  ASSERT_TRUE(bank.unload("first"));
+  EXPECT_FALSE(bank.reload(*former, "again")) << "it was unloaded";
+  EXPECT_EQ(bank.find("first"), nullptr);
+  bank.load({"first", second_.path()}, "another");
+  EXPECT_FALSE(bank.reload(*former, "again"));
+  EXPECT_FALSE(bank.unload("first", former->number));
+  ASSERT_NE(bank.find("first"), nullptr);
+  EXPECT_EQ(bank.find("first")->source.path, second_.path());
+  const auto evicted = bank.evicted("second");
+  ASSERT_TRUE(evicted);
+  EXPECT_TRUE(bank.reload(*evicted, "again"));
+  EXPECT_FALSE(bank.reload(*evicted, "again")) << "it is in memory";
+  EXPECT_NE(bank.find("second"), nullptr);
+}
+
 TEST_F(NamedAdapters, AreLoadedAndUnloadedByAnotherThreadWhileTheModelRuns) {
   Session session(options());
   Engine& engine = session.engine();

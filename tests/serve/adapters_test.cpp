@@ -277,7 +277,7 @@ class AdaptersBeyondMemory : public ServedAdapters {
     EXPECT_EQ(response.status, 200) << response.body;
     return parsed(response)["choices"][0]["text"].get<std::string>();
   }
-  std::vector<std::string> awake() {
+  std::vector<std::string> loaded() {
     std::vector<std::string> names;
     const ModelLease model = small_.server().models().lease("scripted");
     for (const AdapterHandle& adapter : model->session().adapters()->list())
@@ -287,9 +287,9 @@ class AdaptersBeyondMemory : public ServedAdapters {
 
   // Of which there is room for one. A request holds its adapter a little longer than its answer takes; the
   // next pass of the model finds that it does no more.
-  std::vector<std::string> awake_alone() {
-    for (int i = 0; i < 1000 && awake().size() > 1; ++i) EXPECT_EQ(ask("scripted").status, 200);
-    return awake();
+  std::vector<std::string> loaded_alone() {
+    for (int i = 0; i < 1000 && loaded().size() > 1; ++i) EXPECT_EQ(ask("scripted").status, 200);
+    return loaded();
   }
 
   RunningServer small_{small(options(folder_.path()))};
@@ -300,16 +300,16 @@ TEST_F(AdaptersBeyondMemory, TheLeastRecentlyUsedIsReadAgainWhenItIsAskedFor) {
   ASSERT_EQ(load("legal").status, 200);
   const std::string legal = written("legal");
   ASSERT_EQ(load("medical").status, 200);
-  EXPECT_EQ(awake_alone(), std::vector<std::string>{"medical"});
+  EXPECT_EQ(loaded_alone(), std::vector<std::string>{"medical"});
   const std::string medical = written("medical");
   EXPECT_NE(medical, legal);
   const Json before = parsed(small_.client().get("/lora-adapters"));
-  EXPECT_EQ(before.size(), 2U) << "it is known still";
+  EXPECT_EQ(before.size(), 2U) << "its name is known still";
   EXPECT_EQ(load("legal").status, 400) << "and its name is taken";
   EXPECT_EQ(written("legal"), legal);
-  EXPECT_EQ(awake_alone(), std::vector<std::string>{"legal"});
+  EXPECT_EQ(loaded_alone(), std::vector<std::string>{"legal"});
   EXPECT_EQ(written("medical"), medical);
-  EXPECT_EQ(awake_alone(), std::vector<std::string>{"medical"});
+  EXPECT_EQ(loaded_alone(), std::vector<std::string>{"medical"});
   EXPECT_EQ(parsed(small_.client().get("/lora-adapters")), before);
   std::filesystem::remove_all(folder_.path() + "/legal");
   EXPECT_EQ(ask("legal").status, 404);
@@ -324,10 +324,10 @@ TEST_F(AdaptersBeyondMemory, OneThatIsInUseStays) {
     const AdapterHandle held = small_.server().models().hold_adapter(*model, "legal");
     ASSERT_NE(held, nullptr);
     ASSERT_EQ(load("medical").status, 200);
-    EXPECT_EQ(awake(), (std::vector<std::string>{"legal", "medical"}));
+    EXPECT_EQ(loaded(), (std::vector<std::string>{"legal", "medical"}));
   }
   written("medical");
-  EXPECT_EQ(awake_alone(), std::vector<std::string>{"medical"});
+  EXPECT_EQ(loaded_alone(), std::vector<std::string>{"medical"});
 }
 
 TEST_F(ServedAdapters, MetricsCountThemByName) {

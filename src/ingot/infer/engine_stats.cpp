@@ -8,7 +8,7 @@ namespace ingot::infer {
 
 namespace {
 
-// Of adapters that are loaded, those asleep without bytes, and of those that went while requests have them;
+// Of adapters that are loaded, evicted ones without bytes, and of those that went while requests have them;
 // of one name together.
 std::vector<AdapterStats> adapter_stats(const AdapterBank& bank, std::span<const AdapterHandle> running,
                                         std::span<const AdapterHandle> waiting) {
@@ -20,7 +20,7 @@ std::vector<AdapterStats> adapter_stats(const AdapterBank& bank, std::span<const
     if (counted.insert(adapter.number).second) own.bytes += adapter.bytes;
     return own;
   };
-  for (const NamedAdapter& asleep_too : bank.known()) stats[asleep_too.name].name = asleep_too.name;
+  for (const NamedAdapter& evicted_too : bank.known()) stats[evicted_too.name].name = evicted_too.name;
   for (const AdapterHandle& adapter : bank.list()) of(*adapter);
   for (const AdapterHandle& adapter : running) ++of(*adapter).running;
   for (const AdapterHandle& adapter : waiting) ++of(*adapter).waiting;

@@ -42,25 +42,22 @@ std::size_t weight_file_bytes(const std::string& path) {
   return safetensors > 0 ? safetensors : all;
 }
 
-// Gives a model that is loaded again what requests had loaded, or adapters that were asleep. The files of
-// some may have gone or changed: these are told and left out, and their names returned.
-std::vector<std::string> add_adapters(ServedModel& model, const std::vector<NamedAdapter>& adapters) {
-  std::vector<std::string> gone;
-  for (const NamedAdapter& adapter : adapters) {
-    try {
-      model.load_adapter(adapter);
-    } catch (const OutOfMemory&) {
-      throw;  // the files are right: the next request tries again
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      gone.push_back(adapter.name);
-      log(LogLevel::warn, "ingot::serve",
-          fmt::format("the adapter '{}' could not be loaded again, and is unloaded: {}", adapter.name,
-                      error.what()));
-    }
+// Loads an adapter again by `action`. Its files may have gone or changed: that is told, and false returned.
+template <class Action>
+bool load_again(const NamedAdapter& adapter, const Action& action) {
+  try {
+    action();
+    return true;
+  } catch (const OutOfMemory&) {
+    throw;  // the files are right: the next request tries again
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    log(LogLevel::warn, "ingot::serve",
+        fmt::format("the adapter '{}' could not be loaded again, and is unloaded: {}", adapter.name,
+                    error.what()));
+    return false;
   }
-  return gone;
 }
 
 }  // namespace
@@ -84,8 +81,9 @@ struct ModelPool::Entry {
   bool leaving = false;  // to be unloaded as soon as its requests have ended
   bool queued = false;
   std::vector<std::function<void()>> waiting{};
-  std::map<std::string, std::exception_ptr> adapter_failures{};  // while those who waited are told
-  std::exception_ptr failure{};                                  // and of the model
+  // Of adapters, by their numbers, while those who waited are told.
+  std::map<std::uint64_t, std::exception_ptr> adapter_failures{};
+  std::exception_ptr failure{};  // and of the model
 
   bool has(const std::string& name) const {
     return std::ranges::find(names, name) != names.end() ||
@@ -95,8 +93,20 @@ struct ModelPool::Entry {
     adapter.number = ++adapters_loaded;
     adapters.push_back({std::move(adapter), by_request});
   }
-  bool remove(const std::string& name) {
-    return std::erase_if(adapters, [&](const Adapter& each) { return each.name() == name; }) > 0;
+  // The adapter of this name and number, not another that has its name by now.
+  bool has(const NamedAdapter& adapter) const {
+    return std::ranges::any_of(adapters, [&](const Adapter& each) {
+      return each.name() == adapter.name && each.source.number == adapter.number;
+    });
+  }
+  void remove(const NamedAdapter& adapter) {
+    std::erase_if(adapters, [&](const Adapter& each) {
+      return each.name() == adapter.name && each.source.number == adapter.number;
+    });
+  }
+  std::optional<NamedAdapter> adapter(const std::string& name) const {
+    const auto found = std::ranges::find(adapters, name, &Adapter::name);
+    return found == adapters.end() ? std::nullopt : std::optional(found->source);
   }
   std::vector<NamedAdapter> sources(bool by_request) const {
     std::vector<NamedAdapter> sources;
@@ -182,7 +192,7 @@ void ModelPool::load_adapter(const std::string& model, ServedModel& leased, cons
     check_free();
     find(model).adapters.push_back({numbered, true});
   } catch (...) {
-    leased.unload_adapter(adapter.name);
+    leased.unload_adapter(numbered);
     throw;
   }
 }
@@ -190,9 +200,11 @@ void ModelPool::load_adapter(const std::string& model, ServedModel& leased, cons
 void ModelPool::unload_adapter(const std::string& name) {
   const std::lock_guard lock(mutex_);
   for (const auto& entry : entries_) {
-    if (!entry->remove(name)) continue;
+    const std::optional<NamedAdapter> adapter = entry->adapter(name);
+    if (!adapter) continue;
+    entry->remove(*adapter);
     if (entry->default_adapter == name) entry->default_adapter.clear();
-    if (entry->model != nullptr) entry->model->unload_adapter(name);
+    if (entry->model != nullptr) entry->model->unload_adapter(*adapter);
     return;
   }
   throw ApiError(404, fmt::format("there is no adapter '{}'", name), "lora_name", "adapter_not_found");
@@ -219,10 +231,12 @@ AdapterHandle ModelPool::hold_adapter(const ServedModel& leased, const std::stri
   const std::shared_ptr<AdapterBank>& bank = leased.session().adapters();
   if (name.empty() || bank == nullptr) return nullptr;
   AdapterHandle adapter = bank->find(name);
-  if (adapter != nullptr || !bank->asleep(name)) return adapter;
+  if (adapter != nullptr) return adapter;
+  const std::optional<NamedAdapter> evicted = bank->evicted(name);
+  if (!evicted) return nullptr;
   const std::lock_guard lock(mutex_);
   Entry& entry = find(name);
-  const auto failed = entry.adapter_failures.find(name);
+  const auto failed = entry.adapter_failures.find(evicted->number);
   if (failed != entry.adapter_failures.end()) std::rethrow_exception(failed->second);
   throw NotLoaded{&entry, name};
 }
@@ -232,10 +246,10 @@ void ModelPool::call_when_loaded(const NotLoaded& wait, std::function<void()> ac
   {
     const std::lock_guard lock(mutex_);
     const bool is_loaded = entry.model != nullptr && !entry.leaving;
-    const auto is_asleep = [&] {
-      return !wait.adapter.empty() && entry.model->session().adapters()->asleep(wait.adapter).has_value();
+    const auto is_evicted = [&] {
+      return !wait.adapter.empty() && entry.model->session().adapters()->evicted(wait.adapter).has_value();
     };
-    if (!is_loaded || is_asleep()) {
+    if (!is_loaded || is_evicted()) {
       if (!wait.adapter.empty()) entry.wanted.insert(wait.adapter);
       entry.waiting.push_back(std::move(action));
       if (!entry.queued) queue_.push_back(&entry);
@@ -310,7 +324,7 @@ void ModelPool::serve(Entry& entry, Lock& lock) {
       if (stopping_) return;
       load(entry, lock);
     }
-    held = wake_adapters(entry, lock);
+    held = reload_adapters(entry, lock);
   } catch (const std::exception& error) {
     const auto* refused = dynamic_cast<const ApiError*>(&error);
     entry.failure = std::make_exception_ptr(
@@ -337,58 +351,59 @@ void ModelPool::load(Entry& entry, Lock& lock) {
   const std::vector<NamedAdapter> added = entry.sources(true);
   ServedModelOptions options = entry.options;
   options.session.named_adapters = entry.sources(false);
-  std::vector<std::string> gone;
+  std::vector<NamedAdapter> gone;
   lock.unlock();
   std::unique_ptr<ServedModel> model;
   std::exception_ptr failure;
   try {
     model = std::make_unique<ServedModel>(options);
-    gone = add_adapters(*model, added);
+    for (const NamedAdapter& adapter : added)
+      if (!load_again(adapter, [&] { model->load_adapter(adapter); })) gone.push_back(adapter);
   } catch (...) {
     failure = std::current_exception();
   }
   lock.lock();
   if (failure != nullptr) std::rethrow_exception(failure);
-  for (const std::string& name : gone) entry.remove(name);
+  for (const NamedAdapter& adapter : gone) entry.remove(adapter);
   for (const auto* adapters : {&std::as_const(options.session.named_adapters), &added})
     for (const NamedAdapter& adapter : *adapters)
-      if (!entry.has(adapter.name)) model->unload_adapter(adapter.name);
+      if (!entry.has(adapter)) model->unload_adapter(adapter);
   if (entry.has(entry.default_adapter)) model->set_default_adapter(entry.default_adapter);
   entry.model = std::move(model);
   entry.used = PoolClock::now();
 }
 
 // Reads the adapters that requests wait for, with the lock held. What has become of their files is told as of
-// those of a model that is loaded again. They stay loaded while the result lives.
-std::vector<AdapterHandle> ModelPool::wake_adapters(Entry& entry, Lock& lock) {
+// those of a model that is loaded again. They stay in memory while the result lives. Meanwhile a request may
+// unload one, and another may load one of its name, which is left alone.
+std::vector<AdapterHandle> ModelPool::reload_adapters(Entry& entry, Lock& lock) {
   const std::set<std::string> wanted = std::exchange(entry.wanted, {});
   AdapterBank* const bank = entry.model->session().adapters().get();
-  std::vector<NamedAdapter> asleep;
+  std::vector<NamedAdapter> evicted;
   for (const std::string& name : wanted)
-    if (const auto adapter = bank->asleep(name)) asleep.push_back(*adapter);
-  if (asleep.empty()) return {};
+    if (const auto adapter = bank->evicted(name)) evicted.push_back(*adapter);
+  if (evicted.empty()) return {};
   ServedModel& model = *entry.model;
   std::vector<AdapterHandle> held;
-  std::vector<std::string> gone;
-  std::map<std::string, std::exception_ptr> failures;
+  std::vector<NamedAdapter> gone;
+  std::map<std::uint64_t, std::exception_ptr> failures;
   lock.unlock();  // none but this thread unloads the model
-  for (const NamedAdapter& adapter : asleep) {
+  for (const NamedAdapter& adapter : evicted) {
     try {
-      for (std::string& name : add_adapters(model, {adapter})) gone.push_back(std::move(name));
+      if (!load_again(adapter, [&] { model.reload_adapter(adapter); })) gone.push_back(adapter);
       if (AdapterHandle handle = bank->find(adapter.name)) held.push_back(std::move(handle));
     } catch (const std::exception& error) {
       const std::string what =
           fmt::format("the adapter '{}' could not be loaded: {}", adapter.name, error.what());
-      failures[adapter.name] = std::make_exception_ptr(ApiError(500, what, "model", "model_load_failed"));
+      failures[adapter.number] = std::make_exception_ptr(ApiError(500, what, "model", "model_load_failed"));
       log(LogLevel::error, "ingot::serve", what);
     }
   }
   lock.lock();
   entry.adapter_failures = std::move(failures);
-  for (const std::string& name : gone) entry.remove(name);
-  for (const NamedAdapter& adapter : asleep)
-    if (!entry.has(adapter.name))
-      model.unload_adapter(adapter.name);  // or a request has unloaded it meanwhile
+  for (const NamedAdapter& adapter : gone) entry.remove(adapter);
+  for (const NamedAdapter& adapter : evicted)
+    if (!entry.has(adapter)) model.unload_adapter(adapter);  // or a request has unloaded it meanwhile
   return held;
 }
 

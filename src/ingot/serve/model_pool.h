@@ -34,7 +34,7 @@ class ModelPool {
   /// Thrown to those who ask for a model that is not loaded: call_when_loaded() tells them to ask again.
   struct NotLoaded {
     Entry* entry;
-    std::string adapter{};  ///< that is asleep; empty: the model is not loaded
+    std::string adapter{};  ///< that is evicted; empty: the model is not loaded
   };
   /// A model as clients see it.
   struct Listed {
@@ -55,14 +55,14 @@ class ModelPool {
   /// The model of a name, or of an adapter's. ApiError 404 for one that nobody has, NotLoaded, or what went
   /// wrong where its loading has just failed.
   ModelLease lease(const std::string& name);
-  /// Keeps an adapter of a leased model awake; null for no name. NotLoaded where it is asleep, and what went
-  /// wrong where its waking has just failed.
+  /// Keeps an adapter of a leased model in memory; null for no name. NotLoaded where it is evicted, and what
+  /// went wrong where it has just failed to be loaded again.
   AdapterHandle hold_adapter(const ServedModel& leased, const std::string& name);
   /// Has the model, or its adapter, loaded. `action` is called once it is, or has failed; at shutdown never.
   void call_when_loaded(const NotLoaded& wait, std::function<void()> action);
 
   /// Reads an adapter for a model that is leased by this name; from then on requests find it. ApiError 400
-  /// for a name that is taken, asleep or not; throws as AdapterBank::load() does.
+  /// for a name that is taken, evicted or not; throws as AdapterBank::load() does.
   void load_adapter(const std::string& model, ServedModel& leased, const NamedAdapter& adapter);
   /// Requests find it no more, and those that have it go on. ApiError 404 for a name that no adapter has.
   void unload_adapter(const std::string& name);
@@ -84,7 +84,7 @@ class ModelPool {
   void work();
   void serve(Entry& entry, Lock& lock);
   void load(Entry& entry, Lock& lock);
-  std::vector<AdapterHandle> wake_adapters(Entry& entry, Lock& lock);
+  std::vector<AdapterHandle> reload_adapters(Entry& entry, Lock& lock);
   void make_room(const Entry& entry, Lock& lock);
   void unload(Entry& entry, Lock& lock);
   Entry* least_recently_used(const Entry* but) const;

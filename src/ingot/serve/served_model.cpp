@@ -48,26 +48,33 @@ void ServedModel::load_adapter(const NamedAdapter& adapter) {
   scheduler_.settle_adapters();
 }
 
-void ServedModel::unload_adapter(const std::string& name) {
-  if (session_.adapters() == nullptr || !session_.adapters()->unload(name)) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (default_adapter_ == name) default_adapter_.clear();  // another of this name is not switched on
-  }
+bool ServedModel::reload_adapter(const NamedAdapter& adapter) {
+  const bool done = session_.adapters()->reload(adapter, infer::model_identity(adapter.path));
   scheduler_.settle_adapters();
+  return done;
+}
+
+void ServedModel::unload_adapter(const NamedAdapter& adapter) {
+  if (session_.adapters() == nullptr) return;
+  if (session_.adapters()->unload(adapter.name, adapter.number)) scheduler_.settle_adapters();
 }
 
 std::string ServedModel::default_adapter() const {
   const std::lock_guard lock(mutex_);
-  if (default_adapter_.empty() || session_.adapters() == nullptr) return {};
-  const std::vector<NamedAdapter> all = session_.adapters()->known();
-  const bool known = std::ranges::find(all, default_adapter_, &NamedAdapter::name) != all.end();
-  return known ? default_adapter_ : std::string{};
+  if (default_adapter_ == 0 || session_.adapters() == nullptr) return {};
+  for (const NamedAdapter& known : session_.adapters()->known())
+    if (known.number == default_adapter_) return known.name;
+  return {};
 }
 
-void ServedModel::set_default_adapter(std::string name) {
+void ServedModel::set_default_adapter(const std::string& name) {
+  std::uint64_t number = 0;
+  if (!name.empty() && session_.adapters() != nullptr) {
+    for (const NamedAdapter& known : session_.adapters()->known())
+      if (known.name == name) number = known.number;
+  }
   const std::lock_guard lock(mutex_);
-  default_adapter_ = std::move(name);
+  default_adapter_ = number;
 }
 
 const infer::ChatPrompt& ServedModel::chat() const {

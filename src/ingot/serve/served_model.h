@@ -37,12 +37,16 @@ class ServedModel {
   const std::vector<std::string>& names() const { return names_; }
   /// The adapter that a name stands for; empty: the model itself.
   std::string adapter(const std::string& name) const;
-  /// Throws as AdapterBank::load() does, and wakes one that is asleep. Any thread may load and unload.
+  /// Throws as AdapterBank::load() does. Any thread may load and unload.
   void load_adapter(const NamedAdapter& adapter);
-  void unload_adapter(const std::string& name);
+  /// As AdapterBank::reload(): false where it was unloaded meanwhile.
+  bool reload_adapter(const NamedAdapter& adapter);
+  /// The adapter of this name and number; another that has its name by now stays.
+  void unload_adapter(const NamedAdapter& adapter);
   /// The adapter of requests that ask for the model itself; empty: none, also where it is not loaded.
   std::string default_adapter() const;
-  void set_default_adapter(std::string name);
+  /// Empty: none.
+  void set_default_adapter(const std::string& name);
   std::int64_t created() const { return created_; }  ///< seconds since 1970
   const infer::Session& session() const { return session_; }
   const text::Tokenizer& tokenizer() const { return session_.tokenizer(); }
@@ -61,7 +65,7 @@ class ServedModel {
   std::optional<infer::ChatPrompt> chat_;
   std::string no_chat_;  // why there is none
   mutable std::mutex mutex_;
-  std::string default_adapter_;  // guarded
+  std::uint64_t default_adapter_ = 0;  // its number, which no other gets; 0: none. Guarded
   infer::Scheduler scheduler_;
 };
 

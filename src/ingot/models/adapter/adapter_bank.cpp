@@ -53,17 +53,22 @@ std::vector<NamedAdapter> AdapterBank::known() const {
   return all;
 }
 
-std::optional<NamedAdapter> AdapterBank::asleep(std::string_view name) const {
+std::optional<NamedAdapter> AdapterBank::evicted(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   const Known* known = find_locked(name);
   if (known == nullptr || known->adapter != nullptr) return std::nullopt;
   return known->source;
 }
 
+// Null: unloaded meanwhile, though another may have its name, or in memory.
+AdapterBank::Known* AdapterBank::find_evicted_locked(const NamedAdapter& adapter) const {
+  Known* known = find_locked(adapter.name);
+  const bool same = known != nullptr && known->source.number == adapter.number;
+  return same && known->adapter == nullptr ? known : nullptr;
+}
+
 void AdapterBank::check_free(const NamedAdapter& adapter) const {
-  const Known* known = find_locked(adapter.name);
-  if (known != nullptr && known->adapter == nullptr && known->source.path == adapter.path) return;
-  INGOT_CHECK(known == nullptr,
+  INGOT_CHECK(find_locked(adapter.name) == nullptr,
               InvalidConfig("adapter", fmt::format("the name '{}' is given twice", adapter.name)));
   INGOT_CHECK(most_ == 0 || known_.size() < most_,
               InvalidConfig("adapter", fmt::format("'{}' would be one more than the {} that may be loaded at "
@@ -71,18 +76,9 @@ void AdapterBank::check_free(const NamedAdapter& adapter) const {
                                                    adapter.name, most_)));
 }
 
-// Of one that was asleep, or a new one behind the others.
-AdapterBank::Known& AdapterBank::place_for(const NamedAdapter& adapter) {
-  if (Known* known = find_locked(adapter.name); known != nullptr) return *known;
-  Known& place = known_.emplace_back(Known{.source = adapter, .adapter = nullptr});
-  if (place.source.number == 0) place.source.number = loaded_ + 1;
-  loaded_ = std::max(loaded_, place.source.number);
-  return place;
-}
-
-// Puts to sleep what was found longest ago. Those who are held are as if they were not there: their memory
-// cannot be had.
-void AdapterBank::make_room() {
+// The least recently used first. Those who are held are as if they were not there: their memory cannot be
+// had.
+void AdapterBank::evict_until_fits() {
   const auto bytes = [&] {
     std::size_t sum = 0;
     for (const Known& known : known_) sum += known.adapter != nullptr ? known.adapter->bytes : 0;
@@ -100,11 +96,11 @@ void AdapterBank::make_room() {
   }
 }
 
-void AdapterBank::load(const NamedAdapter& adapter, std::string identity) {
+// Its matrices, as inference wants them; without the lock, as files take time.
+AdapterBank::Arrival AdapterBank::read(const NamedAdapter& adapter, std::string identity) {
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    check_free(adapter);
     number = ++read_;
   }
   INGOT_CHECK(is_peft_adapter(adapter.path),
@@ -128,19 +124,48 @@ void AdapterBank::load(const NamedAdapter& adapter, std::string identity) {
   banked->on_model = on_model;
   banked->rows = std::make_shared<AdapterRows>();
   for (const auto& [weight, pair] : read.pairs) pair->rows = banked->rows;
-  const std::lock_guard lock(mutex_);
-  check_free(adapter);
-  Known& place = place_for(adapter);
-  banked->source = place.source;
-  place.adapter = banked;
-  place.used = ++uses_;
-  arrived_.push_back({.adapter = std::move(banked), .pairs = std::move(read)});
-  make_room();
+  return {.adapter = std::move(banked), .pairs = std::move(read)};
 }
 
-bool AdapterBank::unload(std::string_view name) {
+void AdapterBank::bring_in(Known& to, Arrival arrival) {
+  arrival.adapter->source = to.source;
+  to.adapter = arrival.adapter;
+  to.used = ++uses_;
+  arrived_.push_back(std::move(arrival));
+  evict_until_fits();
+}
+
+void AdapterBank::load(const NamedAdapter& adapter, std::string identity) {
+  {
+    const std::lock_guard lock(mutex_);
+    check_free(adapter);
+  }
+  Arrival arrival = read(adapter, std::move(identity));
   const std::lock_guard lock(mutex_);
-  return std::erase_if(known_, [&](const Known& known) { return known.source.name == name; }) > 0;
+  check_free(adapter);
+  Known& known = known_.emplace_back(Known{.source = adapter, .adapter = nullptr});
+  if (known.source.number == 0) known.source.number = loaded_ + 1;
+  loaded_ = std::max(loaded_, known.source.number);
+  bring_in(known, std::move(arrival));
+}
+
+bool AdapterBank::reload(const NamedAdapter& adapter, std::string identity) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (find_evicted_locked(adapter) == nullptr) return false;
+  }
+  Arrival arrival = read(adapter, std::move(identity));
+  const std::lock_guard lock(mutex_);
+  Known* known = find_evicted_locked(adapter);
+  if (known != nullptr) bring_in(*known, std::move(arrival));
+  return known != nullptr;
+}
+
+bool AdapterBank::unload(std::string_view name, std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  return std::erase_if(known_, [&](const Known& known) {
+           return known.source.name == name && (number == 0 || known.source.number == number);
+         }) > 0;
 }
 
 void AdapterBank::settle() {
@@ -148,7 +173,7 @@ void AdapterBank::settle() {
   std::vector<std::shared_ptr<BankedAdapter>> leaving;
   {
     const std::lock_guard lock(mutex_);  // which nobody can find an adapter without
-    make_room();                         // of those that were held a moment ago
+    evict_until_fits();                  // those that were held a moment ago
     arrived.swap(arrived_);
     for (const auto& adapter : on_model_)
       if (adapter.use_count() == 1) leaving.push_back(adapter);

@@ -30,8 +30,8 @@ using AdapterHandle = std::shared_ptr<const BankedAdapter>;
 
 /// The adapters of a model that requests choose by name. They are loaded and unloaded while the model is in
 /// use: settle() and use() by the thread that runs the model, all else by any. Where they have more memory
-/// than they may, the least recently found goes to sleep, of those that nobody holds: it is known still, and
-/// load() reads it again.
+/// than they may, the least recently used is evicted (LRU), of those that nobody holds: its name is known
+/// still, and reload() brings it back into memory.
 class AdapterBank {
  public:
   /// Consecutive sequences of one pass that have one adapter, or none.
@@ -40,25 +40,28 @@ class AdapterBank {
     std::int64_t tokens = 0, wanted = 0;  ///< CacheSegment
   };
 
-  /// The model has to outlive the bank. `most`: adapters at a time, those asleep among them; `memory`: bytes
-  /// of those that are awake. 0: any number.
+  /// The model has to outlive the bank. `most`: adapters at a time, evicted ones among them; `memory`: bytes
+  /// of those in memory. 0: any number.
   explicit AdapterBank(LanguageModel& model, std::size_t most = 0, std::size_t memory = 0);
 
   /// Reads an adapter, which can be found from then on. Throws as read_peft_adapter() does; InvalidConfig for
-  /// a name that there is already, unless that one is asleep and has this path, for one adapter too many, and
-  /// for an adapter that replaces whole modules, which requests cannot choose.
+  /// a name that there is already, evicted or not, for one adapter too many, and for an adapter that replaces
+  /// whole modules, which requests cannot choose.
   void load(const NamedAdapter& adapter, std::string identity);
-  /// Lets nobody find it any more; false where there is none of this name. Its memory is freed by the first
-  /// settle() after its last holder is gone.
-  bool unload(std::string_view name);
-  /// Null where there is none, or it is asleep. While the handle lives it stays awake.
+  /// Reads an evicted adapter again, the one of evicted(): it is known by its number. False where it was
+  /// unloaded, or is in memory already; another of its name is left alone. Throws as load() does.
+  bool reload(const NamedAdapter& adapter, std::string identity);
+  /// Lets nobody find it any more; false where there is none of this name, or of this number where one is
+  /// given. Its memory is freed by the first settle() after its last holder is gone.
+  bool unload(std::string_view name, std::uint64_t number = 0);
+  /// Null where there is none, or it is evicted. While the handle lives it stays in memory.
   AdapterHandle find(std::string_view name) const;
-  /// Those that are awake.
+  /// Those in memory.
   std::vector<AdapterHandle> list() const;
   /// All, in the order of their loading.
   std::vector<NamedAdapter> known() const;
-  /// An adapter that load() has to read again before it can be found.
-  std::optional<NamedAdapter> asleep(std::string_view name) const;
+  /// An adapter that reload() has to read before it can be found.
+  std::optional<NamedAdapter> evicted(std::string_view name) const;
 
   std::size_t most() const { return most_; }  ///< adapters at a time; 0: any number
 
@@ -78,14 +81,16 @@ class AdapterBank {
   };
   struct Known {
     NamedAdapter source;
-    std::shared_ptr<BankedAdapter> adapter;                         // null: asleep
+    std::shared_ptr<BankedAdapter> adapter;                         // null: evicted
     std::weak_ptr<const std::shared_ptr<BankedAdapter>> holders{};  // expired: nobody has it of find()
     std::uint64_t used = 0;                                         // when, as a count of uses
   };
   Known* find_locked(std::string_view name) const;
-  Known& place_for(const NamedAdapter& adapter);
+  Known* find_evicted_locked(const NamedAdapter& adapter) const;
   void check_free(const NamedAdapter& adapter) const;
-  void make_room();
+  Arrival read(const NamedAdapter& adapter, std::string identity);
+  void bring_in(Known& to, Arrival arrival);
+  void evict_until_fits();
 
   LanguageModel& model_;
   // What load() knows of the model, which settle() may change meanwhile on another thread.
