@@ -1,3 +1,8 @@
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "tests/serve/running_server.h"
 #include <gtest/gtest.h>
 
@@ -48,6 +53,51 @@ TEST(StructuredOutput, EachWayOfAskingForItIsFollowed) {
   }
 }
 
+// A pattern whose compilation takes long, until it has too many alternatives; each number has one of its own.
+std::string slow_pattern(int number) {
+  std::string pattern;
+  for (int i = 0; i < 2000; ++i) pattern += ".?";
+  return pattern + std::to_string(number);
+}
+
+// More of them than there are threads: each request is answered once its turn has come.
+TEST(StructuredOutput, OthersAreAnsweredWhileSlowPatternsAreCompiled) {
+  const RunningServer server({.compile = {.threads = 1}, .http = {.threads = 1}});
+  ASSERT_EQ(content(ask(server, {{"guided_regex", "z{3}"}})), "zzz");
+  constexpr int kSlow = 3;
+  std::vector<HttpClient> clients;
+  clients.reserve(kSlow);
+  for (int i = 0; i < kSlow; ++i) {
+    const std::string body =
+        Json{{"prompt", "x"}, {"max_tokens", 1}, {"guided_regex", slow_pattern(i)}}.dump();
+    clients.push_back(server.client());
+    clients.back().send_raw("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                            std::to_string(body.size()) + "\r\n\r\n" + body);
+  }
+  std::atomic<int> answered = 0;
+  std::vector<std::thread> waiting;
+  waiting.reserve(kSlow);
+  for (HttpClient& client : clients) {
+    waiting.emplace_back([&] {
+      static_cast<void>(client.receive());
+      ++answered;
+    });
+  }
+  EXPECT_EQ(server.client().get("/health").status, 200);
+  EXPECT_EQ(content(ask(server, Json::object())), "one twz");
+  EXPECT_EQ(content(ask(server, {{"guided_regex", "z{3}"}})), "zzz") << "which is compiled already";
+  EXPECT_LT(answered, kSlow);
+  for (std::thread& thread : waiting) thread.join();
+}
+
+TEST(StructuredOutput, WhereTooManyGrammarsWaitToBeCompiledOneMoreIsToldToComeAgain) {
+  const RunningServer server({.compile = {.threads = 1, .most_waiting = 0}});
+  const ClientResponse refused = ask(server, {{"guided_regex", "z{3}"}});
+  EXPECT_EQ(refused.status, 429) << refused.body;
+  EXPECT_EQ(parsed(refused)["error"]["code"], "queue_full");
+  EXPECT_EQ(content(ask(server, Json::object())), "one twz");
+}
+
 TEST(StructuredOutput, ABadSchemaIsA400ThatNamesKeywordAndPointer) {
   const RunningServer server;
   const auto error = [&](Json more) {
@@ -64,6 +114,9 @@ TEST(StructuredOutput, ABadSchemaIsA400ThatNamesKeywordAndPointer) {
   EXPECT_NE(error({{"guided_regex", "a"}, {"guided_choice", {"a"}}}).find("cannot stand beside"),
             std::string::npos);
   EXPECT_NE(error({{"response_format", {{"type", "yaml"}}}}).find("json_schema"), std::string::npos);
+  EXPECT_NE(error({{"guided_regex", "("}, {"stream", true}}).find("regex"), std::string::npos);
+  const Json ollama{{"messages", {{{"role", "user"}, {"content", "hi"}}}}, {"format", unique}};
+  EXPECT_TRUE(parsed(server.client().post("/api/chat", ollama.dump()))["error"].is_string());
 }
 
 const Json& tools() {

@@ -48,32 +48,31 @@ Constraint grammar_constraint(std::string source) {
 }
 
 struct GrammarCache::State {
-  std::mutex mutex;
-  text::Tokenizer tokenizer;
+  const text::Tokenizer tokenizer;
+  std::once_flag asked{};
   std::optional<grammar::Vocabulary> vocabulary{};  // made when it is first asked for
+  std::mutex mutex{};                               // of what follows
   std::list<std::pair<Constraint, grammar::GrammarPtr>> kept{};
 };
 
 GrammarCache::GrammarCache(text::Tokenizer tokenizer)
-    : state_(new State{.mutex = {}, .tokenizer = std::move(tokenizer)}) {}
+    : state_(new State{.tokenizer = std::move(tokenizer)}) {}
 GrammarCache::~GrammarCache() = default;
+
+grammar::GrammarPtr GrammarCache::find(const Constraint& constraint) const {
+  const std::lock_guard lock(state_->mutex);
+  auto& kept = state_->kept;
+  const auto found = std::ranges::find(kept, constraint, &std::pair<Constraint, grammar::GrammarPtr>::first);
+  if (found == kept.end()) return nullptr;
+  kept.splice(kept.begin(), kept, found);
+  return kept.front().second;
+}
 
 grammar::GrammarPtr GrammarCache::get(const Constraint& constraint) {
   if (constraint.kind == Constraint::Kind::none) return nullptr;
-  const grammar::Vocabulary* vocabulary = nullptr;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (!state_->vocabulary) state_->vocabulary.emplace(state_->tokenizer);
-    vocabulary = &*state_->vocabulary;
-    auto& kept = state_->kept;
-    const auto found =
-        std::ranges::find(kept, constraint, &std::pair<Constraint, grammar::GrammarPtr>::first);
-    if (found != kept.end()) {
-      kept.splice(kept.begin(), kept, found);
-      return kept.front().second;
-    }
-  }
-  grammar::GrammarPtr made = compile(*vocabulary, constraint);
+  if (grammar::GrammarPtr kept = find(constraint); kept != nullptr) return kept;
+  std::call_once(state_->asked, [this] { state_->vocabulary.emplace(state_->tokenizer); });
+  grammar::GrammarPtr made = compile(*state_->vocabulary, constraint);
   if (!constraint.thoughts.end.empty())
     made = std::make_shared<const grammar::Grammar>(made->program(), constraint.thoughts);
   const std::lock_guard lock(state_->mutex);

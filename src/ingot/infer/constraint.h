@@ -31,7 +31,9 @@ class GrammarCache {
   explicit GrammarCache(text::Tokenizer tokenizer);
   ~GrammarCache();
 
-  /// Null for Kind::none. Throws InvalidConfig as the functions of grammar.h do.
+  /// One that is kept; null where it has to be compiled. Waits for nothing.
+  grammar::GrammarPtr find(const Constraint& constraint) const;
+  /// Null for Kind::none. Throws InvalidConfig as the functions of grammar.h do. Compiling may take seconds.
   grammar::GrammarPtr get(const Constraint& constraint);
 
  private:

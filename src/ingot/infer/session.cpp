@@ -178,6 +178,12 @@ Request Session::request(std::vector<std::int32_t> prompt, const TextOptions& op
   return request;
 }
 
+bool Session::takes_long_to_request(const TextOptions& options) const {
+  const bool compiles =
+      options.constraint.kind != Constraint::Kind::none && grammars_->find(options.constraint) == nullptr;
+  return compiles || options.sampling.dry.multiplier != 0;
+}
+
 WrittenText Session::generate(const std::string& prompt, const TextOptions& options, const OnText& on_text) {
   WrittenText written = generate(encode(prompt), options, on_text);
   written.prompt = prompt;

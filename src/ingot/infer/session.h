@@ -30,7 +30,8 @@ struct SessionOptions {
   std::vector<NamedAdapter> named_adapters{};  ///< that requests choose by name (Request::adapter)
   bool load_adapters = false;    ///< more of them are loaded and unloaded later (EngineOptions::adapters)
   std::size_t max_adapters = 0;  ///< named ones at a time; 0: any number
-  /// Bytes of named ones: where they have more, the least recently used sleeps (AdapterBank); 0: no limit.
+  /// Bytes of named ones: where they have more, the least recently used is evicted (AdapterBank); 0: no
+  /// limit.
   std::size_t adapters_memory = 0;
   std::int64_t batch = 8;  ///< prompts continued at once by generate_all(): at most 16, on a GPU 256
 
@@ -81,6 +82,10 @@ class Session {
   /// The engine's request for these ids and options. Throws InvalidConfig for a constraint that is wrong.
   /// Safe beside everything else.
   Request request(std::vector<std::int32_t> prompt, const TextOptions& options) const;
+
+  /// Whether request() may take long for these options: a grammar has to be compiled, or the vocabulary
+  /// searched for DRY's breakers. Takes no time itself, and is safe beside everything else.
+  bool takes_long_to_request(const TextOptions& options) const;
 
   /// Continues a prompt.
   WrittenText generate(const std::string& prompt, const TextOptions& options, const OnText& on_text = {});

@@ -39,31 +39,11 @@ class Answer : public std::enable_shared_from_this<Answer> {
         seconds_(seconds_for(context, params)),
         format_(std::move(format)) {}
 
-  void start(const std::vector<std::vector<std::int32_t>>& prompts) {
-    {
-      const std::lock_guard lock(mutex_);  // texts wait until all are taken
-      for (const auto& prompt : prompts) usage_.prompt_tokens += std::ssize(prompt);
-      choices_.resize(prompts.size() * n());
-      left_ = choices_.size();
-      if (params_.prompt_logprobs >= 0) prompts_ = prompts;
-      try {
-        for (std::size_t i = 0; i < choices_.size(); ++i) {
-          choices_[i].prompt_tokens = std::ssize(prompts[i / n()]);
-          choices_[i].job =
-              model_.scheduler().submit(job(prompts[i / n()], i, static_cast<std::int64_t>(i % n())));
-        }
-      } catch (...) {
-        left_ = 0;
-        cancel();
-        throw;
-      }
-      if (params_.stream) {
-        exchange_->begin({.content_type = std::string(format_->stream_type()),
-                          .headers = {{"Cache-Control", "no-cache"}}});
-        exchange_->write(format_->begin());
-      }
-    }
+  void start(WorkQueue& compile_queue, std::vector<std::vector<std::int32_t>> prompts) {
+    prompts_ = std::move(prompts);
     exchange_->on_close([self = shared_from_this()] { self->cancel_all(); });
+    if (!model_.session().takes_long_to_request(params_.text)) return submit();
+    compile_queue.submit([self = shared_from_this()] { self->submit_or_fail(); });
   }
 
  private:
@@ -75,10 +55,50 @@ class Answer : public std::enable_shared_from_this<Answer> {
     bool has_token = false;
   };
 
+  // By the compile queue: there is nobody to throw to.
+  void submit_or_fail() {
+    try {
+      if (!has_gone()) submit();
+    } catch (...) {
+      const ApiError error = to_api_error(std::current_exception());
+      const std::lock_guard lock(mutex_);
+      fail(error);
+    }
+  }
+
+  void submit() {
+    const infer::Request request = engine_request(model_.session(), params_);
+    const std::lock_guard lock(mutex_);  // texts wait until all are taken
+    if (gone_) return;
+    for (const auto& prompt : prompts_) usage_.prompt_tokens += std::ssize(prompt);
+    choices_.resize(prompts_.size() * n());
+    left_ = choices_.size();
+    try {
+      for (std::size_t i = 0; i < choices_.size(); ++i) {
+        choices_[i].prompt_tokens = std::ssize(prompts_[i / n()]);
+        choices_[i].job = model_.scheduler().submit(
+            job(request_of_choice(request, prompts_[i / n()], static_cast<std::int64_t>(i % n())), i));
+      }
+    } catch (...) {
+      left_ = 0;
+      cancel();
+      throw;
+    }
+    if (params_.prompt_logprobs < 0) prompts_ = {};
+    if (params_.stream) begin();
+  }
+
+  void begin() {
+    begun_ = true;
+    exchange_->begin(
+        {.content_type = std::string(format_->stream_type()), .headers = {{"Cache-Control", "no-cache"}}});
+    exchange_->write(format_->begin());
+  }
+
   std::size_t n() const { return static_cast<std::size_t>(params_.n); }
 
-  infer::Job job(const std::vector<std::int32_t>& prompt, std::size_t choice, std::int64_t sample) {
-    infer::Job job{.request = engine_request(model_.session(), params_, prompt, sample),
+  infer::Job job(infer::Request request, std::size_t choice) {
+    infer::Job job{.request = std::move(request),
                    .stop = params_.text.stop,
                    .skip_special_tokens = params_.skip_special_tokens};
     job.request.client = client_.name;
@@ -149,7 +169,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void fail(const ApiError& error) {
     left_ = 0;
     cancel();
-    if (!params_.stream) return exchange_->send({.status = error.status, .body = error_json(error)});
+    if (!begun_) return exchange_->send(error_response(error, format_->refusal(error)));
     send(format_->error(error));
     exchange_->end();
   }
@@ -160,7 +180,12 @@ class Answer : public std::enable_shared_from_this<Answer> {
   }
   void cancel_all() {
     const std::lock_guard lock(mutex_);
+    gone_ = true;
     if (left_ > 0) cancel();
+  }
+  bool has_gone() {
+    const std::lock_guard lock(mutex_);
+    return gone_;
   }
 
   const std::shared_ptr<Exchange> exchange_;
@@ -174,17 +199,20 @@ class Answer : public std::enable_shared_from_this<Answer> {
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   std::vector<Choice> choices_;
-  std::vector<std::vector<std::int32_t>> prompts_;  // where their logprobs are asked for
+  std::vector<std::vector<std::int32_t>> prompts_;  // later where their logprobs are asked for alone
   std::size_t left_ = 0;  // choices that have not ended; 0 too where the answer has failed
+  bool begun_ = false;    // a stream
+  bool gone_ = false;     // the client
   Usage usage_;
 };
 
 }  // namespace
 
 void answer(const ApiContext& context, const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
-            const std::vector<std::vector<std::int32_t>>& prompts, const GenerationParams& params,
+            std::vector<std::vector<std::int32_t>> prompts, const GenerationParams& params,
             std::unique_ptr<AnswerFormat> format) {
-  std::make_shared<Answer>(context, exchange, model, params, std::move(format))->start(prompts);
+  std::make_shared<Answer>(context, exchange, model, params, std::move(format))
+      ->start(context.compile_queue, std::move(prompts));
 }
 
 std::string event(const std::string& json) { return "data: " + json + "\n\n"; }

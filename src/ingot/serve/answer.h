@@ -36,13 +36,16 @@ class AnswerFormat {
   virtual std::string end(const Usage& usage) = 0;
   /// In a stream that has begun.
   virtual std::string error(const ApiError& error) = 0;
+  /// The body of an answer that is an error alone: OpenAI's shape.
+  virtual std::string refusal(const ApiError& error) { return error_json(error); }
 };
 
 /// Has each prompt continued `params.n` times and sends what comes in the format's shape; a client that goes
-/// cancels it, and the end of its time fails it. Choice i · n + k is the k-th of prompt i. Throws what the
-/// prompts or the queue refuse.
+/// cancels it, and the end of its time fails it. Choice i · n + k is the k-th of prompt i. What takes long
+/// before the first step, such as compiling a grammar, is done by ApiContext::compile_queue. Throws what the
+/// prompts or a queue refuse.
 void answer(const ApiContext& context, const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
-            const std::vector<std::vector<std::int32_t>>& prompts, const GenerationParams& params,
+            std::vector<std::vector<std::int32_t>> prompts, const GenerationParams& params,
             std::unique_ptr<AnswerFormat> format);
 
 /// "data: {...}\n\n"

@@ -40,11 +40,7 @@ bool takes(const Route& route, std::string_view method) {
 }
 
 void send_error(Exchange& exchange, const ApiError& error) {
-  HttpResponse response{.status = error.status, .body = error_json(error)};
-  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-  if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
-  if (!error.allow.empty()) response.headers.emplace_back("Allow", error.allow);
-  exchange.send(std::move(response));
+  exchange.send(error_response(error, error_json(error)));
 }
 
 ApiError not_allowed(const HttpRequest& request, const std::string& allowed) {
@@ -54,6 +50,14 @@ ApiError not_allowed(const HttpRequest& request, const std::string& allowed) {
 }
 
 }  // namespace
+
+HttpResponse error_response(const ApiError& error, std::string body) {
+  HttpResponse response{.status = error.status, .body = std::move(body)};
+  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
+  if (!error.allow.empty()) response.headers.emplace_back("Allow", error.allow);
+  return response;
+}
 
 AskedModel asked_model(const ApiContext& context, const std::string& name) {
   return {.model = context.models.lease(name), .name = name};

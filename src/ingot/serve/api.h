@@ -16,6 +16,7 @@
 #include "ingot/serve/http.h"
 #include "ingot/serve/metrics.h"
 #include "ingot/serve/model_pool.h"
+#include "ingot/serve/work_queue.h"
 
 namespace ingot::serve {
 
@@ -25,6 +26,7 @@ struct ApiContext {
   Metrics& metrics;
   const Access& access;
   AdapterLoader& adapters;
+  WorkQueue& compile_queue;               ///< of what takes long before a request's first step: grammars
   EmbeddingModel* embedding = nullptr;    ///< null: none is served
   ClassifierModel* classifier = nullptr;  ///< likewise
   std::function<std::size_t()> connections;
@@ -68,6 +70,8 @@ AskedModel asked_model(const ApiContext& context, const Fields& body);
 AskedModel asked_model(const ApiContext& context, const std::string& name);
 /// The embedding model, by the name that the client asked for; ApiError 404 where there is none such.
 EmbeddingModel& embedding_model(const ApiContext& context, const Fields& body);
+/// An error with this body, and the headers that tell when to come again.
+HttpResponse error_response(const ApiError& error, std::string body);
 /// ApiError 503 once the server shuts down.
 void check_draining(const ApiContext& context);
 

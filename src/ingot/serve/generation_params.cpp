@@ -16,6 +16,7 @@ namespace ingot::serve {
 namespace {
 
 constexpr std::int64_t kMostChoices = 16, kMostTopLogprobs = 20, kMostStops = 32;
+constexpr std::int64_t kMostBadWords = 1024, kMostBreakers = 64, kMostBreakerBytes = 256;
 constexpr double kMostSeconds = 86'400;
 
 // What changes the text, and is not built: to pass over it would give something else than was asked for.
@@ -96,8 +97,15 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
   check_between("stop", std::ssize(params.text.stop), 0, kMostStops);
   params.stop_tokens = body.ids("stop_token_ids").value_or(std::vector<std::int32_t>());
   if (const auto words = body.strings("bad_words")) params.text.bad_words = *words;
-  if (const auto breakers = body.strings("dry_sequence_breakers"))
+  check_between("bad_words", std::ssize(params.text.bad_words), 0, kMostBadWords);
+  if (const auto breakers = body.strings("dry_sequence_breakers")) {
+    check_between("dry_sequence_breakers", std::ssize(*breakers), 0, kMostBreakers);
+    for (const std::string& breaker : *breakers)
+      if (std::ssize(breaker) > kMostBreakerBytes)
+        throw bad_field("dry_sequence_breakers", fmt::format("has a string of {} bytes; {} are the most",
+                                                             breaker.size(), kMostBreakerBytes));
     params.text.dry_sequence_breakers = *breakers;
+  }
   body.read("ignore_eos", params.text.ignore_end_tokens);
   body.read("skip_special_tokens", params.skip_special_tokens);
   body.read("n", params.n);
@@ -131,18 +139,24 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
   return params;
 }
 
-infer::Request engine_request(const infer::Session& session, const GenerationParams& params,
-                              std::vector<std::int32_t> prompt, std::int64_t choice) {
+infer::Request engine_request(const infer::Session& session, const GenerationParams& params) {
   infer::TextOptions options = params.text;
   options.max_tokens = params.max_tokens.value_or(options.max_tokens);
-  options.sampling.seed += static_cast<std::uint64_t>(choice);
-  infer::Request request = session.request(std::move(prompt), options);
+  infer::Request request = session.request({}, options);
   request.stop_tokens.insert(request.stop_tokens.end(), params.stop_tokens.begin(), params.stop_tokens.end());
   request.logprobs = params.logprobs;
   request.prompt_logprobs = params.prompt_logprobs;
   request.adapter = params.adapter;
   request.held_adapter = params.held_adapter;
   return request;
+}
+
+infer::Request request_of_choice(const infer::Request& request, std::vector<std::int32_t> prompt,
+                                 std::int64_t choice) {
+  infer::Request own = request;
+  own.prompt = std::move(prompt);
+  own.sampling.seed += static_cast<std::uint64_t>(choice);
+  return own;
 }
 
 }  // namespace ingot::serve

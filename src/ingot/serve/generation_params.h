@@ -30,8 +30,10 @@ struct GenerationParams {
 /// that is wrong, or that asks for what is not built.
 GenerationParams read_params(const Fields& body, const infer::TextOptions& defaults);
 
-/// The engine's request. The seed of choice i is the request's plus i.
-infer::Request engine_request(const infer::Session& session, const GenerationParams& params,
-                              std::vector<std::int32_t> prompt, std::int64_t choice);
+/// The engine's request, without a prompt. Throws and takes long as infer::Session::request() does.
+infer::Request engine_request(const infer::Session& session, const GenerationParams& params);
+/// The same for one of the request's choices: the seed of choice i is the request's plus i.
+infer::Request request_of_choice(const infer::Request& request, std::vector<std::int32_t> prompt,
+                                 std::int64_t choice);
 
 }  // namespace ingot::serve

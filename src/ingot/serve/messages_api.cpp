@@ -188,6 +188,7 @@ class MessagesFormat : public AnswerFormat {
   std::string error(const ApiError& error) override {
     return "event: error\ndata: " + messages_error(error) + "\n\n";
   }
+  std::string refusal(const ApiError& error) override { return messages_error(error); }
 
  private:
   Json head() const { return {{"id", id_}, {"type", "message"}, {"role", "assistant"}, {"model", model_}}; }
@@ -271,7 +272,7 @@ void with_errors(const std::shared_ptr<Exchange>& exchange, F action) {
     throw;
   } catch (...) {
     const ApiError error = to_api_error(std::current_exception());
-    exchange->send({.status = error.status, .body = messages_error(error)});
+    exchange->send(error_response(error, messages_error(error)));
   }
 }
 

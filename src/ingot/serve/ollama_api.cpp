@@ -29,6 +29,9 @@ std::string timestamp(std::int64_t seconds) {
   return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
+// Errors of this API are a message alone.
+std::string ollama_error(const ApiError& error) { return dump_json(Json{{"error", error.what()}}); }
+
 // "model:latest" is "model".
 AskedModel ollama_model(const ApiContext& context, const Fields& body) {
   std::string name =
@@ -80,9 +83,8 @@ class OllamaFormat : public AnswerFormat {
     json["eval_duration"] = total - prompt;
     return dump_json(json) + (stream_ ? "\n" : "");
   }
-  std::string error(const ApiError& error) override {
-    return dump_json(Json{{"error", error.what()}}) + "\n";
-  }
+  std::string error(const ApiError& error) override { return refusal(error) + "\n"; }
+  std::string refusal(const ApiError& error) override { return ollama_error(error); }
 
  private:
   Json line(const MessageDelta& delta) const {
@@ -122,7 +124,6 @@ class OllamaFormat : public AnswerFormat {
   infer::StopReason reason_{};
 };
 
-// Errors of this API are a message alone.
 template <class F>
 void with_message(const std::shared_ptr<Exchange>& exchange, F action) {
   try {
@@ -131,7 +132,7 @@ void with_message(const std::shared_ptr<Exchange>& exchange, F action) {
     throw;
   } catch (...) {
     const ApiError error = to_api_error(std::current_exception());
-    exchange->send({.status = error.status, .body = dump_json(Json{{"error", error.what()}})});
+    exchange->send(error_response(error, ollama_error(error)));
   }
 }
 

@@ -102,7 +102,7 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
     params.stop_tokens.insert(params.stop_tokens.end(), tokens.stop.begin(), tokens.stop.end());
   }
   auto format = completion_format(model.tokenizer(), options, std::move(echoes));
-  answer(context, exchange, lease, prompts, params, std::move(format));
+  answer(context, exchange, lease, std::move(prompts), params, std::move(format));
 }
 
 // Of each name of the model and its adapters.

@@ -60,6 +60,7 @@ struct Server::Parts {
       : access(options.access),
         models(all_models(options), options.pool),
         adapters(std::make_unique<AdapterLoader>(models, options.adapter_directory)),
+        compile_queue(std::make_unique<WorkQueue>(options.compile)),
         embedding(open_embedding(options)),
         classifier(open_classifier(options.reranker_model)),
         metrics(first_names(models)),
@@ -67,6 +68,7 @@ struct Server::Parts {
                 .metrics = metrics,
                 .access = access,
                 .adapters = *adapters,
+                .compile_queue = *compile_queue,
                 .embedding = embedding.get(),
                 .classifier = classifier.get(),
                 .connections = [this] { return http->connections(); },
@@ -85,6 +87,7 @@ struct Server::Parts {
   ~Parts() {
     http->stop();
     adapters.reset();  // which holds a model while it loads
+    compile_queue.reset();
     models.close();
     embedding.reset();
     classifier.reset();
@@ -95,6 +98,7 @@ struct Server::Parts {
   Access access;
   ModelPool models;
   std::unique_ptr<AdapterLoader> adapters;
+  std::unique_ptr<WorkQueue> compile_queue;
   std::unique_ptr<EmbeddingModel> embedding;
   std::unique_ptr<ClassifierModel> classifier;
   Metrics metrics;

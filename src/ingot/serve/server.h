@@ -9,6 +9,7 @@
 #include "ingot/serve/access.h"
 #include "ingot/serve/http_server.h"
 #include "ingot/serve/model_pool.h"
+#include "ingot/serve/work_queue.h"
 
 namespace ingot::serve {
 
@@ -21,6 +22,8 @@ struct ServerOptions {
                                  ///< /classify; empty: none
   std::string embedding_name{};  ///< by which clients ask for it; empty: the last part of its path
   std::string adapter_directory{};  ///< AdapterLoader's; the models' sessions have load_adapters then
+  /// Threads beside those of HTTP that compile grammars, and how many may wait for them.
+  WorkQueueOptions compile{.threads = 2};
   HttpServerOptions http{};
   AccessOptions access{};
   bool allow_strangers = false;                  ///< listen beyond loopback without keys

@@ -6,13 +6,10 @@
 #include "ingot/infer/scheduler.h"
 
 namespace ingot::serve {
-namespace {
 
-constexpr std::size_t kMostWaiting = 256;
-
-}  // namespace
-
-WorkQueue::WorkQueue() : thread_([this] { run(); }) {
+WorkQueue::WorkQueue(const WorkQueueOptions& options) : options_(options) {
+  threads_.reserve(static_cast<std::size_t>(options_.threads));
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
   release_threads();  // of the caller, who has loaded the model
 }
 
@@ -22,14 +19,15 @@ WorkQueue::~WorkQueue() {
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void WorkQueue::submit(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
-  INGOT_CHECK(waiting_.size() < kMostWaiting, infer::QueueFull(static_cast<std::int64_t>(waiting_.size())));
+  INGOT_CHECK(waiting_.size() < options_.most_waiting,
+              infer::QueueFull(static_cast<std::int64_t>(waiting_.size())));
   waiting_.push_back(std::move(work));
-  changed_.notify_all();
+  changed_.notify_one();
 }
 
 void WorkQueue::run() {

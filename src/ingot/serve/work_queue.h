@@ -1,17 +1,24 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace ingot::serve {
 
-/// Work that is done one piece behind another on a thread of its own.
+struct WorkQueueOptions {
+  int threads = 1;
+  std::size_t most_waiting = 256;  ///< pieces of work that have not begun
+};
+
+/// Work that is done in the order in which it comes, on threads of its own.
 class WorkQueue {
  public:
-  WorkQueue();
+  explicit WorkQueue(const WorkQueueOptions& options = {});
   /// What still waits is dropped.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
@@ -23,11 +30,12 @@ class WorkQueue {
  private:
   void run();
 
+  const WorkQueueOptions options_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ingot::serve
