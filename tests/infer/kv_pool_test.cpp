@@ -58,6 +58,39 @@ TEST(KvPool, SixtyFourMixedRequestsWasteAtMostFourPercentOfTheirMemory) {
   EXPECT_LE(static_cast<double>(running - held), 0.04 * static_cast<double>(running));
 }
 
+// Of all but the smallest models: a page holds 64 tokens of 64 bytes.
+TEST(KvPool, MixedRequestsWasteAtMostFourPercentOfTheirMemoryInEveryDtypeAndHeadSize) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
+    for (const std::int64_t head_size : {32, 64, 80, 96, 128, 256}) {
+      for (const std::int64_t heads : {2, 3, 8}) {
+        if (heads * head_size * static_cast<std::int64_t>(byte_size(dtype)) < 96) continue;
+        LanguageConfig config = long_config();
+        config.num_attention_heads = config.num_key_value_heads = heads;
+        config.head_dim = head_size;
+        KvPool pool(config, {.dtype = dtype, .context = 2048});
+        std::vector<std::shared_ptr<KvSlot>> slots;
+        for (std::int32_t i = 0; i < 64; ++i) {
+          const std::vector<std::int32_t> ids = prompt(40 + 61 * (i * 7 % 23), i);
+          slots.push_back(pool.acquire(ids, std::ssize(ids) + 200, {}));
+          slots.back()->cache.advance(std::ssize(ids));
+        }
+        std::int64_t held = 0, running = 0;
+        for (int step = 0; step < 40; ++step) {
+          for (const auto& slot : slots) {
+            ASSERT_TRUE(pool.grow(*slot, slot->cache.length() + 1));
+            slot->cache.advance(1);
+          }
+          held += pool.stats().held;
+          running += pool.stats().running;
+        }
+        EXPECT_LE(held, running);
+        EXPECT_LE(static_cast<double>(running - held), 0.04 * static_cast<double>(running))
+            << name(dtype) << ", heads of " << head_size << ", " << heads << " of them";
+      }
+    }
+  }
+}
+
 // Four samples of one prompt, as `n` of the API asks for.
 std::vector<Request> four_samples(std::int64_t length) {
   std::vector<Request> requests;
@@ -129,6 +162,109 @@ TEST(KvPool, RequestsThatWantTheLogprobsOfTheirPromptShareNoneOfItAndKeepTheBudg
   } while (engine.step());
   EXPECT_EQ(engine.stats().preemptions, 0);
   EXPECT_EQ(engine.stats().cache.hits, 0);
+}
+
+TEST(KvPool, ARequestWaitsForAPromptThatIsBeingReadOnlyWhereItMayReuseIt) {
+  InitSource init(3);
+  const LanguageModel model(long_config(), init);
+  for (const std::int64_t logprobs : {-1, 0}) {
+    Engine engine(model, {.chunk = 64, .prefix_cache = true});
+    std::vector<std::shared_ptr<Sequence>> sequences;
+    for (int i = 0; i < 2; ++i) {
+      Request request{.prompt = prompt(300, 3), .max_tokens = 4, .sampling = {.temperature = 0}};
+      if (i > 0) request.prompt_logprobs = logprobs;
+      sequences.push_back(engine.start(std::move(request)));
+    }
+    engine.step();
+    EXPECT_EQ(engine.stats().running, logprobs < 0 ? 1 : 2);
+    engine.run();
+    EXPECT_EQ(sequences[0]->result().tokens, sequences[1]->result().tokens);
+    EXPECT_EQ(sequences[1]->result().cached_tokens, logprobs < 0 ? 299 : 0);
+  }
+}
+
+// Two of its four layers see the last 64 tokens alone.
+LanguageConfig sliding_config() {
+  LanguageConfig config = long_config();
+  config.num_hidden_layers = 4;
+  config.sliding_window = 64;
+  config.layer_types = {LayerKind::sliding, LayerKind::full, LayerKind::sliding, LayerKind::full};
+  return config;
+}
+
+TEST(KvPool, LayersWithAWindowGiveBackWhatTheyLeaveBehindAndTheTokensStay) {
+  InitSource init(3);
+  const LanguageModel model(sliding_config(), init);
+  const auto request = [](std::int32_t seed) {
+    return Request{.prompt = prompt(700, seed), .max_tokens = 500, .sampling = {.temperature = 0}};
+  };
+  const std::int64_t chunk = 128, block = KvCache(model.config, 1, DType::f32).page_tokens();
+  Engine whole(model, {.kv_cache = DType::f32, .chunk = chunk, .prefix_cache = true});
+  Engine bounded(model, {.kv_cache = DType::f32, .chunk = chunk});
+  const auto expected = whole.start(request(1)), found = bounded.start(request(1));
+  while (!found->finished()) {
+    whole.step();
+    bounded.step();
+    const KvPoolStats all = whole.stats().cache, less = bounded.stats().cache;
+    if (less.running == 0) continue;
+    const std::int64_t tokens = std::ssize(found->tokens());
+    EXPECT_GE(less.running, less.held);
+    EXPECT_LE(less.running, (tokens + block) / 2 + (64 + KvCache::kTakenBack + chunk + 2 * block) / 2);
+    if (tokens > 700) EXPECT_GE(all.running, tokens - 1);
+  }
+  EXPECT_EQ(found->result().tokens, expected->result().tokens);
+}
+
+TEST(KvPool, SequencesWithWindowsRunTogetherWhereWholeOnesWouldNotFit) {
+  InitSource init(3);
+  const LanguageModel model(sliding_config(), init);
+  const std::size_t token = KvCache(model.config, 1, DType::f32).nbytes();
+  // Three sequences of 1,000 tokens take the memory of some 600 each.
+  Engine engine(model, {.kv_cache = DType::f32,
+                        .context = 1100,
+                        .chunk = 64,
+                        .kv_memory = 2300 * token,
+                        .prefix_cache = true});
+  std::vector<std::shared_ptr<Sequence>> sequences;
+  const auto request = [](std::int32_t i) {
+    return Request{.prompt = prompt(800, i), .max_tokens = 200, .sampling = {.temperature = 0}};
+  };
+  for (std::int32_t i = 0; i < 3; ++i) sequences.push_back(engine.start(request(i)));
+  std::int64_t most = 0;
+  do {
+    const EngineStats stats = engine.stats();
+    most = std::max(most, stats.running);
+    EXPECT_LE(stats.cache.running + stats.cache.idle, stats.cache.budget);
+  } while (engine.step());
+  EXPECT_EQ(most, 3);
+  EXPECT_EQ(engine.stats().preemptions, 0);
+  for (std::int32_t i = 0; i < 3; ++i)
+    EXPECT_EQ(sequences[static_cast<std::size_t>(i)]->result().tokens, generate(model, request(i)).tokens);
+}
+
+TEST(KvPool, AConversationGoesOnWhereItsWindowWasKept) {
+  InitSource init(3);
+  const LanguageModel model(sliding_config(), init);
+  const std::size_t token = KvCache(model.config, 1, DType::f32).nbytes();
+  Engine engine(model, {.kv_cache = DType::f32,
+                        .context = 1100,
+                        .chunk = 64,
+                        .kv_memory = 1200 * token,
+                        .prefix_cache = true});
+  const Request first{.prompt = prompt(900, 1), .max_tokens = 20, .sampling = {.temperature = 0}};
+  const Generation said = engine.generate(first);
+  // Another one, for which the first gives back what its windows have left behind.
+  engine.generate({.prompt = prompt(600, 2), .max_tokens = 4, .sampling = {.temperature = 0}});
+  Request next = first;
+  next.prompt.insert(next.prompt.end(), said.tokens.begin(), said.tokens.end());
+  next.prompt.push_back(5);
+  const Generation answer = engine.generate(next);
+  EXPECT_GE(answer.cached_tokens, 900);
+  EXPECT_EQ(answer.tokens, generate(model, next).tokens);
+  Request shorter = first;  // a beginning that is known no more
+  shorter.prompt.resize(500);
+  const Generation again = engine.generate(shorter);
+  EXPECT_EQ(again.tokens, generate(model, shorter).tokens);
 }
 
 TEST(KvPool, ACacheGrowsWhereItIsAndGivesBackWhatItLeaves) {

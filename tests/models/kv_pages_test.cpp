@@ -61,9 +61,9 @@ TEST_P(SharedCaches, HoldWholeBlocksOfACommonBeginningOnce) {
   append(first, 150, 1);
   KvCache second = paged_cache(GetParam());
   second.copy_beginning(first, 147);
-  const std::int64_t shared = first.shareable(147);
+  const std::int64_t shared = std::ssize(first.shared_blocks()) * first.page_tokens();
   ASSERT_GT(shared, 100);
-  EXPECT_EQ(std::ssize(first.shared_blocks()) * first.page_tokens(), shared);
+  EXPECT_EQ(first.shareable(147), first.token_bytes() * static_cast<std::size_t>(shared));
   EXPECT_EQ(first.shared_blocks(), second.shared_blocks());
   first.truncate(147);
   EXPECT_EQ(content(second), content(first));
@@ -106,6 +106,97 @@ TEST_P(SharedCaches, KeepABeginningWhoseFirstOwnerHasGone) {
 
 INSTANTIATE_TEST_SUITE_P(OfDtypes, SharedCaches, ::testing::Values(DType::f32, DType::f16, DType::i8),
                          [](const auto& of) { return std::string(name(of.param)); });
+
+// One layer sees everything, the other 100 tokens.
+KvCache cache_with_a_window(DType dtype, std::int64_t most = 512) {
+  LanguageConfig config = config_of_two_layers();
+  config.sliding_window = 100;
+  config.layer_types = {LayerKind::full, LayerKind::sliding};
+  return KvCache(config, most, dtype, kCpu, most);
+}
+
+class CachesWithAWindow : public ::testing::TestWithParam<DType> {};
+
+TEST_P(CachesWithAWindow, GiveBackTheBlocksBeforeItAndKeepWhatIsInIt) {
+  KvCache cache = cache_with_a_window(GetParam());
+  ASSERT_TRUE(cache.is_paged());
+  EXPECT_FALSE(cache.drop_left_behind());
+  append(cache, 500, 1);
+  const auto last = [](const KvCache& of, std::int64_t count) {
+    std::vector<std::vector<std::byte>> all;
+    for (const Tensor& part : of.saved(of.length() - count, count)) {
+      const auto* data = static_cast<const std::byte*>(part.view().data);
+      all.emplace_back(data, data + part.nbytes());
+    }
+    return all;
+  };
+  const std::size_t whole = cache.nbytes();
+  const auto before = last(cache, 150);
+  KvCache other = cache_with_a_window(GetParam());
+  other.copy_beginning(cache, 480);
+  const auto others = content(other);
+  ASSERT_TRUE(cache.drop_left_behind());
+  EXPECT_FALSE(cache.drop_left_behind());
+  const std::int64_t kept = 99 + KvCache::kTakenBack + cache.page_tokens();
+  EXPECT_LE(cache.nbytes(), whole / 2 + whole / 2 * static_cast<std::size_t>(kept + 12) / 512);
+  EXPECT_EQ(last(cache, 150), before);
+  EXPECT_EQ(content(other), others) << "who shares them keeps them";
+  EXPECT_EQ(cache.beginning(500), 500);
+  EXPECT_EQ(cache.beginning(500 - KvCache::kTakenBack), 500 - KvCache::kTakenBack);
+  EXPECT_EQ(cache.beginning(200), 0);
+  // What is left goes on in another one.
+  KvCache next = cache_with_a_window(GetParam());
+  next.copy_beginning(cache, 500);
+  EXPECT_EQ(last(next, 150), before);
+  EXPECT_LT(next.nbytes(), whole);
+  next.reserve(2000);  // moves
+  EXPECT_EQ(last(next, 150), before);
+  append(next, 100, 7);
+  EXPECT_TRUE(next.drop_left_behind());
+  EXPECT_EQ(last(cache, 150), before);
+}
+
+TEST_P(CachesWithAWindow, HoldEverythingAgainOnceTheyBeginAnew) {
+  KvCache cache = cache_with_a_window(GetParam()), fresh = cache_with_a_window(GetParam());
+  const std::size_t whole = cache.nbytes();
+  append(cache, 500, 1);
+  ASSERT_TRUE(cache.drop_left_behind());
+  cache.truncate(200);
+  EXPECT_EQ(cache.length(), 0) << "of which no window is left";
+  EXPECT_EQ(cache.nbytes(), whole);
+  append(cache, 300, 5);
+  append(fresh, 300, 5);
+  EXPECT_EQ(content(cache), content(fresh));
+  EXPECT_EQ(cache.beginning(20), 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfDtypes, CachesWithAWindow, ::testing::Values(DType::f32, DType::f16, DType::i8),
+                         [](const auto& of) { return std::string(name(of.param)); });
+
+TEST(KvPages, GiveBackTheMemoryOfWhatIsDropped) {
+  const std::int64_t block = static_cast<std::int64_t>(page_bytes()) / 64;
+  const std::vector<KvPages::Part> parts{{.heads = 1, .row = 16, .dtype = DType::f32}};
+  auto pages = KvPages::reserve(parts, 8 * block, block, kCpu);
+  ASSERT_NE(pages, nullptr);
+  pages->hold(8 * block);
+  std::fill_n(pages->tensor(0).data<float>(), 8 * block * 16, 3.0F);
+  const Tensor view = reserve_tensor({8 * block * 16}, DType::f32, kCpu);
+  ASSERT_TRUE(share_pages(pages->tensor(0), 0, view, 0, view.nbytes()));
+  const auto left = [&] {
+    return std::accumulate(view.data<float>(), view.data<float>() + view.numel(), 0.0) / 3 / 16;
+  };
+  pages->drop(3 * block + 1);
+  EXPECT_EQ(pages->dropped(), 3 * block);
+  EXPECT_EQ(left(), 5 * block);
+  pages->refill();
+  EXPECT_EQ(pages->dropped(), 0);
+  auto second = KvPages::reserve(parts, 8 * block, block, kCpu);
+  EXPECT_EQ(second->share(*pages, 8 * block), 8 * block);
+  pages->drop(6 * block);
+  EXPECT_EQ(left(), 5 * block) << "another holds them";
+  second.reset();
+  EXPECT_EQ(left(), 2 * block);
+}
 
 TEST(KvPages, GiveBackWhatNobodyElseHoldsWhenTheyGo) {
   const std::int64_t block = static_cast<std::int64_t>(page_bytes()) / 64;

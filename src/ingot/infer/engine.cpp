@@ -89,6 +89,7 @@ KvPoolOptions pool_options(const EngineOptions& options, const LanguageModel& mo
           .budget = budget,
           .idle = options.prefix_cache ? idle : 0,
           .context = context,
+          .chunk = options.chunk,
           .alignment = options.batch_invariant ? options.chunk : 1,
           .store = std::move(store)};
 }
@@ -252,7 +253,8 @@ std::deque<std::shared_ptr<Sequence>>::iterator Engine::next_waiting() {
   auto next = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if (next != waiting_.end() && rank(**it) >= rank(**next)) continue;
-    if (!pool_.worth_waiting((*it)->tokens_, (*it)->adapter_identity())) next = it;
+    const Sequence& s = **it;
+    if (!pool_.worth_waiting(s.tokens_, s.adapter_identity(), reusable(s))) next = it;
   }
   return next;
 }
@@ -268,15 +270,19 @@ void Engine::admit() {
   }
 }
 
+// How many tokens of its prompt may come from the cache.
+std::int64_t Engine::reusable(const Sequence& s) const {
+  if (model_.config.rope_scaling.depends_on_length()) return 0;  // others' keys may have other angles
+  if (s.request_.prompt_logprobs >= 0)
+    return std::ssize(s.result_.prompt_logprobs);  // the rest has no logits
+  return KvPool::kAll;
+}
+
 bool Engine::admit(Sequence& s) {
   const auto length = static_cast<std::int64_t>(s.tokens_.size());
-  std::int64_t reusable = KvPool::kAll;
-  if (s.request_.prompt_logprobs >= 0)
-    reusable = std::ssize(s.result_.prompt_logprobs);                // the rest has no logits
-  if (model_.config.rope_scaling.depends_on_length()) reusable = 0;  // others' keys may have other angles
   s.slot_ =
       pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kExpectedTokens)),
-                    s.adapter_identity(), reusable);
+                    s.adapter_identity(), reusable(s));
   if (s.slot_ == nullptr) return false;
   if (!s.result_.tokens.empty()) return true;  // it was preempted
   s.result_.cached_tokens = s.cached();

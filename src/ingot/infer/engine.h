@@ -271,6 +271,7 @@ class Engine {
   void end_overdue();
   void admit();
   bool admit(Sequence& sequence);
+  std::int64_t reusable(const Sequence& sequence) const;
   std::deque<std::shared_ptr<Sequence>>::iterator next_waiting();
   void end(Sequence& sequence, StopReason reason);
   void preempt(Sequence& sequence);

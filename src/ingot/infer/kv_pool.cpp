@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <vector>
 
 namespace ingot::infer {
 namespace {
@@ -16,14 +17,31 @@ std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_
   return std::ranges::mismatch(a, b).in1 - a.begin();
 }
 
+// A token without keys and values counts as a byte.
+std::int64_t bytes_taken(const KvCache& cache) {
+  return cache.token_bytes() > 0 ? static_cast<std::int64_t>(cache.nbytes()) : cache.capacity();
+}
+std::int64_t bytes_used(const KvCache& cache) {
+  return cache.token_bytes() > 0 ? static_cast<std::int64_t>(cache.used_bytes()) : cache.length();
+}
+
 }  // namespace
 
 KvPool::KvPool(const LanguageConfig& config, const KvPoolOptions& options)
-    : config_(config), options_(options), state_(state_tokens(config, options.dtype)) {
-  const KvCache like(config_, 1, options_.dtype, options_.device, 1);
-  if (like.is_paged()) page_ = like.page_tokens();
+    : config_(config), options_(options), like_(config, 1, options.dtype, options.device, 1) {
+  unit_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(like_.token_bytes()));
+  state_ = state_tokens(config, options.dtype) * unit_;
+  if (like_.is_paged()) page_ = like_.page_tokens();
   if (!options_.store.directory.empty())
     store_ = std::make_unique<PromptStore>(options_.store, options_.dtype);
+  // What is stored on disk is whole.
+  drops_ = store_ == nullptr && like_.bytes_of(1 << 30, 0) < like_.token_bytes() << 30U;
+}
+
+// What a request of so many tokens takes at most, in bytes.
+std::int64_t KvPool::cost(std::int64_t tokens) const {
+  if (!drops_) return tokens * unit_;
+  return static_cast<std::int64_t>(like_.bytes_of(tokens, options_.chunk));
 }
 
 std::int64_t KvPool::state_tokens(const LanguageConfig& config, DType dtype) {
@@ -48,39 +66,45 @@ KvPool::Match KvPool::find(std::span<const std::int32_t> prompt, const std::stri
   return best;
 }
 
-bool KvPool::worth_waiting(std::span<const std::int32_t> prompt, const std::string& adapter) const {
+bool KvPool::worth_waiting(std::span<const std::int32_t> prompt, const std::string& adapter,
+                           std::int64_t reusable) const {
   if (options_.idle == 0) return false;
-  const std::int64_t known = find(prompt, adapter).tokens;
+  const std::int64_t known = find(prompt, adapter, reusable).tokens;
   return std::ranges::any_of(slots_, [&](const auto& slot) {
     const auto will_hold = static_cast<std::int64_t>(slot->tokens.size());
     return slot->running && slot->adapter == adapter && slot->cache.length() < will_hold &&
-           common(prompt, slot->tokens) >= known + kWorthWaiting;
+           std::min(common(prompt, slot->tokens), reusable) >= known + kWorthWaiting;
   });
 }
 
 std::int64_t KvPool::whole_pages(std::int64_t tokens) const {
-  const std::int64_t pages = page_ > 0 ? (tokens + page_ - 1) / page_ * page_ : tokens;
+  const std::int64_t step = page_ > 0 ? like_.capacity_step() : 1;
+  const std::int64_t pages = (tokens + step - 1) / step * step;
   return options_.context > 0 ? std::max(tokens, std::min(pages, options_.context)) : pages;
 }
 
 std::shared_ptr<KvSlot> KvPool::take_over(const Match& match, std::int64_t capacity, std::int64_t expected) {
   KvSlot& slot = *match.slot;
-  const std::int64_t has = slot.cache.capacity();
   // Of blocks that it shares and is going to write, it will have copies.
-  const std::int64_t shared = page_ * std::ssize(slot.cache.shared_blocks());
-  const std::int64_t copies =
-      shared > 0 ? std::max<std::int64_t>(0, shared - match.tokens / page_ * page_) : 0;
-  if (!make_room(expected - has + copies, &slot)) return nullptr;
+  std::int64_t shared = 0;
+  for (const KvCache::SharedBlock& block : slot.cache.shared_blocks())
+    shared += static_cast<std::int64_t>(block.bytes);
+  const std::int64_t taken = bytes_taken(slot.cache);
+  if (shared > 0) {
+    const std::int64_t dropped = slot.cache.capacity() * unit_ - taken;
+    shared = std::max<std::int64_t>(0, shared + dropped - match.tokens / page_ * page_ * unit_);
+  }
+  if (!make_room(cost(expected) - taken + shared, &slot)) return nullptr;
   slot.cache.truncate(match.tokens);
   slot.cache.shrink(capacity);
   slot.cache.reserve(capacity);
   return match.slot;
 }
 
-// The room that a new cache for so many tokens takes beside the blocks of the one that it begins as.
+// The bytes that a new cache for so many tokens takes beside the blocks of the one that it begins as.
 std::int64_t KvPool::unshared(const Match& match, std::int64_t expected) const {
-  const std::int64_t shared = match.slot != nullptr ? match.slot->cache.shareable(match.tokens) : 0;
-  return expected + state_ - shared;
+  const std::size_t shared = match.slot != nullptr ? match.slot->cache.shareable(match.tokens) : 0;
+  return cost(expected) + state_ - static_cast<std::int64_t>(shared);
 }
 
 std::shared_ptr<KvSlot> KvPool::make_slot(const Match& match, std::int64_t capacity, std::int64_t expected) {
@@ -98,8 +122,9 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
                                         const std::string& adapter, std::int64_t reusable) {
   const Match match = options_.idle > 0 ? find(prompt, adapter, reusable) : Match{};
   // Blocks that a sequence is expected to need have to be free, lest what is admitted is soon preempted.
-  const std::int64_t capacity =
-      page_ > 0 ? std::min(expected, whole_pages(std::ssize(prompt) + 1)) : expected;
+  const std::int64_t first =
+      drops_ ? std::min(std::ssize(prompt), match.tokens + options_.chunk) : std::ssize(prompt);
+  const std::int64_t capacity = page_ > 0 ? std::min(expected, whole_pages(first + 1)) : expected;
   // A cache that goes on as the prompt does is taken over. Of one that is being written, or whose larger part
   // another prompt may want, the beginning is shared or copied where both fit.
   const bool idle = match.slot != nullptr && !match.slot->running;
@@ -133,12 +158,15 @@ void KvPool::load(KvSlot& slot, std::span<const std::int32_t> prompt, std::int64
 }
 
 bool KvPool::grow(KvSlot& slot, std::int64_t need) {
+  if (drops_ && options_.idle == 0) slot.cache.drop_left_behind();
   const std::int64_t has = slot.cache.capacity();
   if (need <= has) return true;
   const std::int64_t most = options_.context > 0 ? options_.context : std::max(need, 2 * has);
   const std::int64_t ample = std::min(most, std::max({need, 2 * has, has + kCacheStep}));
   for (const std::int64_t capacity : {page_ > 0 ? whole_pages(need) : ample, need}) {
-    if (!make_room(capacity - has, &slot)) continue;
+    const std::int64_t bytes = (capacity - has) * unit_;
+    if (!fits(bytes) && drops_) slot.cache.drop_left_behind();
+    if (!make_room(bytes, &slot)) continue;
     slot.cache.reserve(capacity);
     return true;
   }
@@ -153,7 +181,8 @@ void KvPool::release(const std::shared_ptr<KvSlot>& slot, std::span<const std::i
   if (store_ != nullptr) store_->store(slot->cache, slot->tokens, slot->adapter);
   if (slot->cache.length() < kFewTokens) std::erase(slots_, slot);
   slot->cache.shrink(whole_pages(slot->cache.length()));
-  while (rooms().idle.capacity > options_.idle && evict_oldest(nullptr)) {
+  while (tokens_of(rooms().idle.capacity) > options_.idle) {
+    if (!drop_oldest(nullptr, /*idle_alone=*/true) && !evict_oldest(nullptr)) break;
   }
 }
 
@@ -166,25 +195,44 @@ KvPool::Rooms KvPool::rooms() const {
     for (const auto& slot : slots_) {
       if (slot->running != running) continue;
       std::int64_t counted = 0;
-      for (const void* block : slot->cache.shared_blocks()) counted += seen.insert(block).second ? 0 : page_;
-      room.capacity += slot->cache.capacity() + state_ - counted;
-      room.held += slot->cache.length() - counted;
+      for (const KvCache::SharedBlock& shared : slot->cache.shared_blocks()) {
+        const auto bytes = static_cast<std::int64_t>(shared.bytes);
+        (seen.insert(shared.block).second ? rooms.shared : counted) += bytes;
+      }
+      room.capacity += state_ - counted;
+      room.held -= counted;
+      room.capacity += bytes_taken(slot->cache);
+      room.held += bytes_used(slot->cache);
     }
   }
-  rooms.shared = std::ssize(seen) * page_;
   return rooms;
 }
 
-// Free blocks within the budget for so many tokens more, where idle caches but `keep` may go for them.
-bool KvPool::make_room(std::int64_t tokens, const KvSlot* keep) {
+// Whether so many bytes more are within the budget.
+bool KvPool::fits(std::int64_t bytes) const {
   if (options_.budget == 0) return true;
-  const auto fits = [&] {
-    const Rooms now = rooms();
-    return now.running.capacity + now.idle.capacity + tokens <= options_.budget;
-  };
-  while (!fits())
-    if (!evict_oldest(keep)) return false;
+  const Rooms now = rooms();
+  return now.running.capacity + now.idle.capacity + bytes <= options_.budget * unit_;
+}
+
+// Free blocks within the budget for so many bytes more, where what others but `keep` have left behind, and
+// then their idle caches, may go for them.
+bool KvPool::make_room(std::int64_t bytes, const KvSlot* keep) {
+  while (!fits(bytes)) {
+    if (!drop_oldest(keep, /*idle_alone=*/false) && !evict_oldest(keep)) return false;
+  }
   return true;
+}
+
+// Of the least recently used cache that has something to give back.
+bool KvPool::drop_oldest(const KvSlot* keep, bool idle_alone) {
+  if (!drops_) return false;
+  std::vector<KvSlot*> by_use;
+  by_use.reserve(slots_.size());
+  for (const auto& slot : slots_)
+    if (slot.get() != keep && !(idle_alone && slot->running)) by_use.push_back(slot.get());
+  std::ranges::sort(by_use, {}, &KvSlot::used);
+  return std::ranges::any_of(by_use, [](KvSlot* slot) { return slot->cache.drop_left_behind(); });
 }
 
 bool KvPool::evict_oldest(const KvSlot* keep) {
@@ -203,10 +251,10 @@ KvPoolStats KvPool::stats() const {
   KvPoolStats stats = counts_;
   stats.budget = options_.budget;
   const Rooms now = rooms();
-  stats.running = now.running.capacity;
-  stats.held = now.running.held;
-  stats.idle = now.idle.capacity;
-  stats.shared = now.shared;
+  stats.running = tokens_of(now.running.capacity);
+  stats.held = now.running.held / unit_;
+  stats.idle = tokens_of(now.idle.capacity);
+  stats.shared = now.shared / unit_;
   stats.running_slots = std::ranges::count_if(slots_, [](const auto& slot) { return slot->running; });
   return stats;
 }

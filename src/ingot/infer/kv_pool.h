@@ -21,6 +21,7 @@ struct KvPoolOptions {
   /// leave of it, at most so many.
   std::int64_t idle = 0;
   std::int64_t context = 0;    ///< tokens of a cache at most
+  std::int64_t chunk = 512;    ///< tokens that a cache grows by at most before grow() is called again
   std::int64_t alignment = 1;  ///< beginnings are reused in multiples of so many tokens
   PromptStoreOptions store{};  ///< beginnings on disk, for those that are not in memory
 };
@@ -53,17 +54,19 @@ struct KvPoolStats {
 /// goes first. Every request has a cache of its own in contiguous address space. On the CPU memory is taken
 /// and given back by blocks of pages, so that capacity is what tokens take, rounded up to a block, and caches
 /// that begin alike hold the same blocks, by reference count: a sequence that writes into one has a copy
-/// first (KvPages). Elsewhere a common beginning is copied, and caches that are full move into larger ones.
-/// Not for use by several threads at once.
+/// first (KvPages). Blocks that layers with a sliding window have left behind are given back when memory is
+/// wanted, or at once where nothing is kept for later prompts; what is kept then serves prompts that go on
+/// near its end. Elsewhere a common beginning is copied, and caches that are full move into larger ones. Not
+/// for use by several threads at once.
 class KvPool {
  public:
   static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 
   KvPool(const LanguageConfig& config, const KvPoolOptions& options);
 
-  /// A cache with capacity for `prompt` at least, which holds the longest beginning of it that is known, but
-  /// never all of it: the last token's logits are wanted; `reusable` tokens at most. Null: there is no memory
-  /// now for so many tokens as `expected`.
+  /// A cache which holds the longest beginning of `prompt` that is known, but never all of it: the last
+  /// token's logits are wanted; `reusable` tokens at most. It has capacity for the prompt, or for the next
+  /// chunk where blocks are left behind. Null: there is no memory now for so many tokens as `expected`.
   std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t expected,
                                   const std::string& adapter, std::int64_t reusable = kAll);
   /// Grows a slot by `need` tokens; false: there is no memory now.
@@ -71,8 +74,9 @@ class KvPool {
   /// Gives a slot back; `tokens` are those of its request.
   void release(const std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens);
   /// Whether a running request is reading a longer beginning of this prompt than is known by now, so that
-  /// it pays to wait.
-  bool worth_waiting(std::span<const std::int32_t> prompt, const std::string& adapter) const;
+  /// it pays to wait. `reusable` is acquire()'s: who may use no more of it than is known waits for nothing.
+  bool worth_waiting(std::span<const std::int32_t> prompt, const std::string& adapter,
+                     std::int64_t reusable = kAll) const;
 
   KvPoolStats stats() const;
 
@@ -91,14 +95,18 @@ class KvPool {
   std::int64_t whole_pages(std::int64_t tokens) const;
   std::shared_ptr<KvSlot> take_over(const Match& match, std::int64_t capacity, std::int64_t expected);
   std::shared_ptr<KvSlot> make_slot(const Match& match, std::int64_t capacity, std::int64_t expected);
-  bool make_room(std::int64_t tokens, const KvSlot* keep);
+  bool fits(std::int64_t bytes) const;
+  bool make_room(std::int64_t bytes, const KvSlot* keep);
+  bool drop_oldest(const KvSlot* keep, bool idle_alone);
   bool evict_oldest(const KvSlot* keep);
+  std::int64_t tokens_of(std::int64_t bytes) const { return (bytes + unit_ - 1) / unit_; }
+  std::int64_t cost(std::int64_t tokens) const;
   struct Room {
-    std::int64_t capacity = 0, held = 0;  // tokens
+    std::int64_t capacity = 0, held = 0;  // bytes
   };
   struct Rooms {
     Room running, idle;
-    std::int64_t shared = 0;
+    std::int64_t shared = 0;  // bytes
   };
   Rooms rooms() const;
   std::int64_t unshared(const Match& match, std::int64_t expected) const;
@@ -108,7 +116,10 @@ class KvPool {
   std::vector<std::shared_ptr<KvSlot>> slots_;
   std::unique_ptr<PromptStore> store_;  // null: none
   std::int64_t page_ = 0;               // tokens; 0: memory is not taken by pages
-  std::int64_t state_ = 0;              // state_tokens()
+  std::int64_t state_ = 0;              // bytes of state_tokens()
+  std::int64_t unit_ = 1;               // bytes of a token; 1 where none has any
+  KvCache like_;                        // an empty cache, which tells what tokens take
+  bool drops_ = false;                  // blocks that windows have left behind
   std::uint64_t uses_ = 0;
   KvPoolStats counts_;  // queries, hits and evictions
 };

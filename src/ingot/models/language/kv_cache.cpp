@@ -29,7 +29,8 @@ std::uint64_t next_memory() {
 
 KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device,
                  std::int64_t most)
-    : state_(config, device),
+    : window_(config.sliding_window),
+      state_(config, device),
       kv_heads_(config.cached_heads()),
       head_dim_(config.cached_size()),
       one_row_(config.is_latent()),
@@ -43,14 +44,31 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
   INGOT_CHECK(dtype != DType::i8 || config.position != PositionKind::alibi,
               InvalidConfig("kv_cache", "i8 cannot hold ALiBi's positions; take f16, bf16 or f32"));
   layers_.resize(static_cast<std::size_t>(config.num_hidden_layers));
-  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     attends_.push_back(config.attends(layer));
+    groups_.push_back(config.window(layer) > 0 ? Group::sliding : Group::full);
+  }
+  std::size_t of_layer = 0;
+  for (const KvPages::Part& part : parts_of_layer(/*paged=*/false))
+    of_layer += static_cast<std::size_t>(part.heads * part.row) * byte_size(part.dtype);
+  for (std::size_t i = 0; i < groups_.size(); ++i)
+    if (attends_[i]) group_bytes_[static_cast<std::size_t>(groups_[i])] += of_layer;
   make_layers(most);
 }
 
-// Those of a layer that are there: keys, values, their scales.
-std::vector<KvPages::Part> KvCache::parts_of_layer() const {
-  const KvPages::Part rows{.heads = kv_heads_, .row = head_dim_, .dtype = dtype_};
+// A page of short rows of one head would hold so many tokens that much of it stays empty.
+bool KvCache::heads_share_pages() const {
+  constexpr std::size_t kShortRow = 128;
+  return kv_heads_ > 1 && static_cast<std::size_t>(head_dim_) * byte_size(dtype_) < kShortRow;
+}
+
+// Those of a layer that are there: keys, values, their scales. Pages that heads share have the rows of one
+// token side by side.
+std::vector<KvPages::Part> KvCache::parts_of_layer(bool paged) const {
+  const bool together = paged && heads_share_pages();
+  const KvPages::Part rows{.heads = together ? 1 : kv_heads_,
+                           .row = together ? kv_heads_ * head_dim_ : head_dim_,
+                           .dtype = dtype_};
   const KvPages::Part scales{.heads = kv_heads_, .dtype = DType::f32};
   std::vector<KvPages::Part> parts(one_row_ ? 1 : 2, rows);
   if (dtype_ == DType::i8) parts.insert(parts.end(), one_row_ ? 1 : 2, scales);
@@ -66,15 +84,25 @@ std::vector<Tensor*> KvCache::tensors_of(Layer& layer) const {
   return tensors;
 }
 
-// Pages for all layers in one piece of address space. Null: there is none, or not on this device.
-std::unique_ptr<KvPages> KvCache::make_pages(std::int64_t tokens) const {
-  const std::vector<KvPages::Part> of_layer = parts_of_layer();
-  std::vector<KvPages::Part> parts;
-  for (const bool attends : attends_)
-    if (attends) parts.insert(parts.end(), of_layer.begin(), of_layer.end());
-  auto pages = KvPages::reserve(parts, tokens, page_tokens(), device_);
-  if (pages != nullptr) pages->hold(capacity_);
-  return pages;
+// Pages for the layers of each group in one piece of address space. False: there is none, or not on this
+// device.
+bool KvCache::make_pages(std::int64_t tokens) {
+  const std::vector<KvPages::Part> of_layer = parts_of_layer(/*paged=*/true);
+  std::array<std::vector<KvPages::Part>, 2> parts;
+  for (std::size_t i = 0; i < attends_.size(); ++i) {
+    auto& of_group = parts[static_cast<std::size_t>(groups_[i])];
+    if (attends_[i]) of_group.insert(of_group.end(), of_layer.begin(), of_layer.end());
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].empty()) continue;
+    pages_[i] = KvPages::reserve(parts[i], tokens, page_tokens(), device_);
+    if (pages_[i] == nullptr) {
+      pages_ = {};
+      return false;
+    }
+    pages_[i]->hold(capacity_);
+  }
+  return is_paged();
 }
 
 // New memory for capacity_ tokens, of which up to `most` may come.
@@ -82,63 +110,121 @@ void KvCache::make_layers(std::int64_t most) {
   const MemoryTagScope tag(MemoryTag::kv_cache);
   // Whole pages of each head, so that none is shared by two.
   const std::int64_t whole = (std::max(most, capacity_) + page_tokens() - 1) / page_tokens() * page_tokens();
-  pages_ = most > 0 ? make_pages(whole) : nullptr;
-  reserved_ = pages_ != nullptr ? whole : capacity_;
-  const std::vector<KvPages::Part> parts = parts_of_layer();
-  std::size_t next = 0;
+  pages_ = {};
+  reserved_ = most > 0 && make_pages(whole) ? whole : capacity_;
+  const std::vector<KvPages::Part> parts = parts_of_layer(/*paged=*/false);
+  // [heads, tokens, ...] of what pages have.
+  const auto by_head = [&](const Tensor& x, const KvPages::Part& part) {
+    if (!heads_share_pages() || part.row == 1) return x;
+    return transpose(reshape(x, {reserved_, kv_heads_, head_dim_}), 0, 1);
+  };
+  std::array<std::size_t, 2> next{};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i] = {};
     if (!attends_[i]) continue;
+    const std::unique_ptr<KvPages>& from = pages(groups_[i]);
+    std::size_t& number = next[static_cast<std::size_t>(groups_[i])];
     const std::vector<Tensor*> tensors = tensors_of(layers_[i]);
     for (std::size_t k = 0; k < tensors.size(); ++k)
-      *tensors[k] = pages_ != nullptr ? pages_->tensor(next++)
-                                      : Tensor::empty(parts[k].shape(reserved_), parts[k].dtype, device_);
+      *tensors[k] = from != nullptr ? by_head(from->tensor(number++), parts[k])
+                                    : Tensor::empty(parts[k].shape(reserved_), parts[k].dtype, device_);
   }
   memory_ = next_memory();
 }
 
 std::int64_t KvCache::page_tokens() const {
   constexpr std::int64_t kLeast = 16;
-  const std::int64_t row = head_dim_ * static_cast<std::int64_t>(byte_size(dtype_));
-  const std::int64_t page = static_cast<std::int64_t>(page_bytes());
-  return std::max(kLeast, page / std::gcd(page, row));
+  const std::size_t page = page_bytes();
+  return std::max(kLeast, static_cast<std::int64_t>(page / std::gcd(page, page_row_bytes())));
+}
+
+// Of the rows that lie behind one another in pages.
+std::size_t KvCache::page_row_bytes() const {
+  const std::int64_t heads = heads_share_pages() ? kv_heads_ : 1;
+  return static_cast<std::size_t>(heads * head_dim_) * byte_size(dtype_);
+}
+
+std::int64_t KvCache::capacity_step() const {
+  constexpr std::int64_t kLeast = 16;
+  const std::size_t row = page_row_bytes();
+  return std::max(kLeast, static_cast<std::int64_t>((page_bytes() + row - 1) / row));
 }
 
 std::size_t KvCache::nbytes() const {
-  std::size_t bytes = 0;
-  for (const Tensor& part : parts()) bytes += part.nbytes() / static_cast<std::size_t>(reserved_);
-  return bytes * static_cast<std::size_t>(capacity_);
+  return token_bytes() * static_cast<std::size_t>(capacity_) -
+         group_bytes(Group::sliding) * static_cast<std::size_t>(dropped(Group::sliding));
+}
+
+std::size_t KvCache::used_bytes() const {
+  return token_bytes() * static_cast<std::size_t>(length_) -
+         group_bytes(Group::sliding) * static_cast<std::size_t>(dropped(Group::sliding));
+}
+
+std::size_t KvCache::bytes_of(std::int64_t tokens, std::int64_t chunk) const {
+  const std::int64_t kept = window_ + kTakenBack + page_tokens() + chunk;
+  const std::int64_t in_window = is_paged() ? std::min(tokens, kept) : tokens;
+  return group_bytes(Group::full) * static_cast<std::size_t>(tokens) +
+         group_bytes(Group::sliding) * static_cast<std::size_t>(in_window);
 }
 
 void KvCache::reserve(std::int64_t capacity) {
   if (capacity <= capacity_) return;
   capacity_ = capacity;
   if (capacity <= reserved_) {
-    if (pages_ != nullptr) pages_->hold(capacity);
+    for (const auto& pages : pages_)
+      if (pages != nullptr) pages->hold(capacity);
     return;
   }
   const NoGrad no_grad;
-  const std::vector<Tensor> before = parts();
-  const std::unique_ptr<KvPages> pages = std::move(pages_);  // `before` is in it
-  make_layers(pages != nullptr ? 2 * capacity : 0);
+  const bool paged = is_paged();
+  const std::int64_t gone = dropped(Group::sliding);
+  const std::vector<PartOfGroup> before = parts_of_groups();
+  const auto pages = std::move(pages_);  // `before` is in it
+  make_layers(paged ? 2 * capacity : 0);
   const std::vector<Tensor> now = parts();
-  for (std::size_t i = 0; i < now.size() && length_ > 0; ++i)
-    copy_(positions(now[i], 0, length_), positions(before[i], 0, length_));
+  for (std::size_t i = 0; i < now.size() && length_ > 0; ++i) {
+    const std::int64_t begin = before[i].group == Group::sliding ? gone : 0;
+    copy_(positions(now[i], begin, length_ - begin), positions(before[i].tensor, begin, length_ - begin));
+  }
+  if (const auto& sliding = this->pages(Group::sliding); sliding != nullptr) sliding->drop(gone);
 }
 
 void KvCache::shrink(std::int64_t capacity) {
   capacity = std::max({capacity, length_, std::int64_t{1}});
-  if (pages_ == nullptr || capacity >= capacity_) return;
-  pages_->keep(capacity);
+  if (!is_paged() || capacity >= capacity_) return;
+  for (const auto& pages : pages_)
+    if (pages != nullptr) pages->keep(capacity);
   capacity_ = capacity;
 }
 
-std::int64_t KvCache::shareable(std::int64_t tokens) const {
-  return pages_ != nullptr ? pages_->shareable(tokens) : 0;
+bool KvCache::drop_left_behind() {
+  const std::unique_ptr<KvPages>& sliding = pages(Group::sliding);
+  if (sliding == nullptr) return false;
+  const std::int64_t before = sliding->dropped();
+  // The next token sees window_ − 1 before it.
+  sliding->drop(std::max<std::int64_t>(0, length_ - (window_ - 1) - kTakenBack));
+  const std::int64_t now = sliding->dropped();
+  if (now > 0) shortest_ = now + window_ - 1;
+  return now > before;
 }
 
-std::vector<const void*> KvCache::shared_blocks() const {
-  return pages_ != nullptr ? pages_->shared() : std::vector<const void*>{};
+std::size_t KvCache::shareable(std::int64_t tokens) const {
+  std::size_t bytes = 0;
+  for (const Group group : {Group::full, Group::sliding}) {
+    if (pages(group) != nullptr)
+      bytes += group_bytes(group) * static_cast<std::size_t>(pages(group)->shareable(tokens));
+  }
+  return bytes;
+}
+
+std::vector<KvCache::SharedBlock> KvCache::shared_blocks() const {
+  std::vector<SharedBlock> shared;
+  for (const Group group : {Group::full, Group::sliding}) {
+    if (pages(group) == nullptr) continue;
+    const std::size_t bytes = group_bytes(group) * static_cast<std::size_t>(page_tokens());
+    for (const void* block : pages(group)->shared()) shared.push_back({block, bytes});
+  }
+  return shared;
 }
 
 void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
@@ -147,22 +233,41 @@ void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
               DimensionMismatch("cannot copy " + std::to_string(tokens) + " tokens of a KV cache of " +
                                 std::to_string(from.length_) + " into one for " + std::to_string(capacity_)));
   const NoGrad no_grad;
-  own_behind(0);
-  const bool pages = pages_ != nullptr && from.pages_ != nullptr;
-  const std::int64_t shared = pages ? pages_->share(*from.pages_, tokens) : 0;
-  const std::vector<Tensor> to = parts(), source = from.parts();
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const std::int64_t begin = shared > 0 && pages_->shares(i) ? shared : 0;
-    if (begin < tokens)
-      copy_(positions(to[i], begin, tokens - begin), positions(source[i], begin, tokens - begin));
+  forget();
+  std::array<std::int64_t, 2> shared{}, gone{};
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    if (from.pages_[i] != nullptr) gone[i] = from.pages_[i]->dropped();
+    if (pages_[i] != nullptr && from.pages_[i] != nullptr)
+      shared[i] = pages_[i]->share(*from.pages_[i], tokens);
   }
+  const std::vector<PartOfGroup> to = parts_of_groups();
+  const std::vector<Tensor> source = from.parts();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto group = static_cast<std::size_t>(to[i].group);
+    const bool is_shared = shared[group] > 0 && pages_[group]->shares(to[i].number);
+    const std::int64_t begin = is_shared ? shared[group] : gone[group];
+    if (begin < tokens)
+      copy_(positions(to[i].tensor, begin, tokens - begin), positions(source[i], begin, tokens - begin));
+  }
+  for (std::size_t i = 0; i < pages_.size(); ++i)
+    if (pages_[i] != nullptr) pages_[i]->drop(gone[i]);
+  shortest_ = tokens > 0 ? from.shortest_ : 0;
   tokens > 0 ? state_.copy(from.state_) : state_.reset();
   length_ = tokens;
 }
 
+// All memory is for new tokens again.
+void KvCache::forget() {
+  own_behind(0);
+  for (const auto& pages : pages_)
+    if (pages != nullptr) pages->refill();
+  shortest_ = 0;
+}
+
 // Before anything behind the first `tokens` is written: what others hold of it, too, is theirs.
 void KvCache::own_behind(std::int64_t tokens) {
-  if (pages_ != nullptr) pages_->own(tokens);
+  for (const auto& pages : pages_)
+    if (pages != nullptr) pages->own(tokens);
 }
 
 // The tensors of all layers, in the order of the parts of pages_.
@@ -171,6 +276,17 @@ std::vector<Tensor> KvCache::parts() const {
   for (const Layer& layer : layers_) {
     for (const Tensor* x : {&layer.keys, &layer.values, &layer.key_scale, &layer.value_scale})
       if (x->defined()) parts.push_back(*x);
+  }
+  return parts;
+}
+
+std::vector<KvCache::PartOfGroup> KvCache::parts_of_groups() const {
+  std::vector<PartOfGroup> parts;
+  std::array<std::size_t, 2> next{};
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    for (const Tensor* x : {&layer.keys, &layer.values, &layer.key_scale, &layer.value_scale})
+      if (x->defined()) parts.push_back({*x, groups_[i], next[static_cast<std::size_t>(groups_[i])]++});
   }
   return parts;
 }
@@ -279,8 +395,9 @@ void KvCache::truncate(std::int64_t tokens) {
               DimensionMismatch("cannot cut a KV cache of " + std::to_string(length_) + " tokens to " +
                                 std::to_string(tokens)));
   length_ = beginning(tokens);
-  own_behind(length_);
-  if (length_ == 0) state_.reset();
+  if (length_ > 0) return own_behind(length_);
+  forget();
+  state_.reset();
 }
 
 }  // namespace ingot

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -32,12 +34,20 @@ class KvCache {
   Device device() const { return device_; }
   std::int64_t layers() const { return static_cast<std::int64_t>(layers_.size()); }
   std::int64_t head_size() const { return head_dim_; }
-  /// Of keys and values, without the state of layers that have none.
+  /// Of keys and values, without the state of layers that have none, and without what was dropped.
   std::size_t nbytes() const;
+  /// Of these what tokens are in.
+  std::size_t used_bytes() const;
+  /// Of one token, in all layers.
+  std::size_t token_bytes() const { return group_bytes(Group::full) + group_bytes(Group::sliding); }
+  /// Bytes of so many tokens at most, if drop_left_behind() is called whenever `chunk` tokens have come.
+  std::size_t bytes_of(std::int64_t tokens, std::int64_t chunk) const;
   /// Whether memory is taken by pages.
-  bool is_paged() const { return pages_ != nullptr; }
-  /// Tokens of a page of each head, or a few pages: the best unit of capacity, and a block that caches share.
+  bool is_paged() const { return pages_[0] != nullptr || pages_[1] != nullptr; }
+  /// Tokens of whole pages of each head: a block that caches share. Heads of short rows have pages together.
   std::int64_t page_tokens() const;
+  /// Tokens that one page more holds: the best unit of capacity.
+  std::int64_t capacity_step() const;
   /// A number of its own for the memory that holds the elements now; no two caches of a process ever share
   /// it.
   std::uint64_t memory() const { return memory_; }
@@ -47,17 +57,30 @@ class KvCache {
   /// Gives back what is not needed for so many tokens, where memory is taken by pages; at least those that
   /// are there stay.
   void shrink(std::int64_t capacity);
+  /// Gives back the blocks of layers with a sliding window that lie before it, but for kTakenBack tokens;
+  /// where memory is taken by pages. Shorter beginnings are known no more then. False: there were none.
+  bool drop_left_behind();
+  /// Tokens that may be taken back after drop_left_behind(): rejected drafts, and the end of an answer that
+  /// the next prompt of a conversation has otherwise.
+  static constexpr std::int64_t kTakenBack = 64;
   /// The longest beginning of up to `tokens` tokens, which are there, that truncate() and copy_beginning()
-  /// can give: all of them, or none where the state of a layer is known there no more.
-  std::int64_t beginning(std::int64_t tokens) const { return state_.reaches(tokens) ? tokens : 0; }
+  /// can give: all of them, or none where the state of a layer, or its window, is known there no more.
+  std::int64_t beginning(std::int64_t tokens) const {
+    return state_.reaches(tokens) && tokens >= shortest_ ? tokens : 0;
+  }
   /// Takes the first `tokens` of another cache of the same model and dtype instead of what is here, which
   /// has capacity for them. beginning() holds for them. Of whole blocks, where memory is taken by pages,
   /// nothing is copied until one of the two writes there.
   void copy_beginning(const KvCache& from, std::int64_t tokens);
-  /// Of the first `tokens` those that copy_beginning() shares.
-  std::int64_t shareable(std::int64_t tokens) const;
+  /// Bytes of the first `tokens` that copy_beginning() shares.
+  std::size_t shareable(std::int64_t tokens) const;
   /// Blocks of page_tokens() tokens that other caches hold, too.
-  std::vector<const void*> shared_blocks() const;
+  struct SharedBlock {
+    const void* block = nullptr;
+    std::size_t bytes = 0;
+    bool operator==(const SharedBlock&) const = default;
+  };
+  std::vector<SharedBlock> shared_blocks() const;
   /// Host memory for `count` tokens of every layer: contiguous tensors [kv_heads, count, ...].
   std::vector<Tensor> host_memory(std::int64_t count) const;
   /// A copy of `count` tokens behind the first `begin` in such memory.
@@ -92,6 +115,8 @@ class KvCache {
                             const Tensor& starts, const Tensor& keys, const Tensor& values);
 
  private:
+  // Layers whose blocks come and go together: a window leaves blocks behind.
+  enum class Group : std::uint8_t { full, sliding };
   // Heads outermost, so that attention reads a head's keys as one stream.
   struct Layer {
     Tensor keys, values;            // [kv_heads, capacity, head_dim]; no values: keys are both
@@ -100,24 +125,41 @@ class KvCache {
     const Tensor& read() const { return values.defined() ? values : keys; }
     const Tensor& read_scale() const { return values.defined() ? value_scale : key_scale; }
   };
-  std::vector<KvPages::Part> parts_of_layer() const;
+  bool heads_share_pages() const;
+  std::size_t page_row_bytes() const;
+  std::vector<KvPages::Part> parts_of_layer(bool paged) const;
   std::vector<Tensor*> tensors_of(Layer& layer) const;
-  std::unique_ptr<KvPages> make_pages(std::int64_t tokens) const;
+  bool make_pages(std::int64_t tokens);
   void make_layers(std::int64_t most);
   std::vector<Tensor> parts() const;
+  // A part of parts() with what its memory is of.
+  struct PartOfGroup {
+    Tensor tensor;
+    Group group;
+    std::size_t number;  // of the part in the group's pages
+  };
+  std::vector<PartOfGroup> parts_of_groups() const;
+  const std::unique_ptr<KvPages>& pages(Group group) const { return pages_[static_cast<std::size_t>(group)]; }
+  std::size_t group_bytes(Group group) const { return group_bytes_[static_cast<std::size_t>(group)]; }
+  std::int64_t dropped(Group group) const { return pages(group) != nullptr ? pages(group)->dropped() : 0; }
   void own_behind(std::int64_t tokens);
+  void forget();
 
   std::vector<Layer> layers_;
-  std::vector<bool> attends_;  // which of them hold anything
+  std::vector<bool> attends_;                 // which of them hold anything
+  std::vector<Group> groups_;                 // of each layer
+  std::int64_t window_;                       // of those that slide
+  std::array<std::size_t, 2> group_bytes_{};  // of one token in the layers of each group
   RecurrentState state_;
   std::int64_t kv_heads_, head_dim_;
   bool one_row_;  // keys are values, too
   DType dtype_;
   Device device_;
   std::int64_t capacity_;
-  std::int64_t reserved_ = 0;       // tokens that the tensors have memory for
-  std::unique_ptr<KvPages> pages_;  // null: memory is not taken by pages
+  std::int64_t reserved_ = 0;                      // tokens that the tensors have memory for
+  std::array<std::unique_ptr<KvPages>, 2> pages_;  // of each group; null: it has none
   std::int64_t length_ = 0;
+  std::int64_t shortest_ = 0;  // beginning but none that sliding layers have memory for
   std::uint64_t memory_;
 };
 

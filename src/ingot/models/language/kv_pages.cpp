@@ -119,6 +119,37 @@ void KvPages::keep(std::int64_t tokens) {
   const std::int64_t count = blocks_of(tokens);
   release({count, std::ssize(blocks_)});
   if (count < std::ssize(blocks_)) blocks_.resize(static_cast<std::size_t>(count));
+  give_back_rest(tokens);
+}
+
+// Of the last block the pages that hold none of the tokens, where it is nobody else's.
+void KvPages::give_back_rest(std::int64_t tokens) {
+  const std::int64_t block = tokens / block_, kept = tokens % block_;
+  if (kept == 0 || block >= std::ssize(blocks_) || is_shared(block)) return;
+  for (const Row& row : rows_) {
+    const std::size_t token_bytes = row.block_bytes / static_cast<std::size_t>(block_);
+    give_back_pages(memory_, row.of_block(block) + token_bytes * static_cast<std::size_t>(kept),
+                    row.of_block(block + 1));
+  }
+}
+
+// All that was dropped becomes one piece of address space where some of it has to be renewed: else each block
+// would be one.
+void KvPages::drop(std::int64_t tokens) {
+  const std::int64_t end = std::min(tokens / block_, std::ssize(blocks_));
+  if (end <= first_) return;
+  bool any_shared = false;
+  for (std::int64_t i = first_; i < end; ++i) any_shared = any_shared || is_shared(i);
+  if (any_shared && all_pieces + std::ssize(rows_) > most_pieces()) return;
+  if (any_shared) renew({0, end});
+  let_go({first_, end});
+  std::fill(blocks_.begin(), blocks_.begin() + end, nullptr);
+  first_ = end;
+}
+
+void KvPages::refill() {
+  for (std::int64_t i = 0; i < first_; ++i) blocks_[static_cast<std::size_t>(i)] = std::make_shared<Block>();
+  first_ = 0;
 }
 
 // Afterwards nobody shares the blocks, which hold nothing.
@@ -132,34 +163,37 @@ void KvPages::release(Range range) {
 
 std::int64_t KvPages::shareable(std::int64_t tokens) const {
   const std::int64_t count = std::min(tokens / block_, std::ssize(blocks_));
-  if (count == 0) return 0;
-  std::int64_t runs = 2;  // and what follows in the other
-  for (std::int64_t i = 1; i < count; ++i)
+  if (count <= first_) return 0;
+  std::int64_t runs = first_ > 0 ? 3 : 2;  // with what is before and behind it in the other
+  for (std::int64_t i = first_ + 1; i < count; ++i)
     runs += origins_[static_cast<std::size_t>(i)] != origins_[static_cast<std::size_t>(i - 1)] ? 1 : 0;
-  return all_pieces + runs * std::ssize(rows_) > most_pieces() ? 0 : count * block_;
+  return all_pieces + runs * std::ssize(rows_) > most_pieces() ? 0 : (count - first_) * block_;
 }
 
 std::int64_t KvPages::share(const KvPages& from, std::int64_t tokens) {
-  const std::int64_t count = std::min(tokens / block_, std::ssize(from.blocks_));
-  if (count == 0 || count > std::ssize(origins_)) return 0;
+  const std::int64_t first = from.first_, count = std::min(tokens / block_, std::ssize(from.blocks_));
+  if (count <= first || count > std::ssize(origins_)) return 0;
   std::vector<std::uint64_t> origins = origins_;
-  std::copy_n(from.origins_.begin(), count, origins.begin());
+  std::copy(from.origins_.begin() + first, from.origins_.begin() + count, origins.begin() + first);
   if (all_pieces - counted_ + pieces(origins) > most_pieces()) return 0;
   hold(tokens);
   release({0, count});
+  drop(first * block_);
   has_shared_ = from.has_shared_ = true;
   bool mapped = true;
   for_each_run(
-      0, count, [&](std::int64_t i) { return origins[static_cast<std::size_t>(i)]; },
+      first, count, [&](std::int64_t i) { return origins[static_cast<std::size_t>(i)]; },
       [&](std::int64_t first, std::int64_t last) {
         mapped = mapped && map(from, {first, last});
       });
   if (!mapped) {
-    renew({0, count});
+    renew({first, count});
     return 0;
   }
+  // Those before are as release() has left them.
+  std::copy_n(origins_.begin(), first, origins.begin());
   set_origins(std::move(origins));
-  std::copy_n(from.blocks_.begin(), count, blocks_.begin());
+  std::copy(from.blocks_.begin() + first, from.blocks_.begin() + count, blocks_.begin() + first);
   return count * block_;
 }
 

@@ -39,12 +39,20 @@ class KvPages {
 
   /// Holds blocks for the first `tokens` tokens at least.
   void hold(std::int64_t tokens);
-  /// Lets go of all blocks but those.
+  /// Lets go of all blocks but those, and of whole pages of the last one behind them.
   void keep(std::int64_t tokens);
+  /// Lets go of the whole blocks of the first `tokens` tokens, which nobody reads any more: what is there is
+  /// zero then. Not of those that are shared where the process has no more pieces of address space.
+  void drop(std::int64_t tokens);
+  /// Tokens of blocks that drop() let go of.
+  std::int64_t dropped() const { return first_ * block_; }
+  /// Holds them again, to be written anew.
+  void refill();
   /// How many of the first `tokens` tokens another sequence can share by share().
   std::int64_t shareable(std::int64_t tokens) const;
-  /// Holds the whole blocks of the first `tokens` tokens of another sequence instead of its own. Returns the
-  /// tokens that they have; 0 where the process has no more pieces of address space.
+  /// Holds the whole blocks of the first `tokens` tokens of another sequence instead of its own, but for
+  /// those that the other has dropped, which are dropped here, too. Returns the tokens that the blocks reach
+  /// to; 0 where the process has no more pieces of address space.
   std::int64_t share(const KvPages& from, std::int64_t tokens);
   /// Before tokens behind the first `tokens` are written: of blocks there that others hold, too, it gets
   /// copies.
@@ -72,6 +80,7 @@ class KvPages {
   }
   std::int64_t blocks_of(std::int64_t tokens) const { return (tokens + block_ - 1) / block_; }
   void let_go(Range range);
+  void give_back_rest(std::int64_t tokens);
   void release(Range range);
   void copy_block(std::int64_t block, std::int64_t kept);
   void renew(Range range);
@@ -85,7 +94,8 @@ class KvPages {
   const std::int64_t tokens_;
   std::vector<Tensor> tensors_;
   std::vector<Row> rows_;
-  std::vector<std::shared_ptr<Block>> blocks_;
+  std::vector<std::shared_ptr<Block>> blocks_;  // null: dropped
+  std::int64_t first_ = 0;                      // block that is not
   // Of each block that there is address space for: which mapping its pages are of. Those of one mapping that
   // follow one another are one piece of address space for each head.
   std::vector<std::uint64_t> origins_;
