@@ -103,6 +103,9 @@ void add_adapters_of(LayerResult& result, std::size_t of, const LinearInput& x,
 
 void add_adapters(std::span<LayerResult> results, const LinearInput& x) {
   std::vector<RowUpdate> updates;
+  std::size_t most = 0;
+  for (const LayerResult& result : results) most += result.weight.adapters.size();
+  updates.reserve(most);
   for (std::size_t i = 0; i < results.size(); ++i) add_adapters_of(results[i], i, x, updates);
   if (updates.empty()) return;
   std::vector<Tensor> ys;

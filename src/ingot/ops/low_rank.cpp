@@ -54,20 +54,19 @@ struct AddLowRankNode final : Node {
   }
 };
 
-void check_shapes(const Tensor& y, const Tensor& x, const Tensor& a, const Tensor& b) {
-  INGOT_CHECK(a.rank() == 2 && x.rank() >= 1 && x.dim(-1) == a.dim(1),
-              ShapeMismatch("add_low_rank (a)", {-1, x.rank() >= 1 ? x.dim(-1) : 1}, a.shape().to_vector(),
+void check_shapes(const Shape& y, const Shape& x, const Tensor& a, const Tensor& b) {
+  INGOT_CHECK(a.rank() == 2 && x.rank() >= 1 && x[-1] == a.dim(1),
+              ShapeMismatch("add_low_rank (a)", {-1, x.rank() >= 1 ? x[-1] : 1}, a.shape().to_vector(),
                             "a is [rank, in] and x is [..., in]"));
   INGOT_CHECK(b.rank() == 2 && b.dim(1) == a.dim(0),
               ShapeMismatch("add_low_rank (b)", {-1, a.dim(0)}, b.shape().to_vector(), "b is [out, rank]"));
-  INGOT_CHECK(
-      y.shape() == x.shape().with(-1, b.dim(0)),
-      ShapeMismatch("add_low_rank (y)", x.shape().with(-1, b.dim(0)).to_vector(), y.shape().to_vector()));
+  INGOT_CHECK(y == x.with(-1, b.dim(0)),
+              ShapeMismatch("add_low_rank (y)", x.with(-1, b.dim(0)).to_vector(), y.to_vector()));
 }
 
 void check_low_rank(const Tensor& y, const Tensor& x, const Tensor& a, const Tensor& b) {
   check_defined("add_low_rank", {&y, &x, &a, &b});
-  check_shapes(y, x, a, b);
+  check_shapes(y.shape(), x.shape(), a, b);
 }
 
 // y's memory where it is nobody else's, or a copy.
@@ -110,59 +109,76 @@ Tensor add_low_rank(Tensor y, const Tensor& x, const Tensor& a, const Tensor& b,
 namespace {
 
 // Else two matmuls are faster.
-bool suits_one_launch(const Tensor& x, const RowUpdate& update) {
-  const kernels::KernelTraits& traits = kernels::kernel_traits(x.device());
-  return update.count <= (is_half_precision(x.dtype()) ? traits.low_rank_rows_in_half : traits.low_rank_rows);
+bool suits_one_launch(const View& x, const RowUpdate& update) {
+  const kernels::KernelTraits& traits = kernels::kernel_traits(x.device);
+  return update.count <= (is_half_precision(x.dtype) ? traits.low_rank_rows_in_half : traits.low_rank_rows);
 }
 
 bool meet(const RowUpdate& a, const RowUpdate& b) {
   return a.of == b.of && a.begin < b.begin + b.count && b.begin < a.begin + a.count;
 }
 
-void check_update(const RowUpdate& update, const Tensor& y, const Tensor& x) {
+// y and x as matrices.
+void check_update(const RowUpdate& update, const View& y, const View& x) {
   INGOT_CHECK(
       update.begin >= 0 && update.count >= 0 && update.begin + update.count <= x.dim(0),
       DimensionMismatch(fmt::format("add_low_rank_rows: there are {} rows, and an update is of {} from {} on",
                                     x.dim(0), update.count, update.begin)));
-  INGOT_CHECK(x.dtype() == y.dtype(), Error(fmt::format("add_low_rank_rows: x is {} and the result {}; one "
-                                                        "dtype was expected",
-                                                        name(x.dtype()), name(y.dtype()))));
+  INGOT_CHECK(x.dtype == y.dtype, Error(fmt::format("add_low_rank_rows: x is {} and the result {}; one "
+                                                    "dtype was expected",
+                                                    name(x.dtype), name(y.dtype))));
   const DType dtype = update.a.dtype();
-  const bool narrower = (is_half_precision(dtype) || dtype == DType::i8) && y.dtype() == DType::f32;
-  INGOT_CHECK(update.a.dtype() == update.b.dtype() && (narrower || dtype == y.dtype()),
+  const bool narrower = (is_half_precision(dtype) || dtype == DType::i8) && y.dtype == DType::f32;
+  INGOT_CHECK(update.a.dtype() == update.b.dtype() && (narrower || dtype == y.dtype),
               Error(fmt::format("add_low_rank_rows: a is {} and b {}, beside {}; both in that, or in f16, "
                                 "bf16 or i8 beside f32, were expected",
-                                name(dtype), name(update.b.dtype()), name(y.dtype()))));
-  check_shapes(y, x, update.a, update.b);
+                                name(dtype), name(update.b.dtype()), name(y.dtype))));
+  const bool fits = update.a.rank() == 2 && update.b.rank() == 2 && update.a.dim(1) == x.dim(1) &&
+                    update.b.dim(1) == update.a.dim(0) && update.b.dim(0) == y.dim(1) && y.dim(0) == x.dim(0);
+  if (!fits) check_shapes(Shape{y.dim(0), y.dim(1)}, Shape{x.dim(0), x.dim(1)}, update.a, update.b);
 }
 
-// Updates that do not meet; x and ys as matrices.
-void launch_rows(const Tensor& x, std::span<const Tensor> ys, std::span<const RowUpdate> updates) {
-  const Stream stream = current_stream(x.device());
+// Whether its rows or its columns are.
+bool is_adjacent(const Tensor& x) {
+  return (x.stride(1) == 1 && x.stride(0) >= x.dim(1)) || (x.stride(0) == 1 && x.stride(1) >= x.dim(0));
+}
+
+View rows_from(View matrix, std::int64_t begin, std::int64_t count) {
+  const auto bytes = static_cast<std::int64_t>(byte_size(matrix.dtype));
+  matrix.data = matrix.as<std::byte>() + begin * matrix.stride(0) * bytes;
+  matrix.shape[0] = count;
+  return matrix;
+}
+
+// Updates that do not meet; x and ys as matrices. A step of a model comes here hundreds of times, with an
+// update for each adapter and layer: no tensor is made for those that are as the kernel wants them.
+void launch_rows(const View& x, std::span<const View> ys, std::span<const RowUpdate> updates) {
+  const Stream stream = current_stream(x.device);
   std::vector<kernels::LowRankUpdate> together;
   together.reserve(updates.size());
   std::vector<Tensor> kept;  // that the views are of
+  const auto view_of = [&](const Tensor& matrix, bool is_ready, auto make_ready) {
+    return is_ready ? matrix.view() : kept.emplace_back(make_ready(matrix)).view();
+  };
   std::int64_t inner = 0;
   for (const RowUpdate& update : updates) {
-    const Tensor& y = ys[update.of];
-    const Tensor a = kept.emplace_back(contiguous(update.a)), b = kept.emplace_back(as_matrix(update.b));
-    const Tensor to_rows = narrow(y, 0, update.begin, update.count);
+    const View a = view_of(update.a, update.a.is_contiguous(), contiguous);
+    const View b = view_of(update.b, is_adjacent(update.b), as_matrix);
+    const View to_rows = rows_from(ys[update.of], update.begin, update.count);
     if (suits_one_launch(x, update)) {
-      together.push_back(
-          {.a = a.view(), .b = b.view(), .y = to_rows.view(), .begin = update.begin, .scale = update.scale});
+      together.push_back({.a = a, .b = b, .y = to_rows, .begin = update.begin, .scale = update.scale});
       inner += together.back().inner();
       continue;
     }
-    const Tensor from = narrow(x, 0, update.begin, update.count);
-    const Tensor between = Tensor::empty({update.count, a.dim(0)}, x.dtype(), x.device());
-    const Tensor down = to(a, x.dtype()), up = to(b, x.dtype());
-    launch_low_rank(to_rows.view(), from.view(), between.view(), down.view(), up.view(), update.scale,
-                    stream);
+    const Tensor between = Tensor::empty({update.count, a.dim(0)}, x.dtype, x.device);
+    const Tensor down = to(update.a, x.dtype), up = as_matrix(to(update.b, x.dtype));
+    launch_low_rank(to_rows, rows_from(x, update.begin, update.count), between.view(), down.view(), up.view(),
+                    update.scale, stream);
   }
   if (together.empty()) return;
-  const DType sums = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor scratch = Tensor::empty({inner}, sums, x.device());
-  kernels::launch(kernels::low_rank, stream, {.x = x.view(), .updates = together, .inner = scratch.view()});
+  const DType sums = x.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const Tensor scratch = Tensor::empty({inner}, sums, x.device);
+  kernels::launch(kernels::low_rank, stream, {.x = x, .updates = together, .inner = scratch.view()});
 }
 
 }  // namespace
@@ -171,19 +187,21 @@ std::vector<Tensor> add_low_rank_rows(std::vector<Tensor> ys, const Tensor& x,
                                       std::span<const RowUpdate> updates) {
   const Scope scope(ScopeKind::op, "add_low_rank_rows");
   INGOT_CHECK(!grad_enabled(), Error("low-rank updates of some rows have no gradients: use a NoGrad scope"));
-  const Tensor rows = reshape(contiguous(x), {-1, x.dim(-1)});
-  std::vector<Tensor> sums;
-  sums.reserve(ys.size());
+  const Tensor input = contiguous(x);
+  const View rows = flattened(input.view());
+  std::vector<bool> changes(ys.size());
   for (const RowUpdate& update : updates) {
     INGOT_CHECK(update.of < ys.size(),
                 DimensionMismatch(fmt::format("add_low_rank_rows: there are {} results, and an update is of "
                                               "number {}",
                                               ys.size(), update.of)));
+    changes[update.of] = true;
   }
+  std::vector<View> sums(ys.size());
   for (std::size_t i = 0; i < ys.size(); ++i) {
-    const auto is_of = [i](const RowUpdate& update) { return update.of == i; };
-    if (std::ranges::any_of(updates, is_of)) ys[i] = writable(ys[i]);
-    sums.push_back(reshape(ys[i], {-1, ys[i].dim(-1)}));
+    if (!changes[i]) continue;
+    ys[i] = writable(ys[i]);
+    sums[i] = flattened(ys[i].view());
   }
   for (const RowUpdate& update : updates) check_update(update, sums[update.of], rows);
   std::size_t first = 0;

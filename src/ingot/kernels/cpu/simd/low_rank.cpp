@@ -191,6 +191,15 @@ bool accepts(const LowRankArgs& args) {
          });
 }
 
+// Brings the beginning of a matrix of the next unit into L2: the matrices of many adapters lie here and
+// there, and the processor's own prefetching begins anew with each.
+void prefetch(const View& matrix) {
+  constexpr std::size_t kLine = 64, kMost = 32 << 10;
+  const std::size_t bytes =
+      std::min(kMost, static_cast<std::size_t>(matrix.dim(0) * matrix.dim(1)) * byte_size(matrix.dtype));
+  for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(matrix.as<std::byte>() + at, 0, 2);
+}
+
 void run_whole(const View& x, const Unit& unit) {
   const LowRankUpdate& update = *unit.update;
   HWY_DYNAMIC_DISPATCH(shrink)(x, update, unit.row, unit.rows, 0, update.rank(), unit.inner);
@@ -236,8 +245,16 @@ void run_units(const std::vector<Unit>& units, std::int64_t work, FunctionRef<vo
 void run(const LowRankArgs& args, Stream) {
   const std::int64_t work = work_of_all(args);
   const std::vector<Unit> whole = split(args, kUnitRows, 1, [](const LowRankUpdate&) { return 1; });
-  if (work < 2 * kGrain || std::ssize(whole) >= kUnitsForEach * num_threads())
-    return run_units(whole, work, [&](const Unit& unit) { run_whole(args.x, unit); });
+  if (work < 2 * kGrain || std::ssize(whole) >= kUnitsForEach * num_threads()) {
+    return run_units(whole, work, [&](const Unit& unit) {
+      const Unit* next = &unit + 1;
+      if (next < whole.data() + whole.size() && next->update != unit.update) {
+        prefetch(next->update->a);
+        prefetch(next->update->b);
+      }
+      run_whole(args.x, unit);
+    });
+  }
   run_units(split(args, kUnitRows, 4, [](const LowRankUpdate& update) { return update.rank(); }), work / 2,
             [&](const Unit& u) {
               HWY_DYNAMIC_DISPATCH(shrink)(args.x, *u.update, u.row, u.rows, u.first, u.last, u.inner);
