@@ -198,6 +198,22 @@ TEST(KvPages, GiveBackTheMemoryOfWhatIsDropped) {
   EXPECT_EQ(left(), 2 * block);
 }
 
+TEST(KvPages, DroppedBlocksGoThatNobodySharesThoughOthersAreShared) {
+  const std::int64_t block = static_cast<std::int64_t>(page_bytes()) / 64;
+  const std::vector<KvPages::Part> parts{{.heads = 1, .row = 16, .dtype = DType::f32}};
+  auto pages = KvPages::reserve(parts, 8 * block, block, kCpu);
+  ASSERT_NE(pages, nullptr);
+  pages->hold(8 * block);
+  std::fill_n(pages->tensor(0).data<float>(), 8 * block * 16, 3.0F);
+  const Tensor view = reserve_tensor({8 * block * 16}, DType::f32, kCpu);
+  ASSERT_TRUE(share_pages(pages->tensor(0), 0, view, 0, view.nbytes()));
+  auto second = KvPages::reserve(parts, 8 * block, block, kCpu);
+  EXPECT_EQ(second->share(*pages, 4 * block), 4 * block);
+  pages->drop(7 * block);
+  const double left = std::accumulate(view.data<float>(), view.data<float>() + view.numel(), 0.0) / 3 / 16;
+  EXPECT_EQ(left, 5 * block) << "the four shared ones and the last";
+}
+
 TEST(KvPages, GiveBackWhatNobodyElseHoldsWhenTheyGo) {
   const std::int64_t block = static_cast<std::int64_t>(page_bytes()) / 64;
   const std::vector<KvPages::Part> parts{{.heads = 1, .row = 16, .dtype = DType::f32}};

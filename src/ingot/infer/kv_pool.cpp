@@ -71,9 +71,10 @@ bool KvPool::worth_waiting(std::span<const std::int32_t> prompt, const std::stri
   if (options_.idle == 0) return false;
   const std::int64_t known = find(prompt, adapter, reusable).tokens;
   return std::ranges::any_of(slots_, [&](const auto& slot) {
-    const auto will_hold = static_cast<std::int64_t>(slot->tokens.size());
-    return slot->running && slot->adapter == adapter && slot->cache.length() < will_hold &&
-           std::min(common(prompt, slot->tokens), reusable) >= known + kWorthWaiting;
+    // What it has read of the beginning already find() would have found, unless it was dropped since.
+    const std::int64_t begins = std::min(common(prompt, slot->tokens), reusable);
+    return slot->running && slot->adapter == adapter && slot->cache.length() < begins &&
+           begins >= known + kWorthWaiting;
   });
 }
 
@@ -97,6 +98,7 @@ std::shared_ptr<KvSlot> KvPool::take_over(const Match& match, std::int64_t capac
   if (!make_room(cost(expected) - taken + shared, &slot)) return nullptr;
   slot.cache.truncate(match.tokens);
   slot.cache.shrink(capacity);
+  if (drops_ && !fits((capacity - slot.cache.capacity()) * unit_)) slot.cache.drop_left_behind();
   slot.cache.reserve(capacity);
   return match.slot;
 }
@@ -104,7 +106,9 @@ std::shared_ptr<KvSlot> KvPool::take_over(const Match& match, std::int64_t capac
 // The bytes that a new cache for so many tokens takes beside the blocks of the one that it begins as.
 std::int64_t KvPool::unshared(const Match& match, std::int64_t expected) const {
   const std::size_t shared = match.slot != nullptr ? match.slot->cache.shareable(match.tokens) : 0;
-  return cost(expected) + state_ - static_cast<std::int64_t>(shared);
+  // What is shared counts all tokens of sliding layers, the cost those of a window alone.
+  const std::int64_t rest = cost(expected - match.tokens);
+  return std::max(cost(expected) - static_cast<std::int64_t>(shared), rest) + state_;
 }
 
 std::shared_ptr<KvSlot> KvPool::make_slot(const Match& match, std::int64_t capacity, std::int64_t expected) {
@@ -182,7 +186,7 @@ void KvPool::release(const std::shared_ptr<KvSlot>& slot, std::span<const std::i
   if (slot->cache.length() < kFewTokens) std::erase(slots_, slot);
   slot->cache.shrink(whole_pages(slot->cache.length()));
   while (tokens_of(rooms().idle.capacity) > options_.idle) {
-    if (!drop_oldest(nullptr, /*idle_alone=*/true) && !evict_oldest(nullptr)) break;
+    if (!free_oldest(nullptr, /*idle_alone=*/true)) break;
   }
 }
 
@@ -215,36 +219,30 @@ bool KvPool::fits(std::int64_t bytes) const {
   return now.running.capacity + now.idle.capacity + bytes <= options_.budget * unit_;
 }
 
-// Free blocks within the budget for so many bytes more, where what others but `keep` have left behind, and
-// then their idle caches, may go for them.
+// Free blocks within the budget for so many bytes more, for which others but `keep` may give theirs back.
 bool KvPool::make_room(std::int64_t bytes, const KvSlot* keep) {
   while (!fits(bytes)) {
-    if (!drop_oldest(keep, /*idle_alone=*/false) && !evict_oldest(keep)) return false;
+    if (!free_oldest(keep, /*idle_alone=*/false)) return false;
   }
   return true;
 }
 
-// Of the least recently used cache that has something to give back.
-bool KvPool::drop_oldest(const KvSlot* keep, bool idle_alone) {
-  if (!drops_) return false;
-  std::vector<KvSlot*> by_use;
+// The least recently used cache gives back what it has left behind; when it has nothing of that, an idle one
+// goes. A cache that was used later stays whole meanwhile: its beginning may be a prompt that many share.
+bool KvPool::free_oldest(const KvSlot* keep, bool idle_alone) {
+  std::vector<std::shared_ptr<KvSlot>> by_use;
   by_use.reserve(slots_.size());
   for (const auto& slot : slots_)
-    if (slot.get() != keep && !(idle_alone && slot->running)) by_use.push_back(slot.get());
+    if (slot.get() != keep && !(idle_alone && slot->running)) by_use.push_back(slot);
   std::ranges::sort(by_use, {}, &KvSlot::used);
-  return std::ranges::any_of(by_use, [](KvSlot* slot) { return slot->cache.drop_left_behind(); });
-}
-
-bool KvPool::evict_oldest(const KvSlot* keep) {
-  auto oldest = slots_.end();
-  for (auto it = slots_.begin(); it != slots_.end(); ++it) {
-    if ((*it)->running || it->get() == keep) continue;
-    if (oldest == slots_.end() || (*it)->used < (*oldest)->used) oldest = it;
+  for (const auto& slot : by_use) {
+    if (drops_ && slot->cache.drop_left_behind()) return true;
+    if (slot->running) continue;
+    std::erase(slots_, slot);
+    ++counts_.evictions;
+    return true;
   }
-  if (oldest == slots_.end()) return false;
-  slots_.erase(oldest);
-  ++counts_.evictions;
-  return true;
+  return false;
 }
 
 KvPoolStats KvPool::stats() const {

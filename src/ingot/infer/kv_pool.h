@@ -97,8 +97,7 @@ class KvPool {
   std::shared_ptr<KvSlot> make_slot(const Match& match, std::int64_t capacity, std::int64_t expected);
   bool fits(std::int64_t bytes) const;
   bool make_room(std::int64_t bytes, const KvSlot* keep);
-  bool drop_oldest(const KvSlot* keep, bool idle_alone);
-  bool evict_oldest(const KvSlot* keep);
+  bool free_oldest(const KvSlot* keep, bool idle_alone);
   std::int64_t tokens_of(std::int64_t bytes) const { return (bytes + unit_ - 1) / unit_; }
   std::int64_t cost(std::int64_t tokens) const;
   struct Room {

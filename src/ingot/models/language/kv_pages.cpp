@@ -134,15 +134,22 @@ void KvPages::give_back_rest(std::int64_t tokens) {
 }
 
 // All that was dropped becomes one piece of address space where some of it has to be renewed: else each block
-// would be one.
+// would be one. What nobody shares has gone by then, as it cannot be reached through the new piece.
 void KvPages::drop(std::int64_t tokens) {
   const std::int64_t end = std::min(tokens / block_, std::ssize(blocks_));
   if (end <= first_) return;
   bool any_shared = false;
   for (std::int64_t i = first_; i < end; ++i) any_shared = any_shared || is_shared(i);
   if (any_shared && all_pieces + std::ssize(rows_) > most_pieces()) return;
-  if (any_shared) renew({0, end});
-  let_go({first_, end});
+  for_each_run(
+      first_, end, [&](std::int64_t i) { return is_shared(i); },
+      [&](std::int64_t first, std::int64_t last) {
+        if (!is_shared(first)) let_go({first, last});
+      });
+  if (any_shared) {
+    renew({0, end});
+    let_go({first_, end});  // of the rows that are never shared
+  }
   std::fill(blocks_.begin(), blocks_.begin() + end, nullptr);
   first_ = end;
 }
