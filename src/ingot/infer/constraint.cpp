@@ -75,6 +75,7 @@ grammar::GrammarPtr GrammarCache::get(const Constraint& constraint) {
   grammar::GrammarPtr made = compile(*state_->vocabulary, constraint);
   if (!constraint.thoughts.end.empty())
     made = std::make_shared<const grammar::Grammar>(made->program(), constraint.thoughts);
+  if (grammar::GrammarPtr kept = find(constraint); kept != nullptr) return kept;  // another thread was faster
   const std::lock_guard lock(state_->mutex);
   state_->kept.emplace_front(constraint, made);
   if (state_->kept.size() > kKeptGrammars) state_->kept.pop_back();

@@ -58,12 +58,18 @@ class Answer : public std::enable_shared_from_this<Answer> {
   // By the compile queue: there is nobody to throw to.
   void submit_or_fail() {
     try {
-      if (!has_gone()) submit();
+      if (has_gone()) return;
+      if (seconds_ > 0 && seconds_since(start_) >= seconds_) throw late();
+      submit();
     } catch (...) {
       const ApiError error = to_api_error(std::current_exception());
       const std::lock_guard lock(mutex_);
       fail(error);
     }
+  }
+
+  ApiError late() const {
+    return {504, fmt::format("the answer was not complete in {} seconds", seconds_), {}, "timeout"};
   }
 
   void submit() {
@@ -148,8 +154,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     if (i % n() == 0) usage_.cached_tokens += made.cached_tokens;
     if (left_ == 0) return;
     if (end.error != nullptr) return fail(to_api_error(end.error));
-    if (end.reason == infer::StopReason::timeout)
-      return fail({504, fmt::format("the answer was not complete in {} seconds", seconds_), {}, "timeout"});
+    if (end.reason == infer::StopReason::timeout) return fail(late());
     if (params_.prompt_logprobs >= 0) format_->prompt(i, prompts_[i / n()], made.prompt_logprobs);
     send(format_->choice_end(i, end.reason));
     if (--left_ == 0) finish();

@@ -233,7 +233,7 @@ AdapterHandle ModelPool::hold_adapter(const ServedModel& leased, const std::stri
   AdapterHandle adapter = bank->find(name);
   if (adapter != nullptr) return adapter;
   const std::optional<NamedAdapter> evicted = bank->evicted(name);
-  if (!evicted) return nullptr;
+  if (!evicted) return bank->find(name);  // reloaded in between
   const std::lock_guard lock(mutex_);
   Entry& entry = find(name);
   const auto failed = entry.adapter_failures.find(evicted->number);
