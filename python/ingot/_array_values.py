@@ -5,9 +5,9 @@ import builtins
 import math
 
 from . import _core, _tensor
-from ._core import Tensor, float32, float64, from_dlpack, int8, int16, int32, int64, uint8
+from ._core import Tensor, float32, float64, int8, int16, int32, int64, uint8
 from ._core import bool_ as bool  # noqa: A001
-from ._core import broadcast_to, cos, exp, sin, sqrt, square, tanh, where as _where
+from ._core import broadcast_to, cos, exp, sin, sqrt, tanh, where as _where
 
 __array_api_version__ = "2024.12"
 
@@ -91,6 +91,11 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     if copy:
         return _tensor.tensor(obj, dtype, device)
     return _tensor.asarray(obj, dtype, device)
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    """A tensor over the memory of ``x``; a copy where ``copy`` asks for it, and where another device needs one (``copy=False``: ValueError)."""
+    return asarray(x if isinstance(x, Tensor) else _core.from_dlpack(x), device=device, copy=copy)
 
 
 def _filled(shape, value, dtype, device):
@@ -343,6 +348,11 @@ def multiply(x1, x2, /):
     """x1 · x2."""
     a, b = _both(x1, x2)
     return a * b
+
+
+def square(x, /):
+    """x · x."""
+    return multiply(x, x)
 
 
 def divide(x1, x2, /):

@@ -213,6 +213,8 @@ def sum(x, /, *, axis=None, dtype=None, keepdims=False):  # noqa: A001
     if x.ndim == 0:
         return x.clone()
     axes = _axes(axis, x.ndim)
+    if not axes:
+        return x.clone()
     return x.sum(axes, keepdims) if _is_float(x) else _folded(x, axes, keepdims, lambda a, b: a + b, 0)
 
 
@@ -233,12 +235,17 @@ def _folded(x, axes, keepdims, combine, empty):
 
 def mean(x, /, *, axis=None, keepdims=False):
     """Means, of floating dtypes."""
-    return x.mean(_axes(axis, x.ndim), keepdims) if x.ndim else x.clone()
+    axes = _axes(axis, x.ndim)
+    return x.mean(axes, keepdims) if axes else x.clone()
 
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """Variances, of floating dtypes."""
-    return x.var(_axes(axis, x.ndim), correction, keepdims)
+    axes = _axes(axis, x.ndim)
+    count = math.prod(x.shape[a] for a in axes)
+    if count <= correction:  # as NumPy: nothing is divided by zero or less
+        return sum(x, axis=axis, keepdims=keepdims) * nan
+    return x.var(axes, correction, keepdims) if axes else x * 0
 
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
@@ -250,6 +257,8 @@ def _extreme(x, axis, keepdims, function, pick):
     if x.ndim == 0:
         return x.clone()
     axes = _axes(axis, x.ndim)
+    if not axes:
+        return x.clone()
     if builtins.any(x.shape[a] == 0 for a in axes):
         raise ValueError(f"no largest or smallest of no elements: shape {tuple(x.shape)}, axes {axes}")
     if not _is_float(x):

@@ -212,4 +212,4 @@ def create_study(space, *, direction="minimize", directions=None, n_trials=100, 
     def opened():
         return _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
 
-    return Study(opened(), {name: dict(parameter) for name, parameter in space.items()}, direction == "maximize", n_trials, opened if storage else None)
+    return Study(opened(), json.loads(json.dumps(space)), direction == "maximize", n_trials, opened if storage else None)

@@ -217,7 +217,12 @@ nb::class_<Tensor> bind_tensor(nb::module_& module) {
   type.def("item", element, "The value of a tensor of one element, as a Python number.");
   type.def("tolist", to_list, "The values as nested lists.");
   type.def("__float__", &Tensor::item);
-  type.def("__int__", [](const Tensor& x) { return static_cast<std::int64_t>(x.item()); });
+  type.def("__int__", [](const Tensor& x) { return nb::int_(element(x)); });
+  type.def("__index__", [](const Tensor& x) {
+    if (!is_integer(x.dtype()) || x.rank() != 0)
+      throw nb::type_error("only a whole number without axes is an index");
+    return nb::int_(element(x));
+  });
   type.def("__bool__", [](const Tensor& x) { return x.item() != 0; });
   type.def("__len__", [](const Tensor& x) {
     if (x.rank() == 0) throw nb::type_error("len() of a tensor without axes");

@@ -1,8 +1,14 @@
 // x[...] and x[...] = value, as NumPy's basic indexing has them, and index arrays along the first axis.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "bindings.h"
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
@@ -79,10 +85,23 @@ std::vector<nb::object> items_of(nb::handle index) {
   return items;
 }
 
+// Negative rows count from the end, as NumPy's do. Those of a GPU are not read to find them.
+Tensor from_front(const Tensor& rows, std::int64_t size) {
+  if (!has_host_memory(rows.device())) return rows;
+  const Tensor wide = contiguous(to(rows, DType::i64));
+  const std::span given(wide.data<std::int64_t>(), static_cast<std::size_t>(wide.numel()));
+  if (std::ranges::none_of(given, [](std::int64_t row) { return row < 0; })) return rows;
+  std::vector<std::int64_t> places(given.begin(), given.end());
+  for (std::int64_t& row : places)
+    if (row < 0) row += size;
+  return Tensor::from(places, wide.shape());
+}
+
 Tensor get_item(const Tensor& x, nb::handle index) {
   if (nb::isinstance<Tensor>(index)) {
-    const auto& rows = nb::cast<const Tensor&>(index);
-    if (!is_integer(rows.dtype())) refuse(index);
+    const auto& given = nb::cast<const Tensor&>(index);
+    if (!is_integer(given.dtype()) || x.rank() == 0) refuse(index);
+    const Tensor rows = from_front(given, x.dim(0));
     if (rows.rank() == 1) return index_select(x, 0, rows);
     const Tensor flat = index_select(x, 0, reshape(rows, {-1}));
     std::vector<std::int64_t> shape = rows.shape().to_vector();
@@ -91,8 +110,10 @@ Tensor get_item(const Tensor& x, nb::handle index) {
     return reshape(flat, Shape(shape));
   }
   if (nb::isinstance<nb::list>(index)) {
-    const auto rows = nb::cast<std::vector<std::int64_t>>(index);
-    return index_select(x, 0, to(Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}), x.device()));
+    if (x.rank() == 0) refuse(index);
+    const auto given = nb::cast<std::vector<std::int64_t>>(index);
+    const Tensor rows = Tensor::from(given, {static_cast<std::int64_t>(given.size())});
+    return index_select(x, 0, to(from_front(rows, x.dim(0)), x.device()));
   }
   return view_at(x, items_of(index), false);
 }

@@ -129,7 +129,7 @@ def test_a_study_of_several_objectives_has_a_front():
     ],
 )
 def test_a_range_that_is_not_that_of_the_space_is_refused(suggest, differs):
-    trial = ingot.tune.create_study({**SPACE, "n": {"type": "int", "low": 1, "high": 9}}).ask()
+    trial = ingot.tune.create_study({**SPACE, "kind": {"choices": ("a", "b")}, "n": {"type": "int", "low": 1, "high": 9}}).ask()
     assert trial.suggest_float("x", -2, 2, log=False) == trial.params["x"] == trial.suggest_float("x")
     assert trial.suggest_int("n", 1, 9, step=1) == trial.params["n"]
     assert trial.suggest_categorical("kind", ("a", "b")) in "ab"
