@@ -158,7 +158,7 @@ int run_of_ranks(dist::Communicator& communicator, bool json) {
   const Device device = dist::choose_rank_device(communicator, "auto");
   const std::vector<dist::DeviceOfRank> ranks = dist::devices_of_ranks(communicator, device);
   if (!communicator.is_first()) return 0;
-  const std::string gpus = gpu_engine(ranks);
+  const std::string gpus = ranks.size() > 1 ? gpu_engine(ranks) : "";
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   ReportTable table{
       .title = "ranks", .columns = {"rank", "host", "device", "name", "memory", "PCI address"}, .rows = {}};

@@ -130,16 +130,16 @@ std::vector<DeviceOfRank> devices_of_ranks(Communicator& communicator, Device de
 DeviceEngine choose_engine(const std::vector<DeviceOfRank>& ranks) {
   check_kinds(ranks);
   if (ranks.front().kind.empty()) return {};
-  check_addresses(ranks);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
+  for (std::size_t i = 0; i < ranks.size(); ++i)
     if (ranks[i].nccl.empty())
       return {false, fmt::format("rank {} on {}: {}", i, ranks[i].host, ranks[i].problem)};
+  check_addresses(ranks);
+  for (std::size_t i = 0; i < ranks.size(); ++i)
     INGOT_CHECK(ranks[i].nccl == ranks[0].nccl,
                 InvalidConfig("INGOT_NCCL",
                               fmt::format("rank 0 on {} has NCCL {}, rank {} on {} has {}; install "
                                           "one version everywhere",
                                           ranks[0].host, ranks[0].nccl, i, ranks[i].host, ranks[i].nccl)));
-  }
   return {true, {}};
 }
 

@@ -170,6 +170,15 @@ class NcclCommunicator final : public Communicator {
     INGOT_CHECK(!ended_,
                 CommunicationError(fmt::format("the {} over NCCL comes after an error that ended it", what)));
     if (of_all) ++operation_;
+    try {
+      run_to_end(what, begin);
+    } catch (...) {
+      if (!ended_) end();  // its kernels may still be at the memory that goes now
+      throw;
+    }
+  }
+
+  void run_to_end(std::string_view what, FunctionRef<int()> begin) {
     ComputeBackend& own = backend(device_);
     own.record(event_, stream_);  // makes it this thread's device, where NCCL looks
     const Stopwatch since;
