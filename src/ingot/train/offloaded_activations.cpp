@@ -121,15 +121,12 @@ class OffloadedActivations::Input final : public CheckpointStore::Held {
       let_go(bytes(), input.nbytes());
       return;
     }
-    const Stream compute = current_stream(pool_->device);
-    pool_->end_leaving();
-    pool_->owner.record(buffer_.stored, compute);
-    pool_->owner.wait(pool_->down, buffer_.stored);
-    pool_->owner.wait(pool_->down, buffer_.loaded);  // what was in it before has been read
-    pool_->owner.copy(bytes(), input.view().data, input.nbytes(), pool_->down);
-    pool_->owner.record(buffer_.stored, pool_->down);
-    pool_->leaving = input.detach();
-    pool_->left = buffer_.stored;
+    try {
+      leave(input);
+    } catch (...) {
+      pool_->give_back(std::move(buffer_));
+      throw;
+    }
   }
   ~Input() override {
     if (on_device_.defined()) end_coming();
@@ -150,6 +147,17 @@ class OffloadedActivations::Input final : public CheckpointStore::Held {
   void* bytes() const { return buffer_.host.view().data; }
   std::size_t nbytes() const { return estimate_tensor_bytes(shape_, dtype_); }
   Tensor values() const { return {buffer_.host.storage(), contiguous_view(bytes(), shape_, dtype_, kCpu)}; }
+
+  void leave(const Tensor& input) {
+    pool_->end_leaving();
+    pool_->owner.record(buffer_.stored, current_stream(pool_->device));
+    pool_->owner.wait(pool_->down, buffer_.stored);
+    pool_->owner.wait(pool_->down, buffer_.loaded);  // what was in it before has been read
+    pool_->owner.copy(bytes(), input.view().data, input.nbytes(), pool_->down);
+    pool_->owner.record(buffer_.stored, pool_->down);
+    pool_->leaving = input.detach();
+    pool_->left = buffer_.stored;
+  }
 
   // It begins to come.
   void fetch() {

@@ -248,8 +248,11 @@ LanguageConfig LanguageTask::architecture(const LanguageCheckpoint* checkpoint) 
 // Before the model is loaded, as that depends on what is chosen.
 void LanguageTask::choose_memory(const LanguageConfig& model) {
   if (!config_.memory_limit.is_on()) return;
-  const PlannedPlace place{.ranks = communicator_.size(), .local_ranks = communicator_.local_size()};
-  log(LogLevel::info, "ingot::train", fit_into_memory(config_, model, smallest(free_bytes()), place));
+  const PlannedPlace place{.ranks = communicator_.size(),
+                           .local_ranks = communicator_.local_size(),
+                           .agree = [this](bool yes) { return !communicator_.any(!yes); }};
+  chosen_from_ = smallest(free_bytes());
+  log(LogLevel::info, "ingot::train", fit_into_memory(config_, model, chosen_from_, place));
 }
 
 // Before anything but the model is there.
@@ -264,7 +267,8 @@ void LanguageTask::check_room() {
                                     : offloads(config_.offload_weights)
                                         ? loaded
                                         : plan_memory(whole, model_->config, ranks).parameters;
-  const std::size_t there = smallest(free + there_already);
+  // What was chosen to fit is held against the same number.
+  const std::size_t there = config_.memory_limit.is_on() ? chosen_from_ : smallest(free + there_already);
   model_->recompute = config_.recompute;
   for (const auto& layer : model_->layers)
     if (layer->mlp != nullptr) layer->mlp->chunk = config_.mlp_chunk;
@@ -351,6 +355,7 @@ void LanguageTask::check_ranks_agree() const {
   json["fast_gradient_sums"] = config_.fast_gradient_sums;
   json["zero_stage"] = config_.zero_stage;
   json["recompute"] = name(config_.recompute);
+  json["mlp_chunk"] = config_.mlp_chunk;
   json["offload_optimizer"] = name(config_.optimizer.offload);
   json["sample_prompts"] = config_.sample_prompts;
   json["eval_batches"] = config_.eval_batches;

@@ -83,7 +83,7 @@ class LanguageTask : public TrainTask {
   void offload_weights();
   void offload_activations();
   std::size_t loaded_bytes() const;
-  void choose_memory(const LanguageConfig& model);
+  void choose_memory(const LanguageConfig& model);  // into chosen_from_, too
   void check_room();
   std::size_t free_bytes() const;
   LanguageConfig architecture(const LanguageCheckpoint* checkpoint) const;
@@ -103,6 +103,7 @@ class LanguageTask : public TrainTask {
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<OffloadedWeights> offloaded_weights_;  // null: all are on the device
   std::unique_ptr<OffloadedActivations> offloaded_activations_;
+  std::size_t chosen_from_ = 0;                // what was free when memory_limit chose
   std::unique_ptr<RecipeState> recipe_;        // null: matmuls in torch_dtype
   std::unique_ptr<ReferenceModel> reference_;  // null: the objective has none
   std::shared_ptr<LrSchedule> schedule_;       // the optimizer's, which plan() changes

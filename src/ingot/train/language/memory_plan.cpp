@@ -457,10 +457,14 @@ bool offload_has_room(const MemoryPlan& plan, const TrainConfig& config, int loc
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available, int local_ranks,
                   std::size_t loaded) {
   const std::size_t needed = plan.needed();
+  const auto less_state = [&](Offload place) {
+    const bool has_state = plan.offloaded > 0 && config.optimizer.offload == place;
+    return std::string(has_state ? ", or optimizer: adamw_8bit" : "");
+  };
   check_elsewhere(kept_on_host(plan, config, local_ranks, loaded), "the host's memory", local_ranks,
-                  "disk in the place of cpu, or optimizer: adamw_8bit");
+                  "disk in the place of cpu" + less_state(Offload::cpu));
   check_elsewhere(kept_on_disk(plan, config, local_ranks), fmt::format("the disk of {}", config.output_dir),
-                  local_ranks, "another output_dir, or optimizer: adamw_8bit");
+                  local_ranks, "another output_dir" + less_state(Offload::disk));
   if (needed <= available) return;
   std::string parts;
   for (const auto& [what, bytes] : plan.parts()) {

@@ -144,8 +144,9 @@ std::vector<MemoryChoice> memory_choices(const TrainConfig& config, const Langua
     const TrainConfig with = with_memory_choice(config, choice);
     choice.plan = place.gpu_bytes > 0 ? plan_memory_of_gpu(with, model, place.gpu_bytes, place.ranks)
                                       : plan_memory(with, model, place.ranks);
-    choice.has_room = place.gpu_bytes > 0 ||  // of a host that is elsewhere
+    const bool here = place.gpu_bytes > 0 ||  // of a host that is elsewhere
                       offload_has_room(choice.plan, with, place.local_ranks);
+    choice.has_room = place.agree ? place.agree(here) : here;
     choice.fits = choice.plan.needed() <= limit && choice.has_room;
     choice.slowdown = plan_step_time(with, work,
                                      {.zero_stage = static_cast<int>(with.zero_stage),
@@ -169,8 +170,9 @@ const MemoryChoice& best_choice(const std::vector<MemoryChoice>& choices, const 
                                 std::size_t limit) {
   const auto found = std::ranges::find_if(choices, &MemoryChoice::fits);
   if (found != choices.end()) return *found;
-  const MemoryChoice& least =
-      *std::ranges::min_element(choices, {}, [](const MemoryChoice& c) { return c.plan.needed(); });
+  // What has no room for what it offloads is none to speak of, where there are others.
+  const MemoryChoice& least = *std::ranges::min_element(
+      choices, {}, [](const MemoryChoice& c) { return std::pair(!c.has_room, c.plan.needed()); });
   throw OutOfMemory(
       fmt::format("memory_limit: nothing fits into {}; the least is {} with {} ({}); to make it fit: {}",
                   human_bytes(limit), human_bytes(least.plan.needed()), least.text(), parts_text(least.plan),

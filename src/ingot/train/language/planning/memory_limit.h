@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct PlannedPlace {
   std::size_t gpu_bytes = 0;  ///< of a GPU that need not be here; 0: config.training_device()
   int ranks = 1;
   int local_ranks = 1;  ///< that keep offloaded state on this machine
+  std::function<bool(bool)> agree =
+      {};  ///< whether all ranks say yes, so that they choose alike; or none: alone
 };
 
 /// One combination of the settings that take memory or time and change no bit.
