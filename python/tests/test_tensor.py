@@ -173,3 +173,20 @@ def test_weights_are_saved_and_opened(tmp_path):
 def test_printing_is_short_and_round_trips_small_values():
     assert repr(ingot.tensor([1.5, 2])) == "tensor([1.5, 2])"
     assert "..." in repr(ingot.zeros(1000, 1000)) and len(repr(ingot.zeros(1000, 1000))) < 1000
+
+
+def test_indices_count_from_the_end_in_lists_and_tensors_as_in_numpy():
+    x = ingot.tensor(np.arange(12, dtype=np.float32).reshape(4, 3))
+    for rows in ([-1, 0, -4], [[-1], [2]]):
+        np.testing.assert_array_equal(np.asarray(x[ingot.tensor(rows)]), np.asarray(x)[np.array(rows)])
+    np.testing.assert_array_equal(np.asarray(x[[-2, 1]]), np.asarray(x)[[-2, 1]])
+    with pytest.raises(ingot.errors.DimensionMismatch, match="-1"):
+        x[[-5]]
+
+
+def test_a_whole_number_without_axes_is_an_index_and_an_exact_int():
+    big = ingot.tensor(2**53 + 1)
+    assert int(big) == 2**53 + 1 and "abc"[ingot.tensor(1)] == "b" and range(9)[ingot.tensor(-1)] == 8
+    for wrong in (ingot.tensor(1.0), ingot.tensor([1])):
+        with pytest.raises(TypeError, match="index"):
+            "abc"[wrong]
