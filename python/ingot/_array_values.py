@@ -174,7 +174,8 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """Ones on diagonal k, zeros elsewhere."""
-    rows, columns = arange(n_rows), arange(n_rows if n_cols is None else n_cols)
+    n_cols = n_rows if n_cols is None else n_cols
+    rows, columns, k = arange(n_rows), arange(n_cols), builtins.max(-n_rows, builtins.min(k, n_cols))
     return ((columns - k)[None, :] == rows[:, None]).to(dtype or float32).to(device=device or "cpu")
 
 
@@ -450,7 +451,7 @@ def trunc(x, /):
 def sign(x, /):
     """-1, 0 or 1; NaN of NaN."""
     if _is_float(x):
-        return _where(x != x, x, _core.sign(x))
+        return _where(x == x, _core.sign(x) + 0, x)  # + 0: of -0, too
     return (x > 0).to(x.dtype) - (x < 0).to(x.dtype) if x.dtype != uint8 else (x > 0).to(x.dtype)
 
 
