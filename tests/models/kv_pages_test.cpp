@@ -173,70 +173,66 @@ TEST_P(CachesWithAWindow, HoldEverythingAgainOnceTheyBeginAnew) {
 INSTANTIATE_TEST_SUITE_P(OfDtypes, CachesWithAWindow, ::testing::Values(DType::f32, DType::f16, DType::i8),
                          [](const auto& of) { return std::string(name(of.param)); });
 
-TEST(KvPages, GiveBackTheMemoryOfWhatIsDropped) {
+// Eight full blocks of a page, and another mapping of them, which tells how many still have their memory.
+class FullPages {
+ public:
+  FullPages() {
+    pages->hold(8 * block);
+    std::fill_n(pages->tensor(0).data<float>(), 8 * block * 16, 3.0F);
+    EXPECT_TRUE(share_pages(pages->tensor(0), 0, view_, 0, view_.nbytes()));
+  }
+  std::unique_ptr<KvPages> like() const { return KvPages::reserve(parts_, 8 * block, block, kCpu); }
+  double left() const {  // tokens
+    return std::accumulate(view_.data<float>(), view_.data<float>() + view_.numel(), 0.0) / 3 / 16;
+  }
+
   const std::int64_t block = static_cast<std::int64_t>(page_bytes()) / 64;
-  const std::vector<KvPages::Part> parts{{.heads = 1, .row = 16, .dtype = DType::f32}};
-  auto pages = KvPages::reserve(parts, 8 * block, block, kCpu);
-  ASSERT_NE(pages, nullptr);
-  pages->hold(8 * block);
-  std::fill_n(pages->tensor(0).data<float>(), 8 * block * 16, 3.0F);
-  const Tensor view = reserve_tensor({8 * block * 16}, DType::f32, kCpu);
-  ASSERT_TRUE(share_pages(pages->tensor(0), 0, view, 0, view.nbytes()));
-  const auto left = [&] {
-    return std::accumulate(view.data<float>(), view.data<float>() + view.numel(), 0.0) / 3 / 16;
-  };
-  pages->drop(3 * block + 1);
-  EXPECT_EQ(pages->dropped(), 3 * block);
-  EXPECT_EQ(left(), 5 * block);
-  pages->refill();
-  EXPECT_EQ(pages->dropped(), 0);
-  auto second = KvPages::reserve(parts, 8 * block, block, kCpu);
-  EXPECT_EQ(second->share(*pages, 8 * block), 8 * block);
-  pages->drop(6 * block);
-  EXPECT_EQ(left(), 5 * block) << "another holds them";
+
+ private:
+  const std::vector<KvPages::Part> parts_{{.heads = 1, .row = 16, .dtype = DType::f32}};
+  const Tensor view_ = reserve_tensor({8 * block * 16}, DType::f32, kCpu);
+
+ public:
+  std::unique_ptr<KvPages> pages = like();
+};
+
+TEST(KvPages, GiveBackTheMemoryOfWhatIsDropped) {
+  FullPages full;
+  const std::int64_t block = full.block;
+  full.pages->drop(3 * block + 1);
+  EXPECT_EQ(full.pages->dropped(), 3 * block);
+  EXPECT_EQ(full.left(), 5 * block);
+  full.pages->refill();
+  EXPECT_EQ(full.pages->dropped(), 0);
+  auto second = full.like();
+  EXPECT_EQ(second->share(*full.pages, 8 * block), 8 * block);
+  full.pages->drop(6 * block);
+  EXPECT_EQ(full.left(), 5 * block) << "another holds them";
   second.reset();
-  EXPECT_EQ(left(), 2 * block);
+  EXPECT_EQ(full.left(), 2 * block);
 }
 
 TEST(KvPages, DroppedBlocksGoThatNobodySharesThoughOthersAreShared) {
-  const std::int64_t block = static_cast<std::int64_t>(page_bytes()) / 64;
-  const std::vector<KvPages::Part> parts{{.heads = 1, .row = 16, .dtype = DType::f32}};
-  auto pages = KvPages::reserve(parts, 8 * block, block, kCpu);
-  ASSERT_NE(pages, nullptr);
-  pages->hold(8 * block);
-  std::fill_n(pages->tensor(0).data<float>(), 8 * block * 16, 3.0F);
-  const Tensor view = reserve_tensor({8 * block * 16}, DType::f32, kCpu);
-  ASSERT_TRUE(share_pages(pages->tensor(0), 0, view, 0, view.nbytes()));
-  auto second = KvPages::reserve(parts, 8 * block, block, kCpu);
-  EXPECT_EQ(second->share(*pages, 4 * block), 4 * block);
-  pages->drop(7 * block);
-  const double left = std::accumulate(view.data<float>(), view.data<float>() + view.numel(), 0.0) / 3 / 16;
-  EXPECT_EQ(left, 5 * block) << "the four shared ones and the last";
+  FullPages full;
+  const std::int64_t block = full.block;
+  auto second = full.like();
+  EXPECT_EQ(second->share(*full.pages, 4 * block), 4 * block);
+  full.pages->drop(7 * block);
+  EXPECT_EQ(full.left(), 5 * block) << "the four shared ones and the last";
 }
 
 TEST(KvPages, GiveBackWhatNobodyElseHoldsWhenTheyGo) {
-  const std::int64_t block = static_cast<std::int64_t>(page_bytes()) / 64;
-  const std::vector<KvPages::Part> parts{{.heads = 1, .row = 16, .dtype = DType::f32}};
-  auto first = KvPages::reserve(parts, 8 * block, block, kCpu);
-  ASSERT_NE(first, nullptr);
-  first->hold(8 * block);
-  float* rows = first->tensor(0).data<float>();
-  std::fill_n(rows, 8 * block * 16, 3.0F);
-  // A mapping of the same pages tells what becomes of them.
-  const Tensor view = reserve_tensor({8 * block * 16}, DType::f32, kCpu);
-  ASSERT_TRUE(share_pages(first->tensor(0), 0, view, 0, view.nbytes()));
-  auto second = KvPages::reserve(parts, 8 * block, block, kCpu);
-  EXPECT_EQ(second->share(*first, 3 * block + 1), 3 * block);
-  const auto left = [&] {
-    return std::accumulate(view.data<float>(), view.data<float>() + view.numel(), 0.0) / 3 / 16;
-  };
-  EXPECT_EQ(left(), 8 * block);
-  first.reset();
-  EXPECT_EQ(left(), 3 * block);
+  FullPages full;
+  const std::int64_t block = full.block;
+  auto second = full.like();
+  EXPECT_EQ(second->share(*full.pages, 3 * block + 1), 3 * block);
+  EXPECT_EQ(full.left(), 8 * block);
+  full.pages.reset();
+  EXPECT_EQ(full.left(), 3 * block);
   second->keep(block);
-  EXPECT_EQ(left(), block);
+  EXPECT_EQ(full.left(), block);
   second.reset();
-  EXPECT_EQ(left(), 0);
+  EXPECT_EQ(full.left(), 0);
 }
 
 }  // namespace
