@@ -58,6 +58,41 @@ TEST(KvPool, SixtyFourMixedRequestsWasteAtMostFourPercentOfTheirMemory) {
   EXPECT_LE(static_cast<double>(running - held), 0.04 * static_cast<double>(running));
 }
 
+// Of which most are admitted and wait for their turn.
+TEST(KvPool, PromptsTakeMemoryAsTheyAreRead) {
+  InitSource init(3);
+  const LanguageModel model(long_config(), init);
+  Engine engine(model, {.kv_cache = DType::f32, .chunk = 256});
+  for (std::int32_t i = 0; i < 64; ++i)
+    engine.start({.prompt = prompt(40 + 61 * (i * 7 % 23), i), .max_tokens = 200});
+  std::int64_t held = 0, running = 0;
+  for (int step = 0; step < 40; ++step) {
+    engine.step();
+    const KvPoolStats cache = engine.stats().cache;
+    ASSERT_GT(cache.held, 0);
+    held += cache.held;
+    running += cache.running;
+  }
+  EXPECT_LE(held, running);
+  EXPECT_LE(static_cast<double>(running - held), 0.04 * static_cast<double>(running));
+}
+
+// Though a prompt takes its memory as it is read, another is not admitted into what it is going to take.
+TEST(KvPool, ThePromptsOfRunningRequestsFitTheBudgetBeforeTheyAreRead) {
+  KvPool pool(long_config(), {.dtype = DType::f32, .budget = 1024, .context = 2048});
+  const std::vector<std::int32_t> first = prompt(600, 1), second = prompt(500, 2), third = prompt(300, 3);
+  const auto long_one = pool.acquire(first, 640, {});
+  ASSERT_NE(long_one, nullptr);
+  EXPECT_EQ(pool.stats().running, 0);
+  EXPECT_EQ(pool.acquire(second, 540, {}), nullptr);
+  const auto other = pool.acquire(third, 340, {});
+  ASSERT_NE(other, nullptr);
+  EXPECT_TRUE(pool.grow(*other, 300));
+  EXPECT_FALSE(pool.grow(*other, 500));
+  EXPECT_TRUE(pool.grow(*long_one, 600));
+  EXPECT_LE(pool.stats().running, 1024);
+}
+
 // Of all but the smallest models: a page holds 64 tokens of 64 bytes.
 TEST(KvPool, MixedRequestsWasteAtMostFourPercentOfTheirMemoryInEveryDtypeAndHeadSize) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
@@ -72,6 +107,7 @@ TEST(KvPool, MixedRequestsWasteAtMostFourPercentOfTheirMemoryInEveryDtypeAndHead
         for (std::int32_t i = 0; i < 64; ++i) {
           const std::vector<std::int32_t> ids = prompt(40 + 61 * (i * 7 % 23), i);
           slots.push_back(pool.acquire(ids, std::ssize(ids) + 200, {}));
+          ASSERT_TRUE(pool.grow(*slots.back(), std::ssize(ids)));
           slots.back()->cache.advance(std::ssize(ids));
         }
         std::int64_t held = 0, running = 0;

@@ -126,9 +126,7 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
                                         const std::string& adapter, std::int64_t reusable) {
   const Match match = options_.idle > 0 ? find(prompt, adapter, reusable) : Match{};
   // Blocks that a sequence is expected to need have to be free, lest what is admitted is soon preempted.
-  const std::int64_t first =
-      drops_ ? std::min(std::ssize(prompt), match.tokens + options_.chunk) : std::ssize(prompt);
-  const std::int64_t capacity = page_ > 0 ? std::min(expected, whole_pages(first + 1)) : expected;
+  const std::int64_t capacity = page_ > 0 ? std::min(expected, whole_pages(match.tokens)) : expected;
   // A cache that goes on as the prompt does is taken over. Of one that is being written, or whose larger part
   // another prompt may want, the beginning is shared or copied where both fit.
   const bool idle = match.slot != nullptr && !match.slot->running;
@@ -139,6 +137,7 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
   if (slot == nullptr) return nullptr;
   if (match.slot != nullptr) match.slot->used = ++uses_;
   slot->tokens.assign(prompt.begin(), prompt.end());
+  slot->promised = std::min(expected, whole_pages(std::ssize(prompt) + 1));
   slot->adapter = adapter;
   counts_.queries += static_cast<std::int64_t>(prompt.size());
   counts_.hits += match.tokens;
@@ -154,6 +153,7 @@ void KvPool::load(KvSlot& slot, std::span<const std::int32_t> prompt, std::int64
   const auto wanted = prompt.first(std::min(prompt.size() - 1, static_cast<std::size_t>(reusable)));
   const std::int64_t stored = store_->find(wanted, slot.adapter) / options_.alignment * options_.alignment;
   if (stored < known + kWorthWaiting) return;
+  slot.cache.reserve(std::min(slot.promised, whole_pages(stored + 1)));
   store_->load(slot.cache, wanted.first(static_cast<std::size_t>(stored)), known, slot.adapter);
   const std::int64_t length = slot.cache.length();
   slot.cache.truncate(std::max(known, length / options_.alignment * options_.alignment));
@@ -168,9 +168,11 @@ bool KvPool::grow(KvSlot& slot, std::int64_t need) {
   const std::int64_t most = options_.context > 0 ? options_.context : std::max(need, 2 * has);
   const std::int64_t ample = std::min(most, std::max({need, 2 * has, has + kCacheStep}));
   for (const std::int64_t capacity : {page_ > 0 ? whole_pages(need) : ample, need}) {
-    const std::int64_t bytes = (capacity - has) * unit_;
-    if (!fits(bytes) && drops_) slot.cache.drop_left_behind();
-    if (!make_room(bytes, &slot)) continue;
+    const auto beyond_promise = [&] {
+      return std::max<std::int64_t>(0, (capacity - has) * unit_ - promised_bytes(slot));
+    };
+    if (drops_ && !fits(beyond_promise())) slot.cache.drop_left_behind();
+    if (!make_room(beyond_promise(), &slot)) continue;
     slot.cache.reserve(capacity);
     return true;
   }
@@ -212,10 +214,16 @@ KvPool::Rooms KvPool::rooms() const {
   return rooms;
 }
 
+// What the prompt of a running request is going to take beside what it has.
+std::int64_t KvPool::promised_bytes(const KvSlot& slot) const {
+  return slot.running ? std::max<std::int64_t>(0, cost(slot.promised) - bytes_taken(slot.cache)) : 0;
+}
+
 // Whether so many bytes more are within the budget.
 bool KvPool::fits(std::int64_t bytes) const {
   if (options_.budget == 0) return true;
   const Rooms now = rooms();
+  for (const auto& slot : slots_) bytes += promised_bytes(*slot);
   return now.running.capacity + now.idle.capacity + bytes <= options_.budget * unit_;
 }
 

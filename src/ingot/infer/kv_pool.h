@@ -33,7 +33,8 @@ struct KvSlot {
   std::vector<std::int32_t> tokens;
   std::string adapter{};  ///< by which keys and values were made: no other may use them
   bool running = true;
-  std::uint64_t used = 0;  // when, as a count of uses
+  std::int64_t promised = 0;  // tokens of its prompt, for which memory is taken as they are read
+  std::uint64_t used = 0;     // when, as a count of uses
 };
 
 struct KvPoolStats {
@@ -65,8 +66,9 @@ class KvPool {
   KvPool(const LanguageConfig& config, const KvPoolOptions& options);
 
   /// A cache which holds the longest beginning of `prompt` that is known, but never all of it: the last
-  /// token's logits are wanted; `reusable` tokens at most. It has capacity for the prompt, or for the next
-  /// chunk where blocks are left behind. Null: there is no memory now for so many tokens as `expected`.
+  /// token's logits are wanted; `reusable` tokens at most. Null: there is no memory now for so many tokens as
+  /// `expected`. Memory for the whole prompt is the slot's: taken here or, where it is taken by pages, by
+  /// grow(), which others leave enough for.
   std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t expected,
                                   const std::string& adapter, std::int64_t reusable = kAll);
   /// Grows a slot by `need` tokens; false: there is no memory now.
@@ -95,6 +97,7 @@ class KvPool {
   std::int64_t whole_pages(std::int64_t tokens) const;
   std::shared_ptr<KvSlot> take_over(const Match& match, std::int64_t capacity, std::int64_t expected);
   std::shared_ptr<KvSlot> make_slot(const Match& match, std::int64_t capacity, std::int64_t expected);
+  std::int64_t promised_bytes(const KvSlot& slot) const;
   bool fits(std::int64_t bytes) const;
   bool make_room(std::int64_t bytes, const KvSlot* keep);
   bool free_oldest(const KvSlot* keep, bool idle_alone);
