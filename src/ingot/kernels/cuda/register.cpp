@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/env.h"
+#include "ingot/base/units.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/kernels/cuda/runtime/backend.h"
@@ -81,6 +82,12 @@ std::string register_backends(CachingAllocator::Options options) {
   // Environment: INGOT_CUDA_CACHING=0 | each tensor has an allocation of its own, for `compute-sanitizer`
   // (slow)
   options.caching = env_flag("CUDA_CACHING").value_or(options.caching);
+  // Environment: INGOT_CUDA_POOL_SIZE, INGOT_CUDA_POOL_GROWTH | GPU memory taken at once at first, as `4GiB`,
+  // and at least each time more is needed; by default as tensors need it
+  if (const auto size = env_setting("CUDA_POOL_SIZE"))
+    options.pool_size = parse_bytes(size->value, size->variable);
+  if (const auto growth = env_setting("CUDA_POOL_GROWTH"))
+    options.pool_growth = parse_bytes(growth->value, growth->variable);
   std::string problem;
   const int count = driver::device_count(problem);
   bool added = false;

@@ -29,6 +29,33 @@ TEST(CudaAllocator, GivesAFreedBlockToTheNextOfItsStream) {
   allocator.deallocate(first, nullptr);
 }
 
+TEST(CudaAllocator, TakesThePoolAtOnceAndGrowsBySteps) {
+  CachingAllocator allocator({.pool_size = 48 * kMiB, .pool_growth = 32 * kMiB});
+  std::vector<void*> blocks{allocator.allocate(100, nullptr)};  // small ones have segments of their own
+  EXPECT_EQ(allocator.reserved_bytes(), 2 * kMiB);
+  for (int i = 0; i < 4; ++i) blocks.push_back(allocator.allocate(12 * kMiB, nullptr));
+  EXPECT_EQ(allocator.reserved_bytes(), 50 * kMiB);
+  for (int i = 0; i < 2; ++i) blocks.push_back(allocator.allocate(12 * kMiB, nullptr));
+  EXPECT_EQ(allocator.reserved_bytes(), 82 * kMiB);
+  for (void* block : blocks) allocator.deallocate(block, nullptr);
+  allocator.trim();
+  EXPECT_EQ(allocator.reserved_bytes(), 0U);
+}
+
+TEST(CudaAllocator, TakesWhatABlockNeedsWhereThePoolDoesNotFit) {
+  emulation::use_device(0);
+  const std::size_t before = emulation::device_memory(), used = before - emulation::free_memory();
+  emulation::set_device_memory(used + 50 * kMiB);
+  {
+    CachingAllocator allocator({.pool_size = 1024 * kMiB});
+    void* block = allocator.allocate(30 * kMiB, nullptr);
+    EXPECT_NE(block, nullptr);
+    EXPECT_EQ(allocator.reserved_bytes(), 30 * kMiB);
+    allocator.deallocate(block, nullptr);
+  }
+  emulation::set_device_memory(before);
+}
+
 TEST(CudaAllocator, KeepsStreamsApart) {
   CachingAllocator allocator;
   int other = 0;

@@ -1,6 +1,7 @@
 #include "ingot/kernels/cuda/runtime/allocator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ingot/base/error.h"
 #include "ingot/kernels/cuda/runtime/driver.h"
@@ -53,10 +54,19 @@ void* CachingAllocator::allocate(std::size_t bytes, void* stream) {
   return block->data;
 }
 
+// What to take for a segment of so many bytes.
+std::size_t CachingAllocator::pooled(std::size_t segment) {
+  if (!options_.caching || segment <= kSmallSegment) return segment;
+  const std::size_t least = std::max(std::exchange(options_.pool_size, 0), options_.pool_growth);
+  return std::max(segment, round_up(least, kSmallSegment));
+}
+
 CachingAllocator::Block* CachingAllocator::new_segment(std::size_t size, void* stream) {
-  const std::size_t bytes = options_.caching ? segment_size(size) : size;
+  const std::size_t needed = options_.caching ? segment_size(size) : size;
+  std::size_t bytes = pooled(needed);
   void* data = driver::allocate(bytes);
   if (data == nullptr) {
+    bytes = needed;
     collect(true);
     give_back_segments();
     data = driver::allocate(bytes);

@@ -22,6 +22,9 @@ class CachingAllocator {
     /// Off, every block is the driver's own, of the exact size: the emulator then sees each byte that a
     /// kernel touches outside.
     bool caching = true;
+    /// What is taken from the driver at once, with the first block of more than a MiB; then what is taken at
+    /// least each time. As much as the block needs where the device has less.
+    std::size_t pool_size = 0, pool_growth = 0;
   };
   CachingAllocator() : CachingAllocator(Options{}) {}
   explicit CachingAllocator(Options options) : options_(options) {}
@@ -63,6 +66,7 @@ class CachingAllocator {
   using FreeBlocks = std::set<Block*, Smaller>;
 
   std::size_t rounded(std::size_t bytes) const;
+  std::size_t pooled(std::size_t segment);
   Block* new_segment(std::size_t size, void* stream);
   void split(Block* block, std::size_t size);
   void release(Block* block);
