@@ -18,6 +18,7 @@
 #include "ingot/kernels/quantized.h"
 #include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/group_matrix.h"
+#include "ingot/quant/quantize.h"
 
 namespace ingot::quant {
 namespace {
@@ -65,14 +66,33 @@ std::optional<GroupOptions> find_group_options(std::string_view format) {
   return std::nullopt;
 }
 
+namespace {
+
+static_assert(Dequantize<BlockMatrix> && Dequantize<GroupMatrix> && Dequantize<CodebookMatrix>);
+
+template <Quantize Rounding>
+PackedPtr round_and_pack(const Tensor& w, std::string_view name, const Rounding& rounding) {
+  return pack(rounding(w, name));
+}
+
+}  // namespace
+
 PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::string_view name) {
-  if (const BlockFormat* block_format = find_block_format(format))
-    return pack(BlockMatrix::quantize(w, *block_format, name));
+  const auto in = [&](const auto& rounding) { return round_and_pack(w, name, rounding); };
+  if (const BlockFormat* blocks = find_block_format(format))
+    return in([&](const Tensor& weight, std::string_view named) {
+      return BlockMatrix::quantize(weight, *blocks, named);
+    });
   if (const auto options = find_group_options(format))
-    return pack(GroupMatrix::quantize(w, *options, name), name);
-  if (same_name(format, "nf4")) return pack(CodebookMatrix::quantize_nf4(w, name), name);
-  if (same_name(format, "fp8")) return pack(CodebookMatrix::quantize_fp8(w, name), name);
-  if (same_name(format, "ternary")) return pack(GroupMatrix::quantize_ternary(w, name), name);
+    return in([&](const Tensor& weight, std::string_view named) {
+      return GroupMatrix::quantize(weight, *options, named);
+    });
+  if (same_name(format, "nf4"))
+    return in([](const Tensor& weight, std::string_view named) {
+      return CodebookMatrix::quantize_nf4(weight, named);
+    });
+  if (same_name(format, "fp8")) return in(CodebookMatrix::quantize_fp8);
+  if (same_name(format, "ternary")) return in(GroupMatrix::quantize_ternary);
   if (same_name(format, "w8a8"))
     return pack_row_scaled(GroupMatrix::quantize(w, {.bits = 8, .group = 0}, name), name);
   if (same_name(format, "f32")) return pack_f32(w, name);
