@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/core/cpu_backend.h"
+#include "ingot/core/meta_backend.h"
 
 namespace ingot {
 namespace {
@@ -70,6 +71,7 @@ void BackendRegistry::add(std::unique_ptr<ComputeBackend> backend) {
 }
 
 ComputeBackend* BackendRegistry::find(Device device) const {
+  if (device == kMeta) return meta_backend();
   for (const auto& backend : backends_) {
     if (backend->device() == device) return backend.get();
   }

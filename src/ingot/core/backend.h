@@ -152,7 +152,7 @@ class ComputeBackend {
 };
 
 /// Every device of this process. The CPU is always there; others are added by initialize()
-/// (runtime/initialize.h).
+/// (runtime/initialize.h). Besides, find() and get() know kMeta while a dry run lives.
 class BackendRegistry {
  public:
   static BackendRegistry& instance();
@@ -177,7 +177,8 @@ class BackendRegistry {
  private:
   BackendRegistry();
   std::vector<std::unique_ptr<ComputeBackend>> backends_;
-  std::map<DeviceType, std::string> missing_{{DeviceType::cuda, "this build has no CUDA backend"}};
+  std::map<DeviceType, std::string> missing_{{DeviceType::cuda, "this build has no CUDA backend"},
+                                             {DeviceType::meta, "meta has shapes and no values, for plans"}};
 };
 
 /// Shorthand for BackendRegistry::instance().get(device).

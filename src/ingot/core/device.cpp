@@ -14,8 +14,8 @@ namespace {
 
 // Names are only added, so that they are read without a lock.
 struct DeviceTypes {
-  std::array<std::string, kMostDeviceTypes> names{"cpu", "cuda"};
-  std::atomic<std::size_t> count{2};
+  std::array<std::string, kMostDeviceTypes> names{"cpu", "cuda", "meta"};
+  std::atomic<std::size_t> count{3};
   std::mutex adding;
 };
 

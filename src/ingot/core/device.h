@@ -9,9 +9,10 @@
 
 namespace ingot {
 
-/// A kind of device, by its index in this process' table of kinds. The CPU and CUDA are there from the start;
-/// a backend of another kind adds its own with register_device_type().
-enum class DeviceType : std::uint8_t { cpu, cuda };
+/// A kind of device, by its index in this process' table of kinds. The CPU, CUDA and meta (shapes without
+/// values: core/meta_backend.h) are there from the start; a backend of another kind adds its own with
+/// register_device_type().
+enum class DeviceType : std::uint8_t { cpu, cuda, meta };
 
 /// The size of the table of kinds.
 inline constexpr std::size_t kMostDeviceTypes = 8;
@@ -19,7 +20,7 @@ inline constexpr std::size_t kMostDeviceTypes = 8;
 /// Adds a kind by the name that settings use: of "toy" devices are "toy" and "toy:1". Throws InvalidConfig
 /// for a name that is taken, or is not lower-case letters, digits and '_', or where the table is full.
 DeviceType register_device_type(std::string_view name);
-/// "cpu", "cuda", or what a backend registered.
+/// "cpu", "cuda", "meta", or what a backend registered.
 std::string_view name(DeviceType type);
 /// All kinds that this process knows, whether or not it has such a device.
 std::vector<DeviceType> device_types();

@@ -32,7 +32,8 @@ class ForceKind {
 /// The forced kind of this thread, or -1.
 int forced_kind();
 
-[[noreturn]] void throw_no_implementation(const char* kernel, Device device, DType dtype);
+/// Shows a launch on the meta device to who looks; throws on any other.
+void launch_without_implementation(const char* kernel, Stream stream, const LaunchWork& work, DType dtype);
 
 /// One way to run a kernel on one kind of device.
 template <class Args>
@@ -79,7 +80,7 @@ class Kernel {
         return run_watched(implementation, stream, args);
       }
     }
-    throw_no_implementation(name_, stream.device, main_dtype(args));
+    launch_without_implementation(name_, stream, work_of(args), main_dtype(args));
   }
 
  private:

@@ -11,6 +11,8 @@ namespace ingot::kernels {
 /// with threads and memory of its own, such as a GPU; a backend whose kernels differ says so where it
 /// registers them.
 struct KernelTraits {
+  /// Bytes of logits that are at once in losses which make them; 0: a share of the device's memory.
+  std::int64_t logits_bytes = 0;
   /// kv_store, and attention over caches, take rows in half precision; else f32 alone.
   bool half_precision_caches = true;
   /// Attention and reductions leave partial results in memory that their caller gives them.

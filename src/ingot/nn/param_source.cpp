@@ -6,6 +6,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/core/meta_backend.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
 
@@ -96,6 +97,10 @@ Tensor InitSource::provide(const ParamRequest& request) {
   const Tensor value = Tensor::empty(request.shape, request.dtype.value_or(dtype_));
   fill_(value, request.init, parameter_stream(seed_, request.name));
   return to(value, device_);
+}
+
+Tensor MetaSource::provide(const ParamRequest& request) {
+  return Tensor::empty(request.shape, request.dtype.value_or(dtype_), kMeta);
 }
 
 TensorMapSource::TensorMapSource(std::map<std::string, Tensor> tensors, LoadOptions options,

@@ -92,6 +92,16 @@ class InitSource final : public ParamProvider {
   Device device_;
 };
 
+/// Shapes without values, on kMeta: of a dry run (kernels/dry_run.h).
+class MetaSource final : public ParamProvider {
+ public:
+  explicit MetaSource(DType dtype) : dtype_(dtype) {}
+  Tensor provide(const ParamRequest& request) override;
+
+ private:
+  DType dtype_;
+};
+
 /// Appends "what (count):" and up to 20 indented lines to an error's message; nothing where there are none.
 void append_list(std::string& message, std::string_view what, const std::vector<std::string>& lines);
 

@@ -5,6 +5,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/meta_backend.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/index.h"
@@ -20,6 +21,7 @@ void check_indices(const char* op, const Tensor& indices, std::int64_t bound) {
   INGOT_CHECK(indices.dtype() == DType::i64 || indices.dtype() == DType::i32,
               KernelError(op, "indices have dtype " + std::string(name(indices.dtype())) +
                                   "; they must be i64 or i32"));
+  if (indices.device() == kMeta) return;
   const Tensor position = Tensor::empty({1}, DType::i64, indices.device());
   kernels::launch(kernels::find_outside, current_stream(indices.device()),
                   {.indices = indices.view(), .position = position.view(), .bound = bound});

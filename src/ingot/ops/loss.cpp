@@ -10,6 +10,7 @@
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/gemm.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
@@ -174,20 +175,15 @@ void run_chunks(const LinearLoss& l, Stream stream, Device device) {
   }
 }
 
-constexpr std::int64_t kLeastLogits = std::int64_t{96} << 20;  // bytes
-
 }  // namespace
 
-// A processor has the logits of a few hundred tokens near its caches; for a GPU they are as far as any other
-// memory, and its matmuls want thousands of rows.
+// For a GPU logits are as far as any other memory, and its matmuls want thousands of rows.
 std::int64_t logits_budget(Device device) {
-  return has_host_memory(device) ? kLeastLogits
-                                 : logits_budget_of_gpu(backend(device).capabilities().total_memory);
-}
-
-std::int64_t logits_budget_of_gpu(std::size_t memory) {
-  constexpr std::int64_t kMost = std::int64_t{2} << 30, kShare = 64;
-  return std::clamp(static_cast<std::int64_t>(memory) / kShare, kLeastLogits, kMost);
+  constexpr std::int64_t kLeast = std::int64_t{96} << 20, kMost = std::int64_t{2} << 30, kShare = 64;
+  const std::int64_t bytes = kernels::kernel_traits(device).logits_bytes;
+  if (bytes > 0) return bytes;
+  const auto memory = static_cast<std::int64_t>(backend(device).capabilities().total_memory);
+  return std::clamp(memory / kShare, kLeast, kMost);
 }
 
 std::int64_t linear_cross_entropy_classes(std::int64_t classes, std::int64_t alignment) {

@@ -36,8 +36,6 @@ struct LinearCrossEntropyLoss : CrossEntropyLoss {
 /// The bytes of logits that linear_cross_entropy holds at one time: 96 MiB, or, on a GPU that has more, a
 /// 64th of its memory up to 2 GiB.
 std::int64_t logits_budget(Device device);
-/// That of a GPU with so many bytes of memory, which need not be here.
-std::int64_t logits_budget_of_gpu(std::size_t memory);
 
 /// How many classes its matmuls have: some of zeros behind the others, up to a multiple of the device's
 /// matmul_alignment. For 50257 of GPT-2 cuBLASLt takes kernels several times as slow as for 50304 (on an

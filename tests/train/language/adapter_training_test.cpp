@@ -201,7 +201,7 @@ TEST_F(AdapterTrainingTest, WhatRecomputationKeepsIsWhatThePlanSays) {
     static_cast<void>(model->rope_tables(c.sequence_len));
     const Tensor tokens = Tensor::zeros({c.per_device_train_batch_size, c.sequence_len}, DType::i32);
     MemoryTracker& memory = backend(kCpu).memory();
-    const DecoderInput input{.tokens = tokens};
+    const DecoderInput input{.tokens = tokens, .positions = tokens};
     backward(model->loss(input, tokens));  // from now on the adapters' gradients are there
     const std::size_t before = memory.allocated();
     memory.reset_peak();

@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/models/goldens.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/base/files.h"
 #include "ingot/core/backend.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/family.h"
@@ -138,6 +140,40 @@ INSTANTIATE_TEST_SUITE_P(Families, PlannedMemory,
                          ::testing::Values("gpt2", "llama", "qwen3", "gemma2", "gemma3_text", "mixtral",
                                            "qwen3_moe"),
                          [](const auto& info) { return info.param; });
+
+// Bytes at the peak of a pass whose gradients are there already.
+std::size_t bytes_of_pass(const LanguageModel& model, const Shape& shape) {
+  const DecoderInput input{.tokens = Tensor::zeros(shape, DType::i32),
+                           .positions = Tensor::zeros(shape, DType::i32),
+                           .doc_start = {},
+                           .length = shape[1]};
+  MemoryTracker& memory = backend(kCpu).memory();
+  backward(model.loss(input, input.tokens));
+  const std::size_t before = memory.allocated();
+  memory.reset_peak();
+  backward(model.loss(input, input.tokens));
+  return memory.peak() - before;
+}
+
+// Each with something that the others have not: norms, places of norms, mixers, experts, positions.
+TEST(MemoryPlan, IsToTheByteWhatAPassOfAFamilyTakes) {
+  for (const char* name_of_golden : {"bloom", "cohere2", "deepseek_v3_moe", "falcon_h1", "gemma3", "gpt_neox",
+                                     "gpt_oss_moe", "granitehybrid_moe", "lfm2", "mamba2", "nemotron_h_moe",
+                                     "opt_post_norm", "phi3_partial", "qwen3_5", "qwen3_next_moe"}) {
+    const std::string path = test::golden_path(name_of_golden);
+    const LanguageConfig config = LanguageConfig::from_json(read_file(path + "/config.json"), path);
+    InitSource source(1);
+    LanguageModel model(config, source);
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      TrainConfig c = settings(recompute, DType::f32);
+      c.sequence_len = 12;
+      model.recompute = recompute;
+      const MemoryPlan plan = plan_memory(c, config);
+      EXPECT_EQ(plan.activations + plan.transients, bytes_of_pass(model, {kBatch, c.sequence_len}))
+          << path << " " << name(recompute);
+    }
+  }
+}
 
 TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
   LanguageConfig c = tiny("llama");

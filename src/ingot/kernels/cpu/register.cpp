@@ -7,8 +7,12 @@ namespace ingot::kernels::cpu {
 
 namespace {
 
+// The logits of a few hundred tokens are near the caches.
+constexpr std::int64_t kLogitsBytes = std::int64_t{96} << 20;
+
 // They run on the caller's threads and need no memory between them.
-constexpr KernelTraits kTraits{.half_precision_caches = false,
+constexpr KernelTraits kTraits{.logits_bytes = kLogitsBytes,
+                               .half_precision_caches = false,
                                .scratch = false,
                                .rounded_inputs = true,
                                .dequantizes_for_many_rows = false,

@@ -89,15 +89,6 @@ std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const
   return count;
 }
 
-std::int64_t AdapterTraining::kept_per_token(const LanguageConfig& model) const {
-  std::int64_t count = 0;
-  if (!enabled || !lora.use_dora) return count;
-  for_each_weight_of(model, [&](const AdaptedWeight& at) {
-    if (lora.targets(at.module, at.is_head) && !at.is_head) count += at.weight->out();
-  });
-  return count;
-}
-
 namespace {
 
 // A file's own formats differ from matrix to matrix; q8_0 is more than most.

@@ -22,9 +22,6 @@ struct AdapterTraining {
   bool quantizes_base() const { return !base_format.empty(); }
   /// Parameters of the adapters on a model of this architecture.
   std::int64_t parameter_count(const LanguageConfig& model) const;
-  /// Numbers of each token that adapters of a model of this architecture keep for the backward pass besides
-  /// what it keeps without: the outputs that DoRA scales.
-  std::int64_t kept_per_token(const LanguageConfig& model) const;
   /// Bytes of the base in its format, adapters not counted. `dtype`: of what stays dense.
   std::size_t base_bytes(const LanguageConfig& model, DType dtype) const;
   /// Of these, those of the matrices of layers, which offload_weights moves.

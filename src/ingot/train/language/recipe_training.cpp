@@ -43,7 +43,7 @@ std::vector<std::pair<std::string, LinearWeight*>> recipe_weights(LanguageModel&
   return weights;
 }
 
-std::unique_ptr<RecipeState> put_recipe(LanguageModel& model, const TrainConfig& config) {
+std::unique_ptr<RecipeState> make_recipe_state(LanguageModel& model, const TrainConfig& config) {
   if (adds_nothing(config)) return nullptr;
   const Recipe& recipe = config.recipe;
   const bool has_experts = model.config.num_experts > 0;
@@ -55,10 +55,15 @@ std::unique_ptr<RecipeState> put_recipe(LanguageModel& model, const TrainConfig&
               InvalidConfig("recipe",
                             "bitnet does not train latent attention, which reads kv_b_proj as it is; "
                             "write bf16, fp8_hybrid or nvfp4"));
-  auto state = std::make_unique<RecipeState>(recipe, recipe_weights(model, recipe));
+  return std::make_unique<RecipeState>(recipe, recipe_weights(model, recipe));
+}
+
+std::unique_ptr<RecipeState> put_recipe(LanguageModel& model, const TrainConfig& config) {
+  auto state = make_recipe_state(model, config);
+  if (state == nullptr) return nullptr;
   log(LogLevel::info, "ingot::train",
       fmt::format("{}: {} linear layers{}", recipe_summary(config, model.device()), state->size(),
-                  has_experts ? "; stacks of experts stay in torch_dtype" : ""));
+                  model.config.num_experts > 0 ? "; stacks of experts stay in torch_dtype" : ""));
   return state;
 }
 
@@ -96,41 +101,6 @@ std::vector<std::pair<std::string, std::string>> recipe_settings(const Recipe& r
   if (recipe.kind == RecipeKind::bitnet)
     settings.emplace_back("bitnet_activation_block", std::to_string(recipe.int8_block));
   return settings;
-}
-
-namespace {
-
-// Of each number of an input that is kept rounded, beside what other operations keep of it.
-std::size_t kept_bytes(const Recipe& recipe) {
-  switch (recipe.kind) {
-    case RecipeKind::bf16:
-      return 2;
-    case RecipeKind::fp8_hybrid:
-      return 1;
-    case RecipeKind::bitnet:
-      return recipe.int8_block == 0 ? 1 : 2;
-    case RecipeKind::none:
-    case RecipeKind::nvfp4:  // which keeps the input itself
-      break;
-  }
-  return 0;
-}
-
-}  // namespace
-
-RecipeMemory recipe_memory(const TrainConfig& config, const LanguageConfig& c, std::size_t tokens) {
-  if (adds_nothing(config)) return {};
-  const auto hidden = static_cast<std::size_t>(c.hidden_size),
-             heads = static_cast<std::size_t>(c.num_attention_heads * c.head_dim),
-             width = static_cast<std::size_t>(c.intermediate_size);
-  // Each layer keeps its own codes: of what q, k and v read, of what attention mixed, of what gate and up
-  // read, of their matmul.
-  const std::size_t numbers = 5 * hidden + heads + width;
-  const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
-  // Both operands as f32, rounded and before that; sums before and after their scales.
-  const std::size_t widest = std::max(width, heads);
-  return {.kept_per_token = numbers * kept_bytes(config.recipe) * layers,
-          .product = sizeof(float) * 2 * (tokens * (hidden + widest) + hidden * widest)};
 }
 
 }  // namespace ingot

@@ -23,6 +23,8 @@ std::vector<std::pair<std::string, LinearWeight*>> recipe_weights(LanguageModel&
 
 /// Puts config.recipe on the model; null where it asks for nothing beyond torch_dtype. InvalidConfig where
 /// the model cannot be trained with it.
+std::unique_ptr<RecipeState> make_recipe_state(LanguageModel& model, const TrainConfig& config);
+/// The same, told to the log.
 std::unique_ptr<RecipeState> put_recipe(LanguageModel& model, const TrainConfig& config);
 
 /// "recipe nvfp4, emulated" for logs and reports: rounded operands multiply as f32 where the device has no
@@ -34,12 +36,5 @@ void end_recipe_step(RecipeState& state, dist::Communicator& communicator);
 
 /// What a run may not change of it, by the keys of the configuration: (key, value as JSON).
 std::vector<std::pair<std::string, std::string>> recipe_settings(const Recipe& recipe);
-
-/// What rounded operands take: bytes of each token that are kept for the backward pass besides what is kept
-/// without a recipe, and those that are there while one matmul runs.
-struct RecipeMemory {
-  std::size_t kept_per_token = 0, product = 0;
-};
-RecipeMemory recipe_memory(const TrainConfig& config, const LanguageConfig& model, std::size_t tokens);
 
 }  // namespace ingot
