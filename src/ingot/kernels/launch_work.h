@@ -21,6 +21,7 @@ struct LaunchWork {
   std::size_t count = 0;
   double flops = 0;         ///< 0: not known
   std::size_t tensors = 0;  ///< of a kernel that takes any number of them
+  bool adds = false;        ///< its result is added to what is there
 
   std::span<const Operand> operands() const { return {list.data(), count}; }
   void add(const char* name, const View& view) {
@@ -87,6 +88,8 @@ LaunchWork work_of(const Args& args) {
 #undef INGOT_OPERAND
   // NOLINTEND(cppcoreguidelines-macro-usage)
   if constexpr (requires { flops(args); }) work.flops = flops(args);
+  if constexpr (requires { args.beta != 0; }) work.adds = args.beta != 0;
+  if constexpr (requires { args.accumulate_weight; }) work.adds = args.accumulate_weight;
   if constexpr (requires { args.tensors.size(); }) work.tensors = args.tensors.size();
   return work;
 }

@@ -13,8 +13,8 @@
 #include "ingot/core/backend.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/scratch.h"
-#include "ingot/ops/loss.h"
 #include "ingot/ops/random.h"
+#include "ingot/train/language/matmul_recorder.h"
 
 namespace ingot {
 namespace {
@@ -105,96 +105,22 @@ StepMatmuls::StepMatmuls(LanguageConfig config, std::int64_t tokens, Device devi
   config.validate();
   INGOT_CHECK(tokens > 0, InvalidConfig("tokens", fmt::format("must be at least 1, got {}", tokens)));
   INGOT_CHECK(config.num_experts == 0, NotImplemented("the matmuls of a step with experts"));
-  INGOT_CHECK(!config.is_recurrent(), NotImplemented("the matmuls of a step with layers without attention"));
-  add_layers(config, tokens);
+  for (const StepMatmul& matmul : matmuls_of_step(config, tokens, device)) add(matmul);
   for (const std::size_t index : order_) flops_ += matmuls_[index].flops();
   for (const StepMatmul& matmul : matmuls_) make_operands(matmul);
   flops_per_second_ = try_each();
 }
 
-void StepMatmuls::add(StepMatmul matmul, const std::string& weight) {
+void StepMatmuls::add(const StepMatmul& matmul) {
   auto found = std::ranges::find_if(matmuls_, [&](const auto& p) { return same_work(p, matmul); });
-  if (found == matmuls_.end()) found = matmuls_.insert(found, std::move(matmul));
-  if (std::ranges::find(found->weights, weight) == found->weights.end()) found->weights.push_back(weight);
-  ++found->count;
+  if (found == matmuls_.end()) {
+    found = matmuls_.insert(found, matmul);
+  } else {
+    ++found->count;
+    const std::string& weight = matmul.weights.front();
+    if (std::ranges::find(found->weights, weight) == found->weights.end()) found->weights.push_back(weight);
+  }
   order_.push_back(static_cast<std::size_t>(found - matmuls_.begin()));
-}
-
-namespace {
-
-struct Layer {
-  const char* name;
-  std::int64_t out, in;
-  bool bias = false, gelu_behind = false, gelu_before = false, adds = false;
-};
-
-// Where matmuls of one input are apart, they pass their gradients back in reverse, and all but the first to
-// do so add to it. On a GPU they are one (nn's ProjectionGroup).
-void add_attention(std::vector<Layer>& layers, const LanguageConfig& c, bool fused) {
-  const std::int64_t heads = c.num_attention_heads * c.head_dim, groups = c.num_key_value_heads * c.head_dim;
-  const std::int64_t in = c.hidden_size;
-  const bool bias = c.qkv_bias;
-  if (fused) {
-    layers.push_back({.name = "q, k, v", .out = heads + 2 * groups, .in = in, .bias = bias});
-  } else {
-    layers.push_back({.name = "q_proj", .out = heads, .in = in, .bias = bias, .adds = true});
-    layers.push_back({.name = "k_proj", .out = groups, .in = in, .bias = bias, .adds = true});
-    layers.push_back({.name = "v_proj", .out = groups, .in = in, .bias = bias});
-  }
-  layers.push_back({.name = "o_proj", .out = in, .in = heads, .bias = c.attention_output_bias});
-}
-
-void add_mlp(std::vector<Layer>& layers, const LanguageConfig& c, bool fused) {
-  const std::int64_t width = c.intermediate_size, in = c.hidden_size;
-  const bool gelu = c.mlp == MlpKind::gelu, bias = c.mlp_bias;
-  if (fused && c.mlp == MlpKind::swiglu) {
-    layers.push_back({.name = "gate, up", .out = 2 * width, .in = in, .bias = bias});
-  } else {
-    if (is_gated(c.mlp))
-      layers.push_back({.name = "gate_proj", .out = width, .in = in, .bias = bias, .adds = true});
-    layers.push_back({.name = "up_proj", .out = width, .in = in, .bias = bias, .gelu_behind = gelu});
-  }
-  layers.push_back({.name = "down_proj", .out = in, .in = width, .bias = bias, .gelu_before = gelu});
-}
-
-}  // namespace
-
-void StepMatmuls::add_layers(const LanguageConfig& c, std::int64_t tokens) {
-  std::vector<Layer> layers;
-  const bool fused = backend(device_).capabilities().fuses_projections;
-  add_attention(layers, c, fused);
-  add_mlp(layers, c, fused);
-  const auto matmul = [&](Kind kind, const Layer& l) {
-    StepMatmul p{.kind = kind, .rows = tokens, .out = l.out, .in = l.in};
-    p.bias = l.bias && kind != Kind::input_gradient;
-    p.gelu = (kind == Kind::forward && l.gelu_behind) || (kind == Kind::input_gradient && l.gelu_before);
-    p.accumulate = kind == Kind::weight_gradient || (kind == Kind::input_gradient && l.adds);
-    return p;
-  };
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
-    for (const Layer& layer : layers) add(matmul(Kind::forward, layer), layer.name);
-  add_head(c, tokens);
-  std::ranges::reverse(layers);
-  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
-    for (const Layer& layer : layers)
-      for (const Kind kind : {Kind::input_gradient, Kind::weight_gradient})
-        add(matmul(kind, layer), layer.name);
-}
-
-// As linear_cross_entropy, which takes all three in the forward pass.
-void StepMatmuls::add_head(const LanguageConfig& c, std::int64_t tokens) {
-  const std::int64_t classes =
-      linear_cross_entropy_classes(c.vocab_size, backend(device_).capabilities().matmul_alignment);
-  const std::int64_t chunk = linear_cross_entropy_chunk(tokens, c.vocab_size, dtype_, logits_budget(device_));
-  for (std::int64_t begin = 0; begin < tokens; begin += chunk) {
-    for (const Kind kind : {Kind::forward, Kind::input_gradient, Kind::weight_gradient})
-      add({.kind = kind,
-           .rows = std::min(chunk, tokens - begin),
-           .out = classes,
-           .in = c.hidden_size,
-           .accumulate = kind == Kind::weight_gradient && begin > 0},
-          "head");
-  }
 }
 
 void StepMatmuls::make_operands(const StepMatmul& p) {

@@ -79,9 +79,7 @@ class StepMatmuls {
     Tensor bias, dbias, partials;        // with a bias
     Tensor argument, argument_backward;  // of GELU
   };
-  void add(StepMatmul matmul, const std::string& weight);
-  void add_layers(const LanguageConfig& config, std::int64_t tokens);
-  void add_head(const LanguageConfig& config, std::int64_t tokens);
+  void add(const StepMatmul& matmul);
   void make_operands(const StepMatmul& matmul);
   void launch(std::size_t index) const;
   double try_each() const;
