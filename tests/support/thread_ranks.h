@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -97,6 +98,19 @@ class ThreadRanks {
       std::ranges::copy(waiting.front(), data.begin());
       waiting.pop_front();
     }
+    std::vector<std::span<std::byte>> shared_memory(std::size_t bytes) override {
+      constexpr std::size_t kAlignment = 64;
+      if (rank_ == 0)
+        all_.shared_.assign(static_cast<std::size_t>(size()), std::vector<std::byte>(bytes + kAlignment));
+      barrier();
+      std::vector<std::span<std::byte>> blocks;
+      for (std::vector<std::byte>& memory : all_.shared_) {
+        void* begin = memory.data();
+        std::size_t room = memory.size();
+        blocks.emplace_back(static_cast<std::byte*>(std::align(kAlignment, bytes, begin, room)), bytes);
+      }
+      return blocks;
+    }
     [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
 
    private:
@@ -117,6 +131,7 @@ class ThreadRanks {
   int ranks_;
   std::barrier<> barrier_;
   std::vector<const std::byte*> pointers_;
+  std::vector<std::vector<std::byte>> shared_;  // a block of each rank
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> sent_;  // by sender and receiver

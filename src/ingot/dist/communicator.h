@@ -66,6 +66,10 @@ class Communicator {
   /// `to` may be that slice.
   virtual void reduce_scatter(std::span<const std::byte> from, std::span<const Slice> slices,
                               std::span<std::byte> to, DType dtype);
+  /// A block of `bytes` of zeros for each rank, in their order, that all of them see; it stays until the
+  /// process ends. All ranks call it. Empty where they are on several machines, or the engine has no such
+  /// memory.
+  virtual std::vector<std::span<std::byte>> shared_memory(std::size_t /*bytes*/) { return {}; }
   /// Ends every process of the run at once, from any state.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 

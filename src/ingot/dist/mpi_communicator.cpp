@@ -38,6 +38,9 @@ struct Mpi {
   int (*comm_size)(Handle, int*) = nullptr;
   int (*comm_split_type)(Handle, int, int, Handle, Handle*) = nullptr;
   int (*comm_dup)(Handle, Handle*) = nullptr;
+  int (*win_allocate_shared)(std::ptrdiff_t, int, Handle, Handle, void*, Handle*) = nullptr;
+  int (*win_shared_query)(Handle, int, std::ptrdiff_t*, int*, void*) = nullptr;
+  int (*win_free)(Handle*) = nullptr;
   int (*barrier)(Handle, Handle*) = nullptr;
   int (*bcast)(void*, int, Handle, int, Handle, Handle*) = nullptr;
   int (*allgather)(const void*, int, Handle, void*, int, Handle, Handle, Handle*) = nullptr;
@@ -63,6 +66,9 @@ struct Mpi {
     library.find(comm_size, "MPI_Comm_size");
     library.find(comm_split_type, "MPI_Comm_split_type");
     library.find(comm_dup, "MPI_Comm_dup");
+    library.find(win_allocate_shared, "MPI_Win_allocate_shared");
+    library.find(win_shared_query, "MPI_Win_shared_query");
+    library.find(win_free, "MPI_Win_free");
     library.find(barrier, "MPI_Ibarrier");
     library.find(bcast, "MPI_Ibcast");
     library.find(allgather, "MPI_Iallgather");
@@ -172,17 +178,18 @@ class MpiCommunicator final : public Communicator {
     check(mpi().init_thread(nullptr, nullptr, kThreadSerialized, &provided), "MPI_Init_thread");
     check(mpi().comm_rank(mpi().comm_world, &rank_), "MPI_Comm_rank");
     check(mpi().comm_size(mpi().comm_world, &size_), "MPI_Comm_size");
-    Handle local = nullptr;
-    check(mpi().comm_split_type(mpi().comm_world, kCommTypeShared, rank_, mpi().info_null, &local),
+    check(mpi().comm_split_type(mpi().comm_world, kCommTypeShared, rank_, mpi().info_null, &local_),
           "MPI_Comm_split_type");
-    check(mpi().comm_rank(local, &local_rank_), "MPI_Comm_rank");
-    check(mpi().comm_size(local, &local_size_), "MPI_Comm_size");
+    check(mpi().comm_rank(local_, &local_rank_), "MPI_Comm_rank");
+    check(mpi().comm_size(local_, &local_size_), "MPI_Comm_size");
     check(mpi().comm_dup(mpi().comm_world, &aside_), "MPI_Comm_dup");
     hosts_ = Communicator::all_gather(host_name());
   }
   ~MpiCommunicator() override {
     int done = 0;
-    if (mpi().finalized(&done) == kSuccess && done == 0) mpi().finalize();
+    if (mpi().finalized(&done) != kSuccess || done != 0) return;
+    for (Handle& window : windows_) mpi().win_free(&window);
+    mpi().finalize();
   }
 
   int rank() const override { return rank_; }
@@ -273,6 +280,27 @@ class MpiCommunicator final : public Communicator {
         false);
   }
 
+  std::vector<std::span<std::byte>> shared_memory(std::size_t bytes) override {
+    if (local_size_ != size_) return {};
+    void* own = nullptr;
+    Handle window = nullptr;
+    check(mpi().win_allocate_shared(static_cast<std::ptrdiff_t>(bytes), 1, mpi().info_null, local_, &own,
+                                    &window),
+          "MPI_Win_allocate_shared");
+    windows_.push_back(window);
+    std::memset(own, 0, bytes);  // here first: a rank's block is in memory near it
+    std::vector<std::span<std::byte>> blocks;
+    for (int rank = 0; rank < size_; ++rank) {
+      std::ptrdiff_t size = 0;
+      int unit = 0;
+      void* block = nullptr;
+      check(mpi().win_shared_query(window, rank, &size, &unit, &block), "MPI_Win_shared_query");
+      blocks.emplace_back(static_cast<std::byte*>(block), bytes);
+    }
+    barrier();
+    return blocks;
+  }
+
   [[noreturn]] void abort(int exit_code) override {
     mpi().abort(mpi().comm_world, exit_code);
     std::_Exit(exit_code);
@@ -353,7 +381,9 @@ class MpiCommunicator final : public Communicator {
   }
 
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  Handle local_ = nullptr;       // of the ranks of this machine
   Handle aside_ = nullptr;       // for what is said beside the operations
+  std::vector<Handle> windows_;  // memory that ranks share
   std::vector<Notice> notices_;  // by rank; messages may still come when an error is on its way
   std::vector<std::string> hosts_;
   std::int64_t operation_ = 0;

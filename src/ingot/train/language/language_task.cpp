@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
@@ -21,6 +20,7 @@
 #include "ingot/core/host_memory.h"
 #include "ingot/dist/agreement.h"
 #include "ingot/dist/device_ranks.h"
+#include "ingot/dist/processors.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
@@ -107,12 +107,6 @@ void add_distillation_settings(Json& json, const DistillationConfig& kd) {
   json["kd_beta"] = kd.beta;
 }
 
-// A launcher that bound this process to some processors has shared them out already.
-void share_threads(int processes) {
-  const int processors = num_threads();
-  if (processors == sysconf(_SC_NPROCESSORS_ONLN)) set_num_threads(std::max(1, processors / processes));
-}
-
 std::string checksum_of_weights(LanguageModel& model) {
   std::uint64_t sum = 0;
   for (const auto& [name, parameter] : named_parameters(model)) {
@@ -142,7 +136,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   if (config_.threads > 0)
     set_num_threads(static_cast<int>(config_.threads));
   else if (communicator_.local_size() > 1)
-    share_threads(communicator_.local_size());
+    dist::share_threads(communicator_.local_size());
   set_detect_anomaly(config_.detect_anomaly);
   device_ = dist::choose_rank_device(communicator_, config_.device);
   dist::connect_devices(communicator_, device_);
