@@ -16,6 +16,7 @@
 #include "ingot/ops/view.h"
 #include "ingot/quant/block_format.h"
 #include "ingot/quant/matrix_format.h"
+#include "ingot/quant/packed_slice.h"
 
 namespace ingot {
 namespace {
@@ -306,6 +307,75 @@ std::vector<quant::PackedPtr> MappedSource::provide_quantized_stack(const std::s
     experts.back() = on_device(experts.back());
   }
   return experts;
+}
+
+namespace {
+
+// Whether a part is rounded as it would be in the whole matrix: no scale spans more than the part.
+bool rounds_in_parts(const std::string& format, int axis) {
+  constexpr std::string_view kOneScale = "ternary";
+  if (axis == 0) return format != kOneScale;
+  const auto groups = quant::find_group_options(format);
+  return quant::find_block_format(format) != nullptr || format == "nf4" || (groups && groups->group > 0);
+}
+
+}  // namespace
+
+// Reads no more than the part, as far as blocks and recipes allow that.
+quant::PackedPtr MappedSource::provide_quantized_part(const std::string& name, const Shape& whole,
+                                                      const MatrixPart& part) {
+  const WeightRule rule = map_.rule_for(name);
+  const bool plain = options_.keep_quantized && options_.store == nullptr && part.axis >= 0 &&
+                     rule.groups == 0 && rule.stacked == 0 && rule.every == 1;
+  const quant::MatrixFormat format =
+      options_.format.empty() ? quant::MatrixFormat{} : format_of(name, options_.format, whole[1]);
+  if (!plain || (!format.is_dense() && !rounds_in_parts(format.used, part.axis)))
+    return ParamProvider::provide_quantized_part(name, whole, part);
+  const NoGrad no_grad;
+  const MemoryTagScope tag(MemoryTag::parameter);
+  const std::int64_t count = part.end - part.begin;
+  if (!options_.format.empty()) {
+    if (format.is_dense()) return nullptr;
+    const Tensor weight = loaded(rule, {.name = name, .shape = whole, .init = {}});
+    return quant::quantize_and_pack(contiguous(narrow(weight, part.axis, part.begin, count)), format.used,
+                                    name);
+  }
+  PackedPart stored{.transposed = rule.transposed, .first = rule.first, .rows = rule.rows};
+  if (part.axis == 0) {
+    stored.first += part.begin;
+    stored.rows = count;
+  } else {
+    stored.first_column = part.begin;
+    stored.columns = count;
+  }
+  const auto found = stored_.find(rule.theirs);
+  if (found == stored_.end()) return nullptr;
+  quant::PackedPtr matrix = weights_.load_packed(found->second, stored);
+  return matrix != nullptr ? matrix : ParamProvider::provide_quantized_part(name, whole, part);
+}
+
+// The first rows of a matrix, or of the first of a stack, as they are going to be packed.
+quant::PackedPtr MappedSource::pack_few_rows(const std::string& name, const Shape& shape) const {
+  constexpr std::int64_t kFew = 16;
+  WeightRule rule = map_.rule_for(name);
+  const bool is_stack = shape.rank() == 3;
+  if (!options_.format.empty()) {
+    if (format_of(name, options_.format, shape.back()).is_dense()) return nullptr;
+    const std::vector<float> ones(static_cast<std::size_t>(kFew * shape.back()), 1.0F);
+    return round_to_format(Tensor::from(ones, {kFew, shape.back()}), name);
+  }
+  if (rule.groups > 0 && !is_stack) return nullptr;
+  const std::int64_t rows = rule.rows > 0 ? rule.rows : shape[is_stack ? 1 : 0];
+  rule.rows = std::min(kFew, rows);
+  const bool in_one = is_stack && rule.stacked == 0;
+  return pack_stored(sources_of(rule).front(), rule, in_one ? 0 : -1);
+}
+
+std::int64_t MappedSource::column_unit(const std::string& name, const Shape& shape) {
+  if (!options_.keep_quantized) return 1;
+  const NoGrad no_grad;
+  const quant::PackedPtr rows = pack_few_rows(name, shape);
+  return rows == nullptr ? 1 : quant::column_unit(*rows);
 }
 
 quant::PackedPtr MappedSource::on_device(const quant::PackedPtr& matrix) const {

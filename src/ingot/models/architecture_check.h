@@ -60,6 +60,9 @@ class MappedSource final : public ParamProvider {
   Tensor provide(const ParamRequest& request) override;
   quant::PackedPtr provide_quantized(const std::string& name, const Shape& shape) override;
   std::vector<quant::PackedPtr> provide_quantized_stack(const std::string& name, const Shape& shape) override;
+  quant::PackedPtr provide_quantized_part(const std::string& name, const Shape& whole,
+                                          const MatrixPart& part) override;
+  std::int64_t column_unit(const std::string& name, const Shape& shape) override;
   bool trainable() const override { return options_.trainable; }
 
  private:
@@ -78,6 +81,7 @@ class MappedSource final : public ParamProvider {
   bool rounds(const ParamRequest& request) const;
   quant::PackedPtr pack_stored(const std::string& theirs, const WeightRule& rule,
                                std::int64_t matrix = -1) const;
+  quant::PackedPtr pack_few_rows(const std::string& name, const Shape& shape) const;
   Tensor rounded_values(const Tensor& weight, const std::string& name) const;
   quant::PackedPtr round_to_format(const Tensor& weight, const std::string& name) const;
   // From the store, or made and put there.

@@ -31,8 +31,9 @@ Tensor as(const Parameter& parameter, DType dtype) { return to(parameter.value, 
 
 LinearWeight::LinearWeight(const ParamSource& source, std::string_view name, const Shape& shape,
                            const Init& init, bool quantizable)
-    : packed(quantizable ? source.take_quantized(name, shape) : nullptr),
-      dense(packed != nullptr ? Parameter() : source.take(name, shape, init)) {
+    : split(source.split(name)),
+      packed(quantizable ? source.take_quantized(name, split.own(shape)) : nullptr),
+      dense(packed != nullptr ? Parameter() : source.take(name, split.own(shape), init)) {
   if (packed != nullptr) dense.name = source.prefix() + std::string(name);  // the name has no other use
 }
 
@@ -60,10 +61,10 @@ Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const 
   WeightObserver::tell(*this);
   InputObserver::tell(dense.name, x);
   if (packed == nullptr || recipe != nullptr || multiplies_with_values())
-    return add_adapters(*this, base_matmul(x.tensor(), bias), x, bias);
+    return split.whole(add_adapters(*this, base_matmul(x.tensor(), bias), x, bias));
   const LinearWeight* self = this;
   const quant::Rounding rounding = common_rounding({&self, 1}, x.rows());
-  return add_adapters(*this, quant::linear(x.quantized(rounding), *packed, bias), x, bias);
+  return split.whole(add_adapters(*this, quant::linear(x.quantized(rounding), *packed, bias), x, bias));
 }
 
 Tensor LinearWeight::base_matmul(const Tensor& x, const Tensor& bias) const {
@@ -74,6 +75,11 @@ Tensor LinearWeight::base_matmul(const Tensor& x, const Tensor& bias) const {
 }
 
 Tensor LinearWeight::rows(const Tensor& indices) const {
+  if (!split) return rows_here(indices);
+  return split.whole_rows(rows_here(split.own_rows(indices)), indices);
+}
+
+Tensor LinearWeight::rows_here(const Tensor& indices) const {
   const ModuleScope scope(*this);
   WeightObserver::tell(*this);
   Tensor y;

@@ -10,6 +10,7 @@
 #include "ingot/nn/linear_input.h"
 #include "ingot/nn/low_rank_adapter.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/nn/rank_group.h"
 #include "ingot/nn/visit.h"
 
 namespace ingot {
@@ -38,12 +39,13 @@ struct LinearWeight {
   /// Whether an adapter is on.
   bool is_adapted() const;
   /// Whether applying it is a matmul with the dense matrix and nothing more, so that an op may do it.
-  bool is_plain() const { return packed == nullptr && recipe == nullptr && !is_adapted(); }
+  bool is_plain() const { return packed == nullptr && recipe == nullptr && !split && !is_adapted(); }
 
   /// x·Wᵀ + bias, with what the adapters that are on add. x: [..., in]; bias: [out] or undefined; returns
   /// [..., out]. While gradients are recorded, a quantized matrix multiplies with its values, and x is not
   /// quantized; its gradient goes to x, the bias and the adapters. With a recipe the matmul, and those of
-  /// its gradients, are the recipe's, recorded or not; adapters' matmuls are not. Throws ShapeMismatch.
+  /// its gradients, are the recipe's, recorded or not; adapters' matmuls are not. Where ranks have the weight
+  /// together the result is that of the whole one. Throws ShapeMismatch.
   Tensor operator()(const LinearInput& x, const Tensor& bias = {}) const;
   /// Rows by index, [...] i64 or i32 -> [..., in]; f32 of a quantized matrix.
   Tensor rows(const Tensor& indices) const;
@@ -60,10 +62,14 @@ struct LinearWeight {
   /// Null where there is none of this name.
   LowRankAdapter* find_adapter(std::string_view name);
 
+  WeightSplit split;        ///< where ranks have the weight together; it is for inference then
   quant::PackedPtr packed;  ///< null: `dense` is there
   Parameter dense;
   std::vector<std::unique_ptr<LowRankAdapter>> adapters;
   std::shared_ptr<const WeightRecipe> recipe;  ///< null: matmuls in the operands' own dtype
+
+ private:
+  Tensor rows_here(const Tensor& indices) const;
 };
 
 /// How nn applies several weights to one input: x's rounding that all of them take, or none.

@@ -9,6 +9,7 @@
 #include "ingot/core/meta_backend.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
+#include "ingot/quant/packed_slice.h"
 
 namespace ingot {
 namespace {
@@ -50,6 +51,33 @@ Parameter ParamSource::take(std::string_view name, const Shape& shape, const Ini
   const bool trainable = options.trainable && provider_->trainable() && is_floating_point(value.dtype());
   return Parameter(std::move(full), std::move(value), trainable, options.decay.value_or(shape.rank() >= 2));
 }
+
+namespace {
+
+quant::PackedPtr cut(const quant::PackedPtr& matrix, const MatrixPart& part, const std::string& name) {
+  const MemoryTagScope tag(MemoryTag::parameter);
+  if (matrix == nullptr || part.axis < 0) return matrix;
+  return part.axis == 0 ? quant::slice_rows(*matrix, part.begin, part.end, name)
+                        : quant::slice_columns(*matrix, part.begin, part.end, name);
+}
+
+}  // namespace
+
+quant::PackedPtr ParamProvider::provide_quantized_part(const std::string& name, const Shape& whole,
+                                                       const MatrixPart& part) {
+  return cut(provide_quantized(name, whole), part, name);
+}
+
+std::vector<quant::PackedPtr> ParamProvider::provide_quantized_stack_part(const std::string& name,
+                                                                          const Shape& whole,
+                                                                          const MatrixPart& part) {
+  std::vector<quant::PackedPtr> stack = provide_quantized_stack(name, whole);
+  for (quant::PackedPtr& matrix : stack) matrix = cut(matrix, part, name);
+  return stack;
+}
+
+std::int64_t ParamProvider::column_unit(const std::string&, const Shape&) { return 1; }
+WeightSplit ParamProvider::split(const std::string&) { return {}; }
 
 quant::PackedPtr ParamProvider::provide_quantized(const std::string&, const Shape&) { return nullptr; }
 

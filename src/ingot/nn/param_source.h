@@ -11,6 +11,7 @@
 
 #include "ingot/nn/init.h"
 #include "ingot/nn/parameter.h"
+#include "ingot/nn/rank_group.h"
 #include "ingot/quant/packed_matrix.h"
 
 namespace ingot {
@@ -23,6 +24,12 @@ struct ParamRequest {
   std::optional<DType> dtype = {};  ///< whatever the model's is
 };
 
+/// Rows (axis 0) or columns (axis 1) [begin, end) of a matrix; axis -1: all of it.
+struct MatrixPart {
+  int axis = -1;
+  std::int64_t begin = 0, end = 0;
+};
+
 /// Where parameters come from: an initializer, a checkpoint.
 class ParamProvider {
  public:
@@ -33,6 +40,17 @@ class ParamProvider {
   virtual quant::PackedPtr provide_quantized(const std::string& name, const Shape& shape);
   /// The same for a stack of matrices [count, out, in] (experts): all of them, or none.
   virtual std::vector<quant::PackedPtr> provide_quantized_stack(const std::string& name, const Shape& shape);
+  /// A part of the same, and of each of a stack, with the whole's values: one rank's. Cuts the whole one
+  /// where a provider has no quicker way. InvalidConfig where it cannot be cut there.
+  virtual quant::PackedPtr provide_quantized_part(const std::string& name, const Shape& whole,
+                                                  const MatrixPart& part);
+  virtual std::vector<quant::PackedPtr> provide_quantized_stack_part(const std::string& name,
+                                                                     const Shape& whole,
+                                                                     const MatrixPart& part);
+  /// Columns at whose multiples a matrix, or a stack of them, can be split among ranks: 1 where it is dense.
+  virtual std::int64_t column_unit(const std::string& name, const Shape& shape);
+  /// How results of a weight become whole, where ranks have it together (nn/split_source.h).
+  virtual WeightSplit split(const std::string& name);
   /// Whether parameters start as trainable.
   virtual bool trainable() const { return true; }
 };
@@ -69,6 +87,7 @@ class ParamSource {
   quant::PackedPtr take_quantized(std::string_view name, const Shape& shape) const;
   /// The same for a stack [count, out, in]; empty where the provider has it dense.
   std::vector<quant::PackedPtr> take_quantized_stack(std::string_view name, const Shape& shape) const;
+  WeightSplit split(std::string_view name) const { return provider_->split(prefix_ + std::string(name)); }
   const std::string& prefix() const { return prefix_; }
 
  private:
@@ -129,6 +148,8 @@ struct LoadOptions {
   std::string format{};
   bool keep_quantized = false;           ///< quantized matrices stay in their format; false: values
   std::shared_ptr<PackedStore> store{};  ///< asked for packed matrices first; null: none
+  /// Of a language model for inference: the ranks that have it together. Null: it is here alone.
+  std::shared_ptr<const RankGroup> ranks{};
 };
 
 /// Parameters from named tensors. A missing or mis-shaped tensor does not stop construction: finish() lists

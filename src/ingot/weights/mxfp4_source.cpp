@@ -55,7 +55,7 @@ class MxFp4Source final : public WeightSource {
     if (info.stored_as != kMethod) return base_->load_packed(info.name, part);
     if (part.matrix < 0 || !part.transposed) return nullptr;
     const NoGrad no_grad;
-    return quant::pack(matrix(info, part.matrix, part));
+    return pack_columns(matrix(info, part.matrix, part), part);
   }
 
  private:

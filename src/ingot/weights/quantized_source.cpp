@@ -312,7 +312,7 @@ class QuantizedSource final : public WeightSource {
   quant::PackedPtr packed(const TensorInfo& info, const PackedPart& part) const override {
     const LayerLayout* layout = layout_of(info);
     if (layout == nullptr) return base_->load_packed(info.name, part);
-    if (part.transposed != config_.inputs_first) return nullptr;
+    if (part.transposed != config_.inputs_first || part.columns > 0) return nullptr;
     return quant::pack(quant::rows_of(read(info, *layout), part.first, part.rows), info.name);
   }
 

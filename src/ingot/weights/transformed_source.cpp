@@ -173,7 +173,9 @@ quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedP
   if (recipe.stacks_in_turns) {
     const auto inputs = static_cast<std::int64_t>(recipe.inputs.size());
     if (!part.transposed || part.matrix < 0 || part.every != inputs || part.first >= inputs) return nullptr;
-    return base_->load_packed(recipe.inputs[static_cast<std::size_t>(part.first)], {.matrix = part.matrix});
+    return base_->load_packed(
+        recipe.inputs[static_cast<std::size_t>(part.first)],
+        {.matrix = part.matrix, .first_column = part.first_column, .columns = part.columns});
   }
   std::erase_if(recipe.steps, [](const Transform& step) { return step.is_cast(); });
   const TensorInfo& input = base_->get_metadata(recipe.inputs.front());
@@ -189,11 +191,12 @@ quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedP
       !stored_alike(recipe) || !keep_rows(recipe, static_cast<int>(input.shape.size())))
     return nullptr;
   const Tensor blocks = contiguous(transformed_rows(recipe, *type));
-  return quant::pack(
+  return pack_columns(
       {.format = format,
        .rows = part.rows > 0 ? part.rows : info.shape[0],
        .cols = info.shape[1],
-       .blocks = part.rows > 0 ? contiguous(narrow(blocks, 0, part.first, part.rows)) : blocks});
+       .blocks = part.rows > 0 ? contiguous(narrow(blocks, 0, part.first, part.rows)) : blocks},
+      part);
 }
 
 std::vector<TensorRecipe> identity_recipes(const WeightSource& source) {

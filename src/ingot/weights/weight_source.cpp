@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/suggest.h"
+#include "ingot/ops/view.h"
 #include "ingot/quant/packed_matrix.h"
 
 namespace ingot {
@@ -75,7 +77,20 @@ quant::PackedPtr WeightSource::packed(const TensorInfo& info, const PackedPart& 
                      first = part.first + (stack ? part.matrix * all : 0);
   const Tensor blocks =
       tensor_in(blob, static_cast<std::size_t>(first * row_bytes), Shape({rows, row_bytes}), DType::u8);
-  return quant::pack({.format = format, .rows = rows, .cols = info.shape.back(), .blocks = blocks});
+  return pack_columns({.format = format, .rows = rows, .cols = info.shape.back(), .blocks = blocks}, part);
+}
+
+quant::PackedPtr WeightSource::pack_columns(quant::BlockMatrix matrix, const PackedPart& part) {
+  if (part.columns == 0) return quant::pack(matrix);
+  const std::int64_t block = matrix.format->elements;
+  if (part.first_column % block != 0 || part.columns % block != 0) return nullptr;
+  const NoGrad no_grad;
+  const auto bytes = [&](std::int64_t columns) {
+    return static_cast<std::int64_t>(matrix.format->row_bytes(columns));
+  };
+  matrix.blocks = contiguous(narrow(matrix.blocks, 1, bytes(part.first_column), bytes(part.columns)));
+  matrix.cols = part.columns;
+  return quant::pack(matrix);
 }
 
 void WeightSource::preload(std::span<const std::string> names) const {

@@ -14,6 +14,7 @@
 #include "ingot/weights/blob.h"
 
 namespace ingot::quant {
+struct BlockMatrix;
 struct PackedMatrix;
 }  // namespace ingot::quant
 
@@ -45,9 +46,10 @@ struct WeightCapabilities {
 /// transpose.
 struct PackedPart {
   bool transposed = false;
-  std::int64_t first = 0, rows = 0;  ///< rows 0: all
-  std::int64_t every = 1;            ///< > 1: `rows` of them, the `first` of every so many
-  std::int64_t matrix = -1;          ///< of a stack of matrices; -1: the tensor is one
+  std::int64_t first = 0, rows = 0;            ///< rows 0: all
+  std::int64_t every = 1;                      ///< > 1: `rows` of them, the `first` of every so many
+  std::int64_t matrix = -1;                    ///< of a stack of matrices; -1: the tensor is one
+  std::int64_t first_column = 0, columns = 0;  ///< of those rows; columns 0: all
 };
 
 /// A set of named tensors that somebody stored: a file, a directory of shards, and later whatever else can be
@@ -85,7 +87,8 @@ class WeightSource {
   /// the format keeps them otherwise than in one piece (compressed, strided).
   Blob stored_bytes(std::string_view name) const { return on_loan(stored(get_metadata(name))); }
   /// A matrix that is stored quantized, in the tiles that matmuls run on; null where it is not, or where
-  /// rows of the part are not whole rows as they are stored. Throws as load_tensor does.
+  /// rows of the part are not whole rows as they are stored, or its columns not whole blocks. Throws as
+  /// load_tensor does.
   std::shared_ptr<const quant::PackedMatrix> load_packed(std::string_view name,
                                                          const PackedPart& part) const {
     return packed(get_metadata(name), part);
@@ -105,6 +108,9 @@ class WeightSource {
   /// Packs what stored() gives where that is blocks of GGUF's.
   virtual std::shared_ptr<const quant::PackedMatrix> packed(const TensorInfo& info,
                                                             const PackedPart& part) const;
+  /// The part's columns of a matrix that has its rows.
+  static std::shared_ptr<const quant::PackedMatrix> pack_columns(quant::BlockMatrix matrix,
+                                                                 const PackedPart& part);
 
  private:
   std::string location_;

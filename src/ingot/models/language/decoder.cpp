@@ -372,6 +372,7 @@ Tensor LanguageModel::embed(const Tensor& tokens, const Tensor& positions) const
 
 Tensor LanguageModel::hidden(const DecoderInput& input, std::vector<RouterLoad>* loads) const {
   check_tokens(input.tokens);
+  INGOT_CHECK(leader == nullptr, Error("a model that ranks have together runs with KV caches alone"));
   const std::int64_t batch = input.tokens.dim(0), sequence = input.tokens.dim(1);
   check_positions(config, sequence);
   DecoderContext context{.positions = input.positions, .doc_start = input.doc_start, .rope = {}};
@@ -408,6 +409,7 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
   INGOT_CHECK(tokens.dim(0) == 1 && tokens.dim(1) == count,
               ShapeMismatch("a language model's tokens (with caches)", {1, count}, tokens.shape().to_vector(),
                             "all segments' tokens stand in one row"));
+  const LedPass led(leader.get(), tokens, segments);
   Tensor x = run_layers(tokens,
                         {.positions = Tensor::from(positions, {1, count}, tokens.device()),
                          .doc_start = {},
@@ -511,6 +513,7 @@ Tensor LanguageModel::head_matrix(DType dtype) const {
 }
 
 Tensor LanguageModel::logits(const Tensor& hidden) const {
+  const LedPass led(leader.get(), hidden);
   Tensor x = head()(before_head(hidden));
   if (head_bias.value.defined()) x = x + to(head_bias.value, x.dtype());
   const double cap = config.final_logit_softcapping;

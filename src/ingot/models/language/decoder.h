@@ -13,6 +13,7 @@
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/mamba.h"
 #include "ingot/models/language/moe.h"
+#include "ingot/models/language/pass_leader.h"
 #include "ingot/models/language/recompute.h"
 #include "ingot/models/language/short_conv.h"
 #include "ingot/models/rope_tables.h"
@@ -187,6 +188,7 @@ struct LanguageModel {
   LanguageConfig config;
   Recompute recompute = Recompute::none;    ///< in backward passes
   WeightLease* lease = nullptr;             ///< of the layers' weights; null: they are in memory
+  std::shared_ptr<PassLeader> leader{};     ///< is told of passes with caches, and of logits; null: nobody is
   CheckpointStore* layer_inputs = nullptr;  ///< keeps them for Recompute::full; null: in their memory
   /// What activations are computed in; unset: what the norms' parameters are in, or else the embeddings.
   std::optional<DType> activation_dtype;

@@ -2,6 +2,7 @@
 
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/language/tensor_parallel.h"
 #include "ingot/models/language/weight_map.h"
 #include "ingot/models/require.h"
 #include "ingot/nn/param_source.h"
@@ -75,7 +76,8 @@ std::unique_ptr<LanguageModel> LanguageModel::from_weights(const LanguageConfig&
   const LanguageConfig config = with_head_of(weights, given);
   architecture_check(config, weights).require(weights.location());
   MappedSource source(weights, language_weight_map(config), options);
-  auto model = std::make_unique<LanguageModel>(config, source);
+  auto model = options.ranks != nullptr ? make_split_model(config, source, options.ranks)
+                                        : std::make_unique<LanguageModel>(config, source);
   if (options.wide_vectors) model->activation_dtype = DType::f32;
   return model;
 }

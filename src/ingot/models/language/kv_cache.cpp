@@ -167,8 +167,18 @@ std::size_t KvCache::bytes_of(std::int64_t tokens, std::int64_t chunk) const {
          group_bytes(Group::sliding) * static_cast<std::size_t>(in_window);
 }
 
+void KvCache::attach(const std::shared_ptr<CacheJournal>& journal) {
+  INGOT_CHECK(length_ == 0, Error("a KV cache that holds tokens cannot be kept by other ranks, too"));
+  entry_.attach(journal, next_memory());
+  entry_.note({.kind = CacheEvent::Kind::made,
+               .tokens = capacity_,
+               .most = is_paged() ? reserved_ : 0,
+               .dtype = dtype_});
+}
+
 void KvCache::reserve(std::int64_t capacity) {
   if (capacity <= capacity_) return;
+  entry_.note({.kind = CacheEvent::Kind::reserved, .tokens = capacity});
   capacity_ = capacity;
   if (capacity <= reserved_) {
     for (const auto& pages : pages_)
@@ -192,6 +202,7 @@ void KvCache::reserve(std::int64_t capacity) {
 void KvCache::shrink(std::int64_t capacity) {
   capacity = std::max({capacity, length_, std::int64_t{1}});
   if (!is_paged() || capacity >= capacity_) return;
+  entry_.note({.kind = CacheEvent::Kind::shrunk, .tokens = capacity});
   for (const auto& pages : pages_)
     if (pages != nullptr) pages->keep(capacity);
   capacity_ = capacity;
@@ -200,6 +211,7 @@ void KvCache::shrink(std::int64_t capacity) {
 bool KvCache::drop_left_behind() {
   const std::unique_ptr<KvPages>& sliding = pages(Group::sliding);
   if (sliding == nullptr) return false;
+  entry_.note({.kind = CacheEvent::Kind::dropped});
   const std::int64_t before = sliding->dropped();
   // The next token sees window_ − 1 before it.
   sliding->drop(std::max<std::int64_t>(0, length_ - (window_ - 1) - kTakenBack));
@@ -232,6 +244,8 @@ void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
                   dtype_ == from.dtype_ && from.beginning(tokens) == tokens,
               DimensionMismatch("cannot copy " + std::to_string(tokens) + " tokens of a KV cache of " +
                                 std::to_string(from.length_) + " into one for " + std::to_string(capacity_)));
+  if (from.entry_.journal() != nullptr && entry_.journal() == nullptr) attach(from.entry_.journal());
+  entry_.note({.kind = CacheEvent::Kind::copied, .from = from.entry_.number(), .tokens = tokens});
   const NoGrad no_grad;
   forget();
   std::array<std::int64_t, 2> shared{}, gone{};
@@ -394,6 +408,7 @@ void KvCache::truncate(std::int64_t tokens) {
   INGOT_CHECK(tokens >= 0 && tokens <= length_,
               DimensionMismatch("cannot cut a KV cache of " + std::to_string(length_) + " tokens to " +
                                 std::to_string(tokens)));
+  entry_.note({.kind = CacheEvent::Kind::truncated, .tokens = tokens});
   length_ = beginning(tokens);
   if (length_ > 0) return own_behind(length_);
   forget();

@@ -9,6 +9,7 @@
 
 #include "ingot/core/tensor.h"
 #include "ingot/kernels/attention.h"
+#include "ingot/models/language/cache_journal.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/kv_pages.h"
 #include "ingot/models/language/recurrent_state.h"
@@ -51,6 +52,11 @@ class KvCache {
   /// A number of its own for the memory that holds the elements now; no two caches of a process ever share
   /// it.
   std::uint64_t memory() const { return memory_; }
+
+  /// From now on the journal is told what happens to this cache, beside append() and advance(): first that
+  /// it was made. Nothing is in it. A cache that copies the beginning of one with a journal has it, too.
+  void attach(const std::shared_ptr<CacheJournal>& journal);
+  const JournalEntry& journal_entry() const { return entry_; }
 
   /// Memory for `capacity` tokens in all; what is there stays.
   void reserve(std::int64_t capacity);
@@ -161,6 +167,7 @@ class KvCache {
   std::int64_t length_ = 0;
   std::int64_t shortest_ = 0;  // beginning but none that sliding layers have memory for
   std::uint64_t memory_;
+  JournalEntry entry_;
 };
 
 /// The next tokens of a forward pass that belong to one sequence.

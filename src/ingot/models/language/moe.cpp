@@ -126,7 +126,8 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
       count(c.num_experts),
       limit(c.swiglu_limit),
       alpha(c.swiglu_alpha),
-      kind(c.mlp) {
+      kind(c.mlp),
+      split(source.split("experts")) {
   if (c.shared_expert_intermediate_size == 0) return;
   shared_expert = std::make_unique<SharedExpert>(source.scope("shared_expert"), c);
   if (!c.shared_expert_gate) return;
@@ -165,7 +166,7 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
     mixed =
         mixed + (shared_expert_gate != nullptr ? shared * sigmoid((*shared_expert_gate)(tokens)) : shared);
   }
-  return reshape(mixed, x.shape());
+  return reshape(split.whole(mixed), x.shape());
 }
 
 void MoeMlp::visit(ParamVisitor& v) {

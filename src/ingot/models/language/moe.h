@@ -79,6 +79,7 @@ struct MoeMlp {
   std::int64_t count;                           ///< experts
   double limit, alpha;                          ///< of gpt-oss' SwiGLU; limit 0: the plain one
   MlpKind kind;
+  WeightSplit split;  ///< of what all experts add together
 
  private:
   /// x: rows sorted by expert, [pairs, hidden]. Gives [pairs, intermediate].
