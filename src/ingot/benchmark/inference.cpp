@@ -219,6 +219,7 @@ Report time_inference(InferenceOptions o, bool decode) {
                               {"format", format},
                               {"device", to_string(model->device())},
                               {"threads", num_threads()},
+                              {"tensor_parallel_size", o.session.tensor_parallel_size},
                               {"tokens", o.tokens},
                               {"batch", o.batch},
                               {"weight_mb", bytes * 1e-6},

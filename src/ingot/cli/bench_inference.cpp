@@ -11,6 +11,7 @@
 #include "ingot/benchmark/model_shapes.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/inference.h"
+#include "ingot/cli/ranks.h"
 
 namespace ingot::cli {
 namespace {
@@ -26,6 +27,8 @@ void check(const benchmark::InferenceOptions& o, const InferenceOptions& inferen
                             fmt::format("is one of f32, bf16, f16 with --shape, got {}", inference.format)));
   check_positive(
       {{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}, {"--adapter-rank", o.adapter_rank}});
+  INGOT_CHECK(inference.tensor_parallel_size == 1 || (o.shape.empty() && o.adapters == 0),
+              InvalidConfig("--tensor-parallel-size", "takes a model, without --shape and --adapters"));
   INGOT_CHECK(o.adapters >= 0 && o.adapters <= o.batch,
               InvalidConfig("--adapters",
                             fmt::format("must be 0 to the {} sequences of --batch, which take one each, "
@@ -43,6 +46,7 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
   command.option("--shape", o->shape, "Random weights of a known shape, in place of a model")
       .one_of(benchmark::shape_names());
   add_run_options(command, *inference);
+  add_tensor_parallel_option(command, *inference);
   command.option("-n,--tokens", o->tokens, decode ? "Tokens to write" : "Tokens of the prompt");
   command.option("--batch", o->batch, "Sequences at once");
   command.option("--adapters", o->adapters,
@@ -61,10 +65,14 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
                   "a GPU, without a model");
   command.run([o, inference, json, decode] {
     check(*o, *inference);
-    benchmark::InferenceOptions options = *o;
-    options.session = session_options(*inference);
-    options.speculate = inference->speculate;
-    return show(decode ? benchmark::time_decode(options) : benchmark::time_prefill(options), *json);
+    return run_with_model(
+        *inference, *json, [&] { return session_options(*inference); },
+        [&](const infer::SessionOptions& session) {
+          benchmark::InferenceOptions options = *o;
+          options.session = session;
+          options.speculate = inference->speculate;
+          return show(decode ? benchmark::time_decode(options) : benchmark::time_prefill(options), *json);
+        });
   });
 }
 

@@ -18,6 +18,7 @@
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/line_editor.h"
+#include "ingot/cli/ranks.h"
 
 namespace ingot::cli {
 namespace {
@@ -246,19 +247,27 @@ int talk_with_server(const ChatOptions& o) {
   return talk(*chat, o);
 }
 
+int talk_here(const ChatOptions& o, const infer::SessionOptions& options) {
+  infer::Session session(options);
+  infer::TextOptions text =
+      session.options({.max_tokens = 1024, .speculate = speculated_tokens(o.inference)});
+  o.text.apply(text);
+  return talk(*local_chat(session, text, o.system, full_context(o.full)), o);
+}
+
 int run(const ChatOptions& o) {
   if (!o.server.empty()) return talk_with_server(o);
   INGOT_CHECK(!o.inference.model.empty(),
               InvalidConfig("MODEL",
                             "is missing: name a directory, a .gguf file or a model of the Hub, or give "
                             "--server URL"));
-  infer::SessionOptions options = session_options(o.inference);
-  options.engine.prefix_cache = true;  // a turn goes on where the last one ended
-  infer::Session session(options);
-  infer::TextOptions text =
-      session.options({.max_tokens = 1024, .speculate = speculated_tokens(o.inference)});
-  o.text.apply(text);
-  return talk(*local_chat(session, text, o.system, full_context(o.full)), o);
+  const auto session = [&] {
+    infer::SessionOptions options = session_options(o.inference);
+    options.engine.prefix_cache = true;  // a turn goes on where the last one ended
+    return options;
+  };
+  return run_with_model(o.inference, false, session,
+                        [&](const infer::SessionOptions& options) { return talk_here(o, options); });
 }
 
 }  // namespace
@@ -274,6 +283,7 @@ void add_chat(Command& root) {
       "that the server knows");
   add_run_options(command, o->inference);
   add_draft_option(command, o->inference);
+  add_tensor_parallel_option(command, o->inference);
   command
       .option(
           "--server", o->server,

@@ -9,6 +9,7 @@
 #include "ingot/base/json.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
+#include "ingot/cli/ranks.h"
 #include "ingot/cli/text_inputs.h"
 
 namespace ingot::cli {
@@ -82,10 +83,8 @@ void write_all(const GenerateOptions& o, infer::Session& session, const std::vec
   fmt::print("{}\n", dump_json(all));
 }
 
-int run(const GenerateOptions& o) {
+int generate(const GenerateOptions& o, const infer::SessionOptions& options) {
   const std::vector<std::string> prompts = prompts_of(o);
-  infer::SessionOptions options = session_options(o.inference);
-  options.batch = o.batch;
   infer::Session session(options);
   infer::TextOptions text = session.options({.speculate = speculated_tokens(o.inference)});
   text.ignore_end_tokens = o.ignore_end_tokens;
@@ -98,6 +97,16 @@ int run(const GenerateOptions& o) {
   return 0;
 }
 
+int run(const GenerateOptions& o) {
+  const auto session = [&] {
+    infer::SessionOptions options = session_options(o.inference);
+    options.batch = o.batch;
+    return options;
+  };
+  return run_with_model(o.inference, o.json, session,
+                        [&](const infer::SessionOptions& options) { return generate(o, options); });
+}
+
 }  // namespace
 
 void add_generate(Command& root) {
@@ -105,6 +114,7 @@ void add_generate(Command& root) {
   Command command = root.subcommand("generate", "Let a model continue a text; words appear as they are made");
   add_inference_options(command, o->inference);
   add_draft_option(command, o->inference);
+  add_tensor_parallel_option(command, o->inference);
   command.option(
       "-p,--prompt", o->prompts,
       "Text to continue, several times for several; - is standard input; none: begin from nothing");

@@ -97,6 +97,13 @@ void add_run_options(Command& command, InferenceOptions& o) {
   command.flag("--eager", o.eager, help("eager"));
 }
 
+void add_tensor_parallel_option(Command& command, InferenceOptions& o) {
+  command
+      .option("--tensor-parallel-size,--tp", o.tensor_parallel_size,
+              help_of(run_keys().reference(), "tensor_parallel_size"))
+      .placeholder("RANKS");
+}
+
 void add_draft_option(Command& command, InferenceOptions& o) {
   command.option("--draft-model", o.draft_model, help_of(run_keys().reference(), "draft_model"))
       .placeholder("MODEL");
@@ -129,6 +136,7 @@ infer::SessionOptions session_options(const InferenceOptions& o) {
                                 .device = o.device,
                                 .packed_cache = o.packed_cache,
                                 .draft_model = find_model(o.draft_model, o.yes),
+                                .tensor_parallel_size = o.tensor_parallel_size,
                                 .engine = {.context = o.context, .chunk = o.chunk, .capture = !o.eager}};
   for (const std::string& text : o.adapters) {
     AdapterChoice adapter = AdapterChoice::parse(text);

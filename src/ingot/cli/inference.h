@@ -16,7 +16,7 @@ namespace ingot::cli {
 struct InferenceOptions {
   std::string model, device = "auto", format = "as stored", kv_cache = "auto", packed_cache = "auto";
   std::string draft_model;
-  std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
+  std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0, tensor_parallel_size = 1;
   std::vector<std::string> adapters;
   bool eager = false, yes = false;
   bool operator==(const InferenceOptions&) const = default;
@@ -24,6 +24,8 @@ struct InferenceOptions {
 void add_inference_options(Command& command, InferenceOptions& options);
 /// The same without the model itself.
 void add_run_options(Command& command, InferenceOptions& options);
+/// Of commands whose model several ranks may have together (run_with_model()).
+void add_tensor_parallel_option(Command& command, InferenceOptions& options);
 /// Of commands that write texts: a draft model.
 void add_draft_option(Command& command, InferenceOptions& options);
 

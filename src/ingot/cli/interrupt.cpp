@@ -30,6 +30,8 @@ InterruptWatch::InterruptWatch() {
 
 InterruptWatch::~InterruptWatch() { handle_all(SIG_DFL); }
 
+void ignore_interrupts() { handle_all(SIG_IGN); }
+
 bool interrupted() { return came != 0; }
 
 void stop_if_interrupted() {

@@ -19,6 +19,9 @@ class InterruptWatch {
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 };
 
+/// From now on the process ignores these signals: another one decides for it.
+void ignore_interrupts();
+
 /// Whether one of them came since the latest InterruptWatch was made.
 bool interrupted();
 

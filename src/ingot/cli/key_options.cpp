@@ -36,6 +36,7 @@ std::string help_of(const std::vector<ConfigSection>& reference, const std::stri
 
 Command& KeyOptions::option(const std::string& name) {
   std::string field = name.substr(name.starts_with("--") ? 2 : 0);
+  field.resize(std::min(field.size(), field.find(',')));
   std::ranges::replace(field, '-', '_');
   const ConfigKey key = key_of(reference_, field);
   const auto given = std::make_shared<std::optional<std::string>>();

@@ -19,7 +19,7 @@ class KeyOptions {
   KeyOptions(Command command, std::vector<ConfigSection> reference)
       : command_(command), reference_(std::move(reference)) {}
 
-  /// "--kv-cache" sets kv_cache; "model", a positional, sets model.
+  /// "--kv-cache" sets kv_cache; "model", a positional, sets model. The first of several names counts.
   Command& option(const std::string& name);
   /// An option that is repeatable sets a list.
   Command& list(const std::string& name, const std::string& key);

@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,10 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/version.h"
 #include "ingot/cli/command.h"
+#include "ingot/cli/interrupt.h"
 #include "ingot/dist/agreement.h"
+#include "ingot/dist/processors.h"
+#include "ingot/infer/tensor_parallel.h"
 #include "ingot/runtime/compute_backend.h"
 #include "ingot/train/trainer.h"
 
@@ -56,6 +60,41 @@ int run_as_ranks(dist::Communicator& ranks, bool json, FunctionRef<int()> work) 
   }
   ranks.abort(exit_code);
   return exit_code;  // for g++, which misses that it never returns
+}
+
+namespace {
+
+// Each rank of a machine has its processors, with the memory near them.
+void share_machine(const dist::Communicator& ranks, std::int64_t threads) {
+  const std::vector<int> bound = dist::bind_to_numa_node(ranks.local_rank(), ranks.local_size());
+  if (threads > 0) return;
+  if (bound.empty()) return dist::share_threads(ranks.local_size());
+  set_num_threads(static_cast<int>(bound.size()));
+}
+
+// The first fetches what is on a hub.
+infer::SessionOptions session_of(dist::Communicator& ranks, FunctionRef<infer::SessionOptions()> session) {
+  if (!ranks.is_first()) ranks.barrier();
+  infer::SessionOptions options = session();
+  if (ranks.is_first()) ranks.barrier();
+  return options;
+}
+
+}  // namespace
+
+int run_with_model(const InferenceOptions& o, bool json, FunctionRef<infer::SessionOptions()> session,
+                   FunctionRef<int(const infer::SessionOptions&)> work) {
+  if (o.tensor_parallel_size == 1 && !dist::is_launched()) return work(session());
+  dist::Communicator& world = dist::world();
+  return run_as_ranks(world, json, [&] {
+    dist::Communicator& ranks = infer::tensor_parallel_ranks(o.tensor_parallel_size);
+    share_machine(ranks, o.threads);
+    const infer::SessionOptions options = session_of(ranks, session);
+    if (ranks.is_first()) return work(options);
+    ignore_interrupts();  // a launcher sends them to all, and the first rank decides
+    infer::follow(options);
+    return 0;
+  });
 }
 
 }  // namespace ingot::cli

@@ -46,6 +46,12 @@ const ConfigTable<InferenceOptions>& run_keys() {
            {.aliases = {"speculative_model"},
             .doc = "A smaller model with the same tokens that drafts, in place of repetitions in the "
                    "sequence (speculative decoding)."}},
+          {"tensor_parallel_size",
+           &O::tensor_parallel_size,
+           {.aliases = {"tensor_parallel", "tp"},
+            .bounds = at_least(1),
+            .unit = "ranks",
+            .doc = "Ranks that have the model together, on processors: as many as `mpirun -n` starts."}},
           {"eager",
            &O::eager,
            {.doc = "On a GPU: launch kernel by kernel, not the captured step of a token."}},

@@ -16,6 +16,7 @@
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/key_options.h"
+#include "ingot/cli/ranks.h"
 #include "ingot/cli/serve_config.h"
 
 namespace ingot::cli {
@@ -73,11 +74,7 @@ void tell_where(const serve::Server& server, const ServeConfig& c) {
       server.models().stats().front().second.cache.budget);
 }
 
-int run(const ServeOptions& o) {
-  if (o.keys) return print_config_keys(serve_reference(), *o.keys, o.json);
-  const ServeConfig c = configuration(o);
-  const serve::ServerOptions options = server_options(c);
-  options.validate();  // before the model is read
+int serve(const ServeConfig& c, const serve::ServerOptions& options) {
   if (c.log_json) init_logging({.json = true});
   const InterruptWatch watch;
   if (!c.api_key_file.empty() || !c.tls_cert.empty()) std::signal(SIGHUP, [](int) { files_changed = 1; });
@@ -93,12 +90,26 @@ int run(const ServeOptions& o) {
   return 0;
 }
 
+int run(const ServeOptions& o) {
+  if (o.keys) return print_config_keys(serve_reference(), *o.keys, o.json);
+  const ServeConfig c = configuration(o);
+  serve::ServerOptions options;
+  const auto session = [&] {
+    options = server_options(c);
+    options.validate();  // before the model is read
+    return options.model.session;
+  };
+  return run_with_model(c.model.run, false, session,
+                        [&](const infer::SessionOptions&) { return serve(c, options); });
+}
+
 void add_key_options(KeyOptions& keys) {
   for (const char* name : {"--device", "--format", "--packed-cache"}) keys.option(name);
   keys.list("--adapter", "adapters");
   keys.option("--kv-cache").one_of({"auto", "f32", "bf16", "f16", "i8"});
   for (const char* name : {"--context", "--chunk", "--speculate", "--draft-model", "--threads"})
     keys.option(name);
+  keys.option("--tensor-parallel-size,--tp");
   keys.flag("--eager", "eager=true", "On a GPU: launch kernel by kernel, not the captured step of a token");
   keys.option("--host");
   keys.option("--port");

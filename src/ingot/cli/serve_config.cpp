@@ -225,7 +225,10 @@ serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c)
   serve::ServedModelOptions options{.session = session_options(settings.run), .names = settings.names};
   const Device device = choose_device(settings.run.device);
   infer::EngineOptions& engine = options.session.engine;
-  engine.kv_memory = memory_for_keys_and_values(settings.kv_memory, device, 1 + c.more_models.size());
+  // Each rank has its part of a model's keys and values in the memory of its own machine, or of all ranks'.
+  const std::size_t sharing =
+      (1 + c.more_models.size()) * static_cast<std::size_t>(settings.run.tensor_parallel_size);
+  engine.kv_memory = memory_for_keys_and_values(settings.kv_memory, device, sharing);
   engine.prefix_cache = c.prefix_cache;
   engine.prompt_store.directory = c.prompt_cache;
   engine.prompt_store.bytes = parse_bytes(c.prompt_cache_size, "prompt_cache_size");
@@ -239,6 +242,19 @@ serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c)
   options.speculate = speculated_tokens(settings.run);
   options.scheduler.max_waiting = c.max_waiting;
   return options;
+}
+
+// Ranks load their parts of one model, and keep them.
+void check_tensor_parallel(const ServeConfig& c) {
+  const auto is_split = [](const M& model) { return model.run.tensor_parallel_size > 1; };
+  if (!is_split(c.model) && std::ranges::none_of(c.more_models, is_split)) return;
+  INGOT_CHECK(c.more_models.empty(),
+              InvalidConfig("tensor_parallel_size",
+                            "takes one model, and `models` has several; start a server for "
+                            "each"));
+  INGOT_CHECK(
+      c.unload_after == 0,
+      InvalidConfig("unload_after", "must be 0 with tensor_parallel_size: other ranks keep their part"));
 }
 
 }  // namespace
@@ -258,6 +274,7 @@ ServeConfig read_serve_config(Config& config) {
               InvalidConfig("model",
                             "is missing: name a directory, a .gguf file or a model of the Hub, on the "
                             "command line or in the file of --config"));
+  check_tensor_parallel(c);
   return c;
 }
 

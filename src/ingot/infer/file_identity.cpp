@@ -34,7 +34,10 @@ std::string sample_hash(const std::string& path) {
 
 }  // namespace
 
-std::string file_identity(const std::string& path) {
+namespace {
+
+// With or without the time of the last change.
+std::string identity(const std::string& path, bool time) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return path;
   std::string sample;
@@ -43,24 +46,32 @@ std::string file_identity(const std::string& path) {
   } catch (
       const IoError&) {  // a file beside the model that nobody may read: its name, size and time are left
   }
-  return fmt::format("{}:{}:{}.{:09}:{}", fs::path(path).filename().string(), info.st_size,
-                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec, sample);
+  const std::string changed =
+      time ? fmt::format(":{}.{:09}", info.st_mtim.tv_sec, info.st_mtim.tv_nsec) : std::string();
+  return fmt::format("{}:{}{}:{}", fs::path(path).filename().string(), info.st_size, changed, sample);
 }
 
-std::string model_identity(const std::string& path) {
+std::string identity_of_model(const std::string& path, bool time) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
     std::vector<std::string> parts = gguf_part_paths(path);
-    if (parts.empty()) return file_identity(path);
-    std::ranges::transform(parts, parts.begin(), file_identity);
+    if (parts.empty()) return identity(path, time);
+    std::ranges::transform(parts, parts.begin(),
+                           [time](const std::string& part) { return identity(part, time); });
     return fmt::format("{}", fmt::join(parts, ", "));
   }
   std::set<std::string> files;
   for (const fs::directory_entry& file : fs::directory_iterator(path, ignored)) {
     if (file.is_regular_file(ignored) && file.path().extension() != ".ingot-packed")
-      files.insert(file_identity(file.path().string()));
+      files.insert(identity(file.path().string(), time));
   }
   return fmt::format("{}", fmt::join(files, ", "));
 }
+
+}  // namespace
+
+std::string file_identity(const std::string& path) { return identity(path, true); }
+std::string model_identity(const std::string& path) { return identity_of_model(path, true); }
+std::string model_digest(const std::string& path) { return sha256_hex(identity_of_model(path, false)); }
 
 }  // namespace ingot::infer

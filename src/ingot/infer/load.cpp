@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -58,11 +59,13 @@ void check_room(const WeightSource& weights, std::optional<DType> dtype, Device 
 }  // namespace
 
 std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& format,
-                                          const PackedCacheOptions& cache_options, Device device) {
+                                          const PackedCacheOptions& cache_options, Device device,
+                                          std::shared_ptr<const RankGroup> ranks) {
   const Scope scope(ScopeKind::file, "load model");
   LoadOptions options{.device = device, .copy = false, .trainable = false};
   options.wide_vectors = has_host_memory(device);
   options.keep_quantized = !is_dense_format(format);
+  options.ranks = std::move(ranks);
   const ModelCheckpoint checkpoint = open_checkpoint(path);
   if (!options.keep_quantized) {
     options.dtype = parse_dtype(format);
@@ -73,6 +76,8 @@ std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::st
   if (format.empty()) check_room(*checkpoint.weights, {}, device);
   if (!has_host_memory(device))
     options.dtype = format.empty() ? dtype_on_gpu(*checkpoint.weights) : DType::f32;
+  if (options.ranks != nullptr)
+    return load_language_model(checkpoint, options);  // the cache is of whole models
   const auto cache = std::make_shared<PackedCache>(path, *checkpoint.weights, format, cache_options);
   options.store = cache;
   auto model = load_language_model(checkpoint, options);

@@ -15,10 +15,11 @@ namespace ingot::infer {
 /// made, are put into tiles. With `format` they are converted first: "f32", "bf16", "f16", or a quantized
 /// format ("q4_k"; InvalidConfig lists them). Tiles are kept in a cache (packed_cache.h). Norms and biases
 /// are f32, and so is all arithmetic between matmuls. On a GPU, which has the model in its own memory, a
-/// model without quantized matrices has one dtype for everything, that of most of its matrices. Throws as
-/// load_language_model does.
+/// model without quantized matrices has one dtype for everything, that of most of its matrices. With `ranks`
+/// it is this rank's part (models/language/tensor_parallel.h). Throws as load_language_model does.
 std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& format = {},
-                                          const PackedCacheOptions& cache = {}, Device device = kCpu);
+                                          const PackedCacheOptions& cache = {}, Device device = kCpu,
+                                          std::shared_ptr<const RankGroup> ranks = {});
 
 /// The same with the values that a quantized format leaves, as f32 matrices: matmuls then round nothing but
 /// the weights. To tell what rounding weights costs from what rounding activations does.

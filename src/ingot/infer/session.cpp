@@ -12,6 +12,7 @@
 #include "ingot/core/host_memory.h"
 #include "ingot/infer/file_identity.h"
 #include "ingot/infer/load.h"
+#include "ingot/infer/tensor_parallel.h"
 #include "ingot/infer/text_stream.h"
 #include "ingot/infer/word_tokens.h"
 #include "ingot/models/language/format_plan.h"
@@ -31,12 +32,17 @@ void SessionOptions::validate() const {
   const std::int64_t most = has_host_memory(choose_device(device)) ? kMaxBatch : kMaxBatchOnGpu;
   INGOT_CHECK(batch >= 1 && batch <= most,
               InvalidConfig("batch", fmt::format("must be 1 to {}, got {}", most, batch)));
+  INGOT_CHECK(
+      tensor_parallel_size >= 1,
+      InvalidConfig("tensor_parallel_size", fmt::format("must be at least 1, got {}", tensor_parallel_size)));
 }
 
 std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
   options.validate();
-  auto model = load_model(options.model, options.format, {.where = options.packed_cache},
-                          choose_device(options.device));
+  auto model = options.tensor_parallel_size > 1
+                   ? load_split_model(options)
+                   : load_model(options.model, options.format, {.where = options.packed_cache},
+                                choose_device(options.device));
   if (const auto stand_ins = stand_ins_of(model->config, options.format); !stand_ins.empty())
     log(LogLevel::warn, "ingot::infer", options.model + ": " + stand_ins.summary());
   use_adapters(*model, options.adapters);

@@ -25,6 +25,9 @@ struct SessionOptions {
   /// A smaller model with the same tokens that drafts tokens (EngineOptions::draft_model), in this format and
   /// on this device, too; empty: none.
   std::string draft_model{};
+  /// Ranks that have the model together, on processors (tensor_parallel.h); this process is the first of
+  /// them.
+  std::int64_t tensor_parallel_size = 1;
   EngineOptions engine{};
   std::vector<AdapterChoice> adapters{};       ///< LoRA adapters to put on the model; several add up
   std::vector<NamedAdapter> named_adapters{};  ///< that requests choose by name (Request::adapter)
