@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -64,6 +65,116 @@ TEST(DeltaRule, HoldsForEveryShapeWithAndWithoutDocuments) {
                 .f32_tolerance = 5e-5,
                 .half_tolerance = 1e-1});  // sums of up to 350 products with rounded gradients
     }
+  }
+}
+
+// Shapes whose f32 kernels take chunks: below one, one and a few steps more, several.
+TEST(DeltaRule, HoldsInChunksOfSteps) {
+  for (const bool packed : {false, true}) {
+    const DeltaSizes s{1, 17, 2, 16, 1, 16};
+    const Tensor starts = packed ? two_delta_documents(s.batch, s.steps) : Tensor();
+    const std::vector<Shape> in = delta_shapes(s);
+    check_op({.name = packed ? "17 steps, two documents" : "17 steps",
+              .op =
+                  [&](std::span<const Tensor> x) {
+                    return delta_rule({x[0], x[1], x[2], x[3], x[4], beside(starts, x)});
+                  },
+              .inputs = {{in[0]},
+                         {.shape = in[1], .values = [](double v) { return -0.3 * v * v; }},
+                         {.shape = in[2], .values = [](double v) { return 1 / (1 + std::exp(-v)); }},
+                         {.shape = in[3], .values = [](double v) { return v / 4; }},
+                         {in[4]}},
+              .f32_tolerance = 5e-5,
+              .half_tolerance = 1e-1});
+  }
+}
+
+struct LongDelta {
+  std::vector<Tensor> inputs;
+  Tensor starts;
+};
+
+// Normalized keys, as models have them; documents begin at the steps `begins` of every row.
+LongDelta long_delta(const DeltaSizes& s, const std::vector<std::int64_t>& begins, double decay) {
+  const std::vector<Shape> in = delta_shapes(s);
+  LongDelta made{{randn(in[0], 1), square(randn(in[1], 2)) * -decay, sigmoid(randn(in[2], 3)),
+                  randn(in[3], 4) * (1 / std::sqrt(static_cast<double>(s.width))),
+                  randn(in[4], 5) * (1 / std::sqrt(static_cast<double>(s.width)))},
+                 {}};
+  if (begins.empty()) return made;
+  std::vector<std::int32_t> starts;
+  for (std::int64_t i = 0; i < s.batch * s.steps; ++i) {
+    const auto after = std::ranges::upper_bound(begins, i % s.steps);
+    starts.push_back(static_cast<std::int32_t>(after == begins.begin() ? 0 : *std::prev(after)));
+  }
+  made.starts = Tensor::from(starts, {s.batch, s.steps});
+  return made;
+}
+
+// y and the gradients of Σ y·weight by each input.
+std::vector<Tensor> values_and_gradients(const LongDelta& of, DType dtype) {
+  std::vector<Tensor> x;
+  for (const Tensor& input : of.inputs) {
+    x.push_back(to(input, dtype));
+    x.back().set_requires_grad(true);
+  }
+  const Tensor y = delta_rule({x[0], x[1], x[2], x[3], x[4], of.starts});
+  backward(sum(y * to(randn(y.shape(), 9), dtype)));
+  std::vector<Tensor> all{y.detach()};
+  for (const Tensor& input : x) all.push_back(input.grad());
+  return all;
+}
+
+TEST(DeltaRule, ChunksEqualStepByStepAcrossTheirBordersAndThoseOfDocuments) {
+  const struct {
+    DeltaSizes sizes;
+    std::vector<std::int64_t> begins;
+    double decay;
+  } cases[] = {
+      {{1, 64, 1, 16, 1, 16}, {}, 0.1},         {{2, 130, 2, 16, 1, 32}, {}, 0.1},
+      {{1, 200, 2, 80, 2, 16}, {}, 0.02},       {{1, 150, 1, 16, 1, 16}, {1, 2, 60, 64, 100, 149}, 0.1},
+      {{2, 129, 2, 32, 1, 16}, {64, 128}, 0.1}, {{1, 140, 1, 16, 1, 16}, {}, 30},
+      {{1, 1100, 1, 16, 1, 16}, {500}, 0.01},
+  };
+  for (const auto& [sizes, begins, decay] : cases) {
+    const LongDelta of = long_delta(sizes, begins, decay);
+    const std::vector<Tensor> chunked = values_and_gradients(of, DType::f32),
+                              exact = values_and_gradients(of, DType::f64);
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      EXPECT_LE(max_error(chunked[i], exact[i]), 2e-5) << sizes.steps << " steps, " << begins.size() + 1
+                                                       << " documents, decay " << decay << ", result " << i;
+  }
+}
+
+TEST(DeltaRule, ADecayOfMinusInfinityForgetsEverythingBefore) {
+  LongDelta of = long_delta({1, 80, 1, 16, 1, 16}, {}, 0.1);
+  std::vector<float> decay = of.inputs[1].to_vector<float>();
+  decay[20] = decay[70] = -std::numeric_limits<float>::infinity();
+  of.inputs[1] = Tensor::from(decay, of.inputs[1].shape());
+  const NoGrad no_grad;
+  const std::vector<Tensor>& x = of.inputs;
+  const Tensor y = delta_rule({x[0], x[1], x[2], x[3], x[4]});
+  const auto rest = [](const Tensor& t) { return narrow(t, 1, 20, 60); };
+  EXPECT_LE(max_error(rest(y), delta_rule({rest(x[0]), rest(x[1]), rest(x[2]), rest(x[3]), rest(x[4])})),
+            1e-5);
+}
+
+// The engine cuts prompts where it likes: at multiples of a chunk with the same bits, elsewhere to rounding.
+TEST(DeltaRule, LongPiecesBehindTheirStateGiveTheWhole) {
+  const NoGrad no_grad;
+  const std::vector<Tensor> x = long_delta({1, 330, 2, 32, 1, 16}, {}, 0.05).inputs;
+  const Tensor given = randn({1, 2, 32, 16}, 7);
+  const auto run = [&](std::int64_t from, std::int64_t count, const Tensor& state) {
+    const auto piece = [&](const Tensor& t) { return narrow(t, 1, from, count); };
+    return delta_rule({piece(x[0]), piece(x[1]), piece(x[2]), piece(x[3]), piece(x[4])}, state);
+  };
+  const Tensor last = clone(given), whole = run(0, 330, last);
+  for (const std::int64_t cut : {64, 128, 320, 5, 100, 329}) {
+    const Tensor state = clone(given), head = run(0, cut, state), tail = run(cut, 330 - cut, state);
+    const double bound = cut % 64 == 0 ? 0 : 1e-5;
+    EXPECT_LE(max_error(head, narrow(whole, 1, 0, cut)), bound) << cut;
+    EXPECT_LE(max_error(tail, narrow(whole, 1, cut, 330 - cut)), bound) << cut;
+    EXPECT_LE(max_error(state, last), bound) << cut;
   }
 }
 

@@ -24,8 +24,9 @@ inline double flops(const DeltaRuleArgs& args) {
 
 /// Gradients of delta_rule that began with zeros. They need the states once more: states [B, H, C, P, N] are
 /// for those before each C-th part of the steps, history [B, H, P, T / C rounded up, N] for those of one
-/// part, gradient [B, H, P, N] for that of a state. dx, ddecay and dbeta may be absent. dkeys and dqueries
-/// are of each head, [B, T, H, N], and overwritten.
+/// part, gradient [B, H, P, N] for that of a state (an implementation that takes chunks of steps needs less
+/// of them). dx, ddecay and dbeta may be absent. dkeys and dqueries are of each head, [B, T, H, N], and
+/// overwritten.
 struct DeltaRuleBackwardArgs {
   View x, decay, beta, keys, queries, starts, dy, states, history, gradient, dx, ddecay, dbeta, dkeys,
       dqueries;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ingot/kernels/cpu/delta_chunk.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/scan_rows.h"
 
@@ -27,9 +28,10 @@ HWY_INLINE float delta_dot(const float* a, const float* b, std::int64_t width) {
 }
 
 // Rows [first, last) of a head's state, which do not depend on one another.
-void delta_rows(const DeltaRuleArgs& args, const ScanHead& at, std::int64_t first, std::int64_t last) {
+void delta_rows(const DeltaRuleArgs& args, const ScanHead& at, std::int64_t first, std::int64_t last,
+                std::int64_t begin) {
   float* state = args.state.as<float>() + at.state();
-  for (std::int64_t t = 0; t < at.steps; ++t) {
+  for (std::int64_t t = begin; t < at.steps; ++t) {
     if (at.begins(args.starts, t)) std::fill(state + first * at.width, state + last * at.width, 0.0F);
     const float decay = std::exp(args.decay.as<float>()[at.step(t)]),
                 beta = args.beta.as<float>()[at.step(t)];
@@ -192,7 +194,7 @@ bool takes_delta_rule(const DeltaRuleArgs& args) { return args.x.dtype == DType:
 void run_delta_rule(const DeltaRuleArgs& args, Stream) {
   parallel_scan_rows(args.x, args.keys, kGrainOfDeltas,
                      [&](const ScanHead& head, std::int64_t first, std::int64_t last) {
-                       HWY_DYNAMIC_DISPATCH(delta_rows)(args, head, first, last);
+                       delta_rule_rows(args, head, first, last, 0);
                      });
 }
 
@@ -206,7 +208,14 @@ void run_delta_rule_backward(const DeltaRuleBackwardArgs& args, Stream) {
 
 }  // namespace
 
+void delta_rule_rows(const DeltaRuleArgs& args, const ScanHead& head, std::int64_t first, std::int64_t last,
+                     std::int64_t begin) {
+  HWY_DYNAMIC_DISPATCH(delta_rows)(args, head, first, last, begin);
+}
+
 void register_delta_rule_simd() {
+  register_delta_chunks_simd();
+  register_delta_chunks_backward_simd();
   delta_rule.add(DeviceType::cpu, {"simd", ImplKind::simd, takes_delta_rule, run_delta_rule});
   delta_rule_backward.add(DeviceType::cpu,
                           {"simd", ImplKind::simd, takes_delta_backward, run_delta_rule_backward});
