@@ -350,7 +350,7 @@ std::vector<std::string> golden_names() {
       "llama_gqa_llama3", "llama_bias_untied", "llama_dynamic", "llama_yarn", "mistral_window",
       "mistral_tied", "qwen2_tied", "qwen2_window", "qwen3", "qwen3_bias", "phi3_longrope",
       "phi3_partial", "gemma", "gemma_untied", "gemma2", "gemma2_untied", "gemma3", "gemma3_untied",
-      "mixtral", "mixtral_tied", "qwen3_moe", "qwen3_moe_tied", "gpt2", "gpt2_untied", "smollm3",
+      "mixtral", "mixtral_tied", "qwen3_moe", "qwen3_moe_tied", "gpt2", "gpt2_untied", "gpt_bigcode", "gpt_bigcode_heads", "smollm3",
       "smollm3_window", "arcee", "arcee_bias", "cwm", "seed_oss", "seed_oss_bias", "ernie4_5",
       "ernie4_5_bias", "helium", "hunyuan", "hunyuan_bias", "ministral", "olmo2", "olmo2_bias", "olmo3",
       "granite", "granite_bias", "glm", "glm_full", "glm4", "cohere", "cohere_bias", "cohere2", "exaone4",
@@ -362,6 +362,7 @@ std::vector<std::string> golden_names() {
       "mpt_clip", "opt", "opt_post_norm", "opt_plain", "lfm2", "lfm2_bias", "lfm2_moe", "lfm2_plain_moe",
       "granitehybrid", "granitehybrid_plain", "granitehybrid_moe", "bamba", "mamba2", "mamba2_bias", "qwen3_next_moe", "qwen3_5", "qwen3_5_bias",
       "qwen3_5_moe", "falcon_h1", "falcon_h1_plain", "nemotron_h", "nemotron_h_bias", "nemotron_h_moe", "nemotron_h_moe_bias",
+      "nemotron_h_latent_moe",
       "deepseek_v2_moe", "deepseek_v2_groups_moe", "deepseek_v3_moe", "deepseek_v3_halves_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe"};
   // clang-format on
 }

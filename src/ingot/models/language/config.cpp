@@ -133,6 +133,7 @@ void derive_experts(LanguageConfig& c) {
   require_not_negative(c.router_aux_loss_coef, "router_aux_loss_coef");
   require_not_negative(static_cast<double>(c.shared_expert_intermediate_size),
                        "shared_expert_intermediate_size");
+  require_not_negative(static_cast<double>(c.moe_latent_size), "moe_latent_size");
   require(c.n_group > 0 && c.num_experts % c.n_group == 0, "n_group",
           fmt::format("{} does not divide the {} experts", c.n_group, c.num_experts));
   require(c.n_group == 1 || c.num_experts / c.n_group >= c.group_judges, "n_group",
@@ -242,7 +243,7 @@ std::int64_t LanguageConfig::active_parameter_count() const {
   const std::int64_t idle = num_experts - num_experts_per_tok;
   const std::int64_t biases = expert_bias ? 2 * moe_intermediate_size + hidden_size : 0;
   const std::int64_t matrices = is_gated(mlp) ? 3 : 2;
-  return parameter_count() - sparse * idle * (matrices * hidden_size * moe_intermediate_size + biases);
+  return parameter_count() - sparse * idle * (matrices * expert_width() * moe_intermediate_size + biases);
 }
 
 double LanguageConfig::training_flops_per_token(std::int64_t sequence) const {

@@ -139,6 +139,8 @@ struct LanguageConfig : DecoderTraits {
   double swiglu_limit = 0, swiglu_alpha = 1;
   /// Of an MLP beside the experts that every token goes through; 0: there is none.
   std::int64_t shared_expert_intermediate_size = 0;
+  /// > 0: experts take and give rows of this width, between two projections of all tokens (Nemotron 3).
+  std::int64_t moe_latent_size = 0;
 
   // Factors that some families multiply with; 1: none.
   double embedding_multiplier = 1;                                                       ///< of embeddings
@@ -154,6 +156,8 @@ struct LanguageConfig : DecoderTraits {
 
   /// Fills the zeros that mean "derive it", then throws InvalidConfig naming the key of anything impossible.
   void validate();
+  /// Of the rows that experts take and give.
+  std::int64_t expert_width() const { return moe_latent_size > 0 ? moe_latent_size : hidden_size; }
   bool slides(std::int64_t layer) const;
   /// Whether this layer has attention.
   bool attends(std::int64_t layer) const;

@@ -78,6 +78,7 @@ const std::vector<Number>& numbers() {
       {"linear_key_head_dim", number<&C::linear_key_head_dim>},
       {"linear_value_head_dim", number<&C::linear_value_head_dim>},
       {"shared_expert_intermediate_size", number<&C::shared_expert_intermediate_size>},
+      {"moe_latent_size", number<&C::moe_latent_size>},
       {"llama_4_scaling_beta", number<&C::query_position_scale>},
       {"norm_placement: use_parallel_residual of", number<&C::norm_placement>},
       {"clip_qkv", number<&C::clip_qkv>},

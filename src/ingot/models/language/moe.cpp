@@ -44,6 +44,12 @@ std::vector<ProjectionGroup::Layer> shared_inputs(const LanguageConfig& c) {
   return {{"gate_proj", options}, {"up_proj", options}};
 }
 
+std::unique_ptr<Linear> latent_linear(const ParamSource& source, const LanguageConfig& c, std::int64_t in,
+                                      std::int64_t out, const Init& init) {
+  if (c.moe_latent_size == 0) return nullptr;
+  return std::make_unique<Linear>(source, decoder_linear(in, out, c.mlp_bias, init));
+}
+
 }  // namespace
 
 SharedExpert::SharedExpert(const ParamSource& source, const LanguageConfig& c)
@@ -116,13 +122,17 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
     : router(source.scope("gate"), c),
       gate_proj(is_gated(c.mlp) ? std::make_unique<ExpertLinear>(
                                       source, "experts.gate_proj",
-                                      Shape{c.num_experts, c.moe_intermediate_size, c.hidden_size},
+                                      Shape{c.num_experts, c.moe_intermediate_size, c.expert_width()},
                                       decoder_weight_init(c), c.expert_bias)
                                 : nullptr),
-      up_proj(source, "experts.up_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
+      up_proj(source, "experts.up_proj", {c.num_experts, c.moe_intermediate_size, c.expert_width()},
               decoder_weight_init(c), c.expert_bias),
-      down_proj(source, "experts.down_proj", {c.num_experts, c.hidden_size, c.moe_intermediate_size},
+      down_proj(source, "experts.down_proj", {c.num_experts, c.expert_width(), c.moe_intermediate_size},
                 decoder_residual_init(c), c.expert_bias),
+      to_latent(latent_linear(source.scope("fc1_latent_proj"), c, c.hidden_size, c.moe_latent_size,
+                              decoder_weight_init(c))),
+      from_latent(latent_linear(source.scope("fc2_latent_proj"), c, c.moe_latent_size, c.hidden_size,
+                                decoder_residual_init(c))),
       count(c.num_experts),
       limit(c.swiglu_limit),
       alpha(c.swiglu_alpha),
@@ -150,17 +160,18 @@ Tensor MoeMlp::activated(const Tensor& x, const ExpertRouting& routing) const {
 
 Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const ModuleScope scope(router.gate.weight, 2);
-  const std::int64_t hidden = x.dim(-1);
-  const Tensor tokens = reshape(x, {-1, hidden});
+  const Tensor tokens = reshape(x, {-1, x.dim(-1)});
   const Router::Choice choice = router(tokens);
   const ExpertRouting routing = route_experts(choice.experts, count);
   if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
-  const Tensor sorted = embedding(tokens, routing.tokens);
+  const Tensor rows = to_latent == nullptr ? tokens : (*to_latent)(tokens);
+  const Tensor sorted = embedding(rows, routing.tokens);
   const Tensor inner = activated(sorted, routing);
   const Tensor outputs = embedding(down_proj(inner, routing), routing.positions);
-  const Tensor weighted = reshape(outputs, {tokens.dim(0), router.choices, hidden}) *
+  const Tensor weighted = reshape(outputs, {tokens.dim(0), router.choices, rows.dim(1)}) *
                           reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
   Tensor mixed = sum(weighted, {1});
+  if (from_latent != nullptr) mixed = (*from_latent)(mixed);
   if (shared_expert != nullptr) {
     const Tensor shared = (*shared_expert)(tokens);
     mixed =
@@ -174,6 +185,8 @@ void MoeMlp::visit(ParamVisitor& v) {
   if (gate_proj != nullptr) gate_proj->visit(v, "experts.gate_proj");
   up_proj.visit(v, "experts.up_proj");
   down_proj.visit(v, "experts.down_proj");
+  v("fc1_latent_proj", to_latent);
+  v("fc2_latent_proj", from_latent);
   v("shared_expert", shared_expert);
   v("shared_expert_gate", shared_expert_gate);
 }

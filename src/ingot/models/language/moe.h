@@ -64,7 +64,8 @@ struct Router {
 
 /// A mixture of experts, SwiGLU (Mixtral, Qwen3-MoE) or without a gate (Nemotron H): the outputs of those
 /// that the router chooses, weighed. Tokens are sorted by expert, so that each expert that is chosen runs
-/// once, on its own tokens.
+/// once, on its own tokens. Latent experts (Nemotron 3) work on narrower rows than the router and the shared
+/// expert.
 struct MoeMlp {
   MoeMlp(const ParamSource& source, const LanguageConfig& config);
   /// x: [batch, sequence, hidden]. Fills `load` unless it is null.
@@ -74,10 +75,11 @@ struct MoeMlp {
   Router router;
   std::unique_ptr<ExpertLinear> gate_proj;  ///< [experts, intermediate, hidden]; null in experts without one
   ExpertLinear up_proj, down_proj;          ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
-  std::unique_ptr<SharedExpert> shared_expert;  ///< where the family has one
-  std::unique_ptr<Linear> shared_expert_gate;   ///< [1, hidden]: what its output is weighed by
-  std::int64_t count;                           ///< experts
-  double limit, alpha;                          ///< of gpt-oss' SwiGLU; limit 0: the plain one
+  std::unique_ptr<Linear> to_latent, from_latent;  ///< around latent experts, whose hidden is the latent size
+  std::unique_ptr<SharedExpert> shared_expert;     ///< where the family has one
+  std::unique_ptr<Linear> shared_expert_gate;      ///< [1, hidden]: what its output is weighed by
+  std::int64_t count;                              ///< experts
+  double limit, alpha;                             ///< of gpt-oss' SwiGLU; limit 0: the plain one
   MlpKind kind;
   WeightSplit split;  ///< of what all experts add together
 

@@ -1,4 +1,6 @@
 #include <array>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -70,6 +72,38 @@ void map_gpt2(const LanguageConfig& c, WeightMap& map) {
   map.ignored.insert(map.ignored.end(), {"*.attn.bias", "*.attn.masked_bias"});
 }
 
+// One key and one value for all heads, or one for each.
+void read_bigcode(const ConfigFile& file, LanguageConfig& c) {
+  read_gpt2(file, c);
+  bool multi_query = true;
+  file.read("multi_query", multi_query);
+  c.num_key_value_heads = multi_query ? 1 : c.num_attention_heads;
+  file.read("num_key_value_heads", c.num_key_value_heads);
+}
+
+void write_bigcode(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  write_gpt2(c, json);
+  json["activation_function"] = "gelu_pytorch_tanh";
+  json["multi_query"] = c.num_key_value_heads == 1;
+  json["num_key_value_heads"] = c.num_key_value_heads;
+}
+
+void map_bigcode(const LanguageConfig& c, WeightMap& map) {
+  map.prefix = "transformer.";
+  map.rules.push_back({.ours = "model.embed_tokens.weight", .theirs = "transformer.wte.weight"});
+  map.rules.push_back({.ours = "model.embed_positions.weight", .theirs = "transformer.wpe.weight"});
+  map_tensor(map, "model.norm", "transformer.ln_f");
+  const std::string ours = "model.layers.*.", theirs = "transformer.h.*.";
+  map_grouped_heads(map, theirs + "attn.c_attn", c);
+  for (const auto& [mine, its] : {std::pair{"input_layernorm", "ln_1"},
+                                  {"self_attn.o_proj", "attn.c_proj"},
+                                  {"post_attention_layernorm", "ln_2"},
+                                  {"mlp.up_proj", "mlp.c_fc"},
+                                  {"mlp.down_proj", "mlp.c_proj"}})
+    map_tensor(map, ours + mine, theirs + its);
+  map.ignored.insert(map.ignored.end(), {"*.attn.bias", "*.attn.masked_bias"});
+}
+
 constexpr std::array<GgufNameRule, 10> kGpt2Names{
     {{"token_embd", "transformer.wte"},
      {"position_embd", "transformer.wpe"},
@@ -89,29 +123,62 @@ constexpr std::array<GgufKeyRule, 6> kGpt2Keys{
      {"feed_forward_length", "n_inner"},
      {"attention.head_count", "n_head"},
      {"attention.layer_norm_epsilon", "layer_norm_epsilon", number}}};
+constexpr auto kBigCodeKeys =
+    kGpt2Keys + std::array<GgufKeyRule, 1>{{{"attention.head_count_kv", "num_key_value_heads"}}};
+
+constexpr std::array<GgufNameRule, 10> kBigCodeNames{
+    {{"token_embd", "transformer.wte"},
+     {"position_embd", "transformer.wpe"},
+     {"output_norm", "transformer.ln_f"},
+     {"output", "lm_head"},
+     {"blk.*.attn_norm", "transformer.h.*.ln_1"},
+     {"blk.*.attn_qkv", "transformer.h.*.attn.c_attn", grouped_heads},
+     {"blk.*.attn_output", "transformer.h.*.attn.c_proj"},
+     {"blk.*.ffn_norm", "transformer.h.*.ln_2"},
+     {"blk.*.ffn_up", "transformer.h.*.mlp.c_fc"},
+     {"blk.*.ffn_down", "transformer.h.*.mlp.c_proj"}}};
 
 }  // namespace
 
 std::vector<LanguageFamily> gpt2() {
-  return {{.model_type = "gpt2",
-           .architecture = "GPT2LMHeadModel",
-           .summary = "GPT-2",
-           .variants = {"fused query, key and value, transposed", "with or without the prefix transformer."},
-           .repositories = {"openai-community/gpt2", "openai-community/gpt2-xl", "distilbert/distilgpt2"},
-           .traits = {.norm = NormKind::layer,
-                      .position = PositionKind::learned,
-                      .mlp = MlpKind::gelu,
-                      .qkv_bias = true,
-                      .attention_output_bias = true,
-                      .mlp_bias = true},
-           .tied = true,
-           .own_keys = true,
-           .read = read_gpt2,
-           .write = write_gpt2,
-           .map_weights = map_gpt2,
-           .inputs_first = true,
-           .fused_projections = true,
-           .gguf = {.architecture = "gpt2", .names = kGpt2Names, .keys = kGpt2Keys}}};
+  return {
+      {.model_type = "gpt2",
+       .architecture = "GPT2LMHeadModel",
+       .summary = "GPT-2",
+       .variants = {"fused query, key and value, transposed", "with or without the prefix transformer."},
+       .repositories = {"openai-community/gpt2", "openai-community/gpt2-xl", "distilbert/distilgpt2"},
+       .traits = {.norm = NormKind::layer,
+                  .position = PositionKind::learned,
+                  .mlp = MlpKind::gelu,
+                  .qkv_bias = true,
+                  .attention_output_bias = true,
+                  .mlp_bias = true},
+       .tied = true,
+       .own_keys = true,
+       .read = read_gpt2,
+       .write = write_gpt2,
+       .map_weights = map_gpt2,
+       .inputs_first = true,
+       .fused_projections = true,
+       .gguf = {.architecture = "gpt2", .names = kGpt2Names, .keys = kGpt2Keys}},
+      {.model_type = "gpt_bigcode",
+       .architecture = "GPTBigCodeForCausalLM",
+       .summary = "StarCoder and SantaCoder: GPT-2 with one key and value for all heads",
+       .variants = {"one key for all heads, or one each"},
+       .repositories = {"bigcode/starcoderbase-1b", "bigcode/starcoder", "bigcode/gpt_bigcode-santacoder"},
+       .traits = {.norm = NormKind::layer,
+                  .position = PositionKind::learned,
+                  .mlp = MlpKind::gelu,
+                  .qkv_bias = true,
+                  .attention_output_bias = true,
+                  .mlp_bias = true},
+       .tied = true,
+       .own_keys = true,
+       .read = read_bigcode,
+       .write = write_bigcode,
+       .map_weights = map_bigcode,
+       .fused_projections = true,
+       .gguf = {.architecture = "starcoder", .names = kBigCodeNames, .keys = kBigCodeKeys}}};
 }
 
 }  // namespace ingot::families

@@ -60,8 +60,10 @@ inline constexpr auto kNemotronHNames =
                                                 {"blk.*.ffn_up", "backbone.layers.*.mixer.up_proj"},
                                                 {"blk.*.ffn_down", "backbone.layers.*.mixer.down_proj"}}};
 inline constexpr auto kNemotronHExpertNames =
-    kNemotronHNames + std::array<GgufNameRule, 6>{
+    kNemotronHNames + std::array<GgufNameRule, 8>{
                           {{"blk.*.ffn_gate_inp", "backbone.layers.*.mixer.gate"},
+                           {"blk.*.ffn_latent_down", "backbone.layers.*.mixer.fc1_latent_proj"},
+                           {"blk.*.ffn_latent_up", "backbone.layers.*.mixer.fc2_latent_proj"},
                            {"blk.*.ffn_up_exps", "backbone.layers.*.mixer.experts.#.up_proj", experts},
                            {"blk.*.ffn_down_exps", "backbone.layers.*.mixer.experts.#.down_proj", experts},
                            {"blk.*.ffn_up_shexp", "backbone.layers.*.mixer.shared_experts.up_proj"},
@@ -70,7 +72,7 @@ inline constexpr auto kNemotronHExpertNames =
 /// llama.cpp asks for both epsilons.
 inline constexpr auto kNemotronHKeys =
     kCommonKeys +
-    std::array<GgufKeyRule, 13>{{{"attention.layer_norm_epsilon", "layer_norm_epsilon", number},
+    std::array<GgufKeyRule, 14>{{{"attention.layer_norm_epsilon", "layer_norm_epsilon", number},
                                  {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon", number},
                                  {"ssm.conv_kernel", "conv_kernel"},
                                  {"ssm.state_size", "ssm_state_size"},
@@ -79,6 +81,7 @@ inline constexpr auto kNemotronHKeys =
                                  {"expert_count", "n_routed_experts"},
                                  {"expert_shared_count", "n_shared_experts"},
                                  {"expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size"},
+                                 {"moe_latent_size", "moe_latent_size"},
                                  {"expert_weights_scale", "routed_scaling_factor", number},
                                  {"expert_weights_norm", "norm_topk_prob", boolean},
                                  {"expert_group_count", "n_group"},

@@ -55,11 +55,7 @@ LayerKind block_kind(const ConfigFile& file, const std::string& type) {
 void read_nemotron_experts(const ConfigFile& file, LanguageConfig& c) {
   c.num_experts = 0;
   if (!c.has_kind(LayerKind::moe)) return;
-  std::int64_t latent = 0;
-  file.read("moe_latent_size", latent);
-  INGOT_CHECK(latent == 0,
-              NotImplemented(fmt::format("{}: moe_latent_size {} (experts as wide as the model, null, are)",
-                                         file.path(), latent)));
+  file.read("moe_latent_size", c.moe_latent_size);
   file.read("n_routed_experts", c.num_experts);
   require_size(c.num_experts, "n_routed_experts");
   file.read("n_group", c.n_group);
@@ -115,6 +111,7 @@ void write_nemotron_h(const LanguageConfig& c, Json& json) {
   json["n_routed_experts"] = c.num_experts;
   json["n_shared_experts"] = 1;
   json["moe_shared_expert_intermediate_size"] = c.shared_expert_intermediate_size;
+  if (c.moe_latent_size > 0) json["moe_latent_size"] = c.moe_latent_size;
   json["n_group"] = c.n_group;
   json["topk_group"] = c.topk_group;
   json["routed_scaling_factor"] = c.routed_scaling_factor;
@@ -133,6 +130,8 @@ void map_nemotron_h(const LanguageConfig& c, WeightMap& map) {
                          .theirs = theirs + "mixer.experts.#." + part + ".weight",
                          .stacked = c.num_experts});
   }
+  for (const std::string part : {"fc1_latent_proj", "fc2_latent_proj"})
+    map_tensor(map, ours + "mlp." + part, theirs + "mixer." + part);
   map_tensor(map, ours + "mlp.gate", theirs + "mixer.gate");
   map.rules.push_back({.ours = ours + "mlp.gate.e_score_correction_bias",
                        .theirs = theirs + "mixer.gate.e_score_correction_bias",
@@ -143,36 +142,38 @@ void map_nemotron_h(const LanguageConfig& c, WeightMap& map) {
 }  // namespace
 
 std::vector<LanguageFamily> nemotron_h() {
-  return {{.model_type = "nemotron_h",
-           .architecture = "NemotronHForCausalLM",
-           .summary = "Nemotron H: layers that are Mamba 2, attention, an MLP, or experts",
-           .variants = {"layers_block_type or hybrid_override_pattern", "biases of every projection",
-                        "experts without gates, in groups"},
-           .repositories = {"nvidia/Nemotron-H-8B-Base-8K", "nvidia/NVIDIA-Nemotron-Nano-9B-v2",
-                            "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"},
-           .traits = {.mlp = MlpKind::relu2,
-                      .router_score = RouterScore::sigmoid,
-                      .router_bias = true,
-                      .router_norm_eps = 1e-20,
-                      .single_blocks = true},
-           .defaults = R"({"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+  return {
+      {.model_type = "nemotron_h",
+       .architecture = "NemotronHForCausalLM",
+       .summary = "Nemotron H: layers that are Mamba 2, attention, an MLP, or experts",
+       .variants = {"layers_block_type or hybrid_override_pattern", "biases of every projection",
+                    "experts without gates, in groups", "experts between two projections (moe_latent_size)"},
+       .repositories = {"nvidia/Nemotron-H-8B-Base-8K", "nvidia/NVIDIA-Nemotron-Nano-9B-v2",
+                        "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+                        "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16"},
+       .traits = {.mlp = MlpKind::relu2,
+                  .router_score = RouterScore::sigmoid,
+                  .router_bias = true,
+                  .router_norm_eps = 1e-20,
+                  .single_blocks = true},
+       .defaults = R"({"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
                            "max_position_embeddings": 4096, "intermediate_size": 21504, "hidden_size": 4096,
                            "layer_norm_epsilon": 1e-5, "ssm_state_size": 128, "mamba_num_heads": 128,
                            "mamba_head_dim": 64, "n_groups": 8, "conv_kernel": 4, "use_conv_bias": true,
                            "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 7688,
                            "moe_shared_expert_intermediate_size": 7688})",
-           .norm_eps_key = "layer_norm_epsilon",
-           .attention_bias_key = {},  // transformers has none, whatever the key says
-           .mlp_bias_key = "mlp_bias",
-           .activation_key = "mlp_hidden_act",
-           .read = read_nemotron_h,
-           .write = write_nemotron_h,
-           .map_weights = map_nemotron_h,
-           .gguf = {.architecture = "nemotron_h",
-                    .expert_architecture = "nemotron_h_moe",
-                    .names = kNemotronHNames,
-                    .keys = kNemotronHKeys,
-                    .expert_names = kNemotronHExpertNames}}};
+       .norm_eps_key = "layer_norm_epsilon",
+       .attention_bias_key = {},  // transformers has none, whatever the key says
+       .mlp_bias_key = "mlp_bias",
+       .activation_key = "mlp_hidden_act",
+       .read = read_nemotron_h,
+       .write = write_nemotron_h,
+       .map_weights = map_nemotron_h,
+       .gguf = {.architecture = "nemotron_h",
+                .expert_architecture = "nemotron_h_moe",
+                .names = kNemotronHNames,
+                .keys = kNemotronHKeys,
+                .expert_names = kNemotronHExpertNames}}};
 }
 
 }  // namespace ingot::families
