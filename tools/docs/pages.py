@@ -65,15 +65,20 @@ def formats(binary):
     return lines
 
 
+# What families of prepacked weights do: language models and encoders. The networks of other tasks are small and stay dense.
+QUANTIZED = {"generate", "embed"}
+
+
 def models(binary):
     families = json.loads(run(binary, "models", "--json"))
-    parts = ["# Models and formats\n\nWhich models Ingot opens, what it does with them, and in which weight formats.\n\n```sh\ningot models qwen3\n```\n\nThe families that `ingot models` lists. Those that generate run on CPUs and NVIDIA GPUs in every weight "
-             "format below.\n", "| family | what it is | run | train | GGUF, read and written | variants | for instance |",
-             "|---|---|---|---|---|---|---|"]
+    parts = ["# Models and formats\n\nWhich models Ingot opens, what it does with them, and in which weight formats.\n\n```sh\ningot models qwen3\n```\n\nThe families that `ingot models` lists. Those on NVIDIA GPUs run on CPUs, too; quantized ones in every weight "
+             "format below.\n", "| family | what it is | run | train | GGUF, read and written | CUDA | quantized | variants | for instance |",
+             "|---|---|---|---|---|---|---|---|---|"]
     for family in families:
         tasks = family.get("tasks", [])
         cells = [f"`{family['name']}`", family.get("summary", ""), ", ".join(task for task in tasks if task != "train"),
-                 "yes" if "train" in tasks else "", f"`{family['gguf']}`" if family.get("gguf") else "",
+                 "yes" if "train" in tasks else "", f"`{family['gguf']}`" if family.get("gguf") else "", "yes",
+                 "yes" if QUANTIZED & set(tasks) else "",
                  ", ".join(family.get("variants", [])), ", ".join(f"`{r}`" for r in family.get("repositories", [])[:2])]
         parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     parts += ["", *formats(binary)]

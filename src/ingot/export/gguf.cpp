@@ -1,14 +1,19 @@
 #include "ingot/export/gguf.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
+#include "ingot/infer/sentence_gguf.h"
+#include "ingot/models/encoder/family.h"
+#include "ingot/models/encoder/gguf_encoder.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/gguf_export.h"
 #include "ingot/models/open_tokenizer.h"
+#include "ingot/models/opened_config.h"
 #include "ingot/quant/block_format.h"
 #include "ingot/weights/open.h"
 
@@ -32,6 +37,28 @@ WrittenModel write_encoded(const std::shared_ptr<const WeightSource>& source, Gg
   return written;
 }
 
+// Of texts' vectors, as llama.cpp numbers it; and what it leaves to its callers, under keys of ours.
+void write_sentences(const std::string& directory, bool classifies, GgufMetadata& metadata) {
+  const SentenceConfig sentences = SentenceConfig::from_directory(directory);
+  const std::string architecture = metadata.text("general.architecture").value_or("");
+  metadata.set(architecture + ".pooling_type",
+               GgufValue::of_u32(classifies ? kRankPooling : gguf_pooling_type(sentences, directory)));
+  write_sentence_fields(sentences, directory, metadata);
+}
+
+bool is_encoder(const std::string& directory) {
+  const OpenedConfig opened = open_config(directory);
+  return opened.info != nullptr && find_encoder_family(opened.info->name) != nullptr;
+}
+
+GgufExport export_model(const std::string& from) {
+  const bool encoder = is_encoder(from);
+  GgufExport model = encoder ? export_encoder_gguf(from) : export_gguf(open_checkpoint(from));
+  if (encoder || std::filesystem::exists(from + "/modules.json"))
+    write_sentences(from, model.weights->is_available("cls.output.weight"), model.metadata);
+  return model;
+}
+
 }  // namespace
 
 WrittenModel write_gguf_model(const std::string& from, const std::string& destination, const GgufPlan& plan,
@@ -44,7 +71,7 @@ WrittenModel write_gguf_model(const std::string& from, const std::string& destin
     }
     return write_encoded(gguf, std::move(metadata), {}, destination, plan, progress);
   }
-  GgufExport model = export_gguf(open_checkpoint(from));
+  GgufExport model = export_model(from);
   const std::int64_t rows = model.weights->get_metadata("token_embd.weight").shape.at(0);
   if (!write_gguf_tokenizer(from, rows, model.metadata)) {
     model.metadata.set("tokenizer.ggml.model", GgufValue::of_string("none"));  // readers ask for the key

@@ -14,8 +14,8 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
+#include "ingot/infer/sentence_gguf.h"
 #include "ingot/models/config_file.h"
-#include "ingot/weights/gguf.h"
 
 namespace ingot {
 namespace {
@@ -174,36 +174,9 @@ const std::string& SentenceConfig::prompt(const std::string& name) const {
                                                        fmt::join(known, ", "), did_you_mean(wanted, known)));
 }
 
-namespace {
-
-// As llama.cpp numbers them.
-Pooling gguf_pooling(const std::string& path) {
-  const auto source = open_gguf(path);
-  const GgufMetadata& metadata = source->fields();
-  const std::string key = metadata.text("general.architecture").value_or("") + ".pooling_type";
-  constexpr std::int64_t kNone = 0, kMean = 1, kCls = 2, kLast = 3;
-  switch (const std::int64_t kind = metadata.integer(key).value_or(kNone)) {
-    case kNone:
-    case kMean:
-      return Pooling::mean;
-    case kCls:
-      return Pooling::cls;
-    case kLast:
-      return Pooling::last;
-    default:
-      throw NotImplemented(
-          fmt::format("{}: {} is {}; expected 0 to 3 (none, mean, cls, last)", path, key, kind));
-  }
-}
-
-}  // namespace
-
 SentenceConfig SentenceConfig::from_directory(const std::string& directory) {
+  if (directory.ends_with(".gguf")) return read_sentence_gguf(directory);
   SentenceConfig config{.encoder = directory};
-  if (directory.ends_with(".gguf")) {
-    config.poolings = {gguf_pooling(directory)};
-    return config;
-  }
   if (std::filesystem::exists(directory + "/modules.json")) read_modules(directory, config);
   read_limits(config);
   read_prompts(directory, config);

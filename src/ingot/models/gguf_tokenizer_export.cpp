@@ -6,6 +6,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/models/open_tokenizer.h"
+#include "ingot/text/charsmap.h"
 #include "ingot/text/sentencepiece.h"
 
 namespace ingot {
@@ -67,7 +68,8 @@ text::GgufPreTokenizer stages_of(const Json& pre_tokenizer) {
 void set_lists(Lists lists, const std::string& model, GgufMetadata& metadata) {
   metadata.set("tokenizer.ggml.model", GgufValue::of_string(model));
   metadata.set("tokenizer.ggml.tokens", GgufValue::of_strings(std::move(lists.tokens)));
-  if (model == "llama") metadata.set("tokenizer.ggml.scores", GgufValue::of_f32s(lists.scores));
+  if (model == "llama" || model == "t5")
+    metadata.set("tokenizer.ggml.scores", GgufValue::of_f32s(lists.scores));
   metadata.set("tokenizer.ggml.token_type", GgufValue::of_i32s(lists.types));
 }
 
@@ -171,9 +173,97 @@ bool write_merged_pieces(const Json& tokenizer, std::int64_t rows, GgufMetadata&
   return true;
 }
 
+// BERT's: what begins a word has U+2581 in front, what continues one has no mark.
+bool write_word_pieces(const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
+  const Json& model = tokenizer["model"];
+  if (model.value("type", "") != "WordPiece") return false;
+  const std::string mark = model.value("continuing_subword_prefix", "##");
+  Lists lists = empty_lists(rows);
+  for (const auto& [token, id] : model["vocab"].items())
+    lists.put(id, token.starts_with(mark) ? token.substr(mark.size()) : "\u2581" + token,
+              SentencePiece::kNormal);
+  put_added_tokens(tokenizer, lists);
+  set_lists(std::move(lists), "bert", metadata);
+  const Json normalizer = tokenizer.value("normalizer", Json());
+  if (!normalizer.is_object() || normalizer.value("type", "") != "BertNormalizer") return true;
+  const bool lowercase = normalizer.value("lowercase", true);
+  const Json strip = normalizer.value("strip_accents", Json());
+  metadata.set("tokenizer.ggml.normalizer.lowercase", GgufValue::of_bool(lowercase));
+  metadata.set("tokenizer.ggml.normalizer.strip_accents",
+               GgufValue::of_bool(strip.is_boolean() ? strip.get<bool>() : lowercase));
+  return true;
+}
+
+// The first stage of this kind, or null.
+const Json* find_stage(const Json& stage, const std::string& type) {
+  if (!stage.is_object()) return nullptr;
+  if (stage.value("type", "") == type) return &stage;
+  for (const char* list : {"normalizers", "pretokenizers"}) {
+    if (!stage.contains(list)) continue;
+    for (const Json& inner : stage[list]) {
+      if (const Json* found = find_stage(inner, type)) return found;
+    }
+  }
+  return nullptr;
+}
+
+GgufValue of_bytes(const std::string& bytes) {
+  std::vector<std::uint64_t> items;
+  items.reserve(bytes.size());
+  for (const char byte : bytes) items.push_back(static_cast<unsigned char>(byte));
+  return {.type = GgufType::u8, .is_array = true, .items = std::move(items)};
+}
+
+// Unigram models, as T5 and XLM-RoBERTa have them.
+bool write_unigram(const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
+  const Json& model = tokenizer["model"];
+  if (model.value("type", "") != "Unigram" || model.value("byte_fallback", false)) return false;
+  const Json normalizer = tokenizer.value("normalizer", Json());
+  const Json* charsmap = find_stage(normalizer, "Precompiled");
+  Lists lists = empty_lists(rows);
+  std::size_t id = 0;
+  for (const Json& piece : model["vocab"])
+    lists.put(id++, piece[0].get<std::string>(), SentencePiece::kNormal, piece[1].get<float>());
+  const std::vector<float> scores = lists.scores;
+  put_added_tokens(tokenizer, lists);
+  lists.scores = scores;
+  if (model["unk_id"].is_number() && model["unk_id"].get<std::size_t>() < lists.types.size())
+    lists.types[model["unk_id"].get<std::size_t>()] = SentencePiece::kUnknown;
+  set_lists(std::move(lists), "t5", metadata);
+  Spaces spaces;
+  note_spaces(normalizer, spaces);
+  note_spaces(tokenizer.value("pre_tokenizer", Json()), spaces);
+  metadata.set("tokenizer.ggml.add_space_prefix", GgufValue::of_bool(spaces.prefix));
+  metadata.set("tokenizer.ggml.remove_extra_whitespaces", GgufValue::of_bool(true));
+  std::string bytes;
+  if (charsmap != nullptr && text::decode_base64(charsmap->value("precompiled_charsmap", ""), bytes) &&
+      !bytes.empty())
+    metadata.set("tokenizer.ggml.precompiled_charsmap", of_bytes(bytes));
+  return true;
+}
+
 void set_id(GgufMetadata& metadata, const char* key, std::optional<std::int32_t> id) {
   if (id)
     metadata.set(std::string("tokenizer.ggml.") + key, GgufValue::of_u32(static_cast<std::uint32_t>(*id)));
+}
+
+// What encoders put around a text: [CLS] and [SEP], <s> and </s>. Decoders' files say it of BOS alone.
+void write_frame(const text::Tokenizer& tokenizer, const std::vector<std::int32_t>& around,
+                 GgufMetadata& metadata) {
+  if (around.size() < 2 || !tokenizer.is_special(around.back())) return;
+  const bool both = around.size() > 2 && tokenizer.is_special(around.front());
+  if (both) {
+    set_id(metadata, "bos_token_id", around.front());
+    set_id(metadata, "cls_token_id", around.front());
+    set_id(metadata, "seperator_token_id", around.back());  // the key is spelled so
+    metadata.set("tokenizer.ggml.add_bos_token", GgufValue::of_bool(true));
+    metadata.set("tokenizer.ggml.add_sep_token", GgufValue::of_bool(true));
+  }
+  set_id(metadata, "eos_token_id", around.back());
+  metadata.set("tokenizer.ggml.add_eos_token", GgufValue::of_bool(true));
+  for (const char* mask : {"[MASK]", "<mask>"}) {
+    if (const auto id = tokenizer.token_to_id(mask); id && both) set_id(metadata, "mask_token_id", id);
+  }
 }
 
 }  // namespace
@@ -185,7 +275,8 @@ bool write_gguf_tokenizer(const std::string& directory, std::int64_t rows, GgufM
   const Json json = parse_json<Json>(text, directory + "/tokenizer.json");
   const bool lists = write_byte_level(json, rows, metadata) ||
                      write_pieces(directory + "/tokenizer.model", json, rows, metadata) ||
-                     write_merged_pieces(json, rows, metadata);
+                     write_merged_pieces(json, rows, metadata) || write_word_pieces(json, rows, metadata) ||
+                     write_unigram(json, rows, metadata);
   set_id(metadata, "bos_token_id", tokenizer.bos_id());
   set_id(metadata, "eos_token_id", tokenizer.eos_id());
   set_id(metadata, "unknown_token_id", tokenizer.unk_id());
@@ -193,6 +284,7 @@ bool write_gguf_tokenizer(const std::string& directory, std::int64_t rows, GgufM
   const auto around = tokenizer.encode("a");
   const bool bos = tokenizer.bos_id() && !around.empty() && around.front() == *tokenizer.bos_id();
   metadata.set("tokenizer.ggml.add_bos_token", GgufValue::of_bool(bos));
+  write_frame(tokenizer, around, metadata);
   if (!tokenizer.config().chat_template.empty()) {
     metadata.set("tokenizer.chat_template", GgufValue::of_string(tokenizer.config().chat_template));
   }

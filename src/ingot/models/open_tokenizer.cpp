@@ -29,6 +29,13 @@ text::GgufVocabulary gguf_vocabulary(const GgufMetadata& metadata) {
   v.eom = metadata.integer(key("eom_token_id"));
   v.unk = metadata.integer(key("unknown_token_id"));
   v.pad = metadata.integer(key("padding_token_id"));
+  v.sep = metadata.integer(key("seperator_token_id"));  // spelled so
+  v.remove_extra_whitespaces = metadata.boolean(key("remove_extra_whitespaces"));
+  v.lowercase = metadata.boolean(key("normalizer.lowercase"));
+  v.strip_accents = metadata.boolean(key("normalizer.strip_accents"));
+  if (const auto bytes = metadata.integers(key("precompiled_charsmap"))) {
+    for (const std::int64_t byte : *bytes) v.charsmap.push_back(static_cast<char>(byte));
+  }
   v.add_bos = metadata.boolean(key("add_bos_token"));
   v.add_eos = metadata.boolean(key("add_eos_token"));
   v.add_space_prefix = metadata.boolean(key("add_space_prefix"));

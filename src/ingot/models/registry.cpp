@@ -49,7 +49,8 @@ ModelInfo row_of(const EncoderFamily& family) {
                  .architectures = {},
                  .variants = family.variants,
                  .repositories = family.repositories,
-                 .tasks = {embed, masked_lm, classify}};
+                 .tasks = {embed, masked_lm, classify},
+                 .gguf = std::string(family.gguf)};
   for (const char* head :
        {"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification"}) {
     info.architectures.push_back(family.class_name(head));

@@ -13,6 +13,7 @@
 #include "ingot/text/gguf_pre_tokenizers.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/sentencepiece.h"
+#include "ingot/text/wordpiece.h"
 
 namespace ingot::text {
 
@@ -122,15 +123,69 @@ TokenizerSpec make_bpe(const GgufVocabulary& v, const GgufPreTokenizers& pre, co
 
 TokenizerSpec make_pieces(const GgufVocabulary& v, const std::string& source) {
   INGOT_CHECK(!v.scores.empty(), FormatError(source, -1, "tokenizer.ggml.scores", "is missing"));
+  const bool unigram = v.model == "t5";
   SentencePieceModel model;
-  model.kind = SentencePieceModel::kBpe;
-  model.byte_fallback = true;
+  model.kind = unigram ? SentencePieceModel::kUnigram : SentencePieceModel::kBpe;
+  model.byte_fallback = !unigram;
+  model.charsmap = v.charsmap;
   model.add_dummy_prefix = v.add_space_prefix.value_or(true);
-  model.remove_extra_whitespaces = false;
+  model.remove_extra_whitespaces = unigram && v.remove_extra_whitespaces.value_or(false);
   for (std::size_t id = 0; id < v.tokens.size(); ++id) {
     model.pieces.push_back({v.tokens[id], v.scores[id], type_of(v, id)});
   }
   return make_sentencepiece(model, source);
+}
+
+// As llama.cpp's files have BERT's: U+2581 in front of what begins a word.
+TokenizerSpec make_word_pieces(const GgufVocabulary& v) {
+  constexpr std::string_view kBegin = "▁";
+  TokenizerSpec spec;
+  Vocabulary vocabulary;
+  for (std::size_t i = 0; i < v.tokens.size(); ++i) {
+    const std::string& token = v.tokens[i];
+    const std::uint64_t type = type_of(v, i);
+    if (type == Type::kUnused && token.starts_with("[PAD")) continue;
+    const auto id = static_cast<std::int32_t>(i);
+    const bool whole = type == Type::kControl || type == Type::kUserDefined || type == Type::kUnknown;
+    const std::string text = whole                       ? token
+                             : token.starts_with(kBegin) ? token.substr(kBegin.size())
+                                                         : "##" + token;
+    if (vocabulary.add(text, id) != Vocabulary::Added::yes) vocabulary.add_again(text, id);
+    if (!whole) continue;
+    AddedToken added;
+    added.id = id;
+    added.content = text;
+    added.special = type != Type::kUserDefined;
+    added.normalized = false;
+    spec.added_tokens.push_back(std::move(added));
+  }
+  const bool lowercase = v.lowercase.value_or(true);
+  spec.normalizer = fmt::format(
+      R"({{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":{},"lowercase":{}}})",
+      v.strip_accents.value_or(lowercase), lowercase);
+  spec.pre_tokenizer = R"({"type":"BertPreTokenizer"})";
+  spec.decoder = R"({"type":"WordPiece","prefix":"##","cleanup":true})";
+  WordPieceOptions options;
+  if (v.unk && *v.unk >= 0 && static_cast<std::size_t>(*v.unk) < v.tokens.size())
+    options.unk_token = vocabulary.token(static_cast<std::int32_t>(*v.unk));
+  spec.model = std::make_shared<WordPieceModel>(std::move(vocabulary), options);
+  return spec;
+}
+
+// What is put around a text: BERT's [CLS] and [SEP], where the file does not say otherwise.
+void put_around(const GgufVocabulary& v, bool bos_by_default, TokenizerSpec& spec,
+                const std::string& source) {
+  const bool words = v.model == "bert";
+  constexpr std::int64_t kCls = 101, kSep = 102;  // of the first BERT, and what llama.cpp assumes
+  const std::string first = words ? token_at(v, v.bos.value_or(kCls), "tokenizer.ggml.bos_token_id", source)
+                                  : spec.config.bos_token;
+  const std::string last =
+      words ? token_at(v, v.sep.value_or(kSep), "tokenizer.ggml.seperator_token_id", source)
+            : spec.config.eos_token;
+  const bool bos = (words || v.add_bos.value_or(bos_by_default)) && !first.empty();
+  const bool eos = (words || v.add_eos.value_or(v.model == "t5")) && !last.empty();
+  const std::string around = bos_eos_template(spec, bos ? first : "", eos ? last : "");
+  if (around != "null") spec.post_processor = around;
 }
 
 }  // namespace
@@ -163,14 +218,17 @@ std::string chat_template_with_bos(const std::string& source, const std::string&
 
 TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& source) {
   check_lists(v, source);
-  const bool pieces = v.model == "llama";
-  INGOT_CHECK(pieces || v.model == "gpt2" || v.model == "gemma4",
-              NotImplemented(fmt::format(
-                  "{}: tokenizer.ggml.model '{}' (llama, gpt2 and gemma4 are); give a tokenizer.json "
-                  "beside it",
-                  source, v.model)));
-  const GgufPreTokenizers* pre = pieces ? nullptr : &pre_tokenizer_of(v, source);
-  TokenizerSpec spec = pieces ? make_pieces(v, source) : make_bpe(v, *pre, source);
+  const bool words = v.model == "bert", pieces = v.model == "llama" || v.model == "t5";
+  INGOT_CHECK(
+      pieces || words || v.model == "gpt2" || v.model == "gemma4",
+      NotImplemented(fmt::format(
+          "{}: tokenizer.ggml.model '{}' (llama, gpt2, gemma4, bert and t5 are); give a tokenizer.json "
+          "beside it",
+          source, v.model)));
+  const GgufPreTokenizers* pre = pieces || words ? nullptr : &pre_tokenizer_of(v, source);
+  TokenizerSpec spec = words    ? make_word_pieces(v)
+                       : pieces ? make_pieces(v, source)
+                                : make_bpe(v, *pre, source);
   spec.source = source;
   spec.config.bos_token = token_at(v, v.bos, "tokenizer.ggml.bos_token_id", source);
   spec.config.eos_token = token_at(v, v.eos, "tokenizer.ggml.eos_token_id", source);
@@ -178,14 +236,12 @@ TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& so
   spec.config.eom_token = token_at(v, v.eom, "tokenizer.ggml.eom_token_id", source);
   spec.config.pad_token = token_at(v, v.pad, "tokenizer.ggml.padding_token_id", source);
   if (v.unk) spec.config.unk_token = token_at(v, v.unk, "tokenizer.ggml.unknown_token_id", source);
-  const bool bos = v.add_bos.value_or(pieces || pre->add_bos) && !spec.config.bos_token.empty();
+  const bool bos_by_default = v.model == "llama" || (pre != nullptr && pre->add_bos);
+  const bool bos = v.add_bos.value_or(bos_by_default) && !spec.config.bos_token.empty();
   spec.config.chat_template = v.chat_template;
   if (bos && !v.chat_template.empty())
     spec.config.chat_template = chat_template_with_bos(v.chat_template, spec.config.bos_token);
-  const bool eos = v.add_eos.value_or(false) && !spec.config.eos_token.empty();
-  const std::string around =
-      bos_eos_template(spec, bos ? spec.config.bos_token : "", eos ? spec.config.eos_token : "");
-  if (around != "null") spec.post_processor = around;
+  put_around(v, bos_by_default, spec, source);
   return spec;
 }
 

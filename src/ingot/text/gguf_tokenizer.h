@@ -12,13 +12,16 @@ namespace ingot::text {
 
 /// What a GGUF file says of its tokenizer: the values of the keys `tokenizer.ggml.*`, absent ones empty.
 struct GgufVocabulary {
-  std::string model;  ///< "llama" (SentencePiece, scores) or "gpt2" (byte-level BPE, merges)
-  std::string pre;    ///< names the pre-tokenizer of byte-level BPE
+  /// "llama" (SentencePiece, scores), "gpt2" (byte-level BPE, merges), "bert" (WordPiece) or "t5" (unigram)
+  std::string model;
+  std::string pre;  ///< names the pre-tokenizer of byte-level BPE
   std::vector<std::string> tokens, merges;
   std::vector<float> scores;
   std::vector<std::int64_t> types;  ///< as SentencePiece numbers them
-  std::optional<std::int64_t> bos, eos, eot, eom, unk, pad;
-  std::optional<bool> add_bos, add_eos, add_space_prefix;
+  std::optional<std::int64_t> bos, eos, eot, eom, unk, pad, sep;
+  std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
+  std::optional<bool> lowercase, strip_accents;  ///< of BERT's normalizer
+  std::string charsmap;                          ///< of a SentencePiece normalizer
   std::string chat_template;
 };
 

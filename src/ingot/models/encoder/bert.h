@@ -95,12 +95,15 @@ struct BertModel {
   mutable RopeTables rope_;  // grown on demand
 };
 
+/// The parameters of a model, under their names here.
+std::vector<ParameterShape> encoder_parameters(const EncoderConfig& config);
+
 /// The configuration with pooler, masked-LM head and number of labels as the checkpoint has them.
 EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights);
 
-/// Opens a model directory as Hugging Face tools write it; what stands on the encoder (pooler, masked-LM
-/// head) is what the file holds. Throws IoError, FormatError, or Error that lists everything that does not
-/// fit.
+/// Opens a model directory as Hugging Face tools write it, or a GGUF file (gguf_encoder.h); what stands on
+/// the encoder (pooler, masked-LM head) is what the file holds. Throws IoError, FormatError, or Error that
+/// lists everything that does not fit.
 std::unique_ptr<BertModel> load_bert(const std::string& directory, const LoadOptions& options = {});
 /// Writes config.json and model.safetensors under the names of transformers.
 void write_bert(const std::string& directory, BertModel& model);

@@ -9,18 +9,13 @@
 #include "ingot/models/config_file.h"
 #include "ingot/models/encoder/bert.h"
 #include "ingot/models/encoder/family.h"
+#include "ingot/models/encoder/gguf_encoder.h"
 #include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
 namespace {
-
-std::vector<ParameterShape> parameter_shapes(const EncoderConfig& config) {
-  ShapeRecorder shapes;
-  const BertModel model(config, shapes);
-  return shapes.parameters();
-}
 
 // A layer's parameter by the name of all layers'.
 std::string of_all_layers(const std::string& name) {
@@ -35,7 +30,7 @@ void add_prefix(const EncoderFamily& family, const EncoderConfig& config, Weight
   for (WeightRule& rule : map.rules) rule.theirs = prefix + rule.theirs;
   std::set<std::string> known;
   for (const WeightRule& rule : map.rules) known.insert(rule.ours);
-  for (const ParameterShape& parameter : parameter_shapes(config)) {
+  for (const ParameterShape& parameter : encoder_parameters(config)) {
     if (parameter.name.starts_with("cls.") || parameter.name.starts_with("classifier.")) continue;
     if (!family.pooler_has_prefix && parameter.name.starts_with("pooler.")) continue;
     const std::string name = of_all_layers(parameter.name);
@@ -76,11 +71,24 @@ std::int64_t label_count(const EncoderConfig& config, const WeightSource& weight
   return 0;
 }
 
+ModelCheckpoint open_directory(const std::string& directory) {
+  const std::string config_path = config_path_in(directory);
+  INGOT_CHECK(std::filesystem::exists(config_path),
+              IoError(directory, "is not a model directory: it holds no config.json"));
+  return {read_model_config(config_path), config_path, under_torch_names(open_weights(directory))};
+}
+
 }  // namespace
+
+std::vector<ParameterShape> encoder_parameters(const EncoderConfig& config) {
+  ShapeRecorder shapes;
+  const BertModel model(config, shapes);
+  return shapes.parameters();
+}
 
 std::int64_t EncoderConfig::parameter_count() const {
   std::int64_t count = 0;
-  for (const ParameterShape& parameter : parameter_shapes(*this)) count += parameter.shape.numel();
+  for (const ParameterShape& parameter : encoder_parameters(*this)) count += parameter.shape.numel();
   return count;
 }
 
@@ -115,7 +123,7 @@ WeightMap BertModel::weight_map(const EncoderConfig& config) {
 
 ArchitectureReport BertModel::architecture_check(const EncoderConfig& config, const WeightSource& weights) {
   require_enough_tensors(config.num_hidden_layers, "num_hidden_layers", weights);
-  ArchitectureReport report = check_architecture(parameter_shapes(config), weight_map(config), weights);
+  ArchitectureReport report = check_architecture(encoder_parameters(config), weight_map(config), weights);
   report.family = config.model_type;
   if (config.pooler) report.variants.emplace_back("pooler");
   if (config.masked_lm_head) report.variants.emplace_back("masked-LM head");
@@ -143,11 +151,11 @@ EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights) {
 }
 
 std::unique_ptr<BertModel> load_bert(const std::string& directory, const LoadOptions& options) {
-  const std::string config_path = config_path_in(directory);
-  INGOT_CHECK(std::filesystem::exists(config_path),
-              IoError(directory, "is not a model directory: it holds no config.json"));
-  EncoderConfig config = EncoderConfig::from_json(read_model_config(config_path), config_path);
-  const std::shared_ptr<const WeightSource> weights = under_torch_names(open_weights(directory));
+  const bool gguf = directory.ends_with(".gguf") && !std::filesystem::is_directory(directory);
+  const ModelCheckpoint opened =
+      gguf ? encoder_gguf_checkpoint(open_gguf(directory)) : open_directory(directory);
+  EncoderConfig config = EncoderConfig::from_json(opened.config_json, opened.config_path);
+  const std::shared_ptr<const WeightSource>& weights = opened.weights;
   config = with_heads_of(std::move(config), *weights);
   if (options.dtype.has_value()) config.dtype = *options.dtype;
   return BertModel::from_weights(config, *weights, options);

@@ -195,7 +195,8 @@ EncoderFamily roberta_like(std::string_view model_type, std::string_view stem, s
           .defaults = kRobertaDefaults,
           .read = read_roberta,
           .write = write_bert,
-          .map_head = map_roberta_head};
+          .map_head = map_roberta_head,
+          .gguf = "bert"};
 }
 
 EncoderFamily bert() {
@@ -212,7 +213,8 @@ EncoderFamily bert() {
                           "num_attention_heads": 12, "intermediate_size": 3072})",
           .read = read_bert,
           .write = write_bert,
-          .map_head = map_bert_head};
+          .map_head = map_bert_head,
+          .gguf = "bert"};
 }
 
 EncoderFamily distilbert() {
@@ -231,7 +233,8 @@ EncoderFamily distilbert() {
           .read = read_distilbert,
           .write = write_distilbert,
           .map_encoder = map_distilbert,
-          .map_head = map_distilbert_head};
+          .map_head = map_distilbert_head,
+          .gguf = "bert"};
 }
 
 EncoderFamily electra() {

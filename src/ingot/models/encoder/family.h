@@ -44,6 +44,7 @@ struct EncoderFamily {
   /// Where the encoder's tensors have other names than BERT's, without the prefix; null: nowhere.
   void (*map_encoder)(const EncoderConfig&, WeightMap&) = nullptr;
   void (*map_head)(WeightMap&) = nullptr;
+  std::string_view gguf = {};  ///< general.architecture of its GGUF files; empty: llama.cpp has none
 
   std::string class_name(std::string_view suffix) const {
     return std::string(class_stem) + std::string(suffix);

@@ -149,7 +149,8 @@ EncoderFamily modernbert() {
           .read = read_modernbert,
           .write = write_modernbert,
           .map_encoder = map_modernbert,
-          .map_head = map_modernbert_head};
+          .map_head = map_modernbert_head,
+          .gguf = "modern-bert"};
 }
 
 }  // namespace ingot::encoders

@@ -129,7 +129,8 @@ EncoderFamily nomic_bert() {
       .read = read_nomic_bert,
       .write = write_nomic_bert,
       .map_encoder = map_nomic_bert,
-      .map_head = map_nomic_bert_head};
+      .map_head = map_nomic_bert_head,
+      .gguf = "nomic-bert"};
 }
 
 }  // namespace ingot::encoders

@@ -11,6 +11,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/models/config_file.h"
+#include "ingot/models/encoder/gguf_encoder.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
@@ -113,9 +114,17 @@ std::shared_ptr<const WeightSource> with_experts_apart(std::shared_ptr<const Wei
 
 }  // namespace
 
+namespace {
+
+ModelCheckpoint open_gguf_checkpoint(const std::string& path) {
+  const std::shared_ptr<const GgufSource> source = open_gguf(path);
+  return is_encoder_gguf(source->fields()) ? encoder_gguf_checkpoint(source) : gguf_checkpoint(source);
+}
+
+}  // namespace
+
 ModelCheckpoint open_checkpoint(const std::string& path) {
-  if (path.ends_with(".gguf") && !std::filesystem::is_directory(path))
-    return gguf_checkpoint(open_gguf(path));
+  if (path.ends_with(".gguf") && !std::filesystem::is_directory(path)) return open_gguf_checkpoint(path);
   const std::string config_path = path + "/config.json", other_path = path + "/quantize_config.json";
   INGOT_CHECK(
       std::filesystem::exists(config_path),

@@ -1,0 +1,138 @@
+// Encoders in GGUF files, as llama.cpp has them: written, and read back.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/op_case.h"
+#include "tests/support/sentence_directory.h"
+#include "tests/support/source_dir.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/export/convert.h"
+#include "ingot/infer/sentence_embedder.h"
+#include "ingot/models/encoder/bert.h"
+#include "ingot/models/open_tokenizer.h"
+#include "ingot/text/tokenizer.h"
+#include "ingot/weights/gguf.h"
+#include "ingot/weights/open.h"
+
+namespace ingot {
+namespace {
+
+using test::SentenceDirectory;
+using test::TemporaryDirectory;
+using testing::max_error;
+
+std::string golden(const std::string& name) { return test::source_dir() + "/tests/models/goldens/" + name; }
+
+std::string convert(const std::string& source, const std::string& destination) {
+  ConvertOptions options;
+  options.source = source;
+  options.destination = destination;
+  return convert_model(options).path;
+}
+
+std::string converted(const TemporaryDirectory& to, const std::string& source) {
+  return convert(source, to.at("model.gguf"));
+}
+
+class EncoderGguf : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EncoderGguf, GivesTheHiddenStatesAndLabelsOfItsDirectory) {
+  const NoGrad no_grad;
+  const TemporaryDirectory place;
+  const std::string source = golden(GetParam()), file = converted(place, source);
+  const auto directory = load_bert(source), gguf = load_bert(file);
+  const Tensor tokens = open_weights(source + "/expected.safetensors")->load_tensor("tokens");
+  const Tensor wanted = directory->hidden({.tokens = tokens}), found = gguf->hidden({.tokens = tokens});
+  EXPECT_LE(max_error(found, wanted), 1e-6);
+  EXPECT_EQ(gguf->config.context(), directory->config.context());
+  EXPECT_EQ(gguf->config.labels.names, directory->config.labels.names);
+  if (directory->config.labels.of == LabelsOf::nothing) return;
+  EXPECT_LE(max_error(gguf->label_logits(gguf->text_states(found, {.tokens = tokens})),
+                      directory->label_logits(directory->text_states(wanted, {.tokens = tokens}))),
+            1e-6);
+}
+
+// A directory made of the file again is the same model.
+TEST_P(EncoderGguf, BecomesADirectoryAgain) {
+  const NoGrad no_grad;
+  const TemporaryDirectory place;
+  const std::string source = golden(GetParam()), file = converted(place, source);
+  convert(file, place.at("again"));
+  const Tensor tokens = open_weights(source + "/expected.safetensors")->load_tensor("tokens");
+  EXPECT_LE(max_error(load_bert(place.at("again"))->hidden({.tokens = tokens}),
+                      load_bert(source)->hidden({.tokens = tokens})),
+            1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EncoderGguf,
+                         ::testing::Values("bert_legacy", "bert_masked_lm", "bert_classifier",
+                                           "roberta_masked_lm", "xlm_roberta", "xlm_roberta_reranker",
+                                           "camembert_masked_lm", "distilbert_masked_lm",
+                                           "nomic_bert_release", "nomic_bert_masked_lm",
+                                           "modernbert_masked_lm"),
+                         [](const auto& param) { return param.param; });
+
+TEST(EncoderGgufRefusals, NameWhatLlamaCppDoesNotCompute) {
+  const TemporaryDirectory place;
+  for (const auto& [name, part] : {std::pair{"albert_masked_lm", "albert"},
+                                   {"mpnet_masked_lm", "mpnet"},
+                                   {"deberta_v2_masked_lm", "deberta-v2"},
+                                   {"electra_masked_lm", "electra"},
+                                   {"distilbert_classifier", "classifier"},
+                                   {"modernbert_classifier", "GGUF"}}) {
+    try {
+      converted(place, golden(name));
+      ADD_FAILURE() << name << " was written";
+    } catch (const NotImplemented& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(SentenceGguf, EmbedsAsItsDirectoryDoes) {
+  const std::vector<std::string_view> texts{"w7 w9 w11 w13 w15 w17 w19 w21", "w5", "unknown w6", ""};
+  for (const char* pooling :
+       {"pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_lasttoken"}) {
+    for (const char* last : {"Normalize", "Dropout"}) {
+      const SentenceDirectory directory;
+      directory.pooling(pooling);
+      directory.modules(last);
+      write_file_atomically(directory.path + "/sentence_bert_config.json", R"({"max_seq_length": 6})");
+      write_file_atomically(directory.path + "/config_sentence_transformers.json",
+                            R"({"prompts": {"query": "w8 w9 "}, "default_prompt_name": "query"})");
+      const SentenceEmbedder wanted = SentenceEmbedder::open(directory.path),
+                             found = SentenceEmbedder::open(converted(directory.parent, directory.path));
+      EXPECT_EQ(found.encode(texts), wanted.encode(texts)) << pooling;
+      EXPECT_LE(max_error(found.embed(texts), wanted.embed(texts)), 1e-6) << pooling << ", " << last;
+    }
+  }
+}
+
+TEST(SentenceGguf, RefusesPoolingsAndModulesWithoutAPlace) {
+  const SentenceDirectory directory;
+  directory.pooling("pooling_mode_max_tokens");
+  EXPECT_THROW(converted(directory.parent, directory.path), NotImplemented);
+}
+
+// What llama.cpp's converter writes: lists, and no tokenizer.json.
+TEST(SentenceGguf, ListsOfWordPiecesGiveTheTokenizer) {
+  const SentenceDirectory directory;
+  const auto file = open_gguf(converted(directory.parent, directory.path));
+  const text::Tokenizer lists(text::make_gguf_tokenizer(gguf_vocabulary(file->fields()), "lists")),
+      whole = open_tokenizer(directory.path);
+  EXPECT_EQ(file->fields().text("tokenizer.ggml.model"), "bert");
+  EXPECT_EQ(file->fields().integer("bert.pooling_type"), 1);
+  for (const char* text : {"w7 w9 W11", "", "no such word", "w5w6", "w5, w6!", "[MASK] w8"})
+    EXPECT_EQ(lists.encode(text), whole.encode(text)) << text;
+}
+
+}  // namespace
+}  // namespace ingot
