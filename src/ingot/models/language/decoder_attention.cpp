@@ -221,7 +221,8 @@ Tensor weighed(const Tensor& y, const Tensor& gate) {
 Tensor Attention::mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
   Projections parts = gated ? Projections{.fused = {}, .each = qkv_proj.each(x)} : qkv_proj(x);
   const Tensor gate = gated ? parts.each.back() : Tensor();
-  Qkv qkv = clipped(split_heads(std::move(parts), heads, kv_heads), clip);
+  Qkv qkv = split_heads(std::move(parts), heads, kv_heads);
+  if (qk_norm != QkNorm::width) qkv = clipped(std::move(qkv), clip);  // OLMoE's norms come first
   if (key_multiplier != 1) qkv = {qkv.queries(), qkv.keys() * key_multiplier, qkv.values()};
   qkv = normalized_and_rotated(std::move(qkv), context);
   if (context.query_scale.defined())
@@ -269,7 +270,7 @@ Qkv Attention::normalized_and_rotated(Qkv qkv, const DecoderContext& context) co
     return rotary ? rotate(std::move(x), table(context), context.positions, interleaved) : x;
   };
   if (qk_norm == QkNorm::none) return rotated(std::move(qkv));
-  if (qk_norm == QkNorm::width) return rotated(normalized_across_heads(qkv));
+  if (qk_norm == QkNorm::width) return rotated(clipped(normalized_across_heads(qkv), clip));
   const HeadNorms norms{q_norm->weight.value, k_norm->weight.value, q_norm->eps, q_norm->weight_offset};
   if (qk_norm == QkNorm::head_after_rope) return normalize(rotated(std::move(qkv)), norms);
   return rotary && !interleaved
