@@ -1,10 +1,12 @@
 #include "ingot/benchmark/kernel_cases.h"
+#include "ingot/kernels/delta_rule.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/norm.h"
 #include "ingot/kernels/rope.h"
 #include "ingot/kernels/scratch.h"
 #include "ingot/kernels/softmax.h"
+#include "ingot/ops/elementwise.h"
 
 // Kernels that take rows: norms, heads of tokens, softmax, losses.
 namespace ingot::benchmark {
@@ -199,10 +201,45 @@ KernelWork cross_entropy(KernelOperands& operands) { return cross_entropy_of(ope
 // Of as many classes as Llama 3 has.
 KernelWork cross_entropy_128k(KernelOperands& operands) { return cross_entropy_of(operands, 128256); }
 
+// The gated delta rule with the heads of Qwen3-Next-80B-A3B, in f32 whatever the dtype.
+struct DeltaOperands {
+  explicit DeltaOperands(KernelOperands& operands)
+      : steps(operands.sequence()),
+        x(operands.values({1, steps, kHeads, kSize}, DType::f32)),
+        decay(-0.05 * square(operands.values({1, steps, kHeads}, DType::f32))),
+        beta(sigmoid(operands.values({1, steps, kHeads}, DType::f32))),
+        keys(kUnit * operands.values({1, steps, kGroups, kSize}, DType::f32)),
+        queries(kUnit * operands.values({1, steps, kGroups, kSize}, DType::f32)),
+        state(operands.zeros({1, kHeads, kSize, kSize}, DType::f32)),
+        y(operands.zeros(x.shape(), DType::f32)) {}
+
+  static constexpr std::int64_t kHeads = 32, kGroups = 16, kSize = 128;
+  static constexpr double kUnit = 0.088388348;  // 128^-1/2: keys of length 1
+  std::int64_t steps;
+  Tensor x, decay, beta, keys, queries, state, y;
+};
+
+KernelWork delta_rule(KernelOperands& operands) {
+  const DeltaOperands d(operands);
+  const kernels::DeltaRuleArgs args{.x = d.x.view(),
+                                    .decay = d.decay.view(),
+                                    .beta = d.beta.view(),
+                                    .keys = d.keys.view(),
+                                    .queries = d.queries.view(),
+                                    .starts = {},
+                                    .state = d.state.view(),
+                                    .y = d.y.view()};
+  return {
+      .bytes = bytes_of({d.x, d.keys, d.queries, d.y}),
+      .operations = flops(args),
+      .run = [stream = operands.stream(), d, args] { kernels::launch(kernels::delta_rule, stream, args); }};
+}
+
 }  // namespace
 
 std::vector<KernelCase> row_kernel_cases() {
   return {
+      {"delta_rule", delta_rule},
       {"rms_norm", rms_norm},
       {"residual_rms_norm", residual_rms_norm},
       {"rms_norm_backward", rms_norm_backward},
