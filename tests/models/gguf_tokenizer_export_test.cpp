@@ -46,13 +46,29 @@ TEST_P(ExportedTokenizer, ItsListsGiveTheIdsOfItsTokenizerJson) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ExportedTokenizer, ::testing::Values("llama2", "gemma", "llama3", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Kinds, ExportedTokenizer,
+                         ::testing::Values("llama2", "gemma", "llama3", "qwen2", "bert_cased",
+                                           "bert_uncased"),
                          [](const auto& param) { return std::string(param.param); });
 
+// What stands around a text, too: [CLS] and [SEP], <s> and </s>.
+TEST(ExportedTokenizers, ListsOfEncodersKeepTheirSpecialTokens) {
+  for (const char* name : {"bert_uncased", "xlm_roberta"}) {
+    const GgufMetadata metadata = lists_of(name, true);
+    const text::Tokenizer again(text::make_gguf_tokenizer(gguf_vocabulary(metadata), "model.gguf"));
+    const auto whole =
+        text::Tokenizer::from_json(dump_json(read_json(std::string(name) + ".json")["tokenizer"]));
+    EXPECT_EQ(again.encode("one two"), whole.encode("one two")) << name;
+    EXPECT_EQ(metadata.boolean("tokenizer.ggml.add_eos_token"), true) << name;
+  }
+}
+
 TEST(ExportedTokenizers, AKindWithoutListsIsToldAndKeptWhole) {
-  const GgufMetadata metadata = lists_of("xlm_roberta", false);
-  EXPECT_EQ(metadata.find("tokenizer.ggml.model"), nullptr);
-  EXPECT_NE(metadata.find("tokenizer.huggingface.json"), nullptr);
+  for (const char* name : {"word_level", "unigram_bytes", "roberta"}) {  // the last begins texts with a space
+    const GgufMetadata metadata = lists_of(name, false);
+    EXPECT_EQ(metadata.find("tokenizer.ggml.model"), nullptr) << name;
+    EXPECT_NE(metadata.find("tokenizer.huggingface.json"), nullptr) << name;
+  }
 }
 
 }  // namespace

@@ -46,6 +46,19 @@ void put_added_tokens(const Json& tokenizer, Lists& lists) {
   }
 }
 
+// The first stage of this kind, or null.
+const Json* find_stage(const Json& stage, const std::string& type) {
+  if (!stage.is_object()) return nullptr;
+  if (stage.value("type", "") == type) return &stage;
+  for (const char* list : {"normalizers", "pretokenizers"}) {
+    if (!stage.contains(list)) continue;
+    for (const Json& inner : stage[list]) {
+      if (const Json* found = find_stage(inner, type)) return found;
+    }
+  }
+  return nullptr;
+}
+
 /// The regular expressions and the kind of every stage of a pre-tokenizer.
 text::GgufPreTokenizer stages_of(const Json& pre_tokenizer) {
   text::GgufPreTokenizer found;
@@ -76,7 +89,11 @@ void set_lists(Lists lists, const std::string& model, GgufMetadata& metadata) {
 bool write_byte_level(const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
   const Json& model = tokenizer["model"];
   if (model.value("type", "") != "BPE") return false;
-  const auto pre = text::gguf_pre_tokenizer_name(stages_of(tokenizer.value("pre_tokenizer", Json())));
+  const Json stages = tokenizer.value("pre_tokenizer", Json());
+  const Json* level = find_stage(stages, "ByteLevel");
+  // llama.cpp puts no space before a text.
+  if (level != nullptr && level->value("add_prefix_space", true)) return false;
+  const auto pre = text::gguf_pre_tokenizer_name(stages_of(stages));
   if (!pre) return false;
   Lists lists = empty_lists(rows);
   for (const auto& [token, id] : model["vocab"].items()) lists.put(id, token, SentencePiece::kNormal);
@@ -192,19 +209,6 @@ bool write_word_pieces(const Json& tokenizer, std::int64_t rows, GgufMetadata& m
   metadata.set("tokenizer.ggml.normalizer.strip_accents",
                GgufValue::of_bool(strip.is_boolean() ? strip.get<bool>() : lowercase));
   return true;
-}
-
-// The first stage of this kind, or null.
-const Json* find_stage(const Json& stage, const std::string& type) {
-  if (!stage.is_object()) return nullptr;
-  if (stage.value("type", "") == type) return &stage;
-  for (const char* list : {"normalizers", "pretokenizers"}) {
-    if (!stage.contains(list)) continue;
-    for (const Json& inner : stage[list]) {
-      if (const Json* found = find_stage(inner, type)) return found;
-    }
-  }
-  return nullptr;
 }
 
 GgufValue of_bytes(const std::string& bytes) {

@@ -147,9 +147,9 @@ TokenizerSpec make_word_pieces(const GgufVocabulary& v) {
     if (type == Type::kUnused && token.starts_with("[PAD")) continue;
     const auto id = static_cast<std::int32_t>(i);
     const bool whole = type == Type::kControl || type == Type::kUserDefined || type == Type::kUnknown;
-    const std::string text = whole                       ? token
-                             : token.starts_with(kBegin) ? token.substr(kBegin.size())
-                                                         : "##" + token;
+    const std::string text = whole                                          ? token
+                             : token.starts_with(kBegin) && token != kBegin ? token.substr(kBegin.size())
+                                                                            : "##" + token;
     if (vocabulary.add(text, id) != Vocabulary::Added::yes) vocabulary.add_again(text, id);
     if (!whole) continue;
     AddedToken added;
