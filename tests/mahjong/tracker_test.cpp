@@ -1,6 +1,8 @@
 #include "ingot/mahjong/tracker.h"
 
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -79,10 +81,30 @@ TEST(MjaiClient, AnswersEveryEventWithALegalAction) {
   EXPECT_TRUE(legal_actions(table, 0).contains(Action::discard(answer.tile, answer.tsumogiri)));
 }
 
+TEST(MjaiClient, AnswersTheLastOfSeveralEventsInAnArray) {
+  Events events;
+  Table table = start_game(Rules::tenhou(), seed_from_number(6), 0, &events);
+  std::string input = "[{\"type\":\"start_game\",\"id\":0}]\n[";
+  for (std::size_t i = 1; i < events.size(); ++i)
+    input += (i > 1 ? "," : "") + to_mjai(events[i], 0) + (i + 1 == events.size() ? "]\n" : "");
+  std::istringstream in(input + R"([{"type":"end_game"}])");
+  std::ostringstream out;
+  run_mjai_client(in, out, Rules::tenhou(), player_named("tsumogiri"), 1);
+  std::istringstream answers(out.str());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(answers, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0], R"({"type":"none"})");
+  const Event answer = parse_mjai(lines[1]);
+  EXPECT_TRUE(legal_actions(table, 0).contains(Action::discard(answer.tile, answer.tsumogiri)));
+  EXPECT_EQ(lines[2], R"({"type":"none"})");
+}
+
 TEST(MjaiClient, RefusesWhatCannotBe) {
   std::ostringstream out;
   for (const char* lines :
-       {R"({"type":"tsumo","actor":0,"pai":"1m"})", "nonsense", R"({"type":"start_game","id":9})",
+       {"[]", "[{\"type\":\"start_game\",\"id\":1}", R"([{"type":"tsumo","actor":0,"pai":"1m"}])", "[3]",
+        R"({"type":"tsumo","actor":0,"pai":"1m"})", "nonsense", R"({"type":"start_game","id":9})",
         "{\"type\":\"start_game\",\"id\":1}\n{\"type\":\"dahai\",\"actor\":0,\"pai\":\"1m\",\"tsumogiri\":"
         "true}"}) {
     std::istringstream in(lines);

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <istream>
+#include <memory>
 #include <optional>
 #include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -220,6 +224,8 @@ void SeatTracker::on(const Event& event) {
     view_.asked = false;
     return;
   }
+  // mjai.app tells a seat nothing of a round in which it was never asked, but its end.
+  if (!in_round_ && event.type == EventType::EndKyoku) return;
   if (!in_round_) fail(event, "comes before start_kyoku");
   if (event.actor > 3 || event.target > 3) fail(event, "names a seat that is none");
   after_claim(event);
@@ -312,34 +318,75 @@ std::string to_mjai(const Action& action, const Observation& o) {
   return to_mjai(event);
 }
 
+namespace {
+
+// One seat's game as it is told, and who answers in it.
+class MjaiClient {
+ public:
+  MjaiClient(const Rules& rules, const PlayerFactory& make, std::uint64_t seed)
+      : rules_(rules), make_(make), seed_(seed) {}
+
+  // Throws FormatError naming `where`.
+  void take(std::string_view text, const std::string& where) {
+    const Event event = parse_mjai(text, where);
+    if (event.type == EventType::StartGame) start(text, where);
+    if (!tracker_) throw FormatError(where, -1, "start_game", "has to come first");
+    tracker_->on(event);
+    over_ = event.type == EventType::EndGame;
+  }
+  std::string answer() {
+    const ActionList legal = tracker_->legal();
+    if (legal.empty()) return R"({"type":"none"})";
+    return to_mjai(player_->select(tracker_->observation(), legal), tracker_->observation());
+  }
+  bool over() const { return over_; }
+
+ private:
+  void start(std::string_view text, const std::string& where) {
+    const auto json = parse_json_or_discard<nlohmann::json>(text);
+    const auto id = json.find("id");
+    if (id == json.end() || !id->is_number_integer() || id->get<std::int64_t>() < 0 ||
+        id->get<std::int64_t>() > 3)
+      throw FormatError(where, -1, "id", "is missing or no seat (0 to 3)");
+    tracker_.emplace(rules_, id->get<int>());
+    player_ = make_(seed_);
+  }
+
+  const Rules& rules_;
+  const PlayerFactory& make_;
+  std::uint64_t seed_;
+  std::optional<SeatTracker> tracker_;
+  std::unique_ptr<ActionSelector> player_;
+  bool over_ = false;
+};
+
+// The elements of an array.
+std::vector<std::string> events_of(const std::string& line, const std::string& where) {
+  const auto json = parse_json_or_discard<nlohmann::json>(line);
+  if (json.is_discarded()) throw FormatError(where, -1, "line", "begins with [ and is not a JSON array");
+  if (json.empty()) throw FormatError(where, -1, "line", "is an array without events");
+  std::vector<std::string> events;
+  events.reserve(json.size());
+  for (const nlohmann::json& one : json) events.push_back(dump_json(one));
+  return events;
+}
+
+}  // namespace
+
 void run_mjai_client(std::istream& in, std::ostream& out, const Rules& rules, const PlayerFactory& make,
                      std::uint64_t seed) {
-  std::optional<SeatTracker> tracker;
-  std::unique_ptr<ActionSelector> player;
+  MjaiClient client(rules, make, seed);
   std::string line;
-  int number = 0;
-  while (std::getline(in, line)) {
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const Event event = parse_mjai(line, fmt::format("line {}", number));
-    if (event.type == EventType::StartGame) {
-      const auto json = parse_json_or_discard<nlohmann::json>(line);
-      const auto id = json.find("id");
-      if (id == json.end() || !id->is_number_integer() || id->get<std::int64_t>() < 0 ||
-          id->get<std::int64_t>() > 3)
-        throw FormatError(fmt::format("line {}", number), -1, "id", "is missing or no seat (0 to 3)");
-      tracker.emplace(rules, id->get<int>());
-      player = make(seed);
-    }
-    if (!tracker) throw FormatError(fmt::format("line {}", number), -1, "start_game", "has to come first");
-    tracker->on(event);
-    const ActionList legal = tracker->legal();
-    if (legal.empty())
-      out << R"({"type":"none"})" << '\n';
+  for (int number = 1; !client.over() && std::getline(in, line); ++number) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    const std::string where = fmt::format("line {}", number);
+    if (line[begin] == '[')
+      for (const std::string& event : events_of(line, where)) client.take(event, where);
     else
-      out << to_mjai(player->select(tracker->observation(), legal), tracker->observation()) << '\n';
+      client.take(line, where);
+    out << client.answer() << '\n';
     out.flush();
-    if (event.type == EventType::EndGame) return;
   }
 }
 

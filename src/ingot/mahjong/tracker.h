@@ -36,7 +36,8 @@ class SeatTracker {
   bool in_round_ = false, kan_open_ = false;
 };
 
-/// Plays as an mjai client: reads events, one JSON object per line, and answers each with one line. Ends at
+/// Plays as an mjai client: reads events, one JSON object per line, and answers each with one line. A line
+/// may also be an array of events, as the simulator mjai.app sends them: the answer is to the last. Ends at
 /// end_game or at the end of the input. `seed` is for the player.
 void run_mjai_client(std::istream& in, std::ostream& out, const Rules& rules, const PlayerFactory& make,
                      std::uint64_t seed);
