@@ -13,7 +13,8 @@ namespace ingot {
 Tensor masked_log_softmax(const Tensor& logits, const Tensor& legal);
 
 /// An action by its probability exp(log_probability) for a uniform number in [0, 1); always one of the legal
-/// ones. Throws NonFinite where the legal log-probabilities are not finite, Error where nothing is legal.
+/// ones. Throws NonFinite where a legal log-probability is not a number or all are minus infinity, Error
+/// where nothing is legal.
 std::int32_t sample_action(std::span<const float> log_probabilities, std::span<const float> legal,
                            double uniform);
 
