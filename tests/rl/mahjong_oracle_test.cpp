@@ -20,6 +20,7 @@
 #include "ingot/rl/mahjong_batch.h"
 #include "ingot/rl/mahjong_game.h"
 #include "ingot/rl/mahjong_player.h"
+#include "ingot/rl/network_directory.h"
 #include "ingot/weights/open.h"
 
 namespace ingot {
@@ -220,6 +221,16 @@ TEST_F(MahjongOracleTest, AnOracleIsTrainedAndDistilledIntoAPlayerBitForBit) {
   EXPECT_EQ(weights("killed"), weights("player"));
 }
 
+TEST_F(MahjongOracleTest, WhatIsDistilledIsKeptForALadderAsPlayers) {
+  train("oracle", oracle());
+  const std::string league = directory_.at("league");
+  train("player", and_also(distil(), {"league.directory=" + league}));
+  const FoundNetworks found = networks_under(league);
+  EXPECT_TRUE(found.left_out.empty());
+  ASSERT_FALSE(found.players.empty());
+  EXPECT_EQ(found.players[0].name, "rollout-000001");
+}
+
 TEST_F(MahjongOracleTest, AnOraclesRunThatIsKilledGoesOnWithTheSameBits) {
   const std::vector<std::string> four = and_also(oracle(), {"max_steps=4"});
   train("whole", four);
@@ -240,6 +251,8 @@ TEST_F(MahjongOracleTest, ConfigurationsThatCannotBeAreNamed) {
               "input_channels: is 96 in " + directory_.at("base") + ", but an oracle reads 301");
   expect_told(refused({"phase=oracle"}), "league.past: is 0.4");
   expect_told(refused(and_also(oracle(), kCritic)), "oracle_critic");
+  expect_told(refused(and_also(oracle(), {"league.directory=" + directory_.at("league")})),
+              "league.directory: is " + directory_.at("league") + ", but an oracle sees what is hidden");
 }
 
 }  // namespace

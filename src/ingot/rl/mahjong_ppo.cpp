@@ -114,6 +114,11 @@ MahjongPpo::MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std:
       InvalidConfig("league.past", fmt::format("is {}, but past selves of an oracle cannot play: they "
                                                "are not shown what is hidden; use 0",
                                                options.league.past)));
+  INGOT_CHECK(!is_oracle() || options.league_directory.empty(),
+              InvalidConfig("league.directory",
+                            fmt::format("is {}, but an oracle sees what is hidden: a ladder cannot rate it; "
+                                        "leave it out, or give it to distil",
+                                        options.league_directory)));
   INGOT_CHECK(
       !is_oracle() || options.oracle_critic.channels == 0,
       InvalidConfig("oracle_critic", "is for players; an oracle's value reads what is hidden anyway"));
