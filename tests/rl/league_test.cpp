@@ -1,16 +1,19 @@
 #include "ingot/rl/league.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "tests/rl/games/kuhn_poker.h"
 #include "tests/rl/mahjong_ppo_fixture.h"
 #include "tests/rl/small_network.h"
 #include "tests/support/temporary_directory.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/rl/mahjong_training.h"
 #include "ingot/rl/network_directory.h"
 
@@ -84,16 +87,20 @@ TEST(League, SharesThatCannotBeAreRefused) {
 
 using test::MahjongPpoTest;
 
-TEST_F(MahjongPpoTest, ARunThatIsKilledAfterAnyStepGoesOnWithTheSameBits) {
-  MahjongTraining(config("whole")).run();
-  for (const int steps : {3, 4}) {
-    const std::string output = "killed" + std::to_string(steps);
-    {
-      MahjongTraining killed(config(output));
-      for (int i = 0; i < steps; ++i) killed.trainer().step();
-    }
-    MahjongTraining(config(output, {"resume_from_checkpoint=true"})).run();
-    EXPECT_EQ(weights(output), weights("whole")) << steps;
+// A run's checkpoints after each step are what a run leaves that is killed there: the later ones go first.
+TEST_F(MahjongPpoTest, ARunThatIsKilledAfterAnyOfTwelveStepsGoesOnWithTheSameBits) {
+  std::vector<std::string> changes = {"max_steps=13", "save_steps=1", "save_total_limit=13"};
+  MahjongTraining(config("run", changes)).run();
+  const std::vector<float> whole = weights("run");
+  changes.emplace_back("resume_from_checkpoint=true");
+  for (int steps = 12; steps >= 1; --steps) {
+    for (int later = steps + 1; later <= 13; ++later)
+      std::filesystem::remove_all(directory_.at("run") + fmt::format("/checkpoint-{:06}", later));
+    std::filesystem::remove_all(directory_.at("run") + "/model");
+    MahjongTraining resumed(config("run", changes));
+    ASSERT_EQ(resumed.trainer().progress().step, steps);
+    resumed.run();
+    EXPECT_EQ(weights("run"), whole) << steps;
   }
 }
 
@@ -149,6 +156,17 @@ TEST_F(MahjongPpoTest, TellsItsHealthAndPlaysTheAnchorInEvaluations) {
     EXPECT_TRUE(std::ranges::any_of(result.evaluation->values, [&](const auto& value) {
       return value.first == name;
     })) << name;
+}
+
+TEST_F(MahjongPpoTest, ItsReportDrawsTheRangesOfHealthyMetrics) {
+  MahjongTraining(config("run", {"max_steps=2", "report_to=[html]"})).run();
+  const std::string report = read_file(directory_.at("run") + "/report.html");
+  const std::size_t clipped = report.find(R"({"title":"clip fraction")");
+  ASSERT_NE(clipped, std::string::npos);
+  const std::string chart = report.substr(clipped, report.find(R"({"title":)", clipped + 1) - clipped);
+  for (const char* line :
+       {R"("name":"healthy from","x":[0,2],"y":[0.1,0.1])", R"("name":"healthy to","x":[0,2],"y":[0.3,0.3])"})
+    EXPECT_NE(chart.find(line), std::string::npos) << chart;
 }
 
 TEST_F(MahjongPpoTest, AResumedRunRefusesChangedSettingsByName) {

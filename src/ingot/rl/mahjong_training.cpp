@@ -50,6 +50,14 @@ TrainerHooks trainer_hooks(const MahjongTrainConfig& c, const MahjongTrainHooks&
   return all;
 }
 
+// Of runs that play, after Hydra's document (docs/self-play.md).
+std::vector<HealthyRange> healthy_ranges(const MahjongTrainConfig& c) {
+  if (!c.plays()) return {};
+  return {{.name = "entropy", .low = 0.5, .high = 2},         {.name = "kl", .high = 0.02},
+          {.name = "clip fraction", .low = 0.1, .high = 0.3}, {.name = "explained variance", .low = 0.1},
+          {.name = "win", .low = 0.23, .high = 0.27},         {.name = "deal-in", .low = 0.10, .high = 0.15}};
+}
+
 void log_refused(const mahjong::GameIndex& index) {
   constexpr std::size_t kNamed = 10;
   for (std::size_t i = 0; i < std::min(kNamed, index.refused().size()); ++i)
@@ -186,6 +194,7 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
                .subtitle = fmt::format("{}; {}", s.phase.subtitle, s.phase.description),
                .model_type = std::string(s.phase.net == nullptr ? kRankNet : kDualPoolNet),
                .loss_unit = s.phase.loss_unit,
+               .healthy = healthy_ranges(c),
                .config = std::move(hooks.effective_config),
                .metadata = {.seeds = {{"seed", c.seed}}},
                .logging_steps = c.logging_steps};

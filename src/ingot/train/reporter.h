@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,12 @@
 
 namespace ingot {
 
+/// Where a metric of a run that goes well lies; an infinite end is open.
+struct HealthyRange {
+  std::string name;  ///< as in StepRecord::values, EvalRecord::values
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+};
+
 /// What reporters say about a run beside its metrics.
 struct RunInfo {
   std::string name = "run";
@@ -23,6 +30,7 @@ struct RunInfo {
   std::int64_t parameters = 0;
   std::string loss_unit = "loss";                         ///< "nats per token"
   std::vector<std::pair<std::string, double>> baselines;  ///< losses to beat, by name
+  std::vector<HealthyRange> healthy = {};                 ///< drawn beside these metrics
   std::vector<Setting> config;                            ///< as it took effect, for a table
   Tracking tracking;
   RunMetadata metadata;  ///< a task gives seeds, data and processes; the trainer the rest

@@ -90,7 +90,7 @@ std::vector<std::string> value_names(const RunHistory& history) {
   return names;
 }
 
-ReportChart value_chart(const RunHistory& history, const std::string& name) {
+ReportChart value_chart(const RunHistory& history, const RunInfo& info, const std::string& name) {
   ReportChart chart{.title = name, .x_label = "step", .y_label = name, .whole_x = true};
   const auto told = [&](const StepRecord& r) { return !std::isnan(value_named(r.values, name)); };
   if (std::ranges::any_of(history.steps(), told))
@@ -104,6 +104,11 @@ ReportChart value_chart(const RunHistory& history, const std::string& name) {
     validation.y.push_back(value);
   }
   if (!validation.x.empty()) chart.series.push_back(std::move(validation));
+  for (const HealthyRange& range : info.healthy) {
+    if (range.name != name) continue;
+    if (std::isfinite(range.low)) chart.series.push_back(level(history, "healthy from", range.low));
+    if (std::isfinite(range.high)) chart.series.push_back(level(history, "healthy to", range.high));
+  }
   return chart;
 }
 
@@ -166,7 +171,8 @@ Report report_of(const RunHistory& history, const RunInfo& info) {
   norm.series.push_back(series_of(
       history, "gradient norm", [](const StepRecord& r) { return r.grad_norm; }, true));
   report.charts.push_back(std::move(norm));
-  for (const std::string& name : value_names(history)) report.charts.push_back(value_chart(history, name));
+  for (const std::string& name : value_names(history))
+    report.charts.push_back(value_chart(history, info, name));
   for (const SampleRecord& s : history.samples()) {
     std::string caption;
     for (const EvalRecord& e : history.evaluations()) {
