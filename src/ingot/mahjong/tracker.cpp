@@ -349,7 +349,14 @@ class MjaiClient {
         id->get<std::int64_t>() > 3)
       throw FormatError(where, -1, "id", "is missing or no seat (0 to 3)");
     tracker_.emplace(rules_, id->get<int>());
+    warm_up();
     player_ = make_(seed_);
+  }
+  // A first decision makes tables for 0.4 s: now, not when the table waits for it.
+  void warm_up() const {
+    const Table table = start_game(rules_, seed_from_number(0));
+    static_cast<void>(
+        make_(seed_)->select(observe(table, table.pub.dealer), legal_actions(table, table.pub.dealer)));
   }
 
   const Rules& rules_;
