@@ -63,9 +63,12 @@ def selfplay(report):
                                  "median": 1e3 * report["tables"] * report["rollout_steps"] / p["step_ms"]}, "ratio": p["ratio"]}
               for p in report.get("peers", [])]
     evaluated, learned = report["evaluations_per_second"], report["minibatch"] / report["step_ms"] * 1e3
+    step = row(f"PPO step, {report['minibatch']} decisions", learned, learned * rate / report["step_gflops"])
+    steps = [{**step, "peer": {"name": p["name"], "version": p["version"], "median": 1e3 * report["minibatch"] / p["step_ms"]},
+              "ratio": p["ratio"]} for p in report.get("step_peers", [])]
     return [*(beside or [whole]),
             row(f"network alone, {report['tables']} positions", evaluated, evaluated * rate / report["evaluation_gflops"]),
-            row(f"PPO step, {report['minibatch']} decisions", learned, learned * rate / report["step_gflops"])]
+            *(steps or [step])]
 
 
 def inference(report):

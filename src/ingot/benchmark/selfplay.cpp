@@ -89,7 +89,7 @@ class Selfplay {
 
   double flops() const { return trunk_flops(net_.config); }
 
-  SelfplayTimes run(TorchPeers& peers) {
+  SelfplayTimes run(TorchPeers& peers, TorchPeers& learners) {
     SelfplayTimes times;
     RolloutCollector collector(games_, player_);
     for (std::int64_t i = 0; i <= options_.runs; ++i) {
@@ -104,7 +104,7 @@ class Selfplay {
       times.games.push_back(games_.seconds() - before);
       times.evaluation.push_back(evaluation);
     }
-    times.step = learn();
+    times.step = learn(learners);
     if (options_.breakdown) times.breakdown = break_down([&] { return timed([&] { evaluate(); }); });
     return times;
   }
@@ -132,7 +132,7 @@ class Selfplay {
   }
 
   // Steps of PPO that play nothing.
-  std::vector<double> learn() {
+  std::vector<double> learn(TorchPeers& learners) {
     PpoOptions ppo{.rollout_steps = std::max<std::int64_t>(1, 8 * options_.minibatch / options_.tables)};
     ppo.minibatch = options_.minibatch;
     PpoTask task(games_, player_, ppo);
@@ -142,7 +142,9 @@ class Selfplay {
         const StepWork work = task.gradients(i);
         task.optimizer().apply(i, work.grad_scale);
       });
-      if (i > 1) seconds.push_back(step);  // the first one plays
+      if (i <= 1) continue;  // the first one plays
+      seconds.push_back(step);
+      learners.run_once();
     }
     return seconds;
   }
@@ -167,9 +169,13 @@ Report time_selfplay(const SelfplayOptions& o) {
       o.torch, bench_scripts::selfplay_torch(),
       {"--tables", std::to_string(o.tables), "--decisions", std::to_string(o.tables * o.rollout_steps),
        "--channels", std::to_string(o.channels), "--blocks", std::to_string(o.blocks)});
+  TorchPeers learners(o.torch, bench_scripts::selfplay_torch(),
+                      {"--learn", "--minibatch", std::to_string(o.minibatch), "--channels",
+                       std::to_string(o.channels), "--blocks", std::to_string(o.blocks)});
   Selfplay selfplay(o, on);
-  const SelfplayTimes times = selfplay.run(peers);
-  const std::vector<TorchResult> results = peers.results(times.rollout);
+  const SelfplayTimes times = selfplay.run(peers, learners);
+  const std::vector<TorchResult> results = peers.results(times.rollout),
+                                 learned_beside = learners.results(times.step);
   const double rollout = median(times.rollout), evaluation = median(times.evaluation),
                step = median(times.step), games = median(times.games);
   const double decisions = static_cast<double>(o.tables * o.rollout_steps) / rollout;
@@ -194,7 +200,8 @@ Report time_selfplay(const SelfplayOptions& o) {
       {"step_ms", step * 1e3},
       {"step_gflops", learning * 1e-9},
       {"matmul_gflops", limit * 1e-9},
-      {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
+      {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")},
+      {"step_peers", parse_json<nlohmann::ordered_json>(to_json(learned_beside), "PyTorch's results")}};
   if (o.breakdown)
     json["breakdown"] = parse_json<nlohmann::ordered_json>(to_json(times.breakdown), "the breakdown");
   Report report{.json = dump_json(json, 2)};
@@ -209,6 +216,7 @@ Report time_selfplay(const SelfplayOptions& o) {
       human_count(evaluated), evaluation * 1e3, o.tables, 100 * evaluated * selfplay.flops() / limit);
   report.text += fmt::format("  PPO step   {:>8}/s decisions, {:.2f} ms for {}: {:.0f} % of it\n",
                              human_count(learned), step * 1e3, o.minibatch, 100 * learning / limit);
+  report.text += describe(learned_beside);
   if (o.breakdown) report.text += describe(times.breakdown, "of an evaluation");
   return report;
 }
