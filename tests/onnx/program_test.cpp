@@ -210,6 +210,66 @@ TEST(Program, BiasesAreWhereSumsBegin) {
   EXPECT_EQ(message.find("MatMul 'p'"), 0) << message;
 }
 
+/// The same graph, with `weights` that no pass takes for constants.
+Graph graph_with_made(std::string nodes, const std::vector<std::string>& outputs,
+                      const std::map<std::string, Tensor>& weights) {
+  std::string made;
+  std::map<std::string, Tensor> given;
+  for (const auto& [name, x] : weights) {
+    made += named_node("Max", "'given " + name + "'", name);
+    given["given " + name] = x;
+  }
+  return graph_with(made + nodes, outputs, given);
+}
+
+TEST(Program, PrepackedMatricesGiveTheSameSums) {
+  const std::string transposed = "attribute { name: 'transB' type: INT i: 1 } ",
+                    nodes = named_node("MatMul", "'x', 'm'", "p") + named_node("Add", "'p', 'b'", "q") +
+                            named_node("MatMul", "'q', 'n'", "r") +
+                            named_node("Flatten", "'r'", "s", "attribute { name: 'axis' type: INT i: 3 } ") +
+                            named_node("Gemm", "'s', 'o'", "t") + named_node("Gemm", "'t', 'm', 'b'", "u") +
+                            named_node("Gemm", "'u', 'm'", "y", transposed);
+  const std::map<std::string, Tensor> weights{{"m", randn({130, 131}, 1)},
+                                              {"b", randn({131}, 2)},
+                                              {"n", randn({131, 140}, 3)},
+                                              {"o", scale(randn({140, 130}, 4), 0.01F)}};
+  const Graph graph = graph_with(nodes, {"y", "r"}, weights),
+              made = graph_with_made(nodes, {"y", "r"}, weights);
+  for (const std::int64_t rows : {1, 5}) {
+    const Tensor x = scale(randn({1, 16, rows, 130}, 5), 0.1F);
+    const std::vector<Tensor> a = graph.run({{"x", x}}), b = made.run({{"x", x}});
+    for (std::size_t i = 0; i < 2; ++i) {
+      ASSERT_EQ(a[i].shape(), b[i].shape());
+      EXPECT_LT(max_error(a[i], b[i]), 2e-4) << i << ", " << rows << " rows";
+    }
+  }
+  const std::string message = test::message_of<Error>([&] { graph.run({{"x", randn({1, 16, 5, 5}, 4)}}); });
+  EXPECT_EQ(message.find("MatMul 'p'"), 0) << message;
+  EXPECT_EQ(message.find("tiles"), message.npos) << message;
+}
+
+TEST(Program, PrepackedRecurrentLayersGiveTheSameStates) {
+  for (const auto& [op, gates] : {std::pair{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}}) {
+    const std::int64_t hidden = 128;
+    const std::string both =
+                          "attribute { name: 'direction' type: STRING s: 'bidirectional' } "
+                          "attribute { name: 'hidden_size' type: INT i: 128 } ",
+                      squeeze = "initializer { name: 'axis' data_type: 7 dims: 1 int64_data: 0 } " +
+                                named_node("Squeeze", "'x', 'axis'", "steps"),
+                      nodes = squeeze + named_node(op, "'steps', 'w', 'r', 'b'", "y", both);
+    const std::map<std::string, Tensor> weights{{"w", scale(randn({2, gates * hidden, 132}, 1), 0.1F)},
+                                                {"r", scale(randn({2, gates * hidden, hidden}, 2), 0.1F)},
+                                                {"b", randn({2, 2 * gates * hidden}, 3)}};
+    for (const std::int64_t batch : {1, 3}) {
+      const Tensor x = randn({1, 16, batch, 132}, 4),
+                   a = graph_with(nodes, {"y"}, weights).run({{"x", x}})[0],
+                   b = graph_with_made(nodes, {"y"}, weights).run({{"x", x}})[0];
+      ASSERT_EQ(a.shape(), b.shape());
+      EXPECT_LT(max_error(a, b), 1e-5) << op << ", " << batch;
+    }
+  }
+}
+
 // Types that the fused operators do not take are an error, as they were before.
 TEST(Program, RefusesBiasesOfOtherTypes) {
   const Graph graph = graph_with(

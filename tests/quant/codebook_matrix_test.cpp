@@ -128,8 +128,26 @@ TEST(FloatTiles, HoldTheVeryValues) {
 
 // Beyond one piece of columns (768) and one of rows (168), too.
 TEST(FloatTiles, MatmulsHaveTheReferencesBitsForAnyNumberOfRows) {
-  for (const auto& [rows, cols] : {std::pair{39, 512}, {5, 1600}, {32, 900}, {16, 100}, {17, 65}, {3, 1}})
+  for (const auto& [rows, cols] :
+       {std::pair{39, 512}, {5, 1600}, {32, 900}, {16, 100}, {17, 65}, {3, 1}, {150, 40}})
     expect_reference_bits(pack_f32(random({rows, cols}, 1)));
+}
+
+TEST(FloatTiles, HoldATransposedMatrix) {
+  const Tensor w = random({37, 50}, 1);
+  View by_columns = w.view();
+  std::swap(by_columns.shape[0], by_columns.shape[1]);
+  std::swap(by_columns.strides[0], by_columns.strides[1]);
+  const std::vector<float> values = all_rows(*pack_f32({w.storage(), by_columns})).to_vector<float>();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(values[i], w.data<float>()[i % 37 * 50 + i / 37]) << i;
+}
+
+// Each time the other way round, as the last one left the caches.
+TEST(FloatTiles, MatmulsThatRepeatGiveTheSameBits) {
+  const PackedPtr weight = pack_f32(random({1000, 70}, 1));
+  const Tensor x = random({1, 70}, 2), y = linear(x, *weight);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(bits_of(linear(x, *weight)), bits_of(y));
 }
 
 TEST(FloatTiles, MatmulsAreThoseOfTheMatrix) {

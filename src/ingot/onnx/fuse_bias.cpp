@@ -1,20 +1,25 @@
+#include <array>
+
 #include "ingot/onnx/program.h"
-#include "ingot/ops/matmul.h"
+#include "ingot/onnx/weight_matrix.h"
 #include "ingot/ops/view.h"
 
 // MatMul with a constant matrix, and the Add of a constant vector behind it, as one linear layer: the bias is
-// where the sums begin, and the result is written once.
+// added where the sums are, and the result is written once.
 
 namespace ingot::onnx {
 namespace {
 
-/// Inputs: x, the matrix [k, n] and the bias [n].
-Values biased_product(const OpCall& call) {
-  return {linear(call.in(0), transpose(call.in(1, 2, 2), 0, 1), call.in(2, 1, 1))};
+Values linear_layer(const OpCall& call) {
+  const Tensor &x = call.in(0), &matrix = call.in(1, 2, 2);
+  const bool fits = x.rank() >= 1 && x.dim(-1) == matrix.dim(0) && x.dtype() == matrix.dtype();
+  if (!fits && !call.has(2)) return call.as("MatMul", std::array<Value, 2>{x, matrix});
+  return {WeightMatrix(transpose(matrix, 0, 1), call.optional(kFirstTiles)).apply(x, call.optional(2))};
 }
-const OpRow kBiasedMatmul{"MatMul", biased_product};
 
 }  // namespace
+
+const OpRow kLinear{"MatMul", linear_layer};
 
 void fuse_bias(Draft& draft) {
   const Draft::Links links = draft.links();
@@ -30,7 +35,7 @@ void fuse_bias(Draft& draft) {
     if (bias == nullptr || bias->numel() != weight->dim(1)) continue;
     node.inputs.push_back(other);
     node.outputs = next->outputs;
-    node.fused = &kBiasedMatmul;
+    node.fused = &kLinear;
     draft.nodes[static_cast<std::size_t>(next - draft.nodes.data())].op.clear();
   }
   draft.sweep();

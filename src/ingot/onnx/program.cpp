@@ -168,6 +168,7 @@ const Program& Graph::program() const {
       fold_constants(draft, *texts_);
       fuse_attention(draft);
       fuse_bias(draft);
+      prepack_weights(draft);
       lay_out_in_blocks(draft);
     }
     std::vector<std::vector<std::string>> last_uses = last_uses_of(draft);

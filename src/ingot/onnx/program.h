@@ -75,6 +75,15 @@ void fold_constants(Draft& draft, const Texts& texts);
 void fuse_attention(Draft& draft);
 /// MatMul with a constant matrix and the Add of a constant vector behind it as one.
 void fuse_bias(Draft& draft);
+/// Inputs: x, the matrix [in, out] and the bias [out], which may be left out; the matrix in tiles, likewise.
+extern const OpRow kLinear;
+/// Constant matrices of MatMul, Gemm and recurrent layers in tiles, where the processor multiplies these
+/// faster.
+void prepack_weights(Draft& draft);
+/// RNN, GRU or LSTM with the tiles of its weights and its recurrent weights; null for another operator.
+const OpRow* prepacked_recurrent(std::string_view op);
+/// The first input of tiles: behind all that any of these operators takes and that messages list.
+inline constexpr std::size_t kFirstTiles = 8;
 /// Convolutions with constant weights, and what lies between them, on images in blocks of channels.
 void lay_out_in_blocks(Draft& draft);
 

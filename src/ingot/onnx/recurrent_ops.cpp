@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -6,10 +7,11 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/program.h"
+#include "ingot/onnx/weight_matrix.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/lstm.h"
-#include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 
 // RNN, GRU and LSTM. All inputs of a direction are multiplied at once; what remains of a step is its matmul
@@ -34,9 +36,9 @@ Activation activation(const OpCall& call, const std::string& name) {
 /// One direction's weights; the gates stand one after another on their first axis.
 struct Cell {
   std::int64_t hidden = 0;
-  Tensor weight, recurrent;     ///< [gates * hidden, inputs], [gates * hidden, hidden]
-  Tensor bias, recurrent_bias;  ///< [gates * hidden]; undefined: zero, or the first has the sum of both
-  Tensor peepholes;             ///< [3 * hidden]: input, output, forget; undefined: zero
+  WeightMatrix weight, recurrent;  ///< [gates * hidden, inputs], [gates * hidden, hidden]
+  Tensor bias, recurrent_bias;     ///< [gates * hidden]; undefined: zero, or the first has the sum of both
+  Tensor peepholes;                ///< [3 * hidden]: input, output, forget; undefined: zero
   std::vector<Activation> activations;
   double clip = 0;           ///< 0: none
   bool reset_after = false;  ///< GRU's linear_before_reset
@@ -62,8 +64,8 @@ using Step = State (*)(const Cell&, const Tensor& input, const State&);
 /// What the inputs and the state give to all gates; the biases are in the input's part. One sequence adds its
 /// part as a bias.
 Tensor summed_gates(const Cell& cell, const Tensor& input, const Tensor& h) {
-  if (input.dim(0) == 1) return linear(h, cell.recurrent, reshape(input, {input.dim(1)}));
-  return add(input, linear(h, cell.recurrent));
+  if (input.dim(0) == 1) return cell.recurrent.apply(h, reshape(input, {input.dim(1)}));
+  return add(input, cell.recurrent.apply(h));
 }
 
 State rnn_step(const Cell& cell, const Tensor& input, const State& s) {
@@ -72,7 +74,7 @@ State rnn_step(const Cell& cell, const Tensor& input, const State& s) {
 
 // Gates: update, reset, hidden.
 State gru_step(const Cell& cell, const Tensor& input, const State& s) {
-  const Tensor of_state = linear(s.h, cell.recurrent, cell.recurrent_bias);
+  const Tensor of_state = cell.recurrent.apply(s.h, cell.recurrent_bias);
   const Tensor update = cell.apply(0, add(cell.gate(input, 0), cell.gate(of_state, 0)));
   const Tensor reset = cell.apply(0, add(cell.gate(input, 1), cell.gate(of_state, 1)));
   Tensor candidate;
@@ -80,7 +82,7 @@ State gru_step(const Cell& cell, const Tensor& input, const State& s) {
     candidate = mul(reset, cell.gate(of_state, 2));
   } else {
     const Tensor bias = cell.recurrent_bias.defined() ? cell.gate(cell.recurrent_bias, 2) : Tensor();
-    candidate = linear(mul(reset, s.h), narrow(cell.recurrent, 0, 2 * cell.hidden, cell.hidden), bias);
+    candidate = cell.recurrent.rows(2 * cell.hidden, cell.hidden).apply(mul(reset, s.h), bias);
   }
   candidate = cell.apply(1, add(cell.gate(input, 2), candidate));
   return {add(candidate, mul(update, sub(s.h, candidate))), {}};
@@ -114,14 +116,15 @@ struct Kind {
   std::vector<std::string> activations;
   Step step;
   bool has_cell_state;
-  bool adds_biases = true;  ///< of inputs and state; a GRU's reset gate may come between
+  bool adds_biases = true;    ///< of inputs and state; a GRU's reset gate may come between
+  bool is_prepacked = false;  ///< the weights' tiles are behind the inputs
 };
 
 /// Steps of one direction. x: [sequence, batch, inputs]; `y` gets [batch, hidden] of each, zero where a text
 /// is over.
 State run_direction(const Kind& kind, const Cell& cell, const Tensor& x, State state, bool reverse,
                     const Tensor& lengths, std::vector<Tensor>& y) {
-  const Tensor inputs = linear(x, cell.weight, cell.bias);
+  const Tensor inputs = cell.weight.apply(x, cell.bias);
   const std::int64_t length = x.dim(0);
   y.resize(static_cast<std::size_t>(length));
   for (std::int64_t i = 0; i < length; ++i) {
@@ -147,15 +150,21 @@ Cell cell_of(const OpCall& call, const Kind& kind, std::int64_t direction, std::
   const auto part = [&](std::size_t i) {
     return call.has(i) ? contiguous(select(call.in(i), 0, direction)) : Tensor();
   };
-  cell.weight = part(1);
-  cell.recurrent = part(2);
-  cell.hidden = cell.recurrent.dim(-1);
+  const Tensor weight = part(1), recurrent = part(2);
+  cell.hidden = recurrent.dim(-1);
   const std::int64_t rows = kind.gates * cell.hidden;
-  INGOT_CHECK(cell.weight.rank() == 2 && cell.recurrent.rank() == 2 && cell.weight.dim(0) == rows &&
-                  cell.recurrent.dim(0) == rows,
-              DimensionMismatch(fmt::format("{}: weights of {} and {} for {} gates of {}", call.where(),
-                                            to_string(cell.weight.shape()), to_string(cell.recurrent.shape()),
-                                            kind.gates, cell.hidden)));
+  INGOT_CHECK(
+      weight.rank() == 2 && recurrent.rank() == 2 && weight.dim(0) == rows && recurrent.dim(0) == rows,
+      DimensionMismatch(fmt::format("{}: weights of {} and {} for {} gates of {}", call.where(),
+                                    to_string(weight.shape()), to_string(recurrent.shape()), kind.gates,
+                                    cell.hidden)));
+  const auto tiles = [&](std::size_t i) {
+    if (!kind.is_prepacked) return Tensor();
+    const std::int64_t panels = rows / WeightMatrix::kTileRows;
+    return narrow(call.in(i), 0, direction * panels, panels);
+  };
+  cell.weight = WeightMatrix(weight, tiles(kFirstTiles));
+  cell.recurrent = WeightMatrix(recurrent, tiles(kFirstTiles + 1));
   if (const Tensor bias = part(3); bias.defined()) {
     INGOT_CHECK(bias.shape() == Shape({2 * rows}), DimensionMismatch(call.where() + ": size of the bias"));
     cell.bias = narrow(bias, 0, 0, rows);
@@ -216,15 +225,31 @@ Values recurrent(const OpCall& call, const Kind& kind) {
   return results;
 }
 
-Values rnn(const OpCall& call) { return recurrent(call, {1, {"Tanh"}, rnn_step, false}); }
-Values gru(const OpCall& call) { return recurrent(call, {3, {"Sigmoid", "Tanh"}, gru_step, false, false}); }
-Values lstm(const OpCall& call) { return recurrent(call, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true}); }
+template <bool kPrepacked>
+Values rnn(const OpCall& call) {
+  return recurrent(call, {1, {"Tanh"}, rnn_step, false, true, kPrepacked});
+}
+template <bool kPrepacked>
+Values gru(const OpCall& call) {
+  return recurrent(call, {3, {"Sigmoid", "Tanh"}, gru_step, false, false, kPrepacked});
+}
+template <bool kPrepacked>
+Values lstm(const OpCall& call) {
+  return recurrent(call, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true, true, kPrepacked});
+}
 
-constexpr std::array kRecurrentOps = {OpRow{"GRU", gru, kEveryInput}, OpRow{"LSTM", lstm, kEveryInput},
-                                      OpRow{"RNN", rnn, kEveryInput}};
+template <bool kPrepacked>
+constexpr std::array kRecurrentOps = {OpRow{"GRU", gru<kPrepacked>, kEveryInput},
+                                      OpRow{"LSTM", lstm<kPrepacked>, kEveryInput},
+                                      OpRow{"RNN", rnn<kPrepacked>, kEveryInput}};
 
 }  // namespace
 
-std::span<const OpRow> recurrent_ops() { return kRecurrentOps; }
+std::span<const OpRow> recurrent_ops() { return kRecurrentOps<false>; }
+
+const OpRow* prepacked_recurrent(std::string_view op) {
+  const auto found = std::ranges::find(kRecurrentOps<true>, op, &OpRow::name);
+  return found == kRecurrentOps<true>.end() ? nullptr : &*found;
+}
 
 }  // namespace ingot::onnx

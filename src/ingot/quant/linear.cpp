@@ -115,6 +115,8 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
   return rows >= kManyRows && takes_spans(weight->format) ? Rounding::spans : Rounding::blocks;
 }
 
+bool prefers_f32_tiles() { return kernels::instruction_set_limit() >= kernels::InstructionSet::avx2; }
+
 Activations::Activations(const Shape& shape, Rounding rounding,
                          FunctionRef<Tensor(std::int64_t, std::int64_t)> make)
     : shape_(shape) {

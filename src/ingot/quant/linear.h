@@ -25,6 +25,10 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 /// (quantized_matmul). Rounding the weight so once more takes as long as multiplying some 16 rows.
 inline constexpr std::int64_t kManyRows = 64;
 
+/// Whether the CPU multiplies constant f32 weights faster from tiles (pack_f32) than as they are: with AVX2
+/// and more, BLAS would rearrange them each time.
+bool prefers_f32_tiles();
+
 /// The input of one or more matmuls with packed weights: x f32 [..., in], rounded to int8 on the first
 /// matmul that needs it and then shared (Q, K and V; gate and up). With dense weights alone, any dtype. Not
 /// for use by several threads at once.

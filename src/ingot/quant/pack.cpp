@@ -313,8 +313,26 @@ PackedPtr pack(const CodebookMatrix& matrix, std::string_view name) {
   return result;
 }
 
+namespace {
+
+// Rows [first, first + rows) of a matrix as a panel of floats.
+void fill_f32_panel(const View& w, std::int64_t first, std::int64_t rows, float* to) {
+  const auto* from = w.as<float>() + first * w.stride(0);
+  if (w.stride(0) == 1) {  // the transpose of a matrix
+    for (std::int64_t c = 0; c < w.dim(1); ++c)
+      std::copy_n(from + c * w.stride(1), rows, to + c * kernels::kPanelRows);
+    return;
+  }
+  for (std::int64_t row = 0; row < rows; ++row, from += w.stride(0)) {
+    for (std::int64_t c = 0; c < w.dim(1); ++c) to[c * kernels::kPanelRows + row] = from[c * w.stride(1)];
+  }
+}
+
+}  // namespace
+
 PackedPtr pack_f32(const Tensor& w, std::string_view name) {
-  const Tensor wide = as_floats(w, name);
+  const bool as_it_is = w.defined() && w.rank() == 2 && w.dtype() == DType::f32;
+  const Tensor wide = as_it_is ? w : as_floats(w, name);
   auto result = std::make_shared<PackedMatrix>();
   result->format = PackedFormat::f32;
   result->rows = wide.dim(0);
@@ -327,11 +345,7 @@ PackedPtr pack_f32(const Tensor& w, std::string_view name) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
       auto* to = reinterpret_cast<float*>(result->data.data<std::uint8_t>() + panel * panel_bytes);
       const std::int64_t first = panel * kernels::kPanelRows;
-      const std::int64_t rows = std::min(kernels::kPanelRows, result->rows - first);
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const float* from = wide.data<float>() + (first + row) * result->cols;
-        for (std::int64_t c = 0; c < result->cols; ++c) to[c * kernels::kPanelRows + row] = from[c];
-      }
+      fill_f32_panel(wide.view(), first, std::min(kernels::kPanelRows, result->rows - first), to);
     }
   });
   return result;

@@ -33,7 +33,7 @@ using PackedPtr = std::shared_ptr<const PackedMatrix>;
 PackedPtr pack(const BlockMatrix& matrix);
 
 /// A weight (f32, bf16, f16 [rows, cols]) in tiles of f32, nothing rounded: what matmuls of many rows read
-/// without rearranging it first. Takes memory of its own.
+/// without rearranging it first. Takes memory of its own. Of any strides.
 PackedPtr pack_f32(const Tensor& w, std::string_view name = "the weight");
 
 /// How GroupMatrix::quantize rounds.

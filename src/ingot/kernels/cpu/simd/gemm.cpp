@@ -4,6 +4,7 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/gemm_plan.h"
+#include "ingot/kernels/cpu/reads_backward.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/simd/convert.h"
 #include "ingot/kernels/cpu/tile.h"
@@ -140,15 +141,6 @@ bool accepts_skinny(const GemmArgs& args) {
   const std::int64_t n = plan.n;
   if (plan.empty() || plan.summed_count != 1 || !as_skinny(plan, args)) return false;
   return !args.bias || (args.bias.is_contiguous() && plan.n == n && n == args.bias.dim(0));
-}
-
-// Whether to begin with the last columns: where the same weights were read just now, as by each step of an
-// RNN, and from the first on, the caches still hold the last.
-bool reads_backward(const void* weights) {
-  static thread_local const void* forward = nullptr;
-  const bool again = weights == forward;
-  forward = again ? nullptr : weights;
-  return again;
 }
 
 void run_skinny(const GemmArgs& args, Stream) {

@@ -104,18 +104,24 @@ void float_panel_matmul(const FloatPanelMatmul& p, std::int64_t rows) {
   if (rows - at >= 1) float_panel_tile<kFormat, 1>(p, at);
 }
 
-// The same for weights that are f32: nothing stands between the loads and the sums. V panels at once share
-// what is read of x: a load for each multiply-add would take as long as that does.
-constexpr int kMaxFloatRows = 12;
+// The same for weights that are f32: nothing stands between the loads and the sums. Several vectors of
+// columns share what is read of x: a load for each multiply-add would take as long as that does.
+constexpr std::int64_t kPanelVectors = kPanelRows / kLanes;  // of a panel's columns
+constexpr int kMaxFloatRows = static_cast<int>(f32_tile_rows(kLanes));
+constexpr int kMaxFewRows = static_cast<int>(kFewFloatRows);
 
-template <int R, int V>
-INGOT_NOINLINE void f32_panel_rows(const FloatPanelMatmul& p, const float* x, float* y, std::int64_t row) {
-  Floats sum[R][V];
+// R rows of x with P panels. kAhead: few rows are bound by reading the panels, so these are fetched on the
+// way, kDistance columns ahead and at last those of `p.next`.
+template <int R, int P, bool kAhead>
+INGOT_NOINLINE void f32_panel_rows(const FloatPanelMatmul& p, const float* x, float* y) {
+  constexpr int kVectors = static_cast<int>(P * kPanelVectors);
+  constexpr std::int64_t kDistance = 32;  // 2 KiB of each panel
+  Floats sum[R][kVectors];
   INGOT_UNROLL_ROWS
   for (int r = 0; r < R; ++r) {
     INGOT_UNROLL_ROWS
-    for (int v = 0; v < V; ++v) {
-      const std::int64_t at = row + v * kPanelRows;
+    for (int v = 0; v < kVectors; ++v) {
+      const std::int64_t at = v * kLanes;
       sum[r][v] = p.add ? load_floats(y + r * p.y_stride + at, p.cols - at) : zero_floats();
     }
   }
@@ -127,25 +133,35 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelMatmul& p, const float* x, fl
     base[b] = x + 3 * b * p.x_stride;
     asm("" : "+r"(base[b]));
   }
-  const std::int64_t stride = p.x_stride;
-  const std::int64_t panel_floats = p.panel_bytes / 4;
-  const auto* w = reinterpret_cast<const float*>(p.panel) + row;
-  for (std::int64_t col = 0; col < p.k; ++col, w += kPanelRows) {
-    Floats value[V];
-    INGOT_UNROLL_ROWS
-    for (int v = 0; v < V; ++v) value[v] = load_numbers(w + v * panel_floats);
-    INGOT_UNROLL_ROWS
-    for (int r = 0; r < R; ++r) {
-      const Floats from = splat(base[r / 3][r % 3 * stride]);
+  const std::int64_t stride = p.x_stride, panel_floats = p.panel_bytes / 4;
+  const auto* w = reinterpret_cast<const float*>(p.panel);
+  const std::int64_t last = kAhead && p.next != nullptr && p.k > kDistance ? kDistance : 0;
+  const float* ahead = w + kDistance * kPanelRows;
+  for (std::int64_t left = p.k; left > 0;) {
+    const std::int64_t end = left > last ? last : 0;  // of this piece, counted from the end
+    for (; left > end; --left, w += kPanelRows, ahead += kPanelRows) {
+      if constexpr (kAhead) {
+        INGOT_UNROLL_ROWS
+        for (int panel = 0; panel < P; ++panel) __builtin_prefetch(ahead + panel * panel_floats);
+      }
+      Floats value[kVectors];
       INGOT_UNROLL_ROWS
-      for (int v = 0; v < V; ++v) sum[r][v] = multiply_add(from, value[v], sum[r][v]);
+      for (int v = 0; v < kVectors; ++v)
+        value[v] = load_numbers(w + v / kPanelVectors * panel_floats + v % kPanelVectors * kLanes);
+      INGOT_UNROLL_ROWS
+      for (int r = 0; r < R; ++r) {
+        const Floats from = splat(base[r / 3][r % 3 * stride]);
+        INGOT_UNROLL_ROWS
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = multiply_add(from, value[v], sum[r][v]);
+      }
+      INGOT_UNROLL_ROWS
+      for (int b = 0; b < kBases; ++b) ++base[b];
     }
-    INGOT_UNROLL_ROWS
-    for (int b = 0; b < kBases; ++b) ++base[b];
+    ahead = reinterpret_cast<const float*>(p.next);
   }
   INGOT_UNROLL_ROWS
-  for (int v = 0; v < V; ++v) {
-    const std::int64_t at = row + v * kPanelRows, cols = p.cols - at;
+  for (int v = 0; v < kVectors; ++v) {
+    const std::int64_t at = v * kLanes, cols = p.cols - at;
     const Floats bias = p.bias != nullptr ? load_floats(p.bias + at, cols) : zero_floats();
     INGOT_UNROLL_ROWS
     for (int r = 0; r < R; ++r)
@@ -153,59 +169,60 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelMatmul& p, const float* x, fl
   }
 }
 
-template <int R>
-INGOT_INLINE void f32_panel_tile(const FloatPanelMatmul& p, std::int64_t at) {
-  for (std::int64_t row = 0; row < p.cols; row += kLanes)
-    f32_panel_rows<R, 1>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
+// From 1 to R rows.
+template <int R, int P, bool kAhead>
+INGOT_INLINE void f32_panel_tile(const FloatPanelMatmul& p, const float* x, float* y, std::int64_t rows) {
+  if (rows == R) return f32_panel_rows<R, P, kAhead>(p, x, y);
+  if constexpr (R > 1) f32_panel_tile<R - 1, P, kAhead>(p, x, y, rows);
 }
 
-// Tiles of rows with both panels, piece by piece of their columns, so that a piece of the panels is in L1 for
-// all rows; what comes after them is fetched into L2 meanwhile.
-[[maybe_unused]] void f32_panel_pair_matmul(const FloatPanelMatmul& p, std::int64_t tiles) {
-  constexpr std::int64_t kCols = 128;  // 16 KiB
-  const std::int64_t pieces = (p.k + kCols - 1) / kCols,
-                     lines = p.next ? (p.k + tiles * pieces - 1) / (tiles * pieces) : 0;
-  const std::uint8_t* ahead = p.panel + 2 * p.panel_bytes;  // a column is a cache line
+// Tiles of rows, of about one size, with P panels, piece by piece of their columns, so that a piece of the
+// panels is in L1 for all rows; what comes after them is fetched into L2 meanwhile.
+template <int P>
+void f32_panel_group(const FloatPanelMatmul& p, std::int64_t rows) {
+  constexpr std::int64_t kCols = 256 / P;  // 16 KiB
+  const std::int64_t tiles = (rows + kMaxFloatRows - 1) / kMaxFloatRows, pieces = (p.k + kCols - 1) / kCols,
+                     lines = p.next != nullptr ? (p.k + tiles * pieces - 1) / (tiles * pieces) : 0;
+  const std::uint8_t* ahead = p.next;  // a column is a cache line
   for (std::int64_t col = 0; col < p.k; col += kCols) {
     FloatPanelMatmul piece = p;
     piece.panel += col * kPanelRows * 4;
-    piece.x += col;
     piece.k = p.k - col < kCols ? p.k - col : kCols;
     piece.add = p.add || col > 0;
     if (col + kCols < p.k) piece.bias = nullptr;
-    for (std::int64_t at = 0; at < tiles * kMaxFloatRows; at += kMaxFloatRows) {
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::int64_t at = rows * tile / tiles, end = rows * (tile + 1) / tiles;
       for (std::int64_t i = 0; i < lines; ++i, ahead += 64) {
-        __builtin_prefetch(ahead, 0, 2);
-        __builtin_prefetch(ahead + p.panel_bytes, 0, 2);
+        for (int panel = 0; panel < P; ++panel) __builtin_prefetch(ahead + panel * p.panel_bytes, 0, 2);
       }
-      f32_panel_rows<kMaxFloatRows, 2>(piece, piece.x + at * p.x_stride, p.y + at * p.y_stride, 0);
+      f32_panel_tile<kMaxFloatRows, P, false>(piece, p.x + at * p.x_stride + col, p.y + at * p.y_stride,
+                                              end - at);
     }
   }
 }
 
-// Rows [at, rows) of x with one panel.
-void f32_single_panel_matmul(const FloatPanelMatmul& p, std::int64_t at, std::int64_t rows) {
-  for (; rows - at >= kMaxFloatRows; at += kMaxFloatRows) f32_panel_tile<kMaxFloatRows>(p, at);
-  if (rows - at >= 8) f32_panel_tile<8>(p, at), at += 8;
-  if (rows - at >= 4) f32_panel_tile<4>(p, at), at += 4;
-  if (rows - at >= 2) f32_panel_tile<2>(p, at), at += 2;
-  if (rows - at >= 1) f32_panel_tile<1>(p, at);
+// Up to kMaxFewRows rows with as many panels as f32_panels() says.
+INGOT_INLINE void f32_few_rows(const FloatPanelMatmul& p, std::int64_t rows) {
+  if (rows == 1) return f32_panel_rows<1, f32_panels(kLanes, 1), true>(p, p.x, p.y);
+  if (rows == 2) return f32_panel_rows<2, f32_panels(kLanes, 2), true>(p, p.x, p.y);
+  f32_panel_tile<kMaxFewRows, f32_panels(kLanes, kMaxFewRows), true>(p, p.x, p.y, rows);
 }
 
 void f32_panel_matmul(const FloatPanelMatmul& p, std::int64_t rows) {
-  std::int64_t at = 0;
-  if constexpr (kLanes == kPanelRows) {
-    if (p.panels == 2 && rows >= kMaxFloatRows) {
-      f32_panel_pair_matmul(p, rows / kMaxFloatRows);
-      at = rows / kMaxFloatRows * kMaxFloatRows;
-    }
+  constexpr int kPanels = static_cast<int>(f32_panels(kLanes, kMaxFloatRows));
+  if (p.panels == f32_panels(kLanes, rows)) {
+    if (rows <= kMaxFewRows) return f32_few_rows(p, rows);
+    return f32_panel_group<kPanels>(p, rows);
   }
-  for (std::int64_t panel = 0; panel < p.panels && at < rows; ++panel)
-    f32_single_panel_matmul(panel_of(p, panel), at, rows);
+  for (std::int64_t panel = 0; panel < p.panels; ++panel) {  // the last ones
+    FloatPanelMatmul one = panel_of(p, panel);
+    one.next = nullptr;
+    f32_panel_group<1>(one, rows);
+  }
 }
 
 void run(const WeightOnlyMatmulArgs& args, Stream) {
-  if (args.format == PackedFormat::f32) return multiply_f32_panels(args, f32_panel_matmul);
+  if (args.format == PackedFormat::f32) return multiply_f32_panels(args, kLanes, f32_panel_matmul);
   multiply_float_panels(args, args.format == PackedFormat::nf4 ? float_panel_matmul<PackedFormat::nf4>
                                                                : float_panel_matmul<PackedFormat::fp8>);
 }
