@@ -7,6 +7,8 @@
 #define INGOT_NOINLINE __attribute__((noinline))
 #if defined(__clang__)
 #define INGOT_UNROLL_ROWS _Pragma("unroll")
+#define INGOT_UNROLL_BY_FOUR _Pragma("unroll 4")
 #else
 #define INGOT_UNROLL_ROWS _Pragma("GCC unroll 12")
+#define INGOT_UNROLL_BY_FOUR _Pragma("GCC unroll 4")
 #endif

@@ -139,6 +139,7 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelMatmul& p, const float* x, fl
   const float* ahead = w + kDistance * kPanelRows;
   for (std::int64_t left = p.k; left > 0;) {
     const std::int64_t end = left > last ? last : 0;  // of this piece, counted from the end
+    INGOT_UNROLL_BY_FOUR
     for (; left > end; --left, w += kPanelRows, ahead += kPanelRows) {
       if constexpr (kAhead) {
         INGOT_UNROLL_ROWS
@@ -176,27 +177,23 @@ INGOT_INLINE void f32_panel_tile(const FloatPanelMatmul& p, const float* x, floa
   if constexpr (R > 1) f32_panel_tile<R - 1, P, kAhead>(p, x, y, rows);
 }
 
-// Tiles of rows, of about one size, with P panels, piece by piece of their columns, so that a piece of the
-// panels is in L1 for all rows; what comes after them is fetched into L2 meanwhile.
-template <int P>
-void f32_panel_group(const FloatPanelMatmul& p, std::int64_t rows) {
-  constexpr std::int64_t kCols = 256 / P;  // 16 KiB
-  const std::int64_t tiles = (rows + kMaxFloatRows - 1) / kMaxFloatRows, pieces = (p.k + kCols - 1) / kCols,
-                     lines = p.next != nullptr ? (p.k + tiles * pieces - 1) / (tiles * pieces) : 0;
-  const std::uint8_t* ahead = p.next;  // a column is a cache line
-  for (std::int64_t col = 0; col < p.k; col += kCols) {
-    FloatPanelMatmul piece = p;
-    piece.panel += col * kPanelRows * 4;
-    piece.k = p.k - col < kCols ? p.k - col : kCols;
-    piece.add = p.add || col > 0;
-    if (col + kCols < p.k) piece.bias = nullptr;
-    for (std::int64_t tile = 0; tile < tiles; ++tile) {
-      const std::int64_t at = rows * tile / tiles, end = rows * (tile + 1) / tiles;
-      for (std::int64_t i = 0; i < lines; ++i, ahead += 64) {
-        for (int panel = 0; panel < P; ++panel) __builtin_prefetch(ahead + panel * p.panel_bytes, 0, 2);
+// Tiles of rows, of about one size, each with all panels: what is read of x stays in L1, and the panels come
+// from L2, one after the other.
+void f32_many_rows(const FloatPanelMatmul& p, std::int64_t rows) {
+  constexpr int kPanels = static_cast<int>(f32_panels(kLanes, kMaxFloatRows));
+  const std::int64_t tiles = (rows + kMaxFloatRows - 1) / kMaxFloatRows;
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    const std::int64_t at = rows * tile / tiles, count = rows * (tile + 1) / tiles - at;
+    const float* x = p.x + at * p.x_stride;
+    for (std::int64_t panel = 0; panel < p.panels; panel += kPanels) {
+      FloatPanelMatmul part = panel_of(p, panel);
+      float* y = part.y + at * p.y_stride;
+      part.cols = p.cols - panel * kPanelRows;
+      if (p.panels - panel >= kPanels) {
+        f32_panel_tile<kMaxFloatRows, kPanels, false>(part, x, y, count);
+      } else {
+        f32_panel_tile<kMaxFloatRows, 1, false>(part, x, y, count);
       }
-      f32_panel_tile<kMaxFloatRows, P, false>(piece, p.x + at * p.x_stride + col, p.y + at * p.y_stride,
-                                              end - at);
     }
   }
 }
@@ -209,16 +206,8 @@ INGOT_INLINE void f32_few_rows(const FloatPanelMatmul& p, std::int64_t rows) {
 }
 
 void f32_panel_matmul(const FloatPanelMatmul& p, std::int64_t rows) {
-  constexpr int kPanels = static_cast<int>(f32_panels(kLanes, kMaxFloatRows));
-  if (p.panels == f32_panels(kLanes, rows)) {
-    if (rows <= kMaxFewRows) return f32_few_rows(p, rows);
-    return f32_panel_group<kPanels>(p, rows);
-  }
-  for (std::int64_t panel = 0; panel < p.panels; ++panel) {  // the last ones
-    FloatPanelMatmul one = panel_of(p, panel);
-    one.next = nullptr;
-    f32_panel_group<1>(one, rows);
-  }
+  const bool few = rows <= kMaxFewRows && p.panels == f32_panels(kLanes, rows);
+  few ? f32_few_rows(p, rows) : f32_many_rows(p, rows);
 }
 
 void run(const WeightOnlyMatmulArgs& args, Stream) {

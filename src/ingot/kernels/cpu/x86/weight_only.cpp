@@ -37,60 +37,45 @@ void multiply_float_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel ke
   });
 }
 
-namespace {
-
-// How f32 matmuls are cut: pieces of rows and columns of x that stay in L2 beside two groups of panels.
-struct F32Pieces {
-  std::int64_t rows, cols;
-};
-F32Pieces f32_pieces(std::int64_t lanes, std::int64_t m, std::int64_t k) {
-  if (m <= kFewFloatRows) return {m, k};
-  // 504 KiB, half of L2 in processors with AVX-512; 192 KiB of the 256 or 512 that others have.
-  const F32Pieces most = lanes == 16 ? F32Pieces{168, 768} : F32Pieces{96, 512};
-  const std::int64_t tile = f32_tile_rows(lanes), pieces = (m + most.rows - 1) / most.rows;
-  return {((m + pieces - 1) / pieces + tile - 1) / tile * tile, most.cols};
-}
-
-}  // namespace
-
 void multiply_f32_panels(const WeightOnlyMatmulArgs& args, std::int64_t lanes, FloatPanelKernel kernel) {
+  constexpr std::int64_t kCols = 256, kPanels = 8;  // 128 KiB, which stay in L2 for all rows
   const std::int64_t m = args.y.dim(0), n = args.y.dim(-1), k = args.x.dim(-1);
-  const F32Pieces piece = f32_pieces(lanes, m, k);
+  const bool few = m <= kFewFloatRows;  // read each panel once
   const std::int64_t panels = (n + kPanelRows - 1) / kPanelRows, panel_bytes = args.weight.dim(-1);
-  const std::int64_t at_once = f32_panels(lanes, m), groups = (panels + at_once - 1) / at_once;
+  const std::int64_t at_once = few ? f32_panels(lanes, m) : kPanels, cols = few ? k : kCols;
+  const std::int64_t unit = f32_panels(lanes, m), units = (panels + unit - 1) / unit;
   const std::int64_t grain =
-      std::max<std::int64_t>(1, 65536 / (at_once * panel_bytes * std::min<std::int64_t>(m, 16)));
-  const bool backward = m <= kFewFloatRows && reads_backward(args.weight.data);
-  const auto multiply = [&](std::int64_t row, std::int64_t col, std::int64_t group, std::int64_t next) {
-    const std::int64_t p = group * at_once, there = std::min(at_once, panels - p);
-    const bool biased = args.bias && col + piece.cols >= k,
-               more = (next + 1) * at_once <= panels && next >= 0;
+      std::max<std::int64_t>(1, 65536 / (unit * panel_bytes * std::min<std::int64_t>(m, 16)));
+  const bool backward = few && reads_backward(args.weight.data);
+  // `next`: the panel of what comes after these, or a negative number.
+  const auto multiply = [&](std::int64_t col, std::int64_t p, std::int64_t end, std::int64_t next) {
+    const bool biased = args.bias && col + cols >= k, more = next >= 0 && next + at_once <= panels;
     const std::uint8_t* columns = args.weight.as<std::uint8_t>() + col * kPanelRows * 4;
-    const FloatPanelMatmul matmul{.panel = columns + p * panel_bytes,
-                                  .panel_bytes = panel_bytes,
-                                  .panels = there,
-                                  .x = args.x.as<float>() + row * args.x.stride(0) + col,
-                                  .k = std::min(piece.cols, k - col),
-                                  .x_stride = args.x.stride(0),
-                                  .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
-                                  .y_stride = args.y.stride(0),
-                                  .cols = std::min(there * kPanelRows, n - p * kPanelRows),
-                                  .bias = biased ? args.bias.as<float>() + p * kPanelRows : nullptr,
-                                  .add = col > 0,
-                                  .next = more ? columns + next * at_once * panel_bytes : nullptr};
-    kernel(matmul, std::min(piece.rows, m - row));
+    kernel({.panel = columns + p * panel_bytes,
+            .panel_bytes = panel_bytes,
+            .panels = end - p,
+            .x = args.x.as<float>() + col,
+            .k = std::min(cols, k - col),
+            .x_stride = args.x.stride(0),
+            .y = args.y.as<float>() + p * kPanelRows,
+            .y_stride = args.y.stride(0),
+            .cols = std::min(end * kPanelRows, n) - p * kPanelRows,
+            .bias = biased ? args.bias.as<float>() + p * kPanelRows : nullptr,
+            .add = col > 0,
+            .next = more ? columns + next * panel_bytes : nullptr},
+           m);
   };
-  parallel_for(groups, grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(units, grain, [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t begin = first * unit, end = std::min(last * unit, panels);
     if (backward) {
-      for (std::int64_t group = end - 1; group >= begin; --group)
-        multiply(0, 0, group, group > begin ? group - 1 : -1);
+      for (std::int64_t p = (last - 1) * unit; p >= begin; p -= unit)
+        multiply(0, p, std::min(p + unit, end), p > begin ? p - unit : -1);
       return;
     }
-    for (std::int64_t row = 0; row < m; row += piece.rows) {
-      for (std::int64_t col = 0; col < k; col += piece.cols) {
-        for (std::int64_t group = begin; group < end; ++group)
-          multiply(row, col, group, group + 1 < end ? group + 1 : -1);
-      }
+    for (std::int64_t p = begin; p < end; p += at_once) {
+      const std::int64_t next = p + at_once;
+      for (std::int64_t col = 0; col < k; col += cols)
+        multiply(col, p, std::min(next, end), few && next < end ? next : -1);
     }
   });
 }
