@@ -19,6 +19,8 @@ Values gemm_layer(const OpCall& call) {
 }
 const OpRow kGemmLayer{"Gemm", gemm_layer};
 
+constexpr std::int64_t kManyRows = 128;  // of a sequence, an image: nobody knows yet
+
 class Prepacking {
  public:
   explicit Prepacking(Draft& draft) : draft_(draft) {}
@@ -56,7 +58,7 @@ bool Prepacking::matmul(Node& node) {
   if (node.op != "MatMul" || (node.fused != &kLinear && (!is_usual(node) || node.inputs.size() != 2)))
     return false;
   const Tensor* weight = draft_.constant(node.inputs[1], DType::f32, 2);
-  if (weight == nullptr || !WeightMatrix::prefers_tiles(*weight)) return false;
+  if (weight == nullptr || !WeightMatrix::prefers_tiles(*weight, kManyRows)) return false;
   node.inputs.resize(kFirstTiles);
   node.inputs.push_back(tiles_of(node.inputs[1], transpose(*weight, 0, 1), " in tiles"));
   node.fused = &kLinear;
@@ -69,7 +71,7 @@ bool Prepacking::gemm(Node& node) {
   const Tensor* weight = draft_.constant(node.inputs[1], DType::f32, 2);
   const bool is_scaled = (has("alpha") && node.attributes.find("alpha")->second.number != 1) ||
                          (has("beta") && node.attributes.find("beta")->second.number != 1);
-  if (weight == nullptr || is_scaled || !WeightMatrix::prefers_tiles(*weight)) return false;
+  if (weight == nullptr || is_scaled || !WeightMatrix::prefers_tiles(*weight, kManyRows)) return false;
   if (has("transA") && node.attributes.find("transA")->second.integer != 0) return false;
   const bool by_rows = has("transB") && node.attributes.find("transB")->second.integer != 0;
   const Tensor by_outputs = by_rows ? *weight : transpose(*weight, 0, 1);
@@ -90,19 +92,20 @@ bool Prepacking::recurrent(Node& node) {
     return false;
   const Tensor *weight = draft_.constant(node.inputs[1], DType::f32, 3),
                *recurrent = draft_.constant(node.inputs[2], DType::f32, 3);
-  const auto fits = [](const Tensor* w) {
-    return w != nullptr && WeightMatrix::prefers_tiles(*w) && w->is_contiguous();
+  const auto fits = [](const Tensor* w, std::int64_t rows) {
+    return w != nullptr && WeightMatrix::prefers_tiles(*w, rows) && w->is_contiguous();
   };
   // Directions and gates begin with a tile of their own.
-  if (!fits(weight) || !fits(recurrent) || recurrent->dim(2) % WeightMatrix::kTileRows != 0 ||
+  if (weight == nullptr || !fits(recurrent, 1) || recurrent->dim(2) % WeightMatrix::kTileRows != 0 ||
       recurrent->dim(1) % recurrent->dim(2) != 0 || weight->dim(1) != recurrent->dim(1) ||
       weight->dim(0) != recurrent->dim(0))
     return false;
+  const auto tiles = [&](std::size_t i, const Tensor& w) {
+    return tiles_of(node.inputs[i], reshape(w, {w.dim(0) * w.dim(1), w.dim(2)}), " in tiles of gates");
+  };
   node.inputs.resize(kFirstTiles);
-  for (const auto& [i, w] : {std::pair{std::size_t{1}, weight}, {std::size_t{2}, recurrent}}) {
-    const Tensor rows = reshape(*w, {w->dim(0) * w->dim(1), w->dim(2)});
-    node.inputs.push_back(tiles_of(node.inputs[i], rows, " in tiles of gates"));
-  }
+  node.inputs.push_back(fits(weight, kManyRows) ? tiles(1, *weight) : std::string());
+  node.inputs.push_back(tiles(2, *recurrent));
   node.fused = prepacked;
   return true;
 }

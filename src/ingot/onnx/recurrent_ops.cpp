@@ -159,7 +159,7 @@ Cell cell_of(const OpCall& call, const Kind& kind, std::int64_t direction, std::
                                     to_string(weight.shape()), to_string(recurrent.shape()), kind.gates,
                                     cell.hidden)));
   const auto tiles = [&](std::size_t i) {
-    if (!kind.is_prepacked) return Tensor();
+    if (!kind.is_prepacked || !call.has(i)) return Tensor();
     const std::int64_t panels = rows / WeightMatrix::kTileRows;
     return narrow(call.in(i), 0, direction * panels, panels);
   };

@@ -18,7 +18,8 @@ WeightMatrix WeightMatrix::rows(std::int64_t first, std::int64_t count) const {
 
 Tensor WeightMatrix::apply(const Tensor& x, const Tensor& bias) const {
   const bool tiled = tiles_.defined() && x.dtype() == DType::f32 && x.rank() >= 1 &&
-                     x.dim(-1) == dense_.dim(1) && x.numel() > 0;
+                     x.dim(-1) == dense_.dim(1) && x.numel() > 0 &&
+                     quant::prefers_f32_tiles(x.numel() / x.dim(-1));
   if (!tiled) return linear(x, dense_, bias);
   const quant::PackedMatrix packed{.format = kernels::PackedFormat::f32,
                                    .rows = dense_.dim(0),
@@ -28,9 +29,9 @@ Tensor WeightMatrix::apply(const Tensor& x, const Tensor& bias) const {
   return quant::linear(contiguous(x), packed, bias.defined() ? contiguous(bias) : bias);
 }
 
-bool WeightMatrix::prefers_tiles(const Tensor& dense) {
+bool WeightMatrix::prefers_tiles(const Tensor& dense, std::int64_t rows) {
   constexpr std::int64_t kLeast = 1 << 14;  // elements: 64 KiB, below which rearranging costs little
-  return quant::prefers_f32_tiles() && dense.numel() >= kLeast;
+  return quant::prefers_f32_tiles(rows) && dense.numel() >= kLeast;
 }
 
 Tensor WeightMatrix::prepacked_tiles(const Tensor& dense) { return quant::pack_f32(dense)->data; }

@@ -18,8 +18,8 @@ class WeightMatrix {
   Tensor apply(const Tensor& x, const Tensor& bias = {}) const;
 
   static constexpr std::int64_t kTileRows = 16;
-  /// Whether a constant weight f32 [out, in] is multiplied faster from tiles on this processor.
-  static bool prefers_tiles(const Tensor& dense);
+  /// Whether so many rows are multiplied faster with tiles of a constant weight f32 on this processor.
+  static bool prefers_tiles(const Tensor& dense, std::int64_t rows);
   /// u8 [panels, bytes].
   static Tensor prepacked_tiles(const Tensor& dense);
 

@@ -115,7 +115,12 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
   return rows >= kManyRows && takes_spans(weight->format) ? Rounding::spans : Rounding::blocks;
 }
 
-bool prefers_f32_tiles() { return kernels::instruction_set_limit() >= kernels::InstructionSet::avx2; }
+bool prefers_f32_tiles(std::int64_t rows) {
+  constexpr std::int64_t kFewRows = 4;  // read the weight once, at the rate of the memory
+  const kernels::InstructionSet level = kernels::instruction_set_limit();
+  return level == kernels::InstructionSet::avx2 ||
+         (level > kernels::InstructionSet::avx2 && rows <= kFewRows);
+}
 
 Activations::Activations(const Shape& shape, Rounding rounding,
                          FunctionRef<Tensor(std::int64_t, std::int64_t)> make)

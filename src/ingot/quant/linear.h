@@ -25,9 +25,9 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 /// (quantized_matmul). Rounding the weight so once more takes as long as multiplying some 16 rows.
 inline constexpr std::int64_t kManyRows = 64;
 
-/// Whether the CPU multiplies constant f32 weights faster from tiles (pack_f32) than as they are: with AVX2
-/// and more, BLAS would rearrange them each time.
-bool prefers_f32_tiles();
+/// Whether the CPU multiplies so many rows with a constant f32 weight faster from tiles (pack_f32) than as it
+/// is: a few rows with AVX2 and more, many with AVX2 alone, where BLAS gains less than rearranging costs it.
+bool prefers_f32_tiles(std::int64_t rows);
 
 /// The input of one or more matmuls with packed weights: x f32 [..., in], rounded to int8 on the first
 /// matmul that needs it and then shared (Q, K and V; gate and up). With dense weights alone, any dtype. Not

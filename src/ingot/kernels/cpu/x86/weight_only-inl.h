@@ -178,7 +178,7 @@ INGOT_INLINE void f32_panel_tile(const FloatPanelMatmul& p, const float* x, floa
 }
 
 // Tiles of rows, of about one size, each with all panels: what is read of x stays in L1, and the panels come
-// from L2, one after the other.
+// from L2, one after the other; what comes after them is fetched there meanwhile.
 void f32_many_rows(const FloatPanelMatmul& p, std::int64_t rows) {
   constexpr int kPanels = static_cast<int>(f32_panels(kLanes, kMaxFloatRows));
   const std::int64_t tiles = (rows + kMaxFloatRows - 1) / kMaxFloatRows;
@@ -186,10 +186,16 @@ void f32_many_rows(const FloatPanelMatmul& p, std::int64_t rows) {
     const std::int64_t at = rows * tile / tiles, count = rows * (tile + 1) / tiles - at;
     const float* x = p.x + at * p.x_stride;
     for (std::int64_t panel = 0; panel < p.panels; panel += kPanels) {
+      const std::int64_t there = std::min<std::int64_t>(kPanels, p.panels - panel);
+      for (std::int64_t line = p.k * tile / tiles; p.next != nullptr && line < p.k * (tile + 1) / tiles;
+           ++line) {
+        for (std::int64_t i = panel; i < panel + there; ++i)
+          __builtin_prefetch(p.next + i * p.panel_bytes + line * 64, 0, 2);  // a column
+      }
       FloatPanelMatmul part = panel_of(p, panel);
       float* y = part.y + at * p.y_stride;
       part.cols = p.cols - panel * kPanelRows;
-      if (p.panels - panel >= kPanels) {
+      if (there == kPanels) {
         f32_panel_tile<kMaxFloatRows, kPanels, false>(part, x, y, count);
       } else {
         f32_panel_tile<kMaxFloatRows, 1, false>(part, x, y, count);

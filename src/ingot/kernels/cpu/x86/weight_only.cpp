@@ -47,11 +47,12 @@ void multiply_f32_panels(const WeightOnlyMatmulArgs& args, std::int64_t lanes, F
   const std::int64_t grain =
       std::max<std::int64_t>(1, 65536 / (unit * panel_bytes * std::min<std::int64_t>(m, 16)));
   const bool backward = few && reads_backward(args.weight.data);
-  // `next`: the panel of what comes after these, or a negative number.
-  const auto multiply = [&](std::int64_t col, std::int64_t p, std::int64_t end, std::int64_t next) {
-    const bool biased = args.bias && col + cols >= k, more = next >= 0 && next + at_once <= panels;
-    const std::uint8_t* columns = args.weight.as<std::uint8_t>() + col * kPanelRows * 4;
-    kernel({.panel = columns + p * panel_bytes,
+  const auto panel_at = [&](std::int64_t p, std::int64_t col) {
+    return args.weight.as<std::uint8_t>() + p * panel_bytes + col * kPanelRows * 4;
+  };
+  const auto multiply = [&](std::int64_t col, std::int64_t p, std::int64_t end, const std::uint8_t* next) {
+    const bool biased = args.bias && col + cols >= k;
+    kernel({.panel = panel_at(p, col),
             .panel_bytes = panel_bytes,
             .panels = end - p,
             .x = args.x.as<float>() + col,
@@ -62,20 +63,24 @@ void multiply_f32_panels(const WeightOnlyMatmulArgs& args, std::int64_t lanes, F
             .cols = std::min(end * kPanelRows, n) - p * kPanelRows,
             .bias = biased ? args.bias.as<float>() + p * kPanelRows : nullptr,
             .add = col > 0,
-            .next = more ? columns + next * panel_bytes : nullptr},
+            .next = next},
            m);
   };
   parallel_for(units, grain, [&](std::int64_t first, std::int64_t last) {
     const std::int64_t begin = first * unit, end = std::min(last * unit, panels);
     if (backward) {
       for (std::int64_t p = (last - 1) * unit; p >= begin; p -= unit)
-        multiply(0, p, std::min(p + unit, end), p > begin ? p - unit : -1);
+        multiply(0, p, std::min(p + unit, end), p > begin ? panel_at(p - unit, 0) : nullptr);
       return;
     }
     for (std::int64_t p = begin; p < end; p += at_once) {
-      const std::int64_t next = p + at_once;
-      for (std::int64_t col = 0; col < k; col += cols)
-        multiply(col, p, std::min(next, end), few && next < end ? next : -1);
+      for (std::int64_t col = 0; col < k; col += cols) {
+        const bool more = col + cols<k, is_last = p + 2 * at_once> end;
+        const std::uint8_t* next = more      ? panel_at(p, col + cols)
+                                   : is_last ? nullptr
+                                             : panel_at(p + at_once, 0);
+        multiply(col, p, std::min(p + at_once, end), next);
+      }
     }
   });
 }
