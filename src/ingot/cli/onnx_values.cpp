@@ -66,6 +66,12 @@ void write_wide_texts(FileWriter& out, const Tensor& numbers, const onnx::Texts&
   }
 }
 
+/// What NumPy has for a tensor's dtype: f32 holds every bf16 and every float of 8 bits.
+DType numpy_dtype(DType dtype) {
+  const bool is_small = is_floating_point(dtype) && dtype != DType::f16 && byte_size(dtype) < 4;
+  return is_small ? DType::f32 : dtype;
+}
+
 std::uint64_t width_of(const onnx::Value& value, const onnx::Texts& texts) {
   switch (value.type) {
     case onnx::ElementType::text:
@@ -75,7 +81,7 @@ std::uint64_t width_of(const onnx::Value& value, const onnx::Texts& texts) {
     case onnx::ElementType::u32:
       return 4;
     default:
-      return byte_size(value.tensor.dtype());
+      return byte_size(numpy_dtype(value.tensor.dtype()));
   }
 }
 
@@ -121,7 +127,7 @@ std::string write_value(const std::string& path, const onnx::Value& value, const
       write_low_bytes(out, x, byte_size(found->read_as));
     });
   } else {
-    write_npy(path, contiguous(x));
+    write_npy(path, contiguous(to(x, numpy_dtype(x.dtype()))));
   }
   return fmt::format("{} {}", name_of(type_of(value)), to_string(x.shape()));
 }
