@@ -35,7 +35,7 @@ class WeightNames {
       if (parameter->value.grad().defined()) add(parameter->value.grad(), name);
     }
   }
-  /// Empty where it is no parameter's.
+  /// Empty where it is not a parameter's.
   std::string of(const View& matrix) const {
     const auto* const begin = static_cast<const std::byte*>(matrix.data);
     const std::byte* const end = begin + matrix.numel() * static_cast<std::int64_t>(byte_size(matrix.dtype));
