@@ -1,10 +1,12 @@
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 
 #include "tests/models/goldens.h"
 #include "tests/models/half_precision.h"
+#include "tests/models/weight_uses.h"
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
@@ -26,6 +28,7 @@
 #include "ingot/ops/view.h"
 #include "ingot/optim/clip.h"
 #include "ingot/optim/optimizer.h"
+#include "ingot/quant/packed_matrix.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors.h"
 
@@ -123,42 +126,24 @@ TEST_P(GoldenModel, TokenByTokenWithACacheEqualsTheWholeSequence) {
   EXPECT_EQ(first.length(), length);
 }
 
-// How often each weight is applied while f runs.
-std::map<const LinearWeight*, int> uses_of(FunctionRef<void()> f) {
-  std::map<const LinearWeight*, int> uses;
-  const WeightObserver observer([&](const LinearWeight& weight) { ++uses[&weight]; });
-  f();
-  return uses;
-}
-
-// The embeddings are looked up, and make the logits where they are tied.
-int uses_in_a_pass(const LanguageModel& model, const LinearWeight& weight) {
-  return &weight == &model.head() && &weight == &model.embed_tokens.weight ? 2 : 1;
-}
-
 TEST_P(GoldenModel, EveryLinearWeightIsAppliedOnceInEachPass) {
-  const auto weights = named_weights(*model_);
-  const auto expect_uses = [&](const std::map<const LinearWeight*, int>& uses, int passes) {
-    for (const auto& [name, weight] : weights) {
-      ASSERT_TRUE(uses.contains(weight)) << name;
-      EXPECT_EQ(uses.at(weight), passes * uses_in_a_pass(*model_, *weight)) << name;
-    }
-    EXPECT_EQ(uses.size(), weights.size());
-  };
   for (const Recompute recompute : {Recompute::none, Recompute::selective}) {
     model_->recompute = recompute;
-    expect_uses(uses_of([&] { backward(model_->loss(input_, golden_["targets"])); }), 1);
+    test::expect_uses(*model_, test::uses_of([&] { backward(model_->loss(input_, golden_["targets"])); }),
+                      "training");
   }
-  const NoGrad no_grad;
-  expect_uses(uses_of([&] { model_->logits(model_->hidden(input_)); }), 1);
-  KvCache cache(model_->config, input_.tokens.dim(1), DType::f32);
-  const auto continue_by = [&](std::int64_t at, std::int64_t count) {
-    const std::vector<CacheSegment> segments{{&cache, count}};
-    model_->logits(
-        model_->hidden(contiguous(narrow(narrow(input_.tokens, 0, 0, 1), 1, at, count)), segments));
-  };
-  expect_uses(uses_of([&] { continue_by(0, 3); }), 1);
-  expect_uses(uses_of([&] { continue_by(3, 1); }), 1);
+  test::expect_uses_of_inference(*model_, input_, "dense");
+}
+
+// Three formats for each family, other ones for the next: all of them together see every format.
+TEST_P(GoldenModel, EveryQuantizedWeightIsAppliedOnceInEachPass) {
+  const std::vector<std::string> formats = quant::quantized_formats();
+  const std::size_t first = std::hash<std::string>{}(GetParam());
+  for (const std::size_t apart : {0, 5, 11}) {
+    const std::string& format = formats[(first + apart) % formats.size()];
+    const auto model = load_language_model(golden_path(GetParam()), {.trainable = false, .format = format});
+    test::expect_uses_of_inference(*model, input_, format);
+  }
 }
 
 // Adapters on every weight change what the model gives as the same updates of its dense matrices do: nothing
