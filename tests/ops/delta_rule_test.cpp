@@ -135,6 +135,7 @@ TEST(DeltaRule, ChunksEqualStepByStepAcrossTheirBordersAndThoseOfDocuments) {
       {{1, 200, 2, 80, 2, 16}, {}, 0.02},       {{1, 150, 1, 16, 1, 16}, {1, 2, 60, 64, 100, 149}, 0.1},
       {{2, 129, 2, 32, 1, 16}, {64, 128}, 0.1}, {{1, 140, 1, 16, 1, 16}, {}, 30},
       {{1, 1100, 1, 16, 1, 16}, {500}, 0.01},
+      {{1, 4300, 1, 16, 1, 16}, {500, 4200}, 0.01},  // so long that not all chunks keep their states
   };
   for (const auto& [sizes, begins, decay] : cases) {
     const LongDelta of = long_delta(sizes, begins, decay);
