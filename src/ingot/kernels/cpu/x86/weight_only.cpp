@@ -75,7 +75,8 @@ void multiply_f32_panels(const WeightOnlyMatmulArgs& args, std::int64_t lanes, F
     }
     for (std::int64_t p = begin; p < end; p += at_once) {
       for (std::int64_t col = 0; col < k; col += cols) {
-        const bool more = col + cols<k, is_last = p + 2 * at_once> end;
+        const bool more = col + cols < k;
+        const bool is_last = p + 2 * at_once > end;
         const std::uint8_t* next = more      ? panel_at(p, col + cols)
                                    : is_last ? nullptr
                                              : panel_at(p + at_once, 0);

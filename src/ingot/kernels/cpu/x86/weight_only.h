@@ -7,7 +7,7 @@
 // of the kernels, with its own vectors.
 namespace ingot::kernels::cpu {
 
-/// y = x · panelsᵀ for some rows of x and one panel, of f32 up to four that lie one behind the other, of 16
+/// y = x · panelsᵀ for some rows of x and one panel, of f32 up to eight that lie one behind the other, of 16
 /// rows of the weight.
 struct FloatPanelMatmul {
   const std::uint8_t* panel;
@@ -37,7 +37,8 @@ constexpr std::int64_t f32_panels(std::int64_t lanes, std::int64_t rows) {
 /// Computes `rows` rows of x, any number.
 using FloatPanelKernel = void (*)(const FloatPanelMatmul& matmul, std::int64_t rows);
 
-/// Walks over rows and panels so that activations stay in L2 and panels in L1, on all threads.
+/// Walks over rows and panels on all threads: of f32 so that activations stay in L1 and panels in L2, of
+/// shorter floats the other way round.
 void multiply_f32_panels(const WeightOnlyMatmulArgs& args, std::int64_t lanes, FloatPanelKernel kernel);
 void multiply_float_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel kernel);
 
