@@ -43,7 +43,7 @@ bool has(const std::string& name, std::string_view part) { return name.find(part
 // A bias of results that are summed.
 bool is_summed_bias(const std::string& name) {
   return name.ends_with(".o_proj.bias") || name.ends_with(".down_proj.bias") ||
-         name.ends_with(".down_proj_bias");
+         name.ends_with(".down_proj_bias") || name.ends_with(".fc2_latent_proj.bias");
 }
 
 }  // namespace
