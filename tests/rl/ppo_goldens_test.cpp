@@ -1,4 +1,5 @@
 // PPO against PyTorch, update for update: tools/goldens/ppo_cartpole.py makes the file.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -67,10 +68,13 @@ TEST(PpoTask, LosesAndChangesWeightsAsPyTorchUpdateForUpdate) {
     const auto expected = golden.at("updates")[i].get<std::vector<double>>();
     EXPECT_NEAR(steps[i].loss, expected[0], 2e-5 * (1 + std::abs(expected[0]))) << i;
     EXPECT_NEAR(steps[i].grad_norm, expected[6], 2e-5 * (1 + expected[6])) << i;
-    for (std::size_t k = 0; k < names.size(); ++k)
-      for (const auto& [name, value] : steps[i].values)
-        if (name == names[k])
-          EXPECT_NEAR(value, expected[k + 1], 2e-5 * (1 + std::abs(expected[k + 1]))) << name << " " << i;
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      const auto found =
+          std::ranges::find(steps[i].values, names[k], [](const auto& value) { return value.first; });
+      ASSERT_NE(found, steps[i].values.end()) << names[k];
+      EXPECT_NEAR(found->second, expected[k + 1], 2e-5 * (1 + std::abs(expected[k + 1])))
+          << names[k] << " " << i;
+    }
   }
   for (const auto& [name, parameter] : named_parameters(network.module())) {
     const std::vector<float> found = parameter->value.detach().to_vector<float>();
