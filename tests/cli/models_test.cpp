@@ -155,20 +155,23 @@ TEST(OnnxCommand, TakesAndGivesUnsignedNumbersOf16Bits) {
 }
 
 // NumPy has no bf16: what check accepts, run writes.
-TEST(OnnxCommand, WritesBf16AsTheSameNumbersInF32) {
+TEST(OnnxCommand, WritesBf16AndFp8AsTheSameNumbersInF32) {
   const TemporaryDirectory directory;
   // y = Cast([1.5, -3], to = BFLOAT16)
-  const std::string model(
+  std::string model(
       "\x08\x08\x3a\x34\x0a\x17\x0a\x01\x78\x12\x01\x79\x22\x04\x43\x61\x73\x74\x2a\x09\x0a\x02\x74\x6f"
       "\x18\x10\xa0\x01\x02\x12\x01\x67\x2a\x11\x08\x02\x10\x01\x22\x08\x00\x00\xc0\x3f\x00\x00\x40\xc0"
       "\x42\x01\x78\x62\x03\x0a\x01\x79\x42\x04\x0a\x00\x10\x15",
       62);
-  write_file_atomically(directory.at("m.onnx"), model);
-  succeed({"onnx", "check", directory.at("m.onnx")});
-  succeed({"onnx", "run", directory.at("m.onnx"), "-o", directory.at("out")});
-  const Tensor y = read_npy(directory.at("out/y.npy"));
-  EXPECT_EQ(y.dtype(), DType::f32);
-  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1.5F, -3}));
+  for (const char type : {'\x10', '\x11'}) {  // FLOAT8E4M3FN is the second
+    model[model.find("\x74\x6f\x18") + 3] = type;
+    write_file_atomically(directory.at("m.onnx"), model);
+    succeed({"onnx", "check", directory.at("m.onnx")});
+    succeed({"onnx", "run", directory.at("m.onnx"), "-o", directory.at("out")});
+    const Tensor y = read_npy(directory.at("out/y.npy"));
+    EXPECT_EQ(y.dtype(), DType::f32);
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1.5F, -3}));
+  }
 }
 
 // What NumPy's strings take in a file is seen beforehand: all are as long as the longest, of four bytes each.
