@@ -214,9 +214,10 @@ KvPool::Rooms KvPool::rooms() const {
   return rooms;
 }
 
-// What the prompt of a running request is going to take beside what it has.
+// What a prompt that is being read is going to take beside what it has.
 std::int64_t KvPool::promised_bytes(const KvSlot& slot) const {
-  return slot.running ? std::max<std::int64_t>(0, cost(slot.promised) - bytes_taken(slot.cache)) : 0;
+  const bool reads = slot.running && slot.cache.length() < std::ssize(slot.tokens);
+  return reads ? std::max<std::int64_t>(0, cost(slot.promised) - bytes_taken(slot.cache)) : 0;
 }
 
 // Whether so many bytes more are within the budget.

@@ -237,7 +237,7 @@ class Follower {
     if (event.kind == Kind::freed) caches_.erase(event.cache);
     if (event.kind == Kind::reserved) cache.reserve(event.tokens);
     if (event.kind == Kind::shrunk) cache.shrink(event.tokens);
-    if (event.kind == Kind::dropped) cache.drop_left_behind();
+    if (event.kind == Kind::dropped) cache.drop_left_behind(event.tokens);
     if (event.kind == Kind::copied) cache.copy_beginning(find(event.from), event.tokens);
     if (event.kind == Kind::truncated) cache.truncate(event.tokens);
   }

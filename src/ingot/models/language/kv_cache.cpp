@@ -38,7 +38,8 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
       device_(device),
       capacity_(capacity),
       memory_(next_memory()) {
-  INGOT_CHECK(capacity > 0, DimensionMismatch("a KV cache holds at least one token"));
+  INGOT_CHECK(capacity > 0 || (capacity == 0 && most > 0),
+              DimensionMismatch("a KV cache holds at least one token, or may grow"));
   INGOT_CHECK(is_training_dtype(dtype) || dtype == DType::i8,
               InvalidConfig("kv_cache", "is f32, bf16, f16 or i8, got " + std::string(name(dtype))));
   INGOT_CHECK(dtype != DType::i8 || config.position != PositionKind::alibi,
@@ -208,15 +209,15 @@ void KvCache::shrink(std::int64_t capacity) {
   capacity_ = capacity;
 }
 
-bool KvCache::drop_left_behind() {
+bool KvCache::drop_left_behind(std::int64_t most) {
   const std::unique_ptr<KvPages>& sliding = pages(Group::sliding);
   if (sliding == nullptr) return false;
-  entry_.note({.kind = CacheEvent::Kind::dropped});
   const std::int64_t before = sliding->dropped();
   // The next token sees window_ − 1 before it.
-  sliding->drop(std::max<std::int64_t>(0, length_ - (window_ - 1) - kTakenBack));
+  sliding->drop(std::clamp<std::int64_t>(length_ - (window_ - 1) - kTakenBack, 0, most));
   const std::int64_t now = sliding->dropped();
   if (now > 0) shortest_ = now + window_ - 1;
+  if (now > before) entry_.note({.kind = CacheEvent::Kind::dropped, .tokens = now});
   return now > before;
 }
 
@@ -408,8 +409,8 @@ void KvCache::truncate(std::int64_t tokens) {
   INGOT_CHECK(tokens >= 0 && tokens <= length_,
               DimensionMismatch("cannot cut a KV cache of " + std::to_string(length_) + " tokens to " +
                                 std::to_string(tokens)));
-  entry_.note({.kind = CacheEvent::Kind::truncated, .tokens = tokens});
   length_ = beginning(tokens);
+  entry_.note({.kind = CacheEvent::Kind::truncated, .tokens = length_});
   if (length_ > 0) return own_behind(length_);
   forget();
   state_.reset();

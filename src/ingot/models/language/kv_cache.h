@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -64,8 +65,9 @@ class KvCache {
   /// are there stay.
   void shrink(std::int64_t capacity);
   /// Gives back the blocks of layers with a sliding window that lie before it, but for kTakenBack tokens;
-  /// where memory is taken by pages. Shorter beginnings are known no more then. False: there were none.
-  bool drop_left_behind();
+  /// where memory is taken by pages; none beyond token `most`. Shorter beginnings are known no more then.
+  /// False: there were none.
+  bool drop_left_behind(std::int64_t most = std::numeric_limits<std::int64_t>::max());
   /// Tokens that may be taken back after drop_left_behind(): rejected drafts, and the end of an answer that
   /// the next prompt of a conversation has otherwise.
   static constexpr std::int64_t kTakenBack = 64;
