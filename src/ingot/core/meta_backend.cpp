@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <mutex>
 
 #include <sys/mman.h>
@@ -32,7 +31,7 @@ class AddressSpace {
     throw OutOfMemory("address space of the meta device", kLeastSpace, 0, 0);
   }
 
-  /// From the beginning again at the end: values do not matter, and a run has no more than a part at once.
+  /// From the beginning again at the end: what a run holds at once is to fit.
   void* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const std::size_t wanted = (std::min(bytes, size_ - kGap) + 2 * kGap - 1) / kGap * kGap;

@@ -1,7 +1,5 @@
 #include "ingot/kernels/dry_run.h"
 
-#include <mutex>
-
 namespace ingot::kernels {
 namespace {
 
@@ -26,16 +24,12 @@ DeviceProfile DeviceProfile::of_gpu(std::size_t memory) {
           {}};
 }
 
-DryRun::DryRun(const DeviceProfile& like) {
-  one_at_a_time().lock();
+DryRun::DryRun(const DeviceProfile& like) : alone_(one_at_a_time()) {
   set_kernel_traits(DeviceType::meta, like.traits);
   set_meta_backend(&like.capabilities);
 }
 
-DryRun::~DryRun() {
-  set_meta_backend(nullptr);
-  one_at_a_time().unlock();
-}
+DryRun::~DryRun() { set_meta_backend(nullptr); }
 
 MemoryTracker& DryRun::memory() const { return backend(kMeta).memory(); }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mutex>
+
 #include "ingot/core/backend.h"
 #include "ingot/core/meta_backend.h"
 #include "ingot/kernels/kernel_traits.h"
@@ -32,6 +34,9 @@ class DryRun {
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
   MemoryTracker& memory() const;
+
+ private:
+  std::unique_lock<std::mutex> alone_;
 };
 
 }  // namespace ingot::kernels

@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/base/parallel.h"
 #include "ingot/models/adapter/lora.h"
 #include "ingot/models/adapter/modules.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/ops/random.h"
 #include "ingot/train/language/recipe_training.h"
 #include "ingot/train/offloaded_activations.h"
 
@@ -82,11 +84,11 @@ std::string key_of(const TrainConfig& config, const LanguageConfig& model, std::
                    const kernels::DeviceProfile& device) {
   const BackendCapabilities& has = device.capabilities;
   const kernels::KernelTraits& traits = device.traits;
-  std::string key =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", sequences, config.sequence_len,
-                  name(config.dtype), name(config.recompute), config.mlp_chunk,
-                  offloads_inputs(config, device), has.host_memory, has.total_memory, has.compute_units,
-                  has.matmul_alignment, has.fuses_projections, traits.scratch, traits.logits_bytes);
+  std::string key = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", sequences, config.sequence_len, name(config.dtype),
+      name(config.recompute), config.mlp_chunk, offloads_inputs(config, device), has.host_memory,
+      has.total_memory, has.compute_units, has.matmul_alignment, has.fuses_projections, traits.scratch,
+      traits.logits_bytes, traits.repeats_gelu, num_threads());
   for (const auto& [setting, value] : recipe_settings(config.recipe)) key += setting + value;
   if (config.adapter.enabled) key += config.adapter.lora.to_json();
   return key + model.to_json();
