@@ -131,9 +131,11 @@ infer::SessionOptions session_options(const InferenceOptions& o) {
   INGOT_CHECK(o.threads >= 0,
               InvalidConfig("--threads", fmt::format("must be positive, or 0 for all, got {}", o.threads)));
   if (o.threads > 0) set_num_threads(static_cast<int>(o.threads));
+  // Ranks have a model together on CPUs alone.
+  const bool on_cpu = o.tensor_parallel_size > 1 && o.device == "auto";
   infer::SessionOptions options{.model = find_model(o.model, o.yes),
                                 .format = o.format == "as stored" ? std::string() : o.format,
-                                .device = o.device,
+                                .device = on_cpu ? "cpu" : o.device,
                                 .packed_cache = o.packed_cache,
                                 .draft_model = find_model(o.draft_model, o.yes),
                                 .tensor_parallel_size = o.tensor_parallel_size,

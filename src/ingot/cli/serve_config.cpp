@@ -223,7 +223,7 @@ std::vector<M> read_models(const ConfigReader& root, const InferenceOptions& com
 
 serve::ServedModelOptions model_options(const M& settings, const ServeConfig& c) {
   serve::ServedModelOptions options{.session = session_options(settings.run), .names = settings.names};
-  const Device device = choose_device(settings.run.device);
+  const Device device = choose_device(options.session.device);
   infer::EngineOptions& engine = options.session.engine;
   // Each rank has its part of a model's keys and values in the memory of its own machine, or of all ranks'.
   const std::size_t sharing =
