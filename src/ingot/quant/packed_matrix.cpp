@@ -72,7 +72,11 @@ static_assert(Dequantize<BlockMatrix> && Dequantize<GroupMatrix> && Dequantize<C
 
 template <Quantize Rounding>
 PackedPtr round_and_pack(const Tensor& w, std::string_view name, const Rounding& rounding) {
-  return pack(rounding(w, name));
+  const Dequantize auto matrix = rounding(w, name);
+  if constexpr (requires { pack(matrix, name); })
+    return pack(matrix, name);
+  else
+    return pack(matrix);
 }
 
 }  // namespace
