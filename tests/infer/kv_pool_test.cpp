@@ -79,7 +79,9 @@ TEST(KvPool, PromptsTakeMemoryAsTheyAreRead) {
 
 // Though a prompt takes its memory as it is read, another is not admitted into what it is going to take.
 TEST(KvPool, ThePromptsOfRunningRequestsFitTheBudgetBeforeTheyAreRead) {
-  KvPool pool(long_config(), {.dtype = DType::f32, .budget = 1024, .context = 2048});
+  LanguageConfig config = long_config();
+  config.validate();
+  KvPool pool(config, {.dtype = DType::f32, .budget = 1024, .context = 2048});
   const std::vector<std::int32_t> first = prompt(600, 1), second = prompt(500, 2), third = prompt(300, 3);
   const auto long_one = pool.acquire(first, 640, {});
   ASSERT_NE(long_one, nullptr);
