@@ -167,7 +167,10 @@ bool KvPool::grow(KvSlot& slot, std::int64_t need) {
   if (need <= has) return true;
   const std::int64_t most = options_.context > 0 ? options_.context : std::max(need, 2 * has);
   const std::int64_t ample = std::min(most, std::max({need, 2 * has, has + kCacheStep}));
-  for (const std::int64_t capacity : {page_ > 0 ? whole_pages(need) : ample, need}) {
+  // While its prompt is read, no more than was promised.
+  const std::int64_t pages =
+      need <= slot.promised ? std::min(slot.promised, whole_pages(need)) : whole_pages(need);
+  for (const std::int64_t capacity : {page_ > 0 ? pages : ample, need}) {
     const auto beyond_promise = [&] {
       return std::max<std::int64_t>(0, (capacity - has) * unit_ - promised_bytes(slot));
     };
