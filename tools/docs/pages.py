@@ -71,13 +71,13 @@ QUANTIZED = {"generate", "embed"}
 
 def models(binary):
     families = json.loads(run(binary, "models", "--json"))
-    parts = ["# Models and formats\n\nWhich models Ingot opens, what it does with them, and in which weight formats.\n\n```sh\ningot models qwen3\n```\n\nThe families that `ingot models` lists. Those on NVIDIA GPUs run on CPUs, too; quantized ones in every weight "
-             "format below.\n", "| family | what it is | run | train | GGUF, read and written | CUDA | quantized | variants | for instance |",
-             "|---|---|---|---|---|---|---|---|---|"]
+    parts = ["# Models and formats\n\nWhich models Ingot opens, what it does with them, and in which weight formats.\n\n```sh\ningot models qwen3\n```\n\nThe families that `ingot models` lists; quantized ones run in every weight "
+             "format below.\n", "| family | what it is | run | train | GGUF, read and written | quantized | variants | for instance |",
+             "|---|---|---|---|---|---|---|---|"]
     for family in families:
         tasks = family.get("tasks", [])
         cells = [f"`{family['name']}`", family.get("summary", ""), ", ".join(task for task in tasks if task != "train"),
-                 "yes" if "train" in tasks else "", f"`{family['gguf']}`" if family.get("gguf") else "", "yes",
+                 "yes" if "train" in tasks else "", f"`{family['gguf']}`" if family.get("gguf") else "",
                  "yes" if QUANTIZED & set(tasks) else "",
                  ", ".join(family.get("variants", [])), ", ".join(f"`{r}`" for r in family.get("repositories", [])[:2])]
         parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
