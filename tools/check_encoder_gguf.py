@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Opens GGUF files of encoders that Ingot writes in llama.cpp, and compares the vectors of texts.
 
-    python3 tools/check_encoder_gguf.py [NAME...] [--ingot build/bin/ingot]
+    python3 tools/check_encoder_gguf.py [NAME...] [--dtype q8_0] [--ingot build/bin/ingot]
 
 Every tiny encoder of tests/models/goldens that llama.cpp has an architecture for gets a WordPiece tokenizer of single letters and
 goes through `ingot convert`; then `ingot embed` on the directory, `ingot embed` on the file and llama.cpp's server give vectors, which
-have to agree. Needs numpy and xllamacpp (PyPI), a build of llama.cpp. By hand, after a change to the export.
+have to agree. With --dtype the file's weights are rounded, and the two that read it have to agree. By hand, after a change to the export. Needs
+a build of llama.cpp: pip install numpy==2.4.6 xllamacpp==2026.10.11549
 """
 import argparse
 import json
@@ -63,26 +64,27 @@ def llama_cpp(model):
     return numpy.array([row["embedding"] for row in sorted(answer["data"], key=lambda row: row["index"])])
 
 
-def check(ingot, name, folder):
+def check(ingot, name, folder, dtype):
     directory, file = folder / name, folder / (name + ".gguf")
     with_tokenizer(GOLDENS / name, directory)
-    subprocess.run([ingot, "convert", directory, file], check=True, capture_output=True, text=True)
-    wanted, found = ours(ingot, directory), ours(ingot, file)
-    theirs = llama_cpp(file)
-    same, near = float(numpy.abs(found - wanted).max()), float(numpy.abs(theirs - wanted).max())
-    return f"file within {same:.1e}, llama.cpp within {near:.1e}", same > SAME or near > TOLERANCE
+    subprocess.run([ingot, "convert", directory, file, *(["--dtype", dtype] if dtype else [])], check=True, capture_output=True, text=True)
+    wanted, found, theirs = ours(ingot, directory), ours(ingot, file), llama_cpp(file)
+    rounded = float(numpy.abs(found - wanted).max())
+    near = float(numpy.abs(theirs - (found if dtype else wanted)).max())
+    return f"file within {rounded:.1e}, llama.cpp within {near:.1e}", near > TOLERANCE or (rounded > SAME and not dtype)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ingot", default=str(ROOT / "build" / "bin" / "ingot"))
+    parser.add_argument("--dtype", help="what convert stores the weights in: f16, q8_0, ... (default: as they are)")
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
     failures = 0
     for name in arguments.names or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                verdict, failed = check(arguments.ingot, name, pathlib.Path(folder))
+                verdict, failed = check(arguments.ingot, name, pathlib.Path(folder), arguments.dtype)
             except (RuntimeError, subprocess.CalledProcessError) as error:
                 verdict, failed = str(getattr(error, "stderr", None) or error).strip(), True
         failures += failed
