@@ -16,10 +16,12 @@
 #include "ingot/base/files.h"
 #include "ingot/export/convert.h"
 #include "ingot/infer/sentence_embedder.h"
+#include "ingot/infer/text_encoder.h"
 #include "ingot/models/encoder/bert.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/text/tokenizer.h"
 #include "ingot/weights/gguf.h"
+#include "ingot/weights/gguf_writer.h"
 #include "ingot/weights/open.h"
 
 namespace ingot {
@@ -94,6 +96,20 @@ TEST(EncoderGgufRefusals, NameWhatLlamaCppDoesNotCompute) {
     } catch (const NotImplemented& error) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
+  }
+}
+
+TEST(EncoderGgufRefusals, NameAnArchitectureThatIsNotRead) {
+  const TemporaryDirectory place;
+  GgufMetadata metadata;
+  metadata.set("general.architecture", GgufValue::of_string("clip"));
+  write_gguf(place.at("clip.gguf"), metadata, {});
+  try {
+    open_text_encoder(place.at("clip.gguf"));
+    ADD_FAILURE() << "clip was read";
+  } catch (const NotImplemented& error) {
+    for (const char* part : {"clip.gguf", "'clip'", "modern-bert"})
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
 }
 
