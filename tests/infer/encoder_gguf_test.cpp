@@ -16,6 +16,7 @@
 #include "ingot/base/files.h"
 #include "ingot/export/convert.h"
 #include "ingot/infer/sentence_embedder.h"
+#include "ingot/infer/text_classifier.h"
 #include "ingot/infer/text_encoder.h"
 #include "ingot/models/encoder/bert.h"
 #include "ingot/models/open_tokenizer.h"
@@ -148,6 +149,21 @@ TEST(SentenceGguf, ListsOfWordPiecesGiveTheTokenizer) {
   EXPECT_EQ(file->fields().integer("bert.pooling_type"), 1);
   for (const char* text : {"w7 w9 W11", "", "no such word", "w5w6", "w5, w6!", "[MASK] w8"})
     EXPECT_EQ(lists.encode(text), whole.encode(text)) << text;
+}
+
+TEST(ClassifierGguf, ScoresAsItsDirectoryDoes) {
+  for (const char* name : {"bert_classifier", "xlm_roberta_reranker"}) {
+    const SentenceDirectory directory(name);
+    const TextClassifier wanted = TextClassifier::open(directory.path),
+                         found = TextClassifier::open(converted(directory.parent, directory.path));
+    const std::vector<std::string_view> texts{"w7 w9 w11 w13", "w5"};
+    EXPECT_EQ(found.labels().names, wanted.labels().names);
+    EXPECT_LE(max_error(found.scores(found.encode(texts)), wanted.scores(wanted.encode(texts))), 1e-6)
+        << name;
+    const std::vector<float> wanted_ranks = wanted.rerank("w8 w9", texts),
+                             ranks = found.rerank("w8 w9", texts);
+    for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_NEAR(ranks.at(i), wanted_ranks.at(i), 1e-6) << name;
+  }
 }
 
 }  // namespace

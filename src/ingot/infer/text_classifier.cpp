@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/nn/activation.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/reduce.h"
@@ -61,7 +62,7 @@ TextClassifier TextClassifier::open(const std::string& directory, const LoadOpti
                                "ForSequenceClassification or ForTokenClassification. For embeddings there is "
                                "ingot embed",
                                directory)));
-  return {std::move(encoder), text::Tokenizer::from_directory(directory)};
+  return {std::move(encoder), open_tokenizer(directory)};
 }
 
 void TextClassifier::require_labels_of(LabelsOf of) const {
