@@ -45,6 +45,13 @@ std::string converted(const TemporaryDirectory& to, const std::string& source) {
   return convert(source, to.at("model.gguf"));
 }
 
+// Puts `to` in place of the first `from` of a config.json.
+void edit_config(const std::string& directory, const std::string& from, const std::string& to) {
+  std::string text = read_file(directory + "/config.json");
+  text.replace(text.find(from), from.size(), to);
+  write_file_atomically(directory + "/config.json", text);
+}
+
 class EncoderGguf : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EncoderGguf, GivesTheHiddenStatesAndLabelsOfItsDirectory) {
@@ -163,6 +170,26 @@ TEST(ClassifierGguf, ScoresAsItsDirectoryDoes) {
     const std::vector<float> wanted_ranks = wanted.rerank("w8 w9", texts),
                              ranks = found.rerank("w8 w9", texts);
     for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_NEAR(ranks.at(i), wanted_ranks.at(i), 1e-6) << name;
+  }
+}
+
+TEST(ClassifierGguf, KeepsItsActivationAndProblem) {
+  for (const auto& [name, line] :
+       {std::pair{"bert_classifier", R"("problem_type": "multi_label_classification",)"},
+        {"xlm_roberta_reranker", R"("problem_type": "regression",)"},
+        {"xlm_roberta_reranker",
+         R"("sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"},)"}}) {
+    const SentenceDirectory directory(name);
+    edit_config(directory.path, "{", std::string("{") + line);
+    const std::string file = converted(directory.parent, directory.path);
+    const TextClassifier wanted = TextClassifier::open(directory.path), found = TextClassifier::open(file);
+    const std::vector<std::string_view> texts{"w7 w9 w11 w13", "w5"};
+    EXPECT_LE(max_error(found.scores(found.encode(texts)), wanted.scores(wanted.encode(texts))), 1e-6)
+        << line;
+    convert(file, directory.parent.at("again"));
+    const auto again = load_bert(directory.parent.at("again"));
+    EXPECT_EQ(again->config.labels.activation, wanted.labels().activation) << line;
+    EXPECT_EQ(again->config.labels.problem, wanted.labels().problem) << line;
   }
 }
 

@@ -43,12 +43,7 @@ std::optional<LabelProblem> problem_in(const ConfigFile& file) {
   std::string problem;
   file.read("problem_type", problem);
   if (problem.empty()) return std::nullopt;
-  for (const auto& [value, name] : kProblems)
-    if (problem == name) return value;
-  throw FormatError(file.path(), -1, "problem_type",
-                    fmt::format("is '{}'; expected regression, single_label_classification "
-                                "or multi_label_classification",
-                                problem));
+  return parse_label_problem(problem, file.path(), "problem_type");
 }
 
 // Where sentence-transformers notes it: its versions from 4 on, and those before.
@@ -63,6 +58,15 @@ std::string activation_in(const ConfigFile& file) {
 
 std::string_view name(LabelProblem problem) {
   return std::ranges::find(kProblems, problem, &std::pair<LabelProblem, std::string_view>::first)->second;
+}
+
+LabelProblem parse_label_problem(std::string_view text, const std::string& path, const std::string& key) {
+  for (const auto& [value, name] : kProblems)
+    if (text == name) return value;
+  throw FormatError(path, -1, key,
+                    fmt::format("is '{}'; expected regression, single_label_classification "
+                                "or multi_label_classification",
+                                text));
 }
 
 Labels Labels::read(const ConfigFile& file) {

@@ -18,6 +18,8 @@ enum class LabelProblem : std::uint8_t { single_label, multi_label, regression }
 
 /// transformers' name of it.
 std::string_view name(LabelProblem problem);
+/// The problem of such a name. FormatError where there is none, with the file and its key.
+LabelProblem parse_label_problem(std::string_view text, const std::string& path, const std::string& key);
 
 /// The labels of a classifier, as config.json describes them.
 struct Labels {

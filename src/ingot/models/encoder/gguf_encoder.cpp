@@ -93,6 +93,9 @@ class EncoderFile : private GgufFacts {
     c.pooler = true;
     c.labels.of = LabelsOf::texts;
     if (const auto* labels = fields_.texts(key("classifier.output_labels"))) c.labels.names = *labels;
+    c.labels.activation = fields_.text(kGgufClassifierActivation).value_or("");
+    if (const auto problem = fields_.text(kGgufClassifierProblem))
+      c.labels.problem = parse_label_problem(*problem, path(), kGgufClassifierProblem);
     c.labels.resize(source_.get_metadata("cls.output.weight").shape.at(0));
   }
 

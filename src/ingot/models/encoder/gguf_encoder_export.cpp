@@ -128,8 +128,7 @@ class EncoderExporter {
         GgufValue::of_u32(static_cast<std::uint32_t>(std::max<std::int64_t>(config_.type_vocab_size, 1))));
     if (config_.hidden_act == Activation::gelu_tanh && names_->architecture == "bert")
       set("hidden_activation", GgufValue::of_string(std::string(encoders::act_name(config_.hidden_act))));
-    if (config_.labels.of == LabelsOf::texts)
-      set("classifier.output_labels", GgufValue::of_strings(config_.labels.names));
+    if (config_.labels.of == LabelsOf::texts) write_labels();
     if (!config_.is_rotary()) return;
     set_number("rope.freq_base", config_.rope_theta);
     if (const std::int64_t period = period_of(config_); period > 1) {
@@ -137,6 +136,15 @@ class EncoderExporter {
       set_size("attention.sliding_window_pattern", period);
       set_number("rope.freq_base_swa", config_.rope_local_theta);
     }
+  }
+
+  void write_labels() {
+    const Labels& labels = config_.labels;
+    set("classifier.output_labels", GgufValue::of_strings(labels.names));
+    if (!labels.activation.empty())
+      metadata_.set(kGgufClassifierActivation, GgufValue::of_string(labels.activation));
+    if (labels.problem)
+      metadata_.set(kGgufClassifierProblem, GgufValue::of_string(std::string(name(*labels.problem))));
   }
 
   std::vector<TensorRecipe> recipes() const {

@@ -10,6 +10,11 @@
 
 namespace ingot {
 
+// What llama.cpp has no key for, and a classifier's scores follow from: torch's name of what they go
+// through, and transformers' problem_type.
+inline constexpr const char* kGgufClassifierActivation = "ingot.classifier.activation";
+inline constexpr const char* kGgufClassifierProblem = "ingot.classifier.problem_type";
+
 /// What llama.cpp calls a part of an encoder; `*` for a layer's number.
 struct EncoderGgufName {
   std::string_view gguf, ours;
