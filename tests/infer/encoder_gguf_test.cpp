@@ -90,6 +90,20 @@ INSTANTIATE_TEST_SUITE_P(Families, EncoderGguf,
                                            "modernbert_masked_lm"),
                          [](const auto& param) { return param.param; });
 
+// llama.cpp adds its first row to every token, which it does in f32 alone.
+TEST(EncoderGgufFormats, LeaveTheTableOfTokenTypesInF32) {
+  const TemporaryDirectory place;
+  for (const char* dtype : {"q8_0", "q4_k", "f16", "bf16"}) {
+    ConvertOptions options;
+    options.source = golden("bert_masked_lm");
+    options.destination = place.at("model.gguf");
+    options.dtype = dtype;
+    const auto file = open_gguf(convert_model(options).path);
+    EXPECT_EQ(file->get_metadata("token_types.weight").stored_as, "F32") << dtype;
+    EXPECT_NE(file->get_metadata("blk.0.attn_q.weight").stored_as, "F32") << dtype;
+  }
+}
+
 TEST(EncoderGgufRefusals, NameWhatLlamaCppDoesNotCompute) {
   const TemporaryDirectory place;
   for (const auto& [name, part] : {std::pair{"albert_masked_lm", "albert"},

@@ -56,6 +56,7 @@ MatrixRole matrix_role(std::string_view name) {
                                           "ffn_gate_inp.weight",
                                           "ffn_gate_inp_shexp.weight",
                                           "position_embd.weight",
+                                          "token_types.weight",
                                           "wpe.weight",
                                           "shortconv.conv.weight",
                                           "ssm_conv1d.weight",

@@ -40,6 +40,11 @@ std::string names_of(const ImportanceMatrix& importance) {
                                     : fmt::format("'{}' and so on", importance.entries.begin()->first);
 }
 
+// Vectors, biases, and the table whose first row llama.cpp adds to every token: it adds in f32 alone.
+bool is_added(const TensorInfo& info) {
+  return info.shape.size() < 2 || info.name.ends_with(".bias") || info.name == "token_types.weight";
+}
+
 void encode_as_blocks(const TensorInfo& info, const WeightEncoding& encoding, std::vector<Transform>& steps,
                       quant::StandIns* stand_ins) {
   const quant::BlockFormat& blocks = *encoding.blocks;
@@ -89,7 +94,7 @@ std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightS
       encode_as_blocks(info, encoding, recipe.steps, stand_ins);
       continue;
     }
-    const bool vector = vectors_as_f32 && (info.shape.size() < 2 || info.name.ends_with(".bias"));
+    const bool vector = vectors_as_f32 && is_added(info);
     if (!vector && !encoding.dtype) continue;
     const DType wanted = vector ? DType::f32 : *encoding.dtype;
     if (*info.dtype != wanted || blocks) recipe.steps.push_back(Transform::cast(wanted));
