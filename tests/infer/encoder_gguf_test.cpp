@@ -104,6 +104,21 @@ TEST(EncoderGgufFormats, LeaveTheTableOfTokenTypesInF32) {
   }
 }
 
+TEST(ModernBertGguf, KeepsTheApproximateGelu) {
+  const NoGrad no_grad;
+  const SentenceDirectory exact("modernbert_masked_lm"), approximate("modernbert_masked_lm");
+  edit_config(approximate.path, R"("hidden_activation": "gelu")",
+              R"("hidden_activation": "gelu_pytorch_tanh")");
+  const auto hidden = [](const std::string& path) {
+    const Tensor tokens =
+        open_weights(golden("modernbert_masked_lm") + "/expected.safetensors")->load_tensor("tokens");
+    return load_bert(path)->hidden({.tokens = tokens});
+  };
+  const Tensor found = hidden(converted(approximate.parent, approximate.path));
+  EXPECT_LE(max_error(found, hidden(approximate.path)), 1e-6);
+  EXPECT_GT(max_error(found, hidden(exact.path)), 1e-5);
+}
+
 TEST(EncoderGgufRefusals, NameWhatLlamaCppDoesNotCompute) {
   const TemporaryDirectory place;
   for (const auto& [name, part] : {std::pair{"albert_masked_lm", "albert"},

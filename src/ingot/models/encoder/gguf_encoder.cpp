@@ -85,8 +85,13 @@ class EncoderFile : private GgufFacts {
                                                         : 2;
   }
 
+  Activation activation() const {
+    const std::string name = key("hidden_activation");
+    return parse_activation(fields_.text(name).value_or("gelu"), name);
+  }
+
   void add_bert(EncoderConfig& c) const {
-    c.hidden_act = parse_activation(fields_.text(key("hidden_activation")).value_or("gelu"));
+    c.hidden_act = activation();
     if (!source_.is_available("cls.output.weight")) return;
     INGOT_CHECK(source_.is_available("cls.weight"),
                 NotImplemented(source_.location() + ": a bert file with cls.output and without cls"));
@@ -110,6 +115,7 @@ class EncoderFile : private GgufFacts {
     c.norm_first = c.gated_mlp = true;
     c.attention_bias = c.mlp_bias = c.norm_bias = c.head_bias = false;
     c.type_vocab_size = 0;
+    c.hidden_act = activation();
     c.rope_theta = number("rope.freq_base").value_or(10000);
     c.rope_local_theta = number("rope.freq_base_swa").value_or(10000);
     const std::int64_t tokens = integer("attention.sliding_window").value_or(0);

@@ -126,7 +126,7 @@ class EncoderExporter {
     metadata_.set(
         "tokenizer.ggml.token_type_count",
         GgufValue::of_u32(static_cast<std::uint32_t>(std::max<std::int64_t>(config_.type_vocab_size, 1))));
-    if (config_.hidden_act == Activation::gelu_tanh && names_->architecture == "bert")
+    if (config_.hidden_act == Activation::gelu_tanh)
       set("hidden_activation", GgufValue::of_string(std::string(encoders::act_name(config_.hidden_act))));
     if (config_.labels.of == LabelsOf::texts) write_labels();
     if (!config_.is_rotary()) return;
