@@ -119,6 +119,26 @@ TEST(ModernBertGguf, KeepsTheApproximateGelu) {
   EXPECT_GT(max_error(found, hidden(exact.path)), 1e-5);
 }
 
+// Matrices in f16, vectors in f32; and the directory that is made of such a file.
+TEST(EncoderGgufFormats, FilesWithMatricesInF16Embed) {
+  const NoGrad no_grad;
+  for (const char* name : {"bert_masked_lm", "nomic_bert_masked_lm", "modernbert_masked_lm"}) {
+    const TemporaryDirectory place;
+    ConvertOptions options;
+    options.source = golden(name);
+    options.destination = place.at("model.gguf");
+    options.dtype = "f16";
+    const std::string file = convert_model(options).path;
+    const Tensor tokens = open_weights(golden(name) + "/expected.safetensors")->load_tensor("tokens");
+    const Tensor wanted = load_bert(golden(name))->hidden({.tokens = tokens});
+    for (const std::string& from : {file, convert(file, place.at("again"))}) {
+      const Tensor found = load_bert(from)->hidden({.tokens = tokens});
+      EXPECT_EQ(found.dtype(), DType::f32) << from;
+      EXPECT_LE(max_error(found, wanted), 1e-2) << from;
+    }
+  }
+}
+
 TEST(EncoderGgufRefusals, NameWhatLlamaCppDoesNotCompute) {
   const TemporaryDirectory place;
   for (const auto& [name, part] : {std::pair{"albert_masked_lm", "albert"},

@@ -71,6 +71,14 @@ std::int64_t label_count(const EncoderConfig& config, const WeightSource& weight
   return 0;
 }
 
+// Whether matrices are in f16 and vectors in f32, as in llama.cpp's files: sums need one dtype.
+bool has_several_dtypes(const WeightSource& weights) {
+  std::set<DType> dtypes;
+  for (const TensorInfo& info : weights.tensors())
+    if (info.dtype.has_value() && is_floating_point(*info.dtype)) dtypes.insert(*info.dtype);
+  return dtypes.size() > 1;
+}
+
 ModelCheckpoint open_directory(const std::string& directory) {
   const std::string config_path = config_path_in(directory);
   INGOT_CHECK(std::filesystem::exists(config_path),
@@ -157,8 +165,10 @@ std::unique_ptr<BertModel> load_bert(const std::string& directory, const LoadOpt
   EncoderConfig config = EncoderConfig::from_json(opened.config_json, opened.config_path);
   const std::shared_ptr<const WeightSource>& weights = opened.weights;
   config = with_heads_of(std::move(config), *weights);
-  if (options.dtype.has_value()) config.dtype = *options.dtype;
-  return BertModel::from_weights(config, *weights, options);
+  LoadOptions one_dtype = options;
+  if (!options.dtype.has_value() && has_several_dtypes(*weights)) one_dtype.dtype = DType::f32;
+  if (one_dtype.dtype.has_value()) config.dtype = *one_dtype.dtype;
+  return BertModel::from_weights(config, *weights, one_dtype);
 }
 
 void write_bert(const std::string& directory, BertModel& model) {
