@@ -77,7 +77,7 @@ def check(ingot, name, folder, dtype):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ingot", default=str(ROOT / "build" / "bin" / "ingot"))
-    parser.add_argument("--dtype", help="what convert stores the weights in: f16, q8_0, ... (default: as they are)")
+    parser.add_argument("--dtype", help="what convert stores the weights in: f16, bf16, q8_0 (f16 in rows of 24, which the tiny models have) ...; default: as they are")
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
     failures = 0
