@@ -89,7 +89,7 @@ Device parse_device(std::string_view text) {
   }
   std::string known;
   for (const DeviceType type : device_types())
-    if (type != DeviceType::cpu)
+    if (type != DeviceType::cpu && type != DeviceType::meta)  // which is for plans
       known += ", " + std::string(name(type)) + ", " + std::string(name(type)) + ":N";
   throw InvalidConfig("device", "'" + std::string(text) + "' is not a device; use cpu" + known);
 }
