@@ -142,10 +142,10 @@ bool is_encoder_gguf(const GgufMetadata& metadata) {
 
 ModelCheckpoint encoder_gguf_checkpoint(const std::shared_ptr<const GgufSource>& source) {
   INGOT_CHECK(is_encoder_gguf(source->fields()),
-              NotImplemented(fmt::format("{}: general.architecture '{}' is no encoder that is read (bert, "
-                                         "nomic-bert and modern-bert are)",
-                                         source->location(),
-                                         source->fields().text("general.architecture").value_or(""))));
+              NotImplemented(fmt::format(
+                  "{}: general.architecture '{}' is not an encoder that is read (bert, "
+                  "nomic-bert and modern-bert are)",
+                  source->location(), source->fields().text("general.architecture").value_or(""))));
   const EncoderFile file(*source);
   const EncoderConfig config = file.config();
   return {config.to_json(), source->location(),
