@@ -1,5 +1,6 @@
 #include "ingot/onnx/weight_matrix.h"
 
+#include "ingot/ops/cast.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 #include "ingot/quant/linear.h"

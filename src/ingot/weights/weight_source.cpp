@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/suggest.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/quant/packed_matrix.h"
 
