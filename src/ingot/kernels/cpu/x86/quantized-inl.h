@@ -103,22 +103,26 @@ INGOT_INLINE void prefetch_ahead(const std::uint8_t* step, std::int64_t block) {
   for (std::int64_t at = 0; at < kShare; at += 64) __builtin_prefetch(from + at);
 }
 
-// Asks for what is wanted after some tiles of many rows, in L2, a share with each of them.
+// Asks for what is wanted after some tiles of many rows, in L2: a share with each tile, a few lines with each
+// of its blocks. All lines of a share at once would wait for one another.
 struct Ahead {
   const std::uint8_t* at;
-  std::int64_t lines;  // of a share
+  std::int64_t share, left = 0;  // lines
 
   Ahead(const std::uint8_t* at_, std::int64_t bytes, std::int64_t tiles)
-      : at(at_), lines((bytes / 64 + tiles - 1) / tiles) {}
-  INGOT_INLINE void next_share() {
-    for (std::int64_t i = 0; i < lines; ++i, at += 64) __builtin_prefetch(at, 0, 2);
+      : at(at_), share((bytes / 64 + tiles - 1) / tiles) {}
+  INGOT_INLINE void next_share() { left = share; }
+  INGOT_INLINE std::int64_t lines_of(std::int64_t blocks) const { return (share + blocks - 1) / blocks; }
+  INGOT_INLINE void next_block(std::int64_t lines) {
+    for (std::int64_t i = 0; i < lines && left > 0; ++i, --left, at += 64) __builtin_prefetch(at, 0, 2);
   }
 };
 
 // R rows of x with kLanes rows of each of V panels. Two panels share what is read of x: a load for each of
 // the dot products, besides those of the scales, would take longer than they do.
 template <PackedFormat kFormat, int R, int V>
-INGOT_NOINLINE void panel_rows(const PanelMatmul& p, const std::uint8_t* x, float* y, std::int64_t row) {
+INGOT_NOINLINE void panel_rows(const PanelMatmul& p, const std::uint8_t* x, float* y, std::int64_t row,
+                               Ahead* ahead) {
   const std::int64_t panel_bytes = p.panel_bytes;
   using D = Decoder<kFormat>;
   constexpr PackedLayout kLayout = D::kLayout;
@@ -146,15 +150,17 @@ INGOT_NOINLINE void panel_rows(const PanelMatmul& p, const std::uint8_t* x, floa
     return reinterpret_cast<const ActivationBlock*>(base[r / 3] + r % 3 * stride);
   };
   const std::uint8_t* step = p.panel;
+  const std::int64_t lines = ahead != nullptr ? ahead->lines_of(p.steps * kLayout.step_blocks) : 0;
   for (std::int64_t s = 0; s < p.steps; ++s, step += kLayout.step_bytes()) {
     D decoders[V];
     INGOT_UNROLL_ROWS
     for (int v = 0; v < V; ++v) decoders[v] = D(step + v * panel_bytes, row);
     for (std::int64_t block = 0; block < kLayout.step_blocks; ++block) {
-      if constexpr (R * V <= 4) {
+      if constexpr (R * V <= 8) {
         INGOT_UNROLL_ROWS
         for (int v = 0; v < V; ++v) prefetch_ahead<kFormat>(step + v * panel_bytes, block);
       }
+      if (ahead != nullptr) ahead->next_block(lines);
       INGOT_UNROLL_ROWS
       for (int part = 0; part < kParts; ++part) {
         [[maybe_unused]] Ints words[R][V];
@@ -227,18 +233,19 @@ INGOT_NOINLINE void panel_rows(const PanelMatmul& p, const std::uint8_t* x, floa
 }
 
 template <PackedFormat kFormat, int R>
-INGOT_INLINE void panel_tile(const PanelMatmul& p, std::int64_t at) {
+INGOT_INLINE void panel_tile(const PanelMatmul& p, std::int64_t at, Ahead* ahead = nullptr) {
   for (std::int64_t row = 0; row < p.cols; row += kLanes)
-    panel_rows<kFormat, R, 1>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
+    panel_rows<kFormat, R, 1>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row, ahead);
 }
 
 // Rows [at, rows) of x with one panel.
 template <PackedFormat kFormat>
 void single_panel_matmul(const PanelMatmul& p, std::int64_t at, std::int64_t rows) {
-  Ahead ahead(p.panel + p.panel_bytes, p.next ? p.panel_bytes : 0, rows / kMaxRows + 1);
+  const std::int64_t tiles = (rows - at) / kMaxRows;
+  Ahead ahead(p.panel + p.panel_bytes, p.next ? p.panel_bytes : 0, tiles > 0 ? tiles : 1);
   for (; rows - at >= kMaxRows; at += kMaxRows) {
     ahead.next_share();
-    panel_tile<kFormat, kMaxRows>(p, at);
+    panel_tile<kFormat, kMaxRows>(p, at, &ahead);
   }
   if constexpr (kMaxRows > 8) {
     if (rows - at >= 8) panel_tile<kFormat, 8>(p, at), at += 8;
@@ -272,7 +279,7 @@ std::int64_t panel_pair_matmul(const PanelMatmul& p, std::int64_t rows) {
     if (step + steps < p.steps) piece.bias = nullptr;
     for (std::int64_t at = 0; at < tiles * R; at += R) {
       ahead.next_share();
-      panel_rows<kFormat, R, 2>(piece, piece.x + at * p.x_stride, p.y + at * p.y_stride, 0);
+      panel_rows<kFormat, R, 2>(piece, piece.x + at * p.x_stride, p.y + at * p.y_stride, 0, &ahead);
     }
   }
   return tiles * R;
