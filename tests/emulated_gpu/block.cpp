@@ -14,9 +14,9 @@
 
 #include "tests/emulated_gpu/memory.h"
 #include "tests/emulated_gpu/race_check.h"
+#include <boost/context/detail/fcontext.hpp>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/rng.h"
@@ -75,16 +75,19 @@ struct Thread {
   std::size_t moment = 0, next_landing = kNever;
 };
 
+// Where a stack goes on. Switching takes a few nanoseconds; swapcontext() calls the kernel for its signal mask.
+using Context = boost::context::detail::fcontext_t;
+
 // A stack on which threads run, one after the other, as long as none of them waits. Where races are looked
 // for, each thread has one of its own: what another did there before would look like a race.
 struct Fiber {
-  ucontext_t context{};
+  Context context = nullptr;
   char* stack = nullptr;
   void* fake_stack = nullptr;
   Racer racer{};
 };
 
-// All that were ever needed; a deque, since a context may not be moved. One grid runs at a time.
+// All that were ever needed; a deque, since they are referred to while more come. One grid runs at a time.
 std::deque<Fiber>& fibers() {
   static auto* all = new std::deque<Fiber>;
   return *all;
@@ -335,11 +338,7 @@ class Block {
   }
 
   static void prepare(Fiber& fiber) {
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack;
-    fiber.context.uc_stack.ss_size = kStack;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, &Block::enter, 0);
+    fiber.context = boost::context::detail::make_fcontext(fiber.stack + kStack, kStack, &Block::enter);
   }
 
   unsigned take_runnable() {
@@ -380,7 +379,7 @@ class Block {
 
   // The life of a fiber: threads that have not started yet, until one of them waits or a waiting one is
   // drawn.
-  static void enter();
+  static void enter(boost::context::detail::transfer_t from);
   void run_threads() {
     arrive(fibers()[static_cast<std::size_t>(running_)]);
     for (unsigned thread = next_;;) {
@@ -437,25 +436,28 @@ class Block {
     position.thread = threads_[me].index;
   }
 
+  // Goes on there, and stores where it left when it comes back.
+  static void jump(Context& to) { to = boost::context::detail::jump_fcontext(to, nullptr).fctx; }
+
 #if defined(__SANITIZE_ADDRESS__)
   void switch_to_fiber(Fiber& fiber) {
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(&fake, fiber.stack, kStack);
-    swapcontext(&main_, &fiber.context);
+    jump(fiber.context);
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
   }
   void arrive(Fiber& fiber) { __sanitizer_finish_switch_fiber(fiber.fake_stack, &main_stack_, &main_size_); }
   void leave(Fiber& fiber, bool for_good) {
     fiber.fake_stack = nullptr;
     __sanitizer_start_switch_fiber(for_good ? nullptr : &fiber.fake_stack, main_stack_, main_size_);
-    swapcontext(&fiber.context, &main_);
+    jump(main_);
   }
   const void* main_stack_ = nullptr;
   std::size_t main_size_ = 0;
 #else
-  void switch_to_fiber(Fiber& fiber) { swapcontext(&main_, &fiber.context); }
+  void switch_to_fiber(Fiber& fiber) { jump(fiber.context); }
   void arrive(Fiber&) {}
-  void leave(Fiber& fiber, bool) { swapcontext(&fiber.context, &main_); }
+  void leave(Fiber&, bool) { jump(main_); }
 #endif
 
   void check_shared() const {
@@ -478,7 +480,7 @@ class Block {
   std::unordered_map<const void*, SharedArray> shared_;
   std::size_t static_shared_ = 0;
   std::exception_ptr failure_;
-  ucontext_t main_{};
+  Context main_ = nullptr;
   Rng rng_;
   unsigned current_ = 0, next_ = 0, left_ = 0, at_barrier_ = 0;
   int running_ = -1;
@@ -496,7 +498,10 @@ Block* active = nullptr;
 std::uint64_t order = 1;
 bool checks_only = false;
 
-void Block::enter() { active->run_threads(); }
+void Block::enter(boost::context::detail::transfer_t from) {
+  active->main_ = from.fctx;
+  active->run_threads();
+}
 
 // Scrambles [0, n): a multiplication by a number without a common divisor.
 std::uint64_t scrambled(std::uint64_t i, std::uint64_t n, std::uint64_t seed) {
