@@ -111,7 +111,7 @@ TEST_F(NamedAdapters, AStepOfSeveralAppliesTheBaseOnce) {
   session.engine().step();  // prompts
   std::map<const LinearWeight*, int> times;
   {
-    const WeightObserver observer([&](const LinearWeight& weight) { ++times[&weight]; });
+    const WeightObserver observer([&](const WeightUse& use) { ++times[use.linear]; });
     session.engine().step();
   }
   EXPECT_EQ(times.at(&session.model().layers.front()->self_attn->o_proj.weight), 1);

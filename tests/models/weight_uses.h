@@ -18,7 +18,9 @@ namespace ingot::test {
 // How often each weight is applied while f runs.
 inline std::map<const LinearWeight*, int> uses_of(FunctionRef<void()> f) {
   std::map<const LinearWeight*, int> uses;
-  const WeightObserver observer([&](const LinearWeight& weight) { ++uses[&weight]; });
+  const WeightObserver observer([&](const WeightUse& use) {
+    if (use.linear != nullptr) ++uses[use.linear];
+  });
   f();
   return uses;
 }

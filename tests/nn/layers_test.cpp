@@ -330,7 +330,7 @@ TEST(WeightObserver, SeesEveryApplicationOfAWeight) {
   ProjectionGroup group = group_of({16, 16}, 8, false);
   const Tensor x = randn({3, 8}, 1);
   std::vector<const LinearWeight*> seen;
-  const WeightObserver observer([&](const LinearWeight& weight) { seen.push_back(&weight); });
+  const WeightObserver observer([&](const WeightUse& use) { seen.push_back(use.linear); });
   group.each(x);
   group[1](x);
   group.concatenate_weights();

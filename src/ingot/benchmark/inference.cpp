@@ -86,7 +86,7 @@ double cache_bytes(const InferenceOptions& o, const infer::Engine& engine) {
 // Runs of the model, in turn with what limits them: a host gives more at one moment than at another.
 class Measurement {
  public:
-  Measurement(const InferenceOptions& o, bool decode, const LanguageModel& model)
+  Measurement(const InferenceOptions& o, bool decode, LanguageModel& model)
       : options_(o),
         decode_(decode),
         engine_(model, o.session.engine),

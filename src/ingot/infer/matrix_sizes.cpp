@@ -1,12 +1,25 @@
 #include "ingot/infer/matrix_sizes.h"
 
+#include <array>
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/kernels/dry_run.h"
 #include "ingot/kernels/packed.h"
+#include "ingot/models/language/kv_cache.h"
+#include "ingot/nn/linear_weight.h"
+#include "ingot/nn/visit.h"
 #include "ingot/quant/linear.h"
 
 namespace ingot::infer {
 namespace {
 
-void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& dense, double share = 1) {
+constexpr std::int64_t kTokens = 2;  // of the dry run, whose last one's logits are wanted
+
+void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& dense, double share) {
   const double bytes = static_cast<double>(packed != nullptr ? packed->nbytes() : dense.value.nbytes());
   const auto elements =
       static_cast<double>(packed != nullptr ? packed->rows * packed->cols : dense.value.numel());
@@ -18,62 +31,71 @@ void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& dense
     to.int16_spans += share * elements;
 }
 
-void add(MatrixSizes& to, const LinearWeight& weight) { add(to, weight.packed, weight.dense); }
-
-void add(MatrixSizes& to, const ProjectionGroup& group) {
-  for (std::size_t i = 0; i < group.size(); ++i) add(to, group[i].weight);
-}
-
 void add(MatrixSizes& to, const ExpertLinear& experts, double share) {
   if (!experts.is_quantized()) add(to, nullptr, experts.dense, share);
   for (const quant::PackedPtr& expert : experts.packed) add(to, expert, {}, share);
 }
 
-// What an attention layer multiplies with before its output.
-void add_inputs(MatrixSizes& to, const Attention& attention) {
-  add(to, attention.qkv_proj);
-  if (attention.latent == nullptr) return;
-  if (attention.latent->q_b_proj != nullptr) add(to, attention.latent->q_b_proj->weight);
-  add(to, attention.latent->kv_b_proj.weight);
+// Of a layer; null where it has none, or none with a gate.
+std::array<const ExpertLinear*, 3> experts_of(const DecoderLayer& layer) {
+  if (layer.experts == nullptr) return {};
+  const MoeMlp& e = *layer.experts;
+  return {e.gate_proj.get(), &e.up_proj, &e.down_proj};
 }
 
-MatrixSizes sizes(const LanguageModel& model, bool active) {
-  MatrixSizes m, head;
-  for (const auto& layer : model.layers) {
-    if (layer->self_attn != nullptr) add_inputs(m, *layer->self_attn);
-    if (layer->conv != nullptr) add(m, layer->conv->in_proj.weight);
-    if (layer->mamba != nullptr) add(m, layer->mamba->in_proj.weight);
-    if (layer->linear_attn != nullptr) add(m, layer->linear_attn->in_proj);
-    MatrixSizes& behind = layer == model.layers.back() ? head : m;  // of attention
-    if (layer->mlp == nullptr || &layer->mixer_output() != &layer->mlp->down_proj.weight)
-      add(behind, layer->mixer_output());
-    if (layer->self_attn != nullptr && layer->mamba != nullptr) add(behind, layer->mamba->out_proj.weight);
-    if (layer->mlp != nullptr) {
-      add(behind, layer->mlp->in_proj);
-      add(behind, layer->mlp->down_proj.weight);
-    }
-    if (layer->experts != nullptr) {
-      const MoeMlp& e = *layer->experts;
-      const double share = active ? static_cast<double>(e.router.choices) / static_cast<double>(e.count) : 1;
-      const ExpertLinear* const gate = e.gate_proj.get();  // null in experts without one
-      for (const ExpertLinear* linear : {gate, &e.up_proj, &e.down_proj})
-        if (linear != nullptr) add(behind, *linear, share);
-      if (e.shared_expert != nullptr) {
-        add(behind, e.shared_expert->in_proj);
-        add(behind, e.shared_expert->down_proj.weight);
-      }
+// The model's own weights by those of a twin without memory.
+struct Twins {
+  std::map<const LinearWeight*, const LinearWeight*> linear;
+  std::map<const ExpertLinear*, const ExpertLinear*> experts;
+
+  Twins(LanguageModel& twin, LanguageModel& model) {
+    const auto theirs = named_weights(twin), ours = named_weights(model);
+    INGOT_ASSERT(theirs.size() == ours.size() && twin.layers.size() == model.layers.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) linear[theirs[i].second] = ours[i].second;
+    for (std::size_t i = 0; i < model.layers.size(); ++i) {
+      const auto there = experts_of(*twin.layers[i]), here = experts_of(*model.layers[i]);
+      for (std::size_t k = 0; k < here.size(); ++k) experts[there[k]] = here[k];
     }
   }
-  add(head, model.head());
-  m.head = head.elements;
-  m.bytes += head.bytes;
-  m.elements += head.elements;
-  return m;
+};
+
+// Of a pass of two tokens in which the last one's logits are wanted: what one row passes is the head's. Each
+// matrix counts once, as the tokens of a step share what is read of it.
+MatrixSizes sizes(LanguageModel& model, bool active) {
+  const kernels::DryRun run(kernels::DeviceProfile::of(kCpu));
+  MetaSource shapes(DType::f32);
+  LanguageModel twin(model.config, shapes);
+  const Twins twins(twin, model);
+  std::map<const LinearWeight*, std::int64_t> linear;
+  std::map<const ExpertLinear*, std::int64_t> experts;
+  {
+    const WeightObserver observer([&](const WeightUse& use) {
+      if (use.by_index) return;
+      if (use.linear != nullptr) linear[twins.linear.at(use.linear)] = use.rows;
+      if (use.experts != nullptr) experts[twins.experts.at(use.experts)] = use.rows;
+    });
+    const NoGrad no_grad;
+    KvCache cache(model.config, kTokens, DType::f32, kMeta);
+    const std::vector<CacheSegment> segments{{.cache = &cache, .tokens = kTokens, .unwanted = kTokens - 1}};
+    twin.logits(twin.hidden(Tensor::empty({1, kTokens}, DType::i32, kMeta), segments));
+  }
+  MatrixSizes body, head;
+  for (const auto& [weight, rows] : linear) add(rows == 1 ? head : body, weight->packed, weight->dense, 1);
+  for (const auto& [stack, rows] : experts) {
+    const bool last = rows == model.config.num_experts_per_tok;  // of one token
+    const double share =
+        static_cast<double>(model.config.num_experts_per_tok) / static_cast<double>(model.config.num_experts);
+    add(last ? head : body, *stack, active ? share : 1);
+  }
+  body.head = head.elements;
+  body.bytes += head.bytes;
+  body.elements += head.elements;
+  return body;
 }
 
 }  // namespace
 
-MatrixSizes matrix_sizes(const LanguageModel& model) { return sizes(model, false); }
-MatrixSizes active_matrix_sizes(const LanguageModel& model) { return sizes(model, true); }
+MatrixSizes matrix_sizes(LanguageModel& model) { return sizes(model, false); }
+MatrixSizes active_matrix_sizes(LanguageModel& model) { return sizes(model, true); }
 
 }  // namespace ingot::infer

@@ -4,8 +4,9 @@
 
 namespace ingot::infer {
 
-/// What the matrices of a model take as they are kept. Those of an embedding that is tied to the head count
-/// once; those of one that is not, not at all: a token reads one row of it.
+/// What the matrices that a pass of the model multiplies with take as they are kept, by a dry run of it. Those
+/// of an embedding that is tied to the head count once; those of one that is not, not at all: a token reads
+/// one row of it.
 struct MatrixSizes {
   double bytes = 0, elements = 0;
   /// Those of the elements that only tokens pass whose logits are wanted: the head, and what follows the last
@@ -16,8 +17,8 @@ struct MatrixSizes {
   double int16_spans =
       0;  ///< of those, as int16 with one for a span from quant::kManyRows rows on: next to none
 };
-MatrixSizes matrix_sizes(const LanguageModel& model);
+MatrixSizes matrix_sizes(LanguageModel& model);
 /// What one token passes through: of experts, the chosen ones alone.
-MatrixSizes active_matrix_sizes(const LanguageModel& model);
+MatrixSizes active_matrix_sizes(LanguageModel& model);
 
 }  // namespace ingot::infer

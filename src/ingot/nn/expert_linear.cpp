@@ -24,6 +24,7 @@ ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, con
 
 Tensor ExpertLinear::operator()(const Tensor& x, const ExpertRouting& routing) const {
   const ModuleScope scope(dense, 0);
+  WeightObserver::tell({.experts = this, .rows = x.dim(0)});
   InputObserver::tell(dense.name, x, routing.offsets);
   const Tensor y = multiplied(x, routing.offsets);
   return bias.value.defined() ? y + to(embedding(bias.value, routing.experts), y.dtype()) : y;

@@ -14,8 +14,8 @@ namespace ingot {
 namespace {
 
 // A plain layer's weights, for an op that applies them.
-LinearWeights applied(const Linear& layer) {
-  WeightObserver::tell(layer.weight);
+LinearWeights applied(const Linear& layer, const LinearInput& x) {
+  WeightObserver::tell({.linear = &layer.weight, .rows = x.rows()});
   return {layer.weight.dense.value, layer.bias.value};
 }
 
@@ -43,9 +43,10 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
 Tensor feed_forward(const LinearInput& x, const ProjectionGroup& in, MlpKind kind, const Linear& down) {
   const ModuleScope scope(down.weight, 2);
   if (in.is_plain() && down.weight.is_plain() && !InputObserver::is_on()) {
-    if (kind == MlpKind::gelu) return gelu_mlp(x.tensor(), applied(in[0]), applied(down));
-    if (kind == MlpKind::swiglu && in.is_fused()) return swiglu_linear(in.fused(x.tensor()), applied(down));
-    if (kind == MlpKind::swiglu) return down(swiglu(x.tensor(), applied(in[0]), applied(in[1])));
+    if (kind == MlpKind::gelu) return gelu_mlp(x.tensor(), applied(in[0], x), applied(down, x));
+    if (kind == MlpKind::swiglu && in.is_fused())
+      return swiglu_linear(in.fused(x.tensor()), applied(down, x));
+    if (kind == MlpKind::swiglu) return down(swiglu(x.tensor(), applied(in[0], x), applied(in[1], x)));
   }
   return down(LinearInput(in.each(x), [kind](std::span<const Tensor> rows) { return activate(kind, rows); }));
 }

@@ -58,7 +58,7 @@ bool LinearWeight::is_adapted() const {
 
 Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const {
   const ModuleScope scope(*this);
-  WeightObserver::tell(*this);
+  WeightObserver::tell({.linear = this, .rows = x.rows()});
   InputObserver::tell(dense.name, x);
   if (packed == nullptr || recipe != nullptr || multiplies_with_values())
     return split.whole(add_adapters(*this, base_matmul(x.tensor(), bias), x, bias));
@@ -81,7 +81,7 @@ Tensor LinearWeight::rows(const Tensor& indices) const {
 
 Tensor LinearWeight::rows_here(const Tensor& indices) const {
   const ModuleScope scope(*this);
-  WeightObserver::tell(*this);
+  WeightObserver::tell({.linear = this, .rows = indices.numel(), .by_index = true});
   Tensor y;
   if (packed == nullptr) {
     y = embedding(dense.value, indices);
@@ -109,7 +109,7 @@ Tensor LinearWeight::rows_here(const Tensor& indices) const {
 }
 
 Tensor LinearWeight::effective(DType dequantized) const {
-  WeightObserver::tell(*this);
+  WeightObserver::tell({.linear = this});
   const Tensor base = packed != nullptr ? quant::values(*packed, dequantized) : dense.value;
   Tensor w = base;
   for (const auto& adapter : adapters) {
@@ -162,14 +162,13 @@ quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, st
   return !multiplies_with_values() && same ? first : quant::Rounding::none;
 }
 
-WeightObserver::WeightObserver(std::function<void(const LinearWeight&)> f)
-    : f_(std::move(f)), outer_(observer) {
+WeightObserver::WeightObserver(std::function<void(const WeightUse&)> f) : f_(std::move(f)), outer_(observer) {
   observer = this;
 }
 WeightObserver::~WeightObserver() { observer = outer_; }
 
-void WeightObserver::tell(const LinearWeight& weight) {
-  if (observer != nullptr) observer->f_(weight);
+void WeightObserver::tell(const WeightUse& use) {
+  if (observer != nullptr) observer->f_(use);
 }
 
 }  // namespace ingot

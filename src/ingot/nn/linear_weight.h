@@ -15,6 +15,7 @@
 
 namespace ingot {
 
+struct ExpertLinear;  // nn/expert_linear.h
 struct WeightRecipe;  // nn/recipe/operand_rounding.h
 
 /// The matrix [out, in] of a linear layer or of an embedding: dense, or quantized, with any number of
@@ -80,18 +81,26 @@ bool multiplies_with_values();
 /// Adds what the adapters of the weight that are on make of x to y, which is x·Wᵀ + bias.
 Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x, const Tensor& bias);
 
+/// One application of a weight: of a linear layer's or an embedding's, or of the experts' of a layer.
+struct WeightUse {
+  const LinearWeight* linear = nullptr;   ///< or
+  const ExpertLinear* experts = nullptr;  ///< those of a layer
+  std::int64_t rows = 0;                  ///< of its input; 0 where an op reads the matrix as a whole
+  bool by_index = false;                  ///< rows of the matrix are taken, nothing is multiplied
+};
+
 /// While it lives, tells f each weight that is applied on this thread: once for each operator(), rows() or
 /// effective(), and for each part of a fused matmul. For tests and for counting work.
 class WeightObserver {
  public:
-  explicit WeightObserver(std::function<void(const LinearWeight&)> f);
+  explicit WeightObserver(std::function<void(const WeightUse&)> f);
   ~WeightObserver();
   WeightObserver(const WeightObserver&) = delete;
   WeightObserver& operator=(const WeightObserver&) = delete;
-  static void tell(const LinearWeight& weight);
+  static void tell(const WeightUse& use);
 
  private:
-  std::function<void(const LinearWeight&)> f_;
+  std::function<void(const WeightUse&)> f_;
   WeightObserver* outer_;
 };
 

@@ -101,7 +101,7 @@ Tensor ProjectionGroup::fused(const Tensor& x) const {
   const Scope scope(ScopeKind::module, name);
   std::vector<LinearWeights> weights;
   for (const auto& layer : layers_) {
-    WeightObserver::tell(layer->weight);
+    WeightObserver::tell({.linear = &layer->weight, .rows = x.numel() / x.dim(-1)});
     InputObserver::tell(layer->weight.dense.name, x);
     weights.push_back({layer->weight.dense.value, layer->bias.value});
   }
@@ -120,7 +120,7 @@ std::vector<Tensor> ProjectionGroup::each(const LinearInput& x) const {
   layers.reserve(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     const LinearWeight& weight = layers_[i]->weight;
-    WeightObserver::tell(weight);
+    WeightObserver::tell({.linear = &weight, .rows = x.rows()});
     InputObserver::tell(weight.dense.name, x);
     layers.push_back({.weight = weight, .bias = layers_[i]->bias.value, .y = std::move(results[i])});
   }
