@@ -1,7 +1,11 @@
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "tests/infer/small_model.h"
+#include "tests/models/goldens.h"
+#include "tests/models/weight_uses.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/thorough.h"
 #include <gtest/gtest.h>
@@ -111,6 +115,28 @@ TEST_F(DeviceInference, LaunchesNoKernelByItselfOnceAStepIsCaptured) {
     EXPECT_GT(after[2], after[1]);
     // The first token is the prompt's, the second runs as it is, the third is captured.
     for (std::size_t i = 3; i < after.size(); ++i) EXPECT_EQ(after[i] == after[i - 1], capture) << i;
+  }
+}
+
+TEST_F(DeviceInference, ACapturedStepAppliesEveryWeightOnceAndIsRepeatedWithoutTheModel) {
+  const std::vector<const char*> families{"llama_gqa_llama3", "gemma3", "mixtral_tied", "gpt2",
+                                          "gpt_oss_moe"};
+  for (const char* family : test::first_or_all(families, 3)) {
+    for (const char* format : {"f32", "q8_0"}) {
+      const auto model = load(test::golden_path(family), format, kDevice);
+      std::map<const LinearWeight*, int> uses;
+      std::vector<std::map<const LinearWeight*, int>> of_token;
+      const WeightObserver observer([&](const WeightUse& use) {
+        if (use.linear != nullptr) ++uses[use.linear];
+      });
+      Engine(*model, {}).generate({.prompt = some_ids(5), .max_tokens = 5, .on_token = [&](std::int32_t) {
+                                     of_token.push_back(std::exchange(uses, {}));
+                                     return true;
+                                   }});
+      ASSERT_EQ(of_token.size(), 5U) << family;
+      test::expect_uses(*model, of_token[2], std::string(family) + ", captured in " + format);
+      EXPECT_TRUE(of_token[3].empty() && of_token[4].empty()) << family << ' ' << format;
+    }
   }
 }
 
