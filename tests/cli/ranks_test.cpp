@@ -82,6 +82,24 @@ TEST_F(RanksCommand, ARunGoesOnWithAnotherNumberOfRanksAndAnotherZeroStage) {
   EXPECT_TRUE(model("parts") == model("whole"));
 }
 
+TEST_F(RanksCommand, AdaptersAndAveragesGoOnWithAnotherNumberOfRanksAndAnotherZeroStage) {
+  ASSERT_EQ(train(1, 1, "base", "--set max_steps=1"), 0) << errors();
+  const std::string tuned =
+      "--set model=" + directory_ +
+      "/base/model --set from_scratch=false --set architecture=null --set vocab_size=null "
+      "--set adapter=qlora --set base_format=q8_0 --set lora_r=4 --set ema_decay=0.9 "
+      "--set lr_scheduler_type=constant ";
+  ASSERT_EQ(train(1, 6, "whole", tuned), 0) << errors();
+  ASSERT_EQ(train(3, 2, "parts", tuned + "--set max_steps=2 --set zero_stage=3"), 0) << errors();
+  EXPECT_TRUE(
+      std::filesystem::exists(directory_ + "/parts/checkpoint-000002/ema-00003-of-00003.safetensors"));
+  ASSERT_EQ(train(2, 3, "parts", tuned + "--set zero_stage=1 --resume"), 0) << errors();
+  const auto adapter = [&](const std::string& output) {
+    return read_file(directory_ + "/" + output + "/adapter/adapter_model.safetensors");
+  };
+  EXPECT_TRUE(adapter("parts") == adapter("whole"));
+}
+
 TEST_F(RanksCommand, RanksThatDisagreeAreRefusedByKeyBeforeTheFirstStep) {
   EXPECT_NE(launch("-n 1 " + ingot("x", "") + " : -n 1 " + ingot("x", "--set learning_rate=0.5")), 0);
   EXPECT_NE(errors().find("learning_rate"), std::string::npos) << errors();

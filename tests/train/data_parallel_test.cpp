@@ -1,7 +1,6 @@
 #include "ingot/train/data_parallel.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -19,11 +18,13 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
+#include "ingot/dist/background.h"
 #include "ingot/nn/linear.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/train/checkpoint_directory.h"
+#include "ingot/train/gathered_blocks.h"
 #include "ingot/train/optimizer_setup.h"
 
 namespace ingot {
@@ -67,7 +68,8 @@ struct RunSetup {
 struct Outcome {
   std::map<std::string, std::vector<float>> weights;
   std::vector<float> norms;
-  State state;  // of all ranks
+  std::map<std::string, std::vector<float>> averages;  // of the weights
+  State state, average_state;                          // of all ranks
   // Held by all ranks together between two steps.
   std::size_t optimizer_bytes = 0, gradient_bytes = 0, parameter_bytes = 0;
 };
@@ -76,29 +78,32 @@ bool learns_from(std::int64_t micro_batch) { return micro_batch != 3; }  // one 
 
 // The steps from `first` on, of a run that `saved` goes on with.
 void train(dist::Communicator& ranks, const RunSetup& run, Outcome& outcome, std::int64_t first = 0,
-           const State* saved = nullptr, const std::map<std::string, std::vector<float>>* weights = nullptr) {
+           const Outcome* before = nullptr) {
   InitSource source(7, DType::f32, kCpu);
   Net net(source);
-  if (weights != nullptr)
+  if (before != nullptr)
     for (const auto& [name, parameter] : named_parameters(net))
-      std::ranges::copy(weights->at(name), parameter->value.data<float>());
+      std::ranges::copy(before->weights.at(name), parameter->value.data<float>());
+  dist::Background gathering(GatheredBlocks::kMostWaiting);
   std::optional<OptimizerShard::Options> shared;
   if (run.stage > 0) shared = {.communicator = &ranks, .stage = run.stage, .bucket_bytes = run.bucket_bytes};
-  if (run.stage == 3)
+  if (run.stage == 3) {
+    shared->background = &gathering;
     for (const auto& [name, parameter] : named_parameters(net))
       shared->blocks.push_back(name.starts_with("up") ? 0 : name.starts_with("down") ? 1 : -1);
+  }
   TrainOptimizer optimizer(net, {.name = run.optimizer, .learning_rate = 0.01, .max_grad_norm = 0.5},
-                           schedule::Constant{}, 0, shared);
-  if (saved != nullptr) optimizer.load_state(*saved, {});
+                           schedule::Constant{}, 0.9, shared);
+  if (before != nullptr)
+    optimizer.load_state(assemble_state(before->state), assemble_state(before->average_state));
   const bool every_round = run.ordered || run.stage >= 2;
   const std::int64_t size = ranks.size(), rounds = kMicroBatches / size;
   WeightShards* weights_of_blocks = optimizer.weights();
-  DataParallel parallel(
-      ranks, optimizer.parameters(),
-      {.adds = every_round ? rounds : 1,
-       .bucket_bytes = run.bucket_bytes,
-       .shard = optimizer.shard(),
-       .background = weights_of_blocks != nullptr ? &weights_of_blocks->background() : nullptr});
+  DataParallel parallel(ranks, optimizer.parameters(),
+                        {.adds = every_round ? rounds : 1,
+                         .bucket_bytes = run.bucket_bytes,
+                         .shard = optimizer.shard(),
+                         .background = optimizer.background()});
   for (std::int64_t step = first; step < kSteps; ++step) {
     std::vector<bool> contributes(static_cast<std::size_t>(size));
     for (std::int64_t round = 0; round < rounds; ++round) {
@@ -127,15 +132,25 @@ void train(dist::Communicator& ranks, const RunSetup& run, Outcome& outcome, std
     outcome.parameter_bytes = backend(kCpu).memory().allocated(MemoryTag::parameter);
   }
   ranks.barrier();
-  std::deque<LeasedBlock> all;
-  if (weights_of_blocks != nullptr)
-    for (const std::int64_t block : {0, 1}) all.emplace_back(weights_of_blocks, block);
+  const auto values = [&] {
+    const LeasedBlocks all(weights_of_blocks, 2);
+    std::map<std::string, std::vector<float>> of;
+    for (const auto& [name, parameter] : named_parameters(net))
+      of[name] = parameter->value.detach().to_vector<float>();
+    return of;
+  };
+  std::map<std::string, std::vector<float>> averages;
+  optimizer.with_ema([&] { averages = values(); });
+  for (const auto& [name, tensor] : optimizer.ema_weights())
+    EXPECT_EQ(tensor.to_vector<float>(), averages.at(name));
+  const auto of_weights = values();
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   for (const auto& [name, tensor] : optimizer.state()) outcome.state[name] = clone(tensor);
+  for (const auto& [name, tensor] : optimizer.ema_state()) outcome.average_state[name] = clone(tensor);
   if (!ranks.is_first()) return;
-  for (const auto& [name, parameter] : named_parameters(net))
-    outcome.weights[name] = parameter->value.detach().to_vector<float>();
+  outcome.weights = of_weights;
+  outcome.averages = averages;
 }
 
 Outcome train_with(int ranks, const RunSetup& run) {
@@ -161,6 +176,7 @@ TEST(DataParallel, RanksAndZeroStagesGiveTheBitsOfOneProcess) {
       const Outcome shared = train_with(ranks, {.optimizer = optimizer, .stage = stage});
       EXPECT_EQ(shared.norms, alone.norms);
       EXPECT_TRUE(shared.weights == alone.weights);
+      EXPECT_TRUE(shared.averages == alone.averages);
       expect_same_state(assemble_state(shared.state), alone.state);
     }
   }
@@ -204,14 +220,14 @@ TEST(DataParallel, AStateOfThreeRanksIsThatOfOneOrTwo) {
   const RunSetup run{.optimizer = "adamw_8bit", .stage = 1};
   const Outcome alone = train_with(1, {.optimizer = "adamw_8bit"});
   const Outcome before = train_with(3, run);
-  const State whole = assemble_state(before.state);
   for (const auto& [ranks, stage] : {std::pair{1, 0}, {2, 1}, {2, 2}, {2, 3}, {2, 0}}) {
     Outcome after;
     test::ThreadRanks(ranks).run([&, stage = stage](dist::Communicator& c) {
-      train(c, {.optimizer = "adamw_8bit", .stage = stage}, after, kSteps, &whole, &before.weights);
+      train(c, {.optimizer = "adamw_8bit", .stage = stage}, after, kSteps, &before);
     });
     SCOPED_TRACE(ranks);
     expect_same_state(assemble_state(after.state), alone.state);
+    EXPECT_TRUE(after.averages == alone.averages);
   }
 }
 

@@ -70,7 +70,7 @@ def main():
     print("| ranks | ZeRO | memory planned, measured (MiB) | ratio | step planned, measured (s) | ratio |\n|---|---|---|---|---|---|")
     for ranks in (2, 4):
         empty, _ = measure(ingot, TINY, 0, ranks, 2)
-        for stage in (0, 1, 2):
+        for stage in (0, 1, 2, 3):
             memory, seconds = measure(ingot, LARGE, stage, ranks, o.steps)
             memory -= empty
             plan_memory, plan_seconds = planned(ingot, stage, ranks, o.bandwidth, o.flops)

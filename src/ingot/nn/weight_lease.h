@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 
 namespace ingot {
 
@@ -36,6 +38,20 @@ class LeasedBlock {
  private:
   WeightLease* lease_;
   std::int64_t block_;
+};
+
+/// Holds so many blocks, all there are: for passes that other ranks, which have parts of the weights, do not
+/// make as well.
+class LeasedBlocks {
+ public:
+  LeasedBlocks(WeightLease* lease, std::size_t count) {
+    if (lease == nullptr) return;
+    lease->begin();
+    for (std::size_t i = 0; i < count; ++i) held_.emplace_back(lease, static_cast<std::int64_t>(i));
+  }
+
+ private:
+  std::deque<LeasedBlock> held_;
 };
 
 }  // namespace ingot

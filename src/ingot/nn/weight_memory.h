@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ingot/nn/expert_linear.h"
 #include "ingot/nn/linear_weight.h"
 
 namespace ingot {
@@ -10,5 +11,6 @@ namespace ingot {
 /// a dense one, which is a parameter. The weight gets a matrix of its own first, where others share it; a
 /// second call makes another, and the tensors of the first are gone.
 std::vector<Tensor*> quantized_memory(LinearWeight& weight);
+std::vector<Tensor*> quantized_memory(ExpertLinear& experts);
 
 }  // namespace ingot

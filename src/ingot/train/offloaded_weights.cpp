@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <unordered_set>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "ingot/core/transfer.h"
 #include "ingot/nn/weight_memory.h"
 #include "ingot/ops/cast.h"
+#include "ingot/train/moved_tensors.h"
 
 namespace ingot {
 namespace {
@@ -30,22 +30,6 @@ std::size_t room_for(const Tensor& tensor, bool adjacent) {
 bool has_adapters(ModuleRef model) {
   return std::ranges::any_of(named_weights(model),
                              [](const auto& named) { return !named.second->adapters.empty(); });
-}
-
-// A depthwise convolution's [channels, 1, width] takes little, and is applied as a view, by which a graph
-// would keep the memory of the whole block.
-bool is_moved(const Shape& shape) { return shape.rank() > 1 && !(shape.rank() == 3 && shape[1] == 1); }
-
-// Without memory, but there for those who list parameters.
-Tensor away(const Tensor& home, Device device) {
-  return {std::make_shared<Storage>(nullptr, 0, device, std::function<void()>{}),
-          contiguous_view(nullptr, home.shape(), home.dtype(), device)};
-}
-
-// What autograd knows of the place stays.
-void put(Tensor& place, Tensor value) {
-  value.set_autograd_meta(place.autograd_meta());
-  place = std::move(value);
 }
 
 }  // namespace
@@ -140,18 +124,9 @@ void OffloadedWeights::store(std::int64_t i) {
   for (const Item& item : at(i).items) item.home.storage()->bump_version();
 }
 
-// Vectors take little, and recomputation asks for those of layers before.
 void OffloadedWeights::take(Block& block, ModuleRef module) {
-  std::unordered_set<const Parameter*> adapters;
-  for (const auto& [name, weight] : named_weights(module)) {
-    for (const auto& adapter : weight->adapters) {
-      adapters.insert(&adapter->a);
-      adapters.insert(&adapter->b);
-    }
-  }
-  for (Parameter* parameter : parameters(module))
-    if (is_moved(parameter->shape()) && !adapters.contains(parameter))
-      add(block, parameter->value, parameter->trainable() ? parameter : nullptr);
+  for (Parameter* parameter : moved_parameters(module))
+    add(block, parameter->value, parameter->trainable() ? parameter : nullptr);
   for (const auto& [name, weight] : named_weights(module)) {
     taken_.insert(weight);
     for (Tensor* part : quantized_memory(*weight)) add(block, *part);
@@ -162,7 +137,7 @@ void OffloadedWeights::add(Block& block, Tensor& place, Parameter* trained) {
   INGOT_CHECK(backend(place.device()).capabilities().host_memory && place.is_contiguous(),
               Error("offload_weights: a weight is not on the host, where the model has to be loaded"));
   Tensor home = keep(place.detach(), trained != nullptr);
-  put(place, home);
+  put_value(place, home);
   const std::size_t room = room_for(home, trained != nullptr && trains_whole_);
   block.items.push_back({.place = &place, .home = std::move(home), .at = block.bytes, .trained = trained});
   block.bytes += room;
@@ -257,8 +232,8 @@ void OffloadedWeights::finish(std::int64_t i) {
   owner_.wait(current_stream(device_), block.event);
   for (const Item& item : block.items) {
     std::byte* data = block.memory.view().as<std::byte>() + item.at;
-    put(*item.place,
-        {block.memory.storage(), contiguous_view(data, item.home.shape(), item.home.dtype(), device_)});
+    put_value(*item.place,
+              {block.memory.storage(), contiguous_view(data, item.home.shape(), item.home.dtype(), device_)});
   }
 }
 
@@ -270,7 +245,7 @@ void OffloadedWeights::drop(std::int64_t i) {
     return;
   }
   if (block.memory.defined()) owner_.wait(current_stream(device_), block.event);
-  for (const Item& item : block.items) put(*item.place, away(item.home, device_));
+  for (const Item& item : block.items) put_value(*item.place, without_memory(item.home, device_));
   block.memory = {};
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ingot/optim/muon.h"
+#include "ingot/train/task.h"
 
 namespace ingot {
 namespace {
@@ -65,6 +66,11 @@ std::map<std::string, Tensor> in_shape_of(std::span<Parameter* const> parameters
   return state;
 }
 
+std::unique_ptr<WeightShards> make_weight_shards(OptimizerShard* shard) {
+  if (shard == nullptr || shard->blocks() == 0) return nullptr;
+  return std::make_unique<WeightShards>(*shard, *shard->background());
+}
+
 std::vector<Parameter*> trainable_parameters(ModuleRef model) {
   std::vector<Parameter*> all = ingot::parameters(model);
   std::erase_if(all, [](const Parameter* parameter) { return !parameter->trainable(); });
@@ -78,13 +84,15 @@ TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, L
                                const std::string& offload_directory)
     : parameters_(trainable_parameters(model)),
       shard_(make_shard(parameters_, config, ranks)),
-      weights_(shard_ != nullptr && shard_->stage() == 3 ? std::make_unique<WeightShards>(*shard_) : nullptr),
+      weights_(make_weight_shards(shard_.get())),
       optimizer_(make_optimizer(shard_ != nullptr ? shard_->parts() : parameters_, config)),
       schedule_(std::move(schedule)),
       max_grad_norm_(config.max_grad_norm),
       offloaded_(config.offload != Offload::none) {
   optimizer_->offload({.to = config.offload, .directory = offload_directory});
-  if (ema_decay > 0) ema_ = std::make_unique<Ema>(parameters_, EmaConfig{.decay = ema_decay, .warmup = true});
+  if (ema_decay > 0)
+    ema_ = std::make_unique<Ema>(shard_ != nullptr ? shard_->parts() : parameters_,
+                                 EmaConfig{.decay = ema_decay, .warmup = true});
 }
 
 double TrainOptimizer::learning_rate(std::int64_t step) const {
@@ -114,20 +122,36 @@ void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {
     });
   }
   optimizer_->zero_grad();
-  if (weights_ != nullptr) weights_->reshard_all();
-  if (shard_ != nullptr) shard_->gather_values();
+  take_over_parts();
   if (ema_ != nullptr) ema_->update();
 }
 
-void TrainOptimizer::with_ema(FunctionRef<void()> f) {
+// What this rank has changed of its part, and the others of theirs.
+void TrainOptimizer::take_over_parts() {
+  if (weights_ != nullptr) weights_->reshard_all();
+  if (shard_ != nullptr) shard_->gather_values();
+}
+
+void TrainOptimizer::swap_ema() {
   ema_->swap();
+  take_over_parts();
+}
+
+void TrainOptimizer::with_ema(FunctionRef<void()> f) {
+  swap_ema();
   try {
     f();
+  } catch (const EvaluationStopped&) {  // on all ranks
+    swap_ema();
+    throw;
+  } catch (const StepRefused&) {  // too
+    swap_ema();
+    throw;
   } catch (...) {
-    ema_->swap();
+    ema_->swap();  // without the others, who are told when this rank ends
     throw;
   }
-  ema_->swap();
+  swap_ema();
 }
 
 std::map<std::string, Tensor> TrainOptimizer::state() const {
@@ -135,24 +159,25 @@ std::map<std::string, Tensor> TrainOptimizer::state() const {
 }
 
 std::map<std::string, Tensor> TrainOptimizer::ema_state() const {
-  return ema_ != nullptr ? ema_->state() : std::map<std::string, Tensor>{};
+  if (ema_ == nullptr) return {};
+  return shard_ != nullptr ? shard_->named_state(ema_->state()) : ema_->state();
 }
 
 std::map<std::string, Tensor> TrainOptimizer::ema_weights() const {
+  if (ema_ == nullptr) return {};
   std::map<std::string, Tensor> weights;
-  const auto state = ema_state();
-  for (const Parameter* parameter : parameters_) {
-    const auto found = state.find(parameter->name + ".ema");
-    if (found != state.end()) weights[parameter->name] = found->second;
-  }
-  return weights;
+  const auto state = ema_->state();
+  for (const Parameter* parameter : shard_ != nullptr ? shard_->parts() : parameters_)
+    weights[parameter->name] = state.at(parameter->name + ".ema");
+  return shard_ != nullptr ? shard_->gather_parts(weights) : weights;
 }
 
 void TrainOptimizer::load_state(const std::map<std::string, Tensor>& optimizer,
                                 const std::map<std::string, Tensor>& ema) {
   optimizer_->load_state(shard_ != nullptr ? shard_->part_of(optimizer)
                                            : in_shape_of(parameters_, optimizer));
-  if (ema_ != nullptr) ema_->load_state(ema);
+  if (ema_ != nullptr)
+    ema_->load_state(shard_ != nullptr ? shard_->part_of(ema) : in_shape_of(parameters_, ema));
 }
 
 }  // namespace ingot

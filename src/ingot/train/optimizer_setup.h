@@ -56,26 +56,33 @@ class TrainOptimizer {
   /// This rank's part, where ranks share the state out; else null. It takes the gradients, and every rank
   /// calls measure_gradients() and apply().
   OptimizerShard* shard() const { return shard_.get(); }
-  /// The weights of blocks, where ranks share these out too; else null.
+  /// The weights of blocks, where ranks share out what trains of them; else null.
   WeightShards* weights() const { return weights_.get(); }
+  /// The thread that ranks communicate on while a step computes; null: one of the caller's.
+  dist::Background* background() const { return shard_ != nullptr ? shard_->background() : nullptr; }
 
   /// Whether state or weights are memory of the host, which the next step changes at once.
   bool is_offloaded() const { return offloaded_ || blocks_ != nullptr; }
   bool has_ema() const { return ema_ != nullptr; }
-  /// Runs `f` with the averaged weights swapped in.
+  /// Runs `f` with the averaged weights swapped in: on every rank.
   void with_ema(FunctionRef<void()> f);
   /// Leaves the averages in the weights' memory: the last call.
-  void take_ema() { ema_->swap(); }
+  void take_ema() { swap_ema(); }
 
   /// Of the parameters, or of this rank's part of them, by names that ranks do not share.
   std::map<std::string, Tensor> state() const;
-  /// The averages by parameter name, and for checkpoints with their count; empty without averaging.
+  /// The averages by parameter name; empty without averaging. Every rank calls it; where ranks share the
+  /// state out, the first one gets them.
   std::map<std::string, Tensor> ema_weights() const;
+  /// For checkpoints, with their count, named as state() is; empty without averaging.
   std::map<std::string, Tensor> ema_state() const;
-  /// `optimizer`: the state of whole parameters, as state() gives it or assemble_state().
+  /// The state of whole parameters, as state() and ema_state() give it or assemble_state().
   void load_state(const std::map<std::string, Tensor>& optimizer, const std::map<std::string, Tensor>& ema);
 
  private:
+  void swap_ema();
+  void take_over_parts();
+
   std::vector<Parameter*> parameters_;
   std::unique_ptr<OptimizerShard> shard_;
   std::unique_ptr<WeightShards> weights_;

@@ -9,10 +9,12 @@
 
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/core/memory.h"
 #include "ingot/dist/ordered_sum.h"
 #include "ingot/kernels/optimizer.h"
 #include "ingot/kernels/quant_map_8bit.h"
+#include "ingot/ops/cast.h"
 #include "ingot/optim/optimizer.h"
 
 namespace ingot {
@@ -284,9 +286,10 @@ const OptimizerShard::Part* OptimizerShard::find(const std::string& parameter) c
 std::map<std::string, Tensor> OptimizerShard::named_state(const std::map<std::string, Tensor>& state) const {
   std::map<std::string, Tensor> named;
   for (const auto& [name, tensor] : state) {
-    const Part& part = *find(parse_name(name).parameter);
-    const bool whole = static_cast<std::int64_t>(part.elements.size()) == parameters_[part.of]->value.numel();
-    named[whole ? name : fmt::format("{}{}{}", name, kBegin, part.elements.begin)] = tensor;
+    const Part* part = find(parse_name(name).parameter);
+    const bool whole = part == nullptr || static_cast<std::int64_t>(part->elements.size()) ==
+                                              parameters_[part->of]->value.numel();
+    named[whole ? name : fmt::format("{}{}{}", name, kBegin, part->elements.begin)] = tensor;
   }
   return named;
 }
@@ -294,8 +297,13 @@ std::map<std::string, Tensor> OptimizerShard::named_state(const std::map<std::st
 std::map<std::string, Tensor> OptimizerShard::part_of(const std::map<std::string, Tensor>& whole) const {
   std::map<std::string, Tensor> state;
   for (const auto& [name, tensor] : whole) {
-    const Part* part = find(parse_name(name).parameter);
-    if (part == nullptr) continue;
+    const std::string parameter = parse_name(name).parameter;
+    const Part* part = find(parameter);
+    if (part == nullptr) {
+      if (std::ranges::find(parameters_, parameter, &Parameter::name) == parameters_.end())
+        state[name] = tensor;
+      continue;
+    }
     const Tensor& value = part->parameter->value;
     const std::int64_t n = parameters_[part->of]->value.numel();
     const bool scales = tensor.numel() != n && tensor.shape().rank() == 1;
@@ -312,6 +320,34 @@ std::map<std::string, Tensor> OptimizerShard::part_of(const std::map<std::string
                                                                   flat.dtype(), flat.device()));
   }
   return state;
+}
+
+std::map<std::string, Tensor> OptimizerShard::gather_parts(
+    const std::map<std::string, Tensor>& of_parts) const {
+  std::map<std::string, Tensor> whole;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    const Bucket& bucket = buckets_[i];
+    const Tensor& first = parameters_[bucket.layout.items.front().leaf]->value;
+    const Tensor values = Tensor::empty({static_cast<std::int64_t>(bucket.layout.elements)},
+                                        accumulator_dtype(first.dtype()), first.device());
+    for (const Part& part : bucket.parts) {
+      const std::size_t begin = own_slice(i).begin + part.at;
+      copy_values(of_parts.at(part.parameter->name),
+                  dist::slice_of(values, {begin, begin + part.elements.size()}));
+    }
+    backend(values.device()).synchronize(current_stream(values.device()));
+    gather(i, values);
+    if (!options_.communicator->is_first()) continue;
+    for (const GradBuckets::Layout::Item& item : bucket.layout.items) {
+      const Parameter& parameter = *parameters_[item.leaf];
+      const auto n = static_cast<std::size_t>(parameter.value.numel());
+      const Tensor flat = dist::slice_of(values, {item.begin, item.begin + n});
+      const Tensor shaped(flat.storage(),
+                          contiguous_view(flat.view().data, parameter.shape(), flat.dtype(), flat.device()));
+      whole[parameter.name] = has_host_memory(shaped.device()) ? clone(shaped) : to(shaped, kCpu);
+    }
+  }
+  return whole;
 }
 
 std::map<std::string, Tensor> assemble_state(const std::map<std::string, Tensor>& of_all_ranks) {

@@ -10,6 +10,7 @@
 
 #include "ingot/autograd/grad_buckets.h"
 #include "ingot/base/parallel.h"
+#include "ingot/dist/background.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/nn/parameter.h"
 #include "ingot/optim/clip.h"
@@ -32,12 +33,15 @@ class OptimizerShard {
     int stage = 1;
     std::size_t bucket_bytes = 25 << 20;
     std::vector<std::int64_t> blocks = {};  ///< stage 3, by parameter: the block that it is of, or -1
+    /// Stage 3: the thread that gathers weights. What ranks send in a pass goes through it, too.
+    dist::Background* background = nullptr;
   };
   /// `divisible`: whether a parameter may lie on several ranks.
   OptimizerShard(std::span<Parameter* const> parameters, const Options& options,
                  FunctionRef<bool(const Parameter&)> divisible);
 
   int stage() const { return options_.stage; }
+  dist::Background* background() const { return options_.background; }
   std::vector<GradBuckets::Layout> layouts() const;
   /// This rank's part, for an optimizer: whole parameters, or elements [n] of them in the same memory.
   std::vector<Parameter*> parts() const;
@@ -66,10 +70,14 @@ class OptimizerShard {
   /// Leaves them with shape and gradient, and without memory.
   void reshard(std::size_t bucket) const;
 
-  /// The optimizer's state of the parts, by names under which those of all ranks do not meet.
+  /// "PARAMETER.KIND", what is kept of the parts, by names under which those of all ranks do not meet. What
+  /// is of no part keeps its name.
   std::map<std::string, Tensor> named_state(const std::map<std::string, Tensor>& state) const;
-  /// The parts' state, out of that of whole parameters.
+  /// The parts' state, out of that of whole parameters; and what is of none of these.
   std::map<std::string, Tensor> part_of(const std::map<std::string, Tensor>& whole) const;
+  /// By parameter: what ranks keep of their parts, as they lie in parts(), of one dtype. All ranks call it,
+  /// and the first gets the whole, in the host's memory.
+  std::map<std::string, Tensor> gather_parts(const std::map<std::string, Tensor>& of_parts) const;
 
  private:
   struct Part {

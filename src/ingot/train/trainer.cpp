@@ -305,9 +305,9 @@ void Trainer::State::evaluate_weights(bool averages, bool decides, const StopChe
 Checkpoint Trainer::State::checkpoint() {
   Checkpoint checkpoint;
   task.save(checkpoint);
-  auto& optimizer = task.optimizer().shard() != nullptr ? checkpoint.shards : checkpoint.tensors;
-  optimizer["optimizer"] = task.optimizer().state();
-  checkpoint.tensors["ema"] = task.optimizer().ema_state();
+  auto& files = task.optimizer().shard() != nullptr ? checkpoint.shards : checkpoint.tensors;
+  files["optimizer"] = task.optimizer().state();
+  if (task.optimizer().has_ema()) files["ema"] = task.optimizer().ema_state();
   Json json{{"format", options.checkpoint_format},
             {"version", 1},
             {"step", progress.step},
@@ -408,7 +408,8 @@ void Trainer::resume(const SavedCheckpoint& saved) {
   } catch (const Json::exception& error) {
     throw FormatError(path, -1, "state", error.what());
   }
-  s.task.optimizer().load_state(assemble_state(saved.shards("optimizer")), saved.tensors("ema"));
+  s.task.optimizer().load_state(assemble_state(saved.shards("optimizer")),
+                                assemble_state(saved.shards("ema")));
   INGOT_CHECK(s.progress.step <= s.options.total_steps,
               InvalidConfig("max_steps", fmt::format("asks for {}, but {} holds a run of {} already; "
                                                      "ask for more, or begin anew elsewhere",

@@ -129,23 +129,6 @@ TEST(TrainConfig, SchedulesOfTransformersAreKnownByName) {
   EXPECT_EQ(read_with("optimizer: normuon\nnormuon_beta2: 0.9\n").optimizer.normuon_beta2, 0.9);
 }
 
-TEST(TrainConfig, WhatKeepsARunFromZeroStageThreeIsNamed) {
-  const auto read = [](const std::string& keys) {
-    Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nzero_stage: 3\n" + keys);
-    return read_train_config(file);
-  };
-  EXPECT_EQ(read("").zero_stage, 3);
-  for (const auto& [keys, key] : {std::pair{"adapter: lora\n", "adapter"},
-                                  {"rl: dpo\n", "rl"},
-                                  {"ema_decay: 0.9\n", "ema_decay"},
-                                  {"recipe: fp8_hybrid\n", "recipe"}}) {
-    const std::string message = test::message_of<InvalidConfig>([&, keys = keys] { read(keys); });
-    EXPECT_NE(message.find(std::string("zero_stage: 3 is not supported with ") + key), std::string::npos)
-        << message;
-    EXPECT_NE(message.find("write 2"), std::string::npos) << message;
-  }
-}
-
 TEST(TrainConfig, MatmulPrecisionIsOneOfTwo) {
   const auto parse = [](const std::string& value) {
     Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nmatmul_precision: " + value + "\n");

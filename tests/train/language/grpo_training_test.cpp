@@ -162,12 +162,15 @@ TEST_F(GrpoTrainingTest, RanksThatShareAStepOutHaveTheBitsOfOneProcess) {
                           "lora_dropout=0.1", "threads=1", "trl.num_iterations=2"});
   const auto alone = take_steps(c, *dist::alone());
   c.gradient_accumulation_steps = 1;
-  test::ThreadRanks(2).run([&](dist::Communicator& ranks) {
-    const auto shared = take_steps(c, ranks);
-    EXPECT_TRUE(shared.first == alone.first);
-    EXPECT_EQ(shared.second.front(), alone.second.front());
-    EXPECT_EQ(shared.second.size(), alone.second.size());
-  });
+  for (const std::int64_t stage : {0, 3}) {
+    c.zero_stage = stage;
+    test::ThreadRanks(2).run([&](dist::Communicator& ranks) {
+      const auto shared = take_steps(c, ranks);
+      EXPECT_TRUE(shared.first == alone.first) << "ZeRO " << stage;
+      EXPECT_EQ(shared.second.front(), alone.second.front());
+      EXPECT_EQ(shared.second.size(), alone.second.size());
+    });
+  }
 }
 
 TEST_F(GrpoTrainingTest, ARewardThatFailsNamesStepAndPromptAndLosesNothing) {

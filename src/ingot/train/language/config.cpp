@@ -172,10 +172,6 @@ void TrainConfig::validate() const {
   require(
       !fast_gradient_sums || !ordered_gradients, "fast_gradient_sums",
       "sums in the order that is fastest, and ordered_gradients in that of micro-batches; set one of them");
-  if (zero_stage == 3) {
-    const auto [key, reason] = zero_3_obstacle();
-    require(key.empty(), "zero_stage", fmt::format("3 is not supported with {}: {}; write 2", key, reason));
-  }
   if (offload_weights != Offload::none) {
     const auto [key, reason] = offload_weights_obstacle();
     require(key.empty(), "offload_weights",
@@ -202,14 +198,6 @@ void TrainConfig::validate() const {
             fmt::format("{} is beyond the architecture's max_position_embeddings {}", sequence_len,
                         architecture.max_position_embeddings));
   }
-}
-
-std::pair<std::string, std::string> TrainConfig::zero_3_obstacle() const {
-  if (adapter.enabled) return {"adapter", "it divides what is trained, which is little here"};
-  if (objective.kind != ObjectiveKind::supervised) return {"rl", "its ranks run different passes"};
-  if (ema_decay > 0) return {"ema_decay", "every rank averages all weights"};
-  if (recipe.is_on()) return {"recipe", "it keeps scales of all weights"};
-  return {};
 }
 
 std::pair<std::string, std::string> TrainConfig::offload_weights_obstacle() const {

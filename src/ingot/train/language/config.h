@@ -118,8 +118,6 @@ struct TrainConfig {
   bool trains_in_halves() const { return adapter.quantizes_base() && dtype != DType::f32; }
   /// Whether gradients are added after every micro-batch instead of in the last backward pass of a step.
   bool adds_every_round() const { return ordered_gradients || zero_stage >= 2; }
-  /// The key that keeps this run from zero_stage 3, and the reason; empty: nothing.
-  std::pair<std::string, std::string> zero_3_obstacle() const;
   /// The same for offload_weights, as far as this file tells.
   std::pair<std::string, std::string> offload_weights_obstacle() const;
   /// The same for a model on such a device, in each of so many ranks.

@@ -84,7 +84,7 @@ std::vector<data::Batch> GradientStep::own_batches(std::span<const data::Batch> 
 // takes another's, and nothing of what comes out.
 const data::Batch& GradientStep::batch_of_round(std::span<const data::Batch> round) const {
   const data::Batch& own = round[rank_];
-  if (own.valid_targets > 0 || optimizer_.weights() == nullptr) return own;
+  if (own.valid_targets > 0 || model_.lease == nullptr) return own;
   const auto other =
       std::ranges::find_if(round, [](const data::Batch& batch) { return batch.valid_targets > 0; });
   return other == round.end() ? own : *other;

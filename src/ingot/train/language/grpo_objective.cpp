@@ -75,6 +75,7 @@ GrpoObjective::Prompts GrpoObjective::next_prompts(data::DataState& position) co
 GrpoObjective::Answers GrpoObjective::answer(const Prompts& prompts, std::size_t block,
                                              std::uint64_t stream) const {
   const WithValues with_values(config_.trains_in_halves());
+  const LeasedBlocks all_layers(model_.lease, model_.layers.size());
   infer::Engine engine(model_, {.context = config_.sequence_len, .capture = config_.cuda_graphs});
   const auto is_end = [this](std::int32_t token) {
     return std::ranges::find(end_tokens_, token) != end_tokens_.end();

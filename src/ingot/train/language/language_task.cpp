@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,6 +24,7 @@
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/train/language/checkpoint.h"
+#include "ingot/train/language/frozen_matrices.h"
 #include "ingot/train/language/language_trainer.h"
 #include "ingot/train/language/memory_plan.h"
 #include "ingot/train/language/planning/memory_limit.h"
@@ -172,6 +172,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
     reference_ = std::make_unique<ReferenceModel>(config_, *model_);
   schedule_ = std::make_shared<LrSchedule>(run_schedule(config_, total_steps_));
   if (communicator_.size() > 1) checksum_ = checksum_of_weights(*model_);  // before they are shared out
+  if (shares_weights()) share_out_frozen_weights();
   optimizer_ = std::make_unique<TrainOptimizer>(
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
       config_.ema_decay, ranks_of_optimizer(), config_.output_dir);
@@ -187,6 +188,14 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   check_ranks_agree();
   communicator_.barrier();
   communicator_.set_timeout(config_.ddp_timeout);
+}
+
+void LanguageTask::share_out_frozen_weights() {
+  gathering_ = std::make_unique<dist::Background>(GatheredBlocks::kMostWaiting);
+  if (reference_ != nullptr) reference_->share_out(communicator_, *gathering_);
+  if (!config_.adapter.enabled) return;
+  frozen_shards_ = std::make_unique<FrozenShards>(frozen_matrices(*model_), communicator_, *gathering_);
+  model_->lease = frozen_shards_.get();
 }
 
 // On a CPU the host's memory is where they are anyway.
@@ -282,8 +291,9 @@ std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const 
   if (config_.zero_stage == 0) return std::nullopt;
   OptimizerShard::Options options{.communicator = &communicator_,
                                   .stage = static_cast<int>(config_.zero_stage),
-                                  .bucket_bytes = config_.bucket_bytes()};
-  if (options.stage < 3) return options;
+                                  .bucket_bytes = config_.bucket_bytes(),
+                                  .background = gathering_.get()};
+  if (options.stage < 3 || config_.adapter.enabled) return options;  // adapters are little
   std::map<const Parameter*, std::int64_t> layer_of;
   for (std::size_t i = 0; i < model_->layers.size(); ++i)
     for (const Parameter* parameter : parameters(*model_->layers[i]))
@@ -394,12 +404,12 @@ RunInfo LanguageTask::info() const {
 }
 
 void LanguageTask::write_model(const std::string& path) {
-  std::map<std::string, Tensor> weights = optimizer_->ema_weights();
-  if (weights.empty() && !config_.adapter.enabled) weights = gathered_weights();
+  std::map<std::string, Tensor> weights = optimizer_->has_ema()     ? optimizer_->ema_weights()
+                                          : config_.adapter.enabled ? trained_weights()
+                                                                    : gathered_weights();
   if (!communicator_.is_first()) return;
   AtomicDirectory directory(path);
   if (config_.adapter.enabled) {
-    if (weights.empty()) weights = trained_weights();
     write_trained_adapter(directory.path(), *model_, config_.adapter, weights);
     tokenizer_->save_directory(directory.path());
     return directory.commit();
@@ -423,11 +433,9 @@ std::string LanguageTask::divergence_advice() const {
 std::vector<SampleRecord> LanguageTask::samples(std::int64_t step) {
   const WithValues with_values(config_.trains_in_halves());
   std::vector<SampleRecord> records;
+  if (config_.sample_prompts.empty()) return records;
   // The first rank alone writes, so all layers are there meanwhile.
-  std::deque<LeasedBlock> all;
-  if (const WeightShards* shards = optimizer_->weights();
-      shards != nullptr && !config_.sample_prompts.empty())
-    for (std::int64_t i = 0; i < shards->blocks(); ++i) all.emplace_back(model_->lease, i);
+  const LeasedBlocks all(shares_weights() ? model_->lease : nullptr, model_->layers.size());
   if (!sample_ || !communicator_.is_first()) return records;
   for (const std::string& prompt : config_.sample_prompts)
     records.push_back({step, prompt, sample_(*model_, *tokenizer_, prompt)});

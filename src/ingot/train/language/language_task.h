@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "ingot/dist/background.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/text/tokenizer.h"
+#include "ingot/train/frozen_shards.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/dataset.h"
 #include "ingot/train/language/objective.h"
@@ -88,6 +90,8 @@ class LanguageTask : public TrainTask {
   std::size_t free_bytes() const;
   LanguageConfig architecture(const LanguageCheckpoint* checkpoint) const;
   std::size_t smallest(std::size_t bytes);
+  bool shares_weights() const { return config_.zero_stage == 3 && communicator_.size() > 1; }
+  void share_out_frozen_weights();
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
   std::map<std::string, Tensor> gathered_weights();
   std::map<std::string, Tensor> trained_weights();
@@ -100,7 +104,9 @@ class LanguageTask : public TrainTask {
   std::optional<text::Tokenizer> tokenizer_;
   std::string generation_config_;  // of the model that the run starts from
   TrainingData data_;
+  std::unique_ptr<dist::Background> gathering_;  // of weights that ranks share out; null: they do not
   std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<FrozenShards> frozen_shards_;          // of what does not train of the model
   std::unique_ptr<OffloadedWeights> offloaded_weights_;  // null: all are on the device
   std::unique_ptr<OffloadedActivations> offloaded_activations_;
   std::size_t chosen_from_ = 0;                // what was free when memory_limit chose

@@ -41,6 +41,15 @@ std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& mod
   return static_cast<std::size_t>(bytes);
 }
 
+// The base's layers shared out among ranks, two layers, and what is of none; `all`: bytes of the base and of
+// its adapters, which every rank has.
+std::size_t shared_out_bytes(const AdapterTraining& adapter, const LanguageConfig& model, std::size_t ranks,
+                             DType dtype, std::size_t all) {
+  const std::size_t inside = std::min(all, adapter.layer_bytes(model, dtype)),
+                    layer = inside / static_cast<std::size_t>(model.num_hidden_layers);
+  return all - inside + std::min(inside, inside / ranks + 2 * layer);
+}
+
 // The layers' weights shared out among ranks, two layers, and what is of none.
 std::size_t shared_out_bytes(const LanguageConfig& model, std::size_t ranks, std::size_t size) {
   const auto outside = static_cast<std::size_t>((model.tie_word_embeddings ? 1 : 2) * model.vocab_size *
@@ -138,8 +147,11 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   plan.parameters =
       adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
   if (config.zero_stage == 3 && ranks > 1) {
-    plan.start = plan.parameters + plan.parameters / static_cast<std::size_t>(ranks);
-    plan.parameters = shared_out_bytes(model, static_cast<std::size_t>(ranks), size);
+    const auto parts = static_cast<std::size_t>(ranks);
+    const std::size_t whole = ReferenceModel::is_copied(config) ? 2 * plan.parameters : plan.parameters;
+    plan.start = whole + plan.parameters / parts;
+    plan.parameters = adapter.enabled ? shared_out_bytes(adapter, model, parts, config.dtype, plan.parameters)
+                                      : shared_out_bytes(model, parts, size);
   }
   offload_weights(plan, config, model);
   if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
@@ -149,6 +161,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
   if (config.zero_stage > 0) plan.optimizer /= static_cast<std::size_t>(ranks);
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
+  if (config.zero_stage > 0) plan.ema /= static_cast<std::size_t>(ranks);
   plan_pass(plan, config, model, device);
   offload_optimizer(plan, config.optimizer.offload, largest_whole_state(config, model));
   return plan;

@@ -16,14 +16,12 @@ std::unique_ptr<DataParallel> make_data_parallel(const TrainConfig& config, cons
                                                  dist::Communicator& communicator) {
   const std::int64_t adds = config.adds_every_round() ? config.gradient_accumulation_steps : 1;
   if (communicator.size() == 1 && adds == 1) return nullptr;
-  return std::make_unique<DataParallel>(
-      communicator, optimizer.parameters(),
-      DataParallelOptions{
-          .adds = adds,
-          .bucket_bytes = config.bucket_bytes(),
-          .fast_sums = config.fast_gradient_sums,
-          .shard = optimizer.shard(),
-          .background = optimizer.weights() != nullptr ? &optimizer.weights()->background() : nullptr});
+  return std::make_unique<DataParallel>(communicator, optimizer.parameters(),
+                                        DataParallelOptions{.adds = adds,
+                                                            .bucket_bytes = config.bucket_bytes(),
+                                                            .fast_sums = config.fast_gradient_sums,
+                                                            .shard = optimizer.shard(),
+                                                            .background = optimizer.background()});
 }
 
 double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks) {

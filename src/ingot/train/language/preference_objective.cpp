@@ -251,6 +251,19 @@ StepSize PreferenceObjective::step_size() const {
                                                config_.gradient_accumulation_steps * communicator_.size())};
 }
 
+// The last batches, of which every rank does one. Ranks that share out the weights have to run the same
+// passes: one without a batch runs another's for nothing.
+void PreferenceObjective::evaluate_round(std::vector<Rows>& round, std::vector<std::vector<float>>& values) {
+  const auto rank = static_cast<std::size_t>(communicator_.rank());
+  const bool has_own = rank < round.size();
+  if (has_own || model_.lease != nullptr) {
+    const PreferenceLoss result = loss(has_own ? round[rank] : round.back());
+    learn_names(result);
+    if (has_own) values[values.size() - round.size() + rank] = to(as_vector(result), kCpu).to_vector<float>();
+  }
+  round.clear();
+}
+
 std::optional<double> PreferenceObjective::evaluate(const StopCheck& stops) {
   const auto& documents = data_.validation_documents.documents;
   if (documents.empty()) return std::nullopt;
@@ -258,6 +271,7 @@ std::optional<double> PreferenceObjective::evaluate(const StopCheck& stops) {
   const WithValues with_values(config_.adapter.quantizes_base());
   std::vector<std::vector<float>> values;  // by batch, of this rank's
   std::vector<double> counts;
+  std::vector<Rows> round;
   std::size_t rows_done = 0;
   while (rows_done < documents.size() &&
          (config_.eval_batches == 0 || std::ssize(counts) < config_.eval_batches)) {
@@ -269,11 +283,10 @@ std::optional<double> PreferenceObjective::evaluate(const StopCheck& stops) {
           data::read_preference(*data_.validation_documents.store, documents[rows_done], *data_.preferences));
     counts.push_back(static_cast<double>(rows.size()));
     values.emplace_back();
-    if (!is_own(std::ssize(counts) - 1)) continue;
-    const PreferenceLoss result = loss(rows);
-    learn_names(result);
-    values.back() = to(as_vector(result), kCpu).to_vector<float>();
+    round.push_back(std::move(rows));
+    if (std::ssize(round) == communicator_.size()) evaluate_round(round, values);
   }
+  if (!round.empty()) evaluate_round(round, values);
   const std::vector<double> sums = weighted_sums(communicator_, std::move(values), counts);
   std::vector<double> means;
   means.reserve(sums.size());

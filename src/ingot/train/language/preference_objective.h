@@ -29,6 +29,7 @@ class PreferenceObjective : public Objective {
   Rows own_rows();
   bool is_own(std::int64_t micro_batch) const;
   void learn_names(const PreferenceLoss& result);
+  void evaluate_round(std::vector<Rows>& round, std::vector<std::vector<float>>& values);
   PreferenceLoss loss(const Rows& rows) const;
   PreferenceLoss loss_of_pairs(const Rows& rows) const;
   PreferenceLoss loss_of_verdicts(const Rows& rows) const;

@@ -5,6 +5,7 @@
 #include "ingot/models/adapter/peft.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
+#include "ingot/train/language/frozen_matrices.h"
 
 namespace ingot {
 namespace {
@@ -32,6 +33,12 @@ ReferenceModel::ReferenceModel(const TrainConfig& config, LanguageModel& model)
   if (copy_ != nullptr) return;
   enable_adapter(model, kReference, false);
   train_adapter_only({model, map}, config.adapter.lora, kTrained);
+}
+
+void ReferenceModel::share_out(dist::Communicator& communicator, dist::Background& background) {
+  if (copy_ == nullptr) return;
+  shards_ = std::make_unique<FrozenShards>(frozen_matrices(*copy_), communicator, background);
+  copy_->lease = shards_.get();
 }
 
 void ReferenceModel::switch_adapters(bool to_reference) const {

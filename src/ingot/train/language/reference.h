@@ -4,6 +4,7 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/models/language/decoder.h"
+#include "ingot/train/frozen_shards.h"
 #include "ingot/train/language/config.h"
 
 namespace ingot {
@@ -19,6 +20,9 @@ class ReferenceModel {
   /// Runs `f` with the reference, without gradients.
   void run(FunctionRef<void(const LanguageModel&)> f) const;
 
+  /// ZeRO stage 3: each rank keeps a part of the copy's layers, if there is one.
+  void share_out(dist::Communicator& communicator, dist::Background& background);
+
   /// Whether a run of this configuration needs the frozen copy.
   static bool is_copied(const TrainConfig& config);
 
@@ -29,6 +33,7 @@ class ReferenceModel {
   bool begins_adapted_;
   bool with_values_;
   std::unique_ptr<LanguageModel> copy_;
+  std::unique_ptr<FrozenShards> shards_;  // of the copy
 };
 
 }  // namespace ingot

@@ -117,7 +117,7 @@ namespace {
 std::vector<PlannedRun> runs_of(const RunPlanRequest& request, const ModelWork& work) {
   check_cluster(request);
   std::vector<PlannedRun> runs;
-  const int stages = request.cluster.ranks == 1 ? 0 : request.config.zero_3_obstacle().first.empty() ? 3 : 2;
+  const int stages = request.cluster.ranks == 1 ? 0 : 3;
   for (const std::int64_t batch : batches_of(request)) {
     const std::int64_t accumulation = std::max<std::int64_t>(
         1, request.tokens_per_step / (request.config.sequence_len * request.cluster.ranks * batch));

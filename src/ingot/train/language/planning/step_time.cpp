@@ -100,8 +100,10 @@ void add_communication(StepTime& time, const TrainConfig& config, const PlannedC
   if (on.ranks == 1) return;
   const double rounds = as_double(choice.accumulation);
   const double sent = choice.zero_stage >= 2 || config.ordered_gradients ? rounds : 1;
+  // Stage 3 gathers what lies below adapters, too.
+  const bool has_base = choice.zero_stage == 3 && config.adapter.enabled;
   const Collective scatter = collective(amounts.gradients, on, device),
-                   gather = collective(amounts.weights, on, device);
+                   gather = collective(has_base ? amounts.layer_bytes : amounts.weights, on, device);
   const double gathers = choice.zero_stage == 3 ? 2 * rounds : 1;
   time.inside = sent * scatter.inside + gathers * gather.inside;
   time.outside = sent * scatter.outside + gathers * gather.outside;

@@ -1,0 +1,34 @@
+#include "ingot/train/language/frozen_matrices.h"
+
+#include "ingot/nn/weight_memory.h"
+#include "ingot/train/moved_tensors.h"
+
+namespace ingot {
+namespace {
+
+void add(std::vector<Tensor*>& all, const std::vector<Tensor*>& some) {
+  all.insert(all.end(), some.begin(), some.end());
+}
+
+std::vector<Tensor*> matrices_of(DecoderLayer& layer) {
+  std::vector<Tensor*> all;
+  for (Parameter* parameter : moved_parameters(layer))
+    if (!parameter->trainable()) all.push_back(&parameter->value);
+  for (const auto& [name, weight] : named_weights(layer)) add(all, quantized_memory(*weight));
+  if (layer.experts == nullptr) return all;
+  for (ExpertLinear* experts :
+       {layer.experts->gate_proj.get(), &layer.experts->up_proj, &layer.experts->down_proj})
+    if (experts != nullptr) add(all, quantized_memory(*experts));
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::vector<Tensor*>> frozen_matrices(LanguageModel& model) {
+  std::vector<std::vector<Tensor*>> all;
+  all.reserve(model.layers.size());
+  for (const auto& layer : model.layers) all.push_back(matrices_of(*layer));
+  return all;
+}
+
+}  // namespace ingot
