@@ -100,6 +100,28 @@ TEST_F(RanksCommand, AdaptersAndAveragesGoOnWithAnotherNumberOfRanksAndAnotherZe
   EXPECT_TRUE(adapter("parts") == adapter("whole"));
 }
 
+TEST_F(RanksCommand, ExpertsThatRanksShareGoOnFromTheirCheckpointWithAnyNumberOfRanks) {
+  const std::string experts =
+      "--set architecture.model_type=qwen3_moe --set architecture.num_experts=4 "
+      "--set architecture.num_experts_per_tok=2 --set architecture.moe_intermediate_size=16 "
+      "--set lr_scheduler_type=constant ";
+  const std::string shared = experts + "--set zero_stage=1 --set expert_parallel_size=2 ";
+  ASSERT_EQ(train(2, 3, "whole", shared), 0) << errors();
+  ASSERT_EQ(train(2, 3, "parts", shared + "--set max_steps=2"), 0) << errors();
+  std::filesystem::copy(directory_ + "/parts", directory_ + "/alone",
+                        std::filesystem::copy_options::recursive);
+  ASSERT_EQ(train(2, 3, "parts", shared + "--resume"), 0) << errors();
+  EXPECT_TRUE(model("parts") == model("whole"));
+  ASSERT_EQ(train(1, 6, "alone", experts + "--resume"), 0) << errors();
+  EXPECT_EQ(model("alone").size(), model("whole").size());
+  const auto last_loss = [&](const std::string& output) {
+    const std::string metrics = read_file(directory_ + "/" + output + "/metrics.jsonl");
+    return std::stod(metrics.substr(metrics.rfind("\"eval_loss\":") + 12));
+  };
+  EXPECT_NEAR(last_loss("alone"), last_loss("whole"), 1e-3);
+  EXPECT_NE(read_file(directory_ + "/whole/metrics.jsonl").find("expert_load/rank_1"), std::string::npos);
+}
+
 TEST_F(RanksCommand, RanksThatDisagreeAreRefusedByKeyBeforeTheFirstStep) {
   EXPECT_NE(launch("-n 1 " + ingot("x", "") + " : -n 1 " + ingot("x", "--set learning_rate=0.5")), 0);
   EXPECT_NE(errors().find("learning_rate"), std::string::npos) << errors();

@@ -37,12 +37,17 @@ std::vector<Slice> in_bytes(std::span<const Slice> slices, DType dtype) {
   return bytes;
 }
 
+void send_parts(Communicator& engine, const Tensor& values, std::span<const Slice> slices,
+                const Tensor& received) {
+  engine.all_to_all(bytes_of(values), in_bytes(slices, values.dtype()), bytes_of(received));
+}
+
 // This rank's slice of every rank's values, one behind the other.
 Tensor gather_parts(Communicator& engine, const Tensor& values, std::span<const Slice> slices) {
   const std::size_t own = slices[static_cast<std::size_t>(engine.rank())].size();
   const auto n = static_cast<std::int64_t>(own * slices.size());
   const Tensor received = Tensor::empty({n}, values.dtype(), values.device());
-  engine.all_to_all(bytes_of(values), in_bytes(slices, values.dtype()), bytes_of(received));
+  send_parts(engine, values, slices, received);
   return received;
 }
 
@@ -120,6 +125,16 @@ void all_gather(Communicator& communicator, const Tensor& values, std::span<cons
   move(slice_of(values, own), slice_of(host, own));
   communicator.all_gather(bytes_of(host), bytes);
   move(host, values);
+}
+
+void all_to_all(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
+                const Tensor& received) {
+  if (has_host_memory(values.device())) return send_parts(communicator, values, slices, received);
+  if (Communicator* engine = communicator.of(values.device()))
+    return send_parts(*engine, values, slices, received);
+  const Tensor host = Tensor::empty(received.shape(), received.dtype());
+  send_parts(communicator, host_copy(values), slices, host);
+  move(host, received);
 }
 
 void all_reduce(Communicator& communicator, const Tensor& values) {

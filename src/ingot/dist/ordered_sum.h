@@ -33,6 +33,11 @@ void fast_reduce_scatter(Communicator& communicator, const Tensor& values, std::
 /// Every rank's slice of `values`, contiguous [n], goes to all ranks.
 void all_gather(Communicator& communicator, const Tensor& values, std::span<const Slice> slices);
 
+/// Slice r of every rank's `values`, contiguous [n], goes to rank r: `received` gets those for this rank, in
+/// the order of ranks.
+void all_to_all(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
+                const Tensor& received);
+
 /// Sums in place of contiguous f32 values, in the order that is fastest.
 void all_reduce(Communicator& communicator, const Tensor& values);
 

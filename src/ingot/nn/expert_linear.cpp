@@ -46,6 +46,17 @@ Tensor ExpertLinear::multiplied(const Tensor& x, const Tensor& offsets) const {
   return results.size() == 1 ? results.front() : concat(results, 0);
 }
 
+void ExpertLinear::keep(std::int64_t first, std::int64_t count) {
+  const auto keep_of = [&](Parameter& stack) {
+    if (stack) stack.replace(clone(narrow(stack.value.detach(), 0, first, count)));
+  };
+  keep_of(dense);
+  keep_of(bias);
+  if (packed.empty()) return;
+  packed.erase(packed.begin(), packed.begin() + first);
+  packed.resize(static_cast<std::size_t>(count));
+}
+
 void ExpertLinear::visit(ParamVisitor& v, std::string_view name) {
   v(name, dense);
   v(std::string(name) + "_bias", bias);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct ExpertLinear {
   void visit(ParamVisitor& v, std::string_view name);
 
   bool is_quantized() const { return !packed.empty(); }
+  /// Leaves `count` experts, from number `first` on.
+  void keep(std::int64_t first, std::int64_t count);
 
   std::vector<quant::PackedPtr> packed;  ///< empty: `dense` is there
   Parameter dense;

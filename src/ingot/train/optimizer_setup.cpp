@@ -1,6 +1,7 @@
 #include "ingot/train/optimizer_setup.h"
 
 #include <limits>
+#include <unordered_set>
 
 #include "ingot/optim/muon.h"
 #include "ingot/train/task.h"
@@ -71,9 +72,15 @@ std::unique_ptr<WeightShards> make_weight_shards(OptimizerShard* shard) {
   return std::make_unique<WeightShards>(*shard, *shard->background());
 }
 
-std::vector<Parameter*> trainable_parameters(ModuleRef model) {
+// Those that every rank has.
+std::vector<Parameter*> trainable_parameters(ModuleRef model,
+                                             const std::optional<OptimizerShard::Options>& ranks) {
   std::vector<Parameter*> all = ingot::parameters(model);
-  std::erase_if(all, [](const Parameter* parameter) { return !parameter->trainable(); });
+  std::unordered_set<const Parameter*> experts;
+  if (ranks.has_value()) experts.insert(ranks->experts.begin(), ranks->experts.end());
+  std::erase_if(all, [&](const Parameter* parameter) {
+    return !parameter->trainable() || experts.contains(parameter);
+  });
   return all;
 }
 
@@ -82,7 +89,7 @@ std::vector<Parameter*> trainable_parameters(ModuleRef model) {
 TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule,
                                double ema_decay, const std::optional<OptimizerShard::Options>& ranks,
                                const std::string& offload_directory)
-    : parameters_(trainable_parameters(model)),
+    : parameters_(trainable_parameters(model, ranks)),
       shard_(make_shard(parameters_, config, ranks)),
       weights_(make_weight_shards(shard_.get())),
       optimizer_(make_optimizer(shard_ != nullptr ? shard_->parts() : parameters_, config)),

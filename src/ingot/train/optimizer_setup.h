@@ -52,6 +52,7 @@ class TrainOptimizer {
   void apply(std::int64_t step, const Tensor& grad_scale);
   /// Steps block by block, with the weights of each on the device. Outlives this.
   void set_offloaded(OffloadedWeights& weights) { blocks_ = &weights; }
+  /// What every rank has and trains: all but experts that ranks share out.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// This rank's part, where ranks share the state out; else null. It takes the gradients, and every rank
   /// calls measure_gradients() and apply().

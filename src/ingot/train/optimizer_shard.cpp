@@ -150,6 +150,7 @@ std::vector<Parameter*> OptimizerShard::parts() const {
   std::vector<Parameter*> all;
   for (const Bucket& bucket : buckets_)
     for (const Part& part : bucket.parts) all.push_back(part.parameter.get());
+  all.insert(all.end(), options_.experts.begin(), options_.experts.end());
   return all;
 }
 
@@ -169,25 +170,45 @@ void OptimizerShard::set_gradients(std::span<const Tensor> sums, std::span<const
   }
 }
 
+// The sums of squares of a part's gradient, if it has one, from block `begin` on.
+void OptimizerShard::add_norm_blocks(const Parameter& part, const Tensor& partials, std::size_t begin,
+                                     const Tensor& norm) const {
+  const Tensor gradient = part.grad();
+  if (!gradient.defined()) return;
+  const View view = gradient.view();
+  const auto blocks = static_cast<std::size_t>(kernels::norm_partials(std::span(&view, 1)));
+  kernels::launch(kernels::global_norm, current_stream(view.device),
+                  {.tensors = std::span(&view, 1),
+                   .partials = dist::slice_of(partials, {begin, begin + blocks}).view(),
+                   .norm = norm.view()});
+}
+
+std::int64_t OptimizerShard::expert_norm_blocks() const {
+  std::int64_t blocks = 0;
+  for (const Parameter* expert : options_.experts) {
+    const View value = expert->value.view();
+    blocks += kernels::norm_partials(std::span(&value, 1));
+  }
+  return blocks;
+}
+
 ClippedNorm OptimizerShard::norm(double max_norm) const {
   const Device device = parameters_.empty() ? kCpu : parameters_[0]->value.device();
   const Stream stream = current_stream(device);
   ClippedNorm result{Tensor::empty({}, DType::f32, device), Tensor::empty({}, DType::f32, device)};
   const std::vector<std::size_t> first = first_norm_blocks(parameters_, written_);
-  const auto count = static_cast<std::int64_t>(first.back());
-  const Tensor partials = Tensor::zeros({count}, DType::f64, device);
-  for (const Bucket& bucket : buckets_) {
-    for (const Part& part : bucket.parts) {
-      const Tensor gradient = part.parameter->grad();
-      if (!gradient.defined()) continue;
-      const View view = gradient.view();
-      const std::size_t begin = first[part.of] + part.elements.begin / kCut;
-      const auto blocks = static_cast<std::size_t>(kernels::norm_partials(std::span(&view, 1)));
-      kernels::launch(kernels::global_norm, stream,
-                      {.tensors = std::span(&view, 1),
-                       .partials = dist::slice_of(partials, {begin, begin + blocks}).view(),
-                       .norm = result.norm.view()});
-    }
+  const std::int64_t of_experts = expert_norm_blocks();
+  const auto dense = static_cast<std::int64_t>(first.back());
+  const Tensor partials =
+      Tensor::zeros({dense + of_experts * options_.communicator->size()}, DType::f64, device);
+  for (const Bucket& bucket : buckets_)
+    for (const Part& part : bucket.parts)
+      add_norm_blocks(*part.parameter, partials, first[part.of] + part.elements.begin / kCut, result.norm);
+  auto next = static_cast<std::size_t>(dense + of_experts * options_.communicator->rank());
+  for (const Parameter* expert : options_.experts) {
+    add_norm_blocks(*expert, partials, next, result.norm);
+    const View value = expert->value.view();
+    next += static_cast<std::size_t>(kernels::norm_partials(std::span(&value, 1)));
   }
   // Each block is zero on all ranks but one.
   const std::vector<double> own = partials.to_vector<double>();
@@ -283,10 +304,26 @@ const OptimizerShard::Part* OptimizerShard::find(const std::string& parameter) c
   return nullptr;
 }
 
+const Parameter* OptimizerShard::find_expert(const std::string& parameter) const {
+  const auto found = std::ranges::find(options_.experts, parameter, &Parameter::name);
+  return found == options_.experts.end() ? nullptr : *found;
+}
+
+Slice OptimizerShard::elements_of_expert(const Parameter& own) const {
+  const auto n = static_cast<std::size_t>(own.value.numel()),
+             rank = static_cast<std::size_t>(options_.communicator->rank());
+  return {rank * n, (rank + 1) * n};
+}
+
 std::map<std::string, Tensor> OptimizerShard::named_state(const std::map<std::string, Tensor>& state) const {
   std::map<std::string, Tensor> named;
   for (const auto& [name, tensor] : state) {
-    const Part* part = find(parse_name(name).parameter);
+    const std::string parameter = parse_name(name).parameter;
+    if (const Parameter* expert = find_expert(parameter)) {
+      named[fmt::format("{}{}{}", name, kBegin, elements_of_expert(*expert).begin)] = tensor;
+      continue;
+    }
+    const Part* part = find(parameter);
     const bool whole = part == nullptr || static_cast<std::int64_t>(part->elements.size()) ==
                                               parameters_[part->of]->value.numel();
     named[whole ? name : fmt::format("{}{}{}", name, kBegin, part->elements.begin)] = tensor;
@@ -294,32 +331,62 @@ std::map<std::string, Tensor> OptimizerShard::named_state(const std::map<std::st
   return named;
 }
 
+namespace {
+
+// Elements of the state of a whole parameter of `n` elements, as that of a part with this value.
+Tensor state_of(const Tensor& whole, const Tensor& value, const Slice& elements, std::int64_t n) {
+  const bool scales = whole.numel() != n && whole.shape().rank() == 1;
+  if (whole.shape().rank() == 0 || (scales && value.numel() == n)) return whole;
+  // A scale for each block of moments, or a number for each element.
+  const std::size_t each = scales ? kernels::kMomentBlock : 1;
+  const Tensor flat = dist::slice_of(whole, {elements.begin / each, (elements.end + each - 1) / each});
+  if (scales) return flat;
+  return {flat.storage(), contiguous_view(flat.view().data, value.shape(), flat.dtype(), flat.device())};
+}
+
+}  // namespace
+
 std::map<std::string, Tensor> OptimizerShard::part_of(const std::map<std::string, Tensor>& whole) const {
   std::map<std::string, Tensor> state;
   for (const auto& [name, tensor] : whole) {
     const std::string parameter = parse_name(name).parameter;
-    const Part* part = find(parameter);
-    if (part == nullptr) {
-      if (std::ranges::find(parameters_, parameter, &Parameter::name) == parameters_.end())
-        state[name] = tensor;
-      continue;
-    }
-    const Tensor& value = part->parameter->value;
-    const std::int64_t n = parameters_[part->of]->value.numel();
-    const bool scales = tensor.numel() != n && tensor.shape().rank() == 1;
-    if (tensor.shape().rank() == 0 || (scales && value.numel() == n)) {
+    if (const Part* part = find(parameter)) {
+      state[name] =
+          state_of(tensor, part->parameter->value, part->elements, parameters_[part->of]->value.numel());
+    } else if (const Parameter* expert = find_expert(parameter)) {
+      state[name] = state_of(tensor, expert->value, elements_of_expert(*expert),
+                             expert->value.numel() * options_.communicator->size());
+    } else if (std::ranges::find(parameters_, parameter, &Parameter::name) == parameters_.end()) {
       state[name] = tensor;
-      continue;
     }
-    // A scale for each block of moments, or a number for each element.
-    const std::size_t each = scales ? kernels::kMomentBlock : 1;
-    const Slice slice{part->elements.begin / each, (part->elements.end + each - 1) / each};
-    const Tensor flat = dist::slice_of(tensor, slice);
-    state[name] = scales ? flat
-                         : Tensor(flat.storage(), contiguous_view(flat.view().data, value.shape(),
-                                                                  flat.dtype(), flat.device()));
   }
   return state;
+}
+
+// Every expert is of the rank before the next's.
+void OptimizerShard::gather_experts(const std::map<std::string, Tensor>& of_parts,
+                                    std::map<std::string, Tensor>& whole) const {
+  const auto ranks = static_cast<std::size_t>(options_.communicator->size());
+  for (const Parameter* expert : options_.experts) {
+    const Tensor& own = of_parts.at(expert->name);
+    const auto n = static_cast<std::size_t>(own.numel());
+    const Tensor values = Tensor::empty(own.shape().with(0, own.dim(0) * options_.communicator->size()),
+                                        own.dtype(), own.device());
+    std::vector<Slice> slices;
+    slices.reserve(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) slices.push_back({r * n, (r + 1) * n});
+    copy_values(own, dist::slice_of(values, elements_of_expert(*expert)));
+    backend(values.device()).synchronize(current_stream(values.device()));
+    dist::all_gather(*options_.communicator, values, slices);
+    if (options_.communicator->is_first()) whole[expert->name] = to(values, kCpu);
+  }
+}
+
+std::map<std::string, Tensor> OptimizerShard::gather_experts() const {
+  std::map<std::string, Tensor> own, whole;
+  for (const Parameter* expert : options_.experts) own[expert->name] = expert->value.detach();
+  gather_experts(own, whole);
+  return whole;
 }
 
 std::map<std::string, Tensor> OptimizerShard::gather_parts(
@@ -347,6 +414,7 @@ std::map<std::string, Tensor> OptimizerShard::gather_parts(
       whole[parameter.name] = has_host_memory(shaped.device()) ? clone(shaped) : to(shaped, kCpu);
     }
   }
+  gather_experts(of_parts, whole);
   return whole;
 }
 

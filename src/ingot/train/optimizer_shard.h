@@ -35,6 +35,8 @@ class OptimizerShard {
     std::vector<std::int64_t> blocks = {};  ///< stage 3, by parameter: the block that it is of, or -1
     /// Stage 3: the thread that gathers weights. What ranks send in a pass goes through it, too.
     dist::Background* background = nullptr;
+    /// Of these each rank has an equal part of the whole, in the order of ranks, and all of its gradient.
+    std::vector<Parameter*> experts = {};
   };
   /// `divisible`: whether a parameter may lie on several ranks.
   OptimizerShard(std::span<Parameter* const> parameters, const Options& options,
@@ -43,7 +45,8 @@ class OptimizerShard {
   int stage() const { return options_.stage; }
   dist::Background* background() const { return options_.background; }
   std::vector<GradBuckets::Layout> layouts() const;
-  /// This rank's part, for an optimizer: whole parameters, or elements [n] of them in the same memory.
+  /// This rank's part, for an optimizer: whole parameters, or elements [n] of them in the same memory; and
+  /// its experts.
   std::vector<Parameter*> parts() const;
   /// By rank, in elements of a bucket.
   std::span<const dist::Slice> slices(std::size_t bucket) const { return buckets_[bucket].slices; }
@@ -78,6 +81,8 @@ class OptimizerShard {
   /// By parameter: what ranks keep of their parts, as they lie in parts(), of one dtype. All ranks call it,
   /// and the first gets the whole, in the host's memory.
   std::map<std::string, Tensor> gather_parts(const std::map<std::string, Tensor>& of_parts) const;
+  /// The same of the experts' values alone.
+  std::map<std::string, Tensor> gather_experts() const;
 
  private:
   struct Part {
@@ -96,6 +101,13 @@ class OptimizerShard {
   Part make_part(const GradBuckets::Layout::Item& item, const dist::Slice& own) const;
   void divide_values(Bucket& bucket, const dist::Slice& slice) const;
   const Part* find(const std::string& parameter) const;
+  const Parameter* find_expert(const std::string& parameter) const;
+  dist::Slice elements_of_expert(const Parameter& own) const;
+  std::int64_t expert_norm_blocks() const;
+  void gather_experts(const std::map<std::string, Tensor>& of_parts,
+                      std::map<std::string, Tensor>& whole) const;
+  void add_norm_blocks(const Parameter& part, const Tensor& partials, std::size_t begin,
+                       const Tensor& norm) const;
 
   std::vector<Parameter*> parameters_;
   Options options_;

@@ -237,13 +237,17 @@ std::int64_t LanguageConfig::rotary_size() const {
   return static_cast<std::int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
 }
 
-std::int64_t LanguageConfig::active_parameter_count() const {
+std::int64_t LanguageConfig::expert_parameter_count() const {
   std::int64_t sparse = 0;
   for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer) sparse += is_sparse(layer) ? 1 : 0;
-  const std::int64_t idle = num_experts - num_experts_per_tok;
   const std::int64_t biases = expert_bias ? 2 * moe_intermediate_size + hidden_size : 0;
   const std::int64_t matrices = is_gated(mlp) ? 3 : 2;
-  return parameter_count() - sparse * idle * (matrices * expert_width() * moe_intermediate_size + biases);
+  return sparse * num_experts * (matrices * expert_width() * moe_intermediate_size + biases);
+}
+
+std::int64_t LanguageConfig::active_parameter_count() const {
+  if (num_experts == 0) return parameter_count();
+  return parameter_count() - expert_parameter_count() / num_experts * (num_experts - num_experts_per_tok);
 }
 
 double LanguageConfig::training_flops_per_token(std::int64_t sequence) const {

@@ -223,6 +223,8 @@ struct LanguageConfig : DecoderTraits {
   }
   /// Parameters of the model, tied ones counted once.
   std::int64_t parameter_count() const;
+  /// Those of all experts.
+  std::int64_t expert_parameter_count() const;
   /// Those that take part in one token: all but the experts that it is not routed to.
   std::int64_t active_parameter_count() const;
   /// Floating-point operations of one training step per token at context length `sequence`: 6 per matmul

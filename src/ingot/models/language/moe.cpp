@@ -158,6 +158,25 @@ Tensor MoeMlp::activated(const Tensor& x, const ExpertRouting& routing) const {
       gate, up);
 }
 
+Tensor MoeMlp::outputs(const Tensor& x, const ExpertRouting& routing) const {
+  if (expert_ranks == nullptr) return down_proj(activated(x, routing), routing);
+  const ExpertExchange exchange(expert_ranks, routing);
+  const ExpertRouting& own = exchange.own();
+  return exchange.from_experts(down_proj(activated(exchange.to_experts(x), own), own));
+}
+
+std::vector<ExpertLinear*> MoeMlp::stacks() {
+  std::vector<ExpertLinear*> all{&up_proj, &down_proj};
+  if (gate_proj != nullptr) all.push_back(gate_proj.get());
+  return all;
+}
+
+void MoeMlp::share_out(const std::shared_ptr<const ExpertRanks>& ranks) {
+  const std::int64_t own = count / ranks->size();
+  for (ExpertLinear* stack : stacks()) stack->keep(ranks->rank() * own, own);
+  expert_ranks = ranks;
+}
+
 Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const ModuleScope scope(router.gate.weight, 2);
   const Tensor tokens = reshape(x, {-1, x.dim(-1)});
@@ -166,9 +185,8 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
   const Tensor rows = to_latent == nullptr ? tokens : (*to_latent)(tokens);
   const Tensor sorted = embedding(rows, routing.tokens);
-  const Tensor inner = activated(sorted, routing);
-  const Tensor outputs = embedding(down_proj(inner, routing), routing.positions);
-  const Tensor weighted = reshape(outputs, {tokens.dim(0), router.choices, rows.dim(1)}) *
+  const Tensor results = embedding(outputs(sorted, routing), routing.positions);
+  const Tensor weighted = reshape(results, {tokens.dim(0), router.choices, rows.dim(1)}) *
                           reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
   Tensor mixed = sum(weighted, {1});
   if (from_latent != nullptr) mixed = (*from_latent)(mixed);

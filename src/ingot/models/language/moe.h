@@ -7,6 +7,7 @@
 
 #include "ingot/models/language/config.h"
 #include "ingot/nn/expert_linear.h"
+#include "ingot/nn/expert_ranks.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/projection_group.h"
@@ -71,6 +72,10 @@ struct MoeMlp {
   /// x: [batch, sequence, hidden]. Fills `load` unless it is null.
   Tensor operator()(const Tensor& x, RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
+  /// Ranks share the experts out: this one keeps its own, and the rows of tokens go to them.
+  void share_out(const std::shared_ptr<const ExpertRanks>& ranks);
+  /// The layers of the experts: up to three.
+  std::vector<ExpertLinear*> stacks();
 
   Router router;
   std::unique_ptr<ExpertLinear> gate_proj;  ///< [experts, intermediate, hidden]; null in experts without one
@@ -81,9 +86,12 @@ struct MoeMlp {
   std::int64_t count;                              ///< experts
   double limit, alpha;                             ///< of gpt-oss' SwiGLU; limit 0: the plain one
   MlpKind kind;
-  WeightSplit split;  ///< of what all experts add together
+  WeightSplit split;                                ///< of what all experts add together
+  std::shared_ptr<const ExpertRanks> expert_ranks;  ///< null: all experts are here
 
  private:
+  /// x: rows sorted by expert, [pairs, width]. Gives as many.
+  Tensor outputs(const Tensor& x, const ExpertRouting& routing) const;
   /// x: rows sorted by expert, [pairs, hidden]. Gives [pairs, intermediate].
   Tensor activated(const Tensor& x, const ExpertRouting& routing) const;
 };

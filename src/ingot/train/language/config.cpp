@@ -172,6 +172,11 @@ void TrainConfig::validate() const {
   require(
       !fast_gradient_sums || !ordered_gradients, "fast_gradient_sums",
       "sums in the order that is fastest, and ordered_gradients in that of micro-batches; set one of them");
+  if (shares_experts()) {
+    const auto [key, reason] = expert_parallel_obstacle();
+    require(key.empty(), "expert_parallel_size",
+            fmt::format("{} is not supported with {}: {}; write 1", expert_parallel_size, key, reason));
+  }
   if (offload_weights != Offload::none) {
     const auto [key, reason] = offload_weights_obstacle();
     require(key.empty(), "offload_weights",
@@ -198,6 +203,17 @@ void TrainConfig::validate() const {
             fmt::format("{} is beyond the architecture's max_position_embeddings {}", sequence_len,
                         architecture.max_position_embeddings));
   }
+}
+
+std::pair<std::string, std::string> TrainConfig::expert_parallel_obstacle() const {
+  if (zero_stage == 0) return {"zero_stage: 0", "each rank steps its own experts, from stage 1 on"};
+  if (adapter.enabled) return {"adapter", "experts do not train below it"};
+  if (objective.kind == ObjectiveKind::grpo) return {"rl: grpo", "its ranks write answers of other lengths"};
+  if (distillation.enabled()) return {"kd_teacher", "ranks without targets would have no pass to run"};
+  if (!sample_prompts.empty()) return {"sample_prompts", "the first rank alone continues them"};
+  if (optimizer.name == "adamw_8bit" || optimizer.name.ends_with("muon"))
+    return {"optimizer: " + optimizer.name, "its state does not come in parts of any size"};
+  return {};
 }
 
 std::pair<std::string, std::string> TrainConfig::offload_weights_obstacle() const {

@@ -66,6 +66,7 @@ struct TrainConfig {
   std::int64_t gradient_accumulation_steps = 1;
   bool ordered_gradients = false;  ///< the bits do not depend on how micro-batches are divided
   std::int64_t zero_stage = 0;     ///< what ranks share out: 1 optimizer state, 2 gradients too, 3 weights
+  std::int64_t expert_parallel_size = 1;  ///< ranks that share the experts of a mixture out; 1: none do
   std::int64_t bucket_cap_mb = 25;
   bool fast_gradient_sums = false;  ///< on GPUs, in NCCL's order instead of that of ranks
   double ddp_timeout = 1800;        ///< seconds; 0: ranks wait for each other for ever
@@ -118,6 +119,11 @@ struct TrainConfig {
   bool trains_in_halves() const { return adapter.quantizes_base() && dtype != DType::f32; }
   /// Whether gradients are added after every micro-batch instead of in the last backward pass of a step.
   bool adds_every_round() const { return ordered_gradients || zero_stage >= 2; }
+  bool shares_experts() const { return expert_parallel_size > 1; }
+  /// Whether ranks wait for each other in the middle of a pass, so that all have to run as many.
+  bool runs_passes_together() const { return zero_stage == 3 || shares_experts(); }
+  /// The key that keeps this run from expert_parallel_size, and the reason; empty: nothing.
+  std::pair<std::string, std::string> expert_parallel_obstacle() const;
   /// The same for offload_weights, as far as this file tells.
   std::pair<std::string, std::string> offload_weights_obstacle() const;
   /// The same for a model on such a device, in each of so many ranks.

@@ -16,9 +16,7 @@ std::vector<Tensor*> matrices_of(DecoderLayer& layer) {
     if (!parameter->trainable()) all.push_back(&parameter->value);
   for (const auto& [name, weight] : named_weights(layer)) add(all, quantized_memory(*weight));
   if (layer.experts == nullptr) return all;
-  for (ExpertLinear* experts :
-       {layer.experts->gate_proj.get(), &layer.experts->up_proj, &layer.experts->down_proj})
-    if (experts != nullptr) add(all, quantized_memory(*experts));
+  for (ExpertLinear* experts : layer.experts->stacks()) add(all, quantized_memory(*experts));
   return all;
 }
 

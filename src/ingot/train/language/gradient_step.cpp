@@ -84,10 +84,17 @@ std::vector<data::Batch> GradientStep::own_batches(std::span<const data::Batch> 
 // takes another's, and nothing of what comes out.
 const data::Batch& GradientStep::batch_of_round(std::span<const data::Batch> round) const {
   const data::Batch& own = round[rank_];
-  if (own.valid_targets > 0 || model_.lease == nullptr) return own;
+  if (own.valid_targets > 0 || model_.lease == nullptr || config_.shares_experts()) return own;
   const auto other =
       std::ranges::find_if(round, [](const data::Batch& batch) { return batch.valid_targets > 0; });
   return other == round.end() ? own : *other;
+}
+
+// A rank whose batch has no target runs it where others need its experts: no gradient comes of it.
+bool GradientStep::runs(const data::Batch& batch, std::span<const data::Batch> round) const {
+  return config_.shares_experts()
+             ? std::ranges::any_of(round, [](const data::Batch& b) { return b.valid_targets > 0; })
+             : batch.valid_targets > 0;
 }
 
 Tensor GradientStep::loss(std::size_t round, const data::Batch& batch) const {
@@ -121,9 +128,10 @@ void GradientStep::forward_backward(std::span<const data::Batch> batches, std::i
     const bool last = first + ranks_ == batches.size();
     const bool adds = parallel_ != nullptr && (last || config_.adds_every_round());
     if (adds) parallel_->begin(contributes, last);
-    const data::Batch& batch = batch_of_round(batches.subspan(first, ranks_));
-    const bool is_own = &batch == &batches[first + rank_];
-    if (batch.valid_targets > 0) backward_of(first / ranks_, batch, first + rank_, step, is_own);
+    const std::span<const data::Batch> round = batches.subspan(first, ranks_);
+    const data::Batch& batch = batch_of_round(round);
+    const bool is_own = &batch == &round[rank_];
+    if (runs(batch, round)) backward_of(first / ranks_, batch, first + rank_, step, is_own);
     if (!adds) continue;
     parallel_->end();
     contributes.assign(ranks_, false);

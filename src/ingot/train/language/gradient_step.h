@@ -44,6 +44,7 @@ class GradientStep {
   std::vector<data::Batch> own_batches(std::span<const data::Batch> batches) const;
   void forward_backward(std::span<const data::Batch> batches, std::int64_t step);
   const data::Batch& batch_of_round(std::span<const data::Batch> round) const;
+  bool runs(const data::Batch& batch, std::span<const data::Batch> round) const;
   void backward_of(std::size_t round, const data::Batch& batch, std::size_t micro_batch, std::int64_t step,
                    bool is_own);
   Tensor loss(std::size_t round, const data::Batch& batch) const;

@@ -24,6 +24,7 @@
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/train/language/checkpoint.h"
+#include "ingot/train/language/expert_sharing.h"
 #include "ingot/train/language/frozen_matrices.h"
 #include "ingot/train/language/language_trainer.h"
 #include "ingot/train/language/memory_plan.h"
@@ -172,7 +173,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
     reference_ = std::make_unique<ReferenceModel>(config_, *model_);
   schedule_ = std::make_shared<LrSchedule>(run_schedule(config_, total_steps_));
   if (communicator_.size() > 1) checksum_ = checksum_of_weights(*model_);  // before they are shared out
-  if (shares_weights()) share_out_frozen_weights();
+  share_out_weights();
   optimizer_ = std::make_unique<TrainOptimizer>(
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
       config_.ema_decay, ranks_of_optimizer(), config_.output_dir);
@@ -190,8 +191,19 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   communicator_.set_timeout(config_.ddp_timeout);
 }
 
-void LanguageTask::share_out_frozen_weights() {
-  gathering_ = std::make_unique<dist::Background>(GatheredBlocks::kMostWaiting);
+void LanguageTask::share_out_experts() {
+  check_expert_ranks(config_, model_->config, communicator_.size());
+  expert_ranks_ = std::make_shared<ExpertParallel>(communicator_, *gathering_);
+  for (const auto& layer : model_->layers)
+    if (layer->experts != nullptr) layer->experts->share_out(expert_ranks_);
+  backend(device_).trim();
+}
+
+void LanguageTask::share_out_weights() {
+  if (shares_weights() || config_.shares_experts())
+    gathering_ = std::make_unique<dist::Background>(GatheredBlocks::kMostWaiting);
+  if (config_.shares_experts()) share_out_experts();
+  if (!shares_weights()) return;
   if (reference_ != nullptr) reference_->share_out(communicator_, *gathering_);
   if (!config_.adapter.enabled) return;
   frozen_shards_ = std::make_unique<FrozenShards>(frozen_matrices(*model_), communicator_, *gathering_);
@@ -292,15 +304,17 @@ std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const 
   OptimizerShard::Options options{.communicator = &communicator_,
                                   .stage = static_cast<int>(config_.zero_stage),
                                   .bucket_bytes = config_.bucket_bytes(),
-                                  .background = gathering_.get()};
+                                  .background = gathering_.get(),
+                                  .experts = {}};
+  if (expert_ranks_ != nullptr) options.experts = expert_parameters(*model_);
   if (options.stage < 3 || config_.adapter.enabled) return options;  // adapters are little
   std::map<const Parameter*, std::int64_t> layer_of;
   for (std::size_t i = 0; i < model_->layers.size(); ++i)
     for (const Parameter* parameter : parameters(*model_->layers[i]))
       layer_of[parameter] = static_cast<std::int64_t>(i);
-  for (const Parameter* parameter : parameters(*model_)) {
+  for (Parameter* parameter : parameters(*model_)) {
     const auto found = layer_of.find(parameter);
-    if (!parameter->trainable()) continue;
+    if (!parameter->trainable() || std::ranges::count(options.experts, parameter) > 0) continue;
     // Vectors take little, and recomputation asks for those of layers before.
     const bool is_shared_out = found != layer_of.end() && parameter->shape().rank() > 1;
     options.blocks.push_back(is_shared_out ? found->second : -1);
@@ -308,16 +322,22 @@ std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const 
   return options;
 }
 
-// All weights, of which the first rank gets those of layers: one after the other, as all ranks hold a part.
+// All weights, of which the first rank gets those that ranks have parts of.
 std::map<std::string, Tensor> LanguageTask::gathered_weights() {
-  const WeightShards* shards = optimizer_->weights();
   std::map<std::string, Tensor> weights = parameter_map(*model_);
   if (offloaded_weights_ != nullptr)
     for (auto& [name, value] : offloaded_weights_->trained()) weights[name] = value;
-  if (shards == nullptr) return weights;
+  if (optimizer_->weights() != nullptr) gather_layers(weights);
+  if (expert_ranks_ != nullptr)
+    for (auto& [name, value] : optimizer_->shard()->gather_experts()) weights[name] = value;
+  return weights;
+}
+
+// One after the other.
+void LanguageTask::gather_layers(std::map<std::string, Tensor>& weights) {
   const bool on_host = backend(device_).capabilities().host_memory;
   model_->lease->begin();
-  for (std::int64_t i = 0; i < shards->blocks(); ++i) {
+  for (std::int64_t i = 0; i < optimizer_->weights()->blocks(); ++i) {
     const LeasedBlock leased(model_->lease, i);
     if (!communicator_.is_first()) continue;
     for (const Parameter* parameter : parameters(*model_->layers[static_cast<std::size_t>(i)]))
@@ -325,7 +345,6 @@ std::map<std::string, Tensor> LanguageTask::gathered_weights() {
         weights[parameter->name] =
             on_host ? clone(parameter->value.detach()) : to(parameter->value.detach(), kCpu);
   }
-  return weights;
 }
 
 // Of adapters, and of modules that are saved with them.
@@ -358,6 +377,7 @@ void LanguageTask::check_ranks_agree() const {
   json["ordered_gradients"] = config_.ordered_gradients;
   json["fast_gradient_sums"] = config_.fast_gradient_sums;
   json["zero_stage"] = config_.zero_stage;
+  json["expert_parallel_size"] = config_.expert_parallel_size;
   json["recompute"] = name(config_.recompute);
   json["mlp_chunk"] = config_.mlp_chunk;
   json["offload_optimizer"] = name(config_.optimizer.offload);
@@ -373,9 +393,19 @@ void LanguageTask::check_ranks_agree() const {
 
 StepWork LanguageTask::gradients(std::int64_t step) {
   communicator_.set_activity(fmt::format("step {}", step + 1));
+  if (expert_ranks_ != nullptr) static_cast<void>(expert_ranks_->take_load());  // of an evaluation
   StepWork work = objective_->gradients(step);
+  if (expert_ranks_ != nullptr) loads_.push_back(expert_ranks_->take_load());
   if (recipe_ != nullptr) end_recipe_step(*recipe_, communicator_);
   return work;
+}
+
+void LanguageTask::read(std::span<const float> metrics, StepRecord& record) {
+  objective_->read(metrics, record);
+  if (loads_.empty()) return;
+  const NamedValues load = expert_load(loads_.front());
+  loads_.pop_front();
+  record.values.insert(record.values.end(), load.begin(), load.end());
 }
 
 std::optional<double> LanguageTask::evaluate(const StopCheck& stops) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/text/tokenizer.h"
+#include "ingot/train/expert_parallel.h"
 #include "ingot/train/frozen_shards.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/dataset.h"
@@ -62,9 +64,7 @@ class LanguageTask : public TrainTask {
   bool gradients_change_state() const override {
     return recipe_ != nullptr && recipe_->recipe().has_history();
   }
-  void read(std::span<const float> metrics, StepRecord& record) override {
-    objective_->read(metrics, record);
-  }
+  void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;
   std::string divergence_advice() const override;
   std::optional<double> evaluate(const StopCheck& stops) override;
@@ -91,9 +91,11 @@ class LanguageTask : public TrainTask {
   LanguageConfig architecture(const LanguageCheckpoint* checkpoint) const;
   std::size_t smallest(std::size_t bytes);
   bool shares_weights() const { return config_.zero_stage == 3 && communicator_.size() > 1; }
-  void share_out_frozen_weights();
+  void share_out_weights();
+  void share_out_experts();
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
   std::map<std::string, Tensor> gathered_weights();
+  void gather_layers(std::map<std::string, Tensor>& weights);
   std::map<std::string, Tensor> trained_weights();
 
   TrainConfig config_;
@@ -104,7 +106,9 @@ class LanguageTask : public TrainTask {
   std::optional<text::Tokenizer> tokenizer_;
   std::string generation_config_;  // of the model that the run starts from
   TrainingData data_;
-  std::unique_ptr<dist::Background> gathering_;  // of weights that ranks share out; null: they do not
+  std::unique_ptr<dist::Background> gathering_;   // of what ranks share out in a pass; null: nothing
+  std::shared_ptr<ExpertParallel> expert_ranks_;  // null: every rank has all experts
+  std::deque<std::vector<double>> loads_;         // of the ranks' experts, in steps that are not read yet
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<FrozenShards> frozen_shards_;          // of what does not train of the model
   std::unique_ptr<OffloadedWeights> offloaded_weights_;  // null: all are on the device

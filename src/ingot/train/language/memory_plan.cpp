@@ -50,11 +50,12 @@ std::size_t shared_out_bytes(const AdapterTraining& adapter, const LanguageConfi
   return all - inside + std::min(inside, inside / ranks + 2 * layer);
 }
 
-// The layers' weights shared out among ranks, two layers, and what is of none.
-std::size_t shared_out_bytes(const LanguageConfig& model, std::size_t ranks, std::size_t size) {
+// The layers' weights but `apart` shared out among ranks, two layers, and what is of none.
+std::size_t shared_out_bytes(const LanguageConfig& model, std::size_t ranks, std::size_t size,
+                             std::size_t apart) {
   const auto outside = static_cast<std::size_t>((model.tie_word_embeddings ? 1 : 2) * model.vocab_size *
                                                 model.embedding_size());
-  const std::size_t inside = static_cast<std::size_t>(model.parameter_count()) - outside;
+  const std::size_t inside = static_cast<std::size_t>(model.parameter_count()) - outside - apart;
   const std::size_t layer = inside / static_cast<std::size_t>(model.num_hidden_layers);
   return (outside + std::min(inside, inside / ranks + 2 * layer)) * size;
 }
@@ -136,6 +137,16 @@ void plan_pass(MemoryPlan& plan, const TrainConfig& config, const LanguageConfig
                                  byte_size(config.dtype);
 }
 
+// What one of the ranks has of weights that take `all` bytes, while they train. `experts`: parameters of
+// which each has its part alone.
+std::size_t weight_bytes(const TrainConfig& config, const LanguageConfig& model, std::size_t all,
+                         std::size_t ranks, std::size_t experts) {
+  const std::size_t size = byte_size(config.dtype), own = experts / ranks * size;
+  if (config.zero_stage < 3 || ranks == 1) return all - experts * size + own;
+  return config.adapter.enabled ? shared_out_bytes(config.adapter, model, ranks, config.dtype, all)
+                                : shared_out_bytes(model, ranks, size, experts) + own;
+}
+
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const kernels::DeviceProfile& device,
                 int ranks) {
   const auto count = static_cast<std::size_t>(model.parameter_count());
@@ -144,24 +155,27 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   plan.on_gpu = !device.capabilities.host_memory;
   const AdapterTraining& adapter = config.adapter;
   const auto trained = adapter.enabled ? static_cast<std::size_t>(adapter.parameter_count(model)) : count;
-  plan.parameters =
-      adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
-  if (config.zero_stage == 3 && ranks > 1) {
-    const auto parts = static_cast<std::size_t>(ranks);
-    const std::size_t whole = ReferenceModel::is_copied(config) ? 2 * plan.parameters : plan.parameters;
-    plan.start = whole + plan.parameters / parts;
-    plan.parameters = adapter.enabled ? shared_out_bytes(adapter, model, parts, config.dtype, plan.parameters)
-                                      : shared_out_bytes(model, parts, size);
-  }
+  const auto parts = static_cast<std::size_t>(ranks);
+  const bool copied = ReferenceModel::is_copied(config);
+  const std::size_t all = adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float)
+                                          : count * size,
+                    experts = config.shares_experts() && ranks > 1
+                                  ? static_cast<std::size_t>(model.expert_parameter_count())
+                                  : 0;
+  plan.parameters = weight_bytes(config, model, all, parts, experts);
+  if (config.runs_passes_together() && ranks > 1) plan.start = (copied ? 2 * all : all) + all / parts;
+  if (copied) plan.reference = weight_bytes(config, model, all, parts, 0);
   offload_weights(plan, config, model);
-  if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
   plan.teacher = teacher_bytes(config.distillation, config.dtype);
-  plan.gradients = gradient_bytes(config, trained * (adapter.enabled ? sizeof(float) : size),
-                                  static_cast<std::size_t>(ranks));
+  plan.gradients =
+      gradient_bytes(config, (trained - experts) * (adapter.enabled ? sizeof(float) : size), parts) +
+      experts / parts * size;
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
-  if (config.zero_stage > 0) plan.optimizer /= static_cast<std::size_t>(ranks);
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
-  if (config.zero_stage > 0) plan.ema /= static_cast<std::size_t>(ranks);
+  if (config.zero_stage > 0) {
+    plan.optimizer /= parts;
+    plan.ema /= parts;
+  }
   plan_pass(plan, config, model, device);
   offload_optimizer(plan, config.optimizer.offload, largest_whole_state(config, model));
   return plan;

@@ -122,9 +122,8 @@ const std::vector<Missing>& without() {
   static const std::vector<Missing> all{
       {"mpirun -n N ingot train divides each step among N processes",
        {"accelerator_config", "context_parallel_size", "ddp", "deepspeed", "ray_num_workers", "use_ray",
-        "dp_replicate_size", "dp_shard_size", "expert_parallel_size", "fsdp", "fsdp_config",
-        "fsdp_final_state_dict_type", "fsdp_version", "sequence_parallel_degree", "tensor_parallel_size",
-        "use_ray"}},
+        "dp_replicate_size", "dp_shard_size", "fsdp", "fsdp_config", "fsdp_final_state_dict_type",
+        "fsdp_version", "sequence_parallel_degree", "tensor_parallel_size", "use_ray"}},
       {"report_to: [jsonl, tensorboard, html, wandb, mlflow] is what reports",
        {"comet_project_name",
         "comet_workspace",

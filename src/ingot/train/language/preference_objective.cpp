@@ -251,12 +251,12 @@ StepSize PreferenceObjective::step_size() const {
                                                config_.gradient_accumulation_steps * communicator_.size())};
 }
 
-// The last batches, of which every rank does one. Ranks that share out the weights have to run the same
-// passes: one without a batch runs another's for nothing.
+// The last batches, of which every rank does one. Ranks that share out weights or experts have to run
+// the same passes: one without a batch runs another's for nothing.
 void PreferenceObjective::evaluate_round(std::vector<Rows>& round, std::vector<std::vector<float>>& values) {
   const auto rank = static_cast<std::size_t>(communicator_.rank());
   const bool has_own = rank < round.size();
-  if (has_own || model_.lease != nullptr) {
+  if (has_own || config_.runs_passes_together()) {
     const PreferenceLoss result = loss(has_own ? round[rank] : round.back());
     learn_names(result);
     if (has_own) values[values.size() - round.size() + rank] = to(as_vector(result), kCpu).to_vector<float>();

@@ -55,8 +55,8 @@ StepSize SupervisedObjective::step_size() const {
   return {.tokens = tokens_each * static_cast<double>(sequences * communicator_.size())};
 }
 
-// The ranks take turns with the batches, in rounds of one batch for each rank. Ranks that share out the
-// weights have to run the same passes: one without a batch in the last round runs another's and drops the
+// The ranks take turns with the batches, in rounds of one batch for each rank. Ranks that share out weights
+// or experts have to run the same passes: one without a batch in the last round runs another's and drops the
 // loss.
 std::optional<double> SupervisedObjective::evaluate(const StopCheck& stops) {
   if (data_.validation == nullptr) return std::nullopt;
@@ -75,9 +75,9 @@ std::optional<double> SupervisedObjective::evaluate(const StopCheck& stops) {
   std::vector<data::Batch> round;
   const auto run_round = [&] {
     const auto rank = static_cast<std::size_t>(communicator_.rank());
-    const bool shares_weights = model_.lease != nullptr;
+    const bool together = config_.runs_passes_together();
     for (std::size_t i = 0; i < round.size(); ++i) {
-      const bool own = i == rank, again = shares_weights && rank >= round.size() && i + 1 == round.size();
+      const bool own = i == rank, again = together && rank >= round.size() && i + 1 == round.size();
       if (own || again) sent.send(std::span(&round[i], 1));
       const Tensor loss = own || again ? model_.loss(sent.input(0), sent.targets(0)) : Tensor{};
       losses.push_back(own ? loss : Tensor{});

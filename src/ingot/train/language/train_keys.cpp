@@ -444,6 +444,14 @@ Table::Section rank_keys() {
                 "1: the optimizer's state; 2: the gradients too, which are then added after every "
                 "micro-batch, as with `ordered_gradients`; 3: the layers' weights too, which are gathered "
                 "while a layer runs."}},
+          {"expert_parallel_size",
+           &TrainConfig::expert_parallel_size,
+           {.aliases = {"ep_size", "expert_model_parallel_size"},
+            .bounds = at_least(1),
+            .doc =
+                "So many processes, all there are, have the experts of a mixture between them, and tokens go "
+                "to where their experts are. 1: every process has all experts. Sums are rounded otherwise "
+                "than those of one process."}},
           {"bucket_cap_mb",
            &TrainConfig::bucket_cap_mb,
            {.aliases = {"ddp_bucket_cap_mb"},

@@ -1,0 +1,46 @@
+#include "ingot/train/language/expert_sharing.h"
+
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot {
+
+void check_expert_ranks(const TrainConfig& config, const LanguageConfig& model, int processes) {
+  const std::int64_t ranks = config.expert_parallel_size;
+  const auto require = [&](bool holds, const std::string& problem) {
+    INGOT_CHECK(holds, InvalidConfig("expert_parallel_size", fmt::format("is {}, but {}", ranks, problem)));
+  };
+  require(model.num_experts > 0, "this model has no experts; leave it out");
+  require(ranks == processes,
+          fmt::format("the run has {} of the processes that it counts; start {} by mpirun -n {}, or write {}",
+                      processes, ranks, ranks, processes));
+  require(model.num_experts % ranks == 0,
+          fmt::format("layers have {} experts, which it does not divide; start as many processes as divide "
+                      "them",
+                      model.num_experts));
+}
+
+std::vector<Parameter*> expert_parameters(LanguageModel& model) {
+  std::vector<Parameter*> all;
+  for (const auto& layer : model.layers) {
+    if (layer->experts == nullptr) continue;
+    for (ExpertLinear* stack : layer->experts->stacks())
+      for (Parameter* parameter : {&stack->dense, &stack->bias})
+        if (*parameter && parameter->trainable()) all.push_back(parameter);
+  }
+  return all;
+}
+
+NamedValues expert_load(const std::vector<double>& rows) {
+  const double all = std::accumulate(rows.begin(), rows.end(), 0.0);
+  NamedValues load;
+  for (std::size_t rank = 0; rank < rows.size(); ++rank)
+    load.emplace_back(fmt::format("expert_load/rank_{}", rank),
+                      all > 0 ? rows[rank] * static_cast<double>(rows.size()) / all : 0);
+  return load;
+}
+
+}  // namespace ingot

@@ -1,0 +1,234 @@
+// Mixtures whose experts ranks share out: expert_parallel_size.
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/source_dir.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/thread_ranks.h"
+#include "tests/train/cuda/training_run.h"
+#include <fmt/format.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/ops/cast.h"
+#include "ingot/train/language/language_task.h"
+#include "ingot/train/language/memory_plan.h"
+#include "ingot/weights/safetensors.h"
+
+namespace ingot {
+namespace {
+
+using test::message_of;
+
+constexpr std::int64_t kMicroBatches = 4, kSteps = 3;  // of a step, among all ranks
+
+class ExpertParallelTraining : public test::TrainingRun {
+ protected:
+  struct Outcome {
+    std::vector<double> losses, norms;
+    std::map<std::string, std::vector<float>> weights;
+    std::optional<double> evaluated;
+    NamedValues values;  // of the last step
+  };
+
+  // A tiny model of the family, with as many experts as asked for.
+  TrainConfig mixture(const std::string& family, std::int64_t experts = 4) const {
+    const std::string file = test::source_dir() + "/tests/models/goldens/" + family + "/config.json";
+    TrainConfig c = config("cpu", family);
+    c.architecture = LanguageConfig::from_json(read_file(file), file);
+    c.architecture.num_experts = experts;
+    c.architecture.num_experts_per_tok = 2;
+    c.architecture.n_group = c.architecture.topk_group = 1;
+    c.architecture.vocab_size = 0;
+    c.optimizer.name = "sgd";
+    c.optimizer.learning_rate = 0.05;
+    c.schedule.type = "constant";
+    c.zero_stage = 1;
+    c.threads = 1;
+    return c;
+  }
+
+  static Outcome take_steps(const TrainConfig& config, dist::Communicator& ranks) {
+    LanguageTask task(config, std::nullopt, {}, ranks);
+    Outcome outcome;
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      const StepWork work = task.gradients(step);
+      StepRecord record;
+      task.read(work.metrics.to_vector<float>(), record);
+      outcome.losses.push_back(record.loss);
+      outcome.norms.push_back(record.grad_norm);
+      outcome.values = record.values;
+      task.optimizer().apply(step, work.grad_scale);
+    }
+    outcome.evaluated = task.evaluate({});
+    task.write_model(config.output_dir);
+    if (!ranks.is_first()) return {};
+    for (const auto& [name, tensor] : read_safetensors(config.output_dir + "/model.safetensors"))
+      outcome.weights[name] = to(tensor, DType::f32).to_vector<float>();
+    return outcome;
+  }
+
+  static Outcome run(TrainConfig c, int ranks) {
+    c.output_dir += fmt::format("-{}", ranks);
+    c.expert_parallel_size = ranks;
+    c.gradient_accumulation_steps = kMicroBatches / ranks;
+    if (ranks == 1) return take_steps(c, *dist::alone());
+    Outcome outcome;
+    test::ThreadRanks(ranks).run([&](dist::Communicator& rank) {
+      Outcome own = take_steps(c, rank);
+      if (rank.is_first()) outcome = std::move(own);
+    });
+    return outcome;
+  }
+
+  static void expect_near(const Outcome& actual, const Outcome& expected) {
+    TrainingRun::expect_near(actual.losses, expected.losses, 1e-5);
+    TrainingRun::expect_near(actual.norms, expected.norms, 1e-4);
+    EXPECT_NEAR(actual.evaluated.value_or(0), expected.evaluated.value_or(0), 1e-4);
+    ASSERT_EQ(actual.weights.size(), expected.weights.size());
+    for (const auto& [name, values] : expected.weights) {
+      const std::vector<float>& found = actual.weights.at(name);
+      ASSERT_EQ(found.size(), values.size()) << name;
+      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(found[i], values[i], 1e-5) << name;
+    }
+  }
+};
+
+TEST_F(ExpertParallelTraining, EveryFamilyLearnsWhatOneProcessDoes) {
+  for (const char* family : {"mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v3_moe", "gpt_oss_moe",
+                             "nemotron_h_latent_moe", "granitemoeshared"}) {
+    SCOPED_TRACE(family);
+    const TrainConfig c = mixture(family);
+    const Outcome alone = run(c, 1);
+    EXPECT_LT(alone.losses.back(), alone.losses.front());
+    expect_near(run(c, 2), alone);
+    if (std::string(family) == "mixtral") expect_near(run(c, 4), alone);
+  }
+}
+
+TEST_F(ExpertParallelTraining, ZeroStagesRecomputationAndAveragesChangeNothing) {
+  TrainConfig c = mixture("qwen3_moe");
+  c.ema_decay = 0.9;
+  const Outcome alone = run(c, 1);
+  for (const std::int64_t stage : {2, 3}) {
+    c.zero_stage = stage;
+    c.recompute = stage == 3 ? Recompute::full : Recompute::selective;
+    expect_near(run(c, 4), alone);
+  }
+}
+
+// Prompts that are longer than a sequence leave nothing to learn: their ranks run for the others' tokens.
+TEST_F(ExpertParallelTraining, ARankWithoutTargetsServesTheOthers) {
+  TrainConfig base = mixture("qwen3_moe", 8);
+  base.zero_stage = 0;
+  base.max_steps = 1;
+  LanguageTrainer(base).run();
+  std::ofstream rows(directory_.at("rows.jsonl"));
+  for (int i = 0; i < 12; ++i)
+    rows << R"({"instruction": ")" << std::string(i % 3 == 0 ? 5 : 400, 'a') << R"(", "output": "yes )" << i
+         << "\"}\n";
+  rows.close();
+  Config yaml = Config::parse("model: x\ndatasets: [{path: " + directory_.at("rows.jsonl") +
+                              ", type: alpaca}]\nexcess_length_strategy: truncate\nval_set_size: 0\n");
+  const TrainConfig keys = read_train_config(yaml);
+  TrainConfig c = base;
+  c.from_scratch = false;
+  c.architecture = {};
+  c.zero_stage = 1;
+  c.model = base.output_dir + "/model";
+  c.output_dir = directory_.at("served");
+  c.samples = keys.samples;
+  c.datasets = keys.datasets;
+  c.validation_split_ratio = 0;
+  c.sequence_len = 300;
+  c.sample_packing = false;
+  c.per_device_train_batch_size = 1;
+  expect_near(run(c, 4), run(c, 1));
+}
+
+TEST_F(ExpertParallelTraining, RunsOfAsManyRanksHaveTheSameBits) {
+  TrainConfig c = mixture("mixtral");
+  c.optimizer.name = "adamw";
+  const Outcome one = run(c, 4), two = run(c, 4);
+  EXPECT_EQ(one.losses, two.losses);
+  EXPECT_TRUE(one.weights == two.weights);
+}
+
+TEST_F(ExpertParallelTraining, TheLoadOfEachRankIsAMetric) {
+  const Outcome outcome = run(mixture("qwen3_moe"), 2);
+  ASSERT_EQ(outcome.values.size(), 2U);
+  EXPECT_EQ(outcome.values[0].first, "expert_load/rank_0");
+  EXPECT_NEAR(outcome.values[0].second + outcome.values[1].second, 2, 1e-9);
+  EXPECT_GT(outcome.values[0].second, 0);
+}
+
+TEST_F(ExpertParallelTraining, RanksHaveTheirExpertsAlone) {
+  const TrainConfig c = mixture("qwen3_moe");
+  const auto held = [&](std::int64_t size) {
+    TrainConfig some = c;
+    some.expert_parallel_size = size;
+    std::int64_t elements = 0;
+    test::ThreadRanks(4).run([&](dist::Communicator& rank) {
+      LanguageTask task(some, std::nullopt, {}, rank);
+      if (rank.rank() != 3) return;
+      for (const Parameter* parameter : parameters(task.language_model()))
+        elements += parameter->value.numel();
+    });
+    return elements;
+  };
+  LanguageConfig model = c.architecture;
+  model.vocab_size = c.vocab_size;
+  EXPECT_EQ(held(1) - held(4), model.expert_parameter_count() * 3 / 4);
+  TrainConfig planned = c;
+  const MemoryPlan whole = plan_memory(planned, model, 4);
+  planned.expert_parallel_size = 4;
+  const auto experts = static_cast<std::size_t>(model.expert_parameter_count());
+  EXPECT_EQ(whole.parameters - plan_memory(planned, model, 4).parameters, experts * 3);  // f32
+}
+
+TEST_F(ExpertParallelTraining, WhatCannotBeSharedOutIsRefusedByKey) {
+  const auto refusal = [&](TrainConfig c, std::int64_t size) {
+    c.expert_parallel_size = size;
+    return message_of<InvalidConfig>([&] { LanguageTask(c, std::nullopt, {}); });
+  };
+  const std::string alone = refusal(mixture("qwen3_moe"), 2);
+  EXPECT_NE(alone.find("expert_parallel_size: is 2"), std::string::npos) << alone;
+  EXPECT_NE(alone.find("mpirun -n 2"), std::string::npos) << alone;
+  TrainConfig dense = config("cpu", "dense");
+  dense.zero_stage = 1;
+  EXPECT_NE(refusal(dense, 2).find("no experts"), std::string::npos);
+  test::ThreadRanks(3).run([&](dist::Communicator& rank) {
+    TrainConfig c = mixture("qwen3_moe");
+    c.expert_parallel_size = 3;
+    const std::string message = message_of<InvalidConfig>([&] { LanguageTask(c, std::nullopt, {}, rank); });
+    EXPECT_NE(message.find("4 experts"), std::string::npos) << message;
+  });
+}
+
+TEST(ExpertParallelKeys, HaveTheNamesOfOthersAndNameWhatTheyDoNotGoWith) {
+  const auto read = [](const std::string& keys) {
+    Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\n" + keys);
+    return read_train_config(file);
+  };
+  EXPECT_EQ(read("zero_stage: 1\nep_size: 4\n").expert_parallel_size, 4);
+  EXPECT_EQ(read("zero_stage: 2\nexpert_model_parallel_size: 2\n").expert_parallel_size, 2);
+  EXPECT_EQ(read("").expert_parallel_size, 1);
+  for (const auto& [keys, named] : {std::pair{"", "zero_stage: 0"},
+                                    {"zero_stage: 1\nadapter: lora\n", "adapter"},
+                                    {"zero_stage: 1\noptimizer: muon\n", "optimizer: muon"},
+                                    {"zero_stage: 1\noptimizer: adamw_8bit\n", "optimizer: adamw_8bit"},
+                                    {"zero_stage: 1\nsample_prompts: [a]\n", "sample_prompts"}}) {
+    const std::string message = message_of<InvalidConfig>(
+        [&, keys = keys] { read(std::string("expert_parallel_size: 2\n") + keys); });
+    EXPECT_NE(message.find(std::string("expert_parallel_size: 2 is not supported with ") + named),
+              std::string::npos)
+        << message;
+  }
+}
+
+}  // namespace
+}  // namespace ingot
