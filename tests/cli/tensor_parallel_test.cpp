@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -48,10 +49,45 @@ class TensorParallelCommand : public ::testing::Test {
   std::string generate(const std::string& model, const std::string& more) const {
     return INGOT_BINARY " generate " + path(model) + " -p 'on' -t 0 " + more;
   }
+  // A server of two ranks, of which each may have more in its environment, while `work` asks it.
+  void serve(const std::function<void(serve::HttpClient&)>& work, const std::string& of_first = "",
+             const std::string& of_second = "", const std::string& kv_memory = "16MiB") {
+    const std::string command =
+        INGOT_BINARY " serve " + path("a") + " --port 0 --tensor-parallel-size 2 --kv-memory " + kv_memory;
+    for (const char* name : {"pid", "errors"}) std::filesystem::remove(path(name));
+    const std::string first =
+        fmt::format("-n 1 env {} sh -c 'echo $$ >{}; exec {}'", of_first, path("pid"), command);
+    std::thread server([&] { exit_code_ = launch(first + " : -n 1 env " + of_second + " " + command); });
+    std::string address;
+    for (int i = 0; i < 400 && address.empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(25));
+      if (!std::filesystem::exists(path("errors"))) continue;
+      const std::string told = errors();
+      const std::size_t at = told.find("http://"), end = told.find(" (OpenAI");
+      if (at != std::string::npos && end != std::string::npos) address = told.substr(at, end - at);
+    }
+    if (!address.empty()) {
+      client_address_ = address;
+      serve::HttpClient client(address, std::chrono::seconds(20));
+      work(client);
+    } else {
+      stop_server();
+    }
+    server.join();
+    EXPECT_NE(address, "") << errors();
+  }
+  void stop_server() const {
+    if (std::filesystem::exists(path("pid"))) ::kill(std::stoi(read_file(path("pid"))), SIGTERM);
+  }
+  static auto ask(serve::HttpClient& client, const std::string& text) {
+    return client.post("/v1/chat/completions",
+                       R"({"temperature":0,"messages":[{"role":"user","content":")" + text + R"("}]})");
+  }
   std::string out() const { return read_file(path("out")); }
   std::string errors() const { return read_file(path("errors")); }
 
   int exit_code_ = -1;
+  std::string client_address_;
 
  private:
   const test::TemporaryDirectory folder_;
@@ -75,28 +111,56 @@ TEST_F(TensorParallelCommand, AChatIsTheFirstRanks) {
 }
 
 TEST_F(TensorParallelCommand, AServerAnswersAndEndsTheOtherRanksWithItself) {
-  const std::string command =
-      INGOT_BINARY " serve " + path("a") + " --port 0 --tensor-parallel-size 2 --kv-memory 16MiB";
-  const std::string first = fmt::format("-n 1 sh -c 'echo $$ >{}; exec {}'", path("pid"), command);
-  std::thread server([&] { exit_code_ = launch(first + " : -n 1 " + command); });
-  std::string address;
-  for (int i = 0; i < 400 && address.empty(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(25));
-    if (!std::filesystem::exists(path("errors"))) continue;
-    const std::string told = errors();
-    const std::size_t at = told.find("http://"), end = told.find(" (OpenAI");
-    if (at != std::string::npos && end != std::string::npos) address = told.substr(at, end - at);
-  }
-  if (!address.empty()) {
-    const std::string body = R"({"messages":[{"role":"user","content":"hi"}],"temperature":0})";
-    serve::HttpClient client(address, std::chrono::seconds(20));
-    for (int i = 0; i < 2; ++i)
-      EXPECT_NE(client.post("/v1/chat/completions", body).body.find("one twz"), std::string::npos);
-  }
-  if (std::filesystem::exists(path("pid"))) ::kill(std::stoi(read_file(path("pid"))), SIGTERM);
-  server.join();
-  EXPECT_NE(address, "") << errors();
+  serve([&](serve::HttpClient& client) {
+    for (int i = 0; i < 2; ++i) EXPECT_NE(ask(client, "hi").body.find("one twz"), std::string::npos);
+    stop_server();
+  });
   EXPECT_EQ(exit_code_, 0) << errors();
+}
+
+TEST_F(TensorParallelCommand, ARequestThatIsRefusedLeavesTheRanksAtWork) {
+  serve([&](serve::HttpClient& client) {
+    EXPECT_EQ(client.post("/v1/chat/completions", "{").status, 400);
+    EXPECT_EQ(ask(client, std::string(400, 'x')).status, 400);  // more than the model's context
+    EXPECT_EQ(client.post("/v1/completions", R"({"prompt":[3,99999],"max_tokens":2})").status, 400);
+    EXPECT_NE(ask(client, "hi").body.find("one twz"), std::string::npos);
+    stop_server();
+  });
+  EXPECT_EQ(exit_code_, 0) << errors();
+}
+
+TEST_F(TensorParallelCommand, RequestsThatTheKvCacheDoesNotHoldTogetherAreAllAnswered) {
+  // A token of two ranks takes 256 bytes on each, so there is room for 256 tokens: two of these have more.
+  serve(
+      [&](serve::HttpClient& client) {
+        std::string other;
+        std::thread beside([&] {
+          serve::HttpClient second(client_address_, std::chrono::seconds(20));
+          other = ask(second, std::string(180, 'x')).body;
+        });
+        EXPECT_NE(ask(client, std::string(170, 'y')).body.find("one twz"), std::string::npos);
+        beside.join();
+        EXPECT_NE(other.find("one twz"), std::string::npos) << other;
+        EXPECT_NE(ask(client, "hi").body.find("one twz"), std::string::npos);
+        stop_server();
+      },
+      "", "", "64KiB");
+  EXPECT_EQ(exit_code_, 0) << errors();
+}
+
+TEST_F(TensorParallelCommand, AServerWhoseRankFailsInAPassAnswersWithTheReasonAndEnds) {
+  for (const int rank : {0, 1}) {
+    const std::string fault = "INGOT_FAULT=error:tensor_parallel.sum:5";
+    serve(
+        [&](serve::HttpClient& client) {
+          const std::string body = ask(client, "hi").body;
+          EXPECT_NE(body.find("tensor_parallel.sum fails"), std::string::npos) << body;
+        },
+        rank == 0 ? fault : "", rank == 1 ? fault : "");
+    EXPECT_NE(exit_code_, 0);
+    EXPECT_NE(errors().find(fmt::format("rank {} on ", rank)), std::string::npos) << errors();
+    EXPECT_NE(errors().find("failed in pass "), std::string::npos) << errors();
+  }
 }
 
 TEST_F(TensorParallelCommand, AServerOfSeveralModelsIsRefused) {
@@ -126,14 +190,45 @@ TEST_F(TensorParallelCommand, RanksThatDisagreeAreRefusedBeforeTheFirstToken) {
       << errors();
 }
 
-TEST_F(TensorParallelCommand, ARankThatIsKilledEndsTheOthersWithAMessage) {
-  EXPECT_NE(launch("-n 1 " + generate("a", "--tp 2 --ignore-eos -n 200") +
-                   " : -n 1 env INGOT_FAULT=crash:tensor_parallel.order:9 " +
-                   generate("a", "--tp 2 --ignore-eos -n 200")),
-            0);
-  EXPECT_NE(errors().find("rank 1"), std::string::npos) << errors();
+// Of two ranks, one with a fault.
+class FailingRank : public TensorParallelCommand, public ::testing::WithParamInterface<int> {
+ protected:
+  int generate_with(const std::string& fault, const std::string& environment = "") const {
+    const std::string command = generate("a", "--tp 2 --ignore-eos -n 200");
+    const auto of = [&](int rank) {
+      return "-n 1 env " + environment + (rank == GetParam() ? " INGOT_FAULT=" + fault : "") + " " + command;
+    };
+    return launch(of(0) + " : " + of(1));
+  }
+  std::string named() const { return fmt::format("rank {}", GetParam()); }
+};
+
+TEST_P(FailingRank, ThatIsKilledInAPassEndsTheOther) {
+  EXPECT_NE(generate_with("crash:tensor_parallel.sum:9"), 0);
+  EXPECT_NE(errors().find(named()), std::string::npos) << errors();
   EXPECT_NE(errors().find("signal 9"), std::string::npos) << errors();
 }
+
+TEST_P(FailingRank, ThatHasAnErrorInAPassEndsAllWithHostOperationAndNumber) {
+  EXPECT_NE(generate_with("error:tensor_parallel.sum:9"), 0);
+  const std::string text = errors();
+  const std::size_t at = text.find(named() + " on ");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::string line = text.substr(at, text.find('\n', at) - at);
+  EXPECT_NE(line.find("failed in pass "), std::string::npos) << text;
+  EXPECT_NE(line.find(" (number "), std::string::npos) << text;
+  EXPECT_NE(line.find("tensor_parallel.sum fails"), std::string::npos) << text;
+}
+
+TEST_P(FailingRank, ThatStopsInAPassIsNamedByTheOtherWithHostOperationAndNumber) {
+  EXPECT_NE(generate_with("stop:tensor_parallel.sum:9", "INGOT_RANK_TIMEOUT=1"), 0);
+  EXPECT_NE(errors().find(fmt::format("rank {} waited 1", 1 - GetParam())), std::string::npos) << errors();
+  EXPECT_NE(errors().find("(number "), std::string::npos) << errors();
+  EXPECT_NE(errors().find(fmt::format(": {} on ", named())), std::string::npos) << errors();
+  EXPECT_NE(errors().find("or raise INGOT_RANK_TIMEOUT"), std::string::npos) << errors();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, FailingRank, ::testing::Values(0, 1));
 
 TEST_F(TensorParallelCommand, BenchDecodeRunsOnRanks) {
   ASSERT_EQ(launch("-n 2 " INGOT_BINARY " bench decode " + path("a") + " --tp 2 -n 8 --runs 1 --json"), 0)

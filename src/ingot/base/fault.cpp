@@ -47,18 +47,19 @@ Fault parse_fault(std::string_view text) {
   if (good) {
     const std::string_view kind = text.substr(0, first), count = text.substr(last + 1);
     fault.point = text.substr(first + 1, last - first - 1);
-    fault.kind = kind == "crash"  ? Fault::Kind::crash
-                 : kind == "stop" ? Fault::Kind::stop
-                                  : Fault::Kind::no_space;
+    fault.kind = kind == "crash"   ? Fault::Kind::crash
+                 : kind == "stop"  ? Fault::Kind::stop
+                 : kind == "error" ? Fault::Kind::error
+                                   : Fault::Kind::no_space;
     const auto [end, failure] = std::from_chars(count.data(), count.data() + count.size(), fault.count);
-    good = (kind == "crash" || kind == "stop" || kind == "no_space") && !fault.point.empty() &&
-           failure == std::errc() && end == count.data() + count.size();
+    good = (kind == "crash" || kind == "stop" || kind == "error" || kind == "no_space") &&
+           !fault.point.empty() && failure == std::errc() && end == count.data() + count.size();
   }
   INGOT_CHECK(
-      good, InvalidConfig(
-                "INGOT_FAULT",
-                fmt::format("expected crash:point:count, stop:point:count or no_space:write:count, got '{}'",
-                            text)));
+      good,
+      InvalidConfig(
+          "INGOT_FAULT",
+          fmt::format("expected crash, stop or error:point:count, or no_space:write:count, got '{}'", text)));
   return fault;
 }
 
@@ -72,7 +73,9 @@ void fault_point(std::string_view point) {
   if (!a.fault || a.fault->point != point || a.fault->kind == Fault::Kind::no_space) return;
   if (a.fault->count-- > 1) return;
   if (a.fault->kind == Fault::Kind::crash) fault_crash();
+  const Fault::Kind kind = a.fault->kind;
   a.fault.reset();
+  if (kind == Fault::Kind::error) throw Error(fmt::format("INGOT_FAULT: {} fails", point));
   kill(getpid(), SIGSTOP);
 }
 

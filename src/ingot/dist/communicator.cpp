@@ -72,8 +72,14 @@ Communicator* Communicator::of(Device device) {
 void Communicator::give_up(const Waiting& own) {
   std::vector<std::optional<Waiting>> ranks(static_cast<std::size_t>(size()));
   ranks[static_cast<std::size_t>(rank())] = own;
-  throw CommunicationError(
-      tell_late_ranks(rank(), ranks, std::vector<std::string>(ranks.size(), "an unknown host")));
+  throw CommunicationError(tell_late_ranks(
+      rank(), ranks, std::vector<std::string>(ranks.size(), "an unknown host"), timeout_name_));
+}
+
+void Communicator::tell_failure(std::string_view why) noexcept {
+  Waiting own = position();
+  own.failure = why.empty() ? "it does not say why" : why;
+  tell_failure(own);
 }
 
 bool Communicator::any(bool mine) {

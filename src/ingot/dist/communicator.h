@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ingot/core/device.h"
@@ -76,6 +77,9 @@ class Communicator {
   /// How long an operation may wait for other ranks; 0: for ever.
   void set_timeout(double seconds) { timeout_ = seconds; }
   double timeout() const { return timeout_; }
+  /// What sets it, for errors: "ddp_timeout".
+  virtual void set_timeout_name(std::string name) { timeout_name_ = std::move(name); }
+  const std::string& timeout_name() const { return timeout_name_; }
   /// What the run is doing, for errors: "step 12".
   void set_activity(std::string activity) { activity_ = std::move(activity); }
   const std::string& activity() const { return activity_; }
@@ -90,6 +94,13 @@ class Communicator {
   virtual bool another_gave_up() { return false; }
   [[noreturn]] virtual void give_up(const Waiting& own);
 
+  /// The operation that this rank came to last.
+  virtual Waiting position() const { return {.activity = activity_}; }
+  /// This rank failed, at position(), and comes no more: those that wait for it throw at once, with `why`.
+  void tell_failure(std::string_view why) noexcept;
+  /// The same of an engine, where `own` has the failure.
+  virtual void tell_failure(const Waiting& /*own*/) noexcept {}
+
   /// Strings of different lengths, by rank.
   std::vector<std::string> all_gather(const std::string& mine);
   /// Whether one of the ranks says so.
@@ -97,6 +108,7 @@ class Communicator {
 
  private:
   double timeout_ = 1800;
+  std::string timeout_name_ = "ddp_timeout";
   std::string activity_ = "the start";
   std::unique_ptr<Communicator> beside_;
 };

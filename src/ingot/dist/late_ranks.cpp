@@ -14,12 +14,22 @@ std::string plural(std::span<const std::string> names) {
 
 }  // namespace
 
+std::string tell_failed_rank(int rank, const std::string& host, const Waiting& at) {
+  const std::string behind =
+      at.operation > 0 ? fmt::format(", behind its {} (number {})", at.what, at.operation) : "";
+  return fmt::format("rank {} on {} failed in {}{}: {}", rank, host, at.activity, behind, at.failure);
+}
+
 std::string tell_late_ranks(int here, std::span<const std::optional<Waiting>> ranks,
-                            const std::vector<std::string>& hosts) {
+                            const std::vector<std::string>& hosts, const std::string& setting) {
   const Waiting& own = *ranks[static_cast<std::size_t>(here)];
-  std::vector<std::string> silent, elsewhere, together;
+  std::vector<std::string> failed, silent, elsewhere, together;
   double seconds = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].has_value() && !ranks[rank]->failure.empty()) {
+      failed.push_back(tell_failed_rank(static_cast<int>(rank), hosts[rank], *ranks[rank]));
+      continue;
+    }
     if (!ranks[rank].has_value())
       silent.push_back(fmt::format("{} on {}", rank, hosts[rank]));
     else if (ranks[rank]->operation != own.operation || ranks[rank]->what != own.what)
@@ -31,19 +41,19 @@ std::string tell_late_ranks(int here, std::span<const std::optional<Waiting>> ra
   }
   const std::string wait = fmt::format("{} waited {:.3g} s in the {} (number {}) of {}", plural(together),
                                        seconds, own.what, own.operation, own.activity);
+  if (!failed.empty()) return fmt::format("{}: {}", wait, fmt::join(failed, "; "));
   if (!silent.empty())
     return fmt::format(
-        "{}: {} did not come; look what it does there (stopped, swapping, a slow disk), or raise ddp_timeout",
-        wait, plural(silent));
+        "{}: {} did not come; look what it does there (stopped, swapping, a slow disk), or raise {}", wait,
+        plural(silent), setting);
   if (!elsewhere.empty())
     return fmt::format(
         "{}, and {} waits there: the ranks do not do the same; start each with the same "
         "program, configuration and data",
         wait, plural(elsewhere));
   return fmt::format(
-      "{}, all of them: the network between their hosts does not deliver; check it, or raise "
-      "ddp_timeout",
-      wait);
+      "{}, all of them: the network between their hosts does not deliver; check it, or raise {}", wait,
+      setting);
 }
 
 }  // namespace ingot::dist

@@ -152,12 +152,13 @@ Layout layout_of(std::span<const Slice> slices, const Counted& counted) {
 // NOLINTNEXTLINE(performance-no-int-to-ptr): MPI_IN_PLACE
 void* in_place() { return reinterpret_cast<void*>(1); }
 
-// What a rank that waits in vain tells the others.
+// What a rank that waits in vain, or failed, tells the others.
 struct Notice {
   std::int64_t operation = 0;
   double seconds = 0;
   std::array<char, 32> what{};
   std::array<char, 64> activity{};
+  std::array<char, 512> failure{};
 };
 
 template <std::size_t N>
@@ -166,6 +167,7 @@ void put(std::array<char, N>& to, std::string_view text) {
 }
 
 constexpr double kAnswerSeconds = 1;  // that ranks are given to tell what they wait in
+constexpr double kTellSeconds = 0.2;  // that a rank takes to tell of its failure
 constexpr int kAnySource = -1, kNoticeTag = 1, kDataTag = 2;
 constexpr std::size_t kMaxVersion = 8192;  // of the text that the library tells
 
@@ -317,22 +319,18 @@ class MpiCommunicator final : public Communicator {
   [[noreturn]] void give_up(const Waiting& waiting_in) override {
     const auto ranks = static_cast<std::size_t>(size_), here = static_cast<std::size_t>(rank_);
     notices_.resize(ranks);
-    Notice& own = notices_[here];
-    own = {.operation = waiting_in.operation, .seconds = waiting_in.seconds};
-    put(own.what, waiting_in.what);
-    put(own.activity, waiting_in.activity);
-    std::vector<Handle> sent(ranks), received(ranks);
+    notices_[here] = notice_of(waiting_in);
+    std::vector<Handle> sent = tell_others(notices_[here]), received(ranks);
     for (std::size_t i = 0; i < ranks; ++i) {
-      const int rank = static_cast<int>(i), bytes = sizeof(Notice);
       if (i == here) continue;
-      check(mpi().isend(&own, bytes, mpi().byte, rank, kNoticeTag, aside_, &sent[i]), "MPI_Isend");
-      check(mpi().irecv(&notices_[i], bytes, mpi().byte, rank, kNoticeTag, aside_, &received[i]),
+      check(mpi().irecv(&notices_[i], sizeof(Notice), mpi().byte, static_cast<int>(i), kNoticeTag, aside_,
+                        &received[i]),
             "MPI_Irecv");
     }
     std::vector<std::optional<Waiting>> waiting(ranks);
     const auto hears = [&](std::size_t i) {
       const Notice& n = notices_[i];
-      waiting[i] = {n.operation, n.seconds, n.what.data(), n.activity.data()};
+      waiting[i] = {n.operation, n.seconds, n.what.data(), n.activity.data(), n.failure.data()};
     };
     hears(here);
     const Stopwatch since;
@@ -343,22 +341,61 @@ class MpiCommunicator final : public Communicator {
         ++heard;
       }
     }
-    throw CommunicationError(tell_late_ranks(rank_, waiting, hosts_));
+    throw CommunicationError(tell_late_ranks(rank_, waiting, hosts_, timeout_name()));
+  }
+
+  Waiting position() const override {
+    return {.operation = operation_, .what = last_, .activity = activity()};
+  }
+
+  using Communicator::tell_failure;
+  void tell_failure(const Waiting& own) noexcept override {
+    try {
+      failure_ = notice_of(own);
+      std::vector<Handle> sent = tell_others(failure_);
+      const Stopwatch since;  // who fails may call MPI no more, which would leave them here
+      const auto is_under_way = [](Handle& one) { return one != nullptr && !ended(one, "MPI_Test"); };
+      while (since.seconds() < kTellSeconds && std::ranges::count_if(sent, is_under_way) > 0) usleep(kSleep);
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the others find it out by the time-out
+    }
   }
 
  private:
+  static Notice notice_of(const Waiting& told) {
+    Notice notice{.operation = told.operation, .seconds = told.seconds};
+    put(notice.what, told.what);
+    put(notice.activity, told.activity);
+    put(notice.failure, told.failure);
+    return notice;
+  }
+
+  // By rank; what is sent stays where it is until the process ends.
+  std::vector<Handle> tell_others(const Notice& notice) const {
+    std::vector<Handle> sent(static_cast<std::size_t>(size_));
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == rank_) continue;
+      check(mpi().isend(&notice, sizeof notice, mpi().byte, rank, kNoticeTag, aside_,
+                        &sent[static_cast<std::size_t>(rank)]),
+            "MPI_Isend");
+    }
+    return sent;
+  }
+
   // Begins an operation and waits for its end. Those of two ranks have no number of their own, so that
   // numbers are alike on all ranks.
   template <class Begin>
   void run(const char* what, Begin&& begin, bool of_all = true) {
-    if (of_all) ++operation_;
+    if (of_all) {
+      ++operation_;
+      last_ = what;
+    }
     Handle request = nullptr;
     check(begin(&request), what);
     const Stopwatch since;
     while (!ended(request, what)) {
       const double waited = since.seconds();
       if (waited < kSpinSeconds) continue;
-      if (timeout() > 0 && (waited > timeout() || (waited > kLookSeconds && another_gave_up()))) {
+      if ((timeout() > 0 && waited > timeout()) || (waited > kLookSeconds && another_gave_up())) {
         if (ends_after_all(request, what)) return;
         give_up({operation_, waited, what, activity()});
       }
@@ -386,7 +423,9 @@ class MpiCommunicator final : public Communicator {
   std::vector<Handle> windows_;  // memory that ranks share
   std::vector<Notice> notices_;  // by rank; messages may still come when an error is on its way
   std::vector<std::string> hosts_;
+  Notice failure_;  // this rank's own, on its way to the others
   std::int64_t operation_ = 0;
+  const char* last_ = "";  // operation of all ranks
 };
 
 }  // namespace

@@ -60,6 +60,7 @@ class SharedMemory final : public Communicator {
     flags_.reserve(blocks_.size());
     for (std::span<std::byte>& block : blocks_) flags_.push_back(reinterpret_cast<Flags*>(block.data()));
     set_timeout(base.timeout());
+    Communicator::set_timeout_name(base.timeout_name());
     // As threads of a parallel loop do (cli/thread_waiting.cpp); not where ranks wait for each other's
     // processor.
     const bool own_processors = base.local_size() <= sysconf(_SC_NPROCESSORS_ONLN);
@@ -74,14 +75,14 @@ class SharedMemory final : public Communicator {
   std::string engine() const override { return "shared memory, " + base_.engine(); }
 
   void barrier() override {
-    begin();
+    begin("barrier");
     arrive();
     wait_for_all(operation_, "barrier");
   }
 
   void broadcast(std::span<std::byte> data, int root) override {
     in_pieces(data.size(), kBuffer, [&](std::size_t at, std::size_t bytes) {
-      begin();
+      begin("broadcast");
       if (rank() == root) {
         wait_until_free("broadcast");
         std::memcpy(buffer(root), data.data() + at, bytes);
@@ -95,7 +96,7 @@ class SharedMemory final : public Communicator {
 
   void all_reduce(std::span<float> values) override {
     in_pieces(values.size(), kBuffer / sizeof(float), [&](std::size_t at, std::size_t count) {
-      begin();
+      begin("all-reduce");
       wait_until_free("all-reduce");
       const std::span<float> piece = values.subspan(at, count);
       std::memcpy(buffer(rank()), piece.data(), piece.size_bytes());
@@ -108,7 +109,7 @@ class SharedMemory final : public Communicator {
   using Communicator::all_gather;
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     in_pieces(mine.size(), kBuffer, [&](std::size_t at, std::size_t bytes) {
-      begin();
+      begin("all-gather");
       wait_until_free("all-gather");
       std::memcpy(buffer(rank()), mine.data() + at, bytes);
       arrive();
@@ -137,6 +138,15 @@ class SharedMemory final : public Communicator {
     base_.give_up(own);
     std::abort();
   }
+  void set_timeout_name(std::string name) override {
+    base_.set_timeout_name(name);
+    Communicator::set_timeout_name(std::move(name));
+  }
+  Waiting position() const override {
+    return {.operation = operation_, .what = last_, .activity = activity()};
+  }
+  using Communicator::tell_failure;
+  void tell_failure(const Waiting& own) noexcept override { base_.tell_failure(own); }
 
  private:
   // At least one piece, as an empty message is one, too.
@@ -154,7 +164,10 @@ class SharedMemory final : public Communicator {
     return blocks_[static_cast<std::size_t>(rank)].data() + kHeader + operation_ % 2 * kBuffer;
   }
 
-  void begin() { ++operation_; }
+  void begin(const char* what) {
+    ++operation_;
+    last_ = what;
+  }
   void arrive() {
     Flags& own = flags(rank());
     own.operation.store(operation_);  // before `sleeping` is looked at, as who sleeps does it the other way
@@ -212,6 +225,7 @@ class SharedMemory final : public Communicator {
   std::vector<std::span<std::byte>> blocks_;
   std::vector<Flags*> flags_;
   std::uint32_t operation_ = 0;
+  const char* last_ = "";
   double spin_seconds_;
 };
 

@@ -2,18 +2,25 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
 #include "ingot/base/log.h"
 #include "ingot/base/scope.h"
 #include "ingot/dist/agreement.h"
+#include "ingot/dist/late_ranks.h"
+#include "ingot/dist/mpi_communicator.h"
 #include "ingot/dist/shared_memory.h"
 #include "ingot/infer/file_identity.h"
 #include "ingot/infer/load.h"
@@ -34,6 +41,7 @@ class CommunicatorGroup final : public RankGroup {
 
   Tensor all_reduce(const Tensor& x) const override {
     const Scope scope(ScopeKind::work, "all-reduce");
+    fault_point("tensor_parallel.sum");
     const Tensor sum = contiguous(to(x, DType::f32));
     communicator_.all_reduce(floats(sum));
     return to(sum, x.dtype());
@@ -65,6 +73,26 @@ class CommunicatorGroup final : public RankGroup {
  private:
   dist::Communicator& communicator_;
 };
+
+// What a rank may keep the others waiting in the middle of a pass, which takes each of them as long.
+double pass_timeout() {
+  // Environment: INGOT_RANK_TIMEOUT | seconds that ranks of one model wait for each other in a pass (20)
+  constexpr std::int64_t kUsual = 20, kMost = 86400;
+  return static_cast<double>(env_int("RANK_TIMEOUT", 1, kMost).value_or(kUsual));
+}
+
+void limit_passes(dist::Communicator& communicator) {
+  communicator.set_timeout(pass_timeout());
+  communicator.set_timeout_name("INGOT_RANK_TIMEOUT");
+}
+
+// This rank's failure, for those that wait for it and for whoever reads its message.
+std::string tell_failure(dist::Communicator& communicator, std::string_view why) noexcept {
+  communicator.tell_failure(why);
+  dist::Waiting at = communicator.position();
+  at.failure = why;
+  return dist::tell_failed_rank(communicator.rank(), dist::host_name(), at);
+}
 
 enum class Order : std::uint8_t { hidden, logits, end };
 
@@ -107,10 +135,15 @@ struct SegmentOrder {
 // On the first rank. Caches may tell of their end when the model is gone.
 class Leader final : public PassLeader, public CacheJournal {
  public:
-  explicit Leader(dist::Communicator& communicator) : communicator_(communicator) {}
+  explicit Leader(dist::Communicator& communicator) : communicator_(communicator) {
+    limit_passes(communicator);
+  }
+  ~Leader() override { ending_.request_stop(); }
+  Leader(const Leader&) = delete;
+  Leader& operator=(const Leader&) = delete;
 
   void lead_hidden(const Tensor& tokens, std::span<const CacheSegment> segments) override {
-    end_where_one_failed();
+    refuse_where_one_failed();
     for (const CacheSegment& segment : segments)
       if (segment.cache->journal_entry().journal() == nullptr) segment.cache->attach(self_.lock());
     RankMessage message;
@@ -130,11 +163,11 @@ class Leader final : public PassLeader, public CacheJournal {
     message.put(
         std::span<const std::int32_t>(ids.data<std::int32_t>(), static_cast<std::size_t>(ids.numel())));
     communicator_.set_activity(fmt::format("pass {}", ++passes_));
-    send(communicator_, message);
+    tell(message);
   }
 
   void lead_logits(const Tensor& hidden) override {
-    end_where_one_failed();
+    refuse_where_one_failed();
     const Tensor rows = contiguous(to(hidden, DType::f32));
     RankMessage message;
     message.put(Order::logits);
@@ -142,12 +175,24 @@ class Leader final : public PassLeader, public CacheJournal {
     message.put(rows.numel() / rows.dim(-1));
     message.put(rows.dim(-1));
     message.put(std::span<const float>(floats(rows)));
-    send(communicator_, message);
+    tell(message);
   }
 
   void note(const CacheEvent& event) noexcept override { events_.push_back(event); }
 
-  void fail() noexcept override { failed_ = true; }
+  // The others are in the middle of that pass still, and nothing can be told to them any more. Who asked for
+  // it gets the error; then all end, by whoever comes first to it.
+  void fail(std::string_view why) noexcept override {
+    if (failed_.exchange(true)) return;
+    log(LogLevel::error, "ingot::infer",
+        tell_failure(communicator_, why) + "; all ranks end: start them again");
+    ending_ = std::jthread([this](const std::stop_token& stopped) {
+      for (int i = 0; i < kAnswerTenths && !stopped.stop_requested(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (stopped.stop_requested()) return;  // the error has ended what the model was for
+      communicator_.abort(1);
+    });
+  }
 
   void end() noexcept {
     if (failed_) return;  // what went wrong is told, and then ends all
@@ -168,19 +213,28 @@ class Leader final : public PassLeader, public CacheJournal {
   }
 
  private:
-  // The others are in the middle of that pass still, and nothing can be told to them.
-  void end_where_one_failed() {
-    if (!failed_) return;
-    log(LogLevel::error, "ingot::infer",
-        "a pass failed that other ranks are still in: all end; start them again");
-    communicator_.abort(1);
+  static constexpr int kAnswerTenths = 20;  // of a second, in which the error goes to who asked
+
+  void tell(const RankMessage& message) {
+    try {
+      send(communicator_, message);
+    } catch (const std::exception& error) {
+      fail(error.what());
+      throw;
+    }
+  }
+
+  void refuse_where_one_failed() const {
+    INGOT_CHECK(!failed_,
+                dist::CommunicationError("a pass failed that other ranks are still in: all ranks end"));
   }
 
   dist::Communicator& communicator_;
   std::weak_ptr<Leader> self_;
   std::vector<CacheEvent> events_;  // since the last pass
   std::int64_t passes_ = 0;
-  bool failed_ = false;  // a pass ended in an error here
+  std::atomic<bool> failed_ = false;  // a pass ended in an error here
+  std::jthread ending_;               // the last member: it ends first
 };
 
 // On another rank: keeps the caches that the first one has.
@@ -270,14 +324,22 @@ void lead(LanguageModel& model, dist::Communicator& communicator) {
 
 void follow(const LanguageModel& model, dist::Communicator& communicator) {
   const NoGrad no_grad;
+  limit_passes(communicator);
   Follower follower(model);
-  for (std::int64_t pass = 1;; ++pass) {
+  for (std::int64_t passes = 0;;) {
     RankMessage message = receive(communicator);
     const auto order = message.take<Order>();
     if (order == Order::end) return;
     fault_point("tensor_parallel.order");
-    communicator.set_activity(fmt::format("order {}", pass));
-    order == Order::hidden ? follower.hidden(message) : follower.logits(message);
+    if (order == Order::hidden) ++passes;
+    communicator.set_activity(fmt::format("pass {}", passes));
+    try {
+      order == Order::hidden ? follower.hidden(message) : follower.logits(message);
+    } catch (const dist::CommunicationError&) {  // another rank's failure, which it names
+      throw;
+    } catch (const std::exception& error) {
+      throw dist::CommunicationError(tell_failure(communicator, error.what()));
+    }
   }
 }
 

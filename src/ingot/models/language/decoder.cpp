@@ -409,15 +409,17 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
   INGOT_CHECK(tokens.dim(0) == 1 && tokens.dim(1) == count,
               ShapeMismatch("a language model's tokens (with caches)", {1, count}, tokens.shape().to_vector(),
                             "all segments' tokens stand in one row"));
-  const LedPass led(leader.get(), tokens, segments);
-  Tensor x = run_layers(tokens,
-                        {.positions = Tensor::from(positions, {1, count}, tokens.device()),
-                         .doc_start = {},
-                         .rope = {},
-                         .segments = segments},
-                        length);
-  for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
-  return x;
+  if (leader != nullptr) leader->lead_hidden(tokens, segments);
+  return led_pass(leader.get(), [&] {
+    Tensor x = run_layers(tokens,
+                          {.positions = Tensor::from(positions, {1, count}, tokens.device()),
+                           .doc_start = {},
+                           .rope = {},
+                           .segments = segments},
+                          length);
+    for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
+    return x;
+  });
 }
 
 Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment> segments,
@@ -513,11 +515,13 @@ Tensor LanguageModel::head_matrix(DType dtype) const {
 }
 
 Tensor LanguageModel::logits(const Tensor& hidden) const {
-  const LedPass led(leader.get(), hidden);
-  Tensor x = head()(before_head(hidden));
-  if (head_bias.value.defined()) x = x + to(head_bias.value, x.dtype());
-  const double cap = config.final_logit_softcapping;
-  return cap > 0 ? pointwise([cap](const auto& logit) { return tanh(logit / cap) * cap; }, x) : x;
+  if (leader != nullptr) leader->lead_logits(hidden);
+  return led_pass(leader.get(), [&] {
+    Tensor x = head()(before_head(hidden));
+    if (head_bias.value.defined()) x = x + to(head_bias.value, x.dtype());
+    const double cap = config.final_logit_softcapping;
+    return cap > 0 ? pointwise([cap](const auto& logit) { return tanh(logit / cap) * cap; }, x) : x;
+  });
 }
 
 Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
