@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
+#include "ingot/models/policy/dual_pool_net.h"
+#include "ingot/nn/param_source.h"
 
 namespace ingot::testing {
 namespace {
@@ -160,6 +162,28 @@ TEST_F(RanksCommand, AnErrorIsToldOnceByTheFirstRank) {
   const std::size_t first = text.find("sequence_len");
   ASSERT_NE(first, std::string::npos) << text;
   EXPECT_EQ(text.find("sequence_len", text.find('\n', first)), std::string::npos) << text;
+}
+
+TEST_F(RanksCommand, SelfPlayThatLosesARankGoesOnWithTheSameBits) {
+  InitSource source(2);
+  DualPoolNet net(source,
+                  {.input_channels = 96, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
+  save_dual_pool_net(directory_ + "/base", net);
+  std::ofstream(directory_ + "/ppo.yaml")
+      << "phase: ppo\nthreads: 1\ntables: 4\nrollout_steps: 10\nminibatch_size: 12\nppo_epochs: 1\n"
+         "max_steps: 4\nsave_steps: 2\neval_walls: 0\ndevice: cpu\nreport_to: [jsonl]\nbase_model: "
+      << directory_ << "/base\n";
+  const auto play = [&](const std::string& output, const std::string& more) {
+    return INGOT_BINARY " mahjong train " + directory_ + "/ppo.yaml --json --set output_dir=" + directory_ +
+           "/" + output + " " + more;
+  };
+  ASSERT_EQ(launch("-n 2 " + play("whole", "")), 0) << errors();
+  EXPECT_NE(read_file(directory_ + "/out").find("\"steps\": 4"), std::string::npos);
+  EXPECT_NE(launch("-n 1 " + play("killed", "") + " : -n 1 env INGOT_FAULT=crash:train.step:3 " +
+                   play("killed", "")),
+            0);
+  ASSERT_EQ(launch("-n 2 " + play("killed", "--resume")), 0) << errors();
+  EXPECT_TRUE(model("killed") == model("whole"));
 }
 
 TEST_F(RanksCommand, DevicesTellsWhatMovesTheBytesOfEachRank) {

@@ -13,7 +13,8 @@
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/mahjong_games.h"
-#include "ingot/cli/one_process.h"
+#include "ingot/cli/ranks.h"
+#include "ingot/dist/communicator.h"
 #include "ingot/rl/mahjong_train_keys.h"
 #include "ingot/rl/mahjong_training.h"
 
@@ -55,17 +56,19 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
                r.model_directory, r.model_directory);
 }
 
-int train_mahjong(const MahjongTrainOptions& o) {
-  if (o.keys) return print_config_keys(mahjong_train_reference(), *o.keys, o.json);
-  check_one_process("mahjong train");
-  INGOT_CHECK(!o.config.empty(),
-              InvalidConfig("config",
-                            "is missing: name a YAML file (ingot mahjong train --keys tells what "
-                            "may stand in it)"));
+// Other ranks than the first of several play and learn, and say nothing.
+int train_mahjong_quietly(const MahjongTrainConfig& config) {
+  MahjongTraining training(config, {.should_stop = [] { return interrupted(); }});
+  const InterruptWatch watch;
+  return training.run().end == TrainEnd::stopped ? interrupt_exit_code() : 0;
+}
+
+int train_mahjong(const MahjongTrainOptions& o, const dist::Communicator& ranks) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   if (o.resume) file.set("resume_from_checkpoint=true");
   const MahjongTrainConfig config = read_mahjong_train_config(file);
+  if (!ranks.is_first()) return train_mahjong_quietly(config);
   const DirectoryLock lock(config.output_dir);
   MahjongTrainHooks hooks{.should_stop =
                               [&lock] {
@@ -88,6 +91,16 @@ int train_mahjong(const MahjongTrainOptions& o) {
   return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
 }
 
+int run_mahjong_training(const MahjongTrainOptions& o) {
+  if (o.keys) return print_config_keys(mahjong_train_reference(), *o.keys, o.json);
+  INGOT_CHECK(!o.config.empty(),
+              InvalidConfig("config",
+                            "is missing: name a YAML file (ingot mahjong train --keys tells what "
+                            "may stand in it)"));
+  dist::Communicator& ranks = dist::world();
+  return run_as_ranks(ranks, o.json, [&] { return train_mahjong(o, ranks); });
+}
+
 }  // namespace
 
 void add_mahjong_train(Command& mahjong) {
@@ -106,7 +119,9 @@ void add_mahjong_train(Command& mahjong) {
   command.example("ingot mahjong train bc.yaml", "learn from games");
   command.example("ingot mahjong train ppo.yaml --set base_model=bc/model",
                   "get stronger from there by self-play");
-  command.run([o] { return train_mahjong(*o); });
+  command.example("mpirun -n 4 ingot mahjong train ppo.yaml",
+                  "four processes, each with a share of the tables and of every minibatch");
+  command.run([o] { return run_mahjong_training(*o); });
 }
 
 }  // namespace ingot::cli

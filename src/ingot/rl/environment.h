@@ -25,6 +25,11 @@ struct EnvironmentSpec {
   std::int64_t hidden_size() const;  ///< 0 without
 };
 
+/// Which games of a run a process plays: those from `first` on.
+struct GameShare {
+  std::size_t first = 0, count = 0, all = 0;
+};
+
 /// Many games moved together, each of which waits for one decision of one player. A game that ends begins
 /// anew with the next seed. Players know what observe() writes and nothing else.
 class Environment {
@@ -36,6 +41,8 @@ class Environment {
 
   virtual const EnvironmentSpec& spec() const = 0;
   virtual std::size_t games() const = 0;
+  /// Which of a run's games these are. All chance comes from a game's number in the run.
+  virtual GameShare share() const { return {.first = 0, .count = games(), .all = games()}; }
   /// Who decides in a game now.
   virtual int player(std::size_t game) const = 0;
   /// What the deciding players see, [games, observation...], and 1 for each legal action, else 0,
@@ -56,8 +63,11 @@ class Environment {
   /// What the deciding players may not see, [games, hidden...]; nothing where spec().hidden is empty.
   virtual void observe_hidden(std::span<float> /*hidden*/) const {}
 
-  /// Everything that a game depends on, for checkpoints.
+  /// Everything that a game depends on, for checkpoints: one array or more, one behind the other, each with
+  /// an element for every game.
   virtual std::vector<std::byte> state() const = 0;
+  /// The bytes of an element of each of these arrays.
+  virtual std::vector<std::size_t> state_sizes() const { return {state().size() / games()}; }
   /// Throws InvalidConfig where `state` is of another environment.
   virtual void restore(std::span<const std::byte> state) = 0;
 };
@@ -101,11 +111,14 @@ concept GameWithHidden = Game<G> && requires(const G& position) {
 };
 
 /// Many games of one kind. The k-th game that slot i plays has the seed's stream (i, k), so what happens
-/// depends on the seed and the actions alone, not on the threads that share the games out.
+/// depends on the seed and the actions alone, not on the threads or ranks that share the games out.
 template <Game G>
 class GameBatch : public Environment {
  public:
-  GameBatch(std::size_t games, std::uint64_t seed) : seed_(seed), places_(games) {
+  GameBatch(std::size_t games, std::uint64_t seed)
+      : GameBatch(GameShare{.first = 0, .count = games, .all = games}, seed) {}
+  GameBatch(const GameShare& share, std::uint64_t seed) : seed_(seed), share_(share), places_(share.count) {
+    const std::size_t games = share.count;
     check_hidden(spec_, GameWithHidden<G>);
     if constexpr (GameWithCosts<G>) {
       costs_.resize(games * static_cast<std::size_t>(spec_.players));
@@ -116,6 +129,7 @@ class GameBatch : public Environment {
 
   const EnvironmentSpec& spec() const override { return spec_; }
   std::size_t games() const override { return places_.size(); }
+  GameShare share() const override { return share_; }
   int player(std::size_t game) const override { return places_[game].game.player(); }
   const G& game(std::size_t i) const { return places_[i].game; }
 
@@ -165,7 +179,7 @@ class GameBatch : public Environment {
   static_assert(std::is_trivially_copyable_v<Place>);
 
   void begin(std::size_t i) {
-    Rng random(RngKey{.seed = seed_, .stream = mix_stream(i, places_[i].begun++)});
+    Rng random(RngKey{.seed = seed_, .stream = mix_stream(share_.first + i, places_[i].begun++)});
     places_[i].game = G{};
     places_[i].game.begin(random);
   }
@@ -185,6 +199,7 @@ class GameBatch : public Environment {
   }
 
   std::uint64_t seed_;
+  GameShare share_;
   EnvironmentSpec spec_ = G::spec();
   std::vector<Place> places_;
   std::vector<float> costs_, occasions_;  // of the last step; empty without costs

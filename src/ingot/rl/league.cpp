@@ -69,6 +69,7 @@ std::unique_ptr<Opponent> network_opponent(ActorCritic& network) {
 League::League(const Environment& environment, const LeagueOptions& options, std::vector<FixedOpponent> fixed,
                const MakeNetwork& make)
     : options_(options),
+      first_game_(environment.share().first),
       fixed_(std::move(fixed)),
       players_(environment.spec().players),
       begun_(environment.games()),
@@ -102,9 +103,9 @@ Opponent& League::opponent(std::int32_t number) {
 }
 
 void League::begin(std::size_t game) {
-  Rng random(RngKey{
-      .seed = options_.seed,
-      .stream = mix_stream(mix_stream(kSeatStream, game), static_cast<std::uint64_t>(begun_[game]++))});
+  Rng random(RngKey{.seed = options_.seed,
+                    .stream = mix_stream(mix_stream(kSeatStream, first_game_ + game),
+                                         static_cast<std::uint64_t>(begun_[game]++))});
   const auto learner = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(players_)));
   learners_[game] = learner;
   // Before there is a past self, its share learns.

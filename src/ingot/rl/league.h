@@ -79,6 +79,7 @@ class League {
 
   LeagueOptions options_;
   std::function<void(std::int64_t)> keep_;
+  std::size_t first_game_;  // number of game 0 among those of the run
   std::vector<FixedOpponent> fixed_;
   std::vector<PastSelf> past_;
   int players_;

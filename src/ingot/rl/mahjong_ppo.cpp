@@ -1,11 +1,14 @@
 #include "ingot/rl/mahjong_ppo.h"
 
+#include <span>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/rl/game_share.h"
 #include "ingot/rl/mahjong_player.h"
 
 namespace ingot {
@@ -59,6 +62,10 @@ std::vector<FixedOpponent> fixed_opponents(const GameBatch<MahjongGame>& games, 
   return fixed;
 }
 
+// Of an evaluation, as reports call it; the first is what counts.
+constexpr std::array<const char*, 7> kMeasured{"place",   "place ±", "points", "win",
+                                               "deal-in", "riichi",  "call"};
+
 // Not owned: the task's network, as it is now.
 std::shared_ptr<const DualPoolNet> borrowed(const DualPoolNet& net) {
   return {std::shared_ptr<void>(), &net};
@@ -67,8 +74,8 @@ std::shared_ptr<const DualPoolNet> borrowed(const DualPoolNet& net) {
 }  // namespace
 
 struct MahjongPpo::Parts {
-  Parts(DualPoolNet& net, MahjongPpoNetworks networks, const MahjongPpoOptions& o)
-      : games(static_cast<std::size_t>(o.tables), o.ppo.seed),
+  Parts(DualPoolNet& net, MahjongPpoNetworks networks, const MahjongPpoOptions& o, dist::Communicator& ranks)
+      : games(game_share(static_cast<std::size_t>(o.tables), ranks, "tables"), o.ppo.seed),
         places(networks.rank == nullptr ? nullptr
                                         : std::make_unique<RankReward>(games, std::move(networks.rank))),
         base_net(std::move(networks.base)),
@@ -79,7 +86,7 @@ struct MahjongPpo::Parts {
         league(games, o.league, fixed_opponents(games, base, o),
                [&] { return std::make_unique<OwnedPlayer>(net); }),
         task(places == nullptr ? static_cast<Environment&>(games) : *places, *player, o.ppo, anchor(o),
-             &league) {}
+             &league, &ranks) {}
 
   ActorCritic* anchor(const MahjongPpoOptions& o) {
     if (teacher != nullptr) return teacher.get();
@@ -97,8 +104,8 @@ struct MahjongPpo::Parts {
 };
 
 MahjongPpo::MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std::string& origin,
-                       const MahjongPpoOptions& options)
-    : net_(net), options_(options) {
+                       const MahjongPpoOptions& options, dist::Communicator& ranks)
+    : net_(net), options_(options), ranks_(ranks) {
   const std::int64_t channels = MahjongGame::spec().observation.at(0);
   const std::int64_t base_channels = networks.base->config.input_channels;
   INGOT_CHECK(
@@ -122,8 +129,8 @@ MahjongPpo::MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std:
   INGOT_CHECK(
       !is_oracle() || options.oracle_critic.channels == 0,
       InvalidConfig("oracle_critic", "is for players; an oracle's value reads what is hidden anyway"));
-  parts_ = std::make_unique<Parts>(net, std::move(networks), options_);
-  if (!options.league_directory.empty())
+  parts_ = std::make_unique<Parts>(net, std::move(networks), options_, ranks);
+  if (!options.league_directory.empty() && ranks.is_first())
     parts_->league.keep([this](std::int64_t rollouts) {
       save_dual_pool_net(fmt::format("{}/rollout-{:06}", options_.league_directory, rollouts), net_);
     });
@@ -164,6 +171,17 @@ std::string MahjongPpo::earlier_settings() const {
 
 std::optional<double> MahjongPpo::evaluate(const StopCheck& /*stops*/) {
   if (options_.eval_walls == 0 || is_oracle()) return std::nullopt;
+  ranks_.set_activity("the evaluation");
+  Measured values{};
+  if (ranks_.is_first()) values = play_evaluation();
+  ranks_.broadcast(std::as_writable_bytes(std::span(values)), 0);
+  measured_.clear();
+  for (std::size_t i = 0; i < values.size(); ++i) measured_.emplace_back(kMeasured[i], values[i]);
+  return values.front();
+}
+
+// The values of kMeasured.
+MahjongPpo::Measured MahjongPpo::play_evaluation() const {
   const NoGrad no_grad;
   const auto player = [](const DualPoolNet& net, const char* name) {
     return mahjong::Entrant{.name = name, .batch = std::make_shared<NetworkPlayer>(borrowed(net), name)};
@@ -173,11 +191,8 @@ std::optional<double> MahjongPpo::evaluate(const StopCheck& /*stops*/) {
       {player(net_, "network"), anchor, anchor, anchor},
       {.rules = {}, .seed = options_.ppo.seed, .walls = static_cast<int>(options_.eval_walls)});
   const mahjong::ArenaScore& score = report.entrants[0];
-  measured_ = {{"place", score.place.mean},     {"place ±", score.place.half_width},
-               {"points", score.points.mean},   {"win", score.win.mean},
-               {"deal-in", score.deal_in.mean}, {"riichi", score.riichi.mean},
-               {"call", score.call.mean}};
-  return score.place.mean;
+  return {score.place.mean,   score.place.half_width, score.points.mean, score.win.mean,
+          score.deal_in.mean, score.riichi.mean,      score.call.mean};
 }
 
 void MahjongPpo::read_evaluation(EvalRecord& record) const { record.values = measured_; }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ingot/dist/communicator.h"
 #include "ingot/mahjong/arena.h"
 #include "ingot/rl/dual_pool_player.h"
 #include "ingot/rl/mahjong_game.h"
@@ -50,9 +52,10 @@ struct MahjongPpoNetworks {
 /// mahjong_oracle_channels() is an oracle: it sees what is hidden, and there is no evaluation.
 class MahjongPpo : public TrainTask {
  public:
-  /// `net` outlives the task. `origin` names where it comes from.
+  /// `net` outlives the task. `origin` names where it comes from. `ranks`: those that train together, as
+  /// PpoTask does; the first plays evaluations.
   MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std::string& origin,
-             const MahjongPpoOptions& options);
+             const MahjongPpoOptions& options, dist::Communicator& ranks);
   ~MahjongPpo() override;
 
   ModuleRef model() override { return net_; }
@@ -74,9 +77,12 @@ class MahjongPpo : public TrainTask {
  private:
   struct Parts;
   bool is_oracle() const;
+  using Measured = std::array<double, 7>;
+  Measured play_evaluation() const;
 
   DualPoolNet& net_;
   MahjongPpoOptions options_;
+  dist::Communicator& ranks_;
   std::unique_ptr<Parts> parts_;
   NamedValues measured_;
 };

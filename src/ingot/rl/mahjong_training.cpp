@@ -3,14 +3,19 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
-#include "ingot/core/device_config.h"
+#include "ingot/dist/agreement.h"
+#include "ingot/dist/device_ranks.h"
+#include "ingot/dist/processors.h"
 #include "ingot/mahjong/game_index.h"
+#include "ingot/train/data_parallel.h"
 
 namespace ingot {
 namespace {
@@ -34,18 +39,22 @@ LrSchedule schedule_of(const MahjongTrainConfig& c) {
                         .final_lr_fraction = c.final_lr_fraction});
 }
 
-TrainerOptions trainer_options(const MahjongTrainConfig& c) {
+TrainerOptions trainer_options(const MahjongTrainConfig& c, dist::Communicator& ranks) {
   return {.total_steps = c.max_steps,
           .eval_steps = c.eval_steps,
           .max_seconds = c.max_seconds,
-          .checkpoints = CheckpointDirectory(c.output_dir),
+          .checkpoints = CheckpointDirectory(c.output_dir, {}, ranks.size() > 1 ? &ranks : nullptr),
           .checkpoint_format = fmt::format("{}.{}", kRunFormat, c.phase),
           .save_steps = c.save_steps,
           .save_total_limit = c.save_total_limit};
 }
 
-TrainerHooks trainer_hooks(const MahjongTrainConfig& c, const MahjongTrainHooks& hooks) {
-  TrainerHooks all{.reporters = make_reporters(c.report_to), .should_stop = hooks.should_stop};
+TrainerHooks trainer_hooks(const MahjongTrainConfig& c, const MahjongTrainHooks& hooks,
+                           dist::Communicator& ranks) {
+  TrainerHooks all{.should_stop = hooks.should_stop};
+  if (ranks.size() > 1) all.any_process = [&ranks](bool stops) { return ranks.any(stops); };
+  if (!ranks.is_first()) return all;
+  all.reporters = make_reporters(c.report_to);
   all.reporters.insert(all.reporters.end(), hooks.reporters.begin(), hooks.reporters.end());
   return all;
 }
@@ -115,7 +124,7 @@ Phase clone_phase(const MahjongTrainConfig& c, Device device) {
   return phase;
 }
 
-Phase ppo_phase(const MahjongTrainConfig& c, Device device) {
+Phase ppo_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& ranks) {
   MahjongPpoOptions options = c.ppo;
   options.ppo.schedule = schedule_of(c);
   LoadOptions frozen{.dtype = DType::f32, .device = device, .trainable = false};
@@ -127,15 +136,16 @@ Phase ppo_phase(const MahjongTrainConfig& c, Device device) {
     networks.teacher = open_dual_pool_net(c.teacher, frozen);
     check_mahjong_oracle(networks.teacher->config, c.teacher);
   }
-  Phase phase{
-      .net = make_network(c, device),
-      .description =
-          fmt::format("{} tables, {} decisions of each a rollout", options.tables, options.ppo.rollout_steps),
-      .loss_unit = c.phase == "oracle" ? "PPO's loss; the mean return tells what it is worth"
-                                       : "PPO's loss; of evaluations the mean place against three anchors"};
+  Phase phase{.net = make_network(c, device),
+              .description = fmt::format("{} tables{}, {} decisions of each a rollout", options.tables,
+                                         ranks.size() > 1 ? fmt::format(" on {} ranks", ranks.size()) : "",
+                                         options.ppo.rollout_steps),
+              .loss_unit = c.phase == "oracle"
+                               ? "PPO's loss; the mean return tells what it is worth"
+                               : "PPO's loss; of evaluations the mean place against three anchors"};
   if (c.phase == "oracle")
     phase.net = with_more_inputs(*phase.net, mahjong_oracle_channels() - phase.net->config.input_channels);
-  phase.task = std::make_unique<MahjongPpo>(*phase.net, std::move(networks), c.base_model, options);
+  phase.task = std::make_unique<MahjongPpo>(*phase.net, std::move(networks), c.base_model, options, ranks);
   return phase;
 }
 
@@ -150,19 +160,46 @@ Phase rank_phase(const MahjongTrainConfig& c, Device device) {
   return phase;
 }
 
-Phase make_phase(const MahjongTrainConfig& c, Device device) {
+Phase make_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& ranks) {
   Phase phase = c.phase == "grp"  ? rank_phase(c, device)
                 : c.phase == "bc" ? clone_phase(c, device)
-                                  : ppo_phase(c, device);
+                                  : ppo_phase(c, device, ranks);
   phase.subtitle = phase.net == nullptr ? fmt::format("{}: hidden layers of {}", c.phase, c.rank_hidden)
                                         : fmt::format("{}: {} blocks of {} channels", c.phase,
                                                       phase.net->config.blocks, phase.net->config.channels);
   return phase;
 }
 
+void share_machine(const MahjongTrainConfig& c, const dist::Communicator& ranks) {
+  if (c.threads > 0)
+    set_num_threads(static_cast<int>(c.threads));
+  else if (ranks.local_size() > 1)
+    dist::share_threads(ranks.local_size());
+}
+
+// Each steps the weights by the same gradients: where one began elsewhere, it would play and learn alone.
+void check_ranks_agree(const MahjongTrainConfig& c, const TrainOptimizer& optimizer, TrainTask& task,
+                       dist::Communicator& ranks) {
+  if (ranks.size() == 1) return;
+  const auto json = parse_json<nlohmann::ordered_json>(task.settings(), "the settings");
+  dist::Settings settings{{"phase", c.phase},
+                          {"max_steps", fmt::format("{}", c.max_steps)},
+                          {"lr_scheduler_type", c.lr_scheduler_type},
+                          {"eval_steps", fmt::format("{}", c.eval_steps)},
+                          {"eval_walls", fmt::format("{}", c.ppo.eval_walls)},
+                          {"save_steps", fmt::format("{}", c.save_steps)},
+                          {"learning_rate", fmt::format("{}", optimizer.learning_rate(0))}};
+  for (const auto& [key, value] : json.items()) settings.emplace_back(key, dump_json(value));
+  settings.emplace_back("base_model", weights_checksum(task.model()));
+  dist::check_agreement(ranks, settings, "start every rank with the same configuration and networks");
+}
+
 }  // namespace
 
 struct MahjongTraining::State {
+  explicit State(dist::Communicator& communicator) : ranks(communicator) {}
+
+  dist::Communicator& ranks;
   MahjongTrainConfig config;
   Phase phase;
   std::optional<Trainer> trainer;
@@ -170,27 +207,38 @@ struct MahjongTraining::State {
   std::string model_directory() const { return config.output_dir + "/model"; }
 };
 
-MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks hooks)
-    : state_(std::make_unique<State>()) {
+MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks hooks,
+                                 dist::Communicator& ranks)
+    : state_(std::make_unique<State>(ranks)) {
   State& s = *state_;
   s.config = std::move(config);
   const MahjongTrainConfig& c = s.config;
-  if (c.threads > 0) set_num_threads(static_cast<int>(c.threads));
+  INGOT_CHECK(ranks.size() == 1 || c.plays(),
+              InvalidConfig("phase", fmt::format("is {}, which learns from logs in one process; ppo, oracle "
+                                                 "and distil take several",
+                                                 c.phase)));
+  // Preparing may take one rank longer than a step ever does.
+  if (c.ddp_timeout == 0 || c.ddp_timeout > ranks.timeout()) ranks.set_timeout(c.ddp_timeout);
+  share_machine(c, ranks);
   std::optional<SavedCheckpoint> saved;
   if (c.resume_from_checkpoint) {
+    if (!ranks.is_first()) ranks.barrier();  // the first sweeps away what a crash left
     saved = CheckpointDirectory(c.output_dir).newest();
+    if (ranks.is_first()) ranks.barrier();
     INGOT_CHECK(saved.has_value(), IoError(c.output_dir, "holds no checkpoint to resume from"));
   }
   make_directories(c.output_dir);
   // Refused now, not after the run, where it cannot be written.
-  const AtomicDirectory probe(s.model_directory());
-  const Device device = choose_device(c.device);
+  std::optional<AtomicDirectory> probe;
+  if (ranks.is_first()) probe.emplace(s.model_directory());
+  const Device device = dist::choose_rank_device(ranks, c.device);
+  dist::connect_devices(ranks, device);
   INGOT_CHECK(
       !backend(device).capabilities().host_memory || c.dtype == DType::f32,
       InvalidConfig("dtype", "bf16 is for GPUs: a CPU's convolutions in it are many times slower; use f32"));
-  s.phase = make_phase(c, device);
+  s.phase = make_phase(c, device, ranks);
   RunInfo info{.name = c.run_name,
-               .output_dir = c.output_dir,
+               .output_dir = ranks.is_first() ? c.output_dir : "",
                .subtitle = fmt::format("{}; {}", s.phase.subtitle, s.phase.description),
                .model_type = std::string(s.phase.net == nullptr ? kRankNet : kDualPoolNet),
                .loss_unit = s.phase.loss_unit,
@@ -198,8 +246,12 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
                .config = std::move(hooks.effective_config),
                .metadata = {.seeds = {{"seed", c.seed}}},
                .logging_steps = c.logging_steps};
-  s.trainer.emplace(*s.phase.task, trainer_options(c), std::move(info), trainer_hooks(c, hooks));
+  s.trainer.emplace(*s.phase.task, trainer_options(c, ranks), std::move(info),
+                    trainer_hooks(c, hooks, ranks));
   if (saved.has_value()) s.trainer->resume(*saved);
+  check_ranks_agree(c, s.phase.task->optimizer(), *s.phase.task, ranks);
+  ranks.barrier();
+  ranks.set_timeout(c.ddp_timeout);
 }
 
 MahjongTraining::~MahjongTraining() = default;
@@ -220,7 +272,8 @@ MahjongTrainResult MahjongTraining::run() {
   TrainOptimizer& optimizer = s.phase.task->optimizer();
   if (optimizer.has_ema()) optimizer.take_ema();
   result.model_directory = s.model_directory();
-  s.phase.save(result.model_directory);
+  if (s.ranks.is_first()) s.phase.save(result.model_directory);
+  s.ranks.barrier();
   return result;
 }
 

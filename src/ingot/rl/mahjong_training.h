@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ingot/dist/communicator.h"
 #include "ingot/rl/mahjong_train_config.h"
 #include "ingot/train/trainer.h"
 
@@ -28,10 +29,12 @@ struct MahjongTrainResult {
 };
 
 /// A run of one phase, from its configuration to the directory of the network that it leaves in
-/// output_dir/model. Owns all that the phase needs.
+/// output_dir/model. Owns all that the phase needs. With several ranks, of which the first writes and
+/// reports, in phases that play; InvalidConfig names what they do not agree on.
 class MahjongTraining {
  public:
-  explicit MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks hooks = {});
+  explicit MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks hooks = {},
+                           dist::Communicator& ranks = dist::world());
   ~MahjongTraining();
   MahjongTraining(const MahjongTraining&) = delete;
   MahjongTraining& operator=(const MahjongTraining&) = delete;

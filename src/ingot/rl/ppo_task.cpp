@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/validated.h"
@@ -16,11 +18,35 @@
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
+#include "ingot/rl/gathered_rows.h"
 
 namespace ingot {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// What learn() gives, and the estimate of the KL divergence in it.
+constexpr std::int64_t kMetrics = 7;
+constexpr std::size_t kKl = 4;
+
+// What is of games, one by one, in a checkpoint: of one process with the rest, of ranks in a file of theirs.
+constexpr const char *kGames = "games", *kReturns = "returns";
+constexpr const char* kOfLeague[] = {"begun", "seats", "learners"};
+std::vector<std::byte> bytes_of(const Tensor& x) {
+  const auto bytes = std::span(x.view().as<std::byte>(), x.nbytes());
+  return {bytes.begin(), bytes.end()};
+}
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+template <class T>
+std::vector<T> values_of(const std::vector<std::byte>& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
 
 // Streams of random numbers.
 constexpr std::uint64_t kPlayStream = 0x706C6179, kOrderStream = 0x6F726465;
@@ -103,17 +129,19 @@ void PpoOptions::validate() const {
 }
 
 PpoTask::PpoTask(Environment& environment, ActorCritic& network, const PpoOptions& options,
-                 ActorCritic* anchor, League* league)
+                 ActorCritic* anchor, League* league, dist::Communicator* ranks)
     : environment_(environment),
       network_(network),
       options_(validated(options)),
       has_anchor_(anchor != nullptr),
       league_(league),
+      ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr),
       collector_(environment, network, anchor, league),
       optimizer_(network.module(), options.optimizer, options.schedule),
       cost_limit_(options.cost_limit) {
   INGOT_CHECK(options.cost_limit.target == 0 || !environment.costs().costs.empty(),
               InvalidConfig("target", "is given, but the game tells no costs that could be limited"));
+  if (ranks_ != nullptr) parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{});
 }
 
 void PpoTask::play() {
@@ -128,18 +156,35 @@ void PpoTask::play() {
                                                          "decided twice and no game ended",
                                                          options_.rollout_steps)));
   ++health_.rollouts;
-  if (options_.cost_limit.target > 0) limit_costs(rollout);
+  const Totals totals = of_all_ranks({.games_ended = static_cast<double>(rollout.games_ended),
+                                      .returns = rollout.returns,
+                                      .costs = rollout.costs,
+                                      .occasions = rollout.occasions});
+  if (options_.cost_limit.target > 0) limit_costs(totals);
   if (league_ != nullptr) league_->note(network_, health_.rollouts);
-  health_.games += rollout.games_ended;
-  if (rollout.games_ended > 0)
-    health_.mean_return = rollout.returns / static_cast<double>(rollout.games_ended);
+  health_.games += std::llround(totals.games_ended);
+  if (totals.games_ended > 0) health_.mean_return = totals.returns / totals.games_ended;
   epoch_ = 0;
   begin_epoch();
 }
 
-void PpoTask::limit_costs(const Rollout& rollout) {
-  if (rollout.occasions == 0) return;
-  health_.cost_rate = rollout.costs / rollout.occasions;
+PpoTask::Totals PpoTask::of_all_ranks(Totals own) const {
+  if (ranks_ == nullptr) return own;
+  std::vector<Totals> all(static_cast<std::size_t>(ranks_->size()));
+  ranks_->all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all)));
+  Totals sum;
+  for (const Totals& one : all) {
+    sum.games_ended += one.games_ended;
+    sum.returns += one.returns;
+    sum.costs += one.costs;
+    sum.occasions += one.occasions;
+  }
+  return sum;
+}
+
+void PpoTask::limit_costs(const Totals& totals) {
+  if (totals.occasions == 0) return;
+  health_.cost_rate = totals.costs / totals.occasions;
   cost_limit_.measure(health_.cost_rate);
   health_.cost_weight = cost_limit_.multiplier();
 }
@@ -152,22 +197,38 @@ void PpoTask::keep_known(const Rollout& rollout, const Advantages& advantages) {
        {&observations_, &hidden_, &legal_, &log_probabilities_, &anchor_, &advantage_, &target_})
     values->clear();
   actions_.clear();
-  std::vector<float> value, player_value;
+  Values values;
   for (std::size_t i = 0; i < rollout.size(); ++i) {
     if (advantages.known[i] == 0) continue;
     append_row(observations_, rollout.observations, i, width);
     append_row(legal_, rollout.legal, i, choices);
     if (!rollout.hidden.empty()) append_row(hidden_, rollout.hidden, i, hidden);
     if (has_anchor_) append_row(anchor_, rollout.anchor, i, choices);
-    if (!rollout.player_values.empty()) player_value.push_back(rollout.player_values[i]);
-    value.push_back(rollout.decisions[i].value);
+    if (!rollout.player_values.empty()) values.player.push_back(rollout.player_values[i]);
+    values.critic.push_back(rollout.decisions[i].value);
+    values.moments.push_back(rollout.moments[i]);
     actions_.push_back(rollout.actions[i]);
     log_probabilities_.push_back(rollout.log_probabilities[i]);
     advantage_.push_back(advantages.advantage[i]);
     target_.push_back(advantages.target[i]);
   }
-  health_.explained_variance = explained(target_, value);
-  if (!player_value.empty()) health_.player_explained_variance = explained(target_, player_value);
+  if (ranks_ != nullptr) gather_known(values);
+  health_.explained_variance = explained(target_, values.critic);
+  if (!values.player.empty()) health_.player_explained_variance = explained(target_, values.player);
+}
+
+// Every rank gets the decisions of all, in the order of time.
+void PpoTask::gather_known(Values& values) {
+  const GatheredRows rows(*ranks_, values.moments);
+  const EnvironmentSpec& spec = environment_.spec();
+  const auto choices = static_cast<std::size_t>(spec.actions);
+  rows.gather(observations_, static_cast<std::size_t>(spec.observation_size()));
+  rows.gather(legal_, choices);
+  if (network_.reads_hidden()) rows.gather(hidden_, static_cast<std::size_t>(spec.hidden_size()));
+  if (has_anchor_) rows.gather(anchor_, choices);
+  if (ranks_->any(!values.player.empty())) rows.gather(values.player, 1);
+  for (auto* floats : {&log_probabilities_, &advantage_, &target_, &values.critic}) rows.gather(*floats, 1);
+  rows.gather(actions_, 1);
 }
 
 void PpoTask::begin_epoch() {
@@ -188,11 +249,17 @@ ActorCriticOutput PpoTask::outputs(std::span<const std::int64_t> rows) const {
                      network_.reads_hidden() ? rows_of(hidden_, rows, spec.hidden, device) : Tensor());
 }
 
-PpoBatch PpoTask::batch(std::span<const std::int64_t> rows) const {
-  const Device device = parameters(network_.module()).front()->value.device();
+// Of a minibatch.
+std::vector<float> PpoTask::advantages_of(std::span<const std::int64_t> rows) const {
   std::vector<float> advantage;
+  advantage.reserve(rows.size());
   for (const std::int64_t row : rows) advantage.push_back(advantage_[static_cast<std::size_t>(row)]);
   if (options_.normalize_advantages && rows.size() > 1) normalize(advantage);
+  return advantage;
+}
+
+PpoBatch PpoTask::batch(std::span<const std::int64_t> rows, std::span<const float> advantage) const {
+  const Device device = parameters(network_.module()).front()->value.device();
   const std::int64_t choices = environment_.spec().actions;
   return {.legal = rows_of(legal_, rows, {choices}, device),
           .action = rows_of(actions_, rows, {}, device),
@@ -224,23 +291,61 @@ StepWork PpoTask::gradients(std::int64_t step) {
       std::span(order_).subspan(static_cast<std::size_t>(next_), static_cast<std::size_t>(take));
   next_ += take;
 
-  const ActorCriticOutput output = outputs(rows);
-  const PpoBatch minibatch = batch(rows);
-  PpoLoss loss = ppo_loss(output.logits, output.value, minibatch, coefficients(step));
-  if (output.player_value.defined())
-    loss.total =
-        loss.total + mean(square(output.player_value - minibatch.target)) * (0.5 * options_.loss.value);
-  backward(loss.total);
-  if (options_.target_kl > 0 && loss.kl.item() > options_.target_kl) {
+  std::vector<Tensor> metrics = learn(rows, step);
+  if (options_.target_kl > 0 && metrics[kKl].item() > options_.target_kl) {
     next_ = size();
     epoch_ = options_.epochs;
   }
   const ClippedNorm clipped = optimizer_.measure_gradients();
-  std::vector<Tensor> metrics;
-  for (const Tensor& metric :
-       {loss.total, clipped.norm, loss.policy, loss.value, loss.entropy, loss.kl, loss.clipped, loss.anchor})
-    metrics.push_back(reshape(metric.detach(), {1}));
+  metrics.insert(metrics.begin() + 1, reshape(clipped.norm, {1}));
   return {.metrics = concat(metrics, 0), .grad_scale = clipped.factor};
+}
+
+// Forward and backward. Gives the metrics, without the gradients' norm.
+std::vector<Tensor> PpoTask::learn(std::span<const std::int64_t> rows, std::int64_t step) {
+  const std::vector<float> advantage = advantages_of(rows);
+  if (ranks_ == nullptr) return learn_from(rows, advantage, 1, step);
+  const std::size_t ranks = static_cast<std::size_t>(ranks_->size()), size = rows.size();
+  const auto begin_of = [&](std::size_t rank) { return size * rank / ranks; };
+  std::vector<bool> contributes;
+  contributes.reserve(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) contributes.push_back(begin_of(rank) < begin_of(rank + 1));
+  const std::size_t begin = begin_of(static_cast<std::size_t>(ranks_->rank())),
+                    count = begin_of(static_cast<std::size_t>(ranks_->rank()) + 1) - begin;
+  ranks_->set_activity(fmt::format("step {}", step + 1));
+  parallel_->begin(contributes, true);
+  const Device device = parameters(network_.module()).front()->value.device();
+  Tensor sums = Tensor::zeros({kMetrics}, DType::f32, device);
+  if (count > 0)
+    sums = concat(learn_from(rows.subspan(begin, count), std::span(advantage).subspan(begin, count),
+                             static_cast<double>(count) / static_cast<double>(size), step),
+                  0);
+  parallel_->end();
+  parallel_->finish();
+  parallel_->gather(sums);
+  std::vector<Tensor> metrics;
+  for (std::int64_t i = 0; i < kMetrics; ++i) metrics.push_back(narrow(sums, 0, i, 1));
+  return metrics;
+}
+
+// `share`: what these rows are of the minibatch, by which gradients and metrics are multiplied.
+std::vector<Tensor> PpoTask::learn_from(std::span<const std::int64_t> rows, std::span<const float> advantage,
+                                        double share, std::int64_t step) {
+  const ActorCriticOutput output = outputs(rows);
+  const PpoBatch minibatch = batch(rows, advantage);
+  PpoLoss loss = ppo_loss(output.logits, output.value, minibatch, coefficients(step));
+  if (output.player_value.defined())
+    loss.total =
+        loss.total + mean(square(output.player_value - minibatch.target)) * (0.5 * options_.loss.value);
+  const auto of_minibatch = [share](const Tensor& mean) { return share == 1 ? mean : mean * share; };
+  loss.total = of_minibatch(loss.total);
+  backward(loss.total);
+  const NoGrad no_grad;
+  std::vector<Tensor> metrics;
+  metrics.push_back(reshape(loss.total.detach(), {1}));
+  for (const Tensor& metric : {loss.policy, loss.value, loss.entropy, loss.kl, loss.clipped, loss.anchor})
+    metrics.push_back(reshape(of_minibatch(metric.detach()), {1}));
+  return metrics;
 }
 
 void PpoTask::read(std::span<const float> metrics, StepRecord& record) {
@@ -269,7 +374,7 @@ std::string PpoTask::settings() const {
   return Json{{"rollout_steps", options_.rollout_steps},
               {"minibatch", options_.minibatch},
               {"epochs", options_.epochs},
-              {"games", environment_.games()},
+              {"games", environment_.share().all},
               {"players", environment_.spec().players},
               {"actions", environment_.spec().actions},
               {"observation", environment_.spec().observation},
@@ -323,10 +428,16 @@ std::string PpoTask::state() const {
 void PpoTask::save(Checkpoint& checkpoint) {
   TrainTask::save(checkpoint);
   auto& tensors = checkpoint.tensors["rollout"];
-  const std::vector<std::byte> games = environment_.state();
-  if (league_ != nullptr) league_->save(checkpoint.tensors["league"]);
-  tensors["games"] = Tensor::from_bytes(games, {static_cast<std::int64_t>(games.size())}, DType::u8);
-  keep(tensors, "returns", collector_.running_returns());
+  std::map<std::string, Tensor> league;
+  if (league_ != nullptr) league_->save(league);
+  if (ranks_ != nullptr) {
+    checkpoint.shards[kGames] = named_by_share(game_arrays(league), environment_.share());
+  } else {
+    const std::vector<std::byte> games = environment_.state();
+    tensors[kGames] = Tensor::from_bytes(games, {std::ssize(games)}, DType::u8);
+    keep(tensors, kReturns, collector_.running_returns());
+  }
+  checkpoint.tensors["league"] = std::move(league);
   keep(tensors, "observations", observations_);
   keep(tensors, "hidden", hidden_);
   keep(tensors, "legal", legal_);
@@ -336,6 +447,32 @@ void PpoTask::save(Checkpoint& checkpoint) {
   keep(tensors, "target", target_);
   keep(tensors, "actions", actions_);
   keep(tensors, "order", order_);
+}
+
+// Of this process' games, which the league's tensors then lack.
+GameArrays PpoTask::game_arrays(std::map<std::string, Tensor>& league) const {
+  GameArrays arrays;
+  add_game_arrays(arrays, kGames, environment_.state(), environment_.state_sizes());
+  arrays[kReturns] = bytes_of(collector_.running_returns());
+  for (const char* name : kOfLeague) {
+    if (!league.contains(name)) continue;
+    arrays[name] = bytes_of(league.at(name));
+    league.erase(name);
+  }
+  return arrays;
+}
+
+// Of this process' games, whoever played them before.
+GameArrays PpoTask::saved_games(const SavedCheckpoint& saved, std::map<std::string, Tensor>& league) const {
+  GameArrays all = of_all_shares(saved.shards(kGames));
+  if (all.empty()) {  // one process wrote it
+    const std::map<std::string, Tensor> rollout = saved.tensors("rollout");
+    add_game_arrays(all, kGames, bytes_of(kept<std::uint8_t>(rollout, kGames)), environment_.state_sizes());
+    all[kReturns] = bytes_of(kept<float>(rollout, kReturns));
+    for (const char* name : kOfLeague)
+      if (league.contains(name)) all[name] = bytes_of(league.at(name));
+  }
+  return of_share(all, environment_.share(), saved.path());
 }
 
 void PpoTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
@@ -356,10 +493,20 @@ void PpoTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
   json.at("epoch").get_to(epoch_);
   json.at("next").get_to(next_);
   const std::map<std::string, Tensor> tensors = saved.tensors("rollout");
-  const std::vector<std::uint8_t> games = kept<std::uint8_t>(tensors, "games");
-  environment_.restore(std::as_bytes(std::span(games)));
-  if (league_ != nullptr) league_->restore(saved.tensors("league"));
-  collector_.set_running_returns(kept<float>(tensors, "returns"));
+  std::map<std::string, Tensor> league = saved.tensors("league");
+  const GameArrays games = saved_games(saved, league);
+  environment_.restore(join_game_arrays(games, kGames, environment_.state_sizes().size()));
+  collector_.set_running_returns(values_of<float>(games.at(kReturns)));
+  if (league_ != nullptr) {
+    const auto put = [&]<class T>(const char* name, T /*kind*/) {
+      const std::vector<T> values = values_of<T>(games.at(name));
+      league[name] = Tensor::from(values, {std::ssize(values)});
+    };
+    put("begun", std::int64_t{});
+    put("seats", std::int32_t{});
+    put("learners", std::int32_t{});
+    league_->restore(league);
+  }
   observations_ = kept<float>(tensors, "observations");
   hidden_ = kept<float>(tensors, "hidden");
   legal_ = kept<float>(tensors, "legal");

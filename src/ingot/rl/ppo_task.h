@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "ingot/dist/communicator.h"
 #include "ingot/rl/cost_limit.h"
+#include "ingot/rl/game_share.h"
 #include "ingot/rl/league.h"
 #include "ingot/rl/ppo_loss.h"
 #include "ingot/rl/rollout.h"
+#include "ingot/train/data_parallel.h"
 #include "ingot/train/task.h"
 
 namespace ingot {
@@ -49,11 +52,17 @@ struct PpoHealth {
 
 /// PPO as a task of the training runtime: a step is one minibatch; a new rollout is played when the last one
 /// is used up. Games, rollout and order are in the checkpoints.
+///
+/// Ranks that train together each play their share of the games (Environment::share()). All get the decisions
+/// of all, in the order of time, and learn from an equal part of every minibatch; gradients are added in the
+/// order of ranks. So all have the same weights after every step, and another number of ranks plays the same
+/// games and learns from the same minibatches, to rounding.
 class PpoTask : public TrainTask {
  public:
   /// All outlive the task. `anchor` and `league` may be null; without a league the network plays all seats.
+  /// `ranks`: those that train together, which write checkpoints together; null: this process alone.
   PpoTask(Environment& environment, ActorCritic& network, const PpoOptions& options,
-          ActorCritic* anchor = nullptr, League* league = nullptr);
+          ActorCritic* anchor = nullptr, League* league = nullptr, dist::Communicator* ranks = nullptr);
 
   ModuleRef model() override { return network_.module(); }
   TrainOptimizer& optimizer() override { return optimizer_; }
@@ -73,21 +82,40 @@ class PpoTask : public TrainTask {
   const PpoHealth& health() const { return health_; }
 
  private:
+  // What is counted of a rollout.
+  struct Totals {
+    double games_ended = 0, returns = 0, costs = 0, occasions = 0;
+  };
+  // Values that the critic gave to the decisions of a rollout, with the player's own beside an oracle critic.
+  struct Values {
+    std::vector<std::uint64_t> moments;
+    std::vector<float> critic, player;
+  };
   void play();
   void begin_epoch();
-  PpoBatch batch(std::span<const std::int64_t> rows) const;
+  std::vector<float> advantages_of(std::span<const std::int64_t> rows) const;
+  PpoBatch batch(std::span<const std::int64_t> rows, std::span<const float> advantage) const;
   ActorCriticOutput outputs(std::span<const std::int64_t> rows) const;
   PpoCoefficients coefficients(std::int64_t step) const;
-  void limit_costs(const Rollout& rollout);
+  std::vector<Tensor> learn(std::span<const std::int64_t> rows, std::int64_t step);
+  std::vector<Tensor> learn_from(std::span<const std::int64_t> rows, std::span<const float> advantage,
+                                 double share, std::int64_t step);
+  Totals of_all_ranks(Totals own) const;
+  void limit_costs(const Totals& totals);
   void keep_known(const Rollout& rollout, const Advantages& advantages);
+  void gather_known(Values& values);
+  GameArrays game_arrays(std::map<std::string, Tensor>& league) const;
+  GameArrays saved_games(const SavedCheckpoint& saved, std::map<std::string, Tensor>& league) const;
 
   Environment& environment_;
   ActorCritic& network_;
   PpoOptions options_;
   bool has_anchor_;
   League* league_;
+  dist::Communicator* ranks_;  // null: one process
   RolloutCollector collector_;
   TrainOptimizer optimizer_;
+  std::optional<DataParallel> parallel_;  // where there are ranks
   CostLimit cost_limit_;
   PpoHealth health_;
 

@@ -99,6 +99,12 @@ std::vector<std::byte> RankReward::state() const {
   return state;
 }
 
+std::vector<std::size_t> RankReward::state_sizes() const {
+  std::vector<std::size_t> sizes = inner_.state_sizes();
+  sizes.push_back(sizeof(Place));
+  return sizes;
+}
+
 void RankReward::restore(std::span<const std::byte> state) {
   const std::size_t own = places_.size() * sizeof(Place);
   check_environment_state(state.size(), inner_.state().size() + own);

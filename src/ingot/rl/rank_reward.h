@@ -20,6 +20,7 @@ class RankReward : public Environment {
 
   const EnvironmentSpec& spec() const override { return inner_.spec(); }
   std::size_t games() const override { return inner_.games(); }
+  GameShare share() const override { return inner_.share(); }
   int player(std::size_t game) const override { return inner_.player(game); }
   void observe(std::span<float> observations, std::span<float> legal) const override {
     inner_.observe(observations, legal);
@@ -29,6 +30,7 @@ class RankReward : public Environment {
             std::span<std::uint8_t> ended) override;
   Costs costs() const override { return inner_.costs(); }
   std::vector<std::byte> state() const override;
+  std::vector<std::size_t> state_sizes() const override;
   void restore(std::span<const std::byte> state) override;
 
   /// What each player can expect now, [players].

@@ -97,6 +97,11 @@ Tensor RolloutCollector::on_device(std::unique_ptr<Upload>& through, std::span<c
   return narrow(through->tensor(), 0, 0, shape[0]);
 }
 
+std::uint64_t RolloutCollector::moment(std::int64_t step, std::size_t game) const {
+  const GameShare share = environment_.share();
+  return static_cast<std::uint64_t>(step) * share.all + share.first + game;
+}
+
 void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random) {
   const std::size_t games = environment_.games();
   environment_.observe(observations_, legal_);
@@ -108,11 +113,10 @@ void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random
     const std::int32_t seat =
         league_ == nullptr ? League::kLearns : league_->seat(game, environment_.player(game));
     const auto who = static_cast<std::size_t>(seat - League::kLearns);
-    const auto place = static_cast<std::uint64_t>(step) * games + game;
     deciding[who].push_back(game);
-    uniform[who].push_back(static_cast<double>(uniform_from_bits(random.block(place)[0])));
+    uniform[who].push_back(static_cast<double>(uniform_from_bits(random.block(moment(step, game))[0])));
   }
-  if (!deciding[0].empty()) learn_from(rollout, deciding[0], uniform[0]);
+  if (!deciding[0].empty()) learn_from(rollout, deciding[0], uniform[0], step);
   for (std::size_t who = 1; who < deciding.size(); ++who) {
     if (deciding[who].empty()) continue;
     const std::vector<float> observations = rows_of(deciding[who], observations_),
@@ -134,7 +138,7 @@ Tensor RolloutCollector::hidden_on_device(Rollout& rollout, std::span<const std:
 
 // The network decides for these games, and its decisions are kept.
 void RolloutCollector::learn_from(Rollout& rollout, std::span<const std::size_t> games,
-                                  std::span<const double> uniform) {
+                                  std::span<const double> uniform, std::int64_t step) {
   const std::size_t first = rollout.size(), seen = rollout.observations.size(), known = rollout.legal.size();
   const auto choices = static_cast<std::size_t>(environment_.spec().actions);
   const auto players = static_cast<std::size_t>(environment_.spec().players);
@@ -166,6 +170,7 @@ void RolloutCollector::learn_from(Rollout& rollout, std::span<const std::size_t>
     const std::size_t stream = game * players + static_cast<std::size_t>(environment_.player(game));
     open_[stream] = static_cast<std::int64_t>(first + i);
     actions_[game] = action;
+    rollout.moments.push_back(moment(step, game));
     rollout.actions.push_back(action);
     rollout.log_probabilities.push_back(row[static_cast<std::size_t>(action)]);
     rollout.decisions.push_back({.stream = static_cast<std::int32_t>(stream), .value = values[i]});

@@ -55,6 +55,8 @@ struct Rollout {
   std::vector<float> observations, legal;
   std::vector<float> hidden;         ///< empty unless the network reads it
   std::vector<float> player_values;  ///< ActorCriticOutput::player_value; empty without
+  /// step · games of the run + number of the game: the order of time, whoever plays them.
+  std::vector<std::uint64_t> moments;
   std::vector<std::int64_t> actions;
   std::vector<float> log_probabilities;
   std::vector<float> anchor;  ///< masked log-probabilities of the anchor; empty without one
@@ -87,7 +89,9 @@ class RolloutCollector {
 
  private:
   void decide(Rollout& rollout, std::int64_t step, RngKey random);
-  void learn_from(Rollout& rollout, std::span<const std::size_t> games, std::span<const double> uniform);
+  void learn_from(Rollout& rollout, std::span<const std::size_t> games, std::span<const double> uniform,
+                  std::int64_t step);
+  std::uint64_t moment(std::int64_t step, std::size_t game) const;
   void reward(Rollout& rollout);
   float cost_of(Rollout& rollout, std::size_t game, std::size_t stream) const;
   // Rows of `all` of those games, one behind the other.

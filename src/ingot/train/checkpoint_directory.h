@@ -64,6 +64,8 @@ class CheckpointDirectory {
   explicit CheckpointDirectory(std::string root, CheckpointNames names = {},
                                dist::Communicator* ranks = nullptr);
 
+  /// Whether several ranks write together.
+  bool is_shared() const { return ranks_ != nullptr; }
   std::string path(std::int64_t step) const;
   /// Oldest first; damaged ones too.
   std::vector<CheckpointEntry> list() const;

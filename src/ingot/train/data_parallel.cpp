@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "ingot/base/hash.h"
 #include "ingot/core/memory.h"
 #include "ingot/dist/ordered_sum.h"
+#include "ingot/ops/cast.h"
 
 namespace ingot {
 namespace {
@@ -137,6 +141,16 @@ void DataParallel::finish() {
 void DataParallel::gather(const Tensor& values) {
   backend(values.device()).synchronize(current_stream(values.device()));
   dist::all_reduce(communicator_, values);
+}
+
+std::string weights_checksum(ModuleRef model) {
+  constexpr std::uint64_t kFactor = 1'000'003;
+  std::uint64_t sum = 0;
+  for (const auto& [name, parameter] : named_parameters(model)) {
+    const Tensor host = to(parameter->value.detach(), kCpu);
+    sum = sum * kFactor + crc32c({host.view().as<char>(), host.nbytes()});
+  }
+  return fmt::format("weights {:016x}", sum);
 }
 
 }  // namespace ingot

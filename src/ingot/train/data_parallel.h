@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ingot/autograd/grad_buckets.h"
@@ -11,6 +12,7 @@
 #include "ingot/dist/background.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/nn/parameter.h"
+#include "ingot/nn/visit.h"
 #include "ingot/train/optimizer_shard.h"
 
 namespace ingot {
@@ -76,5 +78,8 @@ class DataParallel {
   std::optional<dist::Background> own_background_;
   dist::Background* background_;
 };
+
+/// Of all values of a model, for ranks to compare.
+std::string weights_checksum(ModuleRef model);
 
 }  // namespace ingot

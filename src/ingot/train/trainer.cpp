@@ -139,8 +139,7 @@ struct Trainer::State {
   // Ranks that write together do so between two steps, in whose communication they would else be. Offloaded
   // state is written from where it lies, before the next step changes it.
   bool writes_beside() const {
-    return queue.most_running() > 0 && task.optimizer().shard() == nullptr &&
-           !task.optimizer().is_offloaded();
+    return queue.most_running() > 0 && !options.checkpoints->is_shared() && !task.optimizer().is_offloaded();
   }
   bool is_saved() const {
     return saving.valid() && saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready;

@@ -11,7 +11,6 @@
 #include "ingot/base/error.h"
 #include "ingot/base/file_memory.h"
 #include "ingot/base/files.h"
-#include "ingot/base/hash.h"
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
@@ -23,6 +22,7 @@
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
+#include "ingot/train/data_parallel.h"
 #include "ingot/train/language/checkpoint.h"
 #include "ingot/train/language/expert_sharing.h"
 #include "ingot/train/language/frozen_matrices.h"
@@ -108,16 +108,6 @@ void add_distillation_settings(Json& json, const DistillationConfig& kd) {
   json["kd_beta"] = kd.beta;
 }
 
-std::string checksum_of_weights(LanguageModel& model) {
-  std::uint64_t sum = 0;
-  for (const auto& [name, parameter] : named_parameters(model)) {
-    const Tensor host = to(parameter->value.detach(), kCpu);
-    const std::string_view bytes(host.view().as<char>(), host.nbytes());
-    sum = sum * 1'000'003 + crc32c(bytes);
-  }
-  return fmt::format("weights {:016x}", sum);
-}
-
 std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
   std::vector<std::string> paths;
   paths.reserve(datasets.size());
@@ -172,7 +162,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   if (config_.objective.has_reference())  // before the optimizer, which takes what trains
     reference_ = std::make_unique<ReferenceModel>(config_, *model_);
   schedule_ = std::make_shared<LrSchedule>(run_schedule(config_, total_steps_));
-  if (communicator_.size() > 1) checksum_ = checksum_of_weights(*model_);  // before they are shared out
+  if (communicator_.size() > 1) checksum_ = weights_checksum(*model_);  // before they are shared out
   share_out_weights();
   optimizer_ = std::make_unique<TrainOptimizer>(
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
