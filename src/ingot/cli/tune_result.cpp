@@ -13,6 +13,7 @@
 #include "ingot/base/shell.h"
 #include "ingot/cli/text_table.h"
 #include "ingot/cli/tune_objectives.h"
+#include "ingot/tune/database.h"
 #include "ingot/tune/failures.h"
 #include "ingot/tune/importance.h"
 
@@ -113,6 +114,7 @@ Json as_json(const StudyConfig& config, Tuner& tuner, const Trial& trial) {
   return {{"trial", trial.number},
           {"values", values},
           {"parameters", parse_json<Json>(tuner.space().to_json(trial.values), "the values of a trial")},
+          {"worker", trial.worker},
           {"directory", best_directory(config, trial)},
           {"command", next_commands(config, trial).command}};
 }
@@ -151,6 +153,8 @@ void print_tune_result(const StudyConfig& config, Tuner& tuner, const std::strin
   } else {
     fmt::print("\nNo trial is complete\n");
   }
+  if (best != nullptr && tuner.goals().empty() && tune::is_database_url(config.tuner.study))
+    fmt::print("  worker  {}\n", best->worker);
   fmt::print("  report  {}\n  study   {}\n", report, without_secrets(config.tuner.study));
   print_failures(tune::failures_of(trials, config), trials.size());
   if (!go_on.empty()) {
@@ -179,6 +183,7 @@ void print_tune_json(const StudyConfig& config, Tuner& tuner, const std::string&
     json["best"] = {{"trial", best->number},
                     {"value", best->value},
                     {"parameters", parse_json<Json>(tuner.space().to_json(best->values), "the best values")},
+                    {"worker", best->worker},
                     {"directory", best_directory(config, *best)},
                     {"command", next.command}};
     if (!next.longer.empty()) json["best"]["longer_command"] = next.longer;

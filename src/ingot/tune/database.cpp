@@ -1,5 +1,7 @@
 #include "ingot/tune/database.h"
 
+#include <chrono>
+
 #include "ingot/base/secrets.h"
 #include "ingot/tune/database_engine.h"
 
@@ -14,6 +16,11 @@ Database::Database(const std::string& place)
       engine_(is_database_url(place) ? open_postgres(place) : open_sqlite(place)) {}
 
 Database::~Database() = default;
+
+double DatabaseEngine::now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+double Database::now() { return engine_->now(); }
 
 void Database::choose_journal() { engine_->choose_journal(); }
 void Database::run(const std::string& sql) { engine_->run(sql); }

@@ -33,6 +33,9 @@ class Database {
   /// Whether commits from now on wait until they are on the disk. A server's always do.
   void wait_for_disk(bool wait);
 
+  /// Seconds since 1970: by the server's clock, or by this machine's where the study is a file.
+  double now();
+
   bool is_blank();
   /// Makes the tables of one's own, and marks them.
   void create(const std::string& schema, std::int64_t format);

@@ -43,6 +43,8 @@ class DatabaseEngine {
   /// The format that a study was marked with; nothing (0) where this is none.
   virtual std::int64_t marked_format() = 0;
 
+  /// Seconds since 1970 by the clock that all workers of the study share.
+  virtual double now();
   virtual void choose_journal() {}
   virtual void wait_for_disk(bool /*wait*/) {}
 };

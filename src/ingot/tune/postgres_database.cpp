@@ -250,6 +250,11 @@ class PostgresEngine final : public DatabaseEngine {
     }
   }
 
+  // Not the transaction's time, which is that of its begin, before it waited for others.
+  double now() override {
+    PostgresStatement statement(connection_, "SELECT extract(epoch FROM clock_timestamp())::float8");
+    return statement.step() ? statement.real(0) : DatabaseEngine::now();
+  }
   bool is_blank() override { return tables() == 0; }
   void mark(std::int64_t format) override {
     connection_.run(fmt::format("CREATE TABLE {0} (format BIGINT NOT NULL); INSERT INTO {0} VALUES ({1})",

@@ -1,7 +1,6 @@
 #include "ingot/tune/store.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -40,10 +39,6 @@ constexpr const char* kObjectives =
 // "minimize", or the names and directions of several objectives.
 std::string direction_of(const StudyIdentity& identity) {
   return identity.goals.empty() ? std::string(name(identity.direction)) : describe(identity.goals);
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::int64_t code(TrialState state) { return static_cast<std::int64_t>(state); }
@@ -90,7 +85,7 @@ void StudyStore::State::create() {
       .bind(0, identity.space.description())
       .bind(1, direction_of(identity))
       .bind(2, identity.objective)
-      .bind(3, now())
+      .bind(3, database.now())
       .run();
 }
 
@@ -201,7 +196,7 @@ void StudyStore::State::give_up(std::int64_t number, std::int64_t attempts, cons
             "UPDATE trials SET state = ?, ended = ?, note = ?, lease = lease + 1, revision = ? "
             "WHERE number = ?")
       .bind(0, code(again ? TrialState::waiting : TrialState::failed))
-      .bind(1, again ? 0.0 : now())
+      .bind(1, again ? 0.0 : database.now())
       .bind(2, note)
       .bind(3, next_revision())
       .bind(4, number)
@@ -237,9 +232,10 @@ void StudyStore::State::reclaim() {
                    "SELECT number, attempts, worker, machine, pid, process_started, heartbeat FROM trials "
                    "WHERE state = ?");
     rows.bind(0, code(TrialState::running));
+    const double now = database.now();
     while (rows.step()) {
       const Worker worker{rows.text(2), rows.text(3), rows.integer(4), rows.integer(5)};
-      const bool late = now() - rows.real(6) > options.lease_seconds;
+      const bool late = now - rows.real(6) > options.lease_seconds;
       // Clocks jump and machines sleep: where the process can be looked at, they do not count.
       const std::optional<bool> lives = worker.lives();
       if (lives ? !*lives : late) gone.push_back({rows.integer(0), rows.integer(1), worker.name});
@@ -260,7 +256,7 @@ Trial StudyStore::State::begin(std::int64_t number, bool is_new, const Values& v
             "lease = lease + 1, worker = ?3, machine = ?4, pid = ?5, process_started = ?6, note = '', "
             "revision = ?7 WHERE number = ?8")
       .bind(0, code(TrialState::running))
-      .bind(1, now())
+      .bind(1, database.now())
       .bind(2, self.name)
       .bind(3, self.machine)
       .bind(4, self.pid)
@@ -337,7 +333,7 @@ void StudyStore::beat(const Trial& trial) {
   Transaction transaction(s.database);
   s.must_hold(trial);
   Statement(s.database, "UPDATE trials SET heartbeat = ? WHERE number = ?")
-      .bind(0, now())
+      .bind(0, s.database.now())
       .bind(1, trial.number)
       .run();
   transaction.commit();
@@ -354,7 +350,7 @@ void StudyStore::report(Trial& trial, std::int64_t step, double value) {
       .bind(2, value)
       .run();
   Statement(s.database, "UPDATE trials SET heartbeat = ?, revision = ? WHERE number = ?")
-      .bind(0, now())
+      .bind(0, s.database.now())
       .bind(1, s.next_revision())
       .bind(2, trial.number)
       .run();
@@ -387,7 +383,7 @@ void StudyStore::finish(Trial& trial, TrialState state, const std::vector<double
             "UPDATE trials SET state = ?, value = ?, ended = ?, note = ?, revision = ? WHERE number = ?")
       .bind(0, code(state))
       .bind(1, value)
-      .bind(2, now())
+      .bind(2, s.database.now())
       .bind(3, note)
       .bind(4, s.next_revision())
       .bind(5, trial.number)
