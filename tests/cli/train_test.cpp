@@ -248,6 +248,9 @@ TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherCommand) {
   EXPECT_EQ(logits.exit_code, 0) << logits.errors;
   EXPECT_TRUE(fs::exists(directory_ + "/logits.npy"));
   EXPECT_EQ(run_ingot({"logits", path, "--tokens", "1,99999"}).exit_code, 2);
+  const Outcome elsewhere = run_ingot({"plan", directory_ + "/train.yaml", "--gpus", "2", "--json"});
+  const auto on_h100 = parse_json<nlohmann::json>(elsewhere.output, "plan");
+  EXPECT_TRUE(on_h100["configured"]["fits"].get<bool>()) << elsewhere.output << elsewhere.errors;
   const Outcome memory = run_ingot({"memory", directory_ + "/train.yaml", "--json"});
   EXPECT_NE(memory.output.find("\"fits\": true"), std::string::npos) << memory.output << memory.errors;
   const auto fits_gpu = [&](const std::string& size) {

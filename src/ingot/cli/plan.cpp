@@ -21,6 +21,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostPlanned = 1 << 16, kDefaultTokens = 524288, kDefaultSequence = 1024;
 
+constexpr const char* kAllGpus = "all";
+
 struct PlanOptions {
   std::string model, gpu = "h100", hardware, link, memory, output;
   std::vector<std::string> set;
@@ -75,6 +77,7 @@ PlannedDevice planned_device(const PlanOptions& o) {
       o.hardware.empty() || o.gpu == "h100",
       InvalidConfig("--hardware", "describes the GPU; leave out --gpu (the file's `like` names one)"));
   PlannedDevice device = !o.hardware.empty() ? read_planned_device(o.hardware)
+                         : o.gpu == kAllGpus ? PlannedDevice{}
                          : o.gpu == "cpu"    ? these_processors(o)
                                              : known_gpu(o.gpu);
   if (!o.memory.empty()) device.memory = static_cast<double>(parse_bytes(o.memory, "--memory"));
@@ -134,8 +137,8 @@ Json json_of(const PlannedRun& run) {
             {"communication_hidden", time.hidden}}}};
 }
 
-void print_plan_json(const PlannedRun& best, const std::vector<PlannedRun>& runs,
-                     const std::vector<PlannedScale>& scaling) {
+void print_plan_json(const PlannedRun& best, const std::optional<PlannedRun>& configured,
+                     const std::vector<PlannedRun>& runs, const std::vector<PlannedScale>& scaling) {
   Json others = Json::array(), curve = Json::array();
   for (const PlannedRun& run : runs) others.push_back(json_of(run));
   for (const PlannedScale& point : scaling)
@@ -144,8 +147,10 @@ void print_plan_json(const PlannedRun& best, const std::vector<PlannedRun>& runs
                      {"efficiency", point.efficiency},
                      {"mfu", point.run.mfu},
                      {"bound", point.run.time.bound()}});
-  fmt::print("{}\n",
-             dump_json(Json{{"best", json_of(best)}, {"combinations", others}, {"scaling", curve}}, 2));
+  Json json{{"best", json_of(best)}};
+  if (configured) json["configured"] = json_of(*configured);
+  json.update(Json{{"combinations", others}, {"scaling", curve}});
+  fmt::print("{}\n", dump_json(json, 2));
 }
 
 void print_best(const Report& page, const PlannedRun& best, const PlannedCluster& on) {
@@ -168,17 +173,50 @@ void print_best(const Report& page, const PlannedRun& best, const PlannedCluster
   fmt::print("\n");
 }
 
+// What the configuration itself asks for, beside what would be best.
+ReportFigure figure_of(const PlannedRun& configured) {
+  return {"as configured", human_bytes(configured.memory.needed()),
+          fmt::format(
+              "{}: {}", configured.choice.text(),
+              configured.fits ? human_count(configured.tokens_per_second) + " tokens/s" : "does not fit")};
+}
+
+int plan_all_gpus(const PlanOptions& o, const RunPlanRequest& request) {
+  for (const auto& [key, given] :
+       {std::pair("--output", !o.output.empty()), std::pair("--memory", !o.memory.empty()),
+        std::pair("--flops", o.flops.has_value()), std::pair("--bandwidth", o.bandwidth.has_value())})
+    INGOT_CHECK(!given, InvalidConfig(key, "is for one kind of GPU; name it with --gpu"));
+  const std::vector<PlannedKind> kinds = plan_kinds(request);
+  if (!o.json) {
+    print_text_table(kinds_table(kinds));
+    return 0;
+  }
+  Json list = Json::array();
+  for (const PlannedKind& kind : kinds) {
+    Json one = json_of(kind.run);
+    one["gpu"] = kind.device.name;
+    one["gpu_memory"] = kind.device.memory;
+    list.push_back(std::move(one));
+  }
+  fmt::print("{}\n", dump_json(Json{{"gpus", list}}, 2));
+  return 0;
+}
+
 int plan_run(const PlanOptions& o) {
   if (!o.output.empty()) check_ending("--output", o.output, {".html", ".htm"});
   const RunPlanRequest request = plan_request(o);
+  if (o.gpu == kAllGpus) return plan_all_gpus(o, request);
   const std::vector<PlannedRun> runs = plan_runs(request);
   const PlannedRun& best = best_run(runs, request.cluster);
   const std::vector<PlannedScale> scaling =
       request.cluster.device.host ? std::vector<PlannedScale>{} : plan_scaling(request);
-  const Report page = plan_page(request, runs, scaling);
+  Report page = plan_page(request, runs, scaling);
+  std::optional<PlannedRun> configured;
+  if (is_training_file(o.model)) configured = configured_run(request);
+  if (configured) page.figures.push_back(figure_of(*configured));
   if (!o.output.empty()) write_report(o.output, page);
   if (o.json) {
-    print_plan_json(best, runs, scaling);
+    print_plan_json(best, configured, runs, scaling);
     return 0;
   }
   print_best(page, best, request.cluster);
@@ -196,9 +234,10 @@ void add_plan(Command& root) {
       .option("model", o->model,
               "Training configuration (.yaml), or a model to train whole: directory, GGUF, config.json")
       .required();
-  std::vector<std::string> names{"cpu"};
+  std::vector<std::string> names{"cpu", kAllGpus};
   for (const PlannedDevice& gpu : known_gpus()) names.push_back(gpu.name);
-  command.option("--gpu", o->gpu, "Kind of GPU; cpu: this machine's processors").suggests(names);
+  command.option("--gpu", o->gpu, "Kind of GPU; cpu: this machine's processors; all: each that is known")
+      .suggests(names);
   command.option("--gpus", o->gpus, "Number of GPUs: processes of mpirun, which have one each")
       .placeholder("N");
   command.option("--nodes", o->nodes, "Machines that they are in").placeholder("N");
@@ -226,6 +265,8 @@ void add_plan(Command& root) {
   command.example("ingot plan train.yaml --gpus 64 --nodes 8 --link 400Gb/s --gpu h100 -o plan.html",
                   "64 GPUs in 8 machines, and a page with the curves");
   command.example("ingot plan model --gpus 4 --gpu rtx4090", "a whole model on four GPUs");
+  command.example("ingot plan train.yaml --gpus 8 --gpu all",
+                  "on which GPUs it fits, and how fast it is there");
   command.run([o] { return plan_run(*o); });
 }
 

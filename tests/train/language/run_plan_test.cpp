@@ -144,6 +144,37 @@ TEST(RunPlan, WhatFitsNowhereTellsTheLeastMemory) {
   }
 }
 
+TEST(RunPlan, TheConfigurationAsItIsFitsOrIsMarked) {
+  RunPlanRequest request = request_of("qwen2.5-1.5b", "rtx4090", 4);
+  request.config.per_device_train_batch_size = 16;
+  request.config.gradient_accumulation_steps = 2;
+  const PlannedRun large = configured_run(request);
+  EXPECT_FALSE(large.fits);
+  EXPECT_EQ(large.choice.batch, 16);
+  EXPECT_EQ(large.choice.accumulation, 2);
+  request.config.zero_stage = 3;
+  request.config.recompute = Recompute::full;
+  request.config.per_device_train_batch_size = 1;
+  const PlannedRun small = configured_run(request);
+  EXPECT_TRUE(small.fits);
+  EXPECT_EQ(small.choice.zero_stage, 3);
+}
+
+TEST(RunPlan, OfEachKindOfGpuTheBestIsToldOrTheLeastMemory) {
+  RunPlanRequest request = request_of("qwen2.5-32b", "h200", 4);
+  request.batch = 1;
+  const std::vector<PlannedKind> kinds = plan_kinds(request);
+  ASSERT_EQ(kinds.size(), known_gpus().size());
+  const auto of = [&](const std::string& name) {
+    return *std::ranges::find(kinds, name, [](const PlannedKind& kind) { return kind.device.name; });
+  };
+  EXPECT_FALSE(of("rtx4090").run.fits);
+  EXPECT_TRUE(of("h200").run.fits);
+  const std::vector<PlannedRun> on_h200 = plan_runs(request);
+  EXPECT_EQ(of("h200").run.choice.text(), best_run(on_h200, request.cluster).choice.text());
+  EXPECT_EQ(kinds_table(kinds).rows.size(), kinds.size());
+}
+
 TEST(RunPlan, MoreRanksGiveMoreTokensAndNoMoreEach) {
   RunPlanRequest request = request_of("gpt2-124m", "h100", 8);
   const std::vector<PlannedScale> scaling = plan_scaling(request);

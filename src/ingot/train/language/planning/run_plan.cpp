@@ -69,6 +69,10 @@ std::string why_best(const PlannedRun& best, const std::vector<PlannedRun>& runs
   return text;
 }
 
+const PlannedRun& with_least_memory(const std::vector<PlannedRun>& runs) {
+  return *std::ranges::min_element(runs, {}, [](const PlannedRun& run) { return run.memory.needed(); });
+}
+
 // Less-than in the order of plan_runs().
 bool is_better(const PlannedRun& a, const PlannedRun& b) {
   const auto key = [](const PlannedRun& run) {
@@ -153,19 +157,57 @@ std::vector<PlannedRun> plan_runs(const RunPlanRequest& request) {
   return runs_of(request, work_of(request));
 }
 
+PlannedRun configured_run(const RunPlanRequest& request) {
+  check_cluster(request);
+  const TrainConfig& c = request.config;
+  return planned_run(request, work_of(request),
+                     {.zero_stage = request.cluster.ranks > 1 ? static_cast<int>(c.zero_stage) : 0,
+                      .recompute = c.recompute,
+                      .offload = c.optimizer.offload,
+                      .weights = c.offload_weights,
+                      .activations = c.offload_activations,
+                      .batch = c.per_device_train_batch_size,
+                      .accumulation = c.gradient_accumulation_steps});
+}
+
+std::vector<PlannedKind> plan_kinds(const RunPlanRequest& request) {
+  std::vector<PlannedKind> kinds;
+  kinds.reserve(known_gpus().size());
+  for (const PlannedDevice& gpu : known_gpus()) {
+    RunPlanRequest on = request;
+    on.cluster.device = gpu;
+    const std::vector<PlannedRun> runs = plan_runs(on);
+    kinds.push_back({gpu, runs.front().fits ? runs.front() : with_least_memory(runs)});
+  }
+  return kinds;
+}
+
+ReportTable kinds_table(const std::vector<PlannedKind>& kinds) {
+  ReportTable table{.title = "By kind of GPU",
+                    .columns = {"GPU", "memory", "needed", "tokens/s", "MFU", "best"},
+                    .rows = {}};
+  table.rows.reserve(kinds.size());
+  for (const PlannedKind& kind : kinds) {
+    const PlannedRun& run = kind.run;
+    table.rows.push_back(
+        {kind.device.name, human_bytes(static_cast<std::uint64_t>(kind.device.memory)),
+         memory_text(run.memory), run.fits ? human_count(run.tokens_per_second) : "-",
+         run.fits ? fmt::format("{:.0f} %", 100 * run.mfu) : "-",
+         run.fits ? run.choice.text() : fmt::format("does not fit; least with {}", run.choice.text())});
+  }
+  return table;
+}
+
 const PlannedRun& best_run(const std::vector<PlannedRun>& runs, const PlannedCluster& on) {
   const PlannedRun& best = runs.front();
   if (best.fits) return best;
-  const PlannedRun* least = nullptr;
-  for (const PlannedRun& run : runs) {
-    if (least == nullptr || run.memory.needed() < least->memory.needed()) least = &run;
-  }
+  const PlannedRun& least = with_least_memory(runs);
   const auto available = static_cast<std::size_t>(std::max(0.0, memory_of_a_rank(on)));
   throw OutOfMemory(
       fmt::format("nothing fits in the {} that a rank has on {}; the least is {} with {}: take a device "
                   "with more memory, more GPUs, or LoRA",
-                  human_bytes(available), on.device.name, memory_text(least->memory), least->choice.text()),
-      least->memory.needed(), 0, available);
+                  human_bytes(available), on.device.name, memory_text(least.memory), least.choice.text()),
+      least.memory.needed(), 0, available);
 }
 
 std::vector<PlannedScale> plan_scaling(const RunPlanRequest& request, int most) {

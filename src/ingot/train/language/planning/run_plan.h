@@ -32,6 +32,9 @@ struct PlannedRun {
 /// InvalidConfig where ranks do not divide by nodes, or a rank has less than a sequence of a step.
 std::vector<PlannedRun> plan_runs(const RunPlanRequest& request);
 
+/// Of the combination that request.config asks for, whether it fits or not.
+PlannedRun configured_run(const RunPlanRequest& request);
+
 /// The first of plan_runs(), which the trainer can run. Throws OutOfMemory with the least memory of a device
 /// that would do, and what it takes then.
 const PlannedRun& best_run(const std::vector<PlannedRun>& runs, const PlannedCluster& on);
@@ -53,5 +56,14 @@ Report plan_page(const RunPlanRequest& request, const std::vector<PlannedRun>& r
 
 /// The best of each ZeRO × recomputation × offload, as a table.
 ReportTable plan_table(const std::vector<PlannedRun>& runs);
+
+/// The best on each kind of GPU that is known.
+struct PlannedKind {
+  PlannedDevice device;
+  PlannedRun run;  ///< where nothing fits, the one with the least memory
+};
+/// request.cluster.device does not matter.
+std::vector<PlannedKind> plan_kinds(const RunPlanRequest& request);
+ReportTable kinds_table(const std::vector<PlannedKind>& kinds);
 
 }  // namespace ingot
