@@ -34,22 +34,49 @@ std::vector<int> processors_of(std::string_view list) {
   return processors;
 }
 
+std::vector<int> read_processors(const std::string& path) {
+  std::ifstream file(path);
+  std::string list;
+  std::getline(file, list);
+  return processors_of(list);
+}
+
+// In the order of their first processors. One whose siblings are not told is a core of its own.
+NumaNode cores_of(const std::vector<int>& processors, const std::string& root) {
+  NumaNode cores;
+  for (const int processor : processors) {
+    const auto has = [&](const std::vector<int>& core) {
+      return std::ranges::find(core, processor) != core.end();
+    };
+    if (std::ranges::any_of(cores, has)) continue;
+    std::vector<int> core =
+        read_processors(fmt::format("{}/cpu/cpu{}/topology/thread_siblings_list", root, processor));
+    std::erase_if(core, [&](int other) { return std::ranges::find(processors, other) == processors.end(); });
+    if (!has(core)) core = {processor};
+    cores.push_back(std::move(core));
+  }
+  return cores;
+}
+
+std::vector<int> joined(const NumaNode& cores, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  std::vector<int> processors;
+  for (auto core = cores.begin() + begin; core != cores.begin() + end; ++core)
+    processors.insert(processors.end(), core->begin(), core->end());
+  return processors;
+}
+
 }  // namespace
 
-std::vector<std::vector<int>> numa_nodes(const std::string& root) {
-  std::vector<std::vector<int>> nodes;
-  for (int node = 0; std::filesystem::exists(fmt::format("{}/node{}", root, node)); ++node) {
-    std::ifstream file(fmt::format("{}/node{}/cpulist", root, node));
-    std::string list;
-    std::getline(file, list);
-    if (std::vector<int> processors = processors_of(list); !processors.empty())
-      nodes.push_back(std::move(processors));
+std::vector<NumaNode> numa_nodes(const std::string& root) {
+  std::vector<NumaNode> nodes;
+  for (int node = 0; std::filesystem::exists(fmt::format("{}/node/node{}", root, node)); ++node) {
+    const std::vector<int> processors = read_processors(fmt::format("{}/node/node{}/cpulist", root, node));
+    if (!processors.empty()) nodes.push_back(cores_of(processors, root));
   }
   return nodes;
 }
 
-std::vector<int> processors_of_rank(const std::vector<std::vector<int>>& nodes, int local_rank,
-                                    int local_size) {
+std::vector<int> processors_of_rank(const std::vector<NumaNode>& nodes, int local_rank, int local_size) {
   const auto count = static_cast<int>(nodes.size());
   if (count < 2) return {};
   const auto node_of = [&](int rank) { return local_size >= count ? rank * count / local_size : rank; };
@@ -60,8 +87,12 @@ std::vector<int> processors_of_rank(const std::vector<std::vector<int>>& nodes, 
     ++sharing;
     if (rank < local_rank) ++before;
   }
-  const std::vector<int>& all = nodes[static_cast<std::size_t>(node)];
-  const auto processors = static_cast<int>(all.size());
+  const NumaNode& cores = nodes[static_cast<std::size_t>(node)];
+  const auto size = std::ssize(cores);
+  if (size >= sharing) return joined(cores, size * before / sharing, size * (before + 1) / sharing);
+  // More ranks than cores: the threads of a core are shared out, too.
+  const std::vector<int> all = joined(cores, 0, size);
+  const auto processors = std::ssize(all);
   if (processors < sharing) return all;
   return {all.begin() + processors * before / sharing, all.begin() + processors * (before + 1) / sharing};
 }
