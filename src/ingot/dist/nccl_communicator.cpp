@@ -36,14 +36,18 @@ bool are_equal(std::span<const Slice> slices) {
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(Communicator& control, Device device, const NcclId& id)
-      : control_(control),
-        device_(device),
-        stream_(backend(device).create_stream()),
-        event_(backend(device).create_event()),
-        barrier_(static_cast<float*>(backend(device).allocate(sizeof(float), MemoryTag::other))) {
-    backend(device_).fill_bytes(barrier_, 0, sizeof(float), stream_);
-    Nccl::Config config;
-    run("connection", [&] { return nccl().comm_init_rank_config(&comm_, size(), id, rank(), &config); });
+      : control_(control), device_(device) {
+    try {
+      stream_ = backend(device).create_stream();
+      event_ = backend(device).create_event();
+      barrier_ = static_cast<float*>(backend(device).allocate(sizeof(float), MemoryTag::other));
+      backend(device_).fill_bytes(barrier_, 0, sizeof(float), stream_);
+      Nccl::Config config;
+      run("connection", [&] { return nccl().comm_init_rank_config(&comm_, size(), id, rank(), &config); });
+    } catch (...) {
+      release();
+      throw;
+    }
   }
   // NCCL's objects, the stream and the memory go with the process: when static objects end, CUDA has ended.
   ~NcclCommunicator() override = default;
@@ -226,6 +230,14 @@ class NcclCommunicator final : public Communicator {
                     rank(), host_name(), what, operation_, control_.activity(), said));
   }
 
+  // Of a connection that was not made.
+  void release() noexcept {
+    ComputeBackend& own = backend(device_);
+    if (barrier_ != nullptr) own.deallocate(barrier_, sizeof(float), MemoryTag::other);
+    if (event_.native != nullptr) own.destroy_event(event_);
+    if (stream_.native != nullptr) own.destroy_stream(stream_);
+  }
+
   void end() {
     ended_ = true;
     if (comm_ != nullptr) nccl().comm_abort(comm_);
@@ -234,9 +246,9 @@ class NcclCommunicator final : public Communicator {
 
   Communicator& control_;
   Device device_;
-  Stream stream_;
-  Event event_;
-  float* barrier_;  // what a barrier sums
+  Stream stream_{};
+  Event event_{};
+  float* barrier_ = nullptr;  // what a barrier sums
   Nccl::Comm comm_ = nullptr;
   bool ended_ = false;
   std::int64_t operation_ = 0;

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -199,9 +200,11 @@ TEST(NcclFault, InAnOperation) {
 
 TEST(NcclFault, AtTheStart) {
   ONLY_AS_RANK();
+  const std::size_t before = backend(kGpu).memory().allocated();
   try {
     connected();
   } catch (const Error& error) {
+    if (backend(kGpu).memory().allocated() != before) tell_and_end(Error("memory of the device was left"));
     tell_and_end(error);
   }
 }
