@@ -22,6 +22,7 @@
 #include "ingot/base/rng.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -75,7 +76,9 @@ struct Thread {
   std::size_t moment = 0, next_landing = kNever;
 };
 
-// Where a stack goes on. Switching takes a few nanoseconds; swapcontext() calls the kernel for its signal mask.
+// Where a stack goes on. Switching takes a few nanoseconds; swapcontext() calls the kernel for its signal
+// mask. Boost's public fiber unwinds a stack that nobody returns to, as an exception through kernels; this
+// leaves it.
 using Context = boost::context::detail::fcontext_t;
 
 // A stack on which threads run, one after the other, as long as none of them waits. Where races are looked
@@ -338,6 +341,9 @@ class Block {
   }
 
   static void prepare(Fiber& fiber) {
+#if defined(__SANITIZE_ADDRESS__)
+    ASAN_UNPOISON_MEMORY_REGION(fiber.stack, kStack);  // what an error left in the middle of a function
+#endif
     fiber.context = boost::context::detail::make_fcontext(fiber.stack + kStack, kStack, &Block::enter);
   }
 
