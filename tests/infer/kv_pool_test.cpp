@@ -58,6 +58,21 @@ TEST(KvPool, SixtyFourMixedRequestsWasteAtMostFourPercentOfTheirMemory) {
   EXPECT_LE(static_cast<double>(running - held), 0.04 * static_cast<double>(running));
 }
 
+TEST(KvPool, ACacheTakesLessThanAPageOfEachHeadBeyondItsTokens) {
+  LanguageConfig config = long_config();
+  config.num_attention_heads = config.num_key_value_heads = 3;
+  config.hidden_size = 192;
+  config.validate();
+  KvPool pool(config, {.dtype = DType::f16, .context = 2048});
+  const auto slot = pool.acquire(prompt(20, 1), 21, "");
+  if (!slot->cache.is_paged()) GTEST_SKIP() << "memory is not taken by pages here";
+  for (std::int64_t tokens = 21; tokens < 300; ++tokens) {
+    ASSERT_TRUE(pool.grow(*slot, tokens));
+    EXPECT_GE(slot->cache.capacity(), tokens);
+    EXPECT_LT(slot->cache.capacity() - tokens, 11);  // 10.7 tokens of 384 bytes are a page
+  }
+}
+
 // Of which most are admitted and wait for their turn.
 TEST(KvPool, PromptsTakeMemoryAsTheyAreRead) {
   InitSource init(3);

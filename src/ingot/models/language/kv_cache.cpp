@@ -60,7 +60,7 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
 // A page of short rows of one head would hold so many tokens that much of it stays empty.
 bool KvCache::heads_share_pages() const {
   constexpr std::size_t kShortRow = 128;
-  return kv_heads_ > 1 && static_cast<std::size_t>(head_dim_) * byte_size(dtype_) < kShortRow;
+  return kv_heads_ > 1 && static_cast<std::size_t>(head_dim_) * byte_size(dtype_) <= kShortRow;
 }
 
 // Those of a layer that are there: keys, values, their scales. Pages that heads share have the rows of one
@@ -146,7 +146,7 @@ std::size_t KvCache::page_row_bytes() const {
 }
 
 std::int64_t KvCache::capacity_step() const {
-  constexpr std::int64_t kLeast = 16;
+  constexpr std::int64_t kLeast = 8;  // of rows that fill a page: growing is work, too
   const std::size_t row = page_row_bytes();
   return std::max(kLeast, static_cast<std::int64_t>((page_bytes() + row - 1) / row));
 }
