@@ -348,7 +348,9 @@ std::vector<std::string> golden_names() {
       "granitehybrid", "granitehybrid_plain", "granitehybrid_moe", "bamba", "mamba2", "mamba2_bias", "qwen3_next_moe", "qwen3_5", "qwen3_5_bias",
       "qwen3_5_moe", "falcon_h1", "falcon_h1_plain", "nemotron_h", "nemotron_h_bias", "nemotron_h_moe", "nemotron_h_moe_bias",
       "nemotron_h_latent_moe",
-      "deepseek_v2_moe", "deepseek_v2_groups_moe", "deepseek_v3_moe", "deepseek_v3_halves_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe"};
+      "deepseek_v2_moe", "deepseek_v2_groups_moe", "deepseek_v3_moe", "deepseek_v3_halves_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe",
+      "apertus", "apertus_bias",
+  };
   // clang-format on
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ingot/base/error.h"
 #include "ingot/nn/input_observer.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/elementwise.h"
@@ -36,8 +37,10 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
       return pointwise([](const auto& up) { return relu(up) * relu(up); }, projected[0]);
     case MlpKind::relu:
       return pointwise([](const auto& up) { return relu(up); }, projected[0]);
+    case MlpKind::xielu:
+      break;
   }
-  return {};
+  throw Error("activate() has no xIELU: the MLP that has its parameters applies it");
 }
 
 Tensor feed_forward(const LinearInput& x, const ProjectionGroup& in, MlpKind kind, const Linear& down) {

@@ -9,8 +9,9 @@
 namespace ingot {
 
 /// down(silu(gate)·up), down(gelu(up)), down(gelu(gate)·up), down(relu(up)²), down(gelu_erf(up)),
-/// down(relu(up)); gelu is the tanh approximation.
-enum class MlpKind : std::uint8_t { swiglu, gelu, geglu, relu2, gelu_erf, relu };
+/// down(relu(up)), down(xielu(up)); gelu is the tanh approximation. xielu has parameters (nn/xielu.h): who
+/// has them applies it, and neither function below.
+enum class MlpKind : std::uint8_t { swiglu, gelu, geglu, relu2, gelu_erf, relu, xielu };
 /// Whether there is a gate beside up.
 constexpr bool is_gated(MlpKind kind) { return kind == MlpKind::swiglu || kind == MlpKind::geglu; }
 

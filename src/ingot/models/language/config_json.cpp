@@ -73,6 +73,8 @@ std::vector<std::string> activation_names(MlpKind mlp) {
       return {"gelu"};
     case MlpKind::relu:
       return {"relu"};
+    case MlpKind::xielu:
+      return {"xielu"};
     case MlpKind::gelu:
     case MlpKind::geglu:
       return {"gelu_pytorch_tanh", "gelu_new"};
@@ -252,7 +254,10 @@ LanguageConfig LanguageConfig::from_json(std::string_view text, const std::strin
   file = file.over(family.defaults);
   config.tie_word_embeddings = family.tied;
   file.read("vocab_size", config.vocab_size);
+  const bool older = file.has("rope_scaling") && !file.has("rope_parameters");
   file.read("tie_word_embeddings", config.tie_word_embeddings);
+  // An older file's key stands instead of a default of today's.
+  if (older) file = file.with(ConfigFile(R"({"rope_parameters": null})", path));
   file.read("initializer_range", config.initializer_range);
   file.read("bos_token_id", config.bos_token_id);
   file.read("pad_token_id", config.pad_token_id);

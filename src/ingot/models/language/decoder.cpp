@@ -134,6 +134,7 @@ Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
     : in_proj(source, mlp_inputs(c)),
       down_proj(source.scope("down_proj"),
                 decoder_linear(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
+      act_fn(c.mlp == MlpKind::xielu ? std::make_unique<Xielu>(source.scope("act_fn")) : nullptr),
       kind(c.mlp),
       gate_multiplier(c.mlp_gate_multiplier),
       down_multiplier(c.mlp_down_multiplier) {}
@@ -144,6 +145,11 @@ Tensor Mlp::operator()(const LinearInput& x) const {
 }
 
 Tensor Mlp::whole(const LinearInput& x) const {
+  if (act_fn != nullptr) {
+    const ModuleScope scope(down_proj.weight, 2);
+    return down_proj(LinearInput(in_proj.each(x),
+                                 [this](std::span<const Tensor> rows) { return (*act_fn)(rows.front()); }));
+  }
   if (gate_multiplier == 1 && down_multiplier == 1) return feed_forward(x, in_proj, kind, down_proj);
   const std::vector<Tensor> parts = in_proj.each(x);  // Falcon H1's, which are SwiGLU
   return down_proj(silu_mul(parts[0] * gate_multiplier, parts[1])) * down_multiplier;
@@ -152,6 +158,7 @@ Tensor Mlp::whole(const LinearInput& x) const {
 void Mlp::visit(ParamVisitor& v) {
   in_proj.visit(v);
   v("down_proj", down_proj);
+  v("act_fn", act_fn);
 }
 
 namespace {

@@ -25,6 +25,7 @@
 #include "ingot/nn/projection_group.h"
 #include "ingot/nn/visit.h"
 #include "ingot/nn/weight_lease.h"
+#include "ingot/nn/xielu.h"
 #include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/norm.h"
@@ -68,6 +69,7 @@ struct Mlp {
 
   ProjectionGroup in_proj;  // gate_proj and up_proj, or up_proj alone
   Linear down_proj;
+  std::unique_ptr<Xielu> act_fn;  // of MlpKind::xielu
   MlpKind kind;
   double gate_multiplier, down_multiplier;  // 1: none
   std::int64_t chunk = 0;                   // rows that go through it at a time (checkpoint_rows); 0: all

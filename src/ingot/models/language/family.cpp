@@ -19,7 +19,8 @@ std::vector<LanguageFamily> all_families() {
         families::nemotron, families::stablelm,    families::gpt_neox,  families::gpt_oss,
         families::deepseek, families::dots,        families::minimax,   families::falcon,
         families::bloom,    families::mpt,         families::opt,       families::lfm2,
-        families::mamba,    families::qwen_hybrid, families::falcon_h1, families::nemotron_h}) {
+        families::mamba,    families::qwen_hybrid, families::falcon_h1, families::nemotron_h,
+        families::apertus}) {
     std::vector<LanguageFamily> some = rows();
     std::ranges::move(some, std::back_inserter(all));
   }

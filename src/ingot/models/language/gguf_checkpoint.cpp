@@ -13,6 +13,7 @@
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/language/gguf_facts.h"
+#include "ingot/models/language/gguf_layer_numbers.h"
 #include "ingot/models/language/gguf_orders.h"
 #include "ingot/models/language/gguf_states.h"
 #include "ingot/models/require.h"
@@ -72,8 +73,9 @@ class GgufModel : private GgufFacts {
       }
       any = true;
     }
-    if (!any) return source;
-    return std::make_shared<TransformedSource>(source, std::move(recipes));
+    const std::shared_ptr<const WeightSource> all =
+        any ? std::make_shared<TransformedSource>(source, std::move(recipes)) : nullptr;
+    return with_layer_numbers(any ? all : source, fields_, gguf_.layer_numbers, layers_of_numbers());
   }
 
   std::vector<TensorRecipe> recipes() const {
@@ -88,6 +90,10 @@ class GgufModel : private GgufFacts {
         continue;
       }
       add_recipes(*match, info, recipes);
+    }
+    for (const std::string& name : layer_number_names(gguf_.layer_numbers, layers_of_numbers())) {
+      recipes.push_back({name, {name}, {}});
+      if (dtype_ != DType::f32) recipes.back().steps.push_back(Transform::cast(dtype_));
     }
     return recipes;
   }
@@ -108,6 +114,16 @@ class GgufModel : private GgufFacts {
                                            source_.location(), architecture_,
                                            did_you_mean(architecture_, known), fmt::join(known, ", "))));
     return *family;
+  }
+
+  // Layers that have numbers among the metadata.
+  std::int64_t layers_of_numbers() const {
+    if (gguf_.layer_numbers.empty()) return 0;
+    const std::int64_t layers = required("block_count");
+    INGOT_CHECK(layers <= kMaxModelLayers,
+                FormatError(source_.location(), -1, key("block_count"),
+                            fmt::format("{} layers are more than any model has", layers)));
+    return layers;
   }
 
   /// Most numbers are f32; the shortest text that means the same f32 is what was meant (1e-05).
@@ -178,7 +194,11 @@ class GgufModel : private GgufFacts {
       return;
     }
     const std::string type = fields_.text(architecture_ + ".rope.scaling.type").value_or("none");
-    if (type == "none") return;
+    if (type == "none") {
+      if (family_.defaults.find("rope_parameters") != std::string_view::npos)
+        config["rope_scaling"] = {{"rope_type", "default"}};
+      return;
+    }
     config["rope_scaling"] = {{"rope_type", type}};
     if (const auto factor = number("rope.scaling.factor"); factor && *factor != 0) {  // 0 means unset there
       config["rope_scaling"]["factor"] = short_number(*factor);

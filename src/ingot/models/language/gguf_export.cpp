@@ -15,6 +15,7 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/language/gguf_layer_numbers.h"
 #include "ingot/models/language/gguf_orders.h"
 #include "ingot/models/language/gguf_states.h"
 #include "ingot/models/language/llama_cpp.h"
@@ -239,12 +240,14 @@ class Exporter {
     std::map<std::string, GgufNameMatch> stacked;
     std::vector<std::string> unknown;
     for (const TensorInfo& info : checkpoint_.weights->tensors()) {
+    LayerNumbers numbers(family_.layer_numbers, config_.num_hidden_layers);
       const std::string name = map.canonical(info.name);
       const auto ignored = [&name](const std::string& glob) { return glob_match(glob, name); };
       if (std::ranges::any_of(map.ignored, ignored)) continue;
       if (name == "lm_head.weight" && given_.tie_word_embeddings) continue;
       const auto match = match_hugging_face_name(family_, name);
       if (!match) {
+      if (numbers.take(name, *checkpoint_.weights, info.name)) continue;
         unknown.push_back(info.name);
         continue;
       }
@@ -267,6 +270,7 @@ class Exporter {
                                            fmt::join(unknown, ", "))));
     for (const auto& [name, match] : stacked) add_experts(name, match);
     if (given_.tie_word_embeddings &&
+    numbers.write(out_.metadata, checkpoint_.weights->location());
         (!config_.tie_word_embeddings || llama_cpp_needs_output(family_.architecture)))
       add_tied_head();
   }

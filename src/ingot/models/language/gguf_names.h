@@ -68,6 +68,14 @@ struct GgufNameRule {
   GgufChange change = GgufChange::none;
 };
 
+/// A tensor of one number that every layer has, and GGUF files have among their metadata: a list of all
+/// layers', or one number for all.
+struct GgufLayerNumber {
+  std::string_view gguf;          ///< the whole key: "xielu.beta"
+  std::string_view hugging_face;  ///< "model.layers.*.mlp.act_fn.beta"
+  bool scalar = false;            ///< in checkpoints its shape is [], not [1]
+};
+
 enum class GgufKeyKind : std::uint8_t { integer, number, boolean };
 
 /// One metadata value's two names.
@@ -89,6 +97,7 @@ struct GgufFamily {
   std::string_view fixed = "{}";
   /// Of mixtures newer than expert_gating_func: softmax 1, sigmoid 2, softmax of the chosen 3.
   std::optional<std::int64_t> gating = {};
+  std::span<const GgufLayerNumber> layer_numbers = {};
 };
 
 /// The family with the names of its models with experts, or of those without.

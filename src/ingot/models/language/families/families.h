@@ -10,6 +10,7 @@
 namespace ingot::families {
 
 // The rows of each file here, which language_families() puts together.
+std::vector<LanguageFamily> apertus();
 std::vector<LanguageFamily> bloom();
 std::vector<LanguageFamily> cohere();
 std::vector<LanguageFamily> deepseek();

@@ -1,0 +1,96 @@
+// What single families keep in other places than most: numbers among a GGUF file's metadata, text parts that
+// name no model_type, stacks of experts one behind the other.
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/models/goldens.h"
+#include "tests/support/op_case.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/models/language/config.h"
+#include "ingot/models/language/config_difference.h"
+#include "ingot/models/language/decoder.h"
+#include "ingot/models/language/gguf_export.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/ops/view.h"
+#include "ingot/quant/packed_matrix.h"
+#include "ingot/weights/encode.h"
+#include "ingot/weights/gguf_writer.h"
+
+namespace ingot {
+namespace {
+
+using test::golden_path;
+using test::TemporaryDirectory;
+
+void write(const GgufExport& model, const std::string& path, const WeightEncoding& encoding = {}) {
+  const auto weights = encode_weights(model.weights, encoding, true);
+  std::vector<GgufTensor> tensors = model.extra;
+  for (GgufTensor& tensor : gguf_tensors(*weights)) tensors.push_back(std::move(tensor));
+  write_gguf(path, model.metadata, tensors);
+}
+
+LanguageConfig config_of(const std::string& path) {
+  const ModelCheckpoint checkpoint = open_checkpoint(path);
+  return LanguageConfig::from_json(checkpoint.config_json, path);
+}
+
+TEST(FamilyFiles, XieluHasItsNumbersAmongTheMetadata) {
+  const auto given = open_checkpoint(golden_path("apertus")).weights;
+  const GgufExport model = export_gguf(open_checkpoint(golden_path("apertus")));
+  for (const char* name : {"alpha_p", "alpha_n", "beta", "eps"}) {
+    const auto numbers = model.metadata.numbers(std::string("xielu.") + name);
+    ASSERT_TRUE(numbers.has_value()) << name;
+    ASSERT_EQ(numbers->size(), 2U) << name;
+    for (std::size_t layer = 0; layer < numbers->size(); ++layer) {
+      const std::string tensor = "model.layers." + std::to_string(layer) + ".mlp.act_fn." + name;
+      EXPECT_EQ(static_cast<float>((*numbers)[layer]), given->load_tensor(tensor).to_vector<float>().front())
+          << tensor;
+    }
+  }
+}
+
+TEST(FamilyFiles, OneNumberOfXieluIsThatOfAllLayers) {
+  TemporaryDirectory directory;
+  GgufExport model = export_gguf(open_checkpoint(golden_path("apertus")));
+  model.metadata.set("xielu.alpha_p", GgufValue::of_f32(0.25F));
+  write(model, directory.at("one.gguf"));
+  const auto weights = open_checkpoint(directory.at("one.gguf")).weights;
+  for (const char* layer : {"0", "1"})
+    EXPECT_EQ(
+        weights->load_tensor(std::string("model.layers.") + layer + ".mlp.act_fn.alpha_p").to_vector<float>(),
+        std::vector<float>{0.25F});
+}
+
+TEST(FamilyFiles, XieluWithoutNumbersOfEveryLayerIsRefused) {
+  TemporaryDirectory directory;
+  GgufExport model = export_gguf(open_checkpoint(golden_path("apertus")));
+  model.metadata.set("xielu.beta", GgufValue::of_f32s({0.5F}));
+  write(model, directory.at("short.gguf"));
+  EXPECT_THROW(open_checkpoint(directory.at("short.gguf")), FormatError);
+  model.metadata.erase("xielu.beta");
+  write(model, directory.at("none.gguf"));
+  EXPECT_THROW(open_checkpoint(directory.at("none.gguf")), FormatError);
+}
+
+// An older file's scaling of RoPE stands instead of Apertus' default, which today's key has.
+TEST(FamilyFiles, RopeScalingOfOlderFilesStandsInsteadOfADefault) {
+  const std::string start =
+      R"({"model_type": "apertus", "hidden_size": 32, "vocab_size": 50, "intermediate_size": 40,
+          "num_hidden_layers": 1, "num_attention_heads": 4)";
+  EXPECT_EQ(LanguageConfig::from_json(start + "}", "config.json").rope_scaling.type, "llama3");
+  const std::string older = R"(, "rope_theta": 100.0, "rope_scaling": {"type": "linear", "factor": 2.0}})";
+  const LanguageConfig config = LanguageConfig::from_json(start + older, "config.json");
+  EXPECT_EQ(config.rope_scaling.type, "linear");
+  EXPECT_EQ(config.rope_theta, 100.0);
+}
+
+}  // namespace
+}  // namespace ingot
