@@ -350,6 +350,7 @@ std::vector<std::string> golden_names() {
       "nemotron_h_latent_moe",
       "deepseek_v2_moe", "deepseek_v2_groups_moe", "deepseek_v3_moe", "deepseek_v3_halves_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe",
       "apertus", "apertus_bias",
+      "glm4_moe_lite", "glm4_moe_lite_sparse",
   };
   // clang-format on
 }

@@ -478,10 +478,21 @@ def apertus(d):
     return transformers.ApertusConfig(**d.sizes(), **d.rope(), attention_bias=d.maybe())
 
 
+def mlp_layer_types(d, c):
+    return dict(mlp_layer_types=[d.choice(["dense", "sparse"]) for _ in range(c["num_hidden_layers"])])
+
+
+def glm4_moe_lite(d):
+    c = latent(d) | {k: v for k, v in routed(d).items() if k != "first_k_dense_replace"}
+    return transformers.Glm4MoeLiteConfig(**c, **d.rope(scaled=False), **d.choice([{}, mlp_layer_types(d, c)]),
+                                          norm_topk_prob=d.maybe(), rope_interleave=d.maybe(), attention_bias=d.maybe())
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
             bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2, qwen3_next, qwen3_5, qwen3_5_moe, falcon_h1, nemotron_h,
             nemotron_h_moe, gemma3, smollm3, arcee, cwm, seed_oss, ernie4_5, helium, hunyuan, ministral, ministral3, olmo3, glm4, cohere2,
             exaone4, starcoder2, nemotron, phi, gpt2, gpt_bigcode, gptj, qwen2_moe, qwen3_moe, olmoe, granitemoe, gpt_oss, deepseek_v2, deepseek_v3,
             glm4_moe, dots1, hunyuan_moe, minimax_m2,
             apertus,
+            glm4_moe_lite,
             ]

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -85,6 +86,34 @@ void write_deepseek_v3(const LanguageConfig& c, nlohmann::ordered_json& json) {
   json["num_nextn_predict_layers"] = 0;
 }
 
+// Which layers are dense is a list of all here, and transformers reads no count of the first that are.
+void read_glm4_moe_lite(const ConfigFile& file, LanguageConfig& c) {
+  read_deepseek_v3(file, c);
+  std::vector<std::string> kinds;
+  file.read("mlp_layer_types", kinds);
+  if (kinds.empty()) {
+    kinds.assign(static_cast<std::size_t>(c.num_hidden_layers), "sparse");
+    kinds.front() = "dense";
+  }
+  require(static_cast<std::int64_t>(kinds.size()) == c.num_hidden_layers, "mlp_layer_types",
+          fmt::format("names {} layers of num_hidden_layers {}", kinds.size(), c.num_hidden_layers));
+  c.mlp_only_layers.clear();
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    require(kinds[i] == "dense" || kinds[i] == "sparse", "mlp_layer_types",
+            fmt::format("layer {} is '{}'; expected dense or sparse", i, kinds[i]));
+    if (kinds[i] == "dense") c.mlp_only_layers.push_back(static_cast<std::int64_t>(i));
+  }
+}
+
+void write_glm4_moe_lite(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  write_deepseek_v3(c, json);
+  std::vector<std::string> kinds;
+  kinds.reserve(static_cast<std::size_t>(c.num_hidden_layers));
+  for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
+    kinds.emplace_back(c.is_sparse(layer) ? "sparse" : "dense");
+  json["mlp_layer_types"] = kinds;
+}
+
 void map_deepseek(const LanguageConfig& c, WeightMap& map) {
   map_deepseek_experts(c, map);
   // Layers that predict further tokens, behind those of the model.
@@ -155,6 +184,26 @@ std::vector<LanguageFamily> deepseek() {
                        "v_head_dim": 128})",
        .read = read_deepseek_v3,
        .write = write_deepseek_v3,
+       .map_weights = map_deepseek,
+       .gguf = {.architecture = "deepseek2", .names = kDeepseekNames, .keys = kDeepseekV3Keys, .gating = 2}},
+      {.model_type = "glm4_moe_lite",
+       .architecture = "Glm4MoeLiteForCausalLM",
+       .summary = "GLM-4.7-Flash: DeepSeek V3's latent attention and experts in GLM's proportions",
+       .variants = {"any layers dense", "queries with a latent or without", "groups of experts",
+                    "attention biases", "rope_interleave"},
+       .repositories = {"zai-org/GLM-4.7-Flash"},
+       .traits = {.interleaved_rope = true,
+                  .router_score = RouterScore::sigmoid,
+                  .router_bias = true,
+                  .latent_attention = true},
+       .experts = true,
+       .defaults = R"({"max_position_embeddings": 202752, "n_routed_experts": 64, "n_shared_experts": 1,
+                       "num_experts_per_tok": 4, "moe_intermediate_size": 1536,
+                       "routed_scaling_factor": 1.8, "norm_topk_prob": true, "kv_lora_rank": 512,
+                       "q_lora_rank": 768, "qk_nope_head_dim": 192, "qk_rope_head_dim": 64,
+                       "v_head_dim": 256})",
+       .read = read_glm4_moe_lite,
+       .write = write_glm4_moe_lite,
        .map_weights = map_deepseek,
        .gguf = {.architecture = "deepseek2", .names = kDeepseekNames, .keys = kDeepseekV3Keys, .gating = 2}},
   };
