@@ -351,6 +351,7 @@ std::vector<std::string> golden_names() {
       "deepseek_v2_moe", "deepseek_v2_groups_moe", "deepseek_v3_moe", "deepseek_v3_halves_moe", "dots1_moe", "ernie4_5_moe", "hunyuan_v1_moe", "minimax_m2_moe",
       "apertus", "apertus_bias",
       "glm4_moe_lite", "glm4_moe_lite_sparse",
+      "phimoe", "phimoe_window",
   };
   // clang-format on
 }

@@ -20,6 +20,11 @@ def longrope(pairs: int) -> dict:
                 long_factor=[1.5 + 0.7 * i for i in range(pairs)])
 
 
+PHIMOE_ROPE = longrope(3) | dict(short_mscale=1.1, long_mscale=1.3, original_max_position_embeddings=64)
+# Beyond the original length transformers' phimoe has forgotten the long factors, so here they are the short ones.
+PHIMOE_LONG = PHIMOE_ROPE | dict(long_factor=PHIMOE_ROPE["short_factor"], original_max_position_embeddings=16)
+
+
 def without(**changes) -> dict:
     return {**COMMON, **changes}
 
@@ -306,6 +311,12 @@ CASES = {
                                                            mlp_layer_types=["sparse", "dense"], norm_topk_prob=False,
                                                            rope_interleave=False, attention_bias=True,
                                                            tie_word_embeddings=True),
+    "phimoe": transformers.PhimoeConfig(**without(intermediate_size=19), num_attention_heads=4, num_key_value_heads=2,
+                                        num_local_experts=5, router_jitter_noise=0.05, attention_bias=True,
+                                        lm_head_bias=True, rope_parameters=PHIMOE_LONG, tie_word_embeddings=False),
+    "phimoe_window": transformers.PhimoeConfig(**without(intermediate_size=13, num_hidden_layers=1), num_attention_heads=4,
+                                               num_key_value_heads=4, num_local_experts=3, router_jitter_noise=0.2,
+                                               sliding_window=5, rope_parameters=PHIMOE_ROPE, tie_word_embeddings=True),
     "olmo": transformers.OlmoConfig(**COMMON, num_attention_heads=4, num_key_value_heads=2, clip_qkv=0.7,
                                     tie_word_embeddings=False),
     "olmo_tied": transformers.OlmoConfig(**COMMON, num_attention_heads=3, attention_bias=True, rope_parameters=YARN,

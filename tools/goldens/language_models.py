@@ -80,9 +80,21 @@ def gap(x: torch.Tensor, chosen: int) -> torch.Tensor:
     return best[:, chosen - 1] - best[:, chosen]
 
 
+def sparse_mixer_margin(config, logits: torch.Tensor) -> torch.Tensor:
+    """The order of the two that are chosen and the third, and how far any other is from the edge of being near either."""
+    best = logits.sort(descending=True).values
+    margins = [best[:, 0] - best[:, 1], best[:, 1] - best[:, 2]]
+    for value in (best[:, :1], best[:, 1:2]):
+        edge = value - 2 * config.router_jitter_noise * torch.maximum(logits.abs(), value)
+        margins.append((logits - edge).abs().masked_fill(logits == value, torch.inf).amin(-1))
+    return torch.stack(margins).amin(0)
+
+
 def choice_margin(config, logits: torch.Tensor, bias: torch.Tensor | None, chosen: int) -> torch.Tensor:
     """How far the last that is chosen is above the first that is not, about in units of logits: the slope of sigmoid and of softmax
     is at most 1/4."""
+    if config.model_type == "phimoe":
+        return sparse_mixer_margin(config, logits)
     groups, kept = getattr(config, "n_group", 1) or 1, getattr(config, "topk_group", 1) or 1
     if bias is None and groups == kept:
         return gap(logits, chosen)
@@ -156,7 +168,7 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     targets[:, -1] = -100
     targets[0, 3] = -100
 
-    model.train()
+    model.train(config.model_type != "phimoe")  # whose routers sample in training
     expected = {"tokens": tokens, "targets": targets, "logits": model(tokens, use_cache=False).logits.detach()}
     loss = loss_of(model, tokens, targets)
     loss.backward()

@@ -488,6 +488,19 @@ def glm4_moe_lite(d):
                                           norm_topk_prob=d.maybe(), rope_interleave=d.maybe(), attention_bias=d.maybe())
 
 
+def phimoe(d):
+    c = d.sizes(free=False)
+    pairs = c["hidden_size"] // c["num_attention_heads"] // 2
+    short, original = [1.0 + 0.1 * i for i in range(pairs)], d.choice([16, 96])
+    # Beyond the original length transformers' phimoe has forgotten the long factors, and each of the 64 tokens has its own.
+    rope = dict(rope_type="longrope", rope_theta=100.0, short_factor=short,
+                long_factor=short if original == 16 else [1.5 + 0.7 * i for i in range(pairs)],
+                short_mscale=d.choice([1.0, 1.2]), long_mscale=d.choice([1.0, 1.4]), original_max_position_embeddings=original)
+    return transformers.PhimoeConfig(**c, **d.window(), rope_parameters=rope, num_local_experts=d.choice([2, 5]),
+                                     router_jitter_noise=d.choice([0.01, 0.1, 0.4]), attention_bias=d.maybe(),
+                                     lm_head_bias=d.maybe())
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
             bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2, qwen3_next, qwen3_5, qwen3_5_moe, falcon_h1, nemotron_h,
             nemotron_h_moe, gemma3, smollm3, arcee, cwm, seed_oss, ernie4_5, helium, hunyuan, ministral, ministral3, olmo3, glm4, cohere2,
@@ -495,4 +508,5 @@ FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, gran
             glm4_moe, dots1, hunyuan_moe, minimax_m2,
             apertus,
             glm4_moe_lite,
+            phimoe,
             ]

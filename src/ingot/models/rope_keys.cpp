@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -35,6 +36,8 @@ void read_rope_scaling(const ConfigFile& file, RopeKeys& keys) {
   file.read("truncate", rope.truncate);
   file.read("short_factor", rope.short_factor);
   file.read("long_factor", rope.long_factor);
+  file.read("short_mscale", rope.short_mscale);
+  file.read("long_mscale", rope.long_mscale);
 }
 
 void check_factors(const std::vector<double>& factors, const char* key, std::int64_t pairs) {
@@ -93,6 +96,9 @@ void validate_rope(RopeScaling& rope, const RotaryConfig& rotary, std::int64_t h
   if (rope.type == "longrope") {
     check_factors(rope.short_factor, "rope_scaling.short_factor", rotary.size / 2);
     check_factors(rope.long_factor, "rope_scaling.long_factor", rotary.size / 2);
+    for (const auto& [key, mscale] : {std::pair{"rope_scaling.short_mscale", rope.short_mscale},
+                                      {"rope_scaling.long_mscale", rope.long_mscale}})
+      require(mscale >= 0, key, fmt::format("must be positive, got {}", mscale));
   }
 }
 
@@ -111,6 +117,8 @@ nlohmann::ordered_json rope_to_json(const RopeScaling& rope, double theta) {
   if (rope.type == "longrope") {
     json["short_factor"] = rope.short_factor;
     json["long_factor"] = rope.long_factor;
+    if (rope.short_mscale > 0) json["short_mscale"] = rope.short_mscale;
+    if (rope.long_mscale > 0) json["long_mscale"] = rope.long_mscale;
   }
   if (rope.type == "yarn") {
     json["beta_fast"] = rope.beta_fast;

@@ -19,6 +19,9 @@ struct RopeScaling {
   double mscale = 0, mscale_all_dim = 0;              ///< yarn
   bool truncate = true;                               ///< yarn: whole dimensions as limits
   std::vector<double> short_factor, long_factor;      ///< longrope: one per pair of a head
+  /// longrope: of cos and sin, in texts up to the original length and beyond it, instead of attention_factor;
+  /// 0: none (Phi 3.5 MoE).
+  double short_mscale = 0, long_mscale = 0;
   /// Whether sequences of different lengths have different tables.
   bool depends_on_length() const { return type == "dynamic" || type == "longrope"; }
 };

@@ -71,6 +71,7 @@ void apply_longrope(const RopeScaling& rope, std::int64_t length, RopeFrequencie
   if (attention == 0) {
     attention = rope.factor <= 1 ? 1.0 : std::sqrt(1 + std::log(rope.factor) / std::log(original));
   }
+  if (const double mscale = is_long ? rope.long_mscale : rope.short_mscale; mscale > 0) attention = mscale;
   frequencies.attention_factor = static_cast<float>(attention);
 }
 

@@ -150,6 +150,9 @@ void derive_experts(LanguageConfig& c) {
 }
 
 }  // namespace
+  require(c.router_score != RouterScore::sparse_mixer || c.num_experts_per_tok == 2, "num_experts_per_tok",
+          fmt::format("is {}; SparseMixer chooses 2", c.num_experts_per_tok));
+  require_not_negative(c.router_jitter_noise, "router_jitter_noise");
 
 void LanguageConfig::validate() {
   require_size(num_hidden_layers, "num_hidden_layers", kMaxModelLayers);

@@ -23,7 +23,9 @@ enum class NormPlacement : std::uint8_t { pre, sandwich, post, parallel, paralle
 /// all heads as one row, before RoPE.
 enum class QkNorm : std::uint8_t { none, head, head_after_rope, width };
 /// What a router makes of its logits: softmax over the experts, or a sigmoid of each (DeepSeek V3).
-enum class RouterScore : std::uint8_t { softmax, sigmoid };
+/// sparse_mixer: two choices one after another, each weighed by a softmax over those near the best that is
+/// left (Phi 3.5 MoE).
+enum class RouterScore : std::uint8_t { softmax, sigmoid, sparse_mixer };
 /// alibi: scores grow by a slope of each head times the key's position (Press et al. 2021).
 enum class PositionKind : std::uint8_t { rope, learned, alibi };
 /// What mixes the tokens of a layer: attention, to everything or within a window; a short convolution
@@ -134,7 +136,8 @@ struct LanguageConfig : DecoderTraits {
   /// Experts are chosen from the topk_group best of n_group groups; a group is as good as its group_judges
   /// best experts together.
   std::int64_t n_group = 1, topk_group = 1;
-  double routed_scaling_factor = 1;  ///< of what the experts add
+  double routed_scaling_factor = 1;   ///< of what the experts add
+  double router_jitter_noise = 0.01;  ///< sparse_mixer: half of how far below the best, relatively, is near
   /// > 0: experts are (clamp(up, ±limit) + 1) · g · sigmoid(alpha · g), g = min(gate, limit) (gpt-oss).
   double swiglu_limit = 0, swiglu_alpha = 1;
   /// Of an MLP beside the experts that every token goes through; 0: there is none.

@@ -1,6 +1,7 @@
 #include "ingot/models/language/moe.h"
 
 #include <limits>
+#include <vector>
 
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/nn/module_scope.h"
@@ -80,7 +81,26 @@ Router::Router(const ParamSource& source, const LanguageConfig& c)
       judges(c.group_judges),
       normalize(c.norm_topk_prob),
       norm_eps(c.router_norm_eps),
-      scale(c.routed_scaling_factor) {}
+      scale(c.routed_scaling_factor),
+      near(2 * c.router_jitter_noise) {}
+
+// A logit is near the best one where it is lower by no more than `near` times the larger of its size and
+// the best.
+Router::Choice Router::sparse_mixer(const Tensor& logits) const {
+  const auto without = [](const Tensor& x, const Tensor& gone) { return x + log(1.0 - gone); };  // at −∞
+  std::vector<Tensor> experts, weights;
+  Tensor left = logits;
+  for (std::int64_t i = 0; i < choices; ++i) {
+    const TopK best = topk(left, 1);
+    const Tensor value = best.values.detach(), all = logits.detach();
+    const Tensor far = sign(relu(value - all - maximum(abs(all), value) * near));
+    const Tensor weight = softmax(without(left, far));
+    experts.push_back(best.indices);
+    weights.push_back(gather_within(weight, 1, best.indices));
+    left = without(left, sum(one_hot(best.indices, logits.dim(1)), {1}));
+  }
+  return {.scores = softmax(logits), .experts = concat(experts, 1), .weights = concat(weights, 1)};
+}
 
 // `ranking` [tokens, experts] with what is outside the best groups at −∞.
 Tensor Router::within_best_groups(const Tensor& ranking) const {
@@ -95,6 +115,7 @@ Router::Choice Router::operator()(const Tensor& x) const {
   // In f32 whatever the model's dtype, as transformers does.
   const Tensor logits = to(gate(x), DType::f32);
   const Tensor scores = score == RouterScore::softmax ? softmax(logits) : sigmoid(logits);
+  if (score == RouterScore::sparse_mixer) return sparse_mixer(logits);
   TopK top;
   if (!e_score_correction_bias.value.defined() && chosen_groups == groups) {
     top = topk(scores, choices);

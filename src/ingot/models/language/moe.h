@@ -40,6 +40,7 @@ struct SharedExpert {
 
 /// Chooses each token's experts: those of the highest scores, softmax or sigmoid of the logits. Where the
 /// family has a correction bias it is added for the choice alone (DeepSeek V3, arXiv:2412.19437, eq. 16).
+/// SparseMixer (Liu et al. 2024, arXiv:2409.12136) chooses in training as in inference: it samples nothing.
 struct Router {
   struct Choice {
     Tensor scores;   ///< f32 [tokens, experts]
@@ -56,10 +57,11 @@ struct Router {
   Parameter e_score_correction_bias;  ///< f32 [1, experts], not trained by gradients; or undefined
   RouterScore score;
   std::int64_t choices, groups, chosen_groups, judges;
-  bool normalize;
-  double norm_eps, scale;
+  bool normalize, ranks_logits;
+  double norm_eps, scale, near;
 
  private:
+  Choice sparse_mixer(const Tensor& logits) const;
   Tensor within_best_groups(const Tensor& ranking) const;
 };
 

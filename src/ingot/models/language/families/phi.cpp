@@ -1,5 +1,6 @@
 #include <array>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
@@ -61,6 +62,36 @@ constexpr std::array<GgufNameRule, 10> kPhi2Names{{{"token_embd", "model.embed_t
                                                    {"blk.*.ffn_up", "model.layers.*.mlp.fc1"},
                                                    {"blk.*.ffn_down", "model.layers.*.mlp.fc2"}}};
 
+// SparseMixer, and LongRoPE with a factor of cos and sin for short texts and one for long ones. Long texts
+// have the long factors, as in Microsoft's program; transformers since 5.0 has the short ones there. Noise of
+// inputs (input_jitter_noise) is for training alone, and left out.
+void read_phimoe(const ConfigFile& file, LanguageConfig& c) {
+  RopeScaling& rope = c.rope_scaling;
+  if (rope.type == "su") rope.type = "longrope";
+  INGOT_CHECK(rope.type == "default" || rope.type == "longrope",
+              NotImplemented(fmt::format("{}: rope_type '{}' in a phimoe model (default and longrope are)",
+                                         file.path(), rope.type)));
+  if (rope.original_max_position_embeddings == 0)
+    file.read("original_max_position_embeddings", rope.original_max_position_embeddings);
+  file.read("router_jitter_noise", c.router_jitter_noise);
+  file.read("lm_head_bias", c.head_bias);
+}
+
+void write_phimoe(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  for (const char* key :
+       {"num_experts", "moe_intermediate_size", "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers"})
+    json.erase(key);  // all its layers are alike
+  json["num_local_experts"] = c.num_experts;
+  json["router_jitter_noise"] = c.router_jitter_noise;
+  json["lm_head_bias"] = c.head_bias;
+  if (c.rope_scaling.type == "longrope")
+    json["original_max_position_embeddings"] = c.rope_scaling.original_max_position_embeddings;
+}
+
+void map_phimoe(const LanguageConfig& c, WeightMap& map) {
+  map_experts(c, map, "block_sparse_moe", "w1", "w3", "w2");
+}
+
 }  // namespace
 
 std::vector<LanguageFamily> phi() {
@@ -93,7 +124,22 @@ std::vector<LanguageFamily> phi() {
            .attention_bias_key = {},
            .read = read_phi2,
            .map_weights = map_phi2,
-           .gguf = {.architecture = "phi2", .names = kPhi2Names, .keys = kLayerNormKeys}}};
+           .gguf = {.architecture = "phi2", .names = kPhi2Names, .keys = kLayerNormKeys}},
+          // No GGUF: llama.cpp's phimoe has RMSNorm, a softmax over the chosen, and no mscales.
+          {.model_type = "phimoe",
+           .architecture = "PhimoeForCausalLM",
+           .summary = "Phi 3.5 MoE: SparseMixer chooses two experts; LayerNorm, LongRoPE",
+           .variants = {"LongRoPE", "sliding window or none", "attention biases", "head bias",
+                        "chooses in training as in inference, without sampling"},
+           .repositories = {"microsoft/Phi-3.5-MoE-instruct", "microsoft/Phi-mini-MoE-instruct"},
+           .traits = {.norm = NormKind::layer, .router_score = RouterScore::sparse_mixer},
+           .experts = true,
+           .moe_layers_alike = true,
+           .defaults = R"({"num_key_value_heads": 8, "max_position_embeddings": 131072,
+                           "rope_theta": 1000000.0, "num_local_experts": 16, "num_experts_per_tok": 2})",
+           .read = read_phimoe,
+           .write = write_phimoe,
+           .map_weights = map_phimoe}};
 }
 
 }  // namespace ingot::families
