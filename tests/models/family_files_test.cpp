@@ -80,6 +80,25 @@ TEST(FamilyFiles, XieluWithoutNumbersOfEveryLayerIsRefused) {
   EXPECT_THROW(open_checkpoint(directory.at("none.gguf")), FormatError);
 }
 
+TEST(FamilyFiles, ATextPartThatNamesNoModelTypeIsMistralInMistral3) {
+  const char* json = R"({"model_type": "mistral3", "text_config": {"hidden_size": 32, "vocab_size": 50,
+                         "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
+                         "num_key_value_heads": 2}})";
+  EXPECT_EQ(LanguageConfig::from_json(json, "config.json").model_type, "mistral");
+}
+
+// llama.cpp's converter writes mscale_all_dim where our files have what follows from it.
+TEST(FamilyFiles, Ministral3AsLlamaCppsConverterWritesItIsTheSameModel) {
+  TemporaryDirectory directory;
+  GgufExport model = export_gguf(open_checkpoint(golden_path("ministral3")));
+  EXPECT_NEAR(model.metadata.number("mistral3.attention.temperature_scale").value_or(0), 0.3, 1e-7);
+  model.metadata.erase("mistral3.rope.scaling.attn_factor");
+  model.metadata.set("mistral3.rope.scaling.yarn_log_multiplier", GgufValue::of_f32(1));
+  write(model, directory.at("theirs.gguf"));
+  EXPECT_EQ(difference_of(config_of(golden_path("ministral3")), config_of(directory.at("theirs.gguf"))),
+            std::nullopt);
+}
+
 // An older file's scaling of RoPE stands instead of Apertus' default, which today's key has.
 TEST(FamilyFiles, RopeScalingOfOlderFilesStandsInsteadOfADefault) {
   const std::string start =

@@ -501,6 +501,15 @@ def phimoe(d):
                                      lm_head_bias=d.maybe())
 
 
+def mistral3(d):
+    """The text part of a model that also sees, of either kind."""
+    text = d.choice([mistral, ministral3])(d)
+    return transformers.Mistral3Config(
+        text_config=text, tie_word_embeddings=text.tie_word_embeddings, image_token_index=VOCAB - 1,
+        vision_config=dict(model_type="pixtral", hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=1,
+                           image_size=16, patch_size=8))
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
             bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2, qwen3_next, qwen3_5, qwen3_5_moe, falcon_h1, nemotron_h,
             nemotron_h_moe, gemma3, smollm3, arcee, cwm, seed_oss, ernie4_5, helium, hunyuan, ministral, ministral3, olmo3, glm4, cohere2,
@@ -509,4 +518,5 @@ FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, gran
             apertus,
             glm4_moe_lite,
             phimoe,
+            mistral3,
             ]

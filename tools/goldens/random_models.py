@@ -42,8 +42,8 @@ def make(family, seed: int, folder: pathlib.Path):
     config = family(Draw(f"{family.__name__} {seed}"))
     # Falcon's eager attention adds ALiBi twice.
     attention = "sdpa" if config.model_type == "falcon" else "eager"
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention,
-                                                          experts_implementation="eager").float().eval()
+    kind = transformers.AutoModelForImageTextToText if hasattr(config, "vision_config") else transformers.AutoModelForCausalLM
+    model = kind.from_config(config, attn_implementation=attention, experts_implementation="eager").float().eval()
     for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1 and name.endswith("weight")), std=0.3)
     for name, buffer in model.named_buffers():

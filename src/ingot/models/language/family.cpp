@@ -40,6 +40,18 @@ const LanguageFamily* find_language_family(std::string_view model_type) {
   return found == all.end() ? nullptr : &*found;
 }
 
+namespace {
+
+// What the text part is where text_config does not say.
+std::string default_text_part(const std::string& whole) {
+  for (const LanguageFamily& family : language_families())
+    if (std::ranges::find(family.text_part_of, whole) != family.text_part_of.end())
+      return std::string(family.model_type);
+  return whole + "_text";
+}
+
+}  // namespace
+
 std::string text_model_type(std::string_view text, const std::string& path) {
   const ConfigFile file(text, path);
   std::string whole, part;
@@ -47,7 +59,7 @@ std::string text_model_type(std::string_view text, const std::string& path) {
   const auto text_config = file.object("text_config");
   if (!text_config.has_value()) return whole;
   text_config->read("model_type", part);
-  if (part.empty()) part = whole + "_text";
+  if (part.empty()) part = default_text_part(whole);
   return find_language_family(part) != nullptr ? part : whole;
 }
 

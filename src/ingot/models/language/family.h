@@ -20,7 +20,9 @@ struct LanguageFamily {
   std::string_view model_type;                            ///< as config.json has it
   std::string_view architecture;                          ///< transformers' class
   std::vector<std::string_view> more_architectures = {};  ///< of models that hold it as their text part
-  std::string_view summary;                               ///< one line
+  /// model_types of such models whose text_config may name none.
+  std::vector<std::string_view> text_part_of = {};
+  std::string_view summary;                    ///< one line
   std::vector<std::string> variants = {};      ///< what may differ between its checkpoints, and is understood
   std::vector<std::string> repositories = {};  ///< published models of this layout
   DecoderTraits traits = {};

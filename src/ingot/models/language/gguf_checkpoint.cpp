@@ -209,6 +209,19 @@ class GgufModel : private GgufFacts {
     for (const char* beta : {"beta_fast", "beta_slow"})
       if (const auto turns = number(fmt::format("rope.scaling.yarn_{}", beta)))
         config["rope_scaling"][beta] = short_number(*turns);
+    add_mistral(config);
+  }
+
+  /// Queries that grow with their position. YaRN's factor of cos and sin is relative to log_multiplier, where
+  /// llama.cpp's converter wrote the file.
+  void add_mistral(Json& config) const {
+    if (architecture_ != "mistral3") return;
+    Json& rope = config["rope_scaling"];
+    rope["llama_4_scaling_beta"] = short_number(number("attention.temperature_scale").value_or(0));
+    const double log = number("rope.scaling.yarn_log_multiplier").value_or(0);
+    if (log == 0 || rope.contains("attention_factor")) return;
+    rope["mscale"] = 1.0;
+    rope["mscale_all_dim"] = short_number(log);
   }
 
   /// Llama 3's files hold what each pair's period is multiplied by, not the settings that led there. All that

@@ -197,6 +197,8 @@ class Exporter {
         set("rope.scaling.original_context_length", rope.original_max_position_embeddings);
         if (rope.beta_fast != RopeScaling{}.beta_fast) set("rope.scaling.yarn_beta_fast", rope.beta_fast);
         if (rope.beta_slow != RopeScaling{}.beta_slow) set("rope.scaling.yarn_beta_slow", rope.beta_slow);
+        if (config_.query_position_scale > 0)
+          set("attention.temperature_scale", config_.query_position_scale);
         // Readers multiply it with what YaRN's paper has.
         const double relative = attention_factor() / (0.1 * std::log(rope.factor) + 1);
         if (!config_.is_latent() && std::abs(relative - 1) > 1e-6) set("rope.scaling.attn_factor", relative);

@@ -39,6 +39,7 @@ constexpr Reader kReaders[] = {
     {.architecture = "llama",
      .factors = RopeFactors::both,
      .biases = "attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down"},
+    {.architecture = "mistral3", .factors = RopeFactors::both},
     {.architecture = "smollm3"},
     {.architecture = "apertus",
      .head = Head::needed,
