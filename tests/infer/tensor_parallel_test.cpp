@@ -188,7 +188,7 @@ std::vector<Ids> greedy(const LanguageModel& model) {
 // With norms and biases that differ from where they start, and experts of families that have them.
 std::string write_family(const std::string& directory, const std::string& family) {
   LanguageConfig c = test::small_config(family);
-  if (family == "qwen2_moe" || family == "gpt_oss" || family == "phimoe") {
+  if (family == "qwen2_moe" || family == "gpt_oss" || family == "phimoe" || family == "llama4_text") {
     c.num_experts = 4;
     c.num_experts_per_tok = 2;
     if (family == "qwen2_moe") {
@@ -230,7 +230,7 @@ TEST_P(Families, TheFirstRankLeadsTheOthersToTheSameText) {
 
 INSTANTIATE_TEST_SUITE_P(All, Families,
                          ::testing::Values("llama", "gemma2", "mixtral", "gpt2", "qwen2", "qwen3",
-                                           "qwen2_moe", "gpt_oss", "phi", "apertus", "phimoe"),
+                                           "qwen2_moe", "gpt_oss", "phi", "apertus", "phimoe", "llama4_text"),
                          [](const auto& param) { return param.param; });
 
 std::string refusal(const std::string& directory, const std::string& format, int ranks) {

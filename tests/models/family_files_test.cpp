@@ -111,5 +111,34 @@ TEST(FamilyFiles, RopeScalingOfOlderFilesStandsInsteadOfADefault) {
   EXPECT_EQ(config.rope_theta, 100.0);
 }
 
+// Experts of Llama 4 are one tensor in checkpoints; a quantized GGUF file's stay quantized.
+TEST(FamilyFiles, QuantizedExpertsOfLlama4ArePackedOneByOne) {
+  const NoGrad no_grad;
+  TemporaryDirectory directory;
+  const LanguageConfig config = LanguageConfig::from_json(
+      R"({"model_type": "llama4_text", "hidden_size": 32, "vocab_size": 50, "intermediate_size": 32,
+          "intermediate_size_mlp": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 16,
+          "num_key_value_heads": 2, "num_local_experts": 3})",
+      "config.json");
+  InitSource init(1);
+  LanguageModel model(config, init);
+  write_language_model(directory.path(), config, parameter_map(model));
+  write(export_gguf(open_checkpoint(directory.path())), directory.at("q8_0.gguf"),
+        parse_weight_encoding("q8_0"));
+  const auto weights = open_checkpoint(directory.at("q8_0.gguf")).weights;
+  const std::string name = "model.layers.0.feed_forward.experts.gate_up_proj";
+  const Tensor whole = transpose(select(weights->load_tensor(name), 0, 1), 0, 1);
+  for (const std::int64_t first : {0, 32}) {
+    const auto packed =
+        weights->load_packed(name, {.transposed = true, .first = first, .rows = 32, .matrix = 1});
+    ASSERT_NE(packed, nullptr) << first;
+    std::vector<std::int64_t> ids(32);
+    std::iota(ids.begin(), ids.end(), 0);
+    EXPECT_LE(testing::max_error(quant::rows(*packed, Tensor::from(ids, {32})), narrow(whole, 0, first, 32)),
+              1e-6)
+        << first;
+  }
+}
+
 }  // namespace
 }  // namespace ingot

@@ -352,6 +352,7 @@ std::vector<std::string> golden_names() {
       "apertus", "apertus_bias",
       "glm4_moe_lite", "glm4_moe_lite_sparse",
       "phimoe", "phimoe_window",
+      "llama4_moe", "llama4_moe_plain", "llama4_gguf_moe",
   };
   // clang-format on
 }

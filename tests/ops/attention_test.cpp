@@ -73,6 +73,10 @@ TEST(Attention, MasksAndSoftcapHold) {
   check("window, both sides", size, {.causal = false, .window = 3});
   check("documents", size, {.doc_start = documents});
   check("documents, both sides", size, {.causal = false, .doc_start = documents});
+  check("chunks", size, {.chunk = 4});
+  check("chunks of documents", size, {.chunk = 2, .doc_start = documents});
+  check("chunks of a cache", {2, 3, 9, 2, 1, 6, 6},
+        {.chunk = 4, .kv_length = Tensor::from(std::vector<std::int32_t>{9, 5}, {2})});
   check("documents and window", size, {.window = 2, .doc_start = documents});
   check("softcap", size, {.softcap = 2.0F});
   check("scale", size, {.scale = 0.3F, .softcap = 5.0F});
@@ -165,6 +169,30 @@ TEST(Attention, LongPackedSequencesEqualTheDenseFormula) {
   }
 }
 
+TEST(Attention, LongSequencesInChunksEqualTheDenseFormula) {
+  const NoGrad no_grad;
+  const std::int64_t S = 333, chunk = 90;
+  const Tensor q = randn({2, S, 4, 16}, 1, DType::f64), k = randn({2, S, 2, 16}, 2, DType::f64),
+               v = randn({2, S, 2, 16}, 3, DType::f64);
+  const Tensor documents = doc_starts({{100, 1, 7, 225}, {290, 43}});
+  const std::int32_t* start = documents.data<std::int32_t>();
+  const auto f32 = [](const Tensor& x) { return to(x, DType::f32); };
+  for (const bool packed : {true, false}) {
+    const Tensor expected = dense(q, k, v, [&](std::int64_t b, std::int64_t i, std::int64_t j) {
+      const std::int64_t mine = packed ? start[b * S + i] : 0, theirs = packed ? start[b * S + j] : 0;
+      return mine == theirs && j <= i && (j - mine) / chunk == (i - mine) / chunk;
+    });
+    AttentionOptions options{.chunk = chunk};
+    if (packed) options.doc_start = documents;
+    EXPECT_LE(max_error(attention(f32(q), f32(k), f32(v), options), expected), 5e-6) << packed;
+  }
+}
+
+TEST(Attention, ChunksWithoutCausalityAreRefused) {
+  const Tensor x = randn({1, 3, 1, 4}, 1);
+  EXPECT_THROW(attention(x, x, x, {.causal = false, .chunk = 2}), InvalidConfig);
+}
+
 // Gradients of the fast kernels against the reference in f64 where several tiles take part.
 TEST(Attention, LongGradientsEqualTheReference) {
   const std::int64_t S = 433;
@@ -172,7 +200,7 @@ TEST(Attention, LongGradientsEqualTheReference) {
   for (const AttentionOptions& options :
        {AttentionOptions{}, AttentionOptions{.causal = false}, AttentionOptions{.doc_start = documents},
         AttentionOptions{.causal = false, .doc_start = documents}, AttentionOptions{.window = 70},
-        AttentionOptions{.softcap = 3.0F}}) {
+        AttentionOptions{.softcap = 3.0F}, AttentionOptions{.chunk = 70}}) {
     std::vector<Tensor> grads[2];
     int which = 0;
     for (const DType dtype : {DType::f64, DType::f32}) {

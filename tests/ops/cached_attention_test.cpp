@@ -142,16 +142,15 @@ TEST(CachedAttention, EqualsAttentionOnWhatTheCacheHolds) {
   for (const DType dtype : kCacheDtypes) {
     for (const std::int64_t size : {64, 20}) {
       for (const std::int64_t queries : {1, 5, 40}) {
-        for (const std::int64_t window : {0, 9}) {
+        for (const auto& [window, chunk] : {std::pair<std::int64_t, std::int64_t>{0, 0}, {9, 0}, {0, 16}}) {
           const Sequence s = random_sequence(70, 2, size, dtype, 3);
           const Tensor q = randn({queries, 6, size}, 11);
-          const Tensor expected = attention(unsqueeze(q, 0), s.keys.wide(), s.values.wide(),
-                                            {.scale = 0.2F, .window = window, .softcap = 4.0F});
+          const AttentionOptions options{.scale = 0.2F, .window = window, .chunk = chunk, .softcap = 4.0F};
+          const Tensor expected = attention(unsqueeze(q, 0), s.keys.wide(), s.values.wide(), options);
           const CachedSequence whole = s.first(queries, 70);
-          const Tensor found =
-              cached_attention(q, std::span(&whole, 1), {.scale = 0.2F, .window = window, .softcap = 4.0F});
+          const Tensor found = cached_attention(q, std::span(&whole, 1), options);
           EXPECT_LE(max_error(unsqueeze(found, 0), expected), 2e-5)
-              << name(dtype) << " " << size << " " << queries << " " << window;
+              << name(dtype) << " " << size << " " << queries << " " << window << " " << chunk;
         }
       }
     }

@@ -123,7 +123,7 @@ def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
         logits = logits.reshape(VOCAB, -1, weight.shape[0])[:, -1]
         margins.append(choice_margin(model.config, logits, correction_bias(model, gate), chosen))
 
-    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".feed_forward.gate", ".block_sparse_moe.router", ".mixer.gate"))]
+    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".feed_forward.gate", ".feed_forward.router", ".block_sparse_moe.router", ".mixer.gate"))]
     assert hooks
     rows = []
     for _ in range(2):
@@ -176,7 +176,7 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     expected |= named_gradients(model)
     # With a correction bias transformers counts for this loss what the router would choose without it.
     biased = any("e_score_correction_bias" in k for k in model.state_dict())
-    if hasattr(config, "router_aux_loss_coef") and getattr(config, "num_local_experts", 1) and not biased:
+    if hasattr(config, "router_aux_loss_coef") and config.model_type != "llama4_text" and getattr(config, "num_local_experts", 1) and not biased:
         make_router(model, tokens, loss_of(model, tokens, targets), folder)
     if getattr(config, "num_experts_per_tok", None) and "moe" in getattr(config, "layers_block_type", ["moe"]):  # Nemotron H's default
         make_bf16(copy.deepcopy(model), targets, folder)

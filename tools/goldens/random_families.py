@@ -510,6 +510,19 @@ def mistral3(d):
                            image_size=16, patch_size=8))
 
 
+def llama4(d):
+    c = {"head_dim": 8} | d.sizes()
+    layers = c["num_hidden_layers"]
+    kinds = d.choice([{}, dict(layer_types=[d.choice(["chunked_attention", "full_attention"]) for _ in range(layers)])])
+    sparse = d.choice([dict(interleave_moe_layer_step=d.choice([1, 2])), dict(moe_layers=[i for i in range(layers) if d.maybe()])])
+    rotates = d.choice([dict(no_rope_layer_interval=2), dict(no_rope_layers=[d.choice([0, 1]) for _ in range(layers)])])
+    return transformers.Llama4TextConfig(**c, **d.rope(), **kinds, **sparse, **rotates, intermediate_size_mlp=d.choice([14, 22]),
+                                         num_local_experts=d.choice([3, 5]), num_experts_per_tok=d.choice([1, 2]),
+                                         attention_chunk_size=d.choice([3, 10, 64]), use_qk_norm=d.maybe(),
+                                         attn_temperature_tuning=d.maybe(), floor_scale=d.choice([3, 8]), attn_scale=d.choice([0.1, 0.4]),
+                                         attention_bias=d.maybe())
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
             bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2, qwen3_next, qwen3_5, qwen3_5_moe, falcon_h1, nemotron_h,
             nemotron_h_moe, gemma3, smollm3, arcee, cwm, seed_oss, ernie4_5, helium, hunyuan, ministral, ministral3, olmo3, glm4, cohere2,
@@ -519,4 +532,5 @@ FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, gran
             glm4_moe_lite,
             phimoe,
             mistral3,
+            llama4,
             ]

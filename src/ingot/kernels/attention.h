@@ -7,11 +7,13 @@ namespace ingot::kernels {
 /// What queries may look at. Query i of S stands at position p = i + length − S of its sequence, where length
 /// is T, or kv_length[b] where that is given (a cache that is not full). It sees the keys [lo, hi):
 ///   causal: hi ≤ p + 1;  window w > 0: p − j < w (and j − p < w when not causal);
+///   chunk c > 0 (causal): lo ≥ s + ⌊(p − s) / c⌋·c, where s is doc_start[b, i] or 0;
 ///   doc_start: lo ≥ doc_start[b, i], and when not causal hi ≤ the end of i's document (S = T then).
 struct AttentionMask {
   View doc_start{};  ///< [B, S] i32: position at which the document of each query starts; may be absent
   View kv_length{};  ///< [B] i32: valid keys of each sequence; may be absent
   std::int64_t window = 0;
+  std::int64_t chunk = 0;
   bool causal = true;
 };
 

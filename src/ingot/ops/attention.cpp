@@ -19,6 +19,7 @@ kernels::AttentionMask mask_of(const AttentionOptions& options) {
   return {.doc_start = options.doc_start.view(),
           .kv_length = options.kv_length.view(),
           .window = options.window,
+          .chunk = options.chunk,
           .causal = options.causal};
 }
 
@@ -134,6 +135,9 @@ Tensor adjacent_heads(const Tensor& x) { return x.stride(-1) == 1 || x.dim(-1) =
 AttentionOptions resolved(const char* op, const View& q, const View& k, AttentionOptions options) {
   INGOT_CHECK(options.window >= 0,
               InvalidConfig("window", "must be 0 (off) or positive, got " + std::to_string(options.window)));
+  INGOT_CHECK(options.chunk == 0 || (options.chunk > 0 && options.causal),
+              InvalidConfig("chunk", "must be 0 (off), or positive in causal attention, got " +
+                                         std::to_string(options.chunk)));
   if (options.scale == 0.0F) options.scale = 1.0F / std::sqrt(static_cast<float>(q.dim(3)));
   const auto check_indices = [&](Tensor& x, const Shape& shape, const char* what) {
     if (!x.defined()) return;

@@ -12,6 +12,9 @@ struct AttentionOptions {
   float scale = 0.0F;
   /// A query sees the last `window` keys only, its own included; 0: all.
   std::int64_t window = 0;
+  /// Causal alone: a query sees the keys of its chunk of so many positions, counted from where its document
+  /// starts; 0: off (Llama 4).
+  std::int64_t chunk = 0;
   /// Scores become softcap·tanh(score / softcap); 0: off.
   float softcap = 0.0F;
   /// Packed sequences: i32 [B, S], for each token the position at which its document starts. No token attends

@@ -126,17 +126,18 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
     const bool for_tensor_cores = kernels::kernel_traits(q.device()).half_precision_caches &&
                                   !has_few_queries(sequences[i]) && sequences[i].keys.dtype() == DType::i8;
     const CachedSequence s = for_tensor_cores ? dequantized(sequences[i], dtype) : sequences[i];
-    const kernels::AttentionArgs args{.q = rows(q, starts[i], s.queries),
-                                      .k = s.keys.view(),
-                                      .v = s.values.view(),
-                                      .out = rows(out, starts[i], s.queries),
-                                      .lse = lse_rows(lse, starts[i], s.queries),
-                                      .mask = {.kv_length = s.length.view(), .window = options.window},
-                                      .scale = scale_of(options, q),
-                                      .softcap = options.softcap,
-                                      .k_scale = s.key_scale.view(),
-                                      .v_scale = s.value_scale.view(),
-                                      .bf16_matmuls = options.bf16_matmuls};
+    const kernels::AttentionArgs args{
+        .q = rows(q, starts[i], s.queries),
+        .k = s.keys.view(),
+        .v = s.values.view(),
+        .out = rows(out, starts[i], s.queries),
+        .lse = lse_rows(lse, starts[i], s.queries),
+        .mask = {.kv_length = s.length.view(), .window = options.window, .chunk = options.chunk},
+        .scale = scale_of(options, q),
+        .softcap = options.softcap,
+        .k_scale = s.key_scale.view(),
+        .v_scale = s.value_scale.view(),
+        .bf16_matmuls = options.bf16_matmuls};
     if (has_kernel(args)) return launch_attention(args);
     INGOT_CHECK(!lse.defined(),
                 NotImplemented("attention sinks with heads that no kernel of the device takes"));
@@ -182,17 +183,18 @@ Tensor cached_attention(const Tensor& queries, const CachedByEntries& sequences,
     view.strides = {0, x.dim(3), sequences.capacity * x.dim(3), 1};  // as a CacheEntry has them
     return view;
   };
-  launch_attention({.q = by_sequence(q),
-                    .k = cache_like(sequences.keys_like),
-                    .v = cache_like(sequences.values_like),
-                    .out = by_sequence(out),
-                    .lse = lse.defined() ? contiguous_view(lse.view().data, Shape({count, q.dim(1), each}),
-                                                           DType::f32, lse.device())
-                                         : View{},
-                    .mask = {.kv_length = sequences.lengths.view(), .window = options.window},
-                    .scale = scale_of(options, q),
-                    .softcap = options.softcap,
-                    .caches = sequences.entries.view()});
+  launch_attention(
+      {.q = by_sequence(q),
+       .k = cache_like(sequences.keys_like),
+       .v = cache_like(sequences.values_like),
+       .out = by_sequence(out),
+       .lse = lse.defined()
+                  ? contiguous_view(lse.view().data, Shape({count, q.dim(1), each}), DType::f32, lse.device())
+                  : View{},
+       .mask = {.kv_length = sequences.lengths.view(), .window = options.window, .chunk = options.chunk},
+       .scale = scale_of(options, q),
+       .softcap = options.softcap,
+       .caches = sequences.entries.view()});
   if (!lse.defined()) return out;
   const Tensor by_query = transpose(reshape(lse, {count, q.dim(1), each}), 1, 2);
   return shrunk_by_sinks(options.sinks, out, reshape(contiguous(by_query), {q.dim(0), q.dim(1)}));

@@ -20,7 +20,8 @@ struct CachedSequence {
 /// result has q's dtype, or where there are many queries bf16 or f16, for tensor cores: that of the caches,
 /// one for all; i8 caches are brought to q's, or f16, in passing. A query's result does not depend on what
 /// else is in the call, to the last bit, as long as it comes among at most eight of its sequence. Of the
-/// options only scale, window, softcap, sinks and bf16_matmuls count. No gradients. Throws ShapeMismatch.
+/// options only scale, window, chunk, softcap, sinks and bf16_matmuls count. No gradients. Throws
+/// ShapeMismatch.
 Tensor cached_attention(const Tensor& q, std::span<const CachedSequence> sequences,
                         const AttentionOptions& options = {});
 

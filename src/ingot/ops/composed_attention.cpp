@@ -47,6 +47,10 @@ Tensor composed_attention(const Tensor& q, const CachedSequence& s, const Attent
   scores = where(less_equal(at, position), reshape(scores, {kv_heads, heads / kv_heads, n, keys}), none);
   if (options.window > 0)
     scores = where(less(position - at, constant(static_cast<double>(options.window), device)), scores, none);
+  if (options.chunk > 0) {
+    const auto chunk = static_cast<double>(options.chunk);
+    scores = where(less(at, floor((position + 0.5) * (1 / chunk)) * chunk), none, scores);
+  }
   const Tensor weights = reshape(to(softmax(scores), q.dtype()), grouped.shape().with(2, keys));
   // What a cache holds behind its length is not a number.
   const Tensor zero = Tensor::zeros({1}, q.dtype(), device);

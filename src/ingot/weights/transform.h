@@ -133,6 +133,7 @@ struct TensorRecipe {
   /// The steps make a stack of the inputs' matrices, transposed, whose rows before that take turns: a packed
   /// matrix of it is one of an input.
   bool stacks_in_turns = false;
+  bool stacks_in_order = false;  ///< likewise, where the rows of the first input's come before the second's
 };
 
 /// The tensors of another source under other names and transformed, each when it is asked for: loading one

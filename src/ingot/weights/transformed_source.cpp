@@ -177,6 +177,14 @@ quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedP
         recipe.inputs[static_cast<std::size_t>(part.first)],
         {.matrix = part.matrix, .first_column = part.first_column, .columns = part.columns});
   }
+  if (recipe.stacks_in_order) {
+    const std::int64_t rows = info.shape[2] / static_cast<std::int64_t>(recipe.inputs.size());
+    if (!part.transposed || part.matrix < 0 || part.every != 1 || part.rows != rows || part.first % rows != 0)
+      return nullptr;
+    return base_->load_packed(
+        recipe.inputs[static_cast<std::size_t>(part.first / rows)],
+        {.matrix = part.matrix, .first_column = part.first_column, .columns = part.columns});
+  }
   std::erase_if(recipe.steps, [](const Transform& step) { return step.is_cast(); });
   const TensorInfo& input = base_->get_metadata(recipe.inputs.front());
   if (recipe.inputs.size() == 1 && info.shape.size() == 2 &&

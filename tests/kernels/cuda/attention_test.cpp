@@ -107,6 +107,8 @@ TEST(CudaAttention, SeveralTilesEqualTheReference) {
   expect_reference("window", size, {.window = 20}, DType::bf16);
   expect_reference("window, both sides", size, {.causal = false, .window = 20}, DType::bf16);
   expect_reference("documents", size, {.doc_start = documents}, DType::bf16);
+  expect_reference("chunks", size, {.chunk = 40}, DType::bf16);
+  expect_reference("chunks of documents", size, {.chunk = 40, .doc_start = documents}, DType::bf16);
   expect_reference("documents, both sides", size, {.causal = false, .doc_start = documents}, DType::bf16);
   expect_reference("softcap", size, {.softcap = 2.0F}, DType::bf16);
   expect_reference("negative scale", size, {.scale = -0.3F}, DType::bf16);

@@ -260,6 +260,10 @@ TEST(CudaDecodeAttention, EveryMaskEqualsTheReference) {
                           .mask = {.window = window, .causal = causal}});
       }
     }
+    for (const std::int64_t chunk : {7, 200})
+      expect_reference(
+          "chunks of " + std::to_string(chunk),
+          {.cache_in = cache_in, .queries = 4, .lengths = {{300, 150}}, .mask = {.chunk = chunk}});
     expect_reference("not causal",
                      {.cache_in = cache_in, .queries = 5, .lengths = {{300, 3}}, .mask = {.causal = false}});
     expect_reference("documents",

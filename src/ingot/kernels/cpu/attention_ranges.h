@@ -41,6 +41,10 @@ inline void key_ranges(const AttentionMask& mask, std::int64_t b, std::int64_t q
       range.lo = std::max(range.lo, position - mask.window + 1);
       if (!mask.causal) range.hi = std::min(range.hi, position + mask.window);
     }
+    if (mask.chunk > 0) {
+      const std::int64_t start = doc != nullptr ? doc[i] : 0;
+      range.lo = std::max(range.lo, position - (position - start) % mask.chunk);
+    }
     if (doc != nullptr) {
       range.lo = std::max<std::int64_t>(range.lo, doc[i]);
       if (!mask.causal) {

@@ -62,7 +62,8 @@ void derive_heads(LanguageConfig& c) {
 }
 
 bool is_attention(LayerKind kind) {
-  return kind == LayerKind::full || kind == LayerKind::sliding || kind == LayerKind::hybrid;
+  return kind == LayerKind::full || kind == LayerKind::sliding || kind == LayerKind::chunked ||
+         kind == LayerKind::hybrid;
 }
 
 void derive_delta_rule(LanguageConfig& c) {
@@ -123,6 +124,10 @@ void derive_experts(LanguageConfig& c) {
   require(c.num_experts_per_tok > 0 && c.num_experts_per_tok <= c.num_experts, "num_experts_per_tok",
           fmt::format("must be from 1 to num_experts {}, got {}", c.num_experts, c.num_experts_per_tok));
   if (c.moe_intermediate_size == 0) c.moe_intermediate_size = c.intermediate_size;
+  if (c.weighs_inputs) {
+    c.norm_topk_prob = false;
+    c.shared_expert_intermediate_size = c.moe_intermediate_size;  // every such layer has one
+  }
   if (c.group_judges == 1) c.norm_topk_prob = false;  // DeepSeek V2 has no other
   if (c.expert_bias && c.swiglu_limit == 0) {         // gpt-oss' own
     c.swiglu_limit = 7;
@@ -145,14 +150,14 @@ void derive_experts(LanguageConfig& c) {
           fmt::format("{} are more experts than {} groups of {} hold", c.num_experts_per_tok, c.topk_group,
                       c.num_experts / c.n_group));
   require_positive(c.routed_scaling_factor, "routed_scaling_factor");
+  require(c.router_score != RouterScore::sparse_mixer || c.num_experts_per_tok == 2, "num_experts_per_tok",
+          fmt::format("is {}; SparseMixer chooses 2", c.num_experts_per_tok));
+  require_not_negative(c.router_jitter_noise, "router_jitter_noise");
   require(c.single_blocks || (c.mlp == MlpKind::swiglu && !c.mlp_bias), "num_experts",
           "experts are SwiGLU MLPs without bias; this family has others");
 }
 
 }  // namespace
-  require(c.router_score != RouterScore::sparse_mixer || c.num_experts_per_tok == 2, "num_experts_per_tok",
-          fmt::format("is {}; SparseMixer chooses 2", c.num_experts_per_tok));
-  require_not_negative(c.router_jitter_noise, "router_jitter_noise");
 
 void LanguageConfig::validate() {
   require_size(num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
@@ -191,6 +196,10 @@ void LanguageConfig::validate() {
   require_positive(logit_scale, "logit_scale");
   require_not_negative(attention_multiplier, "attention_multiplier");
   require_not_negative(query_position_scale, "rope_parameters.llama_4_scaling_beta");
+  require_not_negative(static_cast<double>(floor_scale), "floor_scale");
+  require_not_negative(static_cast<double>(attention_chunk_size), "attention_chunk_size");
+  require(attention_chunk_size > 0 || !has_kind(LayerKind::chunked), "attention_chunk_size",
+          "is missing, and layer_types has chunked_attention");
   derive_experts(*this);
 }
 

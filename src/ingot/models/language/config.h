@@ -20,18 +20,20 @@ enum class NormKind : std::uint8_t { rms, layer, layer_no_bias, layer_plain };
 /// transformers (OPT 350m); there is none behind the last layer.
 enum class NormPlacement : std::uint8_t { pre, sandwich, post, parallel, parallel_two, sum };
 /// RMSNorm of queries and keys. head: each head, before RoPE. head_after_rope: each head, behind it. width:
-/// all heads as one row, before RoPE.
-enum class QkNorm : std::uint8_t { none, head, head_after_rope, width };
+/// all heads as one row, before RoPE. plain_after_rope: each head, behind it, in layers that have RoPE, and
+/// without a weight (Llama 4).
+enum class QkNorm : std::uint8_t { none, head, head_after_rope, width, plain_after_rope };
 /// What a router makes of its logits: softmax over the experts, or a sigmoid of each (DeepSeek V3).
 /// sparse_mixer: two choices one after another, each weighed by a softmax over those near the best that is
 /// left (Phi 3.5 MoE).
 enum class RouterScore : std::uint8_t { softmax, sigmoid, sparse_mixer };
 /// alibi: scores grow by a slope of each head times the key's position (Press et al. 2021).
 enum class PositionKind : std::uint8_t { rope, learned, alibi };
-/// What mixes the tokens of a layer: attention, to everything or within a window; a short convolution
-/// (LFM2), a selective scan (Mamba 2), the gated delta rule (Qwen 3 Next), attention and a scan in parallel
-/// (Falcon H1), or nothing: the layer is an MLP alone, or experts alone (Nemotron H).
-enum class LayerKind : std::uint8_t { full, sliding, conv, mamba, delta, hybrid, mlp, moe };
+/// What mixes the tokens of a layer: attention, to everything, within a window or within chunks of the text
+/// (Llama 4); a short convolution (LFM2), a selective scan (Mamba 2), the gated delta rule (Qwen 3 Next),
+/// attention and a scan in parallel (Falcon H1), or nothing: the layer is an MLP alone, or experts alone
+/// (Nemotron H).
+enum class LayerKind : std::uint8_t { full, sliding, chunked, conv, mamba, delta, hybrid, mlp, moe };
 
 /// Columns behind those of a head that hold ALiBi: a whole vector of them, of which two are used.
 inline constexpr std::int64_t kAlibiColumns = 8;
@@ -56,6 +58,7 @@ struct DecoderTraits {
   RouterScore router_score = RouterScore::softmax;
   std::int64_t group_judges = 2;    ///< the best experts of a group that tell how good it is
   bool router_bias = false;         ///< added to the scores that choose experts, not to those that weigh them
+  bool weighs_inputs = false;       ///< of experts, by sigmoids, and not what they give (Llama 4)
   double router_norm_eps = 0;       ///< added to the sum that the chosen experts' weights are divided by
   bool latent_attention = false;    ///< kv_lora_rank and its like are there (DeepSeek)
   bool expert_bias = false;         ///< routers (a bias of their logits) and experts are affine (gpt-oss)
@@ -99,9 +102,10 @@ struct LanguageConfig : DecoderTraits {
   /// Queries see what comes behind them, too, within sliding_window as far as before (EmbeddingGemma): a text
   /// encoder, which generates nothing.
   bool use_bidirectional_attention = false;
-  std::vector<LayerKind> layer_types;  ///< empty: all layers attend, and slide where sliding_window > 0
-  std::int64_t conv_L_cache = 3;       ///< steps that a causal convolution sees, its own included
-  bool conv_bias = false;              ///< of causal convolutions, and of the projections around short ones
+  std::int64_t attention_chunk_size = 0;  ///< positions of a chunk, in layers of that kind
+  std::vector<LayerKind> layer_types;     ///< empty: all layers attend, and slide where sliding_window > 0
+  std::int64_t conv_L_cache = 3;          ///< steps that a causal convolution sees, its own included
+  bool conv_bias = false;  ///< of causal convolutions, and of the projections around short ones
   // Mamba 2's layers: mamba_n_heads states of mamba_d_head × mamba_d_state, whose B and C are the same in
   // each of mamba_n_groups groups of heads.
   std::int64_t mamba_n_heads = 0, mamba_d_head = 0, mamba_d_state = 0, mamba_n_groups = 1;
@@ -156,6 +160,9 @@ struct LanguageConfig : DecoderTraits {
   double attention_multiplier = 0;  ///< of scores, instead of query_pre_attn_scalar; 0: none
   /// Queries are multiplied by 1 + this · log(1 + floor(position / the original context)); 0: none.
   double query_position_scale = 0;
+  /// > 0: positions are counted from 1, by so many instead of the original context, and only queries of
+  /// layers without RoPE grow (Llama 4).
+  std::int64_t floor_scale = 0;
 
   /// Fills the zeros that mean "derive it", then throws InvalidConfig naming the key of anything impossible.
   void validate();
@@ -202,6 +209,10 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t attention_layers() const;
   /// Tokens that a query of this layer sees; 0: all before it.
   std::int64_t window(std::int64_t layer) const { return slides(layer) ? sliding_window : 0; }
+  /// Positions of the chunks that this layer's queries see no further than; 0: it has none.
+  std::int64_t chunk(std::int64_t layer) const {
+    return is_kind(layer, LayerKind::chunked) ? attention_chunk_size : 0;
+  }
   bool is_sparse(std::int64_t layer) const;
   /// Whether this layer's attention has RoPE.
   bool rotates(std::int64_t layer) const;

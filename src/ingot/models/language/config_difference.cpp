@@ -79,7 +79,9 @@ const std::vector<Number>& numbers() {
       {"linear_value_head_dim", number<&C::linear_value_head_dim>},
       {"shared_expert_intermediate_size", number<&C::shared_expert_intermediate_size>},
       {"moe_latent_size", number<&C::moe_latent_size>},
-      {"llama_4_scaling_beta", number<&C::query_position_scale>},
+      {"llama_4_scaling_beta, or attn_scale,", number<&C::query_position_scale>},
+      {"floor_scale", number<&C::floor_scale>},
+      {"use_qk_norm", number<&C::qk_norm>},
       {"norm_placement: use_parallel_residual of", number<&C::norm_placement>},
       {"clip_qkv", number<&C::clip_qkv>},
       {"conv_bias", number<&C::conv_bias>},
@@ -122,6 +124,9 @@ std::optional<std::string> layer_difference(const C& wanted, const C& found) {
     if (wanted.window(i) != found.window(i))
       return fmt::format("sliding_window {} of layer {} (readers would take {})", wanted.window(i), i,
                          found.window(i));
+    if (wanted.chunk(i) != found.chunk(i))
+      return fmt::format("attention_chunk_size {} of layer {} (readers would take {})", wanted.chunk(i), i,
+                         found.chunk(i));
     const bool same_kind = wanted.attends(i) == found.attends(i) &&
                            wanted.convolves(i) == found.convolves(i) && wanted.scans(i) == found.scans(i) &&
                            wanted.corrects(i) == found.corrects(i);

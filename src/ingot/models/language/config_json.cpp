@@ -154,6 +154,8 @@ std::string layer_type_name(LayerKind kind) {
       return "full_attention";
     case LayerKind::sliding:
       return "sliding_attention";
+    case LayerKind::chunked:
+      return "chunked_attention";
     case LayerKind::conv:
       return "conv";
     case LayerKind::mamba:
@@ -224,11 +226,12 @@ void check_layer_types(const ConfigFile& file, const LanguageConfig& config) {
           fmt::format("names {} layers of num_hidden_layers {}", types.size(), config.num_hidden_layers));
   for (std::size_t i = 0; i < types.size(); ++i) {
     const auto layer = static_cast<std::int64_t>(i);
-    const char* found = !config.attends(layer) ? ""
-                        : config.slides(layer) ? "sliding_attention"
-                                               : "full_attention";
-    const bool attention =
-        types[i] == "attention" || types[i] == "full_attention" || types[i] == "sliding_attention";
+    const char* found = !config.attends(layer)    ? ""
+                        : config.chunk(layer) > 0 ? "chunked_attention"
+                        : config.slides(layer)    ? "sliding_attention"
+                                                  : "full_attention";
+    const bool attention = types[i] == "attention" || types[i] == "full_attention" ||
+                           types[i] == "sliding_attention" || types[i] == "chunked_attention";
     const bool same = config.attends(layer)
                           ? types[i] == found || (types[i] == "attention" && !config.slides(layer))
                           : !attention;
@@ -251,13 +254,13 @@ LanguageConfig LanguageConfig::from_json(std::string_view text, const std::strin
   }
   const LanguageFamily& family = language_family(config.model_type, path);
   apply_family(config);
-  file = file.over(family.defaults);
-  config.tie_word_embeddings = family.tied;
-  file.read("vocab_size", config.vocab_size);
   const bool older = file.has("rope_scaling") && !file.has("rope_parameters");
-  file.read("tie_word_embeddings", config.tie_word_embeddings);
+  file = file.over(family.defaults);
   // An older file's key stands instead of a default of today's.
   if (older) file = file.with(ConfigFile(R"({"rope_parameters": null})", path));
+  config.tie_word_embeddings = family.tied;
+  file.read("vocab_size", config.vocab_size);
+  file.read("tie_word_embeddings", config.tie_word_embeddings);
   file.read("initializer_range", config.initializer_range);
   file.read("bos_token_id", config.bos_token_id);
   file.read("pad_token_id", config.pad_token_id);

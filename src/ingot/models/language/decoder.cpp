@@ -449,10 +449,12 @@ RopeTables LanguageModel::rope_tables(std::int64_t length) const {
 // Of the tokens beyond the context of training (Llama 4).
 Tensor LanguageModel::query_scale(const Tensor& positions) const {
   if (config.query_position_scale == 0) return {};
-  const double beta = config.query_position_scale,
-               original = static_cast<double>(config.rope_scaling.original_max_position_embeddings);
+  const bool from_one = config.floor_scale > 0;
+  const double beta = config.query_position_scale, first = from_one ? 1.5 : 0.5,
+               step = static_cast<double>(from_one ? config.floor_scale
+                                                   : config.rope_scaling.original_max_position_embeddings);
   const Tensor scale = pointwise(
-      [&](const auto& position) { return log(floor((position + 0.5) / original) + 1.0) * beta + 1.0; },
+      [&](const auto& position) { return log(floor((position + first) / step) + 1.0) * beta + 1.0; },
       to(positions, DType::f32));
   return reshape(scale, {positions.dim(0), positions.dim(1), 1, 1});
 }

@@ -13,6 +13,7 @@
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/pad.h"
 #include "ingot/ops/pointwise.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -168,17 +169,20 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       head_dim(c.head_dim),
       value_size(c.value_size()),
       window(c.window(layer)),
+      chunk(c.chunk(layer)),
       scale(static_cast<float>(score_factor(c))),
       softcap(static_cast<float>(c.attn_logit_softcapping)),
+      plain_eps(static_cast<float>(c.norm_eps)),
       clip(c.clip_qkv),
       key_multiplier(c.key_multiplier),
-      qk_norm(c.qk_norm),
+      qk_norm(c.qk_norm == QkNorm::plain_after_rope && !c.rotates(layer) ? QkNorm::none : c.qk_norm),
       rotary(c.rotates(layer)),
       interleaved(c.interleaved_rope),
       slides(c.slides(layer)),
       causal(!c.use_bidirectional_attention),
-      gated(c.attention_gate) {
-  if (qk_norm == QkNorm::none) return;
+      gated(c.attention_gate),
+      grows(c.floor_scale == 0 || !c.rotates(layer)) {
+  if (qk_norm == QkNorm::none || qk_norm == QkNorm::plain_after_rope) return;
   const bool one_row = qk_norm == QkNorm::width;
   const auto norm_of = [&](const char* name, std::int64_t count) {
     return std::make_unique<RmsNorm>(source.scope(name),
@@ -211,6 +215,12 @@ Qkv clipped(Qkv qkv, double limit) {
 
 namespace {
 
+// Each row over the root of its mean square, in f32.
+Tensor plain_norm(const Tensor& x, float eps) {
+  const Tensor wide = to(x, DType::f32);
+  return to(wide * rsqrt(mean(square(wide), {-1}, true) + static_cast<double>(eps)), x.dtype());
+}
+
 // y [..., heads, D] by the sigmoid of gate [batch, sequence, heads · D], where there is one.
 Tensor weighed(const Tensor& y, const Tensor& gate) {
   return gate.defined() ? y * sigmoid(reshape(gate, y.shape())) : y;
@@ -225,7 +235,7 @@ Tensor Attention::mixed(const LinearInput& x, const DecoderContext& context, std
   if (qk_norm != QkNorm::width) qkv = clipped(std::move(qkv), clip);  // OLMoE's norms come first
   if (key_multiplier != 1) qkv = {qkv.queries(), qkv.keys() * key_multiplier, qkv.values()};
   qkv = normalized_and_rotated(std::move(qkv), context);
-  if (context.query_scale.defined())
+  if (grows && context.query_scale.defined())
     qkv = {qkv.queries() * to(context.query_scale, qkv.queries().dtype()), qkv.keys(), qkv.values()};
   if (context.alibi_keys.defined()) qkv = with_alibi(qkv, context);
   if (context.segments.empty()) return weighed(attention(qkv, options(context)), gate);
@@ -270,6 +280,10 @@ Qkv Attention::normalized_and_rotated(Qkv qkv, const DecoderContext& context) co
     return rotary ? rotate(std::move(x), table(context), context.positions, interleaved) : x;
   };
   if (qk_norm == QkNorm::none) return rotated(std::move(qkv));
+  if (qk_norm == QkNorm::plain_after_rope) {
+    qkv = rotated(std::move(qkv));
+    return {plain_norm(qkv.queries(), plain_eps), plain_norm(qkv.keys(), plain_eps), qkv.values()};
+  }
   if (qk_norm == QkNorm::width) return rotated(clipped(normalized_across_heads(qkv), clip));
   const HeadNorms norms{q_norm->weight.value, k_norm->weight.value, q_norm->eps, q_norm->weight_offset};
   if (qk_norm == QkNorm::head_after_rope) return normalize(rotated(std::move(qkv)), norms);
@@ -284,6 +298,7 @@ AttentionOptions Attention::options(const DecoderContext& context) const {
   options.scale = scale;
   options.softcap = softcap;
   options.window = window;
+  options.chunk = chunk;
   options.doc_start = context.doc_start;
   options.sinks = sinks.value;
   options.bf16_matmuls = o_proj.quantizes_input();

@@ -55,12 +55,13 @@ struct Attention {
   Linear o_proj;
   std::unique_ptr<RmsNorm> q_norm, k_norm;  // where the family has them
   Parameter sinks;                          // [heads], where the family has them
-  std::int64_t heads, kv_heads, head_dim, value_size, window;
+  std::int64_t heads, kv_heads, head_dim, value_size, window, chunk;
   float scale, softcap;  // as AttentionOptions has them
+  float plain_eps;       // of QkNorm::plain_after_rope
   double clip;           // of queries, keys and values; 0: none
   double key_multiplier;
   QkNorm qk_norm;
-  bool rotary, interleaved, slides, causal, gated;
+  bool rotary, interleaved, slides, causal, gated, grows;  // grows: queries do, with their position
 
  private:
   Tensor mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;

@@ -54,8 +54,8 @@ class GgufModel : private GgufFacts {
     return config;
   }
 
-  /// The source with latent keys' matrices transposed and queries, keys and values of groups apart, where it
-  /// has such.
+  /// The source with latent keys' matrices transposed, queries, keys and values of groups apart, and numbers
+  /// of layers as tensors, where it has such.
   std::shared_ptr<const WeightSource> prepared(const std::shared_ptr<const GgufSource>& source) const {
     std::vector<TensorRecipe> recipes;
     bool any = false;
@@ -337,10 +337,20 @@ class GgufModel : private GgufFacts {
       config["num_hidden_layers"] = required("block_count") - next;
     if (architecture_ == "gpt-oss" && config.contains("rope_scaling"))
       config["rope_scaling"]["truncate"] = false;
+    if (architecture_ == "llama4") add_llama4(config);
     if (architecture_ == "glm4moe") config["use_qk_norm"] = source_.is_available("blk.0.attn_q_norm.weight");
     const auto shared = integer("expert_shared_feed_forward_length");
     if (architecture_ == "ernie4_5-moe" && shared)
       config["moe_num_shared_experts"] = *shared / required("expert_feed_forward_length");
+  }
+
+  // llama.cpp knows the two released models by their experts; chunks, and how queries grow, are theirs.
+  void add_llama4(Json& config) const {
+    constexpr std::int64_t kMaverickExperts = 128;
+    INGOT_CHECK(integer("attention.sliding_window").value_or(1) != 0,
+                NotImplemented(fmt::format("{}: {} 0, a Llama 4 without chunks", source_.location(),
+                                           key("attention.sliding_window"))));
+    config["use_qk_norm"] = integer("expert_count") != kMaverickExperts;
   }
 
   void add_recipes(const GgufNameMatch& match, const TensorInfo& info,
@@ -384,7 +394,13 @@ class GgufModel : private GgufFacts {
       case GgufChange::first_interleaved:
         add_turns(match, info, recipe);
         break;
+      case GgufChange::first_columns:
+        add_halves(match, info, recipe);
+        recipe.steps.push_back(Transform::transpose());
+        recipe.stacks_in_order = info.shape.size() == 3;
+        break;
       case GgufChange::second_interleaved:
+      case GgufChange::second_columns:
       case GgufChange::second_half:
       case GgufChange::second_of_groups:
       case GgufChange::latent_values:

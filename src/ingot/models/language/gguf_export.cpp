@@ -240,16 +240,16 @@ class Exporter {
   void write_tensors() {
     const WeightMap map = language_weight_map(given_);
     std::map<std::string, GgufNameMatch> stacked;
+    LayerNumbers numbers(family_.layer_numbers, config_.num_hidden_layers);
     std::vector<std::string> unknown;
     for (const TensorInfo& info : checkpoint_.weights->tensors()) {
-    LayerNumbers numbers(family_.layer_numbers, config_.num_hidden_layers);
       const std::string name = map.canonical(info.name);
       const auto ignored = [&name](const std::string& glob) { return glob_match(glob, name); };
       if (std::ranges::any_of(map.ignored, ignored)) continue;
       if (name == "lm_head.weight" && given_.tie_word_embeddings) continue;
+      if (numbers.take(name, *checkpoint_.weights, info.name)) continue;
       const auto match = match_hugging_face_name(family_, name);
       if (!match) {
-      if (numbers.take(name, *checkpoint_.weights, info.name)) continue;
         unknown.push_back(info.name);
         continue;
       }
@@ -270,9 +270,9 @@ class Exporter {
     INGOT_CHECK(unknown.empty(),
                 NotImplemented(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
                                            fmt::join(unknown, ", "))));
+    numbers.write(out_.metadata, checkpoint_.weights->location());
     for (const auto& [name, match] : stacked) add_experts(name, match);
     if (given_.tie_word_embeddings &&
-    numbers.write(out_.metadata, checkpoint_.weights->location());
         (!config_.tie_word_embeddings || llama_cpp_needs_output(family_.architecture)))
       add_tied_head();
   }
@@ -379,6 +379,10 @@ class Exporter {
       case GgufChange::first_interleaved:
       case GgufChange::second_interleaved:
         return one_of_two(info, match.rule->change == GgufChange::first_interleaved ? 0 : 1);
+      case GgufChange::first_columns:
+        return {Transform::part(-1, 0, 2), Transform::transpose()};
+      case GgufChange::second_columns:
+        return {Transform::part(-1, 1, 2), Transform::transpose()};
       case GgufChange::transposed_stack:
         return info.shape.size() == 3 ? std::vector{Transform::transpose()} : std::vector<Transform>{};
       case GgufChange::fused_heads:

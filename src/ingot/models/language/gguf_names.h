@@ -42,7 +42,9 @@ enum class GgufChange : std::uint8_t {
   first_interleaved,   ///< [experts, in, 2 · out], interleaved; in GGUF two stacks [experts, out, in]: this
                        ///< one
   second_interleaved,  ///< and this one, whose rule follows
-  transposed_stack     ///< [experts, in, out]; in GGUF [experts, out, in]
+  transposed_stack,    ///< [experts, in, out]; in GGUF [experts, out, in]
+  first_columns,       ///< [experts, in, 2 · out], one half behind the other; in GGUF two stacks: this one
+  second_columns       ///< and this one, whose rule follows
 };
 /// Whether a checkpoint's names lack ".weight".
 constexpr bool is_bare(GgufChange change) { return change >= GgufChange::bare; }
@@ -56,7 +58,7 @@ constexpr bool is_whole(GgufChange change) {
 /// Whether the tensor becomes two, of which the rule that follows names the second.
 constexpr bool has_second(GgufChange change) {
   return change == GgufChange::first_interleaved || change == GgufChange::first_half ||
-         change == GgufChange::first_of_groups;
+         change == GgufChange::first_columns || change == GgufChange::first_of_groups;
 }
 
 /// One tensor's two names, without ".weight" and ".bias", which are the same in both but for is_bare(). `*`

@@ -40,6 +40,7 @@ constexpr Reader kReaders[] = {
      .factors = RopeFactors::both,
      .biases = "attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down"},
     {.architecture = "mistral3", .factors = RopeFactors::both},
+    {.architecture = "llama4", .windows = Windows::masked, .factors = RopeFactors::llama3},
     {.architecture = "smollm3"},
     {.architecture = "apertus",
      .head = Head::needed,

@@ -80,6 +80,7 @@ Router::Router(const ParamSource& source, const LanguageConfig& c)
       chosen_groups(c.topk_group),
       judges(c.group_judges),
       normalize(c.norm_topk_prob),
+      ranks_logits(c.weighs_inputs),
       norm_eps(c.router_norm_eps),
       scale(c.routed_scaling_factor),
       near(2 * c.router_jitter_noise) {}
@@ -114,11 +115,12 @@ Tensor Router::within_best_groups(const Tensor& ranking) const {
 Router::Choice Router::operator()(const Tensor& x) const {
   // In f32 whatever the model's dtype, as transformers does.
   const Tensor logits = to(gate(x), DType::f32);
-  const Tensor scores = score == RouterScore::softmax ? softmax(logits) : sigmoid(logits);
   if (score == RouterScore::sparse_mixer) return sparse_mixer(logits);
+  const Tensor scores = score == RouterScore::softmax ? softmax(logits) : sigmoid(logits);
   TopK top;
   if (!e_score_correction_bias.value.defined() && chosen_groups == groups) {
-    top = topk(scores, choices);
+    top = topk(ranks_logits ? logits : scores, choices);
+    if (ranks_logits) top.values = gather_within(scores, 1, top.indices);
   } else {
     const Tensor& bias = e_score_correction_bias.value;
     const Tensor ranking = bias.defined() ? scores.detach() + bias : scores.detach();
@@ -158,6 +160,7 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
       limit(c.swiglu_limit),
       alpha(c.swiglu_alpha),
       kind(c.mlp),
+      weighs_inputs(c.weighs_inputs),
       split(source.split("experts")) {
   if (c.shared_expert_intermediate_size == 0) return;
   shared_expert = std::make_unique<SharedExpert>(source.scope("shared_expert"), c);
@@ -205,10 +208,15 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const ExpertRouting routing = route_experts(choice.experts, count);
   if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
   const Tensor rows = to_latent == nullptr ? tokens : (*to_latent)(tokens);
-  const Tensor sorted = embedding(rows, routing.tokens);
+  Tensor sorted = embedding(rows, routing.tokens);
+  if (weighs_inputs) {
+    const Tensor scores = embedding(choice.scores, routing.tokens);
+    sorted = sorted * to(gather_within(scores, 1, reshape(routing.experts, {-1, 1})), x.dtype());
+  }
   const Tensor results = embedding(outputs(sorted, routing), routing.positions);
-  const Tensor weighted = reshape(results, {tokens.dim(0), router.choices, rows.dim(1)}) *
-                          reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
+  Tensor weighted = reshape(results, {tokens.dim(0), router.choices, rows.dim(1)});
+  if (!weighs_inputs)
+    weighted = weighted * reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
   Tensor mixed = sum(weighted, {1});
   if (from_latent != nullptr) mixed = (*from_latent)(mixed);
   if (shared_expert != nullptr) {

@@ -67,8 +67,8 @@ struct Router {
 
 /// A mixture of experts, SwiGLU (Mixtral, Qwen3-MoE) or without a gate (Nemotron H): the outputs of those
 /// that the router chooses, weighed. Tokens are sorted by expert, so that each expert that is chosen runs
-/// once, on its own tokens. Latent experts (Nemotron 3) work on narrower rows than the router and the shared
-/// expert.
+/// once, on its own tokens. Llama 4 weighs what experts read, not what they give. Latent experts (Nemotron 3)
+/// work on narrower rows than the router and the shared expert.
 struct MoeMlp {
   MoeMlp(const ParamSource& source, const LanguageConfig& config);
   /// x: [batch, sequence, hidden]. Fills `load` unless it is null.
@@ -88,6 +88,7 @@ struct MoeMlp {
   std::int64_t count;                              ///< experts
   double limit, alpha;                             ///< of gpt-oss' SwiGLU; limit 0: the plain one
   MlpKind kind;
+  bool weighs_inputs;
   WeightSplit split;                                ///< of what all experts add together
   std::shared_ptr<const ExpertRanks> expert_ranks;  ///< null: all experts are here
 

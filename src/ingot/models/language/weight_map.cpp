@@ -13,7 +13,7 @@ void add_text_part(WeightMap& map) {
                    {"model.language_model.", "model.", true, variant},
                    {"language_model.lm_head.", "lm_head.", true, ""}};
   map.ignored.insert(map.ignored.end(), {"vision_tower.*", "multi_modal_projector.*", "model.vision_tower.*",
-                                         "model.multi_modal_projector.*"});
+                                         "model.multi_modal_projector.*", "vision_model.*"});
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct RowScales {
 
 struct Mask {
   const std::int32_t *doc_start, *kv_length;  // either may be null
-  std::int64_t doc_stride, window, queries, keys;
+  std::int64_t doc_stride, window, chunk, queries, keys;
   bool causal;
 
   Mask(const AttentionMask& mask, std::int64_t queries_, std::int64_t keys_)
@@ -50,6 +50,7 @@ struct Mask {
         kv_length(mask.kv_length.as<std::int32_t>()),
         doc_stride(mask.doc_start ? mask.doc_start.stride(0) : 0),
         window(mask.window),
+        chunk(mask.chunk),
         queries(queries_),
         keys(keys_),
         causal(mask.causal) {}
@@ -81,6 +82,10 @@ __device__ __forceinline__ Range range_of(const Mask& mask, std::int64_t b, std:
   if (mask.window > 0) {
     at_least(lo, position - mask.window + 1);
     if (!mask.causal) at_most(hi, position + mask.window);
+  }
+  if (mask.chunk > 0) {
+    const std::int64_t start = mask.doc_start != nullptr ? mask.doc_start[b * mask.doc_stride + i] : 0;
+    at_least(lo, position - (position - start) % mask.chunk);
   }
   if (mask.doc_start != nullptr) {
     const std::int32_t* doc = mask.doc_start + b * mask.doc_stride;

@@ -121,8 +121,8 @@ bool fits(const Args& args, std::initializer_list<View> tensors) {
     if (view.data == nullptr || view.dtype != dtype || view.numel() == 0 || !aligned(view)) return false;
   const AttentionMask& mask = args.mask;
   // Its kernels take the greatest score for the greatest q·k, which a negative scale reverses.
-  const bool plain = !mask.doc_start && !mask.kv_length && args.softcap == 0.0F && args.scale > 0.0F &&
-                     (args.q.dim(1) > 1 || mask.window == 0);
+  const bool plain = !mask.doc_start && !mask.kv_length && mask.chunk == 0 && args.softcap == 0.0F &&
+                     args.scale > 0.0F && (args.q.dim(1) > 1 || mask.window == 0);
   // A query before the first key sees nothing, which is 0 here and not a number there.
   return plain && (mask.causal ? args.q.dim(1) <= args.k.dim(1) : mask.window == 0);
 }

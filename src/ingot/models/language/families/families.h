@@ -26,6 +26,7 @@ std::vector<LanguageFamily> gpt_oss();
 std::vector<LanguageFamily> granite();
 std::vector<LanguageFamily> lfm2();
 std::vector<LanguageFamily> llama();
+std::vector<LanguageFamily> llama4();
 std::vector<LanguageFamily> mamba();
 std::vector<LanguageFamily> minimax();
 std::vector<LanguageFamily> mistral();
