@@ -111,6 +111,33 @@ TEST(FamilyFiles, RopeScalingOfOlderFilesStandsInsteadOfADefault) {
   EXPECT_EQ(config.rope_theta, 100.0);
 }
 
+std::string llama4_with(const std::string& keys) {
+  return R"({"model_type": "llama4_text", "hidden_size": 32, "vocab_size": 50, "intermediate_size": 48,
+             "intermediate_size_mlp": 64, "num_hidden_layers": 4, "num_attention_heads": 2, "head_dim": 16,
+             "num_key_value_heads": 2, "num_local_experts": 4)" +
+         keys + "}";
+}
+
+TEST(FamilyFiles, TemperatureTuningOfLlama4IsABoolOrANumber) {
+  for (const auto& [value, tuned] :
+       {std::pair{"4", true}, {"0", false}, {"true", true}, {"false", false}, {"null", true}}) {
+    const std::string json = llama4_with(std::string(R"(, "attn_temperature_tuning": )") + value);
+    EXPECT_EQ(LanguageConfig::from_json(json, "config.json").floor_scale, tuned ? 8192 : 0) << value;
+  }
+  EXPECT_THROW(LanguageConfig::from_json(llama4_with(R"(, "attn_temperature_tuning": "4")"), "config.json"),
+               FormatError);
+}
+
+// As a rank of tensor parallelism has it.
+TEST(FamilyFiles, APartOfTheSharedExpertOfLlama4StaysAPart) {
+  LanguageConfig config = LanguageConfig::from_json(llama4_with(""), "config.json");
+  EXPECT_EQ(config.shared_expert_intermediate_size, 48);
+  config.shared_expert_intermediate_size = 24;
+  config.validate();
+  EXPECT_EQ(config.shared_expert_intermediate_size, 24);
+  EXPECT_EQ(config.moe_intermediate_size, 48);
+}
+
 // Experts of Llama 4 are one tensor in checkpoints; a quantized GGUF file's stay quantized.
 TEST(FamilyFiles, QuantizedExpertsOfLlama4ArePackedOneByOne) {
   const NoGrad no_grad;

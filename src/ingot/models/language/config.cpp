@@ -126,7 +126,8 @@ void derive_experts(LanguageConfig& c) {
   if (c.moe_intermediate_size == 0) c.moe_intermediate_size = c.intermediate_size;
   if (c.weighs_inputs) {
     c.norm_topk_prob = false;
-    c.shared_expert_intermediate_size = c.moe_intermediate_size;  // every such layer has one
+    // Every such layer has one; a rank's part is its own.
+    if (c.shared_expert_intermediate_size == 0) c.shared_expert_intermediate_size = c.moe_intermediate_size;
   }
   if (c.group_judges == 1) c.norm_topk_prob = false;  // DeepSeek V2 has no other
   if (c.expert_bias && c.swiglu_limit == 0) {         // gpt-oss' own

@@ -450,7 +450,7 @@ RopeTables LanguageModel::rope_tables(std::int64_t length) const {
 Tensor LanguageModel::query_scale(const Tensor& positions) const {
   if (config.query_position_scale == 0) return {};
   const bool from_one = config.floor_scale > 0;
-  const double beta = config.query_position_scale, first = from_one ? 1.5 : 0.5,
+  const double beta = config.query_position_scale, first = from_one ? 1.0 : 0.5,
                step = static_cast<double>(from_one ? config.floor_scale
                                                    : config.rope_scaling.original_max_position_embeddings);
   const Tensor scale = pointwise(
@@ -463,7 +463,6 @@ Tensor LanguageModel::query_scale(const Tensor& positions) const {
 Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                                  std::vector<RouterLoad>* loads) const {
   context.rope = rope_tables(end);
-  context.query_scale = query_scale(context.positions);
   if (alibi_.defined()) {
     context.alibi_queries = alibi_;
     context.alibi_keys = alibi_key_columns(context.positions);
@@ -471,6 +470,9 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
   // Or the caller's scope has it so.
   const SelectiveRecompute cheap(recompute == Recompute::selective || selective_recompute());
   ResidualStream x{.sum = embed(tokens, context.positions), .update = {}};
+  context.query_scale = query_scale(context.positions);
+  if (context.query_scale.defined() && config.floor_scale == 0)  // Ministral 3 rounds them; Llama 4 does not
+    context.query_scale = to(to(context.query_scale, x.sum.dtype()), DType::f32);
   if (lease != nullptr) lease->begin();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;

@@ -236,7 +236,8 @@ Tensor Attention::mixed(const LinearInput& x, const DecoderContext& context, std
   if (key_multiplier != 1) qkv = {qkv.queries(), qkv.keys() * key_multiplier, qkv.values()};
   qkv = normalized_and_rotated(std::move(qkv), context);
   if (grows && context.query_scale.defined())
-    qkv = {qkv.queries() * to(context.query_scale, qkv.queries().dtype()), qkv.keys(), qkv.values()};
+    qkv = {to(to(qkv.queries(), DType::f32) * context.query_scale, qkv.queries().dtype()), qkv.keys(),
+           qkv.values()};
   if (context.alibi_keys.defined()) qkv = with_alibi(qkv, context);
   if (context.segments.empty()) return weighed(attention(qkv, options(context)), gate);
   const Tensor y = attend_cached(context, layer, qkv, options(context));

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
+#include "ingot/base/json_number.h"
 #include "ingot/models/language/families/families.h"
 #include "ingot/models/language/families/gguf_rules.h"
 #include "ingot/models/require.h"
@@ -60,6 +62,17 @@ void read_moe_layers(const ConfigFile& file, LanguageConfig& c) {
     if (std::ranges::find(sparse, i) == sparse.end()) c.mlp_only_layers.push_back(i);
 }
 
+// Scout's files have a number, of which any but 0 is true.
+bool tunes_temperature(const ConfigFile& file) {
+  const Json json = parse_json<Json>(file.text(), file.path(), "config");
+  const auto found = json.find("attn_temperature_tuning");
+  if (found != json.end())
+    if (const auto number = whole_number(*found)) return *number != 0;
+  bool tuned = true;
+  file.read("attn_temperature_tuning", tuned);
+  return tuned;
+}
+
 void read_llama4(const ConfigFile& file, LanguageConfig& c) {
   c.sliding_window = 0;  // no key of this family's
   file.read("attention_chunk_size", c.attention_chunk_size);
@@ -67,11 +80,10 @@ void read_llama4(const ConfigFile& file, LanguageConfig& c) {
   read_moe_layers(file, c);
   c.moe_intermediate_size = c.intermediate_size;
   file.read("intermediate_size_mlp", c.intermediate_size);
-  bool tuned = true, normed = true;
-  file.read("attn_temperature_tuning", tuned);
+  bool normed = true;
   file.read("use_qk_norm", normed);
   c.qk_norm = normed ? QkNorm::plain_after_rope : QkNorm::none;
-  if (!tuned) return;
+  if (!tunes_temperature(file)) return;
   file.read("attn_scale", c.query_position_scale);
   file.read("floor_scale", c.floor_scale);
   require(c.floor_scale > 0, "floor_scale", fmt::format("must be positive, got {}", c.floor_scale));
