@@ -128,6 +128,17 @@ TEST(FamilyFiles, TemperatureTuningOfLlama4IsABoolOrANumber) {
                FormatError);
 }
 
+// Whatever Llama 4's files say of it: no program adds the loss.
+TEST(FamilyFiles, FamiliesWithoutABalancingLossHaveNoCoefficient) {
+  EXPECT_EQ(LanguageConfig::from_json(llama4_with(R"(, "router_aux_loss_coef": 0.001)"), "config.json")
+                .router_aux_loss_coef,
+            0);
+  for (const char* golden : {"glm4_moe_lite", "deepseek_v3_moe", "deepseek_v2_moe", "glm4_moe", "dots1_moe",
+                             "hunyuan_v1_moe", "lfm2_moe", "nemotron_h_moe"})
+    EXPECT_EQ(config_of(golden_path(golden)).router_aux_loss_coef, 0) << golden;
+  EXPECT_GT(config_of(golden_path("phimoe")).router_aux_loss_coef, 0);
+}
+
 // As a rank of tensor parallelism has it.
 TEST(FamilyFiles, APartOfTheSharedExpertOfLlama4StaysAPart) {
   LanguageConfig config = LanguageConfig::from_json(llama4_with(""), "config.json");

@@ -13,6 +13,7 @@ void read_deepseek_experts(const ConfigFile& file, LanguageConfig& c) {
   file.read("n_group", c.n_group);
   file.read("topk_group", c.topk_group);
   file.read("routed_scaling_factor", c.routed_scaling_factor);
+  if (!file.has("router_aux_loss_coef")) c.router_aux_loss_coef = 0;  // transformers adds no such loss
   require_size(c.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
   require(shared >= 0 && shared <= kMaxExperts, "n_shared_experts", "must be a small number");
   require_size(c.moe_intermediate_size, "moe_intermediate_size");

@@ -183,7 +183,7 @@ std::vector<LanguageFamily> lfm2() {
        .tied = true,
        .defaults = R"({"num_key_value_heads": 8, "max_position_embeddings": 128000, "norm_eps": 1e-5,
                        "rope_theta": 1000000.0, "num_experts": 32, "num_experts_per_tok": 4,
-                       "moe_intermediate_size": 1792, "intermediate_size": 7168})",
+                       "moe_intermediate_size": 1792, "intermediate_size": 7168, "router_aux_loss_coef": 0})",
        .norm_eps_key = "norm_eps",
        .attention_bias_key = {},
        .read = read_lfm2_moe,

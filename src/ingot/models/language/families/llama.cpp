@@ -283,6 +283,7 @@ std::vector<LanguageFamily> llama() {
        .traits = {.qk_norm = QkNorm::head_after_rope},
        .experts = true,
        .moe_layers_alike = true,
+       .defaults = R"({"router_aux_loss_coef": 0})",
        .read = read_hunyuan_moe,
        .write = write_hunyuan_moe,
        .map_weights = map_hunyuan_moe,

@@ -80,6 +80,7 @@ void read_llama4(const ConfigFile& file, LanguageConfig& c) {
   read_moe_layers(file, c);
   c.moe_intermediate_size = c.intermediate_size;
   file.read("intermediate_size_mlp", c.intermediate_size);
+  c.router_aux_loss_coef = 0;  // files have one, of a loss that nothing adds
   bool normed = true;
   file.read("use_qk_norm", normed);
   c.qk_norm = normed ? QkNorm::plain_after_rope : QkNorm::none;
@@ -102,7 +103,7 @@ std::int64_t moe_layer_step(const LanguageConfig& c) {
 
 void write_llama4(const LanguageConfig& c, Json& json) {
   for (const char* key : {"num_experts", "moe_intermediate_size", "norm_topk_prob", "decoder_sparse_step",
-                          "mlp_only_layers", "sliding_window", "layer_types"})
+                          "mlp_only_layers", "sliding_window", "layer_types", "router_aux_loss_coef"})
     json.erase(key);
   json["num_local_experts"] = c.num_experts;
   json["intermediate_size"] = c.moe_intermediate_size;

@@ -161,7 +161,7 @@ std::vector<LanguageFamily> nemotron_h() {
                            "layer_norm_epsilon": 1e-5, "ssm_state_size": 128, "mamba_num_heads": 128,
                            "mamba_head_dim": 64, "n_groups": 8, "conv_kernel": 4, "use_conv_bias": true,
                            "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 7688,
-                           "moe_shared_expert_intermediate_size": 7688})",
+                           "moe_shared_expert_intermediate_size": 7688, "router_aux_loss_coef": 0})",
        .norm_eps_key = "layer_norm_epsilon",
        .attention_bias_key = {},  // transformers has none, whatever the key says
        .mlp_bias_key = "mlp_bias",
