@@ -111,6 +111,17 @@ TEST(FamilyFiles, RopeScalingOfOlderFilesStandsInsteadOfADefault) {
   EXPECT_EQ(config.rope_theta, 100.0);
 }
 
+TEST(FamilyFiles, ANullInsteadOfRopeParametersLeavesTheDefault) {
+  const std::string start =
+      R"({"model_type": "apertus", "hidden_size": 32, "vocab_size": 50, "intermediate_size": 40,
+          "num_hidden_layers": 1, "num_attention_heads": 4, "rope_parameters": null)";
+  const LanguageConfig config = LanguageConfig::from_json(start + "}", "config.json");
+  EXPECT_EQ(config.rope_scaling.type, "llama3");
+  EXPECT_EQ(config.rope_theta, 12000000.0);
+  const std::string older = R"(, "rope_scaling": {"type": "linear", "factor": 2.0}})";
+  EXPECT_EQ(LanguageConfig::from_json(start + older, "config.json").rope_scaling.type, "linear");
+}
+
 std::string llama4_with(const std::string& keys) {
   return R"({"model_type": "llama4_text", "hidden_size": 32, "vocab_size": 50, "intermediate_size": 48,
              "intermediate_size_mlp": 64, "num_hidden_layers": 4, "num_attention_heads": 2, "head_dim": 16,

@@ -241,6 +241,14 @@ void check_layer_types(const ConfigFile& file, const LanguageConfig& config) {
   }
 }
 
+// A null is as good as no key.
+ConfigFile without_null(const ConfigFile& file, const char* key) {
+  if (!file.is_null(key)) return file;
+  Json json = parse_json<Json>(file.text(), file.path(), "config");
+  json.erase(key);
+  return {json.dump(), file.path()};
+}
+
 }  // namespace
 
 LanguageConfig LanguageConfig::from_json(std::string_view text, const std::string& path) {
@@ -255,7 +263,7 @@ LanguageConfig LanguageConfig::from_json(std::string_view text, const std::strin
   const LanguageFamily& family = language_family(config.model_type, path);
   apply_family(config);
   const bool older = file.has("rope_scaling") && !file.has("rope_parameters");
-  file = file.over(family.defaults);
+  file = without_null(file, "rope_parameters").over(family.defaults);
   // An older file's key stands instead of a default of today's.
   if (older) file = file.with(ConfigFile(R"({"rope_parameters": null})", path));
   config.tie_word_embeddings = family.tied;
