@@ -99,6 +99,23 @@ TEST(FamilyFiles, Ministral3AsLlamaCppsConverterWritesItIsTheSameModel) {
             std::nullopt);
 }
 
+// Its queries grow whatever its RoPE does.
+TEST(FamilyFiles, Ministral3WithoutYarnKeepsItsScaleOfQueriesInGguf) {
+  TemporaryDirectory directory;
+  LanguageConfig config = config_of(golden_path("ministral3"));
+  config.rope_scaling = {};
+  config.rope_scaling.original_max_position_embeddings = 16;
+  config.validate();
+  InitSource init(1);
+  LanguageModel model(config, init);
+  write_language_model(directory.path(), config, parameter_map(model));
+  write(export_gguf(open_checkpoint(directory.path())), directory.at("plain.gguf"));
+  const LanguageConfig read = config_of(directory.at("plain.gguf"));
+  EXPECT_NEAR(read.query_position_scale, 0.3, 1e-7);
+  EXPECT_EQ(read.rope_scaling.type, "default");
+  EXPECT_EQ(read.rope_scaling.original_max_position_embeddings, 16);
+}
+
 // An older file's scaling of RoPE stands instead of Apertus' default, which today's key has.
 TEST(FamilyFiles, RopeScalingOfOlderFilesStandsInsteadOfADefault) {
   const std::string start =

@@ -197,6 +197,9 @@ class GgufModel : private GgufFacts {
     if (type == "none") {
       if (family_.defaults.find("rope_parameters") != std::string_view::npos)
         config["rope_scaling"] = {{"rope_type", "default"}};
+      if (architecture_ == "mistral3" && original)
+        config["rope_scaling"]["original_max_position_embeddings"] = *original;
+      add_mistral(config);
       return;
     }
     config["rope_scaling"] = {{"rope_type", type}};
@@ -219,7 +222,7 @@ class GgufModel : private GgufFacts {
     Json& rope = config["rope_scaling"];
     rope["llama_4_scaling_beta"] = short_number(number("attention.temperature_scale").value_or(0));
     const double log = number("rope.scaling.yarn_log_multiplier").value_or(0);
-    if (log == 0 || rope.contains("attention_factor")) return;
+    if (log == 0 || rope.contains("attention_factor") || rope["rope_type"] != "yarn") return;
     rope["mscale"] = 1.0;
     rope["mscale_all_dim"] = short_number(log);
   }

@@ -197,8 +197,6 @@ class Exporter {
         set("rope.scaling.original_context_length", rope.original_max_position_embeddings);
         if (rope.beta_fast != RopeScaling{}.beta_fast) set("rope.scaling.yarn_beta_fast", rope.beta_fast);
         if (rope.beta_slow != RopeScaling{}.beta_slow) set("rope.scaling.yarn_beta_slow", rope.beta_slow);
-        if (config_.query_position_scale > 0)
-          set("attention.temperature_scale", config_.query_position_scale);
         // Readers multiply it with what YaRN's paper has.
         const double relative = attention_factor() / (0.1 * std::log(rope.factor) + 1);
         if (!config_.is_latent() && std::abs(relative - 1) > 1e-6) set("rope.scaling.attn_factor", relative);
@@ -207,6 +205,14 @@ class Exporter {
       INGOT_CHECK(rope.type == "default", NotImplemented(fmt::format("{}: rope_type '{}' in GGUF files",
                                                                      checkpoint_.config_path, rope.type)));
     }
+    write_growing_queries();
+  }
+
+  // Llama 4's are derived by readers.
+  void write_growing_queries() {
+    if (config_.query_position_scale == 0 || config_.floor_scale > 0) return;
+    set("attention.temperature_scale", config_.query_position_scale);
+    set("rope.scaling.original_context_length", config_.rope_scaling.original_max_position_embeddings);
   }
 
   // Of cos and sin.
