@@ -167,6 +167,25 @@ TEST(FamilyFiles, FamiliesWithoutABalancingLossHaveNoCoefficient) {
   EXPECT_GT(config_of(golden_path("phimoe")).router_aux_loss_coef, 0);
 }
 
+// Not as transformers 5, which forgets the long factors (the golden has none of its own).
+TEST(FamilyFiles, TextsOfPhimoeBeyondTheOriginalLengthHaveTheLongFactors) {
+  const NoGrad no_grad;
+  LanguageConfig config = config_of(golden_path("phimoe"));
+  ASSERT_EQ(config.rope_scaling.original_max_position_embeddings, 16);
+  const auto hidden = [&](std::int64_t length) {
+    InitSource init(1);
+    const LanguageModel model(config, init);
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+    std::iota(tokens.begin(), tokens.end(), 0);
+    return model.hidden({.tokens = Tensor::from(tokens, {1, length}), .positions = {}, .doc_start = {}})
+        .to_vector<float>();
+  };
+  const std::vector<float> at_original = hidden(16), beyond = hidden(17);
+  for (double& factor : config.rope_scaling.long_factor) factor *= 8;
+  EXPECT_EQ(hidden(16), at_original);
+  EXPECT_NE(hidden(17), beyond);
+}
+
 // As a rank of tensor parallelism has it.
 TEST(FamilyFiles, APartOfTheSharedExpertOfLlama4StaysAPart) {
   LanguageConfig config = LanguageConfig::from_json(llama4_with(""), "config.json");

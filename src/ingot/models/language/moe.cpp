@@ -113,7 +113,7 @@ Tensor Router::within_best_groups(const Tensor& ranking) const {
 }
 
 Router::Choice Router::operator()(const Tensor& x) const {
-  // In f32 whatever the model's dtype, as transformers does.
+  // In f32 whatever the model's dtype, as transformers does (but for phimoe, which stays in bf16 there).
   const Tensor logits = to(gate(x), DType::f32);
   if (score == RouterScore::sparse_mixer) return sparse_mixer(logits);
   const Tensor scores = score == RouterScore::softmax ? softmax(logits) : sigmoid(logits);

@@ -19,6 +19,8 @@
 #include "ingot/dist/agreement.h"
 #include "ingot/dist/device_ranks.h"
 #include "ingot/dist/processors.h"
+#include "ingot/models/config_file.h"
+#include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
@@ -68,6 +70,18 @@ std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text:
     return load_language_model(config.model, {.dtype = config.dtype, .device = device});
   InitSource source(config.seed, config.dtype, device);
   return std::make_unique<LanguageModel>(finish_architecture(config, tokenizer), source);
+}
+
+// A file that says so was trained with noise that no run here makes.
+void warn_of_noise(const std::string& model) {
+  const ModelCheckpoint checkpoint = open_checkpoint(model);
+  double noise = 0;
+  ConfigFile(checkpoint.config_json, checkpoint.config_path).read("input_jitter_noise", noise);
+  if (noise > 0)
+    log(LogLevel::warn, "ingot::train",
+        fmt::format("{}: input_jitter_noise {}: this run makes no noise, and its experts are chosen as in "
+                    "inference, without sampling",
+                    checkpoint.config_path, noise));
 }
 
 std::int64_t count_steps(const TrainConfig& config, double steps_per_epoch) {
@@ -149,6 +163,9 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   model_ = make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters,
                       offloads(config_.offload_weights) ? kCpu : device_);
   if (packs && communicator_.local_rank() == 0) communicator_.barrier();
+  if (model_->config.router_score == RouterScore::sparse_mixer && !config_.from_scratch &&
+      communicator_.rank() == 0)
+    warn_of_noise(config_.model);
   INGOT_CHECK(model_->config.vocab_size >= data_.max_token() + 1,
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                                      data_.max_token(), model_->config.vocab_size)));

@@ -63,8 +63,8 @@ constexpr std::array<GgufNameRule, 10> kPhi2Names{{{"token_embd", "model.embed_t
                                                    {"blk.*.ffn_down", "model.layers.*.mlp.fc2"}}};
 
 // SparseMixer, and LongRoPE with a factor of cos and sin for short texts and one for long ones. Long texts
-// have the long factors, as in Microsoft's program; transformers since 5.0 has the short ones there. Noise of
-// inputs (input_jitter_noise) is for training alone, and left out.
+// have the long factors, as in transformers 4 and Microsoft's program; transformers 5 computes them, too, and
+// then takes the short ones. Noise of inputs (input_jitter_noise) is for training alone, and left out.
 void read_phimoe(const ConfigFile& file, LanguageConfig& c) {
   RopeScaling& rope = c.rope_scaling;
   if (rope.type == "su") rope.type = "longrope";
