@@ -1,10 +1,14 @@
 #include "ingot/train/frozen_shards.h"
 
 #include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "ingot/autograd/node.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/memory.h"
+#include "ingot/dist/agreement.h"
 #include "ingot/dist/ordered_sum.h"
 #include "ingot/train/moved_tensors.h"
 
@@ -22,8 +26,11 @@ void copy_bytes(void* to, const void* from, std::size_t bytes, Device device) {
 FrozenShards::FrozenShards(std::span<const std::vector<Tensor*>> blocks, dist::Communicator& communicator,
                            dist::Background& background)
     : GatheredBlocks(std::ssize(blocks), background), communicator_(communicator), blocks_(blocks.size()) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks_[i].items = items_of(blocks[i]);
+  check_sizes();
+  agree_on_neighbours();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    take(blocks_[i], blocks[i]);
+    take(blocks_[i]);
     leave(static_cast<std::int64_t>(i));
   }
   if (!blocks_.empty() && !blocks_.front().items.empty())  // of what the whole weights leave
@@ -40,18 +47,58 @@ dist::Slice FrozenShards::own_slice(const Block& block) const {
   return block.slices[static_cast<std::size_t>(communicator_.rank())];
 }
 
-// Neighbours in memory stay neighbours, and what is apart stays apart, since ops join the former.
-void FrozenShards::take(Block& block, std::span<Tensor* const> places) const {
-  const char* end = nullptr;
-  for (Tensor* place : places) {
-    if (place->nbytes() == 0) continue;
-    const auto* begin = place->view().as<const char>();
-    if (begin != end) block.bytes = (block.bytes / kApart + 1) * kApart;
-    block.items.push_back({.place = place, .at = block.bytes});
-    block.bytes += place->nbytes();
-    end = begin + place->nbytes();
+std::vector<FrozenShards::Item> FrozenShards::items_of(std::span<Tensor* const> places) {
+  std::vector<Item> items;
+  items.reserve(places.size());
+  for (Tensor* place : places)
+    if (place->nbytes() > 0) items.push_back({.place = place});
+  return items;
+}
+
+// Ranks whose blocks differ would gather bytes of others at the wrong places.
+void FrozenShards::check_sizes() const {
+  dist::Settings sizes;
+  sizes.reserve(blocks_.size());
+  for (const Block& block : blocks_) {
+    std::size_t bytes = 0;
+    for (const Item& item : block.items) bytes += item.place->nbytes();
+    sizes.emplace_back(fmt::format("weights of layer {} that do not train", sizes.size()),
+                       fmt::format("{} tensors of {} bytes", block.items.size(), bytes));
   }
+  dist::check_agreement(communicator_, sizes,
+                        "start every rank from the same model, with the same base_format and build");
+}
+
+// Neighbours in memory stay neighbours, since ops join them, where they are on every rank: one that has
+// packed a matrix itself has it elsewhere than those that map a file.
+void FrozenShards::agree_on_neighbours() {
+  std::string mine;
+  for (const Block& block : blocks_) {
+    const char* end = nullptr;
+    for (const Item& item : block.items) {
+      const auto* begin = item.place->view().as<const char>();
+      mine.push_back(begin == end ? '+' : '-');
+      end = begin + item.place->nbytes();
+    }
+  }
+  const std::vector<std::string> all = communicator_.all_gather(mine);
+  std::size_t at = 0;
+  for (Block& block : blocks_) {
+    for (Item& item : block.items) {
+      item.follows = std::ranges::all_of(all, [at](const std::string& of) { return of[at] == '+'; });
+      ++at;
+    }
+  }
+}
+
+// What does not follow the item before stays apart, so that ops do not join it.
+void FrozenShards::take(Block& block) const {
   if (block.items.empty()) return;
+  for (Item& item : block.items) {
+    if (!item.follows) block.bytes = (block.bytes / kApart + 1) * kApart;
+    item.at = block.bytes;
+    block.bytes += item.place->nbytes();
+  }
   const MemoryTagScope tag(MemoryTag::parameter);
   block.slices = dist::equal_slices(block.bytes, communicator_.size());
   const dist::Slice slice = own_slice(block);

@@ -27,6 +27,7 @@ class FrozenShards final : public GatheredBlocks {
   struct Item {
     Tensor* place = nullptr;  // a parameter's value, or what a quantized matrix is made of
     std::size_t at = 0;       // in the block's bytes
+    bool follows = false;     // the one before in memory, on every rank
   };
   struct Block {
     std::vector<Item> items;
@@ -35,7 +36,10 @@ class FrozenShards final : public GatheredBlocks {
     Tensor own;                       // this rank's slice
     Tensor memory;                    // of all, while they are here or on their way
   };
-  void take(Block& block, std::span<Tensor* const> places) const;
+  static std::vector<Item> items_of(std::span<Tensor* const> places);
+  void check_sizes() const;
+  void agree_on_neighbours();
+  void take(Block& block) const;
   void leave(std::int64_t block);
   Block& at(std::int64_t block) { return blocks_[static_cast<std::size_t>(block)]; }
   dist::Slice own_slice(const Block& block) const;
