@@ -188,6 +188,7 @@ TEST_F(ExpertParallelTraining, RanksHaveTheirExpertsAlone) {
   planned.expert_parallel_size = 4;
   const auto experts = static_cast<std::size_t>(model.expert_parameter_count());
   EXPECT_EQ(whole.parameters - plan_memory(planned, model, 4).parameters, experts * 3);  // f32
+  EXPECT_EQ(plan_memory(planned, model).parameters, whole.parameters);                   // as they are loaded
 }
 
 TEST_F(ExpertParallelTraining, WhatCannotBeSharedOutIsRefusedByKey) {

@@ -281,14 +281,12 @@ void LanguageTask::choose_memory(const LanguageConfig& model) {
 void LanguageTask::check_room() {
   const int here = communicator_.local_size(), ranks = communicator_.size();
   const std::size_t free = free_bytes();
-  TrainConfig whole = config_;  // as its weights are still
-  whole.zero_stage = 0;
   const std::size_t loaded =
       offloads(config_.offload_weights) ? loaded_bytes() : 0;  // which move, and leave their place
   const std::size_t there_already = model_->device() != device_ ? 0
                                     : offloads(config_.offload_weights)
                                         ? loaded
-                                        : plan_memory(whole, model_->config, ranks).parameters;
+                                        : plan_memory(config_, model_->config).parameters;  // not shared yet
   // What was chosen to fit is held against the same number.
   const std::size_t there = config_.memory_limit.is_on() ? chosen_from_ : smallest(free + there_already);
   model_->recompute = config_.recompute;
