@@ -201,6 +201,27 @@ TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
   EXPECT_EQ(plan_memory(config, c, 4).parameters, (outside + layers / 4 + 2 * (layers / 8)) * sizeof(float));
 }
 
+// Between steps, when answers or samples are written: all weights, the rank's part of them, its part of the
+// optimizer's state and of the gradients.
+TEST(MemoryPlan, StageThreeHasRoomForAllLayersWhileTextIsWritten) {
+  LanguageConfig c = tiny("llama");
+  c.num_hidden_layers = 64;
+  TrainConfig config = settings(Recompute::full, DType::f32);
+  config.zero_stage = 3;
+  config.bucket_cap_mb = 1;
+  const MemoryPlan plain = plan_memory(config, c, 4);
+  const auto weights = static_cast<std::size_t>(c.parameter_count()) * sizeof(float);
+  EXPECT_EQ(plain.all_weights, weights + weights / 4);
+  config.sample_prompts = {"a"};
+  const MemoryPlan sampling = plan_memory(config, c, 4);
+  EXPECT_EQ(sampling.all_weights, weights + weights / 4 + plain.gradients + plain.optimizer);
+  EXPECT_GE(sampling.needed(), sampling.all_weights);
+  config.sample_prompts = {};
+  config.objective.kind = ObjectiveKind::grpo;
+  const MemoryPlan grpo = plan_memory(config, c, 4);
+  EXPECT_EQ(grpo.all_weights, weights + weights / 4 + plain.gradients + plain.optimizer + grpo.reference);
+}
+
 // The shape of Qwen3-8B. Per token and layer there are 68608 numbers: 2·4096 before the norms and as many
 // behind them, 2·5120 of attention (q and its result, k and v), 5120 of q and k before their norms, 3·12288
 // of the MLP. Left out are what the norms give, q and k behind RoPE, and silu(gate)·up.

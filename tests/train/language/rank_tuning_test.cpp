@@ -208,7 +208,7 @@ TEST_F(RankTuning, ThePlanDividesTheBaseBelowAdapters) {
   c.zero_stage = 3;
   const std::size_t layers = c.adapter.layer_bytes(model, DType::f32);
   EXPECT_EQ(plan_memory(c, model, 8).parameters, whole.parameters - layers + layers / 8 + 2 * (layers / 4));
-  EXPECT_EQ(plan_memory(c, model, 8).start, whole.parameters + whole.parameters / 8);
+  EXPECT_EQ(plan_memory(c, model, 8).all_weights, whole.parameters + whole.parameters / 8);
 }
 
 }  // namespace

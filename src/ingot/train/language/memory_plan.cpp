@@ -147,6 +147,18 @@ std::size_t weight_bytes(const TrainConfig& config, const LanguageConfig& model,
                                 : shared_out_bytes(model, ranks, size, experts) + own;
 }
 
+// Answers and samples are written with all layers at once.
+bool gathers_all_layers(const TrainConfig& config) {
+  return config.zero_stage == 3 &&
+         (config.objective.kind == ObjectiveKind::grpo || !config.sample_prompts.empty());
+}
+
+// `weights`: all of them, and the rank's part. No pass keeps activations meanwhile.
+void gather_all_layers(MemoryPlan& plan, std::size_t weights) {
+  const std::size_t beside = plan.total() - plan.parameters - plan.activations - plan.transients;
+  plan.all_weights = std::max(plan.all_weights, weights + beside);
+}
+
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const kernels::DeviceProfile& device,
                 int ranks) {
   const auto count = static_cast<std::size_t>(model.parameter_count());
@@ -163,7 +175,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
                                   ? static_cast<std::size_t>(model.expert_parameter_count())
                                   : 0;
   plan.parameters = weight_bytes(config, model, all, parts, experts);
-  if (config.runs_passes_together() && ranks > 1) plan.start = (copied ? 2 * all : all) + all / parts;
+  if (config.runs_passes_together() && ranks > 1) plan.all_weights = (copied ? 2 * all : all) + all / parts;
   if (copied) plan.reference = weight_bytes(config, model, all, parts, 0);
   offload_weights(plan, config, model);
   plan.teacher = teacher_bytes(config.distillation, config.dtype);
@@ -178,6 +190,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   }
   plan_pass(plan, config, model, device);
   offload_optimizer(plan, config.optimizer.offload, largest_whole_state(config, model));
+  if (gathers_all_layers(config) && ranks > 1) gather_all_layers(plan, all + all / parts);
   return plan;
 }
 
@@ -185,7 +198,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
 
 std::size_t MemoryPlan::needed() const {
   const std::size_t moving = on_gpu ? activations + transients : total();
-  return std::max(total() + moving / 10, start);
+  return std::max(total() + moving / 10, all_weights);
 }
 
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks) {

@@ -24,15 +24,15 @@ struct MemoryPlan {
   std::size_t offloaded = 0;
   std::size_t offloaded_weights = 0;      ///< the same, of layers that do not compute
   std::size_t offloaded_activations = 0;  ///< the same, of layers that run again
-  /// Before the first step, of ranks that share out weights: all of them, and the rank's part. More than the
-  /// total where there are many ranks.
-  std::size_t start = 0;
+  /// While ranks that share out weights have all of them, and the rank's part: before the first step, or
+  /// where rollouts and samples gather all layers. More than the total where there are many ranks.
+  std::size_t all_weights = 0;
   bool on_gpu = false;
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }
   /// The total and what an allocator cannot use beside it: a tenth, on a GPU only of what comes and goes in
-  /// a step, as the rest are a few large blocks of exact size. No less than the start.
+  /// a step, as the rest are a few large blocks of exact size. No less than all_weights.
   std::size_t needed() const;
   /// (what, bytes), largest first.
   std::vector<std::pair<std::string, std::size_t>> parts() const;
