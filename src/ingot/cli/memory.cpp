@@ -11,6 +11,7 @@
 #include "ingot/cli/commands.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/train/language/expert_sharing.h"
 #include "ingot/train/language/language_trainer.h"
 #include "ingot/train/language/memory_plan.h"
 #include "ingot/train/language/planning/memory_limit.h"
@@ -151,6 +152,7 @@ int run(const MemoryOptions& o) {
   const std::size_t available = allowed_memory(config, there);
   INGOT_CHECK(o.ranks >= 1 && o.ranks <= kMostRanks,
               InvalidConfig("--ranks", fmt::format("is {}, expected 1 to {}", o.ranks, kMostRanks)));
+  if (config.shares_experts()) check_expert_ranks(config, model, static_cast<int>(o.ranks));
   const PlannedPlace where{.gpu_bytes = gpu_bytes, .ranks = static_cast<int>(o.ranks)};
   const MemoryPlan wanted = plan(config, model, where);
   const std::vector<Choice> others = choices(config, model, where);

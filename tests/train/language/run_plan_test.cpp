@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "tests/support/temporary_directory.h"
 #include "tests/train/language/published_rows.h"
 #include <gtest/gtest.h>
 
@@ -206,6 +207,24 @@ TEST(GpuCatalogue, FindsNamesAsPeopleWriteThemAndSuggestsTheNearest) {
 
 TEST(GpuCatalogue, LinksAreInBitsOrBytes) {
   EXPECT_DOUBLE_EQ(parse_link_rate("400Gb/s", "--link"), 50e9);
+TEST(RunPlan, ExpertsAreSharedOutAmongAsManyRanksAsTheKeySays) {
+  RunPlanRequest request = request_of("gpt2-124m", "h100", 4);
+  request.model.model_type = "qwen3_moe";
+  apply_family(request.model);
+  request.model.num_experts = 8;
+  request.model.num_experts_per_tok = 2;
+  request.model.moe_intermediate_size = 512;
+  request.model.validate();
+  request.config.expert_parallel_size = 4;
+  for (const PlannedRun& run : plan_runs(request)) EXPECT_GE(run.choice.zero_stage, 1);
+  const std::vector<PlannedScale> scaling = plan_scaling(request);
+  ASSERT_EQ(scaling.size(), 1U);
+  EXPECT_EQ(scaling[0].ranks, 4);
+  request.cluster.ranks = 8;
+  const std::string message = test::message_of<InvalidConfig>([&] { static_cast<void>(plan_runs(request)); });
+  EXPECT_NE(message.find("expert_parallel_size: is 4"), std::string::npos) << message;
+}
+
   EXPECT_DOUBLE_EQ(parse_link_rate("50 GB/s", "--link"), 50e9);
   for (const char* wrong : {"", "400", "-1Gb/s", "400 Gigs", "Gb/s"})
     EXPECT_THROW(static_cast<void>(parse_link_rate(wrong, "--link")), InvalidConfig) << wrong;

@@ -15,7 +15,8 @@ void check_expert_ranks(const TrainConfig& config, const LanguageConfig& model, 
   };
   require(model.num_experts > 0, "this model has no experts; leave it out");
   require(ranks == processes,
-          fmt::format("the run has {} of the processes that it counts; start {} by mpirun -n {}, or write {}",
+          fmt::format("the run has {} of the processes that it counts; start {} by mpirun -n {} (plan: "
+                      "--gpus, memory: --ranks), or write {}",
                       processes, ranks, ranks, processes));
   require(model.num_experts % ranks == 0,
           fmt::format("layers have {} experts, which it does not divide; start as many processes as divide "

@@ -7,6 +7,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/units.h"
+#include "ingot/train/language/expert_sharing.h"
 
 namespace ingot {
 namespace {
@@ -39,6 +40,7 @@ void check_cluster(const RunPlanRequest& request) {
                                                   on.ranks, on.nodes)));
   INGOT_CHECK(on.nodes == 1 || on.network > 0,
               InvalidConfig("--link", "is needed with several nodes: what a node sends, as 400Gb/s"));
+  if (request.config.shares_experts()) check_expert_ranks(request.config, request.model, on.ranks);
   const std::int64_t least = request.config.sequence_len * on.ranks * request.batch.value_or(1);
   INGOT_CHECK(
       request.tokens_per_step >= least,
@@ -121,11 +123,11 @@ namespace {
 std::vector<PlannedRun> runs_of(const RunPlanRequest& request, const ModelWork& work) {
   check_cluster(request);
   std::vector<PlannedRun> runs;
-  const int stages = request.cluster.ranks == 1 ? 0 : 3;
+  const int first = request.config.shares_experts() ? 1 : 0, last = request.cluster.ranks == 1 ? 0 : 3;
   for (const std::int64_t batch : batches_of(request)) {
     const std::int64_t accumulation = std::max<std::int64_t>(
         1, request.tokens_per_step / (request.config.sequence_len * request.cluster.ranks * batch));
-    for (int stage = 0; stage <= stages; ++stage) {
+    for (int stage = first; stage <= last; ++stage) {
       for (const Recompute recompute : kPlannedRecompute) {
         for (const Offload offload : {Offload::none, Offload::cpu}) {
           if (offload == Offload::cpu && request.cluster.device.host) continue;
@@ -216,6 +218,7 @@ std::vector<PlannedScale> plan_scaling(const RunPlanRequest& request, int most) 
   const int in_node = request.cluster.ranks_per_node();
   const std::int64_t tokens = request.tokens_per_step / request.cluster.ranks;
   for (int ranks = 1; ranks <= most; ranks *= 2) {
+    if (request.config.shares_experts() && ranks != request.cluster.ranks) continue;
     RunPlanRequest at = request;
     at.cluster.ranks = ranks;
     at.cluster.nodes = ranks <= in_node ? 1 : ranks / in_node;
