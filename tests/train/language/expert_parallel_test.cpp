@@ -220,6 +220,7 @@ TEST(ExpertParallelKeys, HaveTheNamesOfOthersAndNameWhatTheyDoNotGoWith) {
   EXPECT_EQ(read("").expert_parallel_size, 1);
   for (const auto& [keys, named] : {std::pair{"", "zero_stage: 0"},
                                     {"zero_stage: 1\nadapter: lora\n", "adapter"},
+                                    {"zero_stage: 1\nordered_gradients: true\n", "ordered_gradients"},
                                     {"zero_stage: 1\noptimizer: muon\n", "optimizer: muon"},
                                     {"zero_stage: 1\noptimizer: adamw_8bit\n", "optimizer: adamw_8bit"},
                                     {"zero_stage: 1\nsample_prompts: [a]\n", "sample_prompts"}}) {
