@@ -186,6 +186,19 @@ TEST(RunPlan, MoreRanksGiveMoreTokensAndNoMoreEach) {
   EXPECT_LT(scaling.back().efficiency, 1);
 }
 
+// What ZeRO 3 gathers of a base below adapters goes over the host, too.
+TEST(RunPlan, BytesOverTheHostAreThoseThatAreGathered) {
+  RunPlanRequest request = request_of("gpt2-124m", "h100", 4);
+  request.config.adapter.enabled = true;
+  request.config.adapter.lora.target_modules = {"all-linear"};
+  const ModelWork work = work_of(request);
+  const auto host_bytes = [&](int stage) {
+    const PlannedChoice choice{.zero_stage = stage, .batch = 1, .accumulation = 1};
+    return plan_step_time(request.config, work, choice, request.cluster).host_bytes;
+  };
+  EXPECT_NEAR(host_bytes(3) - host_bytes(2), 2 * work.layer_bytes - work.weights, 1);
+}
+
 TEST(RunPlan, RefusesGpusThatNodesDoNotDivide) {
   RunPlanRequest request = request_of("gpt2-124m", "h100", 9);
   request.cluster.nodes = 2;
@@ -194,19 +207,6 @@ TEST(RunPlan, RefusesGpusThatNodesDoNotDivide) {
   EXPECT_THROW(static_cast<void>(plan_runs(request)), InvalidConfig);
 }
 
-TEST(GpuCatalogue, FindsNamesAsPeopleWriteThemAndSuggestsTheNearest) {
-  EXPECT_EQ(known_gpu("RTX 4090").name, "rtx4090");
-  EXPECT_EQ(known_gpu("4090").name, "rtx4090");
-  try {
-    static_cast<void>(known_gpu("h10"));
-    FAIL();
-  } catch (const InvalidConfig& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean 'h100'"), std::string::npos) << error.what();
-  }
-}
-
-TEST(GpuCatalogue, LinksAreInBitsOrBytes) {
-  EXPECT_DOUBLE_EQ(parse_link_rate("400Gb/s", "--link"), 50e9);
 TEST(RunPlan, ExpertsAreSharedOutAmongAsManyRanksAsTheKeySays) {
   RunPlanRequest request = request_of("gpt2-124m", "h100", 4);
   request.model.model_type = "qwen3_moe";
@@ -225,6 +225,19 @@ TEST(RunPlan, ExpertsAreSharedOutAmongAsManyRanksAsTheKeySays) {
   EXPECT_NE(message.find("expert_parallel_size: is 4"), std::string::npos) << message;
 }
 
+TEST(GpuCatalogue, FindsNamesAsPeopleWriteThemAndSuggestsTheNearest) {
+  EXPECT_EQ(known_gpu("RTX 4090").name, "rtx4090");
+  EXPECT_EQ(known_gpu("4090").name, "rtx4090");
+  try {
+    static_cast<void>(known_gpu("h10"));
+    FAIL();
+  } catch (const InvalidConfig& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean 'h100'"), std::string::npos) << error.what();
+  }
+}
+
+TEST(GpuCatalogue, LinksAreInBitsOrBytes) {
+  EXPECT_DOUBLE_EQ(parse_link_rate("400Gb/s", "--link"), 50e9);
   EXPECT_DOUBLE_EQ(parse_link_rate("50 GB/s", "--link"), 50e9);
   for (const char* wrong : {"", "400", "-1Gb/s", "400 Gigs", "Gb/s"})
     EXPECT_THROW(static_cast<void>(parse_link_rate(wrong, "--link")), InvalidConfig) << wrong;

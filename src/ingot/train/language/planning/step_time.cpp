@@ -101,9 +101,10 @@ void add_communication(StepTime& time, const TrainConfig& config, const PlannedC
   const double rounds = as_double(choice.accumulation);
   const double sent = choice.zero_stage >= 2 || config.ordered_gradients ? rounds : 1;
   // Stage 3 gathers what lies below adapters, too.
-  const bool has_base = choice.zero_stage == 3 && config.adapter.enabled;
+  const double gathered =
+      choice.zero_stage == 3 && config.adapter.enabled ? amounts.layer_bytes : amounts.weights;
   const Collective scatter = collective(amounts.gradients, on, device),
-                   gather = collective(has_base ? amounts.layer_bytes : amounts.weights, on, device);
+                   gather = collective(gathered, on, device);
   const double gathers = choice.zero_stage == 3 ? 2 * rounds : 1;
   time.inside = sent * scatter.inside + gathers * gather.inside;
   time.outside = sent * scatter.outside + gathers * gather.outside;
@@ -122,7 +123,7 @@ void add_communication(StepTime& time, const TrainConfig& config, const PlannedC
   const double hidden = device.host ? 0 : std::min(travel * (1 - last_bucket), cover);
   time.hidden += hidden;
   time.exposed += travel - hidden + after;
-  if (!on.direct && !device.host) time.host_bytes += sent * amounts.gradients + gathers * amounts.weights;
+  if (!on.direct && !device.host) time.host_bytes += sent * amounts.gradients + gathers * gathered;
 }
 
 // State comes and goes at the same time, but to a file, which takes the one after the other.
