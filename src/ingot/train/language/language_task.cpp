@@ -152,11 +152,13 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   if (saved.has_value() && config_.adapter.enabled) adapters = saved->tensors(kAdapterFile);
   if (saved.has_value() && !config_.adapter.enabled) checkpoint = load_checkpoint(*saved);
   tokenizer_ = saved.has_value() ? text::Tokenizer::from_directory(saved->path()) : run_tokenizer(config_);
+  const LanguageConfig planned = architecture(checkpoint.has_value() ? &*checkpoint : nullptr);
+  if (config_.shares_experts()) check_expert_ranks(config_, planned, communicator_.size());
   if (!config_.from_scratch) generation_config_ = kept_generation_config(config_.model, *tokenizer_);
   if (!communicator_.is_first()) communicator_.barrier();  // the first makes what is cached
   data_ = prepare_data(config_, *tokenizer_);
   if (communicator_.is_first()) communicator_.barrier();
-  choose_memory(architecture(checkpoint.has_value() ? &*checkpoint : nullptr));
+  choose_memory(planned);
   // The first rank of a machine packs the base, and the others map its cache.
   const bool packs = config_.adapter.quantizes_base() && communicator_.size() > 1;
   if (packs && communicator_.local_rank() > 0) communicator_.barrier();
@@ -199,7 +201,6 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
 }
 
 void LanguageTask::share_out_experts() {
-  check_expert_ranks(config_, model_->config, communicator_.size());
   expert_ranks_ = std::make_shared<ExpertParallel>(communicator_, *gathering_);
   for (const auto& layer : model_->layers)
     if (layer->experts != nullptr) layer->experts->share_out(expert_ranks_);
