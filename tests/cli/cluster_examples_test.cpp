@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <yaml-cpp/yaml.h>
 
 #include "ingot/base/files.h"
@@ -173,20 +174,35 @@ TEST(ClusterExamples, TheLauncherOfAJobSetNamesAllPodsOfItsWorkers) {
             launcher["name"].as<std::string>());
 }
 
-// Instead of mpirun a script that tells with what it was called, and fails as often as told.
-TEST(ClusterExamples, TheSshScriptStartsARankForEachSlotAndGoesOnAfterAFailure) {
-  const test::TemporaryDirectory folder;
-  std::ofstream(folder.at("mpirun")) << "#!/bin/sh\necho \"$@\" >>" << folder.at("calls") << "\n[ $(wc -l <"
-                                     << folder.at("calls") << ") -ge 2 ]\n";
+// With scripts in the place of mpirun and sleep; that of mpirun tells with what it was called, and ends the
+// first time with `code`. Returns the exit code of the example.
+int run_ssh_example(const test::TemporaryDirectory& folder, int code) {
+  std::ofstream(folder.at("mpirun")) << fmt::format(
+      "#!/bin/sh\necho \"$@\" >>{0}\n[ $(wc -l <{0}) -ge 2 ] || exit {1}\n", folder.at("calls"), code);
   std::ofstream(folder.at("sleep")) << "#!/bin/sh\n";
   for (const char* program : {"mpirun", "sleep"}) fs::permissions(folder.at(program), fs::perms::owner_all);
   const std::string run = fmt::format("PATH={}:$PATH bash {} my.yaml --set seed=3", folder.path(),
                                       (kExamples / "ssh/train.sh").string());
-  EXPECT_EQ(std::system(run.c_str()), 0);
-  const std::string calls = read_file(folder.at("calls"));
-  EXPECT_EQ(std::ranges::count(calls, '\n'), 2) << calls;
-  EXPECT_NE(calls.find(" -n 16 "), std::string::npos) << calls;
-  EXPECT_NE(calls.find("ingot train my.yaml --resume --set seed=3"), std::string::npos) << calls;
+  return WEXITSTATUS(std::system(run.c_str()));
+}
+
+TEST(ClusterExamples, TheSshScriptStartsARankForEachSlotAndGoesOnAfterARankWasKilled) {
+  for (const int code : {1, 137, 139}) {
+    const test::TemporaryDirectory folder;
+    EXPECT_EQ(run_ssh_example(folder, code), 0) << code;
+    const std::string calls = read_file(folder.at("calls"));
+    EXPECT_EQ(std::ranges::count(calls, '\n'), 2) << calls;
+    EXPECT_NE(calls.find(" -n 16 "), std::string::npos) << calls;
+    EXPECT_NE(calls.find("ingot train my.yaml --resume --set seed=3"), std::string::npos) << calls;
+  }
+}
+
+TEST(ClusterExamples, TheSshScriptEndsWhenItWasToldToStop) {
+  for (const int code : {130, 143}) {
+    const test::TemporaryDirectory folder;
+    EXPECT_EQ(run_ssh_example(folder, code), code);
+    EXPECT_EQ(std::ranges::count(read_file(folder.at("calls")), '\n'), 1);
+  }
 }
 
 }  // namespace

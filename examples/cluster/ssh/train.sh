@@ -10,7 +10,8 @@ for ((try = 1; try <= ${TRIES:-3}; ++try)); do
   mpirun --hostfile "$hostfile" -n "$ranks" --bind-to none -x PATH \
     ingot train "$config" --resume "${@:2}" && exit 0
   code=$?
-  ((code < 128)) || break   # it was told to stop
+  # By Ctrl-C or SIGTERM it was told to stop; a rank that is killed, or out of memory, is a failure like others.
+  ((code != 130 && code != 143)) || break
   sleep 5
 done
 exit "$code"
