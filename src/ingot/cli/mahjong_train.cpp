@@ -114,7 +114,8 @@ void add_mahjong_train(Command& mahjong) {
       .placeholder("KEY=VALUE");
   command.option("--keys", o->keys, "List the keys of the configuration, or those that tell of WORD, and end")
       .alone("");
-  command.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
+  command.flag("--resume", o->resume,
+               "Go on from the newest whole checkpoint of output_dir, bit for bit; without one, begin");
   command.flag("--json", o->json, "No progress bar; print the result, or --keys, as JSON");
   command.example("ingot mahjong train bc.yaml", "learn from games");
   command.example("ingot mahjong train ppo.yaml --set base_model=bc/model",

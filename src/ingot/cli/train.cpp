@@ -177,7 +177,8 @@ void add_train(Command& root) {
   command.flag(
       "--explain", o->explain,
       "Print what is understood, what has no effect and which defaults differ from axolotl's, and end");
-  command.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
+  command.flag("--resume", o->resume,
+               "Go on from the newest whole checkpoint of output_dir, bit for bit; without one, begin");
   command.flag("--dashboard", o->dashboard,
                "Loss curve, speed and memory on the terminal; where there is none, lines as without");
   command.flag("--json", o->json, "No progress bar; print the result as JSON");

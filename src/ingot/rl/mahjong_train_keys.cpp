@@ -110,7 +110,8 @@ Table::Section run_section() {
                    "limit."}},
           {"resume_from_checkpoint",
            &MahjongTrainConfig::resume_from_checkpoint,
-           {.doc = "Go on from the newest whole checkpoint of output_dir, bit for bit."}},
+           {.doc = "Go on from the newest whole checkpoint of output_dir, bit for bit; "
+                   "without one, begin."}},
           {"report_to", &MahjongTrainConfig::report_to, {.doc = "Names of reporters."}},
           {"lr_scheduler_type",
            &MahjongTrainConfig::lr_scheduler_type,

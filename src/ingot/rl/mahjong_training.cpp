@@ -225,7 +225,6 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
     if (!ranks.is_first()) ranks.barrier();  // the first sweeps away what a crash left
     saved = CheckpointDirectory(c.output_dir).newest();
     if (ranks.is_first()) ranks.barrier();
-    INGOT_CHECK(saved.has_value(), IoError(c.output_dir, "holds no checkpoint to resume from"));
   }
   make_directories(c.output_dir);
   // Refused now, not after the run, where it cannot be written.
