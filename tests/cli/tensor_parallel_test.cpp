@@ -218,6 +218,11 @@ TEST_P(FailingRank, ThatHasAnErrorInAPassEndsAllWithHostOperationAndNumber) {
   EXPECT_NE(line.find("failed in pass "), std::string::npos) << text;
   EXPECT_NE(line.find(" (number "), std::string::npos) << text;
   EXPECT_NE(line.find("tensor_parallel.sum fails"), std::string::npos) << text;
+  for (std::size_t i = text.find(" failed in pass "); i != std::string::npos;
+       i = text.find(" failed in pass ", i + 1)) {
+    const std::size_t named_at = text.rfind("rank ", i);
+    EXPECT_EQ(text.substr(named_at, named().size()), named()) << text;
+  }
 }
 
 TEST_P(FailingRank, ThatStopsInAPassIsNamedByTheOtherWithHostOperationAndNumber) {

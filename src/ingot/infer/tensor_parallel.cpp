@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <stop_token>
 #include <thread>
@@ -92,6 +93,20 @@ std::string tell_failure(dist::Communicator& communicator, std::string_view why)
   dist::Waiting at = communicator.position();
   at.failure = why;
   return dist::tell_failed_rank(communicator.rank(), dist::host_name(), at);
+}
+
+// Whether the error that is being handled is another rank's failure, which it names: nobody shall read that
+// this rank failed, too.
+bool names_another_rank() noexcept {
+  const std::exception_ptr handled = std::current_exception();
+  if (handled == nullptr) return false;
+  try {
+    std::rethrow_exception(handled);
+  } catch (const dist::CommunicationError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 enum class Order : std::uint8_t { hidden, logits, end };
@@ -185,7 +200,8 @@ class Leader final : public PassLeader, public CacheJournal {
   void fail(std::string_view why) noexcept override {
     if (failed_.exchange(true)) return;
     log(LogLevel::error, "ingot::infer",
-        tell_failure(communicator_, why) + "; all ranks end: start them again");
+        (names_another_rank() ? std::string(why) : tell_failure(communicator_, why)) +
+            "; all ranks end: start them again");
     ending_ = std::jthread([this](const std::stop_token& stopped) {
       for (int i = 0; i < kAnswerTenths && !stopped.stop_requested(); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
