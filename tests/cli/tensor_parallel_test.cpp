@@ -148,19 +148,26 @@ TEST_F(TensorParallelCommand, RequestsThatTheKvCacheDoesNotHoldTogetherAreAllAns
   EXPECT_EQ(exit_code_, 0) << errors();
 }
 
-TEST_F(TensorParallelCommand, AServerWhoseRankFailsInAPassAnswersWithTheReasonAndEnds) {
-  for (const int rank : {0, 1}) {
-    const std::string fault = "INGOT_FAULT=error:tensor_parallel.sum:5";
-    serve(
-        [&](serve::HttpClient& client) {
-          const std::string body = ask(client, "hi").body;
-          EXPECT_NE(body.find("tensor_parallel.sum fails"), std::string::npos) << body;
-        },
-        rank == 0 ? fault : "", rank == 1 ? fault : "");
-    EXPECT_NE(exit_code_, 0);
-    EXPECT_NE(errors().find(fmt::format("rank {} on ", rank)), std::string::npos) << errors();
-    EXPECT_NE(errors().find("failed in pass "), std::string::npos) << errors();
-  }
+TEST_F(TensorParallelCommand, ARequestThatTheKvMemoryCannotHoldFailsAloneAndTheRanksGoOn) {
+  // Room for 256 tokens, of the 512 that the model can take.
+  std::string config = read_file(path("a/config.json"));
+  const std::string context = "\"max_position_embeddings\": ";
+  const std::size_t at = config.find(context + "256");
+  ASSERT_NE(at, std::string::npos) << config;
+  write_file_atomically(path("a/config.json"), config.replace(at + context.size(), 3, "512"));
+  serve(
+      [&](serve::HttpClient& client) {
+        for (int i = 0; i < 2; ++i) {
+          const auto refused = ask(client, std::string(300, 'x'));
+          EXPECT_EQ(refused.status, 400);
+          EXPECT_NE(refused.body.find("the context is 256 (the model's own is 512)"), std::string::npos)
+              << refused.body;
+          EXPECT_NE(ask(client, "hi").body.find("one twz"), std::string::npos);
+        }
+        stop_server();
+      },
+      "", "", "64KiB");
+  EXPECT_EQ(exit_code_, 0) << errors();
 }
 
 TEST_F(TensorParallelCommand, AServerOfSeveralModelsIsRefused) {
@@ -231,6 +238,19 @@ TEST_P(FailingRank, ThatStopsInAPassIsNamedByTheOtherWithHostOperationAndNumber)
   EXPECT_NE(errors().find("(number "), std::string::npos) << errors();
   EXPECT_NE(errors().find(fmt::format(": {} on ", named())), std::string::npos) << errors();
   EXPECT_NE(errors().find("or raise INGOT_RANK_TIMEOUT"), std::string::npos) << errors();
+}
+
+TEST_P(FailingRank, OfAServerIsToldToWhoAskedAndEndsAll) {
+  const std::string fault = "INGOT_FAULT=error:tensor_parallel.sum:5";
+  serve(
+      [&](serve::HttpClient& client) {
+        const std::string body = ask(client, "hi").body;
+        EXPECT_NE(body.find("tensor_parallel.sum fails"), std::string::npos) << body;
+      },
+      GetParam() == 0 ? fault : "", GetParam() == 1 ? fault : "");
+  EXPECT_NE(exit_code_, 0);
+  EXPECT_NE(errors().find(named() + " on "), std::string::npos) << errors();
+  EXPECT_NE(errors().find("failed in pass "), std::string::npos) << errors();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, FailingRank, ::testing::Values(0, 1));
