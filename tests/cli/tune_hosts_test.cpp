@@ -37,15 +37,21 @@ class TuneHosts : public ::testing::Test {
     std::filesystem::create_directories(folder_.path() + "/" + host);
     return folder_.path() + "/" + host + "/" + name;
   }
-  // The command that works on it there; killing it ends all processes of the host at once.
-  std::string work(const std::string& host, const std::string& name, const std::string& seconds) const {
+  // The command that works on it there, whose trials begin with the shell command `first`; killing it ends
+  // all processes of the host at once.
+  std::string work(const std::string& host, const std::string& name, const std::string& first) const {
     std::ofstream(path(host, name + ".yaml"))
-        << "command: 'sleep $SECONDS_OF_TRIAL; echo \"{{\\\"value\\\": \"{x}\"}}\"'\n"
+        << "command: 'eval \"$FIRST\"; echo \"{{\\\"value\\\": \"{x}\"}}\"'\n"
            "space: {x: {low: 1, high: 2}}\nsampler: {type: random}\ntrials: 6\nlease_seconds: 1\n";
-    return fmt::format("SECONDS_OF_TRIAL={} exec unshare --pid --fork --mount-proc --kill-child " INGOT_BINARY
+    return fmt::format("FIRST='{}' exec unshare --pid --fork --mount-proc --kill-child " INGOT_BINARY
                        " tune {} --json --set 'study={}' >{} 2>{}",
-                       seconds, path(host, name + ".yaml"), server_->url(name), path(host, "out"),
+                       first, path(host, name + ".yaml"), server_->url(name), path(host, "out"),
                        path(host, "errors"));
+  }
+  // A trial there leaves a file, and waits for one of the other host.
+  std::string meet(const std::string& host, const std::string& other) const {
+    return fmt::format("touch {}; for i in $(seq 1000); do [ -e {} ] && break; sleep 0.02; done; [ -e {} ]",
+                       path(host, "runs"), path(other, "runs"), path(other, "runs"));
   }
   nlohmann::json result(const std::string& host) const {
     return nlohmann::json::parse(read_file(path(host, "out")), nullptr, false);
@@ -58,8 +64,10 @@ class TuneHosts : public ::testing::Test {
 
 TEST_F(TuneHosts, WorkersOfTwoHostsShareTheTrialsOfAStudy) {
   int first = -1;
-  std::thread other([&] { first = std::system(work("north", "shared", "0.1").c_str()); });
-  const int second = std::system(work("south", "shared", "0.1").c_str());
+  const std::string north = work("north", "shared", meet("north", "south") + " || exit 1"),
+                    south = work("south", "shared", meet("south", "north") + " || exit 1");
+  std::thread other([&] { first = std::system(north.c_str()); });
+  const int second = std::system(south.c_str());
   other.join();
   ASSERT_EQ(first, 0) << errors("north");
   ASSERT_EQ(second, 0) << errors("south");
@@ -71,7 +79,7 @@ TEST_F(TuneHosts, WorkersOfTwoHostsShareTheTrialsOfAStudy) {
 }
 
 TEST_F(TuneHosts, TheTrialOfAHostThatDiedIsRunOnAnother) {
-  const std::string command = work("north", "died", "60");
+  const std::string command = work("north", "died", "sleep 60");
   const pid_t north = ::fork();
   if (north == 0) {
     ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
@@ -84,7 +92,7 @@ TEST_F(TuneHosts, TheTrialOfAHostThatDiedIsRunOnAnother) {
   EXPECT_TRUE(std::filesystem::exists(trial + "/trial-0000")) << errors("north");
   ::kill(north, SIGKILL);
   ::waitpid(north, nullptr, 0);
-  ASSERT_EQ(std::system(work("south", "died", "0").c_str()), 0) << errors("south");
+  ASSERT_EQ(std::system(work("south", "died", ":").c_str()), 0) << errors("south");
   EXPECT_EQ(result("south")["complete"], 6);
   EXPECT_EQ(result("south")["trials"], 6);
 }
