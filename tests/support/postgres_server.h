@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -36,6 +37,10 @@ class PostgresServer {
   bool is_installed() const { return !programs_.empty(); }
   std::string url(const std::string& study) const {
     return "postgresql:///postgres?host=" + directory_.path() + "&user=ingot#" + study;
+  }
+  bool execute(const std::string& statements) {
+    std::ofstream(directory_.at("statements.sql")) << statements;
+    return run("psql -h '" + directory_.path() + "' -U ingot -v ON_ERROR_STOP=1 -f statements.sql postgres");
   }
   bool restart() { return run("pg_ctl -D '" + data() + "' -m immediate -t 20 stop") && start(); }
 

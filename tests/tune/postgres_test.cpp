@@ -117,6 +117,53 @@ TEST_F(PostgresStudy, ATrialWhoseProcessDiedIsGivenOutAgain) {
   EXPECT_EQ(trial->attempts, 2);
 }
 
+// A server whose clock is an hour ahead of this machine's, for as long as the object lives.
+class HourAhead {
+ public:
+  explicit HourAhead(PostgresServer& server) : server_(server) {
+    is_set_ = server_.execute(
+        "SET allow_system_table_mods = on;"
+        "ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO true_timestamp;"
+        "CREATE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS "
+        "$$ SELECT pg_catalog.true_timestamp() + interval '1 hour' $$;");
+  }
+  ~HourAhead() {
+    server_.execute(
+        "SET allow_system_table_mods = on; DROP FUNCTION pg_catalog.clock_timestamp();"
+        "ALTER FUNCTION pg_catalog.true_timestamp() RENAME TO clock_timestamp;");
+  }
+  HourAhead(const HourAhead&) = delete;
+  HourAhead& operator=(const HourAhead&) = delete;
+  bool is_set() const { return is_set_; }
+
+ private:
+  PostgresServer& server_;
+  bool is_set_ = false;
+};
+
+TEST_F(PostgresStudy, ALeaseIsCountedByTheClockOfTheServer) {
+  const HourAhead clock(*server_);
+  ASSERT_TRUE(clock.is_set());
+  TunerOptions two = options("lease", 2);
+  two.lease_seconds = 100;
+  Tuner elsewhere(two), here(two);
+  ASSERT_EQ(elsewhere.suggest()->number, 0);
+  // As a worker of another host has it, of whom only the heartbeat tells.
+  const auto was_heard_of = [](int seconds_ago) {
+    return server_->execute(
+        "UPDATE ingot_lease.trials SET machine = 'elsewhere', heartbeat = extract(epoch FROM "
+        "clock_timestamp()) - " +
+        std::to_string(seconds_ago) + " WHERE number = 0");
+  };
+  ASSERT_TRUE(was_heard_of(90));
+  EXPECT_EQ(here.suggest()->number, 1);
+  ASSERT_TRUE(was_heard_of(110));
+  const auto again = here.suggest();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->number, 0);
+  EXPECT_EQ(again->attempts, 2);
+}
+
 TEST_F(PostgresStudy, OutlivesARestartOfTheServer) {
   Tuner tuner(options("restart", 3));
   finish_one(tuner);
