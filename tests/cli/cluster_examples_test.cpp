@@ -205,5 +205,16 @@ TEST(ClusterExamples, TheSshScriptEndsWhenItWasToldToStop) {
   }
 }
 
+TEST(ClusterExamples, WorkersWithAnSshServerMakeTheirHostKeysAsTheImageHasNone) {
+  EXPECT_NE(read_file((kExamples / "Containerfile").string()).find("/etc/ssh/ssh_host_*"), std::string::npos);
+  const YAML::Node job = YAML::LoadFile((kExamples / "mpi-operator/train.yaml").string()),
+                   set = YAML::LoadFile((kExamples / "jobset/train.yaml").string());
+  for (const YAML::Node& pod : {job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"],
+                                set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]}) {
+    const std::string command = value_behind(words_of(pod["containers"][0]["command"]), "-c");
+    EXPECT_EQ(command, "ssh-keygen -A && exec /usr/sbin/sshd -De");
+  }
+}
+
 }  // namespace
 }  // namespace ingot::testing
