@@ -23,12 +23,13 @@ class GatheredBlocks : public PrefetchedBlocks {
   /// block.
   static constexpr std::size_t kMostWaiting = 3;
 
+  ~GatheredBlocks() override;
+
   /// What is in memory is out of date: somebody has changed the parts.
   void reshard_all() { drop_all(); }
 
  protected:
   GatheredBlocks(std::int64_t blocks, dist::Background& background);
-  ~GatheredBlocks() override;
 
   /// gather() runs on the thread beside, once the work that is in the current stream of `device` has ended.
   void begin_gather(std::int64_t block, Device device, std::function<void()> gather);
