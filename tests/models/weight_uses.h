@@ -11,6 +11,7 @@
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/nn/linear_weight.h"
 #include "ingot/nn/visit.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
 namespace ingot::test {
