@@ -4,9 +4,9 @@
 
 namespace ingot::infer {
 
-/// What the matrices that a pass of the model multiplies with take as they are kept, by a dry run of it. Those
-/// of an embedding that is tied to the head count once; those of one that is not, not at all: a token reads
-/// one row of it.
+/// What the matrices that a pass of the model multiplies with take as they are kept, by a dry run of it.
+/// Those of an embedding that is tied to the head count once; those of one that is not, not at all: a token
+/// reads one row of it.
 struct MatrixSizes {
   double bytes = 0, elements = 0;
   /// Those of the elements that only tokens pass whose logits are wanted: the head, and what follows the last
