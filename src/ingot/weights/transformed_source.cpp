@@ -187,8 +187,10 @@ quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedP
   }
   std::erase_if(recipe.steps, [](const Transform& step) { return step.is_cast(); });
   const TensorInfo& input = base_->get_metadata(recipe.inputs.front());
-  if (recipe.inputs.size() == 1 && info.shape.size() == 2 &&
-      std::ranges::all_of(recipe.steps, &Transform::transposes_matrix)) {
+  const bool passes = info.shape.size() == 2  // or a stack as it is
+                          ? std::ranges::all_of(recipe.steps, &Transform::transposes_matrix)
+                          : recipe.steps.empty();
+  if (recipe.inputs.size() == 1 && passes) {
     PackedPart of_base = part;
     of_base.transposed = part.transposed != (recipe.steps.size() % 2 == 1);
     return base_->load_packed(input.name, of_base);
