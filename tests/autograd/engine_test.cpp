@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -224,10 +225,9 @@ class CountingStore : public CheckpointStore {
 TEST(Checkpoint, AStoreHasTheInputUntilTheBackwardPassHasUsedIt) {
   CountingStore store;
   const Tensor x = leaf({1, 2, 3});
-  const std::function<std::vector<Tensor>(const Tensor&)> function = [](const Tensor& in) {
-    return std::vector<Tensor>{square(in)};
-  };
-  const Tensor y = sum(checkpoint(function, x * 2.0, &store).front());
+  const auto function = [](std::span<const Tensor> in) { return std::vector<Tensor>{square(in.front())}; };
+  const Tensor inputs[] = {x * 2.0};
+  const Tensor y = sum(checkpoint(function, inputs, &store).front());
   EXPECT_EQ(store.put_, 1);
   EXPECT_EQ(store.there_, 1);
   backward(y, {.retain_graph = true});
@@ -237,6 +237,30 @@ TEST(Checkpoint, AStoreHasTheInputUntilTheBackwardPassHasUsedIt) {
   EXPECT_EQ(store.there_, 0);
   EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{16, 32, 48}));
   EXPECT_THROW(backward(y), Error);
+}
+
+// Two inputs, of which the store keeps the first; a result of one call goes into the next.
+TEST(Checkpoint, SeveralInputsAndResultsHaveTheGradientsOfPlainCalls) {
+  const auto gradients = [](bool again, CheckpointStore* store) {
+    const Tensor x = leaf({1, 2, 3}), w = leaf({-1, 4, 2});
+    const std::function<std::vector<Tensor>(std::span<const Tensor>)> function =
+        [](std::span<const Tensor> in) {
+          return std::vector<Tensor>{in[0] * in[1], square(in[1])};
+        };
+    const auto call = [&](const Tensor& a, const Tensor& b) {
+      const Tensor inputs[] = {a, b};
+      return again ? checkpoint(function, inputs, store) : function(inputs);
+    };
+    const std::vector<Tensor> first = call(x * 2.0, w * 1.0), second = call(first[0], first[1]);
+    backward(sum(second[0] * x + second[1]));
+    return std::pair(x.grad().to_vector<float>(), w.grad().to_vector<float>());
+  };
+  const auto expected = gradients(false, nullptr);
+  EXPECT_EQ(gradients(true, nullptr), expected);
+  CountingStore store;
+  EXPECT_EQ(gradients(true, &store), expected);
+  EXPECT_EQ(store.put_, 2);
+  EXPECT_EQ(store.got_, 2);
 }
 
 TEST(CheckpointRows, HasTheRowsAndGradientsOfOneCall) {

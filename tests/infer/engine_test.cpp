@@ -32,7 +32,7 @@ std::int32_t next_token(const LanguageModel& model, const std::vector<std::int32
 TEST(Generate, GreedyTextEqualsRunningTheWholeSequenceEachTime) {
   for (const char* name :
        {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2", "lfm2_moe", "granitehybrid_moe",
-        "qwen3_5", "qwen3_next_moe", "falcon_h1", "nemotron_h", "nemotron_h_moe"}) {
+        "qwen3_5", "qwen3_next_moe", "falcon_h1", "nemotron_h", "nemotron_h_moe", "gemma4", "gemma4_moe"}) {
     const auto model = golden_model(name);
     std::vector<std::int32_t> ids{5, 17, 42};
     const Generation result =
@@ -112,7 +112,7 @@ std::vector<std::int32_t> repetitive(std::int64_t length) {
   return ids;
 }
 
-const char* const kFamilies[] = {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2"};
+const char* const kFamilies[] = {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2", "lfm2", "gemma4"};
 
 TEST(Engine, TextIsTheSameForEveryChunkAndNumberOfThreads) {
   const int threads = num_threads();

@@ -46,7 +46,7 @@ std::uint64_t bytes_in(const std::string& directory) {
 }
 
 TEST(PromptStore, APromptIsReadFromDiskAfterARestartAndGoesOnAsItDid) {
-  for (const char* name : {"qwen3", "gpt2", "deepseek_v3_moe"}) {
+  for (const char* name : {"qwen3", "gpt2", "deepseek_v3_moe", "gemma4"}) {
     const auto model = golden_model(name);
     for (const DType kv : {DType::f32, DType::bf16, DType::i8}) {
       const TemporaryDirectory folder;

@@ -263,6 +263,13 @@ TEST(TensorParallel, HeadsThatEndInsideABlockAreRefusedWithTheNumbers) {
   EXPECT_EQ(refusal(folder.path(), "q8_0", 2), "");
 }
 
+TEST(TensorParallel, LayersThatRanksCannotShareAreRefusedByTheirKey) {
+  EXPECT_NE(refusal(test::golden_path("gemma4"), "f32", 2).find("hidden_size_per_layer_input"),
+            std::string::npos);
+  EXPECT_NE(refusal(test::golden_path("gemma4_moe"), "f32", 2).find("global_head_dim"), std::string::npos);
+  EXPECT_NE(refusal(test::golden_path("gemma4_bias"), "f32", 2).find("global_head_dim"), std::string::npos);
+}
+
 TEST(TensorParallel, WhatRanksCannotDoIsRefusedByItsKey) {
   const auto key_of = [](const SessionOptions& options) -> std::string {
     try {

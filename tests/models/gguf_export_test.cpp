@@ -109,7 +109,7 @@ TEST(GgufExports, LatentAttentionInTwoPartsIsTheSameModel) {
   whole.metadata.set("deepseek2.attention.head_count_kv", number(1));
   whole.metadata.set("deepseek2.attention.key_length_mla", number(c.head_dim));
   whole.metadata.set("deepseek2.attention.value_length_mla", number(c.v_head_dim));
-  whole.metadata.set("deepseek2.attention.key_length", number(c.cached_size()));
+  whole.metadata.set("deepseek2.attention.key_length", number(c.cached_size(0)));
   whole.metadata.set("deepseek2.attention.value_length", number(c.kv_lora_rank));
   std::vector<GgufTensor> tensors;
   for (const TensorInfo& info : whole.weights->tensors()) {

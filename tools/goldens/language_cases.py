@@ -36,6 +36,9 @@ MPT = EAGER | dict(d_model=24, n_layers=2, max_seq_len=64)
 OPT = EAGER | dict(hidden_size=24, num_hidden_layers=2, max_position_embeddings=64, dropout=0.0)
 MAMBA2 = dict(vocab_size=VOCAB, hidden_size=24, chunk_size=8, bos_token_id=None, eos_token_id=0, pad_token_id=None)
 WIDE_EPS = 1e-2  # of norms of heads whose values are near 0, whose rounding is all there is in bf16 with 1e-6
+GEMMA4_ROPE = dict(sliding_attention=dict(rope_type="default", rope_theta=50.0),
+                   full_attention=dict(rope_type="proportional", rope_theta=200.0, partial_rotary_factor=0.5))
+SLIDING, FULL = "sliding_attention", "full_attention"
 GEMMA3_ROPE = dict(sliding_attention=dict(rope_type="default", rope_theta=50.0))
 
 CASES = {
@@ -335,6 +338,22 @@ CASES = {
                                                      num_experts_per_tok=1, interleave_moe_layer_step=2,
                                                      tie_word_embeddings=True,
                                                      rope_parameters=dict(rope_type="default", rope_theta=100.0)),
+    # Inputs of layers, two sizes of heads, the last two layers with others' keys and wider MLPs.
+    "gemma4": transformers.Gemma4TextConfig(**without(num_hidden_layers=4, intermediate_size=20), num_attention_heads=4, num_key_value_heads=2,
+                                            head_dim=6, global_head_dim=12, layer_types=[SLIDING, FULL, SLIDING, FULL],
+                                            num_kv_shared_layers=2, use_double_wide_mlp=True, sliding_window=5, rms_norm_eps=WIDE_EPS,
+                                            hidden_size_per_layer_input=8, vocab_size_per_layer_input=VOCAB,
+                                            final_logit_softcapping=3.0, rope_parameters=GEMMA4_ROPE, tie_word_embeddings=True),
+    "gemma4_bias": transformers.Gemma4TextConfig(**without(num_hidden_layers=3, intermediate_size=20), num_attention_heads=3, num_key_value_heads=3,
+                                                 head_dim=8, global_head_dim=6, layer_types=[SLIDING, FULL, FULL], sliding_window=7,
+                                                 hidden_size_per_layer_input=0, attention_bias=True, rms_norm_eps=WIDE_EPS,
+                                                 rope_parameters=GEMMA4_ROPE | dict(full_attention=dict(rope_type="default", rope_theta=90.0)),
+                                                 tie_word_embeddings=False),
+    "gemma4_moe": transformers.Gemma4TextConfig(**without(num_hidden_layers=3, intermediate_size=20), num_attention_heads=4, num_key_value_heads=2,
+                                                head_dim=8, global_head_dim=10, num_global_key_value_heads=1, attention_k_eq_v=True,
+                                                layer_types=[SLIDING, FULL, FULL], sliding_window=6, hidden_size_per_layer_input=0,
+                                                enable_moe_block=True, num_experts=5, rms_norm_eps=WIDE_EPS, top_k_experts=2, moe_intermediate_size=9,
+                                                rope_parameters=GEMMA4_ROPE, tie_word_embeddings=True),
     "olmo": transformers.OlmoConfig(**COMMON, num_attention_heads=4, num_key_value_heads=2, clip_qkv=0.7,
                                     tie_word_embeddings=False),
     "olmo_tied": transformers.OlmoConfig(**COMMON, num_attention_heads=3, attention_bias=True, rope_parameters=YARN,

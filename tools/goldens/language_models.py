@@ -32,18 +32,26 @@ def randomise(model: torch.nn.Module) -> None:
     for name, p in model.named_parameters():
         if p.dim() == 1:
             # Norms of Gemma, Nemotron and Qwen's hybrids multiply by 1 + weight: either way they are near 1.
-            plus_one = "gemma" in model.config.model_type or model.config.model_type == "nemotron" or (
+            plus_one = model.config.model_type in ("gemma", "gemma2", "gemma3_text") or model.config.model_type == "nemotron" or (
                 model.config.model_type.startswith(("qwen3_next", "qwen3_5")) and not name.endswith("linear_attn.norm.weight"))
             around = 1.0 if ("norm" in name or "ln_" in name) and not plus_one else 0.0
             torch.nn.init.normal_(p, mean=around, std=0.2)
             if name.endswith("bias"):
                 torch.nn.init.normal_(p, std=0.2)
+            if name.endswith(("q_norm.weight", "k_norm.weight")) and model.config.model_type == "gemma4_text":
+                torch.nn.init.normal_(p, mean=0.25, std=0.1)  # scores are not divided by anything
+            if name.endswith("per_expert_scale"):
+                torch.nn.init.normal_(p, mean=1.0, std=0.2)
+            if name.endswith("router.scale"):  # so that logits spread by about 1
+                torch.nn.init.normal_(p, mean=5.0, std=1.0)
         else:
             torch.nn.init.normal_(p, std=0.2)
 
     for name, buffer in model.named_buffers():
         if name.endswith(("e_score_correction_bias", "expert_bias")):
             torch.nn.init.normal_(buffer, std=0.2)
+        if name.endswith("layer_scalar"):
+            torch.nn.init.normal_(buffer, mean=1.0, std=0.2)
 
 
 def named_gradients(model: torch.nn.Module) -> dict:
@@ -110,20 +118,30 @@ def choice_margin(config, logits: torch.Tensor, bias: torch.Tensor | None, chose
     return (1 if bias is None else 4) * torch.minimum(gap(inside, chosen), gap(of_groups, kept) / judges)
 
 
+def chosen_experts(config) -> int | None:
+    return getattr(config, "top_k_experts", None) or getattr(config, "num_experts_per_tok", None)
+
+
+def router_logits(gate: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    if hasattr(gate, "per_expert_scale"):  # Gemma 4's
+        return gate.proj(gate.norm(x) * gate.scale * gate.scalar_root_size)
+    weight = gate.wg.weight if hasattr(gate, "wg") else gate.weight
+    return torch.nn.functional.linear(x, weight, getattr(gate, "bias", None))
+
+
 def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
     """[2, T]: each token the first of a random order for which every layer's choice of experts is clear. What follows changes
     nothing before it, so they are found one after another."""
-    chosen = model.config.num_experts_per_tok
+    chosen = chosen_experts(model.config)
     generator = torch.Generator().manual_seed(1)
     margins = []
 
     def note(gate, inputs, _):
-        weight = gate.wg.weight if hasattr(gate, "wg") else gate.weight
-        logits = torch.nn.functional.linear(inputs[0], weight, getattr(gate, "bias", None))
-        logits = logits.reshape(VOCAB, -1, weight.shape[0])[:, -1]
+        logits = router_logits(gate, inputs[0])
+        logits = logits.reshape(VOCAB, -1, logits.shape[-1])[:, -1]
         margins.append(choice_margin(model.config, logits, correction_bias(model, gate), chosen))
 
-    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".feed_forward.gate", ".feed_forward.router", ".block_sparse_moe.router", ".mixer.gate"))]
+    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".feed_forward.gate", ".feed_forward.router", ".block_sparse_moe.router", ".mixer.gate")) or hasattr(m, "per_expert_scale")]
     assert hooks
     rows = []
     for _ in range(2):
@@ -178,7 +196,7 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     biased = any("e_score_correction_bias" in k for k in model.state_dict())
     if hasattr(config, "router_aux_loss_coef") and config.model_type != "llama4_text" and getattr(config, "num_local_experts", 1) and not biased:
         make_router(model, tokens, loss_of(model, tokens, targets), folder)
-    if getattr(config, "num_experts_per_tok", None) and "moe" in getattr(config, "layers_block_type", ["moe"]):  # Nemotron H's default
+    if chosen_experts(config) and "moe" in getattr(config, "layers_block_type", ["moe"]):  # Nemotron H's default
         make_bf16(copy.deepcopy(model), targets, folder)
     decay = [p for p in model.parameters() if p.dim() > 1 and p.requires_grad]
     rest = [p for p in model.parameters() if p.dim() == 1 and p.requires_grad]

@@ -523,6 +523,31 @@ def llama4(d):
                                          attention_bias=d.maybe())
 
 
+def shared_layers(d, kinds):
+    """How many of the last layers may read others' keys: at least one layer of each kind has its own."""
+    possible = [n for n in range(1, len(kinds)) if set(kinds[:len(kinds) - n]) == set(kinds)]
+    return d.choice(possible) if possible and d.maybe(0.8) else 0
+
+
+def gemma4(d):
+    c = d.sizes()
+    kv, layers = c["num_key_value_heads"], d.choice([5, 6])
+    kinds = [d.choice(["sliding_attention", "full_attention"]) for _ in range(layers - 1)] + ["full_attention"]
+    shared = shared_layers(d, kinds)
+    full = d.choice([dict(rope_type="proportional", partial_rotary_factor=d.choice([0.25, 0.5, 1.0])), dict(rope_type="default")])
+    experts = dict(enable_moe_block=True, num_experts=d.choice([3, 5]), top_k_experts=d.choice([1, 2]), moe_intermediate_size=d.choice([7, 12]))
+    return transformers.Gemma4TextConfig(
+        **c | dict(head_dim=d.choice([6, 8]), num_hidden_layers=layers), global_head_dim=d.choice([4, 8, 14]), layer_types=kinds,
+        num_kv_shared_layers=shared, num_global_key_value_heads=d.choice([None, 1, kv]), attention_k_eq_v=d.maybe(),
+        use_double_wide_mlp=d.maybe(), vocab_size_per_layer_input=VOCAB,
+        hidden_size_per_layer_input=d.choice([5, 8] if shared else [0, 5, 8]),  # generate() cannot do without beside shared keys
+        sliding_window=d.choice([3, 6, 64]), attention_bias=d.maybe(), final_logit_softcapping=d.choice([None, 3.0]),
+        use_bidirectional_attention=d.choice([None, "vision"]),
+        rope_parameters=dict(full_attention=full | dict(rope_theta=d.choice([50.0, 10000.0])),
+                             sliding_attention=dict(rope_type="default", rope_theta=d.choice([50.0, 10000.0]))),
+        **(experts if d.maybe() else {}))
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
             bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2, qwen3_next, qwen3_5, qwen3_5_moe, falcon_h1, nemotron_h,
             nemotron_h_moe, gemma3, smollm3, arcee, cwm, seed_oss, ernie4_5, helium, hunyuan, ministral, ministral3, olmo3, glm4, cohere2,
@@ -533,4 +558,5 @@ FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, gran
             phimoe,
             mistral3,
             llama4,
+            gemma4,
             ]

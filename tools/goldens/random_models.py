@@ -49,6 +49,8 @@ def make(family, seed: int, folder: pathlib.Path):
     for name, buffer in model.named_buffers():
         if name.endswith("e_score_correction_bias"):
             torch.nn.init.normal_(buffer, std=0.3)
+        if name.endswith("layer_scalar"):
+            torch.nn.init.normal_(buffer, mean=1.0, std=0.2)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     tokens = torch.randint(0, VOCAB, (1, PROMPT))

@@ -162,6 +162,13 @@ void BackwardContext::pass(int input, Tensor grad) {
   gathered = as_is ? grad.detach() : copied(grad, edge.dtype);
 }
 
+Tensor BackwardContext::take(int input) {
+  const Edge& edge = node_.inputs_[static_cast<std::size_t>(input)];
+  if (!edge.needed() || edge.leaf != nullptr || !has_gradient(input)) return {};
+  Tensor gathered = std::exchange(pending(edge), {});
+  return gathered.storage().use_count() > 1 ? copied(gathered, edge.dtype) : gathered;
+}
+
 class Engine {
  public:
   explicit Engine(bool retain_graph) : retain_graph_(retain_graph) {}

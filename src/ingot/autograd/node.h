@@ -112,6 +112,10 @@ class BackwardContext {
   GradSlot contiguous_slot(std::span<const int> inputs);
   /// Hands over a tensor as (a part of) the gradient of input `input`, without a copy where that is possible.
   void pass(int input, Tensor grad);
+  /// What has arrived of the gradient of input `input`, for a node that adds to it by other means than slot()
+  /// and passes it back: sums are then rounded as with slot(). Undefined where nothing has, or input is a
+  /// leaf.
+  Tensor take(int input);
   Stream stream() const;
 
  private:

@@ -12,6 +12,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/core/graph_cache.h"
 #include "ingot/core/transfer.h"
+#include "ingot/kernels/attention.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -24,10 +25,11 @@ bool waits(const LanguageModel& model) {
   const auto packed_experts = [](const auto& layer) {
     return layer->experts != nullptr && layer->experts->up_proj.is_quantized();
   };
-  // Latents are wider than a GPU's kernels take: what stands in for them counts keys on the host. States move
-  // in their memory as tokens come.
+  // Latents, and the largest heads, are wider than a GPU's kernels take: what stands in for them counts keys
+  // on the host. States move in their memory as tokens come.
   return model.config.rope_scaling.depends_on_length() || model.config.is_latent() ||
-         model.config.is_recurrent() || std::ranges::any_of(model.layers, packed_experts);
+         model.config.widest_head() > kernels::kWidestHead || model.config.is_recurrent() ||
+         std::ranges::any_of(model.layers, packed_experts);
 }
 
 std::int64_t most_capacity(std::span<const CacheSegment> segments) {

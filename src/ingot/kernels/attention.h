@@ -63,9 +63,12 @@ inline constexpr std::int64_t kFewQueries = 8;
 /// the call, and so are its bits.
 inline constexpr std::int64_t kAttentionPartKeys = 128;
 
+/// Elements of a head that a GPU's kernels take.
+inline constexpr std::int64_t kWidestHead = 256;
+
 /// Whether caches of such heads can be given as CacheEntries: rows that are read 16 bytes at a time.
 constexpr bool takes_cache_entries(std::int64_t head_size, DType dtype) {
-  return head_size <= 256 && head_size % 8 == 0 &&
+  return head_size <= kWidestHead && head_size % 8 == 0 &&
          head_size * static_cast<std::int64_t>(byte_size(dtype)) % 16 == 0;
 }
 

@@ -79,7 +79,8 @@ void RopeKeys::read(const ConfigFile& file) {
 }
 
 void validate_rope(RopeScaling& rope, const RotaryConfig& rotary, std::int64_t head_dim) {
-  static const std::vector<std::string> kTypes{"default", "linear", "dynamic", "yarn", "longrope", "llama3"};
+  static const std::vector<std::string> kTypes{"default",  "linear", "dynamic",     "yarn",
+                                               "longrope", "llama3", "proportional"};
   require(std::ranges::find(kTypes, rope.type) != kTypes.end(), "rope_scaling.rope_type",
           fmt::format("'{}' is not supported{}; these are: {}", rope.type, did_you_mean(rope.type, kTypes),
                       fmt::join(kTypes, ", ")));
@@ -89,6 +90,10 @@ void validate_rope(RopeScaling& rope, const RotaryConfig& rotary, std::int64_t h
   require(rotary.size >= 2 && rotary.size % 2 == 0, "head_dim",
           fmt::format("RoPE rotates pairs, so it must be even; {} elements of {} are to turn", rotary.size,
                       head_dim));
+  require(rotary.local_size % 2 == 0, "head_dim",
+          fmt::format("RoPE rotates pairs, so it must be even, got {}", rotary.local_size));
+  INGOT_CHECK(rope.type != "proportional" || rotary.turning > 0,
+              NotImplemented("rope_type 'proportional' in this family"));
   derive_scaling(rope, rotary);
   require(rope.factor >= 1, "rope_scaling.factor", fmt::format("must be at least 1, got {}", rope.factor));
   if (rope.type == "dynamic")
@@ -105,7 +110,7 @@ void validate_rope(RopeScaling& rope, const RotaryConfig& rotary, std::int64_t h
 nlohmann::ordered_json rope_to_json(const RopeScaling& rope, double theta) {
   nlohmann::ordered_json json{{"rope_type", rope.type}, {"rope_theta", theta}};
   if (rope.type == "default") return json;
-  json["factor"] = rope.factor;
+  if (rope.type != "proportional" || rope.factor != 1) json["factor"] = rope.factor;
   if (rope.type == "llama3" || rope.type == "yarn" || rope.type == "longrope") {
     json["original_max_position_embeddings"] = rope.original_max_position_embeddings;
   }

@@ -9,8 +9,9 @@ namespace ingot {
 /// How a model stretches its rotary positions over a longer context than it was trained on (`rope_scaling`,
 /// transformers' modeling_rope_utils). Zeros mean "derive it", which validate_rope does.
 struct RopeScaling {
-  std::string type = "default";  ///< "default", "linear", "dynamic", "yarn", "longrope", "llama3"
-  double factor = 0;             ///< 0: the ratio of the context lengths for yarn and longrope, 1 otherwise
+  std::string type =
+      "default";      ///< "default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional"
+  double factor = 0;  ///< 0: the ratio of the context lengths for yarn and longrope, 1 otherwise
   std::int64_t original_max_position_embeddings = 0;  ///< 0: max_position_embeddings
   double low_freq_factor = 1.0;                       ///< llama3
   double high_freq_factor = 4.0;                      ///< llama3
@@ -33,6 +34,8 @@ struct RotaryConfig {
   double theta;
   double local_theta;  ///< of sliding layers where they have their own; 0: theta
   const RopeScaling& scaling;
+  std::int64_t local_size = 0;  ///< elements that rotate in sliding layers where those differ; 0: size
+  double turning = 0;           ///< proportional: the part of the pairs that turns, the first ones
 };
 
 }  // namespace ingot

@@ -75,6 +75,14 @@ void apply_longrope(const RopeScaling& rope, std::int64_t length, RopeFrequencie
   frequencies.attention_factor = static_cast<float>(attention);
 }
 
+// The first pairs turn as those of a whole head do, the others stand still (Gemma 4).
+void apply_proportional(const RotaryConfig& config, RopeFrequencies& frequencies) {
+  const auto turning = static_cast<std::size_t>(config.turning * static_cast<double>(config.size) / 2);
+  for (std::size_t i = 0; i < frequencies.inverse.size(); ++i)
+    frequencies.inverse[i] =
+        i < turning ? frequencies.inverse[i] / static_cast<float>(config.scaling.factor) : 0.0F;
+}
+
 // Lengths of one class share their frequencies.
 std::int64_t length_class(const RotaryConfig& config, std::int64_t length) {
   const RopeScaling& rope = config.scaling;
@@ -93,6 +101,7 @@ RopeFrequencies scaled_rope_frequencies(const RotaryConfig& config, std::int64_t
   RopeFrequencies frequencies{.inverse = rope_frequencies(config.size, theta)};
   if (rope.type == "yarn") apply_yarn(config, frequencies);
   if (rope.type == "longrope") apply_longrope(rope, length, frequencies);
+  if (rope.type == "proportional") apply_proportional(config, frequencies);
   for (float& frequency : frequencies.inverse) {
     if (rope.type == "linear") frequency /= static_cast<float>(rope.factor);
     if (rope.type == "llama3") frequency = static_cast<float>(llama3_frequency(frequency, rope));
@@ -109,7 +118,8 @@ void RopeTables::prepare(const RotaryConfig& config, std::int64_t length, Device
   full_ = rope_table(frequencies.inverse, count, frequencies.attention_factor, device);
   variant_ = variant;
   if (config.local_theta > 0 && rows_of(sliding_) < count) {
-    sliding_ = rope_table(rope_frequencies(config.size, config.local_theta), count, 1.0F, device);
+    const std::int64_t size = config.local_size > 0 ? config.local_size : config.size;
+    sliding_ = rope_table(rope_frequencies(size, config.local_theta), count, 1.0F, device);
   }
 }
 

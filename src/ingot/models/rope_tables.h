@@ -16,7 +16,8 @@ struct RopeFrequencies {
 
 /// The frequencies of a sequence of `length` tokens under the model's scaling, as transformers computes them
 /// (modeling_rope_utils); only "dynamic" and "longrope" depend on the length. dynamic: NTK-aware, by bloc97
-/// and emozilla; yarn: Peng et al. 2023; longrope: Ding et al. 2024; llama3: Llama 3.1's.
+/// and emozilla; yarn: Peng et al. 2023; longrope: Ding et al. 2024; llama3: Llama 3.1's; proportional: Gemma
+/// 4's.
 RopeFrequencies scaled_rope_frequencies(const RotaryConfig& config, std::int64_t length);
 
 /// The tables of a model, made when they are needed and kept.

@@ -17,28 +17,33 @@
 namespace ingot {
 namespace {
 
-using Function = std::function<std::vector<Tensor>(const Tensor&)>;
+using Function = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 using Leaves = std::vector<std::shared_ptr<AutogradMeta>>;
 
 struct CheckpointNode final : Node {
   static constexpr const char* kName = "checkpoint";
   Function function;
-  SavedTensor input;                            // or
+  std::vector<SavedTensor> inputs;              // without the first where that is
   std::shared_ptr<CheckpointStore::Held> held;  // until the backward pass
   bool is_stored;
   RandomState random;
   Leaves leaves;
-  CheckpointNode(Function function_, const Tensor& input_, std::shared_ptr<CheckpointStore::Held> held_,
-                 const RandomState& random_, Leaves leaves_)
+  CheckpointNode(Function function_, std::span<const Tensor> inputs_,
+                 std::shared_ptr<CheckpointStore::Held> held_, const RandomState& random_, Leaves leaves_)
       : function(std::move(function_)),
         held(std::move(held_)),
         is_stored(held != nullptr),
         random(random_),
         leaves(std::move(leaves_)) {
-    if (!is_stored) input = SavedTensor(input_);
+    for (const Tensor& input : inputs_.subspan(is_stored ? 1 : 0)) inputs.emplace_back(input);
   }
   std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&input}; }
+  std::vector<SavedTensor*> saved() override {
+    std::vector<SavedTensor*> all;
+    all.reserve(inputs.size());
+    for (SavedTensor& input : inputs) all.push_back(&input);
+    return all;
+  }
   std::span<const std::shared_ptr<AutogradMeta>> leaves_inside() const override { return leaves; }
 
   void backward(BackwardContext& ctx) override {
@@ -46,11 +51,18 @@ struct CheckpointNode final : Node {
                 Error("checkpoint: its input was released by an earlier backward pass; use retain_graph"));
     const std::shared_ptr<CheckpointStore::Held> here = held;  // to the end of this pass
     if (!ctx.retains_graph()) held.reset();
-    Tensor leaf = (is_stored ? here->get() : input.get()).detach();
-    leaf.set_requires_grad(ctx.needs(0));
+    std::vector<Tensor> again;
+    again.reserve(inputs.size() + 1);
+    if (is_stored) again.push_back(here->get().detach());
+    for (const SavedTensor& input : inputs) again.push_back(input.get().detach());
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      const int input = static_cast<int>(i);
+      again[i].set_requires_grad(ctx.needs(input));
+      if (Tensor before = ctx.take(input); before.defined()) again[i].set_grad(std::move(before));
+    }
     const GradMode record_again(true);
     const RandomScope replay(random);
-    const std::vector<Tensor> outputs = function(leaf);
+    const std::vector<Tensor> outputs = function(again);
     std::vector<Tensor> roots, grads;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Tensor& grad = ctx.grad(static_cast<int>(i));
@@ -59,17 +71,22 @@ struct CheckpointNode final : Node {
       grads.push_back(grad);
     }
     ingot::backward(roots, grads);
-    Tensor gradient = leaf.grad();
-    leaf.set_grad({});
-    if (gradient.defined()) ctx.pass(0, std::move(gradient));
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      if (!again[i].requires_grad()) continue;
+      Tensor gradient = again[i].grad();
+      again[i].set_grad({});
+      if (gradient.defined()) ctx.pass(static_cast<int>(i), std::move(gradient));
+    }
   }
 };
 
 // As record_all(), also where only leaves inside need a gradient.
 template <class NodeType, class... Args>
-void record_with_leaves(std::span<Tensor> outputs, const Tensor& input, Args&&... args) {
+void record_with_leaves(std::span<Tensor> outputs, std::span<const Tensor> from, Args&&... args) {
   auto node = std::make_shared<NodeType>(std::forward<Args>(args)...);
-  const Tensor* const inputs[] = {&input};
+  std::vector<const Tensor*> inputs;
+  inputs.reserve(from.size());
+  for (const Tensor& input : from) inputs.push_back(&input);
   if (ops_watched()) watch_op(node->name(), inputs, outputs);
   node->set_inputs(inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) connect(outputs[i], node, static_cast<std::uint32_t>(i));
@@ -129,27 +146,31 @@ struct CheckpointRowsNode final : Node {
 
 }  // namespace
 
-std::vector<Tensor> checkpoint(const Function& function, const Tensor& input, CheckpointStore* store) {
-  if (!grad_enabled()) return function(input);
+std::vector<Tensor> checkpoint(const Function& function, std::span<const Tensor> inputs,
+                               CheckpointStore* store) {
+  if (!grad_enabled()) return function(inputs);
   const RandomState random = random_state();
   // Before the work, beside which it is copied.
   std::shared_ptr<CheckpointStore::Held> held =
-      store != nullptr ? store->put(contiguous(input.detach())) : nullptr;
+      store != nullptr ? store->put(contiguous(inputs.front().detach())) : nullptr;
   const LeafCollector inside;
   std::vector<Tensor> outputs;
   {
     const RecordedLater first_run;
-    outputs = function(input);
+    outputs = function(inputs);
   }
-  if (needs_grad({&input}) || !inside.leaves().empty())
-    record_with_leaves<CheckpointNode>(outputs, input, function, input, std::move(held), random,
+  const bool needed = std::ranges::any_of(inputs, [](const Tensor& input) { return needs_grad({&input}); });
+  if (needed || !inside.leaves().empty())
+    record_with_leaves<CheckpointNode>(outputs, inputs, function, inputs, std::move(held), random,
                                        inside.leaves());
   return outputs;
 }
 
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& function, const Tensor& input) {
-  const Function several = [function](const Tensor& in) { return std::vector<Tensor>{function(in)}; };
-  return checkpoint(several, input).front();
+  const Function several = [function](std::span<const Tensor> in) {
+    return std::vector<Tensor>{function(in.front())};
+  };
+  return checkpoint(several, std::span(&input, 1)).front();
 }
 
 Tensor checkpoint_rows(const std::function<Tensor(const Tensor&)>& function, const Tensor& input,
@@ -176,7 +197,8 @@ Tensor checkpoint_rows(const std::function<Tensor(const Tensor&)>& function, con
     y = reshape(all, x.shape().with(x.rank() - 1, all.dim(1)));
   }
   if (grad_enabled() && (needs_grad({&x}) || !inside.leaves().empty()))
-    record_with_leaves<CheckpointRowsNode>(std::span(&y, 1), x, function, x, rows, random, inside.leaves());
+    record_with_leaves<CheckpointRowsNode>(std::span(&y, 1), std::span(&x, 1), function, x, rows, random,
+                                           inside.leaves());
   return y;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ingot/core/tensor.h"
@@ -29,12 +30,12 @@ class CheckpointStore {
 /// back (Chen et al. 2016, "Training deep nets with sublinear memory cost"). Memory falls to the input and
 /// the output, time grows by one forward pass. Random numbers are the same both times, so results equal those
 /// of a plain call bit for bit. Parameters that `function` uses get their gradients as usual, whether the
-/// input needs one or not; other tensors that it captures do not. The input is kept in `store` where that is
-/// not null.
+/// input needs one or not; other tensors that it captures do not.
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& function, const Tensor& input);
-/// The same for a function of several results.
-std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const Tensor&)>& function,
-                               const Tensor& input, CheckpointStore* store = nullptr);
+/// The same for a function of several inputs and results. The first input is kept in `store` where that is
+/// not null, the others in their own memory.
+std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function,
+                               std::span<const Tensor> inputs, CheckpointStore* store = nullptr);
 
 /// checkpoint() of a function that treats the rows of x [..., in] one by one: it is called with so many at a
 /// time, [count, in], and gives [count, out]; all results together are [..., out]. What it computes inside is

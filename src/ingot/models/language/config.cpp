@@ -61,6 +61,34 @@ void derive_heads(LanguageConfig& c) {
       fmt::format("{} heads of {} elements are more than any model has", c.num_attention_heads, c.head_dim));
 }
 
+// Layers of two sizes of heads, and the last ones with the keys of others.
+void derive_shared_keys(LanguageConfig& c) {
+  require_not_negative(static_cast<double>(c.global_head_dim), "global_head_dim");
+  require_not_negative(static_cast<double>(c.num_global_key_value_heads), "num_global_key_value_heads");
+  require(c.num_global_key_value_heads == 0 || c.num_attention_heads % c.num_global_key_value_heads == 0,
+          "num_global_key_value_heads",
+          fmt::format("{} does not divide num_attention_heads {}", c.num_global_key_value_heads,
+                      c.num_attention_heads));
+  require(c.num_attention_heads <= kMaxModelSize / c.widest_head() * 16, "global_head_dim",
+          fmt::format("{} heads of {} elements are more than any model has", c.num_attention_heads,
+                      c.widest_head()));
+  const std::int64_t own = c.layers_with_keys();
+  require(own > 0 && own <= c.num_hidden_layers, "num_kv_shared_layers",
+          fmt::format("is {} of {} layers; it must be at least 0, and less than these",
+                      c.num_kv_shared_layers, c.num_hidden_layers));
+  for (std::int64_t layer = own; layer < c.num_hidden_layers; ++layer)
+    require(c.key_layer(layer) < own, "num_kv_shared_layers",
+            fmt::format("{} leaves layer {} no layer of its kind whose keys it could read",
+                        c.num_kv_shared_layers, layer));
+}
+
+void derive_layer_inputs(const LanguageConfig& c) {
+  require_not_negative(static_cast<double>(c.hidden_size_per_layer_input), "hidden_size_per_layer_input");
+  if (c.hidden_size_per_layer_input == 0) return;
+  require_size(c.hidden_size_per_layer_input, "hidden_size_per_layer_input");
+  require_size(c.vocab_size_per_layer_input, "vocab_size_per_layer_input", kMaxVocabulary);
+}
+
 bool is_attention(LayerKind kind) {
   return kind == LayerKind::full || kind == LayerKind::sliding || kind == LayerKind::chunked ||
          kind == LayerKind::hybrid;
@@ -154,7 +182,7 @@ void derive_experts(LanguageConfig& c) {
   require(c.router_score != RouterScore::sparse_mixer || c.num_experts_per_tok == 2, "num_experts_per_tok",
           fmt::format("is {}; SparseMixer chooses 2", c.num_experts_per_tok));
   require_not_negative(c.router_jitter_noise, "router_jitter_noise");
-  require(c.single_blocks || (c.mlp == MlpKind::swiglu && !c.mlp_bias), "num_experts",
+  require(c.single_blocks || c.experts_beside_mlp || (c.mlp == MlpKind::swiglu && !c.mlp_bias), "num_experts",
           "experts are SwiGLU MLPs without bias; this family has others");
 }
 
@@ -183,6 +211,8 @@ void LanguageConfig::validate() {
   require(layer_types.empty() || static_cast<std::int64_t>(layer_types.size()) == num_hidden_layers,
           "layer_types",
           fmt::format("names {} layers of num_hidden_layers {}", layer_types.size(), num_hidden_layers));
+  derive_shared_keys(*this);
+  derive_layer_inputs(*this);
   require(no_rope_layers.empty() || static_cast<std::int64_t>(no_rope_layers.size()) >= num_hidden_layers,
           "no_rope_layers",
           fmt::format("names {} layers of num_hidden_layers {}", no_rope_layers.size(), num_hidden_layers));
@@ -213,6 +243,19 @@ bool LanguageConfig::attends(std::int64_t layer) const {
   return layer_types.empty() || is_attention(layer_types[static_cast<std::size_t>(layer)]);
 }
 
+std::int64_t LanguageConfig::key_layer(std::int64_t layer) const {
+  if (!reads_other_keys(layer)) return layer;
+  for (std::int64_t before = layers_with_keys() - 1; before >= 0; --before)
+    if (slides(before) == slides(layer)) return before;
+  return layer;
+}
+
+bool LanguageConfig::gives_keys(std::int64_t layer) const {
+  for (std::int64_t reader = layers_with_keys(); reader < num_hidden_layers; ++reader)
+    if (key_layer(reader) == layer) return true;
+  return false;
+}
+
 bool LanguageConfig::is_recurrent() const {
   for (std::int64_t layer = 0; layer < static_cast<std::int64_t>(layer_types.size()); ++layer)
     if (keeps_state(layer)) return true;
@@ -233,6 +276,19 @@ std::int64_t LanguageConfig::attention_layers() const {
   return layer_types.empty() ? num_hidden_layers : std::ranges::count_if(layer_types, is_attention);
 }
 
+std::int64_t LanguageConfig::query_elements() const {
+  std::int64_t all = 0;
+  for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer)
+    if (attends(layer)) all += num_attention_heads * head_size(layer);
+  return all;
+}
+
+std::int64_t LanguageConfig::parameters_outside_layers() const {
+  const std::int64_t inputs = num_hidden_layers * hidden_size_per_layer_input;
+  return (tie_word_embeddings ? 1 : 2) * vocab_size * embedding_size() +
+         inputs * (vocab_size_per_layer_input + hidden_size);
+}
+
 bool LanguageConfig::rotates(std::int64_t layer) const {
   if (position != PositionKind::rope) return false;
   if (!no_rope_layers.empty()) return no_rope_layers[static_cast<std::size_t>(layer)] != 0;
@@ -247,7 +303,9 @@ bool LanguageConfig::is_sparse(std::int64_t layer) const {
 
 std::int64_t LanguageConfig::rotary_size() const {
   if (is_latent()) return qk_rope_head_dim;
-  return static_cast<std::int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
+  const std::int64_t head = global_head_dim > 0 ? global_head_dim : head_dim;
+  if (rope_scaling.type == "proportional") return head;
+  return static_cast<std::int64_t>(static_cast<double>(head) * partial_rotary_factor);
 }
 
 std::int64_t LanguageConfig::expert_parameter_count() const {
@@ -267,7 +325,8 @@ double LanguageConfig::training_flops_per_token(std::int64_t sequence) const {
   std::int64_t matmul_parameters = active_parameter_count();
   if (!tie_word_embeddings) matmul_parameters -= vocab_size * embedding_size();  // a look-up
   if (position == PositionKind::learned) matmul_parameters -= max_position_embeddings * hidden_size;
-  const auto attention = static_cast<double>(attention_layers() * num_attention_heads * head_dim * sequence);
+  matmul_parameters -= vocab_size_per_layer_input * num_hidden_layers * hidden_size_per_layer_input;
+  const auto attention = static_cast<double>(query_elements() * sequence);
   return 6.0 * static_cast<double>(matmul_parameters) + 6.0 * attention;
 }
 

@@ -69,6 +69,9 @@ struct DecoderTraits {
   bool hybrid_layers = false;       ///< every layer has attention and a scan in parallel (Falcon H1)
   bool single_blocks = false;       ///< layers are a mixer without an MLP, or an MLP alone (Nemotron H)
   std::int64_t position_offset = 0;  ///< learned positions have so many rows in front (OPT)
+  bool value_norm = false;           ///< of each head of values, without a weight (Gemma 4)
+  bool layer_scalar = false;         ///< what a layer gives is multiplied by a number of its own (Gemma 4)
+  bool experts_beside_mlp = false;   ///< sparse layers have both, and norms of each (Gemma 4)
 
   /// Whether there is a norm behind attention and one behind the MLP.
   bool has_post_norms() const {
@@ -86,6 +89,16 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t num_attention_heads = 0;
   std::int64_t num_key_value_heads = 0;  ///< 0: as many as num_attention_heads
   std::int64_t head_dim = 0;             ///< 0: hidden_size / num_attention_heads
+  // Of layers that do not slide, where those that do have other heads (Gemma 4).
+  std::int64_t global_head_dim = 0;             ///< 0: head_dim
+  std::int64_t num_global_key_value_heads = 0;  ///< 0: num_key_value_heads
+  bool attention_k_eq_v = false;                ///< and no v_proj: values are keys before their norm
+  /// The last so many layers have no keys and values, and read those of the last layer before them that sees
+  /// as far.
+  std::int64_t num_kv_shared_layers = 0;
+  bool use_double_wide_mlp = false;  ///< of these layers
+  // Each layer has a vector of each token as an input of its own (Gemma 3n); 0: none.
+  std::int64_t hidden_size_per_layer_input = 0, vocab_size_per_layer_input = 0;
   // Multi-head latent attention (DeepSeek V2): keys and values of all heads come from kv_lora_rank numbers of
   // each token, and heads are qk_nope_head_dim elements and qk_rope_head_dim that rotate.
   std::int64_t kv_lora_rank = 0;  ///< 0: plain attention, or in a family of latent attention derived
@@ -207,6 +220,8 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t conv_channels() const;
   /// Layers with attention.
   std::int64_t attention_layers() const;
+  /// Elements of the queries of all layers, for one token.
+  std::int64_t query_elements() const;
   /// Tokens that a query of this layer sees; 0: all before it.
   std::int64_t window(std::int64_t layer) const { return slides(layer) ? sliding_window : 0; }
   /// Positions of the chunks that this layer's queries see no further than; 0: it has none.
@@ -218,22 +233,49 @@ struct LanguageConfig : DecoderTraits {
   bool rotates(std::int64_t layer) const;
   /// Whether attention is multi-head latent attention.
   bool is_latent() const { return kv_lora_rank > 0; }
-  /// Elements of a head's values.
-  std::int64_t value_size() const { return is_latent() ? v_head_dim : head_dim; }
+  /// Elements of a head of queries and keys, and of values.
+  std::int64_t head_size(std::int64_t layer) const {
+    return global_head_dim > 0 && !slides(layer) ? global_head_dim : head_dim;
+  }
+  std::int64_t value_size(std::int64_t layer) const { return is_latent() ? v_head_dim : head_size(layer); }
+  std::int64_t kv_heads(std::int64_t layer) const {
+    return num_global_key_value_heads > 0 && !slides(layer) ? num_global_key_value_heads
+                                                            : num_key_value_heads;
+  }
+  /// The largest head of any layer.
+  std::int64_t widest_head() const { return global_head_dim > head_dim ? global_head_dim : head_dim; }
+  /// Whether this layer's values are its keys before their norm.
+  bool has_keys_as_values(std::int64_t layer) const { return attention_k_eq_v && !slides(layer); }
+  /// Layers with keys and values of their own: the first so many.
+  std::int64_t layers_with_keys() const { return num_hidden_layers - num_kv_shared_layers; }
+  /// The layer whose keys and values this one reads.
+  std::int64_t key_layer(std::int64_t layer) const;
+  bool reads_other_keys(std::int64_t layer) const { return layer >= layers_with_keys(); }
+  /// Whether other layers read this one's.
+  bool gives_keys(std::int64_t layer) const;
   /// What a KV cache holds of each token: so many heads, of so many elements. Of latent attention one, the
   /// latent and the rotary key, which is key and value.
-  std::int64_t cached_heads() const { return is_latent() ? 1 : num_key_value_heads; }
-  std::int64_t cached_size() const {
+  std::int64_t cached_heads(std::int64_t layer) const { return is_latent() ? 1 : kv_heads(layer); }
+  std::int64_t cached_size(std::int64_t layer) const {
     if (is_latent()) return kv_lora_rank + qk_rope_head_dim;
-    return position == PositionKind::alibi ? head_dim + kAlibiColumns : head_dim;
+    return position == PositionKind::alibi ? head_dim + kAlibiColumns : head_size(layer);
   }
+  /// Width of this layer's MLP.
+  std::int64_t mlp_width(std::int64_t layer) const {
+    return use_double_wide_mlp && reads_other_keys(layer) ? 2 * intermediate_size : intermediate_size;
+  }
+  /// Parameters that belong to no layer: embeddings, the head, what makes the layers' inputs.
+  std::int64_t parameters_outside_layers() const;
   /// Width of the embeddings and of the head.
   std::int64_t embedding_size() const { return word_embed_proj_dim > 0 ? word_embed_proj_dim : hidden_size; }
-  /// Elements of a head that rotate.
+  /// Elements of a head that rotate, in layers that see everything where they differ.
   std::int64_t rotary_size() const;
   /// What their angles follow from; it refers to this.
   RotaryConfig rotary() const {
-    return {rotary_size(), max_position_embeddings, rope_theta, rope_local_theta, rope_scaling};
+    return {rotary_size(),        max_position_embeddings,
+            rope_theta,           rope_local_theta,
+            rope_scaling,         global_head_dim > 0 ? head_dim : 0,
+            partial_rotary_factor};
   }
   /// Parameters of the model, tied ones counted once.
   std::int64_t parameter_count() const;

@@ -102,6 +102,17 @@ void read_experts(const ConfigFile& file, LanguageConfig& config) {
   file.read("router_aux_loss_coef", config.router_aux_loss_coef);
 }
 
+// Gemma 4 says whose tokens see what comes behind them: "vision", those of images, of which a text has none;
+// or "all".
+bool sees_both_ways(const ConfigFile& file) {
+  const Json json = parse_json<Json>(file.text(), file.path(), "config");
+  const auto found = json.find("use_bidirectional_attention");
+  if (found != json.end() && found->is_string()) return *found != "vision";
+  bool both = false;
+  file.read("use_bidirectional_attention", both);
+  return both;
+}
+
 void read_llama_like(const ConfigFile& file, const LanguageFamily& family, LanguageConfig& config) {
   file.read("hidden_size", config.hidden_size);
   file.read("intermediate_size", config.intermediate_size);
@@ -114,7 +125,7 @@ void read_llama_like(const ConfigFile& file, const LanguageFamily& family, Langu
   file.read("query_pre_attn_scalar", config.query_pre_attn_scalar);
   file.read("attn_logit_softcapping", config.attn_logit_softcapping);
   file.read("final_logit_softcapping", config.final_logit_softcapping);
-  file.read("use_bidirectional_attention", config.use_bidirectional_attention);
+  config.use_bidirectional_attention = sees_both_ways(file);
   INGOT_CHECK(!config.use_bidirectional_attention || family.may_be_bidirectional,
               NotImplemented(fmt::format("{}: use_bidirectional_attention in a {} model", file.path(),
                                          config.model_type)));

@@ -1,7 +1,9 @@
 #include "ingot/models/language/decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -42,259 +44,6 @@ LinearOptions decoder_linear(std::int64_t in, std::int64_t out, bool bias, Init 
   return {.in = in, .out = out, .bias = bias, .weight_init = std::move(weight), .bias_init = init::kZeros};
 }
 
-DecoderNorm::DecoderNorm(const ParamSource& source, const LanguageConfig& c, bool absent_)
-    : weight(absent_ || c.norm == NormKind::layer_plain
-                 ? Parameter{}
-                 : source.take("weight", {c.hidden_size}, c.norm_unit_offset ? init::kZeros : init::kOnes)),
-      bias(c.norm == NormKind::layer && !absent_ ? source.take("bias", {c.hidden_size}, init::kZeros)
-                                                 : Parameter{}),
-      kind(c.norm),
-      eps(static_cast<float>(c.norm_eps)),
-      weight_offset(c.norm_unit_offset ? 1.0F : 0.0F),
-      absent(absent_) {}
-
-Tensor DecoderNorm::layer_weight() const {
-  return weight_offset == 0 ? weight.value : weight.value + static_cast<double>(weight_offset);
-}
-
-Tensor DecoderNorm::operator()(const Tensor& x) const {
-  if (absent) return x;
-  const ModuleScope scope(weight);
-  if (kind == NormKind::rms) return rms_norm(x, weight.value, eps, weight_offset);
-  return layer_norm(x, layer_weight(), bias.value, eps);
-}
-
-NormedSum DecoderNorm::add(const Tensor& sum, const Tensor& update, const Tensor& to) const {
-  if (absent) {
-    const Tensor total = sum + update;
-    if (to.defined()) copy_(to, total);
-    return {.sum = total, .normed = total};
-  }
-  const ModuleScope scope(weight);
-  if (kind == NormKind::rms) return add_rms_norm(sum, update, weight.value, eps, weight_offset, to);
-  return add_layer_norm(sum, update, layer_weight(), bias.value, eps, to);
-}
-
-namespace {
-
-// x's update added to its sum, and the norm of that, in one pass over the rows.
-class ResidualNorm final : public RowSource {
- public:
-  ResidualNorm(const DecoderNorm& norm, ResidualStream& x) : norm_(norm), x_(x) {}
-  Shape shape() const override { return x_.sum.shape(); }
-  Tensor all() override {
-    if (!x_.update.defined()) return norm_(x_.sum);
-    NormedSum added = norm_.add(x_.sum, x_.update, {});
-    x_ = {.sum = std::move(added.sum), .update = {}};
-    return added.normed;
-  }
-  void prepare() override {
-    const auto matrix = [](const Tensor& x) { return x.defined() ? reshape(x, {-1, x.dim(-1)}) : x; };
-    before_ = matrix(x_.sum);
-    update_ = matrix(x_.update);
-    if (!update_.defined()) return;
-    x_ = {.sum = Tensor::empty_like(x_.sum), .update = {}};
-    sum_ = matrix(x_.sum);
-  }
-  Tensor rows(std::int64_t begin, std::int64_t end) override {
-    const auto some = [&](const Tensor& x) { return narrow(x, 0, begin, end - begin); };
-    return update_.defined() ? norm_.add(some(before_), some(update_), some(sum_)).normed
-                             : norm_(some(before_));
-  }
-
- private:
-  const DecoderNorm& norm_;
-  ResidualStream& x_;
-  Tensor before_, update_, sum_;  // as matrices, while rows are made
-};
-
-}  // namespace
-
-LinearInput DecoderNorm::operator()(ResidualStream& x) const {
-  return LinearInput(std::make_unique<ResidualNorm>(*this, x));
-}
-
-void DecoderNorm::visit(ParamVisitor& v) {
-  v("weight", weight);
-  v("bias", bias);
-}
-
-namespace {
-
-std::vector<ProjectionGroup::Layer> mlp_inputs(const LanguageConfig& c) {
-  const LinearOptions options =
-      decoder_linear(c.hidden_size, c.intermediate_size, c.mlp_bias, decoder_weight_init(c));
-  if (!is_gated(c.mlp)) return {{"up_proj", options}};
-  return {{"gate_proj", options}, {"up_proj", options}};
-}
-
-}  // namespace
-
-Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
-    : in_proj(source, mlp_inputs(c)),
-      down_proj(source.scope("down_proj"),
-                decoder_linear(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
-      act_fn(c.mlp == MlpKind::xielu ? std::make_unique<Xielu>(source.scope("act_fn")) : nullptr),
-      kind(c.mlp),
-      gate_multiplier(c.mlp_gate_multiplier),
-      down_multiplier(c.mlp_down_multiplier) {}
-
-Tensor Mlp::operator()(const LinearInput& x) const {
-  if (chunk == 0 || x.rows() <= chunk) return whole(x);
-  return checkpoint_rows([this](const Tensor& rows) { return whole(rows); }, x.tensor(), chunk);
-}
-
-Tensor Mlp::whole(const LinearInput& x) const {
-  if (act_fn != nullptr) {
-    const ModuleScope scope(down_proj.weight, 2);
-    return down_proj(LinearInput(in_proj.each(x),
-                                 [this](std::span<const Tensor> rows) { return (*act_fn)(rows.front()); }));
-  }
-  if (gate_multiplier == 1 && down_multiplier == 1) return feed_forward(x, in_proj, kind, down_proj);
-  const std::vector<Tensor> parts = in_proj.each(x);  // Falcon H1's, which are SwiGLU
-  return down_proj(silu_mul(parts[0] * gate_multiplier, parts[1])) * down_multiplier;
-}
-
-void Mlp::visit(ParamVisitor& v) {
-  in_proj.visit(v);
-  v("down_proj", down_proj);
-  v("act_fn", act_fn);
-}
-
-namespace {
-
-std::unique_ptr<DecoderNorm> norm_if(bool wanted, const ParamSource& source, const char* name,
-                                     const LanguageConfig& c) {
-  return wanted ? std::make_unique<DecoderNorm>(source.scope(name), c) : nullptr;
-}
-
-}  // namespace
-
-DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, std::int64_t index)
-    : input_layernorm(norm_if(c.norm_placement != NormPlacement::post, source, "input_layernorm", c)),
-      self_attn(c.attends(index) ? std::make_unique<Attention>(source.scope("self_attn"), c, index)
-                                 : nullptr),
-      conv(c.convolves(index) ? std::make_unique<ShortConv>(source.scope("conv"), c) : nullptr),
-      mamba(c.scans(index) ? std::make_unique<Mamba>(source.scope("mamba"), c) : nullptr),
-      linear_attn(c.corrects(index) ? std::make_unique<DeltaNet>(source.scope("linear_attn"), c) : nullptr),
-      post_attention_layernorm(
-          norm_if(c.norm_placement != NormPlacement::parallel && c.has_mlp(index) && !c.single_blocks, source,
-                  "post_attention_layernorm", c)),
-      pre_feedforward_layernorm(
-          norm_if(c.norm_placement == NormPlacement::sandwich, source, "pre_feedforward_layernorm", c)),
-      post_feedforward_layernorm(norm_if(c.has_post_norms(), source, "post_feedforward_layernorm", c)),
-      placement_(c.norm_placement),
-      residual_multiplier_(c.residual_multiplier),
-      attention_in_(c.attention_in_multiplier),
-      attention_out_(c.attention_out_multiplier),
-      ssm_out_(c.ssm_out_multiplier) {
-  if (c.is_sparse(index)) {
-    experts = std::make_unique<MoeMlp>(source.scope("mlp"), c);
-  } else if (c.has_mlp(index)) {
-    mlp = std::make_unique<Mlp>(source.scope("mlp"), c);
-  }
-}
-
-void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
-                              RouterLoad* load) const {
-  const ModuleScope scope(mixer_output(), 3);
-  if (placement_ == NormPlacement::sum) return norms_of_sums(x, context, layer);
-  const bool parallel = placement_ == NormPlacement::parallel || placement_ == NormPlacement::parallel_two;
-  return parallel ? side_by_side(x, context, layer, load) : one_after_another(x, context, layer, load);
-}
-
-void DecoderLayer::norms_of_sums(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const {
-  const Tensor mixed = mix(LinearInput(x.sum), context, layer);
-  if (!mixed.defined()) return;
-  const Tensor before = contiguous(wanted(x.sum, context));
-  const Tensor between = input_layernorm->add(before, scaled(mixed), {}).normed;
-  const Tensor update = scaled(feed_forward(LinearInput(between), nullptr));
-  x = {.sum = post_attention_layernorm->add(between, update, {}).normed, .update = {}};
-}
-
-void DecoderLayer::one_after_another(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
-                                     RouterLoad* load) const {
-  if (self_attn == nullptr && conv == nullptr && mamba == nullptr && linear_attn == nullptr)
-    return mlp_alone(x, context, load);
-  const bool post = placement_ == NormPlacement::post;
-  if (post) x = {.sum = x.value(), .update = {}};
-  const Tensor mixed = mix(post ? LinearInput(x.sum) : (*input_layernorm)(x), context, layer);
-  if (!mixed.defined()) return;
-  x.sum = contiguous(wanted(x.sum, context));
-  if (mlp == nullptr && experts == nullptr) {
-    x.update = scaled(mixed);
-    return;
-  }
-  if (!post && post_feedforward_layernorm == nullptr) {
-    x.update = scaled(mixed);
-    x.update = scaled(feed_forward((*post_attention_layernorm)(x), load));
-    return;
-  }
-  x.update = (*post_attention_layernorm)(mixed);
-  if (post) x = {.sum = x.value(), .update = {}};
-  x.update = (*post_feedforward_layernorm)(
-      feed_forward(post ? LinearInput(x.sum) : (*pre_feedforward_layernorm)(x), load));
-}
-
-void DecoderLayer::mlp_alone(ResidualStream& x, const DecoderContext& context, RouterLoad* load) const {
-  if (context.wanted_only && wanted_rows(context.segments) == 0) return;
-  if (context.wanted_only) x = {.sum = contiguous(wanted(x.value(), context)), .update = {}};
-  x.update = scaled(feed_forward((*input_layernorm)(x), load));
-}
-
-void DecoderLayer::side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
-                                RouterLoad* load) const {
-  x = {.sum = x.value(), .update = {}};
-  const Tensor normed = (*input_layernorm)(x.sum);
-  const Tensor mixed = mix(LinearInput(normed), context, layer);
-  if (!mixed.defined()) return;
-  x.sum = contiguous(wanted(x.sum, context));
-  const Tensor other = post_attention_layernorm == nullptr ? contiguous(wanted(normed, context))
-                                                           : (*post_attention_layernorm)(x.sum);
-  x.update = scaled(mixed + feed_forward(LinearInput(other), load));
-}
-
-const LinearWeight& DecoderLayer::mixer_output() const {
-  if (self_attn != nullptr) return self_attn->o_proj.weight;
-  if (linear_attn != nullptr) return linear_attn->out_proj.weight;
-  if (mamba != nullptr) return mamba->out_proj.weight;
-  return conv != nullptr ? conv->out_proj.weight : mlp->down_proj.weight;
-}
-
-Tensor DecoderLayer::mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
-  if (self_attn != nullptr && mamba != nullptr) {
-    const auto times = [](const Tensor& t, double by) { return by == 1 || !t.defined() ? t : t * by; };
-    const Tensor scanned = times((*mamba)(x, context, layer), ssm_out_);
-    const Tensor attended =
-        times((*self_attn)(times(x.tensor(), attention_in_), context, layer), attention_out_);
-    return scanned.defined() ? scanned + attended : scanned;
-  }
-  if (self_attn != nullptr) return (*self_attn)(x, context, layer);
-  if (linear_attn != nullptr) return (*linear_attn)(x, context, layer);
-  return conv != nullptr ? (*conv)(x, context, layer) : (*mamba)(x, context, layer);
-}
-
-Tensor DecoderLayer::feed_forward(const LinearInput& x, RouterLoad* load) const {
-  return experts != nullptr ? (*experts)(x.tensor(), load) : (*mlp)(x);
-}
-
-Tensor DecoderLayer::scaled(Tensor update) const {
-  return residual_multiplier_ == 1 ? update : update * residual_multiplier_;
-}
-
-void DecoderLayer::visit(ParamVisitor& v) {
-  v("input_layernorm", input_layernorm);
-  v("self_attn", self_attn);
-  v("conv", conv);
-  v("mamba", mamba);
-  v("linear_attn", linear_attn);
-  v("post_attention_layernorm", post_attention_layernorm);
-  v("pre_feedforward_layernorm", pre_feedforward_layernorm);
-  v("post_feedforward_layernorm", post_feedforward_layernorm);
-  v("mlp", mlp);
-  v("mlp", experts);
-}
-
 LanguageModel::LanguageModel(LanguageConfig config_, const ParamSource& source)
     : config([&] {
         config_.validate();
@@ -327,6 +76,8 @@ LanguageModel::LanguageModel(LanguageConfig config_, const ParamSource& source)
     project_out = std::make_unique<Linear>(source.scope("model.project_out"),
                                            decoder_linear(wide, narrow, false, init));
   }
+  if (config.hidden_size_per_layer_input > 0)
+    per_layer_inputs = std::make_unique<LayerInputs>(source.scope("model"), config);
   if (config.position == PositionKind::alibi) alibi_ = alibi_query_columns(config, device());
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     layers.push_back(std::make_unique<DecoderLayer>(source.scope("model.layers", i), config, i));
@@ -369,12 +120,7 @@ Tensor LanguageModel::embed(const Tensor& tokens, const Tensor& positions) const
     const Tensor rows = offset == 0 ? positions : to(to(positions, DType::f32) + offset, positions.dtype());
     return x + to((*embed_positions)(rows), dtype);
   }
-  if (!config.embedding_scale) return x;
-  // Gemma's programs round the factor to the embeddings' dtype.
-  const auto factor = static_cast<float>(std::sqrt(static_cast<double>(config.hidden_size)));
-  if (embedded.dtype() == DType::bf16) return x * static_cast<double>(static_cast<float>(bf16(factor)));
-  if (embedded.dtype() == DType::f16) return x * static_cast<double>(static_cast<float>(f16(factor)));
-  return x * static_cast<double>(factor);
+  return config.embedding_scale ? scaled_embedding(x, config.hidden_size, embedded.dtype()) : x;
 }
 
 Tensor LanguageModel::hidden(const DecoderInput& input, std::vector<RouterLoad>* loads) const {
@@ -473,38 +219,74 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
   context.query_scale = query_scale(context.positions);
   if (context.query_scale.defined() && config.floor_scale == 0)  // Ministral 3 rounds them; Llama 4 does not
     context.query_scale = to(to(context.query_scale, x.sum.dtype()), DType::f32);
+  const Tensor inputs = per_layer_inputs != nullptr ? (*per_layer_inputs)(tokens, x.sum) : Tensor();
+  // The rows that nobody wants end with the last layer that has keys of its own.
+  const bool cached = !context.segments.empty();
+  const auto last = static_cast<std::size_t>(config.layers_with_keys() - 1);
+  std::array<SharedKeys, 2> shared;
   if (lease != nullptr) lease->begin();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;
-    context.wanted_only = !context.segments.empty() && i + 1 == layers.size();
+    const auto index = static_cast<std::int64_t>(i);
+    const bool done = context.wanted_only && wanted_rows(context.segments) == 0;
+    if (done) {
+      const LeasedBlock unused(lease, index);
+      continue;
+    }
+    if (inputs.defined()) context.layer_input = wanted(select(inputs, 2, index), context);
+    context.shared = &shared[config.slides(index) ? 1 : 0];
+    context.wanted_only = cached && i >= last;
     run_layer(i, x, context, loads != nullptr && layers[i]->experts != nullptr ? &load : nullptr);
     if (load.counts.defined()) loads->push_back(std::move(load));
+    if (context.wanted_only && i + 1 < layers.size() && wanted_rows(context.segments) > 0)
+      context.positions = contiguous(wanted(context.positions, context));
   }
-  if (!context.segments.empty() && wanted_rows(context.segments) == 0)
+  if (cached && wanted_rows(context.segments) == 0)
     return Tensor::empty(x.sum.shape().with(1, 0), x.sum.dtype(), x.sum.device());
   return norm(x).tensor();
 }
 
 void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context,
                               RouterLoad* load) const {
+  if (recompute == Recompute::full && context.segments.empty()) return run_layer_again(i, x, context, load);
   const auto index = static_cast<std::int64_t>(i);
-  if (recompute != Recompute::full || !context.segments.empty()) {
+  const LeasedBlock leased(lease, index);
+  (*layers[i])(x, context, index, load);
+}
+
+// The recorded function outlives this call, so it holds the context by value. All tensors that have gradients
+// are its inputs or results: the residual stream, the layer's own input, keys and values that layers share.
+void LanguageModel::run_layer_again(std::size_t i, ResidualStream& x, const DecoderContext& context,
+                                    RouterLoad* load) const {
+  const auto index = static_cast<std::int64_t>(i);
+  const bool reads = config.reads_other_keys(index), gives = config.gives_keys(index);
+  const bool has_input = context.layer_input.defined();
+  DecoderContext kept = context;  // without what are inputs
+  kept.layer_input = {};
+  const auto again = [this, kept, i, index, reads, gives, has_input,
+                      wanted = load != nullptr](std::span<const Tensor> in) {
     const LeasedBlock leased(lease, index);
-    return (*layers[i])(x, context, index, load);
-  }
-  // The recorded function outlives this call, so it holds the context by value. One tensor goes in and one
-  // comes out, as both are kept.
-  const auto again = [this, context, i, index, wanted = load != nullptr](const Tensor& in) {
-    const LeasedBlock leased(lease, index);
+    DecoderContext here = kept;
+    std::size_t next = 1;
+    if (has_input) here.layer_input = in[next++];
+    SharedKeys keys;
+    if (reads) keys = {in[next], in[next + 1]};
+    here.shared = &keys;
     RouterLoad used;
-    ResidualStream stream{.sum = in, .update = {}};
-    (*layers[i])(stream, context, index, wanted ? &used : nullptr);
-    const Tensor out = stream.value();
-    return wanted ? std::vector<Tensor>{out, used.probability, used.counts} : std::vector<Tensor>{out};
+    ResidualStream stream{.sum = in.front(), .update = {}};
+    (*layers[i])(stream, here, index, wanted ? &used : nullptr);
+    std::vector<Tensor> out{stream.value()};
+    if (gives) out.insert(out.end(), {keys.keys, keys.values});
+    if (wanted) out.insert(out.end(), {used.probability, used.counts});
+    return out;
   };
-  const std::vector<Tensor> results = checkpoint(again, x.sum, layer_inputs);
+  std::vector<Tensor> inputs{x.sum};
+  if (has_input) inputs.push_back(context.layer_input);
+  if (reads) inputs.insert(inputs.end(), {context.shared->keys, context.shared->values});
+  const std::vector<Tensor> results = checkpoint(again, inputs, layer_inputs);
   x.sum = results.front();
-  if (load != nullptr) *load = {.probability = results[1], .counts = results[2]};
+  if (gives) *context.shared = {results[1], results[2]};
+  if (load != nullptr) *load = {.probability = *(results.end() - 2), .counts = results.back()};
 }
 
 Tensor LanguageModel::before_head(const Tensor& hidden) const {
@@ -558,6 +340,7 @@ void LanguageModel::visit(ParamVisitor& v) {
   v("model.embed_layernorm", embed_layernorm);
   v("model.project_in", project_in);
   v("model.project_out", project_out);
+  v("model", per_layer_inputs);
   v("model.layers", layers);
   v("model.norm", norm);
   v("lm_head.weight", lm_head);

@@ -11,6 +11,7 @@
 #include "ingot/models/language/decoder_attention.h"
 #include "ingot/models/language/delta_net.h"
 #include "ingot/models/language/kv_cache.h"
+#include "ingot/models/language/layer_inputs.h"
 #include "ingot/models/language/mamba.h"
 #include "ingot/models/language/moe.h"
 #include "ingot/models/language/pass_leader.h"
@@ -62,7 +63,7 @@ struct DecoderNorm {
 };
 
 struct Mlp {
-  Mlp(const ParamSource& source, const LanguageConfig& config);
+  Mlp(const ParamSource& source, const LanguageConfig& config, std::int64_t layer);
   /// x: [batch, sequence, hidden].
   Tensor operator()(const LinearInput& x) const;
   void visit(ParamVisitor& v);
@@ -76,6 +77,14 @@ struct Mlp {
 
  private:
   Tensor whole(const LinearInput& x) const;
+};
+
+/// What is around experts that stand beside an MLP (Gemma 4): norms behind the MLP, before the experts and
+/// behind them.
+struct ExpertNorms {
+  ExpertNorms(const ParamSource& source, const LanguageConfig& config);
+  void visit(ParamVisitor& v);
+  DecoderNorm post_feedforward_layernorm_1, pre_feedforward_layernorm_2, post_feedforward_layernorm_2;
 };
 
 struct DecoderLayer {
@@ -98,6 +107,9 @@ struct DecoderLayer {
   std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;
   std::unique_ptr<Mlp> mlp;
   std::unique_ptr<MoeMlp> experts;  // instead of the MLP where the layer is sparse; or there is neither
+  std::unique_ptr<ExpertNorms> expert_norms;         // where there are both
+  std::unique_ptr<LayerInputGate> layer_input_gate;  // families whose layers have inputs of their own
+  Parameter layer_scalar;                            // [1], not trained: of what the layer gives
 
  private:
   void norms_of_sums(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const;
@@ -106,6 +118,9 @@ struct DecoderLayer {
   void side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                     RouterLoad* load) const;
   void mlp_alone(ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;
+  Tensor mlp_and_experts(ResidualStream& x, RouterLoad* load) const;
+  // What the layer adds at its end: its own input, and its factor.
+  void finish(ResidualStream& x, const DecoderContext& context) const;
   // Attention, or what the layer has instead of it or beside it. Undefined where no row is wanted.
   Tensor mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
   // The MLP, or the experts.
@@ -198,6 +213,7 @@ struct LanguageModel {
   std::unique_ptr<Embedding> embed_positions;       // families with learned positions
   std::unique_ptr<DecoderNorm> embed_layernorm;     // families that normalize embeddings
   std::unique_ptr<Linear> project_in, project_out;  // where embeddings are narrower than layers
+  std::unique_ptr<LayerInputs> per_layer_inputs;    // families whose layers have inputs of their own
   std::vector<std::unique_ptr<DecoderLayer>> layers;
   DecoderNorm norm;
   std::unique_ptr<LinearWeight> lm_head;  // null when tied to embed_tokens
@@ -211,6 +227,8 @@ struct LanguageModel {
   Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                     std::vector<RouterLoad>* loads = nullptr) const;
   void run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;
+  void run_layer_again(std::size_t i, ResidualStream& x, const DecoderContext& context,
+                       RouterLoad* load) const;
   mutable RopeTables rope_;  // grown on demand
   Tensor alibi_;             // alibi_query_columns(), where the family has them
 };

@@ -8,12 +8,14 @@
 
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/nn/module_scope.h"
+#include "ingot/ops/attention.h"
 #include "ingot/ops/cached_attention.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/norm.h"
 #include "ingot/ops/pad.h"
 #include "ingot/ops/pointwise.h"
-#include "ingot/ops/reduce.h"
+#include "ingot/ops/rope.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -44,7 +46,8 @@ Tensor attend_together(const DecoderContext& context, std::int64_t layer, const 
   const CacheOffsets& offsets = context.offsets;
   const Tensor entries = select(offsets.entries, 0, layer);
   const KvCache& one = *context.segments.front().cache;
-  append_to_all(one, layer, entries, offsets.starts, select(x.keys(), 0, 0), select(x.values(), 0, 0));
+  if (x.keys().defined())
+    append_to_all(one, layer, entries, offsets.starts, select(x.keys(), 0, 0), select(x.values(), 0, 0));
   std::int64_t capacity = offsets.capacity;
   for (const CacheSegment& segment : context.segments)
     capacity = std::max(capacity, segment.cache->capacity());
@@ -58,7 +61,31 @@ Tensor attend_together(const DecoderContext& context, std::int64_t layer, const 
                           options);
 }
 
-// Puts the keys and values into the caches and attends to what is in them.
+// Some tokens' keys and values, or none.
+struct NewKeys {
+  Tensor keys, values;
+  NewKeys part(std::int64_t at, std::int64_t count) const {
+    if (!keys.defined()) return {};
+    return {narrow(keys, 0, at, count), narrow(values, 0, at, count)};
+  }
+};
+
+// What a segment's cache has by then of a layer, with `added` behind the rest; its length where the device
+// alone knows it.
+std::pair<KvCache::Entries, Tensor> cached_entries(const DecoderContext& context, std::int64_t index,
+                                                   std::int64_t layer, const NewKeys& added) {
+  const CacheSegment& segment = context.segments[static_cast<std::size_t>(index)];
+  KvCache& cache = *segment.cache;
+  if (!context.offsets.starts.defined()) {
+    if (added.keys.defined()) cache.append(layer, added.keys, added.values);
+    return {cache.entries(layer, cache.length() + segment.tokens), Tensor()};
+  }
+  if (added.keys.defined())
+    cache.append_behind(layer, narrow(context.offsets.starts, 0, index, 1), added.keys, added.values);
+  return {cache.entries(layer, cache.capacity()), narrow(context.offsets.ends, 0, index, 1)};
+}
+
+// Puts the keys and values, where there are any, into the caches and attends to what is in them of `layer`.
 Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qkv& x,
                      const AttentionOptions& options) {
   const Tensor queries = x.queries();
@@ -68,21 +95,11 @@ Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qk
   std::vector<CachedSequence> sequences;
   sequences.reserve(segments.size());
   std::int64_t at = 0;
-  const Tensor keys = select(x.keys(), 0, 0), values = select(x.values(), 0, 0);
+  NewKeys all;
+  if (x.keys().defined()) all = {select(x.keys(), 0, 0), select(x.values(), 0, 0)};
   for (const CacheSegment& segment : segments) {
-    const Tensor new_keys = narrow(keys, 0, at, segment.tokens),
-                 new_values = narrow(values, 0, at, segment.tokens);
-    const auto index = static_cast<std::int64_t>(&segment - segments.data());
-    Tensor length;  // where the device alone knows it
-    KvCache::Entries entries;
-    if (context.offsets.starts.defined()) {
-      length = narrow(context.offsets.ends, 0, index, 1);
-      segment.cache->append_behind(layer, narrow(context.offsets.starts, 0, index, 1), new_keys, new_values);
-      entries = segment.cache->entries(layer, segment.cache->capacity());
-    } else {
-      segment.cache->append(layer, new_keys, new_values);
-      entries = segment.cache->entries(layer, segment.cache->length() + segment.tokens);
-    }
+    const auto [entries, length] =
+        cached_entries(context, &segment - segments.data(), layer, all.part(at, segment.tokens));
     at += segment.tokens;
     const std::int64_t count = context.wanted_only ? segment.wanted() : segment.tokens;
     if (count == 0) continue;
@@ -101,15 +118,16 @@ Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qk
 
 namespace {
 
-std::vector<ProjectionGroup::Layer> projections(const LanguageConfig& c) {
+std::vector<ProjectionGroup::Layer> projections(const LanguageConfig& c, std::int64_t index) {
   if (c.is_latent()) return LatentHeads::projections(c);
-  const auto layer = [&c](const char* name, std::int64_t count) {
+  const auto layer = [&](const char* name, std::int64_t count) {
     return ProjectionGroup::Layer{
-        name, decoder_linear(c.hidden_size, count * c.head_dim, c.qkv_bias, decoder_weight_init(c))};
+        name, decoder_linear(c.hidden_size, count * c.head_size(index), c.qkv_bias, decoder_weight_init(c))};
   };
-  std::vector<ProjectionGroup::Layer> layers{layer("q_proj", c.num_attention_heads),
-                                             layer("k_proj", c.num_key_value_heads),
-                                             layer("v_proj", c.num_key_value_heads)};
+  std::vector<ProjectionGroup::Layer> layers{layer("q_proj", c.num_attention_heads)};
+  if (c.reads_other_keys(index)) return layers;
+  layers.push_back(layer("k_proj", c.kv_heads(index)));
+  if (!c.has_keys_as_values(index)) layers.push_back(layer("v_proj", c.kv_heads(index)));
   if (c.attention_gate) layers.push_back(layer("gate_proj", c.num_attention_heads));
   return layers;
 }
@@ -157,19 +175,21 @@ Tensor alibi_key_columns(const Tensor& positions) {
 }
 
 Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::int64_t layer)
-    : qkv_proj(source, projections(c)),
+    : qkv_proj(source, projections(c, layer)),
       latent(c.is_latent() ? std::make_unique<LatentHeads>(source, c) : nullptr),
-      o_proj(source.scope("o_proj"), decoder_linear(c.num_attention_heads * c.value_size(), c.hidden_size,
-                                                    c.attention_output_bias, decoder_residual_init(c))),
+      o_proj(source.scope("o_proj"),
+             decoder_linear(c.num_attention_heads * c.value_size(layer), c.hidden_size,
+                            c.attention_output_bias, decoder_residual_init(c))),
       sinks(c.attention_sinks
                 ? source.take("sinks", {c.num_attention_heads}, decoder_weight_init(c), {.decay = false})
                 : Parameter{}),
       heads(c.num_attention_heads),
-      kv_heads(c.num_key_value_heads),
-      head_dim(c.head_dim),
-      value_size(c.value_size()),
+      kv_heads(c.kv_heads(layer)),
+      head_dim(c.head_size(layer)),
+      value_size(c.value_size(layer)),
       window(c.window(layer)),
       chunk(c.chunk(layer)),
+      key_layer(c.key_layer(layer)),
       scale(static_cast<float>(score_factor(c))),
       softcap(static_cast<float>(c.attn_logit_softcapping)),
       plain_eps(static_cast<float>(c.norm_eps)),
@@ -181,7 +201,11 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       slides(c.slides(layer)),
       causal(!c.use_bidirectional_attention),
       gated(c.attention_gate),
-      grows(c.floor_scale == 0 || !c.rotates(layer)) {
+      grows(c.floor_scale == 0 || !c.rotates(layer)),
+      reads_others(c.reads_other_keys(layer)),
+      gives_keys(c.gives_keys(layer)),
+      keys_as_values(c.has_keys_as_values(layer)),
+      value_norm(c.value_norm) {
   if (qk_norm == QkNorm::none || qk_norm == QkNorm::plain_after_rope) return;
   const bool one_row = qk_norm == QkNorm::width;
   const auto norm_of = [&](const char* name, std::int64_t count) {
@@ -191,12 +215,14 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
                                                     .weight_offset = c.norm_unit_offset ? 1.0F : 0.0F});
   };
   q_norm = norm_of("q_norm", heads);
-  k_norm = norm_of("k_norm", kv_heads);
+  if (!reads_others) k_norm = norm_of("k_norm", kv_heads);
 }
 
 Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
   const ModuleScope scope(o_proj.weight, 2);
-  const Tensor y = latent != nullptr ? mixed_latents(x, context, layer) : mixed(x, context, layer);
+  const Tensor y = latent != nullptr ? mixed_latents(x, context, layer)
+                   : reads_others    ? mixed_with_others(x, context)
+                                     : mixed(x, context, layer);
   if (!y.defined()) return {};
   return o_proj(reshape(y, {x.shape()[0], -1, heads * value_size}));
 }
@@ -215,10 +241,9 @@ Qkv clipped(Qkv qkv, double limit) {
 
 namespace {
 
-// Each row over the root of its mean square, in f32.
+// Each row over the root of its mean square.
 Tensor plain_norm(const Tensor& x, float eps) {
-  const Tensor wide = to(x, DType::f32);
-  return to(wide * rsqrt(mean(square(wide), {-1}, true) + static_cast<double>(eps)), x.dtype());
+  return rms_norm(x, Tensor::zeros({x.dim(-1)}, x.dtype(), x.device()), eps, 1.0F);
 }
 
 // y [..., heads, D] by the sigmoid of gate [batch, sequence, heads · D], where there is one.
@@ -228,13 +253,35 @@ Tensor weighed(const Tensor& y, const Tensor& gate) {
 
 }  // namespace
 
+// Queries alone; keys and values are those of an earlier layer.
+Tensor Attention::mixed_with_others(const LinearInput& x, const DecoderContext& context) const {
+  const Tensor projected = split_heads(qkv_proj.each(x).front(), heads);
+  const Tensor queries = rms_norm_rope(projected, q_norm->weight.value, q_norm->eps, q_norm->weight_offset,
+                                       table(context), {.positions = context.positions});
+  if (!context.segments.empty())
+    return attend_cached(context, key_layer, Qkv(queries, Tensor(), Tensor()), options(context));
+  const SharedKeys& others = *context.shared;
+  return attention(Qkv(queries, others.keys, others.values), options(context));
+}
+
+// Without a norm or rotation yet.
+Qkv Attention::projected(const LinearInput& x) const {
+  if (!keys_as_values) return split_heads(qkv_proj(x), heads, kv_heads);
+  const std::vector<Tensor> parts = qkv_proj.each(x);
+  const Tensor keys = split_heads(parts[1], kv_heads);
+  return {split_heads(parts[0], heads), keys, keys};
+}
+
 Tensor Attention::mixed(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
-  Projections parts = gated ? Projections{.fused = {}, .each = qkv_proj.each(x)} : qkv_proj(x);
+  Projections parts;
+  if (gated) parts.each = qkv_proj.each(x);
   const Tensor gate = gated ? parts.each.back() : Tensor();
-  Qkv qkv = split_heads(std::move(parts), heads, kv_heads);
+  Qkv qkv = gated ? split_heads(std::move(parts), heads, kv_heads) : projected(x);
   if (qk_norm != QkNorm::width) qkv = clipped(std::move(qkv), clip);  // OLMoE's norms come first
   if (key_multiplier != 1) qkv = {qkv.queries(), qkv.keys() * key_multiplier, qkv.values()};
   qkv = normalized_and_rotated(std::move(qkv), context);
+  if (value_norm) qkv = {qkv.queries(), qkv.keys(), plain_norm(qkv.values(), plain_eps)};
+  if (gives_keys && context.segments.empty()) *context.shared = {qkv.keys(), qkv.values()};
   if (grows && context.query_scale.defined())
     qkv = {to(to(qkv.queries(), DType::f32) * context.query_scale, qkv.queries().dtype()), qkv.keys(),
            qkv.values()};

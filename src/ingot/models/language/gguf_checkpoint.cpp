@@ -13,6 +13,7 @@
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/language/gguf_facts.h"
+#include "ingot/models/language/gguf_gemma4.h"
 #include "ingot/models/language/gguf_layer_numbers.h"
 #include "ingot/models/language/gguf_orders.h"
 #include "ingot/models/language/gguf_states.h"
@@ -45,8 +46,12 @@ class GgufModel : private GgufFacts {
     if (!family_.attention_bias_key.empty())
       config[std::string(family_.attention_bias_key)] = any(".attn_q.bias") || any(".attn_qkv.bias");
     if (!family_.mlp_bias_key.empty()) config[std::string(family_.mlp_bias_key)] = any(".ffn_up.bias");
-    add_rope(config);
-    add_gemma(config);
+    if (architecture_ == "gemma4") {
+      read_gemma4_layers(*this, factors("rope_freqs.weight"), config);
+    } else {
+      add_rope(config);
+      add_gemma(config);
+    }
     add_experts_of(config);
     add_latent_sizes(config);
     add_falcon(config);
@@ -275,8 +280,8 @@ class GgufModel : private GgufFacts {
 
   /// Hybrids have a number for each layer of what others have one for all: read_states() reads it.
   bool is_layer_list(const GgufValue& value) const {
-    return value.is_array &&
-           (architecture_.starts_with("lfm2") || source_.fields().find(key("ssm.inner_size")) != nullptr);
+    return value.is_array && (architecture_.starts_with("lfm2") || architecture_ == "gemma4" ||
+                              source_.fields().find(key("ssm.inner_size")) != nullptr);
   }
 
   /// Rows of heads of queries or keys from pairs that rotate together to halves.
@@ -361,6 +366,7 @@ class GgufModel : private GgufFacts {
     TensorRecipe recipe{match.hugging_face(), {info.name}, untiled(match)};
     switch (match.rule->change) {
       case GgufChange::none:
+      case GgufChange::whole:
       case GgufChange::unsuffixed:
         break;
       case GgufChange::query_rows:

@@ -15,6 +15,7 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/language/gguf_gemma4.h"
 #include "ingot/models/language/gguf_layer_numbers.h"
 #include "ingot/models/language/gguf_orders.h"
 #include "ingot/models/language/gguf_states.h"
@@ -154,11 +155,13 @@ class Exporter {
     }
     if (config_.num_experts > 0) write_experts();
     write_states(std::string(family_.architecture), config_, out_.metadata);
+    const std::int64_t last = config_.num_hidden_layers - 1;
     set("vocab_size", config_.vocab_size);
     if (out_.metadata.find(key("feed_forward_length")) == nullptr)
       set("feed_forward_length", config_.intermediate_size);
     if (config_.position == PositionKind::rope && !config_.mamba_layers)
-      set("attention.value_length", config_.value_size());
+      set("attention.value_length", config_.value_size(last));
+    if (family_.architecture == "gemma4") write_gemma4_layers(config_, out_.metadata);
     if (!config_.is_latent()) return;
     set("attention.key_length", config_.head_dim);
     if (config_.q_lora_rank == 0) set("attention.q_lora_rank", config_.q_lora_rank);  // which readers ask for
@@ -175,6 +178,8 @@ class Exporter {
 
   void write_rope() {
     if (config_.position != PositionKind::rope || config_.mamba_layers || config_.single_blocks) return;
+    if (family_.architecture == "gemma4")
+      return add_vector("rope_freqs.weight", gemma4_rope_factors(config_));
     const RopeScaling& rope = config_.rope_scaling;
     set("rope.dimension_count", static_cast<std::int64_t>(std::lround(
                                     config_.partial_rotary_factor * static_cast<double>(config_.head_dim))));
@@ -394,6 +399,7 @@ class Exporter {
       case GgufChange::fused_heads:
         return exchanged_groups(info, config_.num_attention_heads, 3, config_.head_dim);
       case GgufChange::none:
+      case GgufChange::whole:
       case GgufChange::unsuffixed:
       case GgufChange::bare:
       case GgufChange::latent_keys:

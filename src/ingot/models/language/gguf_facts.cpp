@@ -24,6 +24,8 @@ std::vector<std::int64_t> GgufFacts::of_layers(std::string_view name) const {
   return fields_.integers(key(name)).value_or(std::vector<std::int64_t>{});
 }
 
+bool GgufFacts::has(std::string_view tensor) const { return source_.is_available(std::string(tensor)); }
+
 bool GgufFacts::any(std::string_view end) const {
   return std::ranges::any_of(source_.tensors(),
                              [&](const TensorInfo& info) { return info.name.ends_with(end); });

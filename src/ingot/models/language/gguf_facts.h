@@ -29,6 +29,8 @@ class GgufFacts {
   std::int64_t required(std::string_view name) const;
   /// One number for each layer; empty where the file has one for all, or none. Truth is 1.
   std::vector<std::int64_t> of_layers(std::string_view name) const;
+  /// Whether there is such a tensor.
+  bool has(std::string_view tensor) const;
   /// Whether a tensor's name ends so.
   bool any(std::string_view end) const;
 

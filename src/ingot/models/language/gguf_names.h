@@ -30,6 +30,7 @@ enum class GgufChange : std::uint8_t {
   decay,        ///< A_log, in GGUF −exp(A_log)
   column,       ///< no change of values
   decay_row,    ///< of a gated delta net, [heads] on both sides; in GGUF −exp(A_log)
+  whole,        ///< no change, and no ".weight" on either side
   unsuffixed,   ///< a weight whose name in GGUF has no ".weight"
   fused_heads,  ///< query, key and value of each head one below the other; in GGUF all queries, keys, values
   grouped_heads,  ///< likewise where groups of queries share a key and a value (Falcon)
@@ -52,7 +53,7 @@ constexpr bool is_bare(GgufChange change) { return change >= GgufChange::bare; }
 /// Whether the name in GGUF has no ".weight".
 constexpr bool is_whole(GgufChange change) {
   return change == GgufChange::decay || change == GgufChange::column || change == GgufChange::decay_row ||
-         change == GgufChange::unsuffixed;
+         change == GgufChange::whole || change == GgufChange::unsuffixed;
 }
 
 /// Whether the tensor becomes two, of which the rule that follows names the second.

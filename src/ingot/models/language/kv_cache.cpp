@@ -31,8 +31,6 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
                  std::int64_t most)
     : window_(config.sliding_window),
       state_(config, device),
-      kv_heads_(config.cached_heads()),
-      head_dim_(config.cached_size()),
       one_row_(config.is_latent()),
       dtype_(dtype),
       device_(device),
@@ -46,31 +44,31 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
               InvalidConfig("kv_cache", "i8 cannot hold ALiBi's positions; take f16, bf16 or f32"));
   layers_.resize(static_cast<std::size_t>(config.num_hidden_layers));
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    attends_.push_back(config.attends(layer));
+    holds_.push_back(config.attends(layer) && !config.reads_other_keys(layer));
     groups_.push_back(config.window(layer) > 0 ? Group::sliding : Group::full);
+    if (!holds_.back()) continue;
+    const auto group = static_cast<std::size_t>(groups_.back());
+    heads_[group] = {config.cached_heads(layer), config.cached_size(layer)};
+    for (const KvPages::Part& part : parts_of_layer(groups_.back(), /*paged=*/false))
+      group_bytes_[group] += static_cast<std::size_t>(part.heads * part.row) * byte_size(part.dtype);
   }
-  std::size_t of_layer = 0;
-  for (const KvPages::Part& part : parts_of_layer(/*paged=*/false))
-    of_layer += static_cast<std::size_t>(part.heads * part.row) * byte_size(part.dtype);
-  for (std::size_t i = 0; i < groups_.size(); ++i)
-    if (attends_[i]) group_bytes_[static_cast<std::size_t>(groups_[i])] += of_layer;
   make_layers(most);
 }
 
 // A page of short rows of one head would hold so many tokens that much of it stays empty.
-bool KvCache::heads_share_pages() const {
+bool KvCache::share_pages(const Heads& heads) const {
   constexpr std::size_t kShortRow = 128;
-  return kv_heads_ > 1 && static_cast<std::size_t>(head_dim_) * byte_size(dtype_) <= kShortRow;
+  return heads.count > 1 && static_cast<std::size_t>(heads.size) * byte_size(dtype_) <= kShortRow;
 }
 
 // Those of a layer that are there: keys, values, their scales. Pages that heads share have the rows of one
 // token side by side.
-std::vector<KvPages::Part> KvCache::parts_of_layer(bool paged) const {
-  const bool together = paged && heads_share_pages();
-  const KvPages::Part rows{.heads = together ? 1 : kv_heads_,
-                           .row = together ? kv_heads_ * head_dim_ : head_dim_,
-                           .dtype = dtype_};
-  const KvPages::Part scales{.heads = kv_heads_, .dtype = DType::f32};
+std::vector<KvPages::Part> KvCache::parts_of_layer(Group group, bool paged) const {
+  const auto [count, size] = heads(group);
+  const bool together = paged && share_pages(heads(group));
+  const KvPages::Part rows{
+      .heads = together ? 1 : count, .row = together ? count * size : size, .dtype = dtype_};
+  const KvPages::Part scales{.heads = count, .dtype = DType::f32};
   std::vector<KvPages::Part> parts(one_row_ ? 1 : 2, rows);
   if (dtype_ == DType::i8) parts.insert(parts.end(), one_row_ ? 1 : 2, scales);
   return parts;
@@ -88,11 +86,12 @@ std::vector<Tensor*> KvCache::tensors_of(Layer& layer) const {
 // Pages for the layers of each group in one piece of address space. False: there is none, or not on this
 // device.
 bool KvCache::make_pages(std::int64_t tokens) {
-  const std::vector<KvPages::Part> of_layer = parts_of_layer(/*paged=*/true);
   std::array<std::vector<KvPages::Part>, 2> parts;
-  for (std::size_t i = 0; i < attends_.size(); ++i) {
+  for (std::size_t i = 0; i < holds_.size(); ++i) {
+    if (!holds_[i]) continue;
+    const std::vector<KvPages::Part> of_layer = parts_of_layer(groups_[i], /*paged=*/true);
     auto& of_group = parts[static_cast<std::size_t>(groups_[i])];
-    if (attends_[i]) of_group.insert(of_group.end(), of_layer.begin(), of_layer.end());
+    of_group.insert(of_group.end(), of_layer.begin(), of_layer.end());
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].empty()) continue;
@@ -113,21 +112,21 @@ void KvCache::make_layers(std::int64_t most) {
   const std::int64_t whole = (std::max(most, capacity_) + page_tokens() - 1) / page_tokens() * page_tokens();
   pages_ = {};
   reserved_ = most > 0 && make_pages(whole) ? whole : capacity_;
-  const std::vector<KvPages::Part> parts = parts_of_layer(/*paged=*/false);
   // [heads, tokens, ...] of what pages have.
-  const auto by_head = [&](const Tensor& x, const KvPages::Part& part) {
-    if (!heads_share_pages() || part.row == 1) return x;
-    return transpose(reshape(x, {reserved_, kv_heads_, head_dim_}), 0, 1);
+  const auto by_head = [&](const Tensor& x, const KvPages::Part& part, const Heads& heads) {
+    if (!share_pages(heads) || part.row == 1) return x;
+    return transpose(reshape(x, {reserved_, heads.count, heads.size}), 0, 1);
   };
   std::array<std::size_t, 2> next{};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i] = {};
-    if (!attends_[i]) continue;
+    if (!holds_[i]) continue;
+    const std::vector<KvPages::Part> parts = parts_of_layer(groups_[i], /*paged=*/false);
     const std::unique_ptr<KvPages>& from = pages(groups_[i]);
     std::size_t& number = next[static_cast<std::size_t>(groups_[i])];
     const std::vector<Tensor*> tensors = tensors_of(layers_[i]);
     for (std::size_t k = 0; k < tensors.size(); ++k)
-      *tensors[k] = from != nullptr ? by_head(from->tensor(number++), parts[k])
+      *tensors[k] = from != nullptr ? by_head(from->tensor(number++), parts[k], heads(groups_[i]))
                                     : Tensor::empty(parts[k].shape(reserved_), parts[k].dtype, device_);
   }
   memory_ = next_memory();
@@ -135,20 +134,28 @@ void KvCache::make_layers(std::int64_t most) {
 
 std::int64_t KvCache::page_tokens() const {
   constexpr std::int64_t kLeast = 16;
-  const std::size_t page = page_bytes();
-  return std::max(kLeast, static_cast<std::int64_t>(page / std::gcd(page, page_row_bytes())));
+  std::int64_t tokens = kLeast;
+  for (const Heads& heads : heads_) {
+    if (heads.count == 0) continue;
+    const std::size_t page = page_bytes(), whole = page / std::gcd(page, page_row_bytes(heads));
+    tokens = std::lcm(tokens, static_cast<std::int64_t>(whole));
+  }
+  return tokens;
 }
 
 // Of the rows that lie behind one another in pages.
-std::size_t KvCache::page_row_bytes() const {
-  const std::int64_t heads = heads_share_pages() ? kv_heads_ : 1;
-  return static_cast<std::size_t>(heads * head_dim_) * byte_size(dtype_);
+std::size_t KvCache::page_row_bytes(const Heads& heads) const {
+  return static_cast<std::size_t>((share_pages(heads) ? heads.count : 1) * heads.size) * byte_size(dtype_);
 }
 
 std::int64_t KvCache::capacity_step() const {
-  constexpr std::int64_t kLeast = 8;  // of rows that fill a page: growing is work, too
-  const std::size_t row = page_row_bytes();
-  return std::max(kLeast, static_cast<std::int64_t>((page_bytes() + row - 1) / row));
+  std::int64_t step = 8;  // of rows that fill a page: growing is work, too
+  for (const Heads& heads : heads_) {
+    if (heads.count == 0) continue;
+    const std::size_t row = page_row_bytes(heads);
+    step = std::max(step, static_cast<std::int64_t>((page_bytes() + row - 1) / row));
+  }
+  return step;
 }
 
 std::size_t KvCache::nbytes() const {
@@ -379,12 +386,18 @@ kernels::CacheEntry KvCache::entry(std::int64_t layer) const {
           .capacity = reserved_};
 }
 
+bool KvCache::takes_entries() const {
+  return std::ranges::all_of(heads_, [this](const Heads& heads) {
+    return heads.count == 0 || kernels::takes_cache_entries(heads.size, dtype_);
+  });
+}
+
 bool share_launches(std::span<const CacheSegment> segments) {
   const KvCache& first = *segments.front().cache;
   const std::int64_t tokens = segments.front().tokens;
   const auto as_first = [tokens](const CacheSegment& segment) { return segment.tokens == tokens; };
   return segments.size() > 1 && tokens <= kernels::kFewQueries && std::ranges::all_of(segments, as_first) &&
-         kernels::takes_cache_entries(first.head_size(), first.dtype());
+         first.takes_entries();
 }
 
 Shape cache_entries_shape(std::span<const CacheSegment> segments) {

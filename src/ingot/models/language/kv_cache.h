@@ -19,9 +19,10 @@ namespace ingot {
 
 /// Keys and values of the tokens of one sequence that a model has seen, so that the next token costs one row
 /// and not the whole sequence. Of latent attention (LanguageConfig::is_latent) one row of each token is both
-/// its key and its value. Elements are f32, bf16, f16, or i8 with one scale per token and head. Layers
-/// without attention have a state of fixed size instead (LanguageConfig::is_recurrent), which goes
-/// back to few of the lengths that the sequence has had: beginning() tells.
+/// its key and its value. Elements are f32, bf16, f16, or i8 with one scale per token and head. Layers that
+/// read the keys of others (LanguageConfig::key_layer) have nothing here. Layers without attention have a
+/// state of fixed size instead (LanguageConfig::is_recurrent), which goes back to few of the lengths that the
+/// sequence has had: beginning() tells.
 class KvCache {
  public:
   /// Memory for `capacity` tokens; reserve() adds more. With `most`, and where the device can, address space
@@ -35,7 +36,8 @@ class KvCache {
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
   std::int64_t layers() const { return static_cast<std::int64_t>(layers_.size()); }
-  std::int64_t head_size() const { return head_dim_; }
+  /// Whether kernels that find caches by entries take the heads of all layers.
+  bool takes_entries() const;
   /// Of keys and values, without the state of layers that have none, and without what was dropped.
   std::size_t nbytes() const;
   /// Of these what tokens are in.
@@ -133,9 +135,14 @@ class KvCache {
     const Tensor& read() const { return values.defined() ? values : keys; }
     const Tensor& read_scale() const { return values.defined() ? value_scale : key_scale; }
   };
-  bool heads_share_pages() const;
-  std::size_t page_row_bytes() const;
-  std::vector<KvPages::Part> parts_of_layer(bool paged) const;
+  // Sizes of heads, the same in all layers of a group.
+  struct Heads {
+    std::int64_t count = 0, size = 0;
+  };
+  const Heads& heads(Group group) const { return heads_[static_cast<std::size_t>(group)]; }
+  bool share_pages(const Heads& heads) const;
+  std::size_t page_row_bytes(const Heads& heads) const;
+  std::vector<KvPages::Part> parts_of_layer(Group group, bool paged) const;
   std::vector<Tensor*> tensors_of(Layer& layer) const;
   bool make_pages(std::int64_t tokens);
   void make_layers(std::int64_t most);
@@ -154,13 +161,13 @@ class KvCache {
   void forget();
 
   std::vector<Layer> layers_;
-  std::vector<bool> attends_;                 // which of them hold anything
+  std::vector<bool> holds_;                   // which of them hold anything
   std::vector<Group> groups_;                 // of each layer
   std::int64_t window_;                       // of those that slide
   std::array<std::size_t, 2> group_bytes_{};  // of one token in the layers of each group
   RecurrentState state_;
-  std::int64_t kv_heads_, head_dim_;
-  bool one_row_;  // keys are values, too
+  std::array<Heads, 2> heads_{};  // of each group; count 0: it has no layer here
+  bool one_row_;                  // keys are values, too
   DType dtype_;
   Device device_;
   std::int64_t capacity_;

@@ -59,6 +59,7 @@ constexpr Reader kReaders[] = {
     {.architecture = "gemma", .head = Head::tied},
     {.architecture = "gemma2", .head = Head::tied, .windows = Windows::masked},
     {.architecture = "gemma3", .windows = Windows::masked},
+    {.architecture = "gemma4", .windows = Windows::masked, .partial_rope = true, .biases = ""},
     {.architecture = "phi3",
      .factors = RopeFactors::longrope,
      .partial_rope = true,
@@ -207,6 +208,13 @@ std::optional<std::string> head_objection(const Reader& reader, const LanguageCo
   return std::nullopt;
 }
 
+// Tables of layers' inputs have a row for each token there.
+std::optional<std::string> input_objection(const LanguageConfig& c) {
+  if (c.hidden_size_per_layer_input == 0 || c.vocab_size_per_layer_input == c.vocab_size) return std::nullopt;
+  return fmt::format("vocab_size_per_layer_input {}: it must be vocab_size {}", c.vocab_size_per_layer_input,
+                     c.vocab_size);
+}
+
 std::optional<std::string> rope_objection(const Reader& reader, const LanguageConfig& c) {
   if (c.position != PositionKind::rope || c.mamba_layers) return std::nullopt;
   if (!reader.partial_rope && c.rotary_size() != c.head_dim)
@@ -247,6 +255,7 @@ std::optional<std::string> llama_cpp_objection(std::string_view architecture, co
   if (auto objection = bias_objection(reader, tensors)) return objection;
   if (auto objection = head_objection(reader, config)) return objection;
   if (auto objection = state_objection(reader, config)) return objection;
+  if (auto objection = input_objection(config)) return objection;
   return rope_objection(reader, config);
 }
 

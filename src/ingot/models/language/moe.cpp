@@ -1,5 +1,6 @@
 #include "ingot/models/language/moe.h"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/grouped_linear.h"
 #include "ingot/ops/index.h"
+#include "ingot/ops/norm.h"
 #include "ingot/ops/pointwise.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/topk.h"
@@ -74,6 +76,9 @@ Router::Router(const ParamSource& source, const LanguageConfig& c)
                                   ? source.take("e_score_correction_bias", {1, c.num_experts}, init::kZeros,
                                                 {.decay = false, .trainable = false, .dtype = DType::f32})
                                   : Parameter{}),
+      input_scale(c.experts_beside_mlp ? source.take("scale", {c.hidden_size}, init::kOnes) : Parameter{}),
+      per_expert_scale(c.experts_beside_mlp ? source.take("per_expert_scale", {c.num_experts}, init::kOnes)
+                                            : Parameter{}),
       score(c.router_score),
       choices(c.num_experts_per_tok),
       groups(c.n_group),
@@ -83,7 +88,22 @@ Router::Router(const ParamSource& source, const LanguageConfig& c)
       ranks_logits(c.weighs_inputs),
       norm_eps(c.router_norm_eps),
       scale(c.routed_scaling_factor),
-      near(2 * c.router_jitter_noise) {}
+      near(2 * c.router_jitter_noise),
+      input_eps(static_cast<float>(c.norm_eps)) {}
+
+// In f32 whatever the model's dtype, as transformers does (but for phimoe, which stays in bf16 there).
+Tensor Router::logits(const Tensor& x) const {
+  if (!input_scale) return to(gate(x), DType::f32);
+  const double root = 1 / std::sqrt(static_cast<double>(x.dim(-1)));
+  return to(gate(rms_norm(x, input_scale.value, input_eps) * root), DType::f32);
+}
+
+Tensor Router::scaled(Tensor weights, const Tensor& experts) const {
+  if (scale != 1) weights = weights * scale;
+  if (!per_expert_scale) return weights;
+  const Tensor of_experts = reshape(to(per_expert_scale.value, DType::f32), {-1, 1});
+  return weights * reshape(embedding(of_experts, experts), weights.shape());
+}
 
 // A logit is near the best one where it is lower by no more than `near` times the larger of its size and
 // the best.
@@ -113,13 +133,12 @@ Tensor Router::within_best_groups(const Tensor& ranking) const {
 }
 
 Router::Choice Router::operator()(const Tensor& x) const {
-  // In f32 whatever the model's dtype, as transformers does (but for phimoe, which stays in bf16 there).
-  const Tensor logits = to(gate(x), DType::f32);
-  if (score == RouterScore::sparse_mixer) return sparse_mixer(logits);
-  const Tensor scores = score == RouterScore::softmax ? softmax(logits) : sigmoid(logits);
+  const Tensor raw = logits(x);
+  if (score == RouterScore::sparse_mixer) return sparse_mixer(raw);
+  const Tensor scores = score == RouterScore::softmax ? softmax(raw) : sigmoid(raw);
   TopK top;
   if (!e_score_correction_bias.value.defined() && chosen_groups == groups) {
-    top = topk(ranks_logits ? logits : scores, choices);
+    top = topk(ranks_logits ? raw : scores, choices);
     if (ranks_logits) top.values = gather_within(scores, 1, top.indices);
   } else {
     const Tensor& bias = e_score_correction_bias.value;
@@ -132,13 +151,14 @@ Router::Choice Router::operator()(const Tensor& x) const {
     const Tensor all = sum(weights, {-1}, true);
     weights = weights / (norm_eps > 0 ? all + norm_eps : all);
   }
-  if (scale != 1) weights = weights * scale;
-  return {.scores = scores, .experts = top.indices, .weights = weights};
+  return {.scores = scores, .experts = top.indices, .weights = scaled(weights, top.indices)};
 }
 
 void Router::visit(ParamVisitor& v) {
   gate.visit(v);
   v("e_score_correction_bias", e_score_correction_bias);
+  v("scale", input_scale);
+  v("per_expert_scale", per_expert_scale);
 }
 
 MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
@@ -201,10 +221,10 @@ void MoeMlp::share_out(const std::shared_ptr<const ExpertRanks>& ranks) {
   expert_ranks = ranks;
 }
 
-Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
+Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load, const Tensor& judged) const {
   const ModuleScope scope(router.gate.weight, 2);
   const Tensor tokens = reshape(x, {-1, x.dim(-1)});
-  const Router::Choice choice = router(tokens);
+  const Router::Choice choice = router(judged.defined() ? reshape(judged, tokens.shape()) : tokens);
   const ExpertRouting routing = route_experts(choice.experts, count);
   if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
   const Tensor rows = to_latent == nullptr ? tokens : (*to_latent)(tokens);

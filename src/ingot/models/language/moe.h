@@ -55,12 +55,17 @@ struct Router {
 
   Linear gate;                        ///< [experts, hidden], with a bias where the family has one
   Parameter e_score_correction_bias;  ///< f32 [1, experts], not trained by gradients; or undefined
+  /// [hidden] and [experts], or undefined: of the input's norm, and of what experts give (Gemma 4).
+  Parameter input_scale, per_expert_scale;
   RouterScore score;
   std::int64_t choices, groups, chosen_groups, judges;
   bool normalize, ranks_logits;
   double norm_eps, scale, near;
+  float input_eps;  ///< of the input's norm
 
  private:
+  Tensor logits(const Tensor& x) const;
+  Tensor scaled(Tensor weights, const Tensor& experts) const;
   Choice sparse_mixer(const Tensor& logits) const;
   Tensor within_best_groups(const Tensor& ranking) const;
 };
@@ -71,8 +76,9 @@ struct Router {
 /// work on narrower rows than the router and the shared expert.
 struct MoeMlp {
   MoeMlp(const ParamSource& source, const LanguageConfig& config);
-  /// x: [batch, sequence, hidden]. Fills `load` unless it is null.
-  Tensor operator()(const Tensor& x, RouterLoad* load = nullptr) const;
+  /// x: [batch, sequence, hidden]. Fills `load` unless it is null. The router reads `judged`, where that is
+  /// not x.
+  Tensor operator()(const Tensor& x, RouterLoad* load = nullptr, const Tensor& judged = {}) const;
   void visit(ParamVisitor& v);
   /// Ranks share the experts out: this one keeps its own, and the rows of tokens go to them.
   void share_out(const std::shared_ptr<const ExpertRanks>& ranks);

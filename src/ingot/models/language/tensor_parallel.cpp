@@ -20,6 +20,15 @@ std::string obstacle(const LanguageConfig& c) {
   if (c.is_latent()) return "its heads share one latent (multi-head latent attention)";
   if (c.is_recurrent()) return "some of its layers keep a state (convolutions, Mamba, the delta rule)";
   if (c.position == PositionKind::alibi) return "its heads have slopes by their number (ALiBi)";
+  if (c.hidden_size_per_layer_input > 0)
+    return "its layers have inputs of their own (hidden_size_per_layer_input)";
+  if (c.num_kv_shared_layers > 0) return "its last layers read others' keys (num_kv_shared_layers)";
+  if (c.global_head_dim > 0 && c.global_head_dim != c.head_dim)
+    return "its layers have heads of two sizes (global_head_dim)";
+  if (c.attention_k_eq_v ||
+      (c.num_global_key_value_heads > 0 && c.num_global_key_value_heads != c.num_key_value_heads))
+    return "its layers have keys and values of two kinds (attention_k_eq_v, num_global_key_value_heads)";
+  if (c.experts_beside_mlp && c.num_experts > 0) return "its experts stand beside an MLP";
   if (c.qk_norm == QkNorm::width) return "queries and keys are normalized over all heads at once";
   return {};
 }

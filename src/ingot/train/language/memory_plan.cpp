@@ -53,8 +53,7 @@ std::size_t shared_out_bytes(const AdapterTraining& adapter, const LanguageConfi
 // The layers' weights but `apart` shared out among ranks, two layers, and what is of none.
 std::size_t shared_out_bytes(const LanguageConfig& model, std::size_t ranks, std::size_t size,
                              std::size_t apart) {
-  const auto outside = static_cast<std::size_t>((model.tie_word_embeddings ? 1 : 2) * model.vocab_size *
-                                                model.embedding_size());
+  const auto outside = static_cast<std::size_t>(model.parameters_outside_layers());
   const std::size_t inside = static_cast<std::size_t>(model.parameter_count()) - outside - apart;
   const std::size_t layer = inside / static_cast<std::size_t>(model.num_hidden_layers);
   return (outside + std::min(inside, inside / ranks + 2 * layer)) * size;
@@ -71,11 +70,13 @@ std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size
   return own + (sums ? part : 0) + bucket;
 }
 
+std::int64_t widest_mlp(const LanguageConfig& c) { return c.mlp_width(c.num_hidden_layers - 1); }
+
 // The state of the largest matrix that Muon steps, which it does as a whole: its momentum and the f32 master.
 std::size_t largest_whole_state(const TrainConfig& config, const LanguageConfig& c) {
   if (!config.optimizer.name.ends_with("muon") || config.adapter.enabled) return 0;
   const std::int64_t widest =
-      std::max({c.intermediate_size, c.num_attention_heads * c.head_dim, 2 * c.mamba_inner()});
+      std::max({widest_mlp(c), c.num_attention_heads * c.widest_head(), 2 * c.mamba_inner()});
   const std::size_t bytes = is_half_precision(config.dtype) ? 2 * sizeof(float) : sizeof(float);
   return static_cast<std::size_t>(c.hidden_size * widest) * bytes;
 }
@@ -118,7 +119,7 @@ namespace {
 std::size_t dequantized_bytes(const TrainConfig& config, const LanguageConfig& c,
                               const kernels::KernelTraits& traits) {
   if (!config.adapter.quantizes_base() || !traits.dequantizes_for_many_rows) return 0;
-  const std::int64_t widest = std::max(c.intermediate_size, c.num_attention_heads * c.head_dim);
+  const std::int64_t widest = std::max(widest_mlp(c), c.num_attention_heads * c.widest_head());
   return static_cast<std::size_t>(c.hidden_size * widest) * byte_size(config.dtype);
 }
 

@@ -19,6 +19,7 @@ std::vector<LanguageFamily> exaone();
 std::vector<LanguageFamily> falcon();
 std::vector<LanguageFamily> falcon_h1();
 std::vector<LanguageFamily> gemma();
+std::vector<LanguageFamily> gemma4();
 std::vector<LanguageFamily> glm();
 std::vector<LanguageFamily> gpt2();
 std::vector<LanguageFamily> gpt_neox();

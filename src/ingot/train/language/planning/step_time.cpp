@@ -193,8 +193,7 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
       as_double(model.num_hidden_layers * model.hidden_size) * as_double(byte_size(config.dtype));
   work.read = as_double(model.active_parameter_count()) * as_double(byte_size(config.dtype));
   work.kept = static_cast<double>(whole.activations) / as_double(config.sequence_len);
-  work.attention_flops = 6 * as_double(model.attention_layers() * model.num_attention_heads * model.head_dim *
-                                       config.sequence_len);
+  work.attention_flops = 6 * as_double(model.query_elements() * config.sequence_len);
   const double head = 6 * as_double(model.vocab_size * model.hidden_size),
                all = model.training_flops_per_token(config.sequence_len);
   work.head_flops = trained * head;
