@@ -4,6 +4,13 @@
 >>> study = ingot.tune.create_study(space, direction="minimize")
 >>> study.optimize(lambda trial: train(**trial.params), n_trials=50)
 >>> study.best_params
+
+Without a space, trials say what they search as they ask for it, with conditions and loops of their own:
+
+>>> def objective(trial):
+...     layers = trial.suggest_int("layers", 1, 3)
+...     return train([trial.suggest_int(f"width {i}", 16, 256, log=True) for i in range(layers)])
+>>> ingot.tune.create_study().optimize(objective, n_trials=50)
 """
 
 import json
@@ -17,6 +24,16 @@ class TrialPruned(Exception):
     """Raise it in an objective to end a trial that is going nowhere."""
 
 
+class FrozenTrial(dict):
+    """A trial as it stands in the study: its keys are attributes, too (``trial.params``, ``trial.value``)."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"a trial has no '{name}'; there are: {', '.join(self)}") from None
+
+
 class Trial:
     """One try: ``params`` by name, and :meth:`report` for values on the way."""
 
@@ -27,18 +44,21 @@ class Trial:
         self._pruned = False
 
     def suggest_float(self, name, low=None, high=None, *, step=None, log=None):
-        """The trial's value of a parameter, for code written for Optuna. A range that is not the space's is a ValueError."""
-        return self._suggest(name, low=low, high=high, step=step, log=log)
+        """The trial's value of a parameter from ``low`` to ``high``, both included. In a study with a space, a range that is not
+        the space's is a ValueError, and may be left out."""
+        return self._suggest(name, "float", low=low, high=high, step=step, log=log)
 
     def suggest_int(self, name, low=None, high=None, *, step=None, log=None):
         """As :meth:`suggest_float`, of a whole number."""
-        return self._suggest(name, low=low, high=high, step=step, log=log)
+        return self._suggest(name, "int", low=low, high=high, step=step, log=log)
 
     def suggest_categorical(self, name, choices=None):
         """As :meth:`suggest_float`, of choices."""
-        return self._suggest(name, choices=None if choices is None else list(choices))
+        return self._suggest(name, "choice", choices=None if choices is None else list(choices))
 
-    def _suggest(self, name, **asked):
+    def _suggest(self, name, kind, **asked):
+        if self._study._space is None:
+            return self._ask(name, kind, asked)
         if name not in self.params:
             raise KeyError(f"'{name}' is not in the study's space for this trial; there are: {', '.join(self.params)}")
         space = self._study._space[name]
@@ -46,6 +66,15 @@ class Trial:
             has = space.get(key, {"log": False, "step": 1 if space.get("type") == "int" else None}.get(key))
             if wanted is not None and wanted != has:
                 raise ValueError(f"suggest of '{name}': {key} is {wanted!r} here and {has!r} in the study's space; change one of them")
+        return self.params[name]
+
+    def _ask(self, name, kind, asked):
+        needed = ["choices"] if kind == "choice" else ["low", "high"]
+        if any(asked[key] is None for key in needed):
+            raise TypeError(f"suggest of '{name}': the study was made without a space; say {' and '.join(needed)}")
+        row = {key: value for key, value in asked.items() if value is not None}
+        self._study._tuner.choose(self._trial, name, json.dumps(row if kind == "choice" else {"type": kind, **row}))
+        self.params = self._study._tuner.params(self._trial)
         return self.params[name]
 
     def report(self, value, step):
@@ -168,20 +197,20 @@ class Study:
     def trials(self):
         """All trials of all workers: dicts with number, state, params, value, intermediate_values, note; of several
         objectives also values, by their names."""
-        return self._tuner.trials()
+        return [FrozenTrial(trial) for trial in self._tuner.trials()]
 
     @property
     def best_trials(self):
         """Of several objectives, the Pareto front: the trials that no other is as good as in all and better than in one; of
         one, the best alone."""
-        return self._tuner.best_trials()
+        return [FrozenTrial(trial) for trial in self._tuner.best_trials()]
 
     @property
     def best_trial(self):
         """The complete trial with the best value."""
         if self._tuner.goals:
             raise ValueError("the study has several objectives, and no one best trial; see best_trials")
-        best = self._tuner.best_trials()
+        best = self.best_trials
         if not best:
             raise ValueError("no trial is complete yet")
         return best[0]
@@ -197,8 +226,9 @@ class Study:
         return self.best_trial["value"]
 
 
-def create_study(space, *, direction="minimize", directions=None, n_trials=100, storage="", sampler="tpe", pruner="none", seed=0, name="python"):
-    """A study over ``space``, as the mapping ``space`` of ``ingot tune`` writes it.
+def create_study(space=None, *, direction="minimize", directions=None, n_trials=100, storage="", sampler="tpe", pruner="none", seed=0, name="python"):
+    """A study over ``space``, as the mapping ``space`` of ``ingot tune`` writes it. Without one, trials say what they search by
+    ``suggest_float``, ``suggest_int`` and ``suggest_categorical``; each parameter is then sampled by itself.
 
     ``directions``: of several objectives, in place of one ``direction``: ``{"loss": "minimize", "accuracy": "maximize"}``, or
     a list of them for objectives without names. An objective function then returns a sequence of values.
@@ -210,6 +240,7 @@ def create_study(space, *, direction="minimize", directions=None, n_trials=100, 
     goals = json.dumps(dict(directions or {}))
 
     def opened():
-        return _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
+        text = "" if space is None else json.dumps(space)
+        return _core._make_tuner(text, direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
 
-    return Study(opened(), json.loads(json.dumps(space)), direction == "maximize", n_trials, opened if storage else None)
+    return Study(opened(), None if space is None else json.loads(json.dumps(space)), direction == "maximize", n_trials, opened if storage else None)

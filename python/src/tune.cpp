@@ -4,6 +4,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include "ingot/base/config.h"
+#include "ingot/tune/open_space.h"
 #include "ingot/tune/tuner.h"
 
 namespace ingot::python {
@@ -16,10 +17,13 @@ std::unique_ptr<Tuner> make_tuner(const std::string& space_yaml, const std::stri
                                   std::int64_t trials, const std::string& study, const std::string& objective,
                                   const std::string& objectives) {
   Config goals = Config::parse(objectives, "directions");
-  Config file = Config::parse(space_yaml, "space");
   TunerOptions options{
-      .space = read_search_space(file.root()), .trials = trials, .study = study, .objective = objective};
-  file.finish();
+      .space = {.open = space_yaml.empty()}, .trials = trials, .study = study, .objective = objective};
+  if (!space_yaml.empty()) {
+    Config file = Config::parse(space_yaml, "space");
+    options.space = read_search_space(file.root());
+    file.finish();
+  }
   if (direction != "minimize" && direction != "maximize") {
     throw InvalidConfig("direction", "'" + direction + "' is neither minimize nor maximize");
   }
@@ -36,8 +40,7 @@ nb::object values_of(const SearchSpace& space, const Trial& trial) {
   return nb::module_::import_("json").attr("loads")(space.to_json(trial.values));
 }
 
-nb::dict as_dict(const Tuner& tuner, const Trial& trial) {
-  const SearchSpace& space = tuner.space();
+nb::dict as_dict(const Tuner& tuner, const SearchSpace& space, const Trial& trial) {
   nb::dict result;
   result["number"] = trial.number;
   result["state"] = std::string(name(trial.state));
@@ -57,8 +60,9 @@ nb::dict as_dict(const Tuner& tuner, const Trial& trial) {
 }
 
 nb::list as_list(const Tuner& tuner, const std::vector<Trial>& trials) {
+  const SearchSpace space = tuner.present_space();
   nb::list result;
-  for (const Trial& trial : trials) result.append(as_dict(tuner, trial));
+  for (const Trial& trial : trials) result.append(as_dict(tuner, space, trial));
   return result;
 }
 
@@ -71,8 +75,15 @@ void bind_tune(nb::module_& module) {
   nb::class_<Tuner>(module, "_Tuner")
       .def("suggest", &Tuner::suggest, ReleaseGil())
       .def(
-          "params", [](const Tuner& self, const Trial& trial) { return values_of(self.space(), trial); },
+          "params",
+          [](const Tuner& self, const Trial& trial) { return values_of(self.present_space(), trial); },
           "trial"_a)
+      .def(
+          "choose",
+          [](Tuner& self, Trial& trial, const std::string& name, const std::string& json) {
+            self.choose(trial, parameter_from_json(name, json));
+          },
+          "trial"_a, "name"_a, "json"_a, ReleaseGil())
       .def("report", &Tuner::report, "trial"_a, "step"_a, "value"_a, ReleaseGil())
       .def("complete", nb::overload_cast<Trial&, const std::vector<double>&>(&Tuner::complete), "trial"_a,
            "values"_a, ReleaseGil())

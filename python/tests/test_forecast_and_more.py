@@ -146,6 +146,62 @@ def test_a_study_finds_a_minimum(tmp_path):
     assert len(ingot.tune.create_study(SPACE, n_trials=40, storage=tmp_path / "study.db").trials) == 40
 
 
+def conditional(trial):
+    kind = trial.suggest_categorical("kind", ["line", "curve"])
+    x = trial.suggest_float("x", -2, 2)
+    bend = trial.suggest_int("bend", 1, 4) if kind == "curve" else 0
+    return (x - 1) ** 2 + bend
+
+
+def test_trials_say_what_they_search_where_a_study_has_no_space(tmp_path):
+    study = ingot.tune.create_study(seed=1, n_trials=50, storage=tmp_path / "study.db")
+    study.optimize(conditional)
+    assert len(study.trials) == 50 and study.best_value < 0.05 and study.best_params["kind"] == "line"
+    for trial in study.trials:
+        assert ("bend" in trial.params) == (trial.params["kind"] == "curve")
+        assert isinstance(trial.params.get("bend", 1), int) and trial["value"] == trial.value
+    again = ingot.tune.create_study(n_trials=50, storage=tmp_path / "study.db")
+    assert again.trials == study.trials and again.ask() is None
+
+
+def test_a_parameter_asked_for_has_one_value_and_one_kind():
+    study = ingot.tune.create_study(n_trials=2)
+    trial = study.ask()
+    assert trial.params == {}
+    rate = trial.suggest_float("rate", 1e-5, 1e-1, log=True)
+    assert 1e-5 <= rate <= 1e-1 and trial.suggest_float("rate", 1e-5, 1e-1, log=True) == rate
+    assert trial.suggest_int("even", 2, 8, step=2) in (2, 4, 6, 8)
+    assert trial.suggest_categorical("any", [None, True, 16, "16", 0.5]) in (None, True, 16, "16", 0.5)
+    assert set(trial.params) == {"rate", "even", "any"}
+    with pytest.raises(ingot.errors.InvalidConfig, match="logarithmic scale"):
+        trial.suggest_float("rate", 0, 1)
+    with pytest.raises(TypeError, match="say low and high"):
+        trial.suggest_float("other")
+    with pytest.raises(ingot.errors.InvalidConfig, match="above high"):
+        trial.suggest_int("other", 5, 1)
+    with pytest.raises(ingot.errors.InvalidConfig, match="grid"):
+        ingot.tune.create_study(sampler="grid")
+    study.tell(trial, 1.0)
+    assert study.best_trial.params["rate"] == rate
+    with pytest.raises(AttributeError, match="there are: number"):
+        study.best_trial.parms
+
+
+def test_a_pruner_and_workers_know_trials_that_say_what_they_search(tmp_path):
+    def objective(trial):
+        x = trial.suggest_float("x", -2, 2)
+        for step in range(1, 6):
+            trial.report(x * x, step)
+            if trial.should_prune():
+                raise ingot.tune.TrialPruned
+        return x * x
+
+    study = ingot.tune.create_study(n_trials=24, storage=tmp_path / "study.db", pruner="median", seed=2)
+    study.optimize(objective, workers=2)
+    states = [trial.state for trial in study.trials]
+    assert len(states) == 24 and set(states) == {"complete", "pruned"} and all(set(t.params) == {"x"} for t in study.trials)
+
+
 def test_worker_processes_share_a_study(tmp_path):
     space = {"x": {"low": -2.0, "high": 2.0}}
     study = ingot.tune.create_study(space, n_trials=30, storage=tmp_path / "study.db", seed=1)

@@ -83,9 +83,10 @@ std::pair<double, double> Parameter::range() const {
 }
 
 void SearchSpace::validate() const {
-  INGOT_CHECK(!parameters.empty(), InvalidConfig("space",
-                                                 "is empty: name at least one parameter, as in "
-                                                 "`learning_rate: {low: 1e-5, high: 1e-2, log: true}`"));
+  INGOT_CHECK(open || !parameters.empty(),
+              InvalidConfig("space",
+                            "is empty: name at least one parameter, as in "
+                            "`learning_rate: {low: 1e-5, high: 1e-2, log: true}`"));
   for (std::size_t i = 0; i < size(); ++i) {
     const Parameter& p = parameters[i];
     INGOT_CHECK(!p.name.empty(), InvalidConfig("space", "a parameter has an empty name"));
@@ -104,6 +105,7 @@ void SearchSpace::validate() const {
 }
 
 bool SearchSpace::exists(std::size_t i, const Values& values) const {
+  if (open) return !std::isnan(values[i]);
   const Parameter& p = parameters[i];
   if (p.parent < 0) return true;
   const double chosen = values[static_cast<std::size_t>(p.parent)];
@@ -126,7 +128,12 @@ bool SearchSpace::contains(const Values& values) const {
   if (values.size() != size()) return false;
   for (std::size_t i = 0; i < size(); ++i) {
     if (exists(i, values) == std::isnan(values[i])) return false;
-    if (!std::isnan(values[i]) && nearest_allowed(i, values[i]) != values[i]) return false;
+    if (std::isnan(values[i])) continue;
+    // Of an open space the range may have grown, and with it where steps are counted from.
+    const Parameter& p = parameters[i];
+    const bool within = open && p.kind != ParameterKind::categorical;
+    if (within ? values[i] < p.low || values[i] > p.high : nearest_allowed(i, values[i]) != values[i])
+      return false;
   }
   return true;
 }
@@ -158,7 +165,8 @@ std::string SearchSpace::yaml(std::size_t i, double value) const {
 
 std::string SearchSpace::to_json(const Values& values) const {
   OrderedJson object = OrderedJson::object();
-  for (std::size_t i = 0; i < size(); ++i) {
+  // A trial of an open space that was read before others added to it has fewer values.
+  for (std::size_t i = 0; i < std::min(size(), values.size()); ++i) {
     if (std::isnan(values[i])) continue;
     const Parameter& p = parameters[i];
     if (p.kind == ParameterKind::categorical) {
@@ -190,10 +198,12 @@ Values SearchSpace::from_json(const std::string& json) const {
 
 std::string SearchSpace::description() const {
   std::string lines;
+  OrderedJson all = OrderedJson::object();
   for (const Parameter& p : parameters) {
     OrderedJson row;
     if (p.kind == ParameterKind::categorical) {
-      row["choices"] = p.choices;
+      for (std::size_t c = 0; open && c < p.choices.size(); ++c) row["choices"].push_back(choice_json(p, c));
+      if (!open) row["choices"] = p.choices;
     } else {
       row["type"] = p.kind == ParameterKind::integer ? "int" : "float";
       row["low"] = p.low;
@@ -207,9 +217,15 @@ std::string SearchSpace::description() const {
         row["when"][parent.name].push_back(parent.choices[static_cast<std::size_t>(choice)]);
       }
     }
-    lines += fmt::format("{}: {}\n", p.name, dump_json(row));
+    if (open)
+      all[p.name] = row;
+    else
+      lines += fmt::format("{}: {}\n", p.name, dump_json(row));
   }
-  return lines;
+  if (!open) return lines;
+  OrderedJson whole;
+  whole["open"] = std::move(all);
+  return dump_json(whole);
 }
 
 std::string difference(const std::string& stored, const std::string& now) {

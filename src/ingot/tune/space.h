@@ -49,6 +49,8 @@ inline constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 /// What is searched.
 struct SearchSpace {
   std::vector<Parameter> parameters;
+  /// Trials add the parameters that they ask for (Tuner::choose), and each has those that it asked for.
+  bool open = false;
 
   std::size_t size() const { return parameters.size(); }
   /// Throws InvalidConfig naming "space.<parameter>".
@@ -70,7 +72,8 @@ struct SearchSpace {
   std::string to_json(const Values& values) const;
   Values from_json(const std::string& json) const;
 
-  /// The whole space as JSON, one line per parameter: equal spaces give equal text.
+  /// The whole space as JSON, one line per parameter (of an open one, one line): equal spaces give equal
+  /// text.
   std::string description() const;
 };
 

@@ -8,6 +8,7 @@
 
 #include "ingot/base/fault.h"
 #include "ingot/tune/database.h"
+#include "ingot/tune/open_space.h"
 #include "ingot/tune/worker.h"
 
 namespace ingot::tune {
@@ -51,7 +52,8 @@ struct StudyStore::State {
   Database database;
   Worker self = Worker::self();
   std::vector<Trial> trials;
-  std::int64_t seen = 0;  // revision
+  std::int64_t seen = 0;   // revision
+  std::string space_text;  // of an open space, as it was read
 
   State(const std::string& path, StudyIdentity who, Options with)
       : identity(std::move(who)), options(with), database(path) {}
@@ -62,6 +64,7 @@ struct StudyStore::State {
   std::vector<double> read_objectives(const Trial& trial);
   void write_objectives(const Trial& trial, const std::vector<double>& objectives);
   void take(Trial trial);
+  void read_space();
   void read_changes();
   void read_new_reports(Trial& trial);
   std::int64_t next_revision();
@@ -101,7 +104,13 @@ void StudyStore::State::verify() {
       "; give the new one another file (study: ..., and output_dir where that is set), "
       "or put the old settings back";
   const std::string space = identity.space.description();
-  INGOT_CHECK(study.text(0) == space,
+  INGOT_CHECK(
+      identity.space.open == is_open_space(study.text(0)),
+      InvalidConfig("space", fmt::format("the study {} {}{}", path,
+                                         identity.space.open ? "has a search space, which is given with it"
+                                                             : "lets its trials say what they search",
+                                         advice)));
+  INGOT_CHECK(identity.space.open || study.text(0) == space,
               InvalidConfig("space", fmt::format("the study {} has another search space{}:{}", path, advice,
                                                  difference(study.text(0), space))));
   const std::string direction = direction_of(identity);
@@ -151,7 +160,18 @@ void StudyStore::State::take(Trial trial) {
   trials[at] = std::move(trial);
 }
 
+// Others may have added to an open space since.
+void StudyStore::State::read_space() {
+  if (!identity.space.open) return;
+  Statement study(database, "SELECT space FROM study");
+  if (!study.step() || study.text(0) == space_text) return;
+  space_text = study.text(0);
+  identity.space = read_open_space(space_text, database.place());
+  for (Trial& trial : trials) trial.values.resize(identity.space.size(), kAbsent);
+}
+
 void StudyStore::State::read_changes() {
+  read_space();
   // In the order of the index, so that a database reads no trial that has not changed.
   Statement rows(
       database,
@@ -326,6 +346,44 @@ std::optional<Trial> StudyStore::claim(const Sample& sample) {
     s.trials.clear();
     throw;
   }
+}
+
+const SearchSpace& StudyStore::space() const { return state_->identity.space; }
+
+double StudyStore::choose(Trial& trial, const Parameter& parameter, const SampleOne& sample) {
+  State& s = *state_;
+  double chosen = kAbsent;
+  try {
+    Transaction transaction(s.database);
+    s.must_hold(trial);
+    s.read_changes();
+    const std::size_t place = add_parameter(s.identity.space, parameter);
+    const std::string text = s.identity.space.description();
+    if (text != s.space_text) {
+      Statement(s.database, "UPDATE study SET space = ?").bind(0, text).run();
+      s.space_text = text;
+    }
+    for (Trial& other : s.trials) other.values.resize(s.identity.space.size(), kAbsent);
+    Values values = s.trials[static_cast<std::size_t>(trial.number)].values;
+    // One that was begun again has the values of its first time.
+    if (!SearchSpace{{parameter}}.contains({values[place]})) values[place] = sample(place, s.trials);
+    Statement(s.database, "UPDATE trials SET params = ?, revision = ? WHERE number = ?")
+        .bind(0, s.identity.space.to_json(values))
+        .bind(1, s.next_revision())
+        .bind(2, trial.number)
+        .run();
+    transaction.commit();
+    chosen = values[place];
+    trial.values = std::move(values);
+  } catch (...) {
+    // What was read and added inside is not in the file after all.
+    s.seen = 0;
+    s.trials.clear();
+    s.space_text.clear();
+    throw;
+  }
+  sync();
+  return chosen;
 }
 
 void StudyStore::beat(const Trial& trial) {

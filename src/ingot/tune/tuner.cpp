@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/rng.h"
 
 namespace ingot::tune {
 
@@ -27,6 +28,9 @@ void TunerOptions::validate() const {
                                                pruner.type)));
   space.validate();
   sampler.validate();
+  INGOT_CHECK(!space.open || sampler.type != "grid",
+              InvalidConfig("sampler.type",
+                            "is grid, which has to know the space before its trials; give the space"));
   pruner.validate();
   INGOT_CHECK(trials >= 1, InvalidConfig("trials", fmt::format("must be at least 1, got {}", trials)));
   INGOT_CHECK(lease_seconds > 0 && std::isfinite(lease_seconds),
@@ -50,13 +54,18 @@ struct Tuner::State {
   explicit State(TunerOptions o)
       : options(std::move(o)),
         // Several objectives become one rank, of which less is better.
-        sampler(make_sampler(options.sampler, options.space,
-                             options.goals.empty() ? options.direction : Direction::minimize)),
+        sampler(options.space.open ? nullptr : make_sampler(options.sampler, options.space, sampled())),
         store(options.study, {options.space, options.direction, options.objective, options.goals},
               {options.lease_seconds, options.max_attempts}) {}
 
+  Direction sampled() const { return options.goals.empty() ? options.direction : Direction::minimize; }
+
+  double sample_one(const Parameter& parameter, std::size_t place, std::int64_t number,
+                    const std::vector<Trial>& trials) const;
+
   // A grid ends when it is through, whatever samplers the trials before it came from.
   std::int64_t budget(const std::vector<Trial>& trials) const {
+    if (sampler == nullptr) return options.trials;
     const std::int64_t begun = std::ssize(trials), left = sampler->left(trials);
     return left < options.trials - begun ? begun + left : options.trials;
   }
@@ -81,6 +90,25 @@ void Tuner::State::keep_beating() {
       }
     }
   }
+}
+
+// Trials that had no such parameter, or one outside of the range asked for, say nothing about it.
+double Tuner::State::sample_one(const Parameter& parameter, std::size_t place, std::int64_t number,
+                                const std::vector<Trial>& trials) const {
+  const SearchSpace alone{{parameter}};
+  std::vector<Trial> history;
+  history.reserve(trials.size());
+  for (const Trial& trial : options.goals.empty() ? trials : ranked_by_front(trials, options.goals)) {
+    const Values value{trial.values[place]};
+    if (std::isnan(value[0]) || !alone.contains(value)) continue;
+    history.push_back(trial);
+    history.back().values = value;
+  }
+  // Parameters of one trial draw numbers of their own.
+  SamplerOptions own = options.sampler;
+  for (const char letter : parameter.name)
+    own.seed = mix_stream(own.seed, static_cast<unsigned char>(letter));
+  return make_sampler(own, alone, sampled())->sample(number, history)[0];
 }
 
 void Tuner::State::finish(Trial& trial, TrialState state, const std::vector<double>& objectives,
@@ -131,11 +159,23 @@ std::optional<Trial> Tuner::suggest() {
   std::optional<Trial> trial = s.store.claim([&](const std::vector<Trial>& trials) -> std::optional<Values> {
     const std::int64_t number = std::ssize(trials);
     if (number >= s.budget(trials)) return std::nullopt;
+    if (s.sampler == nullptr) return Values(s.store.space().size(), kAbsent);
     return s.options.goals.empty() ? s.sampler->sample(number, trials)
                                    : s.sampler->sample(number, ranked_by_front(trials, s.options.goals));
   });
   if (trial.has_value()) s.running.push_back(*trial);
   return trial;
+}
+
+double Tuner::choose(Trial& trial, const Parameter& parameter) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  INGOT_CHECK(s.sampler == nullptr,
+              InvalidConfig(fmt::format("space.{}", parameter.name),
+                            "was asked for in a study whose space is given; its trials have their values"));
+  return s.store.choose(trial, parameter, [&](std::size_t place, const std::vector<Trial>& trials) {
+    return s.sample_one(parameter, place, trial.number, trials);
+  });
 }
 
 bool Tuner::report(Trial& trial, std::int64_t step, double value) {
@@ -212,6 +252,10 @@ std::int64_t Tuner::budget() const {
   return state_->budget(state_->store.trials());
 }
 const SearchSpace& Tuner::space() const { return state_->options.space; }
+SearchSpace Tuner::present_space() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->store.space();
+}
 const std::vector<Goal>& Tuner::goals() const { return state_->options.goals; }
 Direction Tuner::direction() const {
   return goals().empty() ? state_->options.direction : goals()[0].direction;

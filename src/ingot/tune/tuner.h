@@ -53,6 +53,11 @@ class Tuner {
 
   /// Begins the next trial; nothing where all are begun. They may not be finished: see is_complete().
   std::optional<Trial> suggest();
+  /// The value of a parameter that a running trial asks for, of a study with an open space: conditions and
+  /// ranges are then the program's own. Asked again, the same value where the range allows it. Each parameter
+  /// is sampled by itself, from the trials that had it. InvalidConfig where the study knows the name as
+  /// something else.
+  double choose(Trial& trial, const Parameter& parameter);
   /// An intermediate value at a step from 0 on that grows. True: the pruner has ended the trial (its state is
   /// pruned).
   bool report(Trial& trial, std::int64_t step, double value);
@@ -81,6 +86,8 @@ class Tuner {
   /// How many trials the study shall have.
   std::int64_t budget() const;
   const SearchSpace& space() const;
+  /// The same; of an open space, with what trials have asked for so far.
+  SearchSpace present_space() const;
   Direction direction() const;  ///< of the first objective
   const std::vector<Goal>& goals() const;
 
