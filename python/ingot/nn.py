@@ -209,7 +209,68 @@ class Conv2d(Module):
         self.options = (_pair(stride), _pair(padding), _pair(dilation), groups)
 
     def forward(self, x):
-        return _core._conv2d(x, self.weight, self.bias, *self.options)
+        return _core.conv2d(x, self.weight, self.bias, *self.options)
+
+
+class ConvTranspose1d(Module):
+    """Transposed convolution of [N, C, W]."""
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1):
+        bound = 1 / math.sqrt(out_channels // groups * kernel_size)
+        self.weight = _uniform(bound, in_channels, out_channels // groups, kernel_size)
+        self.bias = _uniform(bound, out_channels) if bias else None
+        self.options = (stride, padding, output_padding, groups, dilation)
+
+    def forward(self, x):
+        return _core.conv_transpose1d(x, self.weight, self.bias, *self.options)
+
+
+class ConvTranspose2d(Module):
+    """Transposed convolution of [N, C, H, W]; sizes are one number or (height, width)."""
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1):
+        height, width = _pair(kernel_size)
+        bound = 1 / math.sqrt(out_channels // groups * height * width)
+        self.weight = _uniform(bound, in_channels, out_channels // groups, height, width)
+        self.bias = _uniform(bound, out_channels) if bias else None
+        self.options = (_pair(stride), _pair(padding), _pair(output_padding), groups, _pair(dilation))
+
+    def forward(self, x):
+        return _core.conv_transpose2d(x, self.weight, self.bias, *self.options)
+
+
+class MaxPool1d(Module):
+    """Largest value of each window of [N, C, W]."""
+
+    def __init__(self, kernel_size, stride=None, padding=0):
+        self.options = (kernel_size, stride, padding)
+
+    def forward(self, x):
+        return _core.max_pool1d(x, *self.options)
+
+
+class AvgPool1d(MaxPool1d):
+    """Mean of each window of [N, C, W]."""
+
+    def forward(self, x):
+        return _core.avg_pool1d(x, *self.options)
+
+
+class AdaptiveAvgPool1d(Module):
+    """Means of so many windows that cover [N, C, W] evenly."""
+
+    def __init__(self, output_size):
+        self.output_size = output_size
+
+    def forward(self, x):
+        return _core.adaptive_avg_pool1d(x, self.output_size)
+
+
+class AdaptiveAvgPool2d(AdaptiveAvgPool1d):
+    """Means of windows that cover [N, C, H, W] evenly; the size is one number or (height, width)."""
+
+    def forward(self, x):
+        return _core.adaptive_avg_pool2d(x, self.output_size)
 
 
 class MaxPool2d(Module):
@@ -219,14 +280,14 @@ class MaxPool2d(Module):
         self.options = (_pair(kernel_size), _pair(stride or kernel_size), _pair(padding))
 
     def forward(self, x):
-        return _core._max_pool2d(x, *self.options)
+        return _core.max_pool2d(x, *self.options)
 
 
 class AvgPool2d(MaxPool2d):
     """Mean of each window of [N, C, H, W]."""
 
     def forward(self, x):
-        return _core._avg_pool2d(x, *self.options)
+        return _core.avg_pool2d(x, *self.options)
 
 
 class Dropout(Module):
@@ -292,6 +353,36 @@ Sigmoid = _activation("Sigmoid", _core.sigmoid)
 Softplus = _activation("Softplus", _core.softplus)
 
 
+class LeakyReLU(Module):
+    """x, below 0 times ``negative_slope``."""
+
+    def __init__(self, negative_slope=0.01):
+        self.negative_slope = negative_slope
+
+    def forward(self, x):
+        return _core.leaky_relu(x, self.negative_slope)
+
+
+class ELU(Module):
+    """x, below 0 ``alpha`` · (eˣ - 1)."""
+
+    def __init__(self, alpha=1.0):
+        self.alpha = alpha
+
+    def forward(self, x):
+        return _core.elu(x, self.alpha)
+
+
+class SwiGLU(Module):
+    """The gated feed-forward block of Llama, ``down(silu(gate(x)) · up(x))``: [..., width] -> [..., width]."""
+
+    def __init__(self, width, hidden):
+        self.gate, self.up, self.down = Linear(width, hidden, False), Linear(width, hidden, False), Linear(hidden, width, False)
+
+    def forward(self, x):
+        return self.down(_core.swiglu(x, self.gate.weight, self.up.weight))
+
+
 class CrossEntropyLoss(Module):
     """Cross-entropy of logits [..., classes] with targets [...]."""
 
@@ -302,8 +393,44 @@ class CrossEntropyLoss(Module):
         return _core.cross_entropy(logits, targets, **self.options)
 
 
-class MSELoss(Module):
-    """Mean squared error."""
+class _PairLoss(Module):
+    _loss = staticmethod(_core.mse_loss)
+
+    def __init__(self, reduction="mean"):
+        self.reduction = reduction
 
     def forward(self, input, target):
-        return _core.mse_loss(input, target)
+        return self._loss(input, target, self.reduction)
+
+
+class MSELoss(_PairLoss):
+    """Squared differences: their mean, sum, or (``reduction="none"``) each."""
+
+
+class L1Loss(_PairLoss):
+    """Absolute differences."""
+
+    _loss = staticmethod(_core.l1_loss)
+
+
+class BCELoss(_PairLoss):
+    """Binary cross-entropy of probabilities."""
+
+    _loss = staticmethod(_core.binary_cross_entropy)
+
+
+class BCEWithLogitsLoss(_PairLoss):
+    """Binary cross-entropy of logits."""
+
+    _loss = staticmethod(_core.binary_cross_entropy_with_logits)
+
+
+class HuberLoss(_PairLoss):
+    """Half the squared difference up to ``delta``, beyond it ``delta`` · (|difference| - delta / 2)."""
+
+    def __init__(self, reduction="mean", delta=1.0):
+        super().__init__(reduction)
+        self.delta = delta
+
+    def forward(self, input, target):
+        return _core.huber_loss(input, target, self.reduction, self.delta)

@@ -26,6 +26,8 @@ void bind_tensor_index(nb::class_<Tensor>& type);
 void bind_tensor_operators(nb::class_<Tensor>& type);
 void bind_buffers(nb::module_& module);
 void bind_ops(nb::module_& module, nb::class_<Tensor>& type);
+void bind_layer_ops(nb::module_& module);
+void bind_sequence_ops(nb::module_& module);
 void bind_optimizers(nb::module_& module);
 void bind_weights(nb::module_& module);
 void bind_language(nb::module_& module);
@@ -50,6 +52,9 @@ std::optional<DType> common_dtype(DType a, DType b);
 std::vector<std::int64_t> sizes_of(const nb::args& args);
 /// A tensor of one element of `like`'s dtype and device, for `x + 1` where x holds whole numbers.
 Tensor scalar_like(const Tensor& like, nb::handle value);
+
+using OptionalTensor = std::optional<Tensor>;
+inline Tensor or_undefined(const OptionalTensor& x) { return x ? *x : Tensor{}; }
 
 /// Waits for `done(milliseconds)` to return true, without the GIL, in slices short enough for Ctrl-C:
 /// KeyboardInterrupt leaves as any exception does, behind `interrupted()`.

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "bindings.h"
+#include "held.h"
 
 #include "ingot/base/error.h"
 #include "ingot/data/csv.h"
@@ -63,6 +64,12 @@ void bind_errors(nb::module_& /*module*/) {
         raise(error);
       } catch (nb::python_error& other) {
         other.restore();
+      }
+    } catch (const HeldError& error) {
+      try {
+        error.raise();
+      } catch (nb::python_error& own) {
+        own.restore();
       }
     }
   });

@@ -13,6 +13,8 @@ NB_MODULE(_core, module) {
   nb::class_<ingot::Tensor> tensor = bind_tensor(module);
   bind_buffers(module);
   bind_ops(module, tensor);
+  bind_layer_ops(module);
+  bind_sequence_ops(module);
   bind_optimizers(module);
   bind_weights(module);
   bind_language(module);

@@ -1,30 +1,24 @@
 // Operations as functions of the package, with PyTorch's names where it has them; ingot/_methods.py makes
 // methods of those that are methods there.
+#include <map>
+
 #include "bindings.h"
 
 #include "ingot/base/error.h"
-#include "ingot/ops/attention.h"
-#include "ingot/ops/batch_norm.h"
 #include "ingot/ops/cast.h"
-#include "ingot/ops/conv.h"
 #include "ingot/ops/elementwise.h"
-#include "ingot/ops/group_norm.h"
 #include "ingot/ops/index.h"
-#include "ingot/ops/loss.h"
 #include "ingot/ops/matmul.h"
-#include "ingot/ops/norm.h"
-#include "ingot/ops/pool.h"
-#include "ingot/ops/random.h"
+#include "ingot/ops/pad.h"
 #include "ingot/ops/reduce.h"
-#include "ingot/ops/rope.h"
 #include "ingot/ops/topk.h"
 #include "ingot/ops/view.h"
+#include "ingot/ops/weighted_roll.h"
 
 namespace ingot::python {
 namespace {
 
 using Unary = Tensor (*)(const Tensor&);
-using OptionalTensor = std::optional<Tensor>;
 
 // A function of the package that is a method of tensors too.
 struct FunctionAndMethod {
@@ -54,19 +48,24 @@ Tensor reshaped(const Tensor& x, std::vector<std::int64_t> sizes) {
   return reshape(x, Shape(sizes));
 }
 
-Tensor or_undefined(const OptionalTensor& x) { return x ? *x : Tensor{}; }
+Tensor padded(Tensor x, const std::vector<std::int64_t>& pad, const std::string& mode) {
+  const std::map<std::string, PadMode> modes{
+      {"constant", PadMode::zeros}, {"circular", PadMode::circular}, {"replicate", PadMode::edge}};
+  const auto found = modes.find(mode);
+  if (found == modes.end())
+    throw InvalidConfig("mode", "'" + mode + "' is none of constant, circular, replicate");
+  if (pad.size() % 2 != 0 || pad.size() > 2 * static_cast<std::size_t>(x.rank()))
+    throw DimensionMismatch("pad: " + std::to_string(pad.size()) + " sizes for " + std::to_string(x.rank()) +
+                            " axes; give (before, after) of the last axes");
+  for (std::size_t i = 0; i < pad.size(); i += 2)
+    x = ingot::pad(x, -1 - static_cast<int>(i / 2), pad[i], pad[i + 1], found->second);
+  return x;
+}
 
 Axes axes_of(nb::handle dim) {
   if (dim.is_none()) return {};
   if (nb::isinstance<nb::int_>(dim)) return {nb::cast<int>(dim)};
   return nb::cast<std::vector<int>>(dim);
-}
-
-Reduction reduction_of(const std::string& name) {
-  if (name == "mean") return Reduction::mean;
-  if (name == "sum") return Reduction::sum;
-  if (name == "none") return Reduction::none;
-  throw InvalidConfig("reduction", "'" + name + "' is none of mean, sum, none");
 }
 
 void bind_unary(FunctionAndMethod m) {
@@ -131,6 +130,8 @@ void bind_binary(FunctionAndMethod m) {
   m.module.def("where", static_cast<Tensor (*)(const Tensor&, const Tensor&, const Tensor&)>(where),
                "condition"_a, "a"_a, "b"_a, ReleaseGil(),
                "``a`` where the condition (bool) holds, else ``b``; the shapes of all three broadcast.");
+  m.module.def("silu_mul", silu_mul, "gate"_a, "up"_a, ReleaseGil(),
+               "silu(gate) · up, of one shape (SwiGLU). Floating dtypes.");
   m.def("matmul", matmul, "a"_a, "b"_a, ReleaseGil(),
         "NumPy's matmul: over the last two axes, the others broadcast.");
   m.module.def(
@@ -270,6 +271,15 @@ void bind_views(FunctionAndMethod m) {
       },
       "x"_a, "split_size"_a, "dim"_a = 0,
       "Views of parts of an axis: all of one size but for the last, or of the sizes given.");
+  m.def("chunk", chunk, "x"_a, "chunks"_a, "dim"_a = 0,
+        "Views of so many parts of an axis, of equal size. DimensionMismatch where they do not divide it.");
+  m.def("select", select, "x"_a, "dim"_a, "index"_a, "A view of one place of an axis, which goes away.");
+  m.def("roll", roll, "x"_a, "shift"_a, "dim"_a = -1, ReleaseGil(),
+        "x moved on by ``shift`` places of an axis; what leaves at the end comes back at the front.");
+  m.module.def(
+      "pad", padded, "x"_a, "pad"_a, "mode"_a = "constant", ReleaseGil(),
+      "x with more elements around it. pad: (before, after) of the last axis, then of the one before it, "
+      "and so on; mode: constant (zeros), circular or replicate.");
   m.module.def(
       "cat", [](const std::vector<Tensor>& tensors, int dim) { return concat(tensors, dim); }, "tensors"_a,
       "dim"_a = 0, ReleaseGil(), "Tensors one behind another along an axis; the other sizes are equal.");
@@ -294,124 +304,6 @@ void bind_indexing(FunctionAndMethod m) {
       "1 at each id and 0 elsewhere: ids [...] -> float32 [..., num_classes].");
 }
 
-void bind_norms(nb::module_& m) {
-  m.def(
-      "rms_norm", [](const Tensor& x, const Tensor& weight, float eps) { return rms_norm(x, weight, eps); },
-      "x"_a, "weight"_a, "eps"_a = 1e-5F, ReleaseGil(),
-      "x / sqrt(mean(x²) + eps) · weight over the last axis. weight: [d].");
-  m.def(
-      "layer_norm",
-      [](const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, float eps) {
-        return layer_norm(x, or_undefined(weight), or_undefined(bias), eps);
-      },
-      "x"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5F, ReleaseGil(),
-      "(x - mean) / sqrt(variance + eps) · weight + bias over the last axis. weight, bias: [d].");
-  m.def(
-      "group_norm",
-      [](const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias, float eps) {
-        return group_norm(x, weight, bias, {.groups = groups, .eps = eps});
-      },
-      "x"_a, "num_groups"_a, "weight"_a, "bias"_a, "eps"_a = 1e-5F, ReleaseGil(),
-      "Normalized over groups of channels. x: [batch, channels, ...]; weight, bias: [channels].");
-  m.def(
-      "batch_norm",
-      [](const Tensor& x, const OptionalTensor& mean, const OptionalTensor& variance,
-         const OptionalTensor& weight, const OptionalTensor& bias, bool training, double momentum,
-         float eps) {
-        return batch_norm(x, or_undefined(weight), or_undefined(bias), or_undefined(mean),
-                          or_undefined(variance), {.training = training, .momentum = momentum, .eps = eps});
-      },
-      "x"_a, "running_mean"_a = nb::none(), "running_var"_a = nb::none(), "weight"_a = nb::none(),
-      "bias"_a = nb::none(), "training"_a = false, "momentum"_a = 0.1, "eps"_a = 1e-5F, ReleaseGil(),
-      "Normalized over all but the channels, by the running values or, in training, the batch's, which they "
-      "follow then. x: "
-      "[batch, channels, ...]; the others: [channels].");
-}
-
-void bind_layers(nb::module_& m) {
-  m.def(
-      "scaled_dot_product_attention",
-      [](const Tensor& q, const Tensor& k, const Tensor& v, bool is_causal, float scale, std::int64_t window,
-         float softcap) {
-        return attention(q, k, v,
-                         {.causal = is_causal, .scale = scale, .window = window, .softcap = softcap});
-      },
-      "q"_a, "k"_a, "v"_a, "is_causal"_a = false, "scale"_a = 0.0F, "window"_a = 0, "softcap"_a = 0.0F,
-      ReleaseGil(),
-      "softmax(scale · q kᵀ) v with grouped heads. q: [B, S, Hq, D]; k, v: [B, T, Hkv, D] (positions before "
-      "heads, unlike\n"
-      "PyTorch's). scale 0: 1/√D. Never holds S × T scores.");
-  m.def("dropout", static_cast<Tensor (*)(const Tensor&, double)>(dropout), "x"_a, "p"_a = 0.5, ReleaseGil(),
-        "Each element 0 with probability p, the others divided by 1 - p; see ``manual_seed``.");
-  m.def(
-      "conv1d",
-      [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias, std::int64_t stride,
-         std::int64_t padding, std::int64_t dilation, std::int64_t groups) {
-        return conv1d(x, weight, or_undefined(bias),
-                      {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
-      },
-      "x"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
-      "groups"_a = 1, ReleaseGil(),
-      "x: [batch, channels, length]; weight: [out, channels / groups, kernel]; bias: [out] -> [batch, out, "
-      "length'].");
-  m.def(
-      "_conv2d",
-      [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
-         std::array<std::int64_t, 2> stride, std::array<std::int64_t, 2> padding,
-         std::array<std::int64_t, 2> dilation, std::int64_t groups) {
-        return conv2d(x, weight, or_undefined(bias),
-                      {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
-      },
-      "x"_a, "weight"_a, "bias"_a.none(), "stride"_a, "padding"_a, "dilation"_a, "groups"_a, ReleaseGil());
-  m.def(
-      "_max_pool2d",
-      [](const Tensor& x, std::array<std::int64_t, 2> window, std::array<std::int64_t, 2> stride,
-         std::array<std::int64_t, 2> padding) {
-        return max_pool2d(x, {.window = window, .stride = stride, .padding = padding});
-      },
-      "x"_a, "window"_a, "stride"_a, "padding"_a, ReleaseGil());
-  m.def(
-      "_avg_pool2d",
-      [](const Tensor& x, std::array<std::int64_t, 2> window, std::array<std::int64_t, 2> stride,
-         std::array<std::int64_t, 2> padding) {
-        return avg_pool2d(x, {.window = window, .stride = stride, .padding = padding});
-      },
-      "x"_a, "window"_a, "stride"_a, "padding"_a, ReleaseGil());
-}
-
-void bind_losses(nb::module_& m) {
-  m.def(
-      "cross_entropy",
-      [](const Tensor& logits, const Tensor& targets, std::int64_t ignore_index, float label_smoothing,
-         const std::string& reduction) {
-        return cross_entropy(logits, targets,
-                             {.ignore_index = ignore_index,
-                              .label_smoothing = label_smoothing,
-                              .reduction = reduction_of(reduction)});
-      },
-      "logits"_a, "targets"_a, "ignore_index"_a = -100, "label_smoothing"_a = 0.0F, "reduction"_a = "mean",
-      ReleaseGil(), "−log softmax(logits)[target]. logits: [..., classes]; targets: int64 or int32 [...].");
-  const auto pair = [](auto op) {
-    return [op](const Tensor& input, const Tensor& target, const std::string& reduction) {
-      return op(input, target, reduction_of(reduction));
-    };
-  };
-  m.def("mse_loss", pair(mse_loss), "input"_a, "target"_a, "reduction"_a = "mean", ReleaseGil(),
-        "Squared differences of equal shapes: their mean, sum, or (none) each.");
-  m.def("l1_loss", pair(l1_loss), "input"_a, "target"_a, "reduction"_a = "mean", ReleaseGil(),
-        "Absolute differences of equal shapes: their mean, sum, or (none) each.");
-  m.def("binary_cross_entropy_with_logits", pair(bce_with_logits_loss), "input"_a, "target"_a,
-        "reduction"_a = "mean", ReleaseGil(),
-        "-(t log σ(x) + (1 - t) log(1 - σ(x))) of logits and targets from 0 to 1, of equal shapes.");
-  m.def(
-      "huber_loss",
-      [](const Tensor& input, const Tensor& target, const std::string& reduction, float delta) {
-        return huber_loss(input, target, delta, reduction_of(reduction));
-      },
-      "input"_a, "target"_a, "reduction"_a = "mean", "delta"_a = 1.0F, ReleaseGil(),
-      "Half the squared difference up to ``delta``, beyond it ``delta`` · (|difference| - delta / 2).");
-}
-
 }  // namespace
 
 void bind_ops(nb::module_& m, nb::class_<Tensor>& type) {
@@ -421,9 +313,6 @@ void bind_ops(nb::module_& m, nb::class_<Tensor>& type) {
   bind_reductions(both);
   bind_views(both);
   bind_indexing(both);
-  bind_norms(m);
-  bind_layers(m);
-  bind_losses(m);
 }
 
 }  // namespace ingot::python

@@ -2,11 +2,15 @@
 
 #include "bindings.h"
 #include "one_at_a_time.h"
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include "ingot/base/error.h"
 #include "ingot/optim/clip.h"
+#include "ingot/optim/ema.h"
+#include "ingot/optim/muon.h"
 #include "ingot/optim/optimizer.h"
+#include "ingot/optim/schedule.h"
 
 namespace ingot::python {
 namespace {
@@ -46,6 +50,35 @@ struct PythonOptimizer {
   }
 };
 
+// Averages of a module's parameters, which share memory with its tensors.
+struct PythonEma {
+  OneAtATime turns;
+  std::vector<std::unique_ptr<Parameter>> parameters;
+  std::optional<Ema> ema;
+
+  PythonEma(const std::map<std::string, Tensor>& named, const EmaConfig& config) {
+    std::vector<Parameter*> all;
+    all.reserve(named.size());
+    parameters.reserve(named.size());
+    for (const auto& [name, tensor] : named) {
+      parameters.push_back(std::make_unique<Parameter>());
+      parameters.back()->name = name;
+      parameters.back()->value = tensor;
+      all.push_back(parameters.back().get());
+    }
+    ema.emplace(std::move(all), config);
+  }
+};
+
+std::unique_ptr<PythonOptimizer> make_muon(const std::vector<Tensor>& tensors, const MuonConfig& config,
+                                           const std::vector<bool>& embeddings) {
+  auto result = std::make_unique<PythonOptimizer>();
+  std::vector<ParamGroup> taken = result->take({{.parameters = tensors}});
+  for (std::size_t i = 0; i < embeddings.size(); ++i) taken[0].parameters[i]->embedding = embeddings[i];
+  result->optimizer = std::make_unique<Muon>(taken[0].parameters, config);
+  return result;
+}
+
 std::vector<Group> groups_of(const nb::list& groups) {
   std::vector<Group> result;
   for (const nb::handle item : groups) {
@@ -56,9 +89,93 @@ std::vector<Group> groups_of(const nb::list& groups) {
   return result;
 }
 
+void bind_muon(nb::module_& module) {
+  module.def(
+      "_muon",
+      [](const std::vector<Tensor>& tensors, const std::vector<bool>& embeddings, double lr,
+         double weight_decay, double momentum, bool nesterov, std::int64_t iterations, bool match_adamw,
+         bool normalize_rows, double beta1, double beta2, double eps) {
+        return make_muon(tensors,
+                         {.learning_rate = lr,
+                          .weight_decay = weight_decay,
+                          .momentum = momentum,
+                          .nesterov = nesterov,
+                          .iterations = iterations,
+                          .match_adamw = match_adamw,
+                          .normalize_rows = normalize_rows,
+                          .beta1 = beta1,
+                          .beta2 = beta2,
+                          .eps = eps},
+                         embeddings);
+      },
+      "tensors"_a, "embeddings"_a, "lr"_a, "weight_decay"_a, "momentum"_a, "nesterov"_a, "iterations"_a,
+      "match_adamw"_a, "normalize_rows"_a, "beta1"_a, "beta2"_a, "eps"_a);
+}
+
+void bind_ema(nb::module_& module) {
+  nb::class_<PythonEma>(module, "_Ema")
+      .def(
+          "__init__",
+          [](PythonEma* self, const std::map<std::string, Tensor>& named, double decay, bool warmup) {
+            new (self) PythonEma(named, {.decay = decay, .warmup = warmup});
+          },
+          "named"_a, "decay"_a, "warmup"_a)
+      .def(
+          "update",
+          [](PythonEma& self) {
+            const OneAtATime::Turn turn(self.turns, "an average");
+            self.ema->update();
+          },
+          ReleaseGil())
+      .def(
+          "swap",
+          [](PythonEma& self) {
+            const OneAtATime::Turn turn(self.turns, "an average");
+            self.ema->swap();
+          },
+          ReleaseGil())
+      .def("swapped", [](PythonEma& self) { return self.ema->swapped(); })
+      .def("state",
+           [](PythonEma& self) {
+             const OneAtATime::Turn turn(self.turns, "an average");
+             return self.ema->state();
+           })
+      .def(
+          "load_state",
+          [](PythonEma& self, const std::map<std::string, Tensor>& state) {
+            const OneAtATime::Turn turn(self.turns, "an average");
+            self.ema->load_state(state);
+          },
+          "state"_a);
+}
+
+void bind_schedules(nb::module_& module) {
+  module.def(
+      "_schedule",
+      [](const std::string& type, std::int64_t total_steps, std::int64_t warmup_steps,
+         double final_lr_fraction, std::int64_t cooldown_steps, double gamma, std::int64_t step_size,
+         double num_cycles, double power, std::int64_t timescale) {
+        return make_schedule({.type = type,
+                              .warmup_steps = warmup_steps,
+                              .total_steps = total_steps,
+                              .final_lr_fraction = final_lr_fraction,
+                              .cooldown_steps = cooldown_steps,
+                              .gamma = gamma,
+                              .step_size = step_size,
+                              .num_cycles = num_cycles,
+                              .power = power,
+                              .timescale = timescale});
+      },
+      "type"_a, "total_steps"_a, "warmup_steps"_a, "final_lr_fraction"_a, "cooldown_steps"_a, "gamma"_a,
+      "step_size"_a, "num_cycles"_a, "power"_a, "timescale"_a);
+}
+
 }  // namespace
 
 void bind_optimizers(nb::module_& module) {
+  bind_muon(module);
+  bind_ema(module);
+  bind_schedules(module);
   nb::class_<PythonOptimizer>(module, "_Optimizer")
       .def(
           "step",
