@@ -18,8 +18,9 @@ def load(path):
 
 
 def save(tensors, path, metadata=None):
-    """Writes tensors by name to one .safetensors file, whole or not at all."""
-    _core._save_safetensors(str(path), dict(tensors), dict(metadata or {}))
+    """Writes tensors by name to one file, whole or not at all: NAME.safetensors, NAME.gguf, NAME.npz, or NAME.npy of one tensor.
+    ``metadata``: texts by key, of the first two."""
+    _core._save_weights(str(path), dict(tensors), dict(metadata or {}))
 
 
 def adapter_list(adapters) -> list[tuple[str, float]]:

@@ -1,7 +1,11 @@
 #include "bindings.h"
 #include <nanobind/stl/unique_ptr.h>
 
+#include "ingot/base/error.h"
 #include "ingot/hub/resolve.h"
+#include "ingot/weights/gguf_writer.h"
+#include "ingot/weights/npy.h"
+#include "ingot/weights/npz.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
 #include "ingot/weights/weight_source.h"
@@ -29,6 +33,51 @@ std::map<std::string, Tensor> load_all(const WeightSource& source) {
   std::map<std::string, Tensor> result;
   for (std::size_t i = 0; i < names.size(); ++i) result.emplace(names[i], std::move(tensors[i]));
   return result;
+}
+
+using Named = std::map<std::string, Tensor>;
+using Texts = std::map<std::string, std::string>;
+
+std::vector<StoredTensor> stored(const Named& tensors) {
+  std::vector<StoredTensor> result;
+  result.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) result.push_back(StoredTensor::of(name, tensor));
+  return result;
+}
+
+void save_safetensors(const std::string& path, const Named& tensors, const Texts& metadata) {
+  SafetensorsOptions options;
+  for (const auto& [key, value] : metadata) options.metadata[key] = value;
+  write_safetensors(path, stored(tensors), options);
+}
+
+void save_gguf(const std::string& path, const Named& tensors, const Texts& metadata) {
+  GgufMetadata fields;
+  for (const auto& [key, value] : metadata) fields.set(key, GgufValue::of_string(value));
+  std::vector<GgufTensor> all;
+  all.reserve(tensors.size());
+  for (StoredTensor& tensor : stored(tensors)) all.push_back(GgufTensor::of(std::move(tensor)));
+  write_gguf(path, fields, all);
+}
+
+void save_numpy(const std::string& path, const Named& tensors, const Texts& metadata) {
+  if (!metadata.empty()) throw InvalidConfig("metadata", "NumPy's files hold tensors alone: leave it out");
+  if (path.ends_with(".npz")) return write_npz(path, stored(tensors));
+  if (tensors.size() != 1)
+    throw InvalidConfig("tensors", std::to_string(tensors.size()) +
+                                       " tensors for one .npy file, which holds one: save them as NAME.npz");
+  write_npy(path, tensors.begin()->second);
+}
+
+// By the ending of its name.
+void save_weights(const std::string& path, const Named& tensors, const Texts& metadata) {
+  if (path.ends_with(".safetensors")) return save_safetensors(path, tensors, metadata);
+  if (path.ends_with(".gguf")) return save_gguf(path, tensors, metadata);
+  if (path.ends_with(".npz") || path.ends_with(".npy")) return save_numpy(path, tensors, metadata);
+  throw InvalidConfig("path",
+                      "'" + path +
+                          "' names no format that is written: it has to end with .safetensors, .gguf, "
+                          ".npz or .npy");
 }
 
 }  // namespace
@@ -62,18 +111,7 @@ void bind_weights(nb::module_& module) {
   module.def(
       "_open_weights", [](const std::string& path) { return hub::open_weights(path); }, "path"_a,
       ReleaseGil());
-  module.def(
-      "_save_safetensors",
-      [](const std::string& path, const std::map<std::string, Tensor>& tensors,
-         const std::map<std::string, std::string>& metadata) {
-        std::vector<StoredTensor> stored;
-        stored.reserve(tensors.size());
-        for (const auto& [name, tensor] : tensors) stored.push_back(StoredTensor::of(name, tensor));
-        SafetensorsOptions options;
-        for (const auto& [key, value] : metadata) options.metadata[key] = value;
-        write_safetensors(path, stored, options);
-      },
-      "path"_a, "tensors"_a, "metadata"_a, ReleaseGil());
+  module.def("_save_weights", save_weights, "path"_a, "tensors"_a, "metadata"_a, ReleaseGil());
 }
 
 }  // namespace ingot::python

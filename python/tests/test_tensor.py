@@ -1,6 +1,7 @@
 """Tensors against NumPy."""
 
 import gc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,7 +48,9 @@ def test_torch_shares_memory():
     t = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
     x = ingot.from_dlpack(t)
     assert x.data_ptr() == t.data_ptr() and x.dtype == ingot.bfloat16
-    assert torch.from_dlpack(ingot.ones(3)).tolist() == [1, 1, 1]
+    y = ingot.ones(3)
+    shared = torch.from_dlpack(y)
+    assert shared.data_ptr() == y.data_ptr() and shared.tolist() == [1, 1, 1]
 
 
 def test_read_only_arrays_are_copied_and_never_written_to():
@@ -168,6 +171,53 @@ def test_weights_are_saved_and_opened(tmp_path):
     assert ingot.load(tmp_path / "w.safetensors")["a"].tolist() == tensors["a"].tolist()
     with pytest.raises(ingot.errors.Error, match="'a'"):
         weights["aa"]
+
+
+@pytest.mark.parametrize("name", ["w.safetensors", "w.gguf", "w.npz"])
+def test_weights_are_written_in_the_format_of_the_files_name(name, tmp_path):
+    tensors = {"a": ingot.randn(3, 32), "b": ingot.ones(5, dtype="float16")}
+    ingot.save(tensors, tmp_path / name)
+    again = ingot.load(tmp_path / name)
+    assert ingot.open(tmp_path / name).format == name.split(".")[1]
+    assert {key: (value.dtype, value.tolist()) for key, value in again.items()} == {key: (value.dtype, value.tolist()) for key, value in tensors.items()}
+
+
+ROOT = Path(__file__).parents[2]
+FILES = "aligned.gguf split-00001-of-00003.gguf no_metadata.safetensors checkpoint.pt legacy.pt arrays.npz compressed.npz f4.npy keras2.h5 model.keras bundle.index"
+
+
+@pytest.mark.parametrize("path", [*(f"tests/weights/goldens/{name}" for name in FILES.split()), "examples/data/mlp.onnx"])
+def test_weights_of_every_format_are_loaded(path, tmp_path):
+    source = ingot.open(ROOT / path)
+    weights = {name: source[name] for name in source.keys() if source.info(name)["dtype"] is not None}  # not texts of TensorFlow
+    assert weights and (len(weights) < len(source) or set(ingot.load(ROOT / path)) == set(weights))
+    plain = {name: value.float() for name, value in weights.items() if value.ndim > 0}
+    ingot.save(plain, tmp_path / "again.npz")
+    again = np.load(tmp_path / "again.npz")
+    for name, value in plain.items():
+        np.testing.assert_array_equal(again[name], np.asarray(value))
+
+
+def test_numpys_files_and_ours_are_the_same(tmp_path):
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    ingot.save({"a": ingot.tensor(values)}, tmp_path / "a.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), values)
+    ingot.save({"a": ingot.tensor(values), "b": ingot.ones(2)}, tmp_path / "ab.npz")
+    np.testing.assert_array_equal(np.load(tmp_path / "ab.npz")["a"], values)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors", "metadata", "message"),
+    [
+        ("w.pth", {}, None, "no format that is written"),
+        ("w.npy", {"a": 1, "b": 2}, None, "holds one"),
+        ("w.npz", {"a": 1}, {"note": "x"}, "leave it out"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_told_and_nothing_is_written(name, tensors, metadata, message, tmp_path):
+    with pytest.raises(ingot.errors.InvalidConfig, match=message):
+        ingot.save({key: ingot.ones(2) for key in tensors}, tmp_path / name, metadata)
+    assert not list(tmp_path.iterdir())
 
 
 def test_printing_is_short_and_round_trips_small_values():
