@@ -8,7 +8,17 @@ Tensors share memory with NumPy, PyTorch and JAX without a copy; errors are exce
 (:mod:`ingot.errors`); every long call can be interrupted with Ctrl-C.
 """
 
+import sys as _sys
+
 from . import _core, errors
+
+# A build of Python without the lock takes it back for a module that needs it, unless it was told not to.
+if not getattr(_sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError(
+        "ingot needs Python's global interpreter lock, and this free-threaded Python runs without it: leave out "
+        "PYTHON_GIL=0 and -X gil=0, so that importing ingot turns the lock on"
+    )
+
 from ._core import *  # noqa: F401,F403 -- every operation
 from ._core import (
     Tensor,
@@ -44,7 +54,7 @@ from ._tensor import (
 from . import nn, optim  # noqa: E402
 from .config import TrainConfig
 from .language import LLM, Completion, Embedder, LanguageModel, Tokenizer
-from .training import Trainer
+from .training import Reporter, Trainer
 from .weights import convert, load, merge, open, quantize, save  # noqa: A004
 from . import forecast, mahjong, rl, tune
 from ._core import _load_plugins_from_env, load_plugin, loaded_plugins

@@ -18,6 +18,28 @@ def _yaml(config):
     return Path(config).read_text(encoding="utf-8"), str(config)
 
 
+class Reporter:
+    """Hears how a run goes: derive from it, and override what is of interest. ``Trainer(reporters=[...])``."""
+
+    def begin(self, info: dict) -> None:
+        """Before the first step: name, output_dir, model_type, parameters, device, first_step, total_steps."""
+
+    def step(self, record: dict) -> None:
+        """After every step: step, epoch, loss, learning_rate, grad_norm, tokens_per_second, seconds."""
+
+    def evaluation(self, record: dict) -> None:
+        """After an evaluation: step, loss, ema, best."""
+
+    def sample(self, record: dict) -> None:
+        """A text that the model wrote: step, prompt, text."""
+
+    def saved(self, checkpoint: str) -> None:
+        """A checkpoint is whole: its directory."""
+
+    def finish(self) -> None:
+        """After the last step, also of a run that was stopped."""
+
+
 class Trainer:
     """Trains as a configuration says: a YAML file of ``ingot train`` or axolotl, a dict of the same keys, or a :class:`TrainConfig`.
 
@@ -26,6 +48,7 @@ class Trainer:
         resume: goes on from the newest whole checkpoint of ``output_dir``, bit for bit.
         callback: called as ``callback(event, record)`` with ``"step"`` and ``"evaluation"`` (dicts) and ``"saved"`` (a
             path). An exception in it ends the run, with a checkpoint, and leaves the call.
+        reporters: :class:`ingot.Reporter` objects, which hear more; their exceptions are those of a callback.
         changes: keys over those of the file.
 
     >>> trainer = ingot.Trainer({"base_model": "model.gguf", "adapter": "qlora", "datasets": [...], "output_dir": "out"})
@@ -34,9 +57,10 @@ class Trainer:
     >>> trainer.finish()["model"]
     """
 
-    def __init__(self, config, *, resume=False, callback=None, **changes):
+    def __init__(self, config, *, resume=False, callback=None, reporters=(), **changes):
         self.last: dict | None = None  #: the record of the last step that was reported
         self._callback = callback
+        self._reporters = list(reporters)
         self._progress: Progress | None = None
         self._evaluations: list[tuple[int, float]] = []
         text, name = _yaml(config)
@@ -57,8 +81,13 @@ class Trainer:
                 self._progress.update(record["step"], f"loss {record['loss']:.4g}")
         elif event == "evaluation" and record["loss"] is not None:
             self._evaluations.append((record["step"], record["loss"]))
-        if self._callback is not None:
+        if self._callback is not None and event in ("step", "evaluation", "saved"):
             self._callback(event, record)
+        for reporter in self._reporters:
+            if event == "finish":
+                reporter.finish()
+            else:
+                getattr(reporter, event)(record)
 
     def step(self) -> bool:
         """One optimizer step, and what is due behind it; False when the run is over. On a GPU a step's record comes one

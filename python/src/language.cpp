@@ -1,4 +1,7 @@
 // Tokenizers, language models as modules to train, and sentence embedders.
+#include <algorithm>
+#include <span>
+
 #include "bindings.h"
 #include <nanobind/stl/unique_ptr.h>
 
@@ -11,6 +14,7 @@
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/nn/visit.h"
+#include "ingot/ops/view.h"
 
 namespace ingot::python {
 namespace {
@@ -135,6 +139,22 @@ void bind_model(nb::module_& module) {
           "only_trainable"_a = false, "How many numbers the parameters have.");
 }
 
+// Ctrl-C ends the work between two parts of so many texts, each of which fills many batches.
+constexpr std::size_t kTextsAtOnce = 512;
+
+Tensor embed_interruptibly(const SentenceEmbedder& self, std::span<const std::string_view> texts,
+                           const std::string& prompt) {
+  if (texts.size() <= kTextsAtOnce) return self.embed(texts, prompt);
+  std::vector<Tensor> parts;
+  parts.reserve(texts.size() / kTextsAtOnce + 1);
+  for (std::size_t at = 0; at < texts.size(); at += kTextsAtOnce) {
+    parts.push_back(self.embed(texts.subspan(at, std::min(kTextsAtOnce, texts.size() - at)), prompt));
+    const AcquiredGil acquire;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  return concat(parts);
+}
+
 // `prompt` stands for the one of a name; without either it is the model's own.
 Tensor embed_texts(const SentenceEmbedder& self, const std::vector<std::string>& texts,
                    const std::string& prompt_name, const std::optional<std::string>& prompt,
@@ -143,7 +163,7 @@ Tensor embed_texts(const SentenceEmbedder& self, const std::vector<std::string>&
   INGOT_CHECK(!prompt || prompt_name.empty(),
               InvalidConfig("prompt", "stands for prompt_name; give one of them"));
   const std::vector<std::string_view> views(texts.begin(), texts.end());
-  Tensor vectors = self.embed(views, prompt ? *prompt : self.config().prompt(prompt_name));
+  Tensor vectors = embed_interruptibly(self, views, prompt ? *prompt : self.config().prompt(prompt_name));
   if (dimensions) vectors = truncated(vectors, *dimensions);
   return normalize ? normalized(vectors) : vectors;
 }

@@ -9,6 +9,7 @@
 #include "ingot/base/files.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/language_trainer.h"
+#include "ingot/train/task.h"
 
 namespace ingot::python {
 namespace {
@@ -34,6 +35,27 @@ nb::dict as_dict(const EvalRecord& r) {
   return result;
 }
 
+nb::dict as_dict(const SampleRecord& r) {
+  nb::dict result;
+  result["step"] = r.step;
+  result["prompt"] = r.prompt;
+  result["text"] = r.text;
+  return result;
+}
+
+nb::dict as_dict(const RunInfo& info) {
+  nb::dict result;
+  result["name"] = info.name;
+  result["output_dir"] = info.output_dir;
+  result["model_type"] = info.model_type;
+  result["parameters"] = info.parameters;
+  result["loss_unit"] = info.loss_unit;
+  result["device"] = to_string(info.device);
+  result["first_step"] = info.first_step;
+  result["total_steps"] = info.total_steps;
+  return result;
+}
+
 // Hands a run's events to Python. An exception of a callback ends the run behind its step, with a checkpoint,
 // and leaves the call then.
 class PythonReporter : public Reporter {
@@ -44,9 +66,12 @@ class PythonReporter : public Reporter {
     callback_.reset();
     error_.reset();
   }
+  void begin(const RunInfo& info) override { call("begin", info); }
   void progress(const StepRecord& record) override { call("step", record); }
   void evaluation(const EvalRecord& record) override { call("evaluation", record); }
+  void sample(const SampleRecord& record) override { call("sample", record); }
   void saved(const std::string& path) override { call("saved", path); }
+  void finish(const RunHistory& /*history*/) override { call("finish", std::string()); }
 
   bool should_stop() {
     const AcquiredGil acquire;
@@ -127,7 +152,14 @@ class Trainer {
   }
   std::optional<double> evaluate() {
     const OneAtATime::Turn turn(turns_, kName);
-    return trainer().evaluate();
+    std::optional<double> loss;
+    try {
+      const ReleasedGil release;
+      loss = trainer().evaluate([this] { return reporter_->should_stop(); });
+    } catch (const EvaluationStopped&) {  // by Ctrl-C
+    }
+    reporter_->rethrow();
+    return loss;
   }
   std::string save() {
     const OneAtATime::Turn turn(turns_, kName);
@@ -206,7 +238,7 @@ void bind_training(nb::module_& module) {
       .def("step", &Trainer::step)
       .def("finish", [](Trainer& self) { return as_dict(self.finish()); })
       .def("run", [](Trainer& self) { return as_dict(self.run()); })
-      .def("evaluate", &Trainer::evaluate, ReleaseGil())
+      .def("evaluate", &Trainer::evaluate)
       .def("save", &Trainer::save)
       .def("close", &Trainer::close, ReleaseGil())
       .def("history", history)

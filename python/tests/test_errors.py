@@ -147,6 +147,30 @@ print(llm.generate("The", max_tokens=2).finish_reason in ("length", "stop"))
     assert result.stdout.split() == ["interrupted", "True"], result.stderr
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        "llm.embed(['The cat sat on the mat.'] * 200000)",
+        "ingot.mahjong.arena(['rule-based', 'simple'], walls=100000)",
+        "ingot.forecast.Forecaster('dlinear', horizon=8, lookback=32, epochs=100000, patience=100000).fit([[float(i % 7)] for i in range(20000)])",
+        "ingot.tune.create_study({'x': {'low': 0.0, 'high': 1.0}}, n_trials=10**6).optimize(lambda trial: (ingot.ones(8) * trial.params['x']).sum().item())",
+    ],
+    ids=["embed", "arena", "fit", "optimize"],
+)
+def test_ctrl_c_ends_other_long_calls(work, trained):
+    source = f"""
+import os, signal, threading, ingot
+llm = ingot.LLM({trained[1]["model"]!r})
+threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    {work}
+except KeyboardInterrupt:
+    print("interrupted", llm.generate("The", max_tokens=2).finish_reason in ("length", "stop"))
+"""
+    result = run_python(source)
+    assert result.stdout.split() == ["interrupted", "True"], result.stderr
+
+
 def test_the_interpreter_may_end_while_text_is_written(trained):
     source = f"""
 import ingot
@@ -162,6 +186,11 @@ next(iterator)
 def test_importing_is_quick_and_leaves_signals_alone():
     source = "import signal, time; b = time.perf_counter(); import ingot; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     assert run_python(source).stdout.strip() == "True"
+
+
+def test_python_without_its_lock_is_told_that_ingot_needs_it():
+    result = run_python("import sys; sys._is_gil_enabled = lambda: False\ntry:\n    import ingot\nexcept ImportError as error:\n    print(error)")
+    assert "needs Python's global interpreter lock" in result.stdout and "PYTHON_GIL=0" in result.stdout, result.stderr
 
 
 def test_the_error_classes_can_be_pickled():

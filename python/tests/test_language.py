@@ -57,6 +57,42 @@ def test_a_callback_that_raises_saves_and_leaves(tmp_path):
         assert again.train()["steps"] == 6
 
 
+class Told(ingot.Reporter):
+    def __init__(self):
+        self.events = []
+
+    def begin(self, info):
+        self.events.append(("begin", info["total_steps"], info["model_type"], info["device"]))
+
+    def step(self, record):
+        self.events.append(("step", record["step"]))
+
+    def saved(self, checkpoint):
+        self.events.append(("saved", os.path.isdir(checkpoint)))
+
+    def finish(self):
+        self.events.append(("finish",))
+
+
+def test_reporters_hear_a_run_from_its_begin_to_its_end(tmp_path):
+    one, two = Told(), Told()
+    with ingot.Trainer(tiny_config(tmp_path, max_steps=2), reporters=[one, two]) as trainer:
+        trainer.train()
+    assert one.events == two.events
+    assert one.events[0] == ("begin", 2, "llama", "cpu") and one.events[-1] == ("finish",)
+    assert [event for event in one.events if event[0] == "step"] == [("step", 1), ("step", 2)] and ("saved", True) in one.events
+
+
+def test_what_a_reporter_raises_ends_the_run(tmp_path):
+    class Fails(ingot.Reporter):
+        def step(self, record):
+            raise LookupError("enough")
+
+    with ingot.Trainer(tiny_config(tmp_path, max_steps=4), reporters=[Fails()]) as trainer, pytest.raises(LookupError):
+        trainer.train()
+    assert trainer is not None
+
+
 def test_arguments_stand_over_the_keys_of_a_file_and_of_a_dict(tmp_path):
     (tmp_path / "train.yaml").write_text(json.dumps(tiny_config(tmp_path)))
     for config in (str(tmp_path / "train.yaml"), tiny_config(tmp_path), ingot.TrainConfig(**tiny_config(tmp_path))):

@@ -25,6 +25,7 @@
 #include "ingot/train/checkpoint_directory.h"
 #include "ingot/train/language/dataset.h"
 #include "ingot/train/language/memory_plan.h"
+#include "ingot/train/task.h"
 #include "ingot/weights/encode.h"
 
 namespace ingot {
@@ -75,6 +76,12 @@ class LanguageTrainerTest : public ::testing::Test {
 
   std::string directory_;
 };
+
+TEST_F(LanguageTrainerTest, AnEvaluationThatIsStoppedThrowsAndTheNextOneGivesTheLoss) {
+  LanguageTrainer trainer(config("run"));
+  EXPECT_THROW(trainer.evaluate([] { return true; }), EvaluationStopped);
+  EXPECT_EQ(*trainer.evaluate([] { return false; }), *trainer.evaluate());
+}
 
 TEST_F(LanguageTrainerTest, LearnsAndLeavesAModelThatOpens) {
   TrainConfig c = config("run");

@@ -137,7 +137,9 @@ const text::Tokenizer& LanguageTrainer::tokenizer() const { return state_->task.
 const RunHistory& LanguageTrainer::history() const { return state_->trainer.history(); }
 std::int64_t LanguageTrainer::total_steps() const { return state_->task.total_steps(); }
 std::int64_t LanguageTrainer::steps_done() const { return state_->trainer.progress().step; }
-std::optional<double> LanguageTrainer::evaluate() { return state_->task.evaluate({}); }
+std::optional<double> LanguageTrainer::evaluate(const std::function<bool()>& stops) {
+  return state_->task.evaluate(stops);
+}
 std::optional<double> LanguageTrainer::bigram_baseline() const { return state_->task.bigram_baseline(); }
 RunInfo& LanguageTrainer::info() { return state_->trainer.info(); }
 
