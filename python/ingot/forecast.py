@@ -15,11 +15,19 @@ import json
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import _core
 from .config import keys
 from .display import Page, Progress, Report
 from .errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ._settings import ForecastAttributes, ForecastSettings  # pyright: ignore[reportMissingModuleSource] -- a stub alone
+else:
+    ForecastAttributes = object
 
 
 def _table_of(table, encoding=None):
@@ -41,7 +49,12 @@ def _table_of(table, encoding=None):
     if not hasattr(table, "__arrow_c_stream__"):
         raise TypeError(f"{type(table).__name__} is no table: a frame of pandas, polars or anything with __arrow_c_stream__, an array, a dict of lists, or a file's path")
     given = _core._Table.of_arrow(table, "the frame", _offset_at)
-    return given, lambda text, targets: _read_plain(text, [name for name in given.text_columns if name not in targets], table)
+
+    def read(text, targets):
+        words = [name for name in given.text_columns if name not in targets]
+        return _arrow_of(text, words, targets, table) if module == "pyarrow" else _read_plain(text, words, table)
+
+    return given, read
 
 
 @cache
@@ -162,7 +175,7 @@ def _parameter(name):
     return "from_" if known[name] == "from" else known[name]
 
 
-class Forecaster:
+class Forecaster(ForecastAttributes):
     """A model that continues series.
 
     Args:
@@ -177,7 +190,7 @@ class Forecaster:
 
     _fitted = None
 
-    def __init__(self, model="patchtst", horizon=96, **settings):
+    def __init__(self, model: str = "patchtst", horizon: int = 96, **settings: "Unpack[ForecastSettings]"):
         vars(self).update(dict.fromkeys(inspect.signature(Forecaster).parameters))
         self.set_params(model=model, horizon=horizon, **settings)
 
@@ -226,7 +239,8 @@ class Forecaster:
         """Continues every series behind its last row: the dates, then NAME, NAME-lo-90 and NAME-hi-90 for each target.
 
         ``levels``: per cent of the intervals; the usual ones (80 and 90, as far as the data tells them) by default.
-        Returns a pandas frame for a pandas frame, else a polars frame where that is installed, else a dict of lists.
+        Returns a pandas frame for a pandas frame and a pyarrow table for one of pyarrow, else a polars frame where that is
+        installed, else a dict of lists.
         """
         model = self._model()
         given, read = _table_of(table, vars(self)["encoding"])
@@ -361,6 +375,35 @@ def _read_plain(text, words, like=None):
         elif name in words and wanted == polars.UInt64:
             result = result.with_columns(column.cast(wanted))
     return result
+
+
+def _arrow_of(text, words, targets, like):
+    """As a pyarrow table whose columns have the types of those of `like`; what was forecast is float64."""
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    types = {field.name: field.type for field in like.schema if field.name not in targets}
+    dated = [name for name, kind in types.items() if pyarrow.types.is_temporal(kind)]
+    options = arrow_csv.ConvertOptions(column_types=dict.fromkeys([*words, *dated], pyarrow.string()) | dict.fromkeys(targets, pyarrow.float64()))
+    result = arrow_csv.read_csv(pyarrow.BufferReader(text.encode()), convert_options=options)
+    for at, name in enumerate(result.column_names):
+        column, wanted = result.column(at), types.get(name)
+        if name in dated:
+            column = pyarrow.chunked_array([[_date(word, wanted) for word in column.to_pylist()]], wanted)
+        elif wanted is not None and pyarrow.types.is_dictionary(wanted):
+            column = column.dictionary_encode()
+        elif wanted is not None:
+            column = column.cast(wanted)
+        result = result.set_column(at, name, column)
+    return result
+
+
+def _date(word, kind):
+    """A moment as Python has it, in the zone of an Arrow type; of days, at the zone's own midnight."""
+    moment = datetime.datetime.fromisoformat(word)
+    if not hasattr(kind, "tz"):
+        return moment.date()
+    return moment.replace(tzinfo=_zone(kind.tz)) if kind.tz is not None and moment.tzinfo is None else moment
 
 
 def _numbers(words):

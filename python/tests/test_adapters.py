@@ -1,6 +1,8 @@
 """Adapters on a model, beside it and merged into it."""
 
+import ast
 import json
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,18 @@ def test_a_merged_and_a_quantized_model_write_what_the_adapter_does(trained, tun
             assert (llm.logits("The cat") - expected).abs().max().item() < most
     with pytest.raises(ValueError, match="q9"):
         ingot.quantize(merged, tmp_path / "other.gguf", "q9_9")
+
+
+def test_the_stub_of_a_configuration_has_its_keys():
+    source = (Path(ingot.__file__).parent / "config.pyi").read_text(encoding="utf-8")
+    tree = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "TrainConfig")
+    attributes = {node.target.id: ast.unparse(node.annotation) for node in tree.body if isinstance(node, ast.AnnAssign)}
+    start = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    assert set(attributes) == {argument.arg for argument in start.args.kwonlyargs} == set(ingot.TrainConfig._names())
+    assert attributes["learning_rate"] == "float" and attributes["max_steps"] == "int" and attributes["sample_packing"] == "bool"
+    assert attributes["datasets"] == "Sequence[Mapping[str, Any]]" and attributes["adapter"].startswith("Literal[")
+    vague = [name for name, kind in attributes.items() if kind == "Any"]
+    assert len(vague) < len(attributes) / 8, vague
 
 
 def test_a_configuration_knows_its_keys(trained):

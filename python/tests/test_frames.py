@@ -59,6 +59,38 @@ def test_pyarrows_tables_and_batches_are_continued():
     np.testing.assert_array_equal(np.asarray(forecast(pyarrow.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7)).read_all())["load"]), expected)
 
 
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_pyarrows_tables_come_back_with_their_types(unit, zone):
+    pyarrow = pytest.importorskip("pyarrow")
+    kind = pyarrow.timestamp(unit, zone)
+    table = pyarrow.table({"date": pyarrow.array(list(frame()["date"])).cast(pyarrow.timestamp("us")), "load": frame()["load"], "day": frame()["day"]})
+    table = table.set_column(0, "date", table["date"].cast(pyarrow.timestamp(unit)).cast(kind))
+    result = forecast(table)
+    assert isinstance(result, pyarrow.Table) and result.schema.field("date").type == kind
+    assert result["date"].to_pylist()[0] - table["date"].to_pylist()[-1] == pd.Timedelta(hours=1)
+    np.testing.assert_array_equal(np.asarray(result["load"]), forecast(pl.from_arrow(table))["load"].to_numpy())
+    batch = forecast(table.to_batches()[0])
+    assert isinstance(batch, pyarrow.Table) and batch["load"].to_pylist() == result["load"].to_pylist()
+
+
+def test_pyarrows_days_and_ids_come_back_with_their_types():
+    pyarrow = pytest.importorskip("pyarrow")
+    days = pyarrow.Table.from_pandas(frame(every="1D"), preserve_index=False)
+    days = days.set_column(0, "date", days["date"].cast(pyarrow.date32()))
+    result = forecast(days)
+    assert result.schema.field("date").type == pyarrow.date32()
+    assert (result["date"].to_pylist()[0] - days["date"].to_pylist()[-1]).days == 1
+    long = frame().melt("date", var_name="unique_id", value_name="y").rename(columns={"date": "ds"})
+    for ids, kind in (({"load": "007", "day": "1"}, pyarrow.string()), ({"load": "a", "day": "b"}, pyarrow.large_string()), ({"load": 7, "day": 1}, pyarrow.int32())):
+        table = pyarrow.Table.from_pandas(long.assign(unique_id=long["unique_id"].map(ids)), preserve_index=False)
+        at = table.column_names.index("unique_id")
+        result = forecast(table.set_column(at, "unique_id", table["unique_id"].cast(kind)))
+        assert result.schema.field("unique_id").type == kind
+        assert list(dict.fromkeys(result["unique_id"].to_pylist())) == list(ids.values())
+        assert result.schema.field("y").type == pyarrow.float64()
+
+
 @pytest.mark.parametrize("kind", [pl.Date, pl.Datetime("us"), pl.Datetime("ms"), pl.Datetime("us", "UTC"), pl.Datetime("us", "Europe/Berlin")])
 def test_dates_come_back_in_the_type_they_had(kind):
     every = "1D" if kind == pl.Date else "1h"
