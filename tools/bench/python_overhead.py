@@ -4,7 +4,7 @@
     OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive PYTHONPATH=build/python python3 tools/bench/python_overhead.py \\
         --ingot build/bin/ingot --environment-probe build/bench/environment_probe --record xeon
 
-Rows: a small operation (beside PyTorch's where that is installed), a DLPack round trip, LLM.generate and its stream beside `ingot
+Rows: `import ingot`, a small operation (beside PyTorch's where that is installed), a DLPack round trip, LLM.generate and its stream beside `ingot
 bench decode`, Trainer.step beside `ingot train`, ingot.rl.VectorGame beside the same loop in C++, and forecasting a polars frame
 beside `ingot forecast` on the same CSV, less its parsing. Models have random weights and are made by the run. The command and
 the package have to be of the same build.
@@ -227,7 +227,18 @@ def small_calls(o, folder):
                    "spread": [min(ours), max(ours)], "note": note}
 
 
-ROWS = {"calls": small_calls, "decode": decode, "train": train, "environment": environment, "forecast": forecast}
+def imports(o, folder):
+    """What `import ingot` adds to a start of Python, in turns with one that imports nothing."""
+    started = {"import ingot": [], "pass": []}
+    for _ in range(3 * o.turns):
+        for source, seconds in started.items():
+            seconds.append(timed(lambda: subprocess.run([sys.executable, "-c", source], check=True)) * 1e3)
+    added = [ours - empty for ours, empty in zip(started["import ingot"], started["pass"], strict=True)]
+    yield {"group": GROUP, "work": "import ingot", "unit": "ms", "better": "lower", "median": statistics.median(added),
+           "spread": [min(added), max(added)], "note": "goal: 100 ms; beyond the start of Python itself"}
+
+
+ROWS = {"import": imports, "calls": small_calls, "decode": decode, "train": train, "environment": environment, "forecast": forecast}
 
 
 def rounded(run):
