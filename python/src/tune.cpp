@@ -36,15 +36,13 @@ std::unique_ptr<Tuner> make_tuner(const std::string& space_yaml, const std::stri
   return std::make_unique<Tuner>(std::move(options));
 }
 
-nb::object values_of(const SearchSpace& space, const Trial& trial) {
-  return nb::module_::import_("json").attr("loads")(space.to_json(trial.values));
-}
+nb::object parsed(const std::string& json) { return nb::module_::import_("json").attr("loads")(json); }
 
 nb::dict as_dict(const Tuner& tuner, const SearchSpace& space, const Trial& trial) {
   nb::dict result;
   result["number"] = trial.number;
   result["state"] = std::string(name(trial.state));
-  result["params"] = values_of(space, trial);
+  result["params"] = parsed(space.to_json(trial.values));
   result["value"] = std::isnan(trial.value) ? nb::none() : nb::object(nb::float_(trial.value));
   if (!tuner.goals().empty()) {
     nb::dict values;
@@ -59,8 +57,14 @@ nb::dict as_dict(const Tuner& tuner, const SearchSpace& space, const Trial& tria
   return result;
 }
 
-nb::list as_list(const Tuner& tuner, const std::vector<Trial>& trials) {
-  const SearchSpace space = tuner.present_space();
+nb::list as_list(Tuner& tuner, std::vector<Trial> (Tuner::*read)()) {
+  std::vector<Trial> trials;
+  SearchSpace space;
+  {
+    const nb::gil_scoped_release others;  // the file may be locked by another worker
+    trials = (tuner.*read)();
+    space = tuner.space();
+  }
   nb::list result;
   for (const Trial& trial : trials) result.append(as_dict(tuner, space, trial));
   return result;
@@ -76,7 +80,14 @@ void bind_tune(nb::module_& module) {
       .def("suggest", &Tuner::suggest, ReleaseGil())
       .def(
           "params",
-          [](const Tuner& self, const Trial& trial) { return values_of(self.present_space(), trial); },
+          [](const Tuner& self, const Trial& trial) {
+            std::string json;
+            {
+              const nb::gil_scoped_release others;
+              json = self.parameters(trial);
+            }
+            return parsed(json);
+          },
           "trial"_a)
       .def(
           "choose",
@@ -91,8 +102,8 @@ void bind_tune(nb::module_& module) {
       .def("fail", &Tuner::fail, "trial"_a, "why"_a, ReleaseGil())
       .def("put_back", &Tuner::put_back, ReleaseGil())
       .def("is_complete", &Tuner::is_complete, ReleaseGil())
-      .def("trials", [](Tuner& self) { return as_list(self, self.trials()); })
-      .def("best_trials", [](Tuner& self) { return as_list(self, self.best_trials()); })
+      .def("trials", [](Tuner& self) { return as_list(self, &Tuner::trials); })
+      .def("best_trials", [](Tuner& self) { return as_list(self, &Tuner::best_trials); })
       .def_prop_ro("goals", [](const Tuner& self) {
         nb::list names;
         for (const Goal& goal : self.goals()) names.append(goal.name);

@@ -1,9 +1,11 @@
 // Studies whose trials say what they search.
 #include "ingot/tune/open_space.h"
 
+#include <atomic>
 #include <cmath>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,7 +26,7 @@ TunerOptions open_options(std::int64_t trials, const std::string& study = "") {
   return {.space = {.open = true}, .sampler = {.seed = 1}, .trials = trials, .study = study};
 }
 
-std::string params(Tuner& tuner, const Trial& trial) { return tuner.present_space().to_json(trial.values); }
+std::string params(Tuner& tuner, const Trial& trial) { return tuner.parameters(trial); }
 
 TEST(OpenSpace, TrialsHaveTheParametersThatTheyAskedForAndNoOthers) {
   Tuner tuner(open_options(2));
@@ -55,8 +57,8 @@ TEST(OpenSpace, RangesMayDifferAndKindsMayNot) {
   tuner.choose(trial, kLayers);
   const Parameter wider{.name = "layers", .kind = ParameterKind::integer, .low = 2, .high = 9};
   EXPECT_GE(tuner.choose(trial, wider), 2);
-  EXPECT_EQ(tuner.present_space().parameters[0].high, 9);
-  EXPECT_EQ(tuner.present_space().parameters[0].low, 1);
+  EXPECT_EQ(tuner.space().parameters[0].high, 9);
+  EXPECT_EQ(tuner.space().parameters[0].low, 1);
   const Parameter real{.name = "layers", .low = 1, .high = 3};
   EXPECT_THROW(tuner.choose(trial, real), InvalidConfig);
   EXPECT_NO_THROW(tuner.choose(trial, kRate)) << "what was refused leaves the study as it was";
@@ -106,7 +108,34 @@ TEST(OpenSpace, TwoConnectionsSeeWhatEitherAdds) {
   two.complete(of_two, 2);
   for (const Trial& trial : one.trials())
     for (const double value : trial.values) EXPECT_FALSE(std::isnan(value)) << trial.number;
-  EXPECT_EQ(one.present_space().size(), 2U);
+  EXPECT_EQ(one.space().size(), 2U);
+}
+
+TEST(OpenSpace, WhoReadsWhileAnotherAddsMissesNothing) {
+  const test::TemporaryDirectory folder;
+  const std::string study = folder.at("study.db");
+  Tuner reader(open_options(40, study));
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    Tuner tuner(open_options(40, study));
+    for (int i = 0; i < 40; ++i) {
+      Trial trial = *tuner.suggest();
+      // Beyond what the study knew, and under a new name.
+      tuner.choose(trial, {.name = "x", .low = i + 0.5, .high = i + 1.0});
+      tuner.choose(trial, {.name = "y" + std::to_string(i)});
+      tuner.complete(trial, i);
+    }
+    done = true;
+  });
+  while (!done) EXPECT_NO_THROW(reader.trials());
+  writer.join();
+  const std::vector<Trial> trials = reader.trials();
+  ASSERT_EQ(trials.size(), 40U);
+  for (const Trial& trial : trials) {
+    const std::string text = reader.parameters(trial);
+    EXPECT_NE(text.find("\"x\""), std::string::npos) << text;
+    EXPECT_NE(text.find("\"y" + std::to_string(trial.number) + "\""), std::string::npos) << text;
+  }
 }
 
 TEST(OpenSpace, TheSearchFindsAMinimumOfConditionalParameters) {

@@ -32,7 +32,7 @@ class TrialRun {
         stop_(std::move(stop)) {}
 
   const Trial& trial() const { return trial_; }
-  const SearchSpace& space() const { return tuner_->space(); }
+  SearchSpace space() const { return tuner_->space(); }
   /// The trial's own; made when it is first asked for.
   const std::string& directory();
   /// Where what is tried may tell people what it does; kept as long as the directory.

@@ -18,7 +18,7 @@ bool is_open_space(std::string_view text);
 /// that.
 SearchSpace read_open_space(const std::string& text, const std::string& source);
 
-/// The place of a parameter in an open space, which it is added to. Of numbers the range becomes the widest
+/// The index of a parameter in an open space, which it is added to. Of numbers the range becomes the widest
 /// that was asked for. InvalidConfig where the name stands for another kind, scale or list of choices.
 std::size_t add_parameter(SearchSpace& space, const Parameter& parameter);
 

@@ -160,7 +160,8 @@ void StudyStore::State::take(Trial trial) {
   trials[at] = std::move(trial);
 }
 
-// Others may have added to an open space since.
+// Others may have added to an open space since: it only grows, so what is read of it after the trials knows
+// all that they have.
 void StudyStore::State::read_space() {
   if (!identity.space.open) return;
   Statement study(database, "SELECT space FROM study");
@@ -171,7 +172,6 @@ void StudyStore::State::read_space() {
 }
 
 void StudyStore::State::read_changes() {
-  read_space();
   // In the order of the index, so that a database reads no trial that has not changed.
   Statement rows(
       database,
@@ -180,12 +180,13 @@ void StudyStore::State::read_changes() {
   rows.bind(0, seen);
   std::int64_t newest = seen;
   std::vector<Trial> changed;
+  std::vector<std::string> values;
   while (rows.step()) {
     Trial& trial = changed.emplace_back();
     trial.number = rows.integer(0);
     const std::int64_t state = rows.integer(1);
     trial.state = static_cast<TrialState>(std::clamp<std::int64_t>(state, 0, code(TrialState::failed)));
-    trial.values = identity.space.from_json(rows.text(2));
+    values.push_back(rows.text(2));
     trial.value = rows.real(3);
     trial.started = rows.real(4);
     trial.ended = rows.real(5);
@@ -194,9 +195,13 @@ void StudyStore::State::read_changes() {
     trial.worker = rows.text(8);
     trial.note = rows.text(9);
     newest = std::max(newest, rows.integer(10));
-    INGOT_CHECK(identity.space.contains(trial.values),
-                FormatError(database.place(), -1, fmt::format("trial {}", trial.number),
-                            fmt::format("has values that its space does not allow: {}", rows.text(2))));
+  }
+  read_space();
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    changed[i].values = identity.space.from_json(values[i]);
+    INGOT_CHECK(identity.space.contains(changed[i].values),
+                FormatError(database.place(), -1, fmt::format("trial {}", changed[i].number),
+                            fmt::format("has values that its space does not allow: {}", values[i])));
   }
   std::ranges::sort(changed, {}, &Trial::number);
   for (Trial& trial : changed) take(std::move(trial));
@@ -357,7 +362,7 @@ double StudyStore::choose(Trial& trial, const Parameter& parameter, const Sample
     Transaction transaction(s.database);
     s.must_hold(trial);
     s.read_changes();
-    const std::size_t place = add_parameter(s.identity.space, parameter);
+    const std::size_t index = add_parameter(s.identity.space, parameter);
     const std::string text = s.identity.space.description();
     if (text != s.space_text) {
       Statement(s.database, "UPDATE study SET space = ?").bind(0, text).run();
@@ -366,14 +371,16 @@ double StudyStore::choose(Trial& trial, const Parameter& parameter, const Sample
     for (Trial& other : s.trials) other.values.resize(s.identity.space.size(), kAbsent);
     Values values = s.trials[static_cast<std::size_t>(trial.number)].values;
     // One that was begun again has the values of its first time.
-    if (!SearchSpace{{parameter}}.contains({values[place]})) values[place] = sample(place, s.trials);
-    Statement(s.database, "UPDATE trials SET params = ?, revision = ? WHERE number = ?")
-        .bind(0, s.identity.space.to_json(values))
-        .bind(1, s.next_revision())
-        .bind(2, trial.number)
-        .run();
+    if (!SearchSpace{{parameter}}.contains({values[index]})) {
+      values[index] = sample(index, s.trials);
+      Statement(s.database, "UPDATE trials SET params = ?, revision = ? WHERE number = ?")
+          .bind(0, s.identity.space.to_json(values))
+          .bind(1, s.next_revision())
+          .bind(2, trial.number)
+          .run();
+    }
     transaction.commit();
-    chosen = values[place];
+    chosen = values[index];
     trial.values = std::move(values);
   } catch (...) {
     // What was read and added inside is not in the file after all.

@@ -67,9 +67,9 @@ class StudyStore {
 
   // These throw TrialLost where the trial is no longer this worker's.
   /// The value of one parameter of an open space in a running trial, which gets one by `sample` where it has
-  /// none in this range: of the parameter at a place of the space, given all trials. InvalidConfig where the
+  /// none in this range: of the parameter at an index of the space, given all trials. InvalidConfig where the
   /// study knows the name as something else.
-  using SampleOne = std::function<double(std::size_t place, const std::vector<Trial>& trials)>;
+  using SampleOne = std::function<double(std::size_t index, const std::vector<Trial>& trials)>;
   double choose(Trial& trial, const Parameter& parameter, const SampleOne& sample);
   void beat(const Trial& trial);
   /// The step is above those that the trial has reported.

@@ -60,7 +60,7 @@ struct Tuner::State {
 
   Direction sampled() const { return options.goals.empty() ? options.direction : Direction::minimize; }
 
-  double sample_one(const Parameter& parameter, std::size_t place, std::int64_t number,
+  double sample_one(const Parameter& parameter, std::size_t index, std::int64_t number,
                     const std::vector<Trial>& trials) const;
 
   // A grid ends when it is through, whatever samplers the trials before it came from.
@@ -93,13 +93,15 @@ void Tuner::State::keep_beating() {
 }
 
 // Trials that had no such parameter, or one outside of the range asked for, say nothing about it.
-double Tuner::State::sample_one(const Parameter& parameter, std::size_t place, std::int64_t number,
+double Tuner::State::sample_one(const Parameter& parameter, std::size_t index, std::int64_t number,
                                 const std::vector<Trial>& trials) const {
   const SearchSpace alone{{parameter}};
   std::vector<Trial> history;
   history.reserve(trials.size());
-  for (const Trial& trial : options.goals.empty() ? trials : ranked_by_front(trials, options.goals)) {
-    const Values value{trial.values[place]};
+  std::vector<Trial> ranked;
+  if (!options.goals.empty()) ranked = ranked_by_front(trials, options.goals);
+  for (const Trial& trial : options.goals.empty() ? trials : ranked) {
+    const Values value{trial.values[index]};
     if (std::isnan(value[0]) || !alone.contains(value)) continue;
     history.push_back(trial);
     history.back().values = value;
@@ -173,8 +175,8 @@ double Tuner::choose(Trial& trial, const Parameter& parameter) {
   INGOT_CHECK(s.sampler == nullptr,
               InvalidConfig(fmt::format("space.{}", parameter.name),
                             "was asked for in a study whose space is given; its trials have their values"));
-  return s.store.choose(trial, parameter, [&](std::size_t place, const std::vector<Trial>& trials) {
-    return s.sample_one(parameter, place, trial.number, trials);
+  return s.store.choose(trial, parameter, [&](std::size_t index, const std::vector<Trial>& trials) {
+    return s.sample_one(parameter, index, trial.number, trials);
   });
 }
 
@@ -251,8 +253,11 @@ std::int64_t Tuner::budget() const {
   const std::lock_guard lock(state_->mutex);
   return state_->budget(state_->store.trials());
 }
-const SearchSpace& Tuner::space() const { return state_->options.space; }
-SearchSpace Tuner::present_space() const {
+std::string Tuner::parameters(const Trial& trial) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->store.space().to_json(trial.values);
+}
+SearchSpace Tuner::space() const {
   const std::lock_guard lock(state_->mutex);
   return state_->store.space();
 }

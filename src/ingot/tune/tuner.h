@@ -85,9 +85,10 @@ class Tuner {
   std::vector<Trial> best_trials();
   /// How many trials the study shall have.
   std::int64_t budget() const;
-  const SearchSpace& space() const;
-  /// The same; of an open space, with what trials have asked for so far.
-  SearchSpace present_space() const;
+  /// What is searched; of an open space, with what trials have asked for so far.
+  SearchSpace space() const;
+  /// A trial's values by their names, as JSON. From any thread, also beside choose() of this trial.
+  std::string parameters(const Trial& trial) const;
   Direction direction() const;  ///< of the first objective
   const std::vector<Goal>& goals() const;
 
