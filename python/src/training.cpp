@@ -118,7 +118,9 @@ class Trainer {
     TrainConfig config = read_train_config(file);
     fetch_from_hub(config);
     lock_ = std::make_unique<DirectoryLock>(config.output_dir);
-    LanguageTrainerHooks hooks{.reporters = {reporter_}, .should_stop = [reporter = reporter_.get()] {
+    LanguageTrainerHooks hooks{.reporters = {reporter_},
+                               .should_stop = [reporter = reporter_.get(), lock = lock_.get()] {
+                                 lock->check();
                                  return reporter->should_stop();
                                }};
     trainer_ = std::make_shared<LanguageTrainer>(config, std::move(hooks));

@@ -20,6 +20,13 @@ TEST(Error, FormatErrorNamesFileOffsetAndField) {
                "a.safetensors: at byte 8: header: is 12 bytes long, but the file ends at byte 10");
 }
 
+TEST(Error, NamesOfFilesCannotWriteLinesOrSequencesIntoMessages) {
+  const std::string name = "a\nerror: \x1b[31mb";
+  EXPECT_STREQ(IoError(name, "cannot be read").what(), "a\\nerror: \\x1b[31mb: cannot be read");
+  EXPECT_STREQ(FormatError("f", -1, name, "is short").what(), "f: a\\nerror: \\x1b[31mb: is short");
+  EXPECT_EQ(IoError(name, "cannot be read").path, name) << "programs get it as it is";
+}
+
 TEST(Error, OutOfMemoryMentionsTheLimitOnlyWhenThereIsOne) {
   EXPECT_EQ(std::string(OutOfMemory("cpu", 10, 5, 0).what()).find("limit"), std::string::npos);
   EXPECT_NE(std::string(OutOfMemory("cpu", 10, 5, 12).what()).find("limit of 12 bytes"), std::string::npos);

@@ -1,4 +1,7 @@
+#include <csignal>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/cli/process.h"
 #include "tests/support/source_dir.h"
@@ -9,6 +12,7 @@
 #include "ingot/base/files.h"
 #include "ingot/weights/npy.h"
 #include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
 namespace {
@@ -52,6 +56,29 @@ TEST(Convert, AKerasHubPresetBecomesADirectoryWithItsTokenizer) {
   EXPECT_EQ(ids(model), ids(preset));
   EXPECT_FALSE(ids(model).empty());
   EXPECT_EQ(logits(model, directory.at("a.npy")), logits(preset, directory.at("b.npy")));
+}
+
+// Ctrl-C's sibling, sent once the first tensors are written.
+TEST(Convert, SigtermLeavesNoPartialFile) {
+  TemporaryDirectory directory;
+  const std::string source = directory.at("m.safetensors");
+  std::vector<StoredTensor> tensors;
+  for (int i = 0; i < 48; ++i)
+    tensors.push_back(StoredTensor::of(fmt::format("t{}", i), Tensor::zeros({1 << 20}, DType::f32)));
+  write_safetensors(source, tensors);
+  for (const char* name : {"out.safetensors", "out.npz", "out"}) {
+    bool sent = false;
+    const Outcome outcome =
+        testing::run_ingot_on_terminal({"convert", source, directory.at(name), "--dtype", "f16"},
+                                       [&](const std::string& output, pid_t child, int) {
+                                         if (child == 0 || sent || output.find("converting") == output.npos)
+                                           return;
+                                         sent = ::kill(child, SIGTERM) == 0;
+                                       });
+    EXPECT_EQ(outcome.exit_code, 128 + SIGTERM) << name << outcome.output;
+    for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
+      EXPECT_EQ(entry.path(), source) << name;
+  }
 }
 
 // Its progress counts these, too.

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/directory_lock.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 
@@ -47,6 +48,20 @@ TEST(ForecastCommand, TellsOfGapsWhereverItReadsATable) {
     const auto json = parse_json<nlohmann::json>(run_ingot(words).output, command);
     EXPECT_EQ(json["gaps"]["missing_rows"], 1) << command;
     EXPECT_EQ(json["gaps"]["rows_left_out"], 1) << command;
+  }
+}
+
+TEST(ForecastCommand, ADirectoryThatAnotherFitWritesToIsRefused) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv");
+  write_days(data, 400);
+  const DirectoryLock other(directory.at("busy"));
+  for (const char* command : {"fit", "compare"}) {
+    const Outcome refused = run_ingot({"forecast", command, data, "--horizon", "14", "--lookback", "28",
+                                       "--epochs", "1", "--model", "dlinear", "-o", directory.at("busy")});
+    EXPECT_EQ(refused.exit_code, 1) << command << refused.output;
+    EXPECT_NE(refused.errors.find("another process writes its results there"), std::string::npos)
+        << command << refused.errors;
   }
 }
 

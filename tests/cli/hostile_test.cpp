@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/cli/process.h"
 #include "tests/support/source_dir.h"
@@ -88,6 +90,16 @@ TEST_F(Hostile, WhatIsNoRegularFileIsRefused) {
             std::string::npos);
 }
 
+TEST_F(Hostile, TextsAndLogsAreRegularFiles) {
+  const std::string pipe = directory_.at("pipe"), zero = directory_.at("zero");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink("/dev/zero", zero);
+  for (const std::string& path : {pipe, zero}) {
+    EXPECT_NE(refusal({"mahjong", "validate", path}).find("regular file"), std::string::npos);
+    EXPECT_NE(refusal({"embed", model(), "--file", path}).find("regular file"), std::string::npos);
+  }
+}
+
 TEST_F(Hostile, TokenizersAreRegularFiles) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
     const std::string path = model() + "/" + name;
@@ -120,6 +132,91 @@ TEST_F(Hostile, ControlCharactersOfFilesAreNotShown) {
   const std::string errors = refusal({"generate", model(), "--prompt", "x"});
   EXPECT_EQ(errors.find('\x1b'), std::string::npos);
   EXPECT_NE(errors.find("\\x1b"), std::string::npos) << errors;
+}
+
+// A name that would begin a line of its own and colour it.
+const std::string kForgery = "x\nFORGED \x1b[31m\xc2\x9b";
+
+class HostileName : public ::testing::TestWithParam<std::vector<std::string>> {
+ protected:
+  void SetUp() override {
+    fs::create_directory(folder_);
+    const std::string goldens = test::source_dir() + "/tests/";
+    fs::copy(goldens + "models/goldens/qwen3", folder_ + "/model");
+    fs::copy(goldens + "text/goldens/keras_hub/gpt2/tokenizer.json", folder_ + "/tokenizer.json");
+    fs::copy(goldens + "onnx/goldens/operators/cast_u32/model.onnx", folder_ + "/graph.onnx");
+    write_file_atomically(folder_ + "/series.csv", series());
+    write_file_atomically(folder_ + "/empty.yaml", "nothing: 1\n");
+    write_file_atomically(folder_ + "/" + kForgery + ".yaml", "\"" + std::string("a\\n\\e[31m") + "\": 1\n");
+    write_file_atomically(folder_ + "/broken.safetensors", "no weights");
+  }
+  static std::string series() {
+    std::string text = "date,\"" + kForgery + "\"\n";
+    for (int day = 1; day < 29; ++day)
+      for (const char* month : {"01", "02", "03", "04"})
+        text += fmt::format("2024-{}-{:02},{}\n", month, day, day % 7);
+    return text;
+  }
+  TemporaryDirectory directory_;
+  const std::string folder_ = directory_.at(kForgery);
+};
+
+TEST_P(HostileName, IsShownOnItsLineAndWithoutItsSequences) {
+  std::vector<std::string> words;
+  for (const std::string& word : GetParam())
+    words.push_back(word.starts_with("F/") ? folder_ + word.substr(1) : word == "FORGED" ? kForgery : word);
+  const Outcome outcome = run_ingot(words, {"INGOT_FORCE_CPU=1"});
+  const std::string shown = outcome.output + outcome.errors;
+  EXPECT_NE(shown.find("FORGED"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("\nFORGED"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find('\x1b'), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("\xc2\x9b"), std::string::npos) << shown;
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, HostileName,
+                         ::testing::ValuesIn(std::vector<std::vector<std::string>>{
+                             {"inspect", "F/missing"},
+                             {"inspect", "F/broken.safetensors"},
+                             {"inspect", "F/broken.safetensors", "--json"},
+                             {"convert", "F/model", "F/out.gguf"},
+                             {"convert", "F/model/model.safetensors", "F/out.npz"},
+                             {"quantize", "F/model", "F/q4", "--format", "nf4"},
+                             {"generate", "F/missing", "--prompt", "a"},
+                             {"tokenize", "F/missing.json", "-t", "a"},
+                             {"chat", "F/missing"},
+                             {"graph", "F/model", "-o", "F/missing/graph.html"},
+                             {"train", "F/empty.yaml"},
+                             {"train", "F/missing.yaml"},
+                             {"train", "F/empty.yaml", "--explain"},
+                             {"memory", "F/missing.yaml"},
+                             {"plan", "F/missing.yaml"},
+                             {"tune", "F/missing.yaml"},
+                             {"data", "preview", "F/missing.yaml"},
+                             {"forecast", "fit", "F/series.csv", "--model", "seasonal_naive", "--output",
+                              "F/forecast"},
+                             {"forecast", "fit", "F/series.csv", "--target", "FORGED2"},
+                             {"onnx", "check", "F/graph.onnx"},
+                             {"onnx", "run", "F/graph.onnx", "-o", "F/out"},
+                             {"onnx", "check", "F/missing.onnx"},
+                             {"embed", "F/missing", "-t", "a"},
+                             {"merge", "F/model", "F/merged", "--adapter", "F/missing"},
+                             {"report", "F/missing"},
+                             {"diff", "F/missing", "F/missing"},
+                             {"serve", "F/missing"},
+                             {"mahjong", "validate", "F/missing.mjson"},
+                             {"FORGED"}}),
+                         [](const auto& info) { return std::to_string(info.index); });
+
+TEST_F(Hostile, TerminalsSeeControlCharactersOfTextEscaped) {
+  const std::string tokenizer = test::source_dir() + "/tests/text/goldens/keras_hub/gpt2/tokenizer.json";
+  const Outcome ids = run_ingot({"tokenize", tokenizer, "-t", "\x1b[31m"});
+  ASSERT_EQ(ids.exit_code, 0) << ids.errors;
+  const std::string list = ids.output.substr(0, ids.output.find('\n'));
+  EXPECT_EQ(run_ingot({"tokenize", tokenizer, "--ids", list}).output, "\x1b[31m\n")
+      << "a pipe gets the bytes";
+  const Outcome shown = testing::run_ingot_on_terminal({"tokenize", tokenizer, "--ids", list});
+  EXPECT_NE(shown.output.find("\\x1b[31m"), std::string::npos) << shown.output;
+  EXPECT_EQ(shown.output.find('\x1b'), std::string::npos) << shown.output;
 }
 
 }  // namespace

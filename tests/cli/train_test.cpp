@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
+#include "ingot/base/directory_lock.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
@@ -128,6 +129,31 @@ TEST_F(TrainCommand, CtrlCAndOtherSignalsEndItInOrderAndTheExitCodeTells) {
               std::string::npos);
     EXPECT_NE(stopped.output.find("checkpoint-"), std::string::npos) << stopped.output;
   }
+}
+
+TEST_F(TrainCommand, ADirectoryThatAnotherRunWritesToIsRefused) {
+  const DirectoryLock other(directory_ + "/busy");
+  const Outcome refused = run_ingot(command("busy"));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.errors.find("another process writes its results there"), std::string::npos)
+      << refused.errors;
+}
+
+TEST_F(TrainCommand, ADirectoryThatVanishesIsAnError) {
+  const std::string output = directory_ + "/gone";
+  bool moved = false;
+  const Outcome ended =
+      run_ingot_on_terminal({"train", directory_ + "/train.yaml", "--set", "output_dir=" + output, "--set",
+                             "save_steps=0", "--set", "max_steps=1000000"},
+                            [&](const std::string& text, pid_t child, int) {
+                              if (child == 0 || moved || text.find("validation loss") == std::string::npos)
+                                return;
+                              fs::rename(output, output + "-elsewhere");
+                              moved = true;
+                            });
+  EXPECT_EQ(ended.exit_code, 1) << ended.output;
+  EXPECT_NE(ended.output.find("it was moved or removed"), std::string::npos) << ended.output;
+  EXPECT_FALSE(fs::exists(output + "/model"));
 }
 
 // A smaller terminal comes in between, then Ctrl-C.

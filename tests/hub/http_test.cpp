@@ -94,6 +94,32 @@ TEST(HttpClient, TriesAgainWhereANameCannotBeLookedUp) {
   }
 }
 
+// Faster than a stall, slower than anybody waits: once is enough to tell.
+TEST(HttpClient, AnswersThatAreKeptHaveATotalTimeAndAreNotAskedForAgain) {
+  WebServer server;
+  const std::string url = server.add_file("a", pattern(4000));
+  HttpOptions options = quick_retries();
+  options.answer_seconds = 0.5;
+  const auto client = std::make_shared<HttpClient>(options);
+  server.fault("/files/a", "drip", 2, "20");
+  EXPECT_NE(message_of<HttpError>([&] { client->request({.url = url}); }).find("did not finish its answer"),
+            std::string::npos);
+  EXPECT_EQ(server.count_in_log("/files/a"), 1) << server.log();
+}
+
+TEST(RemoteFile, OfAServerWithoutRangesHasATotalTime) {
+  WebServer server;
+  const std::string url = server.add_file("a", pattern(4000));
+  HttpOptions options = quick_retries();
+  options.answer_seconds = 0.5;
+  server.fault("/files/a", "no_range");
+  server.fault("/files/a", "drip", 1, "20");
+  EXPECT_NE(message_of<HttpError>([&] {
+              open_remote(std::make_shared<HttpClient>(options), {.url = url});
+            }).find("did not finish its answer"),
+            std::string::npos);
+}
+
 TEST(HttpClient, SendsATokenToItsOwnServerOnly) {
   WebServer server;
   const std::string url = server.add_file("a", "hello");

@@ -1,6 +1,9 @@
 #include "ingot/infer/packed_cache.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
@@ -113,7 +116,7 @@ TEST_F(PackedCacheTest, ThatIsDamagedIsMadeAnew) {
   const std::vector<float> plain = logits(options());
   const std::string file = files().front().string(), whole = read_file(file);
   std::string other_version = whole;
-  other_version.replace(other_version.find("version 2"), 9, "version 0");
+  other_version.replace(other_version.find("version 3"), 9, "version 0");
   std::string other_shape = whole;
   other_shape.replace(other_shape.find("q4_g32 64 64"), 12, "q4_g32 96 64");
   std::string flipped = whole;
@@ -124,6 +127,26 @@ TEST_F(PackedCacheTest, ThatIsDamagedIsMadeAnew) {
     EXPECT_EQ(source(), "") << damaged.size();
     EXPECT_EQ(logits(options()), plain);
     EXPECT_EQ(source(), file);
+  }
+}
+
+TEST_F(PackedCacheTest, WhoseOrderOfColumnsOrDescriptionWasChangedIsMadeAnew) {
+  const std::vector<float> plain = logits(options());
+  const std::string file = files().front().string(), whole = read_file(file);
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  const std::size_t begin = open_safetensors(map_blob(file))->find(name + ".order")->offset;
+  std::string swapped = whole;  // two columns: still an order
+  std::swap_ranges(swapped.begin() + static_cast<std::ptrdiff_t>(begin),
+                   swapped.begin() + static_cast<std::ptrdiff_t>(begin) + 8,
+                   swapped.begin() + static_cast<std::ptrdiff_t>(begin) + 8);
+  std::string unsigned_sum = whole;
+  const std::size_t description = whole.find("q4_g32 64 64 ") + 13;
+  unsigned_sum[description] = whole[description] == '0' ? '1' : '0';
+  for (const std::string& changed : {swapped, unsigned_sum}) {
+    ASSERT_NE(changed, whole);
+    write_file_atomically(file, changed);
+    EXPECT_EQ(source(), "");
+    EXPECT_EQ(logits(options()), plain);
   }
 }
 

@@ -11,6 +11,7 @@ named private-* want the token "hf_test_token"; gated-* refuse it.
         status     answer V (429 with Retry-After: 0)
         cut        close after V bytes of the announced body
         stall      send V bytes, then nothing for 20 s
+        drip       send V bytes twenty times a second
         no_range   ignore Range: answer 200 with everything
         other_range  answer with another range than asked for
         longer     announce V bytes more than there are, then close
@@ -193,6 +194,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
+        if kind == "drip":
+            return self.drip(body, value)
         if kind in ("cut", "stall"):
             body = body[:value]
         self.wfile.write(body)
@@ -200,6 +203,15 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "stall":
             time.sleep(20)
         if kind in ("cut", "stall", "longer"):
+            self.close_connection = True
+
+    def drip(self, body, size):
+        try:
+            for begin in range(0, len(body), size):
+                self.wfile.write(body[begin:begin + size])
+                self.wfile.flush()
+                time.sleep(0.05)
+        except OSError:  # nobody waits for the rest
             self.close_connection = True
 
 

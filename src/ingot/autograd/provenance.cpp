@@ -11,6 +11,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
+#include "ingot/base/printable.h"
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/reduce.h"
@@ -260,10 +261,10 @@ void check_anomaly(std::string_view op, const Tensor& tensor, std::span<const Te
   if (!tensor.defined() || !is_floating_point(tensor.dtype())) return;
   const std::int64_t count = count_nonfinite(tensor);
   if (count == 0) return;
-  throw AnomalyFound(
+  throw in_lines(AnomalyFound(
       place(op, current_module()),
       fmt::format("made {} of {} values NaN or infinite{}", count, tensor.numel(), describe_inputs(inputs)),
-      anomaly_origin(op, tensor, inputs));
+      anomaly_origin(op, tensor, inputs)));
 }
 
 bool ops_watched() { return detect_anomaly_enabled() || recorders.load(std::memory_order_relaxed) > 0; }

@@ -16,6 +16,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/suggest.h"
 
 namespace ingot {
@@ -458,12 +459,12 @@ void Config::finish() const {
   std::vector<Unknown> unknown;
   find_unknown(*document_, document_->root, "", unknown);
   if (unknown.empty()) return;
-  std::string text = unknown.front().text;
+  std::string text = printable(unknown.front().text);
   for (std::size_t i = 1; i < std::min(unknown.size(), kMostUnknown); ++i) {
-    text += fmt::format("\n  {}: {}", unknown[i].path, unknown[i].text);
+    text += fmt::format("\n  {}: {}", printable(unknown[i].path), printable(unknown[i].text));
   }
   if (unknown.size() > kMostUnknown) text += "\n  and more";
-  throw InvalidConfig(unknown.front().path, text);
+  throw in_lines(InvalidConfig(unknown.front().path, text));
 }
 
 std::vector<Setting> Config::effective() const {

@@ -180,10 +180,16 @@ std::string text_line(const Logging& to, std::string_view target, std::string_vi
   std::string line = to.config.target ? fmt::format("{}: {}", target, message) : std::string(message);
   for (const LogField& field : fields) {
     line += fmt::format(" {}=", field.key);
-    std::visit([&](const auto& value) { fmt::format_to(std::back_inserter(line), "{}", value); },
-               field.value);
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string_view>)
+            line += printable(value);
+          else
+            fmt::format_to(std::back_inserter(line), "{}", value);
+        },
+        field.value);
   }
-  return printable(line, true);
+  return printable(line, LineEnds::indented);
 }
 
 }  // namespace

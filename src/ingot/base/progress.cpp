@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "ingot/base/printable.h"
 #include "ingot/base/terminal_screen.h"
 #include "ingot/base/units.h"
 
@@ -265,6 +266,7 @@ void ProgressBar::State::draw(double time) {
 ProgressBar::ProgressBar(ProgressOptions options) : state_(std::make_shared<State>()) {
   State& s = *state_;
   s.options = std::move(options);
+  s.options.label = printable(s.options.label);
   if (s.options.mode == ProgressOptions::Mode::automatic) {
     s.options.mode = is_terminal(s.options.fd) ? ProgressOptions::Mode::bar : ProgressOptions::Mode::lines;
   }

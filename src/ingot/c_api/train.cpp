@@ -72,6 +72,7 @@ struct IngotTrainer : Object {
     LanguageTrainerHooks all;
     all.reporters = {reporter};
     all.should_stop = [this, callbacks] {
+      lock.check();
       return interrupted || (callbacks.should_stop != nullptr && callbacks.should_stop(callbacks.user) != 0);
     };
     return all;

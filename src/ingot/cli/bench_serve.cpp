@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/bench.h"
 #include "ingot/serve/load_test.h"
 
@@ -78,7 +79,8 @@ int run(ServeBenchOptions o) {
     print_row("time to first token", json["ttft_ms"]);
     print_row("inter-token latency", json["itl_ms"]);
     print_row("whole request", json["e2e_ms"]);
-    if (failed > 0) fmt::print("  {} failed, the last with: {}\n", failed, json["error"].get<std::string>());
+    if (failed > 0)
+      fmt::print("  {} failed, the last with: {}\n", failed, printable(json["error"].get<std::string>()));
   }
   return failed > 0 ? 1 : 0;
 }

@@ -47,7 +47,7 @@ void print_table(const Entries& entries) {
   if (!entries.empty()) fmt::print("{:>9}  {:<14}  {:<7}  {}\n", "size", "last used", "kind", "name");
   for (const CacheEntry& entry : entries) {
     fmt::print("{:>9}  {:<14}  {:<7}  {}\n", human_bytes(entry.bytes), used(entry), entry.kind,
-               printable(entry.name, false));
+               printable(entry.name));
   }
 }
 
@@ -71,8 +71,8 @@ int list(const CacheOptions& o) {
   }
   print_table(entries);
   fmt::print("{} in {} {}: {} and {}\n", human_bytes(bytes_of(entries)), entries.size(),
-             entries.size() == 1 ? "entry" : "entries", hub::HubOptions::from_environment().cache_directory,
-             cache_directory());
+             entries.size() == 1 ? "entry" : "entries",
+             printable(hub::HubOptions::from_environment().cache_directory), printable(cache_directory()));
   return 0;
 }
 

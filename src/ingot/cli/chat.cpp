@@ -12,6 +12,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/utf8.h"
 #include "ingot/cli/chat_model.h"
@@ -94,7 +95,7 @@ class Conversation {
     } catch (const Error& error) {
       const bool command = line.find_first_not_of(" \t") == line.find('/');
       if (!terminal && !command) throw;
-      fmt::print(stderr, "ingot: {}\n", error.what());
+      fmt::print(stderr, "ingot: {}\n", printable_message(error));
       if (!terminal) exit_code_ = 1;
       return true;
     }
@@ -124,7 +125,7 @@ class Conversation {
     if (command == "/system") return chat_.set_system(rest);
     if (command == "/model") return choose_model(rest);
     if (command == "/save") return save(rest);
-    if (command != "/help") fmt::print(stderr, "{} is not known:\n", command);
+    if (command != "/help") fmt::print(stderr, "{} is not known:\n", printable(command));
     fmt::print(stderr, "{}", kHelp);
   }
 
@@ -150,13 +151,13 @@ class Conversation {
     if (answer.conversation_tokens >= 0 && chat_.context() > 0)
       line += fmt::format(" of {}", chat_.context());
     if (answer.conversation_tokens >= 0) line += " tokens of context";
-    fmt::print(stderr, "[{}]\n", line);
+    fmt::print(stderr, "[{}]\n", printable(line));
   }
 
   void choose_model(const std::string& name) {
     if (!name.empty()) return chat_.choose_model(name);
     for (const std::string& each : chat_.models())
-      fmt::print(stderr, "{} {}\n", each == chat_.model() ? '*' : ' ', each);
+      fmt::print(stderr, "{} {}\n", each == chat_.model() ? '*' : ' ', printable(each));
   }
 
   void save(const std::string& path) const {
@@ -165,7 +166,7 @@ class Conversation {
     for (const text::ChatMessage& message : chat_.transcript())
       messages.push_back({{"role", message.role}, {"content", message.content}});
     write_file_atomically(path, dump_json(nlohmann::ordered_json{{"messages", messages}}) + "\n");
-    fmt::print(stderr, "{}: {}\n", path, counted(std::ssize(messages), "message"));
+    fmt::print(stderr, "{}: {}\n", printable(path), counted(std::ssize(messages), "message"));
   }
 
   ChatModel& chat_;

@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/text_inputs.h"
@@ -42,7 +43,7 @@ void print_labels(const ClassifyOptions& o, const TextClassifier& classifier,
       continue;
     }
     for (std::size_t k = 0; k < shown; ++k) {
-      fmt::print("{:7.4f}  {:<20}{}\n", ranked[k].score, ranked[k].label,
+      fmt::print("{:7.4f}  {:<20}{}\n", ranked[k].score, printable(ranked[k].label),
                  k == 0 ? "  " + shortened(texts[i]) : "");
     }
   }
@@ -65,7 +66,7 @@ void print_spans(const ClassifyOptions& o, const TextClassifier& classifier,
     }
     fmt::print("{}\n", shortened(texts[i]));
     for (const LabelledSpan& each : spans[i])
-      fmt::print("{:7.4f}  {:<20}  {}\n", each.score, each.label, each.text);
+      fmt::print("{:7.4f}  {:<20}  {}\n", each.score, printable(each.label), printable(each.text));
     if (spans[i].empty()) fmt::print("         nothing found\n");
   }
 }

@@ -74,9 +74,9 @@ std::string cut_message(const std::string& text) {
   return fmt::format("{}... ({} bytes more)", text.substr(0, end), text.size() - end);
 }
 
-// One error: a line for people, or JSON for a script that asked for it.
+// One error: text for people, which a terminal may see, or JSON for a script that asked for it.
 void print_error(std::string_view kind, const std::string& message, const std::string& text, bool json) {
-  std::string line = printable(cut_message(text), true);
+  std::string line = cut_message(text);
   if (json)
     line = dump_json(nlohmann::ordered_json{{"error", {{"kind", kind}, {"message", cut_message(message)}}}});
   line += '\n';
@@ -102,7 +102,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, bool json) {
     message = fmt::format("{} is given more than once", message.substr(0, twice));
   }
   message = fmt::format("{}: {}", path, message);
-  print_error("usage", message, fmt::format("{}\nSee '{} --help'.", message, path), json);
+  print_error("usage", message, fmt::format("{}\nSee '{} --help'.", printable(message), path), json);
   return 2;
 }
 
@@ -115,6 +115,12 @@ std::string message_of(const std::exception& error) {
     return "a JSON file does not hold what it should: " + json_problem(*json);
   if (dynamic_cast<const std::logic_error*>(&error) != nullptr) return "a file does not hold what it should";
   return error.what();
+}
+
+/// What a terminal may see of it.
+std::string shown_message(const std::exception& error) {
+  return dynamic_cast<const Error*>(&error) != nullptr ? printable_message(error)
+                                                       : printable(message_of(error));
 }
 
 /// Who stopped reading (`| head`) needs no message; the exit code is that of programs which the signal ends.
@@ -302,7 +308,7 @@ int report_error(const std::exception& error, bool json) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   const std::string_view kind = ours != nullptr ? ours->kind() : "error";
   const std::string message = message_of(error);
-  print_error(kind, message, fmt::format("ingot: {}", message), json);
+  print_error(kind, message, "ingot: " + shown_message(error), json);
   if (dynamic_cast<const Interrupted*>(&error) != nullptr) return interrupt_exit_code();
   return dynamic_cast<const InvalidConfig*>(&error) != nullptr ? 2 : 1;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
@@ -29,8 +30,9 @@ int run(ConvertFlags o) {
     fmt::print("{}\n", dump_json(nlohmann::ordered_json{
                            {"path", written.path}, {"format", written.format}, {"bytes", written.bytes}}));
   } else {
-    fmt::print("{}: {}, {} of tensors\n", written.path, written.format, human_bytes(written.bytes));
-    if (!written.stand_ins.empty()) fmt::print("{}\n", written.stand_ins.summary());
+    fmt::print("{}: {}, {} of tensors\n", printable(written.path), written.format,
+               human_bytes(written.bytes));
+    if (!written.stand_ins.empty()) fmt::print("{}\n", printable(written.stand_ins.summary()));
   }
   return 0;
 }

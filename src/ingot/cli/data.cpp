@@ -54,12 +54,12 @@ Json as_json(const DataPreview& p) {
 // What is learned in green; where there is no colour, in brackets.
 void print_sample(const PreviewSample& sample, std::size_t number, bool color) {
   fmt::print("\nsample {}{}: {} tokens, {} trained\n", number,
-             sample.role.empty() ? "" : fmt::format(", {}", sample.role), sample.tokens,
+             sample.role.empty() ? "" : fmt::format(", {}", printable(sample.role)), sample.tokens,
              sample.trained_tokens);
   for (const PreviewPiece& piece : sample.pieces) {
     const char* before = color ? (piece.trained ? "\x1b[32m" : "\x1b[2m") : (piece.trained ? "[[" : "");
     const char* behind = color ? "\x1b[0m" : (piece.trained ? "]]" : "");
-    fmt::print("{}{}{}", before, printable(piece.text, true), behind);
+    fmt::print("{}{}{}", before, printable(piece.text, LineEnds::keep), behind);
   }
   fmt::print("\n");
 }
@@ -139,8 +139,8 @@ int capture(const CaptureOptions& o) {
     fmt::print(
         "{}: {} tokens of {} at each of {} targets in {} sequences\n\nLearn from it:\n  ingot train {} "
         "--set kd_logprobs={}\n",
-        o.directory, info.top_k, info.teacher, info.targets, info.sequences, shell_word(o.config),
-        shell_word(o.directory));
+        printable(o.directory), info.top_k, printable(info.teacher), info.targets, info.sequences,
+        shell_word(o.config), shell_word(o.directory));
   return 0;
 }
 

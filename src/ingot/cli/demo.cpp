@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/base/directory_lock.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/base/units.h"
@@ -196,6 +198,7 @@ std::string why_not_better(const TrainResult& result, double bigram, const Train
 
 int run(DemoOptions o) {
   o.data = chosen_data(o);
+  const DirectoryLock lock(o.output);
   check_output(o);
   TrainConfig config = demo_config(o);
   const double step_seconds = measure_step(config);
@@ -211,7 +214,7 @@ int run(DemoOptions o) {
                                     {"seed", std::to_string(config.seed)}}});
   fmt::print("This machine multiplies matrices at {:.0f} GFLOP/s (f32).\n", console.matmul_flops() * 1e-9);
   fmt::print("Learning a tokenizer of {} tokens from the text of {} ...\n", config.vocab_size,
-             fmt::join(o.data, ", "));
+             printable(fmt::format("{}", fmt::join(o.data, ", "))));
   std::fflush(stdout);
   LanguageTrainer trainer(config, console.hooks());
   const double bigram = trainer.bigram_baseline().value_or(0);
@@ -227,9 +230,9 @@ int run(DemoOptions o) {
   fmt::print("\nValidation loss {:.3f} against the bigram model's {:.3f}.\n", loss, bigram);
   if (!(loss < bigram) && result.end != TrainEnd::stopped)
     fmt::print("{}\n", why_not_better(result, bigram, config, o.minutes));
-  fmt::print("  model   {}\n  report  {}\n\nNow try:\n  {} generate {} --prompt {}\n", result.model_directory,
-             console.report(), own_command(), result.model_directory,
-             shell_quoted(config.sample_prompts.front()));
+  fmt::print("  model   {}\n  report  {}\n\nNow try:\n  {} generate {} --prompt {}\n",
+             printable(result.model_directory), printable(console.report()), own_command(),
+             shell_word(result.model_directory), shell_quoted(config.sample_prompts.front()));
   return 0;
 }
 

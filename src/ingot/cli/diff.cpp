@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/text_table.h"
 #include "ingot/train/diff_runs.h"
@@ -38,7 +39,8 @@ void print_diff(const RunDiff& diff, const FinishedRun& left, const FinishedRun&
   if (diff.same_experiment()) fmt::print("Configuration and data are the same.\n");
   for (const FinishedRun* run : {&left, &right})
     if (!run->metadata)
-      fmt::print("{} has no {}: an earlier version of Ingot wrote it.\n", run->name, kRunMetadataFile);
+      fmt::print("{} has no {}: an earlier version of Ingot wrote it.\n", printable(run->name),
+                 kRunMetadataFile);
 }
 
 int run(const DiffOptions& o) {

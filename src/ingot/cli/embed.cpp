@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/text_inputs.h"
@@ -90,7 +91,8 @@ int run(const EmbedOptions& o) {
   }
   constexpr std::size_t kMatrix = 12;  // more columns do not fit a terminal
   if (texts.size() <= kMatrix) print_similarities(texts, vectors, is_normalized(o, embedder));
-  if (!o.output.empty()) fmt::print("{}: f32 {}, one row per text\n", o.output, to_string(vectors.shape()));
+  if (!o.output.empty())
+    fmt::print("{}: f32 {}, one row per text\n", printable(o.output), to_string(vectors.shape()));
   return 0;
 }
 

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
+#include "ingot/base/shell.h"
 #include "ingot/train/language/explain.h"
 
 namespace ingot::cli {
@@ -42,7 +44,7 @@ void print_keys(const char* heading, const Keys& keys, const char* before) {
   for (const auto& key : keys) width = std::max(width, key.key.size() + key.value.size() + 2);
   fmt::print("{}\n", heading);
   for (const auto& key : keys) {
-    const std::string given = fmt::format("{}: {}", key.key, key.value);
+    const std::string given = printable(fmt::format("{}: {}", key.key, key.value));
     const std::string means = key.means.empty() ? "" : fmt::format("{}{}", before, key.means);
     fmt::print("  {:<{}}{}\n", given, means.empty() ? 0 : std::min<std::size_t>(width, 48) + 2, means);
   }
@@ -73,9 +75,9 @@ int explain_config(const std::string& path, const std::vector<std::string>& set,
   print_keys("Unknown", e.unknown, "did you mean ");
   print_defaults(e);
   if (e.problem.empty())
-    fmt::print("This configuration can be trained: ingot train {}\n", path);
+    fmt::print("This configuration can be trained: ingot train {}\n", shell_word(path));
   else
-    fmt::print("It would be refused: {}\n", e.problem);
+    fmt::print("It would be refused: {}\n", printable(e.problem));
   return exit_code;
 }
 

@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include "ingot/base/config.h"
+#include "ingot/base/directory_lock.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/report.h"
+#include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/forecast_fitting.h"
 #include "ingot/cli/help_page.h"
@@ -145,7 +148,7 @@ bool add_network(Comparison& plan, const std::string& model, const ForecastOptio
     plan.all.push_back({model, network_to_compare(model, o, plan)});
   } catch (const DataError& error) {
     if (!o.models.empty()) throw;
-    if (!o.json) fmt::print("  {} is left out: {}\n", model, error.what());
+    if (!o.json) fmt::print("  {} is left out: {}\n", model, printable_message(error));
     return false;
   }
   return true;
@@ -270,18 +273,19 @@ void print_comparison(const std::string& report, const Comparison& plan, const R
   }
   fmt::print("\n{}", metrics_table(metrics));
   for (const std::string& note : results.last.notes)
-    fmt::print("{}\n", wrap_on_terminal(note, 0, STDOUT_FILENO));
+    fmt::print("{}\n", wrap_on_terminal(printable(note, LineEnds::keep), 0, STDOUT_FILENO));
   fmt::print("The least {} is that of {}.\n", std::isnan(best.mase) ? "MAE" : "MASE", best.method);
-  fmt::print("\n  report  {}\n", report);
+  fmt::print("\n  report  {}\n", printable(report));
   if (!plan.has(best.method) || results.stopped) return;
-  fmt::print("\nGo on with:\n  ingot forecast predict {} {} -o forecast.csv\n", plan.directory(best.method),
-             plan.data);
+  fmt::print("\nGo on with:\n  ingot forecast predict {} {} -o forecast.csv\n",
+             shell_word(plan.directory(best.method)), shell_word(plan.data));
 }
 
 }  // namespace
 
 int run_forecast_compare(const ForecastOptions& o) {
   const Comparison plan = planned(o);
+  const DirectoryLock lock(plan.output);
   Results results;
   for (const Competitor& c : plan.all) {
     if (!o.json) fmt::print("\n{}\n", c.name);

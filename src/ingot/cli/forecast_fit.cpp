@@ -8,11 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
+#include "ingot/base/directory_lock.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
+#include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/forecast_fitting.h"
@@ -202,7 +205,7 @@ void tell_table(const SeriesTable& table, bool json) {
   if (json) return;
   std::size_t rows = 0;
   for (const Series& s : table.series) rows += s.length();
-  fmt::print("{}: {} series, {} rows, one per {}\n", table.source,
+  fmt::print("{}: {} series, {} rows, one per {}\n", printable(table.source),
              table.long_layout ? table.series.size() : table.column_names.size(),
              human_count(static_cast<double>(rows)), table.frequency.in_words());
   tell_reading(table, stdout);
@@ -228,9 +231,11 @@ void check_output_is_new(const ForecastOptions& o, const std::string& output) {
 
 void tell_reading(const SeriesTable& table, std::FILE* to) {
   constexpr std::size_t kMost = 5;
-  fmt::print(to, "  {}\n", wrap_on_terminal(fmt::format("read as: {}", table.read_as), 4, fileno(to)));
+  fmt::print(to, "  {}\n",
+             wrap_on_terminal(fmt::format("read as: {}", printable(table.read_as)), 4, fileno(to)));
   const std::vector<std::string>& notes = table.filled.notes;
-  for (std::size_t i = 0; i < std::min(kMost, notes.size()); ++i) fmt::print(to, "  gaps: {}\n", notes[i]);
+  for (std::size_t i = 0; i < std::min(kMost, notes.size()); ++i)
+    fmt::print(to, "  gaps: {}\n", printable(notes[i]));
   if (notes.size() > kMost) fmt::print(to, "  gaps: ... and {} more\n", notes.size() - kMost);
   tell_left_out(table.left_out, to);
 }
@@ -238,7 +243,8 @@ void tell_reading(const SeriesTable& table, std::FILE* to) {
 void tell_left_out(const std::vector<LeftOut>& left_out, std::FILE* to) {
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const LeftOut& series : left_out) by_reason[series.reason].push_back(series.id);
-  for (const auto& [reason, ids] : by_reason) fmt::print(to, "  left out: {} ({})\n", list_of(ids), reason);
+  for (const auto& [reason, ids] : by_reason)
+    fmt::print(to, "  left out: {} ({})\n", printable(list_of(ids)), printable(reason));
 }
 
 std::vector<std::string> ids_of(const std::vector<LeftOut>& left_out) {
@@ -298,6 +304,7 @@ int run_forecast_fit(const ForecastOptions& o) {
   tell_table(table, o.json);
   std::vector<LeftOut> left_out = leave_out_constant(table, config, o);
   config = fitted_to(table, o, config);
+  const DirectoryLock lock(output);
   const auto [f, not_fitted, unfinished] = fit_into(output, o, config, table);
   left_out.insert(left_out.end(), table.left_out.begin(), table.left_out.end());
   left_out.insert(left_out.end(), not_fitted.begin(), not_fitted.end());
@@ -328,8 +335,9 @@ int run_forecast_fit(const ForecastOptions& o) {
       "\n{} after {}: best validation {} {:.4f}\n  model   {}\n  report  {}/report.html\n\nGo on "
       "with:\n"
       "  ingot forecast predict {} {} -o forecast.csv\n  ingot forecast evaluate {} {}\n",
-      name(f.end), counted(std::ssize(f.epochs), "epoch"), config.loss, best, output, output, output,
-      config.data, output, config.data);
+      name(f.end), counted(std::ssize(f.epochs), "epoch"), config.loss, best, printable(output),
+      printable(output), shell_word(output), shell_word(config.data), shell_word(output),
+      shell_word(config.data));
   if (unfinished) fmt::print("\nThe fit was stopped; {}\n", kGoOn);
   return code;
 }

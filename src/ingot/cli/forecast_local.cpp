@@ -2,6 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
+#include "ingot/base/shell.h"
 #include "ingot/cli/forecast_fitting.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
@@ -93,7 +95,8 @@ int run_local_fit(const std::string& model, const ForecastOptions& o) {
       "\n{} with season {}, {} rows ahead\n  model   {}\n  report  {}/report.html\n\nGo on with:\n  ingot "
       "forecast predict {} {} -o forecast.csv\n"
       "  ingot forecast evaluate {} {}\n",
-      f.model, f.season, f.horizon, output, output, output, config.data, output, config.data);
+      f.model, f.season, f.horizon, printable(output), printable(output), shell_word(output),
+      shell_word(config.data), shell_word(output), shell_word(config.data));
   return 0;
 }
 

@@ -9,9 +9,11 @@
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/forecast.h"
 #include "ingot/cli/help_page.h"
+#include "ingot/cli/inference.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/cross_validate.h"
@@ -115,7 +117,7 @@ void give_forecasts(const ForecastOptions& o, const std::vector<SeriesForecast>&
                     const SeriesTable& table, std::int64_t horizon) {
   const bool as_json = ending_of(o.output) == ".json";
   if (o.output.empty() || is_standard_output(o.output)) {
-    fmt::print("{}", o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
+    print_piece(o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
     return;
   }
   write_file_atomically(o.output, as_json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
@@ -128,7 +130,7 @@ void give_forecasts(const ForecastOptions& o, const std::vector<SeriesForecast>&
     fmt::print("{}\n", dump_json(json, 2));
   } else {
     fmt::print("{} ahead of {} series written to {}\n", counted(horizon, "row"),
-               forecasts.size() * table.targets, o.output);
+               forecasts.size() * table.targets, printable(o.output));
   }
 }
 
@@ -146,7 +148,8 @@ void give_evaluation(const ForecastOptions& o, const Evaluation& e, const Series
       fmt::format("{} of {} from rolling origins in the test part of {}; season {}",
                   counted(e.windows, "forecast"), counted(horizon, "row"), o.data, e.season);
   fmt::print("{}\n\n{}\n", wrap_on_terminal(what, 2, STDOUT_FILENO), metrics_table(e.methods));
-  for (const std::string& note : e.notes) fmt::print("{}\n", wrap_on_terminal(note, 0, STDOUT_FILENO));
+  for (const std::string& note : e.notes)
+    fmt::print("{}\n", wrap_on_terminal(printable(note, LineEnds::keep), 0, STDOUT_FILENO));
   if (!e.verdict.empty()) fmt::print("{}\n", wrap_on_terminal(e.verdict, 0, STDOUT_FILENO));
   const std::map<int, double>& coverage = e.methods[0].coverage;
   const std::string inside =
@@ -244,7 +247,7 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
     if (!v.folds.empty()) {
       print_folds(v, table);
       for (const std::string& note : v.folds.back().evaluation.notes)
-        fmt::print("{}\n", wrap_on_terminal(note, 0, STDOUT_FILENO));
+        fmt::print("{}\n", wrap_on_terminal(printable(note, LineEnds::keep), 0, STDOUT_FILENO));
     }
     if (v.stopped) fmt::print("\nstopped after {} of {} folds\n", v.folds.size(), o.folds);
   }
@@ -280,7 +283,7 @@ void give_plot(const ForecastOptions& o, const SeriesTable& table, const Report&
                                       {"skipped", ids_of(table.left_out)}},
                                  2));
   else
-    fmt::print("written to {}\n", o.output);
+    fmt::print("written to {}\n", printable(o.output));
 }
 
 int run_forecast_plot(ForecastOptions o) {

@@ -7,6 +7,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
@@ -36,8 +37,8 @@ std::string written(const ModelGraph& graph, const std::string& path) {
 }
 
 void print_summary(const ModelGraph& graph) {
-  fmt::print("{}, {}\n  parameters      {}\n  FLOPs forward   {}\n", graph.title, graph.input,
-             human_count(static_cast<double>(graph.model.parameter_count())),
+  fmt::print("{}, {}\n  parameters      {}\n  FLOPs forward   {}\n", printable(graph.title),
+             printable(graph.input), human_count(static_cast<double>(graph.model.parameter_count())),
              human_count(graph.model.flops(false)));
   if (graph.backward) fmt::print("  FLOPs backward  {}\n", human_count(graph.model.flops(true)));
   fmt::print("  activations     {} at most\n", human_bytes(graph.activation_bytes));

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/calibrate.h"
 #include "ingot/cli/commands.h"
 #include "ingot/hub/resolve.h"
@@ -26,8 +27,9 @@ int run(ImatrixFlags o) {
                                                         {"window", matrix.chunk_tokens}},
                                  2));
   else
-    fmt::print("{}: importance of the columns of {} tensors, over {} tokens of {}\n", o.out,
-               matrix.entries.size(), std::int64_t{matrix.chunks} * matrix.chunk_tokens, o.calibration.text);
+    fmt::print("{}: importance of the columns of {} tensors, over {} tokens of {}\n", printable(o.out),
+               matrix.entries.size(), std::int64_t{matrix.chunks} * matrix.chunk_tokens,
+               printable(o.calibration.text));
   return 0;
 }
 

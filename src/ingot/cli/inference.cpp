@@ -15,6 +15,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/key_options.h"
@@ -113,7 +114,7 @@ namespace {
 
 bool agrees_to_fetch(const std::string& model) {
   if (!is_terminal(STDIN_FILENO) || !is_terminal(STDERR_FILENO)) return false;
-  fmt::print(stderr, "{} is not in the Hub's cache. Fetch it? [Y/n] ", model);
+  fmt::print(stderr, "{} is not in the Hub's cache. Fetch it? [Y/n] ", printable(model));
   std::string answer;
   std::getline(std::cin, answer);
   return !std::cin.eof() && (answer.empty() || answer.front() == 'y' || answer.front() == 'Y');
@@ -322,7 +323,9 @@ nlohmann::ordered_json TextFlags::fields() const {
   return fields;
 }
 
-bool print_piece(std::string_view piece) {
+bool print_piece(std::string_view text) {
+  static const bool kTerminal = is_terminal(STDOUT_FILENO);  // which obeys control characters of a model
+  const std::string piece = kTerminal ? printable(text, LineEnds::keep) : std::string(text);
   return std::fwrite(piece.data(), 1, piece.size(), stdout) == piece.size() && std::fflush(stdout) == 0;
 }
 

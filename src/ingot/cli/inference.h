@@ -55,7 +55,8 @@ class TextFlags {
   std::vector<std::function<void(nlohmann::ordered_json&)>> fields_;
 };
 
-/// Writes to stdout what is being made; false where nobody takes it any more.
-bool print_piece(std::string_view piece);
+/// Writes to stdout what a model made or a file holds; false where nobody takes it any more. A terminal sees
+/// control characters escaped; files and pipes get the bytes.
+bool print_piece(std::string_view text);
 
 }  // namespace ingot::cli

@@ -77,7 +77,7 @@ void print_check(const ArchitectureReport& report) {
   append_list(message, "missing", report.missing);
   append_list(message, "of another shape", report.misshaped);
   append_list(message, "not expected", report.unexpected);
-  fmt::print("{}\n", printable(message, true));
+  fmt::print("{}\n", printable(message, LineEnds::indented));
 }
 
 int run(InspectOptions o) {
@@ -123,7 +123,7 @@ int run(InspectOptions o) {
     fmt::print("{:<{}}  {:<8}  {:<20} {:>10}{}\n", printable(info.name), width, printable(info.stored_as),
                to_string(info.shape), human_bytes(info.bytes), stats ? describe(*stats) : "");
   }
-  if (!architecture.empty()) fmt::print("\n{}\n", printable(architecture, true));
+  if (!architecture.empty()) fmt::print("\n{}\n", printable(architecture, LineEnds::keep));
   fmt::print("{}{}: {} tensors, {} elements, {}\n", architecture.empty() ? "\n" : "", source->format(),
              source->tensors().size(), human_count(static_cast<double>(elements)),
              human_bytes(source->total_bytes()));

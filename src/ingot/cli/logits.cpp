@@ -3,6 +3,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/core/device_config.h"
@@ -34,7 +35,7 @@ int run(LogitsOptions o) {
     fmt::print("{}\n",
                dump_json(nlohmann::ordered_json{{"path", o.output}, {"shape", logits.shape().to_vector()}}));
   } else {
-    fmt::print("{}: f32 {}, one row per token\n", o.output, to_string(logits.shape()));
+    fmt::print("{}: f32 {}, one row per token\n", printable(o.output), to_string(logits.shape()));
   }
   return 0;
 }

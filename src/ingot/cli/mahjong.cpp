@@ -6,6 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/mahjong_games.h"
 #include "ingot/mahjong/arena.h"
@@ -86,7 +87,8 @@ int arena(const MahjongOptions& o) {
   }
   if (o.sequential) options.sequential = SequentialOptions{.margin = *o.sequential, .error = o.error};
   const ArenaReport report = run_arena(entrants, options);
-  fmt::print("{}", o.json ? dump_json(report_json(report)) + "\n" : format_report(report));
+  fmt::print("{}", o.json ? dump_json(report_json(report)) + "\n"
+                          : printable(format_report(report), LineEnds::keep));
   return 0;
 }
 

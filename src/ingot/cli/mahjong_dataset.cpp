@@ -8,6 +8,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/rng.h"
 #include "ingot/base/stopwatch.h"
@@ -62,7 +63,7 @@ int generate_games(const DatasetOptions& o) {
     bar.update(first + std::ssize(matches));
   }
   bar.finish();
-  fmt::print("{} in {}\n", counted(o.games, "game"), o.out);
+  fmt::print("{} in {}\n", counted(o.games, "game"), printable(o.out));
   return 0;
 }
 
@@ -97,7 +98,8 @@ void print_players(const PlayerRecords& players) {
   fmt::print("\n{:<24}{:>8}{:>8}{:>8}{:>11}\n", "player", "games", "place", "win %", "deal-in %");
   for (std::size_t i = 0; i < std::min(kNamed, most.size()); ++i) {
     const auto& [name, record] = most[i];
-    const std::string_view shown = fit_width(name, 23);
+    const std::string visible = printable(name);
+    const std::string_view shown = fit_width(visible, 23);
     fmt::print("{}{}{:>8}{:>8}{:>8.1f}{:>11.1f}\n", shown,
                std::string(static_cast<std::size_t>(24 - display_width(shown)), ' '), record.games,
                record.whole_games > 0 ? fmt::format("{:.2f}", record.mean_place()) : "-",
@@ -119,7 +121,7 @@ void print_dataset(const GameIndex& index, const DatasetCounts& counts) {
                counted(counts.filtered.decisions, "decision"), counted(counts.filtered.players, "player"));
   constexpr std::size_t kNamed = 10;
   for (std::size_t i = 0; i < std::min(kNamed, index.refused().size()); ++i)
-    fmt::print("  refused: {}\n", index.refused()[i].error);
+    fmt::print("  refused: {}\n", printable(index.refused()[i].error));
   if (index.refused().size() > kNamed) fmt::print("  ... (--json lists all)\n");
   if (index.games().empty()) return;
   fmt::print("\n{:<14}{:>12}{:>12}{:>10}\n", "action", "chosen", "legal", "share");

@@ -13,6 +13,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/mjai_port.h"
@@ -171,7 +172,7 @@ int validate_mahjong(const MahjongOptions& o) {
       all.draws += counts.draws;
       all.seeded += counts.seeded;
     } catch (const Error& error) {
-      if (!o.json) fmt::print(stderr, "{}\n", error.what());
+      if (!o.json) fmt::print(stderr, "{}\n", printable_message(error));
       refused.push_back({{"file", file}, {"error", error.kind()}, {"message", error.what()}});
     }
   }
@@ -203,8 +204,8 @@ int review_mahjong(const MahjongOptions& o) {
   if (is_standard_output(o.out)) return 0;
   const auto mistakes = review.mistakes(seat);
   const auto decisions = std::ranges::count(review.decisions, seat, &ReviewedDecision::seat);
-  fmt::print("{}: {} of seat {}'s {} decisions are as {} would take them; the dearest others:\n", o.out,
-             decisions - std::ssize(mistakes), seat, decisions, o.player);
+  fmt::print("{}: {} of seat {}'s {} decisions are as {} would take them; the dearest others:\n",
+             printable(o.out), decisions - std::ssize(mistakes), seat, decisions, o.player);
   constexpr std::size_t kShown = 5;
   for (std::size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
     const ReviewedDecision& d = review.decisions[mistakes[i]];

@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/report.h"
 #include "ingot/base/stopwatch.h"
@@ -174,8 +175,9 @@ int ladder(const LadderCommand& o) {
   if (page_only) return 0;
   if (o.json) return fmt::print("{}\n", dump_json(ladder_json(o, run))), 0;
   print_text_table(ladder_table(run.entries));
-  for (const auto& one : run.left_out) fmt::print("left out: {}: {}\n", one.directory, one.error);
-  fmt::print("{} in {:.1f} s\n  report  {}\n", counted(4 * run.walls, "game"), run.seconds, o.out);
+  for (const auto& one : run.left_out)
+    fmt::print("left out: {}: {}\n", printable(one.directory), printable(one.error));
+  fmt::print("{} in {:.1f} s\n  report  {}\n", counted(4 * run.walls, "game"), run.seconds, printable(o.out));
   return 0;
 }
 

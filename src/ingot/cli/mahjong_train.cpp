@@ -9,6 +9,8 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
+#include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
@@ -42,18 +44,18 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
   }
   fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);
   if (r.evaluation) fmt::print(", validation loss {:.4f}", r.evaluation->loss);
-  fmt::print("\n  checkpoint  {}\n", r.last_checkpoint);
+  fmt::print("\n  checkpoint  {}\n", printable(r.last_checkpoint));
   if (r.model_directory.empty())
-    fmt::print("\nGo on with:\n  ingot mahjong train {} --resume\n", o.config);
+    fmt::print("\nGo on with:\n  ingot mahjong train {} --resume\n", shell_word(o.config));
   else if (phase == "grp")
-    fmt::print("  model       {}\n\nPay places in self-play:\n  --set reward_model={}\n", r.model_directory,
-               r.model_directory);
+    fmt::print("  model       {}\n\nPay places in self-play:\n  --set reward_model={}\n",
+               printable(r.model_directory), shell_word(r.model_directory));
   else if (phase == "oracle")
     fmt::print("  model       {}\n\nTeach a player:\n  --set phase=distil --set teacher={}\n",
-               r.model_directory, r.model_directory);
+               printable(r.model_directory), shell_word(r.model_directory));
   else
     fmt::print("  model       {}\n\nLet it play:\n  ingot mahjong arena model:{} rule-based\n",
-               r.model_directory, r.model_directory);
+               printable(r.model_directory), shell_word(r.model_directory));
 }
 
 // Other ranks than the first of several play and learn, and say nothing.
@@ -87,6 +89,7 @@ int train_mahjong(const MahjongTrainOptions& o, const dist::Communicator& ranks)
   }
   const InterruptWatch watch;
   const MahjongTrainResult result = training.run();
+  lock.check();
   print_mahjong_result(o, result, config.phase);
   return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
 }

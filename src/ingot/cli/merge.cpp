@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
@@ -36,8 +37,8 @@ int run(MergeFlags o) {
                dump_json(nlohmann::ordered_json{
                    {"path", written.path}, {"adapters", o.adapters.size()}, {"bytes", written.bytes}}));
   } else {
-    fmt::print("{}: {} with {} merged, {}\n", written.path, o.merge.model, fmt::join(o.adapters, ", "),
-               human_bytes(written.bytes));
+    fmt::print("{}: {} with {} merged, {}\n", printable(written.path), printable(o.merge.model),
+               printable(fmt::format("{}", fmt::join(o.adapters, ", "))), human_bytes(written.bytes));
   }
   return 0;
 }

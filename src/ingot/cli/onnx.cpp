@@ -53,7 +53,7 @@ struct CheckOptions {
 };
 
 std::string describe(const onnx::ValueInfo& value) {
-  if (!value.is_tensor) return fmt::format("{:<24} {}", printable(value.name), value.stored_as);
+  if (!value.is_tensor) return fmt::format("{:<24} {}", printable(value.name), printable(value.stored_as));
   std::string text = fmt::format("{:<24} {} [", printable(value.name), value.stored_as);
   for (std::size_t i = 0; i < value.shape.size(); ++i) {
     const std::string open = value.axes[i].empty() ? "?" : printable(value.axes[i]);
@@ -82,7 +82,8 @@ std::vector<std::string> file_names(const std::vector<onnx::ValueInfo>& outputs)
 
 /// Without a limit of its own a run may take this much: what its files hold many times over.
 std::uint64_t allowed_memory(const Limits& limits, std::uint64_t held) {
-  constexpr std::uint64_t kLeast = std::uint64_t{1} << 30, kTimes = 16;
+  // With the program itself a small graph stays below 1 GiB.
+  constexpr std::uint64_t kLeast = std::uint64_t{896} << 20, kTimes = 16;
   return limits.memory.empty() ? kLeast + kTimes * held : parse_bytes(limits.memory, "--max-memory");
 }
 
@@ -92,7 +93,7 @@ template <class Work>
 auto run_limited(const std::string& model, const Limits& limits, std::uint64_t held, bool json,
                  const Work& work) {
   const TimeLimit limit(limits.seconds,
-                        fmt::format("{}: took longer than {}; --max-seconds allows more", model,
+                        fmt::format("{}: took longer than {}; --max-seconds allows more", printable(model),
                                     human_duration(limits.seconds)),
                         json);
   const std::uint64_t memory = allowed_memory(limits, held);
@@ -100,7 +101,7 @@ auto run_limited(const std::string& model, const Limits& limits, std::uint64_t h
   const auto refuse = [&](const char* what) {
     return Error(
         fmt::format("{}: needs more memory than the {} that it may have; --max-memory allows more ({})",
-                    model, human_bytes(memory), what));
+                    printable(model), human_bytes(memory), what));
   };
   try {
     return work(memory);
@@ -172,7 +173,7 @@ void count_operators(const onnx::Graph& graph, std::map<std::string, int>& count
 
 void print_check(const onnx::Graph& graph, const std::map<std::string, int>& counts,
                  const std::set<std::string>& missing, const onnx::TrialResult& trial) {
-  fmt::print("{} by {}, operator set {}, {} nodes\n", graph.path(),
+  fmt::print("{} by {}, operator set {}, {} nodes\n", printable(graph.path()),
              graph.producer().empty() ? "?" : printable(graph.producer()), graph.opset(),
              graph.nodes().size());
   for (const onnx::ValueInfo& input : graph.inputs()) fmt::print("  in   {}\n", describe(input));
@@ -245,7 +246,7 @@ int check_tests(const CheckOptions& o) {
                                                                : "wrong";
     list.push_back({{"name", test.name}, {"opset", test.opset}, {"end", end}, {"detail", test.detail}});
     if (!o.json && (test.end == onnx::TestEnd::wrong || (o.all && test.end != onnx::TestEnd::passed))) {
-      fmt::print("{:<12} {}: {}\n", end, test.name, test.detail);
+      fmt::print("{:<12} {}: {}\n", end, printable(test.name), printable(test.detail));
     }
   }
   const int exit_code = all.wrong == 0 ? 0 : 1;
@@ -265,7 +266,8 @@ int check_tests(const CheckOptions& o) {
   std::vector<std::string> names;
   names.reserve(needed.size());
   for (const auto& [op, count] : needed) names.push_back(fmt::format("{} ({})", op, count));
-  fmt::print("operators lacking, and tests with them: {}\n", fmt::join(names, ", "));
+  fmt::print("operators lacking, and tests with them: {}\n",
+             printable(fmt::format("{}", fmt::join(names, ", "))));
   return exit_code;
 }
 
@@ -276,7 +278,7 @@ int check(const CheckOptions& o) {
 void add_limits(Command& command, Limits& limits) {
   command.option(
       "--max-memory", limits.memory,
-      "Refuse to take more memory (default: 1 GiB and 16 times what the model and its inputs take)");
+      "Refuse to take more memory (default: 896 MiB and 16 times what the model and its inputs take)");
   command.option("--max-seconds", limits.seconds, "Stop with an error after as many seconds; 0: never");
   command.option("--max-iterations", limits.iterations,
                  "Iterations that all loops of the graph may take together");

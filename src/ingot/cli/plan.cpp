@@ -5,6 +5,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
@@ -155,7 +156,7 @@ void print_plan_json(const PlannedRun& best, const std::optional<PlannedRun>& co
 
 void print_best(const Report& page, const PlannedRun& best, const PlannedCluster& on) {
   const StepTime& t = best.time;
-  fmt::print("{}\n{}\n\n", page.title, page.subtitle);
+  fmt::print("{}\n{}\n\n", printable(page.title), printable(page.subtitle));
   for (const ReportFigure& figure : page.figures)
     fmt::print("  {:<16} {:>10}  {}\n", figure.label, figure.value, figure.note);
   const double all = t.seconds();
@@ -221,7 +222,7 @@ int plan_run(const PlanOptions& o) {
   }
   print_best(page, best, request.cluster);
   for (const ReportTable& table : page.tables) print_text_table(table);
-  if (!o.output.empty()) fmt::print("{}\n", o.output);
+  if (!o.output.empty()) fmt::print("{}\n", printable(o.output));
   return 0;
 }
 

@@ -6,8 +6,10 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/inference.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/hub/url.h"
 
@@ -30,10 +32,10 @@ void print(const PullOptions& o, const hub::HubRepo& repo, const hub::PullResult
     ++fetched;
   }
   if (!o.json) {
-    fmt::print(stderr, "{} at {}: {}, {}; {} of them fetched now, {}\n", repo.id, result.commit.substr(0, 12),
-               counted(std::ssize(result.files), "file"), human_bytes(bytes), fetched,
-               human_bytes(fetched_bytes));
-    fmt::print("{}\n", result.path);
+    fmt::print(stderr, "{} at {}: {}, {}; {} of them fetched now, {}\n", printable(repo.id),
+               printable(result.commit.substr(0, 12)), counted(std::ssize(result.files), "file"),
+               human_bytes(bytes), fetched, human_bytes(fetched_bytes));
+    print_piece(result.path + "\n");
     return;
   }
   nlohmann::ordered_json files = nlohmann::ordered_json::array();
@@ -54,7 +56,7 @@ int run(PullOptions o) {
     INGOT_CHECK(
         o.revision.empty() && o.pull.include.empty() && o.pull.exclude.empty() && o.pull.directory.empty(),
         InvalidConfig(o.model, "is not a repository: --revision, --include, --exclude and --to need one"));
-    fmt::print("{}\n", hub::resolve_model(o.model));
+    print_piece(hub::resolve_model(o.model) + "\n");
     return 0;
   }
   hub::HubRepo repo = hub::parse_hub_repo(o.model);

@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/calibrate.h"
@@ -84,7 +85,7 @@ Json as_json(const infer::FormatQuality& q) {
 
 void print_row(const infer::FormatQuality& q, double reference) {
   if (!q.refusal.empty()) {
-    fmt::print("{:<15} {}\n", q.format, q.refusal);
+    fmt::print("{:<15} {}\n", printable(q.format), printable(q.refusal));
     return;
   }
   const auto change = [reference](const infer::Divergence& d) {
@@ -93,8 +94,9 @@ void print_row(const infer::FormatQuality& q, double reference) {
   fmt::print(
       "{:<15} {:>5.2f} {:>7.3f} % | {:>9.4f} {:>+8.3f} % {:>9.6f} | {:>9.4f} {:>+8.3f} % {:>9.6f} {:>6.2f} "
       "%\n",
-      q.format, q.bits_per_weight, 100 * q.weight_error, q.weights.text.perplexity(), change(q.weights),
-      q.weights.kl, q.as_run.text.perplexity(), change(q.as_run), q.as_run.kl, 100 * q.as_run.same_top);
+      printable(q.format), q.bits_per_weight, 100 * q.weight_error, q.weights.text.perplexity(),
+      change(q.weights), q.weights.kl, q.as_run.text.perplexity(), change(q.as_run), q.as_run.kl,
+      100 * q.as_run.same_top);
 }
 
 // What was written, where something was; else the source rounded in memory.
@@ -109,7 +111,8 @@ infer::FormatQuality measure(const infer::QualityReport& quality, const std::str
 // Below the table: which formats are not what their name says in every matrix.
 void print_stand_ins(const std::vector<infer::FormatQuality>& rows) {
   for (const infer::FormatQuality& row : rows)
-    if (!row.stand_ins.empty()) fmt::print("\n{}: {}", row.format, row.stand_ins.summary());
+    if (!row.stand_ins.empty())
+      fmt::print("\n{}: {}", printable(row.format), printable(row.stand_ins.summary()));
   fmt::print("\n");
 }
 
@@ -133,8 +136,8 @@ Json report(const QuantizeFlags& o, const WrittenModel& written) {
   const double reference = quality.reference().perplexity();
   if (!o.json) {
     const ProgressPause pause;
-    fmt::print("{} tokens of {}; perplexity {:.4f} with the weights as stored\n\n", ids.size(), o.report,
-               reference);
+    fmt::print("{} tokens of {}; perplexity {:.4f} with the weights as stored\n\n", ids.size(),
+               printable(o.report), reference);
     fmt::print("{:<15} {:>5} {:>9} | {:^31} | {:^39}\n", "", "", "weight", "rounded weights", "as it runs");
     fmt::print("{:<15} {:>5} {:>9} | {:>9} {:>10} {:>10} | {:>9} {:>10} {:>9} {:>8}\n", "format", "bits",
                "error", "perplex.", "", "KL", "perplex.", "", "KL", "same top");
@@ -224,8 +227,9 @@ int run(QuantizeFlags o) {
               {"bytes", written.bytes},
               {"stand_ins", as_json(written.stand_ins)}};
     if (!o.json)
-      fmt::print("{}: {}, {} of tensors\n", written.path, o.formats.front(), human_bytes(written.bytes));
-    if (!o.json && !written.stand_ins.empty()) fmt::print("{}\n", written.stand_ins.summary());
+      fmt::print("{}: {}, {} of tensors\n", printable(written.path), o.formats.front(),
+                 human_bytes(written.bytes));
+    if (!o.json && !written.stand_ins.empty()) fmt::print("{}\n", printable(written.stand_ins.summary()));
   }
   if (!o.report.empty()) {
     if (!o.destination.empty() && !o.json) fmt::print("\n");

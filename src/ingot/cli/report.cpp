@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
@@ -53,7 +54,7 @@ int run(const ReportOptions& o) {
     return 0;
   }
   for (const ReportTable& table : report.tables) print_text_table(table);
-  fmt::print("{}\n", o.output);
+  fmt::print("{}\n", printable(o.output));
   return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
@@ -49,7 +50,7 @@ void reload(const char* what, Reload action) {
     action();
     fmt::print(stderr, "The {} read again.\n", what);
   } catch (const Error& error) {
-    fmt::print(stderr, "What SIGHUP changes stays as it was: {}\n", error.what());
+    fmt::print(stderr, "What SIGHUP changes stays as it was: {}\n", printable_message(error));
   }
 }
 
@@ -70,8 +71,8 @@ void tell_where(const serve::Server& server, const ServeConfig& c) {
   fmt::print(
       stderr,
       "Serving {} at {} (OpenAI: base_url {}/v1). Context {}, room for {} tokens of keys and values.\n",
-      fmt::join(names, ", "), address, address, server.models().list().front().context,
-      server.models().stats().front().second.cache.budget);
+      printable(fmt::format("{}", fmt::join(names, ", "))), address, address,
+      server.models().list().front().context, server.models().stats().front().second.cache.budget);
 }
 
 int serve(const ServeConfig& c, const serve::ServerOptions& options) {

@@ -1,13 +1,15 @@
 #include "ingot/cli/text_inputs.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/printable.h"
 
 namespace ingot::cli {
 
@@ -33,9 +35,7 @@ std::vector<std::string> TextInputs::read() const {
     INGOT_CHECK(!all.empty(), InvalidConfig("--text", "give a text, or a file of them with --file"));
     return all;
   }
-  std::ifstream opened(file);
-  INGOT_CHECK(file == "-" || opened, IoError(file, "cannot be read"));
-  std::istream& lines = file == "-" ? std::cin : opened;
+  std::istringstream lines(read_file(file));  // "-" is standard input
   for (std::string line; std::getline(lines, line);) all.push_back(line);
   INGOT_CHECK(!all.empty(), InvalidConfig("--file", "holds no line"));
   return all;
@@ -47,10 +47,10 @@ std::vector<std::string_view> views_of(const std::vector<std::string>& texts) {
 
 std::string shortened(const std::string& text) {
   constexpr std::size_t kShown = 44;
-  if (text.size() <= kShown) return text;
+  if (text.size() <= kShown) return printable(text);
   std::size_t end = kShown;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80) --end;  // not amid a character
-  return text.substr(0, end) + "...";
+  return printable(text.substr(0, end)) + "...";
 }
 
 }  // namespace ingot::cli

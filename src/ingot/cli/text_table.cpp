@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 
 namespace ingot::cli {
@@ -26,7 +27,7 @@ void print_text_table(const ReportTable& whole) {
   ReportTable table = whole;
   std::vector<int> widths;
   for (auto& row : table.rows)
-    for (std::string& cell : row) cell = shorten(cell);
+    for (std::string& cell : row) cell = shorten(printable(cell));
   for (const std::string& column : table.columns) widths.push_back(display_width(column));
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
@@ -40,7 +41,7 @@ void print_text_table(const ReportTable& whole) {
     if (is_terminal(STDOUT_FILENO)) line = fit_width(line, terminal_columns(STDOUT_FILENO));
     fmt::print("{}\n", line);
   };
-  fmt::print("{}\n", table.title);
+  fmt::print("{}\n", printable(table.title));
   print_row(table.columns);
   for (const auto& row : table.rows) print_row(row);
   fmt::print("\n");

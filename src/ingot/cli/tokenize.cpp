@@ -9,6 +9,7 @@
 #include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/inference.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/text/tokenizer.h"
 
@@ -25,7 +26,8 @@ int run(const TokenizeOptions& o) {
   if (!o.ids.empty()) {
     const std::vector<std::int32_t> ids = parse_ids(o.ids, "--ids");
     const std::string text = tokenizer.decode(ids, !o.special);
-    fmt::print("{}\n", o.json ? dump_json(nlohmann::json{{"text", text}}) : text);
+    print_piece(o.json ? dump_json(nlohmann::json{{"text", text}}) : text);
+    print_piece("\n");
     return 0;
   }
   std::string text = o.text;

@@ -12,6 +12,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/base/version.h"
@@ -40,13 +41,15 @@ struct TrainOptions {
 // `base`: the model that an adapter was trained for; empty where a whole model was trained.
 void tell_how_to_use(const std::string& trained, const std::string& base) {
   if (base.empty()) {
-    fmt::print("  model       {}\n\nTry it:\n  ingot generate {} --prompt 'Once'\n", trained, trained);
+    fmt::print("  model       {}\n\nTry it:\n  ingot generate {} --prompt 'Once'\n", printable(trained),
+               shell_word(trained));
   } else {
     fmt::print(
         "  adapter     {}\n\nTry it, or make one model of the two:\n  ingot generate {} --adapter {} "
         "--prompt "
         "'Once'\n  ingot merge {} {}-merged --adapter {}\n",
-        trained, base, trained, base, trained, trained);
+        printable(trained), shell_word(base), shell_word(trained), shell_word(base), shell_word(trained),
+        shell_word(trained));
   }
 }
 
@@ -63,8 +66,8 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
   }
   fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);
   if (r.validation_loss) fmt::print(", validation loss {:.4f}", *r.validation_loss);
-  fmt::print("\n  checkpoint  {}\n", r.last_checkpoint);
-  if (!report.empty()) fmt::print("  report      {}\n", report);
+  fmt::print("\n  checkpoint  {}\n", printable(r.last_checkpoint));
+  if (!report.empty()) fmt::print("  report      {}\n", printable(report));
   if (r.model_directory.empty()) {
     std::string settings;
     for (const std::string& assignment : o.set) settings += " --set " + shell_word(assignment);
@@ -116,6 +119,7 @@ int train(const TrainOptions& o, dist::Communicator& ranks) {
     fmt::print("\n");
   }
   const TrainResult result = console.run(trainer);
+  lock.check();  // the last checkpoint may have been written somewhere else
   print_result(o, result, console.report(), config.adapter.enabled ? config.model : "");
   return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
 }

@@ -16,6 +16,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/stop_watcher.h"
@@ -141,6 +142,7 @@ class TrialTable {
   static void say(std::string line) {
     std::ranges::replace_if(
         line, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
+    line = printable(line);
     if (is_terminal(STDOUT_FILENO)) line = fit_width(line, std::max(20, terminal_columns(STDOUT_FILENO)));
     const ProgressPause pause;
     fmt::print("{}\n", line);

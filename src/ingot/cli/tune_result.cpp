@@ -9,6 +9,7 @@
 
 #include "ingot/base/json.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/secrets.h"
 #include "ingot/base/shell.h"
 #include "ingot/cli/text_table.h"
@@ -72,7 +73,7 @@ void print_failures(const std::vector<Failure>& failures, std::size_t trials) {
   if (diverged > 0) fmt::print(", {} diverged", diverged);
   fmt::print("\n");
   for (std::size_t i = 0; i < std::min(failures.size(), kShown); ++i)
-    fmt::print("  {}\n", failures[i].summary());
+    fmt::print("  {}\n", printable(failures[i].summary()));
   if (failures.size() > kShown) {
     fmt::print("  and {} more reasons, which the report lists\n", failures.size() - kShown);
   }
@@ -148,14 +149,16 @@ void print_tune_result(const StudyConfig& config, Tuner& tuner, const std::strin
                counted(std::ranges::count_if(trials, &Trial::finished), "trial"), best->value, best->number);
     for (std::size_t i = 0; i < tuner.space().size(); ++i) {
       if (std::isnan(best->values[i])) continue;
-      fmt::print("  {}  {}\n", tuner.space().parameters[i].name, tuner.space().text(i, best->values[i]));
+      fmt::print("  {}  {}\n", printable(tuner.space().parameters[i].name),
+                 printable(tuner.space().text(i, best->values[i])));
     }
   } else {
     fmt::print("\nNo trial is complete\n");
   }
   if (best != nullptr && tuner.goals().empty() && tune::is_database_url(config.tuner.study))
-    fmt::print("  worker  {}\n", best->worker);
-  fmt::print("  report  {}\n  study   {}\n", report, without_secrets(config.tuner.study));
+    fmt::print("  worker  {}\n", printable(best->worker));
+  fmt::print("  report  {}\n  study   {}\n", printable(report),
+             printable(without_secrets(config.tuner.study)));
   print_failures(tune::failures_of(trials, config), trials.size());
   if (!go_on.empty()) {
     fmt::print("\nGo on with:\n  {}\n", go_on);

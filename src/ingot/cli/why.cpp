@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/commands.h"
 #include "ingot/train/step_origins.h"
 
@@ -44,16 +45,18 @@ WhyQuestion question_of(const std::vector<std::string>& words) {
 
 void print_anomaly(const StepOrigins& origins, int depth) {
   const Origin& last = *origins.ops.back();
-  fmt::print("Step {}: the first values that are not finite\n\n{}\n", origins.step, describe(last, 1));
+  fmt::print("Step {}: the first values that are not finite\n\n{}\n", origins.step,
+             printable(describe(last, 1), LineEnds::indented));
   for (std::size_t i = 0; i < last.inputs.size(); ++i)
-    if (last.inputs[i] != nullptr) fmt::print("\ninput {}:\n{}\n", i, describe(*last.inputs[i], depth));
+    if (last.inputs[i] != nullptr)
+      fmt::print("\ninput {}:\n{}\n", i, printable(describe(*last.inputs[i], depth), LineEnds::indented));
 }
 
 // A tensor's line, and below it those that led there.
 void print_numbered(const Origin& op, int depth) {
   std::string text = describe(op, depth);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos;) text.insert(++at, 8, ' ');
-  fmt::print("{:>6}  {}\n", op.number, text);
+  fmt::print("{:>6}  {}\n", op.number, printable(text, LineEnds::indented));
 }
 
 void print_list(const StepOrigins& origins) {

@@ -59,7 +59,7 @@ class BatchEncoder {
     throw InvalidConfig(
         "roles_to_train",
         fmt::format("nothing in the {} samples is trained: every token is masked. {} is, as the model reads "
-                    "it:\n{}",
+                    "it: {}",
                     count_, masked_location_, masked_shown_));
   }
 

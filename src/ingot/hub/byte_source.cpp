@@ -96,11 +96,13 @@ class WholeSource final : public ByteSource {
   WholeSource(std::shared_ptr<HttpClient> client, const RemoteFile& file)
       : ByteSource(printable_url(file.request.url), 0) {
     Backoff backoff(client->options());
+    HttpRequest request = file.request;
+    request.kept = true;
     while (true) {
       bytes_.clear();
       try {
         const HttpResponse response =
-            client->exchange(file.request, [&](const HttpResponse& head, std::span<const std::byte> piece) {
+            client->exchange(request, [&](const HttpResponse& head, std::span<const std::byte> piece) {
               INGOT_CHECK(bytes_.size() + piece.size() <= kMostWhole,
                           HttpError(head.url, fmt::format("has no ranges and sends more than {}; download it "
                                                           "instead",

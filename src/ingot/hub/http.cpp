@@ -46,10 +46,11 @@ struct Transfer {
   std::uint64_t body_bytes = 0;
   std::uint64_t limit = 0;
   double stall_seconds = 0, answer_seconds = 0, least_bytes_per_second = 0;
+  bool kept = true;
   const std::function<bool()>* cancelled = nullptr;
-  Clock::time_point began = Clock::now(), last_byte = began;
-  Clock::time_point window_began = began;  // of the last `stall_seconds` or less,
-  std::uint64_t window_bytes = 0;          // and what came in it
+  Clock::time_point asked, last_byte = Clock::now();
+  Clock::time_point window_began = last_byte;  // of the last `stall_seconds` or less,
+  std::uint64_t window_bytes = 0;              // and what came in it
   bool stopped = false, stalled = false, drips = false, late = false;
   std::exception_ptr failure;  // must not pass through C
 
@@ -60,7 +61,7 @@ struct Transfer {
       return std::chrono::duration<double>(now - then).count();
     };
     stalled = seconds_since(last_byte) > stall_seconds;
-    late = (sink == nullptr || !*sink) && seconds_since(began) > answer_seconds;
+    late = kept && seconds_since(asked) > answer_seconds;
     if (const double seconds = seconds_since(window_began); seconds > stall_seconds) {
       drips = static_cast<double>(window_bytes) < least_bytes_per_second * seconds;
       window_began = Clock::now();
@@ -190,7 +191,7 @@ void throw_if_slow(const std::string& url, const Transfer& transfer, const HttpO
   if (transfer.stalled)
     throw HttpError(url, fmt::format("stalled: not a byte for {} s", options.stall_seconds), 0, true);
   if (transfer.late)
-    throw HttpError(url, fmt::format("did not finish its answer in {} s", options.answer_seconds), 0, true);
+    throw HttpError(url, fmt::format("did not finish its answer in {} s", options.answer_seconds));
   if (transfer.drips) {
     throw HttpError(url,
                     fmt::format("stalled: under {} bytes a second for {} s", options.least_bytes_per_second,
@@ -375,6 +376,7 @@ void configure(CURL* curl, const HttpRequest& request, const HttpOptions& option
 
 HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) {
   HttpRequest hop = request;
+  const Clock::time_point began = Clock::now();  // of all redirects together
   for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
     HeaderList headers;
     HttpRequest signed_hop = hop;
@@ -385,6 +387,8 @@ HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) 
     override_headers(signed_hop.headers, pool_->host_headers.of(hop.url));
     for (const auto& [name, value] : signed_hop.headers) headers.add(name, value);
     Transfer transfer;
+    transfer.asked = began;
+    transfer.kept = hop.kept || !sink;
     transfer.sink = &sink;
     transfer.limit = options_.max_bytes;
     transfer.stall_seconds = options_.stall_seconds;

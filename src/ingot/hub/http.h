@@ -31,9 +31,8 @@ struct HttpOptions {
   double connect_seconds = 10;
   double stall_seconds = 30;             ///< give an attempt up after as long without a byte,
   double least_bytes_per_second = 1024;  ///< or after as long at less than this
-  double answer_seconds =
-      300;           ///< and after as long for an answer that is kept in memory, however fast it is
-  int attempts = 5;  ///< in a row without progress
+  double answer_seconds = 300;  ///< and after as long, redirects included, where the answer is kept in memory
+  int attempts = 5;             ///< in a row without progress
   /// Waits double from the first to the longest; each is drawn from its upper half, so that many clients do
   /// not come back at once. A Retry-After goes before, up to five minutes.
   double first_wait_seconds = 0.5, longest_wait_seconds = 30;
@@ -61,6 +60,8 @@ struct HttpRequest {
   std::function<bool()> cancelled;
   /// A redirect to another origin is returned as the answer.
   bool stay_at_origin = false;
+  /// What a sink takes is kept in memory: HttpOptions::answer_seconds is for it, too.
+  bool kept = false;
 };
 
 /// A POST of a JSON text.

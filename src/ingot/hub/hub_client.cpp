@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::hub {
@@ -70,9 +71,9 @@ HubFile parse_file(const Json& entry, const std::string& address) {
   INGOT_CHECK(entry.is_object(), FormatError(address, -1, "siblings", "holds something else than files"));
   HubFile file;
   file.path = text_of(entry, "rfilename", address);
-  INGOT_CHECK(
-      is_safe_relative_path(file.path),
-      FormatError(address, -1, "rfilename", fmt::format("'{}' is not a path below a directory", file.path)));
+  INGOT_CHECK(is_safe_relative_path(file.path),
+              FormatError(address, -1, "rfilename",
+                          fmt::format("'{}' is not a path below a directory", printable(file.path))));
   if (const auto size = entry.find("size"); size != entry.end() && size->is_number_unsigned()) {
     file.size = size->get<std::uint64_t>();
   }

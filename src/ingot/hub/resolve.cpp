@@ -114,7 +114,7 @@ std::string from_s3(const std::string& address) {
     fetch_cached(client, s3_object(config, {location.bucket, location.key + file.path}), directory,
                  file.path);
   }
-  write_file_atomically(complete, address);
+  if (!fs::exists(complete)) write_file_atomically(complete, address);
   return directory;
 }
 

@@ -11,6 +11,7 @@
 #include <pugixml.hpp>
 
 #include "ingot/base/hash.h"
+#include "ingot/base/printable.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::hub {
@@ -126,7 +127,9 @@ std::string s3_problem(const HttpResponse& response) {
   const pugi::xml_node error = document.child("Error");
   const std::string region = response.header("x-amz-bucket-region");
   std::string text = fmt::format("the store answers {}", response.status);
-  if (error) text += fmt::format(": {} ({})", error.child_value("Message"), error.child_value("Code"));
+  if (error)
+    text += fmt::format(": {} ({})", printable(error.child_value("Message")),
+                        printable(error.child_value("Code")));
   if (!region.empty() && (response.status == 301 || response.status == 307 || response.status == 400)) {
     text += fmt::format("; the bucket is in {}: set AWS_REGION", region);
   } else if (response.status == 403) {

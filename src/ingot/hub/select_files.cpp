@@ -10,6 +10,7 @@
 #include <fnmatch.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/printable.h"
 
 namespace ingot::hub {
 namespace {
@@ -61,12 +62,12 @@ std::vector<HubFile> weights_of(const std::vector<HubFile>& files, const Pattern
 /// Several GGUF files are the same model at several precisions; the parts of a split one count once.
 void check_one_gguf(const std::vector<HubFile>& files) {
   std::set<std::string> models;
-  for (const HubFile& file : files) models.insert(file.path.substr(0, file.path.find("-00")));
+  for (const HubFile& file : files) models.insert(printable(file.path.substr(0, file.path.find("-00"))));
   if (models.size() <= 1 || !matches(files.front().path, kWeights[2])) return;
-  throw InvalidConfig("--include",
-                      fmt::format("this repository holds {} GGUF files; choose one, as in --include "
-                                  "'*Q4_K_M*':\n  {}",
-                                  models.size(), fmt::join(models, "\n  ")));
+  throw in_lines(InvalidConfig("--include",
+                               fmt::format("this repository holds {} GGUF files; choose one, as in --include "
+                                           "'*Q4_K_M*':\n  {}",
+                                           models.size(), fmt::join(models, "\n  "))));
 }
 
 }  // namespace
@@ -95,9 +96,10 @@ std::vector<HubFile> select_files(const std::vector<HubFile>& files, const std::
   if (chosen.empty()) {
     std::vector<std::string> paths;
     paths.reserve(files.size());
-    for (const HubFile& file : files) paths.push_back(file.path);
-    throw InvalidConfig("--include", fmt::format("no file of the repository is left; it holds:\n  {}",
-                                                 fmt::join(paths, "\n  ")));
+    for (const HubFile& file : files) paths.push_back(printable(file.path));
+    throw in_lines(InvalidConfig(
+        "--include",
+        fmt::format("no file of the repository is left; it holds:\n  {}", fmt::join(paths, "\n  "))));
   }
   return chosen;
 }

@@ -33,7 +33,6 @@ std::string fetch_cached(HttpClient& client, const HttpRequest& request, const s
                          const std::string& file) {
   std::string path = directory + "/" + file;
   const std::string note = path + ".source.json";
-  const FileLock lock(path + ".lock");
   RemoteFile remote;
   try {
     remote = look_at(client, request);
@@ -42,7 +41,9 @@ std::string fetch_cached(HttpClient& client, const HttpRequest& request, const s
     log(LogLevel::warn, "ingot::hub", fmt::format("{}; using what was fetched before", error.what()));
     return path;
   }
-  if (is_noted(note, remote, path)) return path;
+  if (is_noted(note, remote, path)) return path;  // before the lock: the cache may be read-only
+  const FileLock lock(path + ".lock");
+  if (is_noted(note, remote, path)) return path;  // another process fetched it meanwhile
   // A part of another version must not be continued.
   if (!remote.has_ranges || remote.etag.empty()) fs::remove(path + ".incomplete");
   Download wanted{.request = request, .target = path, .etag = remote.etag};

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <set>
 
@@ -29,8 +31,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kVersion = 2;  // of the tiles (kernels/packed.h) and of what a cache says about them
+constexpr int kVersion = 3;  // of the tiles (kernels/packed.h) and of what a cache says about them
 constexpr std::size_t kAlignment = 64;
+const std::string kSignature = "signature";  // no matrix has this name
 
 std::string instruction_set_name() {
   constexpr std::array kNames{"baseline", "avx2", "avx512", "avx512-vnni", "amx"};
@@ -57,20 +60,29 @@ std::string user_secret() {
 }
 
 /// Empty where no cache can be trusted.
-std::string key_of(const WeightSource& weights, const std::string& format) {
-  std::string secret;
+std::string secret_or_empty() {
   try {
-    secret = user_secret();
+    return user_secret();
   } catch (const std::exception& error) {
     log(LogLevel::debug, "ingot::infer", fmt::format("packed weights are not kept: {}", error.what()));
+    return {};
   }
-  if (secret.empty()) return {};
+}
+
+std::string key_of(const WeightSource& weights, const std::string& format) {
   std::set<std::string> paths, files;
   for (const TensorInfo& info : weights.tensors()) paths.insert(info.file);
   for (const std::string& path : paths) files.insert(file_identity(path));
-  std::string key = fmt::format("version {}; {}; {}; {}", kVersion, instruction_set_name(),
-                                format.empty() ? "as stored" : format, fmt::join(files, ", "));
-  return fmt::format("{}; signed {}", key, sha256_hex(secret + sha256_hex(secret + key)));
+  return fmt::format("version {}; {}; {}; {}", kVersion, instruction_set_name(),
+                     format.empty() ? "as stored" : format, fmt::join(files, ", "));
+}
+
+/// Of what the tiles were made from and of their descriptions, which hold their checksums.
+std::string signature_of(const std::map<std::string, std::string>& metadata, const std::string& secret) {
+  std::string text;
+  for (const auto& [name, value] : metadata)
+    if (name != kSignature) text += fmt::format("{}:{}={}:{};", name.size(), name, value.size(), value);
+  return sha256_hex(secret + sha256_hex(secret + text));
 }
 
 // "q4_k.ingot-packed" in the model's directory, or "model.gguf.q4_k.ingot-packed".
@@ -119,10 +131,21 @@ std::optional<kernels::PackedFormat> format_by_name(std::string_view name) {
   return std::nullopt;
 }
 
+// What the sums of a user's tiles begin with.
+using Seeds = std::array<std::uint64_t, 8>;
+
+Seeds seeds_of(const std::string& secret) {
+  Seeds seeds{};
+  const std::string hex = sha256_hex("checksums" + secret) + sha256_hex("of tiles" + secret);
+  for (std::size_t i = 0; i < seeds.size(); ++i)
+    seeds[i] = std::strtoull(hex.substr(16 * i, 16).c_str(), nullptr, 16);
+  return seeds;
+}
+
 // Of whole lines of 64 bytes: eight independent sums, so that it runs as fast as memory gives.
-std::uint64_t checksum(const std::uint8_t* data, std::size_t bytes) {
+std::uint64_t checksum(const std::uint8_t* data, std::size_t bytes, const Seeds& seeds) {
   constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
-  std::array<std::uint64_t, 8> sums{1, 2, 3, 4, 5, 6, 7, 8}, words{};
+  std::array<std::uint64_t, 8> sums = seeds, words{};
   for (std::size_t at = 0; at < bytes; at += sizeof words) {
     std::memcpy(words.data(), data + at, sizeof words);
     for (std::size_t i = 0; i < 8; ++i) sums[i] = (sums[i] ^ words[i]) * kPrime;
@@ -132,28 +155,43 @@ std::uint64_t checksum(const std::uint8_t* data, std::size_t bytes) {
   return sum;
 }
 
-std::uint64_t checksum(const Tensor& tiles) {
+std::uint64_t checksum(const Tensor& tiles, const Seeds& seeds) {
   const std::int64_t panels = tiles.dim(0);
   const auto panel_bytes = static_cast<std::size_t>(tiles.dim(1));
   std::vector<std::uint64_t> sums(static_cast<std::size_t>(panels));
   parallel_for(panels, 1 + static_cast<std::int64_t>(65536 / panel_bytes),
                [&](std::int64_t begin, std::int64_t end) {
                  for (auto p = static_cast<std::size_t>(begin); p < static_cast<std::size_t>(end); ++p)
-                   sums[p] = checksum(tiles.data<std::uint8_t>() + p * panel_bytes, panel_bytes);
+                   sums[p] = checksum(tiles.data<std::uint8_t>() + p * panel_bytes, panel_bytes, seeds);
                });
   std::uint64_t all = 0;
   for (const std::uint64_t sum : sums) all = (all ^ sum) * 0x100000001b3;
   return all;
 }
 
-// The description of a matrix: "q4_k 4096 11008 <checksum>".
-std::string describe(const quant::PackedMatrix& m) {
-  return fmt::format("{} {} {} {:016x}", m.format_name(), m.rows, m.cols, checksum(m.data));
+// As bytes in whole lines, so that everything behind it stays aligned.
+Tensor order_bytes(const Tensor& order) {
+  const auto lines = static_cast<std::int64_t>((order.nbytes() + kAlignment - 1) / kAlignment);
+  Tensor bytes = Tensor::zeros({lines * static_cast<std::int64_t>(kAlignment)}, DType::u8);
+  std::memcpy(bytes.view().data, order.view().data, order.nbytes());
+  return bytes;
+}
+
+// The description of a matrix: "q4_k 4096 11008 <checksum>", with another checksum where its columns have an
+// order.
+std::string describe(const quant::PackedMatrix& m, const Seeds& seeds) {
+  std::string text =
+      fmt::format("{} {} {} {:016x}", m.format_name(), m.rows, m.cols, checksum(m.data, seeds));
+  if (m.order.defined()) {
+    const Tensor order = order_bytes(m.order);
+    text += fmt::format(" {:016x}", checksum(order.data<std::uint8_t>(), order.nbytes(), seeds));
+  }
+  return text;
 }
 
 // Null where the entry is none that we wrote.
-quant::PackedPtr matrix_of(const WeightSource& file, const std::string& name,
-                           const std::string& description) {
+quant::PackedPtr matrix_of(const WeightSource& file, const std::string& name, const std::string& description,
+                           const Seeds& seeds) {
   const std::size_t first = description.find(' '), second = description.find(' ', first + 1);
   if (second == std::string::npos) return nullptr;
   const auto format = format_by_name(std::string_view(description).substr(0, first));
@@ -170,7 +208,6 @@ quant::PackedPtr matrix_of(const WeightSource& file, const std::string& name,
   if (!fits) return nullptr;
   m->data = file.load_tensor(name);
   if (reinterpret_cast<std::uintptr_t>(m->data.view().data) % kAlignment != 0) return nullptr;
-  if (describe(*m) != description) return nullptr;
   if (const TensorInfo* order = file.find(name + ".order")) {
     if (order->dtype != DType::u8 || order->numel() < m->cols * 8) return nullptr;
     const Tensor bytes = file.load_tensor(name + ".order");
@@ -179,15 +216,8 @@ quant::PackedPtr matrix_of(const WeightSource& file, const std::string& name,
     for (std::int64_t i = 0; i < m->cols; ++i)
       if (m->order.data<std::int64_t>()[i] < 0 || m->order.data<std::int64_t>()[i] >= m->cols) return nullptr;
   }
+  if (describe(*m, seeds) != description) return nullptr;
   return m;
-}
-
-// As bytes in whole lines, so that everything behind it stays aligned.
-Tensor order_bytes(const Tensor& order) {
-  const auto lines = static_cast<std::int64_t>((order.nbytes() + kAlignment - 1) / kAlignment);
-  Tensor bytes = Tensor::zeros({lines * static_cast<std::int64_t>(kAlignment)}, DType::u8);
-  std::memcpy(bytes.view().data, order.view().data, order.nbytes());
-  return bytes;
 }
 
 }  // namespace
@@ -195,10 +225,11 @@ Tensor order_bytes(const Tensor& order) {
 PackedCache::PackedCache(const std::string& path, const WeightSource& weights, const std::string& format,
                          const PackedCacheOptions& options)
     : model_(path),
-      key_(options.where == "off" ? "" : key_of(weights, format)),
+      secret_(options.where == "off" ? "" : secret_or_empty()),
+      key_(secret_.empty() ? "" : key_of(weights, format)),
       options_(options),
       format_(format) {
-  if (key_.empty()) options_.where = "off";
+  if (secret_.empty()) options_.where = "off";
   if (!options_.most_memory) options_.most_memory = backend(kCpu).memory_info().free / 2;
   for (const std::string& file : candidate_files(model_, format_, options_.where)) {
     std::error_code ignored;
@@ -212,9 +243,12 @@ void PackedCache::open(const std::string& file) {
     const auto& metadata = source->metadata();
     const auto key = metadata.find("made_from");
     if (key == metadata.end() || key->second != key_) return;
+    const auto signature = metadata.find(kSignature);
+    if (signature == metadata.end() || signature->second != signature_of(metadata, secret_)) return;
+    const Seeds seeds = seeds_of(secret_);
     for (const auto& [name, description] : metadata) {
-      if (name == "made_from") continue;
-      quant::PackedPtr matrix = matrix_of(*source, name, description);
+      if (name == "made_from" || name == kSignature) continue;
+      quant::PackedPtr matrix = matrix_of(*source, name, description, seeds);
       if (matrix == nullptr) {
         found_.clear();
         return;
@@ -270,14 +304,16 @@ std::string PackedCache::save() {
   if (added_.empty() || (options_.where == "auto" && bytes() < options_.least_bytes)) return {};
   SafetensorsOptions safetensors{.metadata = {{"made_from", key_}}, .data_alignment = kAlignment};
   std::vector<StoredTensor> tensors;
+  const Seeds seeds = seeds_of(secret_);
   for (const auto* matrices : {&found_, &added_}) {
     for (const auto& [name, matrix] : *matrices) {
-      safetensors.metadata[name] = describe(*matrix);
+      safetensors.metadata[name] = describe(*matrix, seeds);
       tensors.push_back(StoredTensor::of(name, matrix->data));
       if (matrix->order.defined())
         tensors.push_back(StoredTensor::of(name + ".order", order_bytes(matrix->order)));
     }
   }
+  safetensors.metadata[kSignature] = signature_of(safetensors.metadata, secret_);
   for (const std::string& file : candidate_files(model_, format_, options_.where)) {
     try {
       make_directories(directory_of(file));

@@ -25,8 +25,9 @@ struct PackedCacheOptions {
 /// The tiles of a model in a file, so that the next start maps them instead of making them, and processes
 /// share them. It is a safetensors file; its header says what it was made from: the version of the tiles, the
 /// processor's instruction set, the format asked for, and name, size, time and a hash of samples of the
-/// model's files, signed with a secret of the user's ($XDG_CACHE_HOME/ingot/packed/secret). One that was made
-/// from anything else or by anybody else, or is damaged, counts as none and is replaced.
+/// model's files. It and the checksums of the tiles are signed with a secret of the user's
+/// ($XDG_CACHE_HOME/ingot/packed/secret). One that was made from anything else or by anybody else, or is
+/// damaged or changed, counts as none and is replaced.
 class PackedCache final : public PackedStore {
  public:
   /// `path`: the model's. Never throws for what the cache holds or where it lies.
@@ -46,7 +47,7 @@ class PackedCache final : public PackedStore {
   std::uint64_t bytes() const;
   quant::PackedPtr on_disk(const quant::PackedPtr& matrix) const;
 
-  std::string model_, key_;
+  std::string model_, secret_, key_;
   PackedCacheOptions options_;
   std::string format_, file_;
   std::map<std::string, quant::PackedPtr> found_, added_;

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <memory>
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -15,8 +17,17 @@ namespace {
 
 constexpr const char* kStandardInput = "-";
 
+// Who opens a pipe waits for a writer, and /dev/zero never ends.
 gzFile_s* open_log(const std::string& path) {
-  return path == kStandardInput ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path.c_str(), "rb");
+  if (path == kStandardInput) return gzdopen(dup(STDIN_FILENO), "rb");
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return nullptr;
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    throw IoError(path, "is not a regular file; expected one, or '-' for standard input");
+  }
+  return gzdopen(fd, "rb");
 }
 
 }  // namespace

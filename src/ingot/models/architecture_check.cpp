@@ -10,6 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
+#include "ingot/base/printable.h"
 #include "ingot/core/backend.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
@@ -93,7 +94,7 @@ void ArchitectureReport::require(const std::string& origin) const {
   append_list(message, "missing", missing);
   append_list(message, "of another shape", misshaped);
   append_list(message, "not expected", unexpected);
-  throw Error(message);
+  throw in_lines(Error(message));
 }
 
 void require_enough_tensors(std::int64_t layers, const char* key, const WeightSource& weights) {

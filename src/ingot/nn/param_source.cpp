@@ -6,6 +6,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/printable.h"
 #include "ingot/core/meta_backend.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
@@ -28,7 +29,7 @@ void append_list(std::string& message, std::string_view what, const std::vector<
   constexpr std::size_t kListed = 20;
   if (lines.empty()) return;
   message += fmt::format("\n  {} ({}):", what, lines.size());
-  for (std::size_t i = 0; i < std::min(lines.size(), kListed); ++i) message += "\n    " + lines[i];
+  for (std::size_t i = 0; i < std::min(lines.size(), kListed); ++i) message += "\n    " + printable(lines[i]);
   if (lines.size() > kListed) message += fmt::format("\n    ... and {} more", lines.size() - kListed);
 }
 

@@ -10,6 +10,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/validated.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/optimizer.h"
@@ -105,8 +106,9 @@ class StateReader {
     if (used_ < state_.size() && problems_.empty())
       problems_.push_back(
           fmt::format("{} of {} tensors belong to no parameter here", state_.size() - used_, state_.size()));
-    INGOT_CHECK(problems_.empty(),
-                Error("this optimizer state is of another model, or another kind of optimizer:" + told()));
+    INGOT_CHECK(
+        problems_.empty(),
+        in_lines(Error("this optimizer state is of another model, or another kind of optimizer:" + told())));
     const NoGrad no_grad;
     for (const auto& [from, to] : copies_) copy_(to, ingot::to(from, to.device()));
   }
@@ -114,7 +116,7 @@ class StateReader {
  private:
   bool fits(const std::string& name, const Tensor& from, DType dtype, const Shape& shape) {
     if (from.shape() == shape && from.dtype() == dtype) return true;
-    problems_.push_back(fmt::format("{}: expected {} {}, got {} {}", name, ingot::name(dtype),
+    problems_.push_back(fmt::format("{}: expected {} {}, got {} {}", printable(name), ingot::name(dtype),
                                     to_string(shape), ingot::name(from.dtype()), to_string(from.shape())));
     return false;
   }

@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
+#include "ingot/base/printable.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/train/run_metadata.h"
 #include "ingot/weights/safetensors.h"
@@ -171,11 +172,12 @@ std::optional<SavedCheckpoint> CheckpointDirectory::newest() const {
     } catch (const Error& error) {
       log(LogLevel::warn, "ingot::checkpoint",
           fmt::format("passing over a damaged checkpoint: {}", error.what()));
-      problems += fmt::format("\n  {}", error.what());
+      problems += fmt::format("\n  {}", printable_message(error));
     }
   }
-  INGOT_CHECK(problems.empty(),
-              IoError(root_, "every checkpoint is damaged; move them away to start anew:" + problems));
+  INGOT_CHECK(
+      problems.empty(),
+      in_lines(IoError(root_, "every checkpoint is damaged; move them away to start anew:" + problems)));
   return std::nullopt;
 }
 

@@ -17,6 +17,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/plural.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/scope.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/transfer.h"
@@ -101,9 +102,9 @@ struct Trainer::State {
     } catch (const AnomalyFound& found) {
       if (info.output_dir.empty()) throw;
       write_step_origins(info.output_dir, origins_of(found, progress.step + 1));
-      throw AnomalyFound(found.where,
-                         fmt::format("{}\n(ingot why {} tells more)", found.problem, info.output_dir),
-                         found.origin);
+      throw in_lines(AnomalyFound(
+          found.where, fmt::format("{}\n  (ingot why {} tells more)", found.problem, info.output_dir),
+          found.origin));
     }
   }
   void start_step();

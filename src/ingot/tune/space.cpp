@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/suggest.h"
 
 namespace ingot::tune {
@@ -241,10 +242,10 @@ std::string difference(const std::string& stored, const std::string& now) {
   const std::vector<std::string> before = lines_of(stored), after = lines_of(now);
   std::string found;
   for (const std::string& line : before) {
-    if (std::ranges::find(after, line) == after.end()) found += "\n  in the study  " + line;
+    if (std::ranges::find(after, line) == after.end()) found += "\n  in the study  " + printable(line);
   }
   for (const std::string& line : after) {
-    if (std::ranges::find(before, line) == before.end()) found += "\n  now           " + line;
+    if (std::ranges::find(before, line) == before.end()) found += "\n  now           " + printable(line);
   }
   return found.empty() ? "\n  the order of the parameters" : found;
 }

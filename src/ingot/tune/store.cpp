@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/fault.h"
+#include "ingot/base/printable.h"
 #include "ingot/tune/database.h"
 #include "ingot/tune/open_space.h"
 #include "ingot/tune/worker.h"
@@ -111,17 +112,19 @@ void StudyStore::State::verify() {
                                                              : "lets its trials say what they search",
                                          advice)));
   INGOT_CHECK(identity.space.open || study.text(0) == space,
-              InvalidConfig("space", fmt::format("the study {} has another search space{}:{}", path, advice,
-                                                 difference(study.text(0), space))));
+              in_lines(InvalidConfig(
+                  "space", fmt::format("the study {} has another search space{}:{}", printable(path), advice,
+                                       difference(study.text(0), space)))));
   const std::string direction = direction_of(identity);
   INGOT_CHECK(study.text(1) == direction,
               InvalidConfig("direction", fmt::format("the study {} has direction {}, not {}{}", path,
                                                      study.text(1), direction, advice)));
-  INGOT_CHECK(
-      study.text(2) == identity.objective,
-      InvalidConfig("objective", fmt::format("the study {} tries something else{}:\n  in the study  {}\n"
-                                             "  now           {}",
-                                             path, advice, study.text(2), identity.objective)));
+  INGOT_CHECK(study.text(2) == identity.objective,
+              in_lines(InvalidConfig("objective",
+                                     fmt::format("the study {} tries something else{}:\n  in the study  {}\n"
+                                                 "  now           {}",
+                                                 printable(path), advice, printable(study.text(2)),
+                                                 printable(identity.objective)))));
 }
 
 // Those after what the trial has: an attempt's steps only grow, so a report costs as much as it brings.

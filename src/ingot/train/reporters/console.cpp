@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/train/reporter.h"
@@ -15,7 +16,7 @@ std::string one_line(std::string text) {
   for (char& c : text) {
     if (c == '\n' || c == '\t' || c == '\r') c = ' ';
   }
-  return text;
+  return printable(text);
 }
 
 void say(const std::string& line) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "ingot/base/live_lines.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/backend.h"
@@ -22,7 +23,7 @@ constexpr double kForget = 0.1;  // weight of a step's time in the mean that the
 std::string in_one_line(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
-  return text;
+  return printable(text);
 }
 
 // A page at the bottom of the terminal: loss curve, speed, memory.
@@ -32,8 +33,8 @@ class DashboardReporter : public Reporter {
 
   void begin(const RunInfo& info) override {
     info_ = &info;
-    state_.title = info.name;
-    state_.subtitle = info.subtitle;
+    state_.title = in_one_line(info.name);
+    state_.subtitle = in_one_line(info.subtitle);
     state_.layers = info.layers;
     state_.first_step = state_.last.step = info.first_step;
     since_begin_.restart();
@@ -64,7 +65,7 @@ class DashboardReporter : public Reporter {
   }
 
   void saved(const std::string& path) override {
-    state_.note = "saved " + path;
+    state_.note = in_one_line("saved " + path);
     draw();
   }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/shared_library.h"
 
 namespace ingot::kernels::cuda::nvrtc {
@@ -147,6 +148,17 @@ std::string trial(const std::string& architecture) {
   return "";
 }
 
+namespace {
+
+/// The compiler's lines, below ours.
+std::string indented(const std::string& lines) {
+  std::string text = "\n  ";
+  for (const char c : lines) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  return text;
+}
+
+}  // namespace
+
 std::string compile(std::string_view source, const std::string& function, const std::string& architecture) {
   const Library& nvrtc = library_for(function);
   const OwnedProgram program(std::string(source), function);
@@ -155,9 +167,9 @@ std::string compile(std::string_view source, const std::string& function, const 
   std::vector<const char*> words;
   words.reserve(options.size());
   for (const std::string& option : options) words.push_back(option.c_str());
-  INGOT_CHECK(
-      nvrtc.compile(program.get(), static_cast<int>(words.size()), words.data()) == 0,
-      KernelError(function, fmt::format("does not compile for {}:\n{}", architecture, program.log())));
+  INGOT_CHECK(nvrtc.compile(program.get(), static_cast<int>(words.size()), words.data()) == 0,
+              in_lines(KernelError(function, fmt::format("does not compile for {}:{}", architecture,
+                                                         indented(program.log())))));
   std::size_t size = 0;
   check(nvrtc.image_size(program.get(), &size), function, "asking for the size of the code");
   std::string image(size, '\0');
