@@ -59,7 +59,6 @@ TEST(ForecastCommand, ADirectoryThatAnotherFitWritesToIsRefused) {
   for (const char* command : {"fit", "compare"}) {
     const Outcome refused = run_ingot({"forecast", command, data, "--horizon", "14", "--lookback", "28",
                                        "--epochs", "1", "--model", "dlinear", "-o", directory.at("busy")});
-    EXPECT_EQ(refused.exit_code, 1) << command << refused.output;
     EXPECT_NE(refused.errors.find("another process writes its results there"), std::string::npos)
         << command << refused.errors;
   }
