@@ -91,10 +91,29 @@ TEST(Gemma4, WhatItCannotRunIsRefusedByName) {
   EXPECT_NE(with("/per_layer_config/1/intermediate_size", 8).find("'intermediate_size'"), std::string::npos);
   EXPECT_NE(with("/per_layer_config/0", Json{{"head_dim", 4}}).find("layer 0"), std::string::npos);
   EXPECT_NE(with("/per_layer_config/17", Json{{"head_dim", 4}}).find("layer 17"), std::string::npos);
+  EXPECT_NE(with("/per_layer_config/1/head_dim", 0).find("per_layer_config.1.head_dim"), std::string::npos);
+  EXPECT_NE(with("/per_layer_config/3/num_key_value_heads", 0).find("per_layer_config.3.num_key_value_heads"),
+            std::string::npos);
   EXPECT_NE(with("/num_kv_shared_layers", 3).find("num_kv_shared_layers"), std::string::npos);
   EXPECT_NE(with("/num_kv_shared_layers", 4).find("num_kv_shared_layers"), std::string::npos);
   EXPECT_NE(with("/vocab_size_per_layer_input", 0).find("vocab_size_per_layer_input"), std::string::npos);
   EXPECT_NE(with("/hidden_activation", "relu").find("activation 'relu'"), std::string::npos);
+}
+
+// per_layer_config is read beside layer_types: neither may be walked further than it goes.
+TEST(Gemma4, ListsOfOtherLengthsThanTheLayersAreRefused) {
+  Json json = golden_json("gemma4");
+  json["num_hidden_layers"] = 5;
+  EXPECT_NE(refusal_of(json).find("names 4 layers of num_hidden_layers 5"), std::string::npos);
+  json["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
+  EXPECT_NE(refusal_of(json).find("names 3 layers of num_hidden_layers 5"), std::string::npos);
+  json.erase("layer_types");
+  for (const std::int64_t layers : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 60}) {
+    json["num_hidden_layers"] = layers;
+    EXPECT_NE(refusal_of(json).find("num_hidden_layers"), std::string::npos) << layers;
+    json["sliding_window"] = nullptr;  // then no list is made before
+    EXPECT_NE(refusal_of(json).find("num_hidden_layers"), std::string::npos) << layers;
+  }
 }
 
 TEST(Gemma4, LayersThatReadOthersKeysTakeNoMemoryOfACache) {

@@ -97,7 +97,7 @@ struct LanguageConfig : DecoderTraits {
   /// as far.
   std::int64_t num_kv_shared_layers = 0;
   bool use_double_wide_mlp = false;  ///< of these layers
-  // Each layer has a vector of each token as an input of its own (Gemma 3n); 0: none.
+  // Each layer has a vector of each token as an input of its own (Gemma 4); 0: none.
   std::int64_t hidden_size_per_layer_input = 0, vocab_size_per_layer_input = 0;
   // Multi-head latent attention (DeepSeek V2): keys and values of all heads come from kv_lora_rank numbers of
   // each token, and heads are qk_nope_head_dim elements and qk_rope_head_dim that rotate.

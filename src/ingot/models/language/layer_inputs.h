@@ -15,7 +15,7 @@ namespace ingot {
 /// x by √size, rounded to `stored` as Gemma's programs do: what they multiply embeddings with.
 Tensor scaled_embedding(const Tensor& x, std::int64_t size, DType stored);
 
-/// Per-layer embeddings (Gemma 3n): a vector of each token for each layer, one part from a table of the
+/// Per-layer embeddings (Gemma 4): a vector of each token for each layer, one part from a table of the
 /// layers' own, the other from the model's embedding.
 struct LayerInputs {
   LayerInputs(const ParamSource& source, const LanguageConfig& config);

@@ -12,6 +12,7 @@
 #include "ingot/base/json_number.h"
 #include "ingot/models/language/families/families.h"
 #include "ingot/models/language/families/gguf_rules.h"
+#include "ingot/models/require.h"
 #include "ingot/models/rope_keys.h"
 
 namespace ingot::families {
@@ -36,6 +37,7 @@ void read_layer_sizes(const ConfigFile& file, LanguageConfig& c) {
       const auto number = whole_number(value);
       if (!number || (key != "head_dim" && key != "num_key_value_heads"))
         refuse(name, fmt::format("'{}' (head_dim and num_key_value_heads are)", key));
+      require_size(*number, fmt::format("per_layer_config.{}.{}", name, key).c_str());
       (key == "head_dim" ? sizes : heads)[layer] = number;
     }
   }
@@ -61,7 +63,15 @@ void read_gemma4_experts(const ConfigFile& file, LanguageConfig& c) {
   c.router_aux_loss_coef = 0;
 }
 
+// Before lists of layers are walked.
+void check_layers(const LanguageConfig& c) {
+  require_size(c.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
+  require(c.layer_types.empty() || std::ssize(c.layer_types) == c.num_hidden_layers, "layer_types",
+          fmt::format("names {} layers of num_hidden_layers {}", c.layer_types.size(), c.num_hidden_layers));
+}
+
 void read_gemma4(const ConfigFile& file, LanguageConfig& c) {
+  check_layers(c);
   if (!c.layer_types.empty()) c.layer_types.back() = LayerKind::full;  // whatever the file says
   c.attention_multiplier = 1;
   c.query_pre_attn_scalar = 0;
