@@ -64,6 +64,11 @@ class LayerReader {
     read_kinds();
     read_heads();
     read_widths();
+    for (const char* part : {"ffn_gate_exps", "ffn_up_exps"})
+      INGOT_CHECK(!facts_.any(fmt::format(".{}.weight", part)),
+                  NotImplemented(fmt::format("{}: {}: gate and up of experts in two tensors (in one, "
+                                             "ffn_gate_up_exps, they are)",
+                                             facts_.path(), part)));
     config_["vocab_size_per_layer_input"] = config_["vocab_size"];
     config_["enable_moe_block"] = facts_.integer("expert_count").value_or(0) > 0;
   }
@@ -120,6 +125,8 @@ class LayerReader {
     const std::vector<std::int64_t> heads = numbers("attention.head_count_kv");
     const std::int64_t global = facts_.required("attention.key_length"),
                        local = facts_.integer("attention.key_length_swa").value_or(global);
+    check_rotary("rope.dimension_count", global);
+    check_rotary("rope.dimension_count_swa", local);
     config_["head_dim"] = local;
     config_["num_key_value_heads"] = heads.front();
     const std::int64_t own = layers_ - facts_.integer("attention.shared_kv_layers").value_or(0);
@@ -133,6 +140,13 @@ class LayerReader {
                                 !facts_.has(fmt::format("blk.{}.attn_v.weight", i)));
     }
     config_["attention_k_eq_v"] = as_values;
+  }
+
+  // Whole heads rotate: pairs that stand still have factors for it.
+  void check_rotary(const char* name, std::int64_t head) const {
+    const std::int64_t rotary = facts_.integer(name).value_or(head);
+    INGOT_CHECK(rotary == head,
+                refusal(name, fmt::format("{} of {} elements of a head rotate (all do)", rotary, head)));
   }
 
   void read_widths() {

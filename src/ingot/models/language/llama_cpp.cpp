@@ -29,8 +29,9 @@ struct Reader {
   bool free_heads = true;     // heads × head_dim may differ from hidden_size
   bool grouped = true;        // fewer heads of keys than of queries
   std::string_view biases = kProjections;
-  bool all_biases = false;  // none of them may be missing
-  bool states = false;      // some layer scans, or corrects
+  bool all_biases = false;           // none of them may be missing
+  bool states = false;               // some layer scans, or corrects
+  bool two_kinds_of_layers = false;  // some slide, and keys are shared by kind
 
   static constexpr std::string_view kProjections = "attn_q attn_k attn_v";
 };
@@ -59,7 +60,11 @@ constexpr Reader kReaders[] = {
     {.architecture = "gemma", .head = Head::tied},
     {.architecture = "gemma2", .head = Head::tied, .windows = Windows::masked},
     {.architecture = "gemma3", .windows = Windows::masked},
-    {.architecture = "gemma4", .windows = Windows::masked, .partial_rope = true, .biases = ""},
+    {.architecture = "gemma4",
+     .windows = Windows::masked,
+     .partial_rope = true,
+     .biases = "",
+     .two_kinds_of_layers = true},
     {.architecture = "phi3",
      .factors = RopeFactors::longrope,
      .partial_rope = true,
@@ -215,6 +220,22 @@ std::optional<std::string> input_objection(const LanguageConfig& c) {
                      c.vocab_size);
 }
 
+// Of Gemma 4. Layers without keys read those of the last layer but one that has some where they slide, and of
+// the last where they do not: the loader counts, and looks at no kinds.
+std::optional<std::string> layer_objection(const Reader& reader, const LanguageConfig& c) {
+  if (!reader.two_kinds_of_layers) return std::nullopt;
+  if (c.sliding_window == 0 || !c.has_kind(LayerKind::sliding))
+    return "layer_types without sliding_attention";
+  const std::int64_t own = c.layers_with_keys();
+  for (std::int64_t layer = own; layer < c.num_hidden_layers; ++layer) {
+    const std::int64_t read = own - (c.slides(layer) ? 2 : 1);
+    if (c.key_layer(layer) != read)
+      return fmt::format("num_kv_shared_layers {}: layer {} reads the keys of layer {}, and of {} there",
+                         c.num_kv_shared_layers, layer, c.key_layer(layer), read);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> rope_objection(const Reader& reader, const LanguageConfig& c) {
   if (c.position != PositionKind::rope || c.mamba_layers) return std::nullopt;
   if (!reader.partial_rope && c.rotary_size() != c.head_dim)
@@ -256,6 +277,7 @@ std::optional<std::string> llama_cpp_objection(std::string_view architecture, co
   if (auto objection = head_objection(reader, config)) return objection;
   if (auto objection = state_objection(reader, config)) return objection;
   if (auto objection = input_objection(config)) return objection;
+  if (auto objection = layer_objection(reader, config)) return objection;
   return rope_objection(reader, config);
 }
 
