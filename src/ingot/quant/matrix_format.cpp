@@ -48,8 +48,9 @@ std::string_view smaller_blocks(std::string_view format) {
 }  // namespace
 
 MatrixRole matrix_role(std::string_view name) {
-  constexpr std::string_view kHeads[] = {"lm_head.weight", "model.embed_tokens.weight", "output.weight",
-                                         "token_embd.weight"};
+  constexpr std::string_view kHeads[] = {
+      "lm_head.weight", "model.embed_tokens.weight", "model.embed_tokens_per_layer.weight",
+      "output.weight",  "token_embd.weight",         "per_layer_token_embd.weight"};
   if (std::ranges::find(kHeads, name) != std::end(kHeads)) return MatrixRole::head;
   constexpr std::string_view kExempt[] = {".mlp.gate.weight",
                                           ".mlp.shared_expert_gate.weight",

@@ -87,6 +87,9 @@ void derive_layer_inputs(const LanguageConfig& c) {
   if (c.hidden_size_per_layer_input == 0) return;
   require_size(c.hidden_size_per_layer_input, "hidden_size_per_layer_input");
   require_size(c.vocab_size_per_layer_input, "vocab_size_per_layer_input", kMaxVocabulary);
+  require(c.vocab_size_per_layer_input >= c.vocab_size, "vocab_size_per_layer_input",
+          fmt::format("is {}, less than vocab_size {}: the other tokens have no row of layers' inputs",
+                      c.vocab_size_per_layer_input, c.vocab_size));
 }
 
 bool is_attention(LayerKind kind) {
