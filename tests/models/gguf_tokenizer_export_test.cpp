@@ -23,10 +23,11 @@ ordered_json read_json(const std::string& name) {
   return parse_json<ordered_json>(read_file(path), path);
 }
 
-GgufMetadata lists_of(const std::string& golden, bool expected) {
+GgufMetadata lists_of(const std::string& golden, bool expected, const char* architecture = "llama") {
   const test::TemporaryDirectory directory;
   write_file_atomically(directory.at("tokenizer.json"), dump_json(read_json(golden + ".json")["tokenizer"]));
   GgufMetadata metadata;
+  metadata.set("general.architecture", GgufValue::of_string(architecture));
   const auto tokenizer = text::Tokenizer::from_directory(directory.path());
   EXPECT_EQ(write_gguf_tokenizer(directory.path(), tokenizer.vocab_size(), metadata), expected) << golden;
   return metadata;
@@ -50,6 +51,19 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ExportedTokenizer,
                          ::testing::Values("llama2", "gemma", "llama3", "qwen2", "bert_cased",
                                            "bert_uncased"),
                          [](const auto& param) { return std::string(param.param); });
+
+TEST(ExportedTokenizers, FilesOfGemma4HaveMergesInsteadOfScores) {
+  const GgufMetadata metadata = lists_of("gemma", true, "gemma4");
+  EXPECT_EQ(metadata.text("tokenizer.ggml.model"), "gemma4");
+  EXPECT_EQ(metadata.find("tokenizer.ggml.scores"), nullptr);
+  const text::Tokenizer again(text::make_gguf_tokenizer(gguf_vocabulary(metadata), "model.gguf"));
+  const ordered_json golden = read_json("gemma.json"), texts = read_json("texts.json");
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Ids plain = golden["cases"][i]["ids"];
+    EXPECT_EQ(again.encode(texts[i].get<std::string>(), {.add_special_tokens = false}), plain)
+        << dump_json(texts[i]);
+  }
+}
 
 // What stands around a text, too: [CLS] and [SEP], <s> and </s>.
 TEST(ExportedTokenizers, ListsOfEncodersKeepTheirSpecialTokens) {

@@ -86,6 +86,16 @@ void set_lists(Lists lists, const std::string& model, GgufMetadata& metadata) {
   metadata.set("tokenizer.ggml.token_type", GgufValue::of_i32s(lists.types));
 }
 
+std::vector<std::string> merges_of(const Json& model) {
+  std::vector<std::string> merges;
+  merges.reserve(model["merges"].size());
+  for (const Json& merge : model["merges"]) {
+    merges.push_back(merge.is_string() ? merge.get<std::string>()
+                                       : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  return merges;
+}
+
 bool write_byte_level(const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
   const Json& model = tokenizer["model"];
   if (model.value("type", "") != "BPE") return false;
@@ -98,14 +108,9 @@ bool write_byte_level(const Json& tokenizer, std::int64_t rows, GgufMetadata& me
   Lists lists = empty_lists(rows);
   for (const auto& [token, id] : model["vocab"].items()) lists.put(id, token, SentencePiece::kNormal);
   put_added_tokens(tokenizer, lists);
-  std::vector<std::string> merges;
-  for (const Json& merge : model["merges"]) {
-    merges.push_back(merge.is_string() ? merge.get<std::string>()
-                                       : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
-  }
   set_lists(std::move(lists), "gpt2", metadata);
   metadata.set("tokenizer.ggml.pre", GgufValue::of_string(*pre));
-  metadata.set("tokenizer.ggml.merges", GgufValue::of_strings(std::move(merges)));
+  metadata.set("tokenizer.ggml.merges", GgufValue::of_strings(merges_of(model)));
   return true;
 }
 
@@ -155,6 +160,28 @@ bool is_byte_token(const std::string& token) {
   return token.size() == 6 && token.starts_with("<0x") && token.ends_with(">");
 }
 
+std::int32_t type_of_piece(const Json& model, const std::string& token) {
+  const bool byte = model.value("byte_fallback", false) && is_byte_token(token);
+  return byte ? SentencePiece::kByte : SentencePiece::kNormal;
+}
+
+// Files of Gemma 4 have the merges themselves, and no scores.
+bool write_gemma4(const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
+  const Json& model = tokenizer["model"];
+  Spaces spaces;
+  note_spaces(tokenizer.value("normalizer", Json()), spaces);
+  if (metadata.text("general.architecture") != "gemma4" || model.value("type", "") != "BPE" ||
+      !model.value("byte_fallback", false) || !spaces.replaced || spaces.prefix)
+    return false;
+  Lists lists = empty_lists(rows);
+  for (const auto& [token, id] : model["vocab"].items()) lists.put(id, token, type_of_piece(model, token));
+  put_added_tokens(tokenizer, lists);
+  set_lists(std::move(lists), "gemma4", metadata);
+  metadata.set("tokenizer.ggml.merges", GgufValue::of_strings(merges_of(model)));
+  metadata.set("tokenizer.ggml.add_space_prefix", GgufValue::of_bool(false));
+  return true;
+}
+
 // A token's score is what llama.cpp joins by: the sooner a merge makes it, the higher.
 bool write_merged_pieces(const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
   const Json& model = tokenizer["model"];
@@ -166,8 +193,7 @@ bool write_merged_pieces(const Json& tokenizer, std::int64_t rows, GgufMetadata&
   Lists lists = empty_lists(rows);
   std::map<std::string, std::size_t> ids;
   for (const auto& [token, id] : model["vocab"].items()) {
-    const bool byte = model.value("byte_fallback", false) && is_byte_token(token);
-    lists.put(id, token, byte ? SentencePiece::kByte : SentencePiece::kNormal, -1e6F);
+    lists.put(id, token, type_of_piece(model, token), -1e6F);
     ids.emplace(token, id.get<std::size_t>());
   }
   float score = 0;
@@ -277,7 +303,7 @@ bool write_gguf_tokenizer(const std::string& directory, std::int64_t rows, GgufM
   const text::Tokenizer tokenizer = open_tokenizer(directory);
   const std::string text = tokenizer.to_json();
   const Json json = parse_json<Json>(text, directory + "/tokenizer.json");
-  const bool lists = write_byte_level(json, rows, metadata) ||
+  const bool lists = write_byte_level(json, rows, metadata) || write_gemma4(json, rows, metadata) ||
                      write_pieces(directory + "/tokenizer.model", json, rows, metadata) ||
                      write_merged_pieces(json, rows, metadata) || write_word_pieces(json, rows, metadata) ||
                      write_unigram(json, rows, metadata);
