@@ -2,6 +2,8 @@
 // tables of layers' inputs, a text part among towers.
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +20,9 @@
 #include "ingot/base/files.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/config.h"
+#include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/decoder.h"
+#include "ingot/models/language/family.h"
 #include "ingot/models/language/gguf_export.h"
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/model_directory.h"
@@ -26,8 +30,10 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
+#include "ingot/quant/matrix_format.h"
 #include "ingot/quant/packed_matrix.h"
 #include "ingot/weights/encode.h"
+#include "ingot/weights/gguf_metadata.h"
 #include "ingot/weights/gguf_writer.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
@@ -97,6 +103,8 @@ TEST(Gemma4, WhatItCannotRunIsRefusedByName) {
   EXPECT_NE(with("/num_kv_shared_layers", 3).find("num_kv_shared_layers"), std::string::npos);
   EXPECT_NE(with("/num_kv_shared_layers", 4).find("num_kv_shared_layers"), std::string::npos);
   EXPECT_NE(with("/vocab_size_per_layer_input", 0).find("vocab_size_per_layer_input"), std::string::npos);
+  EXPECT_NE(with("/vocab_size_per_layer_input", 60).find("is 60, less than vocab_size 61"),
+            std::string::npos);
   EXPECT_NE(with("/hidden_activation", "relu").find("activation 'relu'"), std::string::npos);
 }
 
@@ -149,6 +157,34 @@ TEST(Gemma4, APagedCacheOfTwoSizesOfHeadsGivesTheNumbersOfAPlainOne) {
     text(other, 7, 2);
     EXPECT_LE(testing::max_error(text(other, 9, 5), expected), 1e-5) << name(dtype);
   }
+}
+
+// The keys that others read are among those that may go, and they are as long for both.
+TEST(Gemma4, LayersThatReadOthersKeysGoOnBehindBlocksThatWereGivenBack) {
+  const NoGrad no_grad;
+  LanguageConfig config = config_of(golden_json("gemma4"));
+  config.max_position_embeddings = 1024;
+  config.head_dim = 8;
+  config.global_head_dim = 16;
+  InitSource init(1);
+  const LanguageModel model(config, init);
+  constexpr std::int64_t kTokens = 700, kChunk = 100;
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < kTokens; ++i) ids.push_back(i * 7 % 61);
+  const Tensor tokens = Tensor::from(ids, {1, kTokens});
+  KvCache plain(config, kTokens, DType::f32), paged(config, kTokens, DType::f32, kCpu, 4096);
+  ASSERT_TRUE(paged.is_paged());
+  int times = 0;
+  for (std::int64_t at = 0; at < kTokens; at += kChunk) {
+    const auto text = [&](KvCache& cache) {
+      const CacheSegment segment{.cache = &cache, .tokens = kChunk};
+      return model.hidden(contiguous(narrow(tokens, 1, at, kChunk)), std::span(&segment, 1));
+    };
+    EXPECT_EQ(text(paged).to_vector<float>(), text(plain).to_vector<float>()) << at;
+    if (paged.drop_left_behind()) ++times;
+  }
+  EXPECT_GE(times, 2);
+  EXPECT_LT(paged.nbytes(), plain.nbytes());
 }
 
 std::map<std::string, Tensor> golden_tensors(const std::string& name) {
@@ -204,19 +240,138 @@ TEST(Gemma4, GgufFilesSayWhatDiffersBetweenLayers) {
   EXPECT_EQ(experts.integer("gemma4.expert_used_count"), 2);
 }
 
-TEST(Gemma4, ATableOfInputsThatLacksTokensIsNoGguf) {
+TEST(Gemma4, ARandomConfigurationIsTheSameModelInGguf) {
+  const NoGrad no_grad;
   TemporaryDirectory directory;
-  Json json = golden_json("gemma4");
-  std::map<std::string, Tensor> tensors = golden_tensors("gemma4");
-  json["vocab_size_per_layer_input"] = 50;
-  Tensor& table = tensors.at("model.embed_tokens_per_layer.weight");
-  table = contiguous(narrow(table, 0, 0, 50));
-  write_model(directory.path(), json, tensors);
+  const std::string random = golden_path("random/gemma4");
+  const GgufExport file = export_gguf(open_checkpoint(random));
+  std::vector<GgufTensor> tensors = gguf_tensors(*file.weights);
+  tensors.insert(tensors.end(), file.extra.begin(), file.extra.end());
+  write_gguf(directory.at("model.gguf"), file.metadata, tensors);
+  const Tensor tokens = open_weights(random + "/expected.safetensors")->load_tensor("tokens");
+  EXPECT_EQ(logits_of(directory.at("model.gguf"), tokens).to_vector<float>(),
+            logits_of(random, tokens).to_vector<float>());
+}
+
+// Of a model from scratch.
+void write_new_model(const std::string& directory, const Json& json) {
+  const LanguageConfig config = config_of(json);
+  InitSource init(1);
+  LanguageModel model(config, init);
+  write_language_model(directory, config, parameter_map(model));
+}
+
+std::string refusal_of_gguf(const Json& json) {
+  TemporaryDirectory directory;
+  write_new_model(directory.path(), json);
   try {
     export_gguf(open_checkpoint(directory.path()));
-    FAIL() << "was written";
   } catch (const NotImplemented& refused) {
-    EXPECT_NE(std::string(refused.what()).find("vocab_size_per_layer_input 50"), std::string::npos);
+    return refused.what();
+  }
+  return "none";
+}
+
+TEST(Gemma4, ATableOfInputsOfMoreThanTheTokensIsNoGguf) {
+  Json json = golden_json("gemma4");
+  json["vocab_size_per_layer_input"] = 70;
+  EXPECT_NE(refusal_of_gguf(json).find("vocab_size_per_layer_input 70"), std::string::npos);
+}
+
+// llama.cpp counts back from the first layer without keys: two layers for one that slides, one for others.
+TEST(Gemma4, LayersThatReadOtherKeysThanLlamaCppWouldGiveThemAreNoGguf) {
+  Json json = golden_json("gemma4");
+  json.erase("per_layer_config");
+  json["global_head_dim"] = 12;
+  const auto with = [&](const std::string& kinds) {
+    json["layer_types"] = Json::array();
+    for (const char kind : kinds)
+      json["layer_types"].push_back(kind == 'S' ? "sliding_attention" : "full_attention");
+    json["num_hidden_layers"] = kinds.size();
+    return refusal_of_gguf(json);
+  };
+  EXPECT_EQ(with("SFSF"), "none");
+  EXPECT_EQ(with("SSFSF"), "none");
+  EXPECT_NE(with("FSSF").find("layer 2 reads the keys of layer 1, and of 0 there"), std::string::npos);
+  EXPECT_NE(with("FSFF").find("layer 2 reads the keys of layer 0, and of 1 there"), std::string::npos);
+  EXPECT_NE(with("FFFF").find("layer_types without sliding_attention"), std::string::npos);
+}
+
+// A width of layers that are not there changes nothing.
+TEST(Gemma4, AWiderMlpOfNoLayerIsTheSameModelInGguf) {
+  Json json = golden_json("gemma4");
+  json["num_kv_shared_layers"] = 0;
+  ASSERT_EQ(json["use_double_wide_mlp"], true);
+  EXPECT_EQ(refusal_of_gguf(json), "none");
+}
+
+std::string refusal_to_read(const GgufExport& file, const std::vector<GgufTensor>& more) {
+  TemporaryDirectory directory;
+  std::vector<GgufTensor> tensors = gguf_tensors(*file.weights);
+  tensors.insert(tensors.end(), file.extra.begin(), file.extra.end());
+  tensors.insert(tensors.end(), more.begin(), more.end());
+  write_gguf(directory.at("model.gguf"), file.metadata, tensors);
+  try {
+    open_checkpoint(directory.at("model.gguf"));
+  } catch (const NotImplemented& refused) {
+    return refused.what();
+  }
+  return "none";
+}
+
+TEST(Gemma4, GgufFilesOfHeadsThatRotateInPartOrOfExpertsInTwoStacksAreRefusedByName) {
+  const auto exported = [](const char* name) { return export_gguf(open_checkpoint(golden_path(name))); };
+  EXPECT_EQ(refusal_to_read(exported("gemma4"), {}), "none");
+  for (const char* key : {"gemma4.rope.dimension_count", "gemma4.rope.dimension_count_swa"}) {
+    GgufExport file = exported("gemma4");
+    file.metadata.set(key, GgufValue::of_u32(4));
+    EXPECT_NE(refusal_to_read(file, {}).find(key), std::string::npos);
+  }
+  const GgufTensor stack =
+      GgufTensor::of(StoredTensor::of("blk.0.ffn_gate_exps.weight", Tensor::zeros({4, 2, 2})));
+  EXPECT_NE(refusal_to_read(exported("gemma4_moe"), {stack}).find("ffn_gate_exps"), std::string::npos);
+}
+
+// transformers lets the last layer see everything, and says so in a warning.
+TEST(Gemma4, TheLastLayerSeesEverythingWhateverTheFileSays) {
+  Json json = golden_json("gemma4");
+  json["layer_types"][3] = "sliding_attention";
+  EXPECT_EQ(config_of(json).to_json(), config_of(golden_json("gemma4")).to_json());
+  json["layer_types"][1] = "linear_attention";
+  EXPECT_NE(refusal_of(json).find("'linear_attention'"), std::string::npos);
+  json = golden_json("gemma4");
+  json["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  EXPECT_NE(refusal_of(json).find("layer_types"), std::string::npos);
+}
+
+// As training makes them from a few keys.
+TEST(Gemma4, AModelFromScratchIsReadAsItWas) {
+  for (const char* family : {"gemma4_text", "gemma3_text", "gemma2"}) {
+    for (const std::int64_t window : {0, 8}) {
+      LanguageConfig c;
+      c.model_type = family;
+      apply_family(c);
+      c.vocab_size = 50;
+      c.hidden_size = c.intermediate_size = 32;
+      c.num_hidden_layers = 7;
+      c.num_attention_heads = 2;
+      c.sliding_window = window;
+      apply_sliding_pattern(c);
+      c.validate();
+      const LanguageConfig again = LanguageConfig::from_json(c.to_json(), "config.json");
+      EXPECT_EQ(difference_of(c, again), std::nullopt) << family << " " << window;
+      EXPECT_EQ(again.window(0), window);
+      EXPECT_EQ(again.window(6), family == std::string("gemma4_text") ? 0 : window);
+    }
+  }
+}
+
+// As the tokens' own: both are looked up in, and in few bits they are as precise as heads.
+TEST(Gemma4, TheTableOfLayersInputsIsQuantizedAsEmbeddingsAre) {
+  for (const char* table : {"model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight"}) {
+    EXPECT_EQ(quant::matrix_role(table), quant::MatrixRole::head) << table;
+    EXPECT_EQ(quant::matrix_format("q4_k", 256, quant::matrix_role(table)).used,
+              quant::matrix_format("q4_k", 256, quant::matrix_role("token_embd.weight")).used);
   }
 }
 

@@ -41,17 +41,14 @@ void read_layer_types(const ConfigFile& file, const LanguageFamily& family, Lang
   if (types.empty()) file.read("sliding_window_pattern", pattern);
   file.read("max_window_layers", first);
   if (types.empty() && pattern == 0 && first == 0) return;
-  require_size(config.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);  // before as many are listed
-  for (std::int64_t i = 0; types.empty() && i < config.num_hidden_layers; ++i) {
-    const bool sliding = pattern > 0 ? (i + 1) % pattern != 0 : i >= first;
-    config.layer_types.push_back(sliding ? LayerKind::sliding : LayerKind::full);
-  }
+  if (types.empty()) config.layer_types = layers_with_windows(config.num_hidden_layers, pattern, first);
   for (const std::string& type : types) {
     INGOT_CHECK(type == "sliding_attention" || type == "full_attention",
                 NotImplemented(fmt::format("{}: layer type '{}' (sliding_attention and full_attention are)",
                                            file.path(), type)));
     config.layer_types.push_back(type == "full_attention" ? LayerKind::full : LayerKind::sliding);
   }
+  if (family.ends_with_full) config.layer_types.back() = LayerKind::full;
 }
 
 void read_biases(const ConfigFile& file, const LanguageFamily& family, LanguageConfig& config) {
@@ -229,12 +226,13 @@ void write_llama_like(const LanguageConfig& c, const LanguageFamily& family, Jso
 
 // A list that the family does not read must say what its layers are anyway: to pass it over would compute
 // another model.
-void check_layer_types(const ConfigFile& file, const LanguageConfig& config) {
+void check_layer_types(const ConfigFile& file, const LanguageFamily& family, const LanguageConfig& config) {
   std::vector<std::string> types;
   file.read("layer_types", types);
   if (types.empty()) return;
   require(static_cast<std::int64_t>(types.size()) == config.num_hidden_layers, "layer_types",
           fmt::format("names {} layers of num_hidden_layers {}", types.size(), config.num_hidden_layers));
+  if (family.ends_with_full) types.pop_back();
   for (std::size_t i = 0; i < types.size(); ++i) {
     const auto layer = static_cast<std::int64_t>(i);
     const char* found = !config.attends(layer)    ? ""
@@ -289,7 +287,7 @@ LanguageConfig LanguageConfig::from_json(std::string_view text, const std::strin
   if (!family.own_keys) read_llama_like(file, family, config);
   if (family.read != nullptr) family.read(file, config);
   config.validate();
-  check_layer_types(file, config);
+  check_layer_types(file, family, config);
   return config;
 }
 

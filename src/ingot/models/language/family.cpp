@@ -5,6 +5,7 @@
 
 #include "ingot/models/language/families/families.h"
 #include "ingot/models/registry.h"
+#include "ingot/models/require.h"
 
 namespace ingot {
 namespace {
@@ -76,7 +77,27 @@ std::vector<std::string> known_language_families() {
 }
 
 void apply_family(LanguageConfig& config) {
-  static_cast<DecoderTraits&>(config) = language_family(config.model_type, "model_type").traits;
+  const LanguageFamily& family = language_family(config.model_type, "model_type");
+  static_cast<DecoderTraits&>(config) = family.traits;
+  config.attention_multiplier = family.attention_multiplier;
+}
+
+std::vector<LayerKind> layers_with_windows(std::int64_t layers, std::int64_t pattern, std::int64_t first) {
+  require_size(layers, "num_hidden_layers", kMaxModelLayers);  // before as many are listed
+  std::vector<LayerKind> kinds;
+  kinds.reserve(static_cast<std::size_t>(layers));
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const bool sliding = pattern > 0 ? (i + 1) % pattern != 0 : i >= first;
+    kinds.push_back(sliding ? LayerKind::sliding : LayerKind::full);
+  }
+  return kinds;
+}
+
+void apply_sliding_pattern(LanguageConfig& config) {
+  const LanguageFamily& family = language_family(config.model_type, "model_type");
+  if (config.sliding_window == 0 || family.sliding_pattern == 0) return;
+  config.layer_types = layers_with_windows(config.num_hidden_layers, family.sliding_pattern, 0);
+  if (family.ends_with_full) config.layer_types.back() = LayerKind::full;
 }
 
 }  // namespace ingot

@@ -32,6 +32,8 @@ struct LanguageFamily {
   bool may_be_bidirectional = false;  ///< use_bidirectional_attention is a key of it
   /// Every n-th layer sees all where config.json does not list layer_types; 0: none does.
   std::int64_t sliding_pattern = 0;
+  bool ends_with_full = false;      ///< the last layer sees all, whatever layer_types says
+  double attention_multiplier = 0;  ///< of its models' scores where no key says; 0: none
 
   /// JSON: what transformers assumes where config.json is silent.
   std::string_view defaults = "{}";
@@ -52,8 +54,14 @@ struct LanguageFamily {
   GgufFamily gguf = {};            ///< no architecture: GGUF files do not have this family
 };
 
+/// Lists which layers of a model from scratch slide, where its family has a habit and the model a window.
+void apply_sliding_pattern(LanguageConfig& config);
+
 /// All of them. The pointers that are given out stay valid.
 std::span<const LanguageFamily> language_families();
+
+/// Every `pattern`-th of so many layers sees all; without a pattern, those before `first`.
+std::vector<LayerKind> layers_with_windows(std::int64_t layers, std::int64_t pattern, std::int64_t first);
 
 /// Null where there is none.
 const LanguageFamily* find_language_family(std::string_view model_type);

@@ -72,8 +72,6 @@ void check_layers(const LanguageConfig& c) {
 
 void read_gemma4(const ConfigFile& file, LanguageConfig& c) {
   check_layers(c);
-  if (!c.layer_types.empty()) c.layer_types.back() = LayerKind::full;  // whatever the file says
-  c.attention_multiplier = 1;
   c.query_pre_attn_scalar = 0;
   c.attn_logit_softcapping = 0;
   if (c.rope_local_theta == 0) c.rope_local_theta = 10000;
@@ -203,6 +201,8 @@ std::vector<LanguageFamily> gemma4() {
                   .experts_beside_mlp = true},
        .tied = true,
        .sliding_pattern = 6,
+       .ends_with_full = true,
+       .attention_multiplier = 1,
        .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 131072, "head_dim": 256,
                        "vocab_size": 262144, "num_attention_heads": 8, "num_key_value_heads": 4,
                        "sliding_window": 512, "hidden_size_per_layer_input": 256,
