@@ -1,5 +1,8 @@
 #include "ingot/train/language/config.h"
 
+#include <cstdint>
+#include <string>
+
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -211,6 +214,25 @@ TEST(TrainConfig, ReadsTheKeysOfForecasts) {
   EXPECT_EQ(c.optimizer.max_grad_norm, 0.5);
   EXPECT_EQ(c.optimizer.learning_rate, 0.1);
   EXPECT_EQ(c.schedule.type, "constant");
+}
+
+// As config.json's readers take it where it lists no layers.
+TEST(TrainConfig, ModelsFromScratchSlideWhereTheirFamilyDoes) {
+  const auto slides = [](const std::string& family, std::int64_t layers, const std::string& window) {
+    Config file = Config::parse("datasets: [{path: x}]\narchitecture: {model_type: " + family +
+                                ", hidden_size: 32, num_attention_heads: 2, num_hidden_layers: " +
+                                std::to_string(layers) + window + "}\n");
+    const LanguageConfig c = read_train_config(file).architecture;
+    std::string kinds;
+    for (std::int64_t i = 0; i < layers; ++i) kinds += c.slides(i) ? 'S' : 'F';
+    return kinds;
+  };
+  const std::string window = ", sliding_window: 8";
+  EXPECT_EQ(slides("gemma4_text", 8, window), "SSSSSFSF");
+  EXPECT_EQ(slides("gemma3_text", 8, window), "SSSSSFSS");
+  EXPECT_EQ(slides("gemma2", 4, window), "SFSF");
+  EXPECT_EQ(slides("mistral", 3, window), "SSS");
+  EXPECT_EQ(slides("gemma4_text", 3, ""), "FFF");
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ LanguageConfig read_architecture(const ConfigReader& section) {
   c.norm_eps = section.get("rms_norm_eps", c.norm_eps, positive());
   c.tie_word_embeddings = section.get("tie_word_embeddings", c.tie_word_embeddings);
   c.sliding_window = section.get("sliding_window", c.sliding_window, at_least(0));
+  apply_sliding_pattern(c);
   c.initializer_range = section.get("initializer_range", c.initializer_range, positive());
   c.vocab_size = section.get("vocab_size", std::int64_t{0}, at_least(0));
   read_experts(section, c);
