@@ -30,6 +30,8 @@ struct KernelTraits {
   /// gelu_tanh of the argument that gemm_gelu leaves has the bits of gemm_gelu's result. Else it took gelu
   /// before it rounded the argument, or a library did.
   bool repeats_gelu = false;
+  /// Elements of a head that attention takes where it has gradients, or no cache.
+  std::int64_t widest_head = 256;
 
   static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
 };

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/core/backend.h"
 #include "ingot/models/language/decoder.h"
@@ -199,6 +200,53 @@ TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
   const std::size_t layers = static_cast<std::size_t>(c.parameter_count()) - outside;
   EXPECT_EQ(plan_memory(config, c, 1).parameters, (outside + layers) * sizeof(float));
   EXPECT_EQ(plan_memory(config, c, 4).parameters, (outside + layers / 4 + 2 * (layers / 8)) * sizeof(float));
+}
+
+// An embedding's moments stay in f32.
+TEST(MemoryPlan, TablesOfLayersInputsHaveNoEightBitMoments) {
+  const std::string path = test::golden_path("gemma4") + "/config.json";
+  const LanguageConfig c = LanguageConfig::from_json(read_file(path), path);
+  LanguageConfig more = c;
+  more.vocab_size_per_layer_input += 1000;
+  TrainConfig config = settings(Recompute::none, DType::f32);
+  config.optimizer.name = "adamw_8bit";
+  const auto added = static_cast<std::size_t>(1000 * c.num_hidden_layers * c.hidden_size_per_layer_input);
+  EXPECT_EQ(plan_memory(config, more).optimizer - plan_memory(config, c).optimizer,
+            2 * sizeof(float) * added);
+}
+
+// What makes all layers' inputs is one matrix, whose values of a quantized base are made at once.
+TEST(MemoryPlan, HasRoomForTheProjectionOfLayersInputsWhereItIsTheLargestMatrix) {
+  const std::string path = test::golden_path("gemma4") + "/config.json";
+  LanguageConfig c = LanguageConfig::from_json(read_file(path), path);
+  c.hidden_size_per_layer_input = 1024;
+  TrainConfig config = settings(Recompute::none, DType::f32);
+  const std::size_t bytes = static_cast<std::size_t>(c.hidden_size * 4 * 1024) * sizeof(float);
+  const auto planned = [&] { return plan_memory_of_gpu(config, c, std::size_t{1} << 30); };
+  config.adapter.enabled = true;
+  config.adapter.lora.target_modules = {"q_proj"};
+  const std::size_t dense = planned().transients;
+  config.adapter.base_format = "nf4";
+  EXPECT_EQ(planned().transients, dense + bytes);
+}
+
+TEST(MemoryPlan, HeadsWhoseGradientsNoKernelOfTheDeviceMakesAreRefused) {
+  LanguageConfig c = tiny("gemma4_text");
+  c.layer_types = {LayerKind::sliding, LayerKind::sliding, LayerKind::full};
+  c.sliding_window = 8;
+  c.global_head_dim = 512;
+  c.rope_local_theta = 10000;
+  const TrainConfig config = settings(Recompute::none, DType::f32);
+  EXPECT_GT(plan_memory(config, c).needed(), 0U);  // on a CPU
+  try {
+    plan_memory_of_gpu(config, c, std::size_t{1} << 30);
+    FAIL() << "was planned";
+  } catch (const InvalidConfig& refused) {
+    EXPECT_NE(std::string(refused.what()).find("global_head_dim"), std::string::npos);
+    EXPECT_NE(std::string(refused.what()).find("256"), std::string::npos);
+  }
+  c.global_head_dim = 256;
+  EXPECT_GT(plan_memory_of_gpu(config, c, std::size_t{1} << 30).needed(), 0U);
 }
 
 // Between steps, when answers or samples are written: all weights, the rank's part of them, its part of the

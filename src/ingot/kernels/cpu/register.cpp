@@ -20,7 +20,8 @@ constexpr KernelTraits kTraits{.logits_bytes = kLogitsBytes,
                                .int8_low_rank = true,
                                .low_rank_rows = KernelTraits::kAlways,
                                .low_rank_rows_in_half = 0,
-                               .repeats_gelu = true};
+                               .repeats_gelu = true,
+                               .widest_head = KernelTraits::kAlways};
 
 }  // namespace
 

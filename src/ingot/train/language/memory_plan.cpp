@@ -34,7 +34,8 @@ std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& mod
   if (config.optimizer.name == "adamw_8bit") {
     const std::int64_t positions =
         model.position == PositionKind::learned ? model.max_position_embeddings : 0;
-    codes = config.adapter.enabled ? count : count - (model.vocab_size + positions) * model.hidden_size;
+    const std::int64_t tables = (model.vocab_size + positions) * model.hidden_size + layer_input_table(model);
+    codes = config.adapter.enabled ? count : count - tables;
   }
   const std::int64_t bytes =
       count * master + moments * (4 * (count - codes) + codes + 4 * kernels::moment_blocks(codes));
@@ -70,13 +71,16 @@ std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size
   return own + (sums ? part : 0) + bucket;
 }
 
-std::int64_t widest_mlp(const LanguageConfig& c) { return c.mlp_width(c.num_hidden_layers - 1); }
+// Rows of the largest matrix of a layer, or of what makes all layers' inputs.
+std::int64_t widest_projection(const LanguageConfig& c) {
+  return std::max({c.mlp_width(c.num_hidden_layers - 1), c.num_attention_heads * c.widest_head(),
+                   c.num_hidden_layers * c.hidden_size_per_layer_input});
+}
 
 // The state of the largest matrix that Muon steps, which it does as a whole: its momentum and the f32 master.
 std::size_t largest_whole_state(const TrainConfig& config, const LanguageConfig& c) {
   if (!config.optimizer.name.ends_with("muon") || config.adapter.enabled) return 0;
-  const std::int64_t widest =
-      std::max({widest_mlp(c), c.num_attention_heads * c.widest_head(), 2 * c.mamba_inner()});
+  const std::int64_t widest = std::max(widest_projection(c), 2 * c.mamba_inner());
   const std::size_t bytes = is_half_precision(config.dtype) ? 2 * sizeof(float) : sizeof(float);
   return static_cast<std::size_t>(c.hidden_size * widest) * bytes;
 }
@@ -103,6 +107,10 @@ void offload_optimizer(MemoryPlan& plan, Offload to, std::size_t largest_whole) 
 
 }  // namespace
 
+std::int64_t layer_input_table(const LanguageConfig& model) {
+  return model.vocab_size_per_layer_input * model.num_hidden_layers * model.hidden_size_per_layer_input;
+}
+
 std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
   std::vector<std::pair<std::string, std::size_t>> list{
       {"parameters", parameters},   {"reference model", reference}, {"teacher", teacher},
@@ -119,8 +127,7 @@ namespace {
 std::size_t dequantized_bytes(const TrainConfig& config, const LanguageConfig& c,
                               const kernels::KernelTraits& traits) {
   if (!config.adapter.quantizes_base() || !traits.dequantizes_for_many_rows) return 0;
-  const std::int64_t widest = std::max(widest_mlp(c), c.num_attention_heads * c.widest_head());
-  return static_cast<std::size_t>(c.hidden_size * widest) * byte_size(config.dtype);
+  return static_cast<std::size_t>(c.hidden_size * widest_projection(c)) * byte_size(config.dtype);
 }
 
 // What a pass takes, with that of the layers' inputs which is elsewhere.
@@ -160,8 +167,19 @@ void gather_all_layers(MemoryPlan& plan, std::size_t weights) {
   plan.all_weights = std::max(plan.all_weights, weights + beside);
 }
 
+void check_heads(const LanguageConfig& model, const kernels::DeviceProfile& device) {
+  const bool global = model.global_head_dim > model.head_dim;
+  const std::int64_t most = device.traits.widest_head;
+  INGOT_CHECK(model.widest_head() <= most,
+              InvalidConfig(global ? "global_head_dim" : "head_dim",
+                            fmt::format("is {}; attention on {} has gradients for heads of {} elements at "
+                                        "most; train with device: cpu",
+                                        model.widest_head(), device.capabilities.device_name, most)));
+}
+
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const kernels::DeviceProfile& device,
                 int ranks) {
+  check_heads(model, device);
   const auto count = static_cast<std::size_t>(model.parameter_count());
   const std::size_t size = byte_size(config.dtype);
   MemoryPlan plan;

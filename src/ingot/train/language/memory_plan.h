@@ -38,7 +38,11 @@ struct MemoryPlan {
   std::vector<std::pair<std::string, std::size_t>> parts() const;
 };
 
-/// On config.training_device(), in each of so many ranks.
+/// Elements of the table that makes layers' inputs (Gemma 4): an embedding, of which few rows are read.
+std::int64_t layer_input_table(const LanguageConfig& model);
+
+/// On config.training_device(), in each of so many ranks. Throws InvalidConfig for heads whose gradients no
+/// kernel of the device makes.
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks = 1);
 /// On a GPU with so many bytes of memory, which need not be here.
 MemoryPlan plan_memory_of_gpu(const TrainConfig& config, const LanguageConfig& model, std::size_t memory,

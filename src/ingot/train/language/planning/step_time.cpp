@@ -191,7 +191,9 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
   work.layer_bytes = static_cast<double>(config.adapter.layer_bytes(model, config.dtype));
   work.layer_inputs =
       as_double(model.num_hidden_layers * model.hidden_size) * as_double(byte_size(config.dtype));
-  work.read = as_double(model.active_parameter_count()) * as_double(byte_size(config.dtype));
+  // Few rows of the table of layers' inputs are read.
+  work.read = as_double(model.active_parameter_count() - layer_input_table(model)) *
+              as_double(byte_size(config.dtype));
   work.kept = static_cast<double>(whole.activations) / as_double(config.sequence_len);
   work.attention_flops = 6 * as_double(model.query_elements() * config.sequence_len);
   const double head = 6 * as_double(model.vocab_size * model.hidden_size),
