@@ -46,6 +46,16 @@ TEST(RouteExperts, SortsPairsByExpertInTheirOwnOrder) {
   EXPECT_EQ(routing.positions.to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 0, 1, 4, 2, 5}));
 }
 
+TEST(RouteExperts, RefusesExpertsThatAreNotThere) {
+  const auto of = [](const std::vector<std::int64_t>& values) { return Tensor::from(values, {2, 2}); };
+  EXPECT_THROW(route_experts(of({0, 1, 2, 3}), 3), DimensionMismatch);
+  EXPECT_THROW(route_experts(of({0, 1, -1, 0}), 3), DimensionMismatch);
+  EXPECT_THROW(route_experts(of({0, 1, 2, 0}), 0), DimensionMismatch);
+  EXPECT_THROW(route_experts(numbers({0, 1, 2}), 3), DimensionMismatch);
+  EXPECT_THROW(route_experts(Tensor::from<std::int32_t>({0, 1}, {1, 2}), 3), DimensionMismatch);
+  EXPECT_THROW(route_experts(Tensor(), 3), Error);
+}
+
 TEST(TopK, GivesValuesWithGradients) {
   check_op({.name = "3 of 11",
             .op = [](std::span<const Tensor> in) { return topk(in[0], 3).values; },

@@ -51,6 +51,20 @@ void check_offsets(const Tensor& offsets, std::int64_t groups, std::int64_t rows
                                         " ascending i64 numbers from 0 to " + std::to_string(rows)));
 }
 
+void check_experts(const Tensor& experts, std::int64_t count) {
+  INGOT_CHECK(count >= 1, DimensionMismatch("route_experts: there must be at least one expert, got " +
+                                            std::to_string(count)));
+  INGOT_CHECK(experts.dtype() == DType::i64 && experts.rank() == 2,
+              DimensionMismatch("route_experts: experts must be i64 [tokens, choices], got " +
+                                std::string(name(experts.dtype())) + " " + to_string(experts.shape())));
+  if (!has_host_memory(experts.device())) return;
+  const std::span chosen(experts.data<std::int64_t>(), static_cast<std::size_t>(experts.numel()));
+  const auto wrong = std::ranges::find_if(chosen, [&](std::int64_t e) { return e < 0 || e >= count; });
+  INGOT_CHECK(wrong == chosen.end(),
+              DimensionMismatch("route_experts: experts must be from 0 to " + std::to_string(count - 1) +
+                                ", got " + std::to_string(*wrong)));
+}
+
 }  // namespace
 
 Tensor grouped_linear(const Tensor& input, const Tensor& stack, const Tensor& offsets) {
@@ -68,7 +82,9 @@ Tensor grouped_linear(const Tensor& input, const Tensor& stack, const Tensor& of
 }
 
 ExpertRouting route_experts(const Tensor& experts, std::int64_t expert_count) {
+  check_defined("route_experts", {&experts});
   const Tensor chosen = contiguous(experts);
+  check_experts(chosen, expert_count);
   const auto numbers = [&](std::int64_t count) {
     return Tensor::empty({count}, DType::i64, chosen.device());
   };

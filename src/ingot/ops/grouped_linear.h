@@ -19,7 +19,8 @@ struct ExpertRouting {
   Tensor positions;  ///< i64 [pairs]: where each pair went
 };
 
-/// `experts`: i64 [tokens, choices], each below `expert_count` (as topk's are). Nothing waits for a device.
+/// `experts`: i64 [tokens, choices], each below `expert_count` (as topk's are). Nothing waits for a device,
+/// and so the numbers of a GPU's tensor are not checked. Throws DimensionMismatch.
 ExpertRouting route_experts(const Tensor& experts, std::int64_t expert_count);
 
 }  // namespace ingot
