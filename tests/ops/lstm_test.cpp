@@ -46,5 +46,14 @@ TEST(LstmCell, GatesFarFromZeroAreOpenOrShut) {
   EXPECT_THROW(lstm_cell(randn({2, 8}, 1), randn({2, 3}, 2)), ShapeMismatch);
 }
 
+TEST(LstmCell, RefusesWhatIsNotF32) {
+  const auto made = [](DType gates, DType c) {
+    return lstm_cell(randn({2, 8}, 1, gates), randn({2, 2}, 2, c));
+  };
+  EXPECT_THROW(made(DType::f16, DType::f16), DimensionMismatch);
+  EXPECT_THROW(made(DType::bf16, DType::f32), DimensionMismatch);
+  EXPECT_THROW(made(DType::f32, DType::f64), DimensionMismatch);
+}
+
 }  // namespace
 }  // namespace ingot

@@ -1,5 +1,7 @@
 #include "ingot/ops/lstm.h"
 
+#include <string>
+
 #include "ingot/base/error.h"
 #include "ingot/kernels/lstm.h"
 #include "ingot/ops/cast.h"
@@ -17,6 +19,10 @@ LstmState lstm_cell(const Tensor& given_gates, const Tensor& given_c) {
                   given_gates.shape() == Shape({given_c.dim(0), 4 * given_c.dim(1)}),
               ShapeMismatch("lstm_cell", given_c.shape().to_vector(), given_gates.shape().to_vector(),
                             "gates are [N, 4H] for a state of [N, H]"));
+  INGOT_CHECK(
+      given_gates.dtype() == DType::f32 && given_c.dtype() == DType::f32,
+      DimensionMismatch("lstm_cell: gates and c are f32, got " + std::string(name(given_gates.dtype())) +
+                        " and " + std::string(name(given_c.dtype())) + "; cast them"));
   const Tensor gates = contiguous(given_gates), c = contiguous(given_c);
   LstmState next{Tensor::empty(c.shape(), c.dtype(), c.device()),
                  Tensor::empty(c.shape(), c.dtype(), c.device())};
