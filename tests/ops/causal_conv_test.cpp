@@ -5,10 +5,13 @@
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/kernels/kernel.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/conv.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -58,6 +61,37 @@ TEST(CausalConv, HoldsForManySteps) {
             .op = [](std::span<const Tensor> in) { return causal_conv(in[0], in[1], in[2]); },
             .inputs = {{Shape{1, 300, 3}}, {Shape{3, 3}}, {Shape{3}}},
             .half_tolerance = 8e-2});
+}
+
+// Such a document began before x: nothing in front of x's first step is read.
+TEST(CausalConv, StartsBelowZeroAreThoseAtZero) {
+  const Tensor below = Tensor::from<std::int32_t>({-7, -1, -1, 2, 2}, {1, 5});
+  const Tensor zero = Tensor::from<std::int32_t>({0, 0, 0, 2, 2}, {1, 5});
+  const auto run = [](const Tensor& starts, bool with_past) {
+    std::vector<Tensor> results;
+    Tensor x = randn({1, 5, 3}, 1), weight = randn({3, 4}, 2);
+    {
+      const NoGrad no_grad;
+      const Tensor past = with_past ? randn({1, 3, 3}, 3) : Tensor();
+      results.push_back(causal_conv(x, weight, {}, {.past = past, .starts = starts}));
+    }
+    x.set_requires_grad(true);
+    weight.set_requires_grad(true);
+    backward(sum(causal_conv(x, weight, {}, {.starts = starts})));
+    results.push_back(x.grad());
+    results.push_back(weight.grad());
+    return results;
+  };
+  const auto check = [&](const char* kernel) {
+    for (const bool past : {false, true}) {
+      const std::vector<Tensor> actual = run(below, past), expected = run(zero, past);
+      for (std::size_t i = 0; i < actual.size(); ++i)
+        EXPECT_EQ(max_error(actual[i], expected[i]), 0) << kernel << ", result " << i;
+    }
+  };
+  check("simd");
+  const kernels::ForceKind reference(kernels::ImplKind::reference);
+  check("reference");
 }
 
 TEST(CausalConv, IsTheGroupedConvolutionWithZerosInFront) {

@@ -7,7 +7,7 @@ namespace ingot::kernels {
 // Depthwise causal convolution along the middle axis, as Mamba's and LFM2's layers have it: each channel has
 // K taps of its own, the last of which meets the step itself. x and y: [B, T, C]; weight: [C, K]; bias: [C];
 // starts: i32 [B, T], the first step of the document that each step belongs to (steps before it count as
-// zeros), or absent: 0. Contiguous; all but starts of one floating dtype.
+// zeros), or absent: 0, as what is below 0. Contiguous; all but starts of one floating dtype.
 
 /// y[b, t, c] = bias[c] + Σ_k weight[c, k] · x[b, t − K + 1 + k, c]. past: [B, K − 1, C], what stands before
 /// x; absent: zeros. bias may be absent.

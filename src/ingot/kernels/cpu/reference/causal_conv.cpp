@@ -8,9 +8,9 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-// The first step that step t of row b sees.
+// The first step of x that step t of row b sees.
 std::int64_t first_seen(const View& starts, std::int64_t b, std::int64_t t, std::int64_t length) {
-  return starts ? static_cast<std::int64_t>(starts.as<std::int32_t>()[b * length + t]) : 0;
+  return starts ? std::max<std::int64_t>(starts.as<std::int32_t>()[b * length + t], 0) : 0;
 }
 
 void causal_conv_reference(const CausalConvArgs& args, Stream) {

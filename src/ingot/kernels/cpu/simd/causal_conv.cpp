@@ -72,7 +72,7 @@ struct BlockTaps {
 };
 
 std::int64_t first_seen(const View& starts, const CausalConvBlock& block, std::int64_t t) {
-  return starts ? static_cast<std::int64_t>(starts.as<std::int32_t>()[block.sequence * starts.dim(1) + t])
+  return starts ? std::max<std::int64_t>(starts.as<std::int32_t>()[block.sequence * starts.dim(1) + t], 0)
                 : 0;
 }
 

@@ -16,7 +16,7 @@ struct CausalConvKernel {
   bool accumulate;
 
   __device__ std::int64_t first_seen(std::int64_t row) const {
-    return starts != nullptr ? std::int64_t{starts[row]} : 0;
+    return starts != nullptr && starts[row] > 0 ? std::int64_t{starts[row]} : 0;
   }
 };
 
