@@ -85,10 +85,14 @@ def main():
         library = build_library(pathlib.Path(temporary), declared, options.headers)
         now = constants(pathlib.Path(temporary), options.headers)
         if options.update:
-            numbers.write_text("".join(f"{name} {value}\n" for name, value in now.items()))
             baseline.parent.mkdir(parents=True, exist_ok=True)
+            numbers.write_text("".join(f"{name} {value}\n" for name, value in now.items()))
             run("abidw", "--no-comp-dir-path", "--no-corpus-path", "--no-show-locs", "--out-file", baseline, library)
             return 0
+        for path in (baseline, numbers):
+            if not path.is_file():
+                print(f"{path.relative_to(ROOT)}: is missing; write it with tools/check_abi.py --update")
+                return 1
         done = subprocess.run(["abidiff", str(baseline), str(library)], capture_output=True, text=True)
         sys.stdout.write(done.stdout)
         sys.stderr.write(done.stderr)

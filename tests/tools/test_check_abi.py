@@ -52,6 +52,16 @@ class Abi(unittest.TestCase):
         output = self.refused(("error.h", "INGOT_BUSY = 4", "INGOT_BUSY = 44"))
         self.assertIn("INGOT_BUSY was 4 and is 44", output)
 
+    def test_a_description_that_is_missing_names_what_writes_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name in ("tools/check_abi.py", "CMakeLists.txt", "cmake/c_api.map", *(f"tests/c_api/abi/{path.name}" for path in (ROOT / "tests/c_api/abi").glob("*.abi"))):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, root / name)
+            done = subprocess.run([sys.executable, "-B", root / "tools/check_abi.py", "--headers", ROOT / "src"], capture_output=True, text=True)
+            self.assertEqual(1, done.returncode, done.stderr)
+            self.assertRegex(done.stdout, r"^tests/c_api/abi/[\d.]+constants: is missing; write it with tools/check_abi.py --update\n$")
+
 
 if __name__ == "__main__":
     unittest.main()
