@@ -385,17 +385,29 @@ def _arrow_of(text, words, targets, like):
     types = {field.name: field.type for field in like.schema if field.name not in targets}
     dated = [name for name, kind in types.items() if pyarrow.types.is_temporal(kind)]
     options = arrow_csv.ConvertOptions(column_types=dict.fromkeys([*words, *dated], pyarrow.string()) | dict.fromkeys(targets, pyarrow.float64()))
-    result = arrow_csv.read_csv(pyarrow.BufferReader(text.encode()), convert_options=options)
+    parsing = arrow_csv.ParseOptions(newlines_in_values=True)
+    result = arrow_csv.read_csv(pyarrow.BufferReader(text.encode()), parse_options=parsing, convert_options=options)
     for at, name in enumerate(result.column_names):
         column, wanted = result.column(at), types.get(name)
         if name in dated:
             column = pyarrow.chunked_array([[_date(word, wanted) for word in column.to_pylist()]], wanted)
         elif wanted is not None and pyarrow.types.is_dictionary(wanted):
-            column = column.dictionary_encode()
+            column = _dictionary(column, wanted)
         elif wanted is not None:
             column = column.cast(wanted)
         result = result.set_column(at, name, column)
     return result
+
+
+def _dictionary(column, kind):
+    """A column in an Arrow type with a dictionary, whose indices have a type of their own."""
+    import pyarrow
+
+    chunks = [
+        pyarrow.DictionaryArray.from_arrays(chunk.indices.cast(kind.index_type), chunk.dictionary, ordered=kind.ordered)
+        for chunk in column.cast(kind.value_type).dictionary_encode().chunks
+    ]
+    return pyarrow.chunked_array(chunks, kind)
 
 
 def _date(word, kind):

@@ -91,6 +91,24 @@ def test_pyarrows_days_and_ids_come_back_with_their_types():
         assert result.schema.field("y").type == pyarrow.float64()
 
 
+def test_pyarrows_dictionaries_and_ids_of_two_lines_come_back_as_they_were():
+    pyarrow = pytest.importorskip("pyarrow")
+    long = frame().melt("date", var_name="unique_id", value_name="y").rename(columns={"date": "ds"})
+    ids = {"load": "of two\nlines", "day": 'a, "quoted"'}
+    table = pyarrow.Table.from_pandas(long.assign(unique_id=long["unique_id"].map(ids)), preserve_index=False)
+    at = table.column_names.index("unique_id")
+    for kind in (pyarrow.string(), pyarrow.dictionary(pyarrow.int8(), pyarrow.string()), pyarrow.dictionary(pyarrow.int64(), pyarrow.large_string())):
+        words = table["unique_id"].combine_chunks()
+        if pyarrow.types.is_dictionary(kind):
+            encoded = words.cast(kind.value_type).dictionary_encode()
+            column = pyarrow.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), encoded.dictionary)
+        else:
+            column = words.cast(kind)
+        result = forecast(table.set_column(at, "unique_id", column))
+        assert result.schema.field("unique_id").type == kind
+        assert list(dict.fromkeys(result["unique_id"].to_pylist())) == list(ids.values())
+
+
 @pytest.mark.parametrize("kind", [pl.Date, pl.Datetime("us"), pl.Datetime("ms"), pl.Datetime("us", "UTC"), pl.Datetime("us", "Europe/Berlin")])
 def test_dates_come_back_in_the_type_they_had(kind):
     every = "1D" if kind == pl.Date else "1h"
