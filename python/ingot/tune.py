@@ -14,7 +14,10 @@ Without a space, trials say what they search as they ask for it, with conditions
 """
 
 import json
+import math
 import numbers
+from dataclasses import dataclass, fields
+from typing import Any
 
 from . import _core
 from .display import Chart, Progress, table
@@ -24,14 +27,80 @@ class TrialPruned(Exception):
     """Raise it in an objective to end a trial that is going nowhere."""
 
 
-class FrozenTrial(dict):
-    """A trial as it stands in the study: its keys are attributes, too (``trial.params``, ``trial.value``)."""
+@dataclass(frozen=True)
+class FrozenTrial:
+    """A trial as it stands in the study, with Optuna's names. ``trial["params"]`` is ``trial.params``, ``dict(trial)`` all.
 
-    def __getattr__(self, name):
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"a trial has no '{name}'; there are: {', '.join(self)}") from None
+    ``values`` are those of the objectives in their order, also of one, and ``value`` is the first; None where the trial has
+    none. ``objectives``: of several, the same by their names.
+    """
+
+    number: int
+    state: str
+    params: dict[str, Any]
+    value: float | None
+    values: list[float] | None
+    objectives: dict[str, float]
+    intermediate_values: dict[int, float]
+    note: str
+
+    @classmethod
+    def _of(cls, row):
+        objectives = row.get("values", {})
+        values = list(objectives.values()) or (None if row["value"] is None else [row["value"]])
+        return cls(**{**row, "values": values, "objectives": objectives})
+
+    def __getitem__(self, name):
+        if name not in self.keys():
+            raise KeyError(f"a trial has no '{name}'; there are: {', '.join(self.keys())}")
+        return getattr(self, name)
+
+    def __iter__(self):
+        return iter(self.keys())
+
+    def keys(self) -> list[str]:
+        """The names of what it has."""
+        return [field.name for field in fields(self)]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What it has of a name, or the default."""
+        return self[name] if name in self.keys() else default
+
+
+def _plain(value):
+    """A number of NumPy as JSON has it."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} is a {type(value).__name__}, which a study cannot keep; use numbers, texts, booleans and None")
+
+
+def _number(where, kind, value):
+    """A bound or a step, of whichever type, as a finite int or float."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    except (TypeError, ValueError):
+        raise TypeError(f"{where} is {value!r}; it has to be a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{where} is {value!r}; it has to be finite")
+    if kind == "float":
+        return number
+    whole = int(value)
+    if whole != value:
+        raise ValueError(f"{where} is {value!r}; it has to be a whole number")
+    return whole
+
+
+def _row(name, kind, asked):
+    """What a trial asks of a parameter, as a study's space writes it."""
+    if kind == "choice":
+        for choice in asked["choices"]:
+            if isinstance(choice, numbers.Real) and not math.isfinite(choice):
+                raise ValueError(f"suggest of '{name}': a choice is {choice!r}; it has to be finite")
+        return {"choices": asked["choices"]}
+    row = {key: _number(f"suggest of '{name}': {key}", kind, asked[key]) for key in ("low", "high", "step") if asked[key] is not None}
+    return {"type": kind, **row, **({} if asked["log"] is None else {"log": bool(asked["log"])})}
 
 
 class Trial:
@@ -72,8 +141,7 @@ class Trial:
         needed = ["choices"] if kind == "choice" else ["low", "high"]
         if any(asked[key] is None for key in needed):
             raise TypeError(f"suggest of '{name}': the study was made without a space; say {' and '.join(needed)}")
-        row = {key: value for key, value in asked.items() if value is not None}
-        self._study._tuner.choose(self._trial, name, json.dumps(row if kind == "choice" else {"type": kind, **row}))
+        self._study._tuner.choose(self._trial, name, json.dumps(_row(name, kind, asked), default=_plain))
         self.params = self._study._tuner.params(self._trial)
         return self.params[name]
 
@@ -194,19 +262,18 @@ class Study:
         return f"{drawn}{table(rows[-20:], f'{len(rows)} trials' + (', the last 20' if len(rows) > 20 else ''))}"
 
     @property
-    def trials(self):
-        """All trials of all workers: dicts with number, state, params, value, intermediate_values, note; of several
-        objectives also values, by their names."""
-        return [FrozenTrial(trial) for trial in self._tuner.trials()]
+    def trials(self) -> list[FrozenTrial]:
+        """All trials of all workers."""
+        return [FrozenTrial._of(trial) for trial in self._tuner.trials()]
 
     @property
-    def best_trials(self):
+    def best_trials(self) -> list[FrozenTrial]:
         """Of several objectives, the Pareto front: the trials that no other is as good as in all and better than in one; of
         one, the best alone."""
-        return [FrozenTrial(trial) for trial in self._tuner.best_trials()]
+        return [FrozenTrial._of(trial) for trial in self._tuner.best_trials()]
 
     @property
-    def best_trial(self):
+    def best_trial(self) -> FrozenTrial:
         """The complete trial with the best value."""
         if self._tuner.goals:
             raise ValueError("the study has several objectives, and no one best trial; see best_trials")
@@ -240,7 +307,7 @@ def create_study(space=None, *, direction="minimize", directions=None, n_trials=
     goals = json.dumps(dict(directions or {}))
 
     def opened():
-        text = "" if space is None else json.dumps(space)
+        text = "" if space is None else json.dumps(space, default=_plain)
         return _core._make_tuner(text, direction, sampler, pruner, seed, n_trials, str(storage), name, goals)
 
-    return Study(opened(), None if space is None else json.loads(json.dumps(space)), direction == "maximize", n_trials, opened if storage else None)
+    return Study(opened(), None if space is None else json.loads(json.dumps(space, default=_plain)), direction == "maximize", n_trials, opened if storage else None)

@@ -1,5 +1,6 @@
 """Forecasts from frames, studies, games."""
 
+import math
 import os
 import time
 
@@ -109,14 +110,60 @@ def test_a_study_of_several_objectives_has_a_front():
     assert study.best_trials == []
     study.optimize(lambda trial: (trial.params["x"] ** 2 + trial.params["width"], trial.params["width"]))
     front = study.best_trials
-    assert front and all(set(t["values"]) == {"loss", "width"} for t in front)
+    assert front and all(t.values == [t.objectives["loss"], t.objectives["width"]] for t in front)
     for t in study.trials:
-        assert not all(t["values"]["loss"] < f["values"]["loss"] and t["values"]["width"] > f["values"]["width"] for f in front)
+        assert not all(t.values[0] < f.values[0] and t.values[1] > f.values[1] for f in front)
     with pytest.raises(ValueError, match="see best_trials"):
         study.best_params
     with pytest.raises(ingot.errors.InvalidConfig, match="2 objectives"):
         other = ingot.tune.create_study(SPACE, directions=["minimize", "minimize"], n_trials=2)
         other.tell(other.ask(), 1.0)
+
+
+def test_a_trial_of_the_past_has_optunas_names_and_is_read_by_keys():
+    study = ingot.tune.create_study(SPACE, directions=["minimize", "maximize"], n_trials=2)
+    study.optimize(lambda trial: (trial.params["x"], trial.number), n_trials=1)
+    (trial,) = study.trials
+    assert trial.values == [trial.params["x"], 0.0] and trial.state == "complete" and trial == study.best_trials[0]
+    assert trial["params"] is trial.params and trial.get("nothing", 3) == 3 and "note" in trial and "nothing" not in trial
+    assert dict(trial)["values"] == trial["values"] and "values=[" in repr(trial)
+    with pytest.raises(KeyError, match="there are: number"):
+        trial["nothing"]
+    study.ask()
+    assert study.trials[1].values is None and study.trials[1] != trial
+
+    single = ingot.tune.create_study(SPACE, n_trials=1)
+    single.optimize(lambda trial: 2.5)
+    assert single.best_trial.values == [2.5] and single.best_trial.objectives == {}
+
+
+@pytest.mark.parametrize(
+    "suggest, why",
+    [
+        (lambda t: t.suggest_float("a", 0, math.inf), "high is inf; it has to be finite"),
+        (lambda t: t.suggest_float("a", math.nan, 1), "low is nan; it has to be finite"),
+        (lambda t: t.suggest_int("a", 0, 10**400), "has to be finite"),
+        (lambda t: t.suggest_int("a", 0, 2.5), "high is 2.5; it has to be a whole number"),
+        (lambda t: t.suggest_categorical("a", [1.0, math.inf]), "a choice is inf"),
+    ],
+)
+def test_bounds_that_are_no_numbers_of_their_kind_are_refused(suggest, why):
+    trial = ingot.tune.create_study().ask()
+    with pytest.raises(ValueError, match=why):
+        suggest(trial)
+    with pytest.raises(TypeError, match="low is 'one'; it has to be a number"):
+        trial.suggest_float("b", "one", 2)
+    with pytest.raises(TypeError, match="a study cannot keep"):
+        trial.suggest_categorical("c", [object()])
+
+
+def test_bounds_and_choices_may_be_numbers_of_numpy():
+    trial = ingot.tune.create_study().ask()
+    assert trial.suggest_int("n", np.int64(1), np.int32(4), step=np.int8(1), log=np.bool_(False)) in (1, 2, 3, 4)
+    assert 0 <= trial.suggest_float("x", np.float32(0), np.int64(1)) <= 1
+    assert trial.suggest_categorical("width", np.array([16, 32])) in (16, 32)
+    space = {"n": {"type": "int", "low": np.int64(1), "high": np.int64(3)}}
+    assert ingot.tune.create_study(space).ask().params["n"] in (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +230,7 @@ def test_a_parameter_asked_for_has_one_value_and_one_kind():
         ingot.tune.create_study(sampler="grid")
     study.tell(trial, 1.0)
     assert study.best_trial.params["rate"] == rate
-    with pytest.raises(AttributeError, match="there are: number"):
+    with pytest.raises(AttributeError, match="parms"):
         study.best_trial.parms
 
 
