@@ -20,7 +20,7 @@ def keys(configuration: str) -> dict[str, dict[str, Any]]:
     """The rows of the table of ``"train"`` or ``"forecast"`` by key: section, aliases, kind, default, unit, doc."""
 
 class TrainConfig:
-    """What ``ingot train`` reads, as attributes."""
+    """What ``ingot train`` reads, as attributes; None: not given."""
 
 '''
 TAIL = '''    def to_dict(self) -> dict[str, Any]:
@@ -56,25 +56,24 @@ def type_of(kind):
     return " | ".join(kinds)
 
 
-def attributes(rows):
-    """(name, type, what it means) of each attribute; of dotted paths the first part."""
+def named(rows, aliases):
+    """(name, type, what it means) of each key, and of its other names where these are wanted; of dotted paths the first part."""
     found = {}
     for key, row in rows.items():
         first, dotted = key.split(".")[0], "." in key
         meaning = f"{row['doc']} Default: {row['default'] or 'none'}."
         if not dotted:
-            found.update((name, (type_of(row["kind"]), meaning)) for name in (key, *row["aliases"]))
+            found.update((name, (type_of(row["kind"]), meaning)) for name in (key, *(row["aliases"] if aliases else ())))
         found.setdefault(first, ("Mapping[str, Any]", f"A mapping: ``TrainConfig.describe({first!r})`` tells its keys."))
     return [(name, *told) for name, told in found.items() if name.isidentifier() and not keyword.iskeyword(name)]
 
 
 def stub(rows):
-    named = attributes(rows)
-    arguments = "".join(f"        {name}: {kind} = ...,\n" for name, kind, _ in named)
+    arguments = "".join(f"        {name}: {kind} | None = ...,\n" for name, kind, _ in named(rows, aliases=True))
     members = []
-    for name, kind, meaning in named:
+    for name, kind, meaning in named(rows, aliases=False):
         text = " ".join(meaning.split()).replace("\\", "\\\\").replace('"', "'")
-        members.append(f'    {name}: {kind}\n    """{text}"""\n')
+        members.append(f'    {name}: {kind} | None\n    """{text}"""\n')
     return f"{HEAD}    def __init__(\n        self,\n        *,\n{arguments}    ) -> None: ...\n{''.join(members)}{TAIL}"
 
 

@@ -16,7 +16,8 @@ def keys(configuration: str) -> dict[str, dict[str, Any]]:
 class TrainConfig:
     """What ``ingot train`` reads, as attributes: ``dir()`` and an editor's completion list the keys.
 
-    A name that is not a key is an AttributeError that suggests the nearest; values are checked by :class:`ingot.Trainer`.
+    A key that was not given is None: its default holds. A name that is not a key is an AttributeError that suggests the
+    nearest; values are checked by :class:`ingot.Trainer`.
 
     >>> config = ingot.TrainConfig(base_model="model.gguf", adapter="qlora", output_dir="out")
     >>> config.learning_rate = 1e-4
@@ -42,9 +43,22 @@ class TrainConfig:
     def __setattr__(self, name, value):
         known = self._names()
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise AttributeError(f"'{name}' is not a key of ingot train" + (f"; did you mean '{near[0]}'?" if near else ""))
-        vars(self)[known[name]] = value
+            raise self._not_a_key(name, known)
+        if value is None:
+            vars(self).pop(known[name], None)
+        else:
+            vars(self)[known[name]] = value
+
+    def __getattr__(self, name):  # of what was not given under this name
+        known = self._names()
+        if name not in known:
+            raise self._not_a_key(name, known)
+        return vars(self).get(known[name])
+
+    @staticmethod
+    def _not_a_key(name, known):
+        near = difflib.get_close_matches(name, known, 1)
+        return AttributeError(f"'{name}' is not a key of ingot train" + (f"; did you mean '{near[0]}'?" if near else ""))
 
     def __dir__(self):
         return [*super().__dir__(), *self._names()]

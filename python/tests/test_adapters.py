@@ -1,6 +1,7 @@
 """Adapters on a model, beside it and merged into it."""
 
 import ast
+import copy
 import json
 from pathlib import Path
 
@@ -59,10 +60,11 @@ def test_the_stub_of_a_configuration_has_its_keys():
     tree = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "TrainConfig")
     attributes = {node.target.id: ast.unparse(node.annotation) for node in tree.body if isinstance(node, ast.AnnAssign)}
     start = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
-    assert set(attributes) == {argument.arg for argument in start.args.kwonlyargs} == set(ingot.TrainConfig._names())
-    assert attributes["learning_rate"] == "float" and attributes["max_steps"] == "int" and attributes["sample_packing"] == "bool"
-    assert attributes["datasets"] == "Sequence[Mapping[str, Any]]" and attributes["adapter"].startswith("Literal[")
-    vague = [name for name, kind in attributes.items() if kind == "Any"]
+    names = ingot.TrainConfig._names()
+    assert {argument.arg for argument in start.args.kwonlyargs} == set(names) and set(attributes) == set(names.values())
+    assert attributes["learning_rate"] == "float | None" and attributes["max_steps"] == "int | None" and attributes["sample_packing"] == "bool | None"
+    assert attributes["datasets"] == "Sequence[Mapping[str, Any]] | None" and attributes["adapter"].startswith("Literal[")
+    vague = [name for name, kind in attributes.items() if kind.startswith("Any")]
     assert len(vague) < len(attributes) / 8, vague
 
 
@@ -71,6 +73,13 @@ def test_a_configuration_knows_its_keys(trained):
     assert config.to_dict() == {"learning_rate": 1e-3} and "micro_batch_size" in dir(config)
     with pytest.raises(AttributeError, match="learning_rate"):
         config.learning_rat = 1
+    with pytest.raises(AttributeError, match="did you mean 'learning_rate'"):
+        config.learning_rat
+    for name in set(ingot.TrainConfig._names()) - {"learning_rate"}:
+        assert getattr(config, name) == (1e-3 if ingot.TrainConfig._names()[name] == "learning_rate" else None)
+    config.max_steps = 3
+    config.max_steps = None
+    assert config == ingot.TrainConfig(learning_rate=1e-3) == copy.deepcopy(config)
     assert ingot.TrainConfig(lr=1).to_dict() == {"learning_rate": 1}
     assert "default" in ingot.TrainConfig.describe("lora_r") and "datasets.N.path" in ingot.TrainConfig.describe("datasets")
     with pytest.raises(ValueError, match="-1"):

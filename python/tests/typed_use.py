@@ -9,7 +9,7 @@ import ingot
 config = ingot.TrainConfig(base_model="model.gguf", adapter="lora", learning_rate=1e-4, max_steps=100)
 config.lora_target_modules = ["q_proj", "v_proj"]
 config.datasets = [{"path": "text.txt"}]
-steps: int = config.max_steps
+steps: int | None = config.max_steps
 told: str = ingot.TrainConfig.describe("learning_rate")
 ingot.Trainer(config, resume=True)
 
