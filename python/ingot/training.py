@@ -2,6 +2,7 @@
 
 import json
 import weakref
+from functools import partial
 from pathlib import Path
 
 from . import _core
@@ -22,7 +23,8 @@ class Reporter:
     """Hears how a run goes: derive from it, and override what is of interest. ``Trainer(reporters=[...])``."""
 
     def begin(self, info: dict) -> None:
-        """Before the first step: name, output_dir, model_type, parameters, device, first_step, total_steps."""
+        """Before the first step: name, output_dir, model_type, parameters, loss_unit (what ``loss`` is measured in),
+        device, first_step, total_steps."""
 
     def step(self, record: dict) -> None:
         """After every step: step, epoch, loss, learning_rate, grad_norm, tokens_per_second, seconds."""
@@ -34,7 +36,7 @@ class Reporter:
         """A text that the model wrote: step, prompt, text."""
 
     def saved(self, checkpoint: str) -> None:
-        """A checkpoint is whole: its directory."""
+        """A checkpoint is whole: its directory. Also of a run that an exception or Ctrl-C ends."""
 
     def finish(self) -> None:
         """After the last step, also of a run that was stopped."""
@@ -81,13 +83,17 @@ class Trainer:
                 self._progress.update(record["step"], f"loss {record['loss']:.4g}")
         elif event == "evaluation" and record["loss"] is not None:
             self._evaluations.append((record["step"], record["loss"]))
+        hearers = [getattr(reporter, event) for reporter in self._reporters]
         if self._callback is not None and event in ("step", "evaluation", "saved"):
-            self._callback(event, record)
-        for reporter in self._reporters:
-            if event == "finish":
-                reporter.finish()
-            else:
-                getattr(reporter, event)(record)
+            hearers.insert(0, partial(self._callback, event))
+        first_error = None  # ends the run, but not before all have heard
+        for hear in hearers:
+            try:
+                hear(*(() if event == "finish" else (record,)))
+            except BaseException as error:
+                first_error = error if first_error is None else first_error
+        if first_error is not None:
+            raise first_error
 
     def step(self) -> bool:
         """One optimizer step, and what is due behind it; False when the run is over. On a GPU a step's record comes one

@@ -57,7 +57,7 @@ nb::dict as_dict(const RunInfo& info) {
 }
 
 // Hands a run's events to Python. An exception of a callback ends the run behind its step, with a checkpoint,
-// and leaves the call then.
+// and leaves the call then; of what follows, Python hears what has been saved and the end.
 class PythonReporter : public Reporter {
  public:
   explicit PythonReporter(nb::object callback) : callback_(std::move(callback)) {}
@@ -70,8 +70,8 @@ class PythonReporter : public Reporter {
   void progress(const StepRecord& record) override { call("step", record); }
   void evaluation(const EvalRecord& record) override { call("evaluation", record); }
   void sample(const SampleRecord& record) override { call("sample", record); }
-  void saved(const std::string& path) override { call("saved", path); }
-  void finish(const RunHistory& /*history*/) override { call("finish", std::string()); }
+  void saved(const std::string& path) override { call("saved", path, true); }
+  void finish(const RunHistory& /*history*/) override { call("finish", std::string(), true); }
 
   bool should_stop() {
     const AcquiredGil acquire;
@@ -92,13 +92,13 @@ class PythonReporter : public Reporter {
     return as_dict(record);
   }
   template <class Value>
-  void call(const char* event, const Value& value) {
+  void call(const char* event, const Value& value, bool also_after_error = false) {
     const AcquiredGil acquire;
-    if (error_ || callback_.is_none()) return;
+    if (callback_.is_none() || (error_ && !also_after_error)) return;
     try {
       callback_(event, convert(value));
     } catch (nb::python_error& error) {
-      error_.emplace(std::move(error));
+      if (!error_) error_.emplace(std::move(error));
     }
   }
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import threading
 
 import pytest
@@ -88,9 +89,25 @@ def test_what_a_reporter_raises_ends_the_run(tmp_path):
         def step(self, record):
             raise LookupError("enough")
 
-    with ingot.Trainer(tiny_config(tmp_path, max_steps=4), reporters=[Fails()]) as trainer, pytest.raises(LookupError):
+        def saved(self, checkpoint):
+            raise ValueError("the first exception leaves the call")
+
+    one = Told()
+    with ingot.Trainer(tiny_config(tmp_path, max_steps=4), reporters=[Fails(), one]) as trainer, pytest.raises(LookupError):
         trainer.train()
-    assert trainer is not None
+    assert [event for event in one.events if event[0] == "step"] == [("step", 1)]
+    assert ("saved", True) in one.events and one.events[-1] == ("finish",)
+
+
+def test_reporters_hear_the_end_of_a_run_that_is_interrupted(tmp_path):
+    class Interrupts(ingot.Reporter):
+        def step(self, record):
+            signal.raise_signal(signal.SIGINT)
+
+    one = Told()
+    with ingot.Trainer(tiny_config(tmp_path, max_steps=4), reporters=[Interrupts(), one]) as trainer, pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    assert ("saved", True) in one.events and one.events[-1] == ("finish",)
 
 
 def test_arguments_stand_over_the_keys_of_a_file_and_of_a_dict(tmp_path):
