@@ -147,8 +147,10 @@ Tensor embed_interruptibly(const SentenceEmbedder& self, std::span<const std::st
   if (texts.size() <= kTextsAtOnce) return self.embed(texts, prompt);
   std::vector<Tensor> parts;
   parts.reserve(texts.size() / kTextsAtOnce + 1);
+  const std::int64_t prompt_tokens = self.prompt_tokens(prompt);
   for (std::size_t at = 0; at < texts.size(); at += kTextsAtOnce) {
-    parts.push_back(self.embed(texts.subspan(at, std::min(kTextsAtOnce, texts.size() - at)), prompt));
+    const auto part = texts.subspan(at, std::min(kTextsAtOnce, texts.size() - at));
+    parts.push_back(self.embed_ids(self.encode(part, prompt), prompt_tokens, at));
     const AcquiredGil acquire;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }

@@ -76,3 +76,8 @@ def test_a_gguf_file_embeds_as_its_directory(trained, tmp_path):
     ingot.convert(trained[1]["model"], tmp_path / "model.gguf")
     expected = np.asarray(ingot.LLM(trained[1]["model"]).embed(TEXTS))
     np.testing.assert_allclose(np.asarray(ingot.LLM(tmp_path / "model.gguf").embed(TEXTS)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_text_without_tokens_is_named_by_its_number_among_all(llm):
+    with pytest.raises(ingot.errors.DimensionMismatch, match="text 1100 has 0 tokens"):
+        llm.embed(["A cat"] * 1100 + [""])

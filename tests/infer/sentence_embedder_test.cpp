@@ -79,6 +79,21 @@ TEST(SentenceEmbedder, GivesUnitVectorsWhereTheDirectorySaysSoAndCutsLongTexts) 
   }
 }
 
+TEST(SentenceEmbedder, ATextThatDoesNotFitIsNamedByItsNumberAmongAll) {
+  const SentenceDirectory directory;
+  const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
+  const auto message = [&](std::size_t first_text) -> std::string {
+    try {
+      embedder.embed_ids({{2, 7, 3}, {}}, 0, first_text);
+    } catch (const DimensionMismatch& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message(0).find("text 1 has 0 tokens"), std::string::npos);
+  EXPECT_NE(message(512).find("text 513 has 0 tokens"), std::string::npos);
+}
+
 TEST(SentenceEmbedder, ManyTextsInSeveralBatchesEqualEachAlone) {
   const SentenceDirectory directory;
   const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);

@@ -72,15 +72,15 @@ Tensor SentenceEmbedder::embed(std::span<const std::string_view> texts, const st
 }
 
 Tensor SentenceEmbedder::embed_ids(const std::vector<std::vector<std::int32_t>>& texts,
-                                   std::int64_t prompt_tokens) const {
+                                   std::int64_t prompt_tokens, std::size_t first_text) const {
   const NoGrad no_grad;
   const std::int64_t width = encoder_->hidden_size(),
                      pooled = width * static_cast<std::int64_t>(config_.poolings.size());
   const std::int64_t skipped = config_.include_prompt ? 0 : prompt_tokens;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     INGOT_CHECK(!texts[i].empty() && static_cast<std::int64_t>(texts[i].size()) <= max_length_,
-                DimensionMismatch(fmt::format("text {} has {} tokens; this model takes 1 to {}", i,
-                                              texts[i].size(), max_length_)));
+                DimensionMismatch(fmt::format("text {} has {} tokens; this model takes 1 to {}",
+                                              first_text + i, texts[i].size(), max_length_)));
   }
   const Tensor vectors = Tensor::zeros({static_cast<std::int64_t>(texts.size()), pooled});
   float* out = vectors.data<float>();

@@ -34,8 +34,10 @@ class SentenceEmbedder {
   /// into batches, without padding. Texts beyond max_length() are cut.
   Tensor embed(std::span<const std::string_view> texts, const std::string& prompt = {}) const;
   /// The same for ids, special tokens included. DimensionMismatch names a text without tokens or with too
-  /// many. Poolings that leave out the prompt skip `prompt_tokens` of each text.
-  Tensor embed_ids(const std::vector<std::vector<std::int32_t>>& texts, std::int64_t prompt_tokens = 0) const;
+  /// many, counted from `first_text` on. Poolings that leave out the prompt skip `prompt_tokens` of each
+  /// text.
+  Tensor embed_ids(const std::vector<std::vector<std::int32_t>>& texts, std::int64_t prompt_tokens = 0,
+                   std::size_t first_text = 0) const;
   /// The ids that embed() gives to the encoder.
   std::vector<std::vector<std::int32_t>> encode(std::span<const std::string_view> texts,
                                                 const std::string& prompt = {}) const;
