@@ -1,8 +1,13 @@
 // Operations as functions of the package, with PyTorch's names where it has them; ingot/_methods.py makes
 // methods of those that are methods there.
+#include <algorithm>
 #include <map>
+#include <optional>
+#include <variant>
 
 #include "bindings.h"
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/variant.h>
 
 #include "ingot/base/error.h"
 #include "ingot/ops/cast.h"
@@ -59,6 +64,40 @@ Tensor padded(Tensor x, const std::vector<std::int64_t>& pad, const std::string&
                             " axes; give (before, after) of the last axes");
   for (std::size_t i = 0; i < pad.size(); i += 2)
     x = ingot::pad(x, -1 - static_cast<int>(i / 2), pad[i], pad[i + 1], found->second);
+  return x;
+}
+
+// Parts of an axis of `size` elements each, the last one of what is left.
+std::vector<Tensor> split_evenly(const Tensor& x, std::int64_t size, int dim) {
+  std::vector<std::int64_t> all;
+  const std::int64_t total = x.dim(normalize_axis(dim, x.rank(), "split"));
+  for (std::int64_t at = 0; at < total; at += size) all.push_back(std::min(size, total - at));
+  return split(x, all, dim);
+}
+
+std::vector<Tensor> chunked(const Tensor& x, std::int64_t chunks, int dim) {
+  if (chunks < 1) throw InvalidConfig("chunks", "has to be at least 1");
+  const std::int64_t total = x.dim(normalize_axis(dim, x.rank(), "chunk"));
+  return total == 0 ? chunk(x, chunks, dim) : split_evenly(x, (total - 1) / chunks + 1, dim);
+}
+
+using OneOrMore = std::variant<std::int64_t, std::vector<std::int64_t>>;
+
+std::vector<std::int64_t> list_of(const OneOrMore& value) {
+  if (const auto* one = std::get_if<std::int64_t>(&value)) return {*one};
+  return std::get<std::vector<std::int64_t>>(value);
+}
+
+Tensor rolled(Tensor x, const OneOrMore& shifts, const std::optional<OneOrMore>& dims) {
+  const std::vector<std::int64_t> by = list_of(shifts), along = dims ? list_of(*dims) : by;
+  if (by.size() != along.size() || by.empty())
+    throw DimensionMismatch("roll: " + std::to_string(by.size()) + " shifts for " +
+                            std::to_string(along.size()) + " dims; give one shift for each");
+  if (!dims) {
+    if (by.size() > 1) throw DimensionMismatch("roll: several shifts need dims, one for each");
+    return reshape(roll(reshape(x, {x.numel()}), by[0], 0), x.shape());
+  }
+  for (std::size_t i = 0; i < by.size(); ++i) x = roll(x, by[i], static_cast<int>(along[i]));
   return x;
 }
 
@@ -256,7 +295,7 @@ void bind_views(FunctionAndMethod m) {
       [](const Tensor& x, const std::vector<std::int64_t>& shape) { return broadcast_to(x, Shape(shape)); },
       "x"_a, "shape"_a, "A view of a shape that x's broadcasts to. ShapeMismatch where it does not.");
   m.def("narrow", narrow, "x"_a, "dim"_a, "start"_a, "length"_a,
-        "A view of ``length`` places of an axis from ``start`` on.");
+        "A view of ``length`` positions of an axis from ``start`` on.");
   m.def(
       "split",
       [](const Tensor& x, nb::handle sizes, int dim) {
@@ -264,18 +303,16 @@ void bind_views(FunctionAndMethod m) {
           return split(x, nb::cast<std::vector<std::int64_t>>(sizes), dim);
         const auto size = nb::cast<std::int64_t>(sizes);
         if (size < 1) throw InvalidConfig("split_size", "has to be at least 1");
-        std::vector<std::int64_t> all;
-        const std::int64_t total = x.dim(normalize_axis(dim, x.rank(), "split"));
-        for (std::int64_t at = 0; at < total; at += size) all.push_back(std::min(size, total - at));
-        return split(x, all, dim);
+        return split_evenly(x, size, dim);
       },
       "x"_a, "split_size"_a, "dim"_a = 0,
       "Views of parts of an axis: all of one size but for the last, or of the sizes given.");
-  m.def("chunk", chunk, "x"_a, "chunks"_a, "dim"_a = 0,
-        "Views of so many parts of an axis, of equal size. DimensionMismatch where they do not divide it.");
-  m.def("select", select, "x"_a, "dim"_a, "index"_a, "A view of one place of an axis, which goes away.");
-  m.def("roll", roll, "x"_a, "shift"_a, "dim"_a = -1, ReleaseGil(),
-        "x moved on by ``shift`` places of an axis; what leaves at the end comes back at the front.");
+  m.def("chunk", chunked, "x"_a, "chunks"_a, "dim"_a = 0,
+        "Views of at most so many parts of an axis: all of one size but for the last, which may be smaller.");
+  m.def("select", select, "x"_a, "dim"_a, "index"_a, "A view of one index of an axis, which goes away.");
+  m.def("roll", rolled, "x"_a, "shifts"_a, "dims"_a = nb::none(), ReleaseGil(),
+        "x moved on by ``shifts`` positions along ``dims``; what leaves at the end comes back at the front. "
+        "Without dims x is rolled as if it were flat.");
   m.module.def(
       "pad", padded, "x"_a, "pad"_a, "mode"_a = "constant", ReleaseGil(),
       "x with more elements around it. pad: (before, after) of the last axis, then of the one before it, "
@@ -297,7 +334,7 @@ void bind_indexing(FunctionAndMethod m) {
   m.def("scatter_add", scatter_add, "x"_a, "dim"_a, "index"_a, "source"_a, ReleaseGil(),
         "x with each element of ``source`` added where ``index`` (int64) says along an axis, as PyTorch's.");
   m.def("index_select", index_select, "x"_a, "dim"_a, "index"_a, ReleaseGil(),
-        "The places of an axis that ``index`` (whole numbers, [n]) names, in its order; a copy.");
+        "The positions of an axis that ``index`` (whole numbers, [n]) names, in its order; a copy.");
   m.def(
       "one_hot", [](const Tensor& ids, std::int64_t classes) { return one_hot(ids, classes); }, "ids"_a,
       "num_classes"_a, ReleaseGil(),

@@ -209,7 +209,7 @@ nb::class_<Tensor> bind_tensor(nb::module_& module) {
         for (int i = 0; i < x.rank(); ++i) strides.push_back(x.stride(i));
         return nb::tuple(nb::cast(strides));
       },
-      "Elements, not bytes, from one place of each axis to the next.");
+      "Elements, not bytes, from one index of each axis to the next.");
   type.def("is_contiguous", &Tensor::is_contiguous, "Whether it is row-major without gaps.");
   type.def(
       "data_ptr", [](const Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.view().data); },

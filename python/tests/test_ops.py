@@ -70,6 +70,8 @@ CASES = {
     "pad circular": (lambda: ingot.pad(tensor(X), [1, 2], "circular"), lambda: np.pad(X, ((0, 0), (0, 0), (1, 2)), "wrap")),
     "pad replicate": (lambda: ingot.pad(tensor(X), [1, 2], "replicate"), lambda: np.pad(X, ((0, 0), (0, 0), (1, 2)), "edge")),
     "roll": (lambda: ingot.roll(tensor(X), 3, 1), lambda: np.roll(X, 3, 1)),
+    "roll of all": (lambda: ingot.roll(tensor(X), -5), lambda: np.roll(X, -5)),
+    "roll of two axes": (lambda: tensor(X).roll(shifts=(1, -2), dims=(0, 2)), lambda: np.roll(X, (1, -2), (0, 2))),
     "select": (lambda: ingot.select(tensor(X), 1, 2), lambda: X[:, 2]),
     "chunk": (lambda: ingot.chunk(tensor(X), 2, 2)[1], lambda: np.split(X, 2, 2)[1]),
     "silu_mul": (lambda: ingot.silu_mul(tensor(X), tensor(X + 1)), lambda: X / (1 + np.exp(-X)) * (X + 1)),
@@ -248,12 +250,23 @@ def test_what_a_recomputed_function_raises_leaves_the_call_and_the_backward_pass
     assert (ingot.ones(2) * 2).sum().item() == 4
 
 
+def test_chunks_have_pytorchs_sizes():
+    def sizes(size, chunks):
+        return [part.shape[1] for part in ingot.ones(2, size).chunk(chunks, -1)]
+
+    assert sizes(6, 3) == [2, 2, 2] and sizes(5, 3) == [2, 2, 1] and sizes(6, 4) == [2, 2, 2] and sizes(2, 5) == [1, 1]
+    assert sizes(0, 2) == [0, 0]
+
+
 @pytest.mark.parametrize(
     "call",
     [
         lambda x: ingot.pad(x, [1]),
         lambda x: ingot.pad(x, [1, 1], "mirror"),
-        lambda x: ingot.chunk(x, 3),
+        lambda x: ingot.chunk(x, 0),
+        lambda x: ingot.roll(x, (1, 1)),
+        lambda x: ingot.roll(x, (1, 1), 0),
+        lambda x: ingot.roll(x, 1, 2),
         lambda x: ingot.select(x, 0, 9),
         lambda x: ingot.conv2d(x, x),
         lambda x: ingot.max_pool2d(x, 0),
