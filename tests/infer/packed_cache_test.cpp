@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -116,7 +117,7 @@ TEST_F(PackedCacheTest, ThatIsDamagedIsMadeAnew) {
   const std::vector<float> plain = logits(options());
   const std::string file = files().front().string(), whole = read_file(file);
   std::string other_version = whole;
-  other_version.replace(other_version.find("version 3"), 9, "version 0");
+  other_version.replace(other_version.find("version 4"), 9, "version 0");
   std::string other_shape = whole;
   other_shape.replace(other_shape.find("q4_g32 64 64"), 12, "q4_g32 96 64");
   std::string flipped = whole;
@@ -148,6 +149,33 @@ TEST_F(PackedCacheTest, WhoseOrderOfColumnsOrDescriptionWasChangedIsMadeAnew) {
     EXPECT_EQ(source(), "");
     EXPECT_EQ(logits(options()), plain);
   }
+}
+
+// Sums that add up alike: the highest bits of two words, and of words far apart.
+TEST_F(PackedCacheTest, OfWhichTwoBitsWereFlippedIsMadeAnew) {
+  const std::vector<float> plain = logits(options());
+  const std::string file = files().front().string(), whole = read_file(file);
+  const std::size_t tiles =
+      open_safetensors(map_blob(file))->find("model.layers.0.self_attn.q_proj.weight")->offset;
+  for (const std::size_t apart : {8U, 64U, 128U, 1024U}) {
+    std::string flipped = whole;
+    for (const std::size_t at : {tiles + 7, tiles + 7 + apart})
+      flipped[at] = static_cast<char>(flipped[at] ^ 0x80);
+    write_file_atomically(file, flipped);
+    EXPECT_EQ(source(), "") << apart;
+    EXPECT_EQ(logits(options()), plain) << apart;
+  }
+}
+
+TEST_F(PackedCacheTest, HasASecretThatNobodyElseMayRead) {
+  logits(options());
+  const std::string path = directory_.at("home") + "/ingot/packed/secret", secret = read_file(path);
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  fs::permissions(path, fs::perms::group_read, fs::perm_options::add);
+  EXPECT_EQ(source(), "") << "others may have signed it";
+  EXPECT_NE(read_file(path), secret);
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(std::distance(fs::directory_iterator(fs::path(path).parent_path()), {}), 1);
 }
 
 // Whoever gives a model away can put tiles beside it that have its name, size and time.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -31,7 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kVersion = 3;  // of the tiles (kernels/packed.h) and of what a cache says about them
+constexpr int kVersion = 4;  // of the tiles (kernels/packed.h) and of what a cache says about them
 constexpr std::size_t kAlignment = 64;
 const std::string kSignature = "signature";  // no matrix has this name
 
@@ -40,23 +42,40 @@ std::string instruction_set_name() {
   return kNames.at(static_cast<std::size_t>(kernels::instruction_set_limit()));
 }
 
+std::string directory_of(const std::string& file) {
+  const std::string directory = fs::path(file).parent_path().string();
+  return directory.empty() ? "." : directory;
+}
+
+constexpr std::size_t kSecretDigits = 64;
+
+/// A new secret, which nobody else could read at any time. Another process that makes one now keeps the last.
+std::string make_secret(const std::string& path) {
+  std::random_device random;
+  std::string secret;
+  for (std::size_t i = 0; i < kSecretDigits / 8; ++i) secret += fmt::format("{:08x}", random());
+  make_directories(directory_of(path));
+  std::string temporary = path + ".XXXXXX";
+  const int fd = ::mkstemp(temporary.data());  // of mode 0600
+  INGOT_CHECK(fd >= 0, IoError(temporary, std::strerror(errno)));
+  const bool written = ::write(fd, secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
+  if (::close(fd) == 0 && written && std::rename(temporary.c_str(), path.c_str()) == 0) return secret;
+  const std::string problem = std::strerror(errno);
+  ::unlink(temporary.c_str());
+  throw IoError(path, problem);
+}
+
 /// What only this user's caches are signed with: tiles that came with somebody's model are not a cache of
-/// ours. Made when first needed; empty where it can be neither read nor made.
+/// ours. Made when first needed, and again where others may have read it; empty where it is another user's.
 std::string user_secret() {
   const std::string root = cache_directory(), path = root + "/packed/secret";
   if (root.empty()) return {};
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
-    std::random_device random;
-    std::string secret;
-    for (int i = 0; i < 8; ++i) secret += fmt::format("{:08x}", random());
-    make_directories(root + "/packed");
-    write_file_atomically(path, secret);
-    fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
-    return secret;
-  }
-  const bool ours = info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-  return ours ? read_file(path) : std::string();
+  if (::lstat(path.c_str(), &info) != 0) return make_secret(path);
+  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) return {};
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) return make_secret(path);
+  std::string secret = read_file(path);
+  return secret.size() == kSecretDigits ? secret : make_secret(path);
 }
 
 /// Empty where no cache can be trusted.
@@ -77,12 +96,16 @@ std::string key_of(const WeightSource& weights, const std::string& format) {
                      format.empty() ? "as stored" : format, fmt::join(files, ", "));
 }
 
+std::string signed_with(const std::string& secret, const std::string& text) {
+  return sha256_hex(secret + sha256_hex(secret + text));
+}
+
 /// Of what the tiles were made from and of their descriptions, which hold their checksums.
 std::string signature_of(const std::map<std::string, std::string>& metadata, const std::string& secret) {
   std::string text;
   for (const auto& [name, value] : metadata)
     if (name != kSignature) text += fmt::format("{}:{}={}:{};", name.size(), name, value.size(), value);
-  return sha256_hex(secret + sha256_hex(secret + text));
+  return signed_with(secret, text);
 }
 
 // "q4_k.ingot-packed" in the model's directory, or "model.gguf.q4_k.ingot-packed".
@@ -118,11 +141,6 @@ std::vector<std::string> candidate_files(const std::string& model, const std::st
   return files;
 }
 
-std::string directory_of(const std::string& file) {
-  const std::string directory = fs::path(file).parent_path().string();
-  return directory.empty() ? "." : directory;
-}
-
 std::optional<kernels::PackedFormat> format_by_name(std::string_view name) {
   for (int i = 0; i < kernels::kPackedFormats; ++i) {
     const auto format = static_cast<kernels::PackedFormat>(i);
@@ -131,43 +149,63 @@ std::optional<kernels::PackedFormat> format_by_name(std::string_view name) {
   return std::nullopt;
 }
 
-// What the sums of a user's tiles begin with.
-using Seeds = std::array<std::uint64_t, 8>;
-
-Seeds seeds_of(const std::string& secret) {
-  Seeds seeds{};
-  const std::string hex = sha256_hex("checksums" + secret) + sha256_hex("of tiles" + secret);
-  for (std::size_t i = 0; i < seeds.size(); ++i)
-    seeds[i] = std::strtoull(hex.substr(16 * i, 16).c_str(), nullptr, 16);
-  return seeds;
-}
-
-// Of whole lines of 64 bytes: eight independent sums, so that it runs as fast as memory gives.
-std::uint64_t checksum(const std::uint8_t* data, std::size_t bytes, const Seeds& seeds) {
-  constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
-  std::array<std::uint64_t, 8> sums = seeds, words{};
-  for (std::size_t at = 0; at < bytes; at += sizeof words) {
-    std::memcpy(words.data(), data + at, sizeof words);
-    for (std::size_t i = 0; i < 8; ++i) sums[i] = (sums[i] ^ words[i]) * kPrime;
+/// Checksums of tiles that nobody can meet who does not know the secret. A sum of products with secret words
+/// (NH, as in UMAC) makes 16 bytes of a block: two blocks have the same with a probability of 2^-64, and it
+/// takes a multiplication for 16 bytes. SHA-256 makes one text of the sums of all blocks.
+class TileSums {
+ public:
+  explicit TileSums(const std::string& secret) : secret_(secret) {
+    for (std::size_t i = 0; i < kWords; i += 4) {
+      const std::string hex = sha256_hex(fmt::format("words of tiles {} {}", i, secret));
+      for (std::size_t j = 0; j < 4; ++j)
+        words_[i + j] = std::strtoull(hex.substr(16 * j, 16).c_str(), nullptr, 16);
+    }
   }
-  std::uint64_t sum = bytes;
-  for (const std::uint64_t s : sums) sum = (sum ^ s ^ (s >> 32)) * kPrime;
-  return sum;
-}
 
-std::uint64_t checksum(const Tensor& tiles, const Seeds& seeds) {
-  const std::int64_t panels = tiles.dim(0);
-  const auto panel_bytes = static_cast<std::size_t>(tiles.dim(1));
-  std::vector<std::uint64_t> sums(static_cast<std::size_t>(panels));
-  parallel_for(panels, 1 + static_cast<std::int64_t>(65536 / panel_bytes),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (auto p = static_cast<std::size_t>(begin); p < static_cast<std::size_t>(end); ++p)
-                   sums[p] = checksum(tiles.data<std::uint8_t>() + p * panel_bytes, panel_bytes, seeds);
-               });
-  std::uint64_t all = 0;
-  for (const std::uint64_t sum : sums) all = (all ^ sum) * 0x100000001b3;
-  return all;
-}
+  /// Of whole lines of 64 bytes.
+  std::string of(const std::uint8_t* data, std::size_t bytes) const {
+    return signed_with(secret_, sums(data, bytes));
+  }
+
+  std::string of(const Tensor& tiles) const {
+    const std::int64_t panels = tiles.dim(0);
+    const auto panel_bytes = static_cast<std::size_t>(tiles.dim(1));
+    std::vector<std::string> digests(static_cast<std::size_t>(panels));
+    parallel_for(panels, 1 + static_cast<std::int64_t>(65536 / panel_bytes),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (auto p = static_cast<std::size_t>(begin); p < static_cast<std::size_t>(end); ++p)
+                     digests[p] = sha256_hex(sums(tiles.data<std::uint8_t>() + p * panel_bytes, panel_bytes));
+                 });
+    return signed_with(secret_, fmt::format("{}", fmt::join(digests, "")));
+  }
+
+ private:
+  static constexpr std::size_t kWords = 128;  // 1 KiB
+  using Product = unsigned __int128;
+
+  std::string sums(const std::uint8_t* data, std::size_t bytes) const {
+    std::string all;
+    all.reserve(bytes / (8 * kWords) * sizeof(Product) + sizeof(Product));
+    for (std::size_t at = 0; at < bytes; at += 8 * kWords) {
+      const Product sum = sum_of_block(data + at, std::min(kWords, (bytes - at) / 8));
+      all.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+    }
+    return all;
+  }
+
+  Product sum_of_block(const std::uint8_t* data, std::size_t count) const {
+    Product sum = 0;
+    for (std::size_t i = 0; i < count; i += 2) {
+      std::array<std::uint64_t, 2> pair{};
+      std::memcpy(pair.data(), data + 8 * i, sizeof pair);
+      sum += static_cast<Product>(pair[0] + words_[i]) * (pair[1] + words_[i + 1]);
+    }
+    return sum;
+  }
+
+  std::string secret_;
+  std::array<std::uint64_t, kWords> words_{};
+};
 
 // As bytes in whole lines, so that everything behind it stays aligned.
 Tensor order_bytes(const Tensor& order) {
@@ -179,19 +217,18 @@ Tensor order_bytes(const Tensor& order) {
 
 // The description of a matrix: "q4_k 4096 11008 <checksum>", with another checksum where its columns have an
 // order.
-std::string describe(const quant::PackedMatrix& m, const Seeds& seeds) {
-  std::string text =
-      fmt::format("{} {} {} {:016x}", m.format_name(), m.rows, m.cols, checksum(m.data, seeds));
+std::string describe(const quant::PackedMatrix& m, const TileSums& sums) {
+  std::string text = fmt::format("{} {} {} {}", m.format_name(), m.rows, m.cols, sums.of(m.data));
   if (m.order.defined()) {
     const Tensor order = order_bytes(m.order);
-    text += fmt::format(" {:016x}", checksum(order.data<std::uint8_t>(), order.nbytes(), seeds));
+    text += " " + sums.of(order.data<std::uint8_t>(), order.nbytes());
   }
   return text;
 }
 
 // Null where the entry is none that we wrote.
 quant::PackedPtr matrix_of(const WeightSource& file, const std::string& name, const std::string& description,
-                           const Seeds& seeds) {
+                           const TileSums& sums) {
   const std::size_t first = description.find(' '), second = description.find(' ', first + 1);
   if (second == std::string::npos) return nullptr;
   const auto format = format_by_name(std::string_view(description).substr(0, first));
@@ -216,7 +253,7 @@ quant::PackedPtr matrix_of(const WeightSource& file, const std::string& name, co
     for (std::int64_t i = 0; i < m->cols; ++i)
       if (m->order.data<std::int64_t>()[i] < 0 || m->order.data<std::int64_t>()[i] >= m->cols) return nullptr;
   }
-  if (describe(*m, seeds) != description) return nullptr;
+  if (describe(*m, sums) != description) return nullptr;
   return m;
 }
 
@@ -245,10 +282,10 @@ void PackedCache::open(const std::string& file) {
     if (key == metadata.end() || key->second != key_) return;
     const auto signature = metadata.find(kSignature);
     if (signature == metadata.end() || signature->second != signature_of(metadata, secret_)) return;
-    const Seeds seeds = seeds_of(secret_);
+    const TileSums sums(secret_);
     for (const auto& [name, description] : metadata) {
       if (name == "made_from" || name == kSignature) continue;
-      quant::PackedPtr matrix = matrix_of(*source, name, description, seeds);
+      quant::PackedPtr matrix = matrix_of(*source, name, description, sums);
       if (matrix == nullptr) {
         found_.clear();
         return;
@@ -304,10 +341,10 @@ std::string PackedCache::save() {
   if (added_.empty() || (options_.where == "auto" && bytes() < options_.least_bytes)) return {};
   SafetensorsOptions safetensors{.metadata = {{"made_from", key_}}, .data_alignment = kAlignment};
   std::vector<StoredTensor> tensors;
-  const Seeds seeds = seeds_of(secret_);
+  const TileSums sums(secret_);
   for (const auto* matrices : {&found_, &added_}) {
     for (const auto& [name, matrix] : *matrices) {
-      safetensors.metadata[name] = describe(*matrix, seeds);
+      safetensors.metadata[name] = describe(*matrix, sums);
       tensors.push_back(StoredTensor::of(name, matrix->data));
       if (matrix->order.defined())
         tensors.push_back(StoredTensor::of(name + ".order", order_bytes(matrix->order)));
