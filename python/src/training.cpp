@@ -120,8 +120,9 @@ class Trainer {
     lock_ = std::make_unique<DirectoryLock>(config.output_dir);
     LanguageTrainerHooks hooks{.reporters = {reporter_},
                                .should_stop = [reporter = reporter_.get(), lock = lock_.get()] {
+                                 if (reporter->should_stop()) return true;
                                  lock->check();
-                                 return reporter->should_stop();
+                                 return false;
                                }};
     trainer_ = std::make_shared<LanguageTrainer>(config, std::move(hooks));
     write_file_atomically(config.output_dir + "/config.yaml", file.dump());
@@ -201,6 +202,7 @@ class Trainer {
       return f(trainer());
     }();
     reporter_->rethrow();
+    lock_->check();  // not that of a directory where nothing was written
     return result;
   }
 

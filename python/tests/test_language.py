@@ -110,6 +110,25 @@ def test_reporters_hear_the_end_of_a_run_that_is_interrupted(tmp_path):
     assert ("saved", True) in one.events and one.events[-1] == ("finish",)
 
 
+def test_a_directory_that_was_moved_is_an_error_and_a_callbacks_own_goes_before(tmp_path):
+    config = tiny_config(tmp_path)
+    with ingot.Trainer(config) as trainer:
+        while trainer.step():
+            pass
+        os.rename(config["output_dir"], tmp_path / "elsewhere")
+        with pytest.raises(OSError, match="moved or removed"):
+            trainer.finish()
+
+    def callback(event, record):
+        if event == "step":
+            os.rename(config["output_dir"], tmp_path / "elsewhere2")
+            raise LookupError("enough")
+
+    with ingot.Trainer(config, callback=callback) as trainer:
+        with pytest.raises(LookupError, match="enough"):
+            trainer.step()
+
+
 def test_arguments_stand_over_the_keys_of_a_file_and_of_a_dict(tmp_path):
     (tmp_path / "train.yaml").write_text(json.dumps(tiny_config(tmp_path)))
     for config in (str(tmp_path / "train.yaml"), tiny_config(tmp_path), ingot.TrainConfig(**tiny_config(tmp_path))):

@@ -147,6 +147,19 @@ static void a_callback_or_an_interrupt_stops_the_run(void) {
   CHECK_FAILS(INGOT_INVALID_HANDLE, "trainer", ingot_trainer_interrupt(trainer));
 }
 
+static void a_directory_that_was_moved_before_the_end_is_an_error(void) {
+  IngotTrainer* trainer = NULL;
+  IngotTrainResult result;
+  char output[1024], elsewhere[1024];
+  snprintf(output, sizeof output, "%s", temporary("moved"));
+  snprintf(elsewhere, sizeof elsewhere, "%s", temporary("elsewhere"));
+  CHECK_OK(ingot_trainer_open_text(configuration(output), NULL, &trainer));
+  CHECK_OK(ingot_trainer_run(trainer));
+  CHECK(rename(output, elsewhere) == 0);
+  CHECK_FAILS(INGOT_IO_ERROR, "moved", ingot_trainer_finish(trainer, &result, sizeof result));
+  CHECK_OK(ingot_trainer_close(trainer));
+}
+
 static void a_configuration_that_cannot_be_is_named(void) {
   IngotTrainer* trainer = NULL;
   IngotTrainerOptions options;
@@ -172,5 +185,7 @@ const TestCase train_tests[] = {
     {"train: a run steps, evaluates and writes a model", a_run_steps_evaluates_and_writes_a_model_that_opens},
     {"train: a saved run is resumed with the same losses", a_saved_run_is_resumed_with_the_same_losses},
     {"train: a callback or an interrupt stops the run", a_callback_or_an_interrupt_stops_the_run},
+    {"train: a directory that was moved before the end is an error",
+     a_directory_that_was_moved_before_the_end_is_an_error},
     {"train: a configuration that cannot be is named", a_configuration_that_cannot_be_is_named},
     {NULL, NULL}};

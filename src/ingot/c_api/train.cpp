@@ -182,6 +182,7 @@ IngotStatus ingot_trainer_finish(IngotTrainer* trainer, IngotTrainResult* result
     const Use<IngotTrainer> t(trainer);
     constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
     t->done = t->trainer.finish();
+    t->lock.check();  // not the end of a directory where nothing was written
     t->end = name(t->done.end);
     const IngotTrainResult values{.end = t->end.c_str(),
                                   .steps = t->done.steps,
