@@ -120,6 +120,47 @@ TEST(RemoteFile, OfAServerWithoutRangesHasATotalTime) {
             std::string::npos);
 }
 
+TEST(HttpClient, GoesOnToTheTargetOfARedirectWhoseBodyHasNoEnd) {
+  WebServer server;
+  const std::string url = server.add_file("a", "hello"), target = server.add_file("b", "target");
+  HttpClient client(quick_retries());
+  server.fault("/files/a", "endless_redirect", 2, target);
+  EXPECT_EQ(client.request({.url = url}).body, "target");
+  std::string taken;
+  client.exchange({.url = url}, [&](const HttpResponse&, std::span<const std::byte> piece) {
+    taken.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return true;
+  });
+  EXPECT_EQ(taken, "target");
+}
+
+// A file may take hours, what the server says instead of it may not.
+TEST(HttpClient, RefusalsOfFilesHaveATotalTime) {
+  WebServer server;
+  const std::string url = server.add_file("a", "hello");
+  HttpOptions options = quick_retries();
+  options.answer_seconds = 0.5;
+  HttpClient client(options);
+  server.fault("/files/a", "slow_status", 1, "404");
+  EXPECT_NE(message_of<HttpError>([&] {
+              client.exchange({.url = url}, [](const HttpResponse&, auto) { return true; });
+            }).find("did not finish its answer"),
+            std::string::npos);
+  server.fault("/files/a", "drip", 1, "1");  // four times a fifth of a second
+  EXPECT_EQ(client.exchange({.url = url}, [](const HttpResponse&, auto) { return true; }).status, 200);
+}
+
+TEST(HttpClient, AsksAServerThatDidNotBeginToAnswerAgain) {
+  WebServer server;
+  const std::string url = server.add_file("a", "hello");
+  HttpOptions options = quick_retries();
+  options.answer_seconds = 0.5;
+  HttpClient client(options);
+  server.fault("/files/a", "silent");
+  EXPECT_EQ(client.request({.url = url}).body, "hello");
+  EXPECT_EQ(server.count_in_log("/files/a"), 2) << server.log();
+}
+
 TEST(HttpClient, SendsATokenToItsOwnServerOnly) {
   WebServer server;
   const std::string url = server.add_file("a", "hello");

@@ -18,6 +18,9 @@ named private-* want the token "hf_test_token"; gated-* refuse it.
         extra      really send V bytes more than there are
         flip       change the last byte
         redirect   answer 302 to the address V
+        endless_redirect  the same with a body that has no end
+        slow_status  answer V, and its body in drips
+        silent     take the request, then nothing for 20 s
     /__log         what was asked so far, as JSON
 
 A POST below /post/ is answered with the file of that name below ROOT/post/; its body is in the log.
@@ -98,6 +101,13 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(int(fault["value"]), b"busy", {"Retry-After": "0"})
         if fault and fault["kind"] == "redirect":
             return self.answer(302, b"", {"Location": fault["value"]})
+        if fault and fault["kind"] == "endless_redirect":
+            return self.endless(302, {"Location": fault["value"]}, b"x" * 65536, 0)
+        if fault and fault["kind"] == "slow_status":
+            return self.endless(int(fault["value"]), {}, b"x" * 400, 0.05)
+        if fault and fault["kind"] == "silent":
+            self.close_connection = True
+            return time.sleep(20)
         if path.startswith("/files/") or (path.startswith("/post/") and self.command == "POST"):
             return self.file(ROOT / path[1:], fault)
         if path.startswith("/cdn/"):
@@ -204,6 +214,20 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(20)
         if kind in ("cut", "stall", "longer"):
             self.close_connection = True
+
+    def endless(self, status, headers, piece, pause):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        try:
+            while True:
+                self.wfile.write(piece)
+                self.wfile.flush()
+                time.sleep(pause)
+        except OSError:  # nobody waits for the rest
+            pass
 
     def drip(self, body, size):
         try:

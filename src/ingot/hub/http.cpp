@@ -24,6 +24,7 @@ namespace {
 constexpr int kMaxRedirects = 10;
 constexpr std::size_t kMaxKeptBody = std::size_t{64} << 20;
 constexpr std::size_t kMaxHeaderBytes = 256 << 10;
+constexpr std::uint64_t kMaxRedirectBody = 64 << 10;  // read so that the connection can be used again
 
 bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -52,6 +53,8 @@ struct Transfer {
   Clock::time_point window_began = last_byte;  // of the last `stall_seconds` or less,
   std::uint64_t window_bytes = 0;              // and what came in it
   bool stopped = false, stalled = false, drips = false, late = false;
+  bool passed_over = false;    // more of a redirect's body than anybody reads
+  bool redirected = false;     // to here, by an answer to the same request
   std::exception_ptr failure;  // must not pass through C
 
   /// Whether the server is too slow: nothing comes, next to nothing, or a kept answer takes too long. Or no
@@ -61,7 +64,7 @@ struct Transfer {
       return std::chrono::duration<double>(now - then).count();
     };
     stalled = seconds_since(last_byte) > stall_seconds;
-    late = kept && seconds_since(asked) > answer_seconds;
+    late = (kept || !sink_takes()) && seconds_since(asked) > answer_seconds;
     if (const double seconds = seconds_since(window_began); seconds > stall_seconds) {
       drips = static_cast<double>(window_bytes) < least_bytes_per_second * seconds;
       window_began = Clock::now();
@@ -69,6 +72,13 @@ struct Transfer {
     }
     stopped = stopped || (*cancelled && (*cancelled)());
     return stalled || late || drips || stopped;
+  }
+
+  // Until there is a status nobody knows.
+  bool sink_takes() const {
+    long status = 0;
+    libcurl().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    return status == 0 || status == 200 || status == 206;
   }
 
   std::size_t take_header(std::string_view line) {
@@ -116,7 +126,10 @@ struct Transfer {
         last_byte = now;
         return stopped ? 0 : piece.size();
       }
-      if (is_redirect(response.status)) return piece.size();
+      if (is_redirect(response.status)) {
+        passed_over = body_bytes > kMaxRedirectBody;
+        return passed_over ? 0 : piece.size();
+      }
       INGOT_CHECK(
           response.body.size() + piece.size() <= kMaxKeptBody,
           HttpError(response.url, fmt::format("answers with more than {}", human_bytes(kMaxKeptBody))));
@@ -190,8 +203,9 @@ HttpError transport_error(const std::string& url, CURLcode code, const char* det
 void throw_if_slow(const std::string& url, const Transfer& transfer, const HttpOptions& options) {
   if (transfer.stalled)
     throw HttpError(url, fmt::format("stalled: not a byte for {} s", options.stall_seconds), 0, true);
-  if (transfer.late)
-    throw HttpError(url, fmt::format("did not finish its answer in {} s", options.answer_seconds));
+  if (transfer.late)  // who sends so slowly does it again; who has not begun may have been busy
+    throw HttpError(url, fmt::format("did not finish its answer in {} s", options.answer_seconds), 0,
+                    transfer.header_bytes == 0 && !transfer.redirected);
   if (transfer.drips) {
     throw HttpError(url,
                     fmt::format("stalled: under {} bytes a second for {} s", options.least_bytes_per_second,
@@ -389,6 +403,7 @@ HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) 
     Transfer transfer;
     transfer.asked = began;
     transfer.kept = hop.kept || !sink;
+    transfer.redirected = redirects > 0;
     transfer.sink = &sink;
     transfer.limit = options_.max_bytes;
     transfer.stall_seconds = options_.stall_seconds;
@@ -405,8 +420,10 @@ HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) 
     libcurl().easy_setopt(transfer.curl, CURLOPT_ERRORBUFFER, nullptr);
     failed = code != CURLE_OK;
     if (transfer.failure) std::rethrow_exception(transfer.failure);
-    if (code != CURLE_OK && !transfer.stopped) throw_if_slow(hop.url, transfer, options_);
-    if (code != CURLE_OK && !transfer.stopped) throw transport_error(hop.url, code, message.data());
+    if (code != CURLE_OK && !transfer.stopped && !transfer.passed_over) {
+      throw_if_slow(hop.url, transfer, options_);
+      throw transport_error(hop.url, code, message.data());
+    }
     long status = 0;
     libcurl().easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
     transfer.response.status = static_cast<int>(status);
