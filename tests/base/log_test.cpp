@@ -25,6 +25,11 @@ std::string logged(const LogConfig& config, Body body) {
   return text;
 }
 
+TEST(Log, AMessageIsOneLine) {
+  const auto speak = [] { log(LogLevel::warn, "ingot::data", "a\n  forged", {{"file", "b\n  c"}}); };
+  EXPECT_EQ(logged(LogConfig::testing(), speak), "warn  a\\n  forged file=b\\n  c\n");
+}
+
 TEST(Log, PresetsDifferInLevelAndInWhatALineShows) {
   const auto speak = [] {
     log(LogLevel::debug, "ingot::data", "packing");

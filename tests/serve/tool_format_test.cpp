@@ -149,6 +149,19 @@ INSTANTIATE_TEST_SUITE_P(All, ToolFormats, testing::ValuesIn(kFormats), [](const
   return name;
 });
 
+// A tool gets the words of the model: Arabic and Hebrew texts hold marks of direction.
+TEST(ToolFormat, ArgumentsKeepTheirCharacters) {
+  const std::string marked = "\u0633\u200f\u061c!";
+  const ToolFormat& json = find_tool_format("");
+  const auto calls = json.read(R"({"name": "say", "arguments": {"text": ")" + marked + R"("}})", json, {});
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0].arguments, R"({"text":")" + marked + R"("})");
+  const ToolFormat& gemma = find_tool_format("<start_function_call>");
+  const auto other = gemma.read("call:say{text:<escape>" + marked + "<escape>}", gemma, {});
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0].arguments, R"({"text":")" + marked + R"("})");
+}
+
 TEST(ToolFormat, GemmaValuesBecomeJson) {
   const ToolFormat& format = find_tool_format("<start_function_call>");
   const auto arguments = [&](const std::string& text) {

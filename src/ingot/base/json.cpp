@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
-#include "ingot/base/printable.h"
 
 namespace ingot {
 namespace {
@@ -88,7 +87,7 @@ Json parse_json_or_discard(std::string_view text) {
 
 template <class Json>
 std::string dump_json(const Json& json, int indent) {
-  return printable_json(json.dump(indent, ' ', false, Json::error_handler_t::replace));
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 template <class Json>

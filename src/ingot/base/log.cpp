@@ -172,7 +172,7 @@ std::string json_line(const Logging& to, LogLevel level, std::string_view target
   if (to.config.file_line) line["source"] = fmt::format("{}:{}", where.file, where.line);
   for (const LogField& field : fields) line[std::string(field.key)] = json_value(field);
   // Text that is not UTF-8 must not cost the line.
-  return dump_json(line);
+  return printable_json(dump_json(line));
 }
 
 std::string text_line(const Logging& to, std::string_view target, std::string_view message,
@@ -189,7 +189,7 @@ std::string text_line(const Logging& to, std::string_view target, std::string_vi
         },
         field.value);
   }
-  return printable(line, LineEnds::indented);
+  return printable(line);  // one line each, whatever names it holds
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/commands.h"
 
 namespace ingot::cli {
@@ -21,7 +22,7 @@ void check_positive(std::initializer_list<std::pair<const char*, std::int64_t>> 
 }
 
 int show(const benchmark::Report& report, bool json) {
-  fmt::print("{}", json ? report.json + "\n" : report.text);
+  fmt::print("{}", json ? printable_json(report.json) + "\n" : report.text);
   return report.failed ? 1 : 0;
 }
 

@@ -67,7 +67,7 @@ int run(ServeBenchOptions o) {
   const nlohmann::ordered_json json = summary(serve::run_load_test(o.load));
   const auto failed = json["failed"].get<std::int64_t>();
   if (o.json) {
-    fmt::print("{}\n", dump_json(json, 2));
+    fmt::print("{}\n", printable_json(dump_json(json, 2)));
   } else {
     const std::string load = o.load.rate > 0 ? fmt::format("{} requests a second", o.load.rate)
                                              : fmt::format("{} clients", o.load.clients);

@@ -60,7 +60,7 @@ void print_json(const char* list, const Entries& entries, std::uint64_t total) {
                     {"last_used", entry.last_used},
                     {"path", entry.path}});
   }
-  fmt::print("{}\n", dump_json(nlohmann::ordered_json{{list, rows}, {"bytes", total}}, 2));
+  fmt::print("{}\n", printable_json(dump_json(nlohmann::ordered_json{{list, rows}, {"bytes", total}}, 2)));
 }
 
 int list(const CacheOptions& o) {

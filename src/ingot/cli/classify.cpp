@@ -39,7 +39,7 @@ void print_labels(const ClassifyOptions& o, const TextClassifier& classifier,
     if (o.json) {
       Json labels = Json::array();
       for (const LabelScore& each : ranked) labels.push_back({{"label", each.label}, {"score", each.score}});
-      fmt::print("{}\n", dump_json(Json{{"text", texts[i]}, {"labels", std::move(labels)}}));
+      fmt::print("{}\n", printable_json(dump_json(Json{{"text", texts[i]}, {"labels", std::move(labels)}})));
       continue;
     }
     for (std::size_t k = 0; k < shown; ++k) {
@@ -61,7 +61,7 @@ void print_spans(const ClassifyOptions& o, const TextClassifier& classifier,
                          {"score", each.score},
                          {"tokens", {each.first_token, each.end}}});
       }
-      fmt::print("{}\n", dump_json(Json{{"text", texts[i]}, {"spans", std::move(found)}}));
+      fmt::print("{}\n", printable_json(dump_json(Json{{"text", texts[i]}, {"spans", std::move(found)}})));
       continue;
     }
     fmt::print("{}\n", shortened(texts[i]));

@@ -9,6 +9,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/suggest.h"
 
 namespace ingot::cli {
@@ -65,7 +66,7 @@ int print_config_keys(const std::vector<ConfigSection>& sections, const std::str
       for (const ConfigKey& key : section.keys) keys.push_back(to_json(key));
       all.push_back({{"section", section.heading}, {"keys", keys}});
     }
-    fmt::print("{}\n", dump_json(all, 2));
+    fmt::print("{}\n", printable_json(dump_json(all, 2)));
     return 0;
   }
   for (const ConfigSection& section : shown) {

@@ -27,8 +27,8 @@ int run(ConvertFlags o) {
   const ConvertedModel written = convert_model(o.convert, meter.progress());
   meter.finish();
   if (o.json) {
-    fmt::print("{}\n", dump_json(nlohmann::ordered_json{
-                           {"path", written.path}, {"format", written.format}, {"bytes", written.bytes}}));
+    fmt::print("{}\n", printable_json(dump_json(nlohmann::ordered_json{
+                           {"path", written.path}, {"format", written.format}, {"bytes", written.bytes}})));
   } else {
     fmt::print("{}: {}, {} of tensors\n", printable(written.path), written.format,
                human_bytes(written.bytes));

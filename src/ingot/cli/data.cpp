@@ -94,7 +94,7 @@ int preview(const PreviewOptions& o) {
   const text::Tokenizer tokenizer = run_tokenizer(config);
   const DataPreview shown = preview_data(prepare_data(config, tokenizer), tokenizer, o.samples);
   if (o.json)
-    fmt::print("{}\n", dump_json(as_json(shown), 2));
+    fmt::print("{}\n", printable_json(dump_json(as_json(shown), 2)));
   else
     print_preview(shown);
   return 0;
@@ -130,11 +130,11 @@ int capture(const CaptureOptions& o) {
       });
   bar.reset();
   if (o.json)
-    fmt::print("{}\n", dump_json(Json{{"path", o.directory},
-                                      {"teacher", info.teacher},
-                                      {"top_k", info.top_k},
-                                      {"sequences", info.sequences},
-                                      {"targets", info.targets}}));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"path", o.directory},
+                                                     {"teacher", info.teacher},
+                                                     {"top_k", info.top_k},
+                                                     {"sequences", info.sequences},
+                                                     {"targets", info.targets}})));
   else
     fmt::print(
         "{}: {} tokens of {} at each of {} targets in {} sequences\n\nLearn from it:\n  ingot train {} "

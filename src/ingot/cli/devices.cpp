@@ -5,6 +5,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/help_page.h"
@@ -119,7 +120,7 @@ int run(bool json) {
   if (json) {
     const nlohmann::ordered_json all{
         {"devices", list}, {"backends", describe_backends()}, {"formats", describe_formats()}};
-    fmt::print("{}\n", dump_json(all, 2));
+    fmt::print("{}\n", printable_json(dump_json(all, 2)));
     return 0;
   }
   for (const auto& device : list) {
@@ -175,10 +176,10 @@ int run_of_ranks(dist::Communicator& communicator, bool json) {
                     {"problem", rank.problem}});
   }
   if (json) {
-    fmt::print("{}\n", dump_json(
+    fmt::print("{}\n", printable_json(dump_json(
                            nlohmann::ordered_json{
                                {"ranks", list}, {"host_memory", communicator.engine()}, {"gpu_memory", gpus}},
-                           2));
+                           2)));
     return 0;
   }
   print_text_table(table);

@@ -48,12 +48,12 @@ int run(const DiffOptions& o) {
   name_runs(runs);
   const RunDiff diff = diff_runs(runs[0], runs[1]);
   if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"runs", {o.left, o.right}},
-                                      {"configuration", as_object(diff.configuration)},
-                                      {"data", as_object(diff.data)},
-                                      {"machine", as_object(diff.machine)},
-                                      {"metrics", as_object(diff.metrics)}},
-                                 2));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"runs", {o.left, o.right}},
+                                                     {"configuration", as_object(diff.configuration)},
+                                                     {"data", as_object(diff.data)},
+                                                     {"machine", as_object(diff.machine)},
+                                                     {"metrics", as_object(diff.metrics)}},
+                                                2)));
   } else {
     print_diff(diff, runs[0], runs[1]);
   }

@@ -3,6 +3,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/command.h"
@@ -72,7 +73,7 @@ int check(const DistOptions& o, dist::Communicator& ranks) {
     for (const Json& row : memory["operations"]) right = right && row["right"].get<bool>();
   if (!ranks.is_first()) return right ? 0 : 1;
   if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"ranks", ranks.size()}, {"memories", result}}, 2));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"ranks", ranks.size()}, {"memories", result}}, 2)));
   } else {
     print_result(result);
   }

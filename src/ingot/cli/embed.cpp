@@ -68,7 +68,7 @@ void print_json(const EmbedOptions& o, const SentenceEmbedder& embedder,
   } else {
     json["path"] = o.output;
   }
-  fmt::print("{}\n", dump_json(json));
+  fmt::print("{}\n", printable_json(dump_json(json)));
 }
 
 int run(const EmbedOptions& o) {

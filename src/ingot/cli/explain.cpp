@@ -34,7 +34,7 @@ void print_json(const ConfigExplanation& e) {
       {"missing", as_json(e.missing, "advice")},       {"refused", as_json(e.refused, "advice")},
       {"unknown", as_json(e.unknown, "did_you_mean")}, {"defaults", defaults}};
   if (!e.problem.empty()) json["problem"] = e.problem;
-  fmt::print("{}\n", dump_json(json, 2));
+  fmt::print("{}\n", printable_json(dump_json(json, 2)));
 }
 
 // One key to a line, what it means in a column of its own.

@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/ranks.h"
@@ -80,7 +81,7 @@ void write_all(const GenerateOptions& o, infer::Session& session, const std::vec
   if (!o.json) return;
   const nlohmann::ordered_json all =
       prompts.size() == 1 ? texts.front() : nlohmann::ordered_json{{"texts", texts}};
-  fmt::print("{}\n", dump_json(all));
+  fmt::print("{}\n", printable_json(dump_json(all)));
 }
 
 int generate(const GenerateOptions& o, const infer::SessionOptions& options) {

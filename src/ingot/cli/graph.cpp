@@ -33,7 +33,7 @@ ModelGraph graph_of(const CommandOptions& o) {
 std::string written(const ModelGraph& graph, const std::string& path) {
   const std::string ending = ending_of(path);
   if (ending == ".html") return graph_page(graph);
-  return ending == ".dot" ? graph_dot(graph) : graph_json(graph);
+  return ending == ".dot" ? graph_dot(graph) : printable_json(graph_json(graph));
 }
 
 void print_summary(const ModelGraph& graph) {
@@ -52,7 +52,7 @@ int run(const CommandOptions& o) {
   if (!o.output.empty()) write_file_atomically(o.output, written(graph, o.output));
   if (is_standard_output(o.output)) return 0;
   if (o.json) {
-    fmt::print("{}", graph_json(graph));
+    fmt::print("{}", printable_json(graph_json(graph)));
   } else {
     print_summary(graph);
   }

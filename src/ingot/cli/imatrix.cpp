@@ -21,11 +21,11 @@ int run(ImatrixFlags o) {
   const ImportanceMatrix matrix = calibrate(o.model, o.calibration);
   write_importance_matrix(o.out, matrix);
   if (o.json)
-    fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"path", o.out},
-                                                        {"tensors", matrix.entries.size()},
-                                                        {"windows", matrix.chunks},
-                                                        {"window", matrix.chunk_tokens}},
-                                 2));
+    fmt::print("{}\n", printable_json(dump_json(nlohmann::ordered_json{{"path", o.out},
+                                                                       {"tensors", matrix.entries.size()},
+                                                                       {"windows", matrix.chunks},
+                                                                       {"window", matrix.chunk_tokens}},
+                                                2)));
   else
     fmt::print("{}: importance of the columns of {} tensors, over {} tokens of {}\n", printable(o.out),
                matrix.entries.size(), std::int64_t{matrix.chunks} * matrix.chunk_tokens,

@@ -32,8 +32,8 @@ int run(LogitsOptions o) {
   write_npy(o.output, logits);
   if (is_standard_output(o.output)) return 0;
   if (o.json) {
-    fmt::print("{}\n",
-               dump_json(nlohmann::ordered_json{{"path", o.output}, {"shape", logits.shape().to_vector()}}));
+    fmt::print("{}\n", printable_json(dump_json(nlohmann::ordered_json{
+                           {"path", o.output}, {"shape", logits.shape().to_vector()}})));
   } else {
     fmt::print("{}: f32 {}, one row per token\n", printable(o.output), to_string(logits.shape()));
   }

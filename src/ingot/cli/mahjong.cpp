@@ -87,7 +87,7 @@ int arena(const MahjongOptions& o) {
   }
   if (o.sequential) options.sequential = SequentialOptions{.margin = *o.sequential, .error = o.error};
   const ArenaReport report = run_arena(entrants, options);
-  fmt::print("{}", o.json ? dump_json(report_json(report)) + "\n"
+  fmt::print("{}", o.json ? printable_json(dump_json(report_json(report))) + "\n"
                           : printable(format_report(report), LineEnds::keep));
   return 0;
 }
@@ -134,14 +134,14 @@ int score(const MahjongOptions& o) {
   for (int y = 0; y < static_cast<int>(Yaku::kCount); ++y)
     if (s.has(static_cast<Yaku>(y))) yaku.emplace_back(yaku_name(static_cast<Yaku>(y)));
   if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"win", s.is_win()},
-                                      {"yaku", yaku},
-                                      {"han", s.han},
-                                      {"fu", s.fu},
-                                      {"yakuman", s.yakuman},
-                                      {"ron", pay.ron},
-                                      {"tsumo_from_non_dealer", pay.from_non_dealer},
-                                      {"tsumo_from_dealer", pay.from_dealer}}));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"win", s.is_win()},
+                                                     {"yaku", yaku},
+                                                     {"han", s.han},
+                                                     {"fu", s.fu},
+                                                     {"yakuman", s.yakuman},
+                                                     {"ron", pay.ron},
+                                                     {"tsumo_from_non_dealer", pay.from_non_dealer},
+                                                     {"tsumo_from_dealer", pay.from_dealer}})));
     return s.is_win() ? 0 : 1;
   }
   if (!s.is_win()) {
@@ -195,7 +195,7 @@ int show_shanten(const MahjongOptions& o) {
   const int melds = (14 - hand.size) / 3;
   const Shanten s = shanten_forms(hand, melds);
   const std::vector<NextTiles> next = next_tiles(hand, melds, s.best());
-  if (o.json) return fmt::print("{}\n", dump_json(shanten_json(s, melds, next))), 0;
+  if (o.json) return fmt::print("{}\n", printable_json(dump_json(shanten_json(s, melds, next)))), 0;
   fmt::print("shanten {} (standard {}", s.best(), s.standard);
   if (melds == 0) fmt::print(", seven pairs {}, thirteen orphans {}", s.seven_pairs, s.thirteen_orphans);
   fmt::print(")\n");

@@ -193,7 +193,7 @@ int dataset_stats(const DatasetOptions& o) {
     }
   counts.rate = static_cast<double>(index.decisions()) / std::max(watch.seconds(), 1e-9);
   if (o.json)
-    fmt::print("{}\n", dump_json(dataset_json(index, counts)));
+    fmt::print("{}\n", printable_json(dump_json(dataset_json(index, counts))));
   else
     print_dataset(index, counts);
   return index.games().empty() ? 1 : 0;
@@ -233,7 +233,7 @@ int dataset_samples(const DatasetOptions& o) {
   for (std::int64_t i = 0; i < o.count; ++i) {
     const LabelledDecision& d = stream.next(1)[0];
     if (o.json) {
-      fmt::print("{}\n", dump_json(decision_json(d)));
+      fmt::print("{}\n", printable_json(dump_json(decision_json(d))));
       continue;
     }
     fmt::print("seat {}, round {}: {}\n  {} of {} legal\n", d.observation.seat, d.round + 1,

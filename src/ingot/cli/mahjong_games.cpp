@@ -75,7 +75,7 @@ void print_mjai(const GameLog& log) {
   mahjong::Event event;
   fmt::print("{}\n", to_mjai(event));
   for (const LogRound& part : log.rounds)
-    for (const mahjong::Event& one : part.events) fmt::print("{}\n", to_mjai(one));
+    for (const mahjong::Event& one : part.events) fmt::print("{}\n", printable_json(to_mjai(one)));
   event.type = EventType::EndGame;
   if (log.complete.value_or(false)) fmt::print("{}\n", to_mjai(event));
 }
@@ -178,14 +178,14 @@ int validate_mahjong(const MahjongOptions& o) {
   }
   const std::size_t good = files.size() - refused.size();
   if (o.json)
-    fmt::print("{}\n", dump_json(Json{{"logs", files.size()},
-                                      {"exact", good},
-                                      {"rounds", all.rounds},
-                                      {"rounds_with_seed", all.seeded},
-                                      {"decisions", all.actions},
-                                      {"wins", all.wins},
-                                      {"draws", all.draws},
-                                      {"refused", std::move(refused)}}));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"logs", files.size()},
+                                                     {"exact", good},
+                                                     {"rounds", all.rounds},
+                                                     {"rounds_with_seed", all.seeded},
+                                                     {"decisions", all.actions},
+                                                     {"wins", all.wins},
+                                                     {"draws", all.draws},
+                                                     {"refused", std::move(refused)}})));
   else
     fmt::print("{} of {} replay exactly: {} ({} dealt from their seed), {}, {}, {}\n", good,
                counted(std::ssize(files), "log"), counted(all.rounds, "round"), all.seeded,

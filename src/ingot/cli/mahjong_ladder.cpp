@@ -173,7 +173,7 @@ int ladder(const LadderCommand& o) {
   const LadderRun run = climb(o, o.json || page_only);
   write_report(o.out, ladder_report(o, run));
   if (page_only) return 0;
-  if (o.json) return fmt::print("{}\n", dump_json(ladder_json(o, run))), 0;
+  if (o.json) return fmt::print("{}\n", printable_json(dump_json(ladder_json(o, run)))), 0;
   print_text_table(ladder_table(run.entries));
   for (const auto& one : run.left_out)
     fmt::print("left out: {}: {}\n", printable(one.directory), printable(one.error));

@@ -39,7 +39,7 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
       for (const auto& [key, value] : r.evaluation->values) json["validation"][key] = value;
     }
     json.update(nlohmann::ordered_json{{"model", r.model_directory}, {"checkpoint", r.last_checkpoint}});
-    fmt::print("{}\n", dump_json(json, 2));
+    fmt::print("{}\n", printable_json(dump_json(json, 2)));
     return;
   }
   fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);

@@ -7,6 +7,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
 #include "ingot/core/backend.h"
@@ -94,18 +95,19 @@ void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices,
     for (std::size_t i = 0; i < choice.needed.size(); ++i)
       with[choice.optimizer][name(kRecompute[i])] = choice.needed[i];
   }
-  fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"recipe", name(recipe.kind)},
-                                                      {"parts", parts},
-                                                      {"total", plan.total()},
-                                                      {"with_overhead", plan.needed()},
-                                                      {"offloaded", plan.offloaded},
-                                                      {"offloaded_weights", plan.offloaded_weights},
-                                                      {"offloaded_activations", plan.offloaded_activations},
-                                                      {"available", available},
-                                                      {"fits", plan.needed() <= available},
-                                                      {"with_overhead_by_optimizer_and_recompute", with},
-                                                      {"combinations", json_of(combinations)}},
-                               2));
+  fmt::print("{}\n", printable_json(dump_json(
+                         nlohmann::ordered_json{{"recipe", name(recipe.kind)},
+                                                {"parts", parts},
+                                                {"total", plan.total()},
+                                                {"with_overhead", plan.needed()},
+                                                {"offloaded", plan.offloaded},
+                                                {"offloaded_weights", plan.offloaded_weights},
+                                                {"offloaded_activations", plan.offloaded_activations},
+                                                {"available", available},
+                                                {"fits", plan.needed() <= available},
+                                                {"with_overhead_by_optimizer_and_recompute", with},
+                                                {"combinations", json_of(combinations)}},
+                         2)));
 }
 
 void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view where) {

@@ -34,8 +34,8 @@ int run(MergeFlags o) {
   meter.finish();
   if (o.json) {
     fmt::print("{}\n",
-               dump_json(nlohmann::ordered_json{
-                   {"path", written.path}, {"adapters", o.adapters.size()}, {"bytes", written.bytes}}));
+               printable_json(dump_json(nlohmann::ordered_json{
+                   {"path", written.path}, {"adapters", o.adapters.size()}, {"bytes", written.bytes}})));
   } else {
     fmt::print("{}: {} with {} merged, {}\n", printable(written.path), printable(o.merge.model),
                printable(fmt::format("{}", fmt::join(o.adapters, ", "))), human_bytes(written.bytes));

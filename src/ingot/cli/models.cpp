@@ -5,6 +5,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
 #include "ingot/cli/commands.h"
@@ -76,7 +77,7 @@ int run(const ModelsOptions& o) {
   if (o.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const ModelInfo& info : model_registry()) json.push_back(to_json(info));
-    fmt::print("{}\n", dump_json(o.name.empty() ? json : to_json(wanted(o.name)), 2));
+    fmt::print("{}\n", printable_json(dump_json(o.name.empty() ? json : to_json(wanted(o.name)), 2)));
   } else if (o.name.empty()) {
     print_all();
   } else {

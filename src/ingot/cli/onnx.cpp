@@ -153,7 +153,7 @@ int run_model(const RunOptions& o) {
     for (std::size_t k = 0; k < results[i].items->size(); ++k)
       keep(name, fmt::format("{}.{}", files[i], k), (*results[i].items)[k]);
   }
-  if (o.json) fmt::print("{}\n", dump_json(list, 2));
+  if (o.json) fmt::print("{}\n", printable_json(dump_json(list, 2)));
   return 0;
 }
 
@@ -212,13 +212,13 @@ int check_model(const CheckOptions& o) {
         return result;
       });
   if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"path", graph.path()},
-                                      {"opset", graph.opset()},
-                                      {"operators", counts},
-                                      {"unsupported", missing},
-                                      {"problems", trial.problems},
-                                      {"untried", trial.untried}},
-                                 2));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"path", graph.path()},
+                                                     {"opset", graph.opset()},
+                                                     {"operators", counts},
+                                                     {"unsupported", missing},
+                                                     {"problems", trial.problems},
+                                                     {"untried", trial.untried}},
+                                                2)));
   } else {
     print_check(graph, counts, missing, trial);
   }
@@ -251,11 +251,11 @@ int check_tests(const CheckOptions& o) {
   }
   const int exit_code = all.wrong == 0 ? 0 : 1;
   if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"passed", all.passed},
-                                      {"unsupported", all.unsupported},
-                                      {"wrong", all.wrong},
-                                      {"tests", list}},
-                                 2));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"passed", all.passed},
+                                                     {"unsupported", all.unsupported},
+                                                     {"wrong", all.wrong},
+                                                     {"tests", list}},
+                                                2)));
     return exit_code;
   }
   for (const auto& [opset, count] : by_opset) {

@@ -7,6 +7,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
@@ -37,15 +38,16 @@ int run(const PerplexityOptions& o) {
   }
   const infer::Perplexity& result = found.result;
   if (o.json) {
-    fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"perplexity", result.perplexity()},
-                                                        {"bits_per_byte", result.bits_per_byte(found.bytes)},
-                                                        {"tokens", result.tokens},
-                                                        {"bytes", found.bytes},
-                                                        {"window", o.window.window},
-                                                        {"stride", o.window.step()},
-                                                        {"format", o.inference.format},
-                                                        {"kv_cache", name(found.kv_cache)}},
-                                 2));
+    fmt::print("{}\n", printable_json(dump_json(
+                           nlohmann::ordered_json{{"perplexity", result.perplexity()},
+                                                  {"bits_per_byte", result.bits_per_byte(found.bytes)},
+                                                  {"tokens", result.tokens},
+                                                  {"bytes", found.bytes},
+                                                  {"window", o.window.window},
+                                                  {"stride", o.window.step()},
+                                                  {"format", o.inference.format},
+                                                  {"kv_cache", name(found.kv_cache)}},
+                           2)));
     return 0;
   }
   fmt::print("perplexity {:.4f} over {} tokens; {:.4f} bits per byte\n", result.perplexity(), result.tokens,

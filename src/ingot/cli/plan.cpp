@@ -151,7 +151,7 @@ void print_plan_json(const PlannedRun& best, const std::optional<PlannedRun>& co
   Json json{{"best", json_of(best)}};
   if (configured) json["configured"] = json_of(*configured);
   json.update(Json{{"combinations", others}, {"scaling", curve}});
-  fmt::print("{}\n", dump_json(json, 2));
+  fmt::print("{}\n", printable_json(dump_json(json, 2)));
 }
 
 void print_best(const Report& page, const PlannedRun& best, const PlannedCluster& on) {
@@ -199,7 +199,7 @@ int plan_all_gpus(const PlanOptions& o, const RunPlanRequest& request) {
     one["gpu_memory"] = kind.device.memory;
     list.push_back(std::move(one));
   }
-  fmt::print("{}\n", dump_json(Json{{"gpus", list}}, 2));
+  fmt::print("{}\n", printable_json(dump_json(Json{{"gpus", list}}, 2)));
   return 0;
 }
 

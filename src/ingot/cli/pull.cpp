@@ -42,13 +42,13 @@ void print(const PullOptions& o, const hub::HubRepo& repo, const hub::PullResult
   for (const hub::PulledFile& file : result.files) {
     files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"fetched", file.fetched}});
   }
-  fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"repo", repo.id},
-                                                      {"revision", repo.revision},
-                                                      {"commit", result.commit},
-                                                      {"path", result.path},
-                                                      {"bytes", bytes},
-                                                      {"files", files}},
-                               2));
+  fmt::print("{}\n", printable_json(dump_json(nlohmann::ordered_json{{"repo", repo.id},
+                                                                     {"revision", repo.revision},
+                                                                     {"commit", result.commit},
+                                                                     {"path", result.path},
+                                                                     {"bytes", bytes},
+                                                                     {"files", files}},
+                                              2)));
 }
 
 int run(PullOptions o) {

@@ -235,7 +235,7 @@ int run(QuantizeFlags o) {
     if (!o.destination.empty() && !o.json) fmt::print("\n");
     result["report"] = report(o, written);
   }
-  if (o.json) fmt::print("{}\n", dump_json(result, 2));
+  if (o.json) fmt::print("{}\n", printable_json(dump_json(result, 2)));
   return 0;
 }
 

@@ -40,7 +40,8 @@ void print_json(const ReportOptions& o, const std::vector<FinishedRun>& runs) {
   }
   for (const auto& row : differing_settings(runs).rows)
     differences[row[0]] = std::vector<std::string>(row.begin() + 1, row.end());
-  fmt::print("{}\n", dump_json(Json{{"runs", list}, {"differences", differences}, {"report", o.output}}, 2));
+  fmt::print("{}\n", printable_json(dump_json(
+                         Json{{"runs", list}, {"differences", differences}, {"report", o.output}}, 2)));
 }
 
 int run(const ReportOptions& o) {

@@ -7,6 +7,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/text_inputs.h"
@@ -47,7 +48,8 @@ int run(const RerankOptions& o) {
       fmt::print("{:8.4f}  {:>4}  {}\n", scores[i], i + 1, shortened(documents[i]));
     }
   }
-  if (o.json) fmt::print("{}\n", dump_json(Json{{"query", o.query}, {"results", std::move(results)}}));
+  if (o.json)
+    fmt::print("{}\n", printable_json(dump_json(Json{{"query", o.query}, {"results", std::move(results)}})));
   return 0;
 }
 

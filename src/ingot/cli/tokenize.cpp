@@ -7,6 +7,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
@@ -26,7 +27,7 @@ int run(const TokenizeOptions& o) {
   if (!o.ids.empty()) {
     const std::vector<std::int32_t> ids = parse_ids(o.ids, "--ids");
     const std::string text = tokenizer.decode(ids, !o.special);
-    print_piece(o.json ? dump_json(nlohmann::json{{"text", text}}) : text);
+    print_piece(o.json ? printable_json(dump_json(nlohmann::json{{"text", text}})) : text);
     print_piece("\n");
     return 0;
   }
@@ -36,8 +37,8 @@ int run(const TokenizeOptions& o) {
   if (o.json) {
     nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
     for (const std::int32_t id : ids) tokens.push_back(std::string(tokenizer.id_to_token(id)));
-    fmt::print("{}\n",
-               dump_json(nlohmann::ordered_json{{"ids", ids}, {"tokens", tokens}, {"count", ids.size()}}));
+    fmt::print("{}\n", printable_json(dump_json(
+                           nlohmann::ordered_json{{"ids", ids}, {"tokens", tokens}, {"count", ids.size()}})));
     return 0;
   }
   fmt::print("{}\n", fmt::join(ids, ","));

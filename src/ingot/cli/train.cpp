@@ -61,7 +61,7 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
     if (r.best_validation_loss) json["best_validation_loss"] = *r.best_validation_loss;
     json.update(nlohmann::ordered_json{
         {"model", r.model_directory}, {"checkpoint", r.last_checkpoint}, {"report", report}});
-    fmt::print("{}\n", dump_json(json, 2));
+    fmt::print("{}\n", printable_json(dump_json(json, 2)));
     return;
   }
   fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);
@@ -139,8 +139,8 @@ bool tell_other_key(const std::string& word, bool json) {
   }
   using Json = nlohmann::ordered_json;
   const Json keys = Json::array({{{"key", word}, {"doc", doc}}});
-  fmt::print("{}\n",
-             dump_json(Json::array({{{"section", "Keys of axolotl and Surogate"}, {"keys", keys}}}), 2));
+  fmt::print("{}\n", printable_json(dump_json(
+                         Json::array({{{"section", "Keys of axolotl and Surogate"}, {"keys", keys}}}), 2)));
   return true;
 }
 

@@ -196,7 +196,7 @@ void print_tune_json(const StudyConfig& config, Tuner& tuner, const std::string&
   for (std::size_t i = 0; i < shares.size(); ++i)
     json["importance"][tuner.space().parameters[i].name] = shares[i];
   json["report"] = report;
-  fmt::print("{}\n", dump_json(json, 2));
+  fmt::print("{}\n", printable_json(dump_json(json, 2)));
 }
 
 }  // namespace ingot::cli
