@@ -200,6 +200,14 @@ TEST(CommandLine, AReaderThatHasSeenEnoughNeedsNoMessage) {
   EXPECT_EQ(run_in_shell("", " --help 2>&3 | true").errors, "");
 }
 
+TEST(CommandLine, HelpThatCannotBeWrittenIsAnError) {
+  for (const char* words : {" --help", " help forecast fit"}) {
+    const Outcome outcome = run_in_shell("", std::string(words) + " 2>&3 >/dev/full");
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("No space left"), std::string::npos) << outcome.errors;
+  }
+}
+
 TEST(CommandLine, AFileThatGrowsTooLargeEndsWithAnErrorAndLeavesNothing) {
   const test::TemporaryDirectory folder;
   const Outcome outcome =

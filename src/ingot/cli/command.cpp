@@ -78,7 +78,8 @@ std::string cut_message(const std::string& text) {
 void print_error(std::string_view kind, const std::string& message, const std::string& text, bool json) {
   std::string line = cut_message(text);
   if (json)
-    line = dump_json(nlohmann::ordered_json{{"error", {{"kind", kind}, {"message", cut_message(message)}}}});
+    line = printable_json(
+        dump_json(nlohmann::ordered_json{{"error", {{"kind", kind}, {"message", cut_message(message)}}}}));
   line += '\n';
   // Not fmt::print, which throws where nothing can be written: the exit code still tells of the error.
   std::fwrite(line.data(), 1, line.size(), stderr);
@@ -315,7 +316,7 @@ int report_error(const std::exception& error, bool json) {
 
 namespace {
 
-int run_command(CLI::App* app, int argc, char** argv, bool json) {
+int parse_and_run(CLI::App* app, int argc, char** argv, bool json) {
   try {
     app->parse(argc, argv);
     return 0;
@@ -332,6 +333,13 @@ int run_command(CLI::App* app, int argc, char** argv, bool json) {
       return 2;
     }
     return usage_error(*app, error, json);
+  }
+}
+
+// Around the handlers of parsing, too: help may find that its reader has left.
+int run_command(CLI::App* app, int argc, char** argv, bool json) {
+  try {
+    return parse_and_run(app, argc, argv, json);
   } catch (const std::system_error& error) {
     return error.code() == std::errc::broken_pipe ? kReaderLeft : report_error(error, json);
   } catch (const std::exception& error) {
