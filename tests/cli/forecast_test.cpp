@@ -62,6 +62,9 @@ TEST(ForecastCommand, ADirectoryThatAnotherFitWritesToIsRefused) {
     EXPECT_NE(refused.errors.find("another process writes its results there"), std::string::npos)
         << command << refused.errors;
   }
+  const Outcome local = run_ingot(
+      {"forecast", "fit", data, "--horizon", "14", "--model", "seasonal_naive", "-o", directory.at("busy")});
+  EXPECT_NE(local.errors.find("another process writes its results there"), std::string::npos) << local.errors;
 }
 
 TEST(ForecastCommand, WritesWhatTheEndingOfAFileSaysOrNamesThoseThatItKnows) {

@@ -310,25 +310,26 @@ int run_forecast_fit(const ForecastOptions& o) {
   left_out.insert(left_out.end(), not_fitted.begin(), not_fitted.end());
   const int code = f.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
   if (f.epochs.empty()) {
-    if (o.json) fmt::print("{}\n", dump_json(Json{{"end", name(f.end)}, {"epochs", Json::array()}}, 2));
+    if (o.json)
+      fmt::print("{}\n", printable_json(dump_json(Json{{"end", name(f.end)}, {"epochs", Json::array()}}, 2)));
     if (!o.json) fmt::print("\nstopped in the first epoch, before there was a model; {}\n", kGoOn);
     return code;
   }
   double best = f.epochs[0].validation_loss;
   for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
   if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"end", name(f.end)},
-                                      {"model", output},
-                                      {"report", output + "/report.html"},
-                                      {"lookback", config.model.lookback},
-                                      {"device", to_string(f.model->device())},
-                                      {"parameters", count_parameters(*f.model)},
-                                      {"best_validation_loss", best},
-                                      {"gaps", to_json(table.filled)},
-                                      {"read_as", table.read_as},
-                                      {"skipped", ids_of(left_out)},
-                                      {"epochs", to_json(f.epochs)}},
-                                 2));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"end", name(f.end)},
+                                                     {"model", output},
+                                                     {"report", output + "/report.html"},
+                                                     {"lookback", config.model.lookback},
+                                                     {"device", to_string(f.model->device())},
+                                                     {"parameters", count_parameters(*f.model)},
+                                                     {"best_validation_loss", best},
+                                                     {"gaps", to_json(table.filled)},
+                                                     {"read_as", table.read_as},
+                                                     {"skipped", ids_of(left_out)},
+                                                     {"epochs", to_json(f.epochs)}},
+                                                2)));
     return code;
   }
   fmt::print(

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/directory_lock.h"
 #include "ingot/base/json.h"
 #include "ingot/base/printable.h"
 #include "ingot/base/shell.h"
@@ -75,19 +76,20 @@ int run_local_fit(const std::string& model, const ForecastOptions& o) {
       fit_local({.model = model, .horizon = horizon, .season = o.season}, table, config.table, config.split);
   const std::string output = output_directory(o, config.data, f.model);
   check_output_is_new(o, output);
+  const DirectoryLock lock(output);
   const Report report = local_report(f, table, 0);
   save_local_forecaster(output, f, &report);
   if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"model", output},
-                                      {"report", output + "/report.html"},
-                                      {"chosen", f.model},
-                                      {"horizon", f.horizon},
-                                      {"season", f.season},
-                                      {"scores", scores_json(f)},
-                                      {"read_as", table.read_as},
-                                      {"gaps", to_json(table.filled)},
-                                      {"skipped", ids_of(table.left_out)}},
-                                 2));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"model", output},
+                                                     {"report", output + "/report.html"},
+                                                     {"chosen", f.model},
+                                                     {"horizon", f.horizon},
+                                                     {"season", f.season},
+                                                     {"scores", scores_json(f)},
+                                                     {"read_as", table.read_as},
+                                                     {"gaps", to_json(table.filled)},
+                                                     {"skipped", ids_of(table.left_out)}},
+                                                2)));
     return 0;
   }
   tell_scores(f);
