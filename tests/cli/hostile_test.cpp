@@ -137,6 +137,14 @@ TEST_F(Hostile, ControlCharactersOfFilesAreNotShown) {
 // A name that would begin a line of its own and colour it.
 const std::string kForgery = "x\nFORGED \x1b[31m\xc2\x9b";
 
+void check_is_escaped(const Outcome& outcome) {
+  const std::string shown = outcome.output + outcome.errors;
+  EXPECT_NE(shown.find("FORGED"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("\nFORGED"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find('\x1b'), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("\xc2\x9b"), std::string::npos) << shown;
+}
+
 class HostileName : public ::testing::TestWithParam<std::vector<std::string>> {
  protected:
   void SetUp() override {
@@ -147,8 +155,16 @@ class HostileName : public ::testing::TestWithParam<std::vector<std::string>> {
     fs::copy(goldens + "onnx/goldens/operators/cast_u32/model.onnx", folder_ + "/graph.onnx");
     write_file_atomically(folder_ + "/series.csv", series());
     write_file_atomically(folder_ + "/empty.yaml", "nothing: 1\n");
-    write_file_atomically(folder_ + "/" + kForgery + ".yaml", "\"" + std::string("a\\n\\e[31m") + "\": 1\n");
+    for (const char* number : {"1", "2"}) write_run(folder_ + "/" + number + kForgery, number);
     write_file_atomically(folder_ + "/broken.safetensors", "no weights");
+  }
+  // What `ingot diff` and `ingot report` read: an evaluation, and a setting in which the runs differ.
+  static void write_run(const std::string& path, const std::string& number) {
+    fs::create_directory(path);
+    write_file_atomically(path + "/config.yaml", "learning_rate: 0.0" + number + "\n");
+    write_file_atomically(path + "/metrics.jsonl",
+                          R"({"type": "eval", "step": 1, "eval_loss": 2.5, "ema": false})"
+                          "\n");
   }
   static std::string series() {
     std::string text = "date,\"" + kForgery + "\"\n";
@@ -165,12 +181,7 @@ TEST_P(HostileName, IsShownOnItsLineAndWithoutItsSequences) {
   std::vector<std::string> words;
   for (const std::string& word : GetParam())
     words.push_back(word.starts_with("F/") ? folder_ + word.substr(1) : word == "FORGED" ? kForgery : word);
-  const Outcome outcome = run_ingot(words, {"INGOT_FORCE_CPU=1"});
-  const std::string shown = outcome.output + outcome.errors;
-  EXPECT_NE(shown.find("FORGED"), std::string::npos) << shown;
-  EXPECT_EQ(shown.find("\nFORGED"), std::string::npos) << shown;
-  EXPECT_EQ(shown.find('\x1b'), std::string::npos) << shown;
-  EXPECT_EQ(shown.find("\xc2\x9b"), std::string::npos) << shown;
+  check_is_escaped(run_ingot(words, {"INGOT_FORCE_CPU=1"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Commands, HostileName,
@@ -202,10 +213,33 @@ INSTANTIATE_TEST_SUITE_P(Commands, HostileName,
                              {"merge", "F/model", "F/merged", "--adapter", "F/missing"},
                              {"report", "F/missing"},
                              {"diff", "F/missing", "F/missing"},
+                             {"diff", "F/1" + kForgery, "F/2" + kForgery},
+                             {"report", "F/1" + kForgery, "F/2" + kForgery, "-o", "F/report.html"},
                              {"serve", "F/missing"},
                              {"mahjong", "validate", "F/missing.mjson"},
                              {"FORGED"}}),
                          [](const auto& info) { return std::to_string(info.index); });
+
+// Series with forged names are named in notes below the errors: they repeat exactly, so that MASE is not
+// defined.
+TEST_F(Hostile, NotesOfAnEvaluationStayOnTheirLines) {
+  const std::string folder = directory_.at(kForgery), table = folder + "/days.csv", model = folder + "/fit";
+  fs::create_directory(folder);
+  std::string text = "id,date,y\n";
+  for (const char* number : {"1", "2"})
+    for (int day = 0; day < 120; ++day)
+      text += fmt::format("\"{}{}\",{},{}\n", number, kForgery, day, day % 7);
+  write_file_atomically(table, text);
+  const Outcome fit = run_ingot({"forecast", "fit", table, "--set", "id_column=id", "--horizon", "7",
+                                 "--lookback", "14", "--epochs", "1", "--model", "dlinear", "-o", model},
+                                {"INGOT_FORCE_CPU=1"});
+  ASSERT_EQ(fit.exit_code, 0) << fit.errors;
+  const Outcome told =
+      run_ingot({"forecast", "evaluate", model, table, "--season", "7"}, {"INGOT_FORCE_CPU=1"});
+  ASSERT_EQ(told.exit_code, 0) << told.errors;
+  EXPECT_NE(told.output.find("leaves out: "), std::string::npos) << told.output;
+  check_is_escaped(told);
+}
 
 TEST_F(Hostile, TerminalsSeeControlCharactersOfTextEscaped) {
   const std::string tokenizer = test::source_dir() + "/tests/text/goldens/keras_hub/gpt2/tokenizer.json";

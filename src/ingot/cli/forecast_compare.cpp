@@ -252,16 +252,16 @@ void print_json(const std::string& report, const Comparison& plan, const Results
     }
     methods.push_back(entry);
   }
-  fmt::print("{}\n", dump_json(Json{{"gaps", to_json(plan.table.filled)},
-                                    {"windows", results.last.windows},
-                                    {"test_rows", plan.evaluation.test_rows},
-                                    {"season", results.last.season},
-                                    {"skipped", results.last.skipped},
-                                    {"notes", results.last.notes},
-                                    {"report", report},
-                                    {"best", best},
-                                    {"methods", methods}},
-                               2));
+  fmt::print("{}\n", printable_json(dump_json(Json{{"gaps", to_json(plan.table.filled)},
+                                                   {"windows", results.last.windows},
+                                                   {"test_rows", plan.evaluation.test_rows},
+                                                   {"season", results.last.season},
+                                                   {"skipped", results.last.skipped},
+                                                   {"notes", results.last.notes},
+                                                   {"report", report},
+                                                   {"best", best},
+                                                   {"methods", methods}},
+                                              2)));
 }
 
 void print_comparison(const std::string& report, const Comparison& plan, const Results& results,
@@ -273,7 +273,7 @@ void print_comparison(const std::string& report, const Comparison& plan, const R
   }
   fmt::print("\n{}", metrics_table(metrics));
   for (const std::string& note : results.last.notes)
-    fmt::print("{}\n", wrap_on_terminal(printable(note, LineEnds::keep), 0, STDOUT_FILENO));
+    fmt::print("{}\n", wrap_on_terminal(printable(note), 0, STDOUT_FILENO));
   fmt::print("The least {} is that of {}.\n", std::isnan(best.mase) ? "MAE" : "MASE", best.method);
   fmt::print("\n  report  {}\n", printable(report));
   if (!plan.has(best.method) || results.stopped) return;

@@ -117,7 +117,7 @@ void give_forecasts(const ForecastOptions& o, const std::vector<SeriesForecast>&
                     const SeriesTable& table, std::int64_t horizon) {
   const bool as_json = ending_of(o.output) == ".json";
   if (o.output.empty() || is_standard_output(o.output)) {
-    print_piece(o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
+    print_piece(o.json ? printable_json(to_json(forecasts, table)) + "\n" : to_csv(forecasts, table));
     return;
   }
   write_file_atomically(o.output, as_json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
@@ -127,7 +127,7 @@ void give_forecasts(const ForecastOptions& o, const std::vector<SeriesForecast>&
                     {"horizon", horizon},
                     {"gaps", to_json(table.filled)},
                     {"skipped", ids_without_forecast(forecasts, table)}};
-    fmt::print("{}\n", dump_json(json, 2));
+    fmt::print("{}\n", printable_json(dump_json(json, 2)));
   } else {
     fmt::print("{} ahead of {} series written to {}\n", counted(horizon, "row"),
                forecasts.size() * table.targets, printable(o.output));
@@ -141,15 +141,15 @@ void give_evaluation(const ForecastOptions& o, const Evaluation& e, const Series
     for (const LeftOut& series : table.left_out) json["skipped"].push_back(series.id);
     json["read_as"] = table.read_as;
     json["gaps"] = to_json(table.filled);
-    fmt::print("{}\n", dump_json(json, 2));
+    fmt::print("{}\n", printable_json(dump_json(json, 2)));
     return;
   }
   const std::string what =
       fmt::format("{} of {} from rolling origins in the test part of {}; season {}",
-                  counted(e.windows, "forecast"), counted(horizon, "row"), o.data, e.season);
+                  counted(e.windows, "forecast"), counted(horizon, "row"), printable(o.data), e.season);
   fmt::print("{}\n\n{}\n", wrap_on_terminal(what, 2, STDOUT_FILENO), metrics_table(e.methods));
   for (const std::string& note : e.notes)
-    fmt::print("{}\n", wrap_on_terminal(printable(note, LineEnds::keep), 0, STDOUT_FILENO));
+    fmt::print("{}\n", wrap_on_terminal(printable(note), 0, STDOUT_FILENO));
   if (!e.verdict.empty()) fmt::print("{}\n", wrap_on_terminal(e.verdict, 0, STDOUT_FILENO));
   const std::map<int, double>& coverage = e.methods[0].coverage;
   const std::string inside =
@@ -241,13 +241,13 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
   };
   const CrossValidation v = cross_validate(f.config, table, options, fit);
   if (o.json) {
-    fmt::print("{}\n", dump_json(to_json(v, table), 2));
+    fmt::print("{}\n", printable_json(dump_json(to_json(v, table), 2)));
   } else {
     tell_left_out(v.left_out, stdout);
     if (!v.folds.empty()) {
       print_folds(v, table);
       for (const std::string& note : v.folds.back().evaluation.notes)
-        fmt::print("{}\n", wrap_on_terminal(printable(note, LineEnds::keep), 0, STDOUT_FILENO));
+        fmt::print("{}\n", wrap_on_terminal(printable(note), 0, STDOUT_FILENO));
     }
     if (v.stopped) fmt::print("\nstopped after {} of {} folds\n", v.folds.size(), o.folds);
   }
@@ -277,11 +277,11 @@ void give_plot(const ForecastOptions& o, const SeriesTable& table, const Report&
   write_report(o.output, report);
   if (is_standard_output(o.output)) return;
   if (o.json)
-    fmt::print("{}\n", dump_json(Json{{"output", o.output},
-                                      {"read_as", table.read_as},
-                                      {"gaps", to_json(table.filled)},
-                                      {"skipped", ids_of(table.left_out)}},
-                                 2));
+    fmt::print("{}\n", printable_json(dump_json(Json{{"output", o.output},
+                                                     {"read_as", table.read_as},
+                                                     {"gaps", to_json(table.filled)},
+                                                     {"skipped", ids_of(table.left_out)}},
+                                                2)));
   else
     fmt::print("written to {}\n", printable(o.output));
 }

@@ -111,7 +111,7 @@ int run(InspectOptions o) {
                               {"missing", report->missing},       {"misshaped", report->misshaped},
                               {"unexpected", report->unexpected}, {"fits", report->fits()}};
     }
-    fmt::print("{}\n", dump_json(json, 2));
+    fmt::print("{}\n", printable_json(dump_json(json, 2)));
     return 0;
   }
   constexpr std::size_t kWidest = 100;  // a longer name stands out of the table
@@ -123,7 +123,7 @@ int run(InspectOptions o) {
     fmt::print("{:<{}}  {:<8}  {:<20} {:>10}{}\n", printable(info.name), width, printable(info.stored_as),
                to_string(info.shape), human_bytes(info.bytes), stats ? describe(*stats) : "");
   }
-  if (!architecture.empty()) fmt::print("\n{}\n", printable(architecture, LineEnds::keep));
+  if (!architecture.empty()) fmt::print("\n{}\n", printable(architecture, LineEnds::indented));
   fmt::print("{}{}: {} tensors, {} elements, {}\n", architecture.empty() ? "\n" : "", source->format(),
              source->tensors().size(), human_count(static_cast<double>(elements)),
              human_bytes(source->total_bytes()));

@@ -28,6 +28,7 @@ void print_text_table(const ReportTable& whole) {
   std::vector<int> widths;
   for (auto& row : table.rows)
     for (std::string& cell : row) cell = shorten(printable(cell));
+  for (std::string& column : table.columns) column = shorten(printable(column));
   for (const std::string& column : table.columns) widths.push_back(display_width(column));
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
