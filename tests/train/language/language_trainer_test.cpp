@@ -140,7 +140,8 @@ TEST_F(LanguageTrainerTest, KeepsWhatTheModelItStartsFromSaysOfGenerating) {
 
 TEST_F(LanguageTrainerTest, StartsFromAModelOfAnyFamilyAndWritesOneOfTheSame) {
   const TrainResult first = LanguageTrainer(config("tokenizer")).run();
-  for (const std::string family : {"gemma2", "gemma3_text", "qwen3_moe", "mixtral", "phi3", "gpt2"}) {
+  for (const std::string family :
+       {"gemma2", "gemma3_text", "gemma4_text", "qwen3_moe", "mixtral", "phi3", "gpt2"}) {
     LanguageConfig architecture = load_language_model(first.model_directory)->config;
     architecture.model_type = family;
     apply_family(architecture);

@@ -158,9 +158,10 @@ std::size_t bytes_of_pass(const LanguageModel& model, const Shape& shape) {
 
 // Each with something that the others have not: norms, places of norms, mixers, experts, positions.
 TEST(MemoryPlan, IsToTheByteWhatAPassOfAFamilyTakes) {
-  for (const char* name_of_golden : {"bloom", "cohere2", "deepseek_v3_moe", "falcon_h1", "gemma3", "gpt_neox",
-                                     "gpt_oss_moe", "granitehybrid_moe", "lfm2", "mamba2", "nemotron_h_moe",
-                                     "opt_post_norm", "phi3_partial", "qwen3_5", "qwen3_next_moe"}) {
+  for (const char* name_of_golden :
+       {"bloom", "cohere2", "deepseek_v3_moe", "falcon_h1", "gemma3", "gemma4", "gemma4_moe", "gpt_neox",
+        "gpt_oss_moe", "granitehybrid_moe", "lfm2", "mamba2", "nemotron_h_moe", "opt_post_norm",
+        "phi3_partial", "qwen3_5", "qwen3_next_moe"}) {
     const std::string path = test::golden_path(name_of_golden);
     const LanguageConfig config = LanguageConfig::from_json(read_file(path + "/config.json"), path);
     InitSource source(1);
