@@ -105,8 +105,12 @@ def test_reporters_hear_the_end_of_a_run_that_is_interrupted(tmp_path):
             signal.raise_signal(signal.SIGINT)
 
     one = Told()
-    with ingot.Trainer(tiny_config(tmp_path, max_steps=4), reporters=[Interrupts(), one]) as trainer, pytest.raises(KeyboardInterrupt):
-        trainer.train()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background lacks
+    try:
+        with ingot.Trainer(tiny_config(tmp_path, max_steps=4), reporters=[Interrupts(), one]) as trainer, pytest.raises(KeyboardInterrupt):
+            trainer.train()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ("saved", True) in one.events and one.events[-1] == ("finish",)
 
 
