@@ -1,16 +1,13 @@
-#include <filesystem>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
-#include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/validated.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/policy/dual_pool_net.h"
+#include "ingot/models/policy/network_files.h"
 #include "ingot/weights/open.h"
-#include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
 namespace {
@@ -75,20 +72,12 @@ std::unique_ptr<DualPoolNet> DualPoolNet::from_weights(const Config& config, con
 }
 
 void save_dual_pool_net(const std::string& directory, DualPoolNet& net) {
-  AtomicDirectory files(directory);
-  write_file_atomically(files.file("config.json"), net.config.to_json());
-  std::vector<StoredTensor> tensors;
-  for (const auto& [name, parameter] : named_parameters(net))
-    tensors.push_back(StoredTensor::of(name, parameter->value.detach()));
-  write_safetensors(files.file("model.safetensors"), tensors);
-  files.commit();
+  save_network(directory, net.config.to_json(), net);
 }
 
 std::unique_ptr<DualPoolNet> open_dual_pool_net(const std::string& directory, const LoadOptions& options) {
-  const std::string path = directory + "/config.json";
-  INGOT_CHECK(std::filesystem::exists(path),
-              IoError(directory, "is not a model directory: it holds no config.json"));
-  const DualPoolNetConfig config = DualPoolNetConfig::from_json(read_file(path), path);
+  const NetworkConfigFile file(directory);
+  const DualPoolNetConfig config = DualPoolNetConfig::from_json(file.text, file.path);
   return DualPoolNet::from_weights(config, *open_weights(directory + "/model.safetensors"), options);
 }
 

@@ -1,18 +1,15 @@
 #include "ingot/models/policy/rank_net.h"
 
-#include <filesystem>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
-#include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/validated.h"
 #include "ingot/models/config_file.h"
+#include "ingot/models/policy/network_files.h"
 #include "ingot/models/require.h"
 #include "ingot/weights/open.h"
-#include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
 
@@ -58,20 +55,12 @@ std::unique_ptr<RankNet> RankNet::from_weights(const Config& config, const Weigh
 }
 
 void save_rank_net(const std::string& directory, RankNet& net) {
-  AtomicDirectory files(directory);
-  write_file_atomically(files.file("config.json"), net.config.to_json());
-  std::vector<StoredTensor> tensors;
-  for (const auto& [name, parameter] : named_parameters(net))
-    tensors.push_back(StoredTensor::of(name, parameter->value.detach()));
-  write_safetensors(files.file("model.safetensors"), tensors);
-  files.commit();
+  save_network(directory, net.config.to_json(), net);
 }
 
 std::unique_ptr<RankNet> open_rank_net(const std::string& directory, const LoadOptions& options) {
-  const std::string path = directory + "/config.json";
-  INGOT_CHECK(std::filesystem::exists(path),
-              IoError(directory, "is not a model directory: it holds no config.json"));
-  const RankNetConfig config = RankNetConfig::from_json(read_file(path), path);
+  const NetworkConfigFile file(directory);
+  const RankNetConfig config = RankNetConfig::from_json(file.text, file.path);
   return RankNet::from_weights(config, *open_weights(directory + "/model.safetensors"), options);
 }
 
