@@ -67,6 +67,19 @@ char32_t SourceReader::hex(std::size_t digits) {
   return value;
 }
 
+void SourceReader::space(bool lines, std::initializer_list<std::string_view> comments) {
+  const auto begins = [this](std::string_view comment) { return rest().starts_with(comment); };
+  while (!at_end()) {
+    if (std::ranges::any_of(comments, begins)) {
+      while (!at_end() && peek() != '\n') skip();
+    } else if (peek() == ' ' || peek() == '\t' || (lines && (peek() == '\n' || peek() == '\r'))) {
+      skip();
+    } else {
+      return;
+    }
+  }
+}
+
 std::string_view SourceReader::word(bool (*belongs)(char)) {
   const std::size_t begin = at_;
   while (!at_end() && belongs(peek())) ++at_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -49,6 +50,9 @@ class SourceReader {
   char32_t character();
   std::uint32_t number();
   char32_t hex(std::size_t digits);
+  /// Passes blanks and comments, which begin with one of these and end with the line; `lines`: also the ends
+  /// of lines.
+  void space(bool lines, std::initializer_list<std::string_view> comments);
   /// The longest piece of such characters.
   std::string_view word(bool (*belongs)(char));
   [[noreturn]] void fail(const std::string& problem) const { fail_at(at_, problem); }

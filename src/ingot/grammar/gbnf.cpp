@@ -23,18 +23,7 @@ class GbnfParser {
   }
 
  private:
-  void space(bool lines) {
-    while (!in_.at_end()) {
-      if (in_.peek() == '#') {
-        while (!in_.at_end() && in_.peek() != '\n') in_.skip();
-      } else if (in_.peek() == ' ' || in_.peek() == '\t' ||
-                 (lines && (in_.peek() == '\n' || in_.peek() == '\r'))) {
-        in_.skip();
-      } else {
-        return;
-      }
-    }
-  }
+  void space(bool lines) { in_.space(lines, {"#"}); }
 
   void rule() {
     const std::size_t position = in_.position();
