@@ -53,6 +53,13 @@ std::vector<std::string> load_formats() {
   return names;
 }
 
+void add_load_format_option(Command& command, std::string& format) {
+  command
+      .option("--format", format,
+              "Weights as stored, or f32, bf16, f16, q8_0, int8, q4_k, ...: quantized when loaded")
+      .suggests(load_formats());
+}
+
 std::string ending_of(const std::string& path) {
   std::string ending = std::filesystem::path(path).extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });

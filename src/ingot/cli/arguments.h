@@ -21,6 +21,8 @@ void add_device_option(Command& command, std::optional<std::string>& device);
 
 /// Formats that weights can be loaded in, for completion: f32, bf16, f16 and the quantized ones.
 std::vector<std::string> load_formats();
+/// --format of a command that loads an encoder or a classifier.
+void add_load_format_option(Command& command, std::string& format);
 
 /// The ending of a file's name in lower case, with its point: ".csv"; empty where it has none.
 std::string ending_of(const std::string& path);

@@ -101,10 +101,7 @@ void add_classify(Command& root) {
   o->inputs.add_to(command);
   command.option("--top", o->top, "Labels to print for each text; --json prints all");
   command.flag("--raw", o->raw, "Print logits, not probabilities");
-  command
-      .option("--format", o->format,
-              "Weights as stored, or f32, bf16, f16, q8_0, int8, ...: quantized when loaded")
-      .suggests(load_formats());
+  add_load_format_option(command, o->format);
   add_device_option(command, o->device);
   command.flag("--json", o->json, "Print one JSON object per text");
   command.example("ingot classify distilbert-sst2 -t 'A wonderful film'",

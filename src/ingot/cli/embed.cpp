@@ -108,11 +108,7 @@ void add_embed(Command& root) {
       .required();
   o->inputs.add_to(command);
   command.option("-o,--output", o->output, "NumPy file to write: f32 [texts, dimension]");
-  command
-      .option(
-          "--format", o->format,
-          "Weights as stored, or f32, bf16, f16, q8_0, int8, q4_k, ...: quantized when the model is loaded")
-      .suggests(load_formats());
+  add_load_format_option(command, o->format);
   command.option(
       "--prompt-name", o->prompt_name,
       "One of the model's prompts to put before each text, as \"query\"; default: the model's own");

@@ -67,10 +67,7 @@ void add_rerank(Command& root) {
   o->documents.add_to(command);
   command.option("--top", o->top, "Print the best so many; 0: all");
   command.flag("--raw", o->raw, "Print logits, not what the model makes of them");
-  command
-      .option("--format", o->format,
-              "Weights as stored, or f32, bf16, f16, q8_0, int8, ...: quantized when loaded")
-      .suggests(load_formats());
+  add_load_format_option(command, o->format);
   add_device_option(command, o->device);
   command.flag("--json", o->json, "Print one JSON object");
   command.example("ingot rerank ms-marco-MiniLM-L6-v2 -q 'When was Rome founded?' -f passages.txt --top 5",
