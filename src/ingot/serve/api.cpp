@@ -1,6 +1,7 @@
 #include "ingot/serve/api.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -57,6 +58,18 @@ HttpResponse error_response(const ApiError& error, std::string body) {
   if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
   if (!error.allow.empty()) response.headers.emplace_back("Allow", error.allow);
   return response;
+}
+
+void answer_errors(Exchange& exchange, std::string (*body_of)(const ApiError&),
+                   const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const ModelPool::NotLoaded&) {
+    throw;
+  } catch (...) {
+    const ApiError error = to_api_error(std::current_exception());
+    exchange.send(error_response(error, body_of(error)));
+  }
 }
 
 AskedModel asked_model(const ApiContext& context, const std::string& name) {

@@ -72,6 +72,10 @@ AskedModel asked_model(const ApiContext& context, const std::string& name);
 EmbeddingModel& embedding_model(const ApiContext& context, const Fields& body);
 /// An error with this body, and the headers that tell when to come again.
 HttpResponse error_response(const ApiError& error, std::string body);
+/// Runs what answers a request; what it throws is sent with the body that `body_of` makes of it, for the APIs
+/// whose errors have a shape of their own. A model that must be loaded first passes: the request comes again.
+void answer_errors(Exchange& exchange, std::string (*body_of)(const ApiError&),
+                   const std::function<void()>& action);
 /// ApiError 503 once the server shuts down.
 void check_draining(const ApiContext& context);
 

@@ -15,26 +15,15 @@ namespace {
 using nlohmann::json;
 using Json = nlohmann::ordered_json;
 
-std::string_view error_type(int status) {
-  switch (status) {
-    case 401:
-      return "authentication_error";
-    case 403:
-      return "permission_error";
-    case 404:
-      return "not_found_error";
-    case 429:
-      return "rate_limit_error";
-    case 503:
-      return "overloaded_error";
-    default:
-      return status < 500 ? "invalid_request_error" : "api_error";
-  }
+// Anthropic has OpenAI's names for a client's mistakes, and its own for the server's.
+std::string_view error_type(const ApiError& error) {
+  if (error.status < 500) return error.type();
+  return error.status == 503 ? "overloaded_error" : "api_error";
 }
 
 std::string messages_error(const ApiError& error) {
   return dump_json(
-      Json{{"type", "error"}, {"error", {{"type", error_type(error.status)}, {"message", error.what()}}}});
+      Json{{"type", "error"}, {"error", {{"type", error_type(error)}, {"message", error.what()}}}});
 }
 
 // An event of a stream, named by its type.
@@ -263,21 +252,8 @@ GenerationParams messages_params(const Fields& body, const ServedModel& model) {
   return params;
 }
 
-// Errors of this API have a shape of their own.
-template <class F>
-void with_errors(const std::shared_ptr<Exchange>& exchange, F action) {
-  try {
-    action();
-  } catch (const ModelPool::NotLoaded&) {
-    throw;
-  } catch (...) {
-    const ApiError error = to_api_error(std::current_exception());
-    exchange->send(error_response(error, messages_error(error)));
-  }
-}
-
 void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  with_errors(exchange, [&] {
+  answer_errors(*exchange, messages_error, [&] {
     check_draining(context);
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
@@ -296,7 +272,7 @@ void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void count_tokens(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  with_errors(exchange, [&] {
+  answer_errors(*exchange, messages_error, [&] {
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
     const json chat = as_chat(body);

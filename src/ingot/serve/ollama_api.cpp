@@ -124,18 +124,6 @@ class OllamaFormat : public AnswerFormat {
   infer::StopReason reason_{};
 };
 
-template <class F>
-void with_message(const std::shared_ptr<Exchange>& exchange, F action) {
-  try {
-    action();
-  } catch (const ModelPool::NotLoaded&) {
-    throw;
-  } catch (...) {
-    const ApiError error = to_api_error(std::current_exception());
-    exchange->send(error_response(error, ollama_error(error)));
-  }
-}
-
 void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange, const Fields& body,
                   bool chat, const AskedModel& asked, ChatInput input) {
   const auto& [lease, name] = asked;
@@ -143,14 +131,13 @@ void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange
   GenerationParams params = ollama_params(body, model);
   choose_adapter(context.models, body, asked, params);
   input.apply_to(params);
-  if (!params.max_tokens)
-    params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));
+  if (!params.max_tokens) params.max_tokens = model.room_behind(input.tokens);
   auto format = std::make_unique<OllamaFormat>(name, chat, params.stream, input.parser);
   answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));
 }
 
 void chat(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  with_message(exchange, [&] {
+  answer_errors(*exchange, ollama_error, [&] {
     check_draining(context);
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
@@ -161,7 +148,7 @@ void chat(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 
 // A prompt goes through the chat template as a user's message, unless it is raw.
 void generate(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  with_message(exchange, [&] {
+  answer_errors(*exchange, ollama_error, [&] {
     check_draining(context);
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
@@ -205,7 +192,7 @@ void tags(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void show(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  with_message(exchange, [&] {
+  answer_errors(*exchange, ollama_error, [&] {
     const json parsed = parse_body(exchange->request().body);
     const ModelLease model = ollama_model(context, Fields(parsed)).model;
     const std::string& source = model->tokenizer().config().chat_template;

@@ -32,11 +32,6 @@ AnswerOptions answer_options(const std::string& model, const GenerationParams& p
           .choices = prompts * static_cast<std::size_t>(params.n)};
 }
 
-// Up to the end of the context, where the client does not say.
-std::int64_t room_behind(const ServedModel& model, const Ids& prompt) {
-  return std::max<std::int64_t>(1, model.context() - std::ssize(prompt));
-}
-
 void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
@@ -48,7 +43,7 @@ void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exch
   choose_adapter(context.models, body, asked, params);
   ChatInput input = read_chat(body, model);
   input.apply_to(params);
-  if (!params.max_tokens) params.max_tokens = room_behind(model, input.tokens);
+  if (!params.max_tokens) params.max_tokens = model.room_behind(input.tokens);
   auto format = chat_format(model.tokenizer(), answer_options(name, params, 1), input.parser);
   answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));
 }

@@ -305,8 +305,7 @@ void responses(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   GenerationParams params = responses_params(body, parsed, model);
   choose_adapter(context.models, body, asked, params);
   input.apply_to(params);
-  if (!params.max_tokens)
-    params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));
+  if (!params.max_tokens) params.max_tokens = model.room_behind(input.tokens);
   auto format =
       std::make_unique<ResponsesFormat>(response_head(name, body, params), params.stream, input.parser);
   answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));

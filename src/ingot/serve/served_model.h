@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,10 @@ class ServedModel {
   const infer::Session& session() const { return session_; }
   const text::Tokenizer& tokenizer() const { return session_.tokenizer(); }
   std::int64_t context() const { return scheduler_.engine().context(); }
+  /// Tokens that fit behind a prompt, at least 1: what a request that names no limit may write.
+  std::int64_t room_behind(std::span<const std::int32_t> prompt) const {
+    return std::max<std::int64_t>(1, context() - std::ssize(prompt));
+  }
   infer::Scheduler& scheduler() { return scheduler_; }
   /// What a request that says nothing gets: temperature 1, and what the model's files say.
   const infer::TextOptions& defaults() const { return defaults_; }
