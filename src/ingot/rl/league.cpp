@@ -102,6 +102,11 @@ Opponent& League::opponent(std::int32_t number) {
   return i < past_.size() ? *past_[i].opponent : *fixed_[i - past_.size()].opponent;
 }
 
+std::string League::name(std::int32_t number) const {
+  const auto i = static_cast<std::size_t>(number);
+  return i < past_.size() ? "past self" : fixed_[i - past_.size()].name;
+}
+
 void League::begin(std::size_t game) {
   Rng random(RngKey{.seed = options_.seed,
                     .stream = mix_stream(mix_stream(kSeatStream, first_game_ + game),

@@ -59,6 +59,8 @@ class League {
   int learner(std::size_t game) const { return learners_[game]; }
   std::size_t opponents() const { return past_.size() + fixed_.size(); }
   Opponent& opponent(std::int32_t number);
+  /// Of its opponent, for messages: "rule-based", or "past self".
+  std::string name(std::int32_t number) const;
   /// A game ended, and the next one begins in its place.
   void begin(std::size_t game);
   /// After each rollout's learning begins: every so often the network's weights become a past self.

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/scope.h"
 #include "ingot/ops/cast.h"
@@ -26,12 +29,20 @@ Shape rows_shape(std::int64_t rows, const std::vector<std::int64_t>& shape) {
   return Shape(all);
 }
 
+void tell_of_stall(const std::string& call, std::chrono::seconds waited) {
+  log(LogLevel::warn, "ingot::rl",
+      fmt::format(
+          "{} has not come back for {} s, and the run waits for it; if it hangs, end the run and go on "
+          "from its last checkpoint with --resume",
+          call, waited.count()));
+}
+
 std::vector<float> host_floats(const Tensor& x) { return to(x, kCpu).to_vector<float>(); }
 
 }  // namespace
 
 RolloutCollector::RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor,
-                                   League* league)
+                                   League* league, std::chrono::milliseconds patience)
     : environment_(environment),
       network_(network),
       anchor_(anchor),
@@ -41,7 +52,8 @@ RolloutCollector::RolloutCollector(Environment& environment, ActorCritic& networ
       actions_(environment.games()),
       returns_(environment.games() * static_cast<std::size_t>(environment.spec().players)),
       rewards_(returns_.size()),
-      ended_(environment.games()) {
+      ended_(environment.games()),
+      stall_watch_(patience, tell_of_stall) {
   const auto reads = [](const ActorCritic* one) { return one != nullptr && one->reads_hidden(); };
   if (!reads(&network) && !reads(anchor)) return;
   const std::int64_t size = environment.spec().hidden_size();
@@ -60,7 +72,7 @@ Rollout RolloutCollector::collect(std::int64_t steps, RngKey random) {
   open_.assign(returns_.size(), -1);
   for (std::int64_t step = 0; step < steps; ++step) {
     decide(rollout, step, random);
-    environment_.step(actions_, rewards_, ended_);
+    stall_watch_.run("the game's step()", [&] { environment_.step(actions_, rewards_, ended_); });
     reward(rollout);
   }
   return rollout;
@@ -104,8 +116,10 @@ std::uint64_t RolloutCollector::moment(std::int64_t step, std::size_t game) cons
 
 void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random) {
   const std::size_t games = environment_.games();
-  environment_.observe(observations_, legal_);
-  if (!hidden_.empty()) environment_.observe_hidden(hidden_);
+  stall_watch_.run("the game's observe()", [&] {
+    environment_.observe(observations_, legal_);
+    if (!hidden_.empty()) environment_.observe_hidden(hidden_);
+  });
   // Games by who decides in them: the network that learns first, then the opponents.
   std::vector<std::vector<std::size_t>> deciding(1 + (league_ == nullptr ? 0 : league_->opponents()));
   std::vector<std::vector<double>> uniform(deciding.size());
@@ -121,9 +135,12 @@ void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random
     if (deciding[who].empty()) continue;
     const std::vector<float> observations = rows_of(deciding[who], observations_),
                              legal = rows_of(deciding[who], legal_);
-    Opponent& opponent = league_->opponent(static_cast<std::int32_t>(who) + League::kLearns);
-    const std::vector<std::int32_t> chosen =
-        opponent.decide(environment_, {deciding[who], observations, legal, uniform[who]});
+    const std::int32_t number = static_cast<std::int32_t>(who) + League::kLearns;
+    std::vector<std::int32_t> chosen;
+    stall_watch_.run(fmt::format("the opponent '{}'", league_->name(number)), [&] {
+      chosen =
+          league_->opponent(number).decide(environment_, {deciding[who], observations, legal, uniform[who]});
+    });
     for (std::size_t i = 0; i < chosen.size(); ++i) actions_[deciding[who][i]] = chosen[i];
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ingot/base/stall_watch.h"
 #include "ingot/core/tensor.h"
 #include "ingot/core/transfer.h"
 #include "ingot/nn/visit.h"
@@ -76,8 +78,10 @@ struct Rollout {
 /// from: it is what estimate_advantages() goes on from.
 class RolloutCollector {
  public:
+  /// A game or an opponent that does not come back for `patience` is told of in the log.
   RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor = nullptr,
-                   League* league = nullptr);
+                   League* league = nullptr, std::chrono::milliseconds patience = kPatience);
+  static constexpr std::chrono::seconds kPatience{60};
   Rollout collect(std::int64_t steps, RngKey random);
 
   /// What each cost takes from the rewards of decisions from now on; `returns` leave it out.
@@ -113,6 +117,7 @@ class RolloutCollector {
   std::vector<float> rewards_;
   std::vector<std::uint8_t> ended_;
   float cost_weight_ = 0;
+  StallWatch stall_watch_;
 };
 
 }  // namespace ingot
