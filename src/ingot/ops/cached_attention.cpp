@@ -147,13 +147,14 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
           composed_attention(narrow(q, 0, starts[i], s.queries),
                              s.keys.dtype() == DType::i8 ? dequantized(s, dtype) : s, scaled));
   };
-  // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting.
+  // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting;
+  // some are longer than others.
   // A device has its own threads, and works in the order of this thread's stream.
   const auto count = static_cast<std::int64_t>(sequences.size());
   if (count < num_threads() || !has_host_memory(q.device())) {
     for (std::int64_t i = 0; i < count; ++i) attend(static_cast<std::size_t>(i));
   } else {
-    parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_share(count, 1, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) attend(static_cast<std::size_t>(i));
     });
   }

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ingot/base/parallel.h"
+#include "ingot/core/host_memory.h"
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/attention.h"
@@ -85,31 +87,48 @@ std::pair<KvCache::Entries, Tensor> cached_entries(const DecoderContext& context
   return {cache.entries(layer, cache.capacity()), narrow(context.offsets.ends, 0, index, 1)};
 }
 
+// Puts the keys and values of all segments, where there are any, into their caches. What the caches then have
+// of `layer`, for each segment.
+std::vector<CachedSequence> append_to_each(const DecoderContext& context, std::int64_t layer, const Qkv& x) {
+  const std::span<const CacheSegment> segments = context.segments;
+  const NewKeys all =
+      x.keys().defined() ? NewKeys{select(x.keys(), 0, 0), select(x.values(), 0, 0)} : NewKeys{};
+  std::vector<std::int64_t> starts{0};
+  starts.reserve(segments.size() + 1);
+  for (const CacheSegment& segment : segments) starts.push_back(starts.back() + segment.tokens);
+  std::vector<CachedSequence> sequences(segments.size());
+  const auto append = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const CacheSegment& segment = segments[static_cast<std::size_t>(i)];
+      const auto [entries, length] =
+          cached_entries(context, i, layer, all.part(starts[static_cast<std::size_t>(i)], segment.tokens));
+      sequences[static_cast<std::size_t>(i)] = {
+          .queries = context.wanted_only ? segment.wanted() : segment.tokens,
+          .keys = entries.keys,
+          .values = entries.values,
+          .key_scale = entries.key_scale,
+          .value_scale = entries.value_scale,
+          .length = length};
+    }
+  };
+  // Many short appends are mostly views: threads share them. A few long ones are copied by all threads each.
+  const std::int64_t count = std::ssize(segments);
+  if (count < 2 * num_threads() || !has_host_memory(x.queries().device())) {
+    append(0, count);
+  } else {
+    parallel_for(count, 1, append);
+  }
+  return sequences;
+}
+
 // Puts the keys and values, where there are any, into the caches and attends to what is in them of `layer`.
 Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qkv& x,
                      const AttentionOptions& options) {
   const Tensor queries = x.queries();
   if (context.offsets.entries.defined())
     return to(attend_together(context, layer, x, options), queries.dtype());
-  const std::span<const CacheSegment> segments = context.segments;
-  std::vector<CachedSequence> sequences;
-  sequences.reserve(segments.size());
-  std::int64_t at = 0;
-  NewKeys all;
-  if (x.keys().defined()) all = {select(x.keys(), 0, 0), select(x.values(), 0, 0)};
-  for (const CacheSegment& segment : segments) {
-    const auto [entries, length] =
-        cached_entries(context, &segment - segments.data(), layer, all.part(at, segment.tokens));
-    at += segment.tokens;
-    const std::int64_t count = context.wanted_only ? segment.wanted() : segment.tokens;
-    if (count == 0) continue;
-    sequences.push_back({.queries = count,
-                         .keys = entries.keys,
-                         .values = entries.values,
-                         .key_scale = entries.key_scale,
-                         .value_scale = entries.value_scale,
-                         .length = length});
-  }
+  std::vector<CachedSequence> sequences = append_to_each(context, layer, x);
+  std::erase_if(sequences, [](const CachedSequence& s) { return s.queries == 0; });
   if (sequences.empty()) return {};
   return to(cached_attention(select(wanted(queries, context), 0, 0), sequences, options), queries.dtype());
 }
