@@ -100,6 +100,16 @@ TEST(ParallelShare, IsFinishedByTheOthersWhereAThreadHangsBack) {
   EXPECT_EQ(done, 100);
 }
 
+TEST(ParallelShare, UsesMoreThreadsThanItKeepsSharesForOnTheStack) {
+  const ThreadCount count(100);
+  std::vector<std::atomic<int>> seen(250);
+  parallel_share(250, 1, 1, [&](std::int64_t begin, std::int64_t end) {
+    EXPECT_EQ(end, begin + 1);
+    ++seen[static_cast<std::size_t>(begin)];
+  });
+  for (const auto& times : seen) EXPECT_EQ(times, 1);
+}
+
 TEST(ParallelShare, RethrowsAnExceptionAndRunsAloneInsideAnotherLoop) {
   const ThreadCount count(2);
   EXPECT_THROW(parallel_share(10, 1, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }),

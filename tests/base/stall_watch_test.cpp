@@ -37,19 +37,12 @@ TEST(StallWatch, TellsOfASecondCallToo) {
   EXPECT_EQ(told, 2);
 }
 
-TEST(StallWatch, IsSilentBetweenCalls) {
+TEST(StallWatch, IsSilentOnceACallHasEndedOrThrown) {
   std::atomic<int> told = 0;
-  StallWatch watch(10ms, [&](const std::string&, std::chrono::seconds) { ++told; });
+  StallWatch watch(500ms, [&](const std::string&, std::chrono::seconds) { ++told; });
   watch.run("step()", [] {});
-  std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(told, 0);
-}
-
-TEST(StallWatch, AnExceptionEndsTheCall) {
-  std::atomic<int> told = 0;
-  StallWatch watch(10ms, [&](const std::string&, std::chrono::seconds) { ++told; });
   EXPECT_THROW(watch.run("step()", [] { throw 1; }), int);
-  std::this_thread::sleep_for(50ms);
+  std::this_thread::sleep_for(800ms);
   EXPECT_EQ(told, 0);
 }
 

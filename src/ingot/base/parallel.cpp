@@ -5,6 +5,8 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <span>
+#include <vector>
 
 #include <omp.h>
 #if defined(__SANITIZE_THREAD__)
@@ -114,7 +116,7 @@ std::int64_t part_count(std::int64_t n, std::int64_t grain) {
   return serial || in_parallel() ? 1 : std::min<std::int64_t>(num_threads(), (n + grain - 1) / grain);
 }
 
-constexpr std::int64_t kMostShares = 64;  // work this small has no use for more threads
+constexpr std::int64_t kFewShares = 64;  // that lie on the stack
 
 struct alignas(64) Share {
   std::atomic<std::int64_t> next{0};
@@ -133,9 +135,11 @@ void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int6
 void parallel_share(std::int64_t n, std::int64_t grain, std::int64_t piece,
                     FunctionRef<void(std::int64_t, std::int64_t)> body) {
   if (n <= 0) return;
-  const std::int64_t parts = std::min(part_count(n, grain), kMostShares);
+  const std::int64_t parts = part_count(n, grain);
   if (parts <= 1) return body(0, n);
-  std::array<Share, kMostShares> shares;
+  std::array<Share, kFewShares> few;
+  std::vector<Share> many(parts > kFewShares ? static_cast<std::size_t>(parts) : 0);
+  const std::span<Share> shares = many.empty() ? std::span<Share>(few) : std::span<Share>(many);
   for (std::int64_t part = 0; part < parts; ++part) {
     Share& share = shares[static_cast<std::size_t>(part)];
     share.next.store(n * part / parts, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 #include "ingot/rl/rollout.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,7 +30,11 @@ Shape rows_shape(std::int64_t rows, const std::vector<std::int64_t>& shape) {
   return Shape(all);
 }
 
-void tell_of_stall(const std::string& call, std::chrono::seconds waited) {
+std::vector<float> host_floats(const Tensor& x) { return to(x, kCpu).to_vector<float>(); }
+
+}  // namespace
+
+void log_stall(const std::string& call, std::chrono::seconds waited) {
   log(LogLevel::warn, "ingot::rl",
       fmt::format(
           "{} has not come back for {} s, and the run waits for it; if it hangs, end the run and go on "
@@ -37,12 +42,8 @@ void tell_of_stall(const std::string& call, std::chrono::seconds waited) {
           call, waited.count()));
 }
 
-std::vector<float> host_floats(const Tensor& x) { return to(x, kCpu).to_vector<float>(); }
-
-}  // namespace
-
 RolloutCollector::RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor,
-                                   League* league, std::chrono::milliseconds patience)
+                                   League* league, std::chrono::milliseconds patience, StallWatch::Tell tell)
     : environment_(environment),
       network_(network),
       anchor_(anchor),
@@ -53,7 +54,7 @@ RolloutCollector::RolloutCollector(Environment& environment, ActorCritic& networ
       returns_(environment.games() * static_cast<std::size_t>(environment.spec().players)),
       rewards_(returns_.size()),
       ended_(environment.games()),
-      stall_watch_(patience, tell_of_stall) {
+      stall_watch_(patience, std::move(tell)) {
   const auto reads = [](const ActorCritic* one) { return one != nullptr && one->reads_hidden(); };
   if (!reads(&network) && !reads(anchor)) return;
   const std::int64_t size = environment.spec().hidden_size();

@@ -73,15 +73,18 @@ struct Rollout {
   std::size_t size() const { return actions.size(); }
 };
 
+/// Writes to the log that a run waits for `call`.
+void log_stall(const std::string& call, std::chrono::seconds waited);
+
 /// Plays `steps` decisions of every game. All chance comes from `random`, element by element, so the rollout
 /// is the same for every thread count. The value of the position behind the last decisions is not learned
 /// from: it is what estimate_advantages() goes on from.
 class RolloutCollector {
  public:
-  /// A game or an opponent that does not come back for `patience` is told of in the log.
+  /// A game or an opponent that does not come back for `patience` is told of.
   RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor = nullptr,
-                   League* league = nullptr, std::chrono::milliseconds patience = kPatience);
-  static constexpr std::chrono::seconds kPatience{60};
+                   League* league = nullptr, std::chrono::milliseconds patience = std::chrono::seconds(60),
+                   StallWatch::Tell tell = log_stall);
   Rollout collect(std::int64_t steps, RngKey random);
 
   /// What each cost takes from the rewards of decisions from now on; `returns` leave it out.

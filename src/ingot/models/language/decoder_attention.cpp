@@ -111,9 +111,9 @@ std::vector<CachedSequence> append_to_each(const DecoderContext& context, std::i
           .length = length};
     }
   };
-  // Many short appends are mostly views: threads share them. A few long ones are copied by all threads each.
+  // Many short appends are mostly views, which threads share. Few sequences: all threads inside each.
   const std::int64_t count = std::ssize(segments);
-  if (count < 2 * num_threads() || !has_host_memory(x.queries().device())) {
+  if (count < num_threads() || !has_host_memory(x.queries().device())) {
     append(0, count);
   } else {
     parallel_for(count, 1, append);
