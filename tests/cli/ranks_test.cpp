@@ -162,6 +162,19 @@ TEST_F(RanksCommand, ARankThatStallsIsNamedWithItsStep) {
   EXPECT_NE(errors().find("of step 2: rank 1 on "), std::string::npos) << errors();
 }
 
+TEST_F(RanksCommand, ARankThatStopsOrHangsWhileItLoadsIsNamedBySilence) {
+  for (const char* fault : {"stop", "hang"}) {
+    setenv("INGOT_RANK_SILENCE", "2", 1);  // NOLINT(concurrency-mt-unsafe)
+    const int status = launch("-n 1 " + ingot("x", "") + " : -n 1 env INGOT_FAULT=" + fault +
+                              ":train.load:1 " + ingot("x", ""));
+    unsetenv("INGOT_RANK_SILENCE");  // NOLINT(concurrency-mt-unsafe)
+    EXPECT_NE(status, 0) << fault;
+    EXPECT_NE(errors().find("rank 0 waited "), std::string::npos) << fault << ": " << errors();
+    EXPECT_NE(errors().find("nothing was heard of rank 1 on "), std::string::npos) << errors();
+    EXPECT_NE(errors().find("of the start; look what it does there"), std::string::npos) << errors();
+  }
+}
+
 TEST_F(RanksCommand, ARankThatDiesEndsTheRunAndTheNextGoesOnWithTheSameBits) {
   ASSERT_EQ(train(2, 3, "whole"), 0) << errors();
   setenv("INGOT_FAULT", "crash:train.step:3", 1);  // NOLINT(concurrency-mt-unsafe)

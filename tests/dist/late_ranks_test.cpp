@@ -28,6 +28,15 @@ TEST(LateRanks, ARankThatToldOfItsFailureIsNamedWithTheReason) {
             "behind its broadcast (number 7): no memory");
 }
 
+TEST(LateRanks, ARankThatIsNotHeardIsNamedAndThoseThatAreBusyAreNot) {
+  const Waiting here{8, 26, "barrier", "the start"};
+  const Waiting unheard{.operation = 7, .what = "all-gather", .activity = "the start", .silent = 25};
+  EXPECT_EQ(tell_late_ranks(0, Ranks{here, unheard, std::nullopt}, kHosts, "ddp_timeout"),
+            "rank 0 waited 26 s in the barrier (number 8) of the start: nothing was heard of rank 1 on south "
+            "for 25 s, behind its all-gather (number 7) of the start; look what it does there (stopped, "
+            "hanging, swapping, off the network), or raise INGOT_RANK_SILENCE");
+}
+
 TEST(LateRanks, RanksInDifferentOperationsAreToldApart) {
   const std::string text =
       tell_late_ranks(1, Ranks{Waiting{7, 2, "barrier", "the start"}, Waiting{9, 2, "broadcast", "step 1"}},

@@ -49,17 +49,19 @@ Fault parse_fault(std::string_view text) {
     fault.point = text.substr(first + 1, last - first - 1);
     fault.kind = kind == "crash"   ? Fault::Kind::crash
                  : kind == "stop"  ? Fault::Kind::stop
+                 : kind == "hang"  ? Fault::Kind::hang
                  : kind == "error" ? Fault::Kind::error
                                    : Fault::Kind::no_space;
     const auto [end, failure] = std::from_chars(count.data(), count.data() + count.size(), fault.count);
-    good = (kind == "crash" || kind == "stop" || kind == "error" || kind == "no_space") &&
+    good = (kind == "crash" || kind == "stop" || kind == "hang" || kind == "error" || kind == "no_space") &&
            !fault.point.empty() && failure == std::errc() && end == count.data() + count.size();
   }
   INGOT_CHECK(
       good,
       InvalidConfig(
           "INGOT_FAULT",
-          fmt::format("expected crash, stop or error:point:count, or no_space:write:count, got '{}'", text)));
+          fmt::format("expected crash, stop, hang or error:point:count, or no_space:write:count, got '{}'",
+                      text)));
   return fault;
 }
 
@@ -76,7 +78,8 @@ void fault_point(std::string_view point) {
   const Fault::Kind kind = a.fault->kind;
   a.fault.reset();
   if (kind == Fault::Kind::error) throw Error(fmt::format("INGOT_FAULT: {} fails", point));
-  kill(getpid(), SIGSTOP);
+  if (kind == Fault::Kind::stop) kill(getpid(), SIGSTOP);
+  while (kind == Fault::Kind::hang) pause();
 }
 
 std::uint64_t fault_bytes_allowed(std::uint64_t bytes, Fault::Kind& then) {

@@ -44,6 +44,16 @@ class Alone final : public Communicator {
 
 }  // namespace
 
+void Communicator::set_activity(std::string activity) {
+  const std::lock_guard lock(activity_mutex_);
+  activity_ = std::move(activity);
+}
+
+std::string Communicator::activity() const {
+  const std::lock_guard lock(activity_mutex_);
+  return activity_;
+}
+
 std::vector<std::string> Communicator::all_gather(const std::string& mine) {
   const auto length = static_cast<std::uint64_t>(mine.size());
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));

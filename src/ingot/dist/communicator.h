@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,8 +82,12 @@ class Communicator {
   virtual void set_timeout_name(std::string name) { timeout_name_ = std::move(name); }
   const std::string& timeout_name() const { return timeout_name_; }
   /// What the run is doing, for errors: "step 12".
-  void set_activity(std::string activity) { activity_ = std::move(activity); }
-  const std::string& activity() const { return activity_; }
+  virtual void set_activity(std::string activity);
+  std::string activity() const;
+  /// A rank that is stopped is missed after some seconds (INGOT_RANK_SILENCE), whatever the time-out. One
+  /// that prepares (loads a model) also when it neither computes nor reads. Later it may wait for what is no
+  /// rank.
+  virtual void set_preparing(bool /*prepares*/) {}
 
   /// The communicator for a device's memory: this one, or what connect_devices() put beside it; null where
   /// that memory has to go over the host's.
@@ -95,7 +100,7 @@ class Communicator {
   [[noreturn]] virtual void give_up(const Waiting& own);
 
   /// The operation that this rank came to last.
-  virtual Waiting position() const { return {.activity = activity_}; }
+  virtual Waiting position() const { return {.activity = activity()}; }
   /// This rank failed, at position(), and comes no more: those that wait for it throw at once, with `why`.
   void tell_failure(std::string_view why) noexcept;
   /// The same of an engine, where `own` has the failure.
@@ -109,8 +114,23 @@ class Communicator {
  private:
   double timeout_ = 1800;
   std::string timeout_name_ = "ddp_timeout";
+  mutable std::mutex activity_mutex_;  // a thread that tells others of this rank reads it
   std::string activity_ = "the start";
   std::unique_ptr<Communicator> beside_;
+};
+
+/// While it lives, this rank prepares.
+class Preparing {
+ public:
+  explicit Preparing(Communicator& communicator) : communicator_(communicator) {
+    communicator_.set_preparing(true);
+  }
+  ~Preparing() { communicator_.set_preparing(false); }
+  Preparing(const Preparing&) = delete;
+  Preparing& operator=(const Preparing&) = delete;
+
+ private:
+  Communicator& communicator_;
 };
 
 /// Of this machine, for messages.

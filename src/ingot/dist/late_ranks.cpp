@@ -20,14 +20,31 @@ std::string tell_failed_rank(int rank, const std::string& host, const Waiting& a
   return fmt::format("rank {} on {} failed in {}{}: {}", rank, host, at.activity, behind, at.failure);
 }
 
+namespace {
+
+// Behind what it was heard of last.
+std::string tell_silent_rank(int rank, const std::string& host, const Waiting& at) {
+  const std::string behind = at.operation > 0
+                                 ? fmt::format("behind its {} (number {})", at.what, at.operation)
+                                 : "before any operation";
+  return fmt::format("nothing was heard of rank {} on {} for {:.3g} s, {} of {}", rank, host, at.silent,
+                     behind, at.activity);
+}
+
+}  // namespace
+
 std::string tell_late_ranks(int here, std::span<const std::optional<Waiting>> ranks,
                             const std::vector<std::string>& hosts, const std::string& setting) {
   const Waiting& own = *ranks[static_cast<std::size_t>(here)];
-  std::vector<std::string> failed, silent, elsewhere, together;
+  std::vector<std::string> failed, silent, unheard, elsewhere, together;
   double seconds = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (ranks[rank].has_value() && !ranks[rank]->failure.empty()) {
       failed.push_back(tell_failed_rank(static_cast<int>(rank), hosts[rank], *ranks[rank]));
+      continue;
+    }
+    if (ranks[rank].has_value() && ranks[rank]->silent > 0) {
+      unheard.push_back(tell_silent_rank(static_cast<int>(rank), hosts[rank], *ranks[rank]));
       continue;
     }
     if (!ranks[rank].has_value())
@@ -42,6 +59,11 @@ std::string tell_late_ranks(int here, std::span<const std::optional<Waiting>> ra
   const std::string wait = fmt::format("{} waited {:.3g} s in the {} (number {}) of {}", plural(together),
                                        seconds, own.what, own.operation, own.activity);
   if (!failed.empty()) return fmt::format("{}: {}", wait, fmt::join(failed, "; "));
+  if (!unheard.empty())
+    return fmt::format(
+        "{}: {}; look what it does there (stopped, hanging, swapping, off the network), or raise "
+        "INGOT_RANK_SILENCE",
+        wait, fmt::join(unheard, "; "));
   if (!silent.empty())
     return fmt::format(
         "{}: {} did not come; look what it does there (stopped, swapping, a slow disk), or raise {}", wait,

@@ -15,6 +15,7 @@ struct Waiting {
   std::string what = {};       ///< "all-gather"
   std::string activity = {};   ///< "step 12"
   std::string failure = {};    ///< why the rank comes no more; empty: it waits
+  double silent = 0;           ///< seconds for which nothing was heard of the rank; 0: it answers
 };
 
 /// "rank 1 on north failed in pass 12, behind its all-reduce (number 34): why".

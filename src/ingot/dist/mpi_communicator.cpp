@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,8 +17,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "ingot/base/env.h"
 #include "ingot/base/shared_library.h"
 #include "ingot/base/stopwatch.h"
+#include "ingot/dist/heartbeat.h"
 #include "ingot/dist/late_ranks.h"
 #include "ingot/dist/waits.h"
 
@@ -52,6 +55,7 @@ struct Mpi {
   int (*get_library_version)(char*, int*) = nullptr;
   int (*isend)(const void*, int, Handle, int, int, Handle, Handle*) = nullptr;
   int (*irecv)(void*, int, Handle, int, int, Handle, Handle*) = nullptr;
+  int (*recv)(void*, int, Handle, int, int, Handle, void*) = nullptr;
   int (*iprobe)(int, int, Handle, int*, void*) = nullptr;
   int (*test)(Handle*, int*, void*) = nullptr;
   int (*abort)(Handle, int) = nullptr;
@@ -78,6 +82,7 @@ struct Mpi {
     library.find(get_library_version, "MPI_Get_library_version");
     library.find(isend, "MPI_Isend");
     library.find(irecv, "MPI_Irecv");
+    library.find(recv, "MPI_Recv");
     library.find(iprobe, "MPI_Iprobe");
     library.find(test, "MPI_Test");
     library.find(abort, "MPI_Abort");
@@ -159,6 +164,9 @@ struct Notice {
   std::array<char, 32> what{};
   std::array<char, 64> activity{};
   std::array<char, 512> failure{};
+  int silent = -1;  // a rank that nothing was heard of,
+  double silence = 0;
+  Beat last_beat{};  // but that, so many seconds ago
 };
 
 template <std::size_t N>
@@ -168,8 +176,15 @@ void put(std::array<char, N>& to, std::string_view text) {
 
 constexpr double kAnswerSeconds = 1;  // that ranks are given to tell what they wait in
 constexpr double kTellSeconds = 0.2;  // that a rank takes to tell of its failure
-constexpr int kAnySource = -1, kNoticeTag = 1, kDataTag = 2;
+constexpr int kAnySource = -1, kNoticeTag = 1, kDataTag = 2, kBeatTag = 3;
 constexpr std::size_t kMaxVersion = 8192;  // of the text that the library tells
+
+// After so many seconds a rank that says nothing is taken to be stopped.
+double most_silence() {
+  // Environment: INGOT_RANK_SILENCE | seconds after which a stopped rank ends the others; 0: never (25)
+  constexpr std::int64_t kUsual = 25, kMost = 86400;
+  return static_cast<double>(env_int("RANK_SILENCE", 0, kMost).value_or(kUsual));
+}
 
 // Operations are begun and then asked whether they have ended, so that a rank that never comes can be told
 // from a slow network, and a thread that waits leaves the processors to those that compute.
@@ -186,8 +201,10 @@ class MpiCommunicator final : public Communicator {
     check(mpi().comm_size(local_, &local_size_), "MPI_Comm_size");
     check(mpi().comm_dup(mpi().comm_world, &aside_), "MPI_Comm_dup");
     hosts_ = Communicator::all_gather(host_name());
+    if (const double most = most_silence(); size_ > 1 && most > 0) heartbeat_.emplace(heart(), most);
   }
   ~MpiCommunicator() override {
+    heartbeat_.reset();
     int done = 0;
     if (mpi().finalized(&done) != kSuccess || done != 0) return;
     for (Handle& window : windows_) mpi().win_free(&window);
@@ -284,6 +301,8 @@ class MpiCommunicator final : public Communicator {
 
   std::vector<std::span<std::byte>> shared_memory(std::size_t bytes) override {
     if (local_size_ != size_) return {};
+    barrier();  // what follows waits for the others with the library in hand
+    const std::lock_guard turn(turn_);
     void* own = nullptr;
     Handle window = nullptr;
     check(mpi().win_allocate_shared(static_cast<std::ptrdiff_t>(bytes), 1, mpi().info_null, local_, &own,
@@ -299,17 +318,23 @@ class MpiCommunicator final : public Communicator {
       check(mpi().win_shared_query(window, rank, &size, &unit, &block), "MPI_Win_shared_query");
       blocks.emplace_back(static_cast<std::byte*>(block), bytes);
     }
-    barrier();
     return blocks;
   }
 
+  void set_preparing(bool prepares) override {
+    if (heartbeat_.has_value()) heartbeat_->set_preparing(prepares);
+  }
+
   [[noreturn]] void abort(int exit_code) override {
+    const std::lock_guard turn(turn_);
     mpi().abort(mpi().comm_world, exit_code);
     std::_Exit(exit_code);
   }
 
   // Others' notices lie in wait.
   bool another_gave_up() override {
+    const std::lock_guard turn(turn_);
+    if (suspicion_.has_value()) return true;
     int there = 0;
     check(mpi().iprobe(kAnySource, kNoticeTag, aside_, &there, nullptr), "MPI_Iprobe");
     return there != 0;
@@ -319,10 +344,11 @@ class MpiCommunicator final : public Communicator {
   [[noreturn]] void give_up(const Waiting& waiting_in) override {
     const auto ranks = static_cast<std::size_t>(size_), here = static_cast<std::size_t>(rank_);
     notices_.resize(ranks);
-    notices_[here] = notice_of(waiting_in);
+    notices_[here] = own_notice(waiting_in);
     std::vector<Handle> sent = tell_others(notices_[here]), received(ranks);
     for (std::size_t i = 0; i < ranks; ++i) {
       if (i == here) continue;
+      const std::lock_guard turn(turn_);
       check(mpi().irecv(&notices_[i], sizeof(Notice), mpi().byte, static_cast<int>(i), kNoticeTag, aside_,
                         &received[i]),
             "MPI_Irecv");
@@ -331,6 +357,11 @@ class MpiCommunicator final : public Communicator {
     const auto hears = [&](std::size_t i) {
       const Notice& n = notices_[i];
       waiting[i] = {n.operation, n.seconds, n.what.data(), n.activity.data(), n.failure.data()};
+      if (n.silent < 0 || n.silent == rank_) return;
+      waiting[static_cast<std::size_t>(n.silent)] = {.operation = n.last_beat.operation,
+                                                     .what = n.last_beat.what.data(),
+                                                     .activity = n.last_beat.activity.data(),
+                                                     .silent = n.silence};
     };
     hears(here);
     const Stopwatch since;
@@ -345,6 +376,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   Waiting position() const override {
+    const std::lock_guard turn(turn_);
     return {.operation = operation_, .what = last_, .activity = activity()};
   }
 
@@ -354,7 +386,7 @@ class MpiCommunicator final : public Communicator {
       failure_ = notice_of(own);
       std::vector<Handle> sent = tell_others(failure_);
       const Stopwatch since;  // who fails may call MPI no more, which would leave them here
-      const auto is_under_way = [](Handle& one) { return one != nullptr && !ended(one, "MPI_Test"); };
+      const auto is_under_way = [this](Handle& one) { return one != nullptr && !ended(one, "MPI_Test"); };
       while (since.seconds() < kTellSeconds && std::ranges::count_if(sent, is_under_way) > 0) usleep(kSleep);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the others find it out by the time-out
     }
@@ -369,11 +401,75 @@ class MpiCommunicator final : public Communicator {
     return notice;
   }
 
+  // With the rank that this one misses.
+  Notice own_notice(const Waiting& told) const {
+    const std::lock_guard turn(turn_);
+    Notice notice = suspicion_.value_or(Notice{});
+    const Notice own = notice_of(told);
+    notice.operation = own.operation;
+    notice.seconds = own.seconds;
+    notice.what = own.what;
+    notice.activity = own.activity;
+    return notice;
+  }
+
+  // Each rank is heard by the next one.
+  Heartbeat::Line heart() {
+    const int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
+    return {
+        .position = [this] { return own_beat(); },
+        .send = [this, next](const Beat& beat) { send_beat(beat, next); },
+        .receive = [this, before] { return receive_beat(before); },
+        .tell_silent = [this, before](const Beat& last, double seconds) { suspect(before, last, seconds); }};
+  }
+
+  Beat own_beat() const {
+    const Waiting own = position();
+    Beat beat{.operation = own.operation};
+    put(beat.what, own.what);
+    put(beat.activity, own.activity);
+    return beat;
+  }
+
+  // One at a time: who does not listen gets no second.
+  void send_beat(const Beat& beat, int to) {
+    const std::lock_guard turn(turn_);
+    int done = 1;
+    if (beat_sent_ != nullptr) check(mpi().test(&beat_sent_, &done, nullptr), "MPI_Test");
+    if (done == 0) return;
+    beat_ = beat;
+    check(mpi().isend(&beat_, sizeof beat_, mpi().byte, to, kBeatTag, aside_, &beat_sent_), "MPI_Isend");
+  }
+
+  std::optional<Beat> receive_beat(int from) {
+    const std::lock_guard turn(turn_);
+    int there = 0;
+    check(mpi().iprobe(from, kBeatTag, aside_, &there, nullptr), "MPI_Iprobe");
+    if (there == 0) return std::nullopt;
+    Beat beat;
+    check(mpi().recv(&beat, sizeof beat, mpi().byte, from, kBeatTag, aside_, nullptr), "MPI_Recv");
+    return beat;
+  }
+
+  // Tells the others, which end as they wait, and so does this one.
+  void suspect(int rank, const Beat& last, double seconds) {
+    Notice notice = notice_of(position());
+    notice.silent = rank;
+    notice.silence = seconds;
+    notice.last_beat = last;
+    {
+      const std::lock_guard turn(turn_);
+      suspicion_ = notice;
+    }
+    told_ = tell_others(*suspicion_);
+  }
+
   // By rank; what is sent stays where it is until the process ends.
   std::vector<Handle> tell_others(const Notice& notice) const {
     std::vector<Handle> sent(static_cast<std::size_t>(size_));
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
+      const std::lock_guard turn(turn_);
       check(mpi().isend(&notice, sizeof notice, mpi().byte, rank, kNoticeTag, aside_,
                         &sent[static_cast<std::size_t>(rank)]),
             "MPI_Isend");
@@ -385,12 +481,15 @@ class MpiCommunicator final : public Communicator {
   // numbers are alike on all ranks.
   template <class Begin>
   void run(const char* what, Begin&& begin, bool of_all = true) {
-    if (of_all) {
-      ++operation_;
-      last_ = what;
-    }
     Handle request = nullptr;
-    check(begin(&request), what);
+    {
+      const std::lock_guard turn(turn_);
+      if (of_all) {
+        ++operation_;
+        last_ = what;
+      }
+      check(begin(&request), what);
+    }
     const Stopwatch since;
     while (!ended(request, what)) {
       const double waited = since.seconds();
@@ -404,14 +503,15 @@ class MpiCommunicator final : public Communicator {
   }
 
   // A process that was held up has messages to work through, some of them one at a call.
-  static bool ends_after_all(Handle& request, const char* what) {
+  bool ends_after_all(Handle& request, const char* what) {
     constexpr int kTries = 100;
     for (int i = 0; i < kTries; ++i)
       if (ended(request, what)) return true;
     return false;
   }
 
-  static bool ended(Handle& request, const char* what) {
+  bool ended(Handle& request, const char* what) const {
+    const std::lock_guard turn(turn_);
     int done = 0;
     check(mpi().test(&request, &done, nullptr), what);
     return done != 0;
@@ -426,6 +526,13 @@ class MpiCommunicator final : public Communicator {
   Notice failure_;  // this rank's own, on its way to the others
   std::int64_t operation_ = 0;
   const char* last_ = "";  // operation of all ranks
+
+  mutable std::mutex turn_;          // to call the library: one thread does at a time
+  std::optional<Notice> suspicion_;  // a rank that this one misses
+  std::vector<Handle> told_;         // of it
+  Beat beat_;
+  Handle beat_sent_ = nullptr;
+  std::optional<Heartbeat> heartbeat_;  // the last member: it ends first
 };
 
 }  // namespace

@@ -142,6 +142,11 @@ class SharedMemory final : public Communicator {
     base_.set_timeout_name(name);
     Communicator::set_timeout_name(std::move(name));
   }
+  void set_activity(std::string activity) override {
+    base_.set_activity(activity);
+    Communicator::set_activity(std::move(activity));
+  }
+  void set_preparing(bool prepares) override { base_.set_preparing(prepares); }
   Waiting position() const override {
     return {.operation = operation_, .what = last_, .activity = activity()};
   }

@@ -219,6 +219,7 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
                                                  c.phase)));
   // Preparing may take one rank longer than a step ever does.
   if (c.ddp_timeout == 0 || c.ddp_timeout > ranks.timeout()) ranks.set_timeout(c.ddp_timeout);
+  const dist::Preparing preparing(ranks);
   share_machine(c, ranks);
   std::optional<SavedCheckpoint> saved;
   if (c.resume_from_checkpoint) {

@@ -9,6 +9,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/fault.h"
 #include "ingot/base/file_memory.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
@@ -137,6 +138,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   // Preparing may take one rank longer than a step ever does.
   if (config_.ddp_timeout == 0 || config_.ddp_timeout > communicator_.timeout())
     communicator_.set_timeout(config_.ddp_timeout);
+  const dist::Preparing preparing(communicator_);
   precision_.emplace(kernels::parse_matmul_precision(config_.matmul_precision));
   if (config_.threads > 0)
     set_num_threads(static_cast<int>(config_.threads));
@@ -159,6 +161,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   data_ = prepare_data(config_, *tokenizer_);
   if (communicator_.is_first()) communicator_.barrier();
   choose_memory(planned);
+  fault_point("train.load");
   // The first rank of a machine packs the base, and the others map its cache.
   const bool packs = config_.adapter.quantizes_base() && communicator_.size() > 1;
   if (packs && communicator_.local_rank() > 0) communicator_.barrier();
