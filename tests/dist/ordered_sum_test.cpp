@@ -92,6 +92,32 @@ TEST(Ranks, SumInTheirOrderWithTheBitsOfOneProcess) {
   }
 }
 
+TEST(Ranks, MessagesInPiecesHaveTheBitsOfWholeOnes) {
+  if (!is_rank()) GTEST_SKIP() << "run by Launched.TheRanksAgree";
+  Communicator& ranks = world();
+  constexpr std::int64_t kN = 5000;
+  const std::vector<bool> contributes(static_cast<std::size_t>(ranks.size()), true);
+  const std::size_t usual = ranks.message_bytes();
+  for (const auto& slices : {equal_slices(kN, ranks.size()), uneven(kN)}) {
+    std::vector<std::vector<float>> sums;
+    std::vector<std::int64_t> operations;
+    for (const std::size_t bytes : {usual, std::size_t{3000}}) {
+      ranks.set_message_bytes(bytes);
+      const std::int64_t before = ranks.position().operation;
+      const Tensor values = values_of(ranks.rank(), kN, DType::f32);
+      const Tensor own = slice_of(values, slices[static_cast<std::size_t>(ranks.rank())]);
+      ordered_reduce_scatter(ranks, values, slices, contributes, own, false);
+      all_gather(ranks, values, slices);
+      sums.push_back(floats(values));
+      operations.push_back(ranks.position().operation - before);
+    }
+    ranks.set_message_bytes(usual);
+    EXPECT_EQ(sums[0], sums[1]);
+    EXPECT_EQ(operations[0], 2);
+    EXPECT_GE(operations[1], 2 * kN * 4 / 3000);  // each has 3000 bytes at most
+  }
+}
+
 TEST(Ranks, GatherTextsOfDifferentLengthsAndAskEachOther) {
   if (!is_rank()) GTEST_SKIP() << "run by Launched.TheRanksAgree";
   Communicator& ranks = world();

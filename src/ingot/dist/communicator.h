@@ -78,6 +78,10 @@ class Communicator {
   /// How long an operation may wait for other ranks; 0: for ever.
   void set_timeout(double seconds) { timeout_ = seconds; }
   double timeout() const { return timeout_; }
+  /// The most bytes, of all ranks together, that a gather or an ordered sum of tensors takes at once; more go
+  /// in pieces. The same on all ranks.
+  void set_message_bytes(std::size_t bytes) { message_bytes_ = bytes; }
+  std::size_t message_bytes() const { return message_bytes_; }
   /// What sets it, for errors: "ddp_timeout".
   virtual void set_timeout_name(std::string name) { timeout_name_ = std::move(name); }
   const std::string& timeout_name() const { return timeout_name_; }
@@ -113,6 +117,7 @@ class Communicator {
 
  private:
   double timeout_ = 1800;
+  std::size_t message_bytes_ = std::size_t{64} << 20;
   std::string timeout_name_ = "ddp_timeout";
   mutable std::mutex activity_mutex_;  // a thread that tells others of this rank reads it
   std::string activity_ = "the start";

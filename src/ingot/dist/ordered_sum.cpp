@@ -10,6 +10,8 @@
 namespace ingot::dist {
 namespace {
 
+constexpr std::size_t kGranule = 64;  // slices and pieces begin where kernels like them to
+
 // Copies, and waits until the values are there.
 void move(const Tensor& from, const Tensor& to) {
   const Device device = has_host_memory(from.device()) ? to.device() : from.device();
@@ -42,6 +44,35 @@ void send_parts(Communicator& engine, const Tensor& values, std::span<const Slic
   engine.all_to_all(bytes_of(values), in_bytes(slices, values.dtype()), bytes_of(received));
 }
 
+// Slices in as many pieces as it takes for all slices' pieces together to be one message. One piece at least:
+// ranks do as many operations, whatever their own slices.
+class Pieces {
+ public:
+  Pieces(const Communicator& communicator, std::span<const Slice> slices, DType dtype) : slices_(slices) {
+    const std::size_t elements = communicator.message_bytes() / byte_size(dtype) / slices.size();
+    each_ = std::max(kGranule, elements / kGranule * kGranule);
+    for (const Slice& slice : slices) count_ = std::max(count_, (slice.size() + each_ - 1) / each_);
+  }
+  std::size_t count() const { return count_; }
+  std::vector<Slice> operator[](std::size_t i) const {
+    std::vector<Slice> pieces;
+    pieces.reserve(slices_.size());
+    for (const Slice& slice : slices_) {
+      const Slice within = of(i, slice.size());
+      pieces.push_back({slice.begin + within.begin, slice.begin + within.end});
+    }
+    return pieces;
+  }
+  /// Of a slice of so many elements, counted from where that begins.
+  Slice of(std::size_t i, std::size_t size) const {
+    return {std::min(size, i * each_), std::min(size, (i + 1) * each_)};
+  }
+
+ private:
+  std::span<const Slice> slices_;
+  std::size_t each_ = 0, count_ = 1;
+};
+
 // This rank's slice of every rank's values, one behind the other.
 Tensor gather_parts(Communicator& engine, const Tensor& values, std::span<const Slice> slices) {
   const std::size_t own = slices[static_cast<std::size_t>(engine.rank())].size();
@@ -64,10 +95,26 @@ void add_parts(const Tensor& received, const std::vector<bool>& contributes, con
   }
 }
 
+// Piece for piece: what is received takes a message's memory.
+void sum_pieces(Communicator& engine, const Communicator& bounds, const Tensor& values,
+                std::span<const Slice> slices, const std::vector<bool>& contributes, const Tensor& total,
+                bool add) {
+  const Pieces pieces(bounds, slices, values.dtype());
+  const auto own = static_cast<std::size_t>(total.numel());
+  for (std::size_t i = 0; i < pieces.count(); ++i)
+    add_parts(gather_parts(engine, values, pieces[i]), contributes, slice_of(total, pieces.of(i, own)), add);
+}
+
+void gather_pieces(Communicator& engine, const Communicator& bounds, const Tensor& values,
+                   std::span<const Slice> slices) {
+  const Pieces pieces(bounds, slices, values.dtype());
+  for (std::size_t i = 0; i < pieces.count(); ++i)
+    engine.all_gather(bytes_of(values), in_bytes(pieces[i], values.dtype()));
+}
+
 }  // namespace
 
 std::vector<Slice> equal_slices(std::size_t n, int ranks) {
-  constexpr std::size_t kGranule = 64;  // slices begin where kernels like them to
   const auto parts = static_cast<std::size_t>(ranks);
   const std::size_t count = ((n + parts - 1) / parts + kGranule - 1) / kGranule * kGranule;
   std::vector<Slice> slices;
@@ -88,14 +135,15 @@ void ordered_reduce_scatter(Communicator& communicator, const Tensor& values, st
   if (Communicator* engine = communicator.of(values.device());
       engine != nullptr && !has_host_memory(values.device())) {
     const StreamGuard guard(engine->stream());  // of the memory in passing, too
-    add_parts(gather_parts(*engine, values, slices), contributes, total, add);
+    sum_pieces(*engine, communicator, values, slices, contributes, total, add);
     return backend(values.device()).synchronize(engine->stream());
   }
-  const Tensor received = gather_parts(communicator, host_copy(values), slices);
-  if (has_host_memory(total.device())) return add_parts(received, contributes, total, add);
+  const Tensor host = host_copy(values);
+  if (has_host_memory(total.device()))
+    return sum_pieces(communicator, communicator, host, slices, contributes, total, add);
   const Tensor sum = Tensor::empty(total.shape(), total.dtype());
   if (add) move(total, sum);
-  add_parts(received, contributes, sum, add);
+  sum_pieces(communicator, communicator, host, slices, contributes, sum, add);
   move(sum, total);
 }
 
@@ -116,14 +164,13 @@ void fast_reduce_scatter(Communicator& communicator, const Tensor& values, std::
 }
 
 void all_gather(Communicator& communicator, const Tensor& values, std::span<const Slice> slices) {
-  const std::vector<Slice> bytes = in_bytes(slices, values.dtype());
-  if (has_host_memory(values.device())) return communicator.all_gather(bytes_of(values), bytes);
+  if (has_host_memory(values.device())) return gather_pieces(communicator, communicator, values, slices);
   if (Communicator* engine = communicator.of(values.device()))
-    return engine->all_gather(bytes_of(values), bytes);
+    return gather_pieces(*engine, communicator, values, slices);
   const Tensor host = Tensor::empty(values.shape(), values.dtype());
   const Slice own = slices[static_cast<std::size_t>(communicator.rank())];
   move(slice_of(values, own), slice_of(host, own));
-  communicator.all_gather(bytes_of(host), bytes);
+  gather_pieces(communicator, communicator, host, slices);
   move(host, values);
 }
 

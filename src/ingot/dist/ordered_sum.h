@@ -21,7 +21,9 @@ std::vector<Slice> equal_slices(std::size_t n, int ranks);
 /// what `total` holds. Without, `total` may be the slice of `values` itself. The slices, in elements and by
 /// rank, cover [0, n).
 ///
-/// The bits do not depend on the slices. One all-to-all of the size of `values`.
+/// The bits do not depend on the slices. An all-to-all of the size of `values`, in pieces of
+/// Communicator::message_bytes(), of which one takes memory at a time; where `total` is a slice of `values`
+/// that is so, too.
 void ordered_reduce_scatter(Communicator& communicator, const Tensor& values, std::span<const Slice> slices,
                             const std::vector<bool>& contributes, const Tensor& total, bool add);
 
