@@ -118,6 +118,29 @@ TEST(Ranks, MessagesInPiecesHaveTheBitsOfWholeOnes) {
   }
 }
 
+TEST(Ranks, OfAGroupWorkBesideThoseOfOthers) {
+  if (!is_rank()) GTEST_SKIP() << "run by Launched.TheRanksAgree";
+  Communicator& ranks = world();
+  const auto group = ranks.split(ranks.rank() % 2);
+  EXPECT_EQ(group->size(), (ranks.size() + 1 - ranks.rank() % 2) / 2);
+  EXPECT_EQ(group->rank(), ranks.rank() / 2);
+  const std::vector<std::string> all = group->all_gather(std::to_string(ranks.rank()));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    EXPECT_EQ(all[i], std::to_string(2 * i + static_cast<std::size_t>(ranks.rank()) % 2));
+  constexpr std::int64_t kN = 500;
+  const std::vector<Slice> slices = equal_slices(kN, group->size());
+  const Tensor sum = values_of(ranks.rank(), kN, DType::f32), expected = Tensor::zeros({kN});
+  for (int rank = ranks.rank() % 2; rank < ranks.size(); rank += 2) {
+    const Tensor one = values_of(rank, kN, DType::f32);
+    kernels::launch(kernels::copy, current_stream(kCpu),
+                    {.x = one.view(), .y = expected.view(), .accumulate = rank >= 2});
+  }
+  ordered_reduce_scatter(*group, sum, slices, std::vector<bool>(slices.size(), true),
+                         slice_of(sum, slices[static_cast<std::size_t>(group->rank())]), false);
+  all_gather(*group, sum, slices);
+  EXPECT_EQ(floats(sum), floats(expected));
+}
+
 TEST(Ranks, GatherTextsOfDifferentLengthsAndAskEachOther) {
   if (!is_rank()) GTEST_SKIP() << "run by Launched.TheRanksAgree";
   Communicator& ranks = world();

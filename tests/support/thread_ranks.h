@@ -4,6 +4,7 @@
 #include <barrier>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -43,6 +44,8 @@ class ThreadRanks {
   class Rank final : public dist::Communicator {
    public:
     Rank(ThreadRanks& all, int rank) : all_(all), rank_(rank) {}
+    Rank(std::shared_ptr<ThreadRanks> group, int rank)
+        : group_(std::move(group)), all_(*group_), rank_(rank) {}
     int rank() const override { return rank_; }
     int size() const override { return all_.ranks_; }
     int local_rank() const override { return rank_; }
@@ -98,6 +101,27 @@ class ThreadRanks {
       std::ranges::copy(waiting.front(), data.begin());
       waiting.pop_front();
     }
+    std::unique_ptr<dist::Communicator> split(int color) override {
+      std::vector<std::int64_t> colors(static_cast<std::size_t>(size()));
+      const std::int64_t own = color;
+      all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(colors)));
+      const auto end = colors.begin() + rank_;
+      const auto here = static_cast<int>(std::count(colors.begin(), end, own)),
+                 ranks = static_cast<int>(std::ranges::count(colors, own));
+      std::shared_ptr<ThreadRanks> group;
+      {
+        const std::lock_guard lock(all_.mutex_);
+        auto& [made, taken] = all_.groups_[color];
+        if (taken++ % ranks == 0) made = std::make_shared<ThreadRanks>(ranks);
+        group = made;
+      }
+      barrier();
+      {
+        const std::lock_guard lock(all_.mutex_);
+        all_.groups_.erase(color);
+      }
+      return std::make_unique<Rank>(group, here);
+    }
     std::vector<std::span<std::byte>> shared_memory(std::size_t bytes) override {
       constexpr std::size_t kAlignment = 64;
       if (rank_ == 0)
@@ -124,6 +148,7 @@ class ThreadRanks {
     }
     const std::byte* of(int rank) const { return all_.pointers_[static_cast<std::size_t>(rank)]; }
 
+    std::shared_ptr<ThreadRanks> group_;  // of a split
     ThreadRanks& all_;
     int rank_;
   };
@@ -131,7 +156,8 @@ class ThreadRanks {
   int ranks_;
   std::barrier<> barrier_;
   std::vector<const std::byte*> pointers_;
-  std::vector<std::vector<std::byte>> shared_;  // a block of each rank
+  std::vector<std::vector<std::byte>> shared_;                          // a block of each rank
+  std::map<int, std::pair<std::shared_ptr<ThreadRanks>, int>> groups_;  // by color; how many have taken it
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> sent_;  // by sender and receiver

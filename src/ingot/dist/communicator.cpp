@@ -34,6 +34,7 @@ class Alone final : public Communicator {
   void all_reduce(std::span<float> /*values*/) override {}
   void send(std::span<const std::byte> /*data*/, int to) override { refuse(to); }
   void receive(std::span<std::byte> /*data*/, int from) override { refuse(from); }
+  std::unique_ptr<Communicator> split(int /*color*/) override { return alone(); }
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
 
  private:
@@ -43,6 +44,10 @@ class Alone final : public Communicator {
 };
 
 }  // namespace
+
+std::unique_ptr<Communicator> Communicator::split(int /*color*/) {
+  throw CommunicationError(fmt::format("{} has no groups of ranks", engine()));
+}
 
 void Communicator::set_activity(std::string activity) {
   const std::lock_guard lock(activity_mutex_);

@@ -15,6 +15,9 @@
 
 namespace ingot::dist {
 
+/// The most that a gather or an ordered sum of tensors takes at once, unless set_message_bytes() says else.
+inline constexpr std::size_t kMessageBytes = std::size_t{64} << 20;
+
 /// Bytes [begin, end) of a block of memory, or elements of a tensor: what one rank has of it.
 struct Slice {
   std::size_t begin = 0, end = 0;
@@ -72,6 +75,9 @@ class Communicator {
   /// process ends. All ranks call it. Empty where they are on several machines, or the engine has no such
   /// memory.
   virtual std::vector<std::span<std::byte>> shared_memory(std::size_t /*bytes*/) { return {}; }
+  /// The ranks that give the same `color`, in their order, for the host's memory. All ranks call it. This one
+  /// has to outlive it.
+  virtual std::unique_ptr<Communicator> split(int color);
   /// Ends every process of the run at once, from any state.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 
@@ -117,7 +123,7 @@ class Communicator {
 
  private:
   double timeout_ = 1800;
-  std::size_t message_bytes_ = std::size_t{64} << 20;
+  std::size_t message_bytes_ = kMessageBytes;
   std::string timeout_name_ = "ddp_timeout";
   mutable std::mutex activity_mutex_;  // a thread that tells others of this rank reads it
   std::string activity_ = "the start";

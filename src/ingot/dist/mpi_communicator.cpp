@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -13,149 +13,21 @@
 #include <string_view>
 #include <vector>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "ingot/base/env.h"
-#include "ingot/base/shared_library.h"
+#include "ingot/base/parallel.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/dist/heartbeat.h"
 #include "ingot/dist/late_ranks.h"
+#include "ingot/dist/mpi_library.h"
 #include "ingot/dist/waits.h"
 
 namespace ingot::dist {
 namespace {
 
-// The part of Open MPI's C interface that is used here. Its handles are pointers to objects of the library,
-// so that the functions are found without its headers, and a machine without MPI needs neither.
-using Handle = void*;
-constexpr int kSuccess = 0, kThreadSerialized = 2, kCommTypeShared = 0, kMaxText = 256;
-
-struct Mpi {
-  SharedLibrary library;
-  int (*init_thread)(int*, char***, int, int*) = nullptr;
-  int (*finalized)(int*) = nullptr;
-  int (*finalize)() = nullptr;
-  int (*comm_rank)(Handle, int*) = nullptr;
-  int (*comm_size)(Handle, int*) = nullptr;
-  int (*comm_split_type)(Handle, int, int, Handle, Handle*) = nullptr;
-  int (*comm_dup)(Handle, Handle*) = nullptr;
-  int (*win_allocate_shared)(std::ptrdiff_t, int, Handle, Handle, void*, Handle*) = nullptr;
-  int (*win_shared_query)(Handle, int, std::ptrdiff_t*, int*, void*) = nullptr;
-  int (*win_free)(Handle*) = nullptr;
-  int (*barrier)(Handle, Handle*) = nullptr;
-  int (*bcast)(void*, int, Handle, int, Handle, Handle*) = nullptr;
-  int (*allgather)(const void*, int, Handle, void*, int, Handle, Handle, Handle*) = nullptr;
-  int (*allgatherv)(const void*, int, Handle, void*, const int*, const int*, Handle, Handle,
-                    Handle*) = nullptr;
-  int (*alltoallv)(const void*, const int*, const int*, Handle, void*, const int*, const int*, Handle, Handle,
-                   Handle*) = nullptr;
-  int (*allreduce)(const void*, void*, int, Handle, Handle, Handle, Handle*) = nullptr;
-  int (*get_library_version)(char*, int*) = nullptr;
-  int (*isend)(const void*, int, Handle, int, int, Handle, Handle*) = nullptr;
-  int (*irecv)(void*, int, Handle, int, int, Handle, Handle*) = nullptr;
-  int (*recv)(void*, int, Handle, int, int, Handle, void*) = nullptr;
-  int (*iprobe)(int, int, Handle, int*, void*) = nullptr;
-  int (*test)(Handle*, int*, void*) = nullptr;
-  int (*abort)(Handle, int) = nullptr;
-  int (*error_string)(int, char*, int*) = nullptr;
-  char *comm_world = nullptr, *info_null = nullptr, *byte = nullptr, *float32 = nullptr, *op_sum = nullptr;
-
-  explicit Mpi(std::span<const std::string> names) : library(names) {
-    library.find(init_thread, "MPI_Init_thread");
-    library.find(finalized, "MPI_Finalized");
-    library.find(finalize, "MPI_Finalize");
-    library.find(comm_rank, "MPI_Comm_rank");
-    library.find(comm_size, "MPI_Comm_size");
-    library.find(comm_split_type, "MPI_Comm_split_type");
-    library.find(comm_dup, "MPI_Comm_dup");
-    library.find(win_allocate_shared, "MPI_Win_allocate_shared");
-    library.find(win_shared_query, "MPI_Win_shared_query");
-    library.find(win_free, "MPI_Win_free");
-    library.find(barrier, "MPI_Ibarrier");
-    library.find(bcast, "MPI_Ibcast");
-    library.find(allgather, "MPI_Iallgather");
-    library.find(allgatherv, "MPI_Iallgatherv");
-    library.find(alltoallv, "MPI_Ialltoallv");
-    library.find(allreduce, "MPI_Iallreduce");
-    library.find(get_library_version, "MPI_Get_library_version");
-    library.find(isend, "MPI_Isend");
-    library.find(irecv, "MPI_Irecv");
-    library.find(recv, "MPI_Recv");
-    library.find(iprobe, "MPI_Iprobe");
-    library.find(test, "MPI_Test");
-    library.find(abort, "MPI_Abort");
-    library.find(error_string, "MPI_Error_string");
-    library.find(comm_world, "ompi_mpi_comm_world");
-    library.find(info_null, "ompi_mpi_info_null");
-    library.find(byte, "ompi_mpi_byte");
-    library.find(float32, "ompi_mpi_float");
-    library.find(op_sum, "ompi_mpi_op_sum");
-  }
-};
-
-const Mpi& mpi() {
-  static const std::array<std::string, 2> names{"libmpi.so.40", "libmpi.so"};
-  // Its plugins look for the library's functions among those of the process.
-  static_cast<void>(dlopen(names[0].c_str(), RTLD_NOW | RTLD_GLOBAL));
-  static const Mpi functions(names);
-  if (!functions.library.problem().empty())
-    throw CommunicationError(fmt::format(
-        "a launcher started this process as one of several, but Open MPI cannot be loaded ({}); install it "
-        "(Debian: openmpi-bin), or start one process",
-        functions.library.problem()));
-  return functions;
-}
-
-void check(int result, const char* what) {
-  if (result == kSuccess) return;
-  std::array<char, kMaxText> text{};
-  int length = 0;
-  mpi().error_string(result, text.data(), &length);
-  throw CommunicationError(
-      fmt::format("{}: {}", what, std::string(text.data(), static_cast<std::size_t>(length))));
-}
-
-// What a message is counted in: four bytes where they divide its parts, since counts are of 31 bits.
-class Counted {
- public:
-  Counted(std::size_t bytes, const char* what) : Counted(std::array{Slice{0, bytes}}, what) {}
-  Counted(std::span<const Slice> slices, const char* what) : what_(what) {
-    bool words = true;
-    for (const Slice& slice : slices) words = words && slice.begin % kWord == 0 && slice.end % kWord == 0;
-    unit_ = words ? kWord : 1;
-  }
-  Handle type() const { return unit_ == kWord ? mpi().float32 : mpi().byte; }
-  int operator()(std::size_t bytes) const {
-    const std::size_t count = bytes / unit_;
-    INGOT_CHECK(
-        count <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
-        CommunicationError(fmt::format("{}: {} bytes are more than one message holds", what_, bytes)));
-    return static_cast<int>(count);
-  }
-
- private:
-  static constexpr std::size_t kWord = 4;
-  const char* what_;
-  std::size_t unit_ = 1;
-};
-
-// Where each rank's part begins, and how long it is.
-struct Layout {
-  std::vector<int> counts, offsets;
-};
-Layout layout_of(std::span<const Slice> slices, const Counted& counted) {
-  Layout layout;
-  for (const Slice& slice : slices) {
-    layout.counts.push_back(counted(slice.size()));
-    layout.offsets.push_back(counted(slice.begin));
-  }
-  return layout;
-}
-
-// NOLINTNEXTLINE(performance-no-int-to-ptr): MPI_IN_PLACE
-void* in_place() { return reinterpret_cast<void*>(1); }
+constexpr int kThreadSerialized = 2, kCommTypeShared = 0;
 
 // What a rank that waits in vain, or failed, tells the others.
 struct Notice {
@@ -186,27 +58,136 @@ double most_silence() {
   return static_cast<double>(env_int("RANK_SILENCE", 0, kMost).value_or(kUsual));
 }
 
+// What ranks of a group, or all, do together.
+class MpiCollectives : public Communicator {
+ public:
+  using Communicator::all_gather;
+
+  void barrier() override {
+    run("barrier", [&](Handle* request) { return mpi().barrier(comm(), request); });
+  }
+
+  void broadcast(std::span<std::byte> data, int root) override {
+    const Counted counted(data.size(), "broadcast");
+    run("broadcast", [&](Handle* request) {
+      return mpi().bcast(data.data(), counted(data.size()), counted.type(), root, comm(), request);
+    });
+  }
+
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    const Counted counted(mine.size(), "all-gather");
+    const int count = counted(mine.size());
+    run("all-gather", [&](Handle* request) {
+      return mpi().allgather(mine.data(), count, counted.type(), all.data(), count, counted.type(), comm(),
+                             request);
+    });
+  }
+
+  void all_gather(std::span<std::byte> all, std::span<const Slice> slices) override {
+    const Counted counted(slices, "all-gather");
+    const Layout to = layout_of(slices, counted);
+    run("all-gather", [&](Handle* request) {
+      return mpi().allgatherv(in_place(), 0, counted.type(), all.data(), to.counts.data(), to.offsets.data(),
+                              counted.type(), comm(), request);
+    });
+  }
+
+  void all_to_all(std::span<const std::byte> from, std::span<const Slice> slices,
+                  std::span<std::byte> to) override {
+    const Counted counted(slices, "all-to-all");
+    const Layout sent = layout_of(slices, counted);
+    const std::size_t own = slices[static_cast<std::size_t>(rank())].size();
+    std::vector<Slice> parts;
+    for (std::size_t i = 0; i < slices.size(); ++i) parts.push_back({i * own, (i + 1) * own});
+    const Layout received = layout_of(parts, counted);
+    run("all-to-all", [&](Handle* request) {
+      return mpi().alltoallv(from.data(), sent.counts.data(), sent.offsets.data(), counted.type(), to.data(),
+                             received.counts.data(), received.offsets.data(), counted.type(), comm(),
+                             request);
+    });
+  }
+
+  void all_reduce(std::span<float> values) override {
+    const Counted counted(values.size_bytes(), "all-reduce");
+    run("all-reduce", [&](Handle* request) {
+      return mpi().allreduce(in_place(), values.data(), counted(values.size_bytes()), mpi().float32,
+                             mpi().op_sum, comm(), request);
+    });
+  }
+
+  void send(std::span<const std::byte> data, int to) override {
+    const Counted counted(data.size(), "send");
+    run(
+        "send",
+        [&](Handle* request) {
+          return mpi().isend(data.data(), counted(data.size()), counted.type(), to, kDataTag, comm(),
+                             request);
+        },
+        false);
+  }
+
+  void receive(std::span<std::byte> data, int from) override {
+    const Counted counted(data.size(), "receive");
+    run(
+        "receive",
+        [&](Handle* request) {
+          return mpi().irecv(data.data(), counted(data.size()), counted.type(), from, kDataTag, comm(),
+                             request);
+        },
+        false);
+  }
+
+ protected:
+  using Begin = FunctionRef<int(Handle*)>;
+  virtual Handle comm() const = 0;
+  // Begins an operation and waits for its end. Those of two ranks have no number of their own, so that
+  // numbers are alike on all ranks.
+  virtual void run(const char* what, Begin begin, bool of_all = true) = 0;
+};
+
+class MpiCommunicator;
+
+// Some of the ranks. Its operations have no numbers, as the others do not take part.
+class MpiGroup final : public MpiCollectives {
+ public:
+  MpiGroup(MpiCommunicator& all, Handle comm);
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int local_rank() const override { return rank_; }
+  int local_size() const override { return size_; }
+  std::string engine() const override;
+  [[noreturn]] void abort(int exit_code) override;
+
+ private:
+  Handle comm() const override { return comm_; }
+  void run(const char* what, Begin begin, bool of_all) override;
+
+  MpiCommunicator& all_;
+  Handle comm_;
+  int rank_ = 0, size_ = 1;
+};
+
 // Operations are begun and then asked whether they have ended, so that a rank that never comes can be told
 // from a slow network, and a thread that waits leaves the processors to those that compute.
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator final : public MpiCollectives {
  public:
   MpiCommunicator() {
     int provided = 0;
-    check(mpi().init_thread(nullptr, nullptr, kThreadSerialized, &provided), "MPI_Init_thread");
-    check(mpi().comm_rank(mpi().comm_world, &rank_), "MPI_Comm_rank");
-    check(mpi().comm_size(mpi().comm_world, &size_), "MPI_Comm_size");
-    check(mpi().comm_split_type(mpi().comm_world, kCommTypeShared, rank_, mpi().info_null, &local_),
-          "MPI_Comm_split_type");
-    check(mpi().comm_rank(local_, &local_rank_), "MPI_Comm_rank");
-    check(mpi().comm_size(local_, &local_size_), "MPI_Comm_size");
-    check(mpi().comm_dup(mpi().comm_world, &aside_), "MPI_Comm_dup");
+    check_mpi(mpi().init_thread(nullptr, nullptr, kThreadSerialized, &provided), "MPI_Init_thread");
+    check_mpi(mpi().comm_rank(mpi().comm_world, &rank_), "MPI_Comm_rank");
+    check_mpi(mpi().comm_size(mpi().comm_world, &size_), "MPI_Comm_size");
+    check_mpi(mpi().comm_split_type(mpi().comm_world, kCommTypeShared, rank_, mpi().info_null, &local_),
+              "MPI_Comm_split_type");
+    check_mpi(mpi().comm_rank(local_, &local_rank_), "MPI_Comm_rank");
+    check_mpi(mpi().comm_size(local_, &local_size_), "MPI_Comm_size");
+    check_mpi(mpi().comm_dup(mpi().comm_world, &aside_), "MPI_Comm_dup");
     hosts_ = Communicator::all_gather(host_name());
     if (const double most = most_silence(); size_ > 1 && most > 0) heartbeat_.emplace(heart(), most);
   }
   ~MpiCommunicator() override {
     heartbeat_.reset();
     int done = 0;
-    if (mpi().finalized(&done) != kSuccess || done != 0) return;
+    if (mpi().finalized(&done) != 0 || done != 0) return;
     for (Handle& window : windows_) mpi().win_free(&window);
     mpi().finalize();
   }
@@ -219,84 +200,8 @@ class MpiCommunicator final : public Communicator {
   std::string engine() const override {
     std::array<char, kMaxVersion> text{};
     int length = 0;
-    check(mpi().get_library_version(text.data(), &length), "MPI_Get_library_version");
+    check_mpi(mpi().get_library_version(text.data(), &length), "MPI_Get_library_version");
     return std::string(text.data()).substr(0, std::string_view(text.data()).find(','));
-  }
-
-  using Communicator::all_gather;
-
-  void barrier() override {
-    run("barrier", [](Handle* request) { return mpi().barrier(mpi().comm_world, request); });
-  }
-
-  void broadcast(std::span<std::byte> data, int root) override {
-    const Counted counted(data.size(), "broadcast");
-    run("broadcast", [&](Handle* request) {
-      return mpi().bcast(data.data(), counted(data.size()), counted.type(), root, mpi().comm_world, request);
-    });
-  }
-
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    const Counted counted(mine.size(), "all-gather");
-    const int count = counted(mine.size());
-    run("all-gather", [&](Handle* request) {
-      return mpi().allgather(mine.data(), count, counted.type(), all.data(), count, counted.type(),
-                             mpi().comm_world, request);
-    });
-  }
-
-  void all_gather(std::span<std::byte> all, std::span<const Slice> slices) override {
-    const Counted counted(slices, "all-gather");
-    const Layout to = layout_of(slices, counted);
-    run("all-gather", [&](Handle* request) {
-      return mpi().allgatherv(in_place(), 0, counted.type(), all.data(), to.counts.data(), to.offsets.data(),
-                              counted.type(), mpi().comm_world, request);
-    });
-  }
-
-  void all_to_all(std::span<const std::byte> from, std::span<const Slice> slices,
-                  std::span<std::byte> to) override {
-    const Counted counted(slices, "all-to-all");
-    const Layout sent = layout_of(slices, counted);
-    const std::size_t own = slices[static_cast<std::size_t>(rank_)].size();
-    std::vector<Slice> parts;
-    for (std::size_t i = 0; i < slices.size(); ++i) parts.push_back({i * own, (i + 1) * own});
-    const Layout received = layout_of(parts, counted);
-    run("all-to-all", [&](Handle* request) {
-      return mpi().alltoallv(from.data(), sent.counts.data(), sent.offsets.data(), counted.type(), to.data(),
-                             received.counts.data(), received.offsets.data(), counted.type(),
-                             mpi().comm_world, request);
-    });
-  }
-
-  void all_reduce(std::span<float> values) override {
-    const Counted counted(values.size_bytes(), "all-reduce");
-    run("all-reduce", [&](Handle* request) {
-      return mpi().allreduce(in_place(), values.data(), counted(values.size_bytes()), mpi().float32,
-                             mpi().op_sum, mpi().comm_world, request);
-    });
-  }
-
-  void send(std::span<const std::byte> data, int to) override {
-    const Counted counted(data.size(), "send");
-    run(
-        "send",
-        [&](Handle* request) {
-          return mpi().isend(data.data(), counted(data.size()), counted.type(), to, kDataTag,
-                             mpi().comm_world, request);
-        },
-        false);
-  }
-
-  void receive(std::span<std::byte> data, int from) override {
-    const Counted counted(data.size(), "receive");
-    run(
-        "receive",
-        [&](Handle* request) {
-          return mpi().irecv(data.data(), counted(data.size()), counted.type(), from, kDataTag,
-                             mpi().comm_world, request);
-        },
-        false);
   }
 
   std::vector<std::span<std::byte>> shared_memory(std::size_t bytes) override {
@@ -305,9 +210,9 @@ class MpiCommunicator final : public Communicator {
     const std::lock_guard turn(turn_);
     void* own = nullptr;
     Handle window = nullptr;
-    check(mpi().win_allocate_shared(static_cast<std::ptrdiff_t>(bytes), 1, mpi().info_null, local_, &own,
-                                    &window),
-          "MPI_Win_allocate_shared");
+    check_mpi(mpi().win_allocate_shared(static_cast<std::ptrdiff_t>(bytes), 1, mpi().info_null, local_, &own,
+                                        &window),
+              "MPI_Win_allocate_shared");
     windows_.push_back(window);
     std::memset(own, 0, bytes);  // here first: a rank's block is in memory near it
     std::vector<std::span<std::byte>> blocks;
@@ -315,7 +220,7 @@ class MpiCommunicator final : public Communicator {
       std::ptrdiff_t size = 0;
       int unit = 0;
       void* block = nullptr;
-      check(mpi().win_shared_query(window, rank, &size, &unit, &block), "MPI_Win_shared_query");
+      check_mpi(mpi().win_shared_query(window, rank, &size, &unit, &block), "MPI_Win_shared_query");
       blocks.emplace_back(static_cast<std::byte*>(block), bytes);
     }
     return blocks;
@@ -324,6 +229,16 @@ class MpiCommunicator final : public Communicator {
   void set_preparing(bool prepares) override {
     if (heartbeat_.has_value()) heartbeat_->set_preparing(prepares);
   }
+
+  std::unique_ptr<Communicator> split(int color) override {
+    barrier();  // as in shared_memory()
+    const std::lock_guard turn(turn_);
+    Handle group = nullptr;
+    check_mpi(mpi().comm_split(mpi().comm_world, color, rank_, &group), "MPI_Comm_split");
+    return std::make_unique<MpiGroup>(*this, group);
+  }
+  // For a group of ranks.
+  void run_aside(const char* what, FunctionRef<int(Handle*)> begin) { run(what, begin, false); }
 
   [[noreturn]] void abort(int exit_code) override {
     const std::lock_guard turn(turn_);
@@ -336,7 +251,7 @@ class MpiCommunicator final : public Communicator {
     const std::lock_guard turn(turn_);
     if (suspicion_.has_value()) return true;
     int there = 0;
-    check(mpi().iprobe(kAnySource, kNoticeTag, aside_, &there, nullptr), "MPI_Iprobe");
+    check_mpi(mpi().iprobe(kAnySource, kNoticeTag, aside_, &there, nullptr), "MPI_Iprobe");
     return there != 0;
   }
 
@@ -349,9 +264,9 @@ class MpiCommunicator final : public Communicator {
     for (std::size_t i = 0; i < ranks; ++i) {
       if (i == here) continue;
       const std::lock_guard turn(turn_);
-      check(mpi().irecv(&notices_[i], sizeof(Notice), mpi().byte, static_cast<int>(i), kNoticeTag, aside_,
-                        &received[i]),
-            "MPI_Irecv");
+      check_mpi(mpi().irecv(&notices_[i], sizeof(Notice), mpi().byte, static_cast<int>(i), kNoticeTag, aside_,
+                            &received[i]),
+                "MPI_Irecv");
     }
     std::vector<std::optional<Waiting>> waiting(ranks);
     const auto hears = [&](std::size_t i) {
@@ -435,19 +350,19 @@ class MpiCommunicator final : public Communicator {
   void send_beat(const Beat& beat, int to) {
     const std::lock_guard turn(turn_);
     int done = 1;
-    if (beat_sent_ != nullptr) check(mpi().test(&beat_sent_, &done, nullptr), "MPI_Test");
+    if (beat_sent_ != nullptr) check_mpi(mpi().test(&beat_sent_, &done, nullptr), "MPI_Test");
     if (done == 0) return;
     beat_ = beat;
-    check(mpi().isend(&beat_, sizeof beat_, mpi().byte, to, kBeatTag, aside_, &beat_sent_), "MPI_Isend");
+    check_mpi(mpi().isend(&beat_, sizeof beat_, mpi().byte, to, kBeatTag, aside_, &beat_sent_), "MPI_Isend");
   }
 
   std::optional<Beat> receive_beat(int from) {
     const std::lock_guard turn(turn_);
     int there = 0;
-    check(mpi().iprobe(from, kBeatTag, aside_, &there, nullptr), "MPI_Iprobe");
+    check_mpi(mpi().iprobe(from, kBeatTag, aside_, &there, nullptr), "MPI_Iprobe");
     if (there == 0) return std::nullopt;
     Beat beat;
-    check(mpi().recv(&beat, sizeof beat, mpi().byte, from, kBeatTag, aside_, nullptr), "MPI_Recv");
+    check_mpi(mpi().recv(&beat, sizeof beat, mpi().byte, from, kBeatTag, aside_, nullptr), "MPI_Recv");
     return beat;
   }
 
@@ -470,17 +385,15 @@ class MpiCommunicator final : public Communicator {
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
       const std::lock_guard turn(turn_);
-      check(mpi().isend(&notice, sizeof notice, mpi().byte, rank, kNoticeTag, aside_,
-                        &sent[static_cast<std::size_t>(rank)]),
-            "MPI_Isend");
+      check_mpi(mpi().isend(&notice, sizeof notice, mpi().byte, rank, kNoticeTag, aside_,
+                            &sent[static_cast<std::size_t>(rank)]),
+                "MPI_Isend");
     }
     return sent;
   }
 
-  // Begins an operation and waits for its end. Those of two ranks have no number of their own, so that
-  // numbers are alike on all ranks.
-  template <class Begin>
-  void run(const char* what, Begin&& begin, bool of_all = true) {
+  Handle comm() const override { return mpi().comm_world; }
+  void run(const char* what, Begin begin, bool of_all) override {
     Handle request = nullptr;
     {
       const std::lock_guard turn(turn_);
@@ -488,7 +401,7 @@ class MpiCommunicator final : public Communicator {
         ++operation_;
         last_ = what;
       }
-      check(begin(&request), what);
+      check_mpi(begin(&request), what);
     }
     const Stopwatch since;
     while (!ended(request, what)) {
@@ -513,7 +426,7 @@ class MpiCommunicator final : public Communicator {
   bool ended(Handle& request, const char* what) const {
     const std::lock_guard turn(turn_);
     int done = 0;
-    check(mpi().test(&request, &done, nullptr), what);
+    check_mpi(mpi().test(&request, &done, nullptr), what);
     return done != 0;
   }
 
@@ -534,6 +447,14 @@ class MpiCommunicator final : public Communicator {
   Handle beat_sent_ = nullptr;
   std::optional<Heartbeat> heartbeat_;  // the last member: it ends first
 };
+
+MpiGroup::MpiGroup(MpiCommunicator& all, Handle comm) : all_(all), comm_(comm) {
+  check_mpi(mpi().comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  check_mpi(mpi().comm_size(comm_, &size_), "MPI_Comm_size");
+}
+std::string MpiGroup::engine() const { return all_.engine(); }
+void MpiGroup::abort(int exit_code) { all_.abort(exit_code); }
+void MpiGroup::run(const char* what, Begin begin, bool /*of_all*/) { all_.run_aside(what, begin); }
 
 }  // namespace
 
