@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,6 +25,9 @@
 #include "ingot/dist/shared_memory.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/load.h"
+#include "ingot/models/adapter/lora.h"
+#include "ingot/models/adapter/peft.h"
+#include "ingot/models/adapter/use_adapters.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/visit.h"
@@ -188,12 +192,16 @@ std::vector<Ids> greedy(const LanguageModel& model) {
 // With norms and biases that differ from where they start, and experts of families that have them.
 std::string write_family(const std::string& directory, const std::string& family) {
   LanguageConfig c = test::small_config(family);
-  if (family == "qwen2_moe" || family == "gpt_oss" || family == "phimoe" || family == "llama4_text") {
+  if (family == "bloom" || family == "mpt" || family == "deepseek_v2") c.num_key_value_heads = 4;
+  if (family == "bloom" || family == "mpt")
+    c.intermediate_size = 4 * c.hidden_size;  // as they always have it
+  if (family == "qwen2_moe" || family == "gpt_oss" || family == "phimoe" || family == "llama4_text" ||
+      family == "deepseek_v2") {
     c.num_experts = 4;
     c.num_experts_per_tok = 2;
-    if (family == "qwen2_moe") {
+    if (family == "qwen2_moe" || family == "deepseek_v2") {
       c.moe_intermediate_size = 96;
-      c.shared_expert_intermediate_size = 64;
+      c.shared_expert_intermediate_size = family == "qwen2_moe" ? 64 : 96;
     }
   }
   InitSource init(5);
@@ -230,7 +238,8 @@ TEST_P(Families, TheFirstRankLeadsTheOthersToTheSameText) {
 
 INSTANTIATE_TEST_SUITE_P(All, Families,
                          ::testing::Values("llama", "gemma2", "mixtral", "gpt2", "qwen2", "qwen3",
-                                           "qwen2_moe", "gpt_oss", "phi", "apertus", "phimoe", "llama4_text"),
+                                           "qwen2_moe", "gpt_oss", "phi", "apertus", "phimoe", "llama4_text",
+                                           "olmo2", "bloom", "mpt", "deepseek_v2"),
                          [](const auto& param) { return param.param; });
 
 std::string refusal(const std::string& directory, const std::string& format, int ranks) {
@@ -239,6 +248,53 @@ std::string refusal(const std::string& directory, const std::string& format, int
              [&](auto group) { return load_model(directory, format, kNoCache, kCpu, std::move(group)); })
       .refused;
 }
+
+class Adapted : public TensorParallelRanks, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void write_adapter(const LoraConfig& config) const {
+    const auto model = load_model(base_.path(), "f32", kNoCache);
+    const WeightMap map = LanguageModel::weight_map(model->config);
+    InitSource source(3);
+    add_lora({*model, map}, config, source);
+    std::map<std::string, Tensor> values;
+    for (auto& [name, tensor] : parameter_map(*model)) {
+      if (name.find("lora_B") == std::string::npos) continue;
+      values[name] = Tensor::empty_like(tensor);
+      normal_(values[name], 0, 0.5, {.seed = 7, .stream = values.size()});
+    }
+    write_peft_adapter(adapter_.path(), {*model, map}, config, "default", values);
+  }
+  std::unique_ptr<LanguageModel> adapted(std::shared_ptr<const RankGroup> ranks) const {
+    auto model = load_model(base_.path(), "f32", kNoCache, kCpu, std::move(ranks));
+    infer_with_adapters(*model, std::vector<AdapterChoice>{{.path = adapter_.path(), .weight = 0.5F}});
+    return model;
+  }
+
+  const test::TemporaryDirectory base_, adapter_;
+};
+
+// Fused modules (phi3's query, key and value) are adapted as one, and cut by head.
+TEST_P(Adapted, LogitsOfRanksEqualThoseOfOneToRounding) {
+  write_family(base_.path(), GetParam());
+  LoraConfig config{.r = 4, .target_modules = {"all-linear"}};
+  if (GetParam() == "llama") config.modules_to_save = {"embed_tokens", "lm_head"};
+  write_adapter(config);
+  const Tensor tokens = Tensor::from(Ids{3, 17, 42, 8, 55, 23, 1, 30}, {1, 8});
+  const NoGrad no_grad;
+  const auto logits = [&](const LanguageModel& model) {
+    return select(model.logits(model.hidden({.tokens = tokens})), 0, 0);
+  };
+  const Tensor expected = logits(*adapted(nullptr));
+  EXPECT_GT(testing::max_error(logits(*load_model(base_.path(), "f32", kNoCache)), expected),
+            0.01 * size_of(expected));
+  const Together together = logits_of_ranks(2, tokens, [&](auto ranks) { return adapted(std::move(ranks)); });
+  ASSERT_EQ(together.refused, "");
+  EXPECT_LE(testing::max_error(together.logits[0], expected), 2e-5 * size_of(expected));
+  EXPECT_EQ(together.logits[0].to_vector<float>(), together.logits[1].to_vector<float>());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Adapted, ::testing::Values("llama", "phi3", "gpt2", "olmo2", "deepseek_v2"),
+                         [](const auto& param) { return param.param; });
 
 TEST(TensorParallel, MoreRanksThanHeadsAreRefusedWithTheNumbers) {
   const test::TemporaryDirectory folder;

@@ -17,7 +17,6 @@
 #include "ingot/infer/word_tokens.h"
 #include "ingot/models/language/format_plan.h"
 #include "ingot/models/open_tokenizer.h"
-#include "ingot/nn/adapter_launch.h"
 
 namespace ingot::infer {
 namespace {
@@ -45,9 +44,7 @@ std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
                                 choose_device(options.device));
   if (const auto stand_ins = stand_ins_of(model->config, options.format); !stand_ins.empty())
     log(LogLevel::warn, "ingot::infer", options.model + ": " + stand_ins.summary());
-  use_adapters(*model, options.adapters);
-  for (const auto& [name, weight] : named_weights(*model))
-    for (const auto& adapter : weight->adapters) prepare_for_inference(*adapter, *weight);
+  if (options.tensor_parallel_size == 1) infer_with_adapters(*model, options.adapters);  // else they are on
   return model;
 }
 

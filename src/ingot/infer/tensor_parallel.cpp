@@ -316,12 +316,20 @@ class Follower {
   std::map<std::uint64_t, KvCache> caches_;
 };
 
+std::string adapters_text(const std::vector<AdapterChoice>& adapters) {
+  std::string text = adapters.empty() ? "none" : "";
+  for (const AdapterChoice& adapter : adapters)
+    text += fmt::format("{}{} ({}) times {}", text.empty() ? "" : ", ", adapter.path,
+                        model_digest(adapter.path).substr(0, 12), adapter.weight);
+  return text;
+}
+
 void check_options(const SessionOptions& options) {
   const auto refuse = [](const char* key, const char* why) {
     throw InvalidConfig(key, fmt::format("is not available with tensor_parallel_size: {}", why));
   };
-  if (!options.adapters.empty() || !options.named_adapters.empty() || options.load_adapters)
-    refuse("adapters", "merge the adapter into the model (ingot merge)");
+  if (!options.named_adapters.empty() || options.load_adapters)
+    refuse("adapters", "requests cannot choose one; put it on for all of them, or merge it into the model");
   if (options.device != "auto" && options.device != "cpu")
     refuse("device", "ranks compute on processors (device: cpu)");
   if (!options.engine.prompt_store.directory.empty())
@@ -374,12 +382,16 @@ dist::Communicator& tensor_parallel_ranks(std::int64_t size) {
 std::unique_ptr<LanguageModel> load_split_model(const SessionOptions& options) {
   dist::Communicator& ranks = tensor_parallel_ranks(options.tensor_parallel_size);
   check_options(options);
+  const dist::Preparing preparing(ranks);
   dist::check_agreement(
       ranks,
       {{"model", fmt::format("{} ({})", options.model, model_digest(options.model).substr(0, 12))},
-       {"format", options.format.empty() ? "as stored" : options.format}},
+       {"format", options.format.empty() ? "as stored" : options.format},
+       {"adapters", adapters_text(options.adapters)}},
       "start all ranks with the same model and options");
+  fault_point("tensor_parallel.load");
   auto model = load_model(options.model, options.format, {.where = "off"}, kCpu, rank_group(ranks));
+  infer_with_adapters(*model, options.adapters);
   ranks.barrier();  // a model that one rank cannot load ends all before the first token
   if (ranks.is_first()) lead(*model, ranks);
   return model;

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "ingot/nn/param_source.h"
+#include "ingot/nn/rank_group.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/norm.h"
 
@@ -23,7 +27,11 @@ struct RmsNorm {
 
   Parameter weight;
   float eps, weight_offset;
+  WeightSplit split;  ///< where ranks have the features together; it is for inference then, and has no add()
 };
+
+/// Each norm of its x, of norms whose features ranks have together: one message for all.
+std::vector<Tensor> rms_norms_of_ranks(std::span<const RmsNorm* const> norms, std::span<const Tensor> x);
 
 struct LayerNormOptions {
   std::int64_t width = 0;

@@ -29,10 +29,13 @@ struct WeightSplit {
     none,        ///< the rank has all of it, or rows whose results stay apart (query, gate)
     columns,     ///< columns of the input: results are summed (the output of attention, down)
     vocabulary,  ///< rows of the vocabulary: logits are gathered, embeddings summed
+    features,    ///< those of a norm, whose sums of squares are summed (rms_norms_of_ranks)
   };
   Kind kind = Kind::none;
   std::shared_ptr<const RankGroup> ranks{};  ///< where the kind is not `none`
   std::vector<std::int64_t> borders{};       ///< of the vocabulary: rank i has [borders[i], borders[i + 1])
+  std::int64_t features{};                   ///< that a norm has in all
+  bool counts = true;                        ///< false: a rank before has the same features, too
 
   explicit operator bool() const { return kind != Kind::none; }
   /// What this rank has of a weight of this shape.

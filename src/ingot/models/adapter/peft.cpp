@@ -132,7 +132,7 @@ void check_shapes(const std::string& file, const std::string& module, const Modu
               FormatError(file, 0, module,
                           fmt::format("has lora_A {}: its rank is 0, so it would change nothing",
                                       to_string(tensors.a.shape()))));
-  const Shape shape = weight.weight->shape();
+  const Shape shape = weight.whole_shape();
   const auto fits = [&] {
     if (tensors.a.rank() != 2 || tensors.b.rank() != 2 || tensors.a.dim(0) != tensors.b.dim(1)) return false;
     const std::int64_t out = tensors.b.dim(0), groups = std::max<std::int64_t>(weight.groups, 1);
@@ -166,17 +166,32 @@ Tensor own_rows(const AdaptedWeight& at, const Tensor& module) {
                  module.shape().with(0, at.groups * at.rows));
 }
 
+// What this rank has of something that goes with an axis of the matrix, and is split along its own.
+Tensor own_part(const AdaptedWeight& at, const Tensor& x, int axis_of_matrix, int axis) {
+  if (!at.part.has_value() || at.part->axis != axis_of_matrix) return x;
+  return narrow(x, axis, at.part->begin, at.part->end - at.part->begin);
+}
+
+Tensor own_magnitude(const AdaptedWeight& at, const Tensor& magnitude) {
+  INGOT_CHECK(
+      !at.part.has_value() || at.part->axis != 1,
+      NotImplemented(fmt::format("DoRA of '{}', whose rows ranks have together; merge the adapter into "
+                                 "the model (ingot merge)",
+                                 at.ours)));
+  return own_part(at, own_rows(at, reshape(magnitude, {magnitude.numel()})), 0, 0);
+}
+
 std::unique_ptr<LowRankAdapter> pair_of(const AdaptedWeight& at, const ModuleTensors& tensors,
                                         const std::string& name, float scale, float weight) {
   const Device device = at.weight->device();
   const auto moved = [device](const Tensor& x) { return clone(contiguous(to(to(x, DType::f32), device))); };
-  GivenMatrices given(moved(tensors.a), moved(own_rows(at, tensors.b)));
+  GivenMatrices given(moved(own_part(at, tensors.a, 1, 1)),
+                      moved(own_part(at, own_rows(at, tensors.b), 0, 0)));
   auto adapter = std::make_unique<LowRankAdapter>(ParamSource(given).scope(at.ours), name, at.weight->shape(),
                                                   tensors.a.dim(0), scale);
   adapter->weight = weight;
   if (tensors.magnitude.defined())
-    adapter->decompose(*at.weight,
-                       moved(own_rows(at, reshape(tensors.magnitude, {tensors.magnitude.numel()}))));
+    adapter->decompose(*at.weight, moved(own_magnitude(at, tensors.magnitude)));
   return adapter;
 }
 
@@ -187,11 +202,12 @@ Tensor value_of_whole(const std::string& file, const std::string& module, const 
               Error(fmt::format("{}: replaces '{}', which is quantized in this model", file, module)));
   WeightRule rule = map.rule_for(at.ours + ".weight");
   const Tensor value = import_tensor(rule, [&whole](const std::string&) { return whole; });
-  INGOT_CHECK(value.defined() && value.shape() == at.weight->shape(),
-              ShapeMismatch(fmt::format("{}: {}", file, module), at.weight->shape().to_vector(),
+  INGOT_CHECK(value.defined() && value.shape() == at.whole_shape(),
+              ShapeMismatch(fmt::format("{}: {}", file, module), at.whole_shape().to_vector(),
                             whole.shape().to_vector(), "the model's matrix is another"));
   const DType dtype = at.weight->dense.value.dtype();
-  return clone(to(to(value, dtype), at.weight->device()));
+  const Tensor own = own_part(at, own_part(at, value, 0, 0), 1, 1);
+  return clone(to(to(own, dtype), at.weight->device()));
 }
 
 }  // namespace

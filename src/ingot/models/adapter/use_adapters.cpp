@@ -2,11 +2,14 @@
 
 #include <charconv>
 #include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
 #include "ingot/models/adapter/peft.h"
+#include "ingot/models/language/tensor_parallel.h"
+#include "ingot/nn/adapter_launch.h"
 
 namespace ingot {
 namespace {
@@ -37,14 +40,25 @@ NamedAdapter NamedAdapter::parse(std::string_view text, const std::string& optio
 }
 
 void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters) {
-  const WeightMap map = LanguageModel::weight_map(model.config);
+  if (adapters.empty()) return;
+  const WeightMap map =
+      LanguageModel::weight_map(model.part != nullptr ? model.part->whole_config() : model.config);
+  std::vector<AdaptedWeight> weights = adapted_weights({model, map});
+  for (AdaptedWeight& at : weights)
+    if (model.part != nullptr) at.part = model.part->part(at.ours + ".weight", at.weight->shape());
   std::size_t number = 0;
   for (const AdapterChoice& adapter : adapters) {
     check_is_adapter(adapter.path);
     // One adapter may be given twice.
-    read_peft_adapter({model, map}, adapter.path, fmt::format("{}:{}", number++, adapter.path),
-                      adapter.weight);
+    put_on(open_peft_adapter(weights, map, adapter.path, fmt::format("{}:{}", number++, adapter.path),
+                             adapter.weight));
   }
+}
+
+void infer_with_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters) {
+  use_adapters(model, adapters);
+  for (const auto& [name, weight] : named_weights(model))
+    for (const auto& adapter : weight->adapters) prepare_for_inference(*adapter, *weight);
 }
 
 }  // namespace ingot

@@ -153,6 +153,8 @@ struct LossOptions {
   Tensor router_aux_share = {};
 };
 
+class TensorParallelSplit;  // models/language/tensor_parallel.h
+
 /// A decoder-only transformer of any family in families/: tokens in, logits of the next token out. Parameter
 /// names are Llama's in Hugging Face's checkpoints; weight_map.h tells the other families'.
 struct LanguageModel {
@@ -201,11 +203,14 @@ struct LanguageModel {
   /// logits, and what LossOptions add. Scalar.
   Tensor loss(const DecoderInput& input, const Tensor& targets, const LossOptions& options = {}) const;
   void visit(ParamVisitor& v);
+  /// This model is one rank's part of a whole one: ALiBi's slopes are those of its heads.
+  void set_part(std::shared_ptr<const TensorParallelSplit> of);
 
   LanguageConfig config;
-  Recompute recompute = Recompute::none;    ///< in backward passes
-  WeightLease* lease = nullptr;             ///< of the layers' weights; null: they are in memory
-  std::shared_ptr<PassLeader> leader{};     ///< is told of passes with caches, and of logits; null: nobody is
+  Recompute recompute = Recompute::none;  ///< in backward passes
+  WeightLease* lease = nullptr;           ///< of the layers' weights; null: they are in memory
+  std::shared_ptr<PassLeader> leader{};   ///< is told of passes with caches, and of logits; null: nobody is
+  std::shared_ptr<const TensorParallelSplit> part{};  ///< of the model that ranks have; null: it is whole
   CheckpointStore* layer_inputs = nullptr;  ///< keeps them for Recompute::full; null: in their memory
   /// What activations are computed in; unset: what the norms' parameters are in, or else the embeddings.
   std::optional<DType> activation_dtype;

@@ -1,6 +1,7 @@
 #include "ingot/models/language/decoder_attention.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -336,10 +337,13 @@ const RopeTable& Attention::table(const DecoderContext& context) const {
 }
 
 Qkv Attention::normalized_across_heads(const Qkv& qkv) const {
-  const auto normed = [](const Tensor& x, const RmsNorm& norm) {
-    return reshape(norm(reshape(contiguous(x), {x.dim(0), x.dim(1), -1})), x.shape());
-  };
-  return {normed(qkv.queries(), *q_norm), normed(qkv.keys(), *k_norm), qkv.values()};
+  const Tensor q = qkv.queries(), k = qkv.keys();
+  const auto rows = [](const Tensor& x) { return reshape(contiguous(x), {x.dim(0), x.dim(1), -1}); };
+  const std::array x{rows(q), rows(k)};
+  const std::vector<Tensor> normed = q_norm->split
+                                         ? rms_norms_of_ranks(std::array{q_norm.get(), k_norm.get()}, x)
+                                         : std::vector<Tensor>{(*q_norm)(x[0]), (*k_norm)(x[1])};
+  return {reshape(normed[0], q.shape()), reshape(normed[1], k.shape()), qkv.values()};
 }
 
 Qkv Attention::normalized_and_rotated(Qkv qkv, const DecoderContext& context) const {

@@ -9,6 +9,9 @@
 
 #include "ingot/base/error.h"
 #include "ingot/models/architecture_check.h"
+#include "ingot/models/language/decoder_attention.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -17,9 +20,7 @@ constexpr std::int64_t kRows = 16;  // between which quantized matrices are cut
 
 // Why a family cannot be split; empty where it can.
 std::string obstacle(const LanguageConfig& c) {
-  if (c.is_latent()) return "its heads share one latent (multi-head latent attention)";
   if (c.is_recurrent()) return "some of its layers keep a state (convolutions, Mamba, the delta rule)";
-  if (c.position == PositionKind::alibi) return "its heads have slopes by their number (ALiBi)";
   if (c.hidden_size_per_layer_input > 0)
     return "its layers have inputs of their own (hidden_size_per_layer_input)";
   if (c.num_kv_shared_layers > 0) return "its last layers read others' keys (num_kv_shared_layers)";
@@ -29,7 +30,6 @@ std::string obstacle(const LanguageConfig& c) {
       (c.num_global_key_value_heads > 0 && c.num_global_key_value_heads != c.num_key_value_heads))
     return "its layers have keys and values of two kinds (attention_k_eq_v, num_global_key_value_heads)";
   if (c.experts_beside_mlp && c.num_experts > 0) return "its experts stand beside an MLP";
-  if (c.qk_norm == QkNorm::width) return "queries and keys are normalized over all heads at once";
   return {};
 }
 
@@ -59,7 +59,10 @@ bool is_summed_bias(const std::string& name) {
 
 TensorParallelSplit::TensorParallelSplit(LanguageConfig config, ParamProvider& whole,
                                          std::shared_ptr<const RankGroup> ranks)
-    : ranks_(std::move(ranks)), config_(validated(std::move(config))), shapes_(shapes_of(config_)) {
+    : ranks_(std::move(ranks)),
+      whole_(validated(std::move(config))),
+      config_(whole_),
+      shapes_(shapes_of(config_)) {
   if (const std::string why = obstacle(config_); !why.empty()) refuse("are not available: " + why);
   split_heads(unit_of(whole, ".self_attn.o_proj.weight"));
   const auto split_inner = [&](Range& range, std::int64_t& size, const char* key, const std::string& module,
@@ -117,6 +120,11 @@ TensorParallelSplit::Range TensorParallelSplit::own(const std::vector<std::int64
 }
 
 void TensorParallelSplit::split_heads(std::int64_t unit) {
+  if (config_.is_latent()) {  // every rank has the latents, of which all heads' keys and values are made
+    const std::int64_t step = unit / std::gcd(unit, config_.v_head_dim);
+    heads_ = kv_heads_ = own(borders(config_.num_attention_heads, step, "num_attention_heads"));
+    return;
+  }
   const std::int64_t groups = config_.num_key_value_heads, in_group = config_.num_attention_heads / groups;
   if (ranks_->size() > groups) return split_more_ranks_than_kv_heads(unit);
   // So many groups of heads have their border at a border of blocks.
@@ -138,6 +146,7 @@ void TensorParallelSplit::split_more_ranks_than_kv_heads(std::int64_t unit) {
         fmt::format("are too many: its {} query heads of {} elements share {} heads of keys and values, and "
                     "can be split at multiples of {} elements",
                     heads, config_.head_dim, groups, unit));
+  is_first_with_keys_ = rank == first;
   const auto border = [&](std::int64_t i) {
     return group * in_group + std::min(in_group, units * i / sharing * step);
   };
@@ -147,7 +156,10 @@ void TensorParallelSplit::split_more_ranks_than_kv_heads(std::int64_t unit) {
 
 // What a parameter is split by; null: every rank has all of it.
 const TensorParallelSplit::Range* TensorParallelSplit::range_of(const std::string& name) const {
-  if (has(name, ".self_attn.")) return has(name, ".k_proj.") || has(name, ".v_proj.") ? &kv_heads_ : &heads_;
+  const auto is_of_keys = [&] {
+    return has(name, ".k_proj.") || has(name, ".v_proj.") || has(name, ".k_norm.");
+  };
+  if (has(name, ".self_attn.")) return is_of_keys() ? &kv_heads_ : &heads_;
   if (has(name, ".mlp.experts.")) return &expert_inner_;
   if (has(name, ".mlp.shared_expert.")) return &shared_inner_;
   if (has(name, ".mlp.")) return &inner_;
@@ -174,15 +186,30 @@ WeightSplit TensorParallelSplit::split(const std::string& name) const {
   if (name.ends_with(".mlp.experts")) return {.kind = Kind::columns, .ranks = ranks_};
   if (name.ends_with(".self_attn.o_proj.weight") || (name.ends_with(".mlp.down_proj.weight") && !in_experts))
     return {.kind = Kind::columns, .ranks = ranks_};
+  if (config_.qk_norm == QkNorm::width &&
+      (name.ends_with(".q_norm.weight") || name.ends_with(".k_norm.weight")))
+    return {.kind = Kind::features,
+            .ranks = ranks_,
+            .features = shapes_.at(name).numel(),
+            .counts = range_of(name) == &heads_ || is_first_with_keys_};
   if (range_of(name) != &vocabulary_) return {};
   return {.kind = Kind::vocabulary, .ranks = ranks_, .borders = vocabulary_borders_};
 }
 
+void LanguageModel::set_part(std::shared_ptr<const TensorParallelSplit> of) {
+  part = std::move(of);
+  if (config.position != PositionKind::alibi) return;
+  const Tensor columns = alibi_query_columns(part->whole_config(), device());
+  alibi_ = clone(narrow(columns, 2, part->first_head(), config.num_attention_heads));
+}
+
 std::unique_ptr<LanguageModel> make_split_model(const LanguageConfig& config, ParamProvider& whole,
                                                 std::shared_ptr<const RankGroup> ranks) {
-  const TensorParallelSplit split(config, whole, std::move(ranks));
-  SplitSource source(whole, split);
-  return std::make_unique<LanguageModel>(split.config(), source);
+  auto split = std::make_shared<TensorParallelSplit>(config, whole, std::move(ranks));
+  SplitSource source(whole, *split);
+  auto model = std::make_unique<LanguageModel>(split->config(), source);
+  model->set_part(std::move(split));
+  return model;
 }
 
 }  // namespace ingot

@@ -27,6 +27,8 @@ class TensorParallelSplit final : public ParamSplit {
 
   /// Of this rank's part: a model of its own, but for the vocabulary, which it names whole.
   const LanguageConfig& config() const { return config_; }
+  const LanguageConfig& whole_config() const { return whole_; }
+  std::int64_t first_head() const { return heads_.begin; }
   ParamPart part(const std::string& name, const Shape& own) const override;
   WeightSplit split(const std::string& name) const override;
 
@@ -46,8 +48,9 @@ class TensorParallelSplit final : public ParamSplit {
   [[noreturn]] void refuse(const std::string& why) const;
 
   std::shared_ptr<const RankGroup> ranks_;
-  LanguageConfig config_;
+  LanguageConfig whole_, config_;
   std::map<std::string, Shape> shapes_;  // of the whole model's parameters
+  bool is_first_with_keys_ = true;       // of the ranks that have the same head of keys
   Range heads_, kv_heads_, inner_, expert_inner_, shared_inner_, vocabulary_;
   std::vector<std::int64_t> vocabulary_borders_;
 };
