@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -184,6 +185,25 @@ TEST(LateRank, IsNamedWithWhatTheOthersWaitIn) {
   }
 }
 
+TEST(SilentRank, IsMissedLongBeforeTheTimeOut) {
+  const char* how = std::getenv("INGOT_TEST_SILENCE");
+  if (!is_rank() || how == nullptr) GTEST_SKIP() << "run by Launched.AStoppedRank..., AHangingRank...";
+  Communicator& ranks = world();
+  ranks.barrier();
+  const Preparing preparing(ranks);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // in which it tells of the barrier
+  if (ranks.rank() == 1 && std::string(how) == "stop") kill(getpid(), SIGSTOP);
+  if (ranks.rank() == 1)
+    std::this_thread::sleep_for(std::chrono::seconds(100));  // neither computes nor reads
+  try {
+    ranks.barrier();
+  } catch (const CommunicationError& error) {
+    if (!ranks.is_first()) std::this_thread::sleep_for(std::chrono::seconds(20));  // the first tells it
+    std::fprintf(stderr, "%s\n", error.what());
+    ranks.abort(3);
+  }
+}
+
 std::string own_path() {
   std::array<char, 4096> path{};
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
@@ -213,6 +233,32 @@ TEST(Launched, ALateRankIsNamed) {
   EXPECT_NE(text.find("ranks 0, 2 waited"), std::string::npos) << text;
   EXPECT_NE(text.find("in the barrier"), std::string::npos) << text;
   EXPECT_NE(text.find("of step 5: rank 1 on "), std::string::npos) << text;
+}
+
+// What the ranks say where rank 1 does not come to the second barrier, as a rank that loads a model.
+std::string said_of_silent_rank(const std::string& how) {
+  const test::TemporaryDirectory folder;
+  const std::string said = folder.at("said");
+  const std::string command = "INGOT_RANK_SILENCE=2 INGOT_TEST_SILENCE=" + how + " " +
+                              mpirun(3, "SilentRank.*") + " 2>" + said + " >/dev/null";
+  EXPECT_NE(std::system(command.c_str()), 0);
+  return read_file(said);
+}
+
+TEST(Launched, AStoppedRankIsNamedWithItsLastOperation) {
+  if (is_rank()) GTEST_SKIP() << "is what starts the others";
+  if (std::system("command -v mpirun >/dev/null") != 0) GTEST_SKIP() << "mpirun is not installed";
+  const std::string text = said_of_silent_rank("stop");
+  EXPECT_NE(text.find("nothing was heard of rank 1 on "), std::string::npos) << text;
+  EXPECT_NE(text.find("behind its barrier (number "), std::string::npos) << text;
+  EXPECT_NE(text.find("or raise INGOT_RANK_SILENCE"), std::string::npos) << text;
+}
+
+TEST(Launched, ARankThatHangsWhileItPreparesIsNamed) {
+  if (is_rank()) GTEST_SKIP() << "is what starts the others";
+  if (std::system("command -v mpirun >/dev/null") != 0) GTEST_SKIP() << "mpirun is not installed";
+  const std::string text = said_of_silent_rank("hang");
+  EXPECT_NE(text.find("nothing was heard of rank 1 on "), std::string::npos) << text;
 }
 
 TEST(Alone, IsOneRankThatKeepsWhatItHas) {

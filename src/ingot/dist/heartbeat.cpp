@@ -16,7 +16,8 @@ namespace ingot::dist {
 namespace {
 
 constexpr std::chrono::milliseconds kListen{250};  // between two looks for a beat
-constexpr double kBeat = 1;                        // seconds between beats of one's own
+constexpr double kBeat = 1;                        // seconds between beats of one's own, at most
+constexpr double kLeastBeats = 4;                  // in the time after which one is missed
 
 double seconds_of(clockid_t clock) {
   timespec time{};
@@ -83,11 +84,12 @@ void Heartbeat::listen() {
 void Heartbeat::loop() {
   block_signals();
   std::unique_lock lock(mutex_);
+  const double between = std::min(kBeat, most_silence_ / kLeastBeats);
   std::optional<Stopwatch> since;  // the last beat
   try {
     for (; !ends_; changed_.wait_for(lock, kListen, [&] { return ends_; })) {
       lock.unlock();
-      if (!since.has_value() || since->seconds() >= kBeat) {
+      if (!since.has_value() || since->seconds() >= between) {
         beat();
         since.emplace();
       }

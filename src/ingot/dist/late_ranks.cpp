@@ -24,11 +24,10 @@ namespace {
 
 // Behind what it was heard of last.
 std::string tell_silent_rank(int rank, const std::string& host, const Waiting& at) {
-  const std::string behind = at.operation > 0
-                                 ? fmt::format("behind its {} (number {})", at.what, at.operation)
-                                 : "before any operation";
-  return fmt::format("nothing was heard of rank {} on {} for {:.3g} s, {} of {}", rank, host, at.silent,
-                     behind, at.activity);
+  const std::string behind =
+      at.operation > 0 ? fmt::format("behind its {} (number {}) of {}", at.what, at.operation, at.activity)
+                       : "before it told of any operation";
+  return fmt::format("nothing was heard of rank {} on {} for {:.3g} s, {}", rank, host, at.silent, behind);
 }
 
 }  // namespace
