@@ -140,6 +140,18 @@ TEST_F(RanksCommand, ExpertsThatRanksShareGoOnFromTheirCheckpointWithAnyNumberOf
   EXPECT_NE(read_file(directory_ + "/whole/metrics.jsonl").find("expert_load/rank_1"), std::string::npos);
 }
 
+TEST_F(RanksCommand, GroupsThatHaveAllExpertsEachGoOnAsOneGroup) {
+  const std::string shared =
+      "--set architecture.model_type=qwen3_moe --set architecture.num_experts=4 "
+      "--set architecture.num_experts_per_tok=2 --set architecture.moe_intermediate_size=16 "
+      "--set lr_scheduler_type=constant --set ordered_gradients=false --set zero_stage=1 "
+      "--set expert_parallel_size=2 ";
+  ASSERT_EQ(train(2, 2, "pair", shared), 0) << errors();
+  ASSERT_EQ(train(4, 1, "groups", shared + "--set max_steps=2"), 0) << errors();
+  ASSERT_EQ(train(2, 2, "groups", shared + "--resume"), 0) << errors();
+  expect_near_models("groups", "pair");
+}
+
 TEST_F(RanksCommand, RanksThatDisagreeAreRefusedByKeyBeforeTheFirstStep) {
   EXPECT_NE(launch("-n 1 " + ingot("x", "") + " : -n 1 " + ingot("x", "--set learning_rate=0.5")), 0);
   EXPECT_NE(errors().find("learning_rate"), std::string::npos) << errors();

@@ -15,6 +15,7 @@
 #include "ingot/kernels/optimizer.h"
 #include "ingot/kernels/quant_map_8bit.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 #include "ingot/optim/optimizer.h"
 
 namespace ingot {
@@ -160,6 +161,7 @@ const Slice& OptimizerShard::own_slice(std::size_t bucket) const {
 
 void OptimizerShard::set_gradients(std::span<const Tensor> sums, std::span<const float> written) {
   written_.assign(written.begin(), written.end());
+  sum_expert_gradients();
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     for (const Part& part : buckets_[i].parts) {
       const Tensor& value = part.parameter->value;
@@ -167,6 +169,38 @@ void OptimizerShard::set_gradients(std::span<const Tensor> sums, std::span<const
       const View view = contiguous_view(flat.view().data, value.shape(), value.dtype(), value.device());
       value.set_grad(written_[part.of] > 0 ? Tensor(flat.storage(), view) : Tensor{});
     }
+  }
+}
+
+int OptimizerShard::group_size() const {
+  return options_.expert_group > 0 ? options_.expert_group : options_.communicator->size();
+}
+
+// Over the groups, in the order of ranks. Where a group had no row for an expert it has no gradient.
+void OptimizerShard::sum_expert_gradients() const {
+  dist::Communicator* const peers = options_.expert_peers;
+  if (peers == nullptr) return;
+  const auto ranks = static_cast<std::size_t>(peers->size());
+  for (const Parameter* expert : options_.experts) {
+    const Tensor& value = expert->value;
+    const Tensor own = expert->grad();
+    const std::uint8_t has = own.defined() ? 1 : 0;
+    std::vector<std::uint8_t> have(ranks);
+    peers->all_gather(std::as_bytes(std::span(&has, 1)), std::as_writable_bytes(std::span(have)));
+    const std::vector<bool> contributes(have.begin(), have.end());
+    if (std::ranges::find(contributes, true) == contributes.end()) continue;
+    const MemoryTagScope tag(MemoryTag::gradient);
+    const Tensor sum =
+        own.defined() ? contiguous(own) : Tensor::zeros(value.shape(), value.dtype(), value.device());
+    const auto n = static_cast<std::size_t>(sum.numel());
+    const Tensor flat = dist::slice_of(sum, {0, n});
+    const std::vector<Slice> slices = dist::equal_slices(n, peers->size());
+    backend(sum.device()).synchronize(current_stream(sum.device()));
+    dist::ordered_reduce_scatter(*peers, flat, slices, contributes,
+                                 dist::slice_of(flat, slices[static_cast<std::size_t>(peers->rank())]),
+                                 false);
+    dist::all_gather(*peers, flat, slices);
+    value.set_grad(sum);
   }
 }
 
@@ -199,13 +233,13 @@ ClippedNorm OptimizerShard::norm(double max_norm) const {
   const std::vector<std::size_t> first = first_norm_blocks(parameters_, written_);
   const std::int64_t of_experts = expert_norm_blocks();
   const auto dense = static_cast<std::int64_t>(first.back());
-  const Tensor partials =
-      Tensor::zeros({dense + of_experts * options_.communicator->size()}, DType::f64, device);
+  const Tensor partials = Tensor::zeros({dense + of_experts * group_size()}, DType::f64, device);
   for (const Bucket& bucket : buckets_)
     for (const Part& part : bucket.parts)
       add_norm_blocks(*part.parameter, partials, first[part.of] + part.elements.begin / kCut, result.norm);
-  auto next = static_cast<std::size_t>(dense + of_experts * options_.communicator->rank());
+  auto next = static_cast<std::size_t>(dense + of_experts * (options_.communicator->rank() % group_size()));
   for (const Parameter* expert : options_.experts) {
+    if (!is_of_first_group()) break;  // its gradients are those of the others
     add_norm_blocks(*expert, partials, next, result.norm);
     const View value = expert->value.view();
     next += static_cast<std::size_t>(kernels::norm_partials(std::span(&value, 1)));
@@ -311,7 +345,7 @@ const Parameter* OptimizerShard::find_expert(const std::string& parameter) const
 
 Slice OptimizerShard::elements_of_expert(const Parameter& own) const {
   const auto n = static_cast<std::size_t>(own.value.numel()),
-             rank = static_cast<std::size_t>(options_.communicator->rank());
+             rank = static_cast<std::size_t>(options_.communicator->rank() % group_size());
   return {rank * n, (rank + 1) * n};
 }
 
@@ -320,6 +354,7 @@ std::map<std::string, Tensor> OptimizerShard::named_state(const std::map<std::st
   for (const auto& [name, tensor] : state) {
     const std::string parameter = parse_name(name).parameter;
     if (const Parameter* expert = find_expert(parameter)) {
+      if (!is_of_first_group()) continue;  // which has the same
       named[fmt::format("{}{}{}", name, kBegin, elements_of_expert(*expert).begin)] = tensor;
       continue;
     }
@@ -354,8 +389,8 @@ std::map<std::string, Tensor> OptimizerShard::part_of(const std::map<std::string
       state[name] =
           state_of(tensor, part->parameter->value, part->elements, parameters_[part->of]->value.numel());
     } else if (const Parameter* expert = find_expert(parameter)) {
-      state[name] = state_of(tensor, expert->value, elements_of_expert(*expert),
-                             expert->value.numel() * options_.communicator->size());
+      state[name] =
+          state_of(tensor, expert->value, elements_of_expert(*expert), expert->value.numel() * group_size());
     } else if (std::ranges::find(parameters_, parameter, &Parameter::name) == parameters_.end()) {
       state[name] = tensor;
     }
@@ -370,11 +405,14 @@ void OptimizerShard::gather_experts(const std::map<std::string, Tensor>& of_part
   for (const Parameter* expert : options_.experts) {
     const Tensor& own = of_parts.at(expert->name);
     const auto n = static_cast<std::size_t>(own.numel());
-    const Tensor values = Tensor::empty(own.shape().with(0, own.dim(0) * options_.communicator->size()),
-                                        own.dtype(), own.device());
+    const Tensor values =
+        Tensor::empty(own.shape().with(0, own.dim(0) * group_size()), own.dtype(), own.device());
     std::vector<Slice> slices;
     slices.reserve(ranks);
-    for (std::size_t r = 0; r < ranks; ++r) slices.push_back({r * n, (r + 1) * n});
+    const std::size_t whole_size =
+        n * static_cast<std::size_t>(group_size());  // of which the first group has all
+    for (std::size_t r = 0; r < ranks; ++r)
+      slices.push_back({std::min(r * n, whole_size), std::min((r + 1) * n, whole_size)});
     copy_values(own, dist::slice_of(values, elements_of_expert(*expert)));
     backend(values.device()).synchronize(current_stream(values.device()));
     dist::all_gather(*options_.communicator, values, slices);

@@ -35,8 +35,12 @@ class OptimizerShard {
     std::vector<std::int64_t> blocks = {};  ///< stage 3, by parameter: the block that it is of, or -1
     /// Stage 3: the thread that gathers weights. What ranks send in a pass goes through it, too.
     dist::Background* background = nullptr;
-    /// Of these each rank has an equal part of the whole, in the order of ranks, and all of its gradient.
+    /// Of these each rank of a group has an equal part of the whole, in the order of ranks, and that of its
+    /// gradient which the group has made.
     std::vector<Parameter*> experts = {};
+    int expert_group = 0;  ///< neighbouring ranks that have all experts together; 0: all ranks
+    /// The ranks of other groups that have the same experts, and this one; null: there is one group.
+    dist::Communicator* expert_peers = nullptr;
   };
   /// `divisible`: whether a parameter may lie on several ranks.
   OptimizerShard(std::span<Parameter* const> parameters, const Options& options,
@@ -104,6 +108,9 @@ class OptimizerShard {
   const Parameter* find_expert(const std::string& parameter) const;
   dist::Slice elements_of_expert(const Parameter& own) const;
   std::int64_t expert_norm_blocks() const;
+  int group_size() const;
+  bool is_of_first_group() const { return options_.communicator->rank() < group_size(); }
+  void sum_expert_gradients() const;
   void gather_experts(const std::map<std::string, Tensor>& of_parts,
                       std::map<std::string, Tensor>& whole) const;
   void add_norm_blocks(const Parameter& part, const Tensor& partials, std::size_t begin,

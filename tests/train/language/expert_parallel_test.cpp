@@ -72,9 +72,11 @@ class ExpertParallelTraining : public test::TrainingRun {
     return outcome;
   }
 
-  static Outcome run(TrainConfig c, int ranks) {
-    c.output_dir += fmt::format("-{}", ranks);
-    c.expert_parallel_size = ranks;
+  static Outcome run(const TrainConfig& c, int ranks) { return run(c, ranks, ranks); }
+  // `group`: ranks that have all experts together.
+  static Outcome run(TrainConfig c, int ranks, int group) {
+    c.output_dir += fmt::format("-{}-{}", ranks, group);
+    c.expert_parallel_size = group;
     c.gradient_accumulation_steps = kMicroBatches / ranks;
     if (ranks == 1) return take_steps(c, *dist::alone());
     Outcome outcome;
@@ -150,6 +152,19 @@ TEST_F(ExpertParallelTraining, ARankWithoutTargetsServesTheOthers) {
   expect_near(run(c, 4), run(c, 1));
 }
 
+TEST_F(ExpertParallelTraining, GroupsThatHaveAllExpertsEachLearnWhatOneProcessDoes) {
+  for (const char* family : {"qwen3_moe", "gpt_oss_moe"}) {
+    SCOPED_TRACE(family);
+    TrainConfig c = mixture(family);
+    c.ema_decay = 0.9;
+    const Outcome alone = run(c, 1);
+    for (const std::int64_t stage : {1, 3}) {
+      c.zero_stage = stage;
+      expect_near(run(c, 4, 2), alone);
+    }
+  }
+}
+
 TEST_F(ExpertParallelTraining, RunsOfAsManyRanksHaveTheSameBits) {
   TrainConfig c = mixture("mixtral");
   c.optimizer.name = "adamw";
@@ -189,6 +204,9 @@ TEST_F(ExpertParallelTraining, RanksHaveTheirExpertsAlone) {
   const auto experts = static_cast<std::size_t>(model.expert_parameter_count());
   EXPECT_EQ(whole.parameters - plan_memory(planned, model, 4).parameters, experts * 3);  // f32
   EXPECT_EQ(plan_memory(planned, model).parameters, whole.parameters);                   // as they are loaded
+  planned.expert_parallel_size = 2;
+  EXPECT_EQ(held(1) - held(2), model.expert_parameter_count() / 2);
+  EXPECT_EQ(whole.parameters - plan_memory(planned, model, 4).parameters, experts * 2);
 }
 
 TEST_F(ExpertParallelTraining, WhatCannotBeSharedOutIsRefusedByKey) {

@@ -207,20 +207,45 @@ TEST(RunPlan, RefusesGpusThatNodesDoNotDivide) {
   EXPECT_THROW(static_cast<void>(plan_runs(request)), InvalidConfig);
 }
 
-TEST(RunPlan, ExpertsAreSharedOutAmongAsManyRanksAsTheKeySays) {
-  RunPlanRequest request = request_of("gpt2-124m", "h100", 4);
+RunPlanRequest request_of_experts(int ranks) {
+  RunPlanRequest request = request_of("gpt2-124m", "h100", ranks);
   request.model.model_type = "qwen3_moe";
   apply_family(request.model);
   request.model.num_experts = 8;
   request.model.num_experts_per_tok = 2;
   request.model.moe_intermediate_size = 512;
   request.model.validate();
-  request.config.expert_parallel_size = 4;
+  request.config.expert_parallel_size = ranks;
+  return request;
+}
+
+TEST(RunPlan, RowsOfTokensTravelToTheirExpertsAndBackAndExpertsStay) {
+  RunPlanRequest request = request_of_experts(8);
+  request.cluster.nodes = 2;
+  request.cluster.direct = true;
+  const PlannedChoice choice{.zero_stage = 1, .batch = 8};
+  const StepTime time = plan_step_time(request.config, work_of(request), choice, request.cluster);
+  const double rows = 4.0 * 8 * 1024 * 12 * 2 * 768 * 2;  // passes, tokens, layers, choices, hidden, bf16
+  const auto dense =
+      static_cast<double>(request.model.parameter_count() - request.model.expert_parameter_count());
+  const double inside = 2 * 2 * dense * 3 / 4, outside = 2 * 2 * dense / 2;  // of the rest: there and back
+  EXPECT_NEAR(time.inside, inside + rows * 3 / 8, 1e-3 * inside);
+  EXPECT_NEAR(time.outside, outside + 4 * rows * 4 / 8, 1e-3 * outside);
+  EXPECT_GE(time.exposed, 4 * rows * 4 / 8 / request.cluster.network);
+  PlannedChoice again = choice;
+  again.recompute = Recompute::full;
+  const StepTime more = plan_step_time(request.config, work_of(request), again, request.cluster);
+  EXPECT_NEAR(more.inside - time.inside, rows / 2 * 3 / 8, 1e-3 * rows);
+}
+
+TEST(RunPlan, ExpertsAreSharedOutAmongAsManyRanksAsTheKeySays) {
+  RunPlanRequest request = request_of_experts(4);
   for (const PlannedRun& run : plan_runs(request)) EXPECT_GE(run.choice.zero_stage, 1);
   const std::vector<PlannedScale> scaling = plan_scaling(request);
-  ASSERT_EQ(scaling.size(), 1U);
+  ASSERT_GE(scaling.size(), 2U);  // groups of 4
   EXPECT_EQ(scaling[0].ranks, 4);
-  request.cluster.ranks = 8;
+  EXPECT_EQ(scaling[1].ranks, 8);
+  request.cluster.ranks = 6;
   const std::string message = test::message_of<InvalidConfig>([&] { static_cast<void>(plan_runs(request)); });
   EXPECT_NE(message.find("expert_parallel_size: is 4"), std::string::npos) << message;
 }

@@ -14,13 +14,13 @@ void check_expert_ranks(const TrainConfig& config, const LanguageConfig& model, 
     INGOT_CHECK(holds, InvalidConfig("expert_parallel_size", fmt::format("is {}, but {}", ranks, problem)));
   };
   require(model.num_experts > 0, "this model has no experts; leave it out");
-  require(ranks == processes,
-          fmt::format("the run has {} of the processes that it counts; start {} by mpirun -n {} (plan: "
-                      "--gpus, memory: --ranks), or write {}",
-                      processes, ranks, ranks, processes));
+  require(processes % ranks == 0,
+          fmt::format(
+              "the run has {} processes, which it does not divide; start {} or a multiple by mpirun -n {} "
+              "(plan: --gpus, memory: --ranks), or write {}",
+              processes, ranks, ranks, processes));
   require(model.num_experts % ranks == 0,
-          fmt::format("layers have {} experts, which it does not divide; start as many processes as divide "
-                      "them",
+          fmt::format("layers have {} experts, which it does not divide; write a number that divides them",
                       model.num_experts));
 }
 

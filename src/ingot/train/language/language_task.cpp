@@ -204,7 +204,13 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
 }
 
 void LanguageTask::share_out_experts() {
-  expert_ranks_ = std::make_shared<ExpertParallel>(communicator_, *gathering_);
+  const auto size = static_cast<int>(config_.expert_parallel_size);
+  if (communicator_.size() > size) {
+    expert_group_ = communicator_.split(communicator_.rank() / size);
+    expert_peers_ = communicator_.split(communicator_.rank() % size);
+  }
+  expert_ranks_ = std::make_shared<ExpertParallel>(expert_group_ != nullptr ? *expert_group_ : communicator_,
+                                                   *gathering_);
   for (const auto& layer : model_->layers)
     if (layer->experts != nullptr) layer->experts->share_out(expert_ranks_);
   backend(device_).trim();
@@ -314,7 +320,9 @@ std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const 
                                   .stage = static_cast<int>(config_.zero_stage),
                                   .bucket_bytes = config_.bucket_bytes(),
                                   .background = gathering_.get(),
-                                  .experts = {}};
+                                  .experts = {},
+                                  .expert_group = static_cast<int>(config_.expert_parallel_size),
+                                  .expert_peers = expert_peers_.get()};
   if (expert_ranks_ != nullptr) options.experts = expert_parameters(*model_);
   if (options.stage < 3 || config_.adapter.enabled) return options;  // adapters are little
   std::map<const Parameter*, std::int64_t> layer_of;

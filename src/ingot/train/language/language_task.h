@@ -106,7 +106,9 @@ class LanguageTask : public TrainTask {
   std::optional<text::Tokenizer> tokenizer_;
   std::string generation_config_;  // of the model that the run starts from
   TrainingData data_;
-  std::unique_ptr<dist::Background> gathering_;   // of what ranks share out in a pass; null: nothing
+  std::unique_ptr<dist::Background> gathering_;  // of what ranks share out in a pass; null: nothing
+  // Of ranks that have all experts together, and of those that have the same; null: all ranks are one group.
+  std::unique_ptr<dist::Communicator> expert_group_, expert_peers_;
   std::shared_ptr<ExpertParallel> expert_ranks_;  // null: every rank has all experts
   std::deque<std::vector<double>> loads_;         // of the ranks' experts, in steps that are not read yet
   std::unique_ptr<LanguageModel> model_;

@@ -13,6 +13,7 @@
 #include "ingot/core/memory.h"
 #include "ingot/kernels/master_weight.h"
 #include "ingot/kernels/quant_map_8bit.h"
+#include "ingot/train/language/planning/bucket_plan.h"
 #include "ingot/train/language/planning/dry_pass.h"
 #include "ingot/train/language/reference.h"
 #include "ingot/train/language/teacher.h"
@@ -61,14 +62,14 @@ std::size_t shared_out_bytes(const LanguageConfig& model, std::size_t ranks, std
 }
 
 // `own`: of all gradients in the dtype of the parameters.
-std::size_t gradient_bytes(const TrainConfig& config, std::size_t own, std::size_t ranks) {
-  const std::size_t bucket = std::min(own, config.bucket_bytes());
+std::size_t gradient_bytes(const TrainConfig& config, const LanguageConfig& model, std::size_t own,
+                           std::size_t ranks) {
   const bool sums = config.adds_every_round() && config.gradient_accumulation_steps > 1;
   if (ranks == 1) return sums ? 2 * own : own;  // the sums of micro-batches lie beside the gradients of each
   const std::size_t part = config.zero_stage > 0 ? own / ranks : own;
-  // What a bucket's all-to-all receives; and those that are made, wait and are sent, where nothing stays.
-  if (config.zero_stage >= 2) return part + 5 * bucket;
-  return own + (sums ? part : 0) + bucket;
+  const BucketPlan buckets = plan_buckets(config, model, own);
+  if (config.zero_stage >= 2) return part + buckets.passing;
+  return own + (sums ? part : 0) + buckets.received;
 }
 
 // Rows of the largest matrix of a layer, or of what makes all layers' inputs.
@@ -145,11 +146,16 @@ void plan_pass(MemoryPlan& plan, const TrainConfig& config, const LanguageConfig
                                  byte_size(config.dtype);
 }
 
+// Of what the ranks of a group share out, and other groups have, too.
+std::size_t of_each_rank(const TrainConfig& config, std::size_t experts) {
+  return experts / static_cast<std::size_t>(config.expert_parallel_size);
+}
+
 // What one of the ranks has of weights that take `all` bytes, while they train. `experts`: parameters of
 // which each has its part alone.
 std::size_t weight_bytes(const TrainConfig& config, const LanguageConfig& model, std::size_t all,
                          std::size_t ranks, std::size_t experts) {
-  const std::size_t size = byte_size(config.dtype), own = experts / ranks * size;
+  const std::size_t size = byte_size(config.dtype), own = of_each_rank(config, experts) * size;
   if (config.zero_stage < 3 || ranks == 1) return all - experts * size + own;
   return config.adapter.enabled ? shared_out_bytes(config.adapter, model, ranks, config.dtype, all)
                                 : shared_out_bytes(model, ranks, size, experts) + own;
@@ -199,13 +205,18 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   offload_weights(plan, config, model);
   plan.teacher = teacher_bytes(config.distillation, config.dtype);
   plan.gradients =
-      gradient_bytes(config, (trained - experts) * (adapter.enabled ? sizeof(float) : size), parts) +
-      experts / parts * size;
+      gradient_bytes(config, model, (trained - experts) * (adapter.enabled ? sizeof(float) : size), parts) +
+      of_each_rank(config, experts) * size;
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
   if (config.zero_stage > 0) {
-    plan.optimizer /= parts;
-    plan.ema /= parts;
+    const auto shared = [&](std::size_t bytes) {
+      const std::size_t of_experts = static_cast<std::size_t>(
+          static_cast<double>(bytes) * static_cast<double>(experts) / static_cast<double>(trained));
+      return (bytes - of_experts) / parts + of_each_rank(config, of_experts);
+    };
+    plan.optimizer = shared(plan.optimizer);
+    plan.ema = shared(plan.ema);
   }
   plan_pass(plan, config, model, device);
   offload_optimizer(plan, config.optimizer.offload, largest_whole_state(config, model));

@@ -449,8 +449,9 @@ Table::Section rank_keys() {
            {.aliases = {"ep_size", "expert_model_parallel_size"},
             .bounds = at_least(1),
             .doc =
-                "So many processes, all there are, have the experts of a mixture between them, and tokens go "
-                "to where their experts are. 1: every process has all experts. Sums are rounded otherwise "
+                "So many processes have the experts of a mixture between them, and tokens go to where their "
+                "experts are. It divides their number: every group has all experts. 1: every process has. "
+                "Sums are rounded otherwise "
                 "than those of one process."}},
           {"bucket_cap_mb",
            &TrainConfig::bucket_cap_mb,

@@ -218,7 +218,7 @@ std::vector<PlannedScale> plan_scaling(const RunPlanRequest& request, int most) 
   const int in_node = request.cluster.ranks_per_node();
   const std::int64_t tokens = request.tokens_per_step / request.cluster.ranks;
   for (int ranks = 1; ranks <= most; ranks *= 2) {
-    if (request.config.shares_experts() && ranks != request.cluster.ranks) continue;
+    if (request.config.shares_experts() && ranks % request.config.expert_parallel_size != 0) continue;
     RunPlanRequest at = request;
     at.cluster.ranks = ranks;
     at.cluster.nodes = ranks <= in_node ? 1 : ranks / in_node;

@@ -95,6 +95,41 @@ Collective collective(double bytes, const PlannedCluster& on, const PlannedDevic
   return c;
 }
 
+// Tokens' rows go to the ranks of their experts and come back, forward and backward, and once more where
+// the forward pass is run again. Every rank has as many rows for each other: an even load. The layer waits.
+Collective expert_exchange(const TrainConfig& config, const PlannedCluster& on, const ModelWork& work) {
+  const double passes = config.recompute == Recompute::full ? 6 : 4,
+               group = as_double(config.expert_parallel_size), in_node = on.ranks_per_node(),
+               near = std::min(group, in_node);
+  const double rows = passes * as_double(config.tokens_per_step()) * work.expert_rows,
+               messages = passes * as_double(config.gradient_accumulation_steps * work.expert_layers);
+  return {.inside = rows * (near - 1) / group,
+          .outside = rows * (group - near) / group * in_node,
+          .seconds = kHopSeconds * messages * std::ceil(std::log2(group))};
+}
+
+// Groups of ranks, each with all experts, sum the gradients of these.
+Collective expert_sum(const TrainConfig& config, const PlannedCluster& on, const ModelWork& work) {
+  const double group = as_double(config.expert_parallel_size), in_node = on.ranks_per_node(),
+               near = std::max(1.0, in_node / group), groups = on.ranks / group, far = groups / near;
+  const double bytes = 2 * work.shared_experts / group;
+  return {.inside = bytes * (near - 1) / near,
+          .outside = bytes / near * (far - 1) / far * in_node,
+          .seconds = groups > 1 ? 2 * kHopSeconds * std::ceil(std::log2(groups)) : 0};
+}
+
+void add_experts(StepTime& time, const TrainConfig& config, const PlannedCluster& on,
+                 const PlannedDevice& device, const ModelWork& work) {
+  if (work.expert_rows == 0 || on.ranks == 1) return;
+  const double link = on.direct || device.host ? device.link : std::min(device.link, device.host_link);
+  for (const Collective& c : {expert_exchange(config, on, work), expert_sum(config, on, work)}) {
+    time.inside += c.inside;
+    time.outside += c.outside;
+    time.exposed += c.seconds + c.inside / link + (on.nodes > 1 ? c.outside / on.network : 0);
+    if (!on.direct && !device.host) time.host_bytes += c.inside + c.outside / on.ranks_per_node();
+  }
+}
+
 void add_communication(StepTime& time, const TrainConfig& config, const PlannedChoice& choice,
                        const PlannedCluster& on, const PlannedDevice& device, const ModelWork& amounts) {
   if (on.ranks == 1) return;
@@ -102,9 +137,10 @@ void add_communication(StepTime& time, const TrainConfig& config, const PlannedC
   const double sent = choice.zero_stage >= 2 || config.ordered_gradients ? rounds : 1;
   // Stage 3 gathers what lies below adapters, too.
   const double gathered =
-      choice.zero_stage == 3 && config.adapter.enabled ? amounts.layer_bytes : amounts.weights;
-  const Collective scatter = collective(amounts.gradients, on, device),
-                   gather = collective(gathered, on, device);
+      (choice.zero_stage == 3 && config.adapter.enabled ? amounts.layer_bytes : amounts.weights) -
+      amounts.shared_experts;  // which travel to no other rank, as their gradients do not
+  const double gradients = amounts.gradients - amounts.shared_experts;
+  const Collective scatter = collective(gradients, on, device), gather = collective(gathered, on, device);
   const double gathers = choice.zero_stage == 3 ? 2 * rounds : 1;
   time.inside = sent * scatter.inside + gathers * gather.inside;
   time.outside = sent * scatter.outside + gathers * gather.outside;
@@ -118,12 +154,12 @@ void add_communication(StepTime& time, const TrainConfig& config, const PlannedC
     after = 0;
   }
   const double last_bucket =
-      std::min(1.0, as_double(static_cast<std::int64_t>(config.bucket_bytes())) / amounts.gradients);
+      std::min(1.0, as_double(static_cast<std::int64_t>(config.bucket_bytes())) / gradients);
   // Ranks on processors have no engine beside them that would copy bytes.
   const double hidden = device.host ? 0 : std::min(travel * (1 - last_bucket), cover);
   time.hidden += hidden;
   time.exposed += travel - hidden + after;
-  if (!on.direct && !device.host) time.host_bytes += sent * amounts.gradients + gathers * gathered;
+  if (!on.direct && !device.host) time.host_bytes += sent * gradients + gathers * gathered;
 }
 
 // State comes and goes at the same time, but to a file, which takes the one after the other.
@@ -195,6 +231,14 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
   work.read = as_double(model.active_parameter_count() - layer_input_table(model)) *
               as_double(byte_size(config.dtype));
   work.kept = static_cast<double>(whole.activations) / as_double(config.sequence_len);
+  if (config.shares_experts()) {
+    const double size = as_double(byte_size(config.dtype));
+    for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer)
+      work.expert_layers += model.is_sparse(layer) ? 1 : 0;
+    work.shared_experts = as_double(model.expert_parameter_count()) * size;
+    work.expert_rows =
+        as_double(work.expert_layers * model.num_experts_per_tok * model.expert_width()) * size;
+  }
   work.attention_flops = 6 * as_double(model.query_elements() * config.sequence_len);
   const double head = 6 * as_double(model.vocab_size * model.hidden_size),
                all = model.training_flops_per_token(config.sequence_len);
@@ -217,6 +261,7 @@ StepTime plan_step_time(const TrainConfig& config, const ModelWork& work, const 
   add_weights(time, work, choice, !config.adapter.enabled, device);
   add_activations(time, chosen, work, choice, device);
   add_communication(time, chosen, choice, on, device, work);
+  add_experts(time, chosen, on, device, work);
   return time;
 }
 

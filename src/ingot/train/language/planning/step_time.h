@@ -58,11 +58,13 @@ struct StepTime {
 struct ModelWork {
   double weights = 0, gradients = 0, optimizer = 0;  ///< bytes, of what trains
   double read = 0;                                   ///< bytes of the weights that a token passes
-  double layer_bytes = 0;   ///< of the layers' matrices, as offload_weights moves them
-  double layer_inputs = 0;  ///< bytes of a token's, of all layers
-  double kept = 0;          ///< bytes of a token's activations, all of them
+  double layer_bytes = 0;     ///< of the layers' matrices, as offload_weights moves them
+  double layer_inputs = 0;    ///< bytes of a token's, of all layers
+  double kept = 0;            ///< bytes of a token's activations, all of them
+  double shared_experts = 0;  ///< bytes of the experts' weights, which ranks share out; 0: they do not
+  double expert_rows = 0;     ///< bytes of a token's rows for its experts, of all layers, then
   double layer_flops = 0, head_flops = 0, attention_flops = 0;  ///< of a token, all passes
-  std::int64_t layers = 0, classes = 0;
+  std::int64_t layers = 0, expert_layers = 0, classes = 0;
 };
 
 /// Of config on such a device; what PlannedChoice has does not matter.
