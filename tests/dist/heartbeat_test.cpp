@@ -7,6 +7,8 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "ingot/base/stopwatch.h"
 
@@ -18,8 +20,9 @@ using namespace std::chrono_literals;
 // A rank that hears `beats` and nothing more, and counts what it sends and misses.
 struct Watch {
   std::int64_t beats = 0;
-  bool ends = false;  // the last of them says so
-  std::atomic<int> sent{0}, goodbyes{0}, missed{0};
+  std::int64_t later = 0;  // more of them, once it was missed
+  bool ends = false;       // the last of them says so
+  std::atomic<int> sent{0}, goodbyes{0}, missed{0}, heard_again{0};
   std::atomic<std::int64_t> missed_in{0};
 
   Heartbeat::Line line() {
@@ -34,7 +37,9 @@ struct Watch {
                 [this](const Beat& last, double) {
                   missed_in = last.operation;
                   ++missed;
-                }};
+                  beats += later;
+                },
+            .tell_heard = [this] { ++heard_again; }};
   }
 
   std::int64_t heard = 0;
@@ -51,6 +56,14 @@ TEST(Heartbeat, ASilentRankIsMissedOnceWithTheOperationThatItCameToLast) {
   EXPECT_EQ(watch.missed_in, 3);
   EXPECT_GE(watch.sent, 1);
   EXPECT_EQ(watch.goodbyes, 1);
+}
+
+TEST(Heartbeat, ARankThatIsHeardAgainIsMissedNoMoreAndMayBeMissedAgain) {
+  Watch watch{.beats = 1, .later = 1};
+  Heartbeat heartbeat(watch.line(), 0.4);
+  for (const Stopwatch since; watch.missed < 2 && since.seconds() < 60;) std::this_thread::sleep_for(10ms);
+  EXPECT_GE(watch.heard_again, 1);
+  EXPECT_GE(watch.missed, 2);
 }
 
 TEST(Heartbeat, ARankThatSaidThatItGoesIsNotMissed) {
@@ -89,6 +102,37 @@ TEST(OwnProgress, IsComputingOfAnyOtherThreadAndNotWaiting) {
     any_idle = !progress.any();
   }
   EXPECT_TRUE(any_idle);
+}
+
+TEST(OwnProgress, IsARateSoThatThreadsThatWakeNowAndThenAreIdleForEver) {
+  OwnProgress idle, busy;
+  idle.any({});
+  busy.any({});
+  for (int second = 1; second < 100; ++second) {
+    EXPECT_FALSE(idle.any({.now = 1.0 * second, .processor = 40e-6 * second})) << second;
+    EXPECT_TRUE(busy.any({.now = 0.01 * second, .processor = 0.005 * second})) << second;
+  }
+  EXPECT_TRUE(idle.any({.now = 100, .processor = 4e-3, .reads = 1}));
+}
+
+// As one is whose file system does not answer.
+TEST(OwnProgress, IsWaitingWhereAThreadCannotBeInterrupted) {
+  OwnProgress progress;
+  progress.any();
+  EXPECT_TRUE(progress.any({.now = 1e9, .waits_for_disk = true}));
+  std::thread uninterruptible([] {
+    const pid_t child = vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork): waits in state D
+    if (child == 0) {
+      usleep(500'000);
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+  });
+  std::this_thread::sleep_for(100ms);
+  int looks = 0, found = 0;
+  for (const Stopwatch since; since.seconds() < 0.2; ++looks) found += progress.any() ? 1 : 0;
+  uninterruptible.join();
+  EXPECT_EQ(found, looks);
 }
 
 }  // namespace

@@ -37,6 +37,12 @@ TEST(LateRanks, ARankThatIsNotHeardIsNamedAndThoseThatAreBusyAreNot) {
             "hanging, swapping, off the network), or raise INGOT_RANK_SILENCE");
 }
 
+TEST(LateRanks, ARankThatWasMissedAndComesBackIsToldWhoMissedIt) {
+  const std::string text = tell_missed_rank(1, 2, "south", 26);
+  EXPECT_NE(text.find("rank 2 on south heard nothing of this rank, 1, for 26 s"), std::string::npos) << text;
+  EXPECT_NE(text.find("INGOT_RANK_SILENCE"), std::string::npos) << text;
+}
+
 TEST(LateRanks, RanksInDifferentOperationsAreToldApart) {
   const std::string text =
       tell_late_ranks(1, Ranks{Waiting{7, 2, "barrier", "the start"}, Waiting{9, 2, "broadcast", "step 1"}},

@@ -190,8 +190,11 @@ std::vector<Ids> greedy(const LanguageModel& model) {
 }
 
 // With norms and biases that differ from where they start, and experts of families that have them.
-std::string write_family(const std::string& directory, const std::string& family) {
+std::string write_family(const std::string& directory, const std::string& variant) {
+  const std::string family = variant.substr(0, variant.find('-'));
   LanguageConfig c = test::small_config(family);
+  if (variant.ends_with("-one_key")) c.num_key_value_heads = 1;  // which ranks share
+  if (family == "falcon") c.position = PositionKind::alibi;
   if (family == "bloom" || family == "mpt" || family == "deepseek_v2") c.num_key_value_heads = 4;
   if (family == "bloom" || family == "mpt")
     c.intermediate_size = 4 * c.hidden_size;  // as they always have it
@@ -239,8 +242,13 @@ TEST_P(Families, TheFirstRankLeadsTheOthersToTheSameText) {
 INSTANTIATE_TEST_SUITE_P(All, Families,
                          ::testing::Values("llama", "gemma2", "mixtral", "gpt2", "qwen2", "qwen3",
                                            "qwen2_moe", "gpt_oss", "phi", "apertus", "phimoe", "llama4_text",
-                                           "olmo2", "bloom", "mpt", "deepseek_v2"),
-                         [](const auto& param) { return param.param; });
+                                           "olmo2", "olmo2-one_key", "bloom", "mpt", "falcon-one_key",
+                                           "deepseek_v2"),
+                         [](const auto& param) {
+                           std::string name = param.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 std::string refusal(const std::string& directory, const std::string& format, int ranks) {
   return logits_of_ranks(

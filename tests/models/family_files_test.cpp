@@ -12,6 +12,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/config_difference.h"
@@ -19,6 +20,7 @@
 #include "ingot/models/language/gguf_export.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/nn/visit.h"
 #include "ingot/ops/view.h"
 #include "ingot/quant/packed_matrix.h"
 #include "ingot/weights/encode.h"
@@ -40,6 +42,25 @@ void write(const GgufExport& model, const std::string& path, const WeightEncodin
 LanguageConfig config_of(const std::string& path) {
   const ModelCheckpoint checkpoint = open_checkpoint(path);
   return LanguageConfig::from_json(checkpoint.config_json, path);
+}
+
+TEST(FamilyFiles, ADeepseekModelWithoutExpertsHasDenseLayersAlone) {
+  LanguageConfig c;
+  c.model_type = "deepseek_v2";
+  apply_family(c);
+  c.vocab_size = 32;
+  c.hidden_size = c.intermediate_size = 64;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = c.num_key_value_heads = 2;
+  InitSource init(5);
+  LanguageModel model(c, init);
+  const TemporaryDirectory folder;
+  write_language_model(folder.path(), model.config, parameter_map(model));
+  EXPECT_NE(read_file(folder.at("config.json")).find("\"first_k_dense_replace\": 2"), std::string::npos);
+  const LanguageConfig read = config_of(folder.path());
+  EXPECT_EQ(read.num_experts, 0);
+  EXPECT_EQ(read.shared_expert_intermediate_size, 0);
+  EXPECT_EQ(parameter_map(*load_language_model(folder.path(), {})).size(), parameter_map(model).size());
 }
 
 TEST(FamilyFiles, XieluHasItsNumbersAmongTheMetadata) {

@@ -71,12 +71,13 @@ ScopedFault::~ScopedFault() { arranged().set(std::nullopt); }
 void fault_point(std::string_view point) {
   Arranged& a = arranged();
   if (!a.any.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock(a.mutex);
+  std::unique_lock lock(a.mutex);
   if (!a.fault || a.fault->point != point || a.fault->kind == Fault::Kind::no_space) return;
   if (a.fault->count-- > 1) return;
   if (a.fault->kind == Fault::Kind::crash) fault_crash();
   const Fault::Kind kind = a.fault->kind;
   a.fault.reset();
+  lock.unlock();  // other threads go on
   if (kind == Fault::Kind::error) throw Error(fmt::format("INGOT_FAULT: {} fails", point));
   if (kind == Fault::Kind::stop) kill(getpid(), SIGSTOP);
   while (kind == Fault::Kind::hang) pause();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -76,7 +77,7 @@ class Communicator {
   /// memory.
   virtual std::vector<std::span<std::byte>> shared_memory(std::size_t /*bytes*/) { return {}; }
   /// The ranks that give the same `color`, in their order, for the host's memory. All ranks call it. This one
-  /// has to outlive it.
+  /// has to outlive it; its time-out holds there, too, and its message_bytes() as they are now.
   virtual std::unique_ptr<Communicator> split(int color);
   /// Ends every process of the run at once, from any state.
   [[noreturn]] virtual void abort(int exit_code) = 0;
@@ -98,6 +99,8 @@ class Communicator {
   /// that prepares (loads a model) also when it neither computes nor reads. Later it may wait for what is no
   /// rank.
   virtual void set_preparing(bool /*prepares*/) {}
+  /// The operation that a communicator over this one came to, for errors; `what` outlives both.
+  virtual void set_position(std::int64_t /*operation*/, const char* /*what*/) {}
 
   /// The communicator for a device's memory: this one, or what connect_devices() put beside it; null where
   /// that memory has to go over the host's.

@@ -5,6 +5,10 @@
 #include <csignal>
 #include <ctime>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include <pthread.h>
@@ -25,6 +29,19 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+// As the kernel tells it: "1234 (name) D ...".
+bool is_a_thread_uninterruptible() {
+  std::error_code problem;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", problem)) {
+    std::ifstream stat(thread.path() / "stat");
+    std::string line;
+    std::getline(stat, line);
+    const std::size_t name_ends = line.rfind(')');
+    if (name_ends != std::string::npos && line.substr(name_ends, 3) == ") D") return true;
+  }
+  return false;
+}
+
 // Signals are for the program's other threads.
 void block_signals() {
   sigset_t all;
@@ -35,16 +52,19 @@ void block_signals() {
 }  // namespace
 
 bool OwnProgress::any() {
-  constexpr double kLeast = 1e-3;  // less than that is what idle threads take
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  const std::int64_t reads = used.ru_majflt + used.ru_inblock;
-  const double processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  const bool any = processor - processor_seconds_ >= kLeast || reads != reads_;
-  if (!any) return false;
-  processor_seconds_ = processor;
-  reads_ = reads;
-  return true;
+  return any(Look{.now = seconds_of(CLOCK_MONOTONIC),
+                  .processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID),
+                  .reads = used.ru_majflt + used.ru_inblock,
+                  .waits_for_disk = is_a_thread_uninterruptible()});
+}
+
+bool OwnProgress::any(const Look& look) {
+  constexpr double kLeastRate = 1e-4;  // less than that is what idle threads take
+  const std::optional<Look> before = std::exchange(before_, look);
+  return !before.has_value() || look.waits_for_disk || look.reads != before->reads ||
+         look.processor - before->processor >= kLeastRate * (look.now - before->now);
 }
 
 void Silence::look(double now) {
@@ -73,12 +93,13 @@ void Heartbeat::listen() {
   while (const std::optional<Beat> beat = line_.receive()) {
     silence_.heard();
     heard_ = *beat;
+    if (std::exchange(missed_, false)) line_.tell_heard();
     if (beat->last) return heard_.reset();
   }
   silence_.look(seconds_of(CLOCK_MONOTONIC));
-  if (silence_.seconds() < most_silence_) return;
+  if (missed_ || silence_.seconds() < most_silence_) return;
+  missed_ = true;
   line_.tell_silent(*heard_, silence_.seconds());
-  heard_.reset();
 }
 
 void Heartbeat::loop() {

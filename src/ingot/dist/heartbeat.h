@@ -19,15 +19,21 @@ struct Beat {
   bool last = false;                ///< it goes, and is to be missed no more
 };
 
-/// Whether this process has got on since it was last asked: used a processor, or read from a disk. The thread
-/// that asks does not count.
+/// Whether this process has got on since it was last asked: used a processor, read from a disk, or waits for
+/// one. The thread that asks does not count.
 class OwnProgress {
  public:
+  struct Look {
+    double now = 0, processor = 0;  ///< seconds; those that its other threads have computed
+    std::int64_t reads = 0;
+    bool waits_for_disk = false;  ///< a thread cannot be interrupted: it reads, writes or waits for fsync
+  };
   bool any();
+  /// Threads that wake now and then compute a little, too: it is the rate that counts.
+  bool any(const Look& look);
 
  private:
-  double processor_seconds_ = 0;
-  std::int64_t reads_ = 0;
+  std::optional<Look> before_;
 };
 
 /// For how long nothing was heard. A long time between two looks is one in which who looks was held up, and
@@ -53,7 +59,8 @@ class Heartbeat {
     std::function<Beat()> position;                        ///< of this rank
     std::function<void(const Beat&)> send;                 ///< to the rank that watches this one
     std::function<std::optional<Beat>()> receive;          ///< from the rank that this one watches
-    std::function<void(const Beat&, double)> tell_silent;  ///< its last beat, seconds since; once
+    std::function<void(const Beat&, double)> tell_silent;  ///< its last beat, seconds since
+    std::function<void()> tell_heard;                      ///< one that was told to be silent
   };
   Heartbeat(Line line, double most_silence);
   /// After a last beat.
@@ -76,6 +83,7 @@ class Heartbeat {
   OwnProgress progress_;
   Silence silence_;
   std::optional<Beat> heard_ = Beat{};  // nothing: it is watched no more
+  bool missed_ = false;                 // and that was told
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false;

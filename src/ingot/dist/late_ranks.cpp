@@ -20,6 +20,13 @@ std::string tell_failed_rank(int rank, const std::string& host, const Waiting& a
   return fmt::format("rank {} on {} failed in {}{}: {}", rank, host, at.activity, behind, at.failure);
 }
 
+std::string tell_missed_rank(int here, int by, const std::string& host, double seconds) {
+  return fmt::format(
+      "rank {} on {} heard nothing of this rank, {}, for {:.3g} s, and the run ended; look what held it up "
+      "(stopped, a slow disk, swapping, the network), or raise INGOT_RANK_SILENCE",
+      by, host, here, seconds);
+}
+
 namespace {
 
 // Behind what it was heard of last.

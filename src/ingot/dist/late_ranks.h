@@ -21,6 +21,9 @@ struct Waiting {
 /// "rank 1 on north failed in pass 12, behind its all-reduce (number 34): why".
 std::string tell_failed_rank(int rank, const std::string& host, const Waiting& at);
 
+/// Why rank `here` ends, which has come back: rank `by` on `host` missed it for so many seconds.
+std::string tell_missed_rank(int here, int by, const std::string& host, double seconds);
+
 /// Tells why rank `here` waited in vain. `ranks`: what each of them waits in, nothing for those that do not
 /// answer; `hosts`: where they run; `setting`: what gives them more time.
 std::string tell_late_ranks(int here, std::span<const std::optional<Waiting>> ranks,

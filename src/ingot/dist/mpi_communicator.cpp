@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include "ingot/base/env.h"
+#include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/dist/heartbeat.h"
@@ -38,7 +41,8 @@ struct Notice {
   std::array<char, 512> failure{};
   int silent = -1;  // a rank that nothing was heard of,
   double silence = 0;
-  Beat last_beat{};  // but that, so many seconds ago
+  Beat last_beat{};         // but that, so many seconds ago
+  bool takes_back = false;  // it was heard again
 };
 
 template <std::size_t N>
@@ -56,6 +60,15 @@ double most_silence() {
   // Environment: INGOT_RANK_SILENCE | seconds after which a stopped rank ends the others; 0: never (25)
   constexpr std::int64_t kUsual = 25, kMost = 86400;
   return static_cast<double>(env_int("RANK_SILENCE", 0, kMost).value_or(kUsual));
+}
+
+// Those of `comm` that share this rank's machine, and its place among them.
+Handle ranks_of_machine(Handle comm, int& rank, int& size) {
+  Handle local = nullptr;
+  check_mpi(mpi().comm_split_type(comm, kCommTypeShared, 0, mpi().info_null, &local), "MPI_Comm_split_type");
+  check_mpi(mpi().comm_rank(local, &rank), "MPI_Comm_rank");
+  check_mpi(mpi().comm_size(local, &size), "MPI_Comm_size");
+  return local;
 }
 
 // What ranks of a group, or all, do together.
@@ -85,6 +98,7 @@ class MpiCollectives : public Communicator {
 
   void all_gather(std::span<std::byte> all, std::span<const Slice> slices) override {
     const Counted counted(slices, "all-gather");
+    if (!counted.reaches(slices)) return gather_packed(all, slices);
     const Layout to = layout_of(slices, counted);
     run("all-gather", [&](Handle* request) {
       return mpi().allgatherv(in_place(), 0, counted.type(), all.data(), to.counts.data(), to.offsets.data(),
@@ -95,11 +109,10 @@ class MpiCollectives : public Communicator {
   void all_to_all(std::span<const std::byte> from, std::span<const Slice> slices,
                   std::span<std::byte> to) override {
     const Counted counted(slices, "all-to-all");
+    if (!counted.reaches(slices)) return send_packed(from, slices, to);
     const Layout sent = layout_of(slices, counted);
-    const std::size_t own = slices[static_cast<std::size_t>(rank())].size();
-    std::vector<Slice> parts;
-    for (std::size_t i = 0; i < slices.size(); ++i) parts.push_back({i * own, (i + 1) * own});
-    const Layout received = layout_of(parts, counted);
+    const std::vector<Slice> own(slices.size(), slices[static_cast<std::size_t>(rank())]);
+    const Layout received = layout_of(packed(own), counted);
     run("all-to-all", [&](Handle* request) {
       return mpi().alltoallv(from.data(), sent.counts.data(), sent.offsets.data(), counted.type(), to.data(),
                              received.counts.data(), received.offsets.data(), counted.type(), comm(),
@@ -143,6 +156,33 @@ class MpiCollectives : public Communicator {
   // Begins an operation and waits for its end. Those of two ranks have no number of their own, so that
   // numbers are alike on all ranks.
   virtual void run(const char* what, Begin begin, bool of_all = true) = 0;
+
+ private:
+  // Slices too far apart for offsets of 31 bits go by way of memory where they are one behind the other.
+  void gather_packed(std::span<std::byte> all, std::span<const Slice> slices) {
+    const std::vector<Slice> close = packed(slices);
+    check_packed(close, "all-gather");
+    std::vector<std::byte> memory(close.back().end);
+    const auto own = static_cast<std::size_t>(rank());
+    std::memcpy(memory.data() + close[own].begin, all.data() + slices[own].begin, slices[own].size());
+    all_gather(memory, close);
+    for (std::size_t i = 0; i < slices.size(); ++i)
+      if (i != own)
+        std::memcpy(all.data() + slices[i].begin, memory.data() + close[i].begin, close[i].size());
+  }
+  void send_packed(std::span<const std::byte> from, std::span<const Slice> slices, std::span<std::byte> to) {
+    const std::vector<Slice> close = packed(slices);
+    check_packed(close, "all-to-all");
+    std::vector<std::byte> memory(close.back().end);
+    for (std::size_t i = 0; i < slices.size(); ++i)
+      std::memcpy(memory.data() + close[i].begin, from.data() + slices[i].begin, close[i].size());
+    all_to_all(memory, close, to);
+  }
+  // They are too many for one message, too.
+  static void check_packed(std::span<const Slice> close, const char* what) {
+    const Counted counted(close, what);
+    if (!counted.reaches(close)) static_cast<void>(counted(close.back().begin));  // throws
+  }
 };
 
 class MpiCommunicator;
@@ -151,10 +191,11 @@ class MpiCommunicator;
 class MpiGroup final : public MpiCollectives {
  public:
   MpiGroup(MpiCommunicator& all, Handle comm);
+  ~MpiGroup() override;
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  int local_rank() const override { return rank_; }
-  int local_size() const override { return size_; }
+  int local_rank() const override { return local_rank_; }
+  int local_size() const override { return local_size_; }
   std::string engine() const override;
   [[noreturn]] void abort(int exit_code) override;
 
@@ -164,7 +205,7 @@ class MpiGroup final : public MpiCollectives {
 
   MpiCommunicator& all_;
   Handle comm_;
-  int rank_ = 0, size_ = 1;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
 };
 
 // Operations are begun and then asked whether they have ended, so that a rank that never comes can be told
@@ -176,13 +217,14 @@ class MpiCommunicator final : public MpiCollectives {
     check_mpi(mpi().init_thread(nullptr, nullptr, kThreadSerialized, &provided), "MPI_Init_thread");
     check_mpi(mpi().comm_rank(mpi().comm_world, &rank_), "MPI_Comm_rank");
     check_mpi(mpi().comm_size(mpi().comm_world, &size_), "MPI_Comm_size");
-    check_mpi(mpi().comm_split_type(mpi().comm_world, kCommTypeShared, rank_, mpi().info_null, &local_),
-              "MPI_Comm_split_type");
-    check_mpi(mpi().comm_rank(local_, &local_rank_), "MPI_Comm_rank");
-    check_mpi(mpi().comm_size(local_, &local_size_), "MPI_Comm_size");
+    local_ = ranks_of_machine(mpi().comm_world, local_rank_, local_size_);
     check_mpi(mpi().comm_dup(mpi().comm_world, &aside_), "MPI_Comm_dup");
+    const auto ranks = static_cast<std::size_t>(size_);
+    notices_.resize(ranks);
+    holds_.resize(ranks);
+    hosts_.assign(ranks, "an unknown host");  // until they tell
     hosts_ = Communicator::all_gather(host_name());
-    if (const double most = most_silence(); size_ > 1 && most > 0) heartbeat_.emplace(heart(), most);
+    start_heartbeat(provided);
   }
   ~MpiCommunicator() override {
     heartbeat_.reset();
@@ -239,40 +281,42 @@ class MpiCommunicator final : public MpiCollectives {
   }
   // For a group of ranks.
   void run_aside(const char* what, FunctionRef<int(Handle*)> begin) { run(what, begin, false); }
-
-  [[noreturn]] void abort(int exit_code) override {
+  void free(Handle group) {
+    int done = 0;
     const std::lock_guard turn(turn_);
-    mpi().abort(mpi().comm_world, exit_code);
+    if (mpi().finalized(&done) == 0 && done == 0) mpi().comm_free(&group);
+  }
+
+  // The launcher ends the others where the library cannot, as a thread waits for ever in it.
+  [[noreturn]] void abort(int exit_code) override {
+    std::unique_lock turn(turn_, std::try_to_lock);
+    for (const Stopwatch since; !turn.owns_lock() && since.seconds() < kAnswerSeconds; usleep(kSleep))
+      static_cast<void>(turn.try_lock());
+    if (turn.owns_lock()) mpi().abort(mpi().comm_world, exit_code);
     std::_Exit(exit_code);
   }
 
-  // Others' notices lie in wait.
+  // Others' notices lie in wait. One that a rank takes back counts no more.
   bool another_gave_up() override {
     const std::lock_guard turn(turn_);
-    if (suspicion_.has_value()) return true;
     int there = 0;
     check_mpi(mpi().iprobe(kAnySource, kNoticeTag, aside_, &there, nullptr), "MPI_Iprobe");
-    return there != 0;
+    for (int rank = 0; there != 0 && rank < size_; ++rank) receive_notices(rank);
+    return suspicion_.has_value() || std::ranges::count(holds_, true) > 0;
   }
 
   // All ranks that wait tell each other in what; those that say nothing are the late ones.
   [[noreturn]] void give_up(const Waiting& waiting_in) override {
     const auto ranks = static_cast<std::size_t>(size_), here = static_cast<std::size_t>(rank_);
-    notices_.resize(ranks);
     notices_[here] = own_notice(waiting_in);
-    std::vector<Handle> sent = tell_others(notices_[here]), received(ranks);
-    for (std::size_t i = 0; i < ranks; ++i) {
-      if (i == here) continue;
-      const std::lock_guard turn(turn_);
-      check_mpi(mpi().irecv(&notices_[i], sizeof(Notice), mpi().byte, static_cast<int>(i), kNoticeTag, aside_,
-                            &received[i]),
-                "MPI_Irecv");
-    }
+    static_cast<void>(tell_others(notices_[here]));
     std::vector<std::optional<Waiting>> waiting(ranks);
     const auto hears = [&](std::size_t i) {
       const Notice& n = notices_[i];
       waiting[i] = {n.operation, n.seconds, n.what.data(), n.activity.data(), n.failure.data()};
-      if (n.silent < 0 || n.silent == rank_) return;
+      if (n.silent == rank_)
+        throw CommunicationError(tell_missed_rank(rank_, static_cast<int>(i), hosts_[i], n.silence));
+      if (n.silent < 0) return;
       waiting[static_cast<std::size_t>(n.silent)] = {.operation = n.last_beat.operation,
                                                      .what = n.last_beat.what.data(),
                                                      .activity = n.last_beat.activity.data(),
@@ -281,8 +325,10 @@ class MpiCommunicator final : public MpiCollectives {
     hears(here);
     const Stopwatch since;
     for (std::size_t heard = 1; heard < ranks && since.seconds() < kAnswerSeconds; usleep(kSleep)) {
+      static_cast<void>(another_gave_up());
+      const std::lock_guard turn(turn_);
       for (std::size_t i = 0; i < ranks; ++i) {
-        if (waiting[i].has_value() || !ended(received[i], "MPI_Test")) continue;
+        if (i == here || !holds_[i] || waiting[i].has_value()) continue;
         hears(i);
         ++heard;
       }
@@ -293,6 +339,11 @@ class MpiCommunicator final : public MpiCollectives {
   Waiting position() const override {
     const std::lock_guard turn(turn_);
     return {.operation = operation_, .what = last_, .activity = activity()};
+  }
+
+  void set_position(std::int64_t operation, const char* what) override {
+    above_operation_.store(operation, std::memory_order_relaxed);
+    above_.store(what, std::memory_order_relaxed);
   }
 
   using Communicator::tell_failure;
@@ -335,11 +386,42 @@ class MpiCommunicator final : public MpiCollectives {
         .position = [this] { return own_beat(); },
         .send = [this, next](const Beat& beat) { send_beat(beat, next); },
         .receive = [this, before] { return receive_beat(before); },
-        .tell_silent = [this, before](const Beat& last, double seconds) { suspect(before, last, seconds); }};
+        .tell_silent = [this, before](const Beat& last, double seconds) { suspect(before, last, seconds); },
+        .tell_heard = [this] { take_back(); }};
+  }
+
+  // Its thread calls the library beside those of the program.
+  void start_heartbeat(int provided) {
+    const double most = most_silence();
+    if (size_ == 1 || most == 0) return;
+    if (provided >= kThreadSerialized) return void(heartbeat_.emplace(heart(), most));
+    if (rank_ == 0)
+      log(LogLevel::warn, "ingot::dist",
+          "this MPI takes calls of one thread only, so a rank that is stopped is missed by {} alone; install "
+          "an Open MPI with threads",
+          timeout_name());
+  }
+
+  // With the turn. Of several the first counts, unless it is taken back.
+  void receive_notices(int from) {
+    const auto rank = static_cast<std::size_t>(from);
+    int there = 0;
+    while (true) {
+      check_mpi(mpi().iprobe(from, kNoticeTag, aside_, &there, nullptr), "MPI_Iprobe");
+      if (there == 0) return;
+      Notice& notice = notices_[static_cast<std::size_t>(from)];
+      check_mpi(mpi().recv(&notice, sizeof notice, mpi().byte, from, kNoticeTag, aside_, nullptr),
+                "MPI_Recv");
+      holds_[static_cast<std::size_t>(from)] = !notice.takes_back;
+    }
   }
 
   Beat own_beat() const {
-    const Waiting own = position();
+    Waiting own = position();
+    if (const char* what = above_.load(std::memory_order_relaxed)) {
+      own.what = what;
+      own.operation = above_operation_.load(std::memory_order_relaxed);
+    }
     Beat beat{.operation = own.operation};
     put(beat.what, own.what);
     put(beat.activity, own.activity);
@@ -376,7 +458,17 @@ class MpiCommunicator final : public MpiCollectives {
       const std::lock_guard turn(turn_);
       suspicion_ = notice;
     }
-    told_ = tell_others(*suspicion_);
+    static_cast<void>(tell_others(told_.emplace_back(notice)));
+  }
+
+  void take_back() {
+    {
+      const std::lock_guard turn(turn_);
+      suspicion_.reset();
+    }
+    Notice notice = notice_of(position());
+    notice.takes_back = true;
+    static_cast<void>(tell_others(told_.emplace_back(notice)));
   }
 
   // By rank; what is sent stays where it is until the process ends.
@@ -434,7 +526,8 @@ class MpiCommunicator final : public MpiCollectives {
   Handle local_ = nullptr;       // of the ranks of this machine
   Handle aside_ = nullptr;       // for what is said beside the operations
   std::vector<Handle> windows_;  // memory that ranks share
-  std::vector<Notice> notices_;  // by rank; messages may still come when an error is on its way
+  std::vector<Notice> notices_;  // by rank: the last, and this one's own
+  std::vector<bool> holds_;      // by rank: its notice holds
   std::vector<std::string> hosts_;
   Notice failure_;  // this rank's own, on its way to the others
   std::int64_t operation_ = 0;
@@ -442,7 +535,9 @@ class MpiCommunicator final : public MpiCollectives {
 
   mutable std::mutex turn_;          // to call the library: one thread does at a time
   std::optional<Notice> suspicion_;  // a rank that this one misses
-  std::vector<Handle> told_;         // of it
+  std::deque<Notice> told_;          // of it; they stay where they are until the process ends
+  std::atomic<std::int64_t> above_operation_ = 0;
+  std::atomic<const char*> above_ = nullptr;  // the last operation of a communicator over this one
   Beat beat_;
   Handle beat_sent_ = nullptr;
   std::optional<Heartbeat> heartbeat_;  // the last member: it ends first
@@ -451,7 +546,11 @@ class MpiCommunicator final : public MpiCollectives {
 MpiGroup::MpiGroup(MpiCommunicator& all, Handle comm) : all_(all), comm_(comm) {
   check_mpi(mpi().comm_rank(comm_, &rank_), "MPI_Comm_rank");
   check_mpi(mpi().comm_size(comm_, &size_), "MPI_Comm_size");
+  Handle local = ranks_of_machine(comm_, local_rank_, local_size_);
+  mpi().comm_free(&local);
+  set_message_bytes(all.message_bytes());
 }
+MpiGroup::~MpiGroup() { all_.free(comm_); }
 std::string MpiGroup::engine() const { return all_.engine(); }
 void MpiGroup::abort(int exit_code) { all_.abort(exit_code); }
 void MpiGroup::run(const char* what, Begin begin, bool /*of_all*/) { all_.run_aside(what, begin); }

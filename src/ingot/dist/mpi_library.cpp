@@ -1,5 +1,6 @@
 #include "ingot/dist/mpi_library.h"
 
+#include <algorithm>
 #include <limits>
 
 #include <dlfcn.h>
@@ -23,6 +24,7 @@ Mpi::Mpi(std::span<const std::string> names) : library(names) {
   library.find(comm_size, "MPI_Comm_size");
   library.find(comm_split_type, "MPI_Comm_split_type");
   library.find(comm_split, "MPI_Comm_split");
+  library.find(comm_free, "MPI_Comm_free");
   library.find(comm_dup, "MPI_Comm_dup");
   library.find(win_allocate_shared, "MPI_Win_allocate_shared");
   library.find(win_shared_query, "MPI_Win_shared_query");
@@ -70,6 +72,11 @@ void check_mpi(int result, const char* what) {
       fmt::format("{}: {}", what, std::string(text.data(), static_cast<std::size_t>(length))));
 }
 
+bool Counted::reaches(std::span<const Slice> slices) const {
+  const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());
+  return std::ranges::all_of(slices, [&](const Slice& slice) { return slice.begin / unit_ <= most; });
+}
+
 int Counted::operator()(std::size_t bytes) const {
   const std::size_t count = bytes / unit_;
   INGOT_CHECK(count <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
@@ -84,6 +91,17 @@ Layout layout_of(std::span<const Slice> slices, const Counted& counted) {
     layout.offsets.push_back(counted(slice.begin));
   }
   return layout;
+}
+
+std::vector<Slice> packed(std::span<const Slice> slices) {
+  std::vector<Slice> close;
+  close.reserve(slices.size());
+  std::size_t at = 0;
+  for (const Slice& slice : slices) {
+    close.push_back({at, at + slice.size()});
+    at += slice.size();
+  }
+  return close;
 }
 
 // NOLINTNEXTLINE(performance-no-int-to-ptr): MPI_IN_PLACE

@@ -23,6 +23,7 @@ struct Mpi {
   int (*comm_size)(Handle, int*) = nullptr;
   int (*comm_split_type)(Handle, int, int, Handle, Handle*) = nullptr;
   int (*comm_split)(Handle, int, int, Handle*) = nullptr;
+  int (*comm_free)(Handle*) = nullptr;
   int (*comm_dup)(Handle, Handle*) = nullptr;
   int (*win_allocate_shared)(std::ptrdiff_t, int, Handle, Handle, void*, Handle*) = nullptr;
   int (*win_shared_query)(Handle, int, std::ptrdiff_t*, int*, void*) = nullptr;
@@ -66,6 +67,8 @@ class Counted {
   Handle type() const { return unit_ == kWord ? mpi().float32 : mpi().byte; }
   /// CommunicationError where one message cannot hold as many.
   int operator()(std::size_t bytes) const;
+  /// Whether all of them begin where a message can tell it.
+  bool reaches(std::span<const Slice> slices) const;
 
  private:
   static constexpr std::size_t kWord = 4;
@@ -78,6 +81,9 @@ struct Layout {
   std::vector<int> counts, offsets;
 };
 Layout layout_of(std::span<const Slice> slices, const Counted& counted);
+
+/// Slices of the same sizes, one behind the other.
+std::vector<Slice> packed(std::span<const Slice> slices);
 
 /// MPI_IN_PLACE
 void* in_place();

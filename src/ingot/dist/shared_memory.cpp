@@ -147,6 +147,9 @@ class SharedMemory final : public Communicator {
     Communicator::set_activity(std::move(activity));
   }
   void set_preparing(bool prepares) override { base_.set_preparing(prepares); }
+  void set_position(std::int64_t operation, const char* what) override {
+    base_.set_position(operation, what);
+  }
   Waiting position() const override {
     return {.operation = operation_, .what = last_, .activity = activity()};
   }
@@ -172,6 +175,7 @@ class SharedMemory final : public Communicator {
   void begin(const char* what) {
     ++operation_;
     last_ = what;
+    base_.set_position(operation_, what);
   }
   void arrive() {
     Flags& own = flags(rank());

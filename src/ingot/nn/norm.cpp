@@ -39,6 +39,7 @@ Tensor RmsNorm::operator()(const Tensor& x) const {
 }
 
 NormedSum RmsNorm::add(const Tensor& x, const Tensor& residual) const {
+  INGOT_CHECK(!split, InvalidConfig("rms_norm", "ranks have its features together, so it has no add()"));
   const ModuleScope scope(weight);
   return add_rms_norm(x, residual, weight.value, eps, weight_offset);
 }
