@@ -397,9 +397,9 @@ class MpiCommunicator final : public MpiCollectives {
     if (provided >= kThreadSerialized) return void(heartbeat_.emplace(heart(), most));
     if (rank_ == 0)
       log(LogLevel::warn, "ingot::dist",
-          "this MPI takes calls of one thread only, so a rank that is stopped is missed by {} alone; install "
-          "an Open MPI with threads",
-          timeout_name());
+          fmt::format("this MPI takes calls of one thread only, so a rank that is stopped is missed by {} "
+                      "alone; install an Open MPI with threads",
+                      timeout_name()));
   }
 
   // With the turn. Of several the first counts, unless it is taken back.
@@ -409,10 +409,11 @@ class MpiCommunicator final : public MpiCollectives {
     while (true) {
       check_mpi(mpi().iprobe(from, kNoticeTag, aside_, &there, nullptr), "MPI_Iprobe");
       if (there == 0) return;
-      Notice& notice = notices_[static_cast<std::size_t>(from)];
+      Notice notice;
       check_mpi(mpi().recv(&notice, sizeof notice, mpi().byte, from, kNoticeTag, aside_, nullptr),
                 "MPI_Recv");
-      holds_[static_cast<std::size_t>(from)] = !notice.takes_back;
+      if (!holds_[rank]) notices_[rank] = notice;
+      holds_[rank] = !notice.takes_back;
     }
   }
 
