@@ -235,6 +235,27 @@ TEST(SilentRank, IsMissedLongBeforeTheTimeOut) {
   }
 }
 
+// Rank 1 stops for longer than it may be silent, while nobody waits for it.
+TEST(ForgivenRank, GoesOnWithTheOthers) {
+  if (!is_rank()) GTEST_SKIP() << "run by Launched.ARankThatIsHeardAgainGoesOnWithTheOthers";
+  Communicator& ranks = world();
+  ranks.barrier();
+  if (ranks.rank() == 1) {
+    if (const pid_t stopped = getpid(); fork() == 0) {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      kill(stopped, SIGCONT);
+      _exit(0);
+    }
+    kill(getpid(), SIGSTOP);
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    EXPECT_TRUE(ranks.another_gave_up());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    EXPECT_FALSE(ranks.another_gave_up());
+  }
+  ranks.barrier();
+}
+
 std::string own_path() {
   std::array<char, 4096> path{};
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
@@ -278,6 +299,12 @@ TEST(Launched, AStoppedRankIsNamedWithItsLastOperation) {
   EXPECT_NE(text.find("nothing was heard of rank 1 on "), std::string::npos) << text;
   EXPECT_NE(text.find("behind its barrier (number "), std::string::npos) << text;
   EXPECT_NE(text.find("or raise INGOT_RANK_SILENCE"), std::string::npos) << text;
+}
+
+TEST(Launched, ARankThatIsHeardAgainGoesOnWithTheOthers) {
+  if (is_rank()) GTEST_SKIP() << "is what starts the others";
+  if (std::system("command -v mpirun >/dev/null") != 0) GTEST_SKIP() << "mpirun is not installed";
+  EXPECT_EQ(std::system(("INGOT_RANK_SILENCE=1 " + mpirun(3, "ForgivenRank.*") + " >&2").c_str()), 0);
 }
 
 TEST(Alone, IsOneRankThatKeepsWhatItHas) {

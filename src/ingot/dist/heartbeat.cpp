@@ -90,13 +90,13 @@ void Heartbeat::beat() {
 
 void Heartbeat::listen() {
   if (!heard_.has_value()) return;
+  silence_.look(seconds_of(CLOCK_MONOTONIC));  // before what lies there is heard
   while (const std::optional<Beat> beat = line_.receive()) {
     silence_.heard();
     heard_ = *beat;
     if (std::exchange(missed_, false)) line_.tell_heard();
     if (beat->last) return heard_.reset();
   }
-  silence_.look(seconds_of(CLOCK_MONOTONIC));
   if (missed_ || silence_.seconds() < most_silence_) return;
   missed_ = true;
   line_.tell_silent(*heard_, silence_.seconds());

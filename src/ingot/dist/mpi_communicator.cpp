@@ -42,6 +42,7 @@ struct Notice {
   int silent = -1;  // a rank that nothing was heard of,
   double silence = 0;
   Beat last_beat{};         // but that, so many seconds ago
+  bool suspects = false;    // and goes on itself
   bool takes_back = false;  // it was heard again
 };
 
@@ -371,6 +372,7 @@ class MpiCommunicator final : public MpiCollectives {
   Notice own_notice(const Waiting& told) const {
     const std::lock_guard turn(turn_);
     Notice notice = suspicion_.value_or(Notice{});
+    notice.suspects = false;
     const Notice own = notice_of(told);
     notice.operation = own.operation;
     notice.seconds = own.seconds;
@@ -412,6 +414,7 @@ class MpiCommunicator final : public MpiCollectives {
       Notice notice;
       check_mpi(mpi().recv(&notice, sizeof notice, mpi().byte, from, kNoticeTag, aside_, nullptr),
                 "MPI_Recv");
+      if (notice.suspects && notice.silent == rank_) continue;  // its beats tell that it lives
       if (!holds_[rank]) notices_[rank] = notice;
       holds_[rank] = !notice.takes_back;
     }
@@ -452,6 +455,7 @@ class MpiCommunicator final : public MpiCollectives {
   // Tells the others, which end as they wait, and so does this one.
   void suspect(int rank, const Beat& last, double seconds) {
     Notice notice = notice_of(position());
+    notice.suspects = true;
     notice.silent = rank;
     notice.silence = seconds;
     notice.last_beat = last;
