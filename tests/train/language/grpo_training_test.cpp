@@ -206,6 +206,30 @@ TEST_F(GrpoTrainingTest, ValidationMeasuresTheReward) {
   EXPECT_EQ(record.loss, -record.values[0].second);
 }
 
+// Within a token, and without a word of it; the run that goes on evaluates first.
+TEST_F(GrpoTrainingTest, AStopEndsAnEvaluationBetweenTwoTokensOfItsAnswers) {
+  const auto with = [](const std::string& output) {
+    TrainConfig c = config(output, kVowels, {"max_steps=3"});
+    c.validation_split_ratio = 0.2;
+    c.eval_steps = 2;
+    return c;
+  };
+  const std::string expected = adapter(LanguageTrainer(with("evaluated")).run());
+  TrainConfig c = with("halted");
+  int asked = 0;  // after steps 1 and 2, then by tokens, of which an answer has up to six
+  LanguageTrainer halted(c, {.should_stop = [&] { return ++asked == 4; }});
+  const TrainResult first = halted.run();
+  EXPECT_EQ(first.end, TrainEnd::stopped);
+  EXPECT_EQ(first.steps, 2);
+  EXPECT_EQ(asked, 4);
+  EXPECT_TRUE(halted.history().evaluations().empty());
+  c.resume_from_checkpoint = true;
+  LanguageTrainer second(c);
+  EXPECT_EQ(second.steps_done(), 2);
+  EXPECT_EQ(adapter(second.run()), expected);
+  EXPECT_EQ(second.history().evaluations().size(), 2U);
+}
+
 TEST_F(GrpoTrainingTest, KeysAndDataThatDoNotFitAreRefused) {
   const auto expect = [&](const std::string& change, const std::string& part) {
     const std::string message =

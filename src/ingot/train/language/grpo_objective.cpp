@@ -72,8 +72,8 @@ GrpoObjective::Prompts GrpoObjective::next_prompts(data::DataState& position) co
 }
 
 // By the engine, with the very weights that train.
-GrpoObjective::Answers GrpoObjective::answer(const Prompts& prompts, std::size_t block,
-                                             std::uint64_t stream) const {
+GrpoObjective::Answers GrpoObjective::answer(const Prompts& prompts, std::size_t block, std::uint64_t stream,
+                                             const StopCheck& stops) const {
   const WithValues with_values(config_.trains_in_halves());
   const LeasedBlocks all_layers(model_.lease, model_.layers.size());
   infer::Engine engine(model_, {.context = config_.sequence_len, .capture = config_.cuda_graphs});
@@ -95,7 +95,11 @@ GrpoObjective::Answers GrpoObjective::answer(const Prompts& prompts, std::size_t
     request.on_token = [is_end](std::int32_t token) { return !is_end(token); };  // which stays in the answer
     sequences[i] = engine.start(std::move(request));
   }
-  engine.run();
+  if (stops) {
+    while (communicator_.any(engine.step())) check_stop(stops);  // all ranks ask as often
+  } else {
+    engine.run();
+  }
   Answers answers;
   for (const auto& [i, sequence] : sequences) {
     const std::vector<std::int32_t>& written = sequence->result().tokens;
@@ -296,7 +300,7 @@ void GrpoObjective::read(std::span<const float> metrics, StepRecord& record) {
   record.values.emplace_back("clip_ratio/region_mean", static_cast<double>(metrics[2]));
 }
 
-std::optional<double> GrpoObjective::evaluate(const StopCheck& /*stops*/) {
+std::optional<double> GrpoObjective::evaluate(const StopCheck& stops) {
   if (data_.validation_prompts.empty()) return std::nullopt;
   const std::size_t most =
       config_.eval_batches == 0
@@ -306,7 +310,7 @@ std::optional<double> GrpoObjective::evaluate(const StopCheck& /*stops*/) {
   for (std::size_t i = 0; i < std::min(most, data_.validation_prompts.size()); ++i)
     prompts.push_back(&data_.validation_prompts[i]);
   const NoGrad no_grad;
-  const auto scores = score(prompts, answer(prompts, 1, kEvaluation), "evaluation").scores;
+  const auto scores = score(prompts, answer(prompts, 1, kEvaluation, stops), "evaluation").scores;
   double reward = 0;
   evaluated_.clear();
   for (std::size_t r = 0; r < scores.size(); ++r) {

@@ -44,8 +44,10 @@ class GrpoObjective : public Objective {
     Tensor log_probs;
   };
   Prompts next_prompts(data::DataState& position) const;
-  /// Of those prompts that belong to this rank, in blocks of `block`.
-  Answers answer(const Prompts& prompts, std::size_t block, std::uint64_t stream) const;
+  /// Of those prompts that belong to this rank, in blocks of `block`. `stops` is asked between the engine's
+  /// steps.
+  Answers answer(const Prompts& prompts, std::size_t block, std::uint64_t stream,
+                 const StopCheck& stops = {}) const;
   Scored score(const Prompts& prompts, const Answers& answers, const std::string& when) const;
   std::vector<std::vector<double>> score_own(const Prompts& prompts, const Answers& answers,
                                              const std::string& when) const;
