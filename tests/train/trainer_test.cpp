@@ -254,7 +254,8 @@ TEST(LayerNorms, AreOfTheParametersOfOneNumberOrModule) {
   const LayerNorms norms(all);
   EXPECT_EQ(norms.names(),
             (std::vector<std::string>{"embed_tokens", "layers.0", "layers.12", "lm_head", "scale"}));
-  EXPECT_EQ(norms.measure().to_vector<float>(), (std::vector<float>{5, std::sqrt(50.0F), 5, 5, 0}));
+  EXPECT_EQ(norms.measure(&global_norm).to_vector<float>(),
+            (std::vector<float>{5, std::sqrt(50.0F), 5, 5, 0}));
 }
 
 TEST_F(TrainerTest, DivergenceNamesTheStepAndTheCheckpointThatIsWhole) {

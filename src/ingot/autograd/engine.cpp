@@ -31,8 +31,15 @@ Tensor copied(const Tensor& from, DType dtype) {
   return to;
 }
 
+// What a hook has sent away comes back, to be added to.
+GradBuffer& buffer_of(AutogradMeta& leaf, Device device) {
+  GradBuffer& grad = leaf.grad;
+  if (grad.written && grad.memory.device() != device && leaf.gradient_ready) leaf.gradient_ready();
+  return grad;
+}
+
 void add_to_leaf(const Tensor& grad, const Tensor& leaf) {
-  GradBuffer& to = leaf.autograd_meta()->grad;
+  GradBuffer& to = buffer_of(*leaf.autograd_meta(), leaf.device());
   if (!to.memory.defined()) {
     to.memory = copied(grad, leaf.dtype());
   } else {
@@ -49,7 +56,7 @@ std::vector<Tensor> memory_of(std::span<GradBuffer* const> buffers) {
 }
 
 GradSlot leaf_slot(const Edge& edge) {
-  GradBuffer& grad = edge.leaf->grad;
+  GradBuffer& grad = buffer_of(*edge.leaf, edge.device);
   if (!grad.memory.defined()) {
     const MemoryTagScope tag(MemoryTag::gradient);
     grad.memory = Tensor::empty(edge.shape, edge.dtype, edge.device);
@@ -107,8 +114,10 @@ GradSlot BackwardContext::slot(int input) {
 std::vector<GradBuffer*> BackwardContext::leaf_buffers(std::span<const int> inputs) const {
   std::vector<GradBuffer*> buffers;
   buffers.reserve(inputs.size());
-  for (const int input : inputs)
-    buffers.push_back(&node_.inputs_[static_cast<std::size_t>(input)].leaf->grad);
+  for (const int input : inputs) {
+    const Edge& edge = node_.inputs_[static_cast<std::size_t>(input)];
+    buffers.push_back(&buffer_of(*edge.leaf, edge.device));
+  }
   return buffers;
 }
 
@@ -148,7 +157,7 @@ void BackwardContext::pass(int input, Tensor grad) {
   if (!edge.needed()) return;
   INGOT_CHECK(grad.shape() == edge.shape, ShapeMismatch(std::string(node_.name()) + " (backward)",
                                                         edge.shape.to_vector(), grad.shape().to_vector()));
-  Tensor& gathered = edge.leaf != nullptr ? edge.leaf->grad.memory : pending(edge);
+  Tensor& gathered = edge.leaf != nullptr ? buffer_of(*edge.leaf, edge.device).memory : pending(edge);
   if (gathered.defined()) {
     const GradSlot to = slot(input);
     copy_into(grad, to.view, to.accumulate);

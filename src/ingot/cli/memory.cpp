@@ -76,10 +76,12 @@ nlohmann::ordered_json json_of(const std::vector<MemoryChoice>& choices) {
   for (const MemoryChoice& choice : choices)
     list.push_back({{"recompute", name(choice.recompute)},
                     {"offload_optimizer", name(choice.offload)},
+                    {"offload_gradients", name(choice.gradients)},
                     {"offload_weights", name(choice.weights)},
                     {"offload_activations", name(choice.activations)},
                     {"with_overhead", choice.plan.needed()},
                     {"offloaded", choice.plan.offloaded},
+                    {"offloaded_gradients", choice.plan.offloaded_gradients},
                     {"offloaded_weights", choice.plan.offloaded_weights},
                     {"offloaded_activations", choice.plan.offloaded_activations},
                     {"slowdown", choice.slowdown},
@@ -101,6 +103,7 @@ void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices,
                                                 {"total", plan.total()},
                                                 {"with_overhead", plan.needed()},
                                                 {"offloaded", plan.offloaded},
+                                                {"offloaded_gradients", plan.offloaded_gradients},
                                                 {"offloaded_weights", plan.offloaded_weights},
                                                 {"offloaded_activations", plan.offloaded_activations},
                                                 {"available", available},
@@ -124,6 +127,9 @@ void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view 
   if (plan.offloaded > 0)
     fmt::print("  {:<12} {:>10}  of the optimizer, beside the total\n", "offloaded",
                human_bytes(plan.offloaded));
+  if (plan.offloaded_gradients > 0)
+    fmt::print("  {:<12} {:>10}  of gradients, beside the total\n", "offloaded",
+               human_bytes(plan.offloaded_gradients));
   if (plan.offloaded_weights > 0)
     fmt::print("  {:<12} {:>10}  of layers that do not compute, beside the total\n", "offloaded",
                human_bytes(plan.offloaded_weights));

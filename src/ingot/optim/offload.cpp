@@ -50,7 +50,7 @@ std::vector<OptimizerPiece> cut(const std::vector<OptimizerPiece>& pieces, std::
   parts.reserve(pieces.size());
   for (const OptimizerPiece& piece : pieces) {
     const std::int64_t n = piece.value.numel();
-    const std::size_t bytes = piece.state_bytes();
+    const std::size_t bytes = piece.moved_bytes();
     if (!piece.divisible || bytes <= window) {
       parts.push_back(piece);
       continue;
@@ -69,18 +69,12 @@ std::vector<std::span<OptimizerPiece>> windows_of(std::span<OptimizerPiece> piec
   std::vector<std::span<OptimizerPiece>> windows;
   for (std::size_t begin = 0; begin < pieces.size();) {
     std::size_t end = begin, bytes = 0;
-    while (end < pieces.size() && (end == begin || bytes + pieces[end].state_bytes() <= window))
-      bytes += pieces[end++].state_bytes();
+    while (end < pieces.size() && (end == begin || bytes + pieces[end].moved_bytes() <= window))
+      bytes += pieces[end++].moved_bytes();
     windows.push_back(pieces.subspan(begin, end - begin));
     begin = end;
   }
   return windows;
-}
-
-template <class F>
-void for_each_state(OptimizerPiece& piece, F&& f) {
-  if (piece.master.defined()) f(piece.master);
-  for (Tensor& buffer : piece.buffers) f(buffer);
 }
 
 }  // namespace
@@ -108,9 +102,19 @@ std::size_t offload_window(std::size_t state_bytes) {
   return std::clamp(state_bytes / 16, std::size_t{64} << 10, std::size_t{64} << 20);
 }
 
-std::size_t OptimizerPiece::state_bytes() const {
-  std::size_t bytes = master.defined() ? aligned(master.nbytes()) : 0;
-  for (const Tensor& buffer : buffers) bytes += aligned(buffer.nbytes());
+void OptimizerPiece::for_each_moved(FunctionRef<void(Tensor&, bool)> f) {
+  const auto visit = [&](Tensor& tensor, bool goes_back) {
+    if (tensor.defined() && tensor.device() != value.device()) f(tensor, goes_back);
+  };
+  visit(grad, false);
+  visit(master, true);
+  for (Tensor& buffer : buffers) visit(buffer, true);
+}
+
+std::size_t OptimizerPiece::moved_bytes() const {
+  OptimizerPiece copy = *this;
+  std::size_t bytes = 0;
+  copy.for_each_moved([&](const Tensor& tensor, bool) { bytes += aligned(tensor.nbytes()); });
   return bytes;
 }
 
@@ -155,7 +159,7 @@ struct OffloadedState::Transfer {
     std::size_t largest = 0;
     for (const auto& window : windows) {
       std::size_t bytes = 0;
-      for (const OptimizerPiece& piece : window) bytes += piece.state_bytes();
+      for (const OptimizerPiece& piece : window) bytes += piece.moved_bytes();
       largest = std::max(largest, bytes);
     }
     const std::size_t used = std::min(windows.size(), halves.size());
@@ -188,12 +192,12 @@ struct OffloadedState::Transfer {
     half.tensors.clear();
     std::size_t at = 0;
     for (OptimizerPiece& piece : window) {
-      for_each_state(piece, [&](Tensor& tensor) {
+      piece.for_each_moved([&](Tensor& tensor, bool goes_back) {
         const Tensor there(half.staging.storage(), contiguous_view(half.staging.view().as<std::byte>() + at,
                                                                    tensor.shape(), tensor.dtype(), device));
         at += aligned(tensor.nbytes());
         owner.copy(there.view().data, tensor.view().data, tensor.nbytes(), up);
-        half.tensors.emplace_back(tensor, there);
+        if (goes_back) half.tensors.emplace_back(tensor, there);
         tensor = there;
       });
     }
@@ -225,6 +229,7 @@ OffloadedState::Transfer& OffloadedState::transfer(Device device) {
 }
 
 Tensor OffloadedState::zeros(const Shape& shape, DType dtype, Device device) const {
+  if (config_.to == Offload::none) return Tensor::zeros(shape, dtype, device);
   if (config_.to == Offload::disk) {
     make_directories(config_.directory);
     const auto memory =

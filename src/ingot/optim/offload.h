@@ -25,9 +25,10 @@ Offload parse_offload(const std::string& word, const char* key = "offload_optimi
 struct OffloadConfig {
   Offload to = Offload::none;
   std::string directory;  ///< of disk; made where it is missing
-  /// How much state is on the device at once, twice: while one part is stepped, the next one comes and the
+  /// How much of it is on the device at once, twice: while one part is stepped, the next one comes and the
   /// last one goes. 0: offload_window() of all.
   std::size_t window_bytes = 0;
+  bool gradients = false;  ///< they are in the host's memory, too, and come with the state
 };
 
 /// A sixteenth of the state: its copies hide behind each other. 64 KiB to 64 MiB, so that they are not many,
@@ -44,7 +45,9 @@ struct OptimizerPiece {
   std::vector<Tensor> buffers;  ///< in the optimizer's order
   bool divisible = false;       ///< each element is stepped by itself; 8-bit moments by blocks
 
-  std::size_t state_bytes() const;
+  /// Calls f(tensor, whether it goes back) with what is not on the value's device.
+  void for_each_moved(FunctionRef<void(Tensor&, bool)> f);
+  std::size_t moved_bytes() const;
 };
 
 /// Memory of offloaded state, and its way to the device and back. The device does the arithmetic wherever the
@@ -57,7 +60,7 @@ class OffloadedState {
   OffloadedState& operator=(const OffloadedState&) = delete;
 
   const OffloadConfig& config() const { return config_; }
-  /// Zeros of the host, for the state of a parameter on `device`: page-locked, or in a file.
+  /// Zeros for the state of a parameter on `device`: of the host, page-locked or in a file, or on the device.
   Tensor zeros(const Shape& shape, DType dtype, Device device) const;
   /// Calls step(some of the pieces) until all were stepped, with their state on the parameters' device. Puts
   /// the work and the copies into streams; the host waits for nothing.

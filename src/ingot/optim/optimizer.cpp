@@ -170,8 +170,22 @@ void Optimizer::offload(OffloadConfig config) {
   const auto is_new = [](const Slot& slot) { return slot.steps == 0 && slot.buffers.empty(); };
   INGOT_CHECK(std::ranges::all_of(slots_, is_new),
               Error("optimizer: its state is there already; call offload() before the first step"));
-  if (config.window_bytes == 0) config.window_bytes = offload_window(state_bytes());
-  offloaded_ = config.to == Offload::none ? nullptr : std::make_unique<OffloadedState>(std::move(config));
+  if (config.window_bytes == 0) config.window_bytes = offload_window(moved_bytes(config));
+  const bool moves = config.to != Offload::none || config.gradients;
+  offloaded_ = moves ? std::make_unique<OffloadedState>(std::move(config)) : nullptr;
+}
+
+bool Optimizer::keeps_state_elsewhere() const {
+  return offloaded_ != nullptr && offloaded_->config().to != Offload::none;
+}
+
+// What a step brings to the device.
+std::size_t Optimizer::moved_bytes(const OffloadConfig& config) const {
+  std::size_t bytes = config.to != Offload::none ? state_bytes() : 0;
+  if (!config.gradients) return bytes;
+  for (const Slot& slot : slots_)
+    if (slot.parameter->trainable()) bytes += slot.parameter->value.nbytes();
+  return bytes;
 }
 
 // For the state of a parameter on `device`.
@@ -186,7 +200,7 @@ void Optimizer::make_state(Slot& slot) const {
   const Parameter& p = *slot.parameter;
   if (master_weights_ && half(p)) {
     const bool is_whole = master_dtype(p) == DType::f32;  // else the rest of the parameter, which is 0
-    if (is_whole && offloaded_ == nullptr) {
+    if (is_whole && !keeps_state_elsewhere()) {
       slot.master = to(p.value.detach(), DType::f32);
     } else {
       slot.master = zeros(p.shape(), master_dtype(p), p.value.device());
@@ -227,7 +241,7 @@ void Optimizer::step(const StepOptions& options) {
     if (slot.steps == 0 && slot.buffers.empty() && !slot.master.defined()) make_state(slot);
     const auto fits = [&](const Tensor& tensor, const Buffer& buffer) {
       return tensor.shape() == buffer.shape && tensor.dtype() == buffer.dtype &&
-             tensor.device() == (offloaded_ != nullptr ? kCpu : p.value.device());
+             tensor.device() == (keeps_state_elsewhere() ? kCpu : p.value.device());
     };
     INGOT_CHECK(std::ranges::equal(slot.buffers, buffers(p), fits),
                 Error("optimizer: parameter " + p.name +

@@ -42,8 +42,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Keeps the state elsewhere between steps; before the first of them, and before load_state(). Throws Error
-  /// where there is state already.
+  /// Keeps the state elsewhere between steps, and takes gradients of the host; before the first of them, and
+  /// before load_state(). Throws Error where there is state already.
   void offload(OffloadConfig config);
   void step(const StepOptions& options = {});
   void zero_grad();
@@ -86,6 +86,8 @@ class Optimizer {
   virtual void step_pieces(std::span<const OptimizerPiece> pieces, double lr, const View& grad_scale) = 0;
 
  private:
+  bool keeps_state_elsewhere() const;
+  std::size_t moved_bytes(const OffloadConfig& config) const;
   Tensor zeros(const Shape& shape, DType dtype, Device device) const;
   void make_state(Slot& slot) const;
   OptimizerPiece piece_of(const Slot& slot) const;
@@ -94,7 +96,7 @@ class Optimizer {
   double lr_;
   bool master_weights_;
   std::vector<Slot> slots_;
-  std::unique_ptr<OffloadedState> offloaded_;  // null: state is beside the parameters
+  std::unique_ptr<OffloadedState> offloaded_;  // null: state and gradients are beside the parameters
 };
 
 /// PyTorch's defaults. With `moments` u8 these are codes of 8 bits with a scale for each 256 (Dettmers et al.

@@ -1,11 +1,9 @@
 #include "ingot/train/layer_norms.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/ops/view.h"
-#include "ingot/optim/clip.h"
 
 namespace ingot {
 namespace {
@@ -14,7 +12,8 @@ bool is_number(std::string_view part) {
   return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// "model.layers.3.mlp.up_proj.weight" is of "layers.3", "model.embed_tokens.weight" of "embed_tokens".
+}  // namespace
+
 std::string layer_of(std::string_view name) {
   std::string_view before, rest = name;
   while (true) {
@@ -26,8 +25,6 @@ std::string layer_of(std::string_view name) {
     rest.remove_prefix(dot + 1);
   }
 }
-
-}  // namespace
 
 LayerNorms::LayerNorms(const std::vector<Parameter*>& parameters) {
   for (Parameter* parameter : parameters) {
@@ -42,11 +39,11 @@ LayerNorms::LayerNorms(const std::vector<Parameter*>& parameters) {
   }
 }
 
-Tensor LayerNorms::measure() const {
+Tensor LayerNorms::measure(FunctionRef<Tensor(std::span<Parameter* const>)> norm) const {
   const NoGrad no_grad;
   std::vector<Tensor> norms;
   norms.reserve(layers_.size());
-  for (const std::vector<Parameter*>& layer : layers_) norms.push_back(reshape(global_norm(layer), {1}));
+  for (const std::vector<Parameter*>& layer : layers_) norms.push_back(reshape(norm(layer), {1}));
   return concat(norms);
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "ingot/core/host_memory.h"
 #include "ingot/optim/muon.h"
 #include "ingot/train/task.h"
 
@@ -84,6 +85,16 @@ std::vector<Parameter*> trainable_parameters(ModuleRef model,
   return all;
 }
 
+// On a CPU the host's memory is where they are anyway.
+std::unique_ptr<OffloadedGradients> make_offloaded_gradients(std::span<Parameter* const> parameters,
+                                                             const OptimizerConfig& c,
+                                                             const std::string& directory) {
+  if (c.gradients == Offload::none || parameters.empty()) return nullptr;
+  if (c.gradients == Offload::cpu && has_host_memory(parameters.front()->value.device())) return nullptr;
+  return std::make_unique<OffloadedGradients>(parameters,
+                                              OffloadConfig{.to = c.gradients, .directory = directory});
+}
+
 }  // namespace
 
 TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule,
@@ -96,7 +107,9 @@ TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, L
       schedule_(std::move(schedule)),
       max_grad_norm_(config.max_grad_norm),
       offloaded_(config.offload != Offload::none) {
-  optimizer_->offload({.to = config.offload, .directory = offload_directory});
+  offloaded_gradients_ = make_offloaded_gradients(parameters_, config, offload_directory);
+  optimizer_->offload(
+      {.to = config.offload, .directory = offload_directory, .gradients = offloaded_gradients_ != nullptr});
   if (ema_decay > 0)
     ema_ = std::make_unique<Ema>(shard_ != nullptr ? shard_->parts() : parameters_,
                                  EmaConfig{.decay = ema_decay, .warmup = true});
@@ -113,8 +126,14 @@ ClippedNorm TrainOptimizer::measure_gradients() const {
     if (max_grad_norm_ == 0) all.factor = {};
     return all;
   }
-  if (max_grad_norm_ == 0) return {.norm = global_norm(parameters_), .factor = {}};
+  if (max_grad_norm_ == 0) return {.norm = norm_of(parameters_), .factor = {}};
+  if (offloaded_gradients_ != nullptr) return offloaded_gradients_->norm(parameters_, max_grad_norm_);
   return clip_by_global_norm(parameters_, max_grad_norm_);
+}
+
+Tensor TrainOptimizer::norm_of(std::span<Parameter* const> some) const {
+  if (offloaded_gradients_ == nullptr) return global_norm(some);
+  return offloaded_gradients_->norm(some, std::numeric_limits<double>::infinity()).norm;
 }
 
 void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {

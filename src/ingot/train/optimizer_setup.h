@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "ingot/optim/ema.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/optim/schedule.h"
+#include "ingot/train/offloaded_gradients.h"
 #include "ingot/train/offloaded_weights.h"
 #include "ingot/train/optimizer_shard.h"
 #include "ingot/train/weight_shards.h"
@@ -29,15 +31,16 @@ struct OptimizerConfig {
   bool nesterov = false;  ///< sgd
   double muon_momentum = 0.95;
   double normuon_beta2 = 0.95;
-  double max_grad_norm = 1.0;       ///< 0: no clipping
-  Offload offload = Offload::none;  ///< where the state is between steps
+  double max_grad_norm = 1.0;         ///< 0: no clipping
+  Offload offload = Offload::none;    ///< where the state is between steps
+  Offload gradients = Offload::none;  ///< where gradients are until the step
 };
 
 /// Optimizer, schedule, clipping and averaged weights, as one object to step.
 class TrainOptimizer {
  public:
   /// `ema_decay` 0: no average of the weights is kept. `ranks`: those that share the optimizer's state out.
-  /// `offload_directory`: of state that config.offload puts on the disk.
+  /// `offload_directory`: of what config.offload and config.gradients put on the disk.
   TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule, double ema_decay = 0,
                  const std::optional<OptimizerShard::Options>& ranks = std::nullopt,
                  const std::string& offload_directory = "");
@@ -47,6 +50,8 @@ class TrainOptimizer {
   /// The global norm of the gradients, on their device, and the factor that brings it to max_grad_norm
   /// (undefined without clipping).
   ClippedNorm measure_gradients() const;
+  /// The norm of the gradients of some parameters, where ranks do not share the state out.
+  Tensor norm_of(std::span<Parameter* const> some) const;
   /// Changes the weights by the gradients, multiplied with `grad_scale` unless that is undefined, and drops
   /// them.
   void apply(std::int64_t step, const Tensor& grad_scale);
@@ -92,6 +97,7 @@ class TrainOptimizer {
   LrSchedule schedule_;
   double max_grad_norm_;
   bool offloaded_;
+  std::unique_ptr<OffloadedGradients> offloaded_gradients_;
   OffloadedWeights* blocks_ = nullptr;  // where what trains is moved
 };
 

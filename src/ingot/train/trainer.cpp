@@ -194,7 +194,10 @@ StepWork Trainer::State::gradients() {
 Tensor Trainer::State::with_layer_norms(const Tensor& metrics) const {
   if (!layer_norms.has_value()) return metrics;
   const NoGrad no_grad;
-  return concat(std::vector{reshape(metrics, {metrics.numel()}), layer_norms->measure()});
+  return concat(std::vector{reshape(metrics, {metrics.numel()}),
+                            layer_norms->measure([this](std::span<Parameter* const> some) {
+                              return task.optimizer().norm_of(some);
+                            })});
 }
 
 // Puts a step into the device's queue. The CPU has done it then.

@@ -228,7 +228,7 @@ TEST_F(DistillationTest, TheMemoryPlanCountsTheTeacher) {
   const MemoryPlan with = plan_memory(config("plan", {teacher()}), model),
                    without = plan_memory(config("plan", {}), model);
   EXPECT_GT(with.teacher, 10'000U);
-  EXPECT_EQ(with.total(), without.total() + with.teacher);
+  EXPECT_GT(with.total(), without.total() + with.teacher) << "its pass takes something, too";
 }
 
 TEST_F(DistillationTest, KeysThatDoNotFitNameThemselves) {

@@ -183,6 +183,12 @@ void TrainConfig::validate() const {
     require(key.empty(), "offload_weights",
             fmt::format("{} is not supported with {}: {}; write none", name(offload_weights), key, reason));
   }
+  if (optimizer.gradients != Offload::none) {
+    const auto [key, reason] = offload_gradients_obstacle();
+    require(
+        key.empty(), "offload_gradients",
+        fmt::format("{} is not supported with {}: {}; write none", name(optimizer.gradients), key, reason));
+  }
   require(
       offload_activations == Offload::none || recompute == Recompute::full, "offload_activations",
       fmt::format("{} moves the inputs of layers that run again, and recompute is {}; write recompute: true",
@@ -216,6 +222,15 @@ std::pair<std::string, std::string> TrainConfig::expert_parallel_obstacle() cons
   if (!sample_prompts.empty()) return {"sample_prompts", "the first rank alone continues them"};
   if (optimizer.name == "adamw_8bit" || optimizer.name.ends_with("muon"))
     return {"optimizer: " + optimizer.name, "its state does not come in parts of any size"};
+  return {};
+}
+
+std::pair<std::string, std::string> TrainConfig::offload_gradients_obstacle(int ranks) const {
+  if (ordered_gradients)
+    return {"ordered_gradients", "it keeps the sums beside the gradients of a micro-batch"};
+  if (zero_stage > 0)
+    return {fmt::format("zero_stage: {}", zero_stage), "ranks exchange gradients on the device"};
+  if (ranks > 1) return {"several processes", "they exchange gradients on the device"};
   return {};
 }
 
@@ -320,6 +335,7 @@ TrainConfig read_train_config(Config& config) {
   translate_keys(root);
   t.memory_limit.keeps_recompute = root.has("recompute");
   t.memory_limit.keeps_offload = root.has("offload_optimizer");
+  t.memory_limit.keeps_gradients = root.has("offload_gradients");
   t.memory_limit.keeps_weights = root.has("offload_weights");
   t.memory_limit.keeps_activations = root.has("offload_activations");
   t.objective = read_objective(root);

@@ -28,6 +28,7 @@ struct MemoryLimit {
   std::string limit;             ///< "24GB", "auto": what is free; empty or "none": nothing is chosen
   bool keeps_recompute = false;  ///< set by hand
   bool keeps_offload = false;    ///< of the optimizer's state
+  bool keeps_gradients = false;  ///< offload_gradients
   bool keeps_weights = false;    ///< offload_weights
   bool keeps_activations = false;
   bool is_on() const { return !limit.empty() && limit != "none"; }
@@ -124,6 +125,8 @@ struct TrainConfig {
   bool runs_passes_together() const { return zero_stage == 3 || shares_experts(); }
   /// The key that keeps this run from expert_parallel_size, and the reason; empty: nothing.
   std::pair<std::string, std::string> expert_parallel_obstacle() const;
+  /// The same for offload_gradients.
+  std::pair<std::string, std::string> offload_gradients_obstacle(int ranks = 1) const;
   /// The same for offload_weights, as far as this file tells.
   std::pair<std::string, std::string> offload_weights_obstacle() const;
   /// The same for a model on such a device, in each of so many ranks.

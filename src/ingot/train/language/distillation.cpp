@@ -1,6 +1,7 @@
 #include "ingot/train/language/distillation.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -45,6 +46,12 @@ Distillation::Distillation(const TrainConfig& config, const TrainingData& data, 
                                 config_.logprobs, info.classes, classes_)));
   classes_ = info.classes;
 }
+
+Distillation::Distillation(const DistillationConfig& config, const LanguageModel& model,
+                           std::unique_ptr<LanguageModel> teacher)
+    : config_(config),
+      teacher_(std::move(teacher)),
+      classes_(std::min(model.config.vocab_size, teacher_->config.vocab_size)) {}
 
 struct Distillation::Rows {
   Tensor positions;       // i32 [n], in the flattened tokens

@@ -19,6 +19,10 @@ class Distillation {
   Distillation(const TrainConfig& config, const TrainingData& data, const LanguageModel& model,
                const text::Tokenizer& tokenizer);
 
+  /// With this teacher, which has the model's vocabulary.
+  Distillation(const DistillationConfig& config, const LanguageModel& model,
+               std::unique_ptr<LanguageModel> teacher);
+
   /// The loss of a micro-batch, as LanguageModel::loss. `batch` is what `input` was made from, on the host.
   Tensor loss(const LanguageModel& model, const data::Batch& batch, const DecoderInput& input,
               const LossOptions& options) const;

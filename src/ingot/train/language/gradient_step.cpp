@@ -26,6 +26,7 @@ bool can_capture(const LanguageModel& model, const TrainConfig& config,
   if (config.adapter.lora.use_dora) obstacle = "DoRA's row norms are made outside of them";
   if (config.recipe.is_on()) obstacle = "a recipe's scales change from step to step";
   if (config.offload_weights != Offload::none) obstacle = "weights move in the middle of a step";
+  if (config.optimizer.gradients != Offload::none) obstacle = "gradients move in the middle of a step";
   if (config.offload_activations != Offload::none) obstacle = "inputs of layers move in the middle of a step";
   if (config.adds_every_round()) obstacle = "gradients are added between micro-batches";
   if (communicator.size() > 1) obstacle = "ranks exchange gradients in the middle of a step";

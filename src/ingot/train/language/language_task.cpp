@@ -185,6 +185,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
     reference_ = std::make_unique<ReferenceModel>(config_, *model_);
   schedule_ = std::make_shared<LrSchedule>(run_schedule(config_, total_steps_));
   if (communicator_.size() > 1) checksum_ = weights_checksum(*model_);  // before they are shared out
+  check_offload_of_gradients();
   share_out_weights();
   optimizer_ = std::make_unique<TrainOptimizer>(
       *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
@@ -230,6 +231,14 @@ void LanguageTask::share_out_weights() {
 // On a CPU the host's memory is where they are anyway.
 bool LanguageTask::offloads(Offload to) const {
   return to == Offload::disk || (to == Offload::cpu && !has_host_memory(device_));
+}
+
+void LanguageTask::check_offload_of_gradients() const {
+  if (config_.optimizer.gradients == Offload::none) return;
+  const auto [key, reason] = config_.offload_gradients_obstacle(communicator_.size());
+  INGOT_CHECK(key.empty(),
+              InvalidConfig("offload_gradients",
+                            fmt::format("is not supported with {}: {}; write none", key, reason)));
 }
 
 void LanguageTask::offload_activations() {
@@ -398,6 +407,7 @@ void LanguageTask::check_ranks_agree() const {
   json["recompute"] = name(config_.recompute);
   json["mlp_chunk"] = config_.mlp_chunk;
   json["offload_optimizer"] = name(config_.optimizer.offload);
+  json["offload_gradients"] = name(config_.optimizer.gradients);
   json["sample_prompts"] = config_.sample_prompts;
   json["eval_batches"] = config_.eval_batches;
   json["save_steps"] = config_.save_steps;

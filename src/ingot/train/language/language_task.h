@@ -83,6 +83,7 @@ class LanguageTask : public TrainTask {
   void check_same_adapter(const SavedCheckpoint& saved) const;
   bool offloads(Offload to) const;
   void offload_weights();
+  void check_offload_of_gradients() const;
   void offload_activations();
   std::size_t loaded_bytes() const;
   void choose_memory(const LanguageConfig& model);  // into chosen_from_, too

@@ -20,6 +20,16 @@ Table::Section memory_keys() {
                                     "only the input is kept. "
                                     "`ingot memory` tells what each saves."}),
           Field::words(
+              "offload_gradients", [](TrainConfig& c) -> Offload& { return c.optimizer.gradients; },
+              [](const std::string& word) { return parse_offload(word, "offload_gradients"); },
+              [](Offload offload) { return name(offload); },
+              {.choices = {"none", "cpu", "disk", "nvme"},
+               .doc =
+                   "Where gradients are from the backward pass to the optimizer's step; same bits. cpu: each "
+                   "goes to page-locked memory of the host as soon as it is final, and comes back when a "
+                   "further micro-batch adds to it; on a CPU they are there anyway. disk (nvme): in files "
+                   "without a name in `output_dir`."}),
+          Field::words(
               "offload_weights", [](TrainConfig& c) -> Offload& { return c.offload_weights; },
               [](const std::string& word) { return parse_offload(word, "offload_weights"); },
               [](Offload offload) { return name(offload); },
@@ -53,8 +63,8 @@ Table::Section memory_keys() {
            &TrainConfig::memory_limit,
            &MemoryLimit::limit,
            {.default_text = "none",
-            .doc = "Choose `recompute`, `offload_optimizer`, `offload_weights` and `offload_activations`, "
-                   "where they are not given, so "
+            .doc = "Choose `recompute`, `offload_optimizer`, `offload_gradients`, `offload_weights` and "
+                   "`offload_activations`, where they are not given, so "
                    "that the plan fits into so much memory (`24GB`), or into what is free (`auto`): the "
                    "fastest that does, with the same bits. `ingot memory` shows the combinations."}},
       }};

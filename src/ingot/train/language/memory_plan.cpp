@@ -78,11 +78,15 @@ std::int64_t widest_projection(const LanguageConfig& c) {
                    c.num_hidden_layers * c.hidden_size_per_layer_input});
 }
 
-// The state of the largest matrix that Muon steps, which it does as a whole: its momentum and the f32 master.
+// What comes of the largest matrix that Muon steps, which it does as a whole: its momentum, the f32 master
+// and the gradient.
 std::size_t largest_whole_state(const TrainConfig& config, const LanguageConfig& c) {
   if (!config.optimizer.name.ends_with("muon") || config.adapter.enabled) return 0;
   const std::int64_t widest = std::max(widest_projection(c), 2 * c.mamba_inner());
-  const std::size_t bytes = is_half_precision(config.dtype) ? 2 * sizeof(float) : sizeof(float);
+  std::size_t bytes = 0;
+  if (config.optimizer.offload != Offload::none)
+    bytes += is_half_precision(config.dtype) ? 2 * sizeof(float) : sizeof(float);
+  if (config.optimizer.gradients != Offload::none) bytes += byte_size(config.dtype);
   return static_cast<std::size_t>(c.hidden_size * widest) * bytes;
 }
 
@@ -96,13 +100,18 @@ void offload_weights(MemoryPlan& plan, const TrainConfig& config, const Language
   plan.parameters -= plan.offloaded_weights;
 }
 
-// The state lies elsewhere, and on a GPU two windows of it come while the activations are not there.
-void offload_optimizer(MemoryPlan& plan, Offload to, std::size_t largest_whole) {
-  if (!leaves(to, plan.on_gpu)) return;
-  plan.offloaded = std::exchange(plan.optimizer, 0);
-  const std::size_t moving = plan.activations + plan.transients;
-  const std::size_t window = std::max(offload_window(plan.offloaded), largest_whole);
-  const std::size_t windows = plan.on_gpu ? std::min(plan.offloaded, 2 * window) : 0;
+// State and gradients lie elsewhere, and on a GPU two windows of them come while the activations are not
+// there.
+void offload_optimizer(MemoryPlan& plan, const OptimizerConfig& optimizer, std::size_t largest_whole) {
+  const bool state = leaves(optimizer.offload, plan.on_gpu),
+             gradients = leaves(optimizer.gradients, plan.on_gpu);
+  if (state) plan.offloaded = std::exchange(plan.optimizer, 0);
+  if (gradients) plan.offloaded_gradients = std::exchange(plan.gradients, 0);
+  const std::size_t moving = plan.activations + plan.transients,
+                    offloaded = plan.offloaded + plan.offloaded_gradients;
+  if (offloaded == 0) return;
+  const std::size_t window = std::max(offload_window(offloaded), largest_whole);
+  const std::size_t windows = plan.on_gpu ? std::min(offloaded, 2 * window) : 0;
   plan.transients += windows - std::min(windows, moving);
 }
 
@@ -137,9 +146,11 @@ void plan_pass(MemoryPlan& plan, const TrainConfig& config, const LanguageConfig
   // Both answers of a pair go through the model together.
   const std::int64_t rows = config.objective.preferences() == data::PreferenceKind::pair ? 2 : 1;
   const std::int64_t sequences = rows * config.per_device_train_batch_size;
-  const PassMemory pass = dry_pass(config, model, sequences, device);
+  const PassMemory pass = dry_pass(config, model, device);
   plan.activations = pass.kept;
-  plan.transients = pass.transient + dequantized_bytes(config, model, device.traits);
+  const std::size_t dequantized = dequantized_bytes(config, model, device.traits);
+  plan.transients = pass.transient + dequantized;
+  if (pass.rollout > 0) plan.rollout = pass.rollout + dequantized;
   if (config.recompute == Recompute::full && leaves(config.offload_activations, plan.on_gpu))
     plan.offloaded_activations = static_cast<std::size_t>(sequences * config.sequence_len *
                                                           model.num_hidden_layers * model.hidden_size) *
@@ -167,9 +178,13 @@ bool gathers_all_layers(const TrainConfig& config) {
          (config.objective.kind == ObjectiveKind::grpo || !config.sample_prompts.empty());
 }
 
+std::size_t without_passes(const MemoryPlan& plan) {
+  return plan.total() - plan.activations - plan.transients;
+}
+
 // `weights`: all of them, and the rank's part. No pass keeps activations meanwhile.
 void gather_all_layers(MemoryPlan& plan, std::size_t weights) {
-  const std::size_t beside = plan.total() - plan.parameters - plan.activations - plan.transients;
+  const std::size_t beside = without_passes(plan) - plan.parameters;
   plan.all_weights = std::max(plan.all_weights, weights + beside);
 }
 
@@ -219,7 +234,8 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
     plan.ema = shared(plan.ema);
   }
   plan_pass(plan, config, model, device);
-  offload_optimizer(plan, config.optimizer.offload, largest_whole_state(config, model));
+  offload_optimizer(plan, config.optimizer, largest_whole_state(config, model));
+  if (plan.rollout > 0) plan.rollout += without_passes(plan) - (ranks > 1 ? 0 : plan.gradients);
   if (gathers_all_layers(config) && ranks > 1) gather_all_layers(plan, all + all / parts);
   return plan;
 }
@@ -228,7 +244,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
 
 std::size_t MemoryPlan::needed() const {
   const std::size_t moving = on_gpu ? activations + transients : total();
-  return std::max(total() + moving / 10, all_weights);
+  return std::max({total() + moving / 10, all_weights, rollout + rollout / 10});
 }
 
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks) {
@@ -257,6 +273,9 @@ std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config) {
                                                      : "adapter: lora, a smaller model or sequence_len";
   if (plan.optimizer > plan.needed() / 4 && !config.memory_limit.is_on())
     return "offload_optimizer: cpu (on a CPU: disk), optimizer: adamw_8bit, " + smaller;
+  if (plan.gradients > plan.needed() / 4 && !config.memory_limit.is_on() &&
+      config.offload_gradients_obstacle().first.empty())
+    return "offload_gradients: cpu (on a CPU: disk), " + smaller;
   return smaller;
 }
 
@@ -277,6 +296,7 @@ Elsewhere kept_in(Offload place, const MemoryPlan& plan, const TrainConfig& conf
     kept.bytes += bytes * static_cast<std::size_t>(local_ranks);
   };
   add(config.optimizer.offload, "offload_optimizer", plan.offloaded);
+  add(config.optimizer.gradients, "offload_gradients", plan.offloaded_gradients);
   // A mapped file of a frozen base takes no more of the disk.
   if (place == Offload::cpu || !config.adapter.enabled)
     add(config.offload_weights, "offload_weights", plan.offloaded_weights);

@@ -22,17 +22,22 @@ struct MemoryPlan {
   std::size_t transients = 0;
   /// Of the optimizer's state, between steps, in the host's memory or in a file: beside the total.
   std::size_t offloaded = 0;
+  std::size_t offloaded_gradients = 0;    ///< the same, of gradients; what comes and goes is in transients
   std::size_t offloaded_weights = 0;      ///< the same, of layers that do not compute
   std::size_t offloaded_activations = 0;  ///< the same, of layers that run again
   /// While ranks that share out weights have all of them, and the rank's part: before the first step, or
   /// where rollouts and samples gather all layers. More than the total where there are many ranks.
   std::size_t all_weights = 0;
+  /// While GRPO's answers are written: their keys and values, that pass, and what stays. More than the total
+  /// where answers are many. 0: none are.
+  std::size_t rollout = 0;
   bool on_gpu = false;
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }
   /// The total and what an allocator cannot use beside it: a tenth, on a GPU only of what comes and goes in
-  /// a step, as the rest are a few large blocks of exact size. No less than all_weights.
+  /// a step, as the rest are a few large blocks of exact size. No less than all_weights, and rollout with a
+  /// tenth.
   std::size_t needed() const;
   /// (what, bytes), largest first.
   std::vector<std::pair<std::string, std::size_t>> parts() const;

@@ -336,7 +336,7 @@ void translate_recompute(const ConfigReader& root) {
 }  // namespace
 
 void translate_keys(const ConfigReader& root) {
-  for (const char* key : {"offload_optimizer", "offload_weights", "offload_activations"})
+  for (const char* key : {"offload_optimizer", "offload_gradients", "offload_weights", "offload_activations"})
     translate_offload(root, key);
   translate_recompute(root);
   translate_tiled_mlp(root);

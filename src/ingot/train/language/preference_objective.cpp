@@ -15,9 +15,7 @@
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
-#include "ingot/ops/loss.h"
 #include "ingot/ops/random.h"
-#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -54,15 +52,20 @@ Tensor as_vector(const PreferenceLoss& result) {
   return concat(values);
 }
 
+ReferenceRun reference_run(const ReferenceModel* reference) {
+  if (reference == nullptr) return {};
+  return [reference](FunctionRef<void(const LanguageModel&)> f) { reference->run(f); };
+}
+
 }  // namespace
 
 PreferenceObjective::PreferenceObjective(const ObjectiveParts& parts)
     : config_(parts.config),
       data_(parts.data),
       model_(parts.model),
-      reference_(parts.reference),
       optimizer_(parts.optimizer),
       communicator_(parts.communicator),
+      pass_(config_, model_, reference_run(parts.reference)),
       parallel_(make_data_parallel(config_, optimizer_, communicator_)) {
   INGOT_CHECK(config_.objective.kind != ObjectiveKind::kto || config_.per_device_train_batch_size > 1,
               InvalidConfig("per_device_train_batch_size",
@@ -84,88 +87,6 @@ PreferenceObjective::Rows PreferenceObjective::next_rows() {
                                          *data_.preferences));
   }
   return rows;
-}
-
-AnswerBatch PreferenceObjective::batch(std::span<const data::PromptedAnswer* const> answers) const {
-  return make_answer_batch(answers, pad_id_, config_.sequence_len, model_.device());
-}
-
-Tensor PreferenceObjective::log_probs(const LanguageModel& model, const AnswerBatch& batch) const {
-  return sum(answer_log_probs(model, hidden_of(model, batch), batch), {1});
-}
-
-PreferenceLoss PreferenceObjective::loss(const Rows& rows) const {
-  return *data_.preferences == data::PreferenceKind::pair ? loss_of_pairs(rows) : loss_of_verdicts(rows);
-}
-
-// Chosen and rejected answers go through the model together.
-PreferenceLoss PreferenceObjective::loss_of_pairs(const Rows& rows) const {
-  const auto count = std::ssize(rows);
-  std::vector<const data::PromptedAnswer*> answers;
-  answers.reserve(2 * rows.size());
-  for (const data::Preference& row : rows) answers.push_back(&row.chosen);
-  for (const data::Preference& row : rows) answers.push_back(&*row.rejected);
-  const AnswerBatch all = batch(answers);
-  PairLogProbs pairs;
-  if (reference_ != nullptr)
-    reference_->run([&](const LanguageModel& reference) {
-      const Tensor before = log_probs(reference, all);
-      pairs.reference_chosen = narrow(before, 0, 0, count);
-      pairs.reference_rejected = narrow(before, 0, count, count);
-    });
-  const Tensor hidden = hidden_of(model_, all);
-  const Tensor sums = sum(answer_log_probs(model_, hidden, all), {1});
-  pairs.chosen = narrow(sums, 0, 0, count);
-  pairs.rejected = narrow(sums, 0, count, count);
-  pairs.chosen_length = narrow(all.lengths, 0, 0, count);
-  pairs.rejected_length = narrow(all.lengths, 0, count, count);
-  if (config_.objective.kind == ObjectiveKind::simpo)
-    pairs.nll = -(sum(pairs.chosen) / sum(pairs.chosen_length));
-  if (config_.objective.kind == ObjectiveKind::orpo) {  // of the prompt, too
-    const Tensor states = narrow(hidden, 0, 0, count);
-    LinearCrossEntropyLoss options;
-    options.softcap = static_cast<float>(model_.config.final_logit_softcapping);
-    pairs.nll = linear_cross_entropy(model_.head_input(states), model_.head_matrix(states.dtype()),
-                                     narrow(all.all_targets, 0, 0, count), options);
-  }
-  return pair_loss(config_.objective, pairs);
-}
-
-PreferenceLoss PreferenceObjective::loss_of_verdicts(const Rows& rows) const {
-  std::vector<const data::PromptedAnswer*> answers, mismatched;
-  std::vector<data::PromptedAnswer> others;
-  std::vector<float> desirable;
-  answers.reserve(rows.size());
-  mismatched.reserve(rows.size());
-  others.reserve(rows.size());
-  desirable.reserve(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const data::PromptedAnswer& answer = rows[i].chosen;
-    const data::PromptedAnswer& before = rows[(i + rows.size() - 1) % rows.size()].chosen;
-    data::PromptedAnswer other{.prompt = answer.prompt};
-    other.tokens.assign(answer.tokens.begin(), answer.tokens.begin() + answer.prompt);
-    other.tokens.insert(other.tokens.end(), before.tokens.begin() + before.prompt, before.tokens.end());
-    others.push_back(std::move(other));
-    desirable.push_back(rows[i].desirable ? 1.0F : 0.0F);
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    answers.push_back(&rows[i].chosen);
-    mismatched.push_back(&others[i]);
-  }
-  const AnswerBatch right = batch(answers), wrong = batch(mismatched);
-  VerdictLogProbs result;
-  result.desirable = to(Tensor::from(desirable, {std::ssize(desirable)}), model_.device());
-  reference_->run([&](const LanguageModel& reference) {
-    result.reference = log_probs(reference, right);
-    result.reference_mismatched = log_probs(reference, wrong);
-  });
-  {
-    const NoGrad no_grad;
-    const WithValues with_values(config_.adapter.quantizes_base());
-    result.mismatched = log_probs(model_, wrong);
-  }
-  result.answers = log_probs(model_, right);
-  return verdict_loss(config_.objective, result);
 }
 
 bool PreferenceObjective::is_own(std::int64_t micro_batch) const {
@@ -196,7 +117,7 @@ StepWork PreferenceObjective::gradients(std::int64_t step) {
     const Rows rows = own_rows();
     const auto micro_batch = static_cast<std::uint64_t>(round * ranks + communicator_.rank());
     const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), micro_batch));
-    const PreferenceLoss result = loss(rows);
+    const PreferenceLoss result = pass_.loss(rows);
     const bool last = round + 1 == rounds;
     const bool adds = parallel_ != nullptr && (last || config_.adds_every_round());
     if (adds) parallel_->begin(all_ranks, last);
@@ -257,7 +178,7 @@ void PreferenceObjective::evaluate_round(std::vector<Rows>& round, std::vector<s
   const auto rank = static_cast<std::size_t>(communicator_.rank());
   const bool has_own = rank < round.size();
   if (has_own || config_.runs_passes_together()) {
-    const PreferenceLoss result = loss(has_own ? round[rank] : round.back());
+    const PreferenceLoss result = pass_.loss(has_own ? round[rank] : round.back());
     learn_names(result);
     if (has_own) values[values.size() - round.size() + rank] = to(as_vector(result), kCpu).to_vector<float>();
   }

@@ -3,9 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "ingot/train/language/answer_batch.h"
 #include "ingot/train/language/objective.h"
-#include "ingot/train/language/preference_loss.h"
+#include "ingot/train/language/preference_pass.h"
 
 namespace ingot {
 
@@ -24,29 +23,23 @@ class PreferenceObjective : public Objective {
   void restore(const data::DataState& position) override { position_ = position; }
 
  private:
-  using Rows = std::vector<data::Preference>;
+  using Rows = PreferencePass::Rows;
   Rows next_rows();
   Rows own_rows();
   bool is_own(std::int64_t micro_batch) const;
   void learn_names(const PreferenceLoss& result);
   void evaluate_round(std::vector<Rows>& round, std::vector<std::vector<float>>& values);
-  PreferenceLoss loss(const Rows& rows) const;
-  PreferenceLoss loss_of_pairs(const Rows& rows) const;
-  PreferenceLoss loss_of_verdicts(const Rows& rows) const;
-  AnswerBatch batch(std::span<const data::PromptedAnswer* const> answers) const;
-  Tensor log_probs(const LanguageModel& model, const AnswerBatch& batch) const;
   NamedValues metrics_of(std::span<const double> means) const;
 
   const TrainConfig& config_;
   const TrainingData& data_;
   LanguageModel& model_;
-  const ReferenceModel* reference_;
   TrainOptimizer& optimizer_;
   dist::Communicator& communicator_;
+  PreferencePass pass_;
   std::unique_ptr<DataParallel> parallel_;  // null: gradients add up as they come
-  std::int32_t pad_id_ = 0;
-  data::DataState position_;        // behind the last step
-  std::vector<std::string> names_;  // of the metrics
+  data::DataState position_;                // behind the last step
+  std::vector<std::string> names_;          // of the metrics
   NamedValues evaluated_;
 };
 

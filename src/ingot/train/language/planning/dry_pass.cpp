@@ -1,9 +1,11 @@
 #include "ingot/train/language/planning/dry_pass.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,8 +16,10 @@
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/ops/random.h"
+#include "ingot/train/language/planning/dry_objective.h"
 #include "ingot/train/language/recipe_training.h"
 #include "ingot/train/offloaded_activations.h"
+#include "ingot/train/offloaded_gradients.h"
 
 namespace ingot {
 namespace {
@@ -37,11 +41,14 @@ bool offloads_inputs(const TrainConfig& config, const kernels::DeviceProfile& de
          (to == Offload::disk || (to == Offload::cpu && !device.capabilities.host_memory));
 }
 
+bool offloads_gradients(const TrainConfig& config, const kernels::DeviceProfile& device) {
+  return config.optimizer.gradients != Offload::none && !device.capabilities.host_memory;
+}
+
 class DryPass {
  public:
-  DryPass(const TrainConfig& config, const LanguageConfig& architecture, std::int64_t sequences,
-          const kernels::DeviceProfile& device)
-      : run_(device), shapes_(config.dtype), model_(architecture, shapes_) {
+  DryPass(const TrainConfig& config, const LanguageConfig& architecture, const kernels::DeviceProfile& device)
+      : config_(config), run_(device), shapes_(config.dtype), model_(architecture, shapes_) {
     model_.recompute = config.recompute;
     for (const auto& layer : model_.layers)
       if (layer->mlp != nullptr) layer->mlp->chunk = config.mlp_chunk;
@@ -51,46 +58,77 @@ class DryPass {
       inputs_ = std::make_unique<OffloadedActivations>(kMeta, OffloadConfig{.to = Offload::cpu});
       model_.layer_inputs = inputs_.get();
     }
-    const Shape shape{sequences, config.sequence_len};
-    input_ = {.tokens = Tensor::empty(shape, DType::i32, kMeta),
-              .positions = Tensor::empty(shape, DType::i32, kMeta),
-              .doc_start = {},
-              .length = config.sequence_len};
+    if (offloads_gradients(config, device)) {
+      adds_ = config.gradient_accumulation_steps > 1;
+      for (Parameter* parameter : parameters(ModuleRef(model_)))
+        if (parameter->trainable()) trained_.push_back(parameter);
+      gradients_ = std::make_unique<OffloadedGradients>(trained_, OffloadConfig{.to = Offload::cpu});
+    }
+    objective_ = std::make_unique<DryObjective>(config, model_);
   }
 
   PassMemory measure() {
-    backward(model_.loss(input_, input_.tokens));  // from now on the gradients are there
+    backward(objective_->loss());  // from now on the gradients are there
+    end_pass();
     MemoryTracker& memory = run_.memory();
     const auto besides_gradients = [&] { return memory.allocated() - memory.allocated(MemoryTag::gradient); };
     const std::size_t before = memory.allocated(), parameters = besides_gradients();
     memory.reset_peak();
-    const Tensor loss = model_.loss(input_, input_.tokens);
+    const Tensor loss = objective_->loss();
     const std::size_t kept = besides_gradients() - parameters;
     backward(loss);
-    return {.kept = kept, .transient = memory.peak() - before - kept};
+    PassMemory pass{.kept = kept, .transient = memory.peak() - before - kept};
+    pass.rollout = dry_rollout(config_, model_);
+    return pass;
   }
 
  private:
+  // Gradients that are elsewhere: the first of a step's passes, or one that adds to them.
+  void end_pass() {
+    if (gradients_ == nullptr) return;
+    static_cast<void>(gradients_->norm(trained_, 1));
+    for (Parameter* parameter : trained_)
+      if (!adds_) parameter->zero_grad();
+  }
+
+  const TrainConfig& config_;
   kernels::DryRun run_;
   MetaSource shapes_;
   LanguageModel model_;
   std::unique_ptr<RecipeState> recipe_;
   std::unique_ptr<OffloadedActivations> inputs_;
-  DecoderInput input_;
+  std::vector<Parameter*> trained_;
+  std::unique_ptr<OffloadedGradients> gradients_;
+  bool adds_ = false;
+  std::unique_ptr<DryObjective> objective_;
 };
 
+std::string key_of_objective(const TrainConfig& config) {
+  const ObjectiveConfig& objective = config.objective;
+  const DistillationConfig& kd = config.distillation;
+  std::string key = fmt::format(" {} {} {} {} {} ", name(objective.kind), objective.has_reference(),
+                                kd.teacher, kd.alpha, kd.ce_alpha);
+  if (objective.kind != ObjectiveKind::grpo) return key;
+  const GrpoConfig& grpo = objective.grpo;
+  return key + fmt::format("{} {} {} {} ", grpo.max_completion_length, grpo.temperature, grpo.beta,
+                           config.gradient_accumulation_steps);
+}
+
 // Whatever the numbers depend on.
-std::string key_of(const TrainConfig& config, const LanguageConfig& model, std::int64_t sequences,
+std::string key_of(const TrainConfig& config, const LanguageConfig& model,
                    const kernels::DeviceProfile& device) {
   const BackendCapabilities& has = device.capabilities;
   const kernels::KernelTraits& traits = device.traits;
   std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", sequences, config.sequence_len, name(config.dtype),
-      name(config.recompute), config.mlp_chunk, offloads_inputs(config, device), has.host_memory,
-      has.total_memory, has.compute_units, has.matmul_alignment, has.fuses_projections, traits.scratch,
-      traits.logits_bytes, traits.repeats_gelu, num_threads());
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", config.per_device_train_batch_size,
+      config.sequence_len, name(config.dtype), name(config.recompute), config.mlp_chunk,
+      offloads_inputs(config, device),
+      offloads_gradients(config, device) ? std::min<std::int64_t>(config.gradient_accumulation_steps, 2) : 0,
+      has.host_memory, has.total_memory, has.compute_units, has.matmul_alignment, has.fuses_projections,
+      traits.scratch, traits.logits_bytes, traits.repeats_gelu, num_threads());
   for (const auto& [setting, value] : recipe_settings(config.recipe)) key += setting + value;
   if (config.adapter.enabled) key += config.adapter.lora.to_json();
+  key += key_of_objective(config);
   return key + model.to_json();
 }
 
@@ -114,11 +152,11 @@ class Remembered {
 
 }  // namespace
 
-PassMemory dry_pass(const TrainConfig& config, const LanguageConfig& model, std::int64_t sequences,
+PassMemory dry_pass(const TrainConfig& config, const LanguageConfig& model,
                     const kernels::DeviceProfile& device) {
   static auto* remembered = new Remembered;
-  return remembered->get(key_of(config, model, sequences, device),
-                         [&] { return DryPass(config, model, sequences, device).measure(); });
+  return remembered->get(key_of(config, model, device),
+                         [&] { return DryPass(config, model, device).measure(); });
 }
 
 }  // namespace ingot

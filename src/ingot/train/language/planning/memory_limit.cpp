@@ -57,6 +57,15 @@ std::vector<Offload> offloads(const TrainConfig& config, bool on_host) {
   return {Offload::none, Offload::cpu, Offload::disk};
 }
 
+// Those of adapters are little.
+std::vector<Offload> gradient_offloads(const TrainConfig& config, bool on_host, int ranks) {
+  if (config.memory_limit.keeps_gradients) return {config.optimizer.gradients};
+  const bool little = config.adapter.enabled && config.adapter.lora.modules_to_save.empty();
+  if (little || !config.offload_gradients_obstacle(ranks).first.empty()) return {Offload::none};
+  if (on_host) return {Offload::none, Offload::disk};
+  return {Offload::none, Offload::cpu, Offload::disk};
+}
+
 // On processors the weights of a frozen base are a file's where they can be, and what trains is loaded as a
 // whole before it moves.
 std::vector<Offload> weight_offloads(const TrainConfig& config, const LanguageConfig& model, bool on_host,
@@ -83,12 +92,14 @@ std::vector<MemoryChoice> open_choices(const TrainConfig& config, const Language
     if (config.memory_limit.keeps_recompute && recompute != config.recompute) continue;
     for (const Offload activations : activation_offloads(config, recompute, on_host))
       for (const Offload weights : weight_offloads(config, model, on_host, ranks))
-        for (const Offload offload : offloads(config, on_host))
-          choices.push_back({.recompute = recompute,
-                             .offload = offload,
-                             .weights = weights,
-                             .activations = activations,
-                             .plan = {}});
+        for (const Offload gradients : gradient_offloads(config, on_host, ranks))
+          for (const Offload offload : offloads(config, on_host))
+            choices.push_back({.recompute = recompute,
+                               .offload = offload,
+                               .gradients = gradients,
+                               .weights = weights,
+                               .activations = activations,
+                               .plan = {}});
   }
   return choices;
 }
@@ -96,6 +107,7 @@ std::vector<MemoryChoice> open_choices(const TrainConfig& config, const Language
 TrainConfig with_memory_choice(TrainConfig config, const MemoryChoice& choice) {
   config.recompute = choice.recompute;
   config.optimizer.offload = choice.offload;
+  config.optimizer.gradients = choice.gradients;
   config.offload_weights = choice.weights;
   config.offload_activations = choice.activations;
   return config;
@@ -122,6 +134,7 @@ std::string parts_text(const MemoryPlan& plan) {
 
 std::string MemoryChoice::text() const {
   std::string text = fmt::format("recompute: {}, offload_optimizer: {}", name(recompute), name(offload));
+  if (gradients != Offload::none) text += fmt::format(", offload_gradients: {}", name(gradients));
   if (weights != Offload::none) text += fmt::format(", offload_weights: {}", name(weights));
   if (activations != Offload::none) text += fmt::format(", offload_activations: {}", name(activations));
   return text;
@@ -152,6 +165,7 @@ std::vector<MemoryChoice> memory_choices(const TrainConfig& config, const Langua
                                      {.zero_stage = static_cast<int>(with.zero_stage),
                                       .recompute = choice.recompute,
                                       .offload = choice.offload,
+                                      .gradients = choice.gradients,
                                       .weights = choice.weights,
                                       .activations = choice.activations,
                                       .batch = with.per_device_train_batch_size,
@@ -188,8 +202,8 @@ std::string fit_into_memory(TrainConfig& config, const LanguageConfig& model, st
   const MemoryChoice& best = best_choice(choices, config, limit);
   config = with_memory_choice(std::move(config), best);
   const MemoryChoice& fastest = choices.front();
-  const std::size_t elsewhere =
-      best.plan.offloaded + best.plan.offloaded_weights + best.plan.offloaded_activations;
+  const std::size_t elsewhere = best.plan.offloaded + best.plan.offloaded_gradients +
+                                best.plan.offloaded_weights + best.plan.offloaded_activations;
   const std::string takes = fmt::format(
       "memory_limit: {} takes {} of {}{}", best.text(), human_bytes(best.plan.needed()), human_bytes(limit),
       elsewhere > 0 ? fmt::format(", with {} elsewhere", human_bytes(elsewhere)) : "");

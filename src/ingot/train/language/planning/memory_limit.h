@@ -23,7 +23,7 @@ struct PlannedPlace {
 struct MemoryChoice {
   Recompute recompute = Recompute::none;
   Offload offload = Offload::none;  ///< of the optimizer's state
-  Offload weights = Offload::none, activations = Offload::none;
+  Offload gradients = Offload::none, weights = Offload::none, activations = Offload::none;
   MemoryPlan plan;
   double slowdown = 0;   ///< of the step time of the fastest combination: 0.1 is a tenth more
   bool has_room = true;  ///< for what is offloaded, where that goes

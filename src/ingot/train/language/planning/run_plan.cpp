@@ -120,6 +120,11 @@ ReportTable scaling_table(const std::vector<PlannedScale>& scaling) {
 
 namespace {
 
+// Several processes keep theirs on the device.
+Offload gradients_of(const RunPlanRequest& request) {
+  return request.cluster.ranks == 1 ? request.config.optimizer.gradients : Offload::none;
+}
+
 std::vector<PlannedRun> runs_of(const RunPlanRequest& request, const ModelWork& work) {
   check_cluster(request);
   std::vector<PlannedRun> runs;
@@ -134,6 +139,7 @@ std::vector<PlannedRun> runs_of(const RunPlanRequest& request, const ModelWork& 
           const PlannedChoice choice{.zero_stage = stage,
                                      .recompute = recompute,
                                      .offload = offload,
+                                     .gradients = gradients_of(request),
                                      .weights = request.config.offload_weights,
                                      .activations = recompute == Recompute::full
                                                         ? request.config.offload_activations
@@ -166,6 +172,7 @@ PlannedRun configured_run(const RunPlanRequest& request) {
                      {.zero_stage = request.cluster.ranks > 1 ? static_cast<int>(c.zero_stage) : 0,
                       .recompute = c.recompute,
                       .offload = c.optimizer.offload,
+                      .gradients = gradients_of(request),
                       .weights = c.offload_weights,
                       .activations = c.offload_activations,
                       .batch = c.per_device_train_batch_size,

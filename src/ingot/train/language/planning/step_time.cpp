@@ -26,6 +26,7 @@ TrainConfig with_choice(TrainConfig config, const PlannedChoice& choice) {
   config.zero_stage = choice.zero_stage;
   config.recompute = choice.recompute;
   config.optimizer.offload = choice.offload;
+  config.optimizer.gradients = choice.gradients;
   config.offload_weights = choice.weights;
   config.offload_activations = choice.activations;
   config.per_device_train_batch_size = choice.batch;
@@ -198,12 +199,25 @@ void add_activations(StepTime& time, const TrainConfig& config, const ModelWork&
   add_travel(time, bytes, bytes / as_double(work.layers), choice.activations, device);
 }
 
+// Gradients go in each backward pass, and come in those that add to them; the optimizer's step waits for
+// them.
+void add_gradients(StepTime& time, const ModelWork& work, const PlannedChoice& choice,
+                   const PlannedDevice& device) {
+  if (choice.gradients == Offload::none || (choice.gradients == Offload::cpu && device.host)) return;
+  const double passes = as_double(2 * choice.accumulation - 1);
+  add_travel(time, passes * work.gradients, work.gradients / as_double(work.layers), choice.gradients,
+             device);
+  if (!device.host) time.host_bytes += work.gradients;
+  time.exposed += work.gradients / (choice.gradients == Offload::disk ? kDiskRate : device.host_link);
+}
+
 }  // namespace
 
 std::string PlannedChoice::text() const {
   std::string text =
       fmt::format("ZeRO {}, recompute {}, batch {} × {}", zero_stage, name(recompute), batch, accumulation);
   if (offload != Offload::none) text += fmt::format(", offload {}", ingot::name(offload));
+  if (gradients != Offload::none) text += fmt::format(", offload_gradients {}", ingot::name(gradients));
   if (weights != Offload::none) text += fmt::format(", offload_weights {}", ingot::name(weights));
   if (activations != Offload::none) text += fmt::format(", offload_activations {}", ingot::name(activations));
   return text;
@@ -258,6 +272,7 @@ StepTime plan_step_time(const TrainConfig& config, const ModelWork& work, const 
   const double part = choice.zero_stage > 0 ? on.ranks : 1;
   time.moves += (2 * work.optimizer + 2 * work.weights + work.gradients) / part / device.bandwidth;
   add_offload(time, work.optimizer / part, choice.offload, device);
+  add_gradients(time, work, choice, device);
   add_weights(time, work, choice, !config.adapter.enabled, device);
   add_activations(time, chosen, work, choice, device);
   add_communication(time, chosen, choice, on, device, work);

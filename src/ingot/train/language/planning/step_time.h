@@ -23,7 +23,8 @@ struct PlannedCluster {
 struct PlannedChoice {
   int zero_stage = 0;  ///< 0 to 3
   Recompute recompute = Recompute::none;
-  Offload offload = Offload::none;      ///< of the optimizer's state
+  Offload offload = Offload::none;  ///< of the optimizer's state
+  Offload gradients = Offload::none;
   Offload weights = Offload::none;      ///< of the layers' matrices
   Offload activations = Offload::none;  ///< of the layers' inputs
   std::int64_t batch = 1, accumulation = 1;
