@@ -31,8 +31,10 @@ struct HttpOptions {
   double connect_seconds = 10;
   double stall_seconds = 30;             ///< give an attempt up after as long without a byte,
   double least_bytes_per_second = 1024;  ///< or after as long at less than this
-  double answer_seconds = 300;  ///< and after as long, redirects included, where the answer is kept in memory
-  int attempts = 5;             ///< in a row without progress
+  /// And after as long, redirects included, where the answer is kept in memory, or is one that no sink takes:
+  /// a refusal, or the body of a redirect, of which 64 KiB are read on.
+  double answer_seconds = 300;
+  int attempts = 5;  ///< in a row without progress
   /// Waits double from the first to the longest; each is drawn from its upper half, so that many clients do
   /// not come back at once. A Retry-After goes before, up to five minutes.
   double first_wait_seconds = 0.5, longest_wait_seconds = 30;
