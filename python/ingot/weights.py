@@ -18,7 +18,8 @@ def load(path):
 
 
 def save(tensors, path, metadata=None):
-    """Writes tensors by name to one file, whole or not at all: NAME.safetensors, NAME.gguf, NAME.npz, or NAME.npy of one tensor.
+    """Writes tensors by name to one file, whole or not at all: NAME.safetensors, NAME.gguf, NAME.npz, NAME.pt
+    (a state dict for ``torch.load``), or NAME.npy of one tensor.
     ``metadata``: texts by key, of the first two."""
     _core._save_weights(str(path), dict(tensors), dict(metadata or {}))
 
@@ -33,7 +34,7 @@ def adapter_list(adapters) -> list[tuple[str, float]]:
 def convert(source, destination, *, to="", dtype="", max_shard_bytes=0) -> str:
     """Writes a model, or weights alone, in another format; the path of what was written.
 
-    ``destination``: NAME.gguf, NAME.npz, NAME.safetensors or a directory. ``dtype``: ``"f32"``, ``"bf16"``, ``"f16"`` or,
+    ``destination``: NAME.gguf, NAME.npz, NAME.safetensors, NAME.pt or a directory. ``dtype``: ``"f32"``, ``"bf16"``, ``"f16"`` or,
     for GGUF, a block format; as stored where it is not given. ``max_shard_bytes``: several files above this.
     """
     return _core._convert(str(source), str(destination), to, dtype, max_shard_bytes)

@@ -8,6 +8,7 @@
 #include "ingot/weights/npz.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
+#include "ingot/weights/torch_writer.h"
 #include "ingot/weights/weight_source.h"
 
 namespace ingot::python {
@@ -69,15 +70,22 @@ void save_numpy(const std::string& path, const Named& tensors, const Texts& meta
   write_npy(path, tensors.begin()->second);
 }
 
+void save_torch(const std::string& path, const Named& tensors, const Texts& metadata) {
+  if (!metadata.empty())
+    throw InvalidConfig("metadata", "a PyTorch state dict holds tensors alone: leave it out");
+  write_torch(path, tensors);
+}
+
 // By the ending of its name.
 void save_weights(const std::string& path, const Named& tensors, const Texts& metadata) {
   if (path.ends_with(".safetensors")) return save_safetensors(path, tensors, metadata);
   if (path.ends_with(".gguf")) return save_gguf(path, tensors, metadata);
   if (path.ends_with(".npz") || path.ends_with(".npy")) return save_numpy(path, tensors, metadata);
+  if (path.ends_with(".pt")) return save_torch(path, tensors, metadata);
   throw InvalidConfig("path",
                       "'" + path +
                           "' names no format that is written: it has to end with .safetensors, .gguf, "
-                          ".npz or .npy");
+                          ".npz, .npy or .pt");
 }
 
 }  // namespace

@@ -182,6 +182,20 @@ def test_weights_are_written_in_the_format_of_the_files_name(name, tmp_path):
     assert {key: (value.dtype, value.tolist()) for key, value in again.items()} == {key: (value.dtype, value.tolist()) for key, value in tensors.items()}
 
 
+def test_torch_opens_state_dicts_that_are_written(tmp_path):
+    tied = ingot.randn(40, 8)
+    tensors = {"a": tied, "b": tied, "half": ingot.ones(5, dtype="bfloat16"), "ids": ingot.arange(4), "none": ingot.zeros(0, 3)}
+    ingot.save(tensors, tmp_path / "w.pt")
+    again = ingot.load(tmp_path / "w.pt")
+    assert {key: (value.dtype, value.tolist()) for key, value in again.items()} == {key: (value.dtype, value.tolist()) for key, value in tensors.items()}
+    torch = pytest.importorskip("torch")
+    for mmap in (False, True):
+        state = torch.load(tmp_path / "w.pt", weights_only=True, mmap=mmap)
+        assert {key: value.tolist() for key, value in state.items()} == {key: value.tolist() for key, value in tensors.items()}
+        assert state["half"].dtype == torch.bfloat16 and state["ids"].dtype == torch.int64
+        assert state["a"].untyped_storage().data_ptr() == state["b"].untyped_storage().data_ptr()
+
+
 ROOT = Path(__file__).parents[2]
 FILES = "aligned.gguf split-00001-of-00003.gguf no_metadata.safetensors checkpoint.pt legacy.pt arrays.npz compressed.npz f4.npy keras2.h5 model.keras bundle.index"
 
@@ -212,6 +226,7 @@ def test_numpys_files_and_ours_are_the_same(tmp_path):
         ("w.pth", {}, None, "no format that is written"),
         ("w.npy", {"a": 1, "b": 2}, None, "holds one"),
         ("w.npz", {"a": 1}, {"note": "x"}, "leave it out"),
+        ("w.pt", {"a": 1}, {"note": "x"}, "leave it out"),
     ],
 )
 def test_what_a_format_cannot_hold_is_told_and_nothing_is_written(name, tensors, metadata, message, tmp_path):

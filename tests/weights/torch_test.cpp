@@ -2,7 +2,10 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
@@ -11,8 +14,11 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/pickle.h"
+#include "ingot/weights/torch_writer.h"
 #include "ingot/weights/zip.h"
 
 namespace ingot {
@@ -239,6 +245,57 @@ TEST(Torch, CutAnywhereAFileIsRefused) {
           << file << size;
     }
   }
+}
+
+TEST(WrittenStateDicts, HoldWhatWasGivenInEveryTypeThatTorchHas) {
+  const TemporaryDirectory directory;
+  std::vector<StoredTensor> tensors;
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32,
+                            DType::i16, DType::i8, DType::u8, DType::boolean}) {
+    const Tensor values = to(Tensor::from(Floats{0, 1, 1, 0, 1, 0}, {2, 3}), dtype);
+    tensors.push_back(StoredTensor::of(std::string(name(dtype)), values));
+  }
+  tensors.push_back(StoredTensor::of("scalar", Tensor::from(Floats{7}, {})));
+  tensors.push_back(StoredTensor::of("empty", Tensor::empty({0, 4})));
+  tensors.push_back({.name = "later", .shape = {2}, .dtype = DType::f32, .values = [] {
+                       return Tensor::from(Floats{3, 4}, {2});
+                     }});
+  write_torch(directory.at("a.pt"), tensors);
+  const auto source = open_weights(directory.at("a.pt"));
+  EXPECT_EQ(source->format(), "pytorch");
+  ASSERT_EQ(source->tensors().size(), tensors.size());
+  for (const StoredTensor& tensor : tensors) {
+    const Tensor read = source->load_tensor(tensor.name);
+    EXPECT_EQ(read.shape(), tensor.shape) << tensor.name;
+    EXPECT_EQ(read.dtype(), tensor.dtype) << tensor.name;
+    EXPECT_EQ(values_of(read), values_of(tensor.values())) << tensor.name;
+  }
+  EXPECT_EQ(source->get_metadata("f32").offset % 64, 0U);
+}
+
+TEST(WrittenStateDicts, HaveSharedMemoryOnce) {
+  const TemporaryDirectory directory;
+  std::vector<float> values(3000);
+  std::iota(values.begin(), values.end(), 0.0F);
+  const Tensor whole = Tensor::from(values, {60, 50});
+  const std::map<std::string, Tensor> tensors{
+      {"embedding", whole}, {"head", whole}, {"rows", narrow(whole, 0, 10, 20)}};
+  write_torch(directory.at("tied.pt"), tensors);
+  EXPECT_LT(std::filesystem::file_size(directory.at("tied.pt")), whole.nbytes() + 2000);
+  const auto source = open_weights(directory.at("tied.pt"));
+  EXPECT_EQ(source->get_metadata("head").offset, source->get_metadata("embedding").offset);
+  EXPECT_EQ(source->load_tensor("head").to_vector<float>(), values);
+  EXPECT_EQ(source->load_tensor("rows").to_vector<float>(), narrow(whole, 0, 10, 20).to_vector<float>());
+}
+
+TEST(WrittenStateDicts, RefuseWhatTorchHasNotAndNamesGivenTwice) {
+  const TemporaryDirectory directory;
+  const std::vector<StoredTensor> small{StoredTensor::of("x", Tensor::empty({1}, DType::f8e4m3))};
+  EXPECT_NE(message_of<IoError>([&] { write_torch(directory.at("b.pt"), small); }).find("f8e4m3"),
+            std::string::npos);
+  const StoredTensor one = StoredTensor::of("x", Tensor::zeros({1}));
+  EXPECT_THROW(write_torch(directory.at("b.pt"), std::vector{one, one}), InvalidConfig);
+  EXPECT_FALSE(std::filesystem::exists(directory.at("b.pt")));
 }
 
 }  // namespace

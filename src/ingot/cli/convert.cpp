@@ -49,10 +49,10 @@ void add_convert(Command& root) {
       .required();
   command
       .option("destination", o->convert.destination,
-              "What to write: NAME.gguf, NAME.npz, NAME.safetensors, NAME.onnx, or a directory")
+              "What to write: NAME.gguf, NAME.npz, NAME.safetensors, NAME.pt, NAME.onnx, or a directory")
       .required();
   command.option("--to", o->convert.to, "The format, where the name does not tell")
-      .one_of({"safetensors", "gguf", "npz", "onnx"});
+      .one_of({"safetensors", "gguf", "npz", "pt", "onnx"});
   command
       .option("--dtype", o->convert.dtype,
               "Element type of the weights: f32, bf16, f16, or a block format (q8_0, q4_k, ...)")

@@ -13,6 +13,7 @@
 #include "ingot/weights/npz.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/raw.h"
+#include "ingot/weights/torch_writer.h"
 
 namespace ingot {
 namespace {
@@ -27,11 +28,13 @@ ConvertTarget target_of(const ConvertOptions& o) {
   const std::string ending = std::filesystem::path(o.destination).extension().string();
   const std::string by_name = ending == ".gguf"   ? "gguf"
                               : ending == ".npz"  ? "npz"
+                              : ending == ".pt"   ? "pt"
                               : ending == ".onnx" ? "onnx"
                                                   : "safetensors";
   const std::string format = o.to.empty() ? by_name : o.to;
-  INGOT_CHECK(format == "gguf" || format == "npz" || format == "onnx" || format == "safetensors",
-              InvalidConfig("to", fmt::format("is '{}'; there are safetensors, gguf, npz and onnx", format)));
+  INGOT_CHECK(
+      format == "gguf" || format == "npz" || format == "onnx" || format == "pt" || format == "safetensors",
+      InvalidConfig("to", fmt::format("is '{}'; there are safetensors, gguf, npz, pt and onnx", format)));
   const bool directory = format == "safetensors" && ending != ".safetensors";
   INGOT_CHECK(o.to.empty() || directory || o.to == by_name,
               InvalidConfig("to", fmt::format("{} cannot be called {}", o.to, o.destination)));
@@ -90,6 +93,8 @@ WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target,
   const std::vector<StoredTensor> tensors = stored_tensors(*weights, count_written(progress, bytes));
   if (target.format == "npz") {
     write_npz(o.destination, tensors);
+  } else if (target.format == "pt") {
+    write_torch(o.destination, tensors);
   } else if (target.directory) {
     AtomicDirectory out(o.destination);
     write_safetensors_directory(out.path(), tensors, safetensors_options(o));
@@ -107,7 +112,7 @@ ConvertedModel write_onnx(const ConvertOptions& o) {
   const auto refused = [&o](const Error& error) {
     return InvalidConfig("destination",
                          fmt::format("is '{}', but ONNX graphs are written of mahjong's networks alone ({}); "
-                                     "name a .gguf, .npz or .safetensors file, or a directory",
+                                     "name a .gguf, .npz, .pt or .safetensors file, or a directory",
                                      o.destination, error.what()));
   };
   std::unique_ptr<DualPoolNet> net;
@@ -129,7 +134,7 @@ ConvertedModel write_onnx(const ConvertOptions& o) {
 }  // namespace
 
 ConvertedModel convert_model(const ConvertOptions& o, const WriteProgress& progress) {
-  check_destination(o.source, o.destination, {".gguf", ".npz", ".onnx", ".safetensors"});
+  check_destination(o.source, o.destination, {".gguf", ".npz", ".onnx", ".pt", ".safetensors"});
   const ConvertTarget target = target_of(o);
   if (target.format == "onnx") return write_onnx(o);
   const WeightEncoding encoding = o.dtype.empty() ? WeightEncoding{} : parse_weight_encoding(o.dtype);

@@ -240,6 +240,8 @@ namespace {
 constexpr std::uint16_t kVersion64 = 45;
 constexpr std::uint16_t kCrcBehind = 8;  // the flag of entries whose CRC follows their data
 constexpr std::uint32_t kDescriptor = 0x08074b50;
+constexpr std::size_t kLocalHeaderBytes = 30;
+constexpr std::uint16_t kPaddingField = 0x4246;  // "FB", torch.save's
 // Fixed, so that the same tensors give the same bytes: 1 January 1980.
 constexpr std::uint32_t kDosTime = 0x00210000;
 
@@ -264,9 +266,15 @@ class Fields {
 
 }  // namespace
 
-void ZipWriter::add(const std::string& name, std::uint64_t size, FunctionRef<void(Sink)> write) {
+void ZipWriter::add(const std::string& name, std::uint64_t size, FunctionRef<void(Sink)> write,
+                    std::size_t alignment) {
   ZipEntry entry{name, size, size, out_.size(), 0, 0};
-  const std::string extra = Fields().u16(1).u16(16).u64(size).u64(size).bytes();
+  std::string extra = Fields().u16(1).u16(16).u64(size).u64(size).bytes();
+  if (alignment > 1) {  // a field of zeros, as torch.save has it
+    const std::uint64_t begin = out_.size() + kLocalHeaderBytes + name.size() + extra.size() + 4;
+    const std::size_t padding = (alignment - begin % alignment) % alignment;
+    extra += Fields().u16(kPaddingField).u16(padding).text(std::string(padding, '\0')).bytes();
+  }
   out_.write(Fields()
                  .u32(kLocalHeader)
                  .u16(kVersion64)

@@ -64,8 +64,9 @@ class ZipWriter {
  public:
   explicit ZipWriter(FileWriter& out) : out_(out) {}
   using Sink = FunctionRef<void(std::span<const std::byte>)>;
-  /// `write` must give `size` bytes.
-  void add(const std::string& name, std::uint64_t size, FunctionRef<void(Sink)> write);
+  /// `write` must give `size` bytes, which begin at a multiple of `alignment` (to 32 KiB).
+  void add(const std::string& name, std::uint64_t size, FunctionRef<void(Sink)> write,
+           std::size_t alignment = 1);
   /// Writes the directory; nothing may be added afterwards.
   void finish();
 
