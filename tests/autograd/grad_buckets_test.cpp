@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,9 +16,11 @@
 
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/node.h"
+#include "ingot/autograd/ready_hooks.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/contiguous_rows.h"
+#include "ingot/core/meta_backend.h"
 #include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -107,6 +110,45 @@ TEST(GradientReady, ALeafThatIsTheRootIsReadyToo) {
   on_gradient_ready(x, [&] { ++calls; });
   backward(x);
   EXPECT_EQ(calls, 1);
+}
+
+struct GivesNothing : Node {
+  std::string_view name() const override { return "gives_nothing"; }
+  void backward(BackwardContext&) override {}
+};
+
+// As offloading moves it, with the device of shapes in the host's place.
+TEST(GradientReady, AGradientThatIsElsewhereComesBackForThePassesThatAddToIt) {
+  const Tensor used = parameter({4}, 1), unused = parameter({4}, 2);
+  std::vector<std::string> calls;
+  std::vector<Tensor> kept(2);
+  const auto move = [&](const Tensor& leaf, std::size_t i, const std::string& name) {
+    GradBuffer& buffer = leaf.autograd_meta()->grad;
+    on_gradient_ready(
+        leaf,
+        [&buffer, &calls, &kept, i, name] {
+          if (buffer.memory.device() == kMeta) return;
+          calls.push_back(name + " leaves");
+          const View away = contiguous_view(buffer.memory.view().data, {4}, DType::f32, kMeta);
+          kept[i] = std::exchange(buffer.memory, Tensor(buffer.memory.storage(), away));
+        },
+        [&buffer, &calls, &kept, i, name] {
+          calls.push_back(name + " comes");
+          buffer.memory = kept[i];
+        });
+  };
+  move(used, 0, "used");
+  move(unused, 1, "unused");
+  backward(sum(used * unused));
+  calls.clear();
+  // The second one is a leaf of the pass that gets no gradient in it.
+  Tensor nothing = Tensor::zeros({4});
+  const auto node = std::make_shared<GivesNothing>();
+  const Tensor* inputs[]{&unused};
+  node->set_inputs(inputs);
+  connect(nothing, node, 0);
+  backward(sum(used * nothing));
+  EXPECT_EQ(calls, (std::vector<std::string>{"used comes", "used leaves"}));
 }
 
 TEST(GradBuckets, GradientsInBucketsHaveTheBitsOfSeparateOnes) {

@@ -167,7 +167,12 @@ TEST_F(TrainerTest, SavesWhenTimeHasPassedAndWhenItIsStopped) {
 
 // At any evaluation, the one behind the last step too.
 TEST_F(TrainerTest, StoppedWhileItEvaluatesItSavesAndEvaluatesOnceMoreWhenItGoesOn) {
-  for (const auto& [ema, averages_decide] : {std::pair{0.0, false}, {0.9, false}, {0.9, true}}) {
+  const struct {
+    double ema;
+    bool averages_decide;
+    int evaluations, stopped;  // in a row, and in which of them it stops
+  } cases[]{{0.0, false, 1, 0}, {0.9, false, 2, 0}, {0.9, false, 2, 1}, {0.9, true, 1, 0}};
+  for (const auto& [ema, averages_decide, evaluations, stopped] : cases) {
     TableTask whole({.ema_decay = ema});
     TrainerOptions plain = options("none");
     plain.checkpoints.reset();
@@ -177,14 +182,14 @@ TEST_F(TrainerTest, StoppedWhileItEvaluatesItSavesAndEvaluatesOnceMoreWhenItGoes
     expected.run();
     for (const int step : {5, 15, 18}) {
       TrainerOptions o = plain;
-      const std::string run = directory_.at(fmt::format("{}-{}-{}", step, ema, averages_decide));
+      const std::string run = directory_.at(fmt::format("{}-{}-{}-{}", step, ema, averages_decide, stopped));
       o.checkpoints = CheckpointDirectory(run);
       o.save_steps = 3;  // at step 18 a checkpoint is there already
       o.save_total_limit = 100;
       TableTask halted({.ema_decay = ema}), task({.ema_decay = ema});
       const RunInfo where{.output_dir = run};
       int asked = 0;  // by each evaluation, and after each step
-      const int evaluation = step + (step - 1) / 5 + (step == 18 ? 1 : 0);
+      const int evaluation = step + evaluations * ((step - 1) / 5) + (step == 18 ? 1 : 0) + stopped;
       Trainer first(halted, o, where,
                     {.reporters = make_reporters(std::vector<std::string>{"jsonl"}),
                      .should_stop = [&] { return ++asked == evaluation; }});

@@ -288,6 +288,22 @@ TEST(WrittenStateDicts, HaveSharedMemoryOnce) {
   EXPECT_EQ(source->load_tensor("rows").to_vector<float>(), narrow(whole, 0, 10, 20).to_vector<float>());
 }
 
+// Whatever the order in memory.
+TEST(WrittenStateDicts, HaveSharedMemoryOncePerElementType) {
+  const TemporaryDirectory directory;
+  const Tensor whole = Tensor::from(Floats(3000, 1), {3000});
+  const auto bits = [&](std::int64_t first) {
+    return Tensor(whole.storage(), contiguous_view(whole.data<float>() + first, {500}, DType::i32, kCpu));
+  };
+  write_torch(directory.at("a.pt"),
+              {{"bits", bits(0)}, {"first", whole}, {"later_bits", bits(100)}, {"second", whole}});
+  EXPECT_LT(std::filesystem::file_size(directory.at("a.pt")), whole.nbytes() + 600 * 4 + 2000);
+  const auto source = open_weights(directory.at("a.pt"));
+  EXPECT_EQ(source->get_metadata("first").offset, source->get_metadata("second").offset);
+  EXPECT_EQ(source->load_tensor("second").to_vector<float>(), Floats(3000, 1));
+  EXPECT_EQ(values_of(source->load_tensor("later_bits")), std::vector<double>(500, 0x3f800000));
+}
+
 TEST(WrittenStateDicts, RefuseWhatTorchHasNotAndNamesGivenTwice) {
   const TemporaryDirectory directory;
   const std::vector<StoredTensor> small{StoredTensor::of("x", Tensor::empty({1}, DType::f8e4m3))};

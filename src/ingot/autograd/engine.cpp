@@ -34,7 +34,7 @@ Tensor copied(const Tensor& from, DType dtype) {
 // What a hook has sent away comes back, to be added to.
 GradBuffer& buffer_of(AutogradMeta& leaf, Device device) {
   GradBuffer& grad = leaf.grad;
-  if (grad.written && grad.memory.device() != device && leaf.gradient_ready) leaf.gradient_ready();
+  if (grad.written && grad.memory.device() != device) bring_gradient(leaf);
   return grad;
 }
 

@@ -25,9 +25,9 @@ void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool
 /// Runs `hook` in each backward pass that gives `leaf` a gradient, as soon as that is final: while the pass
 /// goes on with what is left, the gradient can be sent away (all-reduce, offload). The order of hooks is the
 /// same for equal graphs. What a hook puts into the current stream comes behind the gradient. Leaves inside
-/// checkpoint() are ready when its node has run. A hook may put the gradient's memory elsewhere: it is run
-/// once more before a pass adds to a gradient that is not on the leaf's device, and brings it back. An empty
-/// hook removes it; there is one a leaf.
+/// checkpoint() are ready when its node has run. A leaf that has a gradient already and gets none in the pass
+/// counts, too. A hook that puts the gradient's memory elsewhere has one beside it that brings it back
+/// (ready_hooks.h). An empty hook removes it; there is one a leaf.
 void on_gradient_ready(const Tensor& leaf, std::function<void()> hook);
 
 }  // namespace ingot

@@ -21,7 +21,21 @@ void for_each_hooked_leaf(Node& node, FunctionRef<void(AutogradMeta*)> f) {
   for (const std::shared_ptr<AutogradMeta>& leaf : node.leaves_inside()) visit(leaf);
 }
 
+// What a leaf's hook is where it has two sides.
+struct MovingHook {
+  std::function<void()> ready, wanted;
+  void operator()() const { ready(); }
+};
+
 }  // namespace
+
+void on_gradient_ready(const Tensor& leaf, std::function<void()> ready, std::function<void()> wanted) {
+  on_gradient_ready(leaf, MovingHook{std::move(ready), std::move(wanted)});
+}
+
+void bring_gradient(const AutogradMeta& leaf) {
+  if (const auto* hook = leaf.gradient_ready.target<MovingHook>(); hook != nullptr) hook->wanted();
+}
 
 void on_gradient_ready(const Tensor& leaf, std::function<void()> hook) {
   INGOT_CHECK(leaf.requires_grad() && leaf.is_leaf(),

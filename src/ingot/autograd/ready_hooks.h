@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -9,6 +10,12 @@
 #include "ingot/core/tensor.h"
 
 namespace ingot {
+
+/// on_gradient_ready() of a hook that puts the gradient's memory elsewhere (offload). `wanted` brings it
+/// back, before a pass adds to a gradient that is not on the leaf's device.
+void on_gradient_ready(const Tensor& leaf, std::function<void()> ready, std::function<void()> wanted);
+/// Runs `wanted`, if there is one.
+void bring_gradient(const AutogradMeta& leaf);
 
 /// Runs the hooks of on_gradient_ready() in one backward pass: each as soon as the last node that the leaf's
 /// gradient comes from has run. Which that is, a walk over the graph counts before the pass; without hooks

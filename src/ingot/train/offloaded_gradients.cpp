@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/autograd/ready_hooks.h"
 #include "ingot/base/error.h"
 #include "ingot/base/file_memory.h"
 #include "ingot/base/files.h"
@@ -48,6 +49,7 @@ OffloadedGradients::OffloadedGradients(std::span<Parameter* const> parameters, c
     parameter->value.set_grad({});
     const View value = parameter->value.view();
     const auto count = static_cast<std::size_t>(kernels::norm_partials(std::span(&value, 1)));
+    numbers_.emplace(parameter, leaves_.size());
     leaves_.push_back({.parameter = parameter, .block = {}, .partial = partials, .partials = count});
     partials += count;
   }
@@ -64,7 +66,11 @@ OffloadedGradients::OffloadedGradients(std::span<Parameter* const> parameters, c
   down_ = owner_.create_stream();
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const Tensor& value = leaves_[i].parameter->value;
-    on_gradient_ready(value, [this, i] { is_away(leaves_[i]) ? bring(i) : leave(i); });
+    on_gradient_ready(
+        value, [this, i] { leave(i); },
+        [this, i] {
+          if (is_away(leaves_[i])) bring(i);
+        });
   }
 }
 
@@ -129,6 +135,27 @@ std::shared_ptr<OffloadedGradients::Block> OffloadedGradients::make_block(const 
   return block;
 }
 
+std::shared_ptr<OffloadedGradients::Block> OffloadedGradients::block_on(
+    const std::shared_ptr<Storage>& storage) const {
+  const auto at = blocks_.find(storage.get());
+  if (at == blocks_.end()) return nullptr;
+  std::shared_ptr<Block> block = at->second.lock();
+  return block != nullptr && block->storage.lock() == storage ? block : nullptr;  // not memory of before
+}
+
+// Copies and the optimizer may still use the host's memory of a block that goes.
+void OffloadedGradients::move_leaf(std::size_t i, const std::shared_ptr<Block>& block) {
+  Leaf& leaf = leaves_[i];
+  if (leaf.block == block) return;
+  if (leaf.block != nullptr && std::erase(leaf.block->leaves, i) > 0 && leaf.block->leaves.empty()) {
+    owner_.synchronize(down_);
+    owner_.synchronize(up_);
+    owner_.synchronize(current_stream(device_));
+  }
+  block->leaves.push_back(i);
+  leaf.block = block;
+}
+
 // The one that it was in last time, if that is as large, or the one of the same memory.
 std::shared_ptr<OffloadedGradients::Block> OffloadedGradients::block_of(const Tensor& gradient,
                                                                         std::size_t i) {
@@ -137,17 +164,12 @@ std::shared_ptr<OffloadedGradients::Block> OffloadedGradients::block_of(const Te
   const auto at =
       static_cast<std::size_t>(gradient.view().as<std::byte>() - static_cast<std::byte*>(storage->data()));
   const auto holds = [&](const Block& block) { return block.host.nbytes() == storage->bytes(); };
-  std::shared_ptr<Block> block;
-  for (const Leaf& other : leaves_)
-    if (other.block != nullptr && other.block->storage.lock() == storage) block = other.block;
+  std::shared_ptr<Block> block = block_on(storage);
   if (block == nullptr && leaf.block != nullptr && leaf.at == at && holds(*leaf.block)) block = leaf.block;
   if (block == nullptr) block = make_block(gradient);
-  if (leaf.block != block) {
-    if (leaf.block != nullptr) std::erase(leaf.block->leaves, i);
-    block->leaves.push_back(i);
-  }
+  move_leaf(i, block);
   block->storage = storage;
-  leaf.block = block;
+  blocks_[storage.get()] = block;
   leaf.at = at;
   return block;
 }
@@ -242,6 +264,7 @@ void OffloadedGradients::settle() {
   }
   end_leaving(0);
   last_left_.reset();
+  blocks_.clear();  // of memory that has gone
 }
 
 ClippedNorm OffloadedGradients::norm(std::span<Parameter* const> parameters, double max_norm) {
@@ -249,12 +272,15 @@ ClippedNorm OffloadedGradients::norm(std::span<Parameter* const> parameters, dou
   settle();
   const Stream stream = current_stream(device_);
   std::vector<const Leaf*> some;
+  some.reserve(parameters.size());
   std::size_t count = 0;
   for (const Parameter* parameter : parameters) {
-    const auto leaf = std::ranges::find(leaves_, parameter, &Leaf::parameter);
-    if (leaf == leaves_.end() || !buffer_of(*leaf).written) continue;
-    some.push_back(&*leaf);
-    count += leaf->partials;
+    const auto number = numbers_.find(parameter);
+    if (number == numbers_.end()) continue;
+    const Leaf& leaf = leaves_[number->second];
+    if (!buffer_of(leaf).written) continue;
+    some.push_back(&leaf);
+    count += leaf.partials;
   }
   const Tensor sums = Tensor::empty({static_cast<std::int64_t>(count)}, DType::f64, device_);
   double* to = sums.view().as<double>();

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "ingot/autograd/grad_buckets.h"
@@ -66,6 +67,8 @@ class OffloadedGradients {
   void settle();
   bool is_away(const Leaf& leaf) const;
   std::shared_ptr<Block> block_of(const Tensor& gradient, std::size_t leaf);
+  std::shared_ptr<Block> block_on(const std::shared_ptr<Storage>& storage) const;
+  void move_leaf(std::size_t leaf, const std::shared_ptr<Block>& block);
   std::shared_ptr<Block> make_block(const Tensor& gradient) const;
   void sum_squares(const Leaf& leaf, const Tensor& gradient) const;
   static GradBuffer& buffer_of(const Leaf& leaf) { return leaf.parameter->value.autograd_meta()->grad; }
@@ -77,6 +80,8 @@ class OffloadedGradients {
   std::size_t window_ = 0;  // bytes that are on their way at a time
   Stream up_{}, down_{};
   std::vector<Leaf> leaves_;
+  std::unordered_map<const Parameter*, std::size_t> numbers_;        // of leaves
+  std::unordered_map<const Storage*, std::weak_ptr<Block>> blocks_;  // by the memory that leaves, of a step
   Tensor partials_, unused_;  // sums of squares of blocks, f64; and a norm that nobody asks for
   std::deque<Leaving> leaving_;
   std::weak_ptr<Block> last_left_;

@@ -271,13 +271,13 @@ void Trainer::State::evaluate() {
   evaluation_stopped = false;
   TrainOptimizer& optimizer = task.optimizer();
   const bool averages = optimizer.has_ema(), averages_decide = averages && options.averages_decide;
-  // Only the first one stops: what it has told is not told again by a run that goes on.
   const StopCheck stops = [this] { return should_stop(); };
+  const BestEvaluation best = progress.best;
   try {
     if (!averages_decide) evaluate_weights(false, true, stops);
-    if (averages)
-      optimizer.with_ema([&] { evaluate_weights(true, averages_decide, averages_decide ? stops : nullptr); });
+    if (averages) optimizer.with_ema([&] { evaluate_weights(true, averages_decide, stops); });
   } catch (const EvaluationStopped&) {
+    progress.best = best;  // the run that goes on notes that of the weights once more
     evaluation_stopped = true;
     stop = TrainEnd::stopped;
     return;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -115,7 +116,8 @@ class StorageTable {
       placed_[i] = {storages_.size(), 0};
       storages_.push_back({tensors[i].dtype, tensors[i].shape.numel(), tensors[i].values});
     }
-    std::ranges::stable_sort(there, {}, [](const There& each) { return each.begin(); });
+    // Views of one memory in another dtype are of a storage of their own.
+    std::ranges::stable_sort(there, {}, &There::order);
     for (std::size_t first = 0; first < there.size();) first = add_overlapping(there, first);
   }
 
@@ -126,6 +128,9 @@ class StorageTable {
   struct There {
     std::size_t index;
     Tensor values;
+    std::tuple<const Storage*, DType, const std::byte*> order() const {
+      return {values.storage().get(), values.dtype(), begin()};
+    }
     const std::byte* begin() const { return values.view().as<std::byte>(); }
     const std::byte* end() const { return begin() + values.nbytes(); }
   };

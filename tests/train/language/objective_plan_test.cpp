@@ -166,6 +166,19 @@ TEST(ObjectivePlan, OfGrpoHoldsTheKeysAndValuesOfAllAnswersOfAStep) {
   EXPECT_GE(plan.needed(), plan.rollout);
 }
 
+// ZeRO stage 3 gathers all layers to write answers, beside the rank's part.
+TEST(ObjectivePlan, OfGrpoHoldsAllLayersBesideTheKeysAndValuesWhereRanksShareTheWeights) {
+  TrainConfig config = settings(ObjectiveKind::grpo, Recompute::full);
+  const LanguageConfig model = tiny();
+  const auto all = static_cast<std::size_t>(model.parameter_count()) * sizeof(float);
+  const MemoryPlan whole = plan_memory(config, model, 4);
+  config.zero_stage = 3;
+  const MemoryPlan shared = plan_memory(config, model, 4);
+  const auto beside = [](const MemoryPlan& plan) { return plan.optimizer + plan.gradients; };
+  EXPECT_EQ(shared.rollout - beside(shared), whole.rollout - beside(whole) + all / 4);
+  EXPECT_GE(shared.needed(), shared.rollout);
+}
+
 class DistillationPlan : public test::TrainingRun {};
 
 TEST_F(DistillationPlan, HoldsTheTeachersPass) {

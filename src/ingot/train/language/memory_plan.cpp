@@ -235,8 +235,12 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   }
   plan_pass(plan, config, model, device);
   offload_optimizer(plan, config.optimizer, largest_whole_state(config, model));
-  if (plan.rollout > 0) plan.rollout += without_passes(plan) - (ranks > 1 ? 0 : plan.gradients);
-  if (gathers_all_layers(config) && ranks > 1) gather_all_layers(plan, all + all / parts);
+  const bool gathers = gathers_all_layers(config) && ranks > 1;
+  const std::size_t gathered = all + all / parts;  // all weights, and the rank's part
+  if (plan.rollout > 0)
+    plan.rollout +=
+        without_passes(plan) - (ranks > 1 ? 0 : plan.gradients) + (gathers ? gathered - plan.parameters : 0);
+  if (gathers) gather_all_layers(plan, gathered);
   return plan;
 }
 
