@@ -1,4 +1,5 @@
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,6 +89,30 @@ TEST(StructuredOutput, OthersAreAnsweredWhileSlowPatternsAreCompiled) {
   EXPECT_EQ(content(ask(server, {{"guided_regex", "z{3}"}})), "zzz") << "which is compiled already";
   EXPECT_LT(answered, kSlow);
   for (std::thread& thread : waiting) thread.join();
+}
+
+// Each in the time that one may take; those behind it are told to come again.
+TEST(StructuredOutput, AGrammarThatTakesTooLongIsA400AndThoseThatWaitedAsLongAre503) {
+  const RunningServer server({.compile = {.threads = 1}, .grammar_timeout = std::chrono::milliseconds(80)});
+  constexpr int kSlow = 4;
+  std::vector<ClientResponse> responses(kSlow);
+  std::vector<std::thread> clients;
+  clients.reserve(kSlow);
+  for (int i = 0; i < kSlow; ++i)
+    clients.emplace_back([&, i] {
+      responses[static_cast<std::size_t>(i)] = ask(server, {{"guided_regex", slow_pattern(i)}});
+    });
+  for (std::thread& client : clients) client.join();
+  int too_long = 0, waited = 0;
+  for (const ClientResponse& response : responses) {
+    const std::string message = parsed(response)["error"]["message"];
+    if (response.status == 400 && message.find("takes longer than 0.08 s") != message.npos) ++too_long;
+    if (response.status == 503 && message.find("for the grammars of others") != message.npos) ++waited;
+  }
+  EXPECT_GE(too_long, 1);
+  EXPECT_GE(waited, 1);
+  EXPECT_EQ(too_long + waited, kSlow) << responses[0].body << responses[kSlow - 1].body;
+  EXPECT_EQ(content(ask(server, {{"guided_regex", "z{3}"}})), "zzz");
 }
 
 TEST(StructuredOutput, WhereTooManyGrammarsWaitToBeCompiledOneMoreIsToldToComeAgain) {

@@ -106,6 +106,12 @@ Table::Section scheduling_rows() {
            {.bounds = at_least(0),
             .unit = "seconds",
             .doc = "Seconds that an answer may take, from its request on; 0: any time."}},
+          {"grammar_timeout",
+           &C::grammar_timeout,
+           {.bounds = between(1, 3600),
+            .unit = "seconds",
+            .doc = "Seconds that compiling a schema, expression or grammar may take (then: status 400), and "
+                   "that a request may wait for those of others (503)."}},
           {"prefix_cache",
            &C::prefix_cache,
            {.aliases = {"enable_prefix_caching"},
@@ -308,6 +314,7 @@ serve::ServerOptions server_options(const ServeConfig& c) {
                     .allowed_hosts = c.allowed_hosts};
   if (!c.api_key_file.empty()) serve::read_key_file(c.api_key_file);  // what is wrong with it is said at once
   options.request_timeout = std::chrono::seconds(c.request_timeout);
+  options.grammar_timeout = std::chrono::seconds(c.grammar_timeout);
   options.allow_strangers = c.allow_strangers;
   options.access_log = c.access_log;
   return options;

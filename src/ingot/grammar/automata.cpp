@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/grammar/time_limit.h"
 
 namespace ingot::grammar {
 namespace {
@@ -56,6 +57,7 @@ bool Automata::alive(ExprId id) {
   std::vector<Step> reached{{id, 0}};
   std::unordered_set<ExprId> seen{id};
   for (std::size_t at = 0; at < reached.size(); ++at) {
+    CompileTimeLimit::check();
     INGOT_CHECK(
         at < kMostSearched,
         InvalidConfig("grammar", fmt::format("is too hard: whether a pattern matches anything is not known "
@@ -85,6 +87,7 @@ bool Automata::alive(ExprId id) {
 }
 
 const Automata::Row& Automata::make_row(StateId state) {
+  CompileTimeLimit::check();
   const ExprId expr = states_[state].expr;
   auto row = std::make_unique<Row>();
   row->fill(kDead);
@@ -131,6 +134,7 @@ StateId Automata::alike(TokenTrie::Part part, StateId state) {
 }
 
 const StateTokens& Automata::tokens(TokenTrie::Part part, StateId state) {
+  CompileTimeLimit::check();
   if (states_[state].tokens[part] != nullptr) return *states_[state].tokens[part];
   auto result = std::make_unique<StateTokens>();
   TokenMask inside(trie_->vocab_size());

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/grammar/time_limit.h"
 
 namespace ingot::grammar {
 namespace {
@@ -157,6 +158,7 @@ ExprId Expressions::either(std::vector<ExprId> choices) {
   }
   if (!single.empty()) flat.push_back(bytes(single));
   // Of parts in a row that may all be left out and begin alike, a?a?a?..., there are as many as their cube.
+  CompileTimeLimit::check();
   INGOT_CHECK(
       merged_ < kMostMerged,
       InvalidConfig("grammar", "takes too long: its patterns have too many alternatives that begin alike"));

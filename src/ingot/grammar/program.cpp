@@ -1,10 +1,13 @@
 #include "ingot/grammar/program.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/grammar/time_limit.h"
 
 namespace ingot::grammar {
 namespace {
@@ -42,6 +45,17 @@ std::shared_ptr<SharedAutomata> Vocabulary::automata(bool shared) const {
 Rules::Rules(const Vocabulary& vocabulary, bool shared)
     : shared_(vocabulary.automata(shared)), lock_(shared_->mutex) {}
 
+// Sequences that are being written ask the same automata which tokens may come.
+void Rules::let_others() {
+  constexpr std::chrono::milliseconds kHeld{5};
+  constexpr std::chrono::microseconds kLeft{200};  // those who wait wake up in less
+  if (std::chrono::steady_clock::now() - locked_ < kHeld) return;
+  lock_.unlock();
+  std::this_thread::sleep_for(kLeft);
+  lock_.lock();
+  locked_ = std::chrono::steady_clock::now();
+}
+
 std::uint32_t Rules::add(std::string name) {
   INGOT_CHECK(rules_.size() < kMostRules,
               InvalidConfig("grammar", fmt::format("is too large: it has more than {} rules", kMostRules)));
@@ -50,6 +64,8 @@ std::uint32_t Rules::add(std::string name) {
 }
 
 void Rules::produce(std::uint32_t rule, Production production) {
+  CompileTimeLimit::check();
+  let_others();
   std::erase_if(production,
                 [](const Symbol& symbol) { return symbol == Symbol::terminal(Expressions::kEmpty); });
   rules_[rule].productions.push_back(std::move(production));
@@ -111,6 +127,7 @@ void Rules::check_size() const {
 void Rules::drop_unproductive() {
   std::vector<bool> makes(rules_.size());
   const auto productive = [&](const Production& production) {
+    CompileTimeLimit::check();
     return std::ranges::all_of(production, [&](const Symbol& symbol) {
       return symbol.kind == Symbol::Kind::rule ? makes[symbol.id] : !automata().is_nothing(symbol.id);
     });
@@ -178,6 +195,7 @@ std::vector<std::uint32_t> Rules::left_recursive_rules() {
       if (--left[user] == 0) todo.push_back(user);
   }
   const auto reaches = [&](std::uint32_t from, std::uint32_t to) {
+    CompileTimeLimit::check();
     std::vector<bool> seen(rules_.size());
     std::vector<std::uint32_t> stack{from};
     while (!stack.empty()) {
@@ -288,6 +306,7 @@ GrammarPtr Rules::finish(std::uint32_t root) {
   for (const Program::Item& item : program->items) {
     if (item.kind != Program::Item::Kind::terminal || left == 0) continue;
     automata().prepare(item.id, std::min(left, kPreparedOfTerminal));
+    let_others();
     --left;
   }
   return std::make_shared<const Grammar>(std::move(program));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -33,7 +34,7 @@ struct Symbol {
 using Production = std::vector<Symbol>;
 
 /// Context-free rules whose terminals are expressions, while they are put together. Holds the lock on the
-/// automata.
+/// automata, but for a moment now and then.
 class Rules {
  public:
   /// `shared`: with automata that other grammars use, which must not be large ones of somebody's own
@@ -79,9 +80,11 @@ class Rules {
   std::vector<Corner> left_corners(std::uint32_t rule, const std::vector<bool>& nullable);
   std::vector<std::uint32_t> left_recursive_rules();
   void check_size() const;
+  void let_others();
 
   std::shared_ptr<SharedAutomata> shared_;
   std::unique_lock<std::mutex> lock_;
+  std::chrono::steady_clock::time_point locked_ = std::chrono::steady_clock::now();
   std::vector<Rule> rules_;
 };
 

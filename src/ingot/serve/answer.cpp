@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/grammar/time_limit.h"
 #include "ingot/serve/api.h"
 
 namespace ingot::serve {
@@ -37,6 +38,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
         params_(params),
         client_(context.access.client(exchange_->request())),
         seconds_(seconds_for(context, params)),
+        compile_time_(context.compile_time),
         format_(std::move(format)) {}
 
   void start(WorkQueue& compile_queue, std::vector<std::vector<std::int32_t>> prompts) {
@@ -60,12 +62,23 @@ class Answer : public std::enable_shared_from_this<Answer> {
     try {
       if (has_gone()) return;
       if (seconds_ > 0 && seconds_since(start_) >= seconds_) throw late();
+      check_wait();
+      const grammar::CompileTimeLimit limit(compile_time_);
       submit();
     } catch (...) {
       const ApiError error = to_api_error(std::current_exception());
       const std::lock_guard lock(mutex_);
       fail(error);
     }
+  }
+
+  // Grammars of others, each of which may take as long.
+  void check_wait() const {
+    if (std::chrono::duration<double>(Clock::now() - start_) < compile_time_) return;
+    throw ApiError(503,
+                   fmt::format("waited {:.0f} seconds for the grammars of others to be compiled; come again",
+                               seconds_since(start_)),
+                   {}, "queue_full");
   }
 
   ApiError late() const {
@@ -199,7 +212,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   ModelMetrics& metrics_;
   const GenerationParams params_;
   const Client client_;
-  const double seconds_;  // for the answer; 0: any time
+  const double seconds_;                          // for the answer; 0: any time
+  const std::chrono::milliseconds compile_time_;  // of a grammar
   const std::unique_ptr<AnswerFormat> format_;
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;

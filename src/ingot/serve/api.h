@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,7 +31,8 @@ struct ApiContext {
   EmbeddingModel* embedding = nullptr;    ///< null: none is served
   ClassifierModel* classifier = nullptr;  ///< likewise
   std::function<std::size_t()> connections;
-  double request_seconds = 0;  ///< that an answer may take; 0: any time
+  double request_seconds = 0;                      ///< that an answer may take; 0: any time
+  std::chrono::milliseconds compile_time{10'000};  ///< that a grammar may take, and may wait
   std::atomic<bool> draining{false};
 };
 

@@ -72,7 +72,8 @@ struct Server::Parts {
                 .embedding = embedding.get(),
                 .classifier = classifier.get(),
                 .connections = [this] { return http->connections(); },
-                .request_seconds = std::chrono::duration<double>(options.request_timeout).count()},
+                .request_seconds = std::chrono::duration<double>(options.request_timeout).count(),
+                .compile_time = options.grammar_timeout},
         api(context) {
     HttpServerOptions http_options = options.http;
     http_options.on_access = [this, logs = options.access_log](const AccessRecord& record) {

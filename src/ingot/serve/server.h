@@ -24,6 +24,8 @@ struct ServerOptions {
   std::string adapter_directory{};  ///< AdapterLoader's; the models' sessions have load_adapters then
   /// Threads beside those of HTTP that compile grammars, and how many may wait for them.
   WorkQueueOptions compile{.threads = 2};
+  /// That compiling a grammar may take, and that a request may wait for those of others.
+  std::chrono::milliseconds grammar_timeout{10'000};
   HttpServerOptions http{};
   AccessOptions access{};
   bool allow_strangers = false;                  ///< listen beyond loopback without keys
