@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -16,6 +15,11 @@ constexpr std::size_t kLargeAutomata = 150'000;  // states and expressions; new 
 constexpr std::size_t kMostRules = 100'000;
 constexpr std::size_t kPrepared = 500, kPreparedOfTerminal = 48;  // terminals, and states of one
 constexpr std::size_t kMostProductions = 200'000;
+
+std::shared_ptr<SharedAutomata> automata_in_turn(const Vocabulary& vocabulary, bool shared) {
+  const CompileTimeLimit::Wait wait;
+  return vocabulary.automata(shared);
+}
 
 }  // namespace
 
@@ -43,17 +47,24 @@ std::shared_ptr<SharedAutomata> Vocabulary::automata(bool shared) const {
 }
 
 Rules::Rules(const Vocabulary& vocabulary, bool shared)
-    : shared_(vocabulary.automata(shared)), lock_(shared_->mutex) {}
+    : shared_(automata_in_turn(vocabulary, shared)), lock_(shared_->mutex, std::defer_lock) {
+  take_lock();
+}
+
+void Rules::take_lock() {
+  {
+    const CompileTimeLimit::Wait wait;
+    lock_.lock();
+  }
+  locked_ = std::chrono::steady_clock::now();
+}
 
 // Sequences that are being written ask the same automata which tokens may come.
 void Rules::let_others() {
   constexpr std::chrono::milliseconds kHeld{5};
-  constexpr std::chrono::microseconds kLeft{200};  // those who wait wake up in less
   if (std::chrono::steady_clock::now() - locked_ < kHeld) return;
   lock_.unlock();
-  std::this_thread::sleep_for(kLeft);
-  lock_.lock();
-  locked_ = std::chrono::steady_clock::now();
+  take_lock();
 }
 
 std::uint32_t Rules::add(std::string name) {

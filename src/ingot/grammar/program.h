@@ -11,13 +11,14 @@
 
 #include "ingot/grammar/automata.h"
 #include "ingot/grammar/grammar.h"
+#include "ingot/grammar/turn_mutex.h"
 
 namespace ingot::grammar {
 
 /// Automata that several grammars use, one thread at a time.
 struct SharedAutomata {
   explicit SharedAutomata(std::shared_ptr<const TokenTrie> trie) : automata(std::move(trie)) {}
-  std::mutex mutex;
+  TurnMutex mutex;
   Automata automata;
 };
 
@@ -80,11 +81,12 @@ class Rules {
   std::vector<Corner> left_corners(std::uint32_t rule, const std::vector<bool>& nullable);
   std::vector<std::uint32_t> left_recursive_rules();
   void check_size() const;
+  void take_lock();
   void let_others();
 
   std::shared_ptr<SharedAutomata> shared_;
-  std::unique_lock<std::mutex> lock_;
-  std::chrono::steady_clock::time_point locked_ = std::chrono::steady_clock::now();
+  std::unique_lock<TurnMutex> lock_;
+  std::chrono::steady_clock::time_point locked_;  // since when
   std::vector<Rule> rules_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/error.h"
 #include "ingot/grammar/time_limit.h"
 #include "ingot/serve/api.h"
 
@@ -62,9 +63,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     try {
       if (has_gone()) return;
       if (seconds_ > 0 && seconds_since(start_) >= seconds_) throw late();
-      check_wait();
-      const grammar::CompileTimeLimit limit(compile_time_);
-      submit();
+      compile_and_submit();
     } catch (...) {
       const ApiError error = to_api_error(std::current_exception());
       const std::lock_guard lock(mutex_);
@@ -72,13 +71,26 @@ class Answer : public std::enable_shared_from_this<Answer> {
     }
   }
 
-  // Grammars of others, each of which may take as long.
-  void check_wait() const {
-    if (std::chrono::duration<double>(Clock::now() - start_) < compile_time_) return;
-    throw ApiError(503,
-                   fmt::format("waited {:.0f} seconds for the grammars of others to be compiled; come again",
-                               seconds_since(start_)),
-                   {}, "queue_full");
+  // Waits for grammars of others, each of which may take as long: in the queue, and for what both use.
+  void compile_and_submit() {
+    const auto left =
+        compile_time_ - std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
+    if (left.count() <= 0) throw waited();
+    const grammar::CompileTimeLimit limit(compile_time_, left);
+    try {
+      submit();
+    } catch (const InvalidConfig&) {
+      if (limit.waited_too_long()) throw waited();
+      throw;
+    }
+  }
+
+  ApiError waited() const {
+    return {503,
+            fmt::format("waited {:.0f} seconds for the grammars of others to be compiled; come again",
+                        seconds_since(start_)),
+            {},
+            "queue_full"};
   }
 
   ApiError late() const {
