@@ -317,6 +317,64 @@ TEST_F(ResolveTest, OfflineAsksNobody) {
   EXPECT_EQ(server.log(), before);
 }
 
+std::string offline_refusal(const std::string& model) {
+  const ScopedEnvironment offline(test::Settings{{"HF_HUB_OFFLINE", "1"}});
+  try {
+    resolve_model(model);
+  } catch (const IoError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST_F(ResolveTest, OfflineAnInterruptedDownloadIsToldByTheFileThatIsMissing) {
+  HubClient client(options);
+  const std::string commit = client.list({.id = "org/tiny"}).commit, name = "org/tiny@" + commit;
+  server.fault("/cdn/", "status", 1, "404");  // the largest file, which is the first, does not come
+  EXPECT_THROW(pull(client, {.id = "org/tiny", .revision = commit}, {.parallel = 1, .progress = kQuiet}),
+               HttpError);
+  const HubCache cache(server.cache());
+  fs::create_directories(cache.snapshot({.id = "org/tiny"}, commit));
+  EXPECT_TRUE(is_not_fetched(name));  // so that --yes goes on with it
+  for (const std::string& model : {"hf://" + name, name}) {
+    const std::string message = offline_refusal(model);
+    EXPECT_NE(message.find(" is missing: the download of org/tiny was interrupted"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("ingot pull org/tiny@" + commit), std::string::npos) << message;
+  }
+  const std::string pulled = resolve_model("hf://" + name);
+  EXPECT_FALSE(is_not_fetched(name));
+  EXPECT_EQ(offline_refusal("hf://" + name), "none");
+  fs::remove(fs::weakly_canonical(pulled + "/model.safetensors"));  // a blob, as a cleaner may do
+  EXPECT_NE(offline_refusal(name).find("model.safetensors is missing"), std::string::npos);
+}
+
+// Other tools keep no list of what they fetch.
+TEST_F(ResolveTest, OfflineASnapshotOfAnotherToolThatLacksAShardIsToldByItsName) {
+  const std::string commit(40, 'c'), root = server.cache() + "/models--org--shards",
+                                     snapshot = root + "/snapshots/" + commit;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    fs::create_directories(fs::path(name).parent_path());
+    write_file_atomically(name, text);
+  };
+  write(root + "/refs/main", commit);
+  write(snapshot + "/config.json", "{}");
+  write(snapshot + "/model.safetensors.index.json",
+        R"({"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}})");
+  EXPECT_NE(offline_refusal("org/shards").find("model-00001-of-00002.safetensors is missing"),
+            std::string::npos);
+  write(snapshot + "/model-00001-of-00002.safetensors", "x");
+  EXPECT_NE(offline_refusal("org/shards").find("model-00002-of-00002.safetensors is missing"),
+            std::string::npos);
+  write(snapshot + "/model-00002-of-00002.safetensors", "x");
+  EXPECT_EQ(offline_refusal("org/shards"), "none");
+  // An index of weights in another format, of which nobody fetched any.
+  write(snapshot + "/pytorch_model.bin.index.json", R"({"weight_map":{"a":"pytorch_model-1.bin"}})");
+  EXPECT_EQ(offline_refusal("org/shards"), "none");
+  write(snapshot + "/q-00002-of-00003.gguf", "x");
+  EXPECT_NE(offline_refusal("org/shards").find("q-00001-of-00003.gguf is missing"), std::string::npos);
+}
+
 TEST_F(ResolveTest, WithoutNetworkTheCacheWillDo) {
   const std::string pulled = resolve_model("hf://org/tiny");
   const ScopedEnvironment nowhere({{"HF_ENDPOINT", "http://127.0.0.1:1"}, {"HF_HUB_ETAG_TIMEOUT", "0.1"}});

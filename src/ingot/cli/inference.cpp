@@ -114,7 +114,7 @@ namespace {
 
 bool agrees_to_fetch(const std::string& model) {
   if (!is_terminal(STDIN_FILENO) || !is_terminal(STDERR_FILENO)) return false;
-  fmt::print(stderr, "{} is not in the Hub's cache. Fetch it? [Y/n] ", printable(model));
+  fmt::print(stderr, "{} is not in the Hub's cache, or not all of it. Fetch it? [Y/n] ", printable(model));
   std::string answer;
   std::getline(std::cin, answer);
   return !std::cin.eof() && (answer.empty() || answer.front() == 'y' || answer.front() == 'Y');

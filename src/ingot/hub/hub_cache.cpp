@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/percent.h"
+#include "ingot/hub/snapshot_files.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::hub {
@@ -151,6 +154,37 @@ std::optional<std::string> HubCache::find(const HubRepo& repo) const {
   if (!fs::exists(path, missing)) return std::nullopt;
   check_inside(path, directory_);
   return path;
+}
+
+std::string HubCache::contents(const HubRepo& repo, std::string_view commit) const {
+  return fmt::format("{}/.locks/{}/{}.files", directory_, fs::path(repo_folder(repo)).filename().string(),
+                     commit);
+}
+
+std::optional<std::string> HubCache::missing(const HubRepo& repo) const {
+  const auto commit = commit_of(repo);
+  if (!commit || !repo.file.empty()) return std::nullopt;
+  std::vector<std::string> listed;
+  const std::string list = contents(repo, *commit);
+  std::error_code code;
+  if (fs::is_regular_file(list, code)) {
+    std::istringstream lines(read_file(list));
+    for (std::string line; std::getline(lines, line);)
+      if (is_safe_relative_path(line)) listed.push_back(line);
+  }
+  return missing_file(snapshot(repo, *commit), listed);
+}
+
+void HubCache::begin(const HubRepo& repo, const std::string& commit,
+                     const std::vector<std::string>& files) const {
+  const std::string path = contents(repo, commit);
+  make_directories(fs::path(path).parent_path().string());
+  write_file_atomically(path, fmt::format("{}\n", fmt::join(files, "\n")));
+}
+
+void HubCache::end(const HubRepo& repo, const std::string& commit) const {
+  std::error_code code;
+  fs::remove(contents(repo, commit), code);
 }
 
 void HubCache::write_ref(const HubRepo& repo, const std::string& commit) const {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // The layout of huggingface_hub: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 
@@ -39,6 +40,13 @@ class HubCache {
   /// The directory of that commit's files, or the path of `repo.file` in it; nothing where it is not there.
   std::optional<std::string> find(const HubRepo& repo) const;
 
+  /// A file that the snapshot of find() lacks, because a download was interrupted; nothing where it has all
+  /// that is known of it (missing_file()), or `repo.file` is named.
+  std::optional<std::string> missing(const HubRepo& repo) const;
+
+  /// Notes, beside the locks, which files a snapshot is going to have, until end().
+  void begin(const HubRepo& repo, const std::string& commit, const std::vector<std::string>& files) const;
+  void end(const HubRepo& repo, const std::string& commit) const;
   /// Notes what a revision means now.
   void write_ref(const HubRepo& repo, const std::string& commit) const;
   /// Puts a blob that is there into a snapshot: a relative link, or the file itself where links cannot be
@@ -49,6 +57,7 @@ class HubCache {
   void prepare() const;
 
  private:
+  std::string contents(const HubRepo& repo, std::string_view commit) const;
   std::string directory_;
 };
 

@@ -134,6 +134,13 @@ class Puller {
   std::exception_ptr failure_;
 };
 
+std::vector<std::string> names_of(const std::vector<HubFile>& files) {
+  std::vector<std::string> names;
+  names.reserve(files.size());
+  for (const HubFile& file : files) names.push_back(file.path);
+  return names;
+}
+
 }  // namespace
 
 PullResult pull(HubClient& client, const HubRepo& repo, const PullOptions& options) {
@@ -143,14 +150,18 @@ PullResult pull(HubClient& client, const HubRepo& repo, const PullOptions& optio
   if (repo.dataset && include.empty()) include = {"*"};
   std::vector<HubFile> files = select_files(listing.files, include, options.exclude);
   const HubCache cache(client.options().cache_directory);
+  const bool whole = repo.file.empty() && options.include.empty() && options.exclude.empty();
   PullResult result{.path = options.directory, .commit = listing.commit};
   if (options.directory.empty()) {
     cache.prepare();
     result.path = cache.snapshot(repo, listing.commit);
+    if (whole) cache.begin(repo, listing.commit, names_of(files));
   }
   result.files = Puller(client, repo, listing.commit, std::move(files), options).run();
   // Not before: without the network the name leads to the last commit that is there whole.
-  if (options.directory.empty()) cache.write_ref(repo, listing.commit);
+  if (!options.directory.empty()) return result;
+  cache.write_ref(repo, listing.commit);
+  if (whole) cache.end(repo, listing.commit);
   return result;
 }
 

@@ -23,6 +23,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What the cache has of a repository, if it has all of it. `why`: nothing can be fetched now.
+std::optional<std::string> find_whole(const HubCache& cache, const HubRepo& repo, std::string_view why) {
+  auto found = cache.find(repo);
+  if (!found) return found;
+  const auto missing = cache.missing(repo);
+  INGOT_CHECK(!missing.has_value(),
+              IoError(*found, fmt::format("{} is missing: the download of {} was interrupted, and {}; fetch "
+                                          "the rest with: ingot pull {}{}",
+                                          *missing, repo.id, why, repo.id,
+                                          repo.revision == "main" ? "" : "@" + repo.revision)));
+  return found;
+}
+
 std::string from_hub(const HubRepo& repo) {
   HubClient client(HubOptions::from_environment());
   const HubCache cache(client.options().cache_directory);
@@ -32,13 +45,16 @@ std::string from_hub(const HubRepo& repo) {
       return repo.file.empty() ? pulled.path : pulled.path + "/" + repo.file;
     } catch (const HttpError& error) {
       // Without the network, what is there will do.
-      const auto found = error.status == 0 ? cache.find(repo) : std::nullopt;
+      const auto found =
+          error.status == 0
+              ? find_whole(cache, repo, fmt::format("the Hub does not answer ({})", error.what()))
+              : std::nullopt;
       if (!found) throw;
       log(LogLevel::warn, "ingot::hub", fmt::format("{}; using what was pulled before", error.what()));
       return *found;
     }
   }
-  const auto found = cache.find(repo);
+  const auto found = find_whole(cache, repo, "HF_HUB_OFFLINE forbids to go on");
   INGOT_CHECK(found,
               IoError(repo.id, fmt::format("is not in {} at revision '{}', and HF_HUB_OFFLINE forbids to "
                                            "fetch it",
@@ -49,7 +65,7 @@ std::string from_hub(const HubRepo& repo) {
 std::string from_cache(const std::string& model) {
   const HubRepo repo = parse_hub_repo(model);
   const HubCache cache(HubOptions::from_environment().cache_directory);
-  const auto found = cache.find(repo);
+  const auto found = find_whole(cache, repo, "only hf:// and --yes fetch");
   INGOT_CHECK(found,
               IoError(model, fmt::format("no such file or directory, and the Hub's cache ({}) does not hold "
                                          "it; to fetch it: ingot pull {}, or --yes where a command has it",
@@ -133,7 +149,9 @@ std::string resolve_model(const std::string& model) {
 bool is_not_fetched(const std::string& model) {
   std::error_code missing;
   if (fs::exists(model, missing) || !looks_like_hub_repo(model)) return false;
-  return !HubCache(HubOptions::from_environment().cache_directory).find(parse_hub_repo(model)).has_value();
+  const HubRepo repo = parse_hub_repo(model);
+  const HubCache cache(HubOptions::from_environment().cache_directory);
+  return !cache.find(repo).has_value() || cache.missing(repo).has_value();
 }
 
 bool is_remote_safetensors(const std::string& model) {
