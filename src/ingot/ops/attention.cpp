@@ -1,5 +1,6 @@
 #include "ingot/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ingot/autograd/node.h"
@@ -10,6 +11,7 @@
 #include "ingot/ops/attention_sinks.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/composed_attention.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -186,6 +188,11 @@ Output run(const View& q, const View& k, const View& v, bool recorded, const Att
   return y;
 }
 
+// Of queries and keys, and of values: whether the device has kernels for them.
+bool has_kernels(std::int64_t head_size, std::int64_t value_size, Device device) {
+  return std::max(head_size, value_size) <= kernels::kernel_traits(device).widest_head;
+}
+
 }  // namespace
 
 Tensor split_heads(const Tensor& x, std::int64_t heads) {
@@ -209,6 +216,7 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                             value.shape().to_vector()));
   const Tensor q = adjacent_heads(query), k = adjacent_heads(key), v = adjacent_heads(value);
   const AttentionOptions o = resolved("attention", q.view(), k.view(), options);
+  if (!has_kernels(q.dim(3), v.dim(3), q.device())) return composed_attention(q, k, v, o);
   const Output y =
       run(q.view(), k.view(), v.view(), needs_grad({&q, &k, &v, &o.sinks}) || recorded_later(), o);
   return record<AttentionNode>(y.out, {&q, &k, &v, &o.sinks}, q, k, v, y.out, y.lse, o);
@@ -225,6 +233,9 @@ Tensor attention_qkv(const Tensor& input, std::int64_t query_heads, std::int64_t
   const View q = heads_of(x.view(), 0, query_heads), k = heads_of(x.view(), query_heads, key_value_heads);
   const View v = heads_of(x.view(), query_heads + key_value_heads, key_value_heads);
   const AttentionOptions o = resolved("attention_qkv", q, k, options);
+  if (!has_kernels(x.dim(3), x.dim(3), x.device()))
+    return composed_attention(narrow(x, 2, 0, query_heads), narrow(x, 2, query_heads, key_value_heads),
+                              narrow(x, 2, query_heads + key_value_heads, key_value_heads), o);
   const Output y = run(q, k, v, needs_grad({&x, &o.sinks}) || recorded_later(), o);
   return record<AttentionQkvNode>(y.out, {&x, &o.sinks}, x, y.out, y.lse, key_value_heads, o);
 }

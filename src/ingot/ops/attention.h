@@ -36,8 +36,8 @@ Tensor split_heads(const Tensor& x, std::int64_t heads);
 
 /// Scaled dot-product attention with grouped heads, softmax(scale·q·kᵀ)·v. q: [B, S, Hq, D]; k: [B, T, Hkv,
 /// D]; v: [B, T, Hkv, Dv], Hq a multiple of Hkv; returns [B, S, Hq, Dv]. With S < T the queries are the last
-/// S positions. Never holds S × T scores (FlashAttention, Dao 2022 and 2023). Strided views are read in
-/// place. Throws ShapeMismatch.
+/// S positions. Never holds S × T scores (FlashAttention, Dao 2022 and 2023), but for heads wider than the
+/// device's kernels take (KernelTraits::widest_head). Strided views are read in place. Throws ShapeMismatch.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
 /// The same on a fused projection qkv: [B, S, Hq + 2·Hkv, D], heads of q, then of k, then of v; its gradient
