@@ -1,6 +1,8 @@
 // Checkpoints and configurations as people have them: with a tensor more, wrapped names, a tied head that is
 // none.
 #include <filesystem>
+#include <iterator>
+#include <string>
 
 #include "tests/models/goldens.h"
 #include "tests/support/temporary_directory.h"
@@ -116,6 +118,48 @@ TEST(LanguageConfigVariants, DefaultsAreThoseOfTheFamily) {
   EXPECT_TRUE(parse("qwen3_moe", window).layer_types.empty());  // all of them slide
   EXPECT_EQ(parse("qwen3_moe", window).sliding_window, 8);
   EXPECT_EQ(parse("qwen3", window).layer_types.size(), 4U);
+}
+
+// "s" for a layer that slides, "f" for one that sees everything.
+std::string sliding_layers(const LanguageConfig& c) {
+  std::string found;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) found += c.window(i) > 0 ? 's' : 'f';
+  return found;
+}
+
+// transformers 5.23's layer_types of four layers; Qwen 3 MoE has none, and slides in all.
+TEST(LanguageConfigVariants, QwensLayersSlideAsInTransformers) {
+  const char* cases[][5] = {
+      {"", "ffff", "ffff", "ffff", "ffff"},
+      {R"(, "use_sliding_window": true)", "ffff", "ffff", "sfsf", "ssss"},
+      {R"(, "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 2)", "ffss", "ffss", "sfff",
+       "ssss"},
+      {R"(, "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 0)", "ssss", "ssss", "ffff",
+       "ssss"},
+      {R"(, "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 9)", "ffff", "ffff", "sfsf",
+       "ssss"},
+      {R"(, "use_sliding_window": false, "sliding_window": 8, "max_window_layers": 1)", "ffff", "ffff",
+       "ffff", "ffff"},
+      {R"(, "use_sliding_window": true, "sliding_window": null, "max_window_layers": 1)", "ffff", "ffff",
+       "ffff", "ffff"}};
+  const char* families[] = {"qwen2", "qwen3", "qwen2_moe", "qwen3_moe"};
+  for (const auto& row : cases)
+    for (std::size_t i = 0; i < std::size(families); ++i) {
+      const LanguageConfig c = parse(families[i], row[0]);
+      EXPECT_EQ(sliding_layers(c), row[i + 1]) << families[i] << row[0];
+      const LanguageConfig again = LanguageConfig::from_json(c.to_json(), "config.json");
+      EXPECT_EQ(sliding_layers(again), row[i + 1]) << families[i] << row[0] << ", written and read";
+    }
+}
+
+// A run names a window alone, and all layers slide; readers take lower layers not to unless the file says so.
+TEST(LanguageConfigVariants, ModelsFromScratchThatSlideAreWrittenWithTheirLayers) {
+  for (const char* family : {"qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "dots1"}) {
+    LanguageConfig c = parse(family, "");
+    c.layer_types.clear();
+    c.sliding_window = 8;
+    EXPECT_EQ(sliding_layers(LanguageConfig::from_json(c.to_json(), "config.json")), "ssss") << family;
+  }
 }
 
 TEST(LanguageConfigVariants, LayerTypesThatAFamilyLacksAreRefused) {

@@ -187,9 +187,13 @@ void write_window(const LanguageConfig& config, Json& json) {
   json["sliding_window"] = config.sliding_window > 0 ? Json(window) : Json(nullptr);
   if (config.use_bidirectional_attention) json["use_bidirectional_attention"] = true;
   if (has_default(config, "use_sliding_window")) json["use_sliding_window"] = config.sliding_window > 0;
-  if (config.layer_types.empty()) return;
+  // Where max_window_layers has a default, readers take lower layers not to slide unless the list says so.
+  const bool by_default = has_default(config, "max_window_layers");
+  if (config.layer_types.empty() && (config.sliding_window == 0 || !by_default)) return;
   Json types = Json::array();
-  for (const LayerKind kind : config.layer_types) {
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const LayerKind kind =
+        config.layer_types.empty() ? LayerKind::sliding : config.layer_types[static_cast<std::size_t>(i)];
     types.push_back(layer_type_name(kind));
   }
   json["layer_types"] = types;

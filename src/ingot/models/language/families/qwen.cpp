@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include <nlohmann/json.hpp>
 
@@ -21,9 +23,9 @@ void read_qwen2_moe(const ConfigFile& file, LanguageConfig& c) {
   if (c.sliding_window == 0 || file.has("layer_types")) return;
   std::int64_t upper = 28;
   file.read("max_window_layers", upper);
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(c.layer_types.size()); ++i)
-    c.layer_types[static_cast<std::size_t>(i)] =
-        i % 2 == 0 && i < upper ? LayerKind::sliding : LayerKind::full;
+  c.layer_types = layers_with_windows(c.num_hidden_layers, 0, c.num_hidden_layers);
+  for (std::int64_t i = 0; i < std::min(upper, c.num_hidden_layers); i += 2)
+    c.layer_types[static_cast<std::size_t>(i)] = LayerKind::sliding;
 }
 
 void write_qwen2_moe(const LanguageConfig& c, nlohmann::ordered_json& json) {
