@@ -173,6 +173,26 @@ TEST_P(CachesWithAWindow, HoldEverythingAgainOnceTheyBeginAnew) {
 INSTANTIATE_TEST_SUITE_P(OfDtypes, CachesWithAWindow, ::testing::Values(DType::f32, DType::f16, DType::i8),
                          [](const auto& of) { return std::string(name(of.param)); });
 
+// One layer sees everything, the other its chunk of 128 positions (Llama 4).
+TEST(CachesWithChunks, GiveBackTheBlocksOfChunksLeftBehind) {
+  LanguageConfig config = config_of_two_layers();
+  config.attention_chunk_size = 128;
+  config.layer_types = {LayerKind::full, LayerKind::chunked};
+  KvCache cache(config, 512, DType::f32, kCpu, 512);
+  ASSERT_TRUE(cache.is_paged());
+  append(cache, 180, 1);
+  EXPECT_FALSE(cache.drop_left_behind()) << "the first chunk may come back with kTakenBack tokens";
+  append(cache, 320, 2);
+  const std::size_t whole = cache.nbytes(), half = cache.token_bytes() / 2;
+  ASSERT_TRUE(cache.drop_left_behind());
+  // Behind 500 - kTakenBack tokens the chunk begins at 384.
+  EXPECT_EQ(cache.nbytes(), whole - 384 * half);
+  EXPECT_EQ(cache.beginning(500 - KvCache::kTakenBack), 500 - KvCache::kTakenBack);
+  EXPECT_EQ(cache.beginning(384), 384) << "where a chunk begins anew";
+  EXPECT_EQ(cache.beginning(383), 0);
+  EXPECT_LT(cache.bytes_of(1 << 20, 16), cache.token_bytes() << 20U);
+}
+
 // Eight full blocks of a page, and another mapping of them, which tells how many still have their memory.
 class FullPages {
  public:

@@ -224,6 +224,10 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t query_elements() const;
   /// Tokens that a query of this layer sees; 0: all before it.
   std::int64_t window(std::int64_t layer) const { return slides(layer) ? sliding_window : 0; }
+  /// Whether some layer slides.
+  bool has_windows() const {
+    return sliding_window > 0 && (layer_types.empty() || has_kind(LayerKind::sliding));
+  }
   /// Positions of the chunks that this layer's queries see no further than; 0: it has none.
   std::int64_t chunk(std::int64_t layer) const {
     return is_kind(layer, LayerKind::chunked) ? attention_chunk_size : 0;

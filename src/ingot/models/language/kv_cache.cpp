@@ -29,7 +29,8 @@ std::uint64_t next_memory() {
 
 KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device,
                  std::int64_t most)
-    : window_(config.sliding_window),
+    : window_(config.has_windows() ? config.sliding_window : 0),
+      chunk_(config.has_kind(LayerKind::chunked) ? config.attention_chunk_size : 0),
       state_(config, device),
       one_row_(config.is_latent()),
       dtype_(dtype),
@@ -45,7 +46,7 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
   layers_.resize(static_cast<std::size_t>(config.num_hidden_layers));
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     holds_.push_back(config.attends(layer) && !config.reads_other_keys(layer));
-    groups_.push_back(config.window(layer) > 0 ? Group::sliding : Group::full);
+    groups_.push_back(config.window(layer) > 0 || config.chunk(layer) > 0 ? Group::local : Group::full);
     if (!holds_.back()) continue;
     const auto group = static_cast<std::size_t>(groups_.back());
     heads_[group] = {config.cached_heads(layer), config.cached_size(layer)};
@@ -160,19 +161,19 @@ std::int64_t KvCache::capacity_step() const {
 
 std::size_t KvCache::nbytes() const {
   return token_bytes() * static_cast<std::size_t>(capacity_) -
-         group_bytes(Group::sliding) * static_cast<std::size_t>(dropped(Group::sliding));
+         group_bytes(Group::local) * static_cast<std::size_t>(dropped(Group::local));
 }
 
 std::size_t KvCache::used_bytes() const {
   return token_bytes() * static_cast<std::size_t>(length_) -
-         group_bytes(Group::sliding) * static_cast<std::size_t>(dropped(Group::sliding));
+         group_bytes(Group::local) * static_cast<std::size_t>(dropped(Group::local));
 }
 
 std::size_t KvCache::bytes_of(std::int64_t tokens, std::int64_t chunk) const {
-  const std::int64_t kept = window_ + kTakenBack + page_tokens() + chunk;
+  const std::int64_t kept = std::max(window_, chunk_) + kTakenBack + page_tokens() + chunk;
   const std::int64_t in_window = is_paged() ? std::min(tokens, kept) : tokens;
   return group_bytes(Group::full) * static_cast<std::size_t>(tokens) +
-         group_bytes(Group::sliding) * static_cast<std::size_t>(in_window);
+         group_bytes(Group::local) * static_cast<std::size_t>(in_window);
 }
 
 void KvCache::attach(const std::shared_ptr<CacheJournal>& journal) {
@@ -195,16 +196,16 @@ void KvCache::reserve(std::int64_t capacity) {
   }
   const NoGrad no_grad;
   const bool paged = is_paged();
-  const std::int64_t gone = dropped(Group::sliding);
+  const std::int64_t gone = dropped(Group::local);
   const std::vector<PartOfGroup> before = parts_of_groups();
   const auto pages = std::move(pages_);  // `before` is in it
   make_layers(paged ? 2 * capacity : 0);
   const std::vector<Tensor> now = parts();
   for (std::size_t i = 0; i < now.size() && length_ > 0; ++i) {
-    const std::int64_t begin = before[i].group == Group::sliding ? gone : 0;
+    const std::int64_t begin = before[i].group == Group::local ? gone : 0;
     copy_(positions(now[i], begin, length_ - begin), positions(before[i].tensor, begin, length_ - begin));
   }
-  if (const auto& sliding = this->pages(Group::sliding); sliding != nullptr) sliding->drop(gone);
+  if (const auto& local = this->pages(Group::local); local != nullptr) local->drop(gone);
 }
 
 void KvCache::shrink(std::int64_t capacity) {
@@ -216,21 +217,34 @@ void KvCache::shrink(std::int64_t capacity) {
   capacity_ = capacity;
 }
 
+std::int64_t KvCache::first_seen(std::int64_t length) const {
+  std::int64_t first = length;
+  if (window_ > 0) first = std::min(first, length - (window_ - 1));
+  if (chunk_ > 0) first = std::min(first, length / chunk_ * chunk_);
+  return first;
+}
+
+std::int64_t KvCache::first_without(std::int64_t token) const {
+  std::int64_t length = token;
+  if (window_ > 0) length = std::max(length, token + window_ - 1);
+  if (chunk_ > 0) length = std::max(length, (token + chunk_ - 1) / chunk_ * chunk_);
+  return length;
+}
+
 bool KvCache::drop_left_behind(std::int64_t most) {
-  const std::unique_ptr<KvPages>& sliding = pages(Group::sliding);
-  if (sliding == nullptr) return false;
-  const std::int64_t before = sliding->dropped();
-  // The next token sees window_ − 1 before it.
-  sliding->drop(std::clamp<std::int64_t>(length_ - (window_ - 1) - kTakenBack, 0, most));
-  const std::int64_t now = sliding->dropped();
-  if (now > 0) shortest_ = now + window_ - 1;
+  const std::unique_ptr<KvPages>& local = pages(Group::local);
+  if (local == nullptr) return false;
+  const std::int64_t before = local->dropped();
+  local->drop(std::clamp<std::int64_t>(first_seen(std::max<std::int64_t>(length_ - kTakenBack, 0)), 0, most));
+  const std::int64_t now = local->dropped();
+  if (now > 0) shortest_ = first_without(now);
   if (now > before) entry_.note({.kind = CacheEvent::Kind::dropped, .tokens = now});
   return now > before;
 }
 
 std::size_t KvCache::shareable(std::int64_t tokens) const {
   std::size_t bytes = 0;
-  for (const Group group : {Group::full, Group::sliding}) {
+  for (const Group group : {Group::full, Group::local}) {
     if (pages(group) != nullptr)
       bytes += group_bytes(group) * static_cast<std::size_t>(pages(group)->shareable(tokens));
   }
@@ -239,7 +253,7 @@ std::size_t KvCache::shareable(std::int64_t tokens) const {
 
 std::vector<KvCache::SharedBlock> KvCache::shared_blocks() const {
   std::vector<SharedBlock> shared;
-  for (const Group group : {Group::full, Group::sliding}) {
+  for (const Group group : {Group::full, Group::local}) {
     if (pages(group) == nullptr) continue;
     const std::size_t bytes = group_bytes(group) * static_cast<std::size_t>(page_tokens());
     for (const void* block : pages(group)->shared()) shared.push_back({block, bytes});

@@ -43,7 +43,7 @@ class KvCache {
   /// Of these what tokens are in.
   std::size_t used_bytes() const;
   /// Of one token, in all layers.
-  std::size_t token_bytes() const { return group_bytes(Group::full) + group_bytes(Group::sliding); }
+  std::size_t token_bytes() const { return group_bytes(Group::full) + group_bytes(Group::local); }
   /// Bytes of so many tokens at most, if drop_left_behind() is called whenever `chunk` tokens have come.
   std::size_t bytes_of(std::int64_t tokens, std::int64_t chunk) const;
   /// Whether memory is taken by pages.
@@ -66,9 +66,9 @@ class KvCache {
   /// Gives back what is not needed for so many tokens, where memory is taken by pages; at least those that
   /// are there stay.
   void shrink(std::int64_t capacity);
-  /// Gives back the blocks of layers with a sliding window that lie before it, but for kTakenBack tokens;
-  /// where memory is taken by pages; none beyond token `most`. Shorter beginnings are known no more then.
-  /// False: there were none.
+  /// Gives back the blocks of layers with a sliding window, or chunks, that lie before it, but for kTakenBack
+  /// tokens; where memory is taken by pages; none beyond token `most`. Shorter beginnings are known no more
+  /// then. False: there were none.
   bool drop_left_behind(std::int64_t most = std::numeric_limits<std::int64_t>::max());
   /// Tokens that may be taken back after drop_left_behind(): rejected drafts, and the end of an answer that
   /// the next prompt of a conversation has otherwise.
@@ -125,8 +125,8 @@ class KvCache {
                             const Tensor& starts, const Tensor& keys, const Tensor& values);
 
  private:
-  // Layers whose blocks come and go together: a window leaves blocks behind.
-  enum class Group : std::uint8_t { full, sliding };
+  // Layers whose blocks come and go together: local ones see a window, or a chunk, and leave blocks behind.
+  enum class Group : std::uint8_t { full, local };
   // Heads outermost, so that attention reads a head's keys as one stream.
   struct Layer {
     Tensor keys, values;            // [kv_heads, capacity, head_dim]; no values: keys are both
@@ -157,13 +157,16 @@ class KvCache {
   const std::unique_ptr<KvPages>& pages(Group group) const { return pages_[static_cast<std::size_t>(group)]; }
   std::size_t group_bytes(Group group) const { return group_bytes_[static_cast<std::size_t>(group)]; }
   std::int64_t dropped(Group group) const { return pages(group) != nullptr ? pages(group)->dropped() : 0; }
+  // The first token that local layers see from behind so many, and behind how many they see none before it.
+  std::int64_t first_seen(std::int64_t length) const;
+  std::int64_t first_without(std::int64_t token) const;
   void own_behind(std::int64_t tokens);
   void forget();
 
   std::vector<Layer> layers_;
-  std::vector<bool> holds_;                   // which of them hold anything
-  std::vector<Group> groups_;                 // of each layer
-  std::int64_t window_;                       // of those that slide
+  std::vector<bool> holds_;      // which of them hold anything
+  std::vector<Group> groups_;    // of each layer
+  std::int64_t window_, chunk_;  // of those that slide, and of those with chunks; 0: there are none
   std::array<std::size_t, 2> group_bytes_{};  // of one token in the layers of each group
   RecurrentState state_;
   std::array<Heads, 2> heads_{};  // of each group; count 0: it has no layer here
@@ -174,7 +177,7 @@ class KvCache {
   std::int64_t reserved_ = 0;                      // tokens that the tensors have memory for
   std::array<std::unique_ptr<KvPages>, 2> pages_;  // of each group; null: it has none
   std::int64_t length_ = 0;
-  std::int64_t shortest_ = 0;  // beginning but none that sliding layers have memory for
+  std::int64_t shortest_ = 0;  // beginning but none that local layers have memory for
   std::uint64_t memory_;
   JournalEntry entry_;
 };
