@@ -69,7 +69,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 set(inner cpu cuda cli c_api/inner base/json.h base/json_number.h base/trace_events.h base/trace_writer.h data/arrow data/parquet data/record.h
   forecast/fit_json.h grammar/json_text.h
   grammar/schema_check.h grammar/schema_compiler.h grammar/schema_shape.h hub/libcurl.h models/encoder/families.h models/encoder/family.h
-  models/language/families models/language/family.h models/language/gguf_gemma4.h models/language/gguf_states.h models/rope_keys.h
+  models/language/families models/language/family.h models/language/gguf_gemma3n.h models/language/gguf_gemma4.h models/language/gguf_states.h models/rope_keys.h
   serve/answer.h serve/api.h
   serve/chat_format.h serve/chat_input.h
   serve/fields.h serve/generation_params.h serve/lora_choice.h serve/structured_output.h serve/token_text.h

@@ -5,15 +5,20 @@
 
 #include "tests/models/goldens.h"
 #include "tests/support/op_case.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/models/language/classifier.h"
+#include "ingot/models/language/gguf_export.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
+#include "ingot/weights/encode.h"
+#include "ingot/weights/gguf_writer.h"
 #include "ingot/weights/open.h"
 
 namespace ingot {
@@ -86,6 +91,25 @@ TEST(EmbeddingGemma, WritesTheWindowOfBothSides) {
   const LanguageConfig again = LanguageConfig::from_json(config.to_json(), "config.json");
   EXPECT_TRUE(again.use_bidirectional_attention);
   EXPECT_EQ(again.sliding_window, 4);
+}
+
+TEST(EmbeddingGemma, AGgufFileIsLlamaCppsEmbeddingModelAndGivesTheSameStates) {
+  const NoGrad no_grad;
+  const test::TemporaryDirectory directory;
+  const std::string path = test::golden_path("embeddinggemma"), file = directory.at("model.gguf");
+  const GgufExport out = export_gguf(open_checkpoint(path));
+  EXPECT_EQ(out.metadata.text("general.architecture"), "gemma-embedding");
+  EXPECT_EQ(out.metadata.integer("gemma-embedding.attention.sliding_window"), 6);  // as llama.cpp halves it
+  std::vector<GgufTensor> tensors = gguf_tensors(*out.weights);
+  tensors.insert(tensors.end(), out.extra.begin(), out.extra.end());
+  write_gguf(file, out.metadata, tensors);
+  const auto directory_model = load_headless(open_checkpoint(path)),
+             gguf = load_headless(open_checkpoint(file));
+  const auto expected = open_weights(path + "/expected.safetensors");
+  const PackedGolden golden(*expected);
+  EXPECT_TRUE(gguf->config.use_bidirectional_attention);
+  EXPECT_EQ(gguf->hidden(golden.input).to_vector<float>(),
+            directory_model->hidden(golden.input).to_vector<float>());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/models/goldens.h"
+#include "tests/models/json_models.h"
 #include "tests/support/op_case.h"
 #include "tests/support/temporary_directory.h"
 #include <fmt/format.h>
@@ -41,15 +42,13 @@
 namespace ingot {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using test::config_of;
+using test::golden_json;
 using test::golden_path;
+using test::Json;
+using test::logits_of;
 using test::TemporaryDirectory;
-
-Json golden_json(const std::string& name) {
-  return Json::parse(read_file(golden_path(name) + "/config.json"));
-}
-
-LanguageConfig config_of(const Json& json) { return LanguageConfig::from_json(json.dump(), "config.json"); }
+using test::write_new_model;
 
 std::string refusal_of(const Json& json) {
   try {
@@ -194,11 +193,6 @@ std::map<std::string, Tensor> golden_tensors(const std::string& name) {
   return tensors;
 }
 
-Tensor logits_of(const std::string& path, const Tensor& tokens) {
-  const auto model = load_language_model(path);
-  return model->logits(model->hidden({.tokens = tokens}));
-}
-
 void write_model(const std::string& directory, const Json& config,
                  const std::map<std::string, Tensor>& tensors) {
   write_file_atomically(directory + "/config.json", config.dump());
@@ -251,14 +245,6 @@ TEST(Gemma4, ARandomConfigurationIsTheSameModelInGguf) {
   const Tensor tokens = open_weights(random + "/expected.safetensors")->load_tensor("tokens");
   EXPECT_EQ(logits_of(directory.at("model.gguf"), tokens).to_vector<float>(),
             logits_of(random, tokens).to_vector<float>());
-}
-
-// Of a model from scratch.
-void write_new_model(const std::string& directory, const Json& json) {
-  const LanguageConfig config = config_of(json);
-  InitSource init(1);
-  LanguageModel model(config, init);
-  write_language_model(directory, config, parameter_map(model));
 }
 
 std::string refusal_of_gguf(const Json& json) {

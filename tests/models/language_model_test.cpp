@@ -353,7 +353,7 @@ std::vector<std::string> golden_names() {
       "glm4_moe_lite", "glm4_moe_lite_sparse",
       "phimoe", "phimoe_window",
       "llama4_moe", "llama4_moe_plain", "llama4_gguf_moe",
-      "gemma4", "gemma4_bias", "gemma4_moe",
+      "gemma4", "gemma4_bias", "gemma4_moe", "gemma3n", "gemma3n_bias",
   };
   // clang-format on
 }

@@ -38,7 +38,7 @@ def randomise(model: torch.nn.Module) -> None:
             torch.nn.init.normal_(p, mean=around, std=0.2)
             if name.endswith("bias"):
                 torch.nn.init.normal_(p, std=0.2)
-            if name.endswith(("q_norm.weight", "k_norm.weight")) and model.config.model_type == "gemma4_text":
+            if name.endswith(("q_norm.weight", "k_norm.weight")) and model.config.model_type in ("gemma3n_text", "gemma4_text"):
                 torch.nn.init.normal_(p, mean=0.25, std=0.1)  # scores are not divided by anything
             if name.endswith("per_expert_scale"):
                 torch.nn.init.normal_(p, mean=1.0, std=0.2)

@@ -548,6 +548,21 @@ def gemma4(d):
         **(experts if d.maybe() else {}))
 
 
+def gemma3n(d):
+    c = d.sizes(free=False)
+    layers = d.choice([2, 3, 5])
+    kinds = [d.choice(["sliding_attention", "full_attention"]) for _ in range(layers)]
+    shared = d.choice([n for n in range(layers) if set(kinds[:layers - n]) == set(kinds)])
+    streams = d.choice([2, 3, 4])
+    return transformers.Gemma3nTextConfig(
+        **c | dict(head_dim=d.choice([6, 8]), num_hidden_layers=layers), layer_types=kinds, num_kv_shared_layers=shared, sliding_window=d.choice([3, 6]),
+        hidden_size_per_layer_input=d.choice([5, 8]), vocab_size_per_layer_input=d.choice([VOCAB, VOCAB - 9]), laurel_rank=d.choice([2, 5]),
+        altup_num_inputs=streams, altup_active_idx=d.choice(range(streams)), altup_correct_scale=d.maybe(),
+        activation_sparsity_pattern=[d.choice([0.0, 0.5, 0.8]) for _ in range(layers)], attention_bias=d.maybe(),
+        final_logit_softcapping=d.choice([3.0, 30.0]),
+        rope_parameters=dict(full_attention=d.rope()["rope_parameters"], sliding_attention=dict(rope_type="default", rope_theta=d.choice([50.0, 10000.0]))))
+
+
 FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, granite, cohere, glm, stablelm, gpt_neox, mixtral, falcon,
             bloom, mpt, opt, lfm2, lfm2_moe, granitemoehybrid, bamba, mamba2, qwen3_next, qwen3_5, qwen3_5_moe, falcon_h1, nemotron_h,
             nemotron_h_moe, gemma3, smollm3, arcee, cwm, seed_oss, ernie4_5, helium, hunyuan, ministral, ministral3, olmo3, glm4, cohere2,
@@ -559,4 +574,5 @@ FAMILIES = [llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, olmo, olmo2, gran
             mistral3,
             llama4,
             gemma4,
+            gemma3n,
             ]

@@ -66,7 +66,11 @@ MatrixRole matrix_role(std::string_view name) {
                                           ".ssm_d",
                                           "_proj_bias",
                                           "exps.bias"};
-  const bool exempt = std::ranges::any_of(kExempt, [&](std::string_view end) { return name.ends_with(end); });
+  // AltUp's coefficients and LAuReL's thin matrices, which llama.cpp does not round either.
+  const bool beside =
+      name.find("altup") != std::string_view::npos || name.find("laurel") != std::string_view::npos;
+  const bool exempt =
+      beside || std::ranges::any_of(kExempt, [&](std::string_view end) { return name.ends_with(end); });
   return exempt ? MatrixRole::exempt : MatrixRole::layer;
 }
 

@@ -82,12 +82,43 @@ void derive_shared_keys(LanguageConfig& c) {
                         c.num_kv_shared_layers, layer));
 }
 
+// Of a model from scratch, in the proportions of those that were released.
+void complete_streams(LanguageConfig& c) {
+  if (!c.several_streams) return;
+  if (c.activation_sparsity_pattern.empty())
+    c.activation_sparsity_pattern.assign(static_cast<std::size_t>(c.num_hidden_layers), 0.0);
+  if (c.altup_num_inputs != 0) return;
+  c.altup_num_inputs = 4;
+  c.laurel_rank = std::max<std::int64_t>(c.hidden_size / 32, 1);
+  if (c.hidden_size_per_layer_input == 0)
+    c.hidden_size_per_layer_input = std::max<std::int64_t>(c.hidden_size / 8, 1);
+  if (c.vocab_size_per_layer_input == 0) c.vocab_size_per_layer_input = c.vocab_size;
+}
+
+void derive_streams(LanguageConfig& c) {
+  require(c.activation_sparsity_pattern.empty() ||
+              static_cast<std::int64_t>(c.activation_sparsity_pattern.size()) == c.num_hidden_layers,
+          "activation_sparsity_pattern",
+          fmt::format("names {} layers of num_hidden_layers {}", c.activation_sparsity_pattern.size(),
+                      c.num_hidden_layers));
+  require(
+      std::ranges::all_of(c.activation_sparsity_pattern, [](double part) { return part >= 0 && part < 1; }),
+      "activation_sparsity_pattern", "must be from 0 to less than 1 throughout");
+  if (!c.several_streams) return;
+  constexpr std::int64_t kMostStreams = 64;
+  require(c.altup_num_inputs >= 2 && c.altup_num_inputs <= kMostStreams, "altup_num_inputs",
+          fmt::format("must be from 2 to {}, got {}", kMostStreams, c.altup_num_inputs));
+  require(c.altup_active_idx >= 0 && c.altup_active_idx < c.altup_num_inputs, "altup_active_idx",
+          fmt::format("is {}; altup_num_inputs is {}", c.altup_active_idx, c.altup_num_inputs));
+  require_size(c.laurel_rank, "laurel_rank");
+}
+
 void derive_layer_inputs(const LanguageConfig& c) {
   require_not_negative(static_cast<double>(c.hidden_size_per_layer_input), "hidden_size_per_layer_input");
   if (c.hidden_size_per_layer_input == 0) return;
   require_size(c.hidden_size_per_layer_input, "hidden_size_per_layer_input");
   require_size(c.vocab_size_per_layer_input, "vocab_size_per_layer_input", kMaxVocabulary);
-  require(c.vocab_size_per_layer_input >= c.vocab_size, "vocab_size_per_layer_input",
+  require(c.several_streams || c.vocab_size_per_layer_input >= c.vocab_size, "vocab_size_per_layer_input",
           fmt::format("is {}, less than vocab_size {}: the other tokens have no row of layers' inputs",
                       c.vocab_size_per_layer_input, c.vocab_size));
 }
@@ -215,7 +246,9 @@ void LanguageConfig::validate() {
           "layer_types",
           fmt::format("names {} layers of num_hidden_layers {}", layer_types.size(), num_hidden_layers));
   derive_shared_keys(*this);
+  complete_streams(*this);
   derive_layer_inputs(*this);
+  derive_streams(*this);
   require(no_rope_layers.empty() || static_cast<std::int64_t>(no_rope_layers.size()) >= num_hidden_layers,
           "no_rope_layers",
           fmt::format("names {} layers of num_hidden_layers {}", no_rope_layers.size(), num_hidden_layers));
@@ -288,8 +321,10 @@ std::int64_t LanguageConfig::query_elements() const {
 
 std::int64_t LanguageConfig::parameters_outside_layers() const {
   const std::int64_t inputs = num_hidden_layers * hidden_size_per_layer_input;
+  const std::int64_t streams =
+      altup_num_inputs > 0 ? 2 * (altup_num_inputs - 1) * hidden_size * hidden_size : 0;
   return (tie_word_embeddings ? 1 : 2) * vocab_size * embedding_size() +
-         inputs * (vocab_size_per_layer_input + hidden_size);
+         inputs * (vocab_size_per_layer_input + hidden_size) + streams;
 }
 
 bool LanguageConfig::rotates(std::int64_t layer) const {

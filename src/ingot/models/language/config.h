@@ -72,6 +72,7 @@ struct DecoderTraits {
   bool value_norm = false;           ///< of each head of values, without a weight (Gemma 4)
   bool layer_scalar = false;         ///< what a layer gives is multiplied by a number of its own (Gemma 4)
   bool experts_beside_mlp = false;   ///< sparse layers have both, and norms of each (Gemma 4)
+  bool several_streams = false;      ///< AltUp and LAuReL: altup_num_inputs and its like are there (Gemma 3n)
 
   /// Whether there is a norm behind attention and one behind the MLP.
   bool has_post_norms() const {
@@ -97,6 +98,14 @@ struct LanguageConfig : DecoderTraits {
   /// as far.
   std::int64_t num_kv_shared_layers = 0;
   bool use_double_wide_mlp = false;  ///< of these layers
+  // AltUp: tokens have several streams, of which each layer computes the active one (Gemma 3n).
+  std::int64_t altup_num_inputs = 0;  ///< 0: one stream, and no AltUp; or in a family that has it derived
+  std::int64_t altup_active_idx = 0;
+  bool altup_correct_scale = true;  ///< the corrected stream is weighed before it meets the layer's input
+  double altup_coef_clip = 120;  ///< kept, and not applied: transformers' limit of coefficients in training
+  std::int64_t laurel_rank = 0;  ///< of LAuReL's matrix
+  /// Of each layer's MLP: the part of the gate that is made 0, by a Gaussian's quantile; empty: none.
+  std::vector<double> activation_sparsity_pattern;
   // Each layer has a vector of each token as an input of its own (Gemma 4); 0: none.
   std::int64_t hidden_size_per_layer_input = 0, vocab_size_per_layer_input = 0;
   // Multi-head latent attention (DeepSeek V2): keys and values of all heads come from kv_lora_rank numbers of
@@ -263,6 +272,13 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t cached_size(std::int64_t layer) const {
     if (is_latent()) return kv_lora_rank + qk_rope_head_dim;
     return position == PositionKind::alibi ? head_dim + kAlibiColumns : head_size(layer);
+  }
+  /// Elements of a token between layers.
+  std::int64_t stream_width() const { return hidden_size * (altup_num_inputs > 0 ? altup_num_inputs : 1); }
+  /// The part of this layer's MLP that is 0.
+  double sparsity(std::int64_t layer) const {
+    return activation_sparsity_pattern.empty() ? 0
+                                               : activation_sparsity_pattern[static_cast<std::size_t>(layer)];
   }
   /// Width of this layer's MLP.
   std::int64_t mlp_width(std::int64_t layer) const {

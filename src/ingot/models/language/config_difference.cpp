@@ -47,6 +47,10 @@ const std::vector<Number>& numbers() {
       {"use_double_wide_mlp: a width of the last layer's MLP of",
        [](const C& c) { return static_cast<double>(c.mlp_width(c.num_hidden_layers - 1)); }},
       {"hidden_size_per_layer_input", number<&C::hidden_size_per_layer_input>},
+      {"altup_num_inputs", number<&C::altup_num_inputs>},
+      {"altup_active_idx", number<&C::altup_active_idx>},
+      {"altup_correct_scale", number<&C::altup_correct_scale>},
+      {"laurel_rank", number<&C::laurel_rank>},
       {"kv_lora_rank", number<&C::kv_lora_rank>},
       {"q_lora_rank", number<&C::q_lora_rank>},
       {"qk_rope_head_dim", number<&C::qk_rope_head_dim>},
@@ -141,6 +145,8 @@ std::optional<std::string> layer_difference(const C& wanted, const C& found) {
                            wanted.corrects(i) == found.corrects(i);
     if (!same_kind) return fmt::format("layer_types, layer {}", i);
     if (wanted.rotates(i) != found.rotates(i)) return fmt::format("no_rope_layers, layer {}", i);
+    if (!near(wanted.sparsity(i), found.sparsity(i)))
+      return fmt::format("activation_sparsity_pattern, layer {}", i);
     if (wanted.is_sparse(i) != found.is_sparse(i)) return fmt::format("mlp_only_layers, layer {}", i);
   }
   return std::nullopt;

@@ -112,7 +112,7 @@ bool sees_both_ways(const ConfigFile& file) {
 
 void read_llama_like(const ConfigFile& file, const LanguageFamily& family, LanguageConfig& config) {
   file.read("hidden_size", config.hidden_size);
-  file.read("intermediate_size", config.intermediate_size);
+  file.read_same("intermediate_size", config.intermediate_size);
   file.read("num_hidden_layers", config.num_hidden_layers);
   file.read("num_attention_heads", config.num_attention_heads);
   file.read("num_key_value_heads", config.num_key_value_heads);

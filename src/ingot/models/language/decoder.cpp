@@ -76,6 +76,7 @@ LanguageModel::LanguageModel(LanguageConfig config_, const ParamSource& source)
     project_out = std::make_unique<Linear>(source.scope("model.project_out"),
                                            decoder_linear(wide, narrow, false, init));
   }
+  if (config.altup_num_inputs > 0) streams = std::make_unique<Streams>(source.scope("model"), config);
   if (config.hidden_size_per_layer_input > 0)
     per_layer_inputs = std::make_unique<LayerInputs>(source.scope("model"), config);
   if (config.position == PositionKind::alibi) alibi_ = alibi_query_columns(config, device());
@@ -220,6 +221,7 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
   if (context.query_scale.defined() && config.floor_scale == 0)  // Ministral 3 rounds them; Llama 4 does not
     context.query_scale = to(to(context.query_scale, x.sum.dtype()), DType::f32);
   const Tensor inputs = per_layer_inputs != nullptr ? (*per_layer_inputs)(tokens, x.sum) : Tensor();
+  if (streams != nullptr) x.sum = streams->spread(x.sum);
   // The rows that nobody wants end with the last layer that has keys of its own.
   const bool cached = !context.segments.empty();
   const auto last = static_cast<std::size_t>(config.layers_with_keys() - 1);
@@ -242,7 +244,8 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
       context.positions = contiguous(wanted(context.positions, context));
   }
   if (cached && wanted_rows(context.segments) == 0)
-    return Tensor::empty(x.sum.shape().with(1, 0), x.sum.dtype(), x.sum.device());
+    return Tensor::empty({1, 0, config.hidden_size}, x.sum.dtype(), x.sum.device());
+  if (streams != nullptr) return norm(streams->merged(x.sum));
   return norm(x).tensor();
 }
 
@@ -340,6 +343,7 @@ void LanguageModel::visit(ParamVisitor& v) {
   v("model.embed_layernorm", embed_layernorm);
   v("model.project_in", project_in);
   v("model.project_out", project_out);
+  v("model", streams);
   v("model", per_layer_inputs);
   v("model.layers", layers);
   v("model.norm", norm);

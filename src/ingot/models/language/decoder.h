@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ingot/models/architecture_check.h"
+#include "ingot/models/language/altup.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/decoder_attention.h"
 #include "ingot/models/language/delta_net.h"
@@ -36,7 +37,7 @@ namespace ingot {
 /// What layers hand on. The last summand is added by the next norm, in the pass over the rows that it makes
 /// anyway.
 struct ResidualStream {
-  Tensor sum;     ///< [batch, sequence, hidden]
+  Tensor sum;     ///< [batch, sequence, hidden]; or all streams (Streams)
   Tensor update;  ///< still to be added; undefined: nothing
   /// Both added.
   Tensor value() const { return update.defined() ? sum + update : sum; }
@@ -73,6 +74,7 @@ struct Mlp {
   std::unique_ptr<Xielu> act_fn;  // of MlpKind::xielu
   MlpKind kind;
   double gate_multiplier, down_multiplier;  // 1: none
+  std::optional<double> cutoff;             // in deviations from the mean: gates below it are 0
   std::int64_t chunk = 0;                   // rows that go through it at a time (checkpoint_rows); 0: all
 
  private:
@@ -107,7 +109,9 @@ struct DecoderLayer {
   std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;
   std::unique_ptr<Mlp> mlp;
   std::unique_ptr<MoeMlp> experts;  // instead of the MLP where the layer is sparse; or there is neither
-  std::unique_ptr<ExpertNorms> expert_norms;         // where there are both
+  std::unique_ptr<ExpertNorms> expert_norms;  // where there are both
+  std::unique_ptr<AltUp> altup;               // families of several streams, with laurel
+  std::unique_ptr<Laurel> laurel;
   std::unique_ptr<LayerInputGate> layer_input_gate;  // families whose layers have inputs of their own
   Parameter layer_scalar;                            // [1], not trained: of what the layer gives
 
@@ -118,6 +122,7 @@ struct DecoderLayer {
   void side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                     RouterLoad* load) const;
   void mlp_alone(ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;
+  void among_streams(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const;
   Tensor mlp_and_experts(ResidualStream& x, RouterLoad* load) const;
   // What the layer adds at its end: its own input, and its factor.
   void finish(ResidualStream& x, const DecoderContext& context) const;
@@ -218,6 +223,7 @@ struct LanguageModel {
   std::unique_ptr<Embedding> embed_positions;       // families with learned positions
   std::unique_ptr<DecoderNorm> embed_layernorm;     // families that normalize embeddings
   std::unique_ptr<Linear> project_in, project_out;  // where embeddings are narrower than layers
+  std::unique_ptr<Streams> streams;                 // families of several streams
   std::unique_ptr<LayerInputs> per_layer_inputs;    // families whose layers have inputs of their own
   std::vector<std::unique_ptr<DecoderLayer>> layers;
   DecoderNorm norm;

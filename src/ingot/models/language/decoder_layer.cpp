@@ -1,8 +1,11 @@
+#include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/decoder_init.h"
+#include "ingot/models/language/sparse_gate.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
@@ -106,7 +109,8 @@ Mlp::Mlp(const ParamSource& source, const LanguageConfig& c, std::int64_t layer)
       act_fn(c.mlp == MlpKind::xielu ? std::make_unique<Xielu>(source.scope("act_fn")) : nullptr),
       kind(c.mlp),
       gate_multiplier(c.mlp_gate_multiplier),
-      down_multiplier(c.mlp_down_multiplier) {}
+      down_multiplier(c.mlp_down_multiplier),
+      cutoff(c.sparsity(layer) > 0 ? std::optional(normal_quantile(c.sparsity(layer))) : std::nullopt) {}
 
 Tensor Mlp::operator()(const LinearInput& x) const {
   if (chunk == 0 || x.rows() <= chunk) return whole(x);
@@ -118,6 +122,12 @@ Tensor Mlp::whole(const LinearInput& x) const {
     const ModuleScope scope(down_proj.weight, 2);
     return down_proj(LinearInput(in_proj.each(x),
                                  [this](std::span<const Tensor> rows) { return (*act_fn)(rows.front()); }));
+  }
+  if (cutoff.has_value()) {
+    const ModuleScope scope(down_proj.weight, 2);
+    return down_proj(LinearInput(in_proj.each(x), [this](std::span<const Tensor> rows) {
+      return activate(kind, std::vector<Tensor>{above_cutoff(rows[0], *cutoff), rows[1]});
+    }));
   }
   if (gate_multiplier == 1 && down_multiplier == 1) return feed_forward(x, in_proj, kind, down_proj);
   const std::vector<Tensor> parts = in_proj.each(x);  // Falcon H1's, which are SwiGLU
@@ -163,6 +173,8 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
       pre_feedforward_layernorm(
           norm_if(c.norm_placement == NormPlacement::sandwich, source, "pre_feedforward_layernorm", c)),
       post_feedforward_layernorm(norm_if(c.has_post_norms(), source, "post_feedforward_layernorm", c)),
+      altup(c.altup_num_inputs > 0 ? std::make_unique<AltUp>(source.scope("altup"), c) : nullptr),
+      laurel(c.altup_num_inputs > 0 ? std::make_unique<Laurel>(source.scope("laurel"), c) : nullptr),
       layer_input_gate(c.hidden_size_per_layer_input > 0 ? std::make_unique<LayerInputGate>(source, c)
                                                          : nullptr),
       layer_scalar(c.layer_scalar
@@ -182,10 +194,29 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                               RouterLoad* load) const {
   const ModuleScope scope(mixer_output(), 3);
+  if (altup != nullptr) return among_streams(x, context, layer);
   if (placement_ == NormPlacement::sum) return norms_of_sums(x, context, layer);
   const bool parallel = placement_ == NormPlacement::parallel || placement_ == NormPlacement::parallel_two;
   parallel ? side_by_side(x, context, layer, load) : one_after_another(x, context, layer, load);
   finish(x, context);
+}
+
+void DecoderLayer::among_streams(ResidualStream& x, const DecoderContext& context, std::int64_t layer) const {
+  const Shape all = x.sum.shape();
+  const Tensor predicted = altup->predict(reshape(x.sum, {all[0], all[1], altup->streams, -1}));
+  const Tensor before = altup->active(predicted), normed = (*input_layernorm)(before);
+  const Tensor mixed = mix(LinearInput(normed), context, layer);
+  if (!mixed.defined()) return;
+  const Tensor beside = (*laurel)(wanted(normed, context));
+  const Tensor sum = wanted(before, context) + (*post_attention_layernorm)(mixed);
+  const Tensor attended = (sum + beside) * std::sqrt(0.5);
+  const Tensor made = attended + (*post_feedforward_layernorm)(feed_forward(
+                                     LinearInput((*pre_feedforward_layernorm)(attended)), nullptr));
+  const Tensor corrected = altup->correct(wanted(predicted, context), made);
+  const Tensor own = (*layer_input_gate)(altup->output(corrected), wanted(context.layer_input, context));
+  const Tensor others = narrow(corrected, 2, 1, altup->streams - 1) + unsqueeze(own, 2);
+  const Tensor streams = concat(std::vector<Tensor>{narrow(corrected, 2, 0, 1), others}, 2);
+  x = {.sum = reshape(streams, {all[0], made.dim(1), all[2]}), .update = {}};
 }
 
 void DecoderLayer::finish(ResidualStream& x, const DecoderContext& context) const {
@@ -299,6 +330,8 @@ void DecoderLayer::visit(ParamVisitor& v) {
   v("mlp", mlp);
   v("mlp", experts);
   v("", expert_norms);
+  v("altup", altup);
+  v("laurel", laurel);
   v("", layer_input_gate);
   v("layer_scalar", layer_scalar);
 }

@@ -21,7 +21,7 @@ std::vector<LanguageFamily> all_families() {
         families::deepseek, families::dots,        families::minimax,   families::falcon,
         families::bloom,    families::mpt,         families::opt,       families::lfm2,
         families::mamba,    families::qwen_hybrid, families::falcon_h1, families::nemotron_h,
-        families::apertus,  families::llama4,      families::gemma4}) {
+        families::apertus,  families::llama4,      families::gemma3n,   families::gemma4}) {
     std::vector<LanguageFamily> some = rows();
     std::ranges::move(some, std::back_inserter(all));
   }

@@ -13,6 +13,7 @@
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/language/gguf_facts.h"
+#include "ingot/models/language/gguf_gemma3n.h"
 #include "ingot/models/language/gguf_gemma4.h"
 #include "ingot/models/language/gguf_layer_numbers.h"
 #include "ingot/models/language/gguf_orders.h"
@@ -52,6 +53,8 @@ class GgufModel : private GgufFacts {
       add_rope(config);
       add_gemma(config);
     }
+    if (architecture_ == "gemma-embedding") add_embedding_gemma(config);
+    if (architecture_ == "gemma3n") read_gemma3n_layers(*this, source_, config);
     add_experts_of(config);
     add_latent_sizes(config);
     add_falcon(config);
@@ -87,7 +90,8 @@ class GgufModel : private GgufFacts {
     std::vector<TensorRecipe> recipes;
     for (const TensorInfo& info : source_.tensors()) {
       if (info.name.starts_with("rope_f") || info.name.ends_with(".attn_rot_embd"))
-        continue;                                                    // config has them
+        continue;                                                                           // config has them
+      if (architecture_ == "gemma-embedding" && info.name.starts_with("dense_")) continue;  // behind pooling
       if (info.name.find(".nextn.") != std::string::npos) continue;  // of layers that predict further tokens
       const auto match = match_gguf_name(gguf_, info.name);
       if (!match) {
@@ -111,6 +115,7 @@ class GgufModel : private GgufFacts {
     constexpr std::int64_t kSigmoid = 2;
     if (architecture_ == "granitehybrid")
       family = find_language_family(is_bamba(*this) ? "bamba" : "granitemoehybrid");
+    if (architecture_ == "gemma-embedding") family = find_language_family("gemma3_text");
     if (architecture_ == "deepseek2" && integer("expert_gating_func") == kSigmoid)
       family = find_language_family("deepseek_v3");
     const std::vector<std::string> known = known_gguf_architectures();
@@ -269,6 +274,20 @@ class GgufModel : private GgufFacts {
     config["head_dim"] = head_size();
   }
 
+  /// A text encoder, whose windows the file counts on both sides, as config.json does. Which layers slide is
+  /// a list, or every how many one does not.
+  void add_embedding_gemma(Json& config) const {
+    config["use_bidirectional_attention"] = true;
+    if (const auto theta = number("rope.freq_base_swa"))
+      config["rope_local_base_freq"] = short_number(*theta);
+    constexpr const char* kPattern = "attention.sliding_window_pattern";
+    const std::vector<std::int64_t> slides = of_layers(kPattern);
+    for (const std::int64_t here : slides)
+      config["layer_types"].push_back(here != 0 ? "sliding_attention" : "full_attention");
+    if (const auto* period = fields_.find(key(kPattern)); period != nullptr && !period->is_array)
+      config["sliding_window_pattern"] = required(kPattern);
+  }
+
   /// Falcon's generations are told by their heads and norms.
   void add_falcon(Json& config) const {
     if (architecture_ != "falcon") return;
@@ -280,8 +299,9 @@ class GgufModel : private GgufFacts {
 
   /// Hybrids have a number for each layer of what others have one for all: read_states() reads it.
   bool is_layer_list(const GgufValue& value) const {
-    return value.is_array && (architecture_.starts_with("lfm2") || architecture_ == "gemma4" ||
-                              source_.fields().find(key("ssm.inner_size")) != nullptr);
+    return value.is_array &&
+           (architecture_.starts_with("lfm2") || architecture_ == "gemma4" || architecture_ == "gemma3n" ||
+            source_.fields().find(key("ssm.inner_size")) != nullptr);
   }
 
   /// Rows of heads of queries or keys from pairs that rotate together to halves.

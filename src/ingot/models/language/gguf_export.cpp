@@ -15,6 +15,7 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/language/gguf_gemma3n.h"
 #include "ingot/models/language/gguf_gemma4.h"
 #include "ingot/models/language/gguf_layer_numbers.h"
 #include "ingot/models/language/gguf_orders.h"
@@ -86,7 +87,9 @@ class Exporter {
     INGOT_CHECK(!family.architecture.empty(),
                 NotImplemented(fmt::format("{}: writing '{}' as GGUF; there are {}", checkpoint_.config_path,
                                            config_.model_type, fmt::join(known_gguf_architectures(), ", "))));
-    return named_for(family, config_.num_experts > 0);
+    GgufFamily found = named_for(family, config_.num_experts > 0);
+    if (config_.use_bidirectional_attention) found.architecture = "gemma-embedding";  // Gemma 3's alone
+    return found;
   }
 
   // Nothing is written that llama.cpp would not open, or would run as another model.
@@ -162,9 +165,19 @@ class Exporter {
     if (config_.position == PositionKind::rope && !config_.mamba_layers)
       set("attention.value_length", config_.value_size(last));
     if (family_.architecture == "gemma4") write_gemma4_layers(config_, out_.metadata);
+    if (family_.architecture == "gemma3n") write_gemma3n_layers(config_, out_.metadata);
+    if (config_.use_bidirectional_attention) write_embedding_gemma();
     if (!config_.is_latent()) return;
     set("attention.key_length", config_.head_dim);
     if (config_.q_lora_rank == 0) set("attention.q_lora_rank", config_.q_lora_rank);  // which readers ask for
+  }
+
+  void write_embedding_gemma() {
+    std::vector<std::uint64_t> slides;
+    for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) slides.push_back(config_.slides(i) ? 1 : 0);
+    out_.metadata.set(key("attention.sliding_window_pattern"),
+                      GgufValue{.type = GgufType::boolean, .is_array = true, .items = std::move(slides)});
+    set("rope.freq_base_swa", config_.rope_local_theta > 0 ? config_.rope_local_theta : config_.rope_theta);
   }
 
   void write_experts() {
@@ -269,6 +282,8 @@ class Exporter {
         stacked.emplace(match->gguf(), *match);
       } else if (match->rule->change == GgufChange::grouped_heads) {
         add_grouped_heads(*match, info);
+      } else if (config_.several_streams && match->rule->gguf == "per_layer_token_embd") {
+        recipes_.push_back(rows_of_tokens(*match, info));
       } else {
         recipes_.push_back({match->gguf(), {info.name}, steps_of(*match, info)});
       }
@@ -339,6 +354,19 @@ class Exporter {
       add(DeltaSizes::of(config_).tiled(part, true));
     add(scaled(part, match.suffix == ".bias", info));
     return steps;
+  }
+
+  // As many rows of layers' inputs as there are tokens: those beyond a shorter table have its first row, as
+  // in the model.
+  TensorRecipe rows_of_tokens(const GgufNameMatch& match, const TensorInfo& info) {
+    TensorRecipe recipe{match.gguf(), {info.name}, {}};
+    const std::int64_t rows = info.shape.front(), tokens = config_.vocab_size;
+    if (rows > tokens) recipe.steps = {Transform::slice(0, 0, tokens)};
+    if (rows >= tokens) return recipe;
+    const std::string first = info.name + ".first";
+    parts_.push_back({first, {info.name}, {Transform::slice(0, 0, 1)}});
+    recipe.inputs.insert(recipe.inputs.end(), static_cast<std::size_t>(tokens - rows), first);
+    return recipe;
   }
 
   // Rows of heads from halves that rotate together to pairs.
@@ -423,14 +451,16 @@ class Exporter {
 
   void add_experts(const std::string& name, const GgufNameMatch& match) {
     TensorRecipe recipe{name, {}, {}};
-    for (std::int64_t i = 0; i < config_.num_experts; ++i) {
+    const std::int64_t count =
+        name.starts_with("altup_") ? config_.altup_num_inputs - 1 : config_.num_experts;
+    for (std::int64_t i = 0; i < count; ++i) {
       const auto found = original_.find(match.hugging_face(i));
       INGOT_CHECK(found != original_.end(),
                   IoError(checkpoint_.weights->location(), fmt::format("lacks '{}'", match.hugging_face(i))));
       recipe.inputs.push_back(found->second);
     }
     std::vector<std::int64_t> shape = checkpoint_.weights->get_metadata(recipe.inputs[0]).shape;
-    shape.insert(shape.begin(), config_.num_experts);
+    shape.insert(shape.begin(), count);
     recipe.steps.push_back(Transform::reshape(std::move(shape)));
     recipes_.push_back(std::move(recipe));
   }

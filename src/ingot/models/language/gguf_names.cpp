@@ -86,6 +86,7 @@ std::vector<std::string> known_gguf_architectures() {
     for (const std::string_view name : {family.gguf.architecture, family.gguf.expert_architecture})
       if (!name.empty()) names.emplace(name);
   }
+  names.emplace("gemma-embedding");  // Gemma 3's row, with attention both ways
   return {names.begin(), names.end()};
 }
 

@@ -34,7 +34,7 @@ enum class GgufChange : std::uint8_t {
   unsuffixed,   ///< a weight whose name in GGUF has no ".weight"
   fused_heads,  ///< query, key and value of each head one below the other; in GGUF all queries, keys, values
   grouped_heads,  ///< likewise where groups of queries share a key and a value (Falcon)
-  experts,        ///< all experts of a layer in one tensor [experts, out, in]
+  experts,        ///< all experts of a layer, or AltUp's projections, in one tensor [experts, out, in]
   latent_keys,    ///< kv_b_proj's part that makes keys, [heads, kv_lora_rank, qk_nope_head_dim]; read alone
   latent_values,  ///< and the one that makes values, whose rule follows, [heads, v_head_dim, kv_lora_rank]
   // Of those below a checkpoint's name has no ".weight", and biases are "_bias".

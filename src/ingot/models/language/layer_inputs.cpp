@@ -42,11 +42,20 @@ LayerInputs::LayerInputs(const ParamSource& source, const LanguageConfig& c)
                                 norm_options(c, c.hidden_size_per_layer_input)),
       layers(c.num_hidden_layers),
       width(c.hidden_size_per_layer_input),
+      count(c.vocab_size_per_layer_input),
+      vocabulary(c.vocab_size),
       hidden(c.hidden_size) {}
+
+// Tokens beyond the table, of images and sounds, have its first row.
+Tensor LayerInputs::known(const Tensor& tokens) const {
+  if (count >= vocabulary) return tokens;
+  const Tensor number = to(tokens, DType::f32);  // of which vocabularies are exact
+  return to(number * clamp(static_cast<double>(count) - number, 0, 1), tokens.dtype());
+}
 
 Tensor LayerInputs::operator()(const Tensor& tokens, const Tensor& embedded) const {
   const Shape shape{tokens.dim(0), tokens.dim(1), layers, width};
-  const Tensor rows = embed_tokens_per_layer(tokens);
+  const Tensor rows = embed_tokens_per_layer(known(tokens));
   const Tensor own = scaled_embedding(to(rows, embedded.dtype()), width, rows.dtype());
   const Tensor projected =
       per_layer_model_projection(embedded) * (1 / std::sqrt(static_cast<double>(hidden)));

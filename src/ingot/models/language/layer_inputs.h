@@ -27,7 +27,10 @@ struct LayerInputs {
   Embedding embed_tokens_per_layer;   ///< [vocabulary, layers · width]
   Linear per_layer_model_projection;  ///< [layers · width, hidden]
   RmsNorm per_layer_projection_norm;  ///< of each layer's part
-  std::int64_t layers, width, hidden;
+  std::int64_t layers, width, count, vocabulary, hidden;
+
+ private:
+  Tensor known(const Tensor& tokens) const;
 };
 
 /// What a layer makes of its own input: norm(project(gelu(gate(x)) · input)).

@@ -32,6 +32,7 @@ struct Reader {
   bool all_biases = false;           // none of them may be missing
   bool states = false;               // some layer scans, or corrects
   bool two_kinds_of_layers = false;  // some slide, and keys are shared by kind
+  bool streams = false;              // of Gemma 3n's sizes
 
   static constexpr std::string_view kProjections = "attn_q attn_k attn_v";
 };
@@ -60,6 +61,12 @@ constexpr Reader kReaders[] = {
     {.architecture = "gemma", .head = Head::tied},
     {.architecture = "gemma2", .head = Head::tied, .windows = Windows::masked},
     {.architecture = "gemma3", .windows = Windows::masked},
+    {.architecture = "gemma-embedding", .windows = Windows::masked},
+    {.architecture = "gemma3n",
+     .windows = Windows::masked,
+     .biases = "",
+     .two_kinds_of_layers = true,
+     .streams = true},
     {.architecture = "gemma4",
      .windows = Windows::masked,
      .partial_rope = true,
@@ -215,13 +222,38 @@ std::optional<std::string> head_objection(const Reader& reader, const LanguageCo
 
 // Tables of layers' inputs have a row for each token there.
 std::optional<std::string> input_objection(const LanguageConfig& c) {
+  if (c.several_streams) return std::nullopt;  // are written so
   if (c.hidden_size_per_layer_input == 0 || c.vocab_size_per_layer_input == c.vocab_size) return std::nullopt;
   return fmt::format("vocab_size_per_layer_input {}: it must be vocab_size {}", c.vocab_size_per_layer_input,
                      c.vocab_size);
 }
 
-// Of Gemma 4. Layers without keys read those of the last layer but one that has some where they slide, and of
-// the last where they do not: the loader counts, and looks at no kinds.
+// Sizes that the loader takes for granted, whatever the file says (llama-hparams.h, models/gemma3n.cpp).
+std::optional<std::string> stream_objection(const Reader& reader, const LanguageConfig& c) {
+  if (!reader.streams) return std::nullopt;
+  constexpr std::int64_t kSparse = 10, kWithKeys = 20;
+  const auto shared = static_cast<double>(std::max<std::int64_t>(c.num_hidden_layers - kWithKeys, 0));
+  struct Fixed {
+    const char* key;
+    double found, expected;
+  };
+  std::vector<Fixed> all{
+      {"altup_num_inputs", static_cast<double>(c.altup_num_inputs), 4},
+      {"altup_active_idx", static_cast<double>(c.altup_active_idx), 0},
+      {"altup_correct_scale", c.altup_correct_scale ? 1.0 : 0.0, 1},
+      {"laurel_rank", static_cast<double>(c.laurel_rank), 64},
+      {"hidden_size_per_layer_input", static_cast<double>(c.hidden_size_per_layer_input), 256},
+      {"num_kv_shared_layers", static_cast<double>(c.num_kv_shared_layers), shared},
+      {"final_logit_softcapping", c.final_logit_softcapping, 30}};
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i)
+    all.push_back({"activation_sparsity_pattern", c.sparsity(i), i < kSparse ? 0.95 : 0});
+  for (const auto& [key, found, expected] : all)
+    if (found != expected) return fmt::format("{} {}: it must be {}", key, found, expected);
+  return std::nullopt;
+}
+
+// Of Gemma 3n and 4. Layers without keys read those of the last layer but one that has some where they slide,
+// and of the last where they do not: the loader counts, and looks at no kinds.
 std::optional<std::string> layer_objection(const Reader& reader, const LanguageConfig& c) {
   if (!reader.two_kinds_of_layers) return std::nullopt;
   if (c.sliding_window == 0 || !c.has_kind(LayerKind::sliding))
@@ -233,6 +265,12 @@ std::optional<std::string> layer_objection(const Reader& reader, const LanguageC
       return fmt::format("num_kv_shared_layers {}: layer {} reads the keys of layer {}, and of {} there",
                          c.num_kv_shared_layers, layer, c.key_layer(layer), read);
   }
+  return std::nullopt;
+}
+
+// A text encoder of which some layers have windows.
+std::optional<std::string> encoder_objection(const Reader& reader, const LanguageConfig& c) {
+  if (reader.architecture == "gemma-embedding" && c.sliding_window == 0) return "sliding_window null";
   return std::nullopt;
 }
 
@@ -277,7 +315,9 @@ std::optional<std::string> llama_cpp_objection(std::string_view architecture, co
   if (auto objection = head_objection(reader, config)) return objection;
   if (auto objection = state_objection(reader, config)) return objection;
   if (auto objection = input_objection(config)) return objection;
+  if (auto objection = stream_objection(reader, config)) return objection;
   if (auto objection = layer_objection(reader, config)) return objection;
+  if (auto objection = encoder_objection(reader, config)) return objection;
   return rope_objection(reader, config);
 }
 

@@ -153,7 +153,7 @@ void plan_pass(MemoryPlan& plan, const TrainConfig& config, const LanguageConfig
   if (pass.rollout > 0) plan.rollout = pass.rollout + dequantized;
   if (config.recompute == Recompute::full && leaves(config.offload_activations, plan.on_gpu))
     plan.offloaded_activations = static_cast<std::size_t>(sequences * config.sequence_len *
-                                                          model.num_hidden_layers * model.hidden_size) *
+                                                          model.num_hidden_layers * model.stream_width()) *
                                  byte_size(config.dtype);
 }
 

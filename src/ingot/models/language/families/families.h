@@ -19,6 +19,7 @@ std::vector<LanguageFamily> exaone();
 std::vector<LanguageFamily> falcon();
 std::vector<LanguageFamily> falcon_h1();
 std::vector<LanguageFamily> gemma();
+std::vector<LanguageFamily> gemma3n();
 std::vector<LanguageFamily> gemma4();
 std::vector<LanguageFamily> glm();
 std::vector<LanguageFamily> gpt2();
@@ -67,6 +68,9 @@ void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, st
 /// A tensor that has another name, weight and bias, of which `how` tells the rows.
 void map_tensor(WeightMap& map, const std::string& ours, const std::string& theirs,
                 const WeightRule& how = {});
+/// Keys and values in layers that read others': some checkpoints have them, unused. And what is of towers
+/// that see and hear.
+void map_shared_keys(const LanguageConfig& c, WeightMap& map);
 /// A tensor of every layer that has another name, weight and bias.
 void map_name(WeightMap& map, std::string_view ours, std::string_view theirs);
 

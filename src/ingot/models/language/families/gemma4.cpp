@@ -142,12 +142,7 @@ void map_gemma4(const LanguageConfig& c, WeightMap& map) {
                          .rows = rows,
                          .groups = c.num_experts});
   map.rules.push_back({.ours = ours + "experts.down_proj", .theirs = theirs + "experts.down_proj"});
-  // Layers that read others' keys have these in some files, unused.
-  for (std::int64_t layer = c.layers_with_keys(); layer < c.num_hidden_layers; ++layer)
-    for (const char* unused : {"k_proj", "v_proj", "k_norm", "v_norm"})
-      map.ignored.push_back(fmt::format("model.layers.{}.self_attn.{}.*", layer, unused));
-  map.ignored.insert(map.ignored.end(), {"model.audio_tower.*", "model.embed_audio.*", "model.embed_vision.*",
-                                         "audio_tower.*", "embed_audio.*", "embed_vision.*"});
+  map_shared_keys(c, map);
 }
 
 constexpr auto kGemma4Names =

@@ -40,6 +40,14 @@ void map_grouped_heads(WeightMap& map, const std::string& theirs, const Language
              {.first = queries + c.head_dim, .rows = c.head_dim, .groups = groups});
 }
 
+void map_shared_keys(const LanguageConfig& c, WeightMap& map) {
+  for (std::int64_t layer = c.layers_with_keys(); layer < c.num_hidden_layers; ++layer)
+    for (const char* unused : {"k_proj", "v_proj", "k_norm", "v_norm"})
+      map.ignored.push_back(fmt::format("model.layers.{}.self_attn.{}.*", layer, unused));
+  map.ignored.insert(map.ignored.end(), {"model.audio_tower.*", "model.embed_audio.*", "model.embed_vision.*",
+                                         "audio_tower.*", "embed_audio.*", "embed_vision.*"});
+}
+
 void map_tensor(WeightMap& map, const std::string& ours, const std::string& theirs, const WeightRule& how) {
   for (const char* kind : {".weight", ".bias"}) {
     WeightRule rule = how;

@@ -240,7 +240,7 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
   work.optimizer = static_cast<double>(whole.optimizer);
   work.layer_bytes = static_cast<double>(config.adapter.layer_bytes(model, config.dtype));
   work.layer_inputs =
-      as_double(model.num_hidden_layers * model.hidden_size) * as_double(byte_size(config.dtype));
+      as_double(model.num_hidden_layers * model.stream_width()) * as_double(byte_size(config.dtype));
   // Few rows of the table of layers' inputs are read.
   work.read = as_double(model.active_parameter_count() - layer_input_table(model)) *
               as_double(byte_size(config.dtype));

@@ -1,0 +1,207 @@
+// What Gemma 3n has in other places than most families: streams, cutoffs of gates, tables of layers' inputs
+// that lack tokens, a text part among towers.
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/models/goldens.h"
+#include "tests/models/json_models.h"
+#include "tests/support/op_case.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/models/language/config.h"
+#include "ingot/models/language/decoder.h"
+#include "ingot/models/language/family.h"
+#include "ingot/models/language/gguf_export.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/models/language/sparse_gate.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/weights/encode.h"
+#include "ingot/weights/gguf_metadata.h"
+#include "ingot/weights/gguf_writer.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot {
+namespace {
+
+using test::config_of;
+using test::golden_json;
+using test::golden_path;
+using test::Json;
+using test::logits_of;
+using test::TemporaryDirectory;
+using test::write_new_model;
+
+// scipy.stats.norm.ppf.
+TEST(Gemma3n, CutoffsAreQuantilesOfANormalDistribution) {
+  EXPECT_NEAR(normal_quantile(0.95), 1.6448536269514722, 1e-13);
+  EXPECT_NEAR(normal_quantile(0.3), -0.5244005127080407, 1e-13);
+  EXPECT_NEAR(normal_quantile(1e-7), -5.199337582187471, 1e-11);
+  EXPECT_EQ(normal_quantile(0.5), 0);
+  EXPECT_NEAR(normal_probability(normal_quantile(0.123)), 0.123, 1e-14);
+}
+
+TEST(Gemma3n, WhatConfigurationsLeaveOutIsThatOfTheReleasedModels) {
+  Json json = golden_json("gemma3n");
+  for (const char* key : {"activation_sparsity_pattern", "layer_types", "altup_num_inputs", "laurel_rank",
+                          "rope_parameters", "num_kv_shared_layers", "altup_active_idx"})
+    json.erase(key);
+  json["num_hidden_layers"] = 20;
+  json["intermediate_size"] = 20;
+  const LanguageConfig c = config_of(json);
+  EXPECT_EQ(c.altup_num_inputs, 4);
+  EXPECT_EQ(c.laurel_rank, 64);
+  EXPECT_EQ(c.num_kv_shared_layers, 15);
+  EXPECT_EQ(c.rope_theta, 1e6);
+  EXPECT_EQ(c.rope_local_theta, 1e4);
+  EXPECT_EQ(c.attention_multiplier, 1);
+  for (std::int64_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(c.sparsity(i), i < 10 ? 0.95 : 0) << i;
+    EXPECT_EQ(c.slides(i), i % 5 != 4) << i;
+  }
+}
+
+TEST(Gemma3n, WhatItCannotRunIsRefusedByName) {
+  const auto with = [](const char* key, const Json& value) -> std::string {
+    Json json = golden_json("gemma3n");
+    json[key] = value;
+    try {
+      config_of(json);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(with("altup_coef_clip", nullptr), "none");
+  EXPECT_NE(with("altup_num_inputs", 1).find("altup_num_inputs"), std::string::npos);
+  EXPECT_NE(with("altup_active_idx", 4).find("altup_active_idx"), std::string::npos);
+  EXPECT_NE(with("laurel_rank", 0).find("laurel_rank"), std::string::npos);
+  EXPECT_NE(with("activation_sparsity_pattern", Json::array({0.5})).find("names 1 layers"),
+            std::string::npos);
+  EXPECT_NE(with("activation_sparsity_pattern", Json::array({0.5, 0, 0, 1.0})).find("less than 1"),
+            std::string::npos);
+  EXPECT_NE(with("intermediate_size", Json::array({20, 20, 20, 24})).find("intermediate_size"),
+            std::string::npos);
+  EXPECT_NE(with("hidden_size_per_layer_input", 0).find("hidden_size_per_layer_input"), std::string::npos);
+  EXPECT_NE(with("num_kv_shared_layers", 4).find("num_kv_shared_layers"), std::string::npos);
+}
+
+// Its own configuration gives the same model again.
+TEST(Gemma3n, WritesTheConfigurationThatItReads) {
+  for (const char* name : {"gemma3n", "gemma3n_bias", "random/gemma3n"}) {
+    const LanguageConfig once = config_of(golden_json(name));
+    EXPECT_EQ(LanguageConfig::from_json(once.to_json(), "config.json").to_json(), once.to_json()) << name;
+  }
+}
+
+// As multimodal checkpoints hold it; layers that read others' keys have projections of keys there, unused.
+TEST(Gemma3n, TheTextPartOfAModelThatSeesAndHearsIsTheModel) {
+  TemporaryDirectory directory;
+  std::map<std::string, Tensor> tensors;
+  const auto golden = open_weights(golden_path("gemma3n") + "/model.safetensors");
+  for (const TensorInfo& info : golden->tensors())
+    tensors["model.language_model." + info.name.substr(std::string("model.").size())] =
+        golden->load_tensor(info.name);
+  for (const char* other :
+       {"model.vision_tower.x.weight", "model.audio_tower.x.weight", "model.embed_vision.x.weight",
+        "model.embed_audio.x.weight", "model.language_model.layers.3.self_attn.k_proj.weight"})
+    tensors[other] = Tensor::zeros({2, 2});
+  write_file_atomically(directory.at("config.json"),
+                        Json{{"model_type", "gemma3n"}, {"text_config", golden_json("gemma3n")}}.dump());
+  write_safetensors(directory.at("model.safetensors"), tensors);
+  const Tensor tokens = open_weights(golden_path("gemma3n") + "/expected.safetensors")->load_tensor("tokens");
+  EXPECT_EQ(logits_of(directory.path(), tokens).to_vector<float>(),
+            logits_of(golden_path("gemma3n"), tokens).to_vector<float>());
+}
+
+// llama.cpp takes these for granted: four streams, 256 numbers of a layer's input, a rank of 64, ten sparse
+// layers, and no shared keys before layer 20.
+Json llama_cpp_json() {
+  Json json = golden_json("gemma3n");
+  json["altup_num_inputs"] = 4;
+  json["laurel_rank"] = 64;
+  json["hidden_size_per_layer_input"] = 256;
+  json["num_kv_shared_layers"] = 0;
+  json["final_logit_softcapping"] = 30.0;
+  json["activation_sparsity_pattern"] = Json::array({0.95, 0.95, 0.95, 0.95});
+  json["rope_parameters"]["full_attention"] = {{"rope_type", "default"}, {"rope_theta", 300.0}};
+  return json;
+}
+
+TEST(Gemma3n, AGgufFileIsTheSameModel) {
+  TemporaryDirectory directory;
+  const Json json = llama_cpp_json();
+  ASSERT_LT(json["vocab_size_per_layer_input"], json["vocab_size"]);  // the table lacks tokens, as released
+  write_new_model(directory.at("model"), json);
+  const GgufExport file = export_gguf(open_checkpoint(directory.at("model")));
+  EXPECT_EQ(file.metadata.integer("gemma3n.altup.num_inputs"), 4);
+  EXPECT_EQ(file.metadata.integer("gemma3n.embedding_length_per_layer_input"), 256);
+  EXPECT_NEAR(file.metadata.numbers("gemma3n.activation_sparsity_scale")->front(), 1.6448536, 1e-6);
+  EXPECT_TRUE(file.metadata.find("gemma3n.attention.sliding_window_pattern")->is_array);
+  std::vector<GgufTensor> tensors = gguf_tensors(*file.weights);
+  tensors.insert(tensors.end(), file.extra.begin(), file.extra.end());
+  write_gguf(directory.at("model.gguf"), file.metadata, tensors);
+  const auto gguf = open_weights(directory.at("model.gguf"));
+  EXPECT_EQ(gguf->get_metadata("altup_proj.weight").shape, (std::vector<std::int64_t>{3, 24, 24}));
+  EXPECT_EQ(gguf->get_metadata("per_layer_token_embd.weight").shape[0], 61);
+  const Tensor tokens = open_weights(golden_path("gemma3n") + "/expected.safetensors")->load_tensor("tokens");
+  EXPECT_EQ(logits_of(directory.at("model.gguf"), tokens).to_vector<float>(),
+            logits_of(directory.at("model"), tokens).to_vector<float>());
+}
+
+TEST(Gemma3n, SizesThatLlamaCppDoesNotReadAreNoGguf) {
+  const auto with = [](const char* key, const Json& value) -> std::string {
+    TemporaryDirectory directory;
+    Json json = llama_cpp_json();
+    json[key] = value;
+    write_new_model(directory.path(), json);
+    try {
+      export_gguf(open_checkpoint(directory.path()));
+    } catch (const NotImplemented& refused) {
+      return refused.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(with("tie_word_embeddings", false), "none");
+  EXPECT_NE(with("laurel_rank", 32).find("laurel_rank 32: it must be 64"), std::string::npos);
+  EXPECT_NE(with("altup_num_inputs", 3).find("altup_num_inputs 3"), std::string::npos);
+  EXPECT_NE(with("altup_correct_scale", false).find("altup_correct_scale 0"), std::string::npos);
+  EXPECT_NE(with("num_kv_shared_layers", 2).find("num_kv_shared_layers 2"), std::string::npos);
+  EXPECT_NE(with("activation_sparsity_pattern", Json::array({0.95, 0.95, 0.5, 0.95}))
+                .find("activation_sparsity_pattern 0.5"),
+            std::string::npos);
+}
+
+// Sizes that follow from the model's, where a run from scratch gives none.
+TEST(Gemma3n, AModelFromScratchHasItsStreams) {
+  LanguageConfig c;
+  c.model_type = "gemma3n_text";
+  apply_family(c);
+  c.vocab_size = 40;
+  c.hidden_size = 64;
+  c.intermediate_size = 32;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 4;
+  c.validate();
+  EXPECT_EQ(c.altup_num_inputs, 4);
+  EXPECT_EQ(c.laurel_rank, 2);
+  EXPECT_EQ(c.hidden_size_per_layer_input, 8);
+  EXPECT_EQ(c.vocab_size_per_layer_input, 40);
+  InitSource init(1);
+  LanguageModel model(c, init);
+  std::int64_t count = 0;
+  for (const Parameter* parameter : parameters(model)) count += parameter->value.numel();
+  EXPECT_EQ(c.parameter_count(), count);
+}
+
+}  // namespace
+}  // namespace ingot
