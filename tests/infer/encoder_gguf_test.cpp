@@ -1,5 +1,6 @@
 // Encoders in GGUF files, as llama.cpp has them: written, and read back.
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@
 #include "ingot/weights/gguf.h"
 #include "ingot/weights/gguf_writer.h"
 #include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
 namespace {
@@ -187,6 +189,52 @@ TEST(SentenceGguf, EmbedsAsItsDirectoryDoes) {
       EXPECT_LE(max_error(found.embed(texts), wanted.embed(texts)), 1e-6) << pooling << ", " << last;
     }
   }
+}
+
+// A Dense module of sentence-transformers, from so many numbers to so many.
+void write_dense(const std::string& directory, std::int64_t from, std::int64_t to,
+                 const std::string& activation) {
+  std::filesystem::create_directories(directory);
+  write_file_atomically(directory + "/config.json",
+                        R"({"activation_function": "torch.nn.modules.)" + activation + "\"}");
+  write_safetensors(directory + "/model.safetensors",
+                    {{"linear.weight", testing::randn({to, from}, static_cast<std::uint64_t>(from))}});
+}
+
+void write_modules_of_embedding_gemma(const SentenceDirectory& directory) {
+  write_file_atomically(directory.path + "/modules.json",
+                        R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+                            {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+                            {"type": "sentence_transformers.models.Dense", "path": "2_Dense"},
+                            {"type": "sentence_transformers.models.Dense", "path": "3_Dense"},
+                            {"type": "sentence_transformers.models.Normalize", "path": "4_Normalize"}])");
+}
+
+TEST(SentenceGguf, TheTwoDenseModulesOfAnEmbeddingGemmaAreLlamaCppsDenseTensors) {
+  const SentenceDirectory directory("embeddinggemma");
+  write_modules_of_embedding_gemma(directory);
+  write_dense(directory.path + "/2_Dense", 24, 40, "linear.Identity");
+  write_dense(directory.path + "/3_Dense", 40, 24, "linear.Identity");
+  const std::vector<std::string_view> texts{"w7 w9 w11 w13 w15 w17 w19 w21", "w5", "w6 w8"};
+  const std::string file = converted(directory.parent, directory.path);
+  const auto gguf = open_gguf(file);
+  EXPECT_EQ(gguf->get_metadata("dense_2.weight").shape, (std::vector<std::int64_t>{40, 24}));
+  EXPECT_EQ(gguf->fields().integer("gemma-embedding.dense_3_feat_in"), 40);
+  EXPECT_EQ(gguf->fields().integer("gemma-embedding.pooling_type"), 1);
+  const SentenceEmbedder wanted = SentenceEmbedder::open(directory.path),
+                         found = SentenceEmbedder::open(file);
+  EXPECT_LE(max_error(found.embed(texts), wanted.embed(texts)), 1e-6);
+}
+
+TEST(SentenceGguf, DenseModulesThatLlamaCppWouldNotApplyAreRefused) {
+  const SentenceDirectory directory("embeddinggemma");
+  write_modules_of_embedding_gemma(directory);
+  write_dense(directory.path + "/2_Dense", 24, 40, "activation.Tanh");
+  write_dense(directory.path + "/3_Dense", 40, 24, "linear.Identity");
+  EXPECT_THROW(converted(directory.parent, directory.path), NotImplemented);
+  write_dense(directory.path + "/2_Dense", 24, 40, "linear.Identity");
+  write_dense(directory.path + "/3_Dense", 40, 16, "linear.Identity");
+  EXPECT_THROW(converted(directory.parent, directory.path), NotImplemented);
 }
 
 TEST(SentenceGguf, RefusesPoolingsAndModulesWithoutAPlace) {

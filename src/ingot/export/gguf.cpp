@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
@@ -38,12 +39,14 @@ WrittenModel write_encoded(const std::shared_ptr<const WeightSource>& source, Gg
 }
 
 // Of texts' vectors, as llama.cpp numbers it; and what it leaves to its callers, under keys of ours.
-void write_sentences(const std::string& directory, bool classifies, GgufMetadata& metadata) {
+void write_sentences(const std::string& directory, bool classifies, GgufExport& model) {
+  GgufMetadata& metadata = model.metadata;
   const SentenceConfig sentences = SentenceConfig::from_directory(directory);
   const std::string architecture = metadata.text("general.architecture").value_or("");
   metadata.set(architecture + ".pooling_type",
                GgufValue::of_u32(classifies ? kRankPooling : gguf_pooling_type(sentences, directory)));
-  write_sentence_fields(sentences, directory, metadata);
+  for (GgufTensor& tensor : write_sentence_fields(sentences, directory, metadata))
+    model.extra.push_back(std::move(tensor));
 }
 
 bool is_encoder(const std::string& directory) {
@@ -55,7 +58,7 @@ GgufExport export_model(const std::string& from) {
   const bool encoder = is_encoder(from);
   GgufExport model = encoder ? export_encoder_gguf(from) : export_gguf(open_checkpoint(from));
   if (encoder || std::filesystem::exists(from + "/modules.json"))
-    write_sentences(from, model.weights->is_available("cls.output.weight"), model.metadata);
+    write_sentences(from, model.weights->is_available("cls.output.weight"), model);
   return model;
 }
 

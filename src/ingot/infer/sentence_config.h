@@ -17,8 +17,9 @@ std::string_view name(Pooling pooling);
 /// What is done to a text's vector after pooling, as modules.json lists it.
 struct SentenceStage {
   enum class Kind : std::uint8_t { dense, layer_norm, normalize } kind = Kind::normalize;
-  std::string path = {};                ///< directory of its weights
+  std::string path = {};                ///< directory of its weights, or a GGUF file
   std::string activation = "Identity";  ///< dense: torch's class name, "Tanh"
+  std::string tensor = "linear";        ///< dense: what its weights are called there
 };
 
 /// What a directory of sentence-transformers says beside the encoder: modules.json, 1_Pooling/config.json,

@@ -1,13 +1,16 @@
 #include "ingot/infer/sentence_gguf.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
 #include "ingot/weights/gguf.h"
+#include "ingot/weights/open.h"
 
 namespace ingot {
 namespace {
@@ -39,18 +42,54 @@ std::uint32_t gguf_pooling_type(const SentenceConfig& config, const std::string&
                                    config.poolings.size() > 1 ? " with others" : ""));
 }
 
-void write_sentence_fields(const SentenceConfig& config, const std::string& place, GgufMetadata& metadata) {
-  const bool all_normalize = std::ranges::all_of(
-      config.stages, [](const SentenceStage& stage) { return stage.kind == SentenceStage::Kind::normalize; });
-  INGOT_CHECK(all_normalize,
-              NotImplemented(place + ": a Dense or LayerNorm module in a GGUF file, which has no "
-                                     "place for it (Pooling and Normalize are)"));
+namespace {
+
+constexpr const char* kDense[] = {"dense_2", "dense_3"};
+
+// llama.cpp's gemma-embedding has two matrices behind the pooling: from hidden_size, and back to it.
+std::vector<GgufTensor> write_dense(const std::vector<SentenceStage>& stages, const std::string& place,
+                                    GgufMetadata& metadata) {
+  const std::string architecture = metadata.text("general.architecture").value_or("");
+  std::int64_t width = metadata.integer(architecture + ".embedding_length").value_or(0);
+  const std::int64_t hidden = width;
+  std::vector<GgufTensor> tensors;
+  for (const SentenceStage& stage : stages) {
+    if (stage.kind == SentenceStage::Kind::normalize) continue;
+    const auto weights = open_weights(stage.path);
+    const std::string weight = stage.tensor + ".weight";
+    const bool plain = architecture == "gemma-embedding" && stage.kind == SentenceStage::Kind::dense &&
+                       stage.activation == "Identity" && tensors.size() < std::size(kDense) &&
+                       weights->is_available(weight) && !weights->is_available(stage.tensor + ".bias") &&
+                       !weights->is_available("residual.weight");
+    INGOT_CHECK(plain, NotImplemented(place + ": a Dense or LayerNorm module in a GGUF file, which has no "
+                                              "place for it (Pooling, Normalize, and two Dense modules of "
+                                              "an EmbeddingGemma without bias and activation are)"));
+    const Tensor matrix = to(weights->load_tensor(weight), DType::f32);
+    const std::string name = kDense[tensors.size()];
+    for (const auto& [end, axis] : {std::pair{"in", 1}, {"out", 0}})
+      metadata.set(fmt::format("{}.{}_feat_{}", architecture, name, end),
+                   GgufValue::of_u32(static_cast<std::uint32_t>(matrix.dim(axis))));
+    tensors.push_back(GgufTensor::of(StoredTensor::of(name + ".weight", matrix)));
+    width = matrix.dim(0);
+  }
+  INGOT_CHECK(tensors.empty() || (tensors.size() == std::size(kDense) && width == hidden),
+              NotImplemented(fmt::format("{}: {} Dense modules that end with {} numbers in a GGUF file "
+                                         "(two that end with hidden_size {} are)",
+                                         place, tensors.size(), width, hidden)));
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<GgufTensor> write_sentence_fields(const SentenceConfig& config, const std::string& place,
+                                              GgufMetadata& metadata) {
+  std::vector<GgufTensor> dense = write_dense(config.stages, place, metadata);
   metadata.set(key("normalize"), GgufValue::of_bool(config.normalizes()));
   if (config.lowercase) metadata.set(key("lowercase"), GgufValue::of_bool(true));
   if (!config.include_prompt) metadata.set(key("include_prompt"), GgufValue::of_bool(false));
   if (config.max_seq_length)
     metadata.set(key("max_length"), GgufValue::of_u32(static_cast<std::uint32_t>(*config.max_seq_length)));
-  if (config.prompts.empty()) return;
+  if (config.prompts.empty()) return dense;
   std::vector<std::string> names, texts;
   for (const auto& [each, text] : config.prompts) {
     names.push_back(each);
@@ -60,6 +99,7 @@ void write_sentence_fields(const SentenceConfig& config, const std::string& plac
   metadata.set(key("prompts"), GgufValue::of_strings(std::move(texts)));
   if (!config.default_prompt.empty())
     metadata.set(key("default_prompt"), GgufValue::of_string(config.default_prompt));
+  return dense;
 }
 
 SentenceConfig read_sentence_gguf(const std::string& path) {
@@ -67,6 +107,9 @@ SentenceConfig read_sentence_gguf(const std::string& path) {
   const GgufMetadata& metadata = source->fields();
   SentenceConfig config{.encoder = path};
   config.poolings = {read_pooling(metadata, path)};
+  for (const char* name : kDense)
+    if (source->is_available(fmt::format("{}.weight", name)))
+      config.stages.push_back({.kind = SentenceStage::Kind::dense, .path = path, .tensor = name});
   if (metadata.boolean(key("normalize")).value_or(false))
     config.stages.push_back({.kind = SentenceStage::Kind::normalize});
   config.lowercase = metadata.boolean(key("lowercase")).value_or(false);

@@ -106,7 +106,7 @@ SentenceHead::SentenceHead(const std::vector<SentenceStage>& stages, std::int64_
     if (stage.kind != SentenceStage::Kind::normalize) {
       const std::shared_ptr<const WeightSource> weights = open_weights(stage.path);
       const bool dense = stage.kind == SentenceStage::Kind::dense;
-      const std::string name = dense ? "linear" : "norm";
+      const std::string name = dense ? stage.tensor : "norm";
       layer.weight = required(*weights, name + ".weight");
       layer.bias = weight_of(*weights, name + ".bias");
       check_width(*weights, (name + ".weight").c_str(), layer.weight.dim(-1), width_);
