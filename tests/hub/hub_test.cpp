@@ -340,7 +340,7 @@ TEST_F(ResolveTest, OfflineAnInterruptedDownloadIsToldByTheFileThatIsMissing) {
     const std::string message = offline_refusal(model);
     EXPECT_NE(message.find(" is missing: the download of org/tiny was interrupted"), std::string::npos)
         << message;
-    EXPECT_NE(message.find("ingot pull org/tiny@" + commit), std::string::npos) << message;
+    EXPECT_NE(message.find("ingot pull org/tiny@" + commit + " --include '"), std::string::npos) << message;
   }
   const std::string pulled = resolve_model("hf://" + name);
   EXPECT_FALSE(is_not_fetched(name));
@@ -349,30 +349,80 @@ TEST_F(ResolveTest, OfflineAnInterruptedDownloadIsToldByTheFileThatIsMissing) {
   EXPECT_NE(offline_refusal(name).find("model.safetensors is missing"), std::string::npos);
 }
 
-// Other tools keep no list of what they fetch.
+// A snapshot of other tools, which keep no list of what they fetch.
+class ForeignSnapshot {
+ public:
+  ForeignSnapshot(const std::string& cache, const std::string& name) {
+    const std::string commit(40, 'c'), root = cache + "/models--org--" + name;
+    path_ = root + "/snapshots/" + commit;
+    write_at(root + "/refs/main", commit);
+    write("config.json", "{}");
+  }
+  void write(const std::string& name, const std::string& text = "x") const {
+    write_at(path_ + "/" + name, text);
+  }
+  void break_link(const std::string& name) const {
+    fs::remove(path_ + "/" + name);
+    fs::create_symlink("../../blobs/gone", path_ + "/" + name);
+  }
+
+ private:
+  static void write_at(const std::string& path, const std::string& text) {
+    fs::create_directories(fs::path(path).parent_path());
+    write_file_atomically(path, text);
+  }
+  std::string path_;
+};
+
+constexpr const char* kTwoShards =
+    R"({"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}})";
+
 TEST_F(ResolveTest, OfflineASnapshotOfAnotherToolThatLacksAShardIsToldByItsName) {
-  const std::string commit(40, 'c'), root = server.cache() + "/models--org--shards",
-                                     snapshot = root + "/snapshots/" + commit;
-  const auto write = [&](const std::string& name, const std::string& text) {
-    fs::create_directories(fs::path(name).parent_path());
-    write_file_atomically(name, text);
-  };
-  write(root + "/refs/main", commit);
-  write(snapshot + "/config.json", "{}");
-  write(snapshot + "/model.safetensors.index.json",
-        R"({"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}})");
-  EXPECT_NE(offline_refusal("org/shards").find("model-00001-of-00002.safetensors is missing"),
-            std::string::npos);
-  write(snapshot + "/model-00001-of-00002.safetensors", "x");
+  const ForeignSnapshot snapshot(server.cache(), "shards");
+  snapshot.write("model.safetensors.index.json", kTwoShards);
+  EXPECT_EQ(offline_refusal("org/shards"), "none");  // a tokenizer alone, say
+  snapshot.write("model-00001-of-00002.safetensors");
   EXPECT_NE(offline_refusal("org/shards").find("model-00002-of-00002.safetensors is missing"),
             std::string::npos);
-  write(snapshot + "/model-00002-of-00002.safetensors", "x");
+  snapshot.break_link("model-00002-of-00002.safetensors");
+  EXPECT_NE(offline_refusal("org/shards").find("--include 'model-00002-of-00002.safetensors'"),
+            std::string::npos);
+  snapshot.write("model-00002-of-00002.safetensors");
   EXPECT_EQ(offline_refusal("org/shards"), "none");
   // An index of weights in another format, of which nobody fetched any.
-  write(snapshot + "/pytorch_model.bin.index.json", R"({"weight_map":{"a":"pytorch_model-1.bin"}})");
+  snapshot.write("pytorch_model.bin.index.json", R"({"weight_map":{"a":"pytorch_model-1.bin"}})");
   EXPECT_EQ(offline_refusal("org/shards"), "none");
-  write(snapshot + "/q-00002-of-00003.gguf", "x");
-  EXPECT_NE(offline_refusal("org/shards").find("q-00001-of-00003.gguf is missing"), std::string::npos);
+}
+
+TEST_F(ResolveTest, OfflineWeightsOfAKindThatIsNotOpenedMayBeIncomplete) {
+  const ForeignSnapshot snapshot(server.cache(), "kinds");
+  snapshot.break_link("pytorch_model.bin");
+  snapshot.write("training_args.bin");
+  EXPECT_NE(offline_refusal("org/kinds").find("pytorch_model.bin is missing"), std::string::npos);
+  snapshot.write("q-00002-of-00003.gguf");
+  EXPECT_NE(offline_refusal("org/kinds").find("q-00001-of-00003.gguf is missing"), std::string::npos);
+  snapshot.write("model.safetensors");
+  snapshot.write("onnx/weights");
+  snapshot.break_link("onnx/model.bin");
+  snapshot.break_link("README.md");
+  EXPECT_EQ(offline_refusal("org/kinds"), "none");
+  snapshot.break_link("config.json");
+  EXPECT_NE(offline_refusal("org/kinds").find("config.json is missing"), std::string::npos);
+}
+
+TEST_F(ResolveTest, ANoteOfFilesToComeStaysUntilAllOfThemAreThere) {
+  const std::string commit(40, 'c');
+  const HubRepo repo{.id = "org/two"};
+  const ForeignSnapshot snapshot(server.cache(), "two");
+  const HubCache cache(server.cache());
+  cache.begin(repo, commit, {"config.json", "vocab.txt"});
+  cache.end(repo, commit);  // of another pull
+  EXPECT_EQ(cache.missing(repo), "vocab.txt");
+  snapshot.write("vocab.txt");
+  cache.end(repo, commit);
+  snapshot.break_link("vocab.txt");
+  snapshot.write("config.json");
+  EXPECT_EQ(cache.missing(repo), "vocab.txt");  // a broken link
 }
 
 TEST_F(ResolveTest, WithoutNetworkTheCacheWillDo) {

@@ -47,6 +47,17 @@ void check_inside(const fs::path& path, const fs::path& cache) {
   for (const auto& entry : fs::recursive_directory_iterator(path, code)) check(entry.path());
 }
 
+// The files that a note of begin() names; none where there is no note.
+std::vector<std::string> listed(const std::string& note) {
+  std::vector<std::string> files;
+  std::error_code code;
+  if (!fs::is_regular_file(note, code)) return files;
+  std::istringstream lines(read_file(note));
+  for (std::string line; std::getline(lines, line);)
+    if (is_safe_relative_path(line)) files.push_back(line);
+  return files;
+}
+
 bool links_are_wanted() {
   // Environment: HF_HUB_DISABLE_SYMLINKS=1 | the cache holds copies, not links
   const char* setting = std::getenv("HF_HUB_DISABLE_SYMLINKS");
@@ -164,15 +175,7 @@ std::string HubCache::contents(const HubRepo& repo, std::string_view commit) con
 std::optional<std::string> HubCache::missing(const HubRepo& repo) const {
   const auto commit = commit_of(repo);
   if (!commit || !repo.file.empty()) return std::nullopt;
-  std::vector<std::string> listed;
-  const std::string list = contents(repo, *commit);
-  std::error_code code;
-  if (fs::is_regular_file(list, code)) {
-    std::istringstream lines(read_file(list));
-    for (std::string line; std::getline(lines, line);)
-      if (is_safe_relative_path(line)) listed.push_back(line);
-  }
-  return missing_file(snapshot(repo, *commit), listed);
+  return missing_file(snapshot(repo, *commit), listed(contents(repo, *commit)));
 }
 
 void HubCache::begin(const HubRepo& repo, const std::string& commit,
@@ -182,9 +185,13 @@ void HubCache::begin(const HubRepo& repo, const std::string& commit,
   write_file_atomically(path, fmt::format("{}\n", fmt::join(files, "\n")));
 }
 
+// Another pull of this commit may have noted files that are still on their way.
 void HubCache::end(const HubRepo& repo, const std::string& commit) const {
+  const std::string list = contents(repo, commit), directory = snapshot(repo, commit);
   std::error_code code;
-  fs::remove(contents(repo, commit), code);
+  for (const std::string& file : listed(list))
+    if (!fs::exists(directory + "/" + file, code)) return;
+  fs::remove(list, code);
 }
 
 void HubCache::write_ref(const HubRepo& repo, const std::string& commit) const {

@@ -44,7 +44,8 @@ class HubCache {
   /// that is known of it (missing_file()), or `repo.file` is named.
   std::optional<std::string> missing(const HubRepo& repo) const;
 
-  /// Notes, beside the locks, which files a snapshot is going to have, until end().
+  /// Notes, beside the locks, which files a snapshot is going to have, until end() finds all of
+  /// them there.
   void begin(const HubRepo& repo, const std::string& commit, const std::vector<std::string>& files) const;
   void end(const HubRepo& repo, const std::string& commit) const;
   /// Notes what a revision means now.

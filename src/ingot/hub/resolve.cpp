@@ -28,12 +28,12 @@ std::optional<std::string> find_whole(const HubCache& cache, const HubRepo& repo
   auto found = cache.find(repo);
   if (!found) return found;
   const auto missing = cache.missing(repo);
-  INGOT_CHECK(!missing.has_value(),
-              IoError(*found, fmt::format("{} is missing: the download of {} was interrupted, and {}; fetch "
-                                          "the rest with: ingot pull {}{}",
-                                          *missing, repo.id, why, repo.id,
-                                          repo.revision == "main" ? "" : "@" + repo.revision)));
-  return found;
+  if (!missing.has_value()) return found;
+  const std::string command =
+      fmt::format("ingot pull {}{}", repo.id, repo.revision == "main" ? "" : "@" + repo.revision);
+  throw IoError(*found, fmt::format("{} is missing: the download of {} was interrupted, and {}; fetch the "
+                                    "rest with: {}, or that file alone with: {} --include '{}'",
+                                    *missing, repo.id, why, command, command, *missing));
 }
 
 std::string from_hub(const HubRepo& repo) {
