@@ -92,6 +92,15 @@ TEST(ComposedAttention, AQueryThatSeesNothingGivesZeros) {
     for (const float value : leaf.grad().to_vector<float>()) EXPECT_TRUE(std::isfinite(value));
 }
 
+TEST(ComposedAttention, WhatIsNoNumberStaysNone) {
+  const Tensor q = randn({1, 3, 1, 4}, 1), k = randn({1, 3, 1, 4}, 2), v = randn({1, 3, 1, 4}, 3);
+  const Tensor bad = where(
+      less(Tensor::from(std::vector<float>{0, 1, 2}, {1, 3, 1, 1}), Tensor::from(std::vector<float>{1}, {1})),
+      Tensor::from(std::vector<float>{NAN}, {1}), q);
+  const std::vector<float> y = composed_attention(bad, k, v, {.scale = 1}).to_vector<float>();
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i < 4) << i;  // the first query
+}
+
 // Where the device has kernels for them, and where it has not (256 elements at most on a GPU).
 TEST(ComposedAttention, HeadsOfAnyWidthHaveAttentionAndGradientsOnEveryDevice) {
   testing::check_op({.name = "a wide head",

@@ -49,12 +49,13 @@ class MaskedScores {
     hide_what_is_out_of_reach();
     if (start_.defined()) hide_other_documents();
     const Tensor none = constant(0, scores_.dtype(), device());
-    const Tensor seen = greater(scores_, constant(kHidden / 2, scores_.dtype(), device()));
+    // By what is hidden: a score that is no number stays one.
+    const Tensor hidden = less_equal(scores_, constant(kHidden / 2, scores_.dtype(), device()));
     const std::int64_t keys = scores_.dim(3);
-    if (!options_.sinks.defined()) return where(seen, softmax(scores_), none);
+    if (!options_.sinks.defined()) return where(hidden, none, softmax(scores_));
     const Tensor sinks = broadcast_to(reshape(to(options_.sinks, scores_.dtype()), {1, scores_.dim(1), 1, 1}),
                                       scores_.shape().with(3, 1));
-    return where(seen, narrow(softmax(concat(std::vector<Tensor>{scores_, sinks}, 3)), 3, 0, keys), none);
+    return where(hidden, none, narrow(softmax(concat(std::vector<Tensor>{scores_, sinks}, 3)), 3, 0, keys));
   }
 
   /// Whether there is a key: [B or 1, T, 1, 1], as values are [B, T, H, D].
