@@ -235,6 +235,14 @@ TEST(SentenceGguf, DenseModulesThatLlamaCppWouldNotApplyAreRefused) {
   write_dense(directory.path + "/2_Dense", 24, 40, "linear.Identity");
   write_dense(directory.path + "/3_Dense", 40, 16, "linear.Identity");
   EXPECT_THROW(converted(directory.parent, directory.path), NotImplemented);
+  write_dense(directory.path + "/3_Dense", 40, 24, "linear.Identity");
+  write_file_atomically(directory.path + "/modules.json",
+                        R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+                            {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+                            {"type": "sentence_transformers.models.Normalize", "path": "4_Normalize"},
+                            {"type": "sentence_transformers.models.Dense", "path": "2_Dense"},
+                            {"type": "sentence_transformers.models.Dense", "path": "3_Dense"}])");
+  EXPECT_THROW(converted(directory.parent, directory.path), NotImplemented);
 }
 
 TEST(SentenceGguf, RefusesPoolingsAndModulesWithoutAPlace) {

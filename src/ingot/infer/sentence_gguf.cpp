@@ -46,9 +46,19 @@ namespace {
 
 constexpr const char* kDense[] = {"dense_2", "dense_3"};
 
+// A file says whether vectors have length 1 at the end, and not between modules.
+void check_normalize_is_last(const std::vector<SentenceStage>& stages, const std::string& place) {
+  const auto is_normalize = [](const SentenceStage& s) { return s.kind == SentenceStage::Kind::normalize; };
+  const auto first = std::ranges::find_if(stages, is_normalize);
+  INGOT_CHECK(std::all_of(first, stages.end(), is_normalize),
+              NotImplemented(place + ": a Normalize module before another one in a GGUF file (the last one "
+                                     "may be)"));
+}
+
 // llama.cpp's gemma-embedding has two matrices behind the pooling: from hidden_size, and back to it.
 std::vector<GgufTensor> write_dense(const std::vector<SentenceStage>& stages, const std::string& place,
                                     GgufMetadata& metadata) {
+  check_normalize_is_last(stages, place);
   const std::string architecture = metadata.text("general.architecture").value_or("");
   std::int64_t width = metadata.integer(architecture + ".embedding_length").value_or(0);
   const std::int64_t hidden = width;
