@@ -361,6 +361,12 @@ TEST(Gemma4, TheTableOfLayersInputsIsQuantizedAsEmbeddingsAre) {
   }
 }
 
+// As llama.cpp has it, so that files of both are alike.
+TEST(Gemma4, TheProjectionToLayersInputsIsNotQuantized) {
+  for (const char* name : {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight"})
+    EXPECT_EQ(quant::matrix_role(name), quant::MatrixRole::exempt) << name;
+}
+
 TEST(Gemma4, QuantizedExpertsOfAGgufFileArePackedOneByOne) {
   const NoGrad no_grad;
   TemporaryDirectory directory;

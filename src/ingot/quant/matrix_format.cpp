@@ -65,8 +65,11 @@ MatrixRole matrix_role(std::string_view name) {
                                           ".ssm_a",
                                           ".ssm_d",
                                           "_proj_bias",
-                                          "exps.bias"};
-  // AltUp's coefficients and LAuReL's thin matrices, which llama.cpp does not round either.
+                                          "exps.bias",
+                                          "per_layer_model_projection.weight",
+                                          "per_layer_model_proj.weight"};
+  // AltUp's coefficients and LAuReL's thin matrices, which llama.cpp does not round either. Nor does it the
+  // projection to layers' inputs.
   const bool beside =
       name.find("altup") != std::string_view::npos || name.find("laurel") != std::string_view::npos;
   const bool exempt =
