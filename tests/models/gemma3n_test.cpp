@@ -1,5 +1,6 @@
 // What Gemma 3n has in other places than most families: streams, cutoffs of gates, tables of layers' inputs
 // that lack tokens, a text part among towers.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -13,7 +14,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "ingot/autograd/grad_mode.h"
+#include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/models/language/checkpoint.h"
@@ -24,6 +25,7 @@
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/language/sparse_gate.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/weights/encode.h"
 #include "ingot/weights/gguf_metadata.h"
 #include "ingot/weights/gguf_writer.h"
@@ -48,6 +50,17 @@ TEST(Gemma3n, CutoffsAreQuantilesOfANormalDistribution) {
   EXPECT_NEAR(normal_quantile(1e-7), -5.199337582187471, 1e-11);
   EXPECT_EQ(normal_quantile(0.5), 0);
   EXPECT_NEAR(normal_probability(normal_quantile(0.123)), 0.123, 1e-14);
+}
+
+TEST(Gemma3n, ARowOfGatesThatAreTheSameHasAGradient) {
+  Tensor gates = Tensor::from(std::vector<float>{0, 0, 0, 0, 3, -1, 2, 0}, {2, 4});
+  gates.set_requires_grad(true);
+  const Tensor kept = above_cutoff(gates, 0.5);
+  const std::vector<float> values = kept.to_vector<float>();
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(values[i], 0) << i;
+  EXPECT_NEAR(values[4], 2 - 0.5 * std::sqrt(2.5), 1e-6);  // mean 1, variance 2.5
+  backward(sum(kept));
+  for (const float value : gates.grad().to_vector<float>()) EXPECT_TRUE(std::isfinite(value)) << value;
 }
 
 TEST(Gemma3n, WhatConfigurationsLeaveOutIsThatOfTheReleasedModels) {
@@ -82,6 +95,7 @@ TEST(Gemma3n, WhatItCannotRunIsRefusedByName) {
     return "none";
   };
   EXPECT_EQ(with("altup_coef_clip", nullptr), "none");
+  EXPECT_NE(with("altup_num_inputs", 0).find("altup_num_inputs"), std::string::npos);
   EXPECT_NE(with("altup_num_inputs", 1).find("altup_num_inputs"), std::string::npos);
   EXPECT_NE(with("altup_active_idx", 4).find("altup_active_idx"), std::string::npos);
   EXPECT_NE(with("laurel_rank", 0).find("laurel_rank"), std::string::npos);
@@ -137,6 +151,12 @@ Json llama_cpp_json() {
   return json;
 }
 
+void write_export(const std::string& path, const GgufExport& file) {
+  std::vector<GgufTensor> tensors = gguf_tensors(*file.weights);
+  tensors.insert(tensors.end(), file.extra.begin(), file.extra.end());
+  write_gguf(path, file.metadata, tensors);
+}
+
 TEST(Gemma3n, AGgufFileIsTheSameModel) {
   TemporaryDirectory directory;
   const Json json = llama_cpp_json();
@@ -147,15 +167,26 @@ TEST(Gemma3n, AGgufFileIsTheSameModel) {
   EXPECT_EQ(file.metadata.integer("gemma3n.embedding_length_per_layer_input"), 256);
   EXPECT_NEAR(file.metadata.numbers("gemma3n.activation_sparsity_scale")->front(), 1.6448536, 1e-6);
   EXPECT_TRUE(file.metadata.find("gemma3n.attention.sliding_window_pattern")->is_array);
-  std::vector<GgufTensor> tensors = gguf_tensors(*file.weights);
-  tensors.insert(tensors.end(), file.extra.begin(), file.extra.end());
-  write_gguf(directory.at("model.gguf"), file.metadata, tensors);
+  write_export(directory.at("model.gguf"), file);
   const auto gguf = open_weights(directory.at("model.gguf"));
   EXPECT_EQ(gguf->get_metadata("altup_proj.weight").shape, (std::vector<std::int64_t>{3, 24, 24}));
   EXPECT_EQ(gguf->get_metadata("per_layer_token_embd.weight").shape[0], 61);
   const Tensor tokens = open_weights(golden_path("gemma3n") + "/expected.safetensors")->load_tensor("tokens");
+  const std::vector<std::int64_t> ids = tokens.to_vector<std::int64_t>();
+  ASSERT_GE(std::ranges::max(ids), json["vocab_size_per_layer_input"].get<std::int64_t>());  // one has no row
   EXPECT_EQ(logits_of(directory.at("model.gguf"), tokens).to_vector<float>(),
             logits_of(directory.at("model"), tokens).to_vector<float>());
+}
+
+// As llama.cpp has it, whatever the file says: those behind layer 20.
+TEST(Gemma3n, AGgufFileThatNamesNoSharedLayersHasThoseOfLlamaCpp) {
+  const TemporaryDirectory directory;
+  write_new_model(directory.at("model"), llama_cpp_json());
+  GgufExport file = export_gguf(open_checkpoint(directory.at("model")));
+  ASSERT_TRUE(file.metadata.integer("gemma3n.attention.shared_kv_layers").has_value());
+  file.metadata.erase("gemma3n.attention.shared_kv_layers");
+  write_export(directory.at("model.gguf"), file);
+  EXPECT_EQ(open_checkpoint(directory.at("model.gguf")).config.num_kv_shared_layers, 0);
 }
 
 TEST(Gemma3n, SizesThatLlamaCppDoesNotReadAreNoGguf) {
@@ -181,17 +212,38 @@ TEST(Gemma3n, SizesThatLlamaCppDoesNotReadAreNoGguf) {
             std::string::npos);
 }
 
-// Sizes that follow from the model's, where a run from scratch gives none.
-TEST(Gemma3n, AModelFromScratchHasItsStreams) {
+LanguageConfig from_scratch(std::int64_t layers) {
   LanguageConfig c;
   c.model_type = "gemma3n_text";
   apply_family(c);
   c.vocab_size = 40;
   c.hidden_size = 64;
   c.intermediate_size = 32;
-  c.num_hidden_layers = 2;
+  c.num_hidden_layers = layers;
   c.num_attention_heads = 4;
   c.validate();
+  return c;
+}
+
+// What it has none of is not what a configuration leaves out: sparse layers, windows, shared keys.
+TEST(Gemma3n, AModelFromScratchIsTheSameWhenItIsReadAgain) {
+  const LanguageConfig c = from_scratch(12);
+  const Json json = Json::parse(c.to_json());
+  EXPECT_EQ(json["final_logit_softcapping"], 30);  // transformers takes a number alone
+  EXPECT_EQ(json["sliding_window"], 512);
+  EXPECT_EQ(json["altup_coef_clip"], 120);
+  const LanguageConfig again = config_of(json);
+  EXPECT_EQ(again.to_json(), c.to_json());
+  EXPECT_EQ(again.num_kv_shared_layers, 0);
+  for (std::int64_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(again.sparsity(i), 0) << i;
+    EXPECT_EQ(again.window(i), 0) << i;
+  }
+}
+
+// Sizes that follow from the model's, where a run from scratch gives none.
+TEST(Gemma3n, AModelFromScratchHasItsStreams) {
+  const LanguageConfig c = from_scratch(2);
   EXPECT_EQ(c.altup_num_inputs, 4);
   EXPECT_EQ(c.laurel_rank, 2);
   EXPECT_EQ(c.hidden_size_per_layer_input, 8);

@@ -82,13 +82,19 @@ void derive_shared_keys(LanguageConfig& c) {
                         c.num_kv_shared_layers, layer));
 }
 
-// Of a model from scratch, in the proportions of those that were released.
+// Of a model from scratch, in the proportions of those that were released. transformers opens none without a
+// window and a cap of logits.
 void complete_streams(LanguageConfig& c) {
   if (!c.several_streams) return;
-  if (c.activation_sparsity_pattern.empty())
-    c.activation_sparsity_pattern.assign(static_cast<std::size_t>(c.num_hidden_layers), 0.0);
+  const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
+  if (c.activation_sparsity_pattern.empty()) c.activation_sparsity_pattern.assign(layers, 0.0);
+  if (c.sliding_window == 0 && c.layer_types.empty()) {
+    c.sliding_window = 512;
+    c.layer_types.assign(layers, LayerKind::full);
+  }
   if (c.altup_num_inputs != 0) return;
   c.altup_num_inputs = 4;
+  if (c.final_logit_softcapping == 0) c.final_logit_softcapping = 30;
   c.laurel_rank = std::max<std::int64_t>(c.hidden_size / 32, 1);
   if (c.hidden_size_per_layer_input == 0)
     c.hidden_size_per_layer_input = std::max<std::int64_t>(c.hidden_size / 8, 1);

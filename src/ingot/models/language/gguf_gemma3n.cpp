@@ -1,5 +1,6 @@
 #include "ingot/models/language/gguf_gemma3n.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -92,6 +93,10 @@ void read_gemma3n_layers(const GgufFacts& facts, const GgufSource& source, Json&
   }
   config["activation_sparsity_pattern"] = sparsity;
   config["vocab_size_per_layer_input"] = config["vocab_size"];
+  if (!facts.integer("attention.shared_kv_layers")) {
+    constexpr std::int64_t kWithKeys = 20;  // as llama.cpp has it
+    config["num_kv_shared_layers"] = std::max<std::int64_t>(layers - kWithKeys, 0);
+  }
   const TensorInfo* left = source.find("blk.0.laurel_l.weight");
   INGOT_CHECK(left != nullptr && left->shape.size() == 2,
               FormatError(facts.path(), -1, "blk.0.laurel_l.weight", "is missing, or not a matrix"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "ingot/ops/cast.h"
@@ -28,7 +29,10 @@ double normal_quantile(double p) {
 Tensor above_cutoff(const Tensor& x, double deviations) {
   const Tensor wide = to(x, accumulator_dtype(x.dtype()));  // what is left is a difference of near numbers
   const Tensor centred = wide - mean(wide, {-1}, true);
-  return to(relu(centred - sqrt(mean(square(centred), {-1}, true)) * deviations), x.dtype());
+  // A root has no gradient at 0, where all numbers of a row are the same.
+  const Tensor variance =
+      clamp(mean(square(centred), {-1}, true), 1e-30, std::numeric_limits<double>::infinity());
+  return to(relu(centred - sqrt(variance) * deviations), x.dtype());
 }
 
 }  // namespace ingot

@@ -22,6 +22,7 @@ void read_gemma3n(const ConfigFile& file, LanguageConfig& c) {
   file.read("vocab_size_per_layer_input", c.vocab_size_per_layer_input);
   require_size(c.hidden_size_per_layer_input, "hidden_size_per_layer_input");
   file.read("altup_num_inputs", c.altup_num_inputs);
+  require_size(c.altup_num_inputs, "altup_num_inputs");  // 0 would be that of a model from scratch
   file.read("altup_active_idx", c.altup_active_idx);
   file.read("altup_correct_scale", c.altup_correct_scale);
   file.read("altup_coef_clip", c.altup_coef_clip);
@@ -43,7 +44,7 @@ void write_gemma3n(const LanguageConfig& c, Json& json) {
   json["altup_num_inputs"] = c.altup_num_inputs;
   json["altup_active_idx"] = c.altup_active_idx;
   json["altup_correct_scale"] = c.altup_correct_scale;
-  json["altup_coef_clip"] = c.altup_coef_clip > 0 ? Json(c.altup_coef_clip) : Json();
+  json["altup_coef_clip"] = c.altup_coef_clip;
   json["laurel_rank"] = c.laurel_rank;
   json["activation_sparsity_pattern"] = c.activation_sparsity_pattern;
 }
