@@ -92,7 +92,7 @@ TEST(ComposedAttention, AQueryThatSeesNothingGivesZeros) {
     for (const float value : leaf.grad().to_vector<float>()) EXPECT_TRUE(std::isfinite(value));
 }
 
-TEST(ComposedAttention, WhatIsNoNumberStaysNone) {
+TEST(ComposedAttention, NanOfAQueryStaysNan) {
   const Tensor q = randn({1, 3, 1, 4}, 1), k = randn({1, 3, 1, 4}, 2), v = randn({1, 3, 1, 4}, 3);
   const Tensor bad = where(
       less(Tensor::from(std::vector<float>{0, 1, 2}, {1, 3, 1, 1}), Tensor::from(std::vector<float>{1}, {1})),

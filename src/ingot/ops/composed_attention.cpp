@@ -49,7 +49,7 @@ class MaskedScores {
     hide_what_is_out_of_reach();
     if (start_.defined()) hide_other_documents();
     const Tensor none = constant(0, scores_.dtype(), device());
-    // By what is hidden: a score that is no number stays one.
+    // By what is hidden: NaN stays NaN.
     const Tensor hidden = less_equal(scores_, constant(kHidden / 2, scores_.dtype(), device()));
     const std::int64_t keys = scores_.dim(3);
     if (!options_.sinks.defined()) return where(hidden, none, softmax(scores_));
