@@ -359,6 +359,7 @@ class ForeignSnapshot {
     write("config.json", "{}");
   }
   void write(const std::string& name, const std::string& text = "x") const {
+    fs::remove(path_ + "/" + name);  // a link would be followed
     write_at(path_ + "/" + name, text);
   }
   void break_link(const std::string& name) const {

@@ -186,7 +186,8 @@ TEST(Gemma3n, AGgufFileThatNamesNoSharedLayersHasThoseOfLlamaCpp) {
   ASSERT_TRUE(file.metadata.integer("gemma3n.attention.shared_kv_layers").has_value());
   file.metadata.erase("gemma3n.attention.shared_kv_layers");
   write_export(directory.at("model.gguf"), file);
-  EXPECT_EQ(open_checkpoint(directory.at("model.gguf")).config.num_kv_shared_layers, 0);
+  const ModelCheckpoint found = open_checkpoint(directory.at("model.gguf"));
+  EXPECT_EQ(LanguageConfig::from_json(found.config_json, found.config_path).num_kv_shared_layers, 0);
 }
 
 TEST(Gemma3n, SizesThatLlamaCppDoesNotReadAreNoGguf) {

@@ -61,13 +61,13 @@ bool is_weights(std::string_view name) {
          std::ranges::any_of(kKinds, [&](auto kind) { return ends_with_any(name, kind); });
 }
 
-bool is_at_root(const std::string& name) { return name.find('/') == std::string::npos; }
+bool lies_at_root(const std::string& name) { return name.find('/') == std::string::npos; }
 
 // Those of the root alone, or all.
 Names weights_in(const Names& names, bool root) {
   Names weights;
   for (const std::string& name : names)
-    if (is_weights(name) && (!root || is_at_root(name))) weights.insert(name);
+    if (is_weights(name) && (!root || lies_at_root(name))) weights.insert(name);
   return weights;
 }
 
@@ -75,7 +75,7 @@ Names weights_in(const Names& names, bool root) {
 std::optional<std::string> broken_companion(const Names& broken) {
   constexpr std::string_view kEnds[] = {".json", ".txt", ".model", ".jinja", ".tiktoken"};
   for (const std::string& name : broken)
-    if (is_at_root(name) && ends_with_any(name, kEnds) && !name.ends_with(".index.json")) return name;
+    if (lies_at_root(name) && ends_with_any(name, kEnds) && !name.ends_with(".index.json")) return name;
   return std::nullopt;
 }
 
@@ -132,7 +132,7 @@ std::optional<std::string> missing_part(const Names& names) {
 std::optional<std::string> missing_weights(const std::string& snapshot, const Files& files) {
   Names all = weights_in(files.whole, false);
   all.merge(weights_in(files.broken, false));
-  const bool root = std::ranges::any_of(all, is_at_root);
+  const bool root = std::ranges::any_of(all, lies_at_root);
   const Names whole = weights_in(files.whole, root), broken = weights_in(files.broken, root);
   for (const auto kind : kKinds) {
     if (std::ranges::none_of(whole, [&](const auto& name) { return ends_with_any(name, kind); })) continue;
