@@ -126,6 +126,7 @@ TEST_P(ServedSharedKeys, SaysTheSameTogetherStreamedBehindKnownPromptsAndWithDra
   EXPECT_EQ(plain.together(texts), alone);  // all of whose prompts are known by now
   EXPECT_EQ(drafting.together(texts), alone);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(drafting.streamed(texts[i]), alone[i]);
+  plain.answer(texts[1]);  // whose cache a shorter prompt beside it may have taken over
   const Json again = plain.answer(texts[1]);
   EXPECT_GT(again["usage"]["prompt_tokens_details"]["cached_tokens"], 20);
   EXPECT_EQ(again["choices"][0]["message"]["content"], alone[1]);

@@ -96,7 +96,7 @@ TEST(StructuredOutput, OthersAreAnsweredWhileSlowPatternsAreCompiled) {
 
 // The third waits for two of them.
 TEST(StructuredOutput, AGrammarThatTakesTooLongIsA400AndThoseThatWaitedAsLongAre503) {
-  const RunningServer server({.compile = {.threads = 1}, .grammar_timeout = std::chrono::milliseconds(400)});
+  const RunningServer server({.compile = {.threads = 1}, .grammar_timeout = std::chrono::milliseconds(150)});
   constexpr int kSlow = 4;
   std::vector<HttpClient> clients;
   clients.reserve(kSlow);
@@ -108,7 +108,7 @@ TEST(StructuredOutput, AGrammarThatTakesTooLongIsA400AndThoseThatWaitedAsLongAre
   for (HttpClient& client : clients) {
     const ClientResponse response = client.receive();
     const std::string message = parsed(response)["error"]["message"];
-    if (response.status == 400 && message.find("takes longer than 0.4 s") != message.npos) ++too_long;
+    if (response.status == 400 && message.find("takes longer than 0.15 s") != message.npos) ++too_long;
     if (response.status == 503 && message.find("for the grammars of others") != message.npos) ++waited;
     EXPECT_TRUE(response.status == 400 || response.status == 503) << response.body;
   }
