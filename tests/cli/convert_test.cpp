@@ -121,7 +121,7 @@ TEST(Convert, WhatCannotBeIsSaidAndLeavesNothing) {
   EXPECT_NE(refused({directory.at("a.npz"), "--to", "gguf"}).find("cannot be called"), std::string::npos);
   for (const char* ending : {"bin", "PT", "h5"})
     EXPECT_NE(refused({directory.at(std::string("x.") + ending)})
-                  .find(".gguf, .npz, .onnx, .safetensors or nothing"),
+                  .find(".gguf, .npz, .onnx, .pt, .safetensors or nothing"),
               std::string::npos);
   EXPECT_NE(refused({kModels + "qwen3"}).find("is the source itself"), std::string::npos);
   EXPECT_NE(refused({directory.at("b"), "--shard-size", "big"}).find("is not a size"), std::string::npos);
