@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "ingot/grammar/matcher.h"
 #include "ingot/serve/message_parser.h"
+#include "ingot/serve/tool_format.h"
 
 namespace ingot::serve {
 namespace {
@@ -70,10 +72,46 @@ TEST(ChannelParser, TextWithoutHeadersIsContentAndAHeaderThatNeverEndsIsNothing)
   EXPECT_EQ(parse("<|channel|>final<|message|>cut <|en", 1).content, "cut <|en");
 }
 
+// A vocabulary of bytes: its marks are no special tokens.
+grammar::Matcher harmony_matcher(bool required) {
+  std::vector<std::string> letters;
+  for (int c = 0; c < 256; ++c) letters.emplace_back(1, static_cast<char>(c));
+  grammar::ToolGrammar wanted = find_tool_format("<|channel|>..<|message|>").grammar;
+  wanted.required = required;
+  wanted.several = false;
+  wanted.tools = {{"weather",
+                   R"({"type":"object","properties":{"city":{"enum":["Bern"]}},"required":["city"],)"
+                   R"("additionalProperties":false})"}};
+  return grammar::Matcher(grammar::from_tools(grammar::Vocabulary(letters), wanted));
+}
+
+TEST(ChannelParser, ForcedCallsMayFollowAnalysisAndAreReadAsTheyAreWritten) {
+  const std::string analysis = "<|channel|>analysis<|message|>Which city? {}<|end|><|start|>assistant";
+  const std::string call =
+      "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"city\": \"Bern\"}";
+  const std::string answer = "<|channel|>final<|message|>Hello.";
+  for (const std::string& front : {std::string(), analysis}) {
+    grammar::Matcher forced = harmony_matcher(true);
+    ASSERT_TRUE(forced.accept_text(front + call) && forced.finished()) << front;
+    const MessageDelta message = parse(front + call, 7);
+    ASSERT_EQ(message.calls.size(), 1U);
+    EXPECT_EQ(message.calls[0].name, "weather");
+    EXPECT_EQ(message.calls[0].arguments, "{\"city\":\"Bern\"}");
+    EXPECT_EQ(message.reasoning, front.empty() ? "" : "Which city? {}");
+    EXPECT_FALSE(harmony_matcher(true).accept_text(front + answer)) << front;
+    grammar::Matcher strict = harmony_matcher(false);
+    EXPECT_TRUE(strict.accept_text(front + answer) && strict.finished()) << front;
+    grammar::Matcher either = harmony_matcher(false);
+    EXPECT_TRUE(either.accept_text(front + call) && either.finished()) << front;
+  }
+  const std::string other = "<|channel|>commentary to=functions.time <|constrain|>json<|message|>{}";
+  EXPECT_FALSE(harmony_matcher(false).accept_text(other));
+  EXPECT_FALSE(harmony_matcher(true).accept_text(call + "<|channel|>"));
+}
+
 TEST(ChannelParser, TheTemplateTells) {
   EXPECT_TRUE(has_channels("<|start|>assistant<|channel|>final<|message|>"));
   EXPECT_FALSE(has_channels("<|channel>thought\n"));
-  EXPECT_FALSE(find_tool_format("<|channel|>..<|message|>").can_force);
 }
 
 }  // namespace

@@ -82,8 +82,9 @@ GrammarPtr from_gbnf(const Vocabulary& vocabulary, std::string_view source);
 GrammarPtr from_lark(const Vocabulary& vocabulary, std::string_view source);
 
 /// How a family of models writes calls of tools. A call is a JSON object of name and arguments or, where
-/// there is a `middle`, `open` NAME `middle` ARGUMENTS `close`. Arguments are a JSON object or, where there
-/// is a `key`, for each one `key` NAME `value` VALUE `value_end`: strings as they are, else JSON.
+/// there is an `open` or a `middle`, `open` NAME `middle` ARGUMENTS `close`. Arguments are a JSON object or,
+/// where there is a `key`, for each one `key` NAME `value` VALUE `value_end`: strings as they are, else JSON.
+/// With a `quote` they are an object as Gemma writes it: strings as they are between two of these, bare keys.
 struct ToolGrammar {
   struct Tool {
     std::string name, parameters;  ///< parameters: JSON Schema of the arguments, empty for any object
@@ -98,7 +99,11 @@ struct ToolGrammar {
   std::string name_key = "name", arguments_key = "arguments";  ///< of the JSON object
   std::string open{}, middle{}, close{};
   std::string key{}, value{}, value_end{};
+  std::string quote{};
   std::string between{};  ///< two calls, beside a line break that may come
+  /// Messages of several parts (harmony): reasoning may come first, between these, and text without calls
+  /// begins with `text`.
+  std::string reasoning_begin{}, reasoning_end{}, text{};
   bool required = false;  ///< a call has to come, and nothing else; else text, which calls may follow
   bool several = true;    ///< more than one call may come
 

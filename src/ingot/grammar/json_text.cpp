@@ -63,15 +63,37 @@ JsonText::JsonText(Expressions& to, bool white_space) : to_(to) {
       to_.either(to_.concat(character('\\'), letters(to_, "\"\\/bfnrt")), any_unicode_escape(to_));
   any_char_ = to_.either(utf8(to_, raw), escape);
   plain_char_ = json_char(to_, CharSet::all());
+  quote_ = character('"');
+}
+
+JsonText JsonText::between_marks(Expressions& to, std::string_view mark, std::string_view spelled) {
+  JsonText text(to, false);
+  text.has_escapes_ = false;
+  text.any_char_ = text.plain_char_ = utf8(to, CharSet::all());
+  text.quote_ = to.literal(spelled);
+  const ExprId any = to.star(text.any_char_);
+  text.good_content_ = to.no(to.concat(std::vector{any, to.literal(mark), any}));
+  CharSet other = white_space(true);  // what ends a bare key
+  for (const char c : std::string_view(":,{}[]<>|\"")) other.add(CharSet::of(static_cast<char32_t>(c)));
+  other.add(0, ' ');
+  text.bare_key_ = to.repeat(utf8(to, other.complement()), 1, Expressions::kMany);
+  return text;
 }
 
 ExprId JsonText::mark(char c) const { return to_.concat(std::vector{space_, character(c), space_}); }
 
 ExprId JsonText::quoted(ExprId content) const {
-  return to_.concat(std::vector{character('"'), content, character('"')});
+  if (!has_escapes_) content = to_.both(content, good_content_);
+  return to_.concat(std::vector{quote_, content, quote_});
+}
+
+ExprId JsonText::key(ExprId content) const {
+  if (has_escapes_) return quoted(content);
+  return to_.either(to_.both(content, bare_key_), quoted(to_.both(content, to_.no(bare_key_))));
 }
 
 ExprId JsonText::content_of(std::string_view text) const {
+  if (!has_escapes_) return to_.literal(text);
   std::vector<ExprId> parts;
   for (std::size_t at = 0; at < text.size();) {
     const char32_t c = decode_utf8(text, at);
@@ -107,7 +129,7 @@ ExprId JsonText::value(const nlohmann::ordered_json& value) const {
     if (!first) parts.push_back(mark(','));
     first = false;
     if (object) {
-      parts.push_back(quoted(content_of(key)));
+      parts.push_back(this->key(content_of(key)));
       parts.push_back(mark(':'));
     }
     parts.push_back(this->value(inner));

@@ -16,6 +16,9 @@ class JsonText {
  public:
   /// `white_space`: a bounded number of spaces and line breaks may stand between the pieces.
   JsonText(Expressions& to, bool white_space);
+  /// Gemma's spelling of JSON values: strings stand between `mark`, which they do not hold, without escapes;
+  /// keys stand bare. No white space. `spelled`: the mark as the vocabulary has it.
+  static JsonText between_marks(Expressions& to, std::string_view mark, std::string_view spelled);
 
   Expressions& expressions() { return to_; }
   ExprId space() const { return space_; }
@@ -26,10 +29,14 @@ class JsonText {
 
   /// One character of a string, in any of its spellings.
   ExprId any_char() const { return any_char_; }
-  /// One character in the spelling that patterns use (json_char).
+  /// One character in the spelling that patterns use (json_char, or as it is).
   ExprId plain_char() const { return plain_char_; }
+  /// Whether strings have JSON's escapes.
+  bool has_escapes() const { return has_escapes_; }
   /// Content between quotes.
   ExprId quoted(ExprId content) const;
+  /// The key of an object that has this content.
+  ExprId key(ExprId content) const;
   ExprId any_string() const { return quoted(to_.star(any_char_)); }
   /// The content of a string that means exactly this text, in any of its usual spellings.
   ExprId content_of(std::string_view text) const;
@@ -41,7 +48,9 @@ class JsonText {
  private:
   ExprId character(char c) const { return to_.bytes(ByteSet::of(static_cast<unsigned char>(c))); }
   Expressions& to_;
-  ExprId space_ = Expressions::kEmpty, any_char_ = 0, plain_char_ = 0;
+  ExprId space_ = Expressions::kEmpty, any_char_ = 0, plain_char_ = 0, quote_ = 0;
+  bool has_escapes_ = true;
+  ExprId good_content_ = 0, bare_key_ = 0;  // where strings have no escapes
 };
 
 /// A bound of numbers as decimal digits: −12.5 is {true, "12", "5"}.

@@ -33,8 +33,8 @@ const nlohmann::ordered_json* schema_member(const nlohmann::ordered_json& schema
   return found == schema.end() ? nullptr : &*found;
 }
 
-SchemaCompiler::SchemaCompiler(Rules& rules, const Json& root, bool white_space)
-    : rules_(rules), root_(root), text_(rules.expressions(), white_space), check_(rules.automata(), root) {
+SchemaCompiler::SchemaCompiler(Rules& rules, const Json& root, const JsonText& text)
+    : rules_(rules), root_(root), text_(text), check_(rules.automata(), root) {
   check_shape(root_, root_, good_shapes_);
 }
 
@@ -236,10 +236,10 @@ void SchemaCompiler::build_plain(std::uint32_t rule, const Parts& parts) {
     std::vector<std::string> words;  // with one spelling alone: together they take less
     for (const Json* value : *values) {
       const bool plain = value->is_string() && is_plain(value->get_ref<const std::string&>());
-      if (plain) words.push_back('"' + value->get<std::string>() + '"');
+      if (plain) words.push_back(value->get<std::string>());
       if (!plain) terminals.push_back(text_.value(*value));
     }
-    if (!words.empty()) terminals.push_back(rules_.expressions().one_of(std::move(words)));
+    if (!words.empty()) terminals.push_back(text_.quoted(rules_.expressions().one_of(std::move(words))));
     return rules_.produce(rule, {rules_.terminal(rules_.expressions().either(std::move(terminals)))});
   }
   const unsigned allowed = types(parts);
@@ -265,7 +265,8 @@ GrammarPtr from_json_schema(const Vocabulary& vocabulary, std::string_view schem
   const auto root = parse_json<nlohmann::ordered_json>(schema, "json_schema");
   Rules rules(vocabulary, schema.find("attern") == schema.npos);
   const std::uint32_t start = rules.add("json_schema");
-  rules.produce(start, {SchemaCompiler(rules, root, options.white_space).compile()});
+  const JsonText text(rules.expressions(), options.white_space);
+  rules.produce(start, {SchemaCompiler(rules, root, text).compile()});
   return rules.finish(start);
 }
 

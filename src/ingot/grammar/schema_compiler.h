@@ -20,7 +20,8 @@ namespace ingot::grammar {
 /// and `allOf` make it longer, each branch of an `anyOf` makes one of its own.
 class SchemaCompiler {
  public:
-  SchemaCompiler(Rules& rules, const nlohmann::ordered_json& root, bool white_space);
+  /// `text`: how values are spelled.
+  SchemaCompiler(Rules& rules, const nlohmann::ordered_json& root, const JsonText& text);
 
   /// The values that the whole schema accepts.
   Symbol compile();

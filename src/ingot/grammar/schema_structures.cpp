@@ -174,7 +174,8 @@ std::vector<SchemaCompiler::Key> SchemaCompiler::other_keys(const Parts& parts,
     for (const auto& [pattern, schema] : own->items()) {
       const std::string where = "json_schema: a pattern of " + pointer_to(root_, *own);
       patterns.push_back(
-          {&part, compile_pattern(to, pattern, {.json_string = true, .search = true}, where), &schema});
+          {&part, compile_pattern(to, pattern, {.json_string = text_.has_escapes(), .search = true}, where),
+           &schema});
     }
     if (patterns.size() > kMostPatterns)
       refuse(*part.schema, "patternProperties", fmt::format("has more than {} patterns", kMostPatterns));
@@ -240,7 +241,7 @@ Symbol SchemaCompiler::object(const Parts& parts) {
   std::vector<Production> others;  // a property that is not declared
   for (Key& key : other_keys(parts, declared)) {
     others.push_back(
-        {rules_.terminal(to.concat(text_.quoted(key.name), text_.mark(':'))), compile(std::move(key.value))});
+        {rules_.terminal(to.concat(text_.key(key.name), text_.mark(':'))), compile(std::move(key.value))});
   }
   // rest[count]: what follows the properties so far, of which there are so many (`counted` or more).
   const std::int64_t counted = std::max({std::int64_t{1}, least, most});
@@ -263,7 +264,7 @@ Symbol SchemaCompiler::object(const Parts& parts) {
     Parts of = property_parts(parts, declared[i], possible);
     const bool needed = required.contains(declared[i]);
     const Symbol value = possible ? compile(std::move(of)) : Symbol::terminal(Expressions::kNothing);
-    const ExprId key = to.concat(text_.quoted(text_.content_of(declared[i])), text_.mark(':'));
+    const ExprId key = to.concat(text_.key(text_.content_of(declared[i])), text_.mark(':'));
     std::vector<Symbol> before(slots, Symbol::terminal(Expressions::kNothing));
     for (std::int64_t count = 0; count <= counted; ++count) {
       const auto slot = static_cast<std::size_t>(count);

@@ -169,10 +169,10 @@ ExprId SchemaCompiler::string_content(const Parts& parts, bool as_name) {
     if (const Json* value = schema_member(schema, "pattern")) {
       const std::string where = "json_schema: 'pattern' at " + pointer_to(root_, *value);
       all.push_back(compile_pattern(to, value->get_ref<const std::string&>(),
-                                    {.json_string = true, .search = true}, where));
+                                    {.json_string = text_.has_escapes(), .search = true}, where));
     }
     if (const Json* value = schema_member(schema, "format")) {
-      const auto expr = string_format(to, value->get_ref<const std::string&>(), true);
+      const auto expr = string_format(to, value->get_ref<const std::string&>(), text_.has_escapes());
       if (!expr)
         refuse(schema, "format",
                fmt::format("is '{}', which cannot be enforced: leave it out", value->get<std::string>()));

@@ -52,8 +52,30 @@ class ToolRules {
     std::ranges::sort(specials_, [](const auto& a, const auto& b) { return a.size() > b.size(); });
   }
 
+  /// What comes in front of calls and of text: reasoning, where a message has it as a part.
+  Production reasoning() {
+    if (form_.reasoning_begin.empty()) return {};
+    const ExprId whole = to_.concat(std::vector{
+        marker(form_.reasoning_begin), text_without(to_, form_.reasoning_end), marker(form_.reasoning_end)});
+    return {rules_.terminal(to_.optional(whole))};
+  }
+  /// Text instead of calls, in such a message.
+  Production plain_text() {
+    Production all = reasoning();
+    all.push_back(rules_.terminal(to_.concat(marker(form_.text), any_text(to_))));
+    return all;
+  }
+
   // All that may come where calls come.
   Production calls() {
+    Production all = reasoning();
+    const Production each = calls_alone();
+    all.insert(all.end(), each.begin(), each.end());
+    return all;
+  }
+
+ private:
+  Production calls_alone() {
     std::vector<Production> each;
     for (const ToolGrammar::Tool& tool : form_.tools) each.push_back({call(tool)});
     const Symbol any_call = rules_.either(each);
@@ -76,9 +98,9 @@ class ToolRules {
     return all;
   }
 
- private:
-  // A literal in which special tokens are what they are.
-  ExprId marker(std::string_view text) {
+  ExprId marker(std::string_view text) { return to_.literal(spelled(text)); }
+  // A text in which special tokens are what they are.
+  std::string spelled(std::string_view text) const {
     std::string spelled;
     while (!text.empty()) {
       const auto found =
@@ -88,7 +110,7 @@ class ToolRules {
       spelled += text.substr(0, length);
       text.remove_prefix(length);
     }
-    return to_.literal(spelled);
+    return spelled;
   }
 
   Json schema_of(const ToolGrammar::Tool& tool) const {
@@ -103,9 +125,8 @@ class ToolRules {
     const Json schema = schema_of(tool);
     try {
       Production parts;
-      if (form_.middle.empty()) {
-        parts = {rules_.terminal(json_head(tool.name)), SchemaCompiler(rules_, schema, true).compile(),
-                 rules_.terminal(text_.closed('}'))};
+      if (form_.open.empty() && form_.middle.empty()) {
+        parts = {rules_.terminal(json_head(tool.name)), json(schema), rules_.terminal(text_.closed('}'))};
       } else {
         parts = arguments(schema);
         parts.insert(parts.begin(), rules_.terminal(marker(form_.open + tool.name + form_.middle)));
@@ -125,7 +146,7 @@ class ToolRules {
   }
 
   Production arguments(const Json& schema) {
-    if (form_.key.empty()) return {SchemaCompiler(rules_, schema, true).compile()};
+    if (form_.key.empty()) return {json(schema)};
     Production all;
     std::unordered_set<const void*> seen;
     check_shape(schema, schema, seen);
@@ -153,7 +174,12 @@ class ToolRules {
     for (const char* key : {"$defs", "definitions"}) {  // what the property's references name
       if (schema.contains(key) && property.is_object()) property[key] = schema[key];
     }
-    return SchemaCompiler(rules_, property, true).compile();
+    return json(property);
+  }
+  Symbol json(const Json& schema) {
+    const JsonText values =
+        form_.quote.empty() ? text_ : JsonText::between_marks(to_, form_.quote, spelled(form_.quote));
+    return SchemaCompiler(rules_, schema, values).compile();
   }
 
   Rules& rules_;
@@ -180,7 +206,8 @@ GrammarPtr from_tools(const Vocabulary& vocabulary, const ToolGrammar& form) {
     return rules.finish(root);
   }
   if (form.begin.empty()) {
-    rules.produce(root, {rules.terminal(text_not_of_json(to))});
+    rules.produce(root,
+                  form.text.empty() ? Production{rules.terminal(text_not_of_json(to))} : tools.plain_text());
     rules.produce(root, calls);
     return rules.finish(root);
   }

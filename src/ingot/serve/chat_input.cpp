@@ -116,9 +116,6 @@ infer::Constraint tool_constraint(const Fields& body, const json& tools, const T
     format.tools.push_back({function["name"], described ? dump_json(function["parameters"]) : std::string()});
   }
   if (!required && !strict) return {};
-  if (!of_model.can_force)
-    throw bad_field("tool_choice",
-                    "and 'strict' cannot be enforced in the format in which this model writes calls");
   return {.kind = infer::Constraint::Kind::tools, .tools = std::move(format)};
 }
 
@@ -186,7 +183,8 @@ void ChatInput::apply_to(GenerationParams& params) const {
       throw bad_field("response_format", "cannot stand beside forced or strict tools");
     constraint = tools;
   }
-  constraint.thoughts = parser.thoughts;
+  const bool has_reasoning = !constraint.tools.reasoning_begin.empty();  // the grammar itself
+  if (!has_reasoning) constraint.thoughts = parser.thoughts;
   if (special_markers) params.skip_special_tokens = false;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/serve/channel_parser.h"
 #include "ingot/serve/gemma_value.h"
 
 namespace ingot::serve {
@@ -162,7 +163,7 @@ Calls read_gemma(std::string_view body, const ToolFormat& format, const JsonPara
   if (!body.starts_with("call:")) return {};
   body.remove_prefix(5);
   const std::size_t brace = body.find('{');
-  const auto arguments = read_gemma_object(body.substr(std::min(brace, body.size())), format.grammar.value);
+  const auto arguments = read_gemma_object(body.substr(std::min(brace, body.size())), format.grammar.quote);
   const std::string_view name = trimmed(body.substr(0, std::min(brace, body.size())));
   if (name.empty() || !arguments) return {};
   return {{std::string(name), *arguments}};
@@ -172,7 +173,13 @@ Calls read_gemma(std::string_view body, const ToolFormat& format, const JsonPara
 const std::vector<ToolFormat>& tool_formats() {
   static const std::vector<ToolFormat> kFormats{
       // gpt-oss: ChannelParser reads these
-      {{"<|channel|>", "<|message|>"}, {}, read_json, false, false},
+      {{"<|channel|>", "<|message|>"},
+       {.open = "<|channel|>commentary to=functions.",
+        .middle = " <|constrain|>json<|message|>",
+        .reasoning_begin = "<|channel|>analysis<|message|>",
+        .reasoning_end = "<|end|><|start|>assistant",
+        .text = std::string(kFinalChannel)},
+       read_json},
       // Qwen3-Coder
       {{"<function="},
        {.begin = "<tool_call>",
@@ -213,17 +220,13 @@ const std::vector<ToolFormat>& tool_formats() {
         .middle = "<｜tool▁sep｜>",
         .close = "<｜tool▁call▁end｜>"},
        read_deepseek},
-      // FunctionGemma, and Gemma 4: `value` is what stands around strings
+      // FunctionGemma, and Gemma 4
       {{"<start_function_call>"},
-       {.begin = "<start_function_call>", .end = "<end_function_call>", .value = "<escape>"},
-       read_gemma,
-       false,
-       false},
+       {.begin = "<start_function_call>", .end = "<end_function_call>", .open = "call:", .quote = "<escape>"},
+       read_gemma},
       {{"<|tool_call>"},
-       {.begin = "<|tool_call>", .end = "<tool_call|>", .value = "<|\"|>"},
-       read_gemma,
-       false,
-       false},
+       {.begin = "<|tool_call>", .end = "<tool_call|>", .open = "call:", .quote = "<|\"|>"},
+       read_gemma},
       // Phi 4 mini, Granite 3
       {{"<|/tool_call|>"},
        {.around = Around::json_list, .begin = "<|tool_call|>", .end = "<|/tool_call|>"},

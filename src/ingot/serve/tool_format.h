@@ -25,7 +25,6 @@ struct ToolFormat {
   /// The calls of what stands between `begin` and `end`; none where it is not calls.
   std::vector<ToolCall> (*read)(std::string_view body, const ToolFormat& format, const JsonParameters& json);
   bool short_ids = false;  ///< the template takes ids of nine letters and digits alone
-  bool can_force = true;   ///< `grammar` can be enforced
 };
 
 /// The format of a chat template; Hermes' where it tells none.
