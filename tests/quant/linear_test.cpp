@@ -232,13 +232,9 @@ TEST(QuantLinear, RoundingIsWhatAWeightsFormatAsksForOfSoManyRows) {
   const auto few = [&](const char* f) { return rounding(quantize_and_pack(w, f).get(), kManyRows - 1); };
   const auto many = [&](const char* f) { return rounding(quantize_and_pack(w, f).get(), kManyRows); };
   const bool vnni = kernels::instruction_set_limit() >= kernels::InstructionSet::avx512_vnni;
-  for (const char* format : {"q5_k", "q4_0", "q4_k", "int4-g64", "ternary"}) {
+  for (const char* format : {"q8_0", "int8-g64", "q5_k", "q4_0", "q4_k", "int4-g64", "ternary"}) {
     EXPECT_EQ(few(format), Rounding::blocks) << format;
     EXPECT_EQ(many(format), vnni ? Rounding::blocks : Rounding::spans) << format;
-  }
-  for (const char* format : {"q8_0", "int8-g64"}) {
-    EXPECT_EQ(few(format), Rounding::blocks) << format;
-    EXPECT_EQ(many(format), Rounding::spans) << format;
   }
   EXPECT_EQ(few("w8a8"), Rounding::rows);
   EXPECT_EQ(many("w8a8"), Rounding::rows);

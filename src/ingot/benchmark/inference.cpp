@@ -24,7 +24,6 @@
 #include "ingot/infer/matrix_sizes.h"
 #include "ingot/kernels/dot_rate.h"
 #include "ingot/nn/param_source.h"
-#include "ingot/quant/linear.h"
 #include "ingot/train/machine_limit.h"
 
 namespace ingot::benchmark {
@@ -128,17 +127,12 @@ class Measurement {
     double seconds = 2 * products / matmul_rate();
     if (has_dot_rates()) {
       const double alone = without_scales() * tokens;
-      seconds += 2 * ((alone + in_spans() * tokens) / dot_rate() + (dots - alone) / scaled_dot_rate());
+      seconds += 2 * (alone / dot_rate() + (dots - alone) / scaled_dot_rate());
     }
     return tokens / seconds;
   }
   // Of the elements that are multiplied by dot products of integers, those with no scales in between.
-  double without_scales() const { return weights_.int8_rows + in_spans(); }
-  // Of these, those multiplied as int16: VNNI takes twice as long as for int8.
-  double in_spans() const {
-    const bool many = std::min(options_.tokens, options_.session.engine.chunk) >= quant::kManyRows;
-    return many ? weights_.int16_spans : 0;
-  }
+  double without_scales() const { return weights_.int8_rows; }
 
   /// What the matmuls of a prompt are made in: a GPU unpacks weights for that.
   DType matmul_dtype() const {

@@ -12,7 +12,6 @@
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/nn/linear_weight.h"
 #include "ingot/nn/visit.h"
-#include "ingot/quant/linear.h"
 
 namespace ingot::infer {
 namespace {
@@ -27,8 +26,6 @@ void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& dense
   to.elements += share * elements;
   if (packed != nullptr && !kernels::is_weight_only(packed->format)) to.int8 += share * elements;
   if (packed != nullptr && kernels::is_row_scaled(packed->format)) to.int8_rows += share * elements;
-  if (quant::rounding(packed.get(), quant::kManyRows) == quant::Rounding::spans)
-    to.int16_spans += share * elements;
 }
 
 void add(MatrixSizes& to, const ExpertLinear& experts, double share) {

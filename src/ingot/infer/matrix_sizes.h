@@ -14,8 +14,6 @@ struct MatrixSizes {
   double head = 0;
   double int8 = 0;       ///< those, without these, that are multiplied by int8 dot products
   double int8_rows = 0;  ///< of those, with one scale for a whole row: no arithmetic between dot products
-  double int16_spans =
-      0;  ///< of those, as int16 with one for a span from quant::kManyRows rows on: next to none
 };
 MatrixSizes matrix_sizes(LanguageModel& model);
 /// What one token passes through: of experts, the chosen ones alone.

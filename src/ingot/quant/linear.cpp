@@ -95,13 +95,9 @@ void round_into(Rounding rounding, const View& x, const View& y) {
 }
 
 // Without VNNI a dot product of int16 codes takes no longer than one of int8, whose signs must be moved
-// first, and what is multiplied beside a column tens of times as large keeps its digits. VNNI takes twice as
-// long as for int8; there only weights of eight bits are worth it, beside which rounding the input to int8
-// shows.
-bool takes_spans(kernels::PackedFormat format) {
-  return kernels::packed_layout(format).low_bits == 8 ||
-         kernels::instruction_set_limit() < kernels::InstructionSet::avx512_vnni;
-}
+// first, and what is multiplied beside a column tens of times as large keeps its digits. With VNNI it takes
+// twice as long.
+bool takes_spans() { return kernels::instruction_set_limit() < kernels::InstructionSet::avx512_vnni; }
 
 std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
 
@@ -112,7 +108,7 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
       !kernels::kernel_traits(weight->data.device()).rounded_inputs)
     return Rounding::none;
   if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
-  return rows >= kManyRows && takes_spans(weight->format) ? Rounding::spans : Rounding::blocks;
+  return rows >= kManyRows && takes_spans() ? Rounding::spans : Rounding::blocks;
 }
 
 bool prefers_f32_tiles(std::int64_t rows) {

@@ -16,10 +16,8 @@ namespace ingot::kernels::cpu {
 namespace {
 #include "ingot/kernels/cpu/x86/vnni-inl.h"
 
-INGOT_INLINE Ints dot_words(Ints sum, Ints codes, Ints x) { return _mm512_dpwssd_epi32(sum, codes, x); }
-
-constexpr int kTileRows = 8, kWordTileRows = 8, kTileVectors = 3;
-#include "ingot/kernels/cpu/x86/requantized-inl.h"
+constexpr int kTileRows = 8, kTileVectors = 3;
+#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
 
 }  // namespace
 }  // namespace ingot::kernels::cpu
@@ -27,10 +25,9 @@ HWY_POP_ATTRIBUTES
 
 namespace ingot::kernels::cpu {
 namespace {
-void run(const QuantizedMatmulArgs& args, Stream) {
-  if (args.x.rank == 3) return multiply_requantized(args, requantized_kernel(args.format));
-  multiply_panels(args, panel_kernel(args.format));
-}
+// Spans of int16 codes take twice as long as int8 here: they are AVX-512's.
+bool has_blocks(const QuantizedMatmulArgs& args) { return args.x.rank == 2; }
+void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
 void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
 }  // namespace
 
@@ -38,7 +35,7 @@ PanelKernel vnni_panel_kernel(PackedFormat format) { return panel_kernel(format)
 
 void register_quantized_avx512_vnni() {
   quantized_matmul.add(DeviceType::cpu,
-                       {"avx512-vnni", ImplKind::simd, nullptr, run, InstructionSet::avx512_vnni});
+                       {"avx512-vnni", ImplKind::simd, has_blocks, run, InstructionSet::avx512_vnni});
   row_scaled_matmul.add(
       DeviceType::cpu, {"avx512-vnni", ImplKind::simd, nullptr, run_row_scaled, InstructionSet::avx512_vnni});
 }

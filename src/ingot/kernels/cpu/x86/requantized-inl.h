@@ -8,8 +8,16 @@
 //   to_ints                       Floats to the nearest Ints, ties to even
 //   least_bytes, most_bytes       of Ints, byte by byte, without sign
 //   store                         of Ints, to an aligned address
+//   kWordTileRows                 kTileRows of int16 codes, which take fewer registers on the way
+//   dot_words                     dot() of int16 codes, two to a lane
 
 #include "ingot/kernels/cpu/x86/row_scaled-inl.h"
+
+struct WordCodes {  // of spans
+  static constexpr int kRows = kWordTileRows;
+  static INGOT_INLINE Ints start(const std::uint8_t*) { return zero_ints(); }
+  static INGOT_INLINE Ints add_dot(Ints sum, Ints codes, Ints x) { return dot_words(sum, codes, x); }
+};
 
 constexpr std::int64_t kSpanBlocks = kPackedSpan / kPackedBlock;
 constexpr std::int64_t kWordBlockBytes = 2 * kPackedBlock * kPanelRows;

@@ -2,8 +2,6 @@
 // vectors it uses; the includer defines besides
 //
 //   kTileRows, kTileVectors   rows of x, and vectors of the weight's rows, whose sums the registers hold
-//   kWordTileRows             the same of int16 codes, which take fewer registers on the way
-//   dot_words                 dot() of int16 codes, two to a lane
 
 // What rows and panels hold, behind 64 bytes with their scales: groups of 64 bytes, a word of 32 bits for
 // each of a panel's 16 rows; and where a sum of whole numbers starts.
@@ -16,11 +14,6 @@ struct ByteCodes {  // of whole rows: PackedFormat::w8a8
   static INGOT_INLINE Ints add_dot(Ints sum, Ints codes, Ints x) {
     return kSignedBytes ? dot_signed(sum, codes, x) : dot(sum, codes, x);
   }
-};
-struct WordCodes {  // of spans
-  static constexpr int kRows = kWordTileRows;
-  static INGOT_INLINE Ints start(const std::uint8_t*) { return zero_ints(); }
-  static INGOT_INLINE Ints add_dot(Ints sum, Ints codes, Ints x) { return dot_words(sum, codes, x); }
 };
 constexpr std::int64_t kScaleBytes = 64;
 
