@@ -136,6 +136,67 @@ static void several_objectives_have_a_front(void) {
   CHECK_FAILS(INGOT_INVALID_CONFIG, "loss", ingot_study_open(kSpace, &options, &study));
 }
 
+/* Deep networks ask for a width of each layer, flat ones for nothing more. */
+static double nested_objective(IngotTrial* trial) {
+  double deep = 0, rate = 0, layers = 0, sum = 0;
+  CHECK_OK(ingot_trial_suggest(trial, "kind", "{\"choices\": [\"flat\", \"deep\"]}", &deep));
+  CHECK_OK(ingot_trial_suggest(trial, "rate", "{\"low\": 1e-4, \"high\": 1, \"log\": true}", &rate));
+  CHECK(rate >= 1e-4 && rate <= 1);
+  if (deep == 0) return rate;
+  CHECK_OK(ingot_trial_suggest(trial, "layers", "{\"type\": \"int\", \"low\": 1, \"high\": 3}", &layers));
+  CHECK(layers == 1 || layers == 2 || layers == 3);
+  for (int i = 0; i < (int)layers; ++i) {
+    char name[32];
+    double width = 0, again = 0;
+    snprintf(name, sizeof name, "width %d", i);
+    const char* range = "{\"type\": \"int\", \"low\": 8, \"high\": 64, \"step\": 8}";
+    CHECK_OK(ingot_trial_suggest(trial, name, range, &width));
+    CHECK(width >= 8 && width <= 64 && fmod(width, 8) == 0);
+    CHECK_OK(ingot_trial_suggest(trial, name, range, &again));
+    CHECK(again == width);
+    sum += width / 64;
+  }
+  return rate + sum;
+}
+
+static void trials_say_what_they_search(void) {
+  IngotStudy* study = NULL;
+  IngotTrial *trial = NULL, *first = NULL;
+  const IngotStudyOptions options = options_of(30);
+  CHECK_OK(ingot_study_open(NULL, &options, &study));
+  CHECK_OK(ingot_study_ask(study, &first)); /* runs while others add parameters */
+  int flat = 0;
+  for (;;) {
+    CHECK_OK(ingot_study_ask(study, &trial));
+    if (trial == NULL) break;
+    const double value = nested_objective(trial);
+    double kind = -1, layers = -1;
+    CHECK_OK(ingot_trial_value(trial, "kind", &kind));
+    if (kind == 0 && flat++ > 0 && ingot_trial_value(trial, "layers", &layers) == INGOT_OK)
+      CHECK(isnan(layers));
+    CHECK_OK(ingot_trial_complete(trial, value));
+    CHECK_OK(ingot_trial_close(trial));
+  }
+  CHECK(flat > 5); /* the better kind */
+  double value = 0;
+  CHECK_OK(ingot_trial_value(first, "layers", &value));
+  CHECK(isnan(value)); /* it has not asked */
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "space.rate",
+              ingot_trial_suggest(first, "rate", "{\"low\": 0, \"high\": 1}", &value));
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "space.new", ingot_trial_suggest(first, "new", "{\"low\": 1}", &value));
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "JSON", ingot_trial_suggest(first, "new", "low: 1", &value));
+  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "parameter is NULL", ingot_trial_suggest(first, "new", NULL, &value));
+  CHECK_OK(ingot_trial_prune(first, "on purpose"));
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "pruned",
+              ingot_trial_suggest(first, "rate", "{\"low\": 1e-4, \"high\": 1, \"log\": true}", &value));
+  char* params = NULL;
+  CHECK_OK(ingot_study_best(study, &params, NULL, &value));
+  CHECK(strstr(params, "\"kind\":\"flat\"") != NULL && strstr(params, "layers") == NULL && value < 1);
+  ingot_free(params);
+  CHECK_OK(ingot_trial_close(first));
+  CHECK_OK(ingot_study_close(study));
+}
+
 static void what_cannot_be_is_a_status(void) {
   IngotStudy* study = NULL;
   IngotTrial* trial = NULL;
@@ -146,13 +207,19 @@ static void what_cannot_be_is_a_status(void) {
   options.sampler = "dice";
   CHECK_FAILS(INGOT_INVALID_CONFIG, "dice", ingot_study_open(kSpace, &options, &study));
   CHECK_FAILS(INGOT_INVALID_CONFIG, "low", ingot_study_open("x: {low: 3, high: 1}\n", NULL, &study));
-  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "space is NULL", ingot_study_open(NULL, NULL, &study));
+  CHECK_FAILS(
+      INGOT_INVALID_CONFIG, "grid",
+      ingot_study_open(
+          NULL, &(IngotStudyOptions){sizeof options, .sampler = "grid", .trials = 3, .lease_seconds = 60},
+          &study));
   CHECK(study == NULL);
   options = options_of(3);
   CHECK_OK(ingot_study_open(kSpace, &options, &study));
   CHECK_OK(ingot_study_ask(study, &trial));
   double value = 0;
   CHECK_FAILS(INGOT_INVALID_ARGUMENT, "not a parameter", ingot_trial_value(trial, "z", &value));
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "whose space is given",
+              ingot_trial_suggest(trial, "x", "{\"low\": 0, \"high\": 1}", &value));
   CHECK_OK(ingot_trial_fail(trial, "on purpose"));
   CHECK_FAILS(INGOT_INVALID_CONFIG, "failed", ingot_trial_report(trial, 1, 1, &(int32_t){0}));
   CHECK_OK(ingot_trial_close(trial));
@@ -167,5 +234,6 @@ const TestCase tune_tests[] = {{"tune: asks, reports and finds the best", asks_r
                                {"tune: threads share a study", threads_share_a_study},
                                {"tune: a study in a file goes on", a_study_in_a_file_goes_on},
                                {"tune: several objectives have a front", several_objectives_have_a_front},
+                               {"tune: trials say what they search", trials_say_what_they_search},
                                {"tune: what cannot be is a status", what_cannot_be_is_a_status},
                                {NULL, NULL}};

@@ -7,6 +7,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/json.h"
 #include "ingot/c_api/inner/handles.h"
+#include "ingot/tune/open_space.h"
 #include "ingot/tune/tuner.h"
 
 using namespace ingot;
@@ -29,10 +30,13 @@ tune::TunerOptions tuner_options(const char* space, const IngotStudyOptions* giv
   defaults.trials = usual.trials;
   defaults.lease_seconds = usual.lease_seconds;
   const auto o = options_or(given, defaults);
-  Config file = Config::parse(string_arg(space, "space"), "space");
   tune::TunerOptions options;
-  options.space = tune::read_search_space(file.root());
-  file.finish();
+  options.space.open = space == nullptr;
+  if (space != nullptr) {
+    Config file = Config::parse(space, "space");
+    options.space = tune::read_search_space(file.root());
+    file.finish();
+  }
   if (o.objectives != nullptr) {
     INGOT_CHECK(o.direction == nullptr, InvalidConfig("direction", "is said by objectives; leave it NULL"));
     Config goals = Config::parse(o.objectives, "objectives");
@@ -181,6 +185,7 @@ IngotStatus ingot_trial_params(const IngotTrial* trial, char** params) {
   return call(__func__, [&] {
     auto& made = result(params, "params");
     const auto t = object_of(trial);
+    const std::lock_guard lock(t->core->mutex);
     made = give_text(t->core->tuner.space().to_json(t->trial.values));
   });
 }
@@ -190,13 +195,24 @@ IngotStatus ingot_trial_value(const IngotTrial* trial, const char* name, double*
     auto& shown = result(value, "value");
     const auto t = object_of(trial);
     const std::string wanted = string_arg(name, "name");
-    const auto& parameters = t->core->tuner.space().parameters;
+    const std::vector<tune::Parameter> parameters = t->core->tuner.space().parameters;
+    const std::lock_guard lock(t->core->mutex);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (parameters[i].name != wanted) continue;
-      shown = t->trial.values[i];
+      // Other trials may have added parameters since this one asked for its last.
+      shown = i < t->trial.values.size() ? t->trial.values[i] : tune::kAbsent;
       return;
     }
     throw InvalidArgument("name", "is '" + wanted + "', which is not a parameter of the space");
+  });
+}
+
+IngotStatus ingot_trial_suggest(IngotTrial* trial, const char* name, const char* parameter, double* value) {
+  return call(__func__, [&] {
+    auto& shown = result(value, "value");
+    const tune::Parameter asked =
+        tune::parameter_from_json(string_arg(name, "name"), string_arg(parameter, "parameter"));
+    with_running(trial, [&](tune::Tuner& tuner, tune::Trial& t) { shown = tuner.choose(t, asked); });
   });
 }
 
@@ -220,6 +236,12 @@ IngotStatus ingot_trial_complete_all(IngotTrial* trial, const double* values, si
     with_running(trial, [&](tune::Tuner& tuner, tune::Trial& t) {
       tuner.complete(t, std::vector<double>(given.begin(), given.end()));
     });
+  });
+}
+
+IngotStatus ingot_trial_prune(IngotTrial* trial, const char* why) {
+  return call(__func__, [&] {
+    with_running(trial, [&](tune::Tuner& tuner, tune::Trial& t) { tuner.prune(t, string_or_empty(why)); });
   });
 }
 

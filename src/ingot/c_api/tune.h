@@ -29,7 +29,8 @@ typedef struct IngotStudyOptions {
 INGOT_API IngotStatus ingot_study_options(IngotStudyOptions* options, size_t size);
 
 /// space: YAML or JSON, as `space` of a study's file: "learning_rate: {low: 1e-5, high: 1e-1, log: true}\n"
-/// "layers: {low: 1, high: 4, type: int}\n" (docs/tuning.md). options may be NULL.
+/// "layers: {low: 1, high: 4, type: int}\n" (docs/tuning.md). NULL: trials say what they search as they ask
+/// for it (ingot_trial_suggest()). options may be NULL.
 INGOT_API IngotStatus ingot_study_open(const char* space, const IngotStudyOptions* options, IngotStudy** out);
 /// Trials that run go back, as if they had not been begun. NULL is allowed.
 INGOT_API IngotStatus ingot_study_close(IngotStudy* study);
@@ -53,6 +54,13 @@ INGOT_API IngotStatus ingot_trial_number(const IngotTrial* trial, int64_t* numbe
 INGOT_API IngotStatus ingot_trial_params(const IngotTrial* trial, char** params);
 /// The value of a number, or the index of a choice; NaN where the parameter does not exist in this trial.
 INGOT_API IngotStatus ingot_trial_value(const IngotTrial* trial, const char* name, double* value);
+/// Of a study that was opened without a space: the trial's value of a parameter, with conditions and loops of
+/// the caller's own. parameter: a JSON object, {"low": 1e-5, "high": 0.1, "log": true}, with "type": "int"
+/// and "step" for whole numbers, or {"choices": ["adam", "sgd"]}. *value is the number, or the choice's
+/// index. Asked again, it is the same. INGOT_INVALID_CONFIG where the study has a space, or knows the name as
+/// another kind of parameter.
+INGOT_API IngotStatus ingot_trial_suggest(IngotTrial* trial, const char* name, const char* parameter,
+                                          double* value);
 /// An intermediate value at a step from 0 on, that grows. *pruned is 1 where the pruner has ended the trial.
 INGOT_API IngotStatus ingot_trial_report(IngotTrial* trial, int64_t step, double value, int32_t* pruned);
 /// The final value. NaN makes it a failed trial. INGOT_TRIAL_LOST where another worker has it by now.
@@ -60,7 +68,9 @@ INGOT_API IngotStatus ingot_trial_complete(IngotTrial* trial, double value);
 /// The final values of all objectives, in the order of IngotStudyOptions.objectives; one NaN makes it a
 /// failed trial. INGOT_INVALID_CONFIG where their number differs.
 INGOT_API IngotStatus ingot_trial_complete_all(IngotTrial* trial, const double* values, size_t count);
-/// The trial failed; why: for people.
+/// Ends a trial that is going nowhere, for the caller's own reason; why: for people, NULL is allowed.
+INGOT_API IngotStatus ingot_trial_prune(IngotTrial* trial, const char* why);
+/// The trial failed; why: for people, NULL is allowed.
 INGOT_API IngotStatus ingot_trial_fail(IngotTrial* trial, const char* why);
 /// Closes the handle. A trial that runs still counts as failed. NULL is allowed.
 INGOT_API IngotStatus ingot_trial_close(IngotTrial* trial);
