@@ -25,9 +25,15 @@ case $language in
     set -- "$program"
     ;;
   java)
-    major=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p') || true
-    [ "${major:-0}" -ge 22 ] || skip "the foreign function API needs Java 22; here is ${major:-none}"
-    set -- java --enable-native-access=ALL-UNNAMED "$here/java/Matmul.java" "$library"
+    # One of several that are installed may be new enough.
+    java='' found=none
+    for each in "${JAVA_HOME:-/nowhere}/bin/java" java /usr/lib/jvm/*/bin/java; do
+      major=$("$each" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p') || continue
+      [ -z "$major" ] || found=$major
+      [ "${major:-0}" -lt 22 ] || { java=$each && break; }
+    done
+    [ -n "$java" ] || skip "the foreign function API needs Java 22; here is $found"
+    set -- "$java" --enable-native-access=ALL-UNNAMED "$here/java/Matmul.java" "$library"
     ;;
 esac
 "$@" >"$program.txt"
