@@ -18,7 +18,8 @@ def test_errors_are_builtin_exceptions_with_fields():
     with pytest.raises(ValueError) as caught:
         ingot.ones(2, 3) @ ingot.ones(4, 5)
     assert isinstance(caught.value, ingot.errors.ShapeMismatch)
-    assert caught.value.kind == "shape_mismatch" and caught.value.expected and caught.value.actual
+    assert caught.value.kind == "shape_mismatch"
+    assert (tuple(caught.value.expected), tuple(caught.value.actual)) == ((3, 5), (4, 5))
     with pytest.raises(OSError) as caught:
         ingot.open("/nowhere/model.safetensors")
     assert caught.value.path == "/nowhere/model.safetensors"

@@ -54,7 +54,9 @@ static void matmul_of_wrong_operands_is_a_status(void) {
   IngotTensor* c = NULL;
   IngotStream* stream = NULL;
   CHECK_FAILS(INGOT_SHAPE_MISMATCH, "matmul", ingot_matmul(t[0], t[0], NULL, &c));
-  CHECK(ingot_last_error()->expected_rank > 0);
+  const IngotError* error = ingot_last_error();
+  CHECK(error->expected_rank == 2 && error->expected[0] == 3 && error->expected[1] == 3);
+  CHECK(error->actual_rank == 2 && error->actual[0] == 2 && error->actual[1] == 3);
   CHECK_FAILS(INGOT_KERNEL_ERROR, "f64", ingot_matmul(t[0], t[1], NULL, &c));
   CHECK_FAILS(INGOT_KERNEL_ERROR, "i32", ingot_softmax(t[2], NULL, &c));
   CHECK_FAILS(INGOT_INVALID_HANDLE, "NULL", ingot_matmul(t[0], NULL, NULL, &c));

@@ -132,10 +132,13 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
               DimensionMismatch("matmul takes operands of at least one axis, got shapes " +
                                 to_string(left.shape()) + " and " + to_string(right.shape())));
   const std::int64_t k = left.dim(-1);
-  INGOT_CHECK(right.dim(right.rank() == 1 ? 0 : -2) == k,
-              ShapeMismatch("matmul", left.shape().to_vector(), right.shape().to_vector(),
-                            "the last axis of the first operand and the last but one of the second must have "
-                            "equal sizes"));
+  if (const int summed = right.rank() == 1 ? 0 : right.rank() - 2; right.dim(summed) != k) {
+    std::vector<std::int64_t> fitting = right.shape().to_vector();
+    fitting[static_cast<std::size_t>(summed)] = k;
+    throw ShapeMismatch("matmul", std::move(fitting), right.shape().to_vector(),
+                        "the first operand is " + to_string(left.shape()) +
+                            ", whose last axis and the last but one of the second must have equal sizes");
+  }
   const Tensor a = as_matrix(left), b = as_matrix(right);
   const Shape a_batch = a.rank() > 2 ? a.shape().drop_last(2) : Shape{};
   const Shape b_batch = b.rank() > 2 ? b.shape().drop_last(2) : Shape{};
