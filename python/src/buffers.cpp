@@ -1,6 +1,6 @@
 // Memory that is shared with others: DLPack (PyTorch, JAX, NumPy, CuPy) and Python's buffer protocol. Nothing
 // is copied but by asarray() and tensor(), which say so.
-#include <cstring>
+#include <memory>
 
 #include "bindings.h"
 #include <dlpack/dlpack.h>
@@ -135,23 +135,30 @@ struct BufferShape {
   Py_ssize_t shape[kMaxRank], strides[kMaxRank];
 };
 
+// Whether memory lies as a consumer's flags ask. `shown` has shape and strides.
+bool lies_as_asked(const Py_buffer& shown, int flags) {
+  const auto wants = [flags](int flag) { return (flags & flag) == flag; };
+  if (wants(PyBUF_C_CONTIGUOUS)) return PyBuffer_IsContiguous(&shown, 'C') != 0;
+  if (wants(PyBUF_F_CONTIGUOUS)) return PyBuffer_IsContiguous(&shown, 'F') != 0;
+  if (wants(PyBUF_ANY_CONTIGUOUS)) return PyBuffer_IsContiguous(&shown, 'A') != 0;
+  return wants(PyBUF_STRIDES) || PyBuffer_IsContiguous(&shown, 'C') != 0;
+}
+
 int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
-  const Tensor& tensor = *nb::inst_ptr<Tensor>(nb::handle(self));
   buffer->obj = nullptr;
   const auto fail = [](const char* message) {
     PyErr_SetString(PyExc_BufferError, message);
     return -1;
   };
+  if (!nb::inst_ready(self)) return fail("a tensor that was never made has no buffer");
+  const Tensor& tensor = *nb::inst_ptr<Tensor>(nb::handle(self));
   if (!tensor.defined()) return fail("a tensor without values has no buffer");
   if (!tensor.device().is_cpu()) return fail("the tensor is on a GPU: .cpu() copies it to the host");
   const Format format = format_of(tensor.dtype());
   if (format.code == nullptr) {
     return fail("Python's buffers know neither bfloat16 nor 8-bit floats: .float() converts to float32");
   }
-  if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !tensor.is_contiguous()) {
-    return fail("the tensor is not contiguous: .contiguous() copies it");
-  }
-  auto* sizes = new BufferShape;
+  auto sizes = std::make_unique<BufferShape>();
   const auto item = static_cast<Py_ssize_t>(byte_size(tensor.dtype()));
   for (int i = 0; i < tensor.rank(); ++i) {
     sizes->shape[i] = tensor.dim(i);
@@ -166,7 +173,12 @@ int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
   buffer->shape = sizes->shape;
   buffer->strides = sizes->strides;
   buffer->suboffsets = nullptr;
-  buffer->internal = sizes;
+  if (!lies_as_asked(*buffer, flags)) {
+    return fail("the tensor does not lie in memory in the order that is asked for: .contiguous() copies it");
+  }
+  if ((flags & PyBUF_ND) != PyBUF_ND) buffer->shape = nullptr;
+  if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES) buffer->strides = nullptr;
+  buffer->internal = sizes.release();
   buffer->obj = self;
   Py_INCREF(self);
   return 0;

@@ -1,5 +1,6 @@
 """DLPack as its specification and the array API standard have it: the same memory on both sides, for every shape and stride."""
 
+import ctypes
 import gc
 
 import numpy as np
@@ -140,3 +141,41 @@ def test_cupy_shares_memory_both_ways():
     assert taken.data.ptr == aligned.data_ptr()
     given = cupy.arange(64, dtype=cupy.float32).reshape(8, 8)
     assert ingot.from_dlpack(given).data_ptr() == given.data.ptr
+
+
+class Buffer(ctypes.Structure):
+    """Py_buffer."""
+
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int)]
+    _fields_ += [("ndim", ctypes.c_int), ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p)]
+    _fields_ += [("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
+ND, STRIDES, C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS = 0x8, 0x18, 0x38, 0x58, 0x98
+
+
+@pytest.mark.parametrize(
+    ("view", "given"),
+    [
+        (lambda x: x, [0, ND, STRIDES, C_CONTIGUOUS, ANY_CONTIGUOUS]),
+        (lambda x: x.T, [STRIDES, F_CONTIGUOUS, ANY_CONTIGUOUS]),
+        (lambda x: x[:, ::2], [STRIDES]),
+        (lambda x: x[0], [0, ND, STRIDES, C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS]),
+        (lambda x: x[:, 2], [STRIDES]),
+    ],
+    ids=["rows", "transposed", "every second", "a row", "a column"],
+)
+def test_a_buffer_lies_as_its_consumer_asks_or_is_refused(view, given):
+    tensor, buffer = view(ingot.arange(30).reshape(5, 6)), Buffer()
+    for flags in (0, ND, STRIDES, C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS):
+        def ask(flags=flags):
+            ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(tensor), ctypes.byref(buffer), flags)
+
+        if flags not in given:
+            with pytest.raises(BufferError, match="contiguous"):
+                ask()
+            continue
+        ask()
+        assert buffer.buf == tensor.data_ptr() and buffer.len == 8 * tensor.numel()
+        assert (buffer.shape is not None, buffer.strides is not None) == (flags & ND == ND, flags & STRIDES == STRIDES)
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
