@@ -129,9 +129,11 @@ class Stream:
 
     def result(self) -> Completion:
         """Waits for the end; the :class:`Completion`."""
-        for _ in self:
-            pass
-        return self.completion
+        while True:
+            self._running.wait_for_end()
+            self._take()
+            if self._ended():
+                return self.completion
 
 
 # Ended before the interpreter is: a thread of C++ that calls Python afterwards would be stopped in the middle.

@@ -188,6 +188,19 @@ def test_streams_hold_the_same_text(llm):
     assert set(asyncio.run(several())) == {whole.text}
 
 
+def test_the_result_of_a_stream_is_the_whole_text_whatever_was_read_of_it(llm):
+    options = dict(max_tokens=16, temperature=0.9, seed=5, logprobs=1)
+    whole = llm.generate("The cat", **options)
+    for read in (0, 1, 3):
+        stream = llm.generate("The cat", stream=True, **options)
+        pieces = iter(stream)
+        for _ in range(read):
+            next(pieces, None)  # several may be one piece
+        result = stream.result()
+        assert (result.text, result.tokens, result.logprobs, result.finish_reason) == (whole.text, whole.tokens, whole.logprobs, whole.finish_reason)
+        assert stream.result() is result and list(pieces) == []
+
+
 def test_a_stream_that_is_left_ends_its_request(llm):
     stream = llm.generate("The cat", max_tokens=500, ignore_eos=True, stream=True)
     for _ in stream:
