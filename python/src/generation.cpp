@@ -4,9 +4,12 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "generate_options.h"
 #include "held.h"
+#include "one_at_a_time.h"
 #include <nanobind/stl/unique_ptr.h>
 #include <unistd.h>
 
@@ -63,12 +66,19 @@ class Stream {
       ready = std::move(on_ready_);
     }
     changed_.notify_all();
+    ended_.notify_all();
     if (ready) (*ready)();
   }
   bool wait(int milliseconds) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::milliseconds(milliseconds),
                              [this] { return !pieces_.empty() || end_; });
+  }
+  // Whoever wants the whole text sleeps through its pieces, and leaves the processors to the model.
+  bool wait_for_end(int milliseconds) {
+    std::unique_lock lock(mutex_);
+    return ended_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                           [this] { return end_.has_value(); });
   }
   std::optional<TextPiece> take() {
     const std::lock_guard lock(mutex_);
@@ -104,52 +114,107 @@ class Stream {
 
  private:
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, ended_;
   std::deque<TextPiece> pieces_;
   std::optional<JobEnd> end_;
   std::shared_ptr<Callback> on_ready_;
 };
 
+class Model;
+// Whose logits processor this thread runs.
+thread_local const Model* in_processor = nullptr;
+
 class Model {
  public:
   explicit Model(const infer::SessionOptions& options)
-      : session_(options), scheduler_(std::make_shared<Scheduler>(session_.engine(), session_.tokenizer())) {}
-  ~Model() { close(); }
+      : session_(std::make_shared<infer::Session>(options)),
+        scheduler_(std::make_shared<Scheduler>(session_->engine(), session_->tokenizer())) {}
+  ~Model() {
+    std::shared_ptr<Scheduler> last = take_scheduler();
+    if (!is_own_thread(last.get())) {
+      end(std::move(last));
+      return;
+    }
+    // Its last user was a processor that it ran or dropped. Another thread waits for its end.
+    std::thread([session = std::move(session_), last = std::move(last)]() mutable {
+      last.reset();
+      session.reset();
+    }).detach();
+  }
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Cancels what runs. In the child of a fork its thread does not exist, and nothing could wait for it.
+  // Cancels what runs.
   void close() {
-    const ReleasedGil release;  // the scheduler's thread may be about to call Python
-    std::shared_ptr<Scheduler> last = take_scheduler();
-    if (!last || getpid() == process_) return;
-    nb::set_leak_warnings(false);
-    new std::shared_ptr<Scheduler>(std::move(last));
+    check_may_wait();
+    end(take_scheduler());
   }
+  // With the GIL. A call that waits for requests, from the thread that computes them, would wait for itself.
+  void check_may_wait() {
+    std::shared_ptr<Scheduler> running;
+    {
+      const std::lock_guard lock(mutex_);
+      running = scheduler_;
+    }
+    if (is_own_thread(running.get()))
+      throw Busy("the model", "for the logits processor that calls it; only cancel() may be called there");
+  }
+  // Keeps others from submitting, or waits for who does. With the GIL.
+  std::unique_lock<std::timed_mutex> alone() {
+    check_may_wait();
+    std::unique_lock lock(alone_, std::defer_lock);
+    wait_interruptibly([&](int time) { return lock.try_lock_for(std::chrono::milliseconds(time)); }, [] {});
+    return lock;
+  }
+  // Between alone() and its end.
   Scheduler::Id submit(infer::Job job) {
-    const std::lock_guard lock(alone_);
+    if (LogitsProcessor& processor = job.request.sampling.logits_processor; processor) {
+      processor = [this, process = std::move(processor)](auto logits, auto history) {
+        const Model* const before = std::exchange(in_processor, this);
+        struct Back {
+          const Model* before;
+          ~Back() { in_processor = before; }
+        } const back{before};
+        process(logits, history);
+      };
+    }
     return scheduler()->submit(std::move(job));
   }
   void cancel(Scheduler::Id id) {
     const std::lock_guard lock(mutex_);
     if (scheduler_ && getpid() == process_) scheduler_->cancel(id);
   }
-  // Waits for the requests that run, and keeps new ones out: the model is one thread's at a time.
+  // Waits for the requests that run, and keeps new ones out: the model is one thread's at a time. With the
+  // GIL.
   Tensor logits(const std::vector<std::int32_t>& tokens) {
-    const std::lock_guard lock(alone_);
+    const auto lock = alone();
     const std::shared_ptr<Scheduler> running = scheduler();
-    while (!running->wait_until_idle(std::chrono::minutes(1))) {
-    }
-    return infer::token_logits(session_.model(), tokens);
+    wait_interruptibly([&](int time) { return running->wait_until_idle(std::chrono::milliseconds(time)); },
+                       [] {});
+    const ReleasedGil release;
+    return infer::token_logits(session_->model(), tokens);
   }
-  std::int64_t context() { return session_.engine().context(); }
-  const infer::Session& session() const { return session_; }
+  std::int64_t context() { return session_->engine().context(); }
+  const infer::Session& session() const { return *session_; }
   const infer::ChatPrompt& chat() {
-    if (!chat_) chat_.emplace(session_.tokenizer(), session_.path());
+    if (!chat_) chat_.emplace(session_->tokenizer(), session_->path());
     return *chat_;
   }
 
  private:
+  bool is_own_thread(const Scheduler* running) const {
+    return running != nullptr && (in_processor == this || running->is_own_thread());
+  }
+  // In the child of a fork its thread does not exist, and nothing could wait for it.
+  void end(std::shared_ptr<Scheduler> last) const {
+    const ReleasedGil release;  // the scheduler's thread may be about to call Python
+    if (!last || getpid() == process_) {
+      last.reset();
+      return;
+    }
+    nb::set_leak_warnings(false);
+    new std::shared_ptr<Scheduler>(std::move(last));
+  }
   std::shared_ptr<Scheduler> scheduler() {
     if (getpid() != process_) {
       throw Error(
@@ -164,11 +229,11 @@ class Model {
     return std::move(scheduler_);
   }
 
-  infer::Session session_;
+  std::shared_ptr<infer::Session> session_;
   std::optional<infer::ChatPrompt> chat_;
   std::shared_ptr<Scheduler> scheduler_;  // null: closed
   std::mutex mutex_;                      // of scheduler_
-  std::mutex alone_;
+  std::timed_mutex alone_;
   pid_t process_ = getpid();
 };
 
@@ -186,6 +251,7 @@ std::unique_ptr<Running> submit(Model& model, std::vector<std::int32_t> prompt, 
   auto running = std::make_unique<Running>();
   running->model = &model;
   running->prompt_tokens = static_cast<std::int64_t>(prompt.size());
+  const auto alone = model.alone();
   const ReleasedGil release;
   infer::Job job{.request = model.session().request(std::move(prompt), options), .stop = options.stop};
   job.request.logprobs = logprobs;
@@ -245,7 +311,14 @@ nb::object result_of(Running& running) {
 }
 
 void wait(Running& running) {
+  running.model->check_may_wait();
   wait_interruptibly([&](int milliseconds) { return running.stream->wait(milliseconds); },
+                     [&] { running.model->cancel(running.id); });
+}
+
+void wait_for_end(Running& running) {
+  running.model->check_may_wait();
+  wait_interruptibly([&](int milliseconds) { return running.stream->wait_for_end(milliseconds); },
                      [&] { running.model->cancel(running.id); });
 }
 
@@ -267,6 +340,7 @@ infer::SessionOptions session_options(const std::string& path, const std::string
 void bind_generation(nb::module_& module) {
   nb::class_<Running>(module, "_Running")
       .def("wait", wait, "Until a piece is there or the text has ended.")
+      .def("wait_for_end", wait_for_end)
       .def("poll", poll)
       .def("result", result_of, "None before the end.")
       .def(
@@ -303,7 +377,7 @@ void bind_generation(nb::module_& module) {
                                        .add_generation_prompt = add_generation_prompt});
           },
           "messages"_a, "tools"_a, "variables"_a, "add_generation_prompt"_a)
-      .def("logits", &Model::logits, "tokens"_a, ReleaseGil())
+      .def("logits", &Model::logits, "tokens"_a)
       .def("close", &Model::close)
       .def_prop_ro("tokenizer", [](const Model& self) { return self.session().tokenizer(); })
       .def_prop_ro("context", &Model::context)

@@ -9,11 +9,12 @@
 
 namespace ingot::python {
 
-/// A second thread's call of what takes one call at a time.
+/// A call of what takes one call at a time, by a second thread or from its own callback.
 class Busy : public Error {
  public:
-  explicit Busy(const std::string& what)
-      : Error(what + " is at work for another thread; it takes one call at a time") {}
+  explicit Busy(const std::string& what,
+                const std::string& why = "for another thread; it takes one call at a time")
+      : Error(what + " is at work " + why) {}
   std::string_view kind() const noexcept override { return "busy"; }
 };
 

@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -61,6 +62,39 @@ def test_read_only_arrays_are_never_written_to():
     frozen = np.frombuffer(b"\0" * 16, np.float32)
     ingot.asarray(frozen).fill_(1)
     assert not frozen.any()
+
+
+@pytest.mark.parametrize("make", [ingot.tensor, ingot.asarray], ids=["tensor", "asarray"])
+def test_what_no_tensor_holds_is_named_with_what_one_does(make):
+    endless = []
+    endless.append(endless)
+    deep = 1.0
+    for _ in range(3000):
+        deep = [deep]
+    for lists in (endless, deep):
+        with pytest.raises(ingot.errors.DimensionMismatch, match="at most 6 axes"):
+            make(lists)
+    for dtype in (">f4", "M8[s]", "U3", "O", "longdouble", [("a", "f4")]):
+        with pytest.raises(TypeError, match="cannot become a tensor: give numbers"):
+            make(np.zeros(2, dtype))
+    with pytest.raises(TypeError, match="a str cannot become a tensor"):
+        make("text")
+
+
+def test_an_array_that_is_read_backwards_is_copied():
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    copy = ingot.asarray(array[::-1, ::-1])
+    assert copy.tolist() == [[5, 4, 3], [2, 1, 0]]
+    copy.zero_()
+    assert array.sum() == 15
+
+
+def test_a_tensor_that_was_never_made_is_refused():
+    bare = ingot.Tensor.__new__(ingot.Tensor)
+    for call in (memoryview, ingot.from_dlpack, ingot.tensor, lambda x: x + 1, lambda x: x.shape):
+        with pytest.raises((BufferError, TypeError)), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call(bare)
 
 
 def test_memory_outlives_every_owner():
@@ -159,6 +193,35 @@ def test_a_callback_may_not_call_back_into_what_is_at_work(tmp_path):
     trainer.train()
     trainer.close()
     assert len(found) == 3
+
+
+def test_a_logits_processor_may_not_wait_for_its_own_model(trained):
+    with ingot.LLM(trained[1]["model"]) as llm, ingot.LLM(trained[1]["model"]) as other:
+        waiting = llm.generate("The", max_tokens=4, ignore_eos=True, stream=True)
+        told = []
+
+        def process(tokens, logits):
+            for call in (llm.close, waiting.result, lambda: next(iter(waiting)), lambda: llm.logits("a"), lambda: llm.generate("a"), lambda: llm.generate("a", stream=True)):
+                with pytest.raises(ingot.errors.Busy, match="logits processor"):
+                    call()
+            told.append(len(other.generate("a", max_tokens=2, ignore_eos=True).tokens))
+
+        assert len(llm.generate("The", max_tokens=3, ignore_eos=True, logits_processor=process).tokens) == 3
+        assert told == [2, 2, 2]
+        # Several are drawn at once, each by another thread.
+        assert [len(one.tokens) for one in llm.generate(["a", "b", "c"], max_tokens=2, ignore_eos=True, logits_processor=process)] == [2, 2, 2]
+
+
+def test_a_model_whose_last_user_is_its_own_processor_ends(trained):
+    def start():
+        llm = ingot.LLM(trained[1]["model"])
+        ended = threading.Event()
+        weakref.finalize(llm, ended.set)
+        llm.generate("The", max_tokens=5, ignore_eos=True, stream=True, logits_processor=lambda tokens, logits: llm and None)
+        return ended
+
+    assert start().wait(30)
+    assert len(ingot.LLM(trained[1]["model"]).generate("The", max_tokens=2, ignore_eos=True).tokens) == 2
 
 
 def test_callbacks_that_raise_leave_their_call(llm, tmp_path):

@@ -145,6 +145,36 @@ static void callbacks_stream_the_text_and_can_stop_it(void) {
   CHECK_OK(ingot_session_close(session));
 }
 
+static int32_t wait_in_a_processor(float* logits, size_t vocab, const int32_t* ids, size_t count,
+                                   void* user) {
+  (void)logits;
+  (void)vocab;
+  (void)ids;
+  (void)count;
+  Listener* listener = user;
+  CHECK_FAILS(INGOT_BUSY, "callback", ingot_scheduler_close(listener->scheduler));
+  ++listener->pieces;
+  return 0;
+}
+
+static void a_logits_processor_may_not_wait_for_itself(void) {
+  IngotSession* session = tiny_session();
+  Listener listener = {0};
+  IngotRequest* request = NULL;
+  IngotGeneration* generation = NULL;
+  CHECK_OK(ingot_scheduler_open(session, NULL, &listener.scheduler));
+  IngotGenerateOptions options = greedy(3);
+  options.logits_processor = wait_in_a_processor;
+  options.logits_processor_user = &listener;
+  CHECK_OK(ingot_scheduler_submit(listener.scheduler, "wait", &options, NULL, &request));
+  CHECK_OK(ingot_request_wait(request, -1, &generation));
+  CHECK(listener.pieces > 0);
+  CHECK_OK(ingot_generation_close(generation));
+  CHECK_OK(ingot_request_close(request));
+  CHECK_OK(ingot_scheduler_close(listener.scheduler));
+  CHECK_OK(ingot_session_close(session));
+}
+
 static void cancel_timeouts_and_closing_end_requests(void) {
   IngotSession* session = tiny_session();
   IngotScheduler* scheduler = NULL;
@@ -208,6 +238,7 @@ const TestCase scheduler_tests[] = {
      requests_from_many_threads_get_the_text_that_they_get_alone},
     {"scheduler: polling gives the text in pieces", polling_gives_the_text_in_pieces},
     {"scheduler: callbacks stream the text and can stop it", callbacks_stream_the_text_and_can_stop_it},
+    {"scheduler: a logits processor may not wait for itself", a_logits_processor_may_not_wait_for_itself},
     {"scheduler: cancelling, timeouts and closing end requests", cancel_timeouts_and_closing_end_requests},
     {"scheduler: what cannot be submitted is a status", what_cannot_be_submitted_is_a_status},
     {NULL, NULL}};

@@ -137,6 +137,12 @@ IngotStatus submit(const char* function, IngotScheduler* handle, const IngotGene
     const auto request = std::make_shared<IngotRequest>();
     if (callbacks != nullptr) request->callbacks = *callbacks;
     infer::Job job{.request = session.request(prompt(core->session()), how), .stop = how.stop};
+    if (auto& processor = job.request.sampling.logits_processor; processor) {
+      processor = [process = std::move(processor)](auto logits, auto history) {
+        const InCallback mark;
+        process(logits, history);
+      };
+    }
     request->prompt_tokens = static_cast<std::int64_t>(job.request.prompt.size());
     const auto starting = std::make_shared<Submission>();
     job.on_text = [request, starting](const infer::TextPiece& piece) {

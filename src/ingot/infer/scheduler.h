@@ -71,6 +71,8 @@ class Scheduler {
   void cancel(Id id);
   /// Has the engine take adapters on and off now (Engine::settle_adapters), where it has nothing else to do.
   void settle_adapters();
+  /// Whether this is the thread that runs the requests and calls back. It may not wait for them.
+  bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
   /// False: there are requests still when the time is over.
   bool wait_until_idle(std::chrono::milliseconds most);
 
