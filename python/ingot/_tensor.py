@@ -3,6 +3,7 @@
 from . import _core
 from ._core import Tensor, float32, full, int64
 from .display import tensor_html
+from .errors import DimensionMismatch, NotImplementedFeature
 
 
 def _flatten(values, shape, depth, out):
@@ -19,6 +20,8 @@ def _flatten(values, shape, depth, out):
 def _from_lists(values, dtype):
     shape, first = [], values
     while isinstance(first, (list, tuple)):
+        if len(shape) == 6:  # a list that holds itself has no end
+            raise DimensionMismatch("nested lists of more than 6 depths: a tensor has at most 6 axes")
         shape.append(len(first))
         if not first:
             break
@@ -30,6 +33,17 @@ def _from_lists(values, dtype):
     if all(isinstance(v, int) for v in flat) and flat:
         return _core._from_integers(flat, shape, dtype or int64)
     return _core._from_numbers([float(v) for v in flat], shape, dtype or float32)
+
+
+def _copied(data):
+    try:
+        return _core._copy_array(data)
+    except TypeError:
+        kind = f"an array of dtype {data.dtype}" if hasattr(data, "dtype") else f"a {type(data).__name__}"
+        raise TypeError(
+            f"{kind} cannot become a tensor: give numbers, nested lists of them, or an array of float16, float32, float64, int8, "
+            "int16, int32, int64, uint8 or bool in this machine's byte order"
+        ) from None
 
 
 def tensor(data, dtype=None, device=None, requires_grad=False) -> Tensor:
@@ -44,7 +58,7 @@ def tensor(data, dtype=None, device=None, requires_grad=False) -> Tensor:
     elif isinstance(data, (bool, int, float, list, tuple)):
         result = _from_lists(data, dtype)
     else:
-        result = _core._copy_array(data)
+        result = _copied(data)
     if dtype is not None:
         result = result.to(dtype)
     if device is not None:
@@ -59,8 +73,8 @@ def asarray(data, dtype=None, device=None) -> Tensor:
     elif hasattr(data, "__dlpack__"):
         try:
             result = _core.from_dlpack(data)
-        except BufferError:  # a read-only array
-            result = _core._copy_array(data)
+        except (BufferError, NotImplementedFeature):  # a read-only array, or one that is read backwards
+            result = _copied(data)
     else:
         return tensor(data, dtype, device)
     if dtype is not None:
@@ -111,24 +125,40 @@ def randn(*sizes, dtype=None, device=None) -> Tensor:
     return _core._random(_sizes(sizes), True, dtype, device)
 
 
+def _room_for(count):
+    """An error at once where so many numbers cannot be held, not after minutes."""
+    if count > 2**56:
+        raise DimensionMismatch(f"{count} numbers are more than 2^56, which a tensor holds at most")
+    bytearray(8 * count)
+
+
 def arange(start, end=None, step=1, dtype=None, device=None) -> Tensor:
     """start, start + step, ... below end, as ``range`` counts."""
     if end is None:
         start, end = 0, start
+    if step == 0:
+        raise ValueError("arange: step is 0, which no end is reached by")
     whole = all(isinstance(v, int) for v in (start, end, step))
     count = max(0, -int((start - end) // step))
+    _room_for(count)
     return tensor([start + i * step for i in range(count)] or [], dtype or (int64 if whole else float32), device)
 
 
 def linspace(start, end, steps, dtype=None, device=None) -> Tensor:
     """``steps`` numbers from start to end, both included."""
+    if steps < 0:
+        raise ValueError(f"linspace: steps is {steps}; it has to be 0 or more")
+    _room_for(steps)
     width = (end - start) / (steps - 1) if steps > 1 else 0.0
     return tensor([float(start + i * width) for i in range(steps)], dtype, device)
 
 
 def eye(n, dtype=None, device=None) -> Tensor:
     """The identity matrix [n, n]."""
-    return tensor([[float(i == j) for j in range(n)] for i in range(n)], dtype, device)
+    made = zeros(n, n, dtype=dtype)
+    if n > 0:
+        made.view(n * n)[:: n + 1].fill_(1)
+    return made if device is None else made.to(device=device)
 
 
 class _GradSetting:

@@ -60,11 +60,12 @@ Tensor view_at(const Tensor& x, const std::vector<nb::object>& items, bool write
     } else if (PySlice_Check(item.ptr())) {
       result = slice_axis(result, axis++, item, writes);
     } else if (nb::isinstance<nb::int_>(item) && !nb::isinstance<nb::bool_>(item)) {
-      const auto index = nb::cast<std::int64_t>(item);
       const std::int64_t size = result.dim(axis);
-      if (index < -size || index >= size) {
-        throw nb::index_error(("index " + std::to_string(index) + " is out of range for axis " +
-                               std::to_string(axis) + " of size " + std::to_string(size))
+      std::int64_t index = 0;  // one of more than 64 bits is out of range, too
+      if (!nb::try_cast(item, index) || index < -size || index >= size) {
+        throw nb::index_error(("index " + nb::cast<std::string>(nb::str(item)) +
+                               " is out of range for axis " + std::to_string(axis) + " of size " +
+                               std::to_string(size))
                                   .c_str());
       }
       result = select(result, axis, index < 0 ? index + size : index);
