@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ingot/base/error.h"
 #include "ingot/base/parallel_threads.h"
 
 namespace ingot {
@@ -48,6 +49,12 @@ TEST(Parallel, ReleasedThreadsEndAndTheNextLoopStartsNewOnes) {
     release_threads();
   })
       .join();
+}
+
+TEST(Parallel, ANumberOfThreadsThatCannotBeIsRefused) {
+  const int before = num_threads();
+  for (const int n : {0, -1, 4097, 1'000'000'000}) EXPECT_THROW(set_num_threads(n), InvalidConfig) << n;
+  EXPECT_EQ(num_threads(), before);
 }
 
 TEST(Parallel, AChosenNumberOfThreadsHoldsOnThreadsThatRanBeforeAndAfter) {

@@ -39,7 +39,10 @@ int num_threads() {
 }
 
 void set_num_threads(int n) {
-  INGOT_CHECK(n > 0, InvalidConfig("threads", "must be at least 1, got " + std::to_string(n)));
+  // OpenMP ends the process where it cannot make them.
+  constexpr int kMost = 4096;
+  INGOT_CHECK(n > 0 && n <= kMost, InvalidConfig("threads", "must be 1 to " + std::to_string(kMost) +
+                                                                ", got " + std::to_string(n)));
   chosen_threads.store(n, std::memory_order_relaxed);
   omp_set_num_threads(n);
   taken_over = n;
