@@ -9,6 +9,7 @@ Tensors share memory with NumPy, PyTorch and JAX without a copy; errors are exce
 """
 
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import _core, errors
 
@@ -56,10 +57,27 @@ from .config import TrainConfig
 from .language import LLM, Completion, Embedder, LanguageModel, Tokenizer
 from .training import Reporter, Trainer
 from .weights import convert, load, merge, open, quantize, save  # noqa: A004
-from . import forecast, mahjong, rl, tune
 from ._core import _load_plugins_from_env, load_plugin, loaded_plugins
 
+if _TYPE_CHECKING:
+    from . import forecast, mahjong, rl, tune
+
 _load_plugins_from_env()
+
+# Loaded when they are asked for: they are a sixth of the package's import time.
+_LATER = ("forecast", "mahjong", "rl", "tune")
+
+
+def __getattr__(name):
+    if name in _LATER:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER})
 
 
 import os as _os  # noqa: E402

@@ -1,6 +1,5 @@
 """Configurations as objects: their keys, defaults and descriptions are those of the library's tables."""
 
-import difflib
 from functools import cache
 from typing import Any
 
@@ -57,6 +56,8 @@ class TrainConfig:
 
     @staticmethod
     def _not_a_key(name, known):
+        import difflib  # which an import of the package does without
+
         near = difflib.get_close_matches(name, known, 1)
         return AttributeError(f"'{name}' is not a key of ingot train" + (f"; did you mean '{near[0]}'?" if near else ""))
 

@@ -1,9 +1,14 @@
 """What notebooks show of tensors, models, runs and reports, and how far a long call is."""
 
-import html
 import sys
 import time
 from pathlib import Path
+
+
+def _escape(text):
+    import html  # a twentieth of the package's import time
+
+    return html.escape(text)
 
 
 class Page:
@@ -17,7 +22,7 @@ class Page:
         Path(path).write_text(self.text, encoding="utf-8")
 
     def _repr_html_(self):
-        return f'<iframe srcdoc="{html.escape(self.text)}" style="width: 100%; height: 640px; border: 0"></iframe>'
+        return f'<iframe srcdoc="{_escape(self.text)}" style="width: 100%; height: 640px; border: 0"></iframe>'
 
     def __repr__(self):
         return f"Page({len(self.text)} characters; save(path) writes it)"
@@ -28,14 +33,14 @@ def _cell(value) -> str:
         return f"{value:.5g}"
     if isinstance(value, (tuple, list)) and value and all(isinstance(part, float) for part in value):
         return " ± ".join(map(_cell, value)) if len(value) == 2 else ", ".join(map(_cell, value))
-    return html.escape(str(value))
+    return _escape(str(value))
 
 
 def table(rows, caption: str = "") -> str:
     """Dicts with the same keys as an HTML table, numbers to the right."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in names)
+    head = "".join(f"<th>{_escape(str(name))}</th>" for name in names)
     body = "".join(
         "<tr>"
         + "".join(
@@ -46,7 +51,7 @@ def table(rows, caption: str = "") -> str:
         + "</tr>"
         for row in rows
     )
-    title = f'<caption style="text-align: left">{html.escape(caption)}</caption>' if caption else ""
+    title = f'<caption style="text-align: left">{_escape(caption)}</caption>' if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -105,12 +110,12 @@ class Chart:
             drawn.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>')
             if len(points) == 1:
                 drawn.append(f'<circle cx="{across(points[0][0]):.1f}" cy="{up(points[0][1]):.1f}" r="3" fill="{color}"/>')
-            drawn.append(f'<text x="{self.WIDTH - 12}" y="{40 + 14 * i}" text-anchor="end" fill="{color}">{html.escape(name)}</text>')
+            drawn.append(f'<text x="{self.WIDTH - 12}" y="{40 + 14 * i}" text-anchor="end" fill="{color}">{_escape(name)}</text>')
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.WIDTH} {self.HEIGHT}" width="{self.WIDTH}" '
             f'style="max-width: 100%; font: 11px sans-serif" fill="currentColor" role="img">'
-            f'<text x="{self.LEFT}" y="14" font-weight="bold">{html.escape(self.title)}</text>{"".join(grid)}{"".join(drawn)}'
-            f'<text x="{(self.LEFT + self.WIDTH) / 2}" y="{self.HEIGHT - 4}" text-anchor="middle">{html.escape(self.x_label)}</text></svg>'
+            f'<text x="{self.LEFT}" y="14" font-weight="bold">{_escape(self.title)}</text>{"".join(grid)}{"".join(drawn)}'
+            f'<text x="{(self.LEFT + self.WIDTH) / 2}" y="{self.HEIGHT - 4}" text-anchor="middle">{_escape(self.x_label)}</text></svg>'
         )
 
     def save(self, path):
@@ -191,8 +196,8 @@ class _Bar:
 
     def _repr_html_(self):
         return (
-            f'{html.escape(self._title)} <progress value="{self._value}" max="{self._total or 1}" style="width: 240px"></progress> '
-            f"{html.escape(self._text)}"
+            f'{_escape(self._title)} <progress value="{self._value}" max="{self._total or 1}" style="width: 240px"></progress> '
+            f"{_escape(self._text)}"
         )
 
     def __repr__(self):
@@ -216,7 +221,7 @@ def tensor_html(x) -> str:
     while values.ndim > 2 and values.numel():
         values = values[0]
     if not values.numel() or values.ndim == 0:
-        return "".join(lines) + ("" if values.ndim else f"<pre>{html.escape(repr(values))}</pre>")
+        return "".join(lines) + ("" if values.ndim else f"<pre>{_escape(repr(values))}</pre>")
     if values.ndim == 1:
         values = values.unsqueeze(0)
     rows, columns = (_edges(size) for size in values.shape)
@@ -243,4 +248,4 @@ def module_html(module, title: str) -> str:
     ]
     total = sum(row["elements"] for row in rows)
     shown = rows if len(rows) <= 40 else [*rows[:20], {"parameter": f"… {len(rows) - 40} more"}, *rows[-20:]]
-    return f"<b>{html.escape(title)}</b> {total:,} parameters{table(shown)}"
+    return f"<b>{_escape(title)}</b> {total:,} parameters{table(shown)}"

@@ -6,9 +6,7 @@ Wide tables have a column of dates and one column for each series; long ones ``u
 >>> model.predict(frame, levels=[80, 90])
 """
 
-import csv
 import datetime
-import difflib
 import inspect
 import io
 import json
@@ -168,6 +166,8 @@ def _parameters() -> dict[str, str]:
 def _parameter(name):
     known = _parameters()
     if name not in known:
+        import difflib  # which an import of the package does without
+
         near = difflib.get_close_matches(name, known, 1)
         error = InvalidConfig(f"{name}: is not a setting of a forecast" + (f"; did you mean '{near[0]}'?" if near else ""))
         error.key = name
@@ -357,6 +357,8 @@ def _read_plain(text, words, like=None):
     try:
         import polars
     except ImportError:
+        import csv
+
         rows = list(csv.DictReader(io.StringIO(text)))
         names = list(rows[0]) if rows else []
         return {name: (list if name in words else _numbers)([row[name] for row in rows]) for name in names}
