@@ -54,7 +54,8 @@ class Completion:
 
 
 class Stream:
-    """Pieces of one text as they are written: an iterator, and with ``async for`` an asynchronous one.
+    """Pieces of one text as they are written: an iterator, and with ``async for`` an asynchronous one. A piece has one token, or
+    those that came within some 10 ms.
 
     ``completion`` is complete once the iterator has ended. Leaving the loop early, or :meth:`cancel`, ends the request.
     """
