@@ -5,6 +5,8 @@
 >>> rewards, ended = games.step(actions)
 """
 
+import weakref
+
 from . import _core
 from ._core import float32, int32, uint8
 from ._tensor import asarray, zeros
@@ -49,10 +51,6 @@ class VectorGame:
         self._games.restore(state)
 
 
-def _as_int32(policy):
-    return lambda observations, legal: asarray(policy(observations, legal)).to(int32)
-
-
 class SeatGames:
     """One seat of many games of one kind: each waits for that seat's decision, and the others are moved in between, all by C++.
     A game that ends begins anew.
@@ -70,8 +68,13 @@ class SeatGames:
     """
 
     def __init__(self, name="mahjong", games=1, seed=0, seat=0, opponents="random"):
-        decide = _as_int32(opponents) if callable(opponents) else opponents
-        self._games = _core._make_seat_games(name, games, seed, seat, decide)
+        self._opponents = opponents
+        own = weakref.ref(self)  # C++ owns the function: no cycle through it
+
+        def decide(observations, legal):
+            return asarray(own()._opponents(observations, legal)).to(int32)
+
+        self._games = _core._make_seat_games(name, games, seed, seat, decide if callable(opponents) else opponents)
         self.num_games, self.num_actions = games, self._games.actions
         self.observation_shape = self._games.observation
         self._observations = zeros(games, *self.observation_shape, dtype=float32)

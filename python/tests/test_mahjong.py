@@ -8,6 +8,7 @@ import pytest
 
 import ingot
 from ingot import mahjong
+from test_errors import run_python
 
 
 def play(table, choose):
@@ -146,6 +147,18 @@ def test_a_seat_of_many_games_is_moved_with_its_opponents():
     by_function, by_name = played(first_legal), played("rule-based")
     assert max(asked) > 1  # many games at once
     assert not np.array_equal(by_function[0], by_name[0])
+
+
+def test_games_with_a_function_of_the_main_program_end_with_it():
+    source = """
+import ingot
+def opponents(observations, legal):
+    return legal.argmax(1)
+games = ingot.rl.SeatGames("mahjong", 2, seat=1, opponents=opponents)
+games.step(games.observe()[1].argmax(1))
+"""
+    result = run_python(source)
+    assert (result.returncode, result.stderr) == (0, "")  # nanobind tells of what is left
 
 
 def test_what_opponents_raise_leaves_the_call():
