@@ -1,4 +1,4 @@
-// BERT-base inference: the peer of tools/bench/bert_torch.py (f32) and tools/bench/bert_onnx.py (int8).
+// BERT-base inference, beside tools/bench/bert_torch.py (f32) and tools/bench/bert_onnx.py (int8).
 #include <map>
 
 #include <benchmark/benchmark.h>

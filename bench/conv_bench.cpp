@@ -1,5 +1,5 @@
-// Two-dimensional convolutions of a ResNet and of an inception block, forward and as a whole step. The peer
-// is tools/bench/conv_torch.py.
+// Two-dimensional convolutions of a ResNet and of an inception block, forward and as a whole step. The
+// baseline is tools/bench/conv_torch.py.
 #include <benchmark/benchmark.h>
 
 #include "ingot/autograd/engine.h"

@@ -1,6 +1,6 @@
 // Forecasting networks with their papers' sizes on ETTh1: one window (what a user waits for), and one step of
 // training (batch of the paper: forward, loss, backward, Adam) with f32 products as they are and rounded. The
-// peer is tools/bench/forecast_torch.py.
+// baseline is tools/bench/forecast_torch.py.
 #include <cmath>
 #include <numbers>
 

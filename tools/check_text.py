@@ -5,7 +5,8 @@ An error: a path that exists on one person's machine only, a merge conflict left
 example ("<!-- example: FILE -->" before a block of code) that is not what FILE holds, a link to a page that is not there,
 a range algorithm that clang 14 (clang-tidy, the fuzzers) cannot parse. In pages (README.md, docs/) also a sentence of more than
 25 words, and a page that does not begin with what it is for and a command. In pages, in comments, and in what programs say
-(strings of sources), a private word where the field has one: docs/glossary.md.
+(strings of sources), a private word where the field has one: docs/glossary.md. Words that are private in one sense alone
+(PRIVATE_SENSES) are errors in pages and strings, in phrases that show that sense.
 A warning: a source file longer than a reader likes.
 """
 import argparse
@@ -23,8 +24,15 @@ MENTION = re.compile(r"(?<![\w/.-])docs/[\w-]+\.md")
 SUBRANGE = re.compile(r"\bstd::ranges::(?:subrange|rotate|unique|remove|remove_if|partition|stable_partition|equal_range|"
                       r"search|search_n|find_end)\b")
 GENERATED = re.compile(r"(?:commands|configuration|models|benchmarks-\w[\w-]*)\.md")  # by tools/docs/pages.py
+
+
+def words(*pairs):
+    """[(pattern, what to write)]."""
+    return [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for pattern, instead in pairs]
+
+
 # Words of this project where the field has its own: (pattern, what to write).
-PRIVATE = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for pattern, instead in [
+PRIVATE = words(
     (r"(?<!model )cards?", "GPU"),
     (r"verbs?", "command"),
     (r"mend(?:s|ed|ing)?", "fix"),
@@ -37,12 +45,40 @@ PRIVATE = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for patte
     (r"taken together", "batched"),
     (r"(?<!there )(?:is|are) no (?!longer|more|less|better|worse|larger|smaller|one\b)\w+", "is not a ..."),
     (r"\w*(?:quant|optim|normal|initial|general|vector|synchron|serial|token)is(?:e|es|ed|er|ers|ing|ation|ations)", "-ize"),
-]]
+)
+PRIVATE_SENSES = words(
+    (r"what follows a (?:product|matmul)|gradients? of (?:the |its |both )?operands", "epilogue; input gradient, weight gradient"),
+    (r"texts? (?:that (?:is|are) )?being written|(?:several|many) texts at (?:once|a time)", "sequence, request, batch"),
+    (r"places? (?:of|in) (?:a |an |the |its |each |every |all )?(?:tensors?|buffers?|tokens?|rows?|sequences?|elements?|blocks?|lists?|caches?)",
+     "index, offset, position, slot"),
+    (r"turn(?:s|ed|ing)? (?:the )?(?:heads?|queries|keys|pairs|matrix|matrices)|(?:pairs|elements|heads)\b[^.]{0,24}\b(?:that|to) turn",
+     "rotate, transpose"),
+    (r"packs? of (?:\w+ )?(?:elements|rows|values|numbers|vectors|codes)", "rows, vectors, elements"),
+    (r"teams? of (?:\w+ )?(?:threads|lanes|warps)", "thread group, warp, block"),
+    (r"forms? of (?:a |the |this )?(?:kernel|matmul|tile)s?|(?:kernel|tile|matmul)(?:'s|s)? forms?", "kernel config, tile shape"),
+    (r"(?:in|as) halves", "fp16, bf16, half precision"),
+    (r"(?:made|makes?|making) (?:it |them )?again|(?:run|runs|ran) (?:it |them )?once more", "recompute"),
+    (r"captured steps", "CUDA graph"),
+    (r"(?:the|these|those|all|more|its|their) figures|figures (?:of|for)", "metrics"),
+    (r"one behind another|joined (?:weights?|matrices|projections)|(?:weights?|matrices|projections|parameters) (?:lie |are )?side by side",
+     "concatenated, fused"),
+    (r"round(?:s|ed|ing)? (?:the|its) inputs?", "quantize activations"),
+    (r"tiles of (?:the )?weights|weights in tiles", "prepacked weights"),
+    (r"(?:backend|device)(?:'s)? lea(?:f|ves)|lea(?:f|ves) of (?:the |a )?(?:backend|device)s?", "backend"),
+    (r"(?:the|its|their|our|a|every|each|one of|without) peers?(?! (?:address|to|at|closed))|peers of|the originals|original (?:program|implementation)s?",
+     "baseline, reference implementation"),
+    (r"some at a time", "in batches, in blocks"),
+    (r"seconds until (?:the |a )?(?:first|next)", "time to first token, latency"),
+    (r"passes over (?:the |a |all )?(?:data|samples|tables?|rollout)", "epoch"),
+    (r"schedules? (?:that|which|of (?:the )?learning)", "learning-rate scheduler"),
+    (r"what (?:is|was) (?:there|cached) already", "cache hit"),
+)
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 # What a source says: its strings and comments. Raw strings and characters are matched so that quotes in them begin nothing.
-SAID = re.compile(r'R"([^(\s]*)\(.*?\)\1"|\'(?:[^\'\\\n]|\\.)\'|"((?:[^"\\\n]|\\.)*)"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
-SCRIPT_SAID = re.compile(r'()()(""".*?"""|(?<![^\s])#[^\n]*)', re.DOTALL)
+SAID = re.compile(r'R"([^(\s]*)\(.*?\)\1"|\'(?:[^\'\\\n]|\\.)\'|"(?P<string>(?:[^"\\\n]|\\.)*)"|(?P<comment>//[^\n]*|/\*.*?\*/)', re.DOTALL)
+SCRIPT_SAID = re.compile(r'(?P<comment>""".*?"""|(?<![^\s])#[^\n]*)|(?P<quote>["\'])(?P<string>(?:(?!(?P=quote))[^\\\n]|\\.)*)(?P=quote)', re.DOTALL)
+SHELL = {"dev", "run"}
 WORD = re.compile(r"[\w'’.-]+")
 MOST_WORDS = 25
 LIST_COMMAS = 4  # a sentence with so many is an enumeration
@@ -86,16 +122,18 @@ def blanked(pattern, text):
 def private_words(path, text):
     """(line, word, what to write) in a page's prose, or in the strings and comments of a source."""
     if path.suffix == ".md":
-        said = [(0, blanked(CODE, blanked(FENCED, text)))]
+        said = [(0, blanked(CODE, blanked(FENCED, text)), True)]
+    elif path.name in SHELL or path.suffix == ".sh":
+        said = [(0, text, True)]
     elif path.suffix in SOURCES | {".cmake"} and "tests" not in path.parts and path.name != "check_text.py":
         found = (SCRIPT_SAID if path.suffix in {".py", ".cmake"} else SAID).finditer(text)
-        said = [(match.start(part), match.group(part)) for match in found for part in (2, 3)
+        said = [(match.start(part), match.group(part), part == "string") for match in found for part in ("string", "comment")
                 if match.group(part) and not match.group(part).endswith(".h")]
     else:
         return
-    for start, words in said:
-        for pattern, instead in PRIVATE:
-            for match in pattern.finditer(words):
+    for start, phrase, spoken in said:
+        for pattern, instead in PRIVATE + (PRIVATE_SENSES if spoken else []):
+            for match in pattern.finditer(phrase):
                 yield text.count("\n", 0, start + match.start()) + 1, match.group(), instead
 
 

@@ -45,7 +45,7 @@ def _table_of(table, encoding=None):
         words = [str(name) for name, values in table.items() if all(value is None or isinstance(value, str) for value in values)]
         return _core._Table.of_columns(columns, "the frame"), lambda text, targets: _read_plain(text, [name for name in words if name not in targets])
     if not hasattr(table, "__arrow_c_stream__"):
-        raise TypeError(f"{type(table).__name__} is no table: a frame of pandas, polars or anything with __arrow_c_stream__, an array, a dict of lists, or a file's path")
+        raise TypeError(f"{type(table).__name__} is not a table: give a frame of pandas, polars or anything with __arrow_c_stream__, an array, a dict of lists, or a file's path")
     given = _core._Table.of_arrow(table, "the frame", _offset_at)
 
     def read(text, targets):

@@ -1,4 +1,4 @@
-// Operations as functions of the package, with PyTorch's names where it has them; ingot/_methods.py makes
+// Operations as functions of the package, with PyTorch's names where it has them; ingot/_tensor.py makes
 // methods of those that are methods there.
 #include <algorithm>
 #include <map>
@@ -319,7 +319,7 @@ void bind_views(FunctionAndMethod m) {
       "and so on; mode: constant (zeros), circular or replicate.");
   m.module.def(
       "cat", [](const std::vector<Tensor>& tensors, int dim) { return concat(tensors, dim); }, "tensors"_a,
-      "dim"_a = 0, ReleaseGil(), "Tensors one behind another along an axis; the other sizes are equal.");
+      "dim"_a = 0, ReleaseGil(), "Concatenates tensors along an axis; the other sizes are equal.");
   m.module.def(
       "stack", [](const std::vector<Tensor>& tensors, int dim) { return stack(tensors, dim); }, "tensors"_a,
       "dim"_a = 0, ReleaseGil(), "Tensors of equal shape along a new axis.");

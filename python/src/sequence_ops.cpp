@@ -169,10 +169,10 @@ void bind_sequence_ops(nb::module_& module) {
   bind_recurrences(module);
   bind_experts(module);
   bind_whole_numbers(module);
-  module.def("checkpoint", recomputed, "function"_a, "x"_a,
-             "function(x) without keeping what it computes inside: the backward pass runs it once more. The "
-             "bits are "
-             "those of a plain call, dropout included.");
+  module.def(
+      "checkpoint", recomputed, "function"_a, "x"_a,
+      "function(x) without keeping what it computes inside: the backward pass recomputes it. The bits are "
+      "those of a plain call, dropout included.");
 }
 
 }  // namespace ingot::python

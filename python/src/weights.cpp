@@ -107,7 +107,7 @@ void bind_weights(nb::module_& module) {
       .def(
           "info",
           [](const WeightSource& self, const std::string& name) { return describe(self.get_metadata(name)); },
-          "name"_a, "Name, shape, dtype and place of a tensor, without reading its values.")
+          "name"_a, "Name, shape, dtype, bytes and file of a tensor, without reading its values.")
       .def("__len__", [](const WeightSource& self) { return self.tensors().size(); })
       .def("__contains__",
            [](const WeightSource& self, const std::string& name) { return self.is_available(name); })

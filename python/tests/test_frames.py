@@ -274,5 +274,5 @@ def test_a_date_of_five_digits_of_the_year_is_told_with_its_row(row):
 
 
 def test_what_is_no_table_is_told():
-    with pytest.raises(TypeError, match="set is no table: a frame of pandas, polars"):
+    with pytest.raises(TypeError, match="set is not a table: give a frame of pandas, polars"):
         forecast({1, 2})

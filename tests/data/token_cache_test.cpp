@@ -99,7 +99,7 @@ TEST_F(TokenCache, DamageAnywhereIsFoundAndRepaired) {
     write_file_atomically(path, bytes);
     EXPECT_EQ(tokens_of(*load()), (Ids{'h', 'e', 'l', 'l', 'o', 256}));
     EXPECT_FALSE(report_.reused);
-    EXPECT_NE(report_.problem.find("made again"), std::string::npos) << report_.problem;
+    EXPECT_NE(report_.problem.find("tokenized again"), std::string::npos) << report_.problem;
     ASSERT_EQ(read_file(path), good);
   }
 }

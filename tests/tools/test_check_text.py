@@ -57,6 +57,26 @@ class CheckText(unittest.TestCase):
             errors, _ = self.check(text, name)
             self.assertEqual(found, len(errors), text)
 
+    def test_words_with_a_private_sense_are_errors_where_a_phrase_shows_it(self):
+        for phrase in ["the gradients of its operands", "several texts at once", "the place of a token", "turns the heads", "the pairs that turn",
+                       "packs of four values", "a team of threads", "the kernel's form", "stored as halves", "it is made again", "runs it once more",
+                       "captured steps", "these figures", "tensors one behind another", "rounds its input", "tiles of weights", "a backend's leaf",
+                       "the peer of this program", "the original program", "rows some at a time", "seconds until the first token",
+                       "passes over the data", "a schedule that falls", "takes what is there already"]:
+            errors, _ = self.check(phrase + "\n")
+            self.assertEqual(1, len(errors), phrase)
+            self.assertEqual(1, len(self.check(f'say("{phrase}");\n', "a.cpp")[0]), phrase)
+            self.assertEqual([], self.check(f"// {phrase}\n", "a.cpp")[0], phrase)  # comments are left to judgement
+        for phrase in ["changed in place", "the mean place of a player", "a player's turn", "the leaves of a graph", "a forward pass", "dot products",
+                       "the original length of the context", "the peer closed the connection", "a PEM form", "runs side by side"]:
+            self.assertEqual([], self.check(phrase + "\n")[0], phrase)
+
+    def test_strings_of_scripts_and_all_of_shell_scripts_are_read_too(self):
+        for text, name, found in [("raise TypeError(f'{x} is no table')\n", "a.py", 1), ('x = "it is"  # no "card"\n', "a.py", 1), ('set("card")\n', "a.cmake", 1),
+                                  ("say card\n", "a.sh", 1), ("card=1\n", "dev", 1)]:
+            errors, _ = self.check(text, name)
+            self.assertEqual(found, len(errors), text)
+
     def test_long_sentences_of_pages_are_errors(self):
         long = " ".join(["word"] * 26)
         for text, found in [(f"{long}.", 1), (f"{long[:40]}. W{long[40:]}.", 0), (f"{long[:60]}: {long[60:]}.", 0), (f"| {long} |", 1),

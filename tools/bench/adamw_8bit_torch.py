@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times one step of bitsandbytes' AdamW8bit and of PyTorch's fused AdamW on the CPU: the peers of
+"""Times one step of bitsandbytes' AdamW8bit and of PyTorch's fused AdamW on the CPU: the baselines of
 `ingot bench kernels --kernel adamw_8bit --kernel adamw`, to be run in turn with it, with as many threads:
 
     OMP_NUM_THREADS=1 tools/bench/adamw_8bit_torch.py --megabytes 256 --dtype f32

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times attention in PyTorch on a GPU, as its users call it: the peer of `ingot bench kernels --kernel attention`.
+"""Times attention in PyTorch on a GPU, as its users call it: the baseline of `ingot bench kernels --kernel attention`.
 
 scaled_dot_product_attention of one causal sequence, 16 heads of 128, bf16, forward and backward, once by each of its
 back ends for such GPUs: FlashAttention and cuDNN. Medians by the device's clock of runs that follow each other.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times BERT-base inference in ONNX Runtime on the CPU, f32 and dynamically quantized to int8: the int8 peer of
+"""Times BERT-base inference in ONNX Runtime on the CPU, f32 and dynamically quantized to int8: the int8 baseline of
 bench/bert_bench.
 
 The f32 graph is what ONNX Runtime's transformer optimizer makes of an exported BERT: its own fused operators for attention,

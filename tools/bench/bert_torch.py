@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times BERT-base inference in PyTorch on the CPU: the peer of bench/bert_bench.
+"""Times BERT-base inference in PyTorch on the CPU: the baseline of bench/bert_bench.
 
 f32, no gradients, tuned as its best users would tune it: scaled-dot-product attention, oneDNN's packed weights or
 torch.compile with frozen, packed weights where asked. Run it in the same session as bench/bert_bench, with

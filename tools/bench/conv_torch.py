@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times two-dimensional convolutions in PyTorch on the CPU: the peer of bench/conv_bench.cpp. Run both in one
+"""Times two-dimensional convolutions in PyTorch on the CPU: the baseline of bench/conv_bench.cpp. Run both in one
 session, with OMP_NUM_THREADS and GLIBC_TUNABLES as in train_torch.py."""
 import statistics
 import time

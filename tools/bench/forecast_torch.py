@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the original forecasting networks in PyTorch on the CPU: the peer of bench/forecast_bench.
+"""Times the original forecasting networks in PyTorch on the CPU: the baseline of bench/forecast_bench.
 
 One window (no gradients) and one training step (forward, loss, backward, fused Adam), f32, with the sizes of the papers on
 ETTh1, on tensors that are there already: no data loader, which the published code pays on top. Run it in the same
@@ -19,7 +19,7 @@ import types
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "goldens"))
-import forecast_models as goldens  # noqa: E402: knows how to import the originals
+import forecast_models as goldens  # noqa: E402: knows how to import the reference implementations
 
 
 def median_ms(work, seconds):

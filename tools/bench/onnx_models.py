@@ -212,7 +212,7 @@ def main():
     parser.add_argument("--processor-time", action="store_true", help="not the clock's: for a machine with other work")
     parser.add_argument("--models", type=pathlib.Path, help="where the models are kept")
     parser.add_argument("--record", help="add the results to those of a machine, bench/results/MACHINE")
-    parser.add_argument("--note", help="what else decides the figures")
+    parser.add_argument("--note", help="what else decides the results")
     arguments = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as temporary:

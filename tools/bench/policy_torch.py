@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the SE-ResNet policy network in PyTorch, tuned as its best users would: the peer of `ingot bench policy`.
+"""Times the SE-ResNet policy network in PyTorch, tuned as its best users would: the baseline of `ingot bench policy`.
 
 `ingot bench policy --against torch` runs this file (it is inside the binary) with the environment it needs and takes turns with
 it. By hand, for the fastest settings:

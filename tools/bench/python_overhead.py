@@ -260,8 +260,8 @@ def main():
     parser.add_argument("--rows-of-frame", type=int, default=5_000_000)
     parser.add_argument("--forecaster", default="dlinear")
     parser.add_argument("--forecast-turns", type=int, default=3)
-    parser.add_argument("--record", metavar="MACHINE", help="add the figures to bench/results/MACHINE")
-    parser.add_argument("--note", help="what else decides the figures")
+    parser.add_argument("--record", metavar="MACHINE", help="add the results to bench/results/MACHINE")
+    parser.add_argument("--note", help="what else decides the results")
     o = parser.parse_args()
     made = []
     with tempfile.TemporaryDirectory() as name:

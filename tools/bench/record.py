@@ -18,7 +18,7 @@ import results
 
 
 def peers_of(report, base):
-    """A run for each PyTorch that ran beside it, or one without a peer."""
+    """A run for each PyTorch that ran beside it, or one without a baseline."""
     beside = report.get("peers", [])
     yield from ({**base, "peer": {"name": p["name"], "version": p["version"], "median": p["step_ms"]}, "ratio": p["ratio"]}
                 for p in beside)
@@ -124,7 +124,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0],
                                      usage="%(prog)s [--goal G] [--note N] [--peer-version V] MACHINE path/to/ingot bench KIND ...")
     parser.add_argument("machine", help="a folder of bench/results")
-    parser.add_argument("--goal", type=float, help="for the ratio to the peer")
+    parser.add_argument("--goal", type=float, help="for the ratio to the baseline")
     parser.add_argument("--note", help="what else decides the figure")
     parser.add_argument("--peer-version", help="of llama.cpp, which a report does not tell")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="path/to/ingot bench KIND ...")

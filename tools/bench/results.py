@@ -14,7 +14,7 @@ FIELDS = {
     "work": (str, True, "what was computed"),
     "command": (str, True, "prints the figure"),
     "commit": (str, False, "of the binary"),
-    "unit": (str, True, "of median, spread, limit and the peer's median"),
+    "unit": (str, True, "of median, spread, limit and the baseline's median"),
     "better": (str, True, "lower or higher"),
     "median": (NUMBER, True, "of the runs"),
     "spread": (list, False, "[least, largest]"),
@@ -31,7 +31,7 @@ MACHINE = {"name": str, "hardware": str, "software": str}
 
 
 def ratio(run):
-    """How many times as good as the peer, or None without one."""
+    """How many times as good as the baseline, or None without one."""
     if "ratio" in run or "peer" not in run:
         return run.get("ratio")
     ours, theirs = run["median"], run["peer"]["median"]
@@ -77,11 +77,11 @@ def run_errors(run):
     if "peer" in run and (set(run["peer"]) != set(PEER) or not all(is_a(run["peer"][k], v) for k, v in PEER.items())):
         errors.append("peer does not have name, version and median alone")
     elif any(v <= 0 for v in (run["median"], run.get("ratio", 1), run.get("limit", 1), run.get("peer", {}).get("median", 1))):
-        errors.append("median, ratio, limit and the peer's median are above 0")
+        errors.append("median, ratio, limit and the baseline's median are above 0")
     if ("limit" in run) != ("limit_of" in run) or "limit_goal" in run and "limit" not in run:
         errors.append("limit, limit_of and a limit_goal come together")
     if "goal" in run and "peer" not in run:
-        errors.append("goal is for the ratio to a peer, which is missing")
+        errors.append("goal is for the ratio to a baseline, which is missing")
     return errors
 
 
@@ -109,7 +109,7 @@ def check(root=ROOT):
 
 
 def current(folder):
-    """The newest run of each piece of work beside each peer, oldest file first, each with its "date"."""
+    """The newest run of each piece of work beside each baseline, oldest file first, each with its "date"."""
     newest = {}
     for path in sorted(folder.glob("????-??-??.json")):
         for run in json.loads(path.read_text())["runs"]:

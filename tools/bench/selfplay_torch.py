@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Self-play in mahjong as it is usually written in Python: the peer of `ingot bench selfplay`.
+"""Self-play in mahjong as it is usually written in Python: the baseline of `ingot bench selfplay`.
 
 A list of riichienv games (its engine and its encoder are Rust), their observations stacked by NumPy, a network in PyTorch that is
 asked for all games at once, actions drawn from the masked policy. Forced decisions are not asked. The network has the

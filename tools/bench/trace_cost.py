@@ -71,7 +71,7 @@ def main():
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--tokens", type=int, default=128)
-    parser.add_argument("--record", metavar="MACHINE", help="a folder of bench/results to add the figures to")
+    parser.add_argument("--record", metavar="MACHINE", help="a folder of bench/results to add the results to")
     o = parser.parse_args()
     scope_ns = float(subprocess.run([o.probe], capture_output=True, text=True, check=True).stdout)
     with tempfile.TemporaryDirectory() as name:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times training steps of a language model in PyTorch, on the CPU or a GPU: the peer of `ingot bench train`
+"""Times training steps of a language model in PyTorch, on the CPU or a GPU: the baseline of `ingot bench train`
 and, with PEFT's adapters, of `ingot bench finetune`.
 
 One whole step (forward, loss, backward, clip, fused AdamW), f32 or under autocast to bf16, tuned as its best users would tune

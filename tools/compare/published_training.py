@@ -5,8 +5,8 @@
     tools/compare/published_training.py fedformer --original FEDformer ETTh1.csv --horizon 720
 
 The networks have the sizes of their papers on ETTh1. One batch holds all training windows and nothing is dropped, so that no
-draw is left but the first weights, which are Ingot's, and FEDformer's frequencies, which the original is told: the columns
-should agree to the last digits. The originals run in PyTorch on the CPU: Time-Series-Library 4e938a1 (timesnet,
+draw is left but the first weights, which are Ingot's, and FEDformer's frequencies, which the reference is told: the columns
+should agree to the last digits. The reference implementations run in PyTorch on the CPU: Time-Series-Library 4e938a1 (timesnet,
 itransformer, autoformer), thuml/Autoformer 51c7d41 (autoformer, too), FEDformer c0f6b97, PatchTST/PatchTST_supervised
 204c21e (patchtst, dlinear, nlinear).
 """
@@ -25,7 +25,7 @@ import torch
 from safetensors.torch import load_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "goldens"))
-import forecast_models as goldens  # noqa: E402: knows how to import the originals
+import forecast_models as goldens  # noqa: E402: knows how to import the reference implementations
 
 CHANNELS, VALIDATION_WINDOWS = 7, 8
 WORD = (1 << 32) - 1

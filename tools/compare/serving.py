@@ -136,7 +136,7 @@ class Report:
 
 
 def peer(given, report):
-    """Both servers, for each number of clients, in turns; the peer's best of the numbers of slots counts."""
+    """Both servers, for each number of clients, in turns; the baseline's best of the numbers of slots counts."""
     goals, name = {1: 3, 8: 5}, pathlib.Path(given.model).stem
     with contextlib.ExitStack() as stack:
         ours = stack.enter_context(ingot(given, "--max-running", given.max_running) if given.max_running else ingot(given))

@@ -1,4 +1,4 @@
-"""A page for each machine of bench/results: its current results as tables, beside peers, goals and limits."""
+"""A page for each machine of bench/results: its current results as tables, beside baselines, goals and limits."""
 import html
 import pathlib
 import sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/models/goldens/forecast/*.safetensors: outputs and gradients of the original implementations of
+"""Writes tests/models/goldens/forecast/*.safetensors: outputs and gradients of the reference implementations of
 forecasting networks, with the random weights and inputs that made them.
 
-The originals are not part of this project; give the folders of their checkouts:
+The reference implementations are not part of this project; give the folders of their checkouts:
 
   tools/goldens/forecast_models.py --tslib Time-Series-Library --patchtst PatchTST/PatchTST_supervised --fedformer FEDformer \
       --transformers

@@ -85,7 +85,7 @@ std::string PeerProcess::read_line() {
 
 std::string PeerProcess::ask(const std::string& line) {
   const std::string message = line + "\n";
-  // A peer that has ended is reported by read_line, not by a signal.
+  // A program that has ended is reported by read_line, not by a signal.
   struct sigaction ignore = {}, before = {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, &before);

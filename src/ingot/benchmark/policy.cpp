@@ -37,7 +37,7 @@ struct PolicyTimes {
   LaunchBreakdown breakdown;
 };
 
-// Seconds of each run, taken in turn with the peers'. The first two, which map memory, do not count.
+// Seconds of each run, taken in turn with the baselines'. The first two, which map memory, do not count.
 PolicyTimes take_turns(const PolicyOptions& o, TorchPeers& peers, const std::function<void()>& run) {
   const auto timed_run = [&] {
     const Stopwatch watch;

@@ -103,8 +103,8 @@ std::unique_ptr<LanguageModel> make_model(const TrainingOptions& o, Device devic
   return model;
 }
 
-// After each step `between`: one of every peer, so that a noisy moment of the machine meets all of them. The
-// model is gone when this returns.
+// After each step `between`: one of every baseline, so that a noisy moment of the machine meets all of them.
+// The model is gone when this returns.
 Times run_ours(const TrainingOptions& o, ComputeBackend& on, FunctionRef<void()> between) {
   TrainConfig config;
   config.cuda_graphs = o.graphs;
@@ -153,7 +153,7 @@ Times run_in_turn(const TrainingOptions& o, ComputeBackend& on) {
   return times;
 }
 
-// Each peer has the memory that the one before it has left.
+// Each baseline has the memory that the one before it has left.
 Times run_apart(const TrainingOptions& o, ComputeBackend& on) {
   Times times = run_ours(o, on, [] {});
   on.trim();

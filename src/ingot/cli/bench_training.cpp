@@ -36,7 +36,7 @@ void add_common_options(Command& command, const std::shared_ptr<TrainingFlags>& 
   command.flag("--graphs", o.graphs, "Capture the step as a CUDA graph, as cuda_graphs does in a training");
   command
       .option("--recompute", flags->recompute,
-              "What the backward pass makes again instead of keeping it: selective (norms, activations), or "
+              "What the backward pass recomputes instead of keeping it: selective (norms, activations), or "
               "full (whole layers; " +
                   torch + " does so, too)")
       .one_of(recompute_words())

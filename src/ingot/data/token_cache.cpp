@@ -101,9 +101,9 @@ std::shared_ptr<const TokenStore> open_cached(const std::string& path, const std
   try {
     auto store = std::make_shared<const TokenStore>(TokenStore::open(path));
     if (store->key() == key) return store;
-    problem = fmt::format("{}: holds the tokens of something else; they were made again", path);
+    problem = fmt::format("{}: holds the tokens of something else; the text was tokenized again", path);
   } catch (const Error& error) {
-    problem = fmt::format("{}; the tokens were made again", error.what());
+    problem = fmt::format("{}; the text was tokenized again", error.what());
   }
   return nullptr;
 }

@@ -42,7 +42,7 @@ void read_rope_scaling(const ConfigFile& file, RopeKeys& keys) {
 
 void check_factors(const std::vector<double>& factors, const char* key, std::int64_t pairs) {
   require(static_cast<std::int64_t>(factors.size()) == pairs, key,
-          fmt::format("needs one number for each of the {} pairs of a head that turn, got {}", pairs,
+          fmt::format("needs one number for each of the {} pairs of a head that rotate, got {}", pairs,
                       factors.size()));
   require(std::ranges::all_of(factors, [](double f) { return f > 0; }), key, "must be positive throughout");
 }
@@ -88,7 +88,7 @@ void validate_rope(RopeScaling& rope, const RotaryConfig& rotary, std::int64_t h
   require(rotary.local_theta >= 0, "rope_local_base_freq",
           fmt::format("must be 0 (off) or positive, got {}", rotary.local_theta));
   require(rotary.size >= 2 && rotary.size % 2 == 0, "head_dim",
-          fmt::format("RoPE rotates pairs, so it must be even; {} elements of {} are to turn", rotary.size,
+          fmt::format("RoPE rotates pairs, so it must be even; {} elements of {} are to rotate", rotary.size,
                       head_dim));
   require(rotary.local_size % 2 == 0, "head_dim",
           fmt::format("RoPE rotates pairs, so it must be even, got {}", rotary.local_size));

@@ -223,7 +223,7 @@ std::vector<ConfigTable<MahjongPpoOptions>::Field> ppo_fields() {
            p,
            &PpoOptions::minibatch,
            {.bounds = at_least(1), .doc = "Decisions in a step."}},
-          {"ppo_epochs", p, &PpoOptions::epochs, {.bounds = at_least(1), .doc = "Passes over a rollout."}},
+          {"ppo_epochs", p, &PpoOptions::epochs, {.bounds = at_least(1), .doc = "Epochs over a rollout."}},
           {"gamma", p, a, &AdvantageOptions::gamma, {.bounds = between(0, 1), .doc = "Discount."}},
           {"gae_lambda",
            p,

@@ -102,7 +102,7 @@ class Machine {
   }
   void count_items(std::size_t count) {
     items_ += count;
-    if (items_ > kMaxItems) fail(fmt::format("fills more than {} places", kMaxItems));
+    if (items_ > kMaxItems) fail(fmt::format("holds more than {} items", kMaxItems));
   }
   template <class T>
   T& get(Ref ref, std::string_view what) {

@@ -16,7 +16,7 @@ Tensor relative_position_buckets(std::int64_t length);
 
 /// Attention within each text of `input`, with `bias` [heads, n, n], n at least the longest text, added to
 /// the scaled scores. q, k, v: [B, S, heads, D]; returns [B, S, heads, D], zeros for padding. Holds the
-/// scores of one text at a time.
+/// scores of one sequence at a time.
 Tensor attention_with_bias(const Qkv& qkv, const Tensor& bias, const EncoderInput& input);
 
 }  // namespace ingot

@@ -14,7 +14,7 @@ Table::Section memory_keys() {
           Field::documented("recompute", "false, selective, true (or full)",
                             {.aliases = {"gradient_checkpointing"},
                              .default_text = "false",
-                             .doc = "What the backward pass makes again instead of keeping it; same bits. "
+                             .doc = "What the backward pass recomputes instead of keeping it; same bits. "
                                     "selective: norms, activation "
                                     "functions, RoPE, sorted rows of experts; true: whole layers, of which "
                                     "only the input is kept. "
@@ -56,7 +56,7 @@ Table::Section memory_keys() {
            {.bounds = at_least(0),
             .unit = "tokens",
             .doc =
-                "So many tokens go through an MLP at a time, and what it computes for them is made again in "
+                "So many tokens go through an MLP at a time, and what it computes for them is recomputed in "
                 "the backward pass; 0: all at once. For long sequences. Gradients of the MLPs' weights are "
                 "summed in this order, and so rounded otherwise. Experts are not divided."}},
           {"memory_limit",

@@ -73,7 +73,7 @@ class SampleQueue {
     pop();
     watch_(done_.back());
   }
-  /// Seconds until the last that the device is known to have come to.
+  /// The time of the last event that the device is known to have reached.
   double seconds() const { return done_.empty() ? 0 : done_.back().end; }
   std::vector<Sample> take() {
     while (!queue_.empty()) pop();
