@@ -13,9 +13,9 @@
 #include "ingot/models/forecast/fourier_mixer.h"
 #include "ingot/models/forecast/itransformer.h"
 #include "ingot/models/forecast/patchtst.h"
+#include "ingot/models/forecast/revin.h"
 #include "ingot/models/forecast/times_net.h"
 #include "ingot/models/forecast/wavelet_mixer.h"
-#include "ingot/models/forecast/window_norm.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/conv.h"
 #include "ingot/ops/elementwise.h"
@@ -305,13 +305,13 @@ TEST(ForecastLayers, PatchTstCutsAndEmbedsAsTheOriginal) {
   const PatchTst model(c, source);
   const auto recorded = test::load_tensors(path + "_layers.safetensors");
   const auto norm = test::with_prefix(recorded, "model.revin_layer.");
-  const WindowNorm window = WindowNorm::standard(norm.at("0.x0"));
+  const RevIN window = RevIN::standard(norm.at("0.x0"));
   EXPECT_LT(max_error(window.apply(norm.at("0.x0")), norm.at("0.y0")), 1e-5);
   EXPECT_LT(max_error(window.undo(norm.at("1.x0")), norm.at("1.y0")), 1e-5);
   // No gradient flows through the statistics.
   Tensor x = clone(norm.at("0.x0"));
   x.set_requires_grad(true);
-  backward(WindowNorm::standard(x).apply(x), {.grad = norm.at("0.dy0")});
+  backward(RevIN::standard(x).apply(x), {.grad = norm.at("0.dy0")});
   EXPECT_LT(max_error(x.grad(), norm.at("0.dx0")), 3e-5);
 
   const auto embedding = test::with_prefix(recorded, "model.encoder.embedder.input_embedding.");

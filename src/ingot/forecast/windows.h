@@ -70,7 +70,7 @@ class WindowSet {
   Position at(std::int64_t window) const;
   /// Copies the windows' values next to each other.
   Batch batch(std::span<const std::int64_t> windows) const;
-  /// visit(first, batch) for all windows, in order and in batches: windows first, first + 1, ...
+  /// visit(first, batch) for all windows, in order and some at a time: windows first, first + 1, ...
   void for_each_batch(FunctionRef<void(std::int64_t first, const Batch& batch)> visit) const;
 
  private:

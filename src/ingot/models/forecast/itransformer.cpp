@@ -3,7 +3,7 @@
 #include <array>
 
 #include "ingot/models/forecast/parts.h"
-#include "ingot/models/forecast/window_norm.h"
+#include "ingot/models/forecast/revin.h"
 #include "ingot/nn/activation.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -61,7 +61,7 @@ ITransformer::ITransformer(const ForecastModelConfig& c, const ParamSource& sour
 
 Tensor ITransformer::forward(const ForecastInput& input) const {
   const ForecastModelConfig& c = config();
-  const WindowNorm window = c.normalize_window ? WindowNorm::standard(input.x) : WindowNorm();
+  const RevIN window = c.normalize_window ? RevIN::standard(input.x) : RevIN();
   Tensor x = window.apply(input.x);
   if (c.time_features > 0) x = concat(std::array{x, transpose(input.past_marks, 1, 2)}, 1);
   x = drop(embedding_(x), c.dropout, training());

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ingot/autograd/grad_mode.h"
-#include "ingot/models/forecast/window_norm.h"
+#include "ingot/models/forecast/revin.h"
 #include "ingot/nn/activation.h"
 #include "ingot/ops/batch_norm.h"
 #include "ingot/ops/cast.h"
@@ -225,9 +225,9 @@ Tensor PatchTst::head(const Tensor& x) const {
 
 Tensor PatchTst::forward(const ForecastInput& input) const {
   const ForecastModelConfig& c = config();
-  WindowNorm window;
+  RevIN window;
   if (c.normalize_window) {
-    window = c.scaling == "std" ? WindowNorm::standard(input.x) : WindowNorm::by_magnitude(input.x);
+    window = c.scaling == "std" ? RevIN::standard(input.x) : RevIN::by_magnitude(input.x);
   }
   Tensor x = embed(patches(window.apply(input.x)));
   ResidualScores scores;

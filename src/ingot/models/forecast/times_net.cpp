@@ -4,7 +4,7 @@
 #include <map>
 
 #include "ingot/autograd/grad_mode.h"
-#include "ingot/models/forecast/window_norm.h"
+#include "ingot/models/forecast/revin.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/complex.h"
 #include "ingot/ops/elementwise.h"
@@ -174,7 +174,7 @@ TimesNet::TimesNet(const ForecastModelConfig& c, const ParamSource& source)
 
 Tensor TimesNet::forward(const ForecastInput& input) const {
   const ForecastModelConfig& c = config();
-  const WindowNorm window = c.normalize_window ? WindowNorm::standard(input.x) : WindowNorm();
+  const RevIN window = c.normalize_window ? RevIN::standard(input.x) : RevIN();
   Tensor x = embedding_(window.apply(input.x), input.past_marks, training());
   x = transpose(continuation_(transpose(x, 1, 2)), 1, 2);
   for (const auto& block : blocks_) x = norm_((*block)(contiguous(x), training()));

@@ -1,4 +1,4 @@
-#include "ingot/models/forecast/window_norm.h"
+#include "ingot/models/forecast/revin.h"
 
 #include <limits>
 
@@ -8,22 +8,22 @@
 
 namespace ingot {
 
-WindowNorm WindowNorm::standard(const Tensor& x) {
+RevIN RevIN::standard(const Tensor& x) {
   const NoGrad no_grad;
   return {ingot::mean(x, {-1}, true), sqrt(var(x, {-1}, 0, true) + 1e-5)};
 }
 
-WindowNorm WindowNorm::by_magnitude(const Tensor& x) {
+RevIN RevIN::by_magnitude(const Tensor& x) {
   const NoGrad no_grad;
   return {{}, clamp(ingot::mean(abs(x), {-1}, true), 1e-10, std::numeric_limits<double>::infinity())};
 }
 
-Tensor WindowNorm::apply(const Tensor& x) const {
+Tensor RevIN::apply(const Tensor& x) const {
   const Tensor centred = mean.defined() ? x - mean : x;
   return deviation.defined() ? centred / deviation : centred;
 }
 
-Tensor WindowNorm::undo(const Tensor& y) const {
+Tensor RevIN::undo(const Tensor& y) const {
   const Tensor scaled = deviation.defined() ? y * deviation : y;
   return mean.defined() ? scaled + mean : scaled;
 }
