@@ -21,6 +21,7 @@ QUESTIONS = [
     ("fine-tune a checkpoint on a text", "fine-tuning.html", FIRST),
     ("quantize a model", "quantize.html", FIRST),
     ("what uses memory", "memory.html", FIRST),
+    ("find what memory goes to", "memory.html", NEAR),  # behind titles that begin with "to"
     ("add an activation function", "add-an-op.html", FIRST),
     ("read a trace", "tracing.html", FIRST),
     ("train a language model", "training.html", FIRST),
