@@ -7,9 +7,11 @@
 #include "tests/support/source_dir.h"
 
 #include "ingot/base/files.h"
+#include "ingot/base/report.h"
 #include "ingot/base/rng.h"
 #include "ingot/forecast/baselines.h"
 #include "ingot/forecast/evaluate.h"
+#include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/plot.h"
 #include "ingot/forecast/table/future_columns.h"
@@ -355,6 +357,23 @@ TEST(Forecaster, WritesItsReportWithTheModelOrNothing) {
   report.charts[0].series[0].x.pop_back();  // cannot be drawn
   EXPECT_THROW(save_forecaster(directory.at("other"), f, &report), Error);
   EXPECT_FALSE(std::filesystem::exists(directory.at("other")));
+}
+
+TEST(Forecaster, KeepsWhatItWasFittedWithAndOnInItsDirectoryAndReports) {
+  const test::TemporaryDirectory directory;
+  const SeriesTable table = table_of(hourly_csv(700));
+  save_forecaster(directory.at("model"), fit_forecaster(small_fit(), table));
+  const Forecaster loaded = load_forecaster(directory.at("model"), kCpu);
+  const RunMetadata& metadata = loaded.metadata;
+  EXPECT_EQ(metadata.to_json() + "\n", read_file(directory.at("model/run.json")));
+  EXPECT_EQ(metadata.device, "cpu");
+  EXPECT_EQ(metadata.seeds.size(), 1U);
+  EXPECT_EQ(metadata.configuration_hash.size(), 64U);
+  ASSERT_EQ(metadata.data.size(), 1U);
+  EXPECT_EQ(metadata.data[0].second, table_digest(table));
+  EXPECT_EQ(forecast_report(loaded, table, 0).environment, metadata.rows());
+  std::filesystem::remove(directory.at("model/run.json"));
+  EXPECT_TRUE(load_forecaster(directory.at("model"), kCpu).metadata.version.empty());
 }
 
 TEST(Plot, SaysWhatItDoesNotDraw) {

@@ -5,6 +5,7 @@
 #include "tests/forecast/support.h"
 
 #include "ingot/base/report.h"
+#include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/plot.h"
 
 namespace ingot::forecast {
@@ -65,6 +66,9 @@ TEST(LocalForecaster, IsTheSameOnceSavedAndLoaded) {
   EXPECT_EQ(loaded.split.test, 0.3);
   EXPECT_EQ(loaded.scores.size(), f.scores.size());
   EXPECT_EQ(predict_local(loaded, table)[0].values, predict_local(f, table)[0].values);
+  EXPECT_EQ(loaded.metadata.to_json(), f.metadata.to_json());
+  EXPECT_EQ(loaded.metadata.data[0].second, table_digest(table));
+  EXPECT_EQ(local_report(loaded, table, 0).environment, f.metadata.rows());
 }
 
 TEST(LocalForecaster, ReadsANewTableAsItsOwnWasRead) {

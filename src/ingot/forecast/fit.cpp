@@ -111,8 +111,12 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   result.model = first_model(config, choose_device(config.device));
   if (config.from.empty()) start_effects(*result.model, table, config.split, parts);
   FitTask task(config, table, parts, *result.model);
+  const RunInfo info = info_of(config, task.identity());
+  result.metadata = info.metadata;
+  result.metadata.describe_process(result.model->device());
+  result.metadata.set_configuration(info.config);
   const auto reporter = std::make_shared<HookReporter>(hooks, task);
-  Trainer trainer(task, options_of(config, task, saving), info_of(config, task.identity()),
+  Trainer trainer(task, options_of(config, task, saving), info,
                   {.reporters = {reporter}, .should_stop = [&] { return reporter->asks_to_stop(); }});
   if (saving.resume && !saving.directory.empty()) {
     if (const std::optional<SavedCheckpoint> saved = fit_checkpoints(saving.directory).newest()) {

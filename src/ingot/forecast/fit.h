@@ -62,6 +62,7 @@ struct FitResult {
   std::int64_t best_epoch = 0;
   double best_validation_loss = 0;
   TrainEnd end = TrainEnd::finished;
+  RunMetadata metadata{};
 };
 
 /// Trains a network on the training windows, keeps the weights of the epoch that config.keep says.

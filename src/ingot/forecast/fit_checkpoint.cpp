@@ -22,11 +22,7 @@ void feed(Sha256& sha, const std::string& text) {
 
 }  // namespace
 
-FitIdentity::FitIdentity(const FitConfig& c, const SeriesTable& t) {
-  Json json = to_json(c);
-  json.erase("data");
-  if (!c.from.empty()) json["from"] = "weights of SHA-256 " + sha256_file(weights_path(c.from));
-  config = dump_json(json);
+std::string table_digest(const SeriesTable& t) {
   Sha256 sha;
   feed(sha, fmt::format("{} {}", t.targets, t.frequency.name()));
   for (const std::string& name : t.column_names) feed(sha, name);
@@ -41,7 +37,14 @@ FitIdentity::FitIdentity(const FitConfig& c, const SeriesTable& t) {
       }
     }
   }
-  table = sha.finish_hex();
+  return sha.finish_hex();
+}
+
+FitIdentity::FitIdentity(const FitConfig& c, const SeriesTable& t) : table(table_digest(t)) {
+  Json json = to_json(c);
+  json.erase("data");
+  if (!c.from.empty()) json["from"] = "weights of SHA-256 " + sha256_file(weights_path(c.from));
+  config = dump_json(json);
 }
 
 std::string fit_digest(const FitConfig& config, const SeriesTable& table) {

@@ -11,8 +11,11 @@ namespace ingot::forecast {
 struct FitIdentity {
   FitIdentity(const FitConfig& config, const SeriesTable& table);
   std::string config;  ///< JSON without the path of the data; of `from` the SHA-256 of the weights
-  std::string table;   ///< SHA-256 of dates, names and numbers
+  std::string table;   ///< table_digest
 };
+
+/// SHA-256 of dates, names and numbers.
+std::string table_digest(const SeriesTable& table);
 
 /// SHA-256 of the identity of a fit: with equal ones fit() gives the same model. `config` as fit() takes it.
 std::string fit_digest(const FitConfig& config, const SeriesTable& table);

@@ -204,6 +204,7 @@ Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHo
   f.epochs = std::move(result.epochs);
   f.best_epoch = result.best_epoch;
   f.end = result.end;
+  f.metadata = std::move(result.metadata);
   if (f.end != TrainEnd::stopped) f.fit_digest = fit_digest(f.config, table);
   f.column_names = table.column_names;
   f.targets = table.targets;

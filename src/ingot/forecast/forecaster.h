@@ -49,6 +49,7 @@ struct Forecaster {
   std::int64_t best_epoch = 0;        ///< from 1; of this process' fit
   std::string fit_digest;             ///< of what it was fitted with and to; empty where the fit was stopped
   TrainEnd end = TrainEnd::finished;  ///< of this process' fit
+  RunMetadata metadata{};  ///< of the fit: run.json in a saved one; empty of a checkpoint without it
 
   /// DataError that names what differs where a table has not the columns or the frequency that the model was
   /// fitted on.

@@ -10,6 +10,7 @@
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/models/forecast/patchtst.h"
+#include "ingot/train/run_metadata_file.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
 
@@ -78,6 +79,7 @@ Forecaster described(const std::string& directory) {
     throw FormatError(path, -1, "config.json", error.what());
   }
   check_consistent(f, path);
+  f.metadata = read_metadata(directory).value_or(RunMetadata());
   return f;
 }
 
@@ -97,6 +99,7 @@ void save_forecaster(const std::string& directory, const Forecaster& f, const Re
     const std::vector<StoredTensor> quantiles{StoredTensor::of("quantiles", f.calibration.quantiles)};
     write_safetensors(files.file("calibration.safetensors"), quantiles);
   }
+  write_metadata(f.metadata, files.path());
   if (report != nullptr) write_report(files.file("report.html"), *report);
   files.commit();
 }

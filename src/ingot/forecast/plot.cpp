@@ -175,6 +175,7 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
   report.title = counted(f.config.model.horizon, "step") + " ahead";
   report.subtitle = fmt::format("{} · {} · look-back {} · one row per {}", table.source, f.config.model.model,
                                 f.config.model.lookback, table.frequency.in_words());
+  report.environment = f.metadata.rows();
   report.figures = {
       {"model", f.config.model.model,
        fmt::format("{} parameters", human_count(static_cast<double>(count_parameters(*f.model))))},
@@ -227,6 +228,7 @@ Report local_report(const LocalForecaster& f, const SeriesTable& table, std::int
   report.title = counted(f.horizon, "step") + " ahead";
   report.subtitle = fmt::format("{} · {} · season {} · one row per {}", table.source, f.model, f.season,
                                 table.frequency.in_words());
+  report.environment = f.metadata.rows();
   report.figures = {{"model", f.model, f.scores.empty() ? "" : "the best of those compared"},
                     series_figure(table, drawn, series_drawn.size() < table.series.size())};
   for (const Series* series : series_drawn) {

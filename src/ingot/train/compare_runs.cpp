@@ -14,6 +14,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
+#include "ingot/train/run_metadata_file.h"
 
 namespace ingot {
 namespace {
@@ -67,10 +68,7 @@ FinishedRun read_run(const std::string& directory) {
                   .name = directory,
                   .history = read_history(directory, std::numeric_limits<std::int64_t>::max()),
                   .config = read_settings(directory + "/config.yaml"),
-                  .metadata = {}};
-  const std::string file = directory + "/" + kRunMetadataFile;
-  std::error_code missing;
-  if (fs::exists(file, missing)) run.metadata = RunMetadata::from_json(read_file(file), file);
+                  .metadata = read_metadata(directory)};
   if (run.config.empty() && run.metadata) {
     for (const Setting& setting : run.metadata->configuration)
       run.config.emplace_back(setting.name, setting.value);

@@ -9,6 +9,7 @@
 #include "ingot/forecast/fit_config.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/statistical/local_forecaster.h"
+#include "ingot/train/run_metadata_file.h"
 
 namespace ingot::forecast {
 namespace {
@@ -56,6 +57,7 @@ void save_local_forecaster(const std::string& directory, const LocalForecaster& 
                        {"scores", scores}};
   AtomicDirectory files(directory);
   write_file_atomically(files.file("config.json"), dump_json(json, 2) + "\n");
+  write_metadata(f.metadata, files.path());
   if (report != nullptr) write_report(files.file("report.html"), *report);
   files.commit();
 }
@@ -85,6 +87,7 @@ LocalForecaster load_local_forecaster(const std::string& directory) {
                      f.targets <= f.column_names.size();
   INGOT_CHECK(sound,
               FormatError(path, -1, "config.json", "horizon, season, columns and targets do not agree"));
+  f.metadata = read_metadata(directory).value_or(RunMetadata());
   return f;
 }
 

@@ -10,6 +10,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/scope.h"
 #include "ingot/forecast/error_sums.h"
+#include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/input_effects.h"
 #include "ingot/forecast/table/future_columns.h"
 
@@ -168,6 +169,11 @@ LocalForecaster fit_local(const LocalOptions& options, const SeriesTable& table,
               InvalidConfig("future", fmt::format("has no effect on {}; choose another model, or leave out "
                                                   "--future and --holidays",
                                                   f.model)));
+  f.metadata.describe_process(kCpu);
+  f.metadata.data = {{"data", table_digest(table)}};
+  f.metadata.set_configuration({{"model", f.model, true},
+                                {"horizon", std::to_string(f.horizon), true},
+                                {"season", std::to_string(f.season), options.season > 0}});
   return f;
 }
 

@@ -6,6 +6,7 @@
 
 #include "ingot/forecast/evaluate.h"
 #include "ingot/forecast/statistical/local_model.h"
+#include "ingot/train/run_metadata.h"
 
 namespace ingot {
 struct Report;
@@ -29,6 +30,7 @@ struct LocalForecaster {
   std::size_t targets = 0;
   Frequency frequency;
   std::vector<LocalScore> scores;  ///< of all that were compared, the best first; empty: the model was named
+  RunMetadata metadata{};          ///< of the process that chose it: run.json in a saved one
 
   /// How to read a table for this model.
   TableOptions table_options() const;
