@@ -64,6 +64,7 @@ TEST(ForecastCommand, ComparesNetworksWithModelsWithoutTrainingOnTheSameForecast
   EXPECT_NE(text.find("The least MASE is that of ets."), std::string::npos) << text;
   EXPECT_NE(text.find("ingot forecast predict " + output + "/ets " + data), std::string::npos) << text;
   EXPECT_NE(read_file(output + "/report.html").find("theta"), std::string::npos);
+  EXPECT_NE(read_file(output + "/report.html").find("instruction set"), std::string::npos);
   EXPECT_EQ(run_ingot({"forecast", "predict", output + "/theta", data}).exit_code, 0);
 
   const auto methods_of = [](const nlohmann::json& json) {

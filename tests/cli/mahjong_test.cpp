@@ -199,6 +199,7 @@ TEST(MahjongCommand, ANetworkIsClonedPlaysAndReviewsAGame) {
   ASSERT_EQ(ladder["players"].size(), 4U);
   EXPECT_GE(ladder["players"][0]["ordinal"], ladder["players"][3]["ordinal"]);
   EXPECT_NE(read_file(page).find("Ratings over the walls"), std::string::npos);
+  EXPECT_NE(read_file(page).find("instruction set"), std::string::npos);
   const Outcome empty = run_ingot({"mahjong", "ladder", games, "-o", page});
   EXPECT_EQ(empty.exit_code, 1);
   EXPECT_NE(empty.errors.find("holds no network that can play"), std::string::npos) << empty.errors;

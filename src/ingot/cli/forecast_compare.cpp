@@ -26,6 +26,7 @@
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/plot.h"
 #include "ingot/forecast/statistical/local_forecaster.h"
+#include "ingot/train/run_metadata.h"
 
 namespace ingot::cli {
 namespace {
@@ -303,7 +304,11 @@ int run_forecast_compare(const ForecastOptions& o) {
   add_simple(results, plan);
   const Metrics& best = results.rows[best_of(results.rows)].metrics;
   const std::string report = plan.output + "/report.html";
-  write_report(report, comparison_report(plan.table.source, results.last.windows, results.rows));
+  Report page = comparison_report(plan.table.source, results.last.windows, results.rows);
+  RunMetadata metadata;
+  metadata.describe_process(choose_device(o.device.value_or("auto")));
+  page.environment = metadata.rows();
+  write_report(report, page);
   if (o.json) {
     print_json(report, plan, results, best.method);
   } else {

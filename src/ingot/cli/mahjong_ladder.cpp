@@ -14,8 +14,10 @@
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/mahjong_games.h"
 #include "ingot/cli/text_table.h"
+#include "ingot/core/device_config.h"
 #include "ingot/mahjong/ladder.h"
 #include "ingot/rl/network_directory.h"
+#include "ingot/train/run_metadata.h"
 
 namespace ingot::cli {
 namespace {
@@ -138,6 +140,9 @@ Report ladder_report(const LadderCommand& o, const LadderRun& run) {
                    {"temperature", fmt::format("{}", o.temperature)},
                    {"beta", fmt::format("{:.4g}", model.beta)},
                    {"tau", fmt::format("{:.4g}", model.tau)}};
+  RunMetadata metadata;
+  metadata.describe_process(choose_device(o.device));
+  report.environment = metadata.rows();
   return report;
 }
 

@@ -28,6 +28,7 @@
 #include "ingot/cli/tune_objectives.h"
 #include "ingot/cli/tune_result.h"
 #include "ingot/core/backend.h"
+#include "ingot/train/run_metadata.h"
 #include "ingot/tune/database.h"
 #include "ingot/tune/study_keys.h"
 #include "ingot/tune/study_report.h"
@@ -230,7 +231,10 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
     return 0;
   }
   const std::string report = config.output_dir + "/report.html";
-  error.catch_from([&] { write_study_report(report, config, tuner, tune_commands(config, tuner)); });
+  RunMetadata metadata;
+  metadata.describe_process(kCpu);
+  error.catch_from(
+      [&] { write_study_report(report, config, tuner, tune_commands(config, tuner), metadata.rows()); });
   if (o.json) {
     print_tune_json(config, tuner, report);
   } else {

@@ -217,7 +217,8 @@ void add_figures(::ingot::Report& report, const SearchSpace& space, const std::v
 }  // namespace
 
 void write_study_report(const std::string& path, const StudyConfig& config, Tuner& tuner,
-                        const std::vector<std::pair<std::string, std::string>>& commands) {
+                        const std::vector<std::pair<std::string, std::string>>& commands,
+                        const std::vector<std::pair<std::string, std::string>>& environment) {
   const std::vector<Trial> trials = tuner.trials();
   const SearchSpace& space = tuner.space();
   const Direction direction = tuner.direction();
@@ -239,6 +240,7 @@ void write_study_report(const std::string& path, const StudyConfig& config, Tune
   }
   report.space = report_space(space, shares, trials, direction);
   report.commands = commands;
+  report.environment = environment;
   report.config_title = "Values of the best trial";
   report.space.value_name = goals.empty() ? "value" : goals[0].name;
   if (!goals.empty())
