@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -23,11 +25,25 @@ Json as_object(const std::vector<RunDifference>& rows) {
   return object;
 }
 
+// Long values that begin alike, as command lines do, from the word in which they differ: columns are narrow.
+RunDifference from_first_difference(RunDifference row) {
+  constexpr std::size_t kShort = 24;
+  const auto common =
+      static_cast<std::size_t>(std::ranges::mismatch(row.left, row.right).in1 - row.left.begin());
+  const std::size_t word = common == 0 ? std::string::npos : row.left.rfind(' ', common - 1);
+  if (word == std::string::npos || word < kShort) return row;
+  for (std::string* value : {&row.left, &row.right}) *value = "…" + value->substr(word);
+  return row;
+}
+
 void print_part(const char* title, const std::vector<RunDifference>& rows, const FinishedRun& left,
                 const FinishedRun& right) {
   if (rows.empty()) return;
   ReportTable table{.title = title, .columns = {"", left.name, right.name}, .rows = {}};
-  for (const RunDifference& row : rows) table.rows.push_back({row.what, row.left, row.right});
+  for (const RunDifference& row : rows) {
+    const RunDifference shown = from_first_difference(row);
+    table.rows.push_back({shown.what, shown.left, shown.right});
+  }
   print_text_table(table);
 }
 
