@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <sstream>
 
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -152,6 +154,37 @@ TEST(CommandLine, HelpIsACommandToo) {
   const Outcome unknown = run_ingot({"help", "trian"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_NE(unknown.errors.find("did you mean 'train'"), std::string::npos) << unknown.errors;
+}
+
+// Names of the commands below one whose help this is.
+std::vector<std::string> subcommands(const std::string& help) {
+  const std::size_t begin = help.find("\nSubcommands:\n");
+  std::vector<std::string> names;
+  std::istringstream lines(begin == std::string::npos ? "" : help.substr(begin + 1));
+  for (std::string line; std::getline(lines, line) && !line.empty();)
+    if (line.starts_with("  ") && line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  return names;
+}
+
+// Commands below `path`, itself included; of each, whether its help has an example.
+void collect_commands(const std::vector<std::string>& path, std::map<std::string, bool>& commands) {
+  std::vector<std::string> words = path;
+  words.emplace_back("--help");
+  const std::string help = run_ingot(words).output;
+  std::string name = "ingot";
+  for (const std::string& word : path) name += " " + word;
+  if (!path.empty()) commands[name] = help.find("Examples:") != std::string::npos;
+  for (const std::string& below : subcommands(help)) {
+    words.back() = below;
+    collect_commands(words, commands);
+  }
+}
+
+TEST(CommandLine, TheHelpOfEveryCommandHasAnExample) {
+  std::map<std::string, bool> commands;
+  collect_commands({}, commands);
+  EXPECT_TRUE(commands.contains("ingot mahjong dataset stats"));
+  for (const auto& [name, has_example] : commands) EXPECT_TRUE(has_example) << name;
 }
 
 TEST(CommandLine, ACommandOfSeveralNamesThem) {

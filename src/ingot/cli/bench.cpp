@@ -28,6 +28,7 @@ int show(const benchmark::Report& report, bool json) {
 
 void add_bench(Command& root) {
   Command bench = root.subcommand("bench", "Time training and inference against what the machine allows");
+  bench.example("ingot bench decode model.gguf", "tokens/s, beside what reading the weights allows");
   add_bench_training(bench);
   add_bench_policy(bench);
   add_bench_selfplay(bench);

@@ -113,6 +113,7 @@ void add_cache(Command& root) {
   auto o = std::make_shared<CacheOptions>();
   Command command =
       root.subcommand("cache", "Show and remove what was fetched: models, files, prepacked weights");
+  command.example("ingot cache list", "what is kept, and its size");
   Command list_command = command.subcommand("list", "What is kept, with its size and when it was last used");
   list_command.flag("--json", o->json, "Print the entries as JSON");
   list_command.example("ingot cache list", "the Hub's cache and Ingot's own");

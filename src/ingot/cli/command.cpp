@@ -157,6 +157,7 @@ void add_help(Command& root, const CLI::App* program) {
   auto path = std::make_shared<std::vector<std::string>>();
   Command help = root.subcommand("help", "Show the help of a command");
   help.option("command", *path, "The command, as in: ingot help forecast fit");
+  help.example("ingot help forecast fit", "the same as ingot forecast fit --help");
   help.run([program, path] { return help_on(*program, *path); });
 }
 

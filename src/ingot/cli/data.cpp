@@ -167,6 +167,7 @@ void add_data(Command& root) {
   auto o = std::make_shared<PreviewOptions>();
   Command command =
       root.subcommand("data", "Look at the data of a training run, or capture a teacher's answers");
+  command.example("ingot data preview train.yaml", "samples as the model reads them");
   add_capture(command);
   Command showing = command.subcommand(
       "preview",

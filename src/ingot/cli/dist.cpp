@@ -88,6 +88,7 @@ int check(const DistOptions& o, dist::Communicator& ranks) {
 void add_dist(Command& root) {
   auto o = std::make_shared<DistOptions>();
   Command command = root.subcommand("dist", "Look at what moves between the processes of a run");
+  command.example("mpirun -n 2 ingot dist check", "whether the processes reach each other");
   Command checking =
       command.subcommand("check", "Do every operation between the processes: is it right, how fast?");
   checking.option("--device", o->device, "auto, cpu, cuda, or cuda:N");

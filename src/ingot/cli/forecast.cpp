@@ -63,6 +63,7 @@ void add_forecast(Command& root) {
   auto o = std::make_shared<ForecastOptions>();
   Command command =
       root.subcommand("forecast", "Forecast the series of a CSV file: fit, predict, evaluate, plot, compare");
+  command.example("ingot forecast compare sales.csv --horizon 28", "which model suits a table");
 
   Command fitting =
       command.subcommand("fit", "Fit a model to a table; keeps the epoch with the least validation loss");
@@ -116,6 +117,8 @@ void add_forecast(Command& root) {
   add_data_options(predicting, *o);
   add_device_option(predicting, o->device);
   predicting.flag("--json", o->json, "Print the forecasts as JSON; with -o, what was written");
+  predicting.example("ingot forecast predict sales-dlinear sales.csv -o forecast.csv --level 90",
+                     "the rows after the table's last, with intervals");
   predicting.run([o] { return run_forecast_predict(*o); });
 
   Command evaluating = command.subcommand(
@@ -150,6 +153,8 @@ void add_forecast(Command& root) {
   add_data_options(plotting, *o);
   add_device_option(plotting, o->device);
   plotting.flag("--json", o->json, "Print JSON");
+  plotting.example("ingot forecast plot sales-dlinear sales.csv --hold-out 28 -o forecast.html",
+                   "the last 28 rows forecast, beside what was measured");
   plotting.run([o] { return run_forecast_plot(*o); });
 
   Command comparing =

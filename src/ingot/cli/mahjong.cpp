@@ -215,6 +215,7 @@ void add_mahjong(Command& root) {
   const std::vector<std::string> presets = rule_presets(), lengths = game_lengths();
   Command command = root.subcommand(
       "mahjong", "Riichi mahjong: play, learn, compare players, review games, check logs, score hands");
+  command.example("ingot mahjong play --watch", "four built-in players, every hand open");
 
   Command playing =
       command.subcommand("play", "Play or watch a game in the terminal, or serve as an mjai client");
@@ -276,6 +277,7 @@ void add_mahjong(Command& root) {
   replaying.option("--delay", o->view.delay, "With --watch on a terminal: seconds between decisions");
   replaying.flag("--step", o->view.step, "With --watch on a terminal: wait for a key at each decision");
   replaying.flag("--json", o->json, "Print the game as mjai instead");
+  replaying.example("ingot mahjong replay game.json.gz --watch", "the table at each decision");
   replaying.run([o] { return replay_mahjong(*o); });
 
   Command reviewing =
@@ -299,6 +301,7 @@ void add_mahjong(Command& root) {
       .one_of(presets);
   checking.option("--length", o->length, "Length of mjai games, which do not name theirs").one_of(lengths);
   checking.flag("--json", o->json, "Print JSON");
+  checking.example("ingot mahjong validate logs", "every log below a directory");
   checking.run([o] { return validate_mahjong(*o); });
 
   add_mahjong_dataset(command);

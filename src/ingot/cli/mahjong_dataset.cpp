@@ -272,6 +272,7 @@ void add_mahjong_dataset(Command& mahjong) {
   o->player = "rule-based";
   Command command =
       mahjong.subcommand("dataset", "Games to learn from: make some, count them, look at decisions");
+  command.example("ingot mahjong dataset generate --games 2000 -o games", "the logs of 2000 games");
 
   Command making =
       command.subcommand("generate", "Let a player play games against itself, and keep their logs");
@@ -288,6 +289,7 @@ void add_mahjong_dataset(Command& mahjong) {
   Command counting =
       command.subcommand("stats", "Games, rounds, decisions by kind of action, and logs that are refused");
   add_reading(counting, *o);
+  counting.example("ingot mahjong dataset stats games", "what there is to learn from");
   counting.run([o] { return dataset_stats(*o); });
 
   Command showing =
@@ -295,6 +297,7 @@ void add_mahjong_dataset(Command& mahjong) {
   add_reading(showing, *o);
   showing.option("--count", o->count, "How many");
   showing.option("--seed", o->seed, "Seed of the order");
+  showing.example("ingot mahjong dataset sample games --count 3", "three decisions and their labels");
   showing.run([o] { return dataset_samples(*o); });
 }
 

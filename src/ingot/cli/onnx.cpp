@@ -289,6 +289,7 @@ void add_limits(Command& command, Limits& limits) {
 void add_onnx(Command& root) {
   Command command =
       root.subcommand("onnx", "Run graphs that other programs exported, and tell what they need");
+  command.example("ingot onnx check model.onnx", "whether a graph can run here");
   auto r = std::make_shared<RunOptions>();
   Command run = command.subcommand("run", "Compute a graph's outputs from NumPy files");
   run.option("model", r->model, "An .onnx file, here or elsewhere (see ingot pull)").required();

@@ -164,6 +164,8 @@ Json report(const QuantizeFlags& o, const WrittenModel& written) {
 void check(const QuantizeFlags& o) {
   INGOT_CHECK(!o.destination.empty() || !o.report.empty(),
               InvalidConfig("destination", "give a file or directory to write, --report TEXT, or both"));
+  INGOT_CHECK(o.destination.empty() || !o.formats.empty(),
+              InvalidConfig("--format", "name the format to write, such as q4_k"));
   INGOT_CHECK(
       o.destination.empty() || o.formats.size() == 1,
       InvalidConfig("--format", fmt::format("one format goes into a file; {} are named", o.formats.size())));
