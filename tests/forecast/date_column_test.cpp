@@ -124,6 +124,18 @@ TEST(DateColumn, FractionsOfASecondAreRounded) {
             "2021-01-01 23:00");
 }
 
+TEST(DateColumn, AnOffsetOfZeroIsWrittenAsTheRowsHaveIt) {
+  // Of Python's isoformat, strftime's %z and PostgreSQL.
+  EXPECT_EQ(ends({"2021-01-01T22:00:00+00:00", "2021-01-01T23:00:00+00:00"})[2], "2021-01-02T00:00:00+00:00");
+  EXPECT_EQ(ends({"2021-01-01 22:00:00+0000", "2021-01-01 23:00:00+0000"})[2], "2021-01-02 00:00:00+0000");
+  EXPECT_EQ(ends({"2021-01-01 22:00:00+00", "2021-01-01 23:00:00+00"})[2], "2021-01-02 00:00:00+00");
+  EXPECT_EQ(ends({"2021-07-01 22:00:00-0730", "2021-07-01 23:00:00-0730"})[2], "2021-07-02 00:00:00-0730");
+  EXPECT_EQ(ends({"2021-07-01 22:00:00+02", "2021-07-01 23:00:00+02"})[2], "2021-07-02 00:00:00+02");
+  // London's, in the night that summer time ends.
+  EXPECT_EQ(ends({"2021-10-31T01:00:00+01:00", "2021-10-31T01:00:00+00:00", "2021-10-31T02:00:00+00:00"})[2],
+            "2021-10-31T03:00:00+00:00");
+}
+
 TEST(DateColumn, ReadsHalvesOfTheDayAndDatesAsStataAndWindowsWriteThem) {
   EXPECT_EQ(ends({"2010m11", "2010m12"}), (Strings{"2010-11-01 00:00", "2010-12-01 00:00", "2011m01"}));
   EXPECT_EQ(ends({"1/1/2021 11:00:00 a. m.", "1/1/2021 12:00:00 p. m."})[1], "2021-01-01 12:00");

@@ -457,6 +457,7 @@ void settle_offsets(DateColumn& dates, const std::vector<std::int64_t>& offsets,
   if (!one_offset) {
     dates.style.offset = 0;
     dates.style.zone = "%z";
+    if (std::ranges::find(offsets, 0) == offsets.end()) dates.style.offset_form = OffsetForm::zulu;
   }
   std::vector<Moment> shown = dates.times;
   for (std::size_t i = 0; i < shown.size(); ++i) shown[i] += offsets[i];

@@ -277,8 +277,9 @@ class FormatReader {
     if (!east && !take('-')) return false;
     std::int64_t hours = 0, minutes = 0;
     if (!digits(2, 2, hours)) return false;
-    const bool more = take(':') || (!text_.empty() && text_[0] >= '0' && text_[0] <= '9');
+    const bool colon = take(':'), more = colon || (!text_.empty() && is_digit(text_[0]));
     if (more && !digits(2, 2, minutes)) return false;
+    offset_form_ = colon ? OffsetForm::colon : more ? OffsetForm::digits : OffsetForm::hours;
     offset_ = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
     return hours <= 23 && minutes <= 59;
   }
@@ -341,6 +342,7 @@ class FormatReader {
     if (round_up_) ++at;
     if (style_ != nullptr && zoned_) {
       style_->offset = offset_;
+      style_->offset_form = offset_form_;
       style_->zone_name = zone_name_;
       style_->local = local_;
       style_->own_clock = local_;
@@ -354,6 +356,7 @@ class FormatReader {
   IsoWeek iso_{0, 0};
   std::int64_t iso_day_ = 1, day_of_year_ = 0, epoch_ = -1, offset_ = 0;
   char half_ = 0;
+  OffsetForm offset_form_ = OffsetForm::zulu;
   bool zoned_ = false, local_ = false, fraction_follows_ = false, round_up_ = false;
   std::string zone_name_;
 };
@@ -428,7 +431,7 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
     case 's':
       return std::to_string(moment);
     case 'z':
-      return format_offset(style.offset);
+      return format_offset(style.offset, style.offset_form);
     case 'Z':
       return style.zone_name;
     case 'F':
@@ -487,10 +490,12 @@ void DateStyle::widen(const Frequency& frequency) {
   }
 }
 
-std::string format_offset(std::int64_t seconds) {
-  if (seconds == 0) return "Z";
+std::string format_offset(std::int64_t seconds, OffsetForm form) {
+  if (seconds == 0 && form == OffsetForm::zulu) return "Z";
   const std::int64_t minutes = std::abs(seconds) / kMinute;
-  return fmt::format("{}{:02}:{:02}", seconds < 0 ? '-' : '+', minutes / 60, minutes % 60);
+  std::string text = fmt::format("{}{:02}", seconds < 0 ? '-' : '+', minutes / 60);
+  if (form == OffsetForm::hours && minutes % 60 == 0) return text;
+  return text + fmt::format("{}{:02}", form == OffsetForm::digits ? "" : ":", minutes % 60);
 }
 
 std::string format_moment(Moment moment, const DateStyle& style) {

@@ -9,6 +9,9 @@
 
 namespace ingot::forecast {
 
+/// How an offset is written: Z where it is zero, else +02:00; always +02:00; +0200; +02.
+enum class OffsetForm : std::uint8_t { zulu, colon, digits, hours };
+
 /// How a column of dates is written, so that a forecast continues it in the same way. Patterns are those of
 /// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and besides %q for the quarter, %i for
 /// the half-year, %n and %N for the year after in two and four digits (2019/20), %o for what is behind a day
@@ -21,13 +24,14 @@ struct DateStyle {
   std::int64_t epoch = 0;         ///< counted since 1970, so many a second: 1, 1000 ...; 0: no such count
   std::string date = "%Y-%m-%d";  ///< "%d/%m/%Y", "%b %Y", "%Y-Q%q", "%G-W%V" ...; all of a given format
   std::string clock = {};         ///< with what is before it: " %H:%M", "T%H:%M:%S", " %I:%M %p"
-  std::string zone = {};          ///< "%z" (Z, +02:00) or " %Z" (a name); empty: none is written
-  std::string zone_name = {};     ///< what %Z stands for
-  std::int64_t offset = 0;        ///< the zone's, in seconds east of UTC
-  bool local = false;             ///< the zone is a region's (Europe/Berlin): moments count by its clocks
-  int names = 0;                  ///< of months and days: as find_month's
-  bool rounded = false;           ///< fractions of a second were, to the nearest one
-  bool own_clock = false;         ///< moments count by the clock of that offset, not by UTC
+  std::string zone = {};          ///< "%z" (an offset) or " %Z" (a name); empty: none is written
+  OffsetForm offset_form = OffsetForm::zulu;
+  std::string zone_name = {};  ///< what %Z stands for
+  std::int64_t offset = 0;     ///< the zone's, in seconds east of UTC
+  bool local = false;          ///< the zone is a region's (Europe/Berlin): moments count by its clocks
+  int names = 0;               ///< of months and days: as find_month's
+  bool rounded = false;        ///< fractions of a second were, to the nearest one
+  bool own_clock = false;      ///< moments count by the clock of that offset, not by UTC
 
   std::string format() const { return date + clock + zone; }
   bool has_day() const;
@@ -38,8 +42,7 @@ struct DateStyle {
 };
 
 std::string format_moment(Moment moment, const DateStyle& style);
-/// "Z", "+02:00".
-std::string format_offset(std::int64_t seconds);
+std::string format_offset(std::int64_t seconds, OffsetForm form = OffsetForm::zulu);
 
 /// Reads a date that is written by a pattern of strptime; nothing for other text and for days that are not.
 /// %z takes "Z", "+02:00" and "+02", %Z a usual abbreviation or a region's name; both change `style`. Names
