@@ -33,6 +33,23 @@ TEST(DateColumn, NumbersOfWhichSomeAreNoMonthsAreWeeks) {
   }
 }
 
+TEST(DateColumn, SixDigitsThatAreDaysOfSeveralMonthsAreDays) {
+  EXPECT_EQ(ends({"210130", "210131", "210201"}),
+            (Strings{"2021-01-30 00:00", "2021-02-01 00:00", "210202"}));
+  EXPECT_EQ(ends({"991130", "991231", "000131"}),
+            (Strings{"1999-11-30 00:00", "2000-01-31 00:00", "000229"}));
+  EXPECT_EQ(dated({"202030", "202031", "202032"}).frequency.name(), "W");
+  EXPECT_EQ(dated({"202101", "202102", "202103"}).frequency.name(), "MS");
+  EXPECT_TRUE(dated({"500101", "500102", "500103"}).date_style.number) << "which may be row numbers";
+}
+
+TEST(DateColumn, NamesOfMonthsAreWrittenInTheCaseOfTheRows) {
+  EXPECT_EQ(ends({"30-sep-20", "01-oct-20"})[2], "02-oct-20");
+  EXPECT_EQ(ends({"30 september 2020", "1 october 2020"})[2], "2 october 2020");
+  EXPECT_EQ(ends({"30-SEP-20", "01-OCT-20"})[2], "02-OCT-20");
+  EXPECT_EQ(ends({"mars-19", "avr.-19"})[2], "mai-19");
+}
+
 TEST(DateColumn, ReadsAndWritesOnDatesAsTheyCome) {
   EXPECT_EQ(ends({"30/01/2020", "31/01/2020", "01/02/2020"}),
             (Strings{"2020-01-30 00:00", "2020-02-01 00:00", "02/02/2020"}));
@@ -270,6 +287,7 @@ TEST(DateColumn, ReadsFiscalYearsAndYearsThatEndInTheNext) {
   EXPECT_EQ(ends({"FY18", "FY19"})[2], "FY20");
   EXPECT_EQ(ends({"fy 2019", "fy 2020"})[2], "fy 2021");
   EXPECT_EQ(ends({"FY2018-19", "FY2019-20"})[2], "FY2020-21");
+  EXPECT_EQ(ends({"FY98/99", "FY99/00"})[2], "FY00/01");
   EXPECT_EQ(ends({"FY2019 Q3", "FY2019 Q4"})[2], "FY2020 Q1");
   EXPECT_EQ(ends({"FY20Q3", "FY20Q4"})[2], "FY21Q1");
   EXPECT_EQ(ends({"Q3 FY2019", "Q4 FY2019"})[2], "Q1 FY2020");

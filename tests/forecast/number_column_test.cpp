@@ -78,6 +78,9 @@ TEST(NumberColumn, LeavesOutWhatStandsAroundNumbers) {
   EXPECT_EQ(read({"999K", "1.234M"}), (Numbers{999e3, 1234e3})) << "nothing is grouped there";
   EXPECT_EQ(read({"1,2 Mio. €", "3 Mrd. €", "5,5 Tsd."}), (Numbers{1.2e6, 3e9, 5500}));
   EXPECT_EQ(read({"true", "FALSE", "True"}), (Numbers{1, 0, 1}));
+  EXPECT_EQ(read({"WAHR", "FALSCH"}), (Numbers{1, 0})) << "Excel's, in German";
+  EXPECT_EQ(read({"S\u00ed", "no", "si"}), (Numbers{1, 0, 1}));
+  EXPECT_EQ(read({"oui", "non"}), (Numbers{1, 0}));
   EXPECT_EQ(read({"yes", "no", "NA", "yes"}), (Numbers{1, 0, 0.5, 1}));
 }
 

@@ -116,6 +116,7 @@ std::string Frequency::in_words() const {
       return with(step, "business day");
     case Unit::months:
       if (step % 12 == 0) return with(step / 12, "year");
+      if (step % 6 == 0) return with(step / 6, "half-year");
       return step % 3 == 0 ? with(step / 3, "quarter") : with(step, "month");
     case Unit::seconds:
       break;

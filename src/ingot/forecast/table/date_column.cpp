@@ -370,14 +370,21 @@ std::optional<Reading> read_excel_days(const Cells& cells, bool told) {
   return reading;
 }
 
+bool are_of_one_month(const Cells& cells) {
+  for (std::size_t row = 1; row < cells.size(); ++row)
+    if (cells[row].substr(0, 4) != cells[0].substr(0, 4)) return false;
+  return true;
+}
+
 Reading read_automatically(const Cells& cells, std::string& why, const Usual& usual) {
-  for (const Parse& parse :
-       {Parse(parse_split_year), Parse(parse_compact_date), Parse(parse_compact_week), epoch_parser(1),
-        epoch_parser(1000), epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
+  for (const Parse& parse : {Parse(parse_split_year), Parse(parse_compact_date), Parse(parse_short_date),
+                             Parse(parse_compact_week), epoch_parser(1), epoch_parser(1000),
+                             epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
     DateStyle unused;
     if (!parse(cells[0], &unused)) continue;
     Reading reading = read_with(cells, parse);
-    if (unused.date.ends_with('n') && cells.size() < 3) continue;  // 2011-12 is a month, too
+    if (unused.date.ends_with('n') && cells.size() < 3) continue;      // 2011-12 is a month, too
+    if (unused.date == "%y%m%d" && are_of_one_month(cells)) continue;  // or weeks, or row numbers
     if (!reading.failed) return reading;
   }
   if (auto days = read_excel_days(cells, false);

@@ -77,13 +77,14 @@ class Guess {
     const std::string_view word = text_.substr(0, run(is_name_letter));
     if (!find_month(word, names_)) return false;
     if (names_ != 0) return skip(word.size(), "%"), name_end("b"), true;
-    const bool capitals = word[1] >= 'A' && word[1] <= 'Z';
-    skip(word.size(), std::string(capitals ? "%^" : "%") + (word.size() == 3 ? "b" : "B"));
+    const bool capitals = word[1] >= 'A' && word[1] <= 'Z', small = word[0] >= 'a' && word[0] <= 'z';
+    const std::string flag = capitals ? "^" : small ? "#" : "";
+    skip(word.size(), "%" + flag + (word.size() == 3 ? "b" : "B"));
     return true;
   }
   /// Behind a name of another language, which may end with a dot.
   void name_end(std::string_view directive) {
-    if (names_ != 0 && at(0) == '.' && at(1) == ' ') skip(1, ".");
+    if (names_ != 0 && at(0) == '.' && (at(1) == ' ' || at(1) == '-')) skip(1, ".");
     pattern_ += directive;
   }
   /// What stands between the parts of a date: one character, with spaces around or ", ", or " de ".
@@ -147,13 +148,13 @@ class Guess {
     return n <= 3 && is_digit(at(n)) ? n : 0;
   }
 
-  // FY2020, FY20, FY2019-20, FY2020 Q1
+  // FY2020, FY20, FY2019-20, FY19/20, FY2020 Q1
   bool fiscal_year() {
     copy(fiscal_word());
     const bool full = digits() == 4;
     if (!year()) return false;
     const std::size_t next = at(0) == '-' || at(0) == '/' ? run(is_digit, 1) : 0;
-    if (full && (next == 2 || next == 4)) {
+    if (next == 2 || (full && next == 4)) {
       copy(1);
       skip(next, next == 2 ? "%n" : "%N");
     }
@@ -488,6 +489,14 @@ std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style
   DateStyle found{.date = text.size() == 6 ? "%Y%m" : text.size() == 7 ? "%Y%j" : "%Y%m%d"};
   if (!digits) return parse_moment(text, style);
   if (with_clock) found.clock = std::string_view("%H%M%S").substr(0, text.size() - 8);
+  const auto moment = parse_by_format(text, found.format());
+  if (moment && style != nullptr) *style = found;
+  return moment;
+}
+
+std::optional<Moment> parse_short_date(std::string_view text, DateStyle* style) {
+  if (text.size() != 6 || text.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  const DateStyle found{.date = "%y%m%d"};
   const auto moment = parse_by_format(text, found.format());
   if (moment && style != nullptr) *style = found;
   return moment;

@@ -19,7 +19,7 @@ namespace {
 struct Piece {
   char directive = 0;  ///< 0: `literal` stands for itself
   char literal = 0;
-  bool bare = false, capitals = false, dotted = false;  ///< the flags
+  bool bare = false, capitals = false, small = false, dotted = false;  ///< the flags
 };
 
 class Pattern {
@@ -30,8 +30,8 @@ class Pattern {
     piece = {.literal = take()};
     if (piece.literal != '%' || text_.empty()) return true;
     char c = take();
-    for (; (c == '-' || c == '^' || c == '.') && !text_.empty(); c = take())
-      (c == '-' ? piece.bare : c == '^' ? piece.capitals : piece.dotted) = true;
+    for (; (c == '-' || c == '^' || c == '#' || c == '.') && !text_.empty(); c = take())
+      (c == '-' ? piece.bare : c == '^' ? piece.capitals : c == '#' ? piece.small : piece.dotted) = true;
     if (c != '%') piece.directive = c;
     return true;
   }
@@ -80,6 +80,7 @@ std::string with_flags_of_both(std::string_view one, std::string_view other) {
     format += '%';
     if (a.bare || b.bare) format += '-';
     if (a.capitals || b.capitals) format += '^';
+    if (a.small || b.small) format += '#';
     if (a.dotted || b.dotted) format += '.';
     format += a.directive;
   }
@@ -372,6 +373,7 @@ std::string written(const Piece& p, Moment moment, const Civil& c, const DateSty
       std::ranges::transform(text, text.begin(), [](char x) {
         return is_letter(x) && x >= 'a' ? static_cast<char>(x - 'a' + 'A') : x;
       });
+    if (p.small) std::ranges::transform(text, text.begin(), lower);
     return text;
   };
   const auto month = [&] { return month_name(c.month - 1, style.names); };

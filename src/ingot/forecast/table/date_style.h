@@ -13,9 +13,9 @@ namespace ingot::forecast {
 enum class OffsetForm : std::uint8_t { zulu, colon, digits, hours };
 
 /// How a column of dates is written, so that a forecast continues it in the same way. Patterns are those of
-/// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and besides %q for the quarter, %i for
-/// the half-year, %n and %N for the year after in two and four digits (2019/20), %o for what is behind a day
-/// (1st, 2nd; 1er) and the flag '.' for a short name's dot, where it has one.
+/// strftime, with its flags '-' (no leading zeros), '^' (capitals) and '#' (no capitals), and besides %q for
+/// the quarter, %i for the half-year, %n and %N for the year after in two and four digits (2019/20), %o for
+/// what is behind a day (1st, 2nd; 1er) and the flag '.' for a short name's dot, where it has one.
 struct DateStyle {
   bool number = false;            ///< plain integers
   int decimals = 0;               ///< of decimal years: 1958.2027 has 4; 0: dates are others
@@ -70,6 +70,8 @@ std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nul
 /// Reads 20160701, 2016183 (a day of the year), 201607, 2016070112, 201607011200 or 20160701120000, of the
 /// years 1800 to 2199; parse_moment takes them for row numbers.
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
+/// Reads 160701; columns of one month may as well be weeks or row numbers.
+std::optional<Moment> parse_short_date(std::string_view text, DateStyle* style = nullptr);
 /// Reads 2016/17, 2016-17 and 2016/2017: years that begin in one and end in the next.
 std::optional<Moment> parse_split_year(std::string_view text, DateStyle* style = nullptr);
 /// Reads 201627 and 2016-27 as weeks of ISO 8601, of the same years: for columns in which some are not
