@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
@@ -9,6 +10,8 @@
 #include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/help_page.h"
+#include "ingot/cli/text_table.h"
 #include "ingot/hub/cache_contents.h"
 #include "ingot/hub/hub_client.h"
 
@@ -46,8 +49,8 @@ std::string used(const CacheEntry& entry) {
 void print_table(const Entries& entries) {
   if (!entries.empty()) fmt::print("{:>9}  {:<14}  {:<7}  {}\n", "size", "last used", "kind", "name");
   for (const CacheEntry& entry : entries) {
-    fmt::print("{:>9}  {:<14}  {:<7}  {}\n", human_bytes(entry.bytes), used(entry), entry.kind,
-               printable(entry.name));
+    fmt::print("{}\n", cut_on_terminal(fmt::format("{:>9}  {:<14}  {:<7}  {}", human_bytes(entry.bytes),
+                                                   used(entry), entry.kind, printable(entry.name))));
   }
 }
 
@@ -70,9 +73,11 @@ int list(const CacheOptions& o) {
     return 0;
   }
   print_table(entries);
-  fmt::print("{} in {} {}: {} and {}\n", human_bytes(bytes_of(entries)), entries.size(),
-             entries.size() == 1 ? "entry" : "entries",
-             printable(hub::HubOptions::from_environment().cache_directory), printable(cache_directory()));
+  const std::string sum = fmt::format("{} in {} {}: {} and {}", human_bytes(bytes_of(entries)),
+                                      entries.size(), entries.size() == 1 ? "entry" : "entries",
+                                      printable(hub::HubOptions::from_environment().cache_directory),
+                                      printable(cache_directory()));
+  fmt::print("{}\n", wrap_on_terminal(sum, 2, STDOUT_FILENO));
   return 0;
 }
 

@@ -19,6 +19,7 @@
 #include "ingot/cli/forecast_fitting.h"
 #include "ingot/cli/help_page.h"
 #include "ingot/cli/interrupt.h"
+#include "ingot/cli/text_table.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/error_sums.h"
 #include "ingot/forecast/fit_checkpoint.h"
@@ -272,7 +273,7 @@ void print_comparison(const std::string& report, const Comparison& plan, const R
     metrics.push_back(c.metrics);
     if (c.stopped) metrics.back().method += ", stopped";
   }
-  fmt::print("\n{}", metrics_table(metrics));
+  fmt::print("\n{}", cut_on_terminal(metrics_table(metrics)));
   for (const std::string& note : results.last.notes)
     fmt::print("{}\n", wrap_on_terminal(printable(note), 0, STDOUT_FILENO));
   fmt::print("The least {} is that of {}.\n", std::isnan(best.mase) ? "MAE" : "MASE", best.method);

@@ -15,6 +15,7 @@
 #include "ingot/cli/help_page.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/interrupt.h"
+#include "ingot/cli/text_table.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/cross_validate.h"
 #include "ingot/forecast/fit_json.h"
@@ -147,7 +148,8 @@ void give_evaluation(const ForecastOptions& o, const Evaluation& e, const Series
   const std::string what =
       fmt::format("{} of {} from rolling origins in the test part of {}; season {}",
                   counted(e.windows, "forecast"), counted(horizon, "row"), printable(o.data), e.season);
-  fmt::print("{}\n\n{}\n", wrap_on_terminal(what, 2, STDOUT_FILENO), metrics_table(e.methods));
+  fmt::print("{}\n\n{}\n", wrap_on_terminal(what, 2, STDOUT_FILENO),
+             cut_on_terminal(metrics_table(e.methods)));
   for (const std::string& note : e.notes)
     fmt::print("{}\n", wrap_on_terminal(printable(note), 0, STDOUT_FILENO));
   if (!e.verdict.empty()) fmt::print("{}\n", wrap_on_terminal(e.verdict, 0, STDOUT_FILENO));
@@ -205,7 +207,7 @@ void print_folds(const CrossValidation& v, const SeriesTable& table) {
   fmt::print("{:<{}}", "mean", kWide + 22);
   row(v.mean);
   fmt::print("Of the simple forecasts on the right stands the MAE. Mean of {} folds:\n\n{}", v.folds.size(),
-             metrics_table(v.mean));
+             cut_on_terminal(metrics_table(v.mean)));
 }
 
 Json to_json(const CrossValidation& v, const SeriesTable& table) {

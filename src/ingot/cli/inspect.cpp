@@ -13,6 +13,7 @@
 #include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/text_table.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/models/registry.h"
 #include "ingot/ops/cast.h"
@@ -115,13 +116,18 @@ int run(InspectOptions o) {
     return 0;
   }
   constexpr std::size_t kWidest = 100;  // a longer name stands out of the table
-  std::size_t width = 4;
-  for (const TensorInfo& info : source->tensors())
+  std::size_t width = 4, dtypes = 4, shapes = 4;
+  for (const TensorInfo& info : source->tensors()) {
     width = std::clamp(info.name.size(), width, std::max(width, kWidest));
+    dtypes = std::max(dtypes, info.stored_as.size());
+    shapes = std::max(shapes, to_string(info.shape).size());
+  }
   for (const TensorInfo& info : source->tensors()) {
     const auto stats = o.stats ? stats_of(*source, info) : std::nullopt;
-    fmt::print("{:<{}}  {:<8}  {:<20} {:>10}{}\n", printable(info.name), width, printable(info.stored_as),
-               to_string(info.shape), human_bytes(info.bytes), stats ? describe(*stats) : "");
+    const std::string row = fmt::format("{:<{}}  {:<{}}  {:<{}} {:>10}{}", printable(info.name), width,
+                                        printable(info.stored_as), dtypes, to_string(info.shape), shapes,
+                                        human_bytes(info.bytes), stats ? describe(*stats) : "");
+    fmt::print("{}\n", cut_on_terminal(row));
   }
   if (!architecture.empty()) fmt::print("\n{}\n", printable(architecture, LineEnds::indented));
   fmt::print("{}{}: {} tensors, {} elements, {}\n", architecture.empty() ? "\n" : "", source->format(),

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
@@ -16,6 +17,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/calibrate.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/text_table.h"
 #include "ingot/cli/write_meter.h"
 #include "ingot/data/documents.h"
 #include "ingot/hub/resolve.h"
@@ -83,6 +85,19 @@ Json as_json(const infer::FormatQuality& q) {
           {"stand_ins", as_json(q.stand_ins)}};
 }
 
+// A terminal that is too narrow for all columns has those of the model as it runs.
+bool shows_rounded_weights() { return !is_terminal(STDOUT_FILENO) || terminal_columns(STDOUT_FILENO) >= 108; }
+
+void print_header() {
+  const bool all = shows_rounded_weights();
+  std::string lines = fmt::format("{:<15} {:>5} {:>9} |", "", "", "weight");
+  if (all) lines += fmt::format(" {:^31} |", "rounded weights");
+  lines += fmt::format(" {:^39}\n{:<15} {:>5} {:>9} |", "as it runs", "format", "bits", "error");
+  if (all) lines += fmt::format(" {:>9} {:>10} {:>10} |", "perplex.", "", "KL");
+  lines += fmt::format(" {:>9} {:>10} {:>9} {:>8}\n", "perplex.", "", "KL", "same top");
+  fmt::print("{}", cut_on_terminal(lines));
+}
+
 void print_row(const infer::FormatQuality& q, double reference) {
   if (!q.refusal.empty()) {
     fmt::print("{:<15} {}\n", printable(q.format), printable(q.refusal));
@@ -91,12 +106,14 @@ void print_row(const infer::FormatQuality& q, double reference) {
   const auto change = [reference](const infer::Divergence& d) {
     return 100 * (d.text.perplexity() / reference - 1);
   };
-  fmt::print(
-      "{:<15} {:>5.2f} {:>7.3f} % | {:>9.4f} {:>+8.3f} % {:>9.6f} | {:>9.4f} {:>+8.3f} % {:>9.6f} {:>6.2f} "
-      "%\n",
-      printable(q.format), q.bits_per_weight, 100 * q.weight_error, q.weights.text.perplexity(),
-      change(q.weights), q.weights.kl, q.as_run.text.perplexity(), change(q.as_run), q.as_run.kl,
-      100 * q.as_run.same_top);
+  std::string row = fmt::format("{:<15} {:>5.2f} {:>7.3f} % |", printable(q.format), q.bits_per_weight,
+                                100 * q.weight_error);
+  if (shows_rounded_weights())
+    row += fmt::format(" {:>9.4f} {:>+8.3f} % {:>9.6f} |", q.weights.text.perplexity(), change(q.weights),
+                       q.weights.kl);
+  row += fmt::format(" {:>9.4f} {:>+8.3f} % {:>9.6f} {:>6.2f} %", q.as_run.text.perplexity(),
+                     change(q.as_run), q.as_run.kl, 100 * q.as_run.same_top);
+  fmt::print("{}\n", cut_on_terminal(row));
 }
 
 // What was written, where something was; else the source rounded in memory.
@@ -138,9 +155,7 @@ Json report(const QuantizeFlags& o, const WrittenModel& written) {
     const ProgressPause pause;
     fmt::print("{} tokens of {}; perplexity {:.4f} with the weights as stored\n\n", ids.size(),
                printable(o.report), reference);
-    fmt::print("{:<15} {:>5} {:>9} | {:^31} | {:^39}\n", "", "", "weight", "rounded weights", "as it runs");
-    fmt::print("{:<15} {:>5} {:>9} | {:>9} {:>10} {:>10} | {:>9} {:>10} {:>9} {:>8}\n", "format", "bits",
-               "error", "perplex.", "", "KL", "perplex.", "", "KL", "same top");
+    print_header();
   }
   Json json = Json::array();
   std::vector<infer::FormatQuality> rows;

@@ -23,6 +23,19 @@ std::string shorten(const std::string& cell) {
 
 }  // namespace
 
+std::string cut_on_terminal(std::string_view lines) {
+  if (!is_terminal(STDOUT_FILENO)) return std::string(lines);
+  const int columns = terminal_columns(STDOUT_FILENO);
+  std::string out;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size());
+    out += fit_width(lines.substr(0, end), columns);
+    if (end < lines.size()) out += '\n';
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  return out;
+}
+
 void print_text_table(const ReportTable& whole) {
   ReportTable table = whole;
   std::vector<int> widths;
@@ -39,8 +52,7 @@ void print_text_table(const ReportTable& whole) {
       line += row[i] + std::string(static_cast<std::size_t>(widths[i] - display_width(row[i]) + 2), ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    if (is_terminal(STDOUT_FILENO)) line = fit_width(line, terminal_columns(STDOUT_FILENO));
-    fmt::print("{}\n", line);
+    fmt::print("{}\n", cut_on_terminal(line));
   };
   fmt::print("{}\n", printable(table.title));
   print_row(table.columns);

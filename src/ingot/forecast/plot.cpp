@@ -273,13 +273,13 @@ std::string share_inside(const Metrics& m, int level, const char* percent) {
 
 std::string metrics_table(const std::vector<Metrics>& methods) {
   const std::set<int> levels = levels_of(methods);
-  std::size_t width = 16;
+  std::size_t width = 10;  // 40 columns hold the first three errors
   for (const Metrics& m : methods) width = std::max(width, m.method.size() + 2);
-  std::string text = fmt::format("{:<{}}{:>9}{:>9}{:>9}{:>9}", "", width, "MSE", "MAE", "MASE", "sMAPE");
+  std::string text = fmt::format("{:<{}}{:>8}{:>8}{:>8}{:>9}", "", width, "MSE", "MAE", "MASE", "sMAPE");
   for (const int level : levels) text += fmt::format("{:>10}", fmt::format("in {} %", level));
   text += "\n";
   for (const Metrics& m : methods) {
-    text += fmt::format("{:<{}}{:>9.4f}{:>9.4f}{:>9}{:>8.1f}%", m.method, width, m.mse, m.mae,
+    text += fmt::format("{:<{}} {:>7.4f} {:>7.4f} {:>7}{:>8.1f}%", m.method, width, m.mse, m.mae,
                         written_mase(m.mase), m.smape);
     std::string shares;
     for (const int level : levels) shares += fmt::format("{:>10}", share_inside(m, level, "%"));
