@@ -80,7 +80,7 @@ TEST_F(TuneCommand, SeveralObjectivesGiveAParetoFrontAndAReportOfEveryTrial) {
   const std::string page = read_file(directory_ + "/pareto-trials/report.html");
   EXPECT_NE(page.find("4 of 8 trials on the Pareto front"), std::string::npos);
   EXPECT_NE(page.find("[\"5\",\"failed\""), std::string::npos);
-  EXPECT_NE(run_ingot({"tune", study}).output.find("Pareto front: 4 trials"), std::string::npos);
+  EXPECT_NE(run_ingot({"tune", study}).output.find("\n\nPareto front: 4 trials\n"), std::string::npos);
   EXPECT_NE(run_ingot({"tune", study, "--set", "pruner.type=median"}).errors.find("pruner.type"),
             std::string::npos);
 }

@@ -94,7 +94,7 @@ Json to_json(const std::vector<Failure>& failures) {
 void print_front(Tuner& tuner) {
   const std::vector<tune::Goal>& goals = tuner.goals();
   const std::vector<Trial> front = tuner.best_trials();
-  ReportTable table{.title = fmt::format("\nPareto front: {}", counted(std::ssize(front), "trial")),
+  ReportTable table{.title = fmt::format("Pareto front: {}", counted(std::ssize(front), "trial")),
                     .columns = {"trial"},
                     .rows = {}};
   for (const tune::Goal& goal : goals) table.columns.push_back(goal.name);
@@ -106,6 +106,7 @@ void print_front(Tuner& tuner) {
       row.push_back(std::isnan(trial.values[i]) ? "" : tuner.space().text(i, trial.values[i]));
     table.rows.push_back(std::move(row));
   }
+  fmt::print("\n");
   print_text_table(table);
 }
 

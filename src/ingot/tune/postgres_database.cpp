@@ -116,6 +116,7 @@ class Connection {
   std::string message() const {
     std::string text = without_secrets(pq_.error(connection_.get()));
     std::ranges::replace(text, '\n', ' ');
+    std::erase(text, '\t');
     text.erase(text.find_last_not_of(' ') + 1);
     return text;
   }
