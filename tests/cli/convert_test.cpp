@@ -81,6 +81,45 @@ TEST(Convert, SigtermLeavesNoPartialFile) {
   }
 }
 
+// Each a model of 12 layers of 1024 x 1024 matrices: long enough to be interrupted.
+TEST(Quantize, ASignalLeavesNoPartialFileAndIsTheExitCode) {
+  TemporaryDirectory directory;
+  const std::string source = directory.at("model");
+  std::filesystem::create_directory(source);
+  write_file_atomically(source + "/config.json",
+                        R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 1024,
+"num_hidden_layers": 12, "num_attention_heads": 8, "vocab_size": 64, "tie_word_embeddings": true})");
+  std::vector<StoredTensor> tensors;
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    tensors.push_back(StoredTensor::of("model." + name + ".weight", Tensor::zeros(shape, DType::bf16)));
+  };
+  add("embed_tokens", {64, 1024});
+  add("norm", {1024});
+  for (int i = 0; i < 12; ++i) {
+    const std::string layer = fmt::format("layers.{}.", i);
+    for (const char* name : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+                             "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})
+      add(layer + name, {1024, 1024});
+    for (const char* name : {"input_layernorm", "post_attention_layernorm"}) add(layer + name, {1024});
+  }
+  write_safetensors(source + "/model.safetensors", tensors);
+  for (const auto& [name, format] : {std::pair{"out.gguf", "q4_k"}, {"out", "nf4"}}) {
+    for (const int signal : {SIGINT, SIGTERM}) {
+      bool sent = false;
+      const Outcome outcome =
+          testing::run_ingot_on_terminal({"quantize", source, directory.at(name), "--format", format},
+                                         [&](const std::string& output, pid_t child, int) {
+                                           if (child == 0 || sent || output.find("quantizing") == output.npos)
+                                             return;
+                                           sent = ::kill(child, signal) == 0;
+                                         });
+      EXPECT_EQ(outcome.exit_code, 128 + signal) << name << outcome.output;
+      for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
+        EXPECT_EQ(entry.path(), source) << name;
+    }
+  }
+}
+
 // Its progress counts these, too.
 TEST(Convert, BytesAreThoseThatAreWrittenThoughTheSourceIsQuantized) {
   TemporaryDirectory directory;
