@@ -1,8 +1,12 @@
 #include "ingot/serve/channel_parser.h"
 
+#include <array>
+#include <string_view>
+
 #include <gtest/gtest.h>
 
 #include "ingot/grammar/matcher.h"
+#include "ingot/grammar/token_trie.h"
 #include "ingot/serve/message_parser.h"
 #include "ingot/serve/tool_format.h"
 
@@ -72,17 +76,35 @@ TEST(ChannelParser, TextWithoutHeadersIsContentAndAHeaderThatNeverEndsIsNothing)
   EXPECT_EQ(parse("<|channel|>final<|message|>cut <|en", 1).content, "cut <|en");
 }
 
-// A vocabulary of bytes: its marks are no special tokens.
-grammar::Matcher harmony_matcher(bool required) {
-  std::vector<std::string> letters;
-  for (int c = 0; c < 256; ++c) letters.emplace_back(1, static_cast<char>(c));
+constexpr std::array<std::string_view, 6> kMarks{"<|start|>", "<|channel|>",   "<|message|>",
+                                                 "<|end|>",   "<|constrain|>", "<|call|>"};
+
+// A vocabulary of bytes, and of the marks as special tokens, as gpt-oss has them, or of bytes alone.
+grammar::Matcher harmony_matcher(bool required, bool special_marks, bool several = false) {
+  std::vector<std::string> spellings;
+  for (int c = 0; c < 256; ++c) spellings.emplace_back(1, static_cast<char>(c));
+  for (const std::string_view mark : kMarks)
+    if (special_marks) spellings.push_back(grammar::kSpecialMark + std::string(mark));
   grammar::ToolGrammar wanted = find_tool_format("<|channel|>..<|message|>").grammar;
   wanted.required = required;
-  wanted.several = false;
+  wanted.several = several;
   wanted.tools = {{"weather",
                    R"({"type":"object","properties":{"city":{"enum":["Bern"]}},"required":["city"],)"
                    R"("additionalProperties":false})"}};
-  return grammar::Matcher(grammar::from_tools(grammar::Vocabulary(letters), wanted));
+  return grammar::Matcher(grammar::from_tools(grammar::Vocabulary(spellings), wanted));
+}
+
+// Whether a grammar takes the text, byte by byte, its marks as tokens where `special_marks`.
+bool takes(grammar::Matcher matcher, std::string_view text, bool special_marks) {
+  while (!text.empty()) {
+    std::int32_t id = static_cast<unsigned char>(text.front());
+    std::size_t length = 1;
+    for (std::size_t i = 0; i < kMarks.size() && special_marks; ++i)
+      if (text.starts_with(kMarks[i])) id = 256 + static_cast<std::int32_t>(i), length = kMarks[i].size();
+    if (!matcher.accept(id)) return false;
+    text.remove_prefix(length);
+  }
+  return matcher.finished();
 }
 
 TEST(ChannelParser, ForcedCallsMayFollowAnalysisAndAreReadAsTheyAreWritten) {
@@ -91,22 +113,27 @@ TEST(ChannelParser, ForcedCallsMayFollowAnalysisAndAreReadAsTheyAreWritten) {
       "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"city\": \"Bern\"}";
   const std::string answer = "<|channel|>final<|message|>Hello.";
   for (const std::string& front : {std::string(), analysis}) {
-    grammar::Matcher forced = harmony_matcher(true);
-    ASSERT_TRUE(forced.accept_text(front + call) && forced.finished()) << front;
     const MessageDelta message = parse(front + call, 7);
     ASSERT_EQ(message.calls.size(), 1U);
     EXPECT_EQ(message.calls[0].name, "weather");
     EXPECT_EQ(message.calls[0].arguments, "{\"city\":\"Bern\"}");
     EXPECT_EQ(message.reasoning, front.empty() ? "" : "Which city? {}");
-    EXPECT_FALSE(harmony_matcher(true).accept_text(front + answer)) << front;
-    grammar::Matcher strict = harmony_matcher(false);
-    EXPECT_TRUE(strict.accept_text(front + answer) && strict.finished()) << front;
-    grammar::Matcher either = harmony_matcher(false);
-    EXPECT_TRUE(either.accept_text(front + call) && either.finished()) << front;
+    for (const bool special : {false, true}) {
+      EXPECT_TRUE(takes(harmony_matcher(true, special), front + call, special)) << front;
+      EXPECT_FALSE(takes(harmony_matcher(true, special), front + answer, special)) << front;
+      EXPECT_TRUE(takes(harmony_matcher(false, special), front + answer, special)) << front;
+      EXPECT_TRUE(takes(harmony_matcher(false, special), front + call, special)) << front;
+    }
   }
   const std::string other = "<|channel|>commentary to=functions.time <|constrain|>json<|message|>{}";
-  EXPECT_FALSE(harmony_matcher(false).accept_text(other));
-  EXPECT_FALSE(harmony_matcher(true).accept_text(call + "<|channel|>"));
+  const std::string next = "<|call|><|start|>assistant" + call;
+  for (const bool special : {false, true}) {
+    EXPECT_FALSE(takes(harmony_matcher(false, special), other, special));
+    EXPECT_FALSE(takes(harmony_matcher(true, special, true), call + call, special));
+    EXPECT_TRUE(takes(harmony_matcher(true, special, true), call + next, special));
+    EXPECT_FALSE(takes(harmony_matcher(true, special, false), call + next, special));
+  }
+  EXPECT_FALSE(takes(harmony_matcher(true, true), call, false));  // marks that are spelled out
 }
 
 TEST(ChannelParser, TheTemplateTells) {

@@ -176,6 +176,7 @@ const std::vector<ToolFormat>& tool_formats() {
       {{"<|channel|>", "<|message|>"},
        {.open = "<|channel|>commentary to=functions.",
         .middle = " <|constrain|>json<|message|>",
+        .between = "<|call|><|start|>assistant",
         .reasoning_begin = "<|channel|>analysis<|message|>",
         .reasoning_end = "<|end|><|start|>assistant",
         .text = std::string(kFinalChannel)},
