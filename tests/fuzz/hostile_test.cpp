@@ -33,6 +33,10 @@ extern "C" {
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }  // NOLINT
 
 namespace ingot {
+// The run-time libraries of the sanitizers; null where none is linked.
+extern "C" void __asan_init() __attribute__((weak));  // NOLINT
+extern "C" void __tsan_init() __attribute__((weak));  // NOLINT
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -41,16 +45,8 @@ using Target = int (*)(const std::uint8_t*, std::size_t);
 constexpr auto kLongest = std::chrono::seconds(10);       // of its processors: others may be at work, too
 constexpr auto kLongestWait = std::chrono::seconds(100);  // of the clock: it may wait for ever
 constexpr rlim_t kMostMemory = rlim_t{1} << 30;
-#ifdef __has_feature
-#define INGOT_ADDRESS_SANITIZER __has_feature(address_sanitizer)
-#else
-#define INGOT_ADDRESS_SANITIZER 0
-#endif
-#if INGOT_ADDRESS_SANITIZER || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // shadow memory is more than any limit
-#else
-constexpr bool kSanitized = false;
-#endif
+// Shadow memory is more than any limit. Of the layers some may be instrumented and this file not.
+const bool kSanitized = __asan_init != nullptr || __tsan_init != nullptr;
 
 std::uint64_t files_of_each_kind() {
   const char* given = std::getenv("INGOT_HOSTILE_FILES");
