@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+import time
 import warnings
 import weakref
 
@@ -226,12 +227,32 @@ def test_a_model_whose_last_user_is_its_own_processor_ends(trained):
         llm = ingot.LLM(trained[1]["model"])
         ended = threading.Event()
         weakref.finalize(llm, ended.set)
-        llm.generate("The", max_tokens=5, ignore_eos=True, stream=True, logits_processor=lambda tokens, logits: llm and None)
+
+        def process(tokens, logits):
+            dropped.wait(30)
+            assert llm
+
+        llm.generate("The", max_tokens=5, ignore_eos=True, stream=True, logits_processor=process)
         return ended
 
-    assert start().wait(30)
-    assert len(ingot.LLM(trained[1]["model"]).generate("The", max_tokens=2, ignore_eos=True).tokens) == 2
+    def threads():
+        return set(os.listdir("/proc/self/task"))
 
+    with ingot.LLM(trained[1]["model"]) as other:  # this thread's own helpers begin here
+        assert len(other.generate("The", max_tokens=2, ignore_eos=True).tokens) == 2
+    before = threads()
+    ended = start()
+    gc.collect()
+    assert threads() - before and not ended.is_set()
+    dropped.set()
+    assert ended.wait(30)
+    until = time.monotonic() + 30
+    while threads() - before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threads() <= before
+
+
+    dropped = threading.Event()
 
 def test_callbacks_that_raise_leave_their_call(llm, tmp_path):
     def fail(*arguments):
