@@ -158,12 +158,8 @@ class Model {
   }
   // With the GIL. A call that waits for requests, from the thread that computes them, would wait for itself.
   void check_may_wait() {
-    std::shared_ptr<Scheduler> running;
-    {
-      const std::lock_guard lock(mutex_);
-      running = scheduler_;
-    }
-    if (is_own_thread(running.get()))
+    const std::lock_guard lock(mutex_);
+    if (is_own_thread(scheduler_.get()))
       throw Busy("the model", "for the logits processor that calls it; only cancel() may be called there");
   }
   // Keeps others from submitting, or waits for who does. With the GIL.
@@ -194,10 +190,14 @@ class Model {
   // Waits for the requests that run, and keeps new ones out: the model is one thread's at a time. With the
   // GIL.
   Tensor logits(const std::vector<std::int32_t>& tokens) {
+    LastUse running{.model = *this, .scheduler = nullptr};
     const auto lock = alone();
-    const std::shared_ptr<Scheduler> running = scheduler();
-    wait_interruptibly([&](int time) { return running->wait_until_idle(std::chrono::milliseconds(time)); },
-                       [] {});
+    running.scheduler = scheduler();
+    const auto idle = [&](int time) {
+      return running.scheduler->wait_until_idle(std::chrono::milliseconds(time));
+    };
+    wait_interruptibly([&](int time) { return idle(time) || is_closed(); }, [] {});
+    if (is_closed()) throw_closed();
     const ReleasedGil release;
     return infer::token_logits(session_->model(), tokens);
   }
@@ -209,9 +209,21 @@ class Model {
   }
 
  private:
+  // A scheduler that close() may have left to this call.
+  struct LastUse {
+    Model& model;
+    std::shared_ptr<Scheduler> scheduler;
+    ~LastUse() { model.end(std::move(scheduler)); }
+  };
+
   bool is_own_thread(const Scheduler* running) const {
-    return running != nullptr && (in_processor == this || running->is_own_thread());
+    return in_processor == this || (running != nullptr && running->is_own_thread());
   }
+  bool is_closed() {
+    const std::lock_guard lock(mutex_);
+    return scheduler_ == nullptr;
+  }
+  [[noreturn]] static void throw_closed() { throw Error("the model is closed"); }
   // In the child of a fork its thread does not exist, and nothing could wait for it.
   void end(std::shared_ptr<Scheduler> last) const {
     const ReleasedGil release;  // the scheduler's thread may be about to call Python
@@ -228,7 +240,7 @@ class Model {
           "the model was opened before a fork, and its threads are not in this process: open it here");
     }
     const std::lock_guard lock(mutex_);
-    if (!scheduler_) throw Error("the model is closed");
+    if (!scheduler_) throw_closed();
     return scheduler_;
   }
   std::shared_ptr<Scheduler> take_scheduler() {

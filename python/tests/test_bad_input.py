@@ -252,7 +252,27 @@ def test_a_model_whose_last_user_is_its_own_processor_ends(trained):
     assert threads() <= before
 
 
-    dropped = threading.Event()
+def test_closing_a_model_ends_what_another_thread_waits_for(trained):
+    # With a time limit: who drops the scheduler last waits for a thread that needs Python's lock.
+    source = f"""
+import threading, time, ingot
+llm = ingot.LLM({trained[1]['model']!r})
+inside = threading.Event()
+def process(tokens, logits):
+    inside.set()
+    time.sleep(0.5)
+stream = llm.generate("The", max_tokens=40, ignore_eos=True, stream=True, logits_processor=process)
+inside.wait()
+threading.Timer(0.3, llm.close).start()
+try:
+    llm.logits("a")
+except ingot.errors.Error as error:
+    print(error)
+print(stream.result().finish_reason)
+"""
+    result = run_python(source)
+    assert result.stdout.splitlines() == ["the model is closed", "cancelled"], result.stderr
+
 
 def test_callbacks_that_raise_leave_their_call(llm, tmp_path):
     def fail(*arguments):
