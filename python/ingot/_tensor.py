@@ -39,11 +39,23 @@ def _copied(data):
     try:
         return _core._copy_array(data)
     except TypeError:
-        kind = f"an array of dtype {data.dtype}" if hasattr(data, "dtype") else f"a {type(data).__name__}"
-        raise TypeError(
-            f"{kind} cannot become a tensor: give numbers, nested lists of them, or an array of float16, float32, float64, int8, "
-            "int16, int32, int64, uint8 or bool in this machine's byte order"
-        ) from None
+        why = _export_error(data)
+    kind = f"an array of dtype {data.dtype}" if hasattr(data, "dtype") else f"a {type(data).__name__}"
+    told = f". What its own library says: {why}" if why else ""
+    raise TypeError(
+        f"{kind} cannot become a tensor: give numbers, nested lists of them, or an array of float16, float32, float64, int8, "
+        f"int16, int32, int64, uint8 or bool in this machine's byte order{told}"
+    ) from why
+
+
+def _export_error(data):
+    """What keeps an array's own library from handing it out, in its words: PyTorch's "use tensor.detach()"."""
+    try:
+        if hasattr(data, "__dlpack__"):
+            data.__dlpack__()
+    except Exception as why:  # as many kinds as there are libraries
+        return why
+    return None
 
 
 def tensor(data, dtype=None, device=None, requires_grad=False) -> Tensor:

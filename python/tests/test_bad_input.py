@@ -93,6 +93,14 @@ def test_what_no_tensor_holds_is_named_with_what_one_does(make):
 
 def test_an_array_that_is_read_backwards_is_copied():
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    class Recorded:
+        def __dlpack__(self, **how):
+            raise BufferError("it requires a gradient: use detach()")
+
+    with pytest.raises(TypeError, match=r"byte order. What its own library says: it requires a gradient: use detach\(\)") as told:
+        make(Recorded())
+    assert isinstance(told.value.__cause__, BufferError)
+
     copy = ingot.asarray(array[::-1, ::-1])
     assert copy.tolist() == [[5, 4, 3], [2, 1, 0]]
     copy.zero_()
