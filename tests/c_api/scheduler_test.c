@@ -175,6 +175,50 @@ static void a_logits_processor_may_not_wait_for_itself(void) {
   CHECK_OK(ingot_session_close(session));
 }
 
+typedef struct {
+  IngotScheduler* other;
+  atomic_int answers;
+} Asker;
+
+static int32_t ask_another(float* logits, size_t vocab, const int32_t* ids, size_t count, void* user) {
+  (void)logits;
+  (void)vocab;
+  (void)ids;
+  (void)count;
+  Asker* asker = user;
+  const IngotGenerateOptions options = greedy(2);
+  IngotRequest* request = NULL;
+  IngotGeneration* generation = NULL;
+  CHECK_OK(ingot_scheduler_submit(asker->other, "ask", &options, NULL, &request));
+  CHECK_OK(ingot_request_wait(request, -1, &generation));
+  CHECK_OK(ingot_generation_close(generation));
+  CHECK_OK(ingot_request_close(request));
+  ++asker->answers;
+  return 0;
+}
+
+static void a_logits_processor_may_wait_for_another_scheduler(void) {
+  IngotSession *session = tiny_session(), *other = tiny_session();
+  IngotScheduler* scheduler = NULL;
+  Asker asker = {0};
+  IngotRequest* request = NULL;
+  IngotGeneration* generation = NULL;
+  CHECK_OK(ingot_scheduler_open(session, NULL, &scheduler));
+  CHECK_OK(ingot_scheduler_open(other, NULL, &asker.other));
+  IngotGenerateOptions options = greedy(3);
+  options.logits_processor = ask_another;
+  options.logits_processor_user = &asker;
+  CHECK_OK(ingot_scheduler_submit(scheduler, "wait", &options, NULL, &request));
+  CHECK_OK(ingot_request_wait(request, -1, &generation));
+  CHECK(asker.answers == 3);
+  CHECK_OK(ingot_generation_close(generation));
+  CHECK_OK(ingot_request_close(request));
+  CHECK_OK(ingot_scheduler_close(scheduler));
+  CHECK_OK(ingot_scheduler_close(asker.other));
+  CHECK_OK(ingot_session_close(session));
+  CHECK_OK(ingot_session_close(other));
+}
+
 static void cancel_timeouts_and_closing_end_requests(void) {
   IngotSession* session = tiny_session();
   IngotScheduler* scheduler = NULL;
@@ -239,6 +283,7 @@ const TestCase scheduler_tests[] = {
     {"scheduler: polling gives the text in pieces", polling_gives_the_text_in_pieces},
     {"scheduler: callbacks stream the text and can stop it", callbacks_stream_the_text_and_can_stop_it},
     {"scheduler: a logits processor may not wait for itself", a_logits_processor_may_not_wait_for_itself},
+    {"scheduler: a logits processor may wait for another", a_logits_processor_may_wait_for_another_scheduler},
     {"scheduler: cancelling, timeouts and closing end requests", cancel_timeouts_and_closing_end_requests},
     {"scheduler: what cannot be submitted is a status", what_cannot_be_submitted_is_a_status},
     {NULL, NULL}};

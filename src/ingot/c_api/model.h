@@ -73,7 +73,8 @@ enum {
 
 /// Changes the logits [vocab] of the token that comes behind ids [count], prompt included. Returns 0 to go
 /// on; anything else fails the request with INGOT_ERROR. Threads of the library call it, for several requests
-/// at once; of a scheduler's requests it may not wait for that, as no callback may (INGOT_BUSY).
+/// at once; of a scheduler's requests it may wait for those of another scheduler, but not of its own, as no
+/// callback may (INGOT_BUSY).
 typedef int32_t (*IngotLogitsProcessor)(float* logits, size_t vocab, const int32_t* ids, size_t count,
                                         void* user);
 

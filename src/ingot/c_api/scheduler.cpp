@@ -12,21 +12,36 @@ using namespace ingot;
 using namespace ingot::c_api;
 
 namespace ingot::c_api {
+
+class SchedulerCore;
+
 namespace {
 
-// Whether this thread is a scheduler's, inside a callback: it must not wait for itself.
-thread_local bool in_callback = false;
-
+// A callback of a scheduler that this thread runs, and those it runs it in: it must not wait for theirs.
 class InCallback {
  public:
-  InCallback() { in_callback = true; }
-  ~InCallback() { in_callback = false; }
+  explicit InCallback(const SchedulerCore& of) : of_(&of), outer_(innermost_) { innermost_ = this; }
+  ~InCallback() { innermost_ = outer_; }
   InCallback(const InCallback&) = delete;
   InCallback& operator=(const InCallback&) = delete;
+
+  static bool is_of(const SchedulerCore& core) {
+    const InCallback* each = innermost_;
+    while (each != nullptr && each->of_ != &core) each = each->outer_;
+    return each != nullptr;
+  }
+
+ private:
+  static thread_local const InCallback* innermost_;
+  const SchedulerCore* of_;
+  const InCallback* outer_;
 };
 
-void check_may_wait(const char* what) {
-  if (in_callback) throw Busy(std::string(what) + " inside a scheduler's callback would wait for itself");
+thread_local const InCallback* InCallback::innermost_ = nullptr;
+
+void check_may_wait(const char* what, const SchedulerCore& core) {
+  if (InCallback::is_of(core))
+    throw Busy(std::string(what) + " inside a callback of the same scheduler would wait for itself");
 }
 
 }  // namespace
@@ -103,7 +118,7 @@ void take_text(IngotRequest& request, const infer::TextPiece& piece) {
     request.unread += piece.text;
   }
   if (request.callbacks.on_text == nullptr) return;
-  const InCallback mark;
+  const InCallback mark(*request.core);
   if (request.callbacks.on_text(piece.text.c_str(), piece.text.size(), request.callbacks.user) != 0)
     request.core->cancel(request.id);
 }
@@ -117,7 +132,7 @@ void take_end(IngotRequest& request, infer::JobEnd end) {
   }
   request.ended.notify_all();
   if (request.callbacks.on_end == nullptr) return;
-  const InCallback mark;
+  const InCallback mark(*request.core);
   request.callbacks.on_end(reason.c_str(), request.callbacks.user);
 }
 
@@ -138,8 +153,8 @@ IngotStatus submit(const char* function, IngotScheduler* handle, const IngotGene
     if (callbacks != nullptr) request->callbacks = *callbacks;
     infer::Job job{.request = session.request(prompt(core->session()), how), .stop = how.stop};
     if (auto& processor = job.request.sampling.logits_processor; processor) {
-      processor = [process = std::move(processor)](auto logits, auto history) {
-        const InCallback mark;
+      processor = [process = std::move(processor), of = core.get()](auto logits, auto history) {
+        const InCallback mark(*of);
         process(logits, history);
       };
     }
@@ -191,8 +206,8 @@ IngotStatus ingot_scheduler_open(IngotSession* session, const IngotSchedulerOpti
 IngotStatus ingot_scheduler_close(IngotScheduler* scheduler) {
   return call(__func__, [&] {
     if (scheduler == nullptr) return;
-    check_may_wait("ingot_scheduler_close");
     const auto object = object_of(scheduler);
+    check_may_wait("ingot_scheduler_close", *object->core);
     close_handle(scheduler);
     object->core->shut_down();
   });
@@ -239,7 +254,7 @@ IngotStatus ingot_request_wait(IngotRequest* request, int64_t timeout_ms, IngotG
   return call(__func__, [&] {
     auto& made = result(out, "out");
     const auto r = object_of(request);
-    if (!r->done && timeout_ms != 0) check_may_wait("ingot_request_wait");
+    if (!r->done && timeout_ms != 0) check_may_wait("ingot_request_wait", *r->core);
     std::unique_lock lock(r->mutex);
     const auto is_done = [&] { return r->done.load(); };
     constexpr std::int64_t kYear = 365LL * 24 * 3600 * 1000;  // what is longer would overflow the clock

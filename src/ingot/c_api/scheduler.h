@@ -22,14 +22,14 @@ INGOT_API IngotStatus ingot_scheduler_options(IngotSchedulerOptions* options, si
 /// options NULL: the defaults.
 INGOT_API IngotStatus ingot_scheduler_open(IngotSession* session, const IngotSchedulerOptions* options,
                                            IngotScheduler** out);
-/// Cancels what is left, and waits for its callbacks. INGOT_BUSY from a callback. NULL is allowed.
+/// Cancels what is left, and waits for its callbacks. INGOT_BUSY from its callbacks. NULL is allowed.
 INGOT_API IngotStatus ingot_scheduler_close(IngotScheduler* scheduler);
 
 /// Called once, behind the last text. A request that failed has `reason` "failed".
 typedef void (*IngotOnEnd)(const char* reason, void* user);
 
 /// Callbacks of a request, each of which may be NULL. The scheduler's thread calls them, and all requests
-/// wait meanwhile. They may submit and cancel, but not wait.
+/// wait meanwhile. They may submit and cancel, but not wait for the same scheduler.
 typedef struct IngotRequestCallbacks {
   IngotOnText on_text;  ///< anything but 0 cancels the request
   IngotOnEnd on_end;
