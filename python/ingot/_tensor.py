@@ -137,11 +137,18 @@ def randn(*sizes, dtype=None, device=None) -> Tensor:
     return _core._random(_sizes(sizes), True, dtype, device)
 
 
-def _room_for(count):
-    """An error at once where so many numbers cannot be held, not after minutes."""
+def _counted(name, start, step, count, dtype, device):
     if count > 2**56:
         raise DimensionMismatch(f"{count} numbers are more than 2^56, which a tensor holds at most")
-    bytearray(8 * count)
+    last = start + (count - 1) * step if count > 1 else start
+    step = step if count > 1 else 0
+    if all(isinstance(v, int) for v in (start, step)):
+        if not all(-(2**63) <= v < 2**63 for v in (start, last, step)):
+            raise ValueError(f"{name}: its numbers are beyond the 64 bits of int64")
+        made = _core._count_integers(int(start), int(step), count, dtype)
+    else:
+        made = _core._count_numbers(float(start), float(step), count, dtype)
+    return made if device is None else made.to(device=device)
 
 
 def arange(start, end=None, step=1, dtype=None, device=None) -> Tensor:
@@ -152,17 +159,15 @@ def arange(start, end=None, step=1, dtype=None, device=None) -> Tensor:
         raise ValueError("arange: step is 0, which no end is reached by")
     whole = all(isinstance(v, int) for v in (start, end, step))
     count = max(0, -int((start - end) // step))
-    _room_for(count)
-    return tensor([start + i * step for i in range(count)] or [], dtype or (int64 if whole else float32), device)
+    return _counted("arange", start, step, count, _dtype(dtype or (int64 if whole else float32)), device)
 
 
 def linspace(start, end, steps, dtype=None, device=None) -> Tensor:
     """``steps`` numbers from start to end, both included."""
     if steps < 0:
         raise ValueError(f"linspace: steps is {steps}; it has to be 0 or more")
-    _room_for(steps)
     width = (end - start) / (steps - 1) if steps > 1 else 0.0
-    return tensor([float(start + i * width) for i in range(steps)], dtype, device)
+    return _counted("linspace", float(start), width, steps, _dtype(dtype or float32), device)
 
 
 def eye(n, dtype=None, device=None) -> Tensor:

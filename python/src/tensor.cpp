@@ -88,6 +88,22 @@ Tensor random(const std::vector<std::int64_t>& shape, bool normal, nb::handle dt
   return x;
 }
 
+// start, start + step, ...: an allocator refuses what has no room before a value is written.
+template <class T>
+Tensor counted(T start, T step, std::int64_t count, DType dtype) {
+  Tensor values = Tensor::empty(Shape({count}), dtype_of<T>);
+  T* const out = values.template data<T>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_integral_v<T>) {  // the caller knows that the last is in range
+      out[i] = static_cast<T>(static_cast<std::uint64_t>(start) +
+                              static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
+    } else {
+      out[i] = start + static_cast<T>(i) * step;
+    }
+  }
+  return to(values, dtype);
+}
+
 void bind_creation(nb::module_& module) {
   module.def("full", filled, "shape"_a, "value"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),
              "A tensor of ``shape`` that holds ``value`` everywhere; float32 unless ``dtype`` is given.");
@@ -108,6 +124,9 @@ void bind_creation(nb::module_& module) {
         return to(Tensor::from(values, Shape(shape)), dtype);
       },
       "values"_a, "shape"_a, "dtype"_a);
+  module.def("_count_numbers", counted<double>, "start"_a, "step"_a, "count"_a, "dtype"_a, ReleaseGil());
+  module.def("_count_integers", counted<std::int64_t>, "start"_a, "step"_a, "count"_a, "dtype"_a,
+             ReleaseGil());
 }
 
 // Also of a kind that a plugin added.

@@ -212,6 +212,18 @@ def test_weights_of_every_format_are_loaded(path, tmp_path):
         np.testing.assert_array_equal(again[name], np.asarray(value))
 
 
+@pytest.mark.parametrize("numbers", [(0,), (7,), (2, 9, 3), (5, -6, -4), (3, 3), (5, 1), (0, 1, 0.125), (1.5, -2, -0.25), (-(2**63), 2**63 - 1, 2**62)], ids=str)
+def test_arange_and_linspace_count_as_numpys_do(numbers):
+    wanted = np.arange(*numbers)
+    made = ingot.arange(*numbers)
+    assert made.dtype == (ingot.int64 if wanted.dtype == np.int64 else ingot.float32)
+    np.testing.assert_array_equal(made.numpy(), wanted.astype(made.numpy().dtype))
+    assert ingot.arange(*numbers, dtype="float16").dtype == ingot.float16
+    first, last = float(numbers[0]), float(numbers[-1])
+    np.testing.assert_allclose(ingot.linspace(first, last, 7).numpy(), np.linspace(first, last, 7), rtol=1e-6)
+    assert ingot.linspace(first, last, 0).shape == (0,) and ingot.linspace(first, last, 1).tolist() == [pytest.approx(first)]
+
+
 def test_numpys_files_and_ours_are_the_same(tmp_path):
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     ingot.save({"a": ingot.tensor(values)}, tmp_path / "a.npy")
