@@ -73,6 +73,8 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "__all__":  # of a star import; type checkers know the names without a list
+        return [each for each in __dir__() if not each.startswith("_")]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

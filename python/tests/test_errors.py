@@ -197,3 +197,10 @@ def test_python_without_its_lock_is_told_that_ingot_needs_it():
 def test_the_error_classes_can_be_pickled():
     error = ingot.errors.ShapeMismatch("x")
     assert str(pickle.loads(pickle.dumps(error))) == "x"
+
+
+def test_a_star_import_has_the_modules_that_are_loaded_later():
+    names = {}
+    exec("from ingot import *", names)
+    assert {"forecast", "mahjong", "rl", "tune", "nn", "LLM", "matmul", "tensor"} <= names.keys()
+    assert names["rl"] is ingot.rl and not [name for name in names if name.startswith("_") and name != "__builtins__"]
