@@ -61,11 +61,12 @@ Tensor view_at(const Tensor& x, const std::vector<nb::object>& items, bool write
       result = slice_axis(result, axis++, item, writes);
     } else if (nb::isinstance<nb::int_>(item) && !nb::isinstance<nb::bool_>(item)) {
       const std::int64_t size = result.dim(axis);
-      std::int64_t index = 0;  // one of more than 64 bits is out of range, too
-      if (!nb::try_cast(item, index) || index < -size || index >= size) {
-        throw nb::index_error(("index " + nb::cast<std::string>(nb::str(item)) +
-                               " is out of range for axis " + std::to_string(axis) + " of size " +
-                               std::to_string(size))
+      std::int64_t index = 0;
+      const bool fits = nb::try_cast(item, index);
+      if (!fits || index < -size || index >= size) {
+        const std::string given = fits ? std::to_string(index) : "of more than 64 bits";
+        throw nb::index_error(("index " + given + " is out of range for axis " + std::to_string(axis) +
+                               " of size " + std::to_string(size))
                                   .c_str());
       }
       result = select(result, axis, index < 0 ? index + size : index);

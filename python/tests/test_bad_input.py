@@ -59,6 +59,8 @@ def test_dtypes_devices_and_layouts_that_do_not_fit():
     ):
         with pytest.raises(REFUSED + (MemoryError,)):
             call()
+    with pytest.raises(IndexError, match="of more than 64 bits is out of range"):
+        matrix[10**5000]
     assert (matrix @ matrix.T).sum().item() == 36
 
 
@@ -91,9 +93,6 @@ def test_what_no_tensor_holds_is_named_with_what_one_does(make):
     with pytest.raises(TypeError, match="a str cannot become a tensor"):
         make("text")
 
-
-def test_an_array_that_is_read_backwards_is_copied():
-    array = np.arange(6, dtype=np.float32).reshape(2, 3)
     class Recorded:
         def __dlpack__(self, **how):
             raise BufferError("it requires a gradient: use detach()")
@@ -102,6 +101,9 @@ def test_an_array_that_is_read_backwards_is_copied():
         make(Recorded())
     assert isinstance(told.value.__cause__, BufferError)
 
+
+def test_an_array_that_is_read_backwards_is_copied():
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
     copy = ingot.asarray(array[::-1, ::-1])
     assert copy.tolist() == [[5, 4, 3], [2, 1, 0]]
     copy.zero_()
@@ -232,6 +234,8 @@ def test_a_logits_processor_may_not_wait_for_its_own_model(trained):
 
 
 def test_a_model_whose_last_user_is_its_own_processor_ends(trained):
+    dropped = threading.Event()
+
     def start():
         llm = ingot.LLM(trained[1]["model"])
         ended = threading.Event()
