@@ -165,20 +165,23 @@ static void trials_say_what_they_search(void) {
   const IngotStudyOptions options = options_of(30);
   CHECK_OK(ingot_study_open(NULL, &options, &study));
   CHECK_OK(ingot_study_ask(study, &first)); /* runs while others add parameters */
+  double value = 0;
+  CHECK_OK(ingot_trial_value(first, "layers", &value));
+  CHECK(isnan(value));
   int flat = 0;
   for (;;) {
     CHECK_OK(ingot_study_ask(study, &trial));
     if (trial == NULL) break;
-    const double value = nested_objective(trial);
+    const double reached = nested_objective(trial);
     double kind = -1, layers = -1;
     CHECK_OK(ingot_trial_value(trial, "kind", &kind));
-    if (kind == 0 && flat++ > 0 && ingot_trial_value(trial, "layers", &layers) == INGOT_OK)
-      CHECK(isnan(layers));
-    CHECK_OK(ingot_trial_complete(trial, value));
+    CHECK_OK(ingot_trial_value(trial, "layers", &layers)); /* whether or not others have asked for it */
+    CHECK((isnan(layers) != 0) == (kind == 0));
+    flat += kind == 0;
+    CHECK_OK(ingot_trial_complete(trial, reached));
     CHECK_OK(ingot_trial_close(trial));
   }
   CHECK(flat > 5); /* the better kind */
-  double value = 0;
   CHECK_OK(ingot_trial_value(first, "layers", &value));
   CHECK(isnan(value)); /* it has not asked */
   CHECK_FAILS(INGOT_INVALID_CONFIG, "space.rate",

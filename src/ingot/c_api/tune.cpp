@@ -186,7 +186,7 @@ IngotStatus ingot_trial_params(const IngotTrial* trial, char** params) {
     auto& made = result(params, "params");
     const auto t = object_of(trial);
     const std::lock_guard lock(t->core->mutex);
-    made = give_text(t->core->tuner.space().to_json(t->trial.values));
+    made = give_text(t->core->tuner.parameters(t->trial));
   });
 }
 
@@ -195,7 +195,8 @@ IngotStatus ingot_trial_value(const IngotTrial* trial, const char* name, double*
     auto& shown = result(value, "value");
     const auto t = object_of(trial);
     const std::string wanted = string_arg(name, "name");
-    const std::vector<tune::Parameter> parameters = t->core->tuner.space().parameters;
+    const tune::SearchSpace space = t->core->tuner.space();
+    const std::vector<tune::Parameter>& parameters = space.parameters;
     const std::lock_guard lock(t->core->mutex);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (parameters[i].name != wanted) continue;
@@ -203,7 +204,10 @@ IngotStatus ingot_trial_value(const IngotTrial* trial, const char* name, double*
       shown = i < t->trial.values.size() ? t->trial.values[i] : tune::kAbsent;
       return;
     }
-    throw InvalidArgument("name", "is '" + wanted + "', which is not a parameter of the space");
+    // Whether other trials have asked for the name makes no difference to this one.
+    if (!space.open)
+      throw InvalidArgument("name", "is '" + wanted + "', which is not a parameter of the space");
+    shown = tune::kAbsent;
   });
 }
 

@@ -52,7 +52,8 @@ INGOT_API IngotStatus ingot_study_front(IngotStudy* study, char** trials);
 INGOT_API IngotStatus ingot_trial_number(const IngotTrial* trial, int64_t* number);
 /// Its parameters as a JSON object; to be freed with ingot_free().
 INGOT_API IngotStatus ingot_trial_params(const IngotTrial* trial, char** params);
-/// The value of a number, or the index of a choice; NaN where the parameter does not exist in this trial.
+/// The value of a number, or the index of a choice; NaN where the parameter does not exist in this trial,
+/// which of a study without a space any name may be.
 INGOT_API IngotStatus ingot_trial_value(const IngotTrial* trial, const char* name, double* value);
 /// Of a study that was opened without a space: the trial's value of a parameter, with conditions and loops of
 /// the caller's own. parameter: a JSON object, {"low": 1e-5, "high": 0.1, "log": true}, with "type": "int"
