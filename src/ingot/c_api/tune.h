@@ -16,7 +16,7 @@ typedef struct IngotTrial IngotTrial;
 typedef struct IngotStudyOptions {
   size_t size;            ///< of this struct, as the caller knows it
   const char* direction;  ///< "minimize" (the default) or "maximize"
-  const char* sampler;    ///< "tpe" (the default), "random" or "grid"
+  const char* sampler;    ///< "tpe" (the default), "random" or, of a given space, "grid"
   const char* pruner;     ///< "none" (the default), "median" or "asha"
   uint64_t seed;
   int64_t trials;         ///< how many the study shall have (100); a grid may end before
@@ -30,7 +30,7 @@ INGOT_API IngotStatus ingot_study_options(IngotStudyOptions* options, size_t siz
 
 /// space: YAML or JSON, as `space` of a study's file: "learning_rate: {low: 1e-5, high: 1e-1, log: true}\n"
 /// "layers: {low: 1, high: 4, type: int}\n" (docs/tuning.md). NULL: trials say what they search as they ask
-/// for it (ingot_trial_suggest()). options may be NULL.
+/// for it (ingot_trial_suggest()), which no "grid" can be laid over. options may be NULL.
 INGOT_API IngotStatus ingot_study_open(const char* space, const IngotStudyOptions* options, IngotStudy** out);
 /// Trials that run go back, as if they had not been begun. NULL is allowed.
 INGOT_API IngotStatus ingot_study_close(IngotStudy* study);
@@ -58,8 +58,9 @@ INGOT_API IngotStatus ingot_trial_value(const IngotTrial* trial, const char* nam
 /// Of a study that was opened without a space: the trial's value of a parameter, with conditions and loops of
 /// the caller's own. parameter: a JSON object, {"low": 1e-5, "high": 0.1, "log": true}, with "type": "int"
 /// and "step" for whole numbers, or {"choices": ["adam", "sgd"]}. *value is the number, or the choice's
-/// index. Asked again, it is the same. INGOT_INVALID_CONFIG where the study has a space, or knows the name as
-/// another kind of parameter.
+/// index. Asked again, it is the same, unless the range given then leaves it out: it is chosen anew. Errors:
+/// INGOT_INVALID_CONFIG where the study has a space, or knows the name as another kind of parameter;
+/// INGOT_TRIAL_LOST where another worker has the trial by now.
 INGOT_API IngotStatus ingot_trial_suggest(IngotTrial* trial, const char* name, const char* parameter,
                                           double* value);
 /// An intermediate value at a step from 0 on, that grows. *pruned is 1 where the pruner has ended the trial.
