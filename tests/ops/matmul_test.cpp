@@ -336,6 +336,12 @@ TEST(Matmul, ErrorsNameBothShapes) {
     EXPECT_NE(std::string(e.what()).find("[2, 3]"), std::string::npos) << e.what();
     EXPECT_NE(std::string(e.what()).find("[4, 5]"), std::string::npos) << e.what();
   }
+  try {
+    matmul(Tensor::zeros({2, 3}), Tensor::zeros({4}));
+    FAIL();
+  } catch (const ShapeMismatch& e) {
+    EXPECT_NE(std::string(e.what()).find("the only axis of the second"), std::string::npos) << e.what();
+  }
   EXPECT_THROW(matmul(Tensor::zeros({2, 2, 3}), Tensor::zeros({3, 3, 4})), ShapeMismatch);
   EXPECT_THROW(matmul(Tensor::scalar(1), Tensor::zeros({3})), DimensionMismatch);
   EXPECT_THROW(matmul(Tensor::zeros({2, 3}), Tensor::zeros({3, 2}, DType::bf16)), KernelError);

@@ -135,9 +135,10 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   if (const int summed = right.rank() == 1 ? 0 : right.rank() - 2; right.dim(summed) != k) {
     std::vector<std::int64_t> fitting = right.shape().to_vector();
     fitting[static_cast<std::size_t>(summed)] = k;
+    const std::string axis = right.rank() == 1 ? "the only axis" : "the last but one";
     throw ShapeMismatch("matmul", std::move(fitting), right.shape().to_vector(),
-                        "the first operand is " + to_string(left.shape()) +
-                            ", whose last axis and the last but one of the second must have equal sizes");
+                        "the first operand is " + to_string(left.shape()) + ", whose last axis and " + axis +
+                            " of the second must have equal sizes");
   }
   const Tensor a = as_matrix(left), b = as_matrix(right);
   const Shape a_batch = a.rank() > 2 ? a.shape().drop_last(2) : Shape{};
