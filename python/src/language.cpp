@@ -194,7 +194,8 @@ void bind_language(nb::module_& module) {
   bind_embedder(module);
   module.def("get_num_threads", num_threads, "How many threads one operation uses at most.");
   module.def("_keep_thread_serial", keep_thread_serial);
-  module.def("set_num_threads", set_num_threads, "threads"_a, "How many threads one operation uses at most.");
+  module.def("set_num_threads", set_num_threads, "threads"_a,
+             "How many threads one operation uses at most, 1 to 4096.");
 }
 
 }  // namespace ingot::python
