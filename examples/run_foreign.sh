@@ -26,13 +26,14 @@ case $language in
     ;;
   java)
     # One of several that are installed may be new enough.
-    java='' found=none
+    java='' newest=0
     for each in "${JAVA_HOME:-/nowhere}/bin/java" java /usr/lib/jvm/*/bin/java; do
       major=$("$each" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p') || continue
-      [ -z "$major" ] || found=$major
-      [ "${major:-0}" -lt 22 ] || { java=$each && break; }
+      [ "${major:-0}" -le "$newest" ] || { java=$each newest=$major; }
+      [ "$newest" -lt 22 ] || break
     done
-    [ -n "$java" ] || skip "the foreign function API needs Java 22; here is $found"
+    [ "$newest" -gt 0 ] || skip "the foreign function API needs Java 22; here is none"
+    [ "$newest" -ge 22 ] || skip "the foreign function API needs Java 22; the newest here is $newest"
     set -- "$java" --enable-native-access=ALL-UNNAMED "$here/java/Matmul.java" "$library"
     ;;
 esac
