@@ -51,6 +51,10 @@ class VectorGame:
         self._games.restore(state)
 
 
+def _asked(games, observations, legal):
+    return asarray(games._opponents(observations, legal)).to(int32)
+
+
 class SeatGames:
     """One seat of many games of one kind: each waits for that seat's decision, and the others are moved in between, all by C++.
     A game that ends begins anew.
@@ -72,7 +76,7 @@ class SeatGames:
         own = weakref.ref(self)  # C++ owns the function: no cycle through it
 
         def decide(observations, legal):
-            return asarray(own()._opponents(observations, legal)).to(int32)
+            return _asked(own(), observations, legal)
 
         self._games = _core._make_seat_games(name, games, seed, seat, decide if callable(opponents) else opponents)
         self.num_games, self.num_actions = games, self._games.actions
