@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "tests/support/temporary_directory.h"
@@ -166,25 +167,40 @@ std::vector<std::string> subcommands(const std::string& help) {
   return names;
 }
 
-// Commands below `path`, itself included; of each, whether its help has an example.
-void collect_commands(const std::vector<std::string>& path, std::map<std::string, bool>& commands) {
+// The examples in a help: one command each.
+std::vector<std::string> examples(const std::string& help) {
+  const std::size_t begin = help.find("Examples:\n");
+  std::vector<std::string> commands;
+  std::istringstream lines(begin == std::string::npos ? "" : help.substr(begin));
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("  ") && line[2] != ' ') commands.push_back(line.substr(2));
+  return commands;
+}
+
+// Commands below `path`, itself included; of each, the examples in its help.
+void collect_commands(const std::vector<std::string>& path,
+                      std::map<std::string, std::vector<std::string>>& commands) {
   std::vector<std::string> words = path;
   words.emplace_back("--help");
   const std::string help = run_ingot(words).output;
   std::string name = "ingot";
   for (const std::string& word : path) name += " " + word;
-  if (!path.empty()) commands[name] = help.find("Examples:") != std::string::npos;
+  if (!path.empty()) commands[name] = examples(help);
   for (const std::string& below : subcommands(help)) {
     words.back() = below;
     collect_commands(words, commands);
   }
 }
 
-TEST(CommandLine, TheHelpOfEveryCommandHasAnExample) {
-  std::map<std::string, bool> commands;
+TEST(CommandLine, TheHelpOfEveryCommandHasExamplesOfItsOwn) {
+  std::map<std::string, std::vector<std::string>> commands;
   collect_commands({}, commands);
   EXPECT_TRUE(commands.contains("ingot mahjong dataset stats"));
-  for (const auto& [name, has_example] : commands) EXPECT_TRUE(has_example) << name;
+  for (const auto& [name, shown] : commands) {
+    ASSERT_FALSE(shown.empty()) << name;
+    EXPECT_NE(shown.front().find(name), std::string::npos) << name << ": " << shown.front();
+    EXPECT_EQ(std::set<std::string>(shown.begin(), shown.end()).size(), shown.size()) << name;
+  }
 }
 
 TEST(CommandLine, ACommandOfSeveralNamesThem) {

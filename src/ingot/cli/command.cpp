@@ -175,7 +175,9 @@ std::unique_ptr<CLI::App> make_app(const Program& program) {
 
 Command Command::subcommand(const std::string& name, const std::string& summary) {
   app_->require_subcommand(1);
-  return Command(app_->add_subcommand(name, summary));
+  CLI::App* command = app_->add_subcommand(name, summary);
+  command->footer("");  // CLI11 hands down the parent's, which holds its examples
+  return Command(command);
 }
 
 Command& Command::option(const std::string& names, std::string& value, const std::string& help) {
