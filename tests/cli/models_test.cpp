@@ -1,4 +1,6 @@
+#include <array>
 #include <filesystem>
+#include <limits>
 
 #include "tests/cli/process.h"
 #include "tests/support/sentence_directory.h"
@@ -52,6 +54,21 @@ TEST(ModelsCommand, ListsEveryFamilyAndExplainsOne) {
   const Outcome unknown = run_ingot({"models", "lama"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_TRUE(contains(unknown.errors, "did you mean 'llama'")) << unknown.errors;
+}
+
+TEST(InspectCommand, ShowsAllOfATensorOnATerminalWhereItsNameIsLong) {
+  const TemporaryDirectory directory;
+  const std::array<float, 4> values{1.5F, -2.0F, 0.0F, std::numeric_limits<float>::quiet_NaN()};
+  write_file_atomically(directory.at("values.bin"),
+                        {reinterpret_cast<const char*>(values.data()), sizeof(values)});
+  const std::string name(90, 'n');
+  const Outcome outcome = run_ingot_on_terminal(
+      {"inspect", directory.at("values.bin"), "--raw", "a=f32[4]@0", "--raw", name + "=f32[4]@0", "--stats"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  const std::string stats = "\r\n    -2 … 1.5 mean -0.1667 std 1.434 1 zeros 1 NOT FINITE\r\n";
+  EXPECT_TRUE(outcome.output.starts_with("a ")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "16 B" + stats + name + "\r\n    f32   [4]        16 B" + stats))
+      << outcome.output;
 }
 
 TEST(InspectCommand, TellsWhatADirectoryIsAndWhetherItFits) {

@@ -7,12 +7,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/json.h"
 #include "ingot/base/printable.h"
+#include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/help_page.h"
 #include "ingot/cli/text_table.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/models/registry.h"
@@ -61,11 +64,63 @@ std::optional<Stats> stats_of(const WeightSource& source, const TensorInfo& info
 }
 
 std::string describe(const Stats& s) {
-  std::string text = fmt::format("  {:>11.4g} … {:<11.4g} mean {:<11.4g} std {:<11.4g}", s.least, s.largest,
+  std::string text = fmt::format("{:>11.4g} … {:<11.4g} mean {:<11.4g} std {:<11.4g}", s.least, s.largest,
                                  s.mean, s.deviation);
   if (s.zeros > 0) text += fmt::format(" {} zeros", s.zeros);
   if (s.not_finite > 0) text += fmt::format(" {} NOT FINITE", s.not_finite);
+  text.erase(text.find_last_not_of(' ') + 1);
   return text;
+}
+
+/// Of the columns of a table; what is longer stands out of it.
+struct Widths {
+  std::size_t name = 4, dtype = 4, shape = 4;
+};
+
+Widths widths_of(const WeightSource& source) {
+  constexpr std::size_t kWidestName = 100, kLeastName = 20, kWidestDtype = 16, kWidestShape = 32;
+  Widths widths;
+  for (const TensorInfo& info : source.tensors()) {
+    widths.name = std::max(widths.name, std::min(info.name.size(), kWidestName));
+    widths.dtype = std::max(widths.dtype, std::min(info.stored_as.size(), kWidestDtype));
+    widths.shape = std::max(widths.shape, std::min(to_string(info.shape).size(), kWidestShape));
+  }
+  if (is_terminal(STDOUT_FILENO)) {
+    const auto columns = static_cast<std::size_t>(terminal_columns(STDOUT_FILENO));
+    const std::size_t others = widths.dtype + widths.shape + 15;  // spaces and bytes
+    widths.name = std::min(widths.name, std::max(kLeastName, columns - std::min(columns, others)));
+  }
+  return widths;
+}
+
+/// One line. On a terminal what does not fit goes below the name, so that a long name does not hide the rest.
+void print_tensor(const TensorInfo& info, const Widths& widths, const std::string& stats) {
+  const std::string name = printable(info.name),
+                    rest = fmt::format("  {:<{}}  {:<{}} {:>10}", printable(info.stored_as), widths.dtype,
+                                       to_string(info.shape), widths.shape, human_bytes(info.bytes)),
+                    row = fmt::format("{:<{}}{}", name, widths.name, rest),
+                    values = stats.empty() ? "" : "  " + stats;
+  const auto fits = [](const std::string& line) {
+    return !is_terminal(STDOUT_FILENO) || display_width(line) <= terminal_columns(STDOUT_FILENO);
+  };
+  if (fits(row + values)) {
+    fmt::print("{}\n", row + values);
+    return;
+  }
+  if (fits(row)) {
+    fmt::print("{}\n", row);
+  } else {
+    fmt::print("{}\n{}\n", cut_on_terminal(name), cut_on_terminal("  " + rest));
+  }
+  if (!stats.empty()) fmt::print("    {}\n", wrap_on_terminal(stats, 4, STDOUT_FILENO));
+}
+
+void print_tensors(const WeightSource& source, bool with_stats) {
+  const Widths widths = widths_of(source);
+  for (const TensorInfo& info : source.tensors()) {
+    const auto stats = with_stats ? stats_of(source, info) : std::nullopt;
+    print_tensor(info, widths, stats ? describe(*stats) : "");
+  }
 }
 
 // Whether the tensors are those of the model that config.json describes.
@@ -115,20 +170,7 @@ int run(InspectOptions o) {
     fmt::print("{}\n", printable_json(dump_json(json, 2)));
     return 0;
   }
-  constexpr std::size_t kWidest = 100;  // a longer name stands out of the table
-  std::size_t width = 4, dtypes = 4, shapes = 4;
-  for (const TensorInfo& info : source->tensors()) {
-    width = std::clamp(info.name.size(), width, std::max(width, kWidest));
-    dtypes = std::max(dtypes, info.stored_as.size());
-    shapes = std::max(shapes, to_string(info.shape).size());
-  }
-  for (const TensorInfo& info : source->tensors()) {
-    const auto stats = o.stats ? stats_of(*source, info) : std::nullopt;
-    const std::string row = fmt::format("{:<{}}  {:<{}}  {:<{}} {:>10}{}", printable(info.name), width,
-                                        printable(info.stored_as), dtypes, to_string(info.shape), shapes,
-                                        human_bytes(info.bytes), stats ? describe(*stats) : "");
-    fmt::print("{}\n", cut_on_terminal(row));
-  }
+  print_tensors(*source, o.stats);
   if (!architecture.empty()) fmt::print("\n{}\n", printable(architecture, LineEnds::indented));
   fmt::print("{}{}: {} tensors, {} elements, {}\n", architecture.empty() ? "\n" : "", source->format(),
              source->tensors().size(), human_count(static_cast<double>(elements)),
