@@ -241,6 +241,22 @@ TEST_F(TrainCommand, EveryRunSaysWhatItRanWithAndDiffTellsTwoApart) {
             std::string::npos);
 }
 
+TEST(DiffCommand, ShowsLongCommandsAndPathsFromWhereTheyDiffer) {
+  const test::TemporaryDirectory directory;
+  const std::string folder = "/data/of/one/project/with/a/long/path/to/its/experiments";
+  for (const std::string run : {"first", "second"}) {
+    const nlohmann::json json{
+        {"command", {"ingot", "train", folder + "/train.yaml", "--set", "learning_rate=0.01", "--name", run}},
+        {"configuration", {{"given", {{"model", folder + "/" + run + "/model"}}}}}};
+    std::filesystem::create_directory(directory.at(run));
+    write_file_atomically(directory.at(run + "/run.json"), json.dump());
+  }
+  const std::string told = run_ingot({"diff", directory.at("first"), directory.at("second")}).output;
+  const std::string row = "… first  … second\n", path = "…/first/model  …/second/model\n";
+  EXPECT_NE(told.find(path), std::string::npos) << told;
+  EXPECT_NE(told.find(row), std::string::npos) << told;
+}
+
 TEST(BenchTrain, RecomputationStandsAloneOrNamesItsKind) {
   const auto recompute = [](const std::vector<std::string>& options) {
     std::vector<std::string> words{"bench", "train", "--shape", "demo", "--batch", "1", "--sequence", "8"};

@@ -25,12 +25,13 @@ Json as_object(const std::vector<RunDifference>& rows) {
   return object;
 }
 
-// Long values that begin alike, as command lines do, from the word in which they differ: columns are narrow.
+// Long values that begin alike, as command lines and paths do, from the word or the part of the path in which
+// they differ: columns are narrow.
 RunDifference from_first_difference(RunDifference row) {
   constexpr std::size_t kShort = 24;
   const auto common =
       static_cast<std::size_t>(std::ranges::mismatch(row.left, row.right).in1 - row.left.begin());
-  const std::size_t word = common == 0 ? std::string::npos : row.left.rfind(' ', common - 1);
+  const std::size_t word = common == 0 ? std::string::npos : row.left.find_last_of(" /", common - 1);
   if (word == std::string::npos || word < kShort) return row;
   for (std::string* value : {&row.left, &row.right}) *value = "…" + value->substr(word);
   return row;
