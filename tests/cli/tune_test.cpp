@@ -49,6 +49,21 @@ TEST_F(TuneCommand, RunsAProgramPerTrialAndGoesOnWhereItStopped) {
   EXPECT_NE(more.output.find("Best of 8 trials"), std::string::npos) << more.output;
 }
 
+TEST_F(TuneCommand, TheReportTellsWhenTheStudyBeganAndNoDeviceForAllItsTrials) {
+  const std::string study =
+      write("began.yaml",
+            "command: 'date -u +%Y-%m-%dT%H:%M:%SZ > trial; sleep 1.1; echo \"{{\\\"value\\\": 1}}\"'\n"
+            "space: {x: {low: 1, high: 2}}\ntrials: 1\n");
+  ASSERT_EQ(run_ingot({"tune", study}).exit_code, 0);
+  const std::string page = read_file(directory_ + "/began-trials/report.html"), key = "[\"started\",\"";
+  const std::size_t at = page.find(key);
+  ASSERT_NE(at, std::string::npos);
+  const std::string trial = read_file(directory_ + "/trial");
+  ASSERT_EQ(trial.size(), 21U) << trial;
+  EXPECT_LE(page.substr(at + key.size(), 20), trial.substr(0, 20));
+  EXPECT_EQ(page.find("[\"device\","), std::string::npos);
+}
+
 TEST_F(TuneCommand, TakesAStudyFromStandardInputForAllItsWorkers) {
   const std::string study = std::string(kCommandStudy) + "study: " + directory_ + "/piped.db\n";
   const Outcome outcome = run_ingot_with_input({"tune", "-"}, study);
@@ -442,7 +457,7 @@ TEST_F(TuneCommand, AStudyTooShortToGiveUpStillFailsWhenEveryTrialDid) {
 
 // Two trials of a grid work, two break for one reason, one for another, and one diverges.
 constexpr const char* kStudyWithFailures =
-    "command: 'case {x} in 0|1) echo \"{{\\\"value\\\": {x}}}\" | tr -d \"\\047\";; 2|3) echo begun >&2; "
+    "command: 'case {x} in 0|1) echo \"{{\\\"value\\\": 1}}\" | tr -d \"\\047\";; 2|3) echo begun >&2; "
     "echo no "
     "such file >&2; exit 2;; 4) exit 3;; *) echo \"{{\\\"value\\\": null}}\";; esac'\n"
     "space: {x: {type: int, low: 0, high: 5}}\nsampler: {type: grid}\n";

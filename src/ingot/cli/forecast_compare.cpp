@@ -189,6 +189,13 @@ Comparison planned(const ForecastOptions& o) {
   return plan;
 }
 
+// Models without training are the CPU's, whatever the machine has.
+Device device_of_networks(const Comparison& plan) {
+  const auto network =
+      std::ranges::find_if(plan.all, [](const Competitor& c) { return c.network() != nullptr; });
+  return network == plan.all.end() ? kCpu : choose_device(network->network()->device);
+}
+
 // One of the networks to compare; with --resume the one that an earlier call has fitted just so.
 Forecaster compared_network(const Comparison& plan, const ForecastOptions& o, const FitConfig& config) {
   const std::string directory = plan.directory(config.model.model);
@@ -288,6 +295,8 @@ void print_comparison(const std::string& report, const Comparison& plan, const R
 int run_forecast_compare(const ForecastOptions& o) {
   const Comparison plan = planned(o);
   const DirectoryLock lock(plan.output);
+  RunMetadata metadata;
+  metadata.describe_process(device_of_networks(plan));
   Results results;
   for (const Competitor& c : plan.all) {
     if (!o.json) fmt::print("\n{}\n", c.name);
@@ -306,8 +315,6 @@ int run_forecast_compare(const ForecastOptions& o) {
   const Metrics& best = results.rows[best_of(results.rows)].metrics;
   const std::string report = plan.output + "/report.html";
   Report page = comparison_report(plan.table.source, results.last.windows, results.rows);
-  RunMetadata metadata;
-  metadata.describe_process(choose_device(o.device.value_or("auto")));
   page.environment = metadata.rows();
   write_report(report, page);
   if (o.json) {

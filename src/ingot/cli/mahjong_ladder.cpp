@@ -117,7 +117,7 @@ ReportChart rating_ranges(const std::vector<LadderEntry>& entries) {
   return chart;
 }
 
-Report ladder_report(const LadderCommand& o, const LadderRun& run) {
+Report ladder_report(const LadderCommand& o, const LadderRun& run, const RunMetadata& metadata) {
   const LadderEntry& best = run.entries.front();
   Report report{.title = "Ladder of mahjong players", .subtitle = o.directory};
   report.figures = {{"First", best.name, fmt::format("mean place {:.3f}", best.place.mean)},
@@ -140,8 +140,6 @@ Report ladder_report(const LadderCommand& o, const LadderRun& run) {
                    {"temperature", fmt::format("{}", o.temperature)},
                    {"beta", fmt::format("{:.4g}", model.beta)},
                    {"tau", fmt::format("{:.4g}", model.tau)}};
-  RunMetadata metadata;
-  metadata.describe_process(choose_device(o.device));
   report.environment = metadata.rows();
   return report;
 }
@@ -175,8 +173,10 @@ int ladder(const LadderCommand& o) {
   if (!std::isfinite(o.temperature) || o.temperature < 0)
     throw InvalidConfig("temperature", fmt::format("is {}, expected a number from 0", o.temperature));
   const bool page_only = is_standard_output(o.out);
+  RunMetadata metadata;
+  metadata.describe_process(choose_device(o.device));
   const LadderRun run = climb(o, o.json || page_only);
-  write_report(o.out, ladder_report(o, run));
+  write_report(o.out, ladder_report(o, run, metadata));
   if (page_only) return 0;
   if (o.json) return fmt::print("{}\n", printable_json(dump_json(ladder_json(o, run)))), 0;
   print_text_table(ladder_table(run.entries));

@@ -218,6 +218,9 @@ class FirstError {
 int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   const LaunchRank launch = LaunchRank::from_environment();
   const bool first = launch.rank == 0;
+  RunMetadata metadata;
+  metadata.describe_process(kCpu);
+  metadata.device.clear();  // each trial chooses its own
   std::signal(SIGINT, on_stop);
   std::signal(SIGTERM, on_stop);
   if (std::signal(SIGHUP, on_stop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as under nohup
@@ -231,8 +234,6 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
     return 0;
   }
   const std::string report = config.output_dir + "/report.html";
-  RunMetadata metadata;
-  metadata.describe_process(kCpu);
   error.catch_from(
       [&] { write_study_report(report, config, tuner, tune_commands(config, tuner), metadata.rows()); });
   if (o.json) {
