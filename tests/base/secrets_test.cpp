@@ -11,7 +11,8 @@ TEST(Secrets, AreHiddenInCommandLinesAndTheRestStays) {
   const Words command{"ingot", "pull", "--token", "abc", "--threads", "4", "HF_TOKEN=abc", "--set=api_key=x"};
   EXPECT_EQ(without_secrets(command), (Words{"ingot", "pull", "--token", "***", "--threads", "4",
                                              "HF_TOKEN=***", "--set=api_key=***"}));
-  const Words plain{"ingot", "train", "run.yaml", "--set", "max_tokens=5", "--tokenizer", "t.json", "a:b@c"};
+  const Words plain{"ingot",       "train",  "run.yaml", "--set",         "max_tokens=5",
+                    "--tokenizer", "t.json", "a:b@c",    "cls_token=true"};
   EXPECT_EQ(without_secrets(plain), plain);
 }
 

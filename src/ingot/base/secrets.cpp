@@ -86,6 +86,9 @@ void hide_assigned(std::string& text) {
 
 bool names_a_secret(std::string_view name) {
   const std::string words = normalized(name);
+  for (const char* in_a_vocabulary : {"_cls_token_", "_bos_token_", "_eos_token_", "_pad_token_",
+                                      "_unk_token_", "_sep_token_", "_mask_token_"})
+    if (words.ends_with(in_a_vocabulary)) return false;
   for (const char* secret : {"_token_", "_api_key_", "_apikey_", "_password_", "_passwd_", "_secret_",
                              "_secret_key_", "_access_key_", "_authorization_", "_credentials_"})
     if (words.find(secret) != std::string::npos) return true;
