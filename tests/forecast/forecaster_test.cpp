@@ -372,6 +372,8 @@ TEST(Forecaster, KeepsWhatItWasFittedWithAndOnInItsDirectoryAndReports) {
   ASSERT_EQ(metadata.data.size(), 1U);
   EXPECT_EQ(metadata.data[0].second, table_digest(table));
   EXPECT_EQ(forecast_report(loaded, table, 0).environment, metadata.rows());
+  write_file_atomically(directory.at("model/run.json"), "{\"started\": 7");
+  EXPECT_TRUE(load_forecaster(directory.at("model"), kCpu).metadata.version.empty());
   std::filesystem::remove(directory.at("model/run.json"));
   EXPECT_TRUE(load_forecaster(directory.at("model"), kCpu).metadata.version.empty());
 }

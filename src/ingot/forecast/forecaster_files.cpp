@@ -79,7 +79,7 @@ Forecaster described(const std::string& directory) {
     throw FormatError(path, -1, "config.json", error.what());
   }
   check_consistent(f, path);
-  f.metadata = read_metadata(directory).value_or(RunMetadata());
+  f.metadata = readable_metadata(directory);
   return f;
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "ingot/base/error.h"
 #include "ingot/base/files.h"
 
 namespace ingot {
@@ -17,6 +18,14 @@ std::optional<RunMetadata> read_metadata(const std::string& directory) {
   std::error_code missing;
   if (!std::filesystem::exists(path, missing)) return std::nullopt;
   return RunMetadata::from_json(read_file(path), path);
+}
+
+RunMetadata readable_metadata(const std::string& directory) {
+  try {
+    return read_metadata(directory).value_or(RunMetadata());
+  } catch (const FormatError&) {
+    return {};
+  }
 }
 
 }  // namespace ingot

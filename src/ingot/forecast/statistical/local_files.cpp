@@ -87,7 +87,7 @@ LocalForecaster load_local_forecaster(const std::string& directory) {
                      f.targets <= f.column_names.size();
   INGOT_CHECK(sound,
               FormatError(path, -1, "config.json", "horizon, season, columns and targets do not agree"));
-  f.metadata = read_metadata(directory).value_or(RunMetadata());
+  f.metadata = readable_metadata(directory);
   return f;
 }
 
