@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "tests/forecast/support.h"
 #include "tests/support/source_dir.h"
@@ -369,6 +370,13 @@ TEST(Forecaster, KeepsWhatItWasFittedWithAndOnInItsDirectoryAndReports) {
   EXPECT_EQ(metadata.device, "cpu");
   EXPECT_EQ(metadata.seeds.size(), 1U);
   EXPECT_EQ(metadata.configuration_hash.size(), 64U);
+  std::map<std::string, Setting> settings;
+  for (const Setting& setting : metadata.configuration) settings[setting.name] = setting;
+  EXPECT_TRUE(settings.at("model").given);
+  EXPECT_TRUE(settings.at("lookback").given);
+  EXPECT_FALSE(settings.at("schedule").given);
+  EXPECT_FALSE(settings.at("channels").given) << "the table's";
+  EXPECT_EQ(settings.at("cls_token").value, "false");
   ASSERT_EQ(metadata.data.size(), 1U);
   EXPECT_EQ(metadata.data[0].second, table_digest(table));
   EXPECT_EQ(forecast_report(loaded, table, 0).environment, metadata.rows());

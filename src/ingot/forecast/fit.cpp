@@ -6,6 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/core/device_config.h"
+#include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/fit_task.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/forecast/input_effects.h"
@@ -66,12 +67,25 @@ TrainerOptions options_of(const FitConfig& config, const FitTask& task, const Fi
   return options;
 }
 
+// What a fit of this model to this table has where nobody says otherwise.
+FitConfig defaults_of(const FitConfig& config, const SeriesTable& table) {
+  FitConfig defaults = FitConfig::defaults(config.model.model, config.model.horizon);
+  defaults.model.channels = config.model.channels;
+  defaults.model.time_features = config.model.time_features;
+  defaults.model.future_inputs = config.model.future_inputs;
+  defaults.table = with_layout_of(table, defaults.table);
+  return defaults;
+}
+
 // For the record that goes into checkpoints.
-RunInfo info_of(const FitConfig& config, const FitIdentity& identity) {
+RunInfo info_of(const FitConfig& config, const SeriesTable& table, const FitIdentity& identity) {
   RunInfo info;
+  const auto defaults = to_json(defaults_of(config, table));
   const auto config_json = parse_json<nlohmann::ordered_json>(identity.config, "the fit");
   for (const auto& [key, value] : config_json.items())
-    info.config.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+    info.config.push_back(
+        {key, value.is_string() ? value.get<std::string>() : value.dump(),
+         key == "model" || key == "horizon" || !defaults.contains(key) || defaults.at(key) != value});
   info.metadata.seeds = {{"seed", config.seed}};
   info.metadata.data = {{"data", identity.table}};
   return info;
@@ -111,7 +125,7 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   result.model = first_model(config, choose_device(config.device));
   if (config.from.empty()) start_effects(*result.model, table, config.split, parts);
   FitTask task(config, table, parts, *result.model);
-  const RunInfo info = info_of(config, task.identity());
+  const RunInfo info = info_of(config, table, task.identity());
   result.metadata = info.metadata;
   result.metadata.describe_process(result.model->device());
   result.metadata.set_configuration(info.config);
