@@ -38,9 +38,48 @@ TEST(DateColumn, SixDigitsThatAreDaysOfSeveralMonthsAreDays) {
             (Strings{"2021-01-30 00:00", "2021-02-01 00:00", "210202"}));
   EXPECT_EQ(ends({"991130", "991231", "000131"}),
             (Strings{"1999-11-30 00:00", "2000-01-31 00:00", "000229"}));
+  EXPECT_EQ(ends({"220128", "220131", "220201", "220202"})[2], "220203") << "weekdays";
+  EXPECT_EQ(ends({"200201", "200301", "200401", "200501", "200601", "200701", "200801", "200901", "201001",
+                  "201101", "201201", "210101"})[2],
+            "210201");
   EXPECT_EQ(dated({"202030", "202031", "202032"}).frequency.name(), "W");
   EXPECT_EQ(dated({"202101", "202102", "202103"}).frequency.name(), "MS");
-  EXPECT_TRUE(dated({"500101", "500102", "500103"}).date_style.number) << "which may be row numbers";
+}
+
+// The numbers of a range, one after another.
+Strings counted(int from, int to, int step = 1) {
+  Strings texts;
+  for (int i = from; i <= to; i += step) texts.push_back(fmt::format("{:06}", i));
+  return texts;
+}
+
+TEST(DateColumn, SixDigitsOf2021AreDaysRatherThanWeeksOf2101) {
+  const SeriesTable t = dated(counted(210101, 210131));
+  EXPECT_EQ(ends_of(t), (Strings{"2021-01-01 00:00", "2021-01-31 00:00", "210201"}));
+  EXPECT_NE(t.read_as.find("it may as well be row numbers: --date-format number"), std::string::npos)
+      << t.read_as;
+  EXPECT_EQ(ends(counted(210101, 211201, 100))[2], "220101");
+  EXPECT_EQ(ends({"210101", "210102", "210103", "210105", "210106", "210107"})[2], "210108")
+      << "of which one is missing";
+}
+
+TEST(DateColumn, SixDigitsThatAreAsEvenlyOtherThanDaysAreNot) {
+  const auto is_number = [](const Strings& texts) { return dated(texts).date_style.number; };
+  EXPECT_TRUE(is_number(counted(500101, 500103)));
+  EXPECT_TRUE(is_number(counted(110101, 111201, 100)));
+  EXPECT_TRUE(is_number(counted(10121, 310121, 10000))) << "January 2021, days first";
+  EXPECT_TRUE(is_number(counted(10121, 120121, 10000))) << "2021, months first";
+  EXPECT_EQ(dated(counted(200101, 200131)).date_style.date, "%G%V");
+  EXPECT_EQ(dated(counted(200101, 201201, 100)).date_style.date, "%Y%m");
+  Strings seasons = counted(201014, 201030);
+  for (const std::string& week : counted(201114, 201130)) seasons.push_back(week);
+  EXPECT_THROW(dated(seasons), Error) << "weeks, of which many are missing";
+  Strings clock = counted(100101, 100128);
+  for (const int minute : {100200, 100300})
+    for (const std::string& second : counted(minute + 1, minute + 28)) clock.push_back(second);
+  EXPECT_THROW(dated(clock), Error) << "numbers, of which many are missing";
+  EXPECT_NE(dated(counted(110101, 111201, 100)).read_as.find("it may as well be days: --date-format %y%m%d"),
+            std::string::npos);
 }
 
 TEST(DateColumn, NamesOfMonthsAreWrittenInTheCaseOfTheRows) {

@@ -18,6 +18,7 @@
 #include "ingot/forecast/table/date_text.h"
 #include "ingot/forecast/table/decimal_year.h"
 #include "ingot/forecast/table/excel_date.h"
+#include "ingot/forecast/table/short_date.h"
 
 namespace ingot::forecast {
 namespace {
@@ -222,21 +223,6 @@ constexpr std::array kOrderWords{"year first", "month first", "day first"};
 const std::vector<std::string> kChoices{"auto",   "year-first", "month-first", "day-first",
                                         "number", "epoch-s",    "epoch-ms",    "excel"};
 
-// The share of rows that lie the commonest distance behind the one before: months or seconds.
-double evenness(const std::vector<Moment>& times) {
-  std::map<std::pair<bool, std::int64_t>, std::int64_t> counts;
-  std::int64_t most = 0;
-  for (std::size_t i = 1; i < times.size(); ++i) {
-    const Civil a = civil_of(times[i - 1]), b = civil_of(times[i]);
-    const std::int64_t months = (b.year - a.year) * 12 + b.month - a.month;
-    const bool whole_months =
-        months != 0 && a.day == b.day && time_of_day(times[i - 1]) == time_of_day(times[i]);
-    const std::int64_t distance = whole_months ? months : times[i] - times[i - 1];
-    if (distance > 0) most = std::max(most, ++counts[{whole_months, distance}]);
-  }
-  return static_cast<double>(most);
-}
-
 bool order_matters(const Cells& cells, int names) {
   for (std::size_t row = 0; row < cells.size(); ++row) {
     bool ordered = false;
@@ -357,40 +343,51 @@ std::optional<Moment> parse_compact_week(std::string_view text, DateStyle* style
   return text.size() == 6 ? parse_plain_week(text, style) : std::nullopt;
 }
 
-// Nothing where a cell is not a serial day of Excel's.
-std::optional<Reading> read_excel_days(const Cells& cells, bool told) {
+std::vector<std::string_view> texts_of(const Cells& cells) {
   std::vector<std::string_view> texts;
   texts.reserve(cells.size());
   for (std::size_t row = 0; row < cells.size(); ++row) texts.push_back(cells[row]);
+  return texts;
+}
+
+// Nothing where a cell is not a serial day of Excel's.
+std::optional<Reading> read_excel_days(const Cells& cells, bool told) {
   Reading reading;
-  auto moments = parse_excel_days(texts, &reading.style, told);
+  auto moments = parse_excel_days(texts_of(cells), &reading.style, told);
   if (!moments) return std::nullopt;
   reading.times = std::move(*moments);
   reading.offsets.resize(reading.times.size());
   return reading;
 }
 
-bool are_of_one_month(const Cells& cells) {
-  for (std::size_t row = 1; row < cells.size(); ++row)
-    if (cells[row].substr(0, 4) != cells[0].substr(0, 4)) return false;
-  return true;
-}
-
-Reading read_automatically(const Cells& cells, std::string& why, const Usual& usual) {
-  for (const Parse& parse : {Parse(parse_split_year), Parse(parse_compact_date), Parse(parse_short_date),
-                             Parse(parse_compact_week), epoch_parser(1), epoch_parser(1000),
-                             epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
+Reading read_unless_short(const Cells& cells, std::string& why, const Usual& usual) {
+  for (const Parse& parse :
+       {Parse(parse_split_year), Parse(parse_compact_date), Parse(parse_compact_week), epoch_parser(1),
+        epoch_parser(1000), epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
     DateStyle unused;
     if (!parse(cells[0], &unused)) continue;
     Reading reading = read_with(cells, parse);
-    if (unused.date.ends_with('n') && cells.size() < 3) continue;      // 2011-12 is a month, too
-    if (unused.date == "%y%m%d" && are_of_one_month(cells)) continue;  // or weeks, or row numbers
+    if (unused.date.ends_with('n') && cells.size() < 3) continue;  // 2011-12 is a month, too
     if (!reading.failed) return reading;
   }
   if (auto days = read_excel_days(cells, false);
       days && are_likely_excel_days(days->times, cells.has_dates_name()))
     return std::move(*days);
   return read_in_any_way(cells, why, usual);
+}
+
+Reading read_automatically(const Cells& cells, std::string& why, const Usual& usual) {
+  auto days = parse_short_dates(texts_of(cells));
+  if (!days || !days->likely) {
+    Reading reading = read_unless_short(cells, why, usual);
+    if (days) why += " (it may as well be days: --date-format %y%m%d reads it so)";
+    return reading;
+  }
+  why = days->maybe_numbers ? " (it may as well be row numbers: --date-format number reads it so)"
+                            : ", which puts the rows at even distances";
+  Reading reading{.times = std::move(days->times), .style = {.date = "%y%m%d"}};
+  reading.offsets.resize(reading.times.size());
+  return reading;
 }
 
 Reading read_as_told(const Cells& cells, const std::string& format, std::string& why) {
@@ -478,7 +475,7 @@ void settle_offsets(DateColumn& dates, const std::vector<std::int64_t>& offsets,
 
 std::string described(const DateColumn& dates, const std::string& why) {
   const DateStyle& style = dates.style;
-  if (style.number) return "row numbers";
+  if (style.number) return "row numbers" + why;
   const auto [first, last] = std::ranges::minmax(dates.times);
   DateStyle plain{.clock = style.clock.empty() && style.epoch == 0 ? "" : " %H:%M"};
   if (!style.own_clock) plain.offset = style.offset;

@@ -494,14 +494,6 @@ std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style
   return moment;
 }
 
-std::optional<Moment> parse_short_date(std::string_view text, DateStyle* style) {
-  if (text.size() != 6 || text.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
-  const DateStyle found{.date = "%y%m%d"};
-  const auto moment = parse_by_format(text, found.format());
-  if (moment && style != nullptr) *style = found;
-  return moment;
-}
-
 std::optional<Moment> parse_split_year(std::string_view text, DateStyle* style) {
   if (text < "1800" || text >= "2200" || (text.size() != 7 && text.size() != 9)) return std::nullopt;
   const DateStyle found{.date = fmt::format("%Y{}{}", text[4], text.size() == 7 ? "%n" : "%N")};

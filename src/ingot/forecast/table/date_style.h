@@ -70,8 +70,6 @@ std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nul
 /// Reads 20160701, 2016183 (a day of the year), 201607, 2016070112, 201607011200 or 20160701120000, of the
 /// years 1800 to 2199; parse_moment takes them for row numbers.
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
-/// Reads 160701; columns of one month may as well be weeks or row numbers.
-std::optional<Moment> parse_short_date(std::string_view text, DateStyle* style = nullptr);
 /// Reads 2016/17, 2016-17 and 2016/2017: years that begin in one and end in the next.
 std::optional<Moment> parse_split_year(std::string_view text, DateStyle* style = nullptr);
 /// Reads 201627 and 2016-27 as weeks of ISO 8601, of the same years: for columns in which some are not
