@@ -80,6 +80,8 @@ TEST(NumberColumn, LeavesOutWhatStandsAroundNumbers) {
   EXPECT_EQ(read({"true", "FALSE", "True"}), (Numbers{1, 0, 1}));
   EXPECT_EQ(read({"WAHR", "FALSCH"}), (Numbers{1, 0})) << "Excel's, in German";
   EXPECT_EQ(read({"S\u00ed", "no", "si"}), (Numbers{1, 0, 1}));
+  EXPECT_EQ(read({"S\u00cd", "NO"}), (Numbers{1, 0}));
+  EXPECT_EQ(read({"SIM", "N\u00c3O", "n\u00e3o", "N\u00e3o"}), (Numbers{1, 0, 0, 0}));
   EXPECT_EQ(read({"oui", "non"}), (Numbers{1, 0}));
   EXPECT_EQ(read({"yes", "no", "NA", "yes"}), (Numbers{1, 0, 0.5, 1}));
 }

@@ -25,8 +25,9 @@ std::optional<bool> truth(std::string_view cell) {
   if (cell.empty() || is_digit(cell.back())) return std::nullopt;  // most cells of a table, told quickly
   // Of forms and of Excel in English, German, French, Spanish, Portuguese, Italian and Dutch.
   static const Words yes{"true", "yes", "y",  "t",   "on",        "wahr",       "ja",   "vrai", "oui",
-                         "si",   "sí",  "Sí", "sim", "verdadero", "verdadeiro", "vero", "waar"},
-      no{"false", "no", "n", "f", "off", "falsch", "nein", "faux", "non", "não", "falso", "onwaar", "nee"};
+                         "si",   "sí",  "SÍ", "sim", "verdadero", "verdadeiro", "vero", "waar"},
+      no{"false", "no",  "n",   "f",   "off",   "falsch", "nein",
+         "faux",  "non", "não", "NÃO", "falso", "onwaar", "nee"};
   if (is_one_of(yes, cell)) return true;
   return is_one_of(no, cell) ? std::optional(false) : std::nullopt;
 }
