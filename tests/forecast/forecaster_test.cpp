@@ -363,7 +363,9 @@ TEST(Forecaster, WritesItsReportWithTheModelOrNothing) {
 TEST(Forecaster, KeepsWhatItWasFittedWithAndOnInItsDirectoryAndReports) {
   const test::TemporaryDirectory directory;
   const SeriesTable table = table_of(hourly_csv(700));
-  save_forecaster(directory.at("model"), fit_forecaster(small_fit(), table));
+  FitConfig c = small_fit();
+  c.device = "cpu";
+  save_forecaster(directory.at("model"), fit_forecaster(c, table));
   const Forecaster loaded = load_forecaster(directory.at("model"), kCpu);
   const RunMetadata& metadata = loaded.metadata;
   EXPECT_EQ(metadata.to_json() + "\n", read_file(directory.at("model/run.json")));
