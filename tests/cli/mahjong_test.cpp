@@ -88,6 +88,18 @@ TEST(MahjongCommand, TheCircumstancesOfAWinAreOptionsOfScore) {
   EXPECT_NE(ura("--riichi").errors.find("give --dora, too"), std::string::npos);
 }
 
+TEST(MahjongCommand, AWinThatCannotBeIsRefusedInOneLine) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"223344m567p34588s", "--win", "2m", "--chankan"},
+        {"234m567p345678s11z", "--win", "2m", "--rinshan", "--tsumo"}}) {
+    std::vector<std::string> command{"mahjong", "score"};
+    command.insert(command.end(), words.begin(), words.end());
+    const Outcome outcome = run_ingot(command);
+    EXPECT_EQ(outcome.exit_code, 1) << words[0] << outcome.output;
+    EXPECT_EQ(std::ranges::count(outcome.errors, '\n'), 1) << outcome.errors;
+  }
+}
+
 TEST(MahjongCommand, ASavedGameValidatesAndAnEditedOneIsNamedInJson) {
   const test::TemporaryDirectory folder;
   const std::string good = folder.at("good.mjai"), bad = folder.at("bad.mjai");
