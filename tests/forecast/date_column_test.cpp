@@ -82,6 +82,14 @@ TEST(DateColumn, SixDigitsThatAreAsEvenlyOtherThanDaysAreNot) {
             std::string::npos);
 }
 
+TEST(DateColumn, TheFlagForSmallLettersIsOfNamesAlone) {
+  EXPECT_EQ(ends({"30-sep-20", "01-oct-20"}, {.date_format = "%d-%#b-%y"})[2], "02-oct-20");
+  EXPECT_NE(message_of([] {
+              check_date_choice("%#d/%m/%Y", "date_format");
+            }).find("the flag '#' (small letters) is for names, as %#b, not for %d"),
+            std::string::npos);
+}
+
 TEST(DateColumn, NamesOfMonthsAreWrittenInTheCaseOfTheRows) {
   EXPECT_EQ(ends({"30-sep-20", "01-oct-20"})[2], "02-oct-20");
   EXPECT_EQ(ends({"30 september 2020", "1 october 2020"})[2], "2 october 2020");

@@ -528,6 +528,11 @@ void check_date_format(std::string_view format, std::string_view key) {
         InvalidConfig(std::string(key),
                       fmt::format("'{}': %{} is not known; expected a pattern of strptime, as %d/%m/%Y %H:%M",
                                   format, p.directive)));
+    INGOT_CHECK(!p.small || std::string_view("bBhaA").find(p.directive) != std::string_view::npos,
+                InvalidConfig(std::string(key),
+                              fmt::format("'{}': the flag '#' (small letters) is for names, as %#b, not for "
+                                          "%{}; '-' leaves out leading zeros",
+                                          format, p.directive)));
   }
   INGOT_CHECK(has_directive(format, "YyGsFD"),
               InvalidConfig(std::string(key),

@@ -13,9 +13,9 @@ namespace ingot::forecast {
 enum class OffsetForm : std::uint8_t { zulu, colon, digits, hours };
 
 /// How a column of dates is written, so that a forecast continues it in the same way. Patterns are those of
-/// strftime, with its flags '-' (no leading zeros), '^' (capitals) and '#' (no capitals), and besides %q for
-/// the quarter, %i for the half-year, %n and %N for the year after in two and four digits (2019/20), %o for
-/// what is behind a day (1st, 2nd; 1er) and the flag '.' for a short name's dot, where it has one.
+/// strftime, with its flags '-' (no leading zeros) and '^' (capitals), and besides %q for the quarter, %i for
+/// the half-year, %n and %N for the year after in two and four digits (2019/20), %o for what is behind a day
+/// (1st, 2nd; 1er) and flags of names: '#' for small letters, '.' for a short name's dot, where it has one.
 struct DateStyle {
   bool number = false;            ///< plain integers
   int decimals = 0;               ///< of decimal years: 1958.2027 has 4; 0: dates are others
