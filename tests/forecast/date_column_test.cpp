@@ -198,6 +198,9 @@ TEST(DateColumn, AnOffsetOfZeroIsWrittenAsTheRowsHaveIt) {
   // London's, in the night that summer time ends.
   EXPECT_EQ(ends({"2021-10-31T01:00:00+01:00", "2021-10-31T01:00:00+00:00", "2021-10-31T02:00:00+00:00"})[2],
             "2021-10-31T03:00:00+00:00");
+  EXPECT_EQ(ends({"2021-10-31T00:00:00+01:00", "2021-10-31T01:00:00+01:00", "2021-10-31T01:00:00Z",
+                  "2021-10-31T02:00:00Z"})[2],
+            "2021-10-31T03:00:00Z");
 }
 
 TEST(DateColumn, ReadsHalvesOfTheDayAndDatesAsStataAndWindowsWriteThem) {

@@ -173,6 +173,7 @@ Reading read_with(const Cells& cells, const Parse& parse) {
                            cells[row], zoned ? "a" : "no", cells[0], cells.line(0), zoned ? "none" : "one"));
     }
     reading.style.widen(style);
+    if (style.offset == 0) reading.style.offset_form = style.offset_form;  // how the table has UTC
     reading.times.push_back(*moment);
     reading.offsets.push_back(style.offset);
   }
