@@ -127,8 +127,9 @@ TEST_F(SharedRun, SigtermLeavesACheckpointAndAllMetrics) {
       {"train", at("base.yaml"), "--set", "max_steps=100000", "--set", "max_seconds=30", "--set",
        "save_steps=0", "--set", "eval_steps=0", "--set", corpus(), "--set", "output_dir=" + at("run")},
       [&](const std::string& output, pid_t child, int) {
-        if (child == 0 || sent || output.find("/100000") == std::string::npos) return;
-        sent = ::kill(child, SIGTERM) == 0;
+        const std::size_t at = output.rfind("/100000");
+        const bool steps_done = at != std::string::npos && !output.substr(0, at).ends_with(" 0");
+        if (child != 0 && !sent && steps_done) sent = ::kill(child, SIGTERM) == 0;
       });
   EXPECT_TRUE(sent) << outcome.output;
   EXPECT_EQ(outcome.exit_code, 128 + SIGTERM) << outcome.output;
