@@ -10,7 +10,7 @@ import commands  # noqa: E402
 
 PROGRAM = """#!/bin/sh
 case "$*" in
-  --help) printf 'x\\n\\nSubcommands:\\n  make  makes\\n' ;;
+  --help) printf 'x\\n\\nSubcommands:\\n  make  makes\\n\\nExamples:\\n  ingot make\\n' ;;
   'make --help') printf 'Options:\\n  -o, --output FILE  Where\\n  --json  JSON\\n' ;;
   make*) echo made > out.txt ;;
 esac
@@ -41,6 +41,9 @@ class Commands(unittest.TestCase):
                             ("`mpirun -n 4 ingot make --jsn`\n", 1), ("`ingot make [--json]`\n", 0), ("`import ingot make`\n", 0),
                             ("<!-- needs: a GPU -->\n```sh\ningot make \\\\\n  --jsn  # --json\n```\n", 1)]:
             self.assertEqual(found, len(self.problems(text)), text)
+
+    def test_examples_below_a_list_of_subcommands_are_none(self):
+        self.assertEqual([(), ("make",)], [path for path, _ in commands.Commands(str(self.binary)).walk()])
 
     def test_a_block_says_that_it_runs_or_what_it_needs(self):
         block = "```sh\ningot make\n```\n"

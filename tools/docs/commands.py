@@ -49,7 +49,14 @@ class Commands:
         return subprocess.run([self.binary, *path, "--help"], capture_output=True, text=True, check=True).stdout
 
     def subcommands(self, path):
-        return re.findall(r"^  (\S+)", self.help(path).partition("\nSubcommands:\n")[2], re.MULTILINE)
+        listed = self.help(path).partition("\nSubcommands:\n")[2].partition("\n\n")[0]  # examples may follow
+        return re.findall(r"^  (\S+)", listed, re.MULTILINE)
+
+    def walk(self, path=()):
+        """(path, help) of the command and of those below it."""
+        yield path, self.help(path)
+        for name in self.subcommands(path):
+            yield from self.walk((*path, name))
 
     @functools.lru_cache(maxsize=None)
     def options(self, path):

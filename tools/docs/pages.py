@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import benchmarks
+from commands import Commands
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import cuda_coverage
@@ -28,24 +29,9 @@ def run(binary, *arguments):
     return subprocess.run([binary, *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def subcommands(help_text):
-    """The names below "Subcommands:" of a --help page."""
-    listed = help_text.partition("\nSubcommands:\n")[2]
-    return re.findall(r"^  (\S+)", listed, re.MULTILINE)
-
-
-def command_pages(binary, path=()):
-    """(name, help) of a command and of those below it."""
-    text = run(binary, *path, "--help")
-    if path:
-        yield " ".join(("ingot", *path)), text.strip()
-    for name in subcommands(text):
-        yield from command_pages(binary, (*path, name))
-
-
 def commands(binary):
     parts = ["# Commands\n\nEvery command and option, as `ingot COMMAND --help` tells them.\n\n```sh\ningot help forecast fit\n```\n"]
-    parts += [f"## {name}\n\n```\n{text}\n```\n" for name, text in command_pages(binary)]
+    parts += [f"## {' '.join(('ingot', *path))}\n\n```\n{text.strip()}\n```\n" for path, text in Commands(binary).walk() if path]
     return "\n".join(parts)
 
 
