@@ -13,16 +13,17 @@ enum class Rounding : std::uint8_t {
   none,    ///< nothing that can be done ahead of it: formats of f32 activations, weights in an order of
            ///< columns, dense weights
   blocks,  ///< int8 in blocks of 32 columns
-  spans,   ///< int16 codes of 13 bits in spans of 256 columns: an input of kManyRows rows and more
+  spans,   ///< int16 codes of 13 bits in spans of 256 columns: kManyRows rows and more, without VNNI
   rows,    ///< int8 with one scale for a row: w8a8
 };
 /// Of an input of so many rows, by matmuls with a packed weight; null stands for a dense one. Always none on
 /// a GPU, where the first matmul rounds its whole input in one launch.
 Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 
-/// Rows from which on weights with scales for groups of columns are multiplied as int16 codes with one scale
-/// for a span of 256, in the weights and in the input: nothing but dot products is left in between
-/// (quantized_matmul). Rounding the weight so once more takes as long as multiplying some 16 rows.
+/// Rows from which on, without AVX-512 VNNI, weights with scales for groups of columns are multiplied as
+/// int16 codes with one scale for a span of 256, in the weights and in the input: nothing but dot products is
+/// left in between (quantized_matmul). Rounding the weight so once more takes as long as multiplying some 16
+/// rows.
 inline constexpr std::int64_t kManyRows = 64;
 
 /// Whether the CPU multiplies so many rows with a constant f32 weight faster from tiles (pack_f32) than as it
