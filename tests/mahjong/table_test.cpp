@@ -250,13 +250,12 @@ TEST(Policy, CallsUseTheRedFiveAndDiscardsTheDrawnTile) {
 }
 
 TEST(Encoder, IncrementalEqualsFullAfterEveryEvent) {
-  for (const bool context : {false, true}) {
-    EncoderOptions options;
-    options.context = context;
+  for (const EncoderOptions& options : {EncoderOptions{}, EncoderOptions{.context = true},
+                                        EncoderOptions{.context = true, .outlook = true}}) {
     std::array<IncrementalEncoder, 4> encoders{IncrementalEncoder(options), IncrementalEncoder(options),
                                                IncrementalEncoder(options), IncrementalEncoder(options)};
     std::vector<float> full(static_cast<std::size_t>(options.channels()) * kKinds);
-    for (std::uint64_t game = 0; game < 6; ++game)
+    for (std::uint64_t game = 0; game < (options.outlook ? 1 : 6); ++game)
       random_game(Rules::tenhou(), 70 + game, [&](const Table& t, int, const ActionList&, const Action&) {
         for (int p = 0; p < 4; ++p) {
           const Observation o = observe(t, p);

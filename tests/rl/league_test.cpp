@@ -192,9 +192,9 @@ TEST_F(MahjongPpoTest, ConfigurationsThatCannotBeAreNamed) {
   expect("gamma=1.5", "gamma");
   InitSource source(2);
   DualPoolNet net(source,
-                  {.input_channels = 85, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
+                  {.input_channels = 84, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
   save_dual_pool_net(directory_.at("base"), net);
-  expect("tables=6", "reads 85 channels, but ppo plays with context: 96");
+  expect("tables=6", "input_channels: is 84");
 }
 
 }  // namespace

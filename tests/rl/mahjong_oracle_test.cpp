@@ -135,7 +135,7 @@ TEST(OraclePlayer, StartsAsThePlayerItWasWidenedFromAndCannotPlayBlind) {
   InitSource source(3);
   DualPoolNet net(source, kSmallPlayer);
   const auto wide = with_more_inputs(net, mahjong::kOracleChannels);
-  EXPECT_EQ(wide->config.input_channels, mahjong_oracle_channels());
+  EXPECT_TRUE(is_mahjong_oracle(wide->config));
   OraclePlayer oracle(*wide);
   DualPoolPlayer player(net);
   const auto [tables, players] = played_positions(8, 12);
@@ -204,7 +204,7 @@ TEST_F(MahjongOracleTest, ThePlayerThatIsLeftHoldsNoOracle) {
 TEST_F(MahjongOracleTest, AnOracleIsTrainedAndDistilledIntoAPlayerBitForBit) {
   train("oracle", oracle());
   const std::string left = directory_.at("oracle") + "/model";
-  EXPECT_EQ(open_dual_pool_net(left)->config.input_channels, mahjong_oracle_channels());
+  EXPECT_EQ(open_dual_pool_net(left)->config.input_channels, 96 + mahjong::kOracleChannels);
   expect_told(message_of<InvalidConfig>([&] { entrant_named("model:" + left); }),
               "it is an oracle, which sees what is hidden and cannot play");
 
@@ -248,7 +248,8 @@ TEST_F(MahjongOracleTest, ConfigurationsThatCannotBeAreNamed) {
   };
   expect_told(refused({"phase=distil"}), "teacher: is missing");
   expect_told(refused({"phase=distil", "teacher=" + directory_.at("base")}),
-              "input_channels: is 96 in " + directory_.at("base") + ", but an oracle reads 301");
+              "input_channels: is 96 in " + directory_.at("base") +
+                  ", but an oracle for a player that reads 96 reads 301");
   expect_told(refused({"phase=oracle"}), "league.past: is 0.4");
   expect_told(refused(and_also(oracle(), kCritic)), "oracle_critic");
   expect_told(refused(and_also(oracle(), {"league.directory=" + directory_.at("league")})),

@@ -264,6 +264,15 @@ bool begins_with(const RiverTile* river, const RiverTile* known, std::size_t cou
   return differ == 0;
 }
 
+// Rows that keys describe: all but the outlook's.
+std::size_t described(const EncoderOptions& options) {
+  return static_cast<std::size_t>(options.channels() - (options.outlook ? kOutlookChannels : 0));
+}
+
+void write_outlook(const Observation& o, const EncoderOptions& options, std::span<float> out) {
+  if (options.outlook) encode_outlook(o, out.subspan(described(options) * kKinds));
+}
+
 }  // namespace
 
 void encode(const Observation& o, std::span<float> out, const EncoderOptions& options) {
@@ -276,10 +285,11 @@ void encode(const Observation& o, std::span<float> out, const EncoderOptions& op
   meld_rows(o.pub, o.seat, rows);
   score_rows(o, options, rows);
   shanten_rows(o, rows);
-  simd::write_rows(rows.key.data(), kRowTypes.data(), count, out.data());
+  simd::write_rows(rows.key.data(), kRowTypes.data(), described(options), out.data());
   for (std::size_t i = 0; i < 3; ++i)
     write_halves(rows.key[kFirstHalfSuji + i], out.data() + (kFirstSuji + i) * kKinds);
   write_decays(o, out.data());
+  write_outlook(o, options, out);
 }
 
 // Brings latest_ up to the river; bit per absolute seat whose decay row changed.
@@ -371,7 +381,9 @@ std::span<const float> IncrementalEncoder::encode(const Observation& o) {
   decays_written_ = stale;
   seat_ = o.seat;
   started_ = true;
-  return {rows_.data(), count * kKinds};
+  const std::span<float> all(rows_.data(), count * kKinds);
+  write_outlook(o, options_, all);
+  return all;
 }
 
 }  // namespace ingot::mahjong

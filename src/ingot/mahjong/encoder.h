@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "ingot/mahjong/outlook_channels.h"
 #include "ingot/mahjong/table.h"
 
 namespace ingot::mahjong {
@@ -24,8 +25,13 @@ struct EncoderOptions {
   bool old_gap_sign = false;
   /// Without the context channels an observation does not say winds, tiles left, furiten or legal actions.
   bool context = false;
+  /// The outlook channels behind them: what each choice is worth, as RuleBasedPlayer judges. They take as
+  /// long as that player's decision, some 100 times the rest.
+  bool outlook = false;
 
-  int channels() const { return kChannels + (context ? kContextChannels : 0); }
+  int channels() const {
+    return kChannels + (context ? kContextChannels : 0) + (outlook ? kOutlookChannels : 0);
+  }
 };
 
 /// Writes channels() * 34 floats. Throws ShapeMismatch if `out` has another size.
@@ -71,7 +77,7 @@ class IncrementalEncoder {
   std::array<SeatMelds, 4> melds_{};
   HandKey hand_;
   std::array<std::int32_t, 4> scores_{};
-  std::array<float, kRows * kKinds> rows_{};
+  std::array<float, (kRows + kOutlookChannels) * kKinds> rows_{};
 };
 
 }  // namespace ingot::mahjong

@@ -1,5 +1,8 @@
 #include "ingot/rl/mahjong_batch.h"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
@@ -17,6 +20,8 @@ using mahjong::kRankContext;
 using mahjong::LabelledDecision;
 
 constexpr std::int64_t kNotKnown = -100;  // cross_entropy ignores it
+constexpr std::array<mahjong::EncoderOptions, 3> kEncodings = {
+    {{.context = true}, {.context = true, .outlook = true}, {}}};
 
 void check_size(const char* key, std::int64_t found, std::int64_t wanted, const std::string& origin) {
   INGOT_CHECK(found == wanted,
@@ -37,29 +42,39 @@ Tensor on_device(const std::vector<T>& values, const Shape& shape, Device device
 
 }  // namespace
 
-std::int64_t mahjong_oracle_channels() {
-  return mahjong::EncoderOptions{.context = true}.channels() + mahjong::kOracleChannels;
+bool is_mahjong_oracle(const DualPoolNetConfig& c) {
+  return std::ranges::any_of(kEncodings, [&](const mahjong::EncoderOptions& encoding) {
+    return c.input_channels == encoding.channels() + mahjong::kOracleChannels;
+  });
 }
 
-void check_mahjong_oracle(const DualPoolNetConfig& c, const std::string& origin) {
+void check_mahjong_teacher(const DualPoolNetConfig& c, const DualPoolNetConfig& player,
+                           const std::string& origin) {
   check_heads(c, origin);
-  INGOT_CHECK(c.input_channels == mahjong_oracle_channels(),
-              InvalidConfig("input_channels",
-                            fmt::format("is {} in {}, but an oracle reads {}: train one with phase: oracle",
-                                        c.input_channels, origin, mahjong_oracle_channels())));
+  const std::int64_t wanted = player.input_channels + mahjong::kOracleChannels;
+  INGOT_CHECK(
+      c.input_channels == wanted,
+      InvalidConfig("input_channels",
+                    fmt::format("is {} in {}, but an oracle for a player that reads {} reads {}: train "
+                                "one with phase: oracle",
+                                c.input_channels, origin, player.input_channels, wanted)));
 }
 
 mahjong::EncoderOptions mahjong_encoding(const DualPoolNetConfig& c, const std::string& origin) {
   check_heads(c, origin);
   INGOT_CHECK(
-      c.input_channels != mahjong_oracle_channels(),
+      !is_mahjong_oracle(c),
       InvalidConfig("input_channels",
                     fmt::format("is {} in {}: it is an oracle, which sees what is hidden and cannot play; "
                                 "distil it into a player with phase: distil",
                                 c.input_channels, origin)));
-  const mahjong::EncoderOptions encoding{.context = c.input_channels != mahjong::kChannels};
-  check_size("input_channels", c.input_channels, encoding.channels(), origin);
-  return encoding;
+  for (const mahjong::EncoderOptions encoding : kEncodings)
+    if (c.input_channels == encoding.channels()) return encoding;
+  throw InvalidConfig("input_channels",
+                      fmt::format("is {} in {}, but a network that plays mahjong has {} (with context), {} "
+                                  "(with the outlook of each choice, too) or {}",
+                                  c.input_channels, origin, kEncodings[0].channels(),
+                                  kEncodings[1].channels(), kEncodings[2].channels()));
 }
 
 MahjongInputs mahjong_inputs(std::span<const mahjong::Observation* const> observations,

@@ -9,14 +9,15 @@
 
 namespace ingot {
 
-/// How a network that reads so many channels (85, or 96 with context) sees a table. Throws InvalidConfig for
-/// a network of another game: `origin` names where it comes from.
+/// How a network that reads so many channels (85, 96 with context, 121 with the outlook, too) sees a table.
+/// Throws InvalidConfig for a network of another game: `origin` names where it comes from.
 mahjong::EncoderOptions mahjong_encoding(const DualPoolNetConfig& config, const std::string& origin);
 
-/// An oracle's input: the observation with context, and behind it what is hidden (mahjong/oracle.h).
-std::int64_t mahjong_oracle_channels();
-/// Throws InvalidConfig unless a network reads them.
-void check_mahjong_oracle(const DualPoolNetConfig& config, const std::string& origin);
+/// Does it read an observation and behind it what is hidden (mahjong/oracle.h)?
+bool is_mahjong_oracle(const DualPoolNetConfig& config);
+/// Throws InvalidConfig unless a network is an oracle that reads what `player` does, and what is hidden.
+void check_mahjong_teacher(const DualPoolNetConfig& config, const DualPoolNetConfig& player,
+                           const std::string& origin);
 
 /// Positions as a network reads them.
 struct MahjongInputs {

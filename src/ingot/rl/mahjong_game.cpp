@@ -58,8 +58,10 @@ void MahjongGame::last_costs(std::span<float> costs, float& occasions) const {
   occasions = rounds_;
 }
 
-void MahjongGame::observe(std::span<float> out) const {
-  mahjong::encode(mahjong::observe(table_, player_), out, kEncoding);
+void MahjongGame::observe(std::span<float> out) const { observe_as(kEncoding, out); }
+
+void MahjongGame::observe_as(const mahjong::EncoderOptions& encoding, std::span<float> out) const {
+  mahjong::encode(mahjong::observe(table_, player_), out, encoding);
 }
 
 void MahjongGame::observe_hidden(std::span<float> out) const { mahjong::encode_oracle(table_, player_, out); }
@@ -80,6 +82,25 @@ bool MahjongGame::act(std::int32_t action, std::span<float> rewards) {
   const std::array<std::int32_t, 4> after = scores_of(table_);
   for (std::size_t i = 0; i < 4; ++i) rewards[i] = static_cast<float>(after[i] - before[i]) / kPointsOfReward;
   return table_.over();
+}
+
+MahjongGames::MahjongGames(const GameShare& share, std::uint64_t seed,
+                           const mahjong::EncoderOptions& encoding)
+    : GameBatch<MahjongGame>(share, seed), encoding_(encoding), spec_(MahjongGame::spec()) {
+  spec_.observation = {encoding.channels(), mahjong::kKinds};
+}
+
+void MahjongGames::observe(std::span<float> observations, std::span<float> legal) const {
+  std::ranges::fill(legal, 0.0F);
+  const std::size_t size = observations.size() / games(), actions = legal.size() / games();
+  constexpr std::int64_t kGrain = 16, kPiece = 4;
+  parallel_share(static_cast<std::int64_t>(games()), kGrain, kPiece,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+                     game(i).observe_as(encoding_, observations.subspan(i * size, size));
+                     game(i).legal(legal.subspan(i * actions, actions));
+                   }
+                 });
 }
 
 std::vector<std::int32_t> BuiltInOpponent::decide(const Environment& /*environment*/,

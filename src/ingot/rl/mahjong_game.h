@@ -21,6 +21,8 @@ class MahjongGame {
   void observe(std::span<float> out) const;
   void observe_hidden(std::span<float> out) const;
   void legal(std::span<float> out) const;
+  /// What the deciding player sees, as `encoding` writes it.
+  void observe_as(const mahjong::EncoderOptions& encoding, std::span<float> out) const;
   bool act(std::int32_t action, std::span<float> rewards);
   void last_costs(std::span<float> costs, float& occasions) const;
 
@@ -33,6 +35,19 @@ class MahjongGame {
   int player_;
   std::uint8_t rounds_;    // that ended with the last act()
   std::uint8_t dealt_in_;  // bit per player, in them
+};
+
+/// Many games of it. With the outlook a player also sees what its choices are worth: observations are [121,
+/// 34] then.
+class MahjongGames : public GameBatch<MahjongGame> {
+ public:
+  MahjongGames(const GameShare& share, std::uint64_t seed, const mahjong::EncoderOptions& encoding);
+  const EnvironmentSpec& spec() const override { return spec_; }
+  void observe(std::span<float> observations, std::span<float> legal) const override;
+
+ private:
+  mahjong::EncoderOptions encoding_;
+  EnvironmentSpec spec_;
 };
 
 /// A built-in player (mahjong/player.h) in a league. The games outlive it.

@@ -37,7 +37,7 @@ nlohmann::ordered_json critic_sizes(const MahjongPpoOptions::OracleCritic& criti
 
 // As PPO trains it: an oracle, a player with an oracle critic, or a player.
 std::unique_ptr<ActorCritic> player_of(DualPoolNet& net, const MahjongPpoOptions& o) {
-  if (net.config.input_channels == mahjong_oracle_channels()) return std::make_unique<OraclePlayer>(net);
+  if (is_mahjong_oracle(net.config)) return std::make_unique<OraclePlayer>(net);
   if (o.oracle_critic.channels == 0) return std::make_unique<DualPoolPlayer>(net);
   const Tensor& weight = net.stem.weight.value;
   InitSource source(o.ppo.seed, weight.dtype(), weight.device());
@@ -75,7 +75,8 @@ std::shared_ptr<const DualPoolNet> borrowed(const DualPoolNet& net) {
 
 struct MahjongPpo::Parts {
   Parts(DualPoolNet& net, MahjongPpoNetworks networks, const MahjongPpoOptions& o, dist::Communicator& ranks)
-      : games(game_share(static_cast<std::size_t>(o.tables), ranks, "tables"), o.ppo.seed),
+      : games(game_share(static_cast<std::size_t>(o.tables), ranks, "tables"), o.ppo.seed,
+              mahjong_encoding(networks.base->config, "the base model")),
         places(networks.rank == nullptr ? nullptr
                                         : std::make_unique<RankReward>(games, std::move(networks.rank))),
         base_net(std::move(networks.base)),
@@ -93,7 +94,7 @@ struct MahjongPpo::Parts {
     return o.ppo.loss.anchor > 0 ? &base : nullptr;
   }
 
-  GameBatch<MahjongGame> games;
+  MahjongGames games;
   std::unique_ptr<RankReward> places;
   std::unique_ptr<DualPoolNet> base_net, teacher_net;
   std::unique_ptr<ActorCritic> player;
@@ -106,13 +107,6 @@ struct MahjongPpo::Parts {
 MahjongPpo::MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std::string& origin,
                        const MahjongPpoOptions& options, dist::Communicator& ranks)
     : net_(net), options_(options), ranks_(ranks) {
-  const std::int64_t channels = MahjongGame::spec().observation.at(0);
-  const std::int64_t base_channels = networks.base->config.input_channels;
-  INGOT_CHECK(
-      base_channels == channels,
-      InvalidConfig("base_model", fmt::format("{} reads {} channels, but ppo plays with context: {}; clone "
-                                              "one with input_channels {}",
-                                              origin, base_channels, channels, channels)));
   mahjong_encoding(networks.base->config, origin);
   INGOT_CHECK(options.tables > 0,
               InvalidConfig("tables", fmt::format("must be positive, got {}", options.tables)));
@@ -136,7 +130,7 @@ MahjongPpo::MahjongPpo(DualPoolNet& net, MahjongPpoNetworks networks, const std:
     });
 }
 
-bool MahjongPpo::is_oracle() const { return net_.config.input_channels == mahjong_oracle_channels(); }
+bool MahjongPpo::is_oracle() const { return is_mahjong_oracle(net_.config); }
 
 MahjongPpo::~MahjongPpo() = default;
 

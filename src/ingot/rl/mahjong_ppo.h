@@ -48,8 +48,8 @@ struct MahjongPpoNetworks {
 
 /// PPO in mahjong from a cloned network: it plays itself, past selves and built-in players, and is held near
 /// an anchor, the network that it began as or an oracle that teaches it. An evaluation is an arena of one
-/// against three bases on walls that stay the same: the "loss" is the mean place. A network that reads
-/// mahjong_oracle_channels() is an oracle: it sees what is hidden, and there is no evaluation.
+/// against three bases on walls that stay the same: the "loss" is the mean place. A network that reads what
+/// is hidden, too, is an oracle (is_mahjong_oracle): there is no evaluation.
 class MahjongPpo : public TrainTask {
  public:
   /// `net` outlives the task. `origin` names where it comes from. `ranks`: those that train together, as

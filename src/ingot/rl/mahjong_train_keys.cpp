@@ -304,7 +304,9 @@ const ConfigTable<DualPoolNetConfig>& network_keys() {
         {
             {"input_channels",
              &DualPoolNetConfig::input_channels,
-             {.bounds = at_least(1), .default_text = "96", .doc = "96 with context, or 85."}},
+             {.bounds = at_least(1),
+              .default_text = "96",
+              .doc = "96 with context; 121 with the outlook of each choice, too; or 85."}},
             {"channels",
              &DualPoolNetConfig::channels,
              {.bounds = at_least(1), .doc = "Of the convolutions."}},

@@ -15,6 +15,7 @@
 #include "ingot/dist/device_ranks.h"
 #include "ingot/dist/processors.h"
 #include "ingot/mahjong/game_index.h"
+#include "ingot/mahjong/oracle.h"
 #include "ingot/train/data_parallel.h"
 
 namespace ingot {
@@ -134,7 +135,7 @@ Phase ppo_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& 
   networks.base = open_dual_pool_net(c.base_model, frozen);
   if (!c.teacher.empty()) {
     networks.teacher = open_dual_pool_net(c.teacher, frozen);
-    check_mahjong_oracle(networks.teacher->config, c.teacher);
+    check_mahjong_teacher(networks.teacher->config, networks.base->config, c.teacher);
   }
   Phase phase{.net = make_network(c, device),
               .description = fmt::format("{} tables{}, {} decisions of each a rollout", options.tables,
@@ -143,8 +144,7 @@ Phase ppo_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& 
               .loss_unit = c.phase == "oracle"
                                ? "PPO's loss; the mean return tells what it is worth"
                                : "PPO's loss; of evaluations the mean place against three anchors"};
-  if (c.phase == "oracle")
-    phase.net = with_more_inputs(*phase.net, mahjong_oracle_channels() - phase.net->config.input_channels);
+  if (c.phase == "oracle") phase.net = with_more_inputs(*phase.net, mahjong::kOracleChannels);
   phase.task = std::make_unique<MahjongPpo>(*phase.net, std::move(networks), c.base_model, options, ranks);
   return phase;
 }
