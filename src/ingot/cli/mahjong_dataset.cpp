@@ -182,9 +182,9 @@ Json dataset_json(const GameIndex& index, const DatasetCounts& counts) {
 int dataset_stats(const DatasetOptions& o) {
   GameIndex index = GameIndex::build(o.files, rules_of(o), o.index);
   DatasetCounts counts{.players = player_records(index), .filtered = apply_filter(index, o.filter)};
-  std::vector<float> encoded(96 * kKinds);
-  const Stopwatch watch;
   const EncoderOptions encoding{.context = true};
+  std::vector<float> encoded(static_cast<std::size_t>(encoding.channels()) * kKinds);
+  const Stopwatch watch;
   for (const IndexedGame& game : index.games())
     for (const LabelledDecision& d : label_game(read_log(game.path, index.rules())).decisions) {
       if (!game.seats[d.observation.seat].kept) continue;
