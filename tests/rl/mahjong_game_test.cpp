@@ -74,6 +74,28 @@ TEST(MahjongGame, GamesAreTheSameForEveryNumberOfThreads) {
   EXPECT_EQ(play(1), play(3));
 }
 
+TEST(MahjongGames, ObserveWhatIsWantedAsTheEncodingSays) {
+  constexpr std::size_t kGames = 20;
+  const mahjong::EncoderOptions encoding{.context = true, .outlook = true};
+  const MahjongGames batch({.first = 0, .count = kGames, .all = kGames}, 3, encoding);
+  EXPECT_EQ(batch.spec().observation, (std::vector<std::int64_t>{encoding.channels(), mahjong::kKinds}));
+  const auto size = static_cast<std::size_t>(batch.spec().observation_size());
+  std::vector<float> all(kGames * size), some(kGames * size, -7.0F),
+      legal(kGames * static_cast<std::size_t>(batch.spec().actions)), legal_of_some(legal.size());
+  std::vector<std::uint8_t> wanted(kGames);
+  for (std::size_t i = 0; i < kGames; ++i) wanted[i] = i % 3 == 0 ? 1 : 0;
+  batch.observe(all, legal);
+  batch.observe_some(wanted, some, legal_of_some);
+  EXPECT_EQ(legal, legal_of_some);
+  std::vector<float> expected(size);
+  for (std::size_t i = 0; i < kGames; ++i) {
+    mahjong::encode(mahjong::observe(batch.game(i).table(), batch.player(i)), expected, encoding);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), all.begin() + static_cast<long>(i * size)));
+    EXPECT_TRUE(wanted[i] == 0 ||
+                std::equal(expected.begin(), expected.end(), some.begin() + static_cast<long>(i * size)));
+  }
+}
+
 TEST(MahjongGame, PpoTakesStepsInItInF32AndBf16) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     GameBatch<MahjongGame> batch(4, 1);

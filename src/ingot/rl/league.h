@@ -27,6 +27,8 @@ class Opponent {
   virtual ~Opponent() = default;
   /// One legal action for each row.
   virtual std::vector<std::int32_t> decide(const Environment& environment, const OpponentRows& rows) = 0;
+  /// False for one that asks the environment itself: its rows' observations hold anything.
+  virtual bool reads_observations() const { return true; }
 };
 
 struct LeagueOptions {

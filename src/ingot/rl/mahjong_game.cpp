@@ -1,8 +1,10 @@
 #include "ingot/rl/mahjong_game.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
+#include "ingot/base/parallel.h"
 #include "ingot/mahjong/oracle.h"
 #include "ingot/mahjong/policy.h"
 
@@ -90,14 +92,16 @@ MahjongGames::MahjongGames(const GameShare& share, std::uint64_t seed,
   spec_.observation = {encoding.channels(), mahjong::kKinds};
 }
 
-void MahjongGames::observe(std::span<float> observations, std::span<float> legal) const {
+void MahjongGames::observe_some(std::span<const std::uint8_t> wanted, std::span<float> observations,
+                                std::span<float> legal) const {
   std::ranges::fill(legal, 0.0F);
   const std::size_t size = observations.size() / games(), actions = legal.size() / games();
   constexpr std::int64_t kGrain = 16, kPiece = 4;
   parallel_share(static_cast<std::int64_t>(games()), kGrain, kPiece,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-                     game(i).observe_as(encoding_, observations.subspan(i * size, size));
+                     if (wanted.empty() || wanted[i] != 0)
+                       game(i).observe_as(encoding_, observations.subspan(i * size, size));
                      game(i).legal(legal.subspan(i * actions, actions));
                    }
                  });
@@ -105,16 +109,18 @@ void MahjongGames::observe(std::span<float> observations, std::span<float> legal
 
 std::vector<std::int32_t> BuiltInOpponent::decide(const Environment& /*environment*/,
                                                   const OpponentRows& rows) {
-  std::vector<std::int32_t> actions;
-  actions.reserve(rows.games.size());
-  for (std::size_t i = 0; i < rows.games.size(); ++i) {
-    const mahjong::Table& table = batch_.game(rows.games[i]).table();
-    const int player = batch_.player(rows.games[i]);
-    // A player of this decision alone, so that nothing but the games has to be saved.
-    const auto selector = make_(static_cast<std::uint64_t>(rows.uniform[i] * 0x1p24));
-    actions.push_back(mahjong::policy_index(
-        selector->select(mahjong::observe(table, player), mahjong::legal_actions(table, player))));
-  }
+  std::vector<std::int32_t> actions(rows.games.size());
+  constexpr std::int64_t kGrain = 8, kPiece = 2;
+  parallel_share(std::ssize(actions), kGrain, kPiece, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const mahjong::Table& table = batch_.game(rows.games[i]).table();
+      const int player = batch_.player(rows.games[i]);
+      // A player of this decision alone, so that nothing but the games has to be saved.
+      const auto selector = make_(static_cast<std::uint64_t>(rows.uniform[i] * 0x1p24));
+      actions[i] = mahjong::policy_index(
+          selector->select(mahjong::observe(table, player), mahjong::legal_actions(table, player)));
+    }
+  });
   return actions;
 }
 

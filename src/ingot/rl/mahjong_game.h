@@ -43,7 +43,12 @@ class MahjongGames : public GameBatch<MahjongGame> {
  public:
   MahjongGames(const GameShare& share, std::uint64_t seed, const mahjong::EncoderOptions& encoding);
   const EnvironmentSpec& spec() const override { return spec_; }
-  void observe(std::span<float> observations, std::span<float> legal) const override;
+  void observe(std::span<float> observations, std::span<float> legal) const override {
+    observe_some({}, observations, legal);
+  }
+  /// All of them where `wanted` is empty.
+  void observe_some(std::span<const std::uint8_t> wanted, std::span<float> observations,
+                    std::span<float> legal) const override;
 
  private:
   mahjong::EncoderOptions encoding_;
@@ -56,6 +61,7 @@ class BuiltInOpponent : public Opponent {
   BuiltInOpponent(const GameBatch<MahjongGame>& games, mahjong::PlayerFactory make)
       : batch_(games), make_(std::move(make)) {}
   std::vector<std::int32_t> decide(const Environment& environment, const OpponentRows& rows) override;
+  bool reads_observations() const override { return false; }
 
  private:
   const GameBatch<MahjongGame>& batch_;

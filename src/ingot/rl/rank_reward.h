@@ -25,6 +25,10 @@ class RankReward : public Environment {
   void observe(std::span<float> observations, std::span<float> legal) const override {
     inner_.observe(observations, legal);
   }
+  void observe_some(std::span<const std::uint8_t> wanted, std::span<float> observations,
+                    std::span<float> legal) const override {
+    inner_.observe_some(wanted, observations, legal);
+  }
   void observe_hidden(std::span<float> hidden) const override { inner_.observe_hidden(hidden); }
   void step(std::span<const std::int32_t> actions, std::span<float> rewards,
             std::span<std::uint8_t> ended) override;

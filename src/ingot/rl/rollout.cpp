@@ -117,20 +117,22 @@ std::uint64_t RolloutCollector::moment(std::int64_t step, std::size_t game) cons
 
 void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random) {
   const std::size_t games = environment_.games();
-  stall_watch_.run("the game's observe()", [&] {
-    environment_.observe(observations_, legal_);
-    if (!hidden_.empty()) environment_.observe_hidden(hidden_);
-  });
   // Games by who decides in them: the network that learns first, then the opponents.
   std::vector<std::vector<std::size_t>> deciding(1 + (league_ == nullptr ? 0 : league_->opponents()));
   std::vector<std::vector<double>> uniform(deciding.size());
+  std::vector<std::uint8_t> observed(games, 1);
   for (std::size_t game = 0; game < games; ++game) {
     const std::int32_t seat =
         league_ == nullptr ? League::kLearns : league_->seat(game, environment_.player(game));
     const auto who = static_cast<std::size_t>(seat - League::kLearns);
+    if (seat != League::kLearns) observed[game] = league_->opponent(seat).reads_observations() ? 1 : 0;
     deciding[who].push_back(game);
     uniform[who].push_back(static_cast<double>(uniform_from_bits(random.block(moment(step, game))[0])));
   }
+  stall_watch_.run("the game's observe()", [&] {
+    environment_.observe_some(observed, observations_, legal_);
+    if (!hidden_.empty()) environment_.observe_hidden(hidden_);
+  });
   if (!deciding[0].empty()) learn_from(rollout, deciding[0], uniform[0], step);
   for (std::size_t who = 1; who < deciding.size(); ++who) {
     if (deciding[who].empty()) continue;
