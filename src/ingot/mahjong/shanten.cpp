@@ -209,6 +209,80 @@ int with_row(const Tables& t, const SuitRows& base, int suit, std::uint32_t row,
   return best_of(t, r, melds);
 }
 
+// A suit with each tile added that fits, looked up once: the rows lie far apart in their table, and the hands
+// that one decision weighs up share few suits.
+class DrawnRows {
+ public:
+  struct Row {
+    std::uint32_t key = ~0U;
+    std::array<std::uint32_t, 9> with{};
+  };
+  const Row& of(const Tables& t, unsigned suit, std::uint32_t row) {
+    const bool honors = suit == 3;
+    const std::uint32_t key = row << 1 | static_cast<std::uint32_t>(honors);
+    Row& known = rows_[key * 2654435761U >> (32 - kBits)];  // Knuth's multiplicative hash
+    if (known.key == key) return known;
+    known.key = key;
+    std::uint32_t weight = 1;
+    for (std::size_t i = 0; i < (honors ? 7U : 9U); ++i, weight *= 5)
+      if (row / weight % 5 < 4) known.with[i] = honors ? t.honor(row + weight) : t.suit(row + weight);
+    return known;
+  }
+
+ private:
+  static constexpr int kBits = 11;
+  std::array<Row, std::size_t{1} << kBits> rows_;
+};
+
+// The kinds that lower the shanten of a hand, wherever they lie.
+KindSet nearer_kinds(const Hand& hand, int melds, DrawnRows& rows) {
+  const Tables& t = tables();
+  const SuitRows r = rows_of(t, hand);
+  const int now = best_of(t, r, melds);
+  const KindSet drawable = kAllKinds & ~hand.count.quads();
+  KindSet nearer = 0;
+  const auto of_suit = [&](unsigned suit, auto&& best_with) {  // best_with(row): with that suit's row
+    const DrawnRows::Row& drawn = rows.of(t, suit, hand.suit[suit]);
+    for_each_kind(drawable & (KindSet{0x1FF} << (9 * suit)), [&](Kind kind) {
+      nearer |= KindSet{best_with(drawn.with[kind - 9 * suit]) < now} << kind;
+    });
+  };
+  of_suit(0, [&](std::uint32_t row) { return best_of(t, {row, r.p, r.s, r.z}, melds); });
+  of_suit(1, [&](std::uint32_t row) { return best_of(t, {r.m, row, r.s, r.z}, melds); });
+  of_suit(2, [&](std::uint32_t row) { return best_of(t, {r.m, r.p, row, r.z}, melds); });
+  of_suit(3, [&](std::uint32_t row) { return best_of(t, {r.m, r.p, r.s, row}, melds); });
+  return nearer;
+}
+
+// What a decision weighs up: two discards with a draw between them lead to the same hand in either order, and
+// a turn later to most of the same hands again.
+class KnownHands {
+ public:
+  KindSet nearer(const Hand& hand, int melds) {
+    const std::array<std::uint32_t, 4> suit = {hand.suit[0], hand.suit[1], hand.suit[2],
+                                               hand.suit[3] << 3 | static_cast<std::uint32_t>(melds)};
+    const std::uint64_t mixed = (suit[0] | std::uint64_t{suit[1]} << 32) * 0x9E3779B97F4A7C15U ^
+                                (suit[2] | std::uint64_t{suit[3]} << 32) * 0xC2B2AE3D27D4EB4FU;
+    Entry& known = hands_[mixed >> (64 - kBits)];
+    if (known.suit != suit) known = {suit, nearer_kinds(hand, melds, rows_)};
+    return known.nearer;
+  }
+
+ private:
+  static constexpr int kBits = 13;
+  struct Entry {
+    std::array<std::uint32_t, 4> suit{~0U, ~0U, ~0U, ~0U};
+    KindSet nearer = 0;
+  };
+  std::array<Entry, std::size_t{1} << kBits> hands_;
+  DrawnRows rows_;
+};
+
+KnownHands& known_hands() {
+  thread_local KnownHands hands;
+  return hands;
+}
+
 }  // namespace
 
 Shanten shanten_forms(const Hand& hand, int melds) {
@@ -243,19 +317,9 @@ KindSet waits(const Hand& hand, int melds, KindSet unavailable) {
 }
 
 Acceptance acceptance(const Hand& hand, int melds, const KindCounts& seen) {
-  const Tables& t = tables();
-  const SuitRows r = rows_of(t, hand);
-  const int now = best_of(t, r, melds);
-  Acceptance accepted;
   const KindCounts gone = hand.count + seen;
-  for_each_kind(kAllKinds & ~gone.quads(), [&](Kind kind) {
-    const int suit = suit_of(kind);
-    if (with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] + detail::kWeights[kind], melds) <
-        now) {
-      accepted.kinds |= bit(kind);
-      accepted.tiles += 4 - gone[kind];
-    }
-  });
+  Acceptance accepted{.kinds = known_hands().nearer(hand, melds) & ~gone.quads()};
+  for_each_kind(accepted.kinds, [&](Kind kind) { accepted.tiles += 4 - gone[kind]; });
   return accepted;
 }
 
