@@ -27,7 +27,7 @@ index_select_within linear_inputs linear_operands low_rank moving_average_transp
 pack_conv1d_weight pointwise prepack_conv2d_weight prepack_quantized_conv2d_weight prepack_winograd_weight quantized_conv2d random_state
 rms_norm_rope rms_norm_rope_qkv rope_in_place rotate scan_operand shrunk_by_sinks split_heads spread_channel_blocks spread_conv2d_weight
 squeeze_excite_residual sum_of_groups sum_to_shape swiglu_linear to_channel_blocks weighted_roll_within without_positions add_low_rank
-add_low_rank_rows
+add_low_rank_rows dual_pool_residual
 """.split()
 
 

@@ -1,5 +1,7 @@
 #include "ingot/ops/squeeze_excite.h"
 
+#include <fmt/format.h>
+
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/scratch.h"
@@ -10,13 +12,30 @@
 namespace ingot {
 namespace {
 
+struct Kind {
+  const char* name;
+  kernels::SqueezePool pool;
+  kernels::NormActivation activation;
+};
+constexpr Kind kMeanThenMish{"squeeze_excite_residual", kernels::SqueezePool::mean,
+                             kernels::NormActivation::mish};
+constexpr Kind kDualPool{"dual_pool_residual", kernels::SqueezePool::mean_and_max,
+                         kernels::NormActivation::none};
+
 struct SqueezeExciteNode final : Node {
-  static constexpr const char* kName = "squeeze_excite_residual";
   SavedTensor x, residual, w1, w2, pooled, hidden, gate;
+  Kind kind;
   SqueezeExciteNode(const Tensor& x_, const Tensor& residual_, const Tensor& w1_, const Tensor& w2_,
-                    const Tensor& pooled_, const Tensor& hidden_, const Tensor& gate_)
-      : x(x_), residual(residual_), w1(w1_), w2(w2_), pooled(pooled_), hidden(hidden_), gate(gate_) {}
-  std::string_view name() const override { return kName; }
+                    const Tensor& pooled_, const Tensor& hidden_, const Tensor& gate_, const Kind& kind_)
+      : x(x_),
+        residual(residual_),
+        w1(w1_),
+        w2(w2_),
+        pooled(pooled_),
+        hidden(hidden_),
+        gate(gate_),
+        kind(kind_) {}
+  std::string_view name() const override { return kind.name; }
   std::vector<SavedTensor*> saved() override { return {&x, &residual, &w1, &w2, &pooled, &hidden, &gate}; }
 
   void backward(BackwardContext& ctx) override {
@@ -44,7 +63,7 @@ struct SqueezeExciteNode final : Node {
     const Tensor& in = x.get();
     const Tensor scratch =
         Tensor::empty({kernels::scratch_parts(in.device()),
-                       kernels::squeeze_excite_scratch(in.dim(1), in.dim(2), w1.get().dim(0))},
+                       kernels::squeeze_excite_scratch(in.dim(1), in.dim(2), w1.get().dim(0), kind.pool)},
                       pooled.get().dtype(), in.device());
     const GradSlot dw1 = ctx.slot(2), db1 = ctx.slot(3), dw2 = ctx.slot(4), db2 = ctx.slot(5);
     kernels::launch(kernels::squeeze_excite_backward, ctx.stream(),
@@ -63,6 +82,8 @@ struct SqueezeExciteNode final : Node {
                      .dw2 = dw2.view,
                      .db2 = db2.view,
                      .scratch = scratch.view(),
+                     .pool = kind.pool,
+                     .activation = kind.activation,
                      .accumulate_dx = dx.accumulate,
                      .accumulate_dresidual = dresidual.accumulate,
                      .accumulate_dw1 = dw1.accumulate,
@@ -72,37 +93,34 @@ struct SqueezeExciteNode final : Node {
   }
 };
 
-void check_shape(const char* name, const Tensor& tensor, const Shape& expected) {
-  INGOT_CHECK(tensor.shape() == expected, ShapeMismatch(std::string("squeeze_excite_residual (") + name + ")",
+void check_shape(const Kind& kind, const char* name, const Tensor& tensor, const Shape& expected) {
+  INGOT_CHECK(tensor.shape() == expected, ShapeMismatch(fmt::format("{} ({})", kind.name, name),
                                                         expected.to_vector(), tensor.shape().to_vector()));
 }
 
-}  // namespace
-
-Tensor squeeze_excite_residual(const Tensor& input, const Tensor& residual_input,
-                               const SqueezeExciteWeights& weights) {
-  const OpScope op_scope("squeeze_excite_residual",
+Tensor squeeze_excite_of(const Kind& kind, const Tensor& input, const Tensor& residual_input,
+                         const SqueezeExciteWeights& weights) {
+  const OpScope op_scope(kind.name,
                          {&input, &residual_input, &weights.w1, &weights.b1, &weights.w2, &weights.b2});
   INGOT_CHECK(input.rank() == 3,
-              DimensionMismatch("squeeze_excite_residual: the input must be [batch, positions, "
-                                "channels], got " +
-                                to_string(input.shape())));
+              DimensionMismatch(fmt::format("{}: the input must be [batch, positions, channels], got {}",
+                                            kind.name, to_string(input.shape()))));
   INGOT_CHECK(weights.w1.rank() == 2,
-              DimensionMismatch("squeeze_excite_residual: w1 must be [reduced, channels], got " +
-                                to_string(weights.w1.shape())));
-  const std::int64_t channels = input.dim(2), reduced = weights.w1.dim(0);
-  check_shape("residual", residual_input, input.shape());
-  check_shape("w1", weights.w1, {reduced, channels});
-  check_shape("b1", weights.b1, {reduced});
-  check_shape("w2", weights.w2, {channels, reduced});
-  check_shape("b2", weights.b2, {channels});
+              DimensionMismatch(fmt::format("{}: w1 must be [reduced, channels], got {}", kind.name,
+                                            to_string(weights.w1.shape()))));
+  const std::int64_t channels = input.dim(2), reduced = weights.w1.dim(0), pools = pools_of(kind.pool);
+  check_shape(kind, "residual", residual_input, input.shape());
+  check_shape(kind, "w1", weights.w1, {reduced, channels});
+  check_shape(kind, "b1", weights.b1, {reduced});
+  check_shape(kind, "w2", weights.w2, {channels, reduced});
+  check_shape(kind, "b2", weights.b2, {channels});
   const Tensor x = contiguous(input), residual = contiguous(residual_input);
   const Tensor w1 = contiguous(weights.w1), b1 = contiguous(weights.b1);
   const Tensor w2 = contiguous(weights.w2), b2 = contiguous(weights.b2);
   const DType accumulator = accumulator_dtype(x.dtype());
   Tensor y = Tensor::empty_like(x);
-  Tensor pooled = Tensor::empty({x.dim(0), channels}, accumulator, x.device());
-  Tensor hidden = Tensor::empty({x.dim(0), reduced}, accumulator, x.device());
+  Tensor pooled = Tensor::empty({x.dim(0), pools, channels}, accumulator, x.device());
+  Tensor hidden = Tensor::empty({x.dim(0), pools, reduced}, accumulator, x.device());
   Tensor gate = Tensor::empty({x.dim(0), channels}, accumulator, x.device());
   kernels::launch(kernels::squeeze_excite, current_stream(x.device()),
                   {.x = x.view(),
@@ -114,9 +132,21 @@ Tensor squeeze_excite_residual(const Tensor& input, const Tensor& residual_input
                    .y = y.view(),
                    .pooled = pooled.view(),
                    .hidden = hidden.view(),
-                   .gate = gate.view()});
+                   .gate = gate.view(),
+                   .pool = kind.pool,
+                   .activation = kind.activation});
   return record<SqueezeExciteNode>(y, {&x, &residual, &w1, &b1, &w2, &b2}, x, residual, w1, w2, pooled,
-                                   hidden, gate);
+                                   hidden, gate, kind);
+}
+
+}  // namespace
+
+Tensor squeeze_excite_residual(const Tensor& x, const Tensor& residual, const SqueezeExciteWeights& weights) {
+  return squeeze_excite_of(kMeanThenMish, x, residual, weights);
+}
+
+Tensor dual_pool_residual(const Tensor& x, const Tensor& residual, const SqueezeExciteWeights& weights) {
+  return squeeze_excite_of(kDualPool, x, residual, weights);
 }
 
 }  // namespace ingot

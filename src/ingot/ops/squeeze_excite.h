@@ -14,4 +14,8 @@ struct SqueezeExciteWeights {
 /// x, residual: [N, S, C]. Apart it would be eight ops and five passes over memory.
 Tensor squeeze_excite_residual(const Tensor& x, const Tensor& residual, const SqueezeExciteWeights& weights);
 
+/// The end of a pre-activation block with two pools, likewise: x · sigmoid(mlp(mean of x) + mlp(max of x)) +
+/// residual with mlp(p) = w2 · relu(w1 · p + b1) + b2, mean and max over the positions.
+Tensor dual_pool_residual(const Tensor& x, const Tensor& residual, const SqueezeExciteWeights& weights);
+
 }  // namespace ingot

@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/validated.h"
 #include "ingot/models/require.h"
+#include "ingot/nn/squeeze_excite.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
@@ -90,10 +91,7 @@ DualPoolBlock::DualPoolBlock(const ParamSource& source, const DualPoolNetConfig&
       excite(source.scope("excite"), dense(c.channels / c.se_reduction, c.channels, 1.0)) {}
 
 Tensor DualPoolBlock::operator()(const Tensor& x) const {
-  const Tensor h = conv2(norm2(conv1(norm1(x))));
-  const auto mlp = [&](const Tensor& pooled) { return excite(relu(squeeze(pooled))); };
-  const Tensor gate = sigmoid(mlp(mean(h, {1})) + mlp(max(h, {1})));
-  return x + h * reshape(gate, {gate.dim(0), 1, gate.dim(1)});
+  return dual_pool_residual(conv2(norm2(conv1(norm1(x)))), x, squeeze, excite);
 }
 
 void DualPoolBlock::visit(ParamVisitor& v) {
