@@ -12,8 +12,9 @@
 namespace ingot {
 namespace {
 
-// Buckets that wait to be sent: each keeps memory, where that passes.
-constexpr std::size_t kMostWaiting = 2;
+// Buckets that wait while one is sent: each keeps memory, where that passes. The link has always work with
+// one.
+constexpr std::size_t kMostWaiting = 1;
 
 std::vector<Tensor> leaves_of(std::span<Parameter* const> parameters) {
   std::vector<Tensor> leaves;

@@ -185,8 +185,8 @@ TEST_F(AdapterTrainingTest, TheMemoryPlanCountsAdaptersAndTheBaseInItsFormat) {
   // Rank 4: of q, k, v, o and gate, up, down of two layers.
   const std::int64_t sums = (64 + 64) * 2 + (64 + 32) * 2 + (64 + 64) * 3;
   EXPECT_EQ(dense.adapter.parameter_count(model), 2 * 4 * sums);
-  EXPECT_EQ(with_dense.gradients, static_cast<std::size_t>(2 * 4 * sums) * 4);
-  EXPECT_EQ(with_dense.optimizer, 2 * with_dense.gradients);
+  EXPECT_EQ(with_dense.all_gradients, static_cast<std::size_t>(2 * 4 * sums) * 4);
+  EXPECT_EQ(with_dense.optimizer, 2 * with_dense.all_gradients);
   EXPECT_LT(with_nf4.parameters, with_dense.parameters / 3);
 }
 

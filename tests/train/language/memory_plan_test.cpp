@@ -59,6 +59,18 @@ DecoderInput tokens() {
           .positions = Tensor::from(positions, {kBatch, kSequence})};
 }
 
+// At the moment when they are most together.
+std::size_t of_pass(const MemoryPlan& plan) { return plan.gradients + plan.activations + plan.transients; }
+
+// At the peak of a pass that adds to the gradients which are there, or makes them.
+std::size_t bytes_of_pass(const LanguageModel& model, const DecoderInput& input) {
+  MemoryTracker& memory = backend(kCpu).memory();
+  const std::size_t before = memory.allocated();
+  memory.reset_peak();
+  backward(model.loss(input, input.tokens));
+  return memory.peak() - before;
+}
+
 class PlannedMemory : public ::testing::TestWithParam<std::string> {
  protected:
   // Calls check(model, plan, text) for each dtype and kind of recomputation.
@@ -89,23 +101,19 @@ TEST_P(PlannedMemory, IsWhatTheForwardPassKeeps) {
     const std::size_t before = held();
     const Tensor loss = model.loss(input, input.tokens);
     const std::size_t kept = held() - before;
-    EXPECT_GE(kept, plan.activations) << text;
-    EXPECT_LE(kept, plan.activations + kOfNoToken) << text;
+    EXPECT_GE(kept, plan.kept) << text;
+    EXPECT_LE(kept, plan.kept + kOfNoToken) << text;
   });
 }
 
+// Of a step with one pass: gradients are made while activations go.
 TEST_P(PlannedMemory, HoldsTheWholePassAndIsNearIt) {
   for_each_run([](LanguageModel& model, const MemoryPlan& plan, const std::string& text) {
-    const DecoderInput input = tokens();
-    MemoryTracker& memory = backend(kCpu).memory();
-    backward(model.loss(input, input.tokens));  // from now on the parameters' gradients are there
-    const std::size_t before = memory.allocated();
-    memory.reset_peak();
-    backward(model.loss(input, input.tokens));
-    const auto used = static_cast<double>(memory.peak() - before);
-    const double ratio = static_cast<double>(plan.activations + plan.transients) / used;
+    const std::size_t used = bytes_of_pass(model, tokens());
+    const double ratio = static_cast<double>(of_pass(plan)) / static_cast<double>(used);
     EXPECT_GE(ratio, 1) << text;
-    EXPECT_LE(ratio, 1.15) << text;
+    EXPECT_LE(ratio, 1.05) << text;
+    EXPECT_LE(plan.gradients, plan.all_gradients) << text;
   });
 }
 
@@ -119,20 +127,14 @@ TEST_P(PlannedMemory, HoldsAPassWhoseMlpsWorkInChunks) {
     model.recompute = recompute;
     for (const auto& layer : model.layers) layer->mlp->chunk = kChunk;
     static_cast<void>(model.rope_tables(kSequence));
-    const DecoderInput input = tokens();
-    MemoryTracker& memory = backend(kCpu).memory();
-    backward(model.loss(input, input.tokens));
-    const std::size_t before = memory.allocated();
-    memory.reset_peak();
-    backward(model.loss(input, input.tokens));
-    const auto used = static_cast<double>(memory.peak() - before);
+    const auto used = static_cast<double>(bytes_of_pass(model, tokens()));
     TrainConfig config = settings(recompute, DType::f32);
     const MemoryPlan whole = plan_memory(config, model.config);
     config.mlp_chunk = kChunk;
     const MemoryPlan plan = plan_memory(config, model.config);
-    const double ratio = static_cast<double>(plan.activations + plan.transients) / used;
+    const double ratio = static_cast<double>(of_pass(plan)) / used;
     EXPECT_GE(ratio, 1) << name(recompute);
-    EXPECT_LE(ratio, 1.15) << name(recompute);
+    EXPECT_LE(ratio, 1.05) << name(recompute);
     EXPECT_LT(plan.needed(), whole.needed()) << name(recompute);
   }
 }
@@ -142,18 +144,11 @@ INSTANTIATE_TEST_SUITE_P(Families, PlannedMemory,
                                            "qwen3_moe"),
                          [](const auto& info) { return info.param; });
 
-// Bytes at the peak of a pass whose gradients are there already.
-std::size_t bytes_of_pass(const LanguageModel& model, const Shape& shape) {
-  const DecoderInput input{.tokens = Tensor::zeros(shape, DType::i32),
-                           .positions = Tensor::zeros(shape, DType::i32),
-                           .doc_start = {},
-                           .length = shape[1]};
-  MemoryTracker& memory = backend(kCpu).memory();
-  backward(model.loss(input, input.tokens));
-  const std::size_t before = memory.allocated();
-  memory.reset_peak();
-  backward(model.loss(input, input.tokens));
-  return memory.peak() - before;
+DecoderInput zeros(const Shape& shape) {
+  return {.tokens = Tensor::zeros(shape, DType::i32),
+          .positions = Tensor::zeros(shape, DType::i32),
+          .doc_start = {},
+          .length = shape[1]};
 }
 
 // Each with something that the others have not: norms, places of norms, mixers, experts, positions.
@@ -164,14 +159,18 @@ TEST(MemoryPlan, IsToTheByteWhatAPassOfAFamilyTakes) {
         "phi3_partial", "qwen3_5", "qwen3_next_moe"}) {
     const std::string path = test::golden_path(name_of_golden);
     const LanguageConfig config = LanguageConfig::from_json(read_file(path + "/config.json"), path);
-    InitSource source(1);
-    LanguageModel model(config, source);
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
       TrainConfig c = settings(recompute, DType::f32);
       c.sequence_len = 12;
+      InitSource source(1);
+      LanguageModel model(config, source);
       model.recompute = recompute;
-      const MemoryPlan plan = plan_memory(c, config);
-      EXPECT_EQ(plan.activations + plan.transients, bytes_of_pass(model, {kBatch, c.sequence_len}))
+      const DecoderInput input = zeros({kBatch, c.sequence_len});
+      EXPECT_EQ(of_pass(plan_memory(c, config)), bytes_of_pass(model, input))
+          << path << " " << name(recompute);
+      c.gradient_accumulation_steps = 2;
+      const MemoryPlan second = plan_memory(c, config);
+      EXPECT_EQ(second.activations + second.transients, bytes_of_pass(model, input))
           << path << " " << name(recompute);
     }
   }
@@ -186,18 +185,21 @@ TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
   const auto count = static_cast<std::size_t>(c.parameter_count());
   const MemoryPlan alone = plan_memory(config, c), plain = plan_memory(config, c, 4);
   EXPECT_EQ(plain.optimizer, alone.optimizer);
-  EXPECT_EQ(alone.gradients, 4 * count);
+  EXPECT_EQ(alone.all_gradients, 4 * count);
+  EXPECT_EQ(alone.sums, 0U);  // the optimizer's step drops what the pass has made
   config.zero_stage = 1;
   EXPECT_EQ(plan_memory(config, c, 4).optimizer, alone.optimizer / 4);
   EXPECT_EQ(plan_memory(config, c, 4).gradients, plain.gradients);
-  config.zero_stage = 2;
-  // Each matrix of the MLP fills a bucket that has less than 1 MiB before: one is received, one is made and
-  // put together, three are on their way.
+  // Each matrix of the MLP fills a bucket that has less than 1 MiB before; one is received.
   constexpr std::size_t kMatrix = 4U * 4096 * 1024, kMore = 1U << 20;
-  EXPECT_GE(plain.gradients, 4 * count + kMatrix);
+  EXPECT_EQ(plain.sums, 4 * count);
   EXPECT_LE(plain.gradients, 4 * count + kMatrix + kMore);
-  EXPECT_GE(plan_memory(config, c, 4).gradients, count + 6 * kMatrix);
-  EXPECT_LE(plan_memory(config, c, 4).gradients, count + 6 * (kMatrix + kMore));
+  config.zero_stage = 2;
+  const MemoryPlan divided = plan_memory(config, c, 4);
+  EXPECT_EQ(divided.sums, count);
+  // One is made and put together, one is sent.
+  EXPECT_GE(divided.gradients, count + 2 * kMatrix);
+  EXPECT_LE(divided.gradients, count + 4 * (kMatrix + kMore));
   EXPECT_EQ(plan_memory(config, c, 1).optimizer, alone.optimizer);
   EXPECT_EQ(plan_memory(config, c, 4).parameters, alone.parameters);
   config.zero_stage = 3;
@@ -206,7 +208,9 @@ TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
   const auto outside = static_cast<std::size_t>(2 * c.vocab_size * c.hidden_size);
   const std::size_t layers = static_cast<std::size_t>(c.parameter_count()) - outside;
   EXPECT_EQ(plan_memory(config, c, 1).parameters, (outside + layers) * sizeof(float));
-  EXPECT_EQ(plan_memory(config, c, 4).parameters, (outside + layers / 4 + 2 * (layers / 8)) * sizeof(float));
+  const std::size_t gathered = plan_memory(config, c, 4).parameters - (outside + layers / 4) * sizeof(float);
+  EXPECT_TRUE(gathered == layers / 8 * sizeof(float) || gathered == 2 * (layers / 8) * sizeof(float))
+      << gathered << " bytes, of a layer or two";
 }
 
 // An embedding's moments stay in f32.
@@ -269,12 +273,12 @@ TEST(MemoryPlan, StageThreeHasRoomForAllLayersWhileTextIsWritten) {
   EXPECT_EQ(plain.all_weights, weights + weights / 4);
   config.sample_prompts = {"a"};
   const MemoryPlan sampling = plan_memory(config, c, 4);
-  EXPECT_EQ(sampling.all_weights, weights + weights / 4 + plain.gradients + plain.optimizer);
+  EXPECT_EQ(sampling.all_weights, weights + weights / 4 + plain.sums + plain.optimizer);
   EXPECT_GE(sampling.needed(), sampling.all_weights);
   config.sample_prompts = {};
   config.objective.kind = ObjectiveKind::grpo;
   const MemoryPlan grpo = plan_memory(config, c, 4);
-  EXPECT_EQ(grpo.all_weights, weights + weights / 4 + plain.gradients + plain.optimizer + grpo.reference);
+  EXPECT_EQ(grpo.all_weights, weights + weights / 4 + plain.sums + plain.optimizer + grpo.reference);
 }
 
 // The shape of Qwen3-8B. Per token and layer there are 68608 numbers: 2·4096 before the norms and as many
@@ -290,7 +294,7 @@ TEST(MemoryPlan, SelectiveRecomputationLeavesOutWhatNormsAndActivationsGive) {
   c.num_key_value_heads = 8;
   c.head_dim = 128;
   const auto planned = [&](Recompute recompute) {
-    return plan_memory(settings(recompute, DType::bf16), c).activations;
+    return plan_memory(settings(recompute, DType::bf16), c).kept;
   };
   EXPECT_EQ(planned(Recompute::none) - planned(Recompute::selective),
             std::size_t{kBatch * kSequence * 36 * 2} * (2 * 4096 + 5120 + 12288));

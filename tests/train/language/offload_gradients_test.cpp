@@ -52,16 +52,16 @@ TEST_F(OffloadGradients, ThePlanCountsWhatIsOnItsWayAndWhatIsElsewhere) {
   const MemoryPlan whole = plan_memory_of_gpu(c, c.architecture, kGpu);
   c.optimizer.gradients = Offload::cpu;
   const MemoryPlan plan = plan_memory_of_gpu(c, c.architecture, kGpu);
-  const std::size_t layer = whole.gradients / 12;
-  EXPECT_EQ(plan.offloaded_gradients, whole.gradients);
+  const std::size_t layer = whole.all_gradients / 12;
+  EXPECT_EQ(plan.offloaded_gradients, whole.all_gradients);
   EXPECT_EQ(plan.gradients, 0U);
   EXPECT_LT(plan.total(), whole.total() - 8 * layer);
   EXPECT_GT(plan.total(), whole.total() - 12 * layer)
       << "the gradients of a layer are there while they are made";
-  EXPECT_EQ(plan_memory(c, c.architecture).gradients, whole.gradients)
+  EXPECT_EQ(plan_memory(c, c.architecture).all_gradients, whole.all_gradients)
       << "on a CPU they are in its memory anyway";
   c.optimizer.gradients = Offload::disk;
-  EXPECT_EQ(plan_memory(c, c.architecture).offloaded_gradients, whole.gradients);
+  EXPECT_EQ(plan_memory(c, c.architecture).offloaded_gradients, whole.all_gradients);
 }
 
 TEST_F(OffloadGradients, AMemoryLimitTakesTheSettingWhereNothingFasterFits) {

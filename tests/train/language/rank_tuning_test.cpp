@@ -207,7 +207,8 @@ TEST_F(RankTuning, ThePlanDividesTheBaseBelowAdapters) {
   const MemoryPlan whole = plan_memory(c, model, 8);
   c.zero_stage = 3;
   const std::size_t layers = c.adapter.layer_bytes(model, DType::f32);
-  EXPECT_EQ(plan_memory(c, model, 8).parameters, whole.parameters - layers + layers / 8 + 2 * (layers / 4));
+  // And a layer, in the part of a step that takes most.
+  EXPECT_EQ(plan_memory(c, model, 8).parameters, whole.parameters - layers + layers / 8 + layers / 4);
   EXPECT_EQ(plan_memory(c, model, 8).all_weights, whole.parameters + whole.parameters / 8);
 }
 

@@ -143,6 +143,7 @@ TEST_F(RecipeTraining, IsReadByKeyAndCountedInThePlan) {
   model.vocab_size = 300;
   c.sequence_len = 32;
   c.per_device_train_batch_size = 2;
+  c.gradient_accumulation_steps = 2;
   const MemoryPlan plan = plan_memory(c, model);
   InitSource source(1);
   LanguageModel real(model, source);

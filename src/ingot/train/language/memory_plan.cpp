@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,8 +14,8 @@
 #include "ingot/core/memory.h"
 #include "ingot/kernels/master_weight.h"
 #include "ingot/kernels/quant_map_8bit.h"
-#include "ingot/train/language/planning/bucket_plan.h"
 #include "ingot/train/language/planning/dry_pass.h"
+#include "ingot/train/language/planning/gradient_memory.h"
 #include "ingot/train/language/reference.h"
 #include "ingot/train/language/teacher.h"
 
@@ -43,33 +44,16 @@ std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& mod
   return static_cast<std::size_t>(bytes);
 }
 
-// The base's layers shared out among ranks, two layers, and what is of none; `all`: bytes of the base and of
-// its adapters, which every rank has.
-std::size_t shared_out_bytes(const AdapterTraining& adapter, const LanguageConfig& model, std::size_t ranks,
-                             DType dtype, std::size_t all) {
-  const std::size_t inside = std::min(all, adapter.layer_bytes(model, dtype)),
-                    layer = inside / static_cast<std::size_t>(model.num_hidden_layers);
-  return all - inside + std::min(inside, inside / ranks + 2 * layer);
-}
+// Weights of a model while it trains. Of layers that come and go, one or two are there at a time.
+struct Weights {
+  std::size_t resident = 0, layer = 0;
+  std::size_t with(std::int64_t layers) const { return resident + static_cast<std::size_t>(layers) * layer; }
+};
 
-// The layers' weights but `apart` shared out among ranks, two layers, and what is of none.
-std::size_t shared_out_bytes(const LanguageConfig& model, std::size_t ranks, std::size_t size,
-                             std::size_t apart) {
-  const auto outside = static_cast<std::size_t>(model.parameters_outside_layers());
-  const std::size_t inside = static_cast<std::size_t>(model.parameter_count()) - outside - apart;
-  const std::size_t layer = inside / static_cast<std::size_t>(model.num_hidden_layers);
-  return (outside + std::min(inside, inside / ranks + 2 * layer)) * size;
-}
-
-// `own`: of all gradients in the dtype of the parameters.
-std::size_t gradient_bytes(const TrainConfig& config, const LanguageConfig& model, std::size_t own,
-                           std::size_t ranks) {
-  const bool sums = config.adds_every_round() && config.gradient_accumulation_steps > 1;
-  if (ranks == 1) return sums ? 2 * own : own;  // the sums of micro-batches lie beside the gradients of each
-  const std::size_t part = config.zero_stage > 0 ? own / ranks : own;
-  const BucketPlan buckets = plan_buckets(config, model, own);
-  if (config.zero_stage >= 2) return part + buckets.passing;
-  return own + (sums ? part : 0) + buckets.received;
+// `inside` bytes of `all` are those of layers, which the ranks share out.
+Weights shared_out(std::size_t all, std::size_t inside, std::size_t ranks, const LanguageConfig& model) {
+  return {.resident = all - inside + inside / ranks,
+          .layer = inside / static_cast<std::size_t>(model.num_hidden_layers)};
 }
 
 // Rows of the largest matrix of a layer, or of what makes all layers' inputs.
@@ -90,29 +74,28 @@ std::size_t largest_whole_state(const TrainConfig& config, const LanguageConfig&
   return static_cast<std::size_t>(c.hidden_size * widest) * bytes;
 }
 
-// Two layers are there, and the others are not. A mapped file's pages count as memory while they are in use.
-void offload_weights(MemoryPlan& plan, const TrainConfig& config, const LanguageConfig& model) {
+// Layers are there while they compute. A mapped file's pages count as memory while they are in use.
+void offload_weights(MemoryPlan& plan, Weights& weights, const TrainConfig& config,
+                     const LanguageConfig& model) {
   if (!leaves(config.offload_weights, plan.on_gpu)) return;
-  const std::size_t all = config.adapter.layer_bytes(model, config.dtype),
-                    layers = static_cast<std::size_t>(model.num_hidden_layers);
-  plan.offloaded_weights = std::min(all, plan.parameters);
-  plan.parameters += std::min(plan.offloaded_weights, 2 * all / layers);
-  plan.parameters -= plan.offloaded_weights;
+  plan.offloaded_weights = std::min(config.adapter.layer_bytes(model, config.dtype), weights.resident);
+  weights.resident -= plan.offloaded_weights;
+  weights.layer = plan.offloaded_weights / static_cast<std::size_t>(model.num_hidden_layers);
 }
 
-// State and gradients lie elsewhere, and on a GPU two windows of them come while the activations are not
-// there.
-void offload_optimizer(MemoryPlan& plan, const OptimizerConfig& optimizer, std::size_t largest_whole) {
-  const bool state = leaves(optimizer.offload, plan.on_gpu),
-             gradients = leaves(optimizer.gradients, plan.on_gpu);
-  if (state) plan.offloaded = std::exchange(plan.optimizer, 0);
-  if (gradients) plan.offloaded_gradients = std::exchange(plan.gradients, 0);
-  const std::size_t moving = plan.activations + plan.transients,
-                    offloaded = plan.offloaded + plan.offloaded_gradients;
-  if (offloaded == 0) return;
-  const std::size_t window = std::max(offload_window(offloaded), largest_whole);
-  const std::size_t windows = plan.on_gpu ? std::min(offloaded, 2 * window) : 0;
-  plan.transients += windows - std::min(windows, moving);
+// State and gradients lie elsewhere, and on a GPU two windows of them come, in bytes, while the activations
+// are not there.
+std::size_t offload_optimizer(MemoryPlan& plan, GradientMemory& gradients, const OptimizerConfig& optimizer,
+                              std::size_t largest_whole) {
+  if (leaves(optimizer.offload, plan.on_gpu)) plan.offloaded = std::exchange(plan.optimizer, 0);
+  if (leaves(optimizer.gradients, plan.on_gpu)) {
+    plan.offloaded_gradients = gradients.all;
+    gradients.lie = GradientMemory::Lie::elsewhere;
+    gradients.between = 0;
+  }
+  const std::size_t offloaded = plan.offloaded + plan.offloaded_gradients;
+  if (offloaded == 0 || !plan.on_gpu) return 0;
+  return std::min(offloaded, 2 * std::max(offload_window(offloaded), largest_whole));
 }
 
 }  // namespace
@@ -140,21 +123,14 @@ std::size_t dequantized_bytes(const TrainConfig& config, const LanguageConfig& c
   return static_cast<std::size_t>(c.hidden_size * widest_projection(c)) * byte_size(config.dtype);
 }
 
-// What a pass takes, with that of the layers' inputs which is elsewhere.
-void plan_pass(MemoryPlan& plan, const TrainConfig& config, const LanguageConfig& model,
-               const kernels::DeviceProfile& device) {
+// Of the layers' inputs, where they are elsewhere.
+std::size_t offloaded_inputs(const MemoryPlan& plan, const TrainConfig& config, const LanguageConfig& model) {
+  if (config.recompute != Recompute::full || !leaves(config.offload_activations, plan.on_gpu)) return 0;
   // Both answers of a pair go through the model together.
-  const std::int64_t rows = config.objective.preferences() == data::PreferenceKind::pair ? 2 : 1;
-  const std::int64_t sequences = rows * config.per_device_train_batch_size;
-  const PassMemory pass = dry_pass(config, model, device);
-  plan.activations = pass.kept;
-  const std::size_t dequantized = dequantized_bytes(config, model, device.traits);
-  plan.transients = pass.transient + dequantized;
-  if (pass.rollout > 0) plan.rollout = pass.rollout + dequantized;
-  if (config.recompute == Recompute::full && leaves(config.offload_activations, plan.on_gpu))
-    plan.offloaded_activations = static_cast<std::size_t>(sequences * config.sequence_len *
-                                                          model.num_hidden_layers * model.stream_width()) *
-                                 byte_size(config.dtype);
+  const std::int64_t rows = config.objective.preferences() == data::PreferenceKind::pair ? 2 : 1,
+                     tokens = rows * config.per_device_train_batch_size * config.sequence_len;
+  return static_cast<std::size_t>(tokens * model.num_hidden_layers * model.stream_width()) *
+         byte_size(config.dtype);
 }
 
 // Of what the ranks of a group share out, and other groups have, too.
@@ -164,12 +140,18 @@ std::size_t of_each_rank(const TrainConfig& config, std::size_t experts) {
 
 // What one of the ranks has of weights that take `all` bytes, while they train. `experts`: parameters of
 // which each has its part alone.
-std::size_t weight_bytes(const TrainConfig& config, const LanguageConfig& model, std::size_t all,
-                         std::size_t ranks, std::size_t experts) {
-  const std::size_t size = byte_size(config.dtype), own = of_each_rank(config, experts) * size;
-  if (config.zero_stage < 3 || ranks == 1) return all - experts * size + own;
-  return config.adapter.enabled ? shared_out_bytes(config.adapter, model, ranks, config.dtype, all)
-                                : shared_out_bytes(model, ranks, size, experts) + own;
+Weights weights_of(const TrainConfig& config, const LanguageConfig& model, std::size_t all, std::size_t ranks,
+                   std::size_t experts) {
+  const std::size_t size = byte_size(config.dtype), own = of_each_rank(config, experts) * size,
+                    others = all - experts * size;
+  if (config.zero_stage < 3 || ranks == 1) return {.resident = others + own};
+  const std::size_t outside = static_cast<std::size_t>(model.parameters_outside_layers()) * size;
+  const std::size_t inside = config.adapter.enabled
+                                 ? std::min(all, config.adapter.layer_bytes(model, config.dtype))
+                                 : others - outside;
+  Weights weights = shared_out(others, inside, ranks, model);
+  weights.resident += own;
+  return weights;
 }
 
 // Answers and samples are written with all layers at once.
@@ -178,14 +160,9 @@ bool gathers_all_layers(const TrainConfig& config) {
          (config.objective.kind == ObjectiveKind::grpo || !config.sample_prompts.empty());
 }
 
-std::size_t without_passes(const MemoryPlan& plan) {
-  return plan.total() - plan.activations - plan.transients;
-}
-
-// `weights`: all of them, and the rank's part. No pass keeps activations meanwhile.
-void gather_all_layers(MemoryPlan& plan, std::size_t weights) {
-  const std::size_t beside = without_passes(plan) - plan.parameters;
-  plan.all_weights = std::max(plan.all_weights, weights + beside);
+// Beside weights, when no pass runs.
+std::size_t between_passes(const MemoryPlan& plan) {
+  return plan.reference + plan.teacher + plan.sums + plan.optimizer + plan.ema;
 }
 
 void check_heads(const LanguageConfig& model, const kernels::DeviceProfile& device) {
@@ -196,6 +173,13 @@ void check_heads(const LanguageConfig& model, const kernels::DeviceProfile& devi
                             fmt::format("is {}; attention on {} has gradients for heads of {} elements at "
                                         "most; train with device: cpu",
                                         model.widest_head(), device.capabilities.device_name, most)));
+}
+
+void put_peak(MemoryPlan& plan, const Weights& weights, const StepPeak& peak) {
+  plan.parameters = weights.with(peak.layers);
+  plan.gradients = peak.gradients;
+  plan.activations = peak.activations;
+  plan.transients = peak.transients;
 }
 
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const kernels::DeviceProfile& device,
@@ -214,14 +198,11 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
                     experts = config.shares_experts() && ranks > 1
                                   ? static_cast<std::size_t>(model.expert_parameter_count())
                                   : 0;
-  plan.parameters = weight_bytes(config, model, all, parts, experts);
+  Weights weights = weights_of(config, model, all, parts, experts);
   if (config.runs_passes_together() && ranks > 1) plan.all_weights = (copied ? 2 * all : all) + all / parts;
-  if (copied) plan.reference = weight_bytes(config, model, all, parts, 0);
-  offload_weights(plan, config, model);
+  if (copied) plan.reference = weights_of(config, model, all, parts, 0).with(2);
+  offload_weights(plan, weights, config, model);
   plan.teacher = teacher_bytes(config.distillation, config.dtype);
-  plan.gradients =
-      gradient_bytes(config, model, (trained - experts) * (adapter.enabled ? sizeof(float) : size), parts) +
-      of_each_rank(config, experts) * size;
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
   if (config.zero_stage > 0) {
@@ -233,14 +214,25 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
     plan.optimizer = shared(plan.optimizer);
     plan.ema = shared(plan.ema);
   }
-  plan_pass(plan, config, model, device);
-  offload_optimizer(plan, config.optimizer, largest_whole_state(config, model));
+  const std::shared_ptr<const PassMemory> pass = dry_pass(config, model, device);
+  GradientMemory gradients =
+      gradient_memory(config, *pass, (trained - experts) * (adapter.enabled ? sizeof(float) : size),
+                      of_each_rank(config, experts) * size, parts, plan.on_gpu);
+  const std::size_t windows = offload_optimizer(plan, gradients, config.optimizer,
+                                                largest_whole_state(config, model)),
+                    dequantized = dequantized_bytes(config, model, device.traits);
+  plan.kept = pass->kept;
+  plan.all_gradients = gradients.all;
+  plan.sums = gradients.between;
+  plan.offloaded_activations = offloaded_inputs(plan, config, model);
+  put_peak(plan, weights, peak_of_step(*pass, gradients, weights.layer, dequantized, windows));
+  // All weights, and the rank's part, where text is written between two steps.
   const bool gathers = gathers_all_layers(config) && ranks > 1;
-  const std::size_t gathered = all + all / parts;  // all weights, and the rank's part
-  if (plan.rollout > 0)
-    plan.rollout +=
-        without_passes(plan) - (ranks > 1 ? 0 : plan.gradients) + (gathers ? gathered - plan.parameters : 0);
-  if (gathers) gather_all_layers(plan, gathered);
+  const std::size_t written_with = gathers ? all + all / parts : weights.with(2);
+  if (pass->rollout > 0)
+    plan.rollout =
+        pass->rollout + dequantized + written_with + between_passes(plan) - (ranks > 1 ? 0 : plan.sums);
+  if (gathers) plan.all_weights = std::max(plan.all_weights, written_with + between_passes(plan));
   return plan;
 }
 

@@ -9,7 +9,8 @@
 
 namespace ingot {
 
-/// What a training run will hold at its peak, in bytes, computed before it starts.
+/// What a training run will hold, in bytes, computed before it starts. What adds up to total() is there at
+/// one time: the moment of a step in which it is most.
 struct MemoryPlan {
   std::size_t parameters = 0;
   std::size_t reference = 0;  ///< a frozen copy, for objectives that compare with it
@@ -17,9 +18,12 @@ struct MemoryPlan {
   std::size_t gradients = 0;
   std::size_t optimizer = 0;
   std::size_t ema = 0;
-  std::size_t activations = 0;  ///< kept from the forward for the backward pass
+  std::size_t activations = 0;  ///< of those that are kept from the forward for the backward pass
   /// Gradients of activations, and a layer that runs again; or the logits of one chunk.
   std::size_t transients = 0;
+  std::size_t kept = 0;           ///< from the forward for the backward pass, between the two
+  std::size_t all_gradients = 0;  ///< of a backward pass, whether they are ever together or not
+  std::size_t sums = 0;           ///< of gradients, with their buckets, that stay from step to step
   /// Of the optimizer's state, between steps, in the host's memory or in a file: beside the total.
   std::size_t offloaded = 0;
   std::size_t offloaded_gradients = 0;    ///< the same, of gradients; what comes and goes is in transients

@@ -61,6 +61,7 @@ TEST(PlannedActivations, OfRecomputationOffloadAndChunksAreNearWhatADeviceAlloca
     c.device = to_string(kDevice);
     c.recompute = Recompute::full;
     c.per_device_train_batch_size = 1;
+    c.gradient_accumulation_steps = 2;  // the gradients are there before a pass
     c.sequence_len = kTokens;
     c.mlp_chunk = chunk;
     c.offload_activations = Offload::cpu;

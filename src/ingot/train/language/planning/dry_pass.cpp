@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,19 +66,24 @@ class DryPass {
       gradients_ = std::make_unique<OffloadedGradients>(trained_, OffloadConfig{.to = Offload::cpu});
     }
     objective_ = std::make_unique<DryObjective>(config, model_);
+    trace_.emplace(model_, run_.memory(), gradients_ == nullptr);
   }
 
   PassMemory measure() {
-    backward(objective_->loss());  // from now on the gradients are there
+    PassMemory pass;
+    trace_->begin();
+    backward(objective_->loss());
+    pass.first = trace_->end();
     end_pass();
-    MemoryTracker& memory = run_.memory();
+    trace_->begin();
+    const MemoryTracker& memory = run_.memory();
     const auto besides_gradients = [&] { return memory.allocated() - memory.allocated(MemoryTag::gradient); };
-    const std::size_t before = memory.allocated(), parameters = besides_gradients();
-    memory.reset_peak();
+    const std::size_t before = besides_gradients();
     const Tensor loss = objective_->loss();
-    const std::size_t kept = besides_gradients() - parameters;
+    pass.kept = besides_gradients() - before;
     backward(loss);
-    PassMemory pass{.kept = kept, .transient = memory.peak() - before - kept};
+    pass.adding = trace_->end();
+    pass.gradients = trace_->gradients();
     pass.rollout = dry_rollout(config_, model_);
     return pass;
   }
@@ -101,6 +107,7 @@ class DryPass {
   std::unique_ptr<OffloadedGradients> gradients_;
   bool adds_ = false;
   std::unique_ptr<DryObjective> objective_;
+  std::optional<PassTrace> trace_;
 };
 
 std::string key_of_objective(const TrainConfig& config) {
@@ -136,24 +143,24 @@ std::string key_of(const TrainConfig& config, const LanguageConfig& model,
 class Remembered {
  public:
   template <class F>
-  PassMemory get(const std::string& key, const F& measure) {
+  std::shared_ptr<const PassMemory> get(const std::string& key, const F& measure) {
     const std::lock_guard lock(mutex_);
     const auto found = passes_.find(key);
     if (found != passes_.end()) return found->second;
     if (passes_.size() >= kMost) passes_.clear();
-    return passes_[key] = measure();
+    return passes_[key] = std::make_shared<const PassMemory>(measure());
   }
 
  private:
-  static constexpr std::size_t kMost = 1024;
+  static constexpr std::size_t kMost = 512;
   std::mutex mutex_;
-  std::map<std::string, PassMemory> passes_;
+  std::map<std::string, std::shared_ptr<const PassMemory>> passes_;
 };
 
 }  // namespace
 
-PassMemory dry_pass(const TrainConfig& config, const LanguageConfig& model,
-                    const kernels::DeviceProfile& device) {
+std::shared_ptr<const PassMemory> dry_pass(const TrainConfig& config, const LanguageConfig& model,
+                                           const kernels::DeviceProfile& device) {
   static auto* remembered = new Remembered;
   return remembered->get(key_of(config, model, device),
                          [&] { return DryPass(config, model, device).measure(); });

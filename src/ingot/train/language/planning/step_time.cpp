@@ -235,7 +235,7 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
   const MemoryPlan whole = planned_memory(plain, model, device, 1);
   const double trained = config.adapter.enabled ? 2.0 / 3 : 1;  // the base has no gradients of weights
   ModelWork work;
-  work.gradients = static_cast<double>(whole.gradients);
+  work.gradients = static_cast<double>(whole.all_gradients);
   work.weights = config.adapter.enabled ? work.gradients : static_cast<double>(whole.parameters);
   work.optimizer = static_cast<double>(whole.optimizer);
   work.layer_bytes = static_cast<double>(config.adapter.layer_bytes(model, config.dtype));
@@ -244,7 +244,7 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
   // Few rows of the table of layers' inputs are read.
   work.read = as_double(model.active_parameter_count() - layer_input_table(model)) *
               as_double(byte_size(config.dtype));
-  work.kept = static_cast<double>(whole.activations) / as_double(config.sequence_len);
+  work.kept = static_cast<double>(whole.kept) / as_double(config.sequence_len);
   if (config.shares_experts()) {
     const double size = as_double(byte_size(config.dtype));
     for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer)
