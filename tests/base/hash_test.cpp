@@ -30,6 +30,9 @@ TEST(Sha256, OfAFileIsThatOfItsBytes) {
   EXPECT_EQ(sha256_file(path), sha256_hex("abc"));
   write_file_atomically(path, "");
   EXPECT_EQ(sha256_file(path), sha256_hex(""));
+  const std::string large((std::size_t{20} << 20) + 1, 'x');  // in several pieces
+  write_file_atomically(path, large);
+  EXPECT_EQ(sha256_file(path), sha256_hex(large));
   EXPECT_THROW(sha256_file(path + ".not"), IoError);
 }
 

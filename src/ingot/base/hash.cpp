@@ -1,5 +1,7 @@
 #include "ingot/base/hash.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
@@ -49,7 +51,13 @@ std::string sha256_hex(std::string_view text) { return sha256_hex(std::as_bytes(
 
 std::string sha256_file(const std::string& path) {
   const MappedFile file(path, MappedFile::Access::sequential);
-  return sha256_hex(file.bytes());
+  constexpr std::size_t kBlock = std::size_t{8} << 20;
+  Sha256 hash;
+  for (std::size_t at = 0; at < file.bytes().size(); at += kBlock) {
+    hash.update(file.bytes().subspan(at, std::min(kBlock, file.bytes().size() - at)));
+    file.will_not_need(at, kBlock);  // else a file as large as the model counts as the process' memory
+  }
+  return hash.finish_hex();
 }
 
 std::uint32_t crc32c(std::string_view bytes) {
