@@ -8,8 +8,10 @@
 #include "tests/support/temporary_directory.h"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/models/policy/dual_pool_net.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/weights/safetensors.h"
@@ -86,7 +88,15 @@ TEST_F(RanksCommand, AnyDivisionOfAStepAmongRanksGivesTheSameBits) {
     ASSERT_EQ(train(ranks, accumulate, output, "--set zero_stage=" + std::to_string(zero) + more), 0)
         << errors();
     EXPECT_TRUE(model(output) == model("one")) << ranks << " ranks, ZeRO " << zero;
-    EXPECT_EQ(read_file(directory_ + "/" + output + "/metrics.jsonl").find("nan"), std::string::npos);
+    const std::string metrics = read_file(directory_ + "/" + output + "/metrics.jsonl");
+    EXPECT_EQ(metrics.find("nan"), std::string::npos);
+    // The most of any rank, and which that is.
+    const auto memory =
+        parse_json<nlohmann::json>(metrics.substr(metrics.rfind("{\"type\":\"memory\"")), "memory");
+    EXPECT_EQ(memory["ranks"], ranks);
+    EXPECT_GT(memory["peak_tensors"], 0);
+    EXPECT_GT(memory["peak_resident"], memory["peak_tensors"]);
+    EXPECT_LT(memory["peak_tensors_rank"], ranks);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/core/backend.h"
 #include "ingot/train/layer_norms.h"
 
 // The runtime that every kind of training shares, with the smallest task there is.
@@ -286,7 +287,7 @@ TEST_F(TrainerTest, ReportersAreToldAndAResumedRunGoesOnInItsFiles) {
     Trainer killed(task, options("run"), info("run"), {.reporters = make_reporters(all)});
     for (int i = 0; i < 10; ++i) killed.step();
   }
-  EXPECT_EQ(lines(), 13);  // what the run ran with, ten steps, two evaluations
+  EXPECT_EQ(lines(), 15);  // what the run ran with, ten steps, two evaluations with the memory until then
   TableTask task({});
   const auto hook = std::make_shared<test::HookReporter>();
   std::int64_t first = 0, saved = 0;
@@ -299,7 +300,13 @@ TEST_F(TrainerTest, ReportersAreToldAndAResumedRunGoesOnInItsFiles) {
   resumed.run();
   EXPECT_EQ(first, 9);
   EXPECT_EQ(saved, 3);  // of steps 12, 16, 20
-  EXPECT_EQ(lines(), 26);
+  EXPECT_EQ(lines(), 31);
+  const std::vector<MemoryRecord> memory = read_history(directory_.at("run"), 20).memory();
+  ASSERT_EQ(memory.size(), 5U);  // of four evaluations, and at the end
+  EXPECT_EQ(memory.back().step, 20);
+  EXPECT_EQ(memory.back().ranks, 1);
+  EXPECT_EQ(memory.back().tensors.bytes, static_cast<double>(backend(kCpu).memory().peak()));
+  EXPECT_GT(memory.back().resident.bytes, memory.back().tensors.bytes) << "which are a part of the process";
   EXPECT_EQ(resumed.history().steps().size(), 20U);
   {
     TableTask complete({});

@@ -53,12 +53,20 @@ void tell_how_to_use(const std::string& trained, const std::string& base) {
   }
 }
 
+std::string of_rank(const MemoryRecord& memory, const MemoryRecord::Most& most) {
+  return memory.ranks > 1 ? fmt::format(" (rank {} of {})", most.rank, memory.ranks) : "";
+}
+
 void print_result(const TrainOptions& o, const TrainResult& r, const std::string& report,
                   const std::string& base) {
   if (o.json) {
     nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
     if (r.validation_loss) json["validation_loss"] = *r.validation_loss;
     if (r.best_validation_loss) json["best_validation_loss"] = *r.best_validation_loss;
+    json["peak_memory"] = {{"tensors", static_cast<std::uint64_t>(r.memory.tensors.bytes)},
+                           {"tensors_rank", r.memory.tensors.rank},
+                           {"resident", static_cast<std::uint64_t>(r.memory.resident.bytes)},
+                           {"resident_rank", r.memory.resident.rank}};
     json.update(nlohmann::ordered_json{
         {"model", r.model_directory}, {"checkpoint", r.last_checkpoint}, {"report", report}});
     fmt::print("{}\n", printable_json(dump_json(json, 2)));
@@ -66,7 +74,11 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
   }
   fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);
   if (r.validation_loss) fmt::print(", validation loss {:.4f}", *r.validation_loss);
-  fmt::print("\n  checkpoint  {}\n", printable(r.last_checkpoint));
+  fmt::print(
+      "\n  memory      at most {} of tensors{}, {} of a process{}\n",
+      human_bytes(static_cast<std::uint64_t>(r.memory.tensors.bytes)), of_rank(r.memory, r.memory.tensors),
+      human_bytes(static_cast<std::uint64_t>(r.memory.resident.bytes)), of_rank(r.memory, r.memory.resident));
+  fmt::print("  checkpoint  {}\n", printable(r.last_checkpoint));
   if (!report.empty()) fmt::print("  report      {}\n", printable(report));
   if (r.model_directory.empty()) {
     std::string settings;

@@ -53,7 +53,7 @@ TrainerOptions trainer_options(const MahjongTrainConfig& c, dist::Communicator& 
 TrainerHooks trainer_hooks(const MahjongTrainConfig& c, const MahjongTrainHooks& hooks,
                            dist::Communicator& ranks) {
   TrainerHooks all{.should_stop = hooks.should_stop};
-  if (ranks.size() > 1) all.any_process = [&ranks](bool stops) { return ranks.any(stops); };
+  if (ranks.size() > 1) all.ranks = &ranks;
   if (!ranks.is_first()) return all;
   all.reporters = make_reporters(c.report_to);
   all.reporters.insert(all.reporters.end(), hooks.reporters.begin(), hooks.reporters.end());

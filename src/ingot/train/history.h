@@ -37,16 +37,31 @@ struct SampleRecord {
   std::string prompt, text;
 };
 
+/// The most memory that the processes of a run have taken until a step, each since it began: of the one that
+/// took most.
+struct MemoryRecord {
+  struct Most {
+    double bytes = 0;
+    int rank = 0;
+  };
+  std::int64_t step = 0;
+  int ranks = 1;
+  Most tensors;   ///< on the device
+  Most resident;  ///< in the host's memory, of the whole process
+};
+
 /// What a run measured.
 class RunHistory {
  public:
   void add(const StepRecord& record) { steps_.push_back(record); }
   void add(const EvalRecord& record) { evaluations_.push_back(record); }
   void add(const SampleRecord& record) { samples_.push_back(record); }
+  void add(const MemoryRecord& record) { memory_.push_back(record); }
 
   const std::vector<StepRecord>& steps() const { return steps_; }
   const std::vector<EvalRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
+  const std::vector<MemoryRecord>& memory() const { return memory_; }
 
   /// A run's speed (tokens_per_second, flops): the median over its logged steps, which a slow first one does
   /// not move; 0 where there are none.
@@ -56,6 +71,7 @@ class RunHistory {
   std::vector<StepRecord> steps_;
   std::vector<EvalRecord> evaluations_;
   std::vector<SampleRecord> samples_;
+  std::vector<MemoryRecord> memory_;
 };
 
 /// What the metrics.jsonl of an output directory tells of the steps up to `last_step`: later ones will be

@@ -61,6 +61,8 @@ class Reporter {
   virtual void step(const StepRecord& /*record*/) {}
   virtual void evaluation(const EvalRecord& /*record*/) {}
   virtual void sample(const SampleRecord& /*record*/) {}
+  /// After an evaluation, and at the end.
+  virtual void memory(const MemoryRecord& /*record*/) {}
   /// A checkpoint is whole.
   virtual void saved(const std::string& /*path*/) {}
   /// Hands what was written to the operating system. Called at least each second, and before a checkpoint.

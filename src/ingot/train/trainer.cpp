@@ -21,8 +21,10 @@
 #include "ingot/base/scope.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/transfer.h"
+#include "ingot/dist/communicator.h"
 #include "ingot/ops/view.h"
 #include "ingot/train/layer_norms.h"
+#include "ingot/train/peak_memory.h"
 #include "ingot/train/step_origins.h"
 #include "ingot/train/step_queue.h"
 
@@ -119,8 +121,9 @@ struct Trainer::State {
   }
   void evaluate();
   void evaluate_weights(bool averages, bool decides, const StopCheck& stops);
+  void note_memory();
   bool should_stop() const { return any_process(hooks.should_stop && hooks.should_stop()); }
-  bool any_process(bool stops) const { return hooks.any_process ? hooks.any_process(stops) : stops; }
+  bool any_process(bool stops) const { return hooks.ranks != nullptr ? hooks.ranks->any(stops) : stops; }
   Checkpoint checkpoint();
   void save();
   void end_copying();
@@ -289,7 +292,15 @@ void Trainer::State::evaluate() {
     history.add(record);
     tell([&](Reporter& r) { r.sample(record); });
   }
+  note_memory();
   flush();
+}
+
+void Trainer::State::note_memory() {
+  MemoryRecord record = peak_memory(info.device, hooks.ranks);
+  record.step = progress.step;
+  history.add(record);
+  tell([&](Reporter& r) { r.memory(record); });
 }
 
 void Trainer::State::evaluate_weights(bool averages, bool decides, const StopCheck& stops) {
@@ -480,6 +491,7 @@ TrainEnd Trainer::finish() {
   }
   if (s.options.checkpoints.has_value() && (s.options.save_at_end || end == TrainEnd::stopped)) s.save();
   s.end_saving();
+  s.note_memory();
   s.flush();
   s.tell([&](Reporter& r) { r.finish(s.history); });
   return end;

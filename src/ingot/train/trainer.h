@@ -13,6 +13,10 @@
 
 namespace ingot {
 
+namespace dist {
+class Communicator;
+}
+
 /// When things happen in a run. Steps are optimizer steps.
 struct TrainerOptions {
   std::int64_t total_steps = 1;
@@ -37,8 +41,8 @@ struct TrainerHooks {
   /// Asked after every step and between the batches of evaluations: true saves a checkpoint and ends the run
   /// (Ctrl-C).
   std::function<bool()> should_stop = {};
-  /// Of several processes that do one run: whether one of them is to stop. Asked in each, after every step.
-  std::function<bool(bool)> any_process = {};
+  /// The processes that do the run together; null: this one alone. It outlives the trainer.
+  dist::Communicator* ranks = nullptr;
 };
 
 enum class TrainEnd : std::uint8_t { finished, stopped, stopped_early, out_of_time };

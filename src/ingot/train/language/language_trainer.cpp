@@ -60,8 +60,7 @@ RunInfo info_of(const LanguageTask& task) {
 TrainerHooks hooks_of(const LanguageTask& task, const LanguageTrainerHooks& hooks) {
   TrainerHooks all{.should_stop = hooks.should_stop};
   dist::Communicator& communicator = task.communicator();
-  if (communicator.size() > 1)
-    all.any_process = [&communicator](bool stops) { return communicator.any(stops); };
+  if (communicator.size() > 1) all.ranks = &communicator;
   if (!communicator.is_first()) return all;
   all.reporters = make_reporters(task.config().report_to);
   all.reporters.insert(all.reporters.end(), hooks.reporters.begin(), hooks.reporters.end());
@@ -114,6 +113,7 @@ TrainResult LanguageTrainer::finish() {
   result.steps = steps_done();
   result.train_loss = trainer.train_loss();
   result.last_checkpoint = trainer.last_checkpoint();
+  result.memory = trainer.history().memory().back();
   if (!history().evaluations().empty()) result.validation_loss = history().evaluations().back().loss;
   const double best = trainer.progress().best.loss;
   if (std::isfinite(best)) result.best_validation_loss = best;

@@ -114,6 +114,10 @@ ReportChart value_chart(const RunHistory& history, const RunInfo& info, const st
 
 std::string device_name(const RunInfo& info) { return backend(info.device).capabilities().device_name; }
 
+std::string of_ranks(const MemoryRecord& memory) {
+  return memory.ranks > 1 ? fmt::format(", rank {} of {}", memory.tensors.rank, memory.ranks) : "";
+}
+
 std::vector<ReportFigure> figures(const RunHistory& history, const RunInfo& info) {
   std::vector<ReportFigure> list;
   const ReportSeries validation = evaluations(history, false);
@@ -147,6 +151,12 @@ std::vector<ReportFigure> figures(const RunHistory& history, const RunInfo& info
            billions < 10 ? fmt::format("{:.2g} GFLOP/s", billions) : fmt::format("{:.0f} GFLOP/s", billions),
            share});
     list.push_back({"training time", human_duration(seconds), device_name(info)});
+  }
+  if (!history.memory().empty()) {
+    const MemoryRecord& memory = history.memory().back();
+    list.push_back({"peak memory", human_bytes(static_cast<std::uint64_t>(memory.tensors.bytes)),
+                    fmt::format("of tensors{}; {} of a process", of_ranks(memory),
+                                human_bytes(static_cast<std::uint64_t>(memory.resident.bytes)))});
   }
   list.push_back({"parameters", human_count(static_cast<double>(info.parameters)), info.model_type});
   return list;

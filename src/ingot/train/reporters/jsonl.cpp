@@ -57,6 +57,16 @@ Json to_json(const SampleRecord& r) {
   return {{"type", "sample"}, {"step", r.step}, {"prompt", r.prompt}, {"text", r.text}};
 }
 
+Json to_json(const MemoryRecord& r) {
+  return {{"type", "memory"},
+          {"step", r.step},
+          {"ranks", r.ranks},
+          {"peak_tensors", static_cast<std::uint64_t>(r.tensors.bytes)},
+          {"peak_tensors_rank", r.tensors.rank},
+          {"peak_resident", static_cast<std::uint64_t>(r.resident.bytes)},
+          {"peak_resident_rank", r.resident.rank}};
+}
+
 // The lines up to a step. The last line of a killed process may be half a line, and is left out.
 void for_each_line(const std::string& path, std::int64_t last_step,
                    const std::function<void(const std::string& line, const Json& json)>& f) {
@@ -87,6 +97,7 @@ class JsonlReporter : public Reporter {
   void step(const StepRecord& record) override { write(to_json(record)); }
   void evaluation(const EvalRecord& record) override { write(to_json(record)); }
   void sample(const SampleRecord& record) override { write(to_json(record)); }
+  void memory(const MemoryRecord& record) override { write(to_json(record)); }
   void flush() override {
     if (file_.has_value()) file_->flush();
   }
@@ -125,6 +136,11 @@ RunHistory read_history(const std::string& output_dir, std::int64_t last_step) {
                              .values = values_of(json)});
     } else if (type == "sample") {
       history.add(SampleRecord{step, json.value("prompt", ""), json.value("text", "")});
+    } else if (type == "memory") {
+      history.add(MemoryRecord{.step = step,
+                               .ranks = json.value("ranks", 1),
+                               .tensors = {number("peak_tensors"), json.value("peak_tensors_rank", 0)},
+                               .resident = {number("peak_resident"), json.value("peak_resident_rank", 0)}});
     }
   });
   return history;
