@@ -176,6 +176,20 @@ TEST(MemoryPlan, IsToTheByteWhatAPassOfAFamilyTakes) {
   }
 }
 
+// The CPU's allocator gives no block of an activation to a gradient of another size.
+TEST(MemoryPlan, OfAProcessHasRoomForActivationsThatAreKeptBesideItsGradients) {
+  const LanguageConfig c = tiny("llama");
+  TrainConfig config = settings(Recompute::none, DType::f32);
+  const MemoryPlan once = plan_memory(config, c);
+  EXPECT_GT(once.cached, 0U);
+  EXPECT_GE(once.needed(), once.total() + once.cached);
+  EXPECT_EQ(plan_memory_of_gpu(config, c, std::size_t{1} << 30).cached, 0U);
+  config.gradient_accumulation_steps = 2;  // all gradients are there before a pass, and so in the total
+  const MemoryPlan twice = plan_memory(config, c);
+  EXPECT_EQ(twice.cached, 0U);
+  EXPECT_EQ(once.cached + of_pass(once), twice.activations + twice.transients + once.all_gradients);
+}
+
 TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
   LanguageConfig c = tiny("llama");
   c.hidden_size = 1024;

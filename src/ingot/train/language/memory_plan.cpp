@@ -175,6 +175,15 @@ void check_heads(const LanguageConfig& model, const kernels::DeviceProfile& devi
                                         model.widest_head(), device.capabilities.device_name, most)));
 }
 
+// Gradients that a pass makes, and activations at their most, of which each has blocks of its own sizes.
+std::size_t cached_beside(const StepPeak& peak, const PassMemory& pass, const GradientMemory& gradients) {
+  if (gradients.lie != GradientMemory::Lie::as_made) return 0;
+  std::size_t most = 0;
+  for (const PassMoment& moment : pass.adding) most = std::max(most, moment.most);
+  const std::size_t apart = most + gradients.all, there = peak.total(0);
+  return apart - std::min(apart, there);
+}
+
 void put_peak(MemoryPlan& plan, const Weights& weights, const StepPeak& peak) {
   plan.parameters = weights.with(peak.layers);
   plan.gradients = peak.gradients;
@@ -225,7 +234,9 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   plan.all_gradients = gradients.all;
   plan.sums = gradients.between;
   plan.offloaded_activations = offloaded_inputs(plan, config, model);
-  put_peak(plan, weights, peak_of_step(*pass, gradients, weights.layer, dequantized, windows));
+  const StepPeak peak = peak_of_step(*pass, gradients, weights.layer, dequantized, windows);
+  put_peak(plan, weights, peak);
+  if (!plan.on_gpu) plan.cached = cached_beside(peak, *pass, gradients);
   // All weights, and the rank's part, where text is written between two steps.
   const bool gathers = gathers_all_layers(config) && ranks > 1;
   const std::size_t written_with = gathers ? all + all / parts : weights.with(2);
@@ -239,8 +250,8 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
 }  // namespace
 
 std::size_t MemoryPlan::needed() const {
-  const std::size_t moving = on_gpu ? activations + transients : total();
-  return std::max({total() + moving / 10, all_weights, rollout + rollout / 10});
+  const std::size_t held = total() + cached, moving = on_gpu ? activations + transients : held;
+  return std::max({held + moving / 10, all_weights, rollout + rollout / 10});
 }
 
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks) {

@@ -35,13 +35,15 @@ struct MemoryPlan {
   /// While GRPO's answers are written: their keys and values, that pass, and what stays. More than the total
   /// where answers are many. 0: none are.
   std::size_t rollout = 0;
+  /// That the CPU's allocator keeps beside the total, as blocks of activations do not become gradients.
+  std::size_t cached = 0;
   bool on_gpu = false;
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }
-  /// The total and what an allocator cannot use beside it: a tenth, on a GPU only of what comes and goes in
-  /// a step, as the rest are a few large blocks of exact size. No less than all_weights, and rollout with a
-  /// tenth.
+  /// The total, what is cached, and what an allocator cannot use beside it: a tenth, on a GPU only of what
+  /// comes and goes in a step, as the rest are a few large blocks of exact size. No less than all_weights,
+  /// and rollout with a tenth.
   std::size_t needed() const;
   /// (what, bytes), largest first.
   std::vector<std::pair<std::string, std::size_t>> parts() const;
