@@ -226,6 +226,25 @@ TEST(SentenceGguf, TheTwoDenseModulesOfAnEmbeddingGemmaAreLlamaCppsDenseTensors)
   EXPECT_LE(max_error(found.embed(texts), wanted.embed(texts)), 1e-6);
 }
 
+TEST(SentenceGguf, BecomesADirectoryWithTheModulesOfSentenceTransformers) {
+  const SentenceDirectory directory("embeddinggemma");
+  write_modules_of_embedding_gemma(directory);
+  write_dense(directory.path + "/2_Dense", 24, 40, "linear.Identity");
+  write_dense(directory.path + "/3_Dense", 40, 24, "linear.Identity");
+  write_file_atomically(directory.path + "/sentence_bert_config.json", R"({"max_seq_length": 6})");
+  write_file_atomically(directory.path + "/config_sentence_transformers.json",
+                        R"({"prompts": {"query": "w8 w9 "}, "default_prompt_name": "query"})");
+  const std::string file = converted(directory.parent, directory.path), back = directory.parent.at("back");
+  convert_model({.source = file, .destination = back});
+  for (const char* name : {"/1_Pooling/config.json", "/2_Dense/config.json", "/3_Dense/model.safetensors"})
+    EXPECT_TRUE(std::filesystem::exists(back + name)) << name;
+  const std::vector<std::string_view> texts{"w7 w9 w11 w13 w15 w17 w19 w21", "w5", "w6 w8"};
+  const SentenceEmbedder wanted = SentenceEmbedder::open(directory.path),
+                         found = SentenceEmbedder::open(back);
+  EXPECT_EQ(found.encode(texts), wanted.encode(texts));
+  EXPECT_LE(max_error(found.embed(texts), wanted.embed(texts)), 1e-6);
+}
+
 TEST(SentenceGguf, DenseModulesThatLlamaCppWouldNotApplyAreRefused) {
   const SentenceDirectory directory("embeddinggemma");
   write_modules_of_embedding_gemma(directory);

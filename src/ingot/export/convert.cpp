@@ -9,6 +9,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
 #include "ingot/export/dual_pool_onnx.h"
+#include "ingot/infer/sentence_directory.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/weights/npz.h"
 #include "ingot/weights/open.h"
@@ -60,6 +61,7 @@ WrittenModel write_model_directory(const ConvertOptions& o, const WeightEncoding
   AtomicDirectory out(o.destination);
   write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, encoding.dtype));
   copy_companions(o.source, out.path());
+  if (o.source.ends_with(".gguf")) write_sentence_modules(o.source, out.path());
   write_safetensors_directory(out.path(), stored_tensors(*weights, count_written(progress, bytes)),
                               safetensors_options(o));
   out.commit();
