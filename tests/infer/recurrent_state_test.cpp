@@ -12,6 +12,8 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/infer/engine.h"
+#include "ingot/models/language/decoder.h"
+#include "ingot/nn/param_source.h"
 #include "ingot/ops/view.h"
 
 namespace ingot::infer {
@@ -177,6 +179,24 @@ TEST(RecurrentState, APromptStoreIsRefusedByName) {
   } catch (const InvalidConfig& error) {
     EXPECT_EQ(error.key, "prompt_cache");
     EXPECT_NE(std::string(error.what()).find("lfm2"), std::string::npos);
+  }
+}
+
+// Nemotron H has such layers, which mix no tokens.
+TEST(LayersOfExpertsAlone, MayComeFirst) {
+  LanguageConfig c = golden_model("nemotron_h_moe")->config;
+  std::ranges::rotate(c.layer_types, std::ranges::find(c.layer_types, LayerKind::moe));
+  ASSERT_EQ(c.layer_types.front(), LayerKind::moe);
+  InitSource source(1, DType::f32);
+  const LanguageModel model(c, source);
+  std::vector<std::int32_t> text = prompt_of(9);
+  const NoGrad no_grad;
+  for (const std::int32_t token : generate(model, greedy(text, 4)).tokens) {
+    const std::int64_t length = std::ssize(text);
+    const Tensor logits = model.logits(model.hidden({.tokens = Tensor::from(text, {1, length})}));
+    const auto last = select(select(logits, 0, 0), 0, length - 1).to_vector<float>();
+    EXPECT_EQ(token, std::ranges::max_element(last) - last.begin());
+    text.push_back(token);
   }
 }
 

@@ -119,7 +119,10 @@ void EngineOptions::validate(const LanguageConfig& model) const {
 
 DType default_kv_cache(const LanguageModel& model) {
   if (model.layers.empty()) return DType::f32;
-  const LinearWeight& weights = model.layers.front()->mixer_output();
+  const auto has_keys = [](const auto& layer) { return layer->self_attn != nullptr; };
+  const auto found = std::ranges::find_if(model.layers, has_keys);
+  const auto& layer = found != model.layers.end() ? *found : model.layers.front();
+  const LinearWeight& weights = layer->mixer_output();
   if (weights.is_quantized()) return DType::f16;
   const DType dtype = weights.dtype();
   return dtype == DType::f32 || !has_host_memory(model.device()) ? dtype : DType::f16;

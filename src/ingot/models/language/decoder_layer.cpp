@@ -294,7 +294,8 @@ const LinearWeight& DecoderLayer::mixer_output() const {
   if (self_attn != nullptr) return self_attn->o_proj.weight;
   if (linear_attn != nullptr) return linear_attn->out_proj.weight;
   if (mamba != nullptr) return mamba->out_proj.weight;
-  return conv != nullptr ? conv->out_proj.weight : mlp->down_proj.weight;
+  if (conv != nullptr) return conv->out_proj.weight;
+  return mlp != nullptr ? mlp->down_proj.weight : experts->router.gate.weight;
 }
 
 Tensor DecoderLayer::mix(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
