@@ -2,12 +2,12 @@
 """Random tiny decoders, drawn from the whole option space of each family, against transformers.
 
     python3 tools/goldens/random_models.py --ingot build/bin/ingot [--count 4] [--seed 0] [FAMILY...]
-    python3 tools/goldens/random_models.py --write tests/models/goldens/random [FAMILY...]
+    python3 tools/goldens/random_models.py --write tests/models/goldens/random [--count 1] [--seed 0] [FAMILY...]
 
 The first draws COUNT configurations of each family, saves each model with transformers, lets `ingot logits` read a prompt and what
 transformers continues it with, and compares logits, and the 64 most probable tokens that each writes with its cache; a configuration that
 Ingot refuses is listed with its reason. It exits with 1 where a number differs. The second makes the sample that tests/models and
-tests/infer read: one of each family, with `tokens` [1, T] (a prompt of 7 tokens, continued by the most probable ones), `logits`, and
+tests/infer read (they read others by INGOT_RANDOM_MODELS): COUNT of each family, with `tokens` [1, T] (a prompt of 7 tokens, continued by the most probable ones), `logits`, and
 `greedy` [64], the greedy text of transformers' generate() behind the prompt. Needs tools/goldens/requirements.txt.
 """
 import argparse
@@ -88,34 +88,35 @@ def compare(ingot: str, family, seed: int, folder: pathlib.Path):
     return verdict, difference > TOLERANCE or not written
 
 
-def write(place: pathlib.Path, seed: int, names):
+def write(place: pathlib.Path, seed: int, count: int, names):
     for family in FAMILIES:
         if names and family.__name__ not in names:
             continue
-        folder = place / family.__name__
-        shutil.rmtree(folder, ignore_errors=True)
-        tokens, logits, greedy = make(family, seed, folder)
-        save_file({"tokens": tokens, "logits": logits[0].contiguous(), "greedy": greedy.contiguous()}, folder / "expected.safetensors")
+        for number in range(seed, seed + count):
+            folder = place / (family.__name__ if count == 1 else f"{family.__name__}_{number}")
+            shutil.rmtree(folder, ignore_errors=True)
+            tokens, logits, greedy = make(family, number, folder)
+            save_file({"tokens": tokens, "logits": logits[0].contiguous(), "greedy": greedy.contiguous()}, folder / "expected.safetensors")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ingot")
     parser.add_argument("--write", type=pathlib.Path)
-    parser.add_argument("--count", type=int, default=4)
+    parser.add_argument("--count", type=int, help="4, and 1 to write")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("families", nargs="*", metavar="FAMILY")
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     if arguments.write:
-        write(arguments.write, arguments.seed, arguments.families)
+        write(arguments.write, arguments.seed, arguments.count or 1, arguments.families)
         return 0
     failures = 0
     for family in FAMILIES:
         if arguments.families and family.__name__ not in arguments.families:
             continue
-        for seed in range(arguments.seed, arguments.seed + arguments.count):
+        for seed in range(arguments.seed, arguments.seed + (arguments.count or 4)):
             with tempfile.TemporaryDirectory() as folder:
                 verdict, failed = compare(arguments.ingot, family, seed, pathlib.Path(folder))
             failures += failed
