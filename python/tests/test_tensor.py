@@ -196,6 +196,20 @@ def test_torch_opens_state_dicts_that_are_written(tmp_path):
         assert state["a"].untyped_storage().data_ptr() == state["b"].untyped_storage().data_ptr()
 
 
+def test_converted_state_dicts_keep_their_ties(tmp_path):
+    torch = pytest.importorskip("torch")
+    tied, square = torch.randn(40, 8), torch.randn(6, 6)
+    state = {"embed": tied, "head": tied, "other": tied.clone(), "square": square, "turned": square.t()}
+    torch.save(state, tmp_path / "a.pt")
+    for dtype in ("", "bf16"):
+        ingot.convert(tmp_path / "a.pt", tmp_path / "b.pt", dtype=dtype)
+        again = torch.load(tmp_path / "b.pt", weights_only=True)
+        for key, value in state.items():
+            assert torch.equal(again[key], value.to(again[key].dtype)), key
+        place = {key: value.untyped_storage().data_ptr() for key, value in again.items()}
+        assert place["head"] == place["embed"] != place["other"]
+
+
 ROOT = Path(__file__).parents[2]
 FILES = "aligned.gguf split-00001-of-00003.gguf no_metadata.safetensors checkpoint.pt legacy.pt arrays.npz compressed.npz f4.npy keras2.h5 model.keras bundle.index"
 

@@ -16,6 +16,7 @@
 #include "ingot/base/files.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
+#include "ingot/weights/encode.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/pickle.h"
 #include "ingot/weights/torch_writer.h"
@@ -302,6 +303,26 @@ TEST(WrittenStateDicts, HaveSharedMemoryOncePerElementType) {
   EXPECT_EQ(source->get_metadata("first").offset, source->get_metadata("second").offset);
   EXPECT_EQ(source->load_tensor("second").to_vector<float>(), Floats(3000, 1));
   EXPECT_EQ(values_of(source->load_tensor("later_bits")), std::vector<double>(500, 0x3f800000));
+}
+
+TEST(WrittenStateDicts, KeepTheTiesOfTheFileThatTheyAreConvertedFrom) {
+  const TemporaryDirectory directory;
+  const Tensor tied = Tensor::from(Floats(2500, 1), {50, 50}),
+               other = Tensor::from(Floats(2500, 1), {50, 50});
+  write_torch(directory.at("a.pt"), {{"embedding", tied}, {"head", tied}, {"other", other}});
+  const auto source = std::shared_ptr(open_weights(directory.at("a.pt")));
+  EXPECT_EQ(source->get_metadata("head").same_as, "embedding");
+  EXPECT_EQ(source->get_metadata("other").same_as, "");
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto encoded = encode_weights(source, {.dtype = dtype}, false);
+    const std::string path = directory.at(std::string(name(dtype)) + ".pt");
+    write_torch(path, stored_tensors(*encoded));
+    EXPECT_LT(std::filesystem::file_size(path), 2 * 2500 * byte_size(dtype) + 2000);
+    const auto again = open_weights(path);
+    EXPECT_EQ(again->get_metadata("head").same_as, "embedding");
+    EXPECT_NE(again->get_metadata("head").offset, again->get_metadata("other").offset);
+    EXPECT_EQ(values_of(again->load_tensor("head")), std::vector<double>(2500, 1));
+  }
 }
 
 TEST(WrittenStateDicts, RefuseWhatTorchHasNotAndNamesGivenTwice) {

@@ -76,6 +76,15 @@ WrittenModel write_gguf_file(const ConvertOptions& o, const WeightEncoding& enco
                             : write_gguf_tensors(open_tensors(o), o.destination, plan, progress);
 }
 
+// What tied weights would take once more, which PyTorch's files hold once.
+std::uint64_t bytes_of_ties(const WeightSource& source) {
+  std::uint64_t bytes = 0;
+  for (const TensorInfo& info : source.tensors())
+    if (!info.same_as.empty() && info.dtype)
+      bytes += static_cast<std::uint64_t>(info.numel()) * byte_size(*info.dtype);
+  return bytes;
+}
+
 /// One file of tensors under the names that the source gives them (a GGUF model: its checkpoint's names).
 WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target, WeightEncoding encoding,
                            const WriteProgress& progress) {
@@ -90,7 +99,8 @@ WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target,
     encoding.dtype = DType::f32;
   }
   const auto weights = encode_weights(std::move(source), encoding, false);
-  const std::uint64_t bytes = bytes_as_loaded(*weights);
+  const std::uint64_t bytes =
+      bytes_as_loaded(*weights) - (target.format == "pt" ? bytes_of_ties(*weights) : 0);
   require_disk_space(o.destination, bytes, "the converted tensors");
   const std::vector<StoredTensor> tensors = stored_tensors(*weights, count_written(progress, bytes));
   if (target.format == "npz") {

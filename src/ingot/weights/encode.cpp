@@ -125,7 +125,8 @@ std::vector<StoredTensor> stored_tensors(const WeightSource& source, const Writt
       if (written) written(tensor.nbytes());
       return tensor;
     };
-    tensors.push_back({info.name, Shape(std::span<const std::int64_t>(info.shape)), *info.dtype, values});
+    tensors.push_back(
+        {info.name, Shape(std::span<const std::int64_t>(info.shape)), *info.dtype, values, info.same_as});
   }
   return tensors;
 }

@@ -18,6 +18,9 @@ struct StoredTensor {
   Shape shape;
   DType dtype = DType::f32;
   std::function<Tensor()> values;
+  /// Another of those to be stored that has these very values (TensorInfo::same_as): files that can hold them
+  /// once for both do.
+  std::string same_as = {};
 
   /// One that is there already. It is not copied: it must not change before it is written.
   static StoredTensor of(std::string name, const Tensor& tensor);

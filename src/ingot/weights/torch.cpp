@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -188,7 +189,20 @@ class TorchFile final : public BlobSource<> {
       tensors.push_back(
           describe(entry.name, std::get<PickleValue::Tensor>(pickle[entry.tensor].value), pickle));
     }
+    find_tied(tensors);
     set_contents(std::move(tensors), std::move(state.metadata));
+  }
+
+  void find_tied(std::vector<TensorInfo>& tensors) const {
+    using Place =
+        std::tuple<std::uint64_t, std::string, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+    std::map<Place, const TensorInfo*> there;
+    for (TensorInfo& info : tensors) {
+      if (info.bytes == 0) continue;
+      const Place place{info.offset, info.stored_as, info.shape, layouts_.at(info.name).strides};
+      const auto [first, is_new] = there.try_emplace(place, &info);
+      if (!is_new) info.same_as = first->second->name;
+    }
   }
 
   TensorInfo describe(const std::string& name, const PickleValue::Tensor& tensor, const Pickle& pickle) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -107,7 +108,10 @@ class StorageTable {
   // `are_there`: values() makes nothing, so that memory can be compared.
   StorageTable(std::span<const StoredTensor> tensors, bool are_there) : placed_(tensors.size()) {
     std::vector<There> there;
+    std::map<std::string_view, std::size_t> numbers;
+    for (std::size_t i = 0; i < tensors.size(); ++i) numbers[tensors[i].name] = i;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (numbers.contains(tensors[i].same_as)) continue;
       const Tensor values = are_there ? tensors[i].values() : Tensor{};
       if (values.defined() && values.is_contiguous() && values.nbytes() > 0) {
         there.push_back({i, values});
@@ -119,6 +123,9 @@ class StorageTable {
     // Views of one memory in another dtype are of a storage of their own.
     std::ranges::stable_sort(there, {}, &There::order);
     for (std::size_t first = 0; first < there.size();) first = add_overlapping(there, first);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (const auto same = numbers.find(tensors[i].same_as); same != numbers.end())
+        placed_[i] = placed_[same->second];
   }
 
   const std::vector<TorchStorage>& storages() const { return storages_; }

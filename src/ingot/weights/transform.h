@@ -160,6 +160,7 @@ class TransformedSource final : public WeightSource {
 
  private:
   TensorInfo describe(const TensorRecipe& recipe) const;
+  void keep_ties(std::span<TensorInfo> tensors) const;
   bool stored_alike(const TensorRecipe& recipe) const;
   const TensorRecipe& recipe_of(const TensorInfo& info) const;
   Tensor transformed(const TensorRecipe& recipe, std::span<const Transform> steps) const;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -55,7 +56,25 @@ TransformedSource::TransformedSource(std::shared_ptr<const WeightSource> base,
                 InvalidConfig(recipes_[i].name, "two tensors would have this name"));
     tensors.push_back(describe(recipes_[i]));
   }
+  keep_ties(tensors);
   set_contents(std::move(tensors), base_->metadata());
+}
+
+// `tensors`: in the order of recipes_. Values that were the same still are where the same is done to both.
+void TransformedSource::keep_ties(std::span<TensorInfo> tensors) const {
+  const auto is_same_tensor = [](const TensorRecipe& recipe) {
+    return recipe.inputs.size() == 1 && recipe.steps.size() <= 1 &&
+           std::ranges::all_of(recipe.steps, &Transform::is_cast);
+  };
+  std::map<std::string_view, const TensorInfo*> made_of;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (is_same_tensor(recipes_[i])) made_of.try_emplace(recipes_[i].inputs.front(), &tensors[i]);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto other = made_of.find(tensors[i].same_as);
+    const bool is_kept =
+        other != made_of.end() && is_same_tensor(recipes_[i]) && other->second->dtype == tensors[i].dtype;
+    tensors[i].same_as = is_kept ? other->second->name : "";
+  }
 }
 
 TensorInfo TransformedSource::describe(const TensorRecipe& recipe) const {

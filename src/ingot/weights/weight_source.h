@@ -30,6 +30,8 @@ struct TensorInfo {
   std::uint64_t bytes = 0;   ///< as stored
   std::uint64_t offset = 0;  ///< of the first byte, from the start of `file`
   std::string file;          ///< the file that holds it
+  /// Another tensor whose values these are, stored once for both, as tied weights are; empty: none is known.
+  std::string same_as = {};
 
   /// Number of elements; a format checks when it opens that this does not overflow.
   std::int64_t numel() const;
