@@ -159,7 +159,7 @@ class Trainer {
     try {
       const ReleasedGil release;
       loss = trainer().evaluate([this] { return reporter_->should_stop(); });
-    } catch (const EvaluationStopped&) {  // by Ctrl-C
+    } catch (const WorkStopped&) {  // by Ctrl-C
     }
     reporter_->rethrow();
     return loss;

@@ -187,7 +187,7 @@ TEST(PpoTask, TooShortARolloutSaysWhatToChange) {
   PpoOptions options = short_options();
   options.rollout_steps = 1;
   Learner<KuhnPoker> run(2, options, 8);
-  const std::string message = test::message_of<InvalidConfig>([&] { run.task.gradients(0); });
+  const std::string message = test::message_of<InvalidConfig>([&] { run.task.gradients(0, {}); });
   EXPECT_NE(message.find("rollout_steps"), std::string::npos) << message;
 }
 

@@ -48,7 +48,7 @@ class TableTask : public TrainTask {
   ModuleRef model() override { return mlp_; }
   TrainOptimizer& optimizer() override { return optimizer_; }
 
-  StepWork gradients(std::int64_t step) override {
+  StepWork gradients(std::int64_t step, const StopCheck& /*stops*/) override {
     const std::int64_t first = step % 6 * 8;
     const Tensor loss = mean_loss(first, first + 8);
     backward(loss);

@@ -139,7 +139,7 @@ class Selfplay {
     std::vector<double> seconds;
     for (std::int64_t i = 0; i < 8; ++i) {
       const double step = timed([&] {
-        const StepWork work = task.gradients(i);
+        const StepWork work = task.gradients(i, {});
         task.optimizer().apply(i, work.grad_scale);
       });
       if (i <= 1) continue;  // the first one plays

@@ -112,7 +112,7 @@ std::vector<std::int64_t> FitTask::windows_of(std::int64_t step) const {
   return windows;
 }
 
-StepWork FitTask::gradients(std::int64_t step) {
+StepWork FitTask::gradients(std::int64_t step, const StopCheck& /*stops*/) {
   const RandomScope random(config_.seed, mix_stream(kDropoutStream, static_cast<std::uint64_t>(step)));
   const Batch batch = [&] {
     const Scope scope(ScopeKind::data, "make batch");

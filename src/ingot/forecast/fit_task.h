@@ -26,7 +26,7 @@ class FitTask : public TrainTask {
 
   ModuleRef model() override { return model_; }
   TrainOptimizer& optimizer() override { return optimizer_; }
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   bool gradients_change_state() const override { return true; }  // batch norms' running statistics
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;

@@ -95,7 +95,7 @@ CloneTask::Losses CloneTask::losses(const MahjongExamples& e) const {
   return l;
 }
 
-StepWork CloneTask::gradients(std::int64_t /*step*/) {
+StepWork CloneTask::gradients(std::int64_t /*step*/, const StopCheck& /*stops*/) {
   const auto decisions = [&] {
     const Scope scope(ScopeKind::data, "read decisions");
     return stream_.next(static_cast<std::size_t>(options_.batch_size));

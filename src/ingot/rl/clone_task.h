@@ -37,7 +37,7 @@ class CloneTask : public TrainTask {
 
   ModuleRef model() override { return net_; }
   TrainOptimizer& optimizer() override { return optimizer_; }
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;
 

@@ -135,7 +135,9 @@ bool MahjongPpo::is_oracle() const { return is_mahjong_oracle(net_.config); }
 MahjongPpo::~MahjongPpo() = default;
 
 TrainOptimizer& MahjongPpo::optimizer() { return parts_->task.optimizer(); }
-StepWork MahjongPpo::gradients(std::int64_t step) { return parts_->task.gradients(step); }
+StepWork MahjongPpo::gradients(std::int64_t step, const StopCheck& stops) {
+  return parts_->task.gradients(step, stops);
+}
 void MahjongPpo::read(std::span<const float> metrics, StepRecord& record) {
   parts_->task.read(metrics, record);
 }

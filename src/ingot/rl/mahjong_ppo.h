@@ -60,7 +60,7 @@ class MahjongPpo : public TrainTask {
 
   ModuleRef model() override { return net_; }
   TrainOptimizer& optimizer() override;
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   bool gradients_change_state() const override { return true; }
   void read(std::span<const float> metrics, StepRecord& record) override;
   std::string divergence_advice() const override;

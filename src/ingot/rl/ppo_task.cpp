@@ -280,7 +280,7 @@ PpoCoefficients PpoTask::coefficients(std::int64_t step) const {
   return now;
 }
 
-StepWork PpoTask::gradients(std::int64_t step) {
+StepWork PpoTask::gradients(std::int64_t step, const StopCheck& /*stops*/) {
   const auto size = [&] { return static_cast<std::int64_t>(order_.size()); };
   if (next_ == size() && ++epoch_ < options_.epochs && size() > 0) begin_epoch();
   if (next_ == size()) play();

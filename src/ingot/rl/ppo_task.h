@@ -66,7 +66,7 @@ class PpoTask : public TrainTask {
 
   ModuleRef model() override { return network_.module(); }
   TrainOptimizer& optimizer() override { return optimizer_; }
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   bool gradients_change_state() const override { return true; }
   void read(std::span<const float> metrics, StepRecord& record) override;
   std::string divergence_advice() const override { return "lower learning_rate or target_kl"; }

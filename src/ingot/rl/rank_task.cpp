@@ -81,7 +81,7 @@ RankTask::RankTask(RankNet& net, const mahjong::GameIndex& games, const mahjong:
               InvalidConfig("context", fmt::format("is {}, expected {}", net.config.context, kContext)));
 }
 
-StepWork RankTask::gradients(std::int64_t step) {
+StepWork RankTask::gradients(std::int64_t step, const StopCheck& /*stops*/) {
   Rng random(
       RngKey{.seed = options_.seed, .stream = mix_stream(kRankStream, static_cast<std::uint64_t>(step))});
   std::vector<std::size_t> rows(static_cast<std::size_t>(options_.batch_size));

@@ -32,7 +32,7 @@ class RankTask : public TrainTask {
 
   ModuleRef model() override { return net_; }
   TrainOptimizer& optimizer() override { return optimizer_; }
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   std::optional<double> evaluate(const StopCheck& stops) override;
   std::string settings() const override;
 

@@ -167,7 +167,7 @@ void TrainOptimizer::with_ema(FunctionRef<void()> f) {
   swap_ema();
   try {
     f();
-  } catch (const EvaluationStopped&) {  // on all ranks
+  } catch (const WorkStopped&) {  // on all ranks
     swap_ema();
     throw;
   } catch (const StepRefused&) {  // too

@@ -45,12 +45,13 @@ class StepRefused : public Error {
 /// Whether the run is to stop: the same answer for all ranks. Empty: never.
 using StopCheck = std::function<bool()>;
 
-/// Thrown by check_stop(), out of an evaluation: the trainer saves, and a run that goes on evaluates first.
-struct EvaluationStopped : std::exception {};
+/// Thrown by check_stop(), out of an evaluation or a step's gradients: the trainer saves the last whole step,
+/// and a run that goes on begins the evaluation or the step anew.
+struct WorkStopped : std::exception {};
 
-/// Called between the batches of an evaluation, by all ranks alike.
+/// Called between the batches of an evaluation and the tokens of a step's answers, by all ranks alike.
 inline void check_stop(const StopCheck& stops) {
-  if (stops && stops()) throw EvaluationStopped();
+  if (stops && stops()) throw WorkStopped();
 }
 
 /// One kind of training: what is trained, what a step is, how good the model is. When things happen, and
@@ -67,8 +68,8 @@ class TrainTask {
 
   /// Puts the forward and backward passes of a step, counted from 0, into the device's current stream, and
   /// leaves the gradients with the parameters. What depends on chance names its stream by the step, so that
-  /// a resumed run draws the same.
-  virtual StepWork gradients(std::int64_t step) = 0;
+  /// a resumed run draws the same. One that takes long calls check_stop before it changes anything.
+  virtual StepWork gradients(std::int64_t step, const StopCheck& stops) = 0;
   /// Whether gradients() changes tensors that save() keeps, such as running statistics: a checkpoint then
   /// copies them before the next step begins, and not beside it.
   virtual bool gradients_change_state() const { return false; }

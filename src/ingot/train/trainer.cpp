@@ -185,10 +185,11 @@ std::optional<TrainEnd> Trainer::State::end() const {
 
 StepWork Trainer::State::gradients() {
   const std::int64_t step = progress.step + 1;
+  const StopCheck stops = [this] { return should_stop(); };
   if (info.output_dir.empty() || options.record_origins <= 0 || step % options.record_origins != 0)
-    return task.gradients(progress.step);
+    return task.gradients(progress.step, stops);
   ListOrigins list;
-  StepWork work = task.gradients(progress.step);
+  StepWork work = task.gradients(progress.step, stops);
   write_step_origins(info.output_dir, {.step = step, .anomaly = false, .ops = list.take()});
   return work;
 }
@@ -279,7 +280,7 @@ void Trainer::State::evaluate() {
   try {
     if (!averages_decide) evaluate_weights(false, true, stops);
     if (averages) optimizer.with_ema([&] { evaluate_weights(true, averages_decide, stops); });
-  } catch (const EvaluationStopped&) {
+  } catch (const WorkStopped&) {
     progress.best = best;  // the run that goes on notes that of the weights once more
     evaluation_stopped = true;
     stop = TrainEnd::stopped;
@@ -448,7 +449,12 @@ bool Trainer::step() {
     s.saving_first([&] { s.evaluate(); });
     if (s.end().has_value()) return false;
   }
-  s.keeping_anomaly([&] { s.start_step(); });
+  try {
+    s.keeping_anomaly([&] { s.start_step(); });
+  } catch (const WorkStopped&) {
+    s.stop = TrainEnd::stopped;
+    return false;
+  }
   const bool evaluates = s.due(s.options.eval_steps), saves = s.save_is_due();
   s.end_steps(evaluates || saves ? 0 : s.queue.most_running());
   if (evaluates) s.saving_first([&] { s.evaluate(); });

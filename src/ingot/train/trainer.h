@@ -38,8 +38,8 @@ struct TrainerOptions {
 
 struct TrainerHooks {
   std::vector<std::shared_ptr<Reporter>> reporters = {};
-  /// Asked after every step and between the batches of evaluations: true saves a checkpoint and ends the run
-  /// (Ctrl-C).
+  /// Asked after every step, between the batches of evaluations and the tokens of GRPO's answers: true saves
+  /// a checkpoint of the last whole step and ends the run (Ctrl-C).
   std::function<bool()> should_stop = {};
   /// The processes that do the run together; null: this one alone. It outlives the trainer.
   dist::Communicator* ranks = nullptr;

@@ -129,7 +129,7 @@ class DistillationTest : public ::testing::Test {
     LanguageTask task(config, std::nullopt, {}, *alone);
     std::vector<double> all;
     for (std::int64_t step = 0; step < config.max_steps; ++step) {
-      const StepWork work = task.gradients(step);
+      const StepWork work = task.gradients(step, {});
       StepRecord record;
       task.read(work.metrics.to_vector<float>(), record);
       task.optimizer().apply(step, work.grad_scale);

@@ -56,7 +56,7 @@ class ExpertParallelTraining : public test::TrainingRun {
     LanguageTask task(config, std::nullopt, {}, ranks);
     Outcome outcome;
     for (std::int64_t step = 0; step < kSteps; ++step) {
-      const StepWork work = task.gradients(step);
+      const StepWork work = task.gradients(step, {});
       StepRecord record;
       task.read(work.metrics.to_vector<float>(), record);
       outcome.losses.push_back(record.loss);

@@ -60,6 +60,20 @@ class GrpoTrainingTest : public ::testing::Test {
     return read_train_config(yaml);
   }
   static double first_metric(const StepRecord& record) { return record.values.front().second; }
+  // Asks whether to stop after each step and each token; says yes at time `ask` with so many steps done.
+  static TrainResult stop(const TrainConfig& config, std::int64_t steps, int ask = 1) {
+    const LanguageTrainer* running = nullptr;
+    int asked = 0;
+    LanguageTrainer trainer(
+        config, {.should_stop = [&] { return running->steps_done() == steps && ++asked == ask; }});
+    running = &trainer;
+    const TrainResult result = trainer.run();
+    EXPECT_EQ(result.end, TrainEnd::stopped);
+    EXPECT_EQ(result.steps, steps);
+    EXPECT_EQ(asked, ask);
+    EXPECT_TRUE(trainer.history().evaluations().empty());
+    return result;
+  }
   static std::string adapter(const TrainResult& result) {
     return read_file(result.model_directory + "/adapter_model.safetensors");
   }
@@ -90,8 +104,7 @@ TEST_F(GrpoTrainingTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
                                       "lora_dropout=0.1", "trl.beta=0.1"};
   const std::string expected = adapter(LanguageTrainer(config("whole", kVowels, more)).run());
   TrainConfig part = config("part", kVowels, more);
-  int asked = 0;
-  LanguageTrainer(part, {.should_stop = [&] { return ++asked == 2; }}).run();
+  stop(part, 2);
   part.resume_from_checkpoint = true;
   LanguageTrainer resumed(part);
   EXPECT_EQ(resumed.steps_done(), 2);
@@ -132,8 +145,7 @@ TEST_F(GrpoTrainingTest, ResumingBetweenStepsOfTheSameAnswersGivesTheSameBits) {
                                       "gradient_accumulation_steps=2", "max_steps=5"};
   const std::string expected = adapter(LanguageTrainer(config("whole-3", kVowels, more)).run());
   TrainConfig part = config("part-3", kVowels, more);
-  int asked = 0;
-  LanguageTrainer(part, {.should_stop = [&] { return ++asked == 2; }}).run();
+  stop(part, 2);
   part.resume_from_checkpoint = true;
   LanguageTrainer resumed(part);
   EXPECT_EQ(resumed.steps_done(), 2);
@@ -146,7 +158,7 @@ std::pair<std::vector<std::vector<float>>, NamedValues> take_steps(const TrainCo
   LanguageTask task(config, std::nullopt, {}, ranks);
   StepRecord record;
   for (std::int64_t step = 0; step < 3; ++step) {
-    const StepWork work = task.gradients(step);
+    const StepWork work = task.gradients(step, {});
     task.read(work.metrics.to_vector<float>(), record);
     task.optimizer().apply(step, work.grad_scale);
   }
@@ -216,18 +228,28 @@ TEST_F(GrpoTrainingTest, AStopEndsAnEvaluationBetweenTwoTokensOfItsAnswers) {
   };
   const std::string expected = adapter(LanguageTrainer(with("evaluated")).run());
   TrainConfig c = with("halted");
-  int asked = 0;  // after steps 1 and 2, then by tokens, of which an answer has up to six
-  LanguageTrainer halted(c, {.should_stop = [&] { return ++asked == 4; }});
-  const TrainResult first = halted.run();
-  EXPECT_EQ(first.end, TrainEnd::stopped);
-  EXPECT_EQ(first.steps, 2);
-  EXPECT_EQ(asked, 4);
-  EXPECT_TRUE(halted.history().evaluations().empty());
+  stop(c, 2, 3);  // the evaluation's third token, of up to six
   c.resume_from_checkpoint = true;
   LanguageTrainer second(c);
   EXPECT_EQ(second.steps_done(), 2);
   EXPECT_EQ(adapter(second.run()), expected);
   EXPECT_EQ(second.history().evaluations().size(), 2U);
+}
+
+// The step is begun anew: nothing of it is in the checkpoint.
+TEST_F(GrpoTrainingTest, AStopEndsAStepBetweenTwoTokensOfItsAnswers) {
+  const std::vector<std::string> more{"gradient_accumulation_steps=2", "micro_batch_size=4",
+                                      "lora_dropout=0.1", "trl.beta=0.1"};
+  const std::string expected = adapter(LanguageTrainer(config("unstopped", kVowels, more)).run());
+  for (const std::int64_t steps : {0, 2}) {
+    TrainConfig c = config("cut-" + std::to_string(steps), kVowels, more);
+    const TrainResult cut = stop(c, steps, 3);  // behind step 2 comes its own ask, then two tokens
+    EXPECT_NE(cut.last_checkpoint.find("checkpoint-00000" + std::to_string(steps)), std::string::npos);
+    c.resume_from_checkpoint = true;
+    LanguageTrainer resumed(c);
+    EXPECT_EQ(resumed.steps_done(), steps);
+    EXPECT_EQ(adapter(resumed.run()), expected);
+  }
 }
 
 TEST_F(GrpoTrainingTest, KeysAndDataThatDoNotFitAreRefused) {

@@ -79,7 +79,7 @@ class LanguageTrainerTest : public ::testing::Test {
 
 TEST_F(LanguageTrainerTest, AnEvaluationThatIsStoppedThrowsAndTheNextOneGivesTheLoss) {
   LanguageTrainer trainer(config("run"));
-  EXPECT_THROW(trainer.evaluate([] { return true; }), EvaluationStopped);
+  EXPECT_THROW(trainer.evaluate([] { return true; }), WorkStopped);
   EXPECT_EQ(*trainer.evaluate([] { return false; }), *trainer.evaluate());
 }
 

@@ -144,7 +144,7 @@ class PreferenceGolden : public ::testing::TestWithParam<const char*> {
                                    .optimizer = optimizer,
                                    .communicator = ranks});
     StepRecord record;
-    const StepWork work = objective.gradients(0);
+    const StepWork work = objective.gradients(0, {});
     objective.read(work.metrics.to_vector<float>(), record);
     evaluated = objective.evaluate({});
     EvalRecord evaluation;

@@ -56,7 +56,7 @@ class RankTuning : public test::TrainingRun {
   static Outcome take_steps(const TrainConfig& config, dist::Communicator& ranks) {
     LanguageTask task(config, std::nullopt, {}, ranks);
     for (std::int64_t step = 0; step < kSteps; ++step) {
-      const StepWork work = task.gradients(step);
+      const StepWork work = task.gradients(step, {});
       task.optimizer().apply(step, work.grad_scale);
     }
     Outcome outcome;

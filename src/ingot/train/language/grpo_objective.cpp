@@ -99,11 +99,7 @@ GrpoObjective::Answers GrpoObjective::answer(const Prompts& prompts, std::size_t
     request.on_token = [is_end](std::int32_t token) { return !is_end(token); };  // which stays in the answer
     sequences[i] = engine.start(std::move(request));
   }
-  if (stops) {
-    while (communicator_.any(engine.step())) check_stop(stops);  // all ranks ask as often
-  } else {
-    engine.run();
-  }
+  while (communicator_.any(engine.step())) check_stop(stops);  // all ranks ask as often
   Answers answers;
   for (const auto& [i, sequence] : sequences) {
     const std::vector<std::int32_t>& written = sequence->result().tokens;
@@ -178,19 +174,19 @@ GrpoObjective::Scored GrpoObjective::score(const Prompts& prompts, const Answers
   return all;
 }
 
-void GrpoObjective::write_answers(std::int64_t step) {
+void GrpoObjective::write_answers(std::int64_t step, const StopCheck& stops) {
   data::DataState position = position_;
   const Prompts prompts = next_prompts(position);
   const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
-  GrpoRollout rollout{.answers = answer(prompts, rows, static_cast<std::uint64_t>(step))};
+  GrpoRollout rollout{.answers = answer(prompts, rows, static_cast<std::uint64_t>(step), stops)};
   rollout.all = score(prompts, rollout.answers, fmt::format("training step {}", step + 1));
   rollout.advantages = group_advantages(grpo_, rollout.all.scores);
   position_ = position;
   rollout_ = std::move(rollout);
 }
 
-StepWork GrpoObjective::gradients(std::int64_t step) {
-  if (!rollout_.has_value() || rollout_->steps >= grpo_.num_iterations) write_answers(step);
+StepWork GrpoObjective::gradients(std::int64_t step, const StopCheck& stops) {
+  if (!rollout_.has_value() || rollout_->steps >= grpo_.num_iterations) write_answers(step, stops);
   const Tensor metrics = learn(*rollout_, step);
   if (keeps_answers() && rollout_->steps == 0) rollout_->share(communicator_);
   ++rollout_->steps;

@@ -23,7 +23,7 @@ class GrpoObjective : public Objective {
  public:
   explicit GrpoObjective(const ObjectiveParts& parts);
 
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override { return {}; }  // how long answers are is not known before
   /// The mean reward of answers to the validation prompts, negated.
@@ -47,11 +47,11 @@ class GrpoObjective : public Objective {
   /// Of those prompts that belong to this rank, in blocks of `block`. `stops` is asked between the engine's
   /// steps.
   Answers answer(const Prompts& prompts, std::size_t block, std::uint64_t stream,
-                 const StopCheck& stops = {}) const;
+                 const StopCheck& stops) const;
   Scored score(const Prompts& prompts, const Answers& answers, const std::string& when) const;
   std::vector<std::vector<double>> score_own(const Prompts& prompts, const Answers& answers,
                                              const std::string& when) const;
-  void write_answers(std::int64_t step);
+  void write_answers(std::int64_t step, const StopCheck& stops);
   Tensor learn(GrpoRollout& rollout, std::int64_t step);
   Learned learn_batch(const GrpoRollout& rollout, std::size_t first, GrpoBatch part) const;
   std::int64_t answers_of_step() const;

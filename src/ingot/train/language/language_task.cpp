@@ -418,10 +418,10 @@ void LanguageTask::check_ranks_agree() const {
                         "start every rank with the same configuration, data and weights");
 }
 
-StepWork LanguageTask::gradients(std::int64_t step) {
+StepWork LanguageTask::gradients(std::int64_t step, const StopCheck& stops) {
   communicator_.set_activity(fmt::format("step {}", step + 1));
   if (expert_ranks_ != nullptr) static_cast<void>(expert_ranks_->take_load());  // of an evaluation
-  StepWork work = objective_->gradients(step);
+  StepWork work = objective_->gradients(step, stops);
   if (expert_ranks_ != nullptr) loads_.push_back(expert_ranks_->take_load());
   if (recipe_ != nullptr) end_recipe_step(*recipe_, communicator_);
   return work;

@@ -60,7 +60,7 @@ class LanguageTask : public TrainTask {
 
   ModuleRef model() override { return *model_; }
   TrainOptimizer& optimizer() override { return *optimizer_; }
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   bool gradients_change_state() const override {
     return recipe_ != nullptr && recipe_->recipe().has_history();
   }

@@ -58,7 +58,7 @@ class LanguageTrainer {
   /// Optimizer steps done: more than 0 after resuming.
   std::int64_t steps_done() const;
   /// Mean loss on the validation data, in nats per token; nothing where there is none. `stops` is asked
-  /// between batches, and by true has it throw EvaluationStopped.
+  /// between batches, and by true has it throw WorkStopped.
   std::optional<double> evaluate(const std::function<bool()>& stops = {});
   /// Nats per token of a bigram model counted on the same data (see baseline.h).
   std::optional<double> bigram_baseline() const;

@@ -26,7 +26,7 @@ class Objective {
   Objective& operator=(const Objective&) = delete;
 
   /// TrainTask::gradients, read, step_size, evaluate and read_evaluation.
-  virtual StepWork gradients(std::int64_t step) = 0;
+  virtual StepWork gradients(std::int64_t step, const StopCheck& stops) = 0;
   virtual void read(std::span<const float> metrics, StepRecord& record) = 0;
   virtual StepSize step_size() const = 0;
   virtual std::optional<double> evaluate(const StopCheck& stops) = 0;

@@ -108,7 +108,7 @@ void PreferenceObjective::learn_names(const PreferenceLoss& result) {
   for (const auto& [name, value] : result.metrics) names_.push_back(name);
 }
 
-StepWork PreferenceObjective::gradients(std::int64_t step) {
+StepWork PreferenceObjective::gradients(std::int64_t step, const StopCheck& /*stops*/) {
   const std::int64_t rounds = config_.gradient_accumulation_steps, ranks = communicator_.size();
   const auto count = static_cast<double>(rounds * ranks);
   const std::vector<bool> all_ranks(static_cast<std::size_t>(ranks), true);

@@ -14,7 +14,7 @@ class PreferenceObjective : public Objective {
  public:
   explicit PreferenceObjective(const ObjectiveParts& parts);
 
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;
   std::optional<double> evaluate(const StopCheck& stops) override;

@@ -35,7 +35,7 @@ SupervisedObjective::SupervisedObjective(const ObjectiveParts& parts)
       gradients_(model_, parts.optimizer, config_, communicator_, distillation_.get()),
       position_(loader_.state()) {}
 
-StepWork SupervisedObjective::gradients(std::int64_t step) {
+StepWork SupervisedObjective::gradients(std::int64_t step, const StopCheck& /*stops*/) {
   std::vector<data::Batch> batches;
   const std::int64_t count = config_.gradient_accumulation_steps * communicator_.size();
   for (std::int64_t i = 0; i < count; ++i) batches.push_back(*loader_.next());

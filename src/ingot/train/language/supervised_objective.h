@@ -12,7 +12,7 @@ class SupervisedObjective : public Objective {
  public:
   explicit SupervisedObjective(const ObjectiveParts& parts);
 
-  StepWork gradients(std::int64_t step) override;
+  StepWork gradients(std::int64_t step, const StopCheck& stops) override;
   void read(std::span<const float> metrics, StepRecord& record) override;
   StepSize step_size() const override;
   std::optional<double> evaluate(const StopCheck& stops) override;
