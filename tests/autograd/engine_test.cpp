@@ -20,6 +20,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/index.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/random.h"
 #include "ingot/ops/reduce.h"
@@ -299,6 +300,26 @@ TEST(CheckpointRows, TrainsParametersOfAFunctionOfFrozenRows) {
   const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4}, {4, 1}), w = leaf({3});
   backward(sum(checkpoint_rows([&w](const Tensor& in) { return square(in * w); }, x, 3)));
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{2 * 3 * 30}));
+}
+
+TEST(CheckpointRows, GivesTheGradientsOfSeveralInputsButForWholeNumbers) {
+  const auto all = [](std::int64_t rows) {
+    Tensor x = testing::randn({6, 4}, 1), w = testing::randn({6, 1}, 2), unread = testing::randn({6, 2}, 3);
+    for (Tensor* t : {&x, &w, &unread}) t->set_requires_grad(true);
+    const Tensor which = Tensor::from(std::vector<std::int64_t>{3, 0, 1, 2, 2, 3}, {6, 1});
+    const auto function = [](std::span<const Tensor> in) {
+      return gather_within(in[0], 1, in[2]) * tanh(in[1]);
+    };
+    const std::vector<Tensor> inputs{x, w, which, unread};
+    backward(sum(rows == 0 ? function(inputs) : checkpoint_rows(function, inputs, rows)));
+    if (rows > 0) EXPECT_EQ(unread.grad().to_vector<float>(), std::vector<float>(12, 0.0F));
+    return std::pair(x.grad().to_vector<float>(), w.grad().to_vector<float>());
+  };
+  const auto expected = all(0);
+  for (const std::int64_t rows : {1, 4, 6}) EXPECT_EQ(all(rows), expected) << rows;
+  EXPECT_THROW(checkpoint_rows([](std::span<const Tensor> in) { return in[0]; },
+                               std::vector{Tensor::zeros({2, 3}), Tensor::zeros({3, 3})}, 1),
+               DimensionMismatch);
 }
 
 TEST(CheckpointRows, ComputesWithoutGradientsToo) {

@@ -92,42 +92,63 @@ void record_with_leaves(std::span<Tensor> outputs, std::span<const Tensor> from,
   for (std::size_t i = 0; i < outputs.size(); ++i) connect(outputs[i], node, static_cast<std::uint32_t>(i));
 }
 
-Tensor some_rows(const Tensor& matrix, std::int64_t begin, std::int64_t count) {
-  return narrow(matrix, 0, begin, count);
+using RowsFunction = std::function<Tensor(std::span<const Tensor>)>;
+
+Tensor rows_of(const Tensor& x) { return reshape(x.detach(), {-1, x.dim(-1)}); }
+
+std::vector<Tensor> all_rows_of(std::span<const Tensor> tensors) {
+  std::vector<Tensor> matrices;
+  for (const Tensor& tensor : tensors) matrices.push_back(rows_of(tensor));
+  return matrices;
+}
+
+std::vector<Tensor> some_rows(std::span<const Tensor> matrices, std::int64_t begin, std::int64_t count) {
+  std::vector<Tensor> rows;
+  rows.reserve(matrices.size());
+  for (const Tensor& matrix : matrices) rows.push_back(narrow(matrix, 0, begin, count));
+  return rows;
 }
 
 struct CheckpointRowsNode final : Node {
   static constexpr const char* kName = "checkpoint_rows";
-  std::function<Tensor(const Tensor&)> function;
-  SavedTensor input;  // as it came
+  RowsFunction function;
+  std::vector<SavedTensor> inputs;  // as they came
   std::int64_t rows;
   RandomState random;
   Leaves leaves;
-  CheckpointRowsNode(std::function<Tensor(const Tensor&)> function_, const Tensor& input_, std::int64_t rows_,
+  CheckpointRowsNode(RowsFunction function_, std::span<const Tensor> inputs_, std::int64_t rows_,
                      const RandomState& random_, Leaves leaves_)
-      : function(std::move(function_)),
-        input(input_),
-        rows(rows_),
-        random(random_),
-        leaves(std::move(leaves_)) {}
+      : function(std::move(function_)), rows(rows_), random(random_), leaves(std::move(leaves_)) {
+    for (const Tensor& input : inputs_) inputs.emplace_back(input);
+  }
   std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&input}; }
+  std::vector<SavedTensor*> saved() override {
+    std::vector<SavedTensor*> all;
+    all.reserve(inputs.size());
+    for (SavedTensor& input : inputs) all.push_back(&input);
+    return all;
+  }
   std::span<const std::shared_ptr<AutogradMeta>> leaves_inside() const override { return leaves; }
 
   void backward(BackwardContext& ctx) override {
-    const auto matrix = [](const Tensor& t) { return reshape(t.detach(), {-1, t.dim(-1)}); };
-    const Tensor x = matrix(input.get()), dy = matrix(ctx.grad());
-    const GradSlot dx = ctx.slot(0);
+    std::vector<Tensor> x;
+    std::vector<GradSlot> slots;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      x.push_back(rows_of(inputs[i].get()));
+      slots.push_back(ctx.needs(static_cast<int>(i)) ? ctx.slot(static_cast<int>(i)) : GradSlot{});
+    }
+    const std::vector<Tensor> dy{rows_of(ctx.grad())};
     const RandomScope replay(random);
-    for (std::int64_t begin = 0; begin < x.dim(0); begin += rows) {
-      const std::int64_t count = std::min(rows, x.dim(0) - begin);
-      Tensor leaf = some_rows(x, begin, count);
-      leaf.set_requires_grad(static_cast<bool>(dx));
+    for (std::int64_t begin = 0; begin < x.front().dim(0); begin += rows) {
+      const std::int64_t count = std::min(rows, x.front().dim(0) - begin);
+      std::vector<Tensor> some = some_rows(x, begin, count);
+      for (std::size_t i = 0; i < some.size(); ++i) some[i].set_requires_grad(static_cast<bool>(slots[i]));
       {
         const GradMode record_again(true);
-        ingot::backward(function(leaf), {.grad = some_rows(dy, begin, count)});
+        ingot::backward(function(some), {.grad = some_rows(dy, begin, count).front()});
       }
-      if (dx) hand_over(ctx, leaf, dx, begin);
+      for (std::size_t i = 0; i < some.size(); ++i)
+        if (slots[i]) hand_over(ctx, some[i], slots[i], begin);
     }
   }
 
@@ -137,8 +158,9 @@ struct CheckpointRowsNode final : Node {
     const std::int64_t width = leaf.dim(1);
     to = contiguous_view(to.as<std::byte>() + static_cast<std::size_t>(begin * width) * byte_size(to.dtype),
                          leaf.shape(), to.dtype, to.device);
-    const Tensor gradient = leaf.grad();
+    Tensor gradient = leaf.grad();
     leaf.set_grad({});
+    if (!gradient.defined()) gradient = Tensor::zeros(leaf.shape(), to.dtype, to.device);  // was not read
     kernels::launch(kernels::copy, ctx.stream(),
                     {.x = gradient.view(), .y = to, .accumulate = slot.accumulate});
   }
@@ -173,32 +195,43 @@ Tensor checkpoint(const std::function<Tensor(const Tensor&)>& function, const Te
   return checkpoint(several, std::span(&input, 1)).front();
 }
 
-Tensor checkpoint_rows(const std::function<Tensor(const Tensor&)>& function, const Tensor& input,
+Tensor checkpoint_rows(const std::function<Tensor(const Tensor&)>& function, const Tensor& x,
                        std::int64_t rows) {
+  const RowsFunction of_several = [function](std::span<const Tensor> in) { return function(in.front()); };
+  return checkpoint_rows(of_several, std::span(&x, 1), rows);
+}
+
+Tensor checkpoint_rows(const RowsFunction& function, std::span<const Tensor> inputs, std::int64_t rows) {
   INGOT_CHECK(rows > 0, InvalidConfig("rows", "of checkpoint_rows must be positive"));
-  INGOT_CHECK(
-      input.rank() >= 1 && input.numel() > 0,
-      DimensionMismatch("checkpoint_rows takes [..., in] with rows, got " + to_string(input.shape())));
-  const Tensor x = contiguous(input);
+  std::vector<Tensor> x;
+  std::vector<const Tensor*> from;
+  x.reserve(inputs.size());
+  for (const Tensor& input : inputs) {
+    INGOT_CHECK(input.rank() >= 1 && input.numel() > 0 &&
+                    input.numel() / input.dim(-1) == inputs[0].numel() / inputs[0].dim(-1),
+                DimensionMismatch("checkpoint_rows takes [..., in] with rows, as many in each input, got " +
+                                  to_string(input.shape())));
+    from.push_back(&x.emplace_back(contiguous(input)));
+  }
   const RandomState random = random_state();
   const LeafCollector inside;
   Tensor y;
   {
     std::optional<RecordedLater> first_run;
     if (grad_enabled()) first_run.emplace();
-    const Tensor matrix = reshape(x.detach(), {-1, x.dim(-1)});
+    const std::vector<Tensor> matrices = all_rows_of(x);
+    const std::int64_t count_of_all = matrices.front().dim(0);
     Tensor all;
-    for (std::int64_t begin = 0; begin < matrix.dim(0); begin += rows) {
-      const std::int64_t count = std::min(rows, matrix.dim(0) - begin);
-      const Tensor part = function(some_rows(matrix, begin, count));
-      if (!all.defined()) all = Tensor::empty({matrix.dim(0), part.dim(1)}, part.dtype(), part.device());
-      copy_(some_rows(all, begin, count), part);
+    for (std::int64_t begin = 0; begin < count_of_all; begin += rows) {
+      const std::int64_t count = std::min(rows, count_of_all - begin);
+      const Tensor part = function(some_rows(matrices, begin, count));
+      if (!all.defined()) all = Tensor::empty({count_of_all, part.dim(1)}, part.dtype(), part.device());
+      copy_(narrow(all, 0, begin, count), part);
     }
-    y = reshape(all, x.shape().with(x.rank() - 1, all.dim(1)));
+    y = reshape(all, x.front().shape().with(x.front().rank() - 1, all.dim(1)));
   }
-  if (grad_enabled() && (needs_grad({&x}) || !inside.leaves().empty()))
-    record_with_leaves<CheckpointRowsNode>(std::span(&y, 1), std::span(&x, 1), function, x, rows, random,
-                                           inside.leaves());
+  if (grad_enabled() && (needs_grad(from) || !inside.leaves().empty()))
+    record_with_leaves<CheckpointRowsNode>(std::span(&y, 1), x, function, x, rows, random, inside.leaves());
   return y;
 }
 

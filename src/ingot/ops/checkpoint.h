@@ -44,5 +44,9 @@ std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(std::span
 /// rows, so they are rounded otherwise than those of one call.
 Tensor checkpoint_rows(const std::function<Tensor(const Tensor&)>& function, const Tensor& x,
                        std::int64_t rows);
+/// The same for a function of several inputs with as many rows, of which it gets the same ones at a time;
+/// results are [..., out] of the first input's shape. Whole numbers get no gradient.
+Tensor checkpoint_rows(const std::function<Tensor(std::span<const Tensor>)>& function,
+                       std::span<const Tensor> inputs, std::int64_t rows);
 
 }  // namespace ingot

@@ -1,13 +1,18 @@
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "tests/train/cuda/training_run.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/models/language/decoder.h"
+#include "ingot/models/language/family.h"
+#include "ingot/nn/param_source.h"
 
 // MLPs through which some tokens go at a time.
 namespace ingot {
@@ -46,6 +51,63 @@ TEST_F(MlpChunk, TrainsAdaptersOnAQuantizedBase) {
 TEST_F(MlpChunk, AChunkThatHoldsAllTokensChangesNoBit) {
   TrainConfig c = config("cpu", "all");
   EXPECT_EQ(losses_with(c, 0), losses_with(c, 32));
+}
+
+LanguageConfig mixture(const std::string& family) {
+  LanguageConfig c;
+  c.model_type = family;
+  c.vocab_size = 64;
+  c.hidden_size = c.intermediate_size = c.moe_intermediate_size = 32;
+  c.num_hidden_layers = 3;
+  c.num_attention_heads = c.num_key_value_heads = 2;
+  c.num_experts = 4;
+  c.num_experts_per_tok = family == "llama4_text" ? 1 : 2;
+  apply_family(c);
+  if (family == "qwen2_moe") c.shared_expert_intermediate_size = 32;
+  c.validate();
+  return c;
+}
+
+struct Pass {
+  double loss;
+  std::map<std::string, std::vector<float>> gradients;
+};
+
+Pass pass_of(const LanguageConfig& config, Recompute recompute, std::int64_t chunk) {
+  InitSource source(1, DType::f32);
+  LanguageModel model(config, source);
+  model.recompute = recompute;
+  model.set_mlp_chunk(chunk);
+  std::vector<std::int32_t> ids, positions;
+  for (std::int32_t i = 0; i < 50; ++i) {
+    ids.push_back(i * 7 % 64);
+    positions.push_back(i % 25);
+  }
+  const Tensor tokens = Tensor::from(ids, {2, 25});
+  const Tensor loss = model.loss({.tokens = tokens, .positions = Tensor::from(positions, {2, 25})}, tokens);
+  backward(loss);
+  Pass pass{.loss = loss.item(), .gradients = {}};
+  for (const Parameter* parameter : parameters(model))
+    if (parameter->value.grad().defined())
+      pass.gradients[parameter->name] = parameter->value.grad().to_vector<float>();
+  return pass;
+}
+
+// Experts with softmax, beside a shared one, with biases, and with weights for what they read.
+TEST(ExpertChunks, HaveTheLossOfAllTokensAtOnceAndItsGradientsInOtherSums) {
+  for (const char* family : {"mixtral", "qwen2_moe", "gpt_oss", "llama4_text"}) {
+    const LanguageConfig config = mixture(family);
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      const Pass whole = pass_of(config, recompute, 0), chunks = pass_of(config, recompute, 12);
+      EXPECT_EQ(chunks.loss, whole.loss) << family;
+      ASSERT_EQ(chunks.gradients.size(), whole.gradients.size()) << family;
+      for (const auto& [name, expected] : whole.gradients) {
+        const std::vector<float>& actual = chunks.gradients.at(name);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          ASSERT_NEAR(actual[i], expected[i], 1e-6) << family << " " << name;
+      }
+    }
+  }
 }
 
 TEST(MlpChunkKeys, ReadWhatAxolotlWrites) {

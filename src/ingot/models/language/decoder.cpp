@@ -337,6 +337,13 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
   return loss + (options.router_aux_share.defined() ? balance * options.router_aux_share : balance);
 }
 
+void LanguageModel::set_mlp_chunk(std::int64_t tokens) {
+  for (const auto& layer : layers) {
+    if (layer->mlp != nullptr) layer->mlp->chunk = tokens;
+    if (layer->experts != nullptr) layer->experts->chunk = tokens;
+  }
+}
+
 void LanguageModel::visit(ParamVisitor& v) {
   v("model.embed_tokens", embed_tokens);
   v("model.embed_positions", embed_positions);

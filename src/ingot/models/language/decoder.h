@@ -210,6 +210,8 @@ struct LanguageModel {
   void visit(ParamVisitor& v);
   /// This model is one rank's part of a whole one: ALiBi's slopes are those of its heads.
   void set_part(std::shared_ptr<const TensorParallelSplit> of);
+  /// So many tokens go through each MLP and its experts at a time, as checkpoint_rows() has it; 0: all.
+  void set_mlp_chunk(std::int64_t tokens);
 
   LanguageConfig config;
   Recompute recompute = Recompute::none;  ///< in backward passes

@@ -7,6 +7,7 @@
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/grouped_linear.h"
 #include "ingot/ops/index.h"
@@ -225,26 +226,37 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load, const Tensor& judge
   const ModuleScope scope(router.gate.weight, 2);
   const Tensor tokens = reshape(x, {-1, x.dim(-1)});
   const Router::Choice choice = router(judged.defined() ? reshape(judged, tokens.shape()) : tokens);
-  const ExpertRouting routing = route_experts(choice.experts, count);
+  const Tensor& weights = weighs_inputs ? choice.scores : choice.weights;
+  // Ranks may have different numbers of tokens, and have to exchange rows equally often.
+  const bool in_chunks = chunk > 0 && tokens.dim(0) > chunk && expert_ranks == nullptr;
+  ExpertRouting routing;
+  if (!in_chunks || load != nullptr) routing = route_experts(choice.experts, count);
   if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
+  if (!in_chunks) return reshape(split.whole(mixed(tokens, routing, weights)), x.shape());
+  const auto some = [this](std::span<const Tensor> rows) {
+    const ModuleScope again(router.gate.weight, 2);
+    return mixed(rows[0], route_experts(rows[1], count), rows[2]);
+  };
+  const std::vector<Tensor> inputs{tokens, choice.experts, weights};
+  return reshape(split.whole(checkpoint_rows(some, inputs, chunk)), x.shape());
+}
+
+Tensor MoeMlp::mixed(const Tensor& tokens, const ExpertRouting& routing, const Tensor& weights) const {
   const Tensor rows = to_latent == nullptr ? tokens : (*to_latent)(tokens);
   Tensor sorted = embedding(rows, routing.tokens);
   if (weighs_inputs) {
-    const Tensor scores = embedding(choice.scores, routing.tokens);
-    sorted = sorted * to(gather_within(scores, 1, reshape(routing.experts, {-1, 1})), x.dtype());
+    const Tensor scores = embedding(weights, routing.tokens);
+    sorted = sorted * to(gather_within(scores, 1, reshape(routing.experts, {-1, 1})), tokens.dtype());
   }
   const Tensor results = embedding(outputs(sorted, routing), routing.positions);
   Tensor weighted = reshape(results, {tokens.dim(0), router.choices, rows.dim(1)});
   if (!weighs_inputs)
-    weighted = weighted * reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
-  Tensor mixed = sum(weighted, {1});
-  if (from_latent != nullptr) mixed = (*from_latent)(mixed);
-  if (shared_expert != nullptr) {
-    const Tensor shared = (*shared_expert)(tokens);
-    mixed =
-        mixed + (shared_expert_gate != nullptr ? shared * sigmoid((*shared_expert_gate)(tokens)) : shared);
-  }
-  return reshape(split.whole(mixed), x.shape());
+    weighted = weighted * reshape(to(weights, tokens.dtype()), {tokens.dim(0), router.choices, 1});
+  Tensor all = sum(weighted, {1});
+  if (from_latent != nullptr) all = (*from_latent)(all);
+  if (shared_expert == nullptr) return all;
+  const Tensor shared = (*shared_expert)(tokens);
+  return all + (shared_expert_gate != nullptr ? shared * sigmoid((*shared_expert_gate)(tokens)) : shared);
 }
 
 void MoeMlp::visit(ParamVisitor& v) {

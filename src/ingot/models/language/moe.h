@@ -95,10 +95,14 @@ struct MoeMlp {
   double limit, alpha;                             ///< of gpt-oss' SwiGLU; limit 0: the plain one
   MlpKind kind;
   bool weighs_inputs;
+  std::int64_t chunk = 0;                           ///< tokens that go through the experts at a time; 0: all
   WeightSplit split;                                ///< of what all experts add together
   std::shared_ptr<const ExpertRanks> expert_ranks;  ///< null: all experts are here
 
  private:
+  /// What their experts and the shared one give for `tokens`, [tokens, hidden], together. `weights` are the
+  /// router's; its scores where they weigh inputs.
+  Tensor mixed(const Tensor& tokens, const ExpertRouting& routing, const Tensor& weights) const;
   /// x: rows sorted by expert, [pairs, width]. Gives as many.
   Tensor outputs(const Tensor& x, const ExpertRouting& routing) const;
   /// x: rows sorted by expert, [pairs, hidden]. Gives [pairs, intermediate].

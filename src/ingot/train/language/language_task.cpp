@@ -309,8 +309,7 @@ void LanguageTask::check_room() {
   // What was chosen to fit is held against the same number.
   const std::size_t there = config_.memory_limit.is_on() ? chosen_from_ : smallest(free + there_already);
   model_->recompute = config_.recompute;
-  for (const auto& layer : model_->layers)
-    if (layer->mlp != nullptr) layer->mlp->chunk = config_.mlp_chunk;
+  model_->set_mlp_chunk(config_.mlp_chunk);
   recipe_ = put_recipe(*model_, config_);
   if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
   check_memory(plan_memory(config_, model_->config, ranks), config_, there, here, loaded);

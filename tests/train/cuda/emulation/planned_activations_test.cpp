@@ -52,7 +52,7 @@ TEST(PlannedActivations, OfRecomputationOffloadAndChunksAreNearWhatADeviceAlloca
   backward(model.loss(input, input.tokens));  // from now on the parameters' gradients are there
   model.layer_inputs = &offloaded;
   for (const std::int64_t chunk : {std::int64_t{0}, std::int64_t{2}}) {
-    for (const auto& layer : model.layers) layer->mlp->chunk = chunk;
+    model.set_mlp_chunk(chunk);
     const std::size_t before = memory.allocated();
     memory.reset_peak();
     backward(model.loss(input, input.tokens));

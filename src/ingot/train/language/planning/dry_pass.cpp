@@ -51,8 +51,7 @@ class DryPass {
   DryPass(const TrainConfig& config, const LanguageConfig& architecture, const kernels::DeviceProfile& device)
       : config_(config), run_(device), shapes_(config.dtype), model_(architecture, shapes_) {
     model_.recompute = config.recompute;
-    for (const auto& layer : model_.layers)
-      if (layer->mlp != nullptr) layer->mlp->chunk = config.mlp_chunk;
+    model_.set_mlp_chunk(config.mlp_chunk);
     if (config.adapter.enabled) add_adapters(model_, config.adapter);
     recipe_ = make_recipe_state(model_, config);
     if (offloads_inputs(config, device)) {
