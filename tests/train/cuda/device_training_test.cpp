@@ -99,6 +99,29 @@ TEST_F(DeviceTraining, TakesTheStepsOfTheCpuForEveryKindOfModel) {
   }
 }
 
+// Gemma 4's global layers: no kernel takes heads of more than 256.
+TEST_F(DeviceTraining, TakesTheStepsOfTheCpuWithHeadsThatAreComposed) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto run = [&](const std::string& device) {
+      TrainConfig c = config(device, "wide" + std::string(name(dtype)) + device);
+      c.dtype = dtype;
+      c.architecture.model_type = "gemma4_text";
+      apply_family(c.architecture);
+      c.architecture.layer_types = {LayerKind::sliding, LayerKind::full};
+      c.architecture.sliding_window = 8;
+      c.architecture.head_dim = 8;
+      c.architecture.global_head_dim = 264;
+      c.architecture.rope_local_theta = 10000;
+      c.optimizer.name = "sgd";
+      c.cuda_graphs = true;  // said not to be
+      c.max_steps = 2;
+      c.per_device_train_batch_size = c.eval_batches = 1;
+      return losses_of(c);
+    };
+    expect_near(run("cuda:0"), run("cpu"), dtype == DType::f32 ? kOtherOrder : kBf16);
+  }
+}
+
 TEST_F(DeviceTraining, HalfPrecisionHasMasterWeights) {
   const auto half = [&](const std::string& device) {
     TrainConfig c = config(device, "half" + device);

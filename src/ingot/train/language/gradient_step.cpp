@@ -6,6 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
 #include "ingot/base/scope.h"
+#include "ingot/kernels/kernel_traits.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/random.h"
 #include "ingot/train/language/objective.h"
@@ -22,6 +23,8 @@ bool can_capture(const LanguageModel& model, const TrainConfig& config,
   const char* obstacle = nullptr;
   if (!backend(model.device()).capabilities().graph_capture) obstacle = "this device has no graphs";
   if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";
+  if (model.config.widest_head() > kernels::kernel_traits(model.device()).widest_head)
+    obstacle = "its heads are wider than kernels take, and what stands in for them counts keys on the host";
   if (config.distillation.enabled()) obstacle = "what a teacher says is picked by the host";
   if (config.adapter.lora.use_dora) obstacle = "DoRA's row norms are made outside of them";
   if (config.recipe.is_on()) obstacle = "a recipe's scales change from step to step";

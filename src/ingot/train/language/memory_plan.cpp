@@ -165,16 +165,6 @@ std::size_t between_passes(const MemoryPlan& plan) {
   return plan.reference + plan.teacher + plan.sums + plan.optimizer + plan.ema;
 }
 
-void check_heads(const LanguageConfig& model, const kernels::DeviceProfile& device) {
-  const bool global = model.global_head_dim > model.head_dim;
-  const std::int64_t most = device.traits.widest_head;
-  INGOT_CHECK(model.widest_head() <= most,
-              InvalidConfig(global ? "global_head_dim" : "head_dim",
-                            fmt::format("is {}; attention on {} has gradients for heads of {} elements at "
-                                        "most; train with device: cpu",
-                                        model.widest_head(), device.capabilities.device_name, most)));
-}
-
 // Gradients that a pass makes, and activations at their most, of which each has blocks of its own sizes.
 std::size_t cached_beside(const StepPeak& peak, const PassMemory& pass, const GradientMemory& gradients) {
   if (gradients.lie != GradientMemory::Lie::as_made) return 0;
@@ -193,7 +183,6 @@ void put_peak(MemoryPlan& plan, const Weights& weights, const StepPeak& peak) {
 
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const kernels::DeviceProfile& device,
                 int ranks) {
-  check_heads(model, device);
   const auto count = static_cast<std::size_t>(model.parameter_count());
   const std::size_t size = byte_size(config.dtype);
   MemoryPlan plan;
