@@ -34,7 +34,7 @@ Scheduler::~Scheduler() {
 
 Scheduler::Id Scheduler::submit(Job job) {
   engine_.hold_adapter(job.request);
-  TextStream stream(tokenizer_, job.stop, job.skip_special_tokens);
+  TextStream stream(tokenizer_, job.stop, job.special);
   const std::lock_guard lock(mutex_);
   const std::int64_t waiting = stats_.waiting + static_cast<std::int64_t>(arrived_.size());
   INGOT_CHECK(waiting < options_.max_waiting, QueueFull(waiting));

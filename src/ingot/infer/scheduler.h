@@ -43,7 +43,7 @@ struct JobEnd {
 struct Job {
   Request request;  ///< on_token is the scheduler's
   std::vector<std::string> stop{};
-  bool skip_special_tokens = true;
+  SpecialText special{};
   std::function<void(TextPiece)> on_text{};
   std::function<void(JobEnd)> on_end{};
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,19 +31,35 @@ class StopStrings {
   bool stopped_ = false;
 };
 
+/// Which special tokens are text.
+struct SpecialText {
+  bool skip = true;                  ///< false: all are
+  std::vector<std::int32_t> kept{};  ///< of those that are skipped else
+};
+
 /// The text of a sequence while it is written: ids in, text out, as text::DetokenizeStream, up to the first
 /// stop string.
 class TextStream {
  public:
-  TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, bool skip_special_tokens = true)
-      : words_(tokenizer, skip_special_tokens), stop_(std::move(stop)) {}
+  TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, SpecialText special = {})
+      : words_(tokenizer, special.skip && special.kept.empty()),
+        tokenizer_(tokenizer),
+        special_(std::move(special)),
+        stop_(std::move(stop)) {}
 
-  std::string push(std::int32_t id) { return stop_.push(words_.push(id)); }
+  std::string push(std::int32_t id) { return is_skipped(id) ? "" : stop_.push(words_.push(id)); }
   std::string finish() { return stop_.push(words_.finish()) + stop_.finish(); }
   bool stopped() const { return stop_.stopped(); }
 
  private:
+  bool is_skipped(std::int32_t id) const {
+    return special_.skip && !special_.kept.empty() && tokenizer_.is_special(id) &&
+           std::ranges::find(special_.kept, id) == special_.kept.end();
+  }
+
   text::DetokenizeStream words_;
+  text::Tokenizer tokenizer_;
+  SpecialText special_;
   StopStrings stop_;
 };
 

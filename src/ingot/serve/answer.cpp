@@ -129,9 +129,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   std::size_t n() const { return static_cast<std::size_t>(params_.n); }
 
   infer::Job job(infer::Request request, std::size_t choice) {
-    infer::Job job{.request = std::move(request),
-                   .stop = params_.text.stop,
-                   .skip_special_tokens = params_.skip_special_tokens};
+    infer::Job job{.request = std::move(request), .stop = params_.text.stop, .special = params_.special};
     job.request.client = client_.name;
     job.request.priority = params_.priority.value_or(client_.priority);
     if (!client_.may_go_first) job.request.priority = std::max(job.request.priority, client_.priority);

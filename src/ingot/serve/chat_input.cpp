@@ -133,9 +133,19 @@ JsonParameters json_parameters(const json& tools) {
   return found;
 }
 
-bool is_special(const text::Tokenizer& tokenizer, const std::string& marker) {
-  const auto id = tokenizer.token_to_id(marker);
-  return id && tokenizer.is_special(*id);
+void keep_special_tokens(const text::Tokenizer& tokenizer, std::initializer_list<std::string_view> markers,
+                         infer::SpecialText& special) {
+  for (const std::string_view marker : markers)
+    for (const std::int32_t id : tokenizer.encode(std::string(marker), {.add_special_tokens = false}))
+      if (tokenizer.is_special(id)) special.kept.push_back(id);
+}
+
+void keep_markers(const text::Tokenizer& tokenizer, const ToolFormat& format, infer::SpecialText& special) {
+  const grammar::ToolGrammar& marks = format.grammar;
+  keep_special_tokens(tokenizer,
+                      {marks.begin, marks.end, marks.open, marks.middle, marks.close, marks.between,
+                       marks.key, marks.value, marks.value_end, marks.quote, format.id_mark},
+                      special);
 }
 
 std::string_view trimmed_end(std::string_view text) {
@@ -158,19 +168,19 @@ ChatInput read_chat(const Fields& body, const ServedModel& model) {
   input.parser.channels = has_channels(chat.source());
   if (input.parser.channels) {  // a grammar is that of the last channel, all others are free
     thoughts = {.end = std::string(kFinalChannel), .begun = true};
-    input.special_markers = true;
+    input.special.skip = false;
   } else {
     thoughts = find_thoughts(chat.source());
     thoughts.begun =
         !thoughts.end.empty() && trimmed_end(input.prompt).ends_with(trimmed_end(thoughts.begin));
-    input.special_markers = is_special(model.tokenizer(), thoughts.end);
+    keep_special_tokens(model.tokenizer(), {thoughts.begin, thoughts.end}, input.special);
   }
   if (!tools.is_null()) {
     const ToolFormat& format = find_tool_format(chat.source());
     input.parser.tools = &format;
     input.parser.json_parameters = json_parameters(tools);
     input.tools = tool_constraint(body, tools, format);
-    input.special_markers = input.special_markers || is_special(model.tokenizer(), format.grammar.begin);
+    keep_markers(model.tokenizer(), format, input.special);
   }
   return input;
 }
@@ -185,7 +195,8 @@ void ChatInput::apply_to(GenerationParams& params) const {
   }
   const bool has_reasoning = !constraint.tools.reasoning_begin.empty();  // the grammar itself
   if (!has_reasoning) constraint.thoughts = parser.thoughts;
-  if (special_markers) params.skip_special_tokens = false;
+  params.special.kept = special.kept;
+  params.special.skip = params.special.skip && special.skip;
 }
 
 }  // namespace ingot::serve

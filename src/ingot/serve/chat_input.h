@@ -13,7 +13,7 @@ struct ChatInput {
   std::vector<std::int32_t> tokens;
   MessageParserOptions parser{};  ///< what the answer may hold
   infer::Constraint tools{};      ///< what calls of tools have to be; none where nothing is asked of them
-  bool special_markers = false;   ///< calls or reasoning are marked by special tokens
+  infer::SpecialText special{};   ///< the special tokens that mark calls and reasoning are text
 
   /// Has the answer written as it will be read: the constraint of the tools, or that of the request behind
   /// the model's reasoning. ApiError where both are there.

@@ -107,7 +107,7 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
     params.text.dry_sequence_breakers = *breakers;
   }
   body.read("ignore_eos", params.text.ignore_end_tokens);
-  body.read("skip_special_tokens", params.skip_special_tokens);
+  body.read("skip_special_tokens", params.special.skip);
   body.read("n", params.n);
   check_between("n", params.n, 1, kMostChoices);
   if (body.integer("best_of").value_or(params.n) != params.n)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ingot/infer/session.h"
+#include "ingot/infer/text_stream.h"
 #include "ingot/serve/fields.h"
 
 namespace ingot::serve {
@@ -21,7 +22,7 @@ struct GenerationParams {
   std::int64_t n = 1;
   std::int64_t logprobs = -1;         ///< as infer::Request has it
   std::int64_t prompt_logprobs = -1;  ///< likewise
-  bool skip_special_tokens = true;
+  infer::SpecialText special{};
   bool stream = false;
   bool usage_in_stream = false;  ///< a last chunk with the usage
 };

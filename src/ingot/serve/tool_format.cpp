@@ -101,7 +101,7 @@ bool add_call(std::string_view name, std::string_view arguments, Calls& calls) {
 Calls read_named(std::string_view body, const ToolFormat& format, const JsonParameters&) {
   Calls calls;
   const auto name = take_until(body, format.grammar.middle);
-  if (!name || !add_call(name->substr(0, name->find("[CALL_ID]")), body, calls)) return {};
+  if (!name || !add_call(name->substr(0, name->find(format.id_mark)), body, calls)) return {};
   return calls;
 }
 
@@ -202,7 +202,11 @@ const std::vector<ToolFormat>& tool_formats() {
         .value_end = "</arg_value>\n"},
        read_tagged},
       // Mistral, from its eleventh tokenizer on, and before
-      {{"[TOOL_CALLS]", "[ARGS]"}, {.begin = "[TOOL_CALLS]", .middle = "[ARGS]"}, read_named, true},
+      {{"[TOOL_CALLS]", "[ARGS]"},
+       {.begin = "[TOOL_CALLS]", .middle = "[ARGS]"},
+       read_named,
+       true,
+       "[CALL_ID]"},
       {{"[TOOL_CALLS]"}, {.around = Around::json_list, .begin = "[TOOL_CALLS]"}, read_json, true},
       // DeepSeek 3 and R1, and 3.1
       {{"<｜tool▁calls▁begin｜>", "```json"},

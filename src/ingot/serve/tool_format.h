@@ -24,7 +24,8 @@ struct ToolFormat {
   grammar::ToolGrammar grammar;  ///< without tools; no `begin`: a message that begins with '{' is a call
   /// The calls of what stands between `begin` and `end`; none where it is not calls.
   std::vector<ToolCall> (*read)(std::string_view body, const ToolFormat& format, const JsonParameters& json);
-  bool short_ids = false;  ///< the template takes ids of nine letters and digits alone
+  bool short_ids = false;         ///< the template takes ids of nine letters and digits alone
+  std::string_view id_mark = {};  ///< what may stand behind a name, before the call's id
 };
 
 /// The format of a chat template; Hermes' where it tells none.
