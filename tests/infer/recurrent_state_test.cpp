@@ -185,7 +185,8 @@ TEST(RecurrentState, APromptStoreIsRefusedByName) {
 // Nemotron H has such layers, which mix no tokens.
 TEST(LayersOfExpertsAlone, MayComeFirst) {
   LanguageConfig c = golden_model("nemotron_h_moe")->config;
-  std::ranges::rotate(c.layer_types, std::ranges::find(c.layer_types, LayerKind::moe));
+  const auto first = std::ranges::find(c.layer_types, LayerKind::moe);
+  std::rotate(c.layer_types.begin(), first, c.layer_types.end());
   ASSERT_EQ(c.layer_types.front(), LayerKind::moe);
   InitSource source(1, DType::f32);
   const LanguageModel model(c, source);
