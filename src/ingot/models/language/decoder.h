@@ -95,7 +95,7 @@ struct DecoderLayer {
   void operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                   RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
-  /// The matrix that ends what mixes the tokens; of a layer that is an MLP alone its down_proj.
+  /// The matrix that ends what mixes the tokens; of an MLP alone its down_proj, of experts alone their gate.
   const LinearWeight& mixer_output() const;
 
   std::unique_ptr<DecoderNorm> input_layernorm;  // before attention, or of its sum; null: NormPlacement::post
