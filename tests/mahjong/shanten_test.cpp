@@ -1,12 +1,16 @@
 #include "ingot/mahjong/shanten.h"
 
+#include <algorithm>
 #include <fstream>
+#include <ranges>
 #include <sstream>
+#include <thread>
 
 #include "tests/mahjong/data.h"
 #include <gtest/gtest.h>
 
 #include "ingot/mahjong/errors.h"
+#include "ingot/mahjong/wall.h"
 
 namespace ingot::mahjong {
 namespace {
@@ -82,6 +86,50 @@ TEST(Acceptance, AgreesWithShantenOfEveryDraw) {
     next.add_kind(kind);
     EXPECT_EQ((got.kinds >> kind & 1) != 0, shanten(next, 0) < shanten(hand, 0)) << int{kind};
   }
+}
+
+// What is remembered of hands must not be another hand's: the same tiles beside other melds, hands that share
+// a slot, and hands that come back after many others.
+TEST(Acceptance, AgreesWithShantenOfEveryDrawForManyHandsInAnyOrder) {
+  struct Asked {
+    Hand hand;
+    int melds;
+    KindCounts seen;
+  };
+  ChaCha8 random(seed_from_number(12));
+  std::vector<Asked> asked;
+  for (int i = 0; i < 6000; ++i) {
+    Asked one{.hand = {}, .melds = static_cast<int>(random.below(5)), .seen = {}};
+    while (one.hand.size < 13 - 3 * one.melds) {
+      // Few kinds, so that quads and the same tiles are frequent.
+      const auto kind =
+          static_cast<Kind>(i % 2 == 0 ? random.below(34) : 9 * random.below(3) + random.below(5));
+      if (one.hand.count[kind] < 4) one.hand.add_kind(kind);
+    }
+    for (Kind kind = 0; kind < kKinds; ++kind)
+      one.seen.set(kind,
+                   static_cast<int>(random.below(static_cast<std::uint32_t>(5 - one.hand.count[kind]))));
+    asked.push_back(one);
+  }
+  const auto check = [&](const Asked& one) {
+    const Acceptance got = acceptance(one.hand, one.melds, one.seen);
+    int tiles = 0;
+    for (Kind kind = 0; kind < kKinds; ++kind) {
+      const int left = 4 - one.hand.count[kind] - one.seen[kind];
+      bool nearer = false;
+      if (left > 0) {
+        Hand next = one.hand;
+        next.add_kind(kind);
+        nearer = shanten(next, one.melds) < shanten(one.hand, one.melds);
+      }
+      tiles += nearer ? left : 0;
+      ASSERT_EQ((got.kinds >> kind & 1) != 0, nearer) << int{kind};
+    }
+    ASSERT_EQ(got.tiles, tiles);
+  };
+  for (const Asked& one : asked) check(one);
+  std::thread([&] { std::ranges::for_each(asked, check); }).join();
+  std::ranges::for_each(asked | std::views::reverse, check);
 }
 
 TEST(Tiles, NamesRoundTrip) {

@@ -278,9 +278,10 @@ class KnownHands {
   DrawnRows rows_;
 };
 
+// Only threads that ask have one.
 KnownHands& known_hands() {
-  thread_local KnownHands hands;
-  return hands;
+  thread_local const auto hands = std::make_unique<KnownHands>();
+  return *hands;
 }
 
 }  // namespace
