@@ -97,6 +97,9 @@ TEST(SqueezeExcite, RefusesWhatDoesNotFit) {
   EXPECT_THROW(squeeze_excite_residual(x, randn({2, 3, 7}, 1), {w1, b1, w2, b2}), ShapeMismatch);
   EXPECT_THROW(squeeze_excite_residual(x, x, {w2, b1, w2, b2}), ShapeMismatch);
   EXPECT_THROW(squeeze_excite_residual(x, x, {w1, b1, w1, b2}), ShapeMismatch);
+  const Tensor nowhere = Tensor::zeros({2, 0, 8}, DType::f32);
+  EXPECT_THROW(squeeze_excite_residual(nowhere, nowhere, {w1, b1, w2, b2}), DimensionMismatch);
+  EXPECT_THROW(dual_pool_residual(nowhere, nowhere, {w1, b1, w2, b2}), DimensionMismatch);
   EXPECT_THROW(squeeze_excite_residual(b1, b1, {w1, b1, w2, b2}), DimensionMismatch);
 }
 

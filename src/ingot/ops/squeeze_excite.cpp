@@ -105,6 +105,8 @@ Tensor squeeze_excite_of(const Kind& kind, const Tensor& input, const Tensor& re
   INGOT_CHECK(input.rank() == 3,
               DimensionMismatch(fmt::format("{}: the input must be [batch, positions, channels], got {}",
                                             kind.name, to_string(input.shape()))));
+  INGOT_CHECK(input.dim(1) > 0, DimensionMismatch(fmt::format("{}: the input has no positions to pool: {}",
+                                                              kind.name, to_string(input.shape()))));
   INGOT_CHECK(weights.w1.rank() == 2,
               DimensionMismatch(fmt::format("{}: w1 must be [reduced, channels], got {}", kind.name,
                                             to_string(weights.w1.shape()))));
