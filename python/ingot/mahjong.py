@@ -126,9 +126,10 @@ class Table:
         """Deals the next round, where one is over; :class:`ingot.errors.IllegalAction` elsewhere."""
         self._table.next_round()
 
-    def observe(self, player: int, context: bool = True) -> Tensor:
-        """What a seat may see, for networks: float32 [96, 34], or [85, 34] without ``context``."""
-        return self._table.observe(player, context)
+    def observe(self, player: int, context: bool = True, outlook: bool = False) -> Tensor:
+        """What a seat may see, for networks: float32 [96, 34], or [85, 34] without ``context``; with ``outlook`` 25 rows more:
+        what each choice is worth, as the rule-based player judges."""
+        return self._table.observe(player, context, outlook)
 
     def events(self, viewer: int | None = None) -> list[dict[str, Any]]:
         """What has happened, in mjai's form; of a ``viewer`` (0 to 3) without what it may not know."""

@@ -117,13 +117,13 @@ void bind_table(nb::module_& module) {
       .def("next_round", [](MahjongTable& self) { next_round(self.table, &self.events); })
       .def(
           "observe",
-          [](const MahjongTable& self, int player, bool context) {
-            const EncoderOptions options{.context = context};
+          [](const MahjongTable& self, int player, bool context, bool outlook) {
+            const EncoderOptions options{.context = context, .outlook = outlook};
             std::vector<float> values(static_cast<std::size_t>(options.channels()) * kKinds);
             encode(observe(self.table, seat_of(player)), values, options);
             return Tensor::from(values, {options.channels(), kKinds});
           },
-          "player"_a, "context"_a)
+          "player"_a, "context"_a, "outlook"_a)
       .def(
           "mjai",
           [](const MahjongTable& self, int viewer) {

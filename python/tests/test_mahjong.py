@@ -39,6 +39,8 @@ def test_a_table_tells_each_player_what_it_may_know():
     (dealer,) = table.to_act
     assert dealer == table.dealer == 0 and table.round == 0 and table.honba == 0 and table.tiles_left == 69
     assert table.observe(0).shape == (96, 34) and table.observe(0, context=False).shape == (85, 34)
+    outlook = table.observe(0, outlook=True)
+    assert outlook.shape == (121, 34) and (outlook[:96] == table.observe(0)).numpy().all()
     assert len(table.hand(0).translate(str.maketrans("", "", "mpsz"))) == 14
     seen = table.events(viewer=1)[1]["tehais"]
     assert set(seen[0]) == {"?"} and "?" not in seen[1]

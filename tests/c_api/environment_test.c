@@ -117,6 +117,10 @@ static void a_position_is_copied_described_and_observed(void) {
   float sum = 0;
   for (int i = 0; i < 96 * 34; ++i) sum += values[i];
   CHECK(sum > 0);
+  static float more[121 * 34];
+  CHECK_OK(ingot_mahjong_observe(table, player, 2, more, 121 * 34)); /* and what each choice is worth */
+  CHECK(memcmp(more, values, sizeof values) == 0);
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "context: is 3", ingot_mahjong_observe(table, player, 3, more, 121 * 34));
   CHECK_FAILS(INGOT_DIMENSION_MISMATCH, "holds",
               ingot_mahjong_observe(table, player, 0, values, 85 * 34 - 1));
   CHECK_OK(ingot_mahjong_act(table, player, lowest(mask), -1));

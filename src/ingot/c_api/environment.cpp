@@ -239,7 +239,9 @@ IngotStatus ingot_mahjong_observe(IngotMahjong* table, int32_t player, int32_t c
                                   size_t capacity) {
   return call(__func__, [&] {
     const Use<IngotMahjong> t(table);
-    const mahjong::EncoderOptions options{.context = context != 0};
+    INGOT_CHECK(context >= 0 && context <= 2,
+                InvalidConfig("context", "is " + std::to_string(context) + ", expected 0, 1 or 2"));
+    const mahjong::EncoderOptions options{.context = context != 0, .outlook = context == 2};
     const std::size_t needed = static_cast<std::size_t>(options.channels()) * mahjong::kKinds;
     INGOT_CHECK(capacity >= needed,
                 DimensionMismatch("values holds " + std::to_string(capacity) +

@@ -77,8 +77,9 @@ INGOT_API IngotStatus ingot_mahjong_describe(IngotMahjong* table, int32_t player
                                              char** text);
 /// Deals the next round, where one is over.
 INGOT_API IngotStatus ingot_mahjong_next_round(IngotMahjong* table);
-/// What a player may see, for networks: [85, 34], or [96, 34] with `context` 1 (docs/mahjong.md lists the
-/// channels), into the caller's `values` of `capacity` numbers.
+/// What a player may see, for networks: [85, 34], [96, 34] with `context` 1, or [121, 34] with 2, which adds
+/// what each choice is worth (docs/mahjong.md lists the channels), into the caller's `values` of `capacity`
+/// numbers.
 INGOT_API IngotStatus ingot_mahjong_observe(IngotMahjong* table, int32_t player, int32_t context,
                                             float* values, size_t capacity);
 
