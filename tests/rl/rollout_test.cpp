@@ -1,7 +1,9 @@
 #include "ingot/rl/rollout.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -82,6 +84,51 @@ TEST(RolloutCollector, NamesAnOpponentThatDoesNotDecide) {
   RolloutCollector collector(game, network, nullptr, &league, 300ms, told.tell());
   collector.collect(6, RngKey{.seed = 1, .stream = 2});
   EXPECT_EQ(told.call, "the opponent 'my-bot'");
+}
+
+// Kuhn poker that writes nonsense where nobody wants observations.
+class SparingGame : public GameBatch<KuhnPoker> {
+ public:
+  using GameBatch::GameBatch;
+  void observe_some(std::span<const std::uint8_t> wanted, std::span<float> observations,
+                    std::span<float> legal) const override {
+    observe(observations, legal);
+    const std::size_t size = observations.size() / games();
+    for (std::size_t i = 0; i < games(); ++i)
+      if (wanted[i] == 0) {
+        std::ranges::fill(observations.subspan(i * size, size), std::numeric_limits<float>::quiet_NaN());
+        ++spared;
+      }
+  }
+  mutable int spared = 0;
+};
+
+// Always passes, and looks at the game alone.
+class PassingOpponent : public Opponent {
+ public:
+  std::vector<std::int32_t> decide(const Environment&, const OpponentRows& rows) override {
+    return std::vector<std::int32_t>(rows.games.size(), 0);
+  }
+  bool reads_observations() const override { return false; }
+};
+
+TEST(RolloutCollector, IsTheSameWhereGamesWriteOnlyTheObservationsThatAreRead) {
+  constexpr std::size_t kGames = 12;
+  const auto collect = [&](Environment& games) {
+    SmallNetwork network(games.spec(), 8);
+    League league(games, LeagueOptions{},
+                  {{.name = "passing", .share = 0.6, .opponent = std::make_shared<PassingOpponent>()}},
+                  [] { return std::make_unique<SmallNetwork>(KuhnPoker::spec(), 8); });
+    RolloutCollector collector(games, network, nullptr, &league, 60s, log_stall);
+    return collector.collect(20, RngKey{.seed = 3, .stream = 4});
+  };
+  GameBatch<KuhnPoker> plain(kGames, 7);
+  SparingGame sparing(kGames, 7);
+  const Rollout all = collect(plain), some = collect(sparing);
+  EXPECT_GT(sparing.spared, 20);
+  EXPECT_EQ(all.observations, some.observations);
+  EXPECT_EQ(all.actions, some.actions);
+  EXPECT_EQ(all.log_probabilities, some.log_probabilities);
 }
 
 TEST(RolloutCollector, TheLogSaysWhatARunWaitsForAndWhatToDo) {

@@ -22,15 +22,17 @@ class DecisionOutlook {
     double deal_in_cost = 0;  ///< that, times what it costs (at most 0)
     double worth() const;     ///< all of it together
   };
-  /// Discarding `kind` from the own hand, on the own turn.
+  /// Discarding `kind` from the own hand, which holds it, on the own turn. A red five counts as its dora
+  /// still.
   Discard discard(Kind kind) const;
   /// The same with riichi declared: what it is worth. `kind` leaves the hand waiting.
   double riichi(Kind kind) const;
-  /// The kinds whose discard leaves the own hand nearest to tenpai.
+  /// The kinds whose discard leaves the own hand of 3n + 2 tiles nearest to tenpai; none of other hands.
   KindSet nearest() const { return nearest_; }
 
   /// A chi or pon, with the best discard after it.
   double after_call(const Action& call) const;
+  /// A concealed or added kan: what going on is worth, before the tile that is drawn for it.
   double after_kan(const Action& kan) const;
   /// The own hand left as it is.
   Discard pass() const;

@@ -26,7 +26,7 @@ struct EncoderOptions {
   /// Without the context channels an observation does not say winds, tiles left, furiten or legal actions.
   bool context = false;
   /// The outlook channels behind them: what each choice is worth, as RuleBasedPlayer judges. They take as
-  /// long as that player's decision, some 100 times the rest.
+  /// long as that player's decision, over 100 times the rest. Networks that read them have `context`, too.
   bool outlook = false;
 
   int channels() const {
@@ -37,14 +37,14 @@ struct EncoderOptions {
 /// Writes channels() * 34 floats. Throws ShapeMismatch if `out` has another size.
 void encode(const Observation& observation, std::span<float> out, const EncoderOptions& options = {});
 
-/// Keeps the last encoding and rewrites only the rows whose content changed; always equal to a full one, also
-/// when it is shown another table.
+/// Keeps the last encoding and rewrites only the rows whose content changed, and the outlook's; always equal
+/// to a full one, also when it is shown another table.
 class IncrementalEncoder {
  public:
   explicit IncrementalEncoder(const EncoderOptions& options = {}) : options_(options) {}
   /// Valid until the next call.
   std::span<const float> encode(const Observation& observation);
-  /// Rows that the last call wrote.
+  /// Rows that the last call wrote, without the outlook's.
   int rows_written() const;
 
  private:

@@ -47,10 +47,8 @@ class Writer {
       at(kCostFine, kind, std::max(-1.0, kFine * outlook_.deal_in_cost(kind)));
     }
     for_each_kind(dora_kinds(o_), [&](Kind kind) { at(kDora, kind, 1); });
-    if (o_.pub.phase == Phase::Turn)
-      turn(legal);
-    else
-      claims(legal);
+    if (o_.pub.phase == Phase::Turn) turn(legal);
+    if (o_.pub.phase == Phase::Reaction) claims(legal);
   }
 
  private:
@@ -137,6 +135,9 @@ class Writer {
 }  // namespace
 
 void encode_outlook(const Observation& o, std::span<float> out) {
+  INGOT_CHECK(out.size() == std::size_t{kOutlookChannels} * kKinds,
+              ShapeMismatch("mahjong::encode_outlook", {kOutlookChannels, kKinds},
+                            {static_cast<std::int64_t>(out.size())}));
   std::ranges::fill(out, 0.0F);
   const Seat& seat = own_seat(o);
   if (seat.riichi == RiichiState::Accepted) return;  // nothing is left to weigh

@@ -48,12 +48,6 @@ class Environment {
   /// What the deciding players see, [games, observation...], and 1 for each legal action, else 0,
   /// [games, actions]. At least one is legal.
   virtual void observe(std::span<float> observations, std::span<float> legal) const = 0;
-  /// The same where only games with 1 in `wanted`, [games], need observations: those of the others may hold
-  /// anything. For games whose observations take long.
-  virtual void observe_some(std::span<const std::uint8_t> /*wanted*/, std::span<float> observations,
-                            std::span<float> legal) const {
-    observe(observations, legal);
-  }
   /// One legal action per game. Writes what it brought every player, [games, players], and 1 for each game
   /// that ended with it, [games].
   virtual void step(std::span<const std::int32_t> actions, std::span<float> rewards,
@@ -76,6 +70,13 @@ class Environment {
   virtual std::vector<std::size_t> state_sizes() const { return {state().size() / games()}; }
   /// Throws InvalidConfig where `state` is of another environment.
   virtual void restore(std::span<const std::byte> state) = 0;
+
+  /// observe() where only games with 1 in `wanted`, [games], need observations: those of the others may hold
+  /// anything. For games whose observations take long.
+  virtual void observe_some(std::span<const std::uint8_t> /*wanted*/, std::span<float> observations,
+                            std::span<float> legal) const {
+    observe(observations, legal);
+  }
 };
 
 /// Throws InvalidConfig unless a saved state has the size that is needed.

@@ -84,8 +84,8 @@ MahjongInputs mahjong_inputs(std::span<const mahjong::Observation* const> observ
   const auto rows = static_cast<std::size_t>(encoding.channels());
   std::vector<float> encoded(count * rows * kKinds), legal(count * kPolicyActions),
       context(count * kRankContext);
-  constexpr std::int64_t kGrain = 64;
-  parallel_for(static_cast<std::int64_t>(count), kGrain, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t grain = encoding.outlook ? 4 : 64, piece = encoding.outlook ? 2 : 64;
+  parallel_share(static_cast<std::int64_t>(count), grain, piece, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::size_t size = rows * kKinds;
       mahjong::encode(*observations[i], std::span(encoded).subspan(i * size, size), encoding);

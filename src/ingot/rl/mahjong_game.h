@@ -55,7 +55,8 @@ class MahjongGames : public GameBatch<MahjongGame> {
   EnvironmentSpec spec_;
 };
 
-/// A built-in player (mahjong/player.h) in a league. The games outlive it.
+/// A built-in player (mahjong/player.h) in a league. The games outlive it. `make` and what it makes are
+/// called from several threads at once.
 class BuiltInOpponent : public Opponent {
  public:
   BuiltInOpponent(const GameBatch<MahjongGame>& games, mahjong::PlayerFactory make)

@@ -1,4 +1,4 @@
-#include "mahjong_ppo_fixture.h"
+#include "tests/rl/mahjong_ppo_fixture.h"
 #include <gtest/gtest.h>
 
 #include "ingot/mahjong/oracle.h"
@@ -11,18 +11,21 @@ namespace {
 using test::MahjongPpoTest;
 using test::message_of;
 
-// PPO as in the other tests, but the network also reads what its choices are worth.
-class OutlookNetworkTest : public MahjongPpoTest {
+// PPO as in the other tests, with a network that reads the plain encoding, or also what its choices are
+// worth.
+class NetworkInputsTest : public MahjongPpoTest, public ::testing::WithParamInterface<int> {
  protected:
   void SetUp() override {
     InitSource source(2);
-    DualPoolNet net(source,
-                    {.input_channels = 121, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
+    DualPoolNet net(
+        source,
+        {.input_channels = GetParam(), .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
     save_dual_pool_net(directory_.at("base"), net);
   }
 };
+INSTANTIATE_TEST_SUITE_P(Channels, NetworkInputsTest, ::testing::Values(85, 121));
 
-TEST_F(OutlookNetworkTest, PlaysLearnsAndGoesOnWithTheSameBitsWhenItIsKilled) {
+TEST_P(NetworkInputsTest, PlaysLearnsAndGoesOnWithTheSameBitsWhenItIsKilled) {
   const MahjongTrainResult result = MahjongTraining(config("whole")).run();
   EXPECT_NE(entrant_named("model:" + result.model_directory).batch, nullptr);
   {
@@ -33,16 +36,16 @@ TEST_F(OutlookNetworkTest, PlaysLearnsAndGoesOnWithTheSameBitsWhenItIsKilled) {
   EXPECT_EQ(weights("killed"), weights("whole"));
 }
 
-TEST_F(OutlookNetworkTest, AnOracleOfItReadsTheSameAndWhatIsHidden) {
+TEST_P(NetworkInputsTest, AnOracleOfItReadsTheSameAndWhatIsHidden) {
   const MahjongTrainResult result = MahjongTraining(config("oracle", {"phase=oracle", "league.past=0",
                                                                       "league.players=null", "max_steps=1"}))
                                         .run();
   const auto oracle = open_dual_pool_net(result.model_directory);
-  EXPECT_EQ(oracle->config.input_channels, 121 + mahjong::kOracleChannels);
+  EXPECT_EQ(oracle->config.input_channels, GetParam() + mahjong::kOracleChannels);
   EXPECT_TRUE(is_mahjong_oracle(oracle->config));
 }
 
-TEST_F(OutlookNetworkTest, ANumberOfChannelsThatNoEncoderWritesIsNamed) {
+TEST(MahjongEncoding, ANumberOfChannelsThatNoEncoderWritesIsNamed) {
   const std::string message =
       message_of<InvalidConfig>([] { mahjong_encoding({.input_channels = 100}, "net"); });
   for (const char* part : {"input_channels", "is 100 in net", "96 (with context)", "121", "85"})
