@@ -59,8 +59,7 @@ Table::Section memory_keys() {
                 "So many tokens go through an MLP at a time, and what it computes for them is recomputed in "
                 "the backward pass; 0: all at once. For long sequences. Gradients of the MLPs' weights are "
                 "summed in this order, and so rounded otherwise. Of a mixture, so many tokens go through "
-                "their "
-                "experts at a time; not where `expert_parallel_size` shares experts out."}},
+                "their experts at a time; not where `expert_parallel_size` shares experts out."}},
           {"memory_limit",
            &TrainConfig::memory_limit,
            &MemoryLimit::limit,
