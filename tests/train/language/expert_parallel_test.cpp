@@ -14,6 +14,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/core/backend.h"
 #include "ingot/ops/cast.h"
 #include "ingot/train/language/language_task.h"
 #include "ingot/train/language/memory_plan.h"
@@ -207,6 +208,62 @@ TEST_F(ExpertParallelTraining, RanksHaveTheirExpertsAlone) {
   planned.expert_parallel_size = 2;
   EXPECT_EQ(held(1) - held(2), model.expert_parameter_count() / 2);
   EXPECT_EQ(whole.parameters - plan_memory(planned, model, 4).parameters, experts * 2);
+}
+
+// Beside the sums of what all ranks have, a rank has the gradients of its own experts: those that stay, or
+// those that the pass has made. Zeros that align the others' buckets are less than that.
+TEST_F(ExpertParallelTraining, RanksHaveTheGradientsThatThePlanSays) {
+  constexpr int kRanks = 2;
+  for (const std::int64_t stage : {1, 2}) {
+    for (const std::int64_t rounds : {1, 2}) {
+      SCOPED_TRACE(fmt::format("stage {}, {} micro-batches", stage, rounds));
+      TrainConfig c = mixture("qwen3_moe");
+      c.expert_parallel_size = kRanks;
+      c.zero_stage = stage;
+      c.gradient_accumulation_steps = rounds;
+      std::size_t held = 0;
+      const MemoryTracker& memory = backend(kCpu).memory();
+      const std::size_t before = memory.allocated(MemoryTag::gradient);
+      test::ThreadRanks(kRanks).run([&](dist::Communicator& rank) {
+        LanguageTask task(c, std::nullopt, {}, rank);
+        const StepWork work = task.gradients(0, {});
+        rank.barrier();
+        if (rank.is_first()) held = memory.allocated(MemoryTag::gradient) - before;
+        rank.barrier();
+      });
+      LanguageConfig model = c.architecture;
+      model.vocab_size = c.vocab_size;
+      const MemoryPlan plan = plan_memory(c, model, kRanks);
+      const auto experts = static_cast<std::size_t>(model.expert_parameter_count()) * sizeof(float);
+      const std::size_t made = stage == 2 && rounds == 1 ? experts / kRanks : 0;
+      EXPECT_GE(held, kRanks * (plan.sums + made));
+      EXPECT_LT(held, kRanks * (plan.sums + made) + experts);
+      EXPECT_GE(plan.gradients, plan.sums + made);
+      EXPECT_LE(plan.gradients, plan.sums + plan.all_gradients);
+    }
+  }
+}
+
+// They exchange rows of all their tokens at once.
+TEST_F(ExpertParallelTraining, ThePlanHasNoChunksOfWhatGoesToSharedOutExperts) {
+  TrainConfig c = mixture("qwen3_moe");
+  LanguageConfig model = c.architecture;
+  model.vocab_size = c.vocab_size;
+  c.per_device_train_batch_size = 8;
+  c.sequence_len = 1024;
+  c.recompute = Recompute::full;
+  const auto planned = [&](std::int64_t size, std::int64_t chunk) {
+    c.expert_parallel_size = size;
+    c.mlp_chunk = chunk;
+    return plan_memory(c, model, 2);
+  };
+  const auto advises_chunks = [&] {
+    return memory_advice(planned(c.expert_parallel_size, 0), c).find("mlp_chunk") != std::string::npos;
+  };
+  EXPECT_LT(planned(1, 64).needed(), planned(1, 0).needed());
+  EXPECT_TRUE(advises_chunks());
+  EXPECT_EQ(planned(2, 64).needed(), planned(2, 0).needed());
+  EXPECT_FALSE(advises_chunks());
 }
 
 TEST_F(ExpertParallelTraining, WhatCannotBeSharedOutIsRefusedByKey) {

@@ -256,7 +256,8 @@ std::string memory_advice(const MemoryPlan& plan, const TrainConfig& config) {
   if (plan.activations + plan.transients > plan.needed() / 3) {
     constexpr std::int64_t kChunk = 2048;
     std::string smaller = "a smaller per_device_train_batch_size with more gradient_accumulation_steps";
-    if (config.mlp_chunk == 0 && config.per_device_train_batch_size * config.sequence_len > 2 * kChunk)
+    const bool helps = config.mlp_chunk == 0 && !config.shares_experts();
+    if (helps && config.per_device_train_batch_size * config.sequence_len > 2 * kChunk)
       smaller += fmt::format(", or mlp_chunk: {}", kChunk);
     if (config.memory_limit.is_on()) return smaller;
     if (config.recompute == Recompute::none) return "recompute: selective, or recompute: true, or " + smaller;

@@ -35,6 +35,12 @@ void add_adapters(LanguageModel& model, const AdapterTraining& adapter) {
     for (const auto& low_rank : at.weight->adapters) low_rank->dropout = adapter.lora.lora_dropout;
 }
 
+// Tokens that go to experts of other ranks go at once, whatever mlp_chunk says (MoeMlp).
+void keep_experts_whole(LanguageModel& model) {
+  for (const auto& layer : model.layers)
+    if (layer->experts != nullptr) layer->experts->chunk = 0;
+}
+
 // The host's memory is the device's own on a CPU.
 bool offloads_inputs(const TrainConfig& config, const kernels::DeviceProfile& device) {
   const Offload to = config.offload_activations;
@@ -52,6 +58,7 @@ class DryPass {
       : config_(config), run_(device), shapes_(config.dtype), model_(architecture, shapes_) {
     model_.recompute = config.recompute;
     model_.set_mlp_chunk(config.mlp_chunk);
+    if (config.shares_experts()) keep_experts_whole(model_);
     if (config.adapter.enabled) add_adapters(model_, config.adapter);
     recipe_ = make_recipe_state(model_, config);
     if (offloads_inputs(config, device)) {
@@ -126,9 +133,9 @@ std::string key_of(const TrainConfig& config, const LanguageConfig& model,
   const BackendCapabilities& has = device.capabilities;
   const kernels::KernelTraits& traits = device.traits;
   std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", config.per_device_train_batch_size,
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", config.per_device_train_batch_size,
       config.sequence_len, name(config.dtype), name(config.recompute), config.mlp_chunk,
-      offloads_inputs(config, device),
+      config.shares_experts(), offloads_inputs(config, device),
       offloads_gradients(config, device) ? std::min<std::int64_t>(config.gradient_accumulation_steps, 2) : 0,
       has.host_memory, has.total_memory, has.compute_units, has.matmul_alignment, has.fuses_projections,
       traits.scratch, traits.logits_bytes, traits.repeats_gelu, num_threads());
