@@ -528,6 +528,11 @@ TEST_F(LanguageTrainerTest, ARunThatCannotFitIsRefusedWithAdvice) {
   EXPECT_EQ(advice(Recompute::selective).find("to make it fit: recompute: true, or a smaller"), 0U);
   EXPECT_EQ(advice(Recompute::full).find("to make it fit: a smaller"), 0U);
   EXPECT_NO_THROW(check_memory(plan, c, 2000));
+  plan.cached = 4096;
+  plan.waiting = 2048;
+  const std::string message = test::message_of<OutOfMemory>([&] { check_memory(plan, c, 2000); });
+  EXPECT_NE(message.find("4.00 KiB that the allocator keeps"), std::string::npos) << message;
+  EXPECT_NE(message.find("2.00 KiB buckets of gradients that wait"), std::string::npos) << message;
 }
 
 TEST(MemoryPlan, OnAGpuOnlyWhatComesAndGoesNeedsATenthMore) {
@@ -535,9 +540,10 @@ TEST(MemoryPlan, OnAGpuOnlyWhatComesAndGoesNeedsATenthMore) {
   plan.parameters = 600;
   plan.activations = 300;
   plan.transients = 100;
+  plan.moving = 500;  // of another moment
   EXPECT_EQ(plan.needed(), 1100U);
   plan.on_gpu = true;
-  EXPECT_EQ(plan.needed(), 1040U);
+  EXPECT_EQ(plan.needed(), 1050U);
 }
 
 }  // namespace

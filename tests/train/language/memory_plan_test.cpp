@@ -13,6 +13,7 @@
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/family.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/optim/muon.h"
 
 namespace ingot {
 namespace {
@@ -189,6 +190,50 @@ TEST(MemoryPlan, OfAProcessHasRoomForActivationsThatAreKeptBesideItsGradients) {
   EXPECT_EQ(once.cached + of_pass(once), twice.activations + twice.transients + once.all_gradients);
 }
 
+// Of a step with one pass it is the end, where gradients are most and activations few.
+TEST(MemoryPlan, OfAGpuReservesATenthOfAPassAtItsMostWhereverThePeakIs) {
+  const LanguageConfig c = tiny("llama");
+  TrainConfig config = settings(Recompute::none, DType::f32);
+  config.per_device_train_batch_size = 1;
+  config.sequence_len = 8;
+  const auto planned = [&] { return plan_memory_of_gpu(config, c, std::size_t{1} << 30); };
+  const MemoryPlan once = planned();
+  config.gradient_accumulation_steps = 2;
+  const MemoryPlan twice = planned();
+  EXPECT_EQ(twice.moving, twice.activations + twice.transients);
+  EXPECT_LT(once.activations + once.transients, once.moving);
+  EXPECT_EQ(once.moving, twice.moving);
+  EXPECT_EQ(once.needed(), once.total() + once.moving / 10);
+}
+
+// Of few tokens the optimizer's step takes more than the pass.
+TEST(MemoryPlan, HasRoomForTheLargestMatrixThatMuonSteps) {
+  LanguageConfig c = tiny("llama");
+  c.intermediate_size = 4096;
+  TrainConfig config = settings(Recompute::none, DType::bf16);
+  config.optimizer.name = "muon";
+  config.gradient_accumulation_steps = 2;  // gradients are there before a pass
+  config.per_device_train_batch_size = 1;
+  config.sequence_len = 4;
+  InitSource source(1, DType::bf16);
+  LanguageModel model(c, source);
+  Muon muon(parameters(ModuleRef(model)), {});
+  MemoryTracker& memory = backend(kCpu).memory();
+  std::size_t used = 0;
+  for (int step = 0; step < 2; ++step) {  // the first makes the state
+    const DecoderInput input = zeros({1, 4});
+    backward(model.loss(input, input.tokens));
+    const std::size_t before = memory.allocated();
+    memory.reset_peak();
+    muon.step();
+    used = memory.peak() - before;
+  }
+  const MemoryPlan plan = plan_memory(config, c);
+  const double ratio = static_cast<double>(plan.activations + plan.transients) / static_cast<double>(used);
+  EXPECT_GE(ratio, 1);
+  EXPECT_LE(ratio, 1.05);
+}
+
 TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
   LanguageConfig c = tiny("llama");
   c.hidden_size = 1024;
@@ -213,6 +258,11 @@ TEST(MemoryPlan, RanksShareOutWhatTheZeroStageSays) {
   // One is made and put together, one is sent.
   EXPECT_GE(divided.gradients, count + 2 * kMatrix);
   EXPECT_LE(divided.gradients, count + 4 * (kMatrix + kMore));
+  // Where links are slow, two are beside the one that is put together.
+  EXPECT_EQ(plain.waiting, 0U);
+  EXPECT_GE(divided.waiting, 2 * kMatrix);
+  EXPECT_LE(divided.waiting, 2 * (kMatrix + kMore));
+  EXPECT_GE(divided.needed(), divided.total() + divided.waiting);
   EXPECT_EQ(plan_memory(config, c, 1).optimizer, alone.optimizer);
   EXPECT_EQ(plan_memory(config, c, 4).parameters, alone.parameters);
   config.zero_stage = 3;

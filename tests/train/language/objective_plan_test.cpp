@@ -163,6 +163,10 @@ TEST(ObjectivePlan, OfGrpoHoldsTheKeysAndValuesOfAllAnswersOfAStep) {
   EXPECT_GE(planned / used, 1);
   EXPECT_LE(planned / used, 1.15);
   EXPECT_GE(plan.needed(), plan.rollout);
+  config.ordered_gradients = true;  // whose buckets and sums stay while answers are written
+  const MemoryPlan ordered = plan_memory(config, model.config);
+  EXPECT_EQ(ordered.sums, 2 * ordered.all_gradients);
+  EXPECT_EQ(ordered.rollout, plan.rollout + ordered.sums);
 }
 
 // ZeRO stage 3 gathers all layers to write answers, beside the rank's part.

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/units.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/memory.h"
+#include "ingot/kernels/dry_run.h"
 #include "ingot/kernels/master_weight.h"
 #include "ingot/kernels/quant_map_8bit.h"
+#include "ingot/optim/muon.h"
 #include "ingot/train/language/planning/dry_pass.h"
 #include "ingot/train/language/planning/gradient_memory.h"
 #include "ingot/train/language/reference.h"
@@ -62,16 +66,38 @@ std::int64_t widest_projection(const LanguageConfig& c) {
                    c.num_hidden_layers * c.hidden_size_per_layer_input});
 }
 
-// What comes of the largest matrix that Muon steps, which it does as a whole: its momentum, the f32 master
-// and the gradient.
+bool steps_matrices(const TrainConfig& config) {
+  return config.optimizer.name.ends_with("muon") && !config.adapter.enabled;
+}
+
+// Rows of the largest matrix that Muon steps, which it does as a whole.
+std::int64_t widest_whole(const LanguageConfig& c) {
+  return std::max(widest_projection(c), 2 * c.mamba_inner());
+}
+
+// What comes of that: its momentum, the f32 master and the gradient.
 std::size_t largest_whole_state(const TrainConfig& config, const LanguageConfig& c) {
-  if (!config.optimizer.name.ends_with("muon") || config.adapter.enabled) return 0;
-  const std::int64_t widest = std::max(widest_projection(c), 2 * c.mamba_inner());
+  if (!steps_matrices(config)) return 0;
   std::size_t bytes = 0;
   if (config.optimizer.offload != Offload::none)
     bytes += is_half_precision(config.dtype) ? 2 * sizeof(float) : sizeof(float);
   if (config.optimizer.gradients != Offload::none) bytes += byte_size(config.dtype);
-  return static_cast<std::size_t>(c.hidden_size * widest) * bytes;
+  return static_cast<std::size_t>(c.hidden_size * widest_whole(c)) * bytes;
+}
+
+// What that step computes with, in f32.
+std::size_t matrix_step_bytes(const TrainConfig& config, const LanguageConfig& c,
+                              const kernels::DeviceProfile& device) {
+  if (!steps_matrices(config)) return 0;
+  const kernels::DryRun run(device);
+  const NoGrad no_grad;
+  const std::size_t before = run.memory().allocated();
+  run.memory().reset_peak();
+  const Shape shape{widest_whole(c), c.hidden_size};
+  const Tensor gradient = Tensor::empty(shape, DType::f32, kMeta),
+               update = Tensor::empty(shape, DType::f32, kMeta);
+  static_cast<void>(orthogonalized(update, 1));
+  return run.memory().peak() - before;
 }
 
 // Layers are there while they compute. A mapped file's pages count as memory while they are in use.
@@ -112,6 +138,17 @@ std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
   std::ranges::sort(list, [](const auto& a, const auto& b) { return a.second > b.second; });
   std::erase_if(list, [](const auto& part) { return part.second == 0; });
   return list;
+}
+
+std::string MemoryPlan::parts_text() const {
+  std::string text;
+  const auto add = [&](std::size_t bytes, std::string_view what) {
+    if (bytes > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", human_bytes(bytes), what);
+  };
+  for (const auto& [what, bytes] : parts()) add(bytes, what);
+  add(cached, "that the allocator keeps");
+  add(waiting, "buckets of gradients that wait for slow links");
+  return text;
 }
 
 namespace {
@@ -168,9 +205,7 @@ std::size_t between_passes(const MemoryPlan& plan) {
 // Gradients that a pass makes, and activations at their most, of which each has blocks of its own sizes.
 std::size_t cached_beside(const StepPeak& peak, const PassMemory& pass, const GradientMemory& gradients) {
   if (gradients.lie != GradientMemory::Lie::as_made) return 0;
-  std::size_t most = 0;
-  for (const PassMoment& moment : pass.adding) most = std::max(most, moment.most);
-  const std::size_t apart = most + gradients.all, there = peak.total(0);
+  const std::size_t apart = most_of(pass.adding) + gradients.all, there = peak.total(0);
   return apart - std::min(apart, there);
 }
 
@@ -179,6 +214,7 @@ void put_peak(MemoryPlan& plan, const Weights& weights, const StepPeak& peak) {
   plan.gradients = peak.gradients;
   plan.activations = peak.activations;
   plan.transients = peak.transients;
+  plan.moving = peak.moving;
 }
 
 MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const kernels::DeviceProfile& device,
@@ -218,20 +254,22 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
                       of_each_rank(config, experts) * size, parts, plan.on_gpu);
   const std::size_t windows = offload_optimizer(plan, gradients, config.optimizer,
                                                 largest_whole_state(config, model)),
+                    matrix = matrix_step_bytes(config, model, device),
                     dequantized = dequantized_bytes(config, model, device.traits);
   plan.kept = pass->kept;
   plan.all_gradients = gradients.all;
   plan.sums = gradients.between;
   plan.offloaded_activations = offloaded_inputs(plan, config, model);
-  const StepPeak peak = peak_of_step(*pass, gradients, weights.layer, dequantized, windows);
+  const StepPeak peak = peak_of_step(*pass, gradients, weights.layer, dequantized, windows + matrix);
   put_peak(plan, weights, peak);
+  plan.waiting = gradients.waiting;
   if (!plan.on_gpu) plan.cached = cached_beside(peak, *pass, gradients);
   // All weights, and the rank's part, where text is written between two steps.
   const bool gathers = gathers_all_layers(config) && ranks > 1;
   const std::size_t written_with = gathers ? all + all / parts : weights.with(2);
   if (pass->rollout > 0)
     plan.rollout =
-        pass->rollout + dequantized + written_with + between_passes(plan) - (ranks > 1 ? 0 : plan.sums);
+        pass->rollout + dequantized + written_with + between_passes(plan) - (gradients.stays ? 0 : plan.sums);
   if (gathers) plan.all_weights = std::max(plan.all_weights, written_with + between_passes(plan));
   return plan;
 }
@@ -239,8 +277,8 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
 }  // namespace
 
 std::size_t MemoryPlan::needed() const {
-  const std::size_t held = total() + cached, moving = on_gpu ? activations + transients : held;
-  return std::max({held + moving / 10, all_weights, rollout + rollout / 10});
+  const std::size_t held = total() + cached + waiting;
+  return std::max({held + (on_gpu ? moving : held) / 10, all_weights, rollout + rollout / 10});
 }
 
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model, int ranks) {
@@ -345,13 +383,9 @@ void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t
   check_elsewhere(kept_on_disk(plan, config, local_ranks), fmt::format("the disk of {}", config.output_dir),
                   local_ranks, "another output_dir" + less_state(Offload::disk));
   if (needed <= available) return;
-  std::string parts;
-  for (const auto& [what, bytes] : plan.parts()) {
-    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", human_bytes(bytes), what);
-  }
   throw OutOfMemory(
       fmt::format("this run needs about {} ({}) and {} are free; to make it fit: {}", human_bytes(needed),
-                  parts, human_bytes(available), memory_advice(plan, config)),
+                  plan.parts_text(), human_bytes(available), memory_advice(plan, config)),
       needed, 0, available);
 }
 

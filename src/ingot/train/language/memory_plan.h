@@ -23,7 +23,7 @@ struct MemoryPlan {
   std::size_t transients = 0;
   std::size_t kept = 0;           ///< from the forward for the backward pass, between the two
   std::size_t all_gradients = 0;  ///< of a backward pass, whether they are ever together or not
-  std::size_t sums = 0;           ///< of gradients, with their buckets, that stay from step to step
+  std::size_t sums = 0;           ///< of gradients, with their buckets, that stay from pass to pass
   /// Of the optimizer's state, between steps, in the host's memory or in a file: beside the total.
   std::size_t offloaded = 0;
   std::size_t offloaded_gradients = 0;    ///< the same, of gradients; what comes and goes is in transients
@@ -37,16 +37,21 @@ struct MemoryPlan {
   std::size_t rollout = 0;
   /// That the CPU's allocator keeps beside the total, as blocks of activations do not become gradients.
   std::size_t cached = 0;
+  /// The most of buckets of gradients that wait for slow links beside the total, of several ranks at stage 2.
+  std::size_t waiting = 0;
+  std::size_t moving = 0;  ///< activations and transients when these are most, which may be another time
   bool on_gpu = false;
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }
-  /// The total, what is cached, and what an allocator cannot use beside it: a tenth, on a GPU only of what
-  /// comes and goes in a step, as the rest are a few large blocks of exact size. No less than all_weights,
-  /// and rollout with a tenth.
+  /// The total, what is cached and what waits, and what an allocator cannot use beside it: a tenth, on a GPU
+  /// only of what comes and goes in a step (`moving`), as the rest are a few large blocks of exact size. No
+  /// less than all_weights, and rollout with a tenth.
   std::size_t needed() const;
   /// (what, bytes), largest first.
   std::vector<std::pair<std::string, std::size_t>> parts() const;
+  /// The same in words, with what is cached and what waits.
+  std::string parts_text() const;
 };
 
 /// Elements of the table that makes layers' inputs (Gemma 4): an embedding, of which few rows are read.

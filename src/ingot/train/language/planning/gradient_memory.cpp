@@ -14,9 +14,8 @@ namespace {
 using Bucket = GradientMemory::Bucket;
 using Lie = GradientMemory::Lie;
 
-// Ranks send a bucket while the next is made. Where links are slower than that, one more waits
-// (DataParallel).
-constexpr std::size_t kOnTheirWay = 1;
+// While a bucket is put together, one may be sent and one wait for that (DataParallel).
+constexpr std::size_t kOnTheirWay = 2;
 
 std::int64_t layer_of(std::string_view name) {
   constexpr std::string_view kLayers = "model.layers.";
@@ -61,14 +60,25 @@ std::vector<Bucket> buckets_of(const TrainConfig& config, const std::vector<Plan
   return buckets;
 }
 
+// The most bytes of buckets that are on their way while another is put together.
+std::size_t most_on_their_way(const std::vector<Bucket>& buckets) {
+  std::size_t most = 0;
+  for (std::size_t i = 1; i < buckets.size(); ++i) {
+    std::size_t bytes = 0;
+    for (std::size_t back = 1; back <= std::min(i, kOnTheirWay); ++back) bytes += buckets[i - back].bytes;
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 // Which buckets are on their way to other ranks, from moment to moment. One has arrived when the next is
-// ready; where links are slower, that waits, and then takes memory besides (DataParallel). At stage 3 weights
-// go the same way, and it is two later.
+// ready; where links are slower, see GradientMemory::waiting. At stage 3 weights go the same way, and as many
+// are on theirs as may be.
 class SentBuckets {
  public:
   SentBuckets(const PassMemory& pass, const GradientMemory& gradients)
       : buckets_(gradients.buckets),
-        late_(gradients.shares_weights ? 2 : 0),
+        late_(gradients.shares_weights ? kOnTheirWay : 0),
         missing_(buckets_.size()),
         of_(pass.gradients.size(), -1) {
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
@@ -169,20 +179,29 @@ GradientMemory gradient_memory(const TrainConfig& config, const PassMemory& pass
     if (!rounds && !recorded) return memory;
     memory.lie = Lie::standing;
     memory.between = sums ? 2 * own : own;  // the sums of micro-batches lie beside the gradients of each
+    memory.stays = sums;
     return memory;
   }
   const bool passing = config.zero_stage >= 2;
   const std::size_t part = config.zero_stage > 0 ? own / ranks : own;
   memory.lie = passing ? Lie::passing : Lie::standing;
+  memory.stays = true;
   memory.between = passing ? part : own + (sums ? part : 0);
   memory.buckets = buckets_of(config, pass.gradients);
   memory.gathers_values = config.zero_stage > 0;
   memory.shares_weights = config.zero_stage == 3;
+  if (passing && !memory.shares_weights) memory.waiting = most_on_their_way(memory.buckets);
   if (!config.shares_experts()) return memory;
   memory.expert_part = 1.0 / static_cast<double>(config.expert_parallel_size);
   if (!passing || rounds) memory.between += experts;
   if (rounds) memory.expert_part = 0;  // they are there before the pass
   return memory;
+}
+
+std::size_t most_of(const std::vector<PassMoment>& pass) {
+  std::size_t most = 0;
+  for (const PassMoment& moment : pass) most = std::max(most, moment.most);
+  return most;
 }
 
 StepPeak peak_of_step(const PassMemory& pass, const GradientMemory& gradients, std::size_t layer_bytes,
@@ -198,7 +217,9 @@ StepPeak peak_of_step(const PassMemory& pass, const GradientMemory& gradients, s
     if (gradients.gathers_values && bucket.layer < 0) gathered = std::max(gathered, bucket.bytes);
   const std::size_t there = gradients.lie == Lie::as_made ? gradients.all : gradients.between;
   largest.see(there, std::max(step, gathered), 0, 0);
-  return largest.peak;
+  StepPeak& peak = largest.peak;
+  peak.moving = std::max({most_of(pass.adding) + extra, step, gathered, peak.activations + peak.transients});
+  return peak;
 }
 
 }  // namespace ingot

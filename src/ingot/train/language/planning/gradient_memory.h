@@ -24,7 +24,9 @@ struct GradientMemory {
   };
   Lie lie = Lie::as_made;
   std::size_t all = 0;          ///< bytes of all of them
-  std::size_t between = 0;      ///< that stay between steps: standing gradients, and sums
+  std::size_t between = 0;      ///< that stay between passes: standing gradients, and sums
+  bool stays = false;           ///< so from step to step, too
+  std::size_t waiting = 0;      ///< of buckets, where links are slow, beside the peak of a step
   std::vector<Bucket> buckets;  ///< of several ranks, in the order in which a pass fills them
   bool gathers_values = false;  ///< after a step, each bucket's weights
   bool shares_weights = false;  ///< ZeRO 3
@@ -42,10 +44,14 @@ struct StepPeak {
   std::size_t activations = 0;  ///< of those that the forward pass keeps
   std::size_t transients = 0;
   std::int64_t layers = 0;  ///< whose weights are there, where they come and go
+  std::size_t moving = 0;   ///< activations and transients when these are most, which may be another time
   std::size_t total(std::size_t layer_bytes) const {
     return gradients + activations + transients + static_cast<std::size_t>(layers) * layer_bytes;
   }
 };
+
+/// Bytes at the moment that takes most.
+std::size_t most_of(const std::vector<PassMoment>& pass);
 
 /// `layer_bytes`: of weights that come and go; `extra`: bytes that any moment of a pass takes besides;
 /// `step`: that the optimizer's step takes, when no activations are there.

@@ -123,13 +123,6 @@ void keep_smaller(std::vector<MemoryChoice>& choices) {
   });
 }
 
-std::string parts_text(const MemoryPlan& plan) {
-  std::string text;
-  for (const auto& [what, bytes] : plan.parts())
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", human_bytes(bytes), what);
-  return text;
-}
-
 }  // namespace
 
 std::string MemoryChoice::text() const {
@@ -189,7 +182,7 @@ const MemoryChoice& best_choice(const std::vector<MemoryChoice>& choices, const 
       choices, {}, [](const MemoryChoice& c) { return std::pair(!c.has_room, c.plan.needed()); });
   throw OutOfMemory(
       fmt::format("memory_limit: nothing fits into {}; the least is {} with {} ({}); to make it fit: {}",
-                  human_bytes(limit), human_bytes(least.plan.needed()), least.text(), parts_text(least.plan),
+                  human_bytes(limit), human_bytes(least.plan.needed()), least.text(), least.plan.parts_text(),
                   memory_advice(least.plan, config)),
       least.plan.needed(), 0, limit);
 }
