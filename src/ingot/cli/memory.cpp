@@ -101,6 +101,8 @@ void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices,
                          nlohmann::ordered_json{{"recipe", name(recipe.kind)},
                                                 {"parts", parts},
                                                 {"total", plan.total()},
+                                                {"cached", plan.cached},
+                                                {"waiting", plan.waiting},
                                                 {"with_overhead", plan.needed()},
                                                 {"offloaded", plan.offloaded},
                                                 {"offloaded_gradients", plan.offloaded_gradients},
@@ -119,9 +121,15 @@ void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view 
     fmt::print("  {:<12} {:>10}  {:>3.0f} %  {:#<{}}\n", what, human_bytes(bytes), 100 * share, "",
                static_cast<int>(40 * share));
   }
-  fmt::print("\n  {:<12} {:>10}  (with what the allocator cannot use, a tenth{}: {})\n", "total",
-             human_bytes(plan.total()), plan.on_gpu ? " of activations and transients" : "",
-             human_bytes(plan.needed()));
+  fmt::print("\n  {:<12} {:>10}\n", "total", human_bytes(plan.total()));
+  if (plan.cached > 0)
+    fmt::print("  {:<12} {:>10}  that the allocator keeps, beside the total\n", "cached",
+               human_bytes(plan.cached));
+  if (plan.waiting > 0)
+    fmt::print("  {:<12} {:>10}  of buckets of gradients where links are slow, beside the total\n", "waiting",
+               human_bytes(plan.waiting));
+  fmt::print("  {:<12} {:>10}  with what the allocator cannot use, a tenth{}\n", "needed",
+             human_bytes(plan.needed()), plan.on_gpu ? " of activations and transients at their most" : "");
   fmt::print("  {:<12} {:>10}  {}\n", where, human_bytes(available),
              plan.needed() <= available ? "it fits" : "it does not fit");
   if (plan.offloaded > 0)
