@@ -325,6 +325,21 @@ TEST(WrittenStateDicts, KeepTheTiesOfTheFileThatTheyAreConvertedFrom) {
   }
 }
 
+TEST(WrittenStateDicts, HaveATensorWhoseNameIsEmptyBesideOthers) {
+  const TemporaryDirectory directory;
+  for (const bool in_memory : {true, false}) {
+    const std::map<std::string, Tensor> tensors{{"", Tensor::from(Floats{1, 2}, {2})},
+                                                {"other", Tensor::from(Floats{3, 4, 5}, {3})}};
+    const std::string path = directory.at(in_memory ? "memory.pt" : "later.pt");
+    std::vector<StoredTensor> stored;
+    for (const auto& [name, tensor] : tensors) stored.push_back(StoredTensor::of(name, tensor));
+    in_memory ? write_torch(path, tensors) : write_torch(path, stored);
+    const auto source = open_weights(path);
+    EXPECT_EQ(source->load_tensor("").to_vector<float>(), (Floats{1, 2}));
+    EXPECT_EQ(source->load_tensor("other").to_vector<float>(), (Floats{3, 4, 5}));
+  }
+}
+
 TEST(WrittenStateDicts, RefuseWhatTorchHasNotAndNamesGivenTwice) {
   const TemporaryDirectory directory;
   const std::vector<StoredTensor> small{StoredTensor::of("x", Tensor::empty({1}, DType::f8e4m3))};

@@ -108,10 +108,10 @@ class StorageTable {
   // `are_there`: values() makes nothing, so that memory can be compared.
   StorageTable(std::span<const StoredTensor> tensors, bool are_there) : placed_(tensors.size()) {
     std::vector<There> there;
-    std::map<std::string_view, std::size_t> numbers;
+    Numbers numbers;
     for (std::size_t i = 0; i < tensors.size(); ++i) numbers[tensors[i].name] = i;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (numbers.contains(tensors[i].same_as)) continue;
+      if (is_tied(tensors[i], numbers)) continue;
       const Tensor values = are_there ? tensors[i].values() : Tensor{};
       if (values.defined() && values.is_contiguous() && values.nbytes() > 0) {
         there.push_back({i, values});
@@ -124,14 +124,20 @@ class StorageTable {
     std::ranges::stable_sort(there, {}, &There::order);
     for (std::size_t first = 0; first < there.size();) first = add_overlapping(there, first);
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (const auto same = numbers.find(tensors[i].same_as); same != numbers.end())
-        placed_[i] = placed_[same->second];
+      if (is_tied(tensors[i], numbers)) placed_[i] = placed_[numbers.find(tensors[i].same_as)->second];
   }
 
   const std::vector<TorchStorage>& storages() const { return storages_; }
   const Placed& of(std::size_t tensor) const { return placed_[tensor]; }
 
  private:
+  using Numbers = std::map<std::string_view, std::size_t>;  // by name
+
+  // A tensor's own name may be empty; an empty `same_as` names none.
+  static bool is_tied(const StoredTensor& tensor, const Numbers& numbers) {
+    return !tensor.same_as.empty() && numbers.contains(tensor.same_as);
+  }
+
   struct There {
     std::size_t index;
     Tensor values;
