@@ -33,7 +33,8 @@ struct MahjongTrainOptions {
 void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult& r,
                           const std::string& phase) {
   if (o.json) {
-    nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
+    nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}};
+    if (r.steps > 0) json["train_loss"] = r.train_loss;
     if (r.evaluation) {
       json["validation_loss"] = r.evaluation->loss;
       for (const auto& [key, value] : r.evaluation->values) json["validation"][key] = value;
@@ -42,7 +43,8 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
     fmt::print("{}\n", printable_json(dump_json(json, 2)));
     return;
   }
-  fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);
+  fmt::print("\n{} after {}", name(r.end), counted(r.steps, "step"));
+  if (r.steps > 0) fmt::print(": training loss {:.4f}", r.train_loss);
   if (r.evaluation) fmt::print(", validation loss {:.4f}", r.evaluation->loss);
   fmt::print("\n  checkpoint  {}\n", printable(r.last_checkpoint));
   if (r.model_directory.empty())

@@ -60,7 +60,8 @@ std::string of_rank(const MemoryRecord& memory, const MemoryRecord::Most& most) 
 void print_result(const TrainOptions& o, const TrainResult& r, const std::string& report,
                   const std::string& base) {
   if (o.json) {
-    nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
+    nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}};
+    if (r.steps > 0) json["train_loss"] = r.train_loss;
     if (r.validation_loss) json["validation_loss"] = *r.validation_loss;
     if (r.best_validation_loss) json["best_validation_loss"] = *r.best_validation_loss;
     json["peak_memory"] = {{"tensors", static_cast<std::uint64_t>(r.memory.tensors.bytes)},
@@ -72,7 +73,8 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
     fmt::print("{}\n", printable_json(dump_json(json, 2)));
     return;
   }
-  fmt::print("\n{} after {}: training loss {:.4f}", name(r.end), counted(r.steps, "step"), r.train_loss);
+  fmt::print("\n{} after {}", name(r.end), counted(r.steps, "step"));
+  if (r.steps > 0) fmt::print(": training loss {:.4f}", r.train_loss);
   if (r.validation_loss) fmt::print(", validation loss {:.4f}", *r.validation_loss);
   fmt::print(
       "\n  memory      at most {} of tensors{}, {} of a process{}\n",
