@@ -245,6 +245,31 @@ TEST(SentenceGguf, BecomesADirectoryWithTheModulesOfSentenceTransformers) {
   EXPECT_LE(max_error(found.embed(texts), wanted.embed(texts)), 1e-6);
 }
 
+TEST(SentenceGguf, BecomesADirectoryWhoseDenseModulesAreInTheDtypeThatWasAskedFor) {
+  const SentenceDirectory directory("embeddinggemma");
+  write_modules_of_embedding_gemma(directory);
+  write_dense(directory.path + "/2_Dense", 24, 40, "linear.Identity");
+  write_dense(directory.path + "/3_Dense", 40, 24, "linear.Identity");
+  const std::string file = converted(directory.parent, directory.path), back = directory.parent.at("back");
+  const auto bytes = convert_model({.source = file, .destination = back, .dtype = "bf16"}).bytes;
+  const auto numel = [](const WeightSource& weights) {
+    std::int64_t sum = 0;
+    for (const TensorInfo& info : weights.tensors()) sum += info.numel();
+    return sum;
+  };
+  std::int64_t elements = numel(*open_weights(back));
+  for (const char* module : {"/2_Dense", "/3_Dense"}) {
+    const auto weights = open_weights(back + module);
+    EXPECT_EQ(weights->get_metadata("linear.weight").dtype, DType::bf16) << module;
+    elements += numel(*weights);
+  }
+  EXPECT_EQ(bytes, static_cast<std::uint64_t>(2 * elements));
+  const std::vector<std::string_view> texts{"w7 w9 w11 w13 w15 w17 w19 w21", "w5"};
+  const SentenceEmbedder wanted = SentenceEmbedder::open(directory.path),
+                         found = SentenceEmbedder::open(back);
+  EXPECT_LE(max_error(found.embed(texts), wanted.embed(texts)), 5e-2);
+}
+
 TEST(SentenceGguf, DenseModulesThatLlamaCppWouldNotApplyAreRefused) {
   const SentenceDirectory directory("embeddinggemma");
   write_modules_of_embedding_gemma(directory);

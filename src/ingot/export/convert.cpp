@@ -56,16 +56,18 @@ WrittenModel write_model_directory(const ConvertOptions& o, const WeightEncoding
                                    const WriteProgress& progress) {
   const ModelCheckpoint checkpoint = open_checkpoint(o.source);
   const auto weights = encode_weights(checkpoint.weights, encoding, false);
-  const std::uint64_t bytes = bytes_as_loaded(*weights);
-  require_disk_space(o.destination, bytes, "the converted model");
+  const bool gguf = o.source.ends_with(".gguf");
+  const std::uint64_t bytes = bytes_as_loaded(*weights),
+                      all_bytes = bytes + (gguf ? sentence_module_bytes(o.source, encoding.dtype) : 0);
+  require_disk_space(o.destination, all_bytes, "the converted model");
   AtomicDirectory out(o.destination);
   write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, encoding.dtype));
   copy_companions(o.source, out.path());
-  if (o.source.ends_with(".gguf")) write_sentence_modules(o.source, out.path());
+  if (gguf) write_sentence_modules(o.source, out.path(), encoding.dtype);
   write_safetensors_directory(out.path(), stored_tensors(*weights, count_written(progress, bytes)),
                               safetensors_options(o));
   out.commit();
-  return {.path = o.destination, .bytes = bytes, .stand_ins = {}};
+  return {.path = o.destination, .bytes = all_bytes, .stand_ins = {}};
 }
 
 WrittenModel write_gguf_file(const ConvertOptions& o, const WeightEncoding& encoding,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "ingot/base/json.h"
 #include "ingot/infer/sentence_config.h"
 #include "ingot/infer/sentence_gguf.h"
+#include "ingot/ops/cast.h"
 #include "ingot/weights/gguf.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
@@ -32,8 +34,9 @@ void write_pooling(const SentenceConfig& config, std::int64_t width, const std::
   write_json(directory + "/config.json", json);
 }
 
-void write_dense(const SentenceStage& stage, const std::string& directory) {
-  const Tensor weight = open_weights(stage.path)->load_tensor(stage.tensor + ".weight");
+void write_dense(const SentenceStage& stage, std::optional<DType> dtype, const std::string& directory) {
+  const Tensor stored = open_weights(stage.path)->load_tensor(stage.tensor + ".weight");
+  const Tensor weight = dtype ? to(stored, *dtype) : stored;
   write_json(directory + "/config.json", {{"in_features", weight.dim(1)},
                                           {"out_features", weight.dim(0)},
                                           {"bias", false},
@@ -43,7 +46,20 @@ void write_dense(const SentenceStage& stage, const std::string& directory) {
 
 }  // namespace
 
-void write_sentence_modules(const std::string& gguf, const std::string& directory) {
+std::uint64_t sentence_module_bytes(const std::string& gguf, std::optional<DType> dtype) {
+  std::uint64_t bytes = 0;
+  for (const SentenceStage& stage : read_sentence_gguf(gguf).stages) {
+    if (stage.kind != SentenceStage::Kind::dense) continue;
+    const auto weights = open_weights(stage.path);
+    const TensorInfo& weight = weights->get_metadata(stage.tensor + ".weight");
+    const std::optional<DType> written = dtype ? dtype : weight.dtype;
+    bytes += written ? static_cast<std::uint64_t>(weight.numel()) * byte_size(*written) : weight.bytes;
+  }
+  return bytes;
+}
+
+void write_sentence_modules(const std::string& gguf, const std::string& directory,
+                            std::optional<DType> dtype) {
   const auto source = open_gguf(gguf);
   const GgufMetadata& metadata = source->fields();
   const SentenceConfig config = read_sentence_gguf(gguf);
@@ -66,7 +82,7 @@ void write_sentence_modules(const std::string& gguf, const std::string& director
   write_pooling(config, metadata.integer(architecture + ".embedding_length").value_or(0), add("Pooling"));
   for (const SentenceStage& stage : config.stages) {
     if (stage.kind == SentenceStage::Kind::dense)
-      write_dense(stage, add("Dense"));
+      write_dense(stage, dtype, add("Dense"));
     else
       add("Normalize");
   }
