@@ -1,7 +1,9 @@
-// A model whose thoughts end with a special token, and that writes another one in its answer.
+// Models whose thoughts and calls are marked by special tokens.
 #include <chrono>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/infer/scripted_model.h"
 #include "tests/serve/running_server.h"
@@ -17,7 +19,7 @@ using ingot::test::scripted_id;
 using test::Json;
 using test::parsed;
 
-constexpr std::int32_t kToolEnd = 0, kThinkEnd = 2, kEnd = 4;
+constexpr std::int32_t kPad = 0, kBos = 2, kTurn = 3, kEnd = 4;
 
 void replace_in(const std::string& path, const std::string& from, const std::string& to) {
   std::string text = read_file(path);
@@ -26,40 +28,117 @@ void replace_in(const std::string& path, const std::string& from, const std::str
   write_file_atomically(path, text);
 }
 
+// Calls special tokens of a scripted model by other names.
+void rename_specials(const std::string& directory,
+                     const std::vector<std::pair<std::string, std::string>>& names) {
+  for (const auto& [from, to] : names)
+    for (const char* file : {"/tokenizer.json", "/tokenizer_config.json"})
+      replace_in(directory + file, from, to);
+}
+
 // Writes "hm", </think>, "o", <tool|>, "k".
 std::string write_thinking_model(const std::string& directory) {
   ingot::test::write_scripted_model(directory, {{scripted_id('>'), scripted_id('h')},
                                                 {scripted_id('h'), scripted_id('m')},
-                                                {scripted_id('m'), kThinkEnd},
-                                                {kThinkEnd, scripted_id('o')},
-                                                {scripted_id('o'), kToolEnd},
-                                                {kToolEnd, scripted_id('k')},
+                                                {scripted_id('m'), kBos},
+                                                {kBos, scripted_id('o')},
+                                                {scripted_id('o'), kPad},
+                                                {kPad, scripted_id('k')},
                                                 {scripted_id('k'), kEnd}});
-  for (const char* file : {"/tokenizer.json", "/tokenizer_config.json"}) {
-    replace_in(directory + file, "<pad>", "<tool|>");
-    replace_in(directory + file, "<bos>", "</think>");
-  }
+  rename_specials(directory, {{"<pad>", "<tool|>"}, {"<bos>", "</think>"}});
   write_file_atomically(directory + "/chat_template.jinja",
                         "{% for m in messages %}<turn>{{ m.content }}<end>{% endfor %}<turn><think>");
   return directory;
 }
 
+// A call as Mistral's newer models write it: [TOOL_CALLS], "f", [ARGS], "{}".
+std::string write_named_call_model(const std::string& directory) {
+  ingot::test::write_scripted_model(directory, {{scripted_id('z'), kPad},
+                                                {kPad, scripted_id('f')},
+                                                {scripted_id('f'), kBos},
+                                                {kBos, scripted_id('{')},
+                                                {scripted_id('{'), scripted_id('}')},
+                                                {scripted_id('}'), kEnd}});
+  rename_specials(directory, {{"<pad>", "[TOOL_CALLS]"}, {"<bos>", "[ARGS]"}});
+  write_file_atomically(directory + "/chat_template.jinja",
+                        "{# [TOOL_CALLS] [ARGS] #}{% for m in messages %}{{ m.content }}<end>{% endfor %}z");
+  return directory;
+}
+
+// Gemma 4's marks of calls and strings, around what is no call: <|tool_call>, "k:", <|"|>, "v", <tool_call|>.
+std::string write_quoting_model(const std::string& directory) {
+  ingot::test::write_scripted_model(directory, {{scripted_id('z'), kPad},
+                                                {kPad, scripted_id('k')},
+                                                {scripted_id('k'), scripted_id(':')},
+                                                {scripted_id(':'), kTurn},
+                                                {kTurn, scripted_id('v')},
+                                                {scripted_id('v'), kBos},
+                                                {kBos, kEnd}});
+  rename_specials(directory, {{"<pad>", "<|tool_call>"}, {"<bos>", "<tool_call|>"}, {"<turn>", R"(<|\"|>)"}});
+  write_file_atomically(directory + "/chat_template.jinja",
+                        "{# <|tool_call> #}{% for m in messages %}{{ m.content }}<end>{% endfor %}z");
+  return directory;
+}
+
+class ScriptedServer {
+ public:
+  explicit ScriptedServer(const std::string& model)
+      : server_(options(model)),
+        client_("http://127.0.0.1:" + std::to_string(server_.port()), std::chrono::seconds(20)) {}
+
+  Json message(const Json& body) {
+    return parsed(client_.post("/v1/chat/completions", body.dump()))["choices"][0]["message"];
+  }
+
+ private:
+  static ServerOptions options(const std::string& model) {
+    ServerOptions options;
+    options.model.session.model = model;
+    options.model.names = {"scripted"};
+    options.access_log = false;
+    return options;
+  }
+
+  const Server server_;
+  HttpClient client_;
+};
+
+Json question() {
+  return Json::parse(R"({"messages": [{"role": "user", "content": "hi"}], "temperature": 0})");
+}
+
+Json tool() { return Json::parse(R"([{"type": "function", "function": {"name": "f"}}])"); }
+
 TEST(SpecialMarkers, ThatAreNoneOfThoughtsOrCallsAreNotShown) {
   const ingot::test::TemporaryDirectory folder;
-  ServerOptions options;
-  options.model.session.model = write_thinking_model(folder.path());
-  options.model.names = {"scripted"};
-  options.access_log = false;
-  const Server server(options);
-  HttpClient client("http://127.0.0.1:" + std::to_string(server.port()), std::chrono::seconds(20));
-  Json body = Json::parse(R"({"messages": [{"role": "user", "content": "hi"}], "temperature": 0})");
-  const auto message = [&] {
-    return parsed(client.post("/v1/chat/completions", body.dump()))["choices"][0]["message"];
-  };
-  EXPECT_EQ(message()["content"], "ok");
-  EXPECT_EQ(message()["reasoning_content"], "hm");
+  ScriptedServer server(write_thinking_model(folder.path()));
+  Json body = question();
+  EXPECT_EQ(server.message(body)["content"], "ok");
+  EXPECT_EQ(server.message(body)["reasoning_content"], "hm");
   body["skip_special_tokens"] = false;
-  EXPECT_EQ(message()["content"], "o<tool|>k");
+  EXPECT_EQ(server.message(body)["content"], "o<tool|>k");
+}
+
+TEST(SpecialMarkers, AtTheBeginAndInTheMiddleOfACallAreRead) {
+  const ingot::test::TemporaryDirectory folder;
+  ScriptedServer server(write_named_call_model(folder.path()));
+  Json body = question();
+  body["tools"] = tool();
+  const Json function = server.message(body)["tool_calls"][0]["function"];
+  EXPECT_EQ(function["name"], "f");
+  EXPECT_EQ(function["arguments"], "{}");
+}
+
+// As a model does that reads of calls in its history.
+TEST(SpecialMarkers, OfACallStayInAnAnswerToARequestWithoutTools) {
+  const ingot::test::TemporaryDirectory named, quoting;
+  ScriptedServer first(write_named_call_model(named.path())), second(write_quoting_model(quoting.path()));
+  Json body = question();
+  EXPECT_EQ(first.message(body)["content"], "[TOOL_CALLS]f[ARGS]{}");
+  EXPECT_EQ(second.message(body)["content"], R"(<|tool_call>k:<|"|>v<tool_call|>)");
+  body["tools"] = tool();
+  body["tool_choice"] = "none";
+  EXPECT_EQ(second.message(body)["content"], R"(<|tool_call>k:<|"|>v<tool_call|>)");
 }
 
 }  // namespace

@@ -175,12 +175,12 @@ ChatInput read_chat(const Fields& body, const ServedModel& model) {
         !thoughts.end.empty() && trimmed_end(input.prompt).ends_with(trimmed_end(thoughts.begin));
     keep_special_tokens(model.tokenizer(), {thoughts.begin, thoughts.end}, input.special);
   }
+  const ToolFormat& format = find_tool_format(chat.source());
+  keep_markers(model.tokenizer(), format, input.special);  // a history with calls makes it write more of them
   if (!tools.is_null()) {
-    const ToolFormat& format = find_tool_format(chat.source());
     input.parser.tools = &format;
     input.parser.json_parameters = json_parameters(tools);
     input.tools = tool_constraint(body, tools, format);
-    keep_markers(model.tokenizer(), format, input.special);
   }
   return input;
 }
