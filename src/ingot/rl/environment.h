@@ -143,7 +143,7 @@ class GameBatch : public Environment {
   void observe(std::span<float> observations, std::span<float> legal) const override {
     std::ranges::fill(observations, 0.0F);
     std::ranges::fill(legal, 0.0F);
-    for_each_place([&](std::size_t i) {
+    for_each_game([&](std::size_t i) {
       places_[i].game.observe(row(observations, i));
       places_[i].game.legal(row(legal, i));
     });
@@ -152,7 +152,7 @@ class GameBatch : public Environment {
   void observe_hidden(std::span<float> hidden) const override {
     if constexpr (GameWithHidden<G>) {
       std::ranges::fill(hidden, 0.0F);
-      for_each_place([&](std::size_t i) { places_[i].game.observe_hidden(row(hidden, i)); });
+      for_each_game([&](std::size_t i) { places_[i].game.observe_hidden(row(hidden, i)); });
     }
   }
 
@@ -160,7 +160,7 @@ class GameBatch : public Environment {
             std::span<std::uint8_t> ended) override {
     std::ranges::fill(rewards, 0.0F);
     std::ranges::fill(costs_, 0.0F);
-    for_each_place([&](std::size_t i) {
+    for_each_game([&](std::size_t i) {
       ended[i] = places_[i].game.act(actions[i], row(rewards, i)) ? 1 : 0;
       if constexpr (GameWithCosts<G>) places_[i].game.last_costs(row(std::span(costs_), i), occasions_[i]);
       if (ended[i] != 0) begin(i);
@@ -176,6 +176,18 @@ class GameBatch : public Environment {
   void restore(std::span<const std::byte> state) override {
     check_environment_state(state.size(), places_.size() * sizeof(Place));
     std::memcpy(static_cast<void*>(places_.data()), state.data(), state.size());
+  }
+
+ protected:
+  // f(i) of each game, on all threads.
+  template <class F>
+  void for_each_game(const F& f) const {
+    constexpr std::int64_t kGrain = 16,
+                           kPiece = 4;  // a mahjong game takes microseconds, some ten times others'
+    parallel_share(static_cast<std::int64_t>(places_.size()), kGrain, kPiece,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t i = begin; i < end; ++i) f(static_cast<std::size_t>(i));
+                   });
   }
 
  private:
@@ -194,15 +206,6 @@ class GameBatch : public Environment {
   std::span<T> row(std::span<T> all, std::size_t i) const {
     const std::size_t size = all.size() / places_.size();
     return all.subspan(i * size, size);
-  }
-  template <class F>
-  void for_each_place(const F& f) const {
-    constexpr std::int64_t kGrain = 16,
-                           kPiece = 4;  // a mahjong game takes microseconds, some ten times others'
-    parallel_share(static_cast<std::int64_t>(places_.size()), kGrain, kPiece,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t i = begin; i < end; ++i) f(static_cast<std::size_t>(i));
-                   });
   }
 
   std::uint64_t seed_;

@@ -96,15 +96,10 @@ void MahjongGames::observe_some(std::span<const std::uint8_t> wanted, std::span<
                                 std::span<float> legal) const {
   std::ranges::fill(legal, 0.0F);
   const std::size_t size = observations.size() / games(), actions = legal.size() / games();
-  constexpr std::int64_t kGrain = 16, kPiece = 4;
-  parallel_share(static_cast<std::int64_t>(games()), kGrain, kPiece,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-                     if (wanted.empty() || wanted[i] != 0)
-                       game(i).observe_as(encoding_, observations.subspan(i * size, size));
-                     game(i).legal(legal.subspan(i * actions, actions));
-                   }
-                 });
+  for_each_game([&](std::size_t i) {
+    if (wanted.empty() || wanted[i] != 0) game(i).observe_as(encoding_, observations.subspan(i * size, size));
+    game(i).legal(legal.subspan(i * actions, actions));
+  });
 }
 
 std::vector<std::int32_t> BuiltInOpponent::decide(const Environment& /*environment*/,
