@@ -37,12 +37,9 @@ class Outlook {
   std::vector<float> values_;
 };
 
-// Each decision of games of the rule-based player, with its action.
-template <class Seen>
-void watch(std::uint64_t seed, const Seen& seen) {
-  Rules rules;
-  rules.length = GameLength::East;
-  RuleBasedPlayer player;
+// Each decision of a game in which `choose` plays all seats, with its action.
+template <class Choose, class Seen>
+void play(const Rules& rules, std::uint64_t seed, const Choose& choose, const Seen& seen) {
   Table t = start_game(rules, seed_from_number(seed));
   while (!t.over()) {
     if (t.pub.phase == Phase::RoundOver) {
@@ -52,10 +49,20 @@ void watch(std::uint64_t seed, const Seen& seen) {
     const int seat = __builtin_ctz(t.to_act());
     const ActionList legal = legal_actions(t, seat);
     const Observation o = observe(t, seat);
-    const Action action = player.select(o, legal);
+    const Action action = choose(o, legal);
     if (legal.size() > 1) seen(o, legal, action);
     apply(t, seat, action);
   }
+}
+// Of the rule-based player.
+template <class Seen>
+void watch(std::uint64_t seed, const Seen& seen) {
+  Rules rules;
+  rules.length = GameLength::East;
+  RuleBasedPlayer player;
+  play(
+      rules, seed, [&](const Observation& o, const ActionList& legal) { return player.select(o, legal); },
+      seen);
 }
 
 TEST(OutlookChannels, WhereNobodyThreatensTheRuleBasedPlayerDiscardsTheBestOfThem) {
@@ -197,23 +204,16 @@ TEST(OutlookChannels, RefuseAnotherSize) {
 }
 
 TEST(OutlookChannels, AreFiniteInRandomGames) {
-  ChaCha8 random(seed_from_number(5));
-  int seen = 0;
-  for (std::uint64_t game = 0; game < 2; ++game) {
-    Table t = start_game({}, seed_from_number(40 + game));
-    while (!t.over()) {
-      if (t.pub.phase == Phase::RoundOver) {
-        next_round(t);
-        continue;
-      }
-      const int seat = __builtin_ctz(t.to_act());
-      const ActionList legal = legal_actions(t, seat);
-      ASSERT_TRUE(Outlook(observe(t, seat)).finite());
-      ++seen;
-      apply(t, seat, legal[random.below(static_cast<std::uint32_t>(legal.size()))]);
-    }
-  }
-  EXPECT_GT(seen, 200);
+  RandomPlayer random(5);
+  int decisions = 0;
+  for (std::uint64_t seed = 40; seed < 42; ++seed)
+    play(
+        {}, seed, [&](const Observation& o, const ActionList& legal) { return random.select(o, legal); },
+        [&](const Observation& o, const ActionList&, const Action&) {
+          EXPECT_TRUE(Outlook(o).finite());
+          ++decisions;
+        });
+  EXPECT_GT(decisions, 200);
 }
 
 }  // namespace
