@@ -60,6 +60,7 @@ void register_kernels() {
   register_lstm_simd();
   register_moving_average_simd();
   register_norm_simd();
+  register_nvfp4_simd();
   register_norm_rope_simd();
   register_optimizer_simd();
   register_pointwise_loss_simd();

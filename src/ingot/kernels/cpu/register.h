@@ -38,6 +38,7 @@ void register_loss_simd();
 void register_lstm_simd();
 void register_moving_average_simd();
 void register_norm_simd();
+void register_nvfp4_simd();
 void register_norm_rope_simd();
 void register_optimizer_simd();
 void register_pointwise_loss_simd();

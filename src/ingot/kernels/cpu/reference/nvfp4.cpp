@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/nvfp4_scale.h"
 #include "ingot/kernels/cpu/register.h"
 
 namespace ingot::kernels::cpu {
 namespace {
 
-constexpr float kMostFloat = std::numeric_limits<float>::max();
 constexpr std::int64_t kNvfp4Grain = 4096;  // elements, some 20 µs
 
 // The distance of the numbers around x, of which there are 0 and 6 beyond.
@@ -27,11 +26,6 @@ float stochastic_e2m1(float x, float u) {
   const float magnitude = std::fabs(x), step = e2m1_step(magnitude);
   const float steps = magnitude / step, below = std::floor(steps);
   return std::copysign((below + (u < steps - below ? 1.0F : 0.0F)) * step, x);
-}
-
-float scale_of_tensor(float amax) {
-  const float scale = std::min(kE4m3Largest * kE2m1Largest / amax, kMostFloat);
-  return amax == 0 || scale == 0 ? 1.0F : scale;
 }
 
 // What std::max would lose stays: a NaN.
