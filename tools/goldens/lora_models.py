@@ -5,7 +5,7 @@ Each folder holds adapter_config.json and adapter_model.safetensors as PEFT save
 (the name of the base model's folder, as bytes), `logits` with the adapter on, the loss, the gradient of every adapter matrix
 (`grad.<name>`, PEFT's names), the losses of ten AdamW steps on the adapter alone, and `merged.<name>`: one matrix after
 PEFT's own merge. Tokens and targets are those of the base's expected.safetensors. B is random, so that the adapter does
-something, and so is what DoRA's magnitudes differ by from the lengths of the rows.
+something, and so is what DoRA's magnitudes differ by from the lengths of the rows. Adapters of experts keep no merged matrix.
 
 Run from the repository's root, with tools/goldens/requirements.txt installed:
     python3 tools/goldens/lora_models.py [NAME ...]
@@ -43,6 +43,14 @@ CASES = {
                    "model.layers.1.self_attn.k_proj"),
     "gpt2_dora": ("gpt2", dict(r=2, lora_alpha=4, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True, use_dora=True),
                   "transformer.h.0.attn.c_attn"),
+    "qwen3_moe_experts": ("qwen3_moe", dict(r=2, lora_alpha=6, target_modules=["q_proj", "gate_proj", "up_proj", "down_proj"]),
+                          None),
+    "mixtral_down": ("mixtral", dict(r=3, lora_alpha=3, target_modules=["k_proj"], target_parameters=["mlp.experts.down_proj"]),
+                     None),
+    "gpt_oss_experts": ("gpt_oss_moe", dict(r=2, lora_alpha=4, target_modules=["q_proj"], rank_pattern={"experts.down_proj": 3},
+                                            target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]), None),
+    "granitemoe_experts": ("granitemoe", dict(r=2, lora_alpha=4, target_modules=["v_proj"],
+                                              target_parameters=["experts.gate_up_proj", "experts.down_proj"]), None),
 }
 
 
@@ -58,7 +66,8 @@ def saved_name(name):
 
 def make(name, base, options, merged):
     torch.manual_seed(sum(name.encode()))
-    model = transformers.AutoModelForCausalLM.from_pretrained(BASES / base, attn_implementation="eager").float()
+    model = transformers.AutoModelForCausalLM.from_pretrained(BASES / base, attn_implementation="eager",
+                                                             experts_implementation="eager").float()
     data = load_file(BASES / base / "expected.safetensors")
     tokens, targets = data["tokens"], data["targets"]
     model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **options))
@@ -100,8 +109,9 @@ def make(name, base, options, merged):
     with torch.no_grad():
         for n, p in adapter.items():
             p.copy_(before[n])
-    plain = model.merge_and_unload()
-    expected["merged." + merged] = plain.get_submodule(merged).weight.detach()
+    if merged is not None:
+        plain = model.merge_and_unload()
+        expected["merged." + merged] = plain.get_submodule(merged).weight.detach()
     save_file({k: v.contiguous() for k, v in expected.items()}, folder / "expected.safetensors")
 
 

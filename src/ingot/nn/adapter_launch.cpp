@@ -28,10 +28,6 @@ DecomposedRows decomposed_rows(const LinearWeight& weight, const LowRankAdapter&
 
 namespace {
 
-bool drops(const LowRankAdapter& adapter) {
-  return adapter.dropout > 0 && (grad_enabled() || recorded_later());
-}
-
 // y + (gain − 1) · x·Wᵀ, without the bias that `base` has. What is dropped of x is dropped for W, too.
 Tensor add_decomposed_base(const LinearWeight& weight, const Tensor& y, const Tensor& base,
                            const Tensor& dropped, const Tensor& bias, const Tensor& of_base) {
@@ -49,10 +45,10 @@ Tensor add_one(const LinearWeight& weight, const LowRankAdapter& adapter, Tensor
   const DType dtype = y.dtype();
   Tensor input = to(x, dtype), b = to(adapter.b.value, dtype);
   float scale = adapter.scale * adapter.weight;
-  if (drops(adapter)) input = dropout(input, adapter.dropout);
+  if (adapter.drops()) input = dropout(input, adapter.dropout);
   if (adapter.magnitude) {
     const DecomposedRows rows = decomposed_rows(weight, adapter, dtype);
-    y = add_decomposed_base(weight, y, base, drops(adapter) ? input : Tensor{}, bias, rows.of_base);
+    y = add_decomposed_base(weight, y, base, adapter.drops() ? input : Tensor{}, bias, rows.of_base);
     b = rows.b;
     scale = adapter.scale;
   }

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
 #include "ingot/nn/input_observer.h"
 #include "ingot/nn/linear_weight.h"
 #include "ingot/nn/module_scope.h"
@@ -9,6 +11,8 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 #include "ingot/quant/linear.h"
 
@@ -20,13 +24,23 @@ ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, con
       dense(packed.empty() ? source.take(name, shape, init) : Parameter{}),
       bias(has_bias ? source.take(std::string(name) + "_bias", {shape[0], shape[1]}, init::kZeros,
                                   {.decay = false})
-                    : Parameter{}) {}
+                    : Parameter{}) {
+  if (is_quantized()) dense.name = source.prefix() + std::string(name);  // the name has no other use
+}
+
+Shape ExpertLinear::shape() const {
+  if (!is_quantized()) return dense.shape();
+  return {static_cast<std::int64_t>(packed.size()), packed.front()->rows, packed.front()->cols};
+}
+Device ExpertLinear::device() const {
+  return is_quantized() ? packed.front()->data.device() : dense.value.device();
+}
 
 Tensor ExpertLinear::operator()(const Tensor& x, const ExpertRouting& routing) const {
   const ModuleScope scope(dense, 0);
   WeightObserver::tell({.experts = this, .rows = x.dim(0)});
   InputObserver::tell(dense.name, x, routing.offsets);
-  const Tensor y = multiplied(x, routing.offsets);
+  const Tensor y = add_adapters(multiplied(x, routing.offsets), x, routing.offsets);
   return bias.value.defined() ? y + to(embedding(bias.value, routing.experts), y.dtype()) : y;
 }
 
@@ -46,20 +60,47 @@ Tensor ExpertLinear::multiplied(const Tensor& x, const Tensor& offsets) const {
   return results.size() == 1 ? results.front() : concat(results, 0);
 }
 
+// The pairs of a batch are in the order of experts, so adapters are of all of them.
+Tensor ExpertLinear::add_adapters(Tensor y, const Tensor& x, const Tensor& offsets) const {
+  for (const auto& adapter : adapters) {
+    if (!adapter->is_on()) continue;
+    INGOT_CHECK(adapter->rows == nullptr || adapter->rows->is_whole(),
+                Error(fmt::format("the adapter '{}' of the experts '{}' is of some rows alone", adapter->name,
+                                  dense.name)));
+    const DType dtype = y.dtype();
+    Tensor input = to(x, dtype);
+    if (adapter->drops()) input = dropout(input, adapter->dropout);
+    const Tensor inner = grouped_linear(input, to(adapter->a.value, dtype), offsets);
+    y = y + grouped_linear(inner, to(adapter->b.value, dtype), offsets) *
+                static_cast<double>(adapter->scale * adapter->weight);
+  }
+  return y;
+}
+
+Tensor ExpertLinear::effective() const {
+  Tensor w = dense.value;
+  for (const auto& adapter : adapters) {
+    if (!adapter->is_on()) continue;
+    const DType dtype = w.dtype();
+    w = w + matmul(to(adapter->b.value, dtype), to(adapter->a.value, dtype)) *
+                static_cast<double>(adapter->scale * adapter->weight);
+  }
+  return w;
+}
+
 void ExpertLinear::keep(std::int64_t first, std::int64_t count) {
   const auto keep_of = [&](Parameter& stack) {
     if (stack) stack.replace(clone(narrow(stack.value.detach(), 0, first, count)));
   };
   keep_of(dense);
   keep_of(bias);
+  for (const auto& adapter : adapters) {
+    keep_of(adapter->a);
+    keep_of(adapter->b);
+  }
   if (packed.empty()) return;
   packed.erase(packed.begin(), packed.begin() + first);
   packed.resize(static_cast<std::size_t>(count));
-}
-
-void ExpertLinear::visit(ParamVisitor& v, std::string_view name) {
-  v(name, dense);
-  v(std::string(name) + "_bias", bias);
 }
 
 }  // namespace ingot

@@ -136,14 +136,11 @@ LowRankAdapter& LinearWeight::add_adapter(const ParamSource& source, std::string
 }
 
 LowRankAdapter& LinearWeight::add_adapter(std::unique_ptr<LowRankAdapter> adapter) {
-  INGOT_CHECK(find_adapter(adapter->name) == nullptr,
-              Error(fmt::format("there is an adapter '{}' already", adapter->name)));
-  return *adapters.emplace_back(std::move(adapter));
+  return ingot::add_adapter(adapters, std::move(adapter));
 }
 
 LowRankAdapter* LinearWeight::find_adapter(std::string_view name) {
-  const auto found = std::ranges::find(adapters, name, [](const auto& adapter) { return adapter->name; });
-  return found == adapters.end() ? nullptr : found->get();
+  return ingot::find_adapter(adapters, name);
 }
 
 bool multiplies_with_values() { return grad_enabled() || recorded_later() || with_values; }

@@ -66,7 +66,7 @@ struct LinearWeight {
   WeightSplit split;        ///< where ranks have the weight together; it is for inference then
   quant::PackedPtr packed;  ///< null: `dense` is there
   Parameter dense;
-  std::vector<std::unique_ptr<LowRankAdapter>> adapters;
+  AdapterList adapters;
   std::shared_ptr<const WeightRecipe> recipe;  ///< null: matmuls in the operands' own dtype
 
  private:

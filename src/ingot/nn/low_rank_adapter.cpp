@@ -50,10 +50,23 @@ Tensor row_norms(const LinearWeight& weight, const Tensor& a, const Tensor& b, d
 LowRankAdapter::LowRankAdapter(const ParamSource& source, std::string name_, const Shape& weight_,
                                std::int64_t rank, float scale_)
     : name(std::move(name_)),
-      a(source.scope(name).take("lora_A", {checked_rank(rank), weight_[1]},
-                                init::fan_in_uniform(weight_[1]))),
-      b(source.scope(name).take("lora_B", {weight_[0], rank}, init::kZeros)),
+      a(source.scope(name).take("lora_A", weight_.with(weight_.rank() - 2, checked_rank(rank)),
+                                init::fan_in_uniform(weight_[weight_.rank() - 1]))),
+      b(source.scope(name).take("lora_B", weight_.with(weight_.rank() - 1, rank), init::kZeros)),
       scale(scale_) {}
+
+bool LowRankAdapter::drops() const { return dropout > 0 && (grad_enabled() || recorded_later()); }
+
+LowRankAdapter* find_adapter(const AdapterList& list, std::string_view name) {
+  const auto found = std::ranges::find(list, name, [](const auto& adapter) { return adapter->name; });
+  return found == list.end() ? nullptr : found->get();
+}
+
+LowRankAdapter& add_adapter(AdapterList& list, std::unique_ptr<LowRankAdapter> adapter) {
+  INGOT_CHECK(find_adapter(list, adapter->name) == nullptr,
+              Error(fmt::format("there is an adapter '{}' already", adapter->name)));
+  return *list.emplace_back(std::move(adapter));
+}
 
 AdapterRows::Range AdapterRows::of(std::int64_t rows) const {
   if (whole_) return {.begin = 0, .count = rows};

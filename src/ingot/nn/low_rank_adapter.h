@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ingot/nn/param_source.h"
@@ -57,13 +58,15 @@ class AdapterRows {
   Share all_, wanted_;
 };
 
-/// A low-rank update of a weight W [out, in], scale · B·A (LoRA, Hu et al. 2021). With a magnitude m it is
+/// A low-rank update of a weight W [out, in], or of each of a stack of them [experts, out, in]: scale · B·A
+/// (LoRA, Hu et al. 2021). With a magnitude m it is
 /// weight-decomposed (DoRA, Liu et al. 2024): the weight becomes (W + scale · B·A) · m / ‖W + scale · B·A‖,
 /// row by row, where the lengths count as constants in the backward pass. `name` tells the adapters of one
 /// weight apart.
 struct LowRankAdapter {
-  /// Takes "<name>.lora_A" and "<name>.lora_B" from the source. As PyTorch and PEFT start them: A uniform in
-  /// ±1/√in, B zero, so that a fresh adapter changes nothing. Throws InvalidConfig unless rank > 0.
+  /// Takes "<name>.lora_A" and "<name>.lora_B" from the source, for a weight of this shape. As PyTorch and
+  /// PEFT start them: A uniform in ±1/√in, B zero, so that a fresh adapter changes nothing. Throws
+  /// InvalidConfig unless rank > 0.
   LowRankAdapter(const ParamSource& source, std::string name, const Shape& weight, std::int64_t rank,
                  float scale);
 
@@ -74,9 +77,9 @@ struct LowRankAdapter {
   Tensor row_gain(const LinearWeight& weight) const;
 
   std::string name;
-  Parameter a;          ///< [rank, in]
-  Parameter b;          ///< [out, rank]
-  Parameter magnitude;  ///< [out], or absent
+  Parameter a;          ///< [rank, in], or [experts, rank, in]
+  Parameter b;          ///< [out, rank], or [experts, out, rank]
+  Parameter magnitude;  ///< [out], or absent, as it is for experts
   float scale;
   float weight = 1;  ///< what the whole update is multiplied with
   /// Share of its input that is dropped while gradients are recorded. Where a weight is read as a whole, or
@@ -86,9 +89,19 @@ struct LowRankAdapter {
   std::shared_ptr<const AdapterRows> rows{};  ///< null: every row
 
   bool is_on() const { return enabled && (rows == nullptr || rows->any()); }
+  /// Whether its input loses some of its elements here.
+  bool drops() const;
+  std::int64_t rank() const { return a.value.dim(-2); }
 
  private:
   mutable RowNorms norms_;
 };
+
+/// The adapters of one weight, or of one stack of experts.
+using AdapterList = std::vector<std::unique_ptr<LowRankAdapter>>;
+/// Null where there is none of this name.
+LowRankAdapter* find_adapter(const AdapterList& list, std::string_view name);
+/// Error where there is one of its name.
+LowRankAdapter& add_adapter(AdapterList& list, std::unique_ptr<LowRankAdapter> adapter);
 
 }  // namespace ingot

@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "ingot/nn/expert_linear.h"
 #include "ingot/nn/linear_weight.h"
 
 namespace ingot {
@@ -32,20 +33,50 @@ class WeightCollector final : public ParamVisitor {
   }
 };
 
+class ExpertCollector final : public ParamVisitor {
+ public:
+  std::vector<std::pair<std::string, ExpertLinear*>> found;
+
+ protected:
+  void parameter_at(const std::string& /*name*/, Parameter& /*parameter*/) override {}
+  void experts_at(const std::string& name, ExpertLinear& experts) override {
+    found.emplace_back(name, &experts);
+  }
+};
+
+void visit_adapters(ParamVisitor& v, const AdapterList& adapters) {
+  for (const auto& adapter : adapters) {
+    v(adapter->name + ".lora_A", adapter->a);
+    v(adapter->name + ".lora_B", adapter->b);
+    v(adapter->name + ".lora_magnitude_vector", adapter->magnitude);
+  }
+}
+
 }  // namespace
 
 void ParamVisitor::operator()(std::string_view name, LinearWeight& weight) {
   weight_at(path(name), weight);
   (*this)(name, weight.dense);
-  for (const auto& adapter : weight.adapters) {
-    (*this)(adapter->name + ".lora_A", adapter->a);
-    (*this)(adapter->name + ".lora_B", adapter->b);
-    (*this)(adapter->name + ".lora_magnitude_vector", adapter->magnitude);
-  }
+  visit_adapters(*this, weight.adapters);
+}
+
+void ParamVisitor::operator()(std::string_view name, ExpertLinear& experts) {
+  experts_at(path(name), experts);
+  (*this)(name, experts.dense);
+  (*this)(std::string(name) + "_bias", experts.bias);
+  const std::string outer = push(name);
+  visit_adapters(*this, experts.adapters);
+  prefix_ = outer;
 }
 
 std::vector<std::pair<std::string, LinearWeight*>> named_weights(ModuleRef module) {
   WeightCollector collector;
+  module.visit(collector);
+  return collector.found;
+}
+
+std::vector<std::pair<std::string, ExpertLinear*>> named_experts(ModuleRef module) {
+  ExpertCollector collector;
   module.visit(collector);
   return collector.found;
 }

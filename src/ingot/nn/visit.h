@@ -15,6 +15,7 @@ namespace ingot {
 
 class ParamVisitor;
 struct LinearWeight;
+struct ExpertLinear;
 
 template <class M>
 concept Module = requires(M& module, ParamVisitor& visitor) {
@@ -36,6 +37,9 @@ class ParamVisitor {
   }
   /// The weight itself, quantized or not; then, as parameters, the dense matrix and the adapters' matrices.
   void operator()(std::string_view name, LinearWeight& weight);
+  /// The experts themselves; then, as parameters, the dense stack, the biases ("<name>_bias") and the
+  /// adapters' stacks.
+  void operator()(std::string_view name, ExpertLinear& experts);
   template <Module M>
   void operator()(std::string_view name, M& module) {
     const std::string outer = push(name);
@@ -64,6 +68,7 @@ class ParamVisitor {
   /// `name` is full.
   virtual void parameter_at(const std::string& name, Parameter& parameter) = 0;
   virtual void weight_at(const std::string& /*name*/, LinearWeight& /*weight*/) {}
+  virtual void experts_at(const std::string& /*name*/, ExpertLinear& /*experts*/) {}
 
  private:
   std::string path(std::string_view name) const { return prefix_ + std::string(name); }
@@ -96,6 +101,8 @@ std::vector<Parameter*> parameters(ModuleRef module);
 std::vector<std::pair<std::string, Parameter*>> named_parameters(ModuleRef module);
 /// Every weight of a linear layer or embedding: what takes adapters.
 std::vector<std::pair<std::string, LinearWeight*>> named_weights(ModuleRef module);
+/// Every linear layer of experts: what takes adapters, too.
+std::vector<std::pair<std::string, ExpertLinear*>> named_experts(ModuleRef module);
 /// Elements of all parameters, or of the trainable ones.
 std::int64_t count_parameters(ModuleRef module, bool trainable_only = false);
 void zero_grad(ModuleRef module);

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ingot/nn/expert_linear.h"
 #include "ingot/nn/linear_weight.h"
 
 namespace ingot {
@@ -18,12 +19,11 @@ bool is_moved(const Shape& shape) { return shape.rank() > 1 && !(shape.rank() ==
 
 std::vector<Parameter*> moved_parameters(ModuleRef block) {
   std::unordered_set<const Parameter*> of_adapters;
-  for (const auto& [name, weight] : named_weights(block)) {
-    for (const auto& adapter : weight->adapters) {
-      of_adapters.insert(&adapter->a);
-      of_adapters.insert(&adapter->b);
-    }
-  }
+  const auto leave_out = [&of_adapters](const AdapterList& adapters) {
+    for (const auto& adapter : adapters) of_adapters.insert({&adapter->a, &adapter->b});
+  };
+  for (const auto& [name, weight] : named_weights(block)) leave_out(weight->adapters);
+  for (const auto& [name, experts] : named_experts(block)) leave_out(experts->adapters);
   std::vector<Parameter*> all = parameters(block);
   std::erase_if(all, [&](const Parameter* parameter) {
     return !is_moved(parameter->shape()) || of_adapters.contains(parameter);

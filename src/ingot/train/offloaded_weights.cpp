@@ -28,8 +28,9 @@ std::size_t room_for(const Tensor& tensor, bool adjacent) {
 }
 
 bool has_adapters(ModuleRef model) {
-  return std::ranges::any_of(named_weights(model),
-                             [](const auto& named) { return !named.second->adapters.empty(); });
+  const auto adapted = [](const auto& named) { return !named.second->adapters.empty(); };
+  return std::ranges::any_of(named_weights(model), adapted) ||
+         std::ranges::any_of(named_experts(model), adapted);
 }
 
 }  // namespace
@@ -131,6 +132,10 @@ void OffloadedWeights::take(Block& block, ModuleRef module) {
     taken_.insert(weight);
     for (Tensor* part : quantized_memory(*weight)) add(block, *part);
   }
+  for (const auto& [name, experts] : named_experts(module)) {
+    taken_.insert(experts);
+    for (Tensor* part : quantized_memory(*experts)) add(block, *part);
+  }
 }
 
 void OffloadedWeights::add(Block& block, Tensor& place, Parameter* trained) {
@@ -176,6 +181,10 @@ void OffloadedWeights::move_rest(ModuleRef model) const {
   for (const auto& [name, weight] : named_weights(model)) {
     if (taken_.contains(weight)) continue;
     for (Tensor* part : quantized_memory(*weight)) *part = to(*part, device_);
+  }
+  for (const auto& [name, experts] : named_experts(model)) {
+    if (taken_.contains(experts)) continue;
+    for (Tensor* part : quantized_memory(*experts)) *part = to(*part, device_);
   }
 }
 

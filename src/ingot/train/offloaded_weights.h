@@ -68,7 +68,7 @@ class OffloadedWeights final : public PrefetchedBlocks {
   OffloadConfig to_;
   bool trains_whole_;  // not adapters
   Stream up_{};
-  std::unordered_set<const LinearWeight*> taken_;
+  std::unordered_set<const void*> taken_;  // weights and experts of blocks
   std::vector<Block> blocks_;
 };
 

@@ -13,7 +13,7 @@ namespace ingot {
 AdapterBank::AdapterBank(LanguageModel& model, std::size_t most, std::size_t memory)
     : model_(model),
       map_(LanguageModel::weight_map(model.config)),
-      weights_(adapted_weights({model, map_})),
+      parts_({model, map_}),
       most_(most),
       memory_(memory),
       mixes_(!model.config.is_latent() && model.config.num_experts == 0 && !model.config.is_recurrent()) {}
@@ -107,7 +107,7 @@ AdapterBank::Arrival AdapterBank::read(const NamedAdapter& adapter, std::string 
               IoError(adapter.path, "is not an adapter: a directory with adapter_config.json was expected"));
   // Apart from adapters that are always on, and from one of this name that is just leaving.
   const std::string on_model = fmt::format("named:{}:{}", number, adapter.name);
-  PeftAdapter read = open_peft_adapter(weights_, map_, adapter.path, on_model);
+  PeftAdapter read = open_peft_adapter(parts_, map_, adapter.path, on_model);
   INGOT_CHECK(
       read.config.modules_to_save.empty() && read.wholes.empty(),
       InvalidConfig("adapter", fmt::format("{} replaces {} as a whole, so it cannot be switched while the "
@@ -123,7 +123,7 @@ AdapterBank::Arrival AdapterBank::read(const NamedAdapter& adapter, std::string 
   banked->bytes = read.nbytes();
   banked->on_model = on_model;
   banked->rows = std::make_shared<AdapterRows>();
-  for (const auto& [weight, pair] : read.pairs) pair->rows = banked->rows;
+  for (LowRankAdapter* pair : read.all_pairs()) pair->rows = banked->rows;
   return {.adapter = std::move(banked), .pairs = std::move(read)};
 }
 

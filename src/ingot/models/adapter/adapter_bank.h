@@ -95,7 +95,7 @@ class AdapterBank {
   LanguageModel& model_;
   // What load() knows of the model, which settle() may change meanwhile on another thread.
   const WeightMap map_;
-  const std::vector<AdaptedWeight> weights_;
+  const AdaptedParts parts_;
   const std::size_t most_;
   const std::size_t memory_;
   const bool mixes_;

@@ -9,15 +9,30 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/models/adapter/modules.h"
+#include "ingot/nn/expert_linear.h"
 #include "ingot/nn/linear_weight.h"
 #include "ingot/ops/cast.h"
 
 namespace ingot {
 namespace {
 
-void refuse_no_target(const std::vector<AdaptedWeight>& weights, const LoraConfig& config) {
+std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
+void refuse_no_target(const AdaptedParts& parts, const LoraConfig& config) {
   std::set<std::string> last;  // what a list of targets would name
-  for (const AdaptedWeight& weight : weights) last.insert(weight.module.substr(weight.module.rfind('.') + 1));
+  for (const AdaptedWeight& weight : parts.weights) last.insert(last_part(weight.module));
+  for (const AdaptedExperts& at : parts.experts)
+    if (at.is_modules()) last.insert(last_part(at.module(0)));
+  if (config.target_modules.empty() && config.target_regex.empty()) {
+    std::set<std::string> stacks;
+    for (const AdaptedExperts& at : parts.experts)
+      stacks.insert(last_part(at.container()) + "." + at.parameter());
+    throw InvalidConfig(
+        "target_parameters",
+        fmt::format("'{}' matches no stack of experts of this model; there {}",
+                    fmt::join(config.target_parameters, ", "),
+                    stacks.empty() ? "is none" : fmt::format("are: {}", fmt::join(stacks, ", "))));
+  }
   const std::string asked = config.target_regex.empty()
                                 ? fmt::format("{}", fmt::join(config.target_modules, ", "))
                                 : config.target_regex;
@@ -31,9 +46,9 @@ void refuse_no_target(const std::vector<AdaptedWeight>& weights, const LoraConfi
 std::vector<std::string> add_lora(AdaptedModel model, const LoraConfig& config, const ParamSource& source,
                                   const std::string& name) {
   config.validate();
-  const std::vector<AdaptedWeight> weights = adapted_weights(model);
+  const AdaptedParts parts(model);
   std::vector<std::string> modules;
-  for (const AdaptedWeight& at : weights) {
+  for (const AdaptedWeight& at : parts.weights) {
     if (!config.targets(at.module, at.is_head)) continue;
     const std::int64_t rank = config.rank_of(at.module);
     LowRankAdapter& adapter =
@@ -41,8 +56,44 @@ std::vector<std::string> add_lora(AdaptedModel model, const LoraConfig& config, 
     if (config.use_dora) adapter.decompose(*at.weight);
     modules.push_back(at.module);
   }
-  if (modules.empty()) refuse_no_target(weights, config);
+  for (const AdaptedExperts& at : parts.experts) {
+    if (!targets(config, at)) continue;
+    INGOT_CHECK(
+        !config.use_dora,
+        InvalidConfig("use_dora", fmt::format("DoRA of experts ('{}') is not available; write them into "
+                                              "exclude_modules",
+                                              last_part(at.container()))));
+    const std::int64_t rank = rank_of(config, at);
+    add_adapter(at.experts->adapters,
+                std::make_unique<LowRankAdapter>(source.scope(at.ours), name, at.experts->shape(), rank,
+                                                 scale_of(config, at, rank)));
+    modules.push_back(at.pattern_name());
+  }
+  if (modules.empty()) refuse_no_target(parts, config);
   return modules;
+}
+
+namespace {
+
+void train(LowRankAdapter* adapter) {
+  if (adapter == nullptr) return;
+  for (Parameter* parameter : {&adapter->a, &adapter->b, &adapter->magnitude}) {
+    if (!*parameter) continue;
+    if (parameter->value.dtype() != DType::f32) parameter->replace(to(parameter->value.detach(), DType::f32));
+    parameter->set_trainable(true);
+  }
+}
+
+}  // namespace
+
+std::vector<LowRankAdapter*> adapters_of(ModuleRef model) {
+  std::vector<LowRankAdapter*> all;
+  const auto add = [&all](const AdapterList& list) {
+    for (const auto& adapter : list) all.push_back(adapter.get());
+  };
+  for (const auto& [path, weight] : named_weights(model)) add(weight->adapters);
+  for (const auto& [path, experts] : named_experts(model)) add(experts->adapters);
+  return all;
 }
 
 void train_adapter_only(AdaptedModel model, const LoraConfig& config, std::string_view name) {
@@ -56,44 +107,50 @@ void train_adapter_only(AdaptedModel model, const LoraConfig& config, std::strin
                         fmt::format("'{}' is quantized, so it cannot be trained as a whole", at.module)));
       at.weight->dense.set_trainable(true);
     }
-    LowRankAdapter* adapter = at.weight->find_adapter(name);
-    if (adapter == nullptr) continue;
-    for (Parameter* parameter : {&adapter->a, &adapter->b, &adapter->magnitude}) {
-      if (!*parameter) continue;
-      if (parameter->value.dtype() != DType::f32)
-        parameter->replace(to(parameter->value.detach(), DType::f32));
-      parameter->set_trainable(true);
-    }
   }
+  for (LowRankAdapter* adapter : adapters_of(model.module))
+    if (adapter->name == name) train(adapter);
 }
+
+namespace {
+
+// Of a linear layer's weight, or of a stack of experts.
+template <class Weight>
+void merge_into(const std::string& name, Weight& weight) {
+  if (std::ranges::any_of(weight.adapters, [](const auto& adapter) { return adapter->is_on(); })) {
+    INGOT_CHECK(
+        !weight.is_quantized(),
+        Error(fmt::format("{} is quantized: an update cannot be merged into it; load the values of the "
+                          "base model, merge, and quantize again",
+                          name)));
+    const DType dtype = weight.dense.value.dtype();
+    const bool trainable = weight.dense.trainable();
+    weight.dense.replace(to(weight.dense.value, DType::f32));
+    weight.dense.replace(to(weight.effective(), dtype));
+    weight.dense.set_trainable(trainable);
+  }
+  weight.adapters.clear();
+}
+
+}  // namespace
 
 void merge_adapters(ModuleRef model) {
   const NoGrad no_grad;
-  for (const auto& [name, weight] : named_weights(model)) {
-    if (weight->is_adapted()) {
-      INGOT_CHECK(
-          !weight->is_quantized(),
-          Error(fmt::format("{} is quantized: an update cannot be merged into it; load the values of the "
-                            "base model, merge, and quantize again",
-                            name)));
-      const DType dtype = weight->dense.value.dtype();
-      const bool trainable = weight->dense.trainable();
-      weight->dense.replace(to(weight->dense.value, DType::f32));
-      weight->dense.replace(to(weight->effective(), dtype));
-      weight->dense.set_trainable(trainable);
-    }
-    weight->adapters.clear();
-  }
+  for (const auto& [name, weight] : named_weights(model)) merge_into(name, *weight);
+  for (const auto& [name, experts] : named_experts(model)) merge_into(name, *experts);
 }
 
 void remove_adapter(ModuleRef model, std::string_view name) {
-  for (const auto& [path, weight] : named_weights(model))
-    std::erase_if(weight->adapters, [name](const auto& adapter) { return adapter->name == name; });
+  const auto remove_from = [name](AdapterList& list) {
+    std::erase_if(list, [name](const auto& adapter) { return adapter->name == name; });
+  };
+  for (const auto& [path, weight] : named_weights(model)) remove_from(weight->adapters);
+  for (const auto& [path, experts] : named_experts(model)) remove_from(experts->adapters);
 }
 
 void enable_adapter(ModuleRef model, std::string_view name, bool enabled) {
-  for (const auto& [path, weight] : named_weights(model))
-    if (LowRankAdapter* adapter = weight->find_adapter(name)) adapter->enabled = enabled;
+  for (LowRankAdapter* adapter : adapters_of(model))
+    if (adapter->name == name) adapter->enabled = enabled;
 }
 
 }  // namespace ingot

@@ -12,6 +12,8 @@
 
 namespace ingot {
 
+struct LowRankAdapter;
+
 /// A model as adapters see it: its weights, and what checkpoints of its family call them.
 struct AdaptedModel {
   ModuleRef module;
@@ -33,6 +35,9 @@ void train_adapter_only(AdaptedModel model, const LoraConfig& config, std::strin
 /// and removes every adapter. Error where an adapted matrix is quantized: load its values instead
 /// (LoadOptions::keep_quantized false).
 void merge_adapters(ModuleRef model);
+
+/// Every adapter on a model, of linear layers, embeddings and experts.
+std::vector<LowRankAdapter*> adapters_of(ModuleRef model);
 
 /// Removes the adapter `name` wherever it is.
 void remove_adapter(ModuleRef model, std::string_view name);

@@ -118,7 +118,6 @@ LoraConfig LoraConfig::from_json(std::string_view text, const std::string& path)
   keys.refuse("lora_bias", false, "biases of adapters");
   keys.refuse("bias", "none", "trained biases of the base model");
   keys.refuse("layer_replication", nullptr, "replicated layers");
-  keys.refuse("target_parameters", nullptr, "adapters on stacks of experts");
   keys.refuse("trainable_token_indices", nullptr, "rows of the embedding trained by themselves");
   keys.refuse("alora_invocation_tokens", nullptr, "activated LoRA");
   LoraConfig config;
@@ -133,6 +132,7 @@ LoraConfig LoraConfig::from_json(std::string_view text, const std::string& path)
   else
     keys.read_names("target_modules", config.target_modules);
   keys.read_names("exclude_modules", config.exclude_modules);
+  keys.read_names("target_parameters", config.target_parameters);
   if (keys.has("layers_to_transform") && json["layers_to_transform"].is_number())
     keys.read("layers_to_transform", config.layers_to_transform.emplace_back());
   else
@@ -166,6 +166,7 @@ std::string LoraConfig::to_json() const {
     json["target_modules"] = target_modules;
   else
     json["target_modules"] = target_regex;
+  json["target_parameters"] = target_parameters.empty() ? Json(nullptr) : Json(target_parameters);
   json["exclude_modules"] = exclude_modules.empty() ? Json(nullptr) : Json(exclude_modules);
   json["layers_to_transform"] = layers_to_transform.empty() ? Json(nullptr) : Json(layers_to_transform);
   json["modules_to_save"] = modules_to_save.empty() ? Json(nullptr) : Json(modules_to_save);
@@ -187,15 +188,23 @@ void LoraConfig::validate() const {
 }
 
 bool LoraConfig::targets(const std::string& module, bool is_head) const {
-  if (is_named(module, exclude_modules)) return false;
+  if (excludes(module)) return false;
   const std::int64_t layer = layer_of(module);
   if (!layers_to_transform.empty() &&
       std::ranges::find(layers_to_transform, layer) == layers_to_transform.end())
     return false;
   if (!target_regex.empty()) return matches_whole(target_regex, module);
-  if (target_modules == std::vector<std::string>{"all-linear"}) return !is_head;
+  if (targets_all_linear()) return !is_head;
   return is_named(module, target_modules);
 }
+
+bool LoraConfig::targets_all_linear() const {
+  return target_modules == std::vector<std::string>{"all-linear"};
+}
+bool LoraConfig::targets_parameter(const std::string& name) const {
+  return is_named(name, target_parameters);
+}
+bool LoraConfig::excludes(const std::string& module) const { return is_named(module, exclude_modules); }
 
 bool LoraConfig::saves(const std::string& module) const { return is_named(module, modules_to_save); }
 

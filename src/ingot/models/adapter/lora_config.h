@@ -17,10 +17,13 @@ struct LoraConfig {
   double lora_dropout = 0;  ///< of the input of each adapter, in training
   bool use_rslora = false;  ///< scale alpha / √r instead of alpha / r (Kalajdzievski 2023)
   bool use_dora = false;    ///< weight-decomposed: a magnitude for each row (Liu et al. 2024)
-  /// Modules by name, or by the end of it behind a dot. {"all-linear"}: every linear layer but the head.
+  /// Modules by name, or by the end of it behind a dot. {"all-linear"}: every linear layer but the head,
+  /// those of experts with the others.
   std::vector<std::string> target_modules;
   std::string target_regex;  ///< instead of the list, as PEFT has it: matches a whole name
   std::vector<std::string> exclude_modules;
+  /// Stacks of experts by name, or by the end of it behind a dot: "mlp.experts.gate_up_proj".
+  std::vector<std::string> target_parameters;
   std::vector<std::int64_t> layers_to_transform;     ///< numbers of layers; empty: all
   std::map<std::string, std::int64_t> rank_pattern;  ///< r of modules whose name ends with the pattern
   std::map<std::string, double> alpha_pattern;       ///< lora_alpha likewise
@@ -36,6 +39,9 @@ struct LoraConfig {
 
   /// Whether a module of this name gets an adapter. `is_head`: it makes the logits, or looks tokens up.
   bool targets(const std::string& module, bool is_head) const;
+  bool targets_all_linear() const;
+  bool targets_parameter(const std::string& name) const;
+  bool excludes(const std::string& module) const;
   /// Whether a module of this name is trained as a whole.
   bool saves(const std::string& module) const;
   std::int64_t rank_of(const std::string& module) const;

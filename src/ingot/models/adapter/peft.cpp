@@ -14,6 +14,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/suggest.h"
 #include "ingot/models/adapter/modules.h"
+#include "ingot/models/adapter/peft_experts.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/weights/open.h"
@@ -23,13 +24,7 @@ namespace ingot {
 namespace {
 
 constexpr const char* kConfigFile = "adapter_config.json";
-constexpr std::string_view kPrefix = "base_model.model.";
-
-// What a file holds for one module: the two matrices [r, in] and [out, r], with DoRA a magnitude [out], or a
-// whole weight instead of them.
-struct ModuleTensors {
-  Tensor a, b, magnitude, whole;
-};
+constexpr std::string_view kPrefix = kPeftPrefix;
 
 std::string weights_file(const std::string& directory) {
   for (const char* name : {"adapter_model.safetensors", "adapter_model.bin"}) {
@@ -147,16 +142,6 @@ void check_shapes(const std::string& file, const std::string& module, const Modu
       file, module, to_string(tensors.a.shape()), to_string(tensors.b.shape()), to_string(shape)));
 }
 
-// Gives an adapter the tensors of a file.
-class GivenMatrices final : public ParamProvider {
- public:
-  GivenMatrices(Tensor a, Tensor b) : a_(std::move(a)), b_(std::move(b)) {}
-  Tensor provide(const ParamRequest& request) override { return request.name.ends_with("lora_A") ? a_ : b_; }
-
- private:
-  Tensor a_, b_;
-};
-
 // The rows of a module's matrix (or vector) that are the weight's.
 Tensor own_rows(const AdaptedWeight& at, const Tensor& module) {
   if (at.rows == 0) return module;
@@ -214,17 +199,22 @@ Tensor value_of_whole(const std::string& file, const std::string& module, const 
 
 bool is_peft_adapter(const std::string& path) { return std::filesystem::exists(path + "/" + kConfigFile); }
 
-PeftAdapter open_peft_adapter(std::span<const AdaptedWeight> weights, const WeightMap& map,
-                              const std::string& directory, const std::string& name, float weight) {
+PeftAdapter open_peft_adapter(const AdaptedParts& parts, const WeightMap& map, const std::string& directory,
+                              const std::string& name, float weight) {
   const NoGrad no_grad;
   const std::string config_path = directory + "/" + kConfigFile;
-  PeftAdapter adapter{
-      .config = LoraConfig::from_json(read_file(config_path), config_path), .pairs = {}, .wholes = {}};
+  PeftAdapter adapter{.config = LoraConfig::from_json(read_file(config_path), config_path),
+                      .pairs = {},
+                      .experts = {},
+                      .wholes = {}};
+  const std::span<const AdaptedWeight> weights = parts.weights;
   const LoraConfig& config = adapter.config;
   const std::string file = weights_file(directory);
   const bool tied = std::ranges::none_of(
       weights, [](const AdaptedWeight& at) { return at.is_head && !at.weight->dense.embedding; });
-  for (const auto& [module, tensors] : read_modules(file, map)) {
+  std::map<std::string, ModuleTensors> modules = read_modules(file, map);
+  adapter.experts = take_expert_adapters(file, modules, parts.experts, config, name, weight);
+  for (const auto& [module, tensors] : modules) {
     bool found = false;
     for (const AdaptedWeight& at : weights) {
       if (at.module != module) continue;
@@ -252,21 +242,29 @@ PeftAdapter open_peft_adapter(std::span<const AdaptedWeight> weights, const Weig
 
 std::size_t PeftAdapter::nbytes() const {
   std::size_t bytes = 0;
-  for (const auto& [weight, pair] : pairs) {
+  for (const LowRankAdapter* pair : all_pairs()) {
     bytes += pair->a.value.nbytes() + pair->b.value.nbytes();
     if (pair->magnitude) bytes += pair->magnitude.value.nbytes();
   }
   return bytes;
 }
 
+std::vector<LowRankAdapter*> PeftAdapter::all_pairs() const {
+  std::vector<LowRankAdapter*> all;
+  for (const auto& [weight, pair] : pairs) all.push_back(pair.get());
+  for (const auto& [stack, pair] : experts) all.push_back(pair.get());
+  return all;
+}
+
 void put_on(PeftAdapter adapter) {
   for (const PeftAdapter::Whole& whole : adapter.wholes) whole.weight->dense.replace(whole.value);
   for (auto& [weight, pair] : adapter.pairs) weight->add_adapter(std::move(pair));
+  for (auto& [stack, pair] : adapter.experts) add_adapter(stack->adapters, std::move(pair));
 }
 
 LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
                              float weight) {
-  PeftAdapter adapter = open_peft_adapter(adapted_weights(model), model.map, directory, name, weight);
+  PeftAdapter adapter = open_peft_adapter(AdaptedParts(model), model.map, directory, name, weight);
   LoraConfig config = adapter.config;
   put_on(std::move(adapter));
   return config;
@@ -280,11 +278,6 @@ struct Part {
 };
 
 using Values = std::map<std::string, Tensor>;
-
-Tensor value_of(const Parameter& parameter, const Values& values) {
-  const auto found = values.find(parameter.name);
-  return to(found == values.end() ? parameter.value.detach() : found->second, kCpu);
-}
 
 // The reverse of own_rows(), of all parts of a module.
 Tensor rows_of_module(const std::vector<Part>& parts, const std::vector<Tensor>& rows) {
@@ -356,10 +349,10 @@ void write_peft_adapter(const std::string& directory, AdaptedModel model, const 
       modules[at.module].push_back({at, adapter});
     if (config.saves(at.module)) saved[at.ours + ".weight"] = value_of(at.weight->dense, values);
   }
-  INGOT_CHECK(!modules.empty(), Error(fmt::format("this model has no adapter '{}'", name)));
   LoraConfig written = config;
   written.target_regex.clear();
   written.target_modules.clear();
+  written.target_parameters.clear();
   written.exclude_modules.clear();
   written.layers_to_transform.clear();
   written.rank_pattern.clear();
@@ -389,6 +382,8 @@ void write_peft_adapter(const std::string& directory, AdaptedModel model, const 
       written.alpha_pattern[module] = static_cast<double>(scale) * (written.use_rslora ? std::sqrt(of) : of);
     }
   }
+  const bool experts = write_expert_adapters(model, name, values, written, tensors);
+  INGOT_CHECK(!modules.empty() || experts, Error(fmt::format("this model has no adapter '{}'", name)));
   write_safetensors(directory + "/adapter_model.safetensors", tensors);
   write_file_atomically(directory + "/" + kConfigFile, written.to_json());
 }

@@ -33,15 +33,16 @@ struct PeftAdapter {
   };
   LoraConfig config;
   std::vector<std::pair<LinearWeight*, std::unique_ptr<LowRankAdapter>>> pairs;
+  std::vector<std::pair<ExpertLinear*, std::unique_ptr<LowRankAdapter>>> experts;
   std::vector<Whole> wholes;  ///< modules_to_save
 
-  std::size_t nbytes() const;  ///< of the pairs
+  std::size_t nbytes() const;  ///< of the pairs, with those of experts
+  std::vector<LowRankAdapter*> all_pairs() const;
 };
-/// Reads an adapter as read_peft_adapter() does for `weights`, those of a model (adapted_weights()), and
-/// leaves them as they are: another thread may run the model meanwhile, and change its adapters. Its matrices
-/// are f32.
-PeftAdapter open_peft_adapter(std::span<const AdaptedWeight> weights, const WeightMap& map,
-                              const std::string& directory, const std::string& name, float weight = 1.0F);
+/// Reads an adapter as read_peft_adapter() does for `parts`, those of a model, and leaves them as they are:
+/// another thread may run the model meanwhile, and change its adapters. Its matrices are f32.
+PeftAdapter open_peft_adapter(const AdaptedParts& parts, const WeightMap& map, const std::string& directory,
+                              const std::string& name, float weight = 1.0F);
 /// Puts it on the model that it was read for.
 void put_on(PeftAdapter adapter);
 

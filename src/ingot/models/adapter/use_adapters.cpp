@@ -43,14 +43,15 @@ void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters)
   if (adapters.empty()) return;
   const WeightMap map =
       LanguageModel::weight_map(model.part != nullptr ? model.part->whole_config() : model.config);
-  std::vector<AdaptedWeight> weights = adapted_weights({model, map});
-  for (AdaptedWeight& at : weights)
+  AdaptedParts parts({model, map});
+  for (AdaptedWeight& at : parts.weights)
     if (model.part != nullptr) at.part = model.part->part(at.ours + ".weight", at.weight->shape());
+  for (AdaptedExperts& at : parts.experts) at.divided = model.part != nullptr;
   std::size_t number = 0;
   for (const AdapterChoice& adapter : adapters) {
     check_is_adapter(adapter.path);
     // One adapter may be given twice.
-    put_on(open_peft_adapter(weights, map, adapter.path, fmt::format("{}:{}", number++, adapter.path),
+    put_on(open_peft_adapter(parts, map, adapter.path, fmt::format("{}:{}", number++, adapter.path),
                              adapter.weight));
   }
 }

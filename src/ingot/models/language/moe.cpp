@@ -261,9 +261,9 @@ Tensor MoeMlp::mixed(const Tensor& tokens, const ExpertRouting& routing, const T
 
 void MoeMlp::visit(ParamVisitor& v) {
   v("gate", router);
-  if (gate_proj != nullptr) gate_proj->visit(v, "experts.gate_proj");
-  up_proj.visit(v, "experts.up_proj");
-  down_proj.visit(v, "experts.down_proj");
+  v("experts.gate_proj", gate_proj);
+  v("experts.up_proj", up_proj);
+  v("experts.down_proj", down_proj);
   v("fc1_latent_proj", to_latent);
   v("fc2_latent_proj", from_latent);
   v("shared_expert", shared_expert);

@@ -22,13 +22,13 @@ namespace {
 
 constexpr const char* kStored = "stored";
 
-// Sees every weight of an architecture without its memory.
+// Shows f the parts of an architecture that take adapters, without their memory.
 template <class F>
-void for_each_weight_of(const LanguageConfig& config, F&& f) {
+void look_at_parts_of(const LanguageConfig& config, F&& f) {
   ShapeRecorder shapes;
   LanguageModel model(config, shapes);
   const WeightMap map = LanguageModel::weight_map(config);
-  for (const AdaptedWeight& at : adapted_weights({model, map})) f(at);
+  f(AdaptedParts({model, map}));
 }
 
 // What a format takes, of a matrix that all formats' blocks divide.
@@ -44,7 +44,8 @@ void read_targets(const ConfigReader& root, LoraConfig& lora) {
   if (lora.target_modules.size() == 1 &&
       lora.target_modules.front().find_first_of("*([|\\+") != std::string::npos)
     lora.target_regex = std::exchange(lora.target_modules, {}).front();
-  const bool none = lora.target_modules.empty() && lora.target_regex.empty();
+  const bool none =
+      lora.target_modules.empty() && lora.target_regex.empty() && lora.target_parameters.empty();
   if (root.get("lora_target_linear", none) && lora.target_regex.empty()) lora.target_modules = {"all-linear"};
 }
 
@@ -80,11 +81,17 @@ AdapterTraining read_adapter_training(const ConfigReader& root, const std::strin
 
 std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const {
   std::int64_t count = 0;
-  for_each_weight_of(model, [&](const AdaptedWeight& at) {
-    if (lora.targets(at.module, at.is_head))
-      count += lora.rank_of(at.module) * (at.weight->in() + at.weight->out()) +
-               (lora.use_dora ? at.weight->out() : 0);
-    if (lora.saves(at.module)) count += at.weight->in() * at.weight->out();
+  look_at_parts_of(model, [&](const AdaptedParts& parts) {
+    for (const AdaptedWeight& at : parts.weights) {
+      if (lora.targets(at.module, at.is_head))
+        count += lora.rank_of(at.module) * (at.weight->in() + at.weight->out()) +
+                 (lora.use_dora ? at.weight->out() : 0);
+      if (lora.saves(at.module)) count += at.weight->in() * at.weight->out();
+    }
+    for (const AdaptedExperts& at : parts.experts) {
+      const Shape shape = at.experts->shape();
+      if (targets(lora, at)) count += shape[0] * rank_of(lora, at) * (shape[1] + shape[2]);
+    }
   });
   return count;
 }
@@ -116,10 +123,13 @@ std::size_t AdapterTraining::base_bytes(const LanguageConfig& model, DType dtype
   if (!quantizes_base()) return static_cast<std::size_t>(count * dense);
   const double quantized = bytes_per_quantized(base_format);
   double bytes = 0;
-  for_each_weight_of(model, [&](const AdaptedWeight& at) {
-    const auto elements = static_cast<double>(at.weight->in() * at.weight->out());
-    bytes += elements * quantized;
-    count -= elements;
+  const auto take = [&](std::int64_t elements) {
+    bytes += static_cast<double>(elements) * quantized;
+    count -= static_cast<double>(elements);
+  };
+  look_at_parts_of(model, [&](const AdaptedParts& parts) {
+    for (const AdaptedWeight& at : parts.weights) take(at.weight->in() * at.weight->out());
+    for (const AdaptedExperts& at : parts.experts) take(at.experts->shape().numel());
   });
   return static_cast<std::size_t>(bytes + count * dense);
 }
@@ -164,8 +174,7 @@ std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const
     read_peft_adapter({*model, map}, adapter.start_from);
   train_adapter_only({*model, map}, adapter.lora);
   if (backend(device).capabilities().host_memory) own_trained_memory(*model);
-  for (const AdaptedWeight& at : adapted_weights({*model, map}))
-    for (const auto& low_rank : at.weight->adapters) low_rank->dropout = adapter.lora.lora_dropout;
+  for (LowRankAdapter* low_rank : adapters_of(*model)) low_rank->dropout = adapter.lora.lora_dropout;
   if (saved.empty()) return model;
   for (Parameter* parameter : parameters(*model)) {
     if (!parameter->trainable()) continue;

@@ -169,9 +169,6 @@ constexpr std::array kRefused{
     Refused{"relora_steps", "ReLoRA is not available; leave it out for LoRA"},
     Refused{"lisa_n_layers", "LISA is not available; write adapter: lora"},
     Refused{"loraplus_lr_ratio", "one learning rate trains both matrices; leave it out"},
-    Refused{"lora_target_parameters",
-            "adapters of stacks of experts are not available; name modules in "
-            "lora_target_modules"},
     Refused{"unfrozen_parameters",
             "parts of a model are not trained; write adapter: lora with "
             "lora_target_modules, or lora_modules_to_save"},

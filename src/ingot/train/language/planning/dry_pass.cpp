@@ -31,8 +31,7 @@ void add_adapters(LanguageModel& model, const AdapterTraining& adapter) {
   MetaSource source(DType::f32);
   add_lora({model, map}, adapter.lora, source);
   train_adapter_only({model, map}, adapter.lora);
-  for (const AdaptedWeight& at : adapted_weights({model, map}))
-    for (const auto& low_rank : at.weight->adapters) low_rank->dropout = adapter.lora.lora_dropout;
+  for (LowRankAdapter* low_rank : adapters_of(model)) low_rank->dropout = adapter.lora.lora_dropout;
 }
 
 // Tokens that go to experts of other ranks go at once, whatever mlp_chunk says (MoeMlp).

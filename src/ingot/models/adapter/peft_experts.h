@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ingot/models/adapter/modules.h"
+#include "ingot/nn/low_rank_adapter.h"
+#include "ingot/nn/param_source.h"
+
+// What peft.cpp reads and writes of mixtures of experts. PEFT has two layouts of them:
+// - lora_A and lora_B of a module for each expert, "...experts.3.gate_proj.lora_A.weight";
+// - of a parameter that stacks them (`target_parameters`), where the module of all experts has lora_A [rank ·
+//   experts, in], ordered by expert, and lora_B [out, rank · experts], ordered by rank. A second parameter of
+//   that module wraps the first, which is called "...experts.base_layer" then.
+// Experts with a module each are written in the first, which transformers 4 and 5 and vLLM read.
+namespace ingot {
+
+inline constexpr std::string_view kPeftPrefix = "base_model.model.";
+
+/// What a file holds for one module: the two matrices [r, in] and [out, r], with DoRA a magnitude [out], or a
+/// whole weight instead of them.
+struct ModuleTensors {
+  Tensor a, b, magnitude, whole;
+};
+
+/// Gives an adapter the tensors of a file.
+class GivenMatrices final : public ParamProvider {
+ public:
+  GivenMatrices(Tensor a, Tensor b) : a_(std::move(a)), b_(std::move(b)) {}
+  Tensor provide(const ParamRequest& request) override { return request.name.ends_with("lora_A") ? a_ : b_; }
+
+ private:
+  Tensor a_, b_;
+};
+
+/// A parameter's value on the host, or what stands in for it in `values`.
+Tensor value_of(const Parameter& parameter, const std::map<std::string, Tensor>& values);
+
+/// Takes what is of experts out of `modules`, which `file` holds.
+std::vector<std::pair<ExpertLinear*, std::unique_ptr<LowRankAdapter>>> take_expert_adapters(
+    const std::string& file, std::map<std::string, ModuleTensors>& modules,
+    std::span<const AdaptedExperts> experts, const LoraConfig& config, const std::string& name, float weight);
+
+/// Adds the experts' adapters called `name` to `tensors`, and what they target to `config`. False: there are
+/// none.
+bool write_expert_adapters(AdaptedModel model, const std::string& name,
+                           const std::map<std::string, Tensor>& values, LoraConfig& config,
+                           std::map<std::string, Tensor>& tensors);
+
+}  // namespace ingot
