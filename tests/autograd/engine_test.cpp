@@ -264,6 +264,18 @@ TEST(Checkpoint, SeveralInputsAndResultsHaveTheGradientsOfPlainCalls) {
   EXPECT_EQ(store.got_, 2);
 }
 
+// As of a layer whose experts train and whose router does not.
+TEST(Checkpoint, AResultThatNothingTrainsInTakesNoGradient) {
+  const Tensor w = leaf({2, 3}), x = Tensor::from(std::vector<float>{5, 7}, {2});
+  const std::function<std::vector<Tensor>(std::span<const Tensor>)> function =
+      [&](std::span<const Tensor> in) {
+        return std::vector<Tensor>{in[0] * w, square(in[0])};
+      };
+  const std::vector<Tensor> results = checkpoint(function, {&x, 1});
+  backward(sum(results[0] + results[1]));
+  EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{5, 7}));
+}
+
 TEST(CheckpointRows, HasTheRowsAndGradientsOfOneCall) {
   const auto all = [](std::int64_t rows, bool again) {
     Tensor x = testing::randn({2, 5, 8}, 1), w = testing::randn({8, 8}, 2), v = testing::randn({8}, 3);

@@ -83,6 +83,9 @@ TEST_P(LoraGolden, LogitsLossAndGradientsEqualPeft) {
   // A fused module's A is shared by the parts there, and each part's own here: their gradients add up to its.
   std::map<std::string, Tensor> gradients;
   for (const AdaptedWeight& at : adapted_weights(adapted(*model_))) {
+    if (const LowRankAdapter* rows = at.weight->find_adapter("default.tokens"))
+      gradients["grad.base_model.model." + at.module + ".token_adapter.trainable_tokens_delta"] =
+          rows->a.grad();
     const LowRankAdapter* adapter = at.weight->find_adapter("default");
     if (adapter == nullptr) continue;
     Tensor& a = gradients["grad.base_model.model." + at.module + ".lora_A.weight"];
@@ -191,7 +194,8 @@ TEST_P(LoraGolden, AdaptersSwitchOffStackAndComeOff) {
 
 INSTANTIATE_TEST_SUITE_P(Peft, LoraGolden,
                          ::testing::Values("llama", "qwen3_patterns", "gemma_regex", "gpt2_fused",
-                                           "phi3_fused", "llama_dora", "gpt2_dora"),
+                                           "phi3_fused", "llama_dora", "gpt2_dora", "llama_tokens",
+                                           "mistral_tokens"),
                          [](const auto& of) { return of.param; });
 
 std::string refusal(const std::function<void()>& f) {

@@ -5,7 +5,7 @@ Each folder holds adapter_config.json and adapter_model.safetensors as PEFT save
 (the name of the base model's folder, as bytes), `logits` with the adapter on, the loss, the gradient of every adapter matrix
 (`grad.<name>`, PEFT's names), the losses of ten AdamW steps on the adapter alone, and `merged.<name>`: one matrix after
 PEFT's own merge. Tokens and targets are those of the base's expected.safetensors. B is random, so that the adapter does
-something, and so is what DoRA's magnitudes differ by from the lengths of the rows. Adapters of experts keep no merged matrix.
+something, and so is what DoRA's magnitudes differ by from the lengths of the rows, and trained rows of tokens from the model's. Adapters of experts keep no merged matrix.
 
 Run from the repository's root, with tools/goldens/requirements.txt installed:
     python3 tools/goldens/lora_models.py [NAME ...]
@@ -43,6 +43,11 @@ CASES = {
                    "model.layers.1.self_attn.k_proj"),
     "gpt2_dora": ("gpt2", dict(r=2, lora_alpha=4, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True, use_dora=True),
                   "transformer.h.0.attn.c_attn"),
+    "llama_tokens": ("llama_bias_untied", dict(r=2, lora_alpha=2, target_modules=["q_proj"],
+                                               trainable_token_indices={"embed_tokens": [1, 3, 9], "lm_head": [3, 4]}),
+                     "lm_head"),
+    "mistral_tokens": ("mistral_tied", dict(r=2, lora_alpha=2, target_modules=["q_proj"], trainable_token_indices=[5, 2, 9]),
+                       "model.embed_tokens"),
     "qwen3_moe_experts": ("qwen3_moe", dict(r=2, lora_alpha=6, target_modules=["q_proj", "gate_proj", "up_proj", "down_proj"]),
                           None),
     "mixtral_down": ("mixtral", dict(r=3, lora_alpha=3, target_modules=["k_proj"], target_parameters=["mlp.experts.down_proj"]),
@@ -61,7 +66,7 @@ def loss_of(model, tokens, targets):
 
 def saved_name(name):
     """Without the adapter's name, as files have it."""
-    return name.replace(".default.", ".")
+    return name.replace(".default.", ".").removesuffix(".default")
 
 
 def make(name, base, options, merged):
@@ -76,6 +81,8 @@ def make(name, base, options, merged):
         for parameter_name, p in adapter.items():
             if "lora_B" in parameter_name:
                 torch.nn.init.normal_(p, std=0.1)
+            if "token_adapter" in parameter_name:
+                p.add_(0.3 * torch.randn_like(p))
             if "lora_magnitude" in parameter_name:
                 p.mul_(1 + 0.2 * torch.randn_like(p))
     folder = OUT / name

@@ -10,6 +10,7 @@
 #include "ingot/models/adapter/lora.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
@@ -35,6 +36,12 @@ void copy_chat_template(const std::vector<AdapterChoice>& adapters, const Atomic
   if (!source.empty()) write_file_atomically(out.file("chat_template.jinja"), source);
 }
 
+// Adapters may bring tokens that the model's own tokenizer lacks.
+void keep_new_tokens(const MergeOptions& o, const AtomicDirectory& out) {
+  const text::Tokenizer tokenizer = open_tokenizer(o.model, o.adapters);
+  if (tokenizer.vocab_size() > open_tokenizer(o.model).vocab_size()) tokenizer.save_directory(out.path());
+}
+
 }  // namespace
 
 WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
@@ -43,7 +50,9 @@ WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
   LoadOptions options{.copy = false, .trainable = false};
   if (!o.dtype.empty()) options.dtype = parse_dtype(o.dtype);
   const auto model = load_language_model(checkpoint, options);
+  const std::int64_t tokens = model->config.vocab_size;
   use_adapters(*model, o.adapters);
+  const bool grown = model->config.vocab_size > tokens;
   merge_adapters(*model);
 
   std::vector<StoredTensor> tensors;
@@ -65,8 +74,11 @@ WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
   }
   AtomicDirectory out(o.destination);
   const std::optional<DType> dtype = o.dtype.empty() ? std::nullopt : std::optional(parse_dtype(o.dtype));
-  write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, dtype));
+  std::string config = config_with_dtype(checkpoint.config_json, dtype);
+  if (grown) config = config_with_vocabulary(config, model->config.vocab_size);
+  write_file_atomically(out.file("config.json"), config);
   copy_companions(o.model, out.path());
+  if (has_tokenizer(o.model)) keep_new_tokens(o, out);
   copy_chat_template(o.adapters, out);
   write_safetensors_directory(out.path(), tensors);
   out.commit();

@@ -81,6 +81,13 @@ void check_destination(const std::string& source, const std::string& destination
               InvalidConfig("destination", "is the source itself; give another name"));
 }
 
+std::string config_with_vocabulary(const std::string& config, std::int64_t tokens) {
+  auto json = parse_json<nlohmann::ordered_json>(config, "config.json");
+  const bool nested = json.contains("text_config") && json["text_config"].contains("vocab_size");
+  (nested ? json["text_config"] : json)["vocab_size"] = tokens;
+  return dump_json(json, 2) + "\n";
+}
+
 std::string config_with_dtype(const std::string& config, std::optional<DType> dtype) {
   if (!dtype) return config;
   auto json = parse_json<nlohmann::ordered_json>(config, "config.json");

@@ -30,6 +30,7 @@ void check_destination(const std::string& source, const std::string& destination
                        const std::vector<std::string>& written);
 
 /// config.json's text with another dtype in it; as it is where `dtype` is none.
+std::string config_with_vocabulary(const std::string& config, std::int64_t tokens);
 std::string config_with_dtype(const std::string& config, std::optional<DType> dtype);
 
 }  // namespace ingot

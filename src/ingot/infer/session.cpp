@@ -139,7 +139,7 @@ class TextRun {
 Session::Session(const SessionOptions& options)
     : options_(options),
       model_(load_model(options)),
-      tokenizer_(open_tokenizer(options.model)),
+      tokenizer_(open_tokenizer(options.model, options.adapters)),
       draft_model_(load_draft_model(options, tokenizer_)),
       generation_config_(GenerationConfig::of_model(options.model)),
       end_tokens_(find_end_tokens(generation_config_, tokenizer_)),

@@ -155,7 +155,7 @@ bool is_finite(const Tensor& x) { return std::isfinite(largest(x)); }
 }  // namespace
 
 void prepare_for_inference(LowRankAdapter& adapter, const LinearWeight& of) {
-  if (adapter.magnitude || of.dense.embedding) return;
+  if (adapter.magnitude || !adapter.tokens.empty() || of.dense.embedding) return;
   const NoGrad no_grad;
   Tensor a = adapter.a.value.detach(), b = adapter.b.value.detach();
   const DType dtype = of.is_quantized() ? DType::f16 : of.dtype();

@@ -108,6 +108,12 @@ Tensor LinearWeight::rows_here(const Tensor& indices) const {
   return y;
 }
 
+Tensor LinearWeight::base_rows(const Tensor& indices) const {
+  const NoGrad no_grad;
+  return to(packed != nullptr ? quant::rows(*packed, indices) : embedding(dense.value.detach(), indices),
+            DType::f32);
+}
+
 Tensor LinearWeight::effective(DType dequantized) const {
   WeightObserver::tell({.linear = this});
   const Tensor base = packed != nullptr ? quant::values(*packed, dequantized) : dense.value;

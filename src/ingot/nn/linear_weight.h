@@ -52,6 +52,8 @@ struct LinearWeight {
   Tensor rows(const Tensor& indices) const;
   /// The matmul alone, without adapters: with the dense matrix, or with a quantized one's values.
   Tensor base_matmul(const Tensor& x, const Tensor& bias = {}) const;
+  /// Rows by index without adapters, [rows] i64 -> f32 [rows, in], without gradients.
+  Tensor base_rows(const Tensor& indices) const;
   /// The whole matrix with the adapters that are on, as values; gradients reach what is trainable. The dense
   /// matrix itself where there is no more; a quantized one in the dtype asked for. For ops that read a head,
   /// or weights of several layers, as tensors.

@@ -82,6 +82,9 @@ struct LowRankAdapter {
   Parameter magnitude;  ///< [out], or absent, as it is for experts
   float scale;
   float weight = 1;  ///< what the whole update is multiplied with
+  /// Not empty: rows of W that have a value of their own. A is by how much they differ from W's [tokens, in],
+  /// B says which they are [out, tokens], and does not train; the scale is 1.
+  std::vector<std::int64_t> tokens{};
   /// Share of its input that is dropped while gradients are recorded. Where a weight is read as a whole, or
   /// by rows, nothing is.
   double dropout = 0;

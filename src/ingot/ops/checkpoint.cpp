@@ -66,11 +66,12 @@ struct CheckpointNode final : Node {
     std::vector<Tensor> roots, grads;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Tensor& grad = ctx.grad(static_cast<int>(i));
-      if (!grad.defined()) continue;
+      // One result may depend on what trains, and another not: that of a frozen router.
+      if (!grad.defined() || !outputs[i].requires_grad()) continue;
       roots.push_back(outputs[i]);
       grads.push_back(grad);
     }
-    ingot::backward(roots, grads);
+    if (!roots.empty()) ingot::backward(roots, grads);
     for (std::size_t i = 0; i < again.size(); ++i) {
       if (!again[i].requires_grad()) continue;
       Tensor gradient = again[i].grad();

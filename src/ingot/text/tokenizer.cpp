@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "ingot/base/error.h"
@@ -330,6 +331,22 @@ std::optional<std::int32_t> Tokenizer::bos_id() const { return impl_->id_of_name
 std::optional<std::int32_t> Tokenizer::eos_id() const { return impl_->id_of_named(config().eos_token); }
 std::optional<std::int32_t> Tokenizer::unk_id() const { return impl_->id_of_named(config().unk_token); }
 std::optional<std::int32_t> Tokenizer::pad_id() const { return impl_->id_of_named(config().pad_token); }
+
+Tokenizer Tokenizer::with_tokens(std::span<const std::pair<std::string, bool>> tokens) const {
+  TokenizerSpec spec = impl_->spec;
+  std::int32_t next = vocab_size();
+  std::set<std::string> seen;
+  for (const auto& [content, special] : tokens) {
+    if (token_to_id(content).has_value() || !seen.insert(content).second) continue;
+    INGOT_CHECK(!content.empty(), InvalidConfig("tokens", "names an empty token"));
+    AddedToken added;
+    added.id = next++;
+    added.content = content;
+    added.special = special;
+    spec.added_tokens.push_back(std::move(added));
+  }
+  return Tokenizer(std::move(spec));
+}
 
 Tokenizer Tokenizer::with_config(TokenizerConfig config) const {
   TokenizerSpec spec = impl_->spec;

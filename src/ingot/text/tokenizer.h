@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ingot/text/added_tokens.h"
@@ -83,6 +84,10 @@ class Tokenizer {
   /// The ids of the tokens that config() names, where it names any.
   std::optional<std::int32_t> bos_id() const, eos_id() const, unk_id() const, pad_id() const;
 
+  /// The same tokenizer with more tokens, which are looked for in the text itself, and whose ids follow the
+  /// last one. Those that it has stay as they are. `special`: of each, whether decoding leaves it out on
+  /// request.
+  Tokenizer with_tokens(std::span<const std::pair<std::string, bool>> tokens) const;
   /// The same tokenizer with other names and settings.
   Tokenizer with_config(TokenizerConfig config) const;
 

@@ -153,11 +153,10 @@ TEST_F(DatasetTest, SpecialTokensAreThoseOfTheRun) {
   EXPECT_FALSE(tokenizer.pad_id().has_value());  // padding is never learned
   EXPECT_EQ(trained(c),
             "A<|im_end|>|a<|im_end|>|");  // the special token behind a content ends it all the same
-  const TrainConfig bad = config(entry("chat.jsonl"), "special_tokens: {eos_token: \"<|nothing|>\"}");
-  EXPECT_NE(message_of<InvalidConfig>([&] {
-              with_settings(tokenizer_, bad.samples);
-            }).find("special_tokens.eos_token"),
-            std::string::npos);
+  const TrainConfig more = config(entry("chat.jsonl"), "special_tokens: {eos_token: \"<|nothing|>\"}");
+  const text::Tokenizer grown = with_settings(tokenizer_, more.samples);
+  EXPECT_EQ(grown.eos_id(), tokenizer_.vocab_size());  // a new one
+  EXPECT_TRUE(grown.is_special(tokenizer_.vocab_size()));
 }
 
 TEST_F(DatasetTest, WhatCannotBeTrainedSaysWhatToWrite) {

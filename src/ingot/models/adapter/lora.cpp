@@ -9,8 +9,10 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/models/adapter/modules.h"
+#include "ingot/models/adapter/token_rows.h"
 #include "ingot/nn/expert_linear.h"
 #include "ingot/nn/linear_weight.h"
+#include "ingot/nn/merge_adapters.h"
 #include "ingot/ops/cast.h"
 
 namespace ingot {
@@ -56,6 +58,11 @@ std::vector<std::string> add_lora(AdaptedModel model, const LoraConfig& config, 
     if (config.use_dora) adapter.decompose(*at.weight);
     modules.push_back(at.module);
   }
+  for (const AdaptedWeight& at : parts.weights) {
+    const std::vector<std::int64_t> tokens = config.token_rows(at.module, at.ours == "model.embed_tokens");
+    if (tokens.empty() || !has_token_rows(at)) continue;
+    at.weight->add_adapter(token_row_adapter(at, token_rows_name(name), tokens));
+  }
   for (const AdaptedExperts& at : parts.experts) {
     if (!targets(config, at)) continue;
     INGOT_CHECK(
@@ -78,7 +85,8 @@ namespace {
 void train(LowRankAdapter* adapter) {
   if (adapter == nullptr) return;
   for (Parameter* parameter : {&adapter->a, &adapter->b, &adapter->magnitude}) {
-    if (!*parameter) continue;
+    const bool says_which = parameter == &adapter->b && !adapter->tokens.empty();
+    if (!*parameter || says_which) continue;
     if (parameter->value.dtype() != DType::f32) parameter->replace(to(parameter->value.detach(), DType::f32));
     parameter->set_trainable(true);
   }
@@ -109,40 +117,18 @@ void train_adapter_only(AdaptedModel model, const LoraConfig& config, std::strin
     }
   }
   for (LowRankAdapter* adapter : adapters_of(model.module))
-    if (adapter->name == name) train(adapter);
+    if (belongs_to(*adapter, name)) train(adapter);
 }
-
-namespace {
-
-// Of a linear layer's weight, or of a stack of experts.
-template <class Weight>
-void merge_into(const std::string& name, Weight& weight) {
-  if (std::ranges::any_of(weight.adapters, [](const auto& adapter) { return adapter->is_on(); })) {
-    INGOT_CHECK(
-        !weight.is_quantized(),
-        Error(fmt::format("{} is quantized: an update cannot be merged into it; load the values of the "
-                          "base model, merge, and quantize again",
-                          name)));
-    const DType dtype = weight.dense.value.dtype();
-    const bool trainable = weight.dense.trainable();
-    weight.dense.replace(to(weight.dense.value, DType::f32));
-    weight.dense.replace(to(weight.effective(), dtype));
-    weight.dense.set_trainable(trainable);
-  }
-  weight.adapters.clear();
-}
-
-}  // namespace
 
 void merge_adapters(ModuleRef model) {
   const NoGrad no_grad;
-  for (const auto& [name, weight] : named_weights(model)) merge_into(name, *weight);
-  for (const auto& [name, experts] : named_experts(model)) merge_into(name, *experts);
+  for (const auto& [name, weight] : named_weights(model)) merge_adapters_into(name, *weight);
+  for (const auto& [name, experts] : named_experts(model)) merge_adapters_into(name, *experts);
 }
 
 void remove_adapter(ModuleRef model, std::string_view name) {
   const auto remove_from = [name](AdapterList& list) {
-    std::erase_if(list, [name](const auto& adapter) { return adapter->name == name; });
+    std::erase_if(list, [name](const auto& adapter) { return belongs_to(*adapter, name); });
   };
   for (const auto& [path, weight] : named_weights(model)) remove_from(weight->adapters);
   for (const auto& [path, experts] : named_experts(model)) remove_from(experts->adapters);
@@ -150,7 +136,7 @@ void remove_adapter(ModuleRef model, std::string_view name) {
 
 void enable_adapter(ModuleRef model, std::string_view name, bool enabled) {
   for (LowRankAdapter* adapter : adapters_of(model))
-    if (adapter->name == name) adapter->enabled = enabled;
+    if (belongs_to(*adapter, name)) adapter->enabled = enabled;
 }
 
 }  // namespace ingot

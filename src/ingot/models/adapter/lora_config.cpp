@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -72,6 +73,14 @@ class Keys {
     if (!json_[key].is_array()) throw wrong_type(json_[key], key);
     for (const Json& value : json_[key]) values.push_back(whole(value, key));
   }
+  void read(const char* key, std::map<std::string, std::vector<std::int64_t>>& lists) const {
+    if (!has(key)) return;
+    if (!json_[key].is_object()) throw wrong_type(json_[key], key);
+    for (const auto& [name, list] : json_[key].items()) {
+      if (!list.is_array()) throw wrong_type(list, key);
+      for (const Json& value : list) lists[name].push_back(whole(value, key));
+    }
+  }
   void read(const char* key, std::map<std::string, std::int64_t>& values) const {
     if (!has(key)) return;
     if (!json_[key].is_object()) throw wrong_type(json_[key], key);
@@ -118,7 +127,6 @@ LoraConfig LoraConfig::from_json(std::string_view text, const std::string& path)
   keys.refuse("lora_bias", false, "biases of adapters");
   keys.refuse("bias", "none", "trained biases of the base model");
   keys.refuse("layer_replication", nullptr, "replicated layers");
-  keys.refuse("trainable_token_indices", nullptr, "rows of the embedding trained by themselves");
   keys.refuse("alora_invocation_tokens", nullptr, "activated LoRA");
   LoraConfig config;
   keys.read("r", config.r);
@@ -140,6 +148,10 @@ LoraConfig LoraConfig::from_json(std::string_view text, const std::string& path)
   keys.read("rank_pattern", config.rank_pattern);
   keys.read("alpha_pattern", config.alpha_pattern);
   keys.read_names("modules_to_save", config.modules_to_save);
+  if (keys.has("trainable_token_indices") && json["trainable_token_indices"].is_array())
+    keys.read("trainable_token_indices", config.trainable_token_indices[""]);
+  else
+    keys.read("trainable_token_indices", config.trainable_token_indices);
   keys.read("base_model_name_or_path", config.base_model_name_or_path);
   config.validate();
   return config;
@@ -169,6 +181,8 @@ std::string LoraConfig::to_json() const {
   json["target_parameters"] = target_parameters.empty() ? Json(nullptr) : Json(target_parameters);
   json["exclude_modules"] = exclude_modules.empty() ? Json(nullptr) : Json(exclude_modules);
   json["layers_to_transform"] = layers_to_transform.empty() ? Json(nullptr) : Json(layers_to_transform);
+  json["trainable_token_indices"] =
+      trainable_token_indices.empty() ? Json(nullptr) : Json(trainable_token_indices);
   json["modules_to_save"] = modules_to_save.empty() ? Json(nullptr) : Json(modules_to_save);
   return dump_json(json, 2) + "\n";
 }
@@ -181,6 +195,10 @@ void LoraConfig::validate() const {
   };
   check_rank("r", r);
   for (const auto& [pattern, rank] : rank_pattern) check_rank("rank_pattern." + pattern, rank);
+  for (const auto& [module, rows] : trainable_token_indices)
+    INGOT_CHECK(std::ranges::all_of(rows, [](std::int64_t row) { return row >= 0; }) &&
+                    std::set<std::int64_t>(rows.begin(), rows.end()).size() == rows.size(),
+                InvalidConfig("trainable_token_indices", "must be ids of tokens, each once"));
   INGOT_CHECK(lora_dropout >= 0 && lora_dropout < 1,
               InvalidConfig("lora_dropout", fmt::format("must be in [0, 1), got {}", lora_dropout)));
   INGOT_CHECK(std::isfinite(lora_alpha),
@@ -207,6 +225,12 @@ bool LoraConfig::targets_parameter(const std::string& name) const {
 bool LoraConfig::excludes(const std::string& module) const { return is_named(module, exclude_modules); }
 
 bool LoraConfig::saves(const std::string& module) const { return is_named(module, modules_to_save); }
+
+std::vector<std::int64_t> LoraConfig::token_rows(const std::string& module, bool is_embedding) const {
+  for (const auto& [name, rows] : trainable_token_indices)
+    if (name.empty() ? is_embedding : is_named(module, {name})) return rows;
+  return {};
+}
 
 std::int64_t LoraConfig::rank_of(const std::string& module) const {
   return by_pattern(rank_pattern, module, r);

@@ -28,6 +28,9 @@ struct LoraConfig {
   std::map<std::string, std::int64_t> rank_pattern;  ///< r of modules whose name ends with the pattern
   std::map<std::string, double> alpha_pattern;       ///< lora_alpha likewise
   std::vector<std::string> modules_to_save;          ///< trained as a whole and kept beside the adapter
+  /// Rows of embeddings and heads, by module, that are trained by themselves and kept beside the adapter; by
+  /// "" those of the embeddings, whatever their module is called.
+  std::map<std::string, std::vector<std::int64_t>> trainable_token_indices;
   std::string base_model_name_or_path;
 
   /// Reads adapter_config.json. FormatError, or NotImplemented for what changes the result and is not
@@ -44,6 +47,8 @@ struct LoraConfig {
   bool excludes(const std::string& module) const;
   /// Whether a module of this name is trained as a whole.
   bool saves(const std::string& module) const;
+  /// The rows of this module that are trained by themselves.
+  std::vector<std::int64_t> token_rows(const std::string& module, bool is_embedding) const;
   std::int64_t rank_of(const std::string& module) const;
   /// What the update of a module with an adapter of this rank is multiplied with.
   float scale_of(const std::string& module, std::int64_t rank) const;

@@ -15,6 +15,7 @@
 #include "ingot/base/suggest.h"
 #include "ingot/models/adapter/modules.h"
 #include "ingot/models/adapter/peft_experts.h"
+#include "ingot/models/adapter/token_rows.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/weights/open.h"
@@ -38,7 +39,7 @@ std::string weights_file(const std::string& directory) {
 std::pair<std::string, std::string> split_name(std::string name) {
   if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
   for (const char* part : {".lora_A", ".lora_B", ".lora_embedding_A", ".lora_embedding_B",
-                           ".lora_magnitude_vector", ".modules_to_save", ".base_layer"}) {
+                           ".lora_magnitude_vector", ".modules_to_save", ".token_adapter", ".base_layer"}) {
     const std::size_t at = name.find(part);
     if (at == std::string::npos) continue;
     const char end =
@@ -78,6 +79,8 @@ std::map<std::string, ModuleTensors> read_modules(const std::string& file, const
       tensors.b = transposed(file, info.name, tensor);
     else if (part == "lora_embedding_B")
       tensors.a = transposed(file, info.name, tensor);
+    else if (part == "token_adapter")
+      tensors.tokens = tensor;
     else if (part == "lora_magnitude_vector")
       tensors.magnitude = tensor;
     else if (info.name.ends_with(".weight"))
@@ -180,6 +183,25 @@ std::unique_ptr<LowRankAdapter> pair_of(const AdaptedWeight& at, const ModuleTen
   return adapter;
 }
 
+// trainable_token_indices: rows as they were trained.
+std::unique_ptr<LowRankAdapter> rows_of_tokens(const std::string& file, const AdaptedWeight& at,
+                                               const Tensor& values, const LoraConfig& config,
+                                               const std::string& name) {
+  const std::vector<std::int64_t> tokens = config.token_rows(at.module, at.ours == "model.embed_tokens");
+  INGOT_CHECK(
+      has_token_rows(at) && !at.part.has_value(),
+      NotImplemented(fmt::format("{}: rows of '{}' that are trained by themselves{}; merge the adapter "
+                                 "into the model (ingot merge)",
+                                 file, at.module, at.part.has_value() ? ", under tensor parallelism" : "")));
+  INGOT_CHECK(
+      values.rank() == 2 && values.dim(0) == std::ssize(tokens) && values.dim(1) == at.weight->in(),
+      FormatError(file, 0, at.module,
+                  fmt::format("has rows of tokens {}; [{}, {}] were expected, by trainable_token_indices and "
+                              "the model's width",
+                              to_string(values.shape()), tokens.size(), at.weight->in())));
+  return token_row_adapter(at, token_rows_name(name), tokens, values);
+}
+
 // modules_to_save: the weight as it was trained.
 Tensor value_of_whole(const std::string& file, const std::string& module, const Tensor& whole,
                       const WeightMap& map, const AdaptedWeight& at) {
@@ -198,6 +220,26 @@ Tensor value_of_whole(const std::string& file, const std::string& module, const 
 }  // namespace
 
 bool is_peft_adapter(const std::string& path) { return std::filesystem::exists(path + "/" + kConfigFile); }
+
+std::int64_t vocabulary_of_peft_adapter(const WeightMap& map, const std::string& directory) {
+  const std::string config_path = directory + "/" + kConfigFile;
+  const LoraConfig config = LoraConfig::from_json(read_file(config_path), config_path);
+  std::int64_t most = 0;
+  for (const auto& [module, rows] : config.trainable_token_indices)
+    for (const std::int64_t row : rows) most = std::max(most, row + 1);
+  if (config.modules_to_save.empty()) return most;
+  const auto source = open_weights(weights_file(directory));
+  for (const char* ours : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    const std::string theirs = map.rule_for(ours).theirs;
+    for (const TensorInfo& info : source->tensors()) {
+      const auto [module, part] = split_name(info.name);
+      const bool whole = part == "weight" || part == "modules_to_save";
+      if (whole && info.shape.size() == 2 && canonical_module(map, module) + ".weight" == theirs)
+        most = std::max(most, info.shape[0]);
+    }
+  }
+  return most;
+}
 
 PeftAdapter open_peft_adapter(const AdaptedParts& parts, const WeightMap& map, const std::string& directory,
                               const std::string& name, float weight) {
@@ -222,6 +264,10 @@ PeftAdapter open_peft_adapter(const AdaptedParts& parts, const WeightMap& map, c
       if (tensors.whole.defined())
         adapter.wholes.push_back(
             {.weight = at.weight, .value = value_of_whole(file, module, tensors.whole, map, at)});
+      if (tensors.tokens.defined()) {
+        adapter.pairs.emplace_back(at.weight, rows_of_tokens(file, at, tensors.tokens, config, name));
+        adapter.pairs.back().second->weight = weight;
+      }
       if (!tensors.a.defined() && !tensors.b.defined()) {
         INGOT_CHECK(!tensors.magnitude.defined(),
                     FormatError(file, 0, module, "has a lora_magnitude_vector without lora_A and lora_B"));
@@ -342,22 +388,27 @@ void check_parts(const std::string& module, const std::vector<Part>& parts) {
 void write_peft_adapter(const std::string& directory, AdaptedModel model, const LoraConfig& config,
                         const std::string& name, const std::map<std::string, Tensor>& values) {
   const NoGrad no_grad;
-  std::map<std::string, std::vector<Part>> modules;
-  std::map<std::string, Tensor> saved;
-  for (const AdaptedWeight& at : adapted_weights(model)) {
-    if (const LowRankAdapter* adapter = at.weight->find_adapter(name))
-      modules[at.module].push_back({at, adapter});
-    if (config.saves(at.module)) saved[at.ours + ".weight"] = value_of(at.weight->dense, values);
-  }
   LoraConfig written = config;
   written.target_regex.clear();
   written.target_modules.clear();
   written.target_parameters.clear();
+  written.trainable_token_indices.clear();
   written.exclude_modules.clear();
   written.layers_to_transform.clear();
   written.rank_pattern.clear();
   written.alpha_pattern.clear();
-  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::vector<Part>> modules;
+  std::map<std::string, Tensor> saved, tensors;
+  for (const AdaptedWeight& at : adapted_weights(model)) {
+    if (const LowRankAdapter* adapter = at.weight->find_adapter(name))
+      modules[at.module].push_back({at, adapter});
+    if (config.saves(at.module)) saved[at.ours + ".weight"] = value_of(at.weight->dense, values);
+    if (const LowRankAdapter* rows = at.weight->find_adapter(token_rows_name(name))) {
+      tensors[std::string(kPrefix) + at.module + ".token_adapter.trainable_tokens_delta"] =
+          values_of_token_rows(at, *rows, value_of(rows->a, values));
+      written.trainable_token_indices[at.module] = rows->tokens;
+    }
+  }
   for (const auto& [theirs, whole] : export_tensors(model.map, saved))
     tensors[std::string(kPrefix) + theirs] = whole;
   for (const auto& [module, parts] : modules) {

@@ -17,6 +17,10 @@ namespace ingot {
 /// Whether a directory holds an adapter as PEFT writes it (adapter_config.json).
 bool is_peft_adapter(const std::string& path);
 
+/// The tokens that a model has to have for an adapter: by rows that were trained by themselves, or by
+/// embeddings that are kept whole. 0: any number.
+std::int64_t vocabulary_of_peft_adapter(const WeightMap& map, const std::string& directory);
+
 /// Reads an adapter as PEFT saves it (adapter_config.json beside adapter_model.safetensors or .bin) and puts
 /// it on the model under `name`, its updates multiplied by `weight`. Adapters of fused modules (query, key
 /// and value in one) are taken apart; modules_to_save replace the model's. Returns the configuration. Errors

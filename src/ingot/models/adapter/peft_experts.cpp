@@ -64,7 +64,7 @@ std::optional<Stacks> from_modules(const std::string& file, const Modules& modul
 }
 
 // The rows of a fused stack's B [experts, out, rank] that are this layer's.
-Tensor own_rows(const AdaptedExperts& at, const Tensor& b) {
+Tensor rows_of_layer(const AdaptedExperts& at, const Tensor& b) {
   const std::int64_t out = at.experts->shape()[1];
   if (!at.is_modules()) {
     WeightRule rows = at.rule;
@@ -101,7 +101,7 @@ std::optional<Stacks> from_parameter(const std::string& file, const Modules& mod
     used.insert(module);
     const Tensor b = permute(reshape(contiguous(tensors.b), {tensors.b.dim(0), rank, experts}), {2, 0, 1});
     return Stacks{reshape(contiguous(tensors.a), {experts, rank, tensors.a.dim(1)}),
-                  own_rows(at, contiguous(b)), config.scale_of(target, rank)};
+                  rows_of_layer(at, contiguous(b)), config.scale_of(target, rank)};
   }
   return std::nullopt;
 }
@@ -153,16 +153,16 @@ std::vector<std::pair<ExpertLinear*, std::unique_ptr<LowRankAdapter>>> take_expe
 
 namespace {
 
-struct Part {
+struct ExpertPart {
   const AdaptedExperts* at;
   const LowRankAdapter* adapter;
   Tensor a, b;  // f32, on the host
   float scale() const { return adapter->scale * adapter->weight; }
 };
 
-std::vector<Part> parts_of(const std::vector<AdaptedExperts>& experts, const std::string& name,
-                           const std::map<std::string, Tensor>& values) {
-  std::vector<Part> parts;
+std::vector<ExpertPart> adapted_parts_of(const std::vector<AdaptedExperts>& experts, const std::string& name,
+                                         const std::map<std::string, Tensor>& values) {
+  std::vector<ExpertPart> parts;
   for (const AdaptedExperts& at : experts) {
     const LowRankAdapter* adapter = find_adapter(at.experts->adapters, name);
     if (adapter == nullptr) continue;
@@ -193,7 +193,7 @@ std::string any_expert(const AdaptedExperts& at) {
   return first.substr(0, leaf) + R"(\d+)" + first.substr(first.find('.', leaf));
 }
 
-void write_modules(const Part& part, LoraConfig& config, std::map<std::string, Tensor>& tensors) {
+void write_modules(const ExpertPart& part, LoraConfig& config, std::map<std::string, Tensor>& tensors) {
   const AdaptedExperts& at = *part.at;
   for (std::int64_t e = 0; e < at.count(); ++e) {
     const std::string name = std::string(kPeftPrefix) + at.module(e);
@@ -204,14 +204,14 @@ void write_modules(const Part& part, LoraConfig& config, std::map<std::string, T
 }
 
 // The layers that are fused in one parameter, as one adapter of the sum of their ranks.
-void write_parameter(const WeightMap& map, const std::vector<Part>& fused, bool inside, LoraConfig& config,
-                     std::map<std::string, Tensor>& tensors) {
+void write_parameter(const WeightMap& map, const std::vector<ExpertPart>& fused, bool inside,
+                     LoraConfig& config, std::map<std::string, Tensor>& tensors) {
   const AdaptedExperts& at = *fused.front().at;
   std::int64_t rank = 0, first = 0;
-  for (const Part& part : fused) rank += part.a.dim(1);
+  for (const ExpertPart& part : fused) rank += part.a.dim(1);
   std::vector<Tensor> as;
   std::map<std::string, Tensor> bs;
-  for (const Part& part : fused) {
+  for (const ExpertPart& part : fused) {
     INGOT_CHECK(
         part.scale() == fused.front().scale(),
         NotImplemented(fmt::format("adapters of parts of '{}' with different scales", at.stacked_name())));
@@ -234,13 +234,13 @@ void write_parameter(const WeightMap& map, const std::vector<Part>& fused, bool 
 }
 
 // Names of what every layer of experts has, or else of each.
-void target_modules(const std::vector<AdaptedExperts>& experts, const std::vector<Part>& parts,
+void target_modules(const std::vector<AdaptedExperts>& experts, const std::vector<ExpertPart>& parts,
                     LoraConfig& config) {
   std::map<std::string, std::vector<const AdaptedExperts*>> leaves;  // "gate_proj": layers with an adapter
   std::map<std::string, std::size_t> all;
   const auto leaf = [](const AdaptedExperts& at) { return at.ours.substr(at.ours.rfind('.') + 1); };
   for (const AdaptedExperts& at : experts) ++all[leaf(at)];
-  for (const Part& part : parts) leaves[leaf(*part.at)].push_back(part.at);
+  for (const ExpertPart& part : parts) leaves[leaf(*part.at)].push_back(part.at);
   for (const auto& [name, layers] : leaves) {
     for (const AdaptedExperts* at : layers) {
       const bool everywhere = layers.size() == all[name];
@@ -258,13 +258,13 @@ bool write_expert_adapters(AdaptedModel model, const std::string& name,
                            const std::map<std::string, Tensor>& values, LoraConfig& config,
                            std::map<std::string, Tensor>& tensors) {
   const std::vector<AdaptedExperts> experts = adapted_experts(model);
-  const std::vector<Part> parts = parts_of(experts, name, values);
+  const std::vector<ExpertPart> parts = adapted_parts_of(experts, name, values);
   if (parts.empty()) return false;
   // PEFT refuses to open stacks with dropout, which is of training alone.
   config.lora_dropout = 0;
-  std::vector<Part> modules;
-  std::map<std::string, std::map<std::string, std::vector<Part>>> containers;
-  for (const Part& part : parts) {
+  std::vector<ExpertPart> modules;
+  std::map<std::string, std::map<std::string, std::vector<ExpertPart>>> containers;
+  for (const ExpertPart& part : parts) {
     if (part.at->is_modules()) {
       write_modules(part, config, tensors);
       modules.push_back(part);
@@ -275,7 +275,7 @@ bool write_expert_adapters(AdaptedModel model, const std::string& name,
   target_modules(experts, modules, config);
   for (auto& [container, parameters] : containers) {
     for (auto& [parameter, fused] : parameters) {
-      std::ranges::sort(fused, {}, [](const Part& part) { return part.at->rule.first; });
+      std::ranges::sort(fused, {}, [](const ExpertPart& part) { return part.at->rule.first; });
       const bool inside = parameters.size() == 2 && parameter == "gate_up_proj";
       write_parameter(model.map, fused, inside, config, tensors);
     }

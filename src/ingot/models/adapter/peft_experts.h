@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "ingot/models/adapter/modules.h"
+#include "ingot/nn/given_matrices.h"
 #include "ingot/nn/low_rank_adapter.h"
-#include "ingot/nn/param_source.h"
 
 // What peft.cpp reads and writes of mixtures of experts. PEFT has two layouts of them:
 // - lora_A and lora_B of a module for each expert, "...experts.3.gate_proj.lora_A.weight";
@@ -22,20 +22,10 @@ namespace ingot {
 
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 
-/// What a file holds for one module: the two matrices [r, in] and [out, r], with DoRA a magnitude [out], or a
-/// whole weight instead of them.
+/// What a file holds for one module: the two matrices [r, in] and [out, r], with DoRA a magnitude [out]; rows
+/// of tokens [tokens, in]; or a whole weight instead of them.
 struct ModuleTensors {
-  Tensor a, b, magnitude, whole;
-};
-
-/// Gives an adapter the tensors of a file.
-class GivenMatrices final : public ParamProvider {
- public:
-  GivenMatrices(Tensor a, Tensor b) : a_(std::move(a)), b_(std::move(b)) {}
-  Tensor provide(const ParamRequest& request) override { return request.name.ends_with("lora_A") ? a_ : b_; }
-
- private:
-  Tensor a_, b_;
+  Tensor a, b, magnitude, whole, tokens;
 };
 
 /// A parameter's value on the host, or what stands in for it in `values`.

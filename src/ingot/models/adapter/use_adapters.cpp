@@ -9,6 +9,8 @@
 #include "ingot/base/error.h"
 #include "ingot/models/adapter/peft.h"
 #include "ingot/models/language/tensor_parallel.h"
+#include "ingot/models/language/vocabulary.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/nn/adapter_launch.h"
 
 namespace ingot {
@@ -41,6 +43,10 @@ NamedAdapter NamedAdapter::parse(std::string_view text, const std::string& optio
 
 void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters) {
   if (adapters.empty()) return;
+  for (const AdapterChoice& adapter : adapters) {
+    check_is_adapter(adapter.path);
+    grow_vocabulary(model, vocabulary_of_peft_adapter(LanguageModel::weight_map(model.config), adapter.path));
+  }
   const WeightMap map =
       LanguageModel::weight_map(model.part != nullptr ? model.part->whole_config() : model.config);
   AdaptedParts parts({model, map});
@@ -49,11 +55,20 @@ void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters)
   for (AdaptedExperts& at : parts.experts) at.divided = model.part != nullptr;
   std::size_t number = 0;
   for (const AdapterChoice& adapter : adapters) {
-    check_is_adapter(adapter.path);
     // One adapter may be given twice.
     put_on(open_peft_adapter(parts, map, adapter.path, fmt::format("{}:{}", number++, adapter.path),
                              adapter.weight));
   }
+}
+
+text::Tokenizer open_tokenizer(const std::string& model, std::span<const AdapterChoice> adapters) {
+  text::Tokenizer tokenizer = open_tokenizer(model);
+  for (const AdapterChoice& adapter : adapters) {
+    if (!has_tokenizer(adapter.path)) continue;
+    text::Tokenizer own = open_tokenizer(adapter.path);
+    if (own.vocab_size() > tokenizer.vocab_size()) tokenizer = std::move(own);
+  }
+  return tokenizer;
 }
 
 void infer_with_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ingot/models/language/decoder.h"
+#include "ingot/text/tokenizer.h"
 
 namespace ingot {
 
@@ -28,10 +29,13 @@ struct NamedAdapter {
   static NamedAdapter parse(std::string_view text, const std::string& option);
 };
 
-/// Reads each adapter and puts it on the model, under its path; several add up. Throws as read_peft_adapter
-/// does.
+/// Reads each adapter and puts it on the model, under its path; several add up. A model whose adapters were
+/// trained with more tokens gets rows for them (grow_vocabulary). Throws as read_peft_adapter does.
 void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters);
 /// The same, kept as inference reads them fastest (prepare_for_inference).
 void infer_with_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters);
+
+/// The tokenizer of a model with adapters: the model's, or that of an adapter which has more tokens.
+text::Tokenizer open_tokenizer(const std::string& model, std::span<const AdapterChoice> adapters);
 
 }  // namespace ingot

@@ -1,5 +1,6 @@
 #include "ingot/train/language/adapter_training.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "ingot/models/adapter/peft.h"
 #include "ingot/models/architecture_check.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/models/language/vocabulary.h"
 #include "ingot/ops/cast.h"
 #include "ingot/quant/packed_matrix.h"
 #include "ingot/train/language/train_keys.h"
@@ -167,6 +169,10 @@ std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const
                                                   const std::map<std::string, Tensor>& saved) {
   auto model = load_base_model(base, adapter, dtype, device);
   const WeightMap map = LanguageModel::weight_map(model->config);
+  std::int64_t tokens = adapter.tokens;
+  if (!adapter.start_from.empty())
+    tokens = std::max(tokens, vocabulary_of_peft_adapter(map, adapter.start_from));
+  grow_vocabulary(*model, tokens);
   InitSource source(seed, DType::f32, device);
   if (adapter.start_from.empty())
     add_lora({*model, map}, adapter.lora, source);

@@ -110,20 +110,29 @@ void name_schedule(ScheduleConfig& s) {
 
 void read_data(const ConfigReader& root, TrainConfig& t) {
   auto special_tokens = std::move(t.samples.special_tokens);
+  auto new_tokens = std::move(t.samples.new_tokens);
   t.samples = read_sample_config(root, t.objective);
   t.samples.special_tokens = std::move(special_tokens);
+  t.samples.new_tokens = std::move(new_tokens);
   t.datasets = read_datasets(root, "datasets", t.samples);
   t.validation_datasets = read_datasets(root, "validation_datasets", t.samples);
 }
 
 void read_special_tokens(const ConfigReader& root, TrainConfig& t) {
   const ConfigReader tokens = root.section("special_tokens");
-  for (const char* name : {"bos_token", "eos_token", "pad_token", "unk_token"})
-    if (tokens.has(name))
-      t.samples.special_tokens[name] = tokens.require<std::string>(name);
-    else
+  for (const std::string name : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
+    if (!tokens.has(name)) {
       static_cast<void>(tokens.skip(name));
-  static_cast<void>(tokens.skip("additional_special_tokens"));
+      continue;
+    }
+    const std::string& token = t.samples.special_tokens[name] = tokens.require<std::string>(name);
+    // Padding is never read.
+    if (name != "pad_token") t.samples.new_tokens.emplace_back(token, true);
+  }
+  for (std::string& token : tokens.get("additional_special_tokens", std::vector<std::string>{}))
+    t.samples.new_tokens.emplace_back(std::move(token), true);
+  for (std::string& token : root.get("tokens", std::vector<std::string>{}))
+    t.samples.new_tokens.emplace_back(std::move(token), false);
 }
 
 void read_model(const ConfigReader& root, TrainConfig& t) {

@@ -380,17 +380,14 @@ void check_data_paths(const TrainConfig& config) {
   }
 }
 
-text::Tokenizer with_settings(const text::Tokenizer& tokenizer, const SampleConfig& samples) {
+text::Tokenizer with_settings(const text::Tokenizer& before, const SampleConfig& samples) {
+  const text::Tokenizer tokenizer =
+      samples.new_tokens.empty() ? before : before.with_tokens(samples.new_tokens);
   text::TokenizerConfig config = tokenizer.config();
   if (!samples.chat_template.empty() && (!samples.keep_tokenizers_template || config.chat_template.empty()))
     config.chat_template = samples.chat_template;
   for (const auto& [name, token] : samples.special_tokens) {
-    const bool there = tokenizer.token_to_id(token).has_value();
-    INGOT_CHECK(
-        there || name == "pad_token",
-        InvalidConfig("special_tokens." + name,
-                      fmt::format("'{}' is not in the tokenizer's vocabulary, and none are added", token)));
-    if (!there) continue;
+    if (!tokenizer.token_to_id(token).has_value()) continue;  // a pad token
     (name == "bos_token"   ? config.bos_token
      : name == "eos_token" ? config.eos_token
      : name == "pad_token" ? config.pad_token
@@ -425,10 +422,13 @@ text::Tokenizer train_tokenizer(const TrainConfig& config) {
   return tokenizer;
 }
 
+std::string tokenizer_path(const TrainConfig& config) {
+  if (!config.tokenizer.empty()) return config.tokenizer;
+  return config.from_scratch ? "" : config.model;
+}
+
 text::Tokenizer run_tokenizer(const TrainConfig& config) {
-  const std::string& path = !config.tokenizer.empty() ? config.tokenizer
-                            : config.from_scratch     ? ""
-                                                      : config.model;
+  const std::string path = tokenizer_path(config);
   return with_settings(path.empty() ? train_tokenizer(config) : open_tokenizer(path), config.samples);
 }
 

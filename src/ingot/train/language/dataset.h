@@ -41,10 +41,11 @@ void check_data_paths(const TrainConfig& config);
 text::Tokenizer train_tokenizer(const TrainConfig& config);
 
 /// The tokenizer with what the run says of it: `chat_template`, where it has none or is to have another, and
-/// `special_tokens`. InvalidConfig for one that is not in the vocabulary; a pad token may be missing, since
-/// padding is never learned.
+/// `special_tokens`, and the new ones; a pad token may be missing, since padding is never learned.
 text::Tokenizer with_settings(const text::Tokenizer& tokenizer, const SampleConfig& samples);
 
+/// The tokenizer that a run names, or its model's; empty: one is trained.
+std::string tokenizer_path(const TrainConfig& config);
 /// The tokenizer of a run that begins: the one it names, its model's, or one that is trained here; with the
 /// run's chat template.
 text::Tokenizer run_tokenizer(const TrainConfig& config);

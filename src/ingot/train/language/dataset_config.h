@@ -66,6 +66,8 @@ struct SampleConfig {
   std::string chat_template;
   bool keep_tokenizers_template = true;               ///< where the tokenizer has one
   std::map<std::string, std::string> special_tokens;  ///< bos_token, eos_token, pad_token, unk_token
+  /// Tokens that the tokenizer gets where it lacks them, and whether they are special.
+  std::vector<std::pair<std::string, bool>> new_tokens{};
   data::ExcessLength excess_length = data::ExcessLength::drop;
   std::int64_t min_length = 0;   ///< in tokens: shorter samples are left out
   bool drop_duplicates = false;  ///< samples that are equal to an earlier one are left out

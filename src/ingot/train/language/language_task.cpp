@@ -23,6 +23,7 @@
 #include "ingot/models/config_file.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/models/language/vocabulary.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/train/data_parallel.h"
@@ -31,6 +32,7 @@
 #include "ingot/train/language/frozen_matrices.h"
 #include "ingot/train/language/language_trainer.h"
 #include "ingot/train/language/memory_plan.h"
+#include "ingot/train/language/new_tokens.h"
 #include "ingot/train/language/planning/memory_limit.h"
 
 namespace ingot {
@@ -67,8 +69,11 @@ std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text:
   }
   if (config.adapter.enabled)
     return load_adapted_model(config.model, config.adapter, config.dtype, device, config.seed, adapters);
-  if (!config.from_scratch)
-    return load_language_model(config.model, {.dtype = config.dtype, .device = device});
+  if (!config.from_scratch) {
+    auto model = load_language_model(config.model, {.dtype = config.dtype, .device = device});
+    if (!config.samples.new_tokens.empty()) grow_vocabulary(*model, tokenizer.vocab_size());
+    return model;
+  }
   InitSource source(config.seed, config.dtype, device);
   return std::make_unique<LanguageModel>(finish_architecture(config, tokenizer), source);
 }
@@ -154,6 +159,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   if (saved.has_value() && config_.adapter.enabled) adapters = saved->tensors(kAdapterFile);
   if (saved.has_value() && !config_.adapter.enabled) checkpoint = load_checkpoint(*saved);
   tokenizer_ = saved.has_value() ? text::Tokenizer::from_directory(saved->path()) : run_tokenizer(config_);
+  train_new_tokens(config_, *tokenizer_, communicator_.is_first());
   const LanguageConfig planned = architecture(checkpoint.has_value() ? &*checkpoint : nullptr);
   if (config_.shares_experts()) check_expert_ranks(config_, planned, communicator_.size());
   if (!config_.from_scratch) generation_config_ = kept_generation_config(config_.model, *tokenizer_);
@@ -283,7 +289,11 @@ std::size_t LanguageTask::free_bytes() const {
 
 LanguageConfig LanguageTask::architecture(const LanguageCheckpoint* checkpoint) const {
   if (checkpoint != nullptr) return checkpoint->config;
-  return config_.from_scratch ? finish_architecture(config_, *tokenizer_) : planned_architecture(config_);
+  if (config_.from_scratch) return finish_architecture(config_, *tokenizer_);
+  LanguageConfig model = planned_architecture(config_);
+  if (!config_.samples.new_tokens.empty())
+    model.vocab_size = std::max<std::int64_t>(model.vocab_size, tokenizer_->vocab_size());
+  return model;
 }
 
 // Before the model is loaded, as that depends on what is chosen.

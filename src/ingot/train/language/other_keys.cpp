@@ -176,7 +176,6 @@ constexpr std::array kRefused{
     Refused{"noisy_embedding_alpha",
             "noise on embeddings is not available; lora_dropout is what regularizes"},
     Refused{"normuon_cautious_wd", "weight decay takes all elements; leave it out"},
-    Refused{"tokens", "new tokens are not added to a vocabulary; use one that the tokenizer has"},
     Refused{"added_tokens_overrides", "tokens are not renamed; change tokenizer.json"},
     Refused{"default_system_message", "write it into the data, or into chat_template_jinja"},
     Refused{"overrides_of_model_config", "a model is trained as its config.json says; change it there"},

@@ -42,8 +42,17 @@ Table::Section model_keys() {
                       "GPUs "
                       "and on processors with `avx512_bf16` (`ingot devices`); elsewhere it only saves "
                       "memory."}),
-          Field::documented("special_tokens", "a mapping: bos_token, eos_token, pad_token, unk_token",
-                            {.default_text = "the tokenizer's", .doc = "Which tokens play these parts."}),
+          Field::documented(
+              "special_tokens",
+              "a mapping: bos_token, eos_token, pad_token, unk_token, additional_special_tokens (a list)",
+              {.default_text = "the tokenizer's",
+               .doc = "Which tokens play these parts, and more special ones. Those that the tokenizer "
+                      "lacks are new, as with `tokens`; a pad token may be missing."}),
+          Field::documented(
+              "tokens", "a list",
+              {.default_text = "none",
+               .doc = "New tokens: embeddings and head get a row for each, which begins as the mean of "
+                      "the others. With an adapter these rows train by themselves."}),
       }};
 }
 
