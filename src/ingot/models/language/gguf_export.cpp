@@ -69,12 +69,21 @@ class Exporter {
         given_(with_head_of(*checkpoint.weights,
                             LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path))),
         config_(given_.hybrid_layers ? without_multipliers(given_) : given_),
-        family_(find_family()) {}
+        family_(gguf_family_of(config_, checkpoint.config_path)) {}
+
+  std::shared_ptr<const WeightSource> tensors() {
+    write_tensors();
+    return std::make_shared<TransformedSource>(with_parts(), std::move(recipes_));
+  }
 
   GgufExport run() {
     write_metadata();
     write_rope();
     write_tensors();
+    numbers_.write(out_.metadata, checkpoint_.weights->location());
+    if (given_.tie_word_embeddings &&
+        (!config_.tie_word_embeddings || llama_cpp_needs_output(family_.architecture)))
+      add_tied_head();
     check_reader();
     out_.weights = std::make_shared<TransformedSource>(with_parts(), std::move(recipes_));
     check_meaning();
@@ -82,16 +91,6 @@ class Exporter {
   }
 
  private:
-  GgufFamily find_family() const {
-    const GgufFamily& family = language_family(config_.model_type, checkpoint_.config_path).gguf;
-    INGOT_CHECK(!family.architecture.empty(),
-                NotImplemented(fmt::format("{}: writing '{}' as GGUF; there are {}", checkpoint_.config_path,
-                                           config_.model_type, fmt::join(known_gguf_architectures(), ", "))));
-    GgufFamily found = named_for(family, config_.num_experts > 0);
-    if (config_.use_bidirectional_attention) found.architecture = "gemma-embedding";  // Gemma 3's alone
-    return found;
-  }
-
   // Nothing is written that llama.cpp would not open, or would run as another model.
   void check_reader() const {
     std::vector<ExportedTensor> tensors;
@@ -264,14 +263,13 @@ class Exporter {
   void write_tensors() {
     const WeightMap map = language_weight_map(given_);
     std::map<std::string, GgufNameMatch> stacked;
-    LayerNumbers numbers(family_.layer_numbers, config_.num_hidden_layers);
     std::vector<std::string> unknown;
     for (const TensorInfo& info : checkpoint_.weights->tensors()) {
       const std::string name = map.canonical(info.name);
       const auto ignored = [&name](const std::string& glob) { return glob_match(glob, name); };
       if (std::ranges::any_of(map.ignored, ignored)) continue;
       if (name == "lm_head.weight" && given_.tie_word_embeddings) continue;
-      if (numbers.take(name, *checkpoint_.weights, info.name)) continue;
+      if (numbers_.take(name, *checkpoint_.weights, info.name)) continue;
       const auto match = match_hugging_face_name(family_, name);
       if (!match) {
         unknown.push_back(info.name);
@@ -296,11 +294,7 @@ class Exporter {
     INGOT_CHECK(unknown.empty(),
                 NotImplemented(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
                                            fmt::join(unknown, ", "))));
-    numbers.write(out_.metadata, checkpoint_.weights->location());
     for (const auto& [name, match] : stacked) add_experts(name, match);
-    if (given_.tie_word_embeddings &&
-        (!config_.tie_word_embeddings || llama_cpp_needs_output(family_.architecture)))
-      add_tied_head();
   }
 
   // The embedding once more, for readers that ask for a head, or where the two are scaled in another way.
@@ -469,6 +463,7 @@ class Exporter {
   LanguageConfig given_;   // the checkpoint's
   LanguageConfig config_;  // the file's: what is in its weights is not among its numbers
   GgufFamily family_;
+  LayerNumbers numbers_{family_.layer_numbers, config_.num_hidden_layers};
   GgufExport out_;
   std::vector<TensorRecipe> recipes_, parts_;
   std::map<std::string, std::string> original_;  // canonical name -> the checkpoint's
@@ -476,6 +471,20 @@ class Exporter {
 };
 
 }  // namespace
+
+GgufFamily gguf_family_of(const LanguageConfig& config, const std::string& place) {
+  const GgufFamily& family = language_family(config.model_type, place).gguf;
+  INGOT_CHECK(!family.architecture.empty(),
+              NotImplemented(fmt::format("{}: writing '{}' as GGUF; there are {}", place, config.model_type,
+                                         fmt::join(known_gguf_architectures(), ", "))));
+  GgufFamily found = named_for(family, config.num_experts > 0);
+  if (config.use_bidirectional_attention) found.architecture = "gemma-embedding";  // Gemma 3's alone
+  return found;
+}
+
+std::shared_ptr<const WeightSource> export_gguf_tensors(const ModelCheckpoint& checkpoint) {
+  return Exporter(checkpoint).tensors();
+}
 
 GgufExport export_gguf(const ModelCheckpoint& checkpoint) { return Exporter(checkpoint).run(); }
 
