@@ -9,6 +9,7 @@
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
 #include "ingot/cli/write_meter.h"
+#include "ingot/export/convert_adapter.h"
 #include "ingot/hub/resolve.h"
 
 namespace ingot::cli {
@@ -22,6 +23,9 @@ struct ConvertFlags {
 
 int run(ConvertFlags o) {
   o.convert.source = hub::resolve_model(o.convert.source);
+  if (o.convert.base.empty() && is_adapter(o.convert.source))
+    o.convert.base = base_of_adapter(o.convert.source);
+  if (!o.convert.base.empty()) o.convert.base = hub::resolve_model(o.convert.base);
   if (!o.shard_size.empty()) o.convert.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
   WriteMeter meter("converting");
   const ConvertedModel written = convert_model(o.convert, meter.progress());
@@ -45,7 +49,8 @@ void add_convert(Command& root) {
       root.subcommand("convert", "Write weights, or a whole model, in another format or element type");
   command
       .option("source", o->convert.source,
-              "A model directory, or a file: safetensors, GGUF, PyTorch, NumPy, Keras, TensorFlow")
+              "A model directory, a LoRA adapter, or a file: safetensors, GGUF, PyTorch, NumPy, Keras, "
+              "TensorFlow")
       .required();
   command
       .option("destination", o->convert.destination,
@@ -59,6 +64,8 @@ void add_convert(Command& root) {
       .suggests(load_formats());
   command.option("--shard-size", o->shard_size,
                  "Above this size several files are written (a directory: 5GB; GGUF: one file)");
+  command.option("--base", o->convert.base,
+                 "Of an adapter: its base model (default: the one that adapter_config.json names)");
   command.option("--raw", o->convert.raw,
                  "What a file without a header holds, as NAME=f32[2,3]@OFFSET (may be repeated)");
   command.flag("--json", o->json, "Print path, format and bytes as JSON");
@@ -66,6 +73,8 @@ void add_convert(Command& root) {
   command.example("ingot convert model.gguf model", "back to a Hugging Face directory, tokenizer included");
   command.example("ingot convert out/model model.gguf --shard-size 2GB",
                   "model-00001-of-00004.gguf and so on");
+  command.example("ingot convert out/adapter adapter.gguf --base out/model",
+                  "a LoRA adapter that llama.cpp opens, and back to a PEFT directory alike");
   command.example("ingot convert values.bin values.npz --raw 'f32[-1,768]'",
                   "rows of a file without a header");
   command.example("ingot convert bc/model player.onnx", "a mahjong network, for ONNX Runtime and others");

@@ -53,7 +53,7 @@ void add_merge(Command& root) {
   command.option("destination", o->merge.destination, "The directory to write").required();
   command
       .option("--adapter", o->adapters,
-              "A directory as PEFT writes it, or DIRECTORY=WEIGHT; may be repeated, updates add up")
+              "A PEFT directory or a GGUF file, or PATH=WEIGHT; may be repeated, updates add up")
       .required();
   command
       .option("--dtype", o->merge.dtype,

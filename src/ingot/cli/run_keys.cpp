@@ -21,7 +21,7 @@ const ConfigTable<InferenceOptions>& run_keys() {
           {"adapters",
            &O::adapters,
            {.aliases = {"adapter"},
-            .doc = "A LoRA adapter as PEFT writes it: DIRECTORY or DIRECTORY=WEIGHT."}},
+            .doc = "A LoRA adapter, a PEFT directory or a GGUF file: PATH or PATH=WEIGHT."}},
           {"kv_cache",
            &O::kv_cache,
            {.choices = {"auto", "f32", "bf16", "f16", "i8"},

@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
+#include "ingot/export/convert_adapter.h"
 #include "ingot/export/dual_pool_onnx.h"
 #include "ingot/infer/sentence_directory.h"
 #include "ingot/models/language/checkpoint.h"
@@ -149,6 +150,9 @@ ConvertedModel write_onnx(const ConvertOptions& o) {
 
 ConvertedModel convert_model(const ConvertOptions& o, const WriteProgress& progress) {
   check_destination(o.source, o.destination, {".gguf", ".npz", ".onnx", ".pt", ".safetensors"});
+  if (o.raw.empty() && is_adapter(o.source)) return convert_adapter(o);
+  INGOT_CHECK(o.base.empty(),
+              InvalidConfig("base", fmt::format("is given, but {} is not an adapter", o.source)));
   const ConvertTarget target = target_of(o);
   if (target.format == "onnx") return write_onnx(o);
   const WeightEncoding encoding = o.dtype.empty() ? WeightEncoding{} : parse_weight_encoding(o.dtype);

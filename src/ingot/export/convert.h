@@ -10,12 +10,13 @@ namespace ingot {
 
 /// How weights, or a whole model, are written in another format or element type.
 struct ConvertOptions {
-  std::string source;       ///< a model directory, or any file that open_weights() knows
+  std::string source;       ///< a model directory, an adapter, or any file that open_weights() knows
   std::string destination;  ///< NAME.gguf, NAME.npz, NAME.safetensors, NAME.pt, NAME.onnx, or a directory
   std::string to;  ///< "safetensors", "gguf", "npz", "pt" or "onnx"; empty: as the destination's name tells
   std::string dtype;  ///< "f32", "bf16", "f16", or, for GGUF, a block format; empty: as stored
   std::uint64_t max_shard_bytes = 0;  ///< several files above this; 0: a directory 5 GB, GGUF one file
-  std::vector<std::string> raw;       ///< what a source without a header holds (parse_raw_tensors)
+  std::string base;              ///< of an adapter: its base model; empty: as adapter_config.json names it
+  std::vector<std::string> raw;  ///< what a source without a header holds (parse_raw_tensors)
 };
 
 struct ConvertedModel {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/models/adapter/open_adapter.h"
 #include "ingot/nn/adapter_launch.h"
 
 namespace ingot {
@@ -103,11 +104,10 @@ AdapterBank::Arrival AdapterBank::read(const NamedAdapter& adapter, std::string 
     const std::lock_guard lock(mutex_);
     number = ++read_;
   }
-  INGOT_CHECK(is_peft_adapter(adapter.path),
-              IoError(adapter.path, "is not an adapter: a directory with adapter_config.json was expected"));
   // Apart from adapters that are always on, and from one of this name that is just leaving.
   const std::string on_model = fmt::format("named:{}:{}", number, adapter.name);
-  PeftAdapter read = open_peft_adapter(parts_, map_, adapter.path, on_model);
+  PeftAdapter read =
+      open_adapter({.parts = parts_, .map = map_, .config = model_.config}, adapter.path, on_model);
   INGOT_CHECK(
       read.config.modules_to_save.empty() && read.wholes.empty(),
       InvalidConfig("adapter", fmt::format("{} replaces {} as a whole, so it cannot be switched while the "

@@ -44,7 +44,7 @@ class AdapterBank {
   /// of those in memory. 0: any number.
   explicit AdapterBank(LanguageModel& model, std::size_t most = 0, std::size_t memory = 0);
 
-  /// Reads an adapter, which can be found from then on. Throws as read_peft_adapter() does; InvalidConfig for
+  /// Reads an adapter, which can be found from then on. Throws as read_adapter() does; InvalidConfig for
   /// a name that there is already, evicted or not, for one adapter too many, and for an adapter that replaces
   /// whole modules, which requests cannot choose.
   void load(const NamedAdapter& adapter, std::string identity);

@@ -69,6 +69,7 @@ std::map<std::string, ModuleTensors> read_modules(const std::string& file, const
   for (const TensorInfo& info : source->tensors()) {
     const auto [module, part] = split_name(info.name);
     ModuleTensors& tensors = modules[canonical_module(map, module)];
+    tensors.embedding = tensors.embedding || part.starts_with("lora_embedding_");
     const Tensor tensor = source->load_tensor(info.name);
     if (part == "lora_A")
       tensors.a = tensor;
@@ -241,26 +242,50 @@ std::int64_t vocabulary_of_peft_adapter(const WeightMap& map, const std::string&
   return most;
 }
 
-PeftAdapter open_peft_adapter(const AdaptedParts& parts, const WeightMap& map, const std::string& directory,
-                              const std::string& name, float weight) {
-  const NoGrad no_grad;
+AdapterFile read_peft_file(const WeightMap& map, const std::string& directory) {
   const std::string config_path = directory + "/" + kConfigFile;
-  PeftAdapter adapter{.config = LoraConfig::from_json(read_file(config_path), config_path),
-                      .pairs = {},
-                      .experts = {},
-                      .wholes = {}};
+  LoraConfig config = LoraConfig::from_json(read_file(config_path), config_path);
+  std::string file = weights_file(directory);
+  auto modules = read_modules(file, map);
+  return {.path = std::move(file), .config = std::move(config), .modules = std::move(modules)};
+}
+
+void check_adapter(const AdaptedParts& parts, const AdapterFile& file) {
   const std::span<const AdaptedWeight> weights = parts.weights;
-  const LoraConfig& config = adapter.config;
-  const std::string file = weights_file(directory);
-  const bool tied = std::ranges::none_of(
-      weights, [](const AdaptedWeight& at) { return at.is_head && !at.weight->dense.embedding; });
-  std::map<std::string, ModuleTensors> modules = read_modules(file, map);
-  adapter.experts = take_expert_adapters(file, modules, parts.experts, config, name, weight);
-  for (const auto& [module, tensors] : modules) {
+  const std::set<std::string> of_experts = modules_of_experts(parts.experts);
+  for (const auto& [module, tensors] : file.modules) {
+    if (of_experts.contains(module)) continue;
     bool found = false;
     for (const AdaptedWeight& at : weights) {
       if (at.module != module) continue;
       found = true;
+      if (!tensors.a.defined() && !tensors.b.defined()) {
+        INGOT_CHECK(!tensors.magnitude.defined(), FormatError(file.path, 0, module,
+                                                              "has a lora_magnitude_vector without lora_A "
+                                                              "and lora_B"));
+        continue;
+      }
+      check_shapes(file.path, module, tensors, at);
+      check_magnitude(file.path, module, tensors, file.config.use_dora);
+    }
+    if (!found) refuse_module(file.path, module, weights);
+  }
+}
+
+PeftAdapter place_adapter(const AdaptedParts& parts, const WeightMap& map, AdapterFile read,
+                          const std::string& name, float weight) {
+  const NoGrad no_grad;
+  check_adapter(parts, read);
+  PeftAdapter adapter{.config = read.config, .pairs = {}, .experts = {}, .wholes = {}};
+  const std::span<const AdaptedWeight> weights = parts.weights;
+  const LoraConfig& config = adapter.config;
+  const std::string& file = read.path;
+  const bool tied = std::ranges::none_of(
+      weights, [](const AdaptedWeight& at) { return at.is_head && !at.weight->dense.embedding; });
+  adapter.experts = take_expert_adapters(file, read.modules, parts.experts, config, name, weight);
+  for (const auto& [module, tensors] : read.modules) {
+    for (const AdaptedWeight& at : weights) {
+      if (at.module != module) continue;
       if (tensors.whole.defined())
         adapter.wholes.push_back(
             {.weight = at.weight, .value = value_of_whole(file, module, tensors.whole, map, at)});
@@ -268,22 +293,20 @@ PeftAdapter open_peft_adapter(const AdaptedParts& parts, const WeightMap& map, c
         adapter.pairs.emplace_back(at.weight, rows_of_tokens(file, at, tensors.tokens, config, name));
         adapter.pairs.back().second->weight = weight;
       }
-      if (!tensors.a.defined() && !tensors.b.defined()) {
-        INGOT_CHECK(!tensors.magnitude.defined(),
-                    FormatError(file, 0, module, "has a lora_magnitude_vector without lora_A and lora_B"));
-        continue;
-      }
-      check_shapes(file, module, tensors, at);
-      check_magnitude(file, module, tensors, config.use_dora);
+      if (!tensors.a.defined()) continue;
       if (at.weight->dense.embedding && tied)
         throw NotImplemented(
             fmt::format("{}: an adapter of the embeddings ('{}') that are the head, too", file, module));
       adapter.pairs.emplace_back(
           at.weight, pair_of(at, tensors, name, config.scale_of(module, tensors.a.dim(0)), weight));
     }
-    if (!found) refuse_module(file, module, weights);
   }
   return adapter;
+}
+
+PeftAdapter open_peft_adapter(const AdaptedParts& parts, const WeightMap& map, const std::string& directory,
+                              const std::string& name, float weight) {
+  return place_adapter(parts, map, read_peft_file(map, directory), name, weight);
 }
 
 std::size_t PeftAdapter::nbytes() const {
@@ -383,7 +406,29 @@ void check_parts(const std::string& module, const std::vector<Part>& parts) {
   }
 }
 
+void put_module(const std::string& module, const ModuleTensors& one, std::map<std::string, Tensor>& tensors) {
+  const std::string prefix = std::string(kPrefix) + module;
+  if (one.whole.defined()) tensors[prefix + ".weight"] = one.whole;
+  if (one.tokens.defined()) tensors[prefix + ".token_adapter.trainable_tokens_delta"] = one.tokens;
+  if (!one.a.defined()) return;
+  if (one.embedding) {
+    tensors[prefix + ".lora_embedding_A"] = contiguous(transpose(one.b, 0, 1));
+    tensors[prefix + ".lora_embedding_B"] = contiguous(transpose(one.a, 0, 1));
+    return;
+  }
+  tensors[prefix + ".lora_A.weight"] = contiguous(one.a);
+  tensors[prefix + ".lora_B.weight"] = contiguous(one.b);
+  if (one.magnitude.defined()) tensors[prefix + ".lora_magnitude_vector"] = one.magnitude;
+}
+
 }  // namespace
+
+void write_peft_file(const std::string& directory, const AdapterFile& file) {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [module, one] : file.modules) put_module(module, one, tensors);
+  write_safetensors(directory + "/adapter_model.safetensors", tensors);
+  write_file_atomically(directory + "/" + kConfigFile, file.config.to_json());
+}
 
 void write_peft_adapter(const std::string& directory, AdaptedModel model, const LoraConfig& config,
                         const std::string& name, const std::map<std::string, Tensor>& values) {
@@ -404,8 +449,9 @@ void write_peft_adapter(const std::string& directory, AdaptedModel model, const 
       modules[at.module].push_back({at, adapter});
     if (config.saves(at.module)) saved[at.ours + ".weight"] = value_of(at.weight->dense, values);
     if (const LowRankAdapter* rows = at.weight->find_adapter(token_rows_name(name))) {
-      tensors[std::string(kPrefix) + at.module + ".token_adapter.trainable_tokens_delta"] =
-          values_of_token_rows(at, *rows, value_of(rows->a, values));
+      ModuleTensors own;
+      own.tokens = values_of_token_rows(at, *rows, value_of(rows->a, values));
+      put_module(at.module, own, tensors);
       written.trainable_token_indices[at.module] = rows->tokens;
     }
   }
@@ -413,16 +459,9 @@ void write_peft_adapter(const std::string& directory, AdaptedModel model, const 
     tensors[std::string(kPrefix) + theirs] = whole;
   for (const auto& [module, parts] : modules) {
     check_parts(module, parts);
-    const ModuleTensors one = joined(parts, values);
-    const std::string prefix = std::string(kPrefix) + module;
-    if (parts.front().at.weight->dense.embedding) {
-      tensors[prefix + ".lora_embedding_A"] = contiguous(transpose(one.b, 0, 1));
-      tensors[prefix + ".lora_embedding_B"] = contiguous(transpose(one.a, 0, 1));
-    } else {
-      tensors[prefix + ".lora_A.weight"] = contiguous(one.a);
-      tensors[prefix + ".lora_B.weight"] = contiguous(one.b);
-      if (one.magnitude.defined()) tensors[prefix + ".lora_magnitude_vector"] = one.magnitude;
-    }
+    ModuleTensors one = joined(parts, values);
+    one.embedding = parts.front().at.weight->dense.embedding;
+    put_module(module, one, tensors);
     written.target_modules.push_back(module);
     // What the pattern rules give for this rank, or else a rule of its own.
     const std::int64_t rank = one.a.dim(0);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ingot/models/adapter/adapter_file.h"
 #include "ingot/models/adapter/lora.h"
 #include "ingot/models/adapter/modules.h"
 #include "ingot/nn/linear_weight.h"
@@ -47,6 +48,12 @@ struct PeftAdapter {
 /// another thread may run the model meanwhile, and change its adapters. Its matrices are f32.
 PeftAdapter open_peft_adapter(const AdaptedParts& parts, const WeightMap& map, const std::string& directory,
                               const std::string& name, float weight = 1.0F);
+/// The two halves of it: what the directory holds, and its matrices for `parts`.
+AdapterFile read_peft_file(const WeightMap& map, const std::string& directory);
+PeftAdapter place_adapter(const AdaptedParts& parts, const WeightMap& map, AdapterFile file,
+                          const std::string& name, float weight = 1.0F);
+/// Error, naming module and shapes, where a file does not fit these parts; of experts their names alone.
+void check_adapter(const AdaptedParts& parts, const AdapterFile& file);
 /// Puts it on the model that it was read for.
 void put_on(PeftAdapter adapter);
 
@@ -57,5 +64,9 @@ void put_on(PeftAdapter adapter);
 void write_peft_adapter(const std::string& directory, AdaptedModel model, const LoraConfig& config,
                         const std::string& name = "default",
                         const std::map<std::string, Tensor>& values = {});
+
+/// Writes what a file holds so that PEFT reads it: config.target_modules names the modules. Not atomic as a
+/// whole.
+void write_peft_file(const std::string& directory, const AdapterFile& file);
 
 }  // namespace ingot

@@ -120,6 +120,16 @@ void check_shapes(const std::string& file, const AdaptedExperts& at, const Stack
 
 }  // namespace
 
+std::set<std::string> modules_of_experts(std::span<const AdaptedExperts> experts) {
+  std::set<std::string> names;
+  for (const AdaptedExperts& at : experts) {
+    for (std::int64_t e = 0; at.is_modules() && e < at.count(); ++e) names.insert(at.module(e));
+    for (const std::string& container : {at.container(), at.our_container()})
+      names.insert({container, container + std::string(kBaseLayer)});
+  }
+  return names;
+}
+
 Tensor value_of(const Parameter& parameter, const std::map<std::string, Tensor>& values) {
   const auto found = values.find(parameter.name);
   return to(found == values.end() ? parameter.value.detach() : found->second, kCpu);

@@ -2,12 +2,14 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "ingot/models/adapter/adapter_file.h"
 #include "ingot/models/adapter/modules.h"
 #include "ingot/nn/given_matrices.h"
 #include "ingot/nn/low_rank_adapter.h"
@@ -22,11 +24,8 @@ namespace ingot {
 
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 
-/// What a file holds for one module: the two matrices [r, in] and [out, r], with DoRA a magnitude [out]; rows
-/// of tokens [tokens, in]; or a whole weight instead of them.
-struct ModuleTensors {
-  Tensor a, b, magnitude, whole, tokens;
-};
+/// The names by which a file may have what is of these experts.
+std::set<std::string> modules_of_experts(std::span<const AdaptedExperts> experts);
 
 /// A parameter's value on the host, or what stands in for it in `values`.
 Tensor value_of(const Parameter& parameter, const std::map<std::string, Tensor>& values);

@@ -7,22 +7,13 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
-#include "ingot/models/adapter/peft.h"
+#include "ingot/models/adapter/open_adapter.h"
 #include "ingot/models/language/tensor_parallel.h"
 #include "ingot/models/language/vocabulary.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/nn/adapter_launch.h"
 
 namespace ingot {
-namespace {
-
-void check_is_adapter(const std::string& path) {
-  INGOT_CHECK(is_peft_adapter(path),
-              IoError(path, "is not an adapter: a directory with adapter_config.json was expected"));
-}
-
-}  // namespace
-
 AdapterChoice AdapterChoice::parse(std::string_view text, const std::string& option) {
   const std::size_t equals = text.rfind('=');
   if (equals == std::string_view::npos) return {.path = std::string(text)};
@@ -30,25 +21,22 @@ AdapterChoice AdapterChoice::parse(std::string_view text, const std::string& opt
   const std::string_view number = text.substr(equals + 1);
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), choice.weight);
   INGOT_CHECK(error == std::errc() && end == number.data() + number.size() && std::isfinite(choice.weight),
-              InvalidConfig(option, fmt::format("'{}' is not a number; write DIRECTORY=WEIGHT", number)));
+              InvalidConfig(option, fmt::format("'{}' is not a number; write PATH=WEIGHT", number)));
   return choice;
 }
 
 NamedAdapter NamedAdapter::parse(std::string_view text, const std::string& option) {
   const std::size_t equals = text.find('=');
   INGOT_CHECK(equals != text.npos && equals > 0 && equals + 1 < text.size(),
-              InvalidConfig(option, fmt::format("'{}' names no adapter; write NAME=DIRECTORY", text)));
+              InvalidConfig(option, fmt::format("'{}' names no adapter; write NAME=PATH", text)));
   return {.name = std::string(text.substr(0, equals)), .path = std::string(text.substr(equals + 1))};
 }
 
 void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters) {
   if (adapters.empty()) return;
-  for (const AdapterChoice& adapter : adapters) {
-    check_is_adapter(adapter.path);
-    grow_vocabulary(model, vocabulary_of_peft_adapter(LanguageModel::weight_map(model.config), adapter.path));
-  }
-  const WeightMap map =
-      LanguageModel::weight_map(model.part != nullptr ? model.part->whole_config() : model.config);
+  for (const AdapterChoice& adapter : adapters) grow_for_adapter(model, adapter.path);
+  const LanguageConfig& config = model.part != nullptr ? model.part->whole_config() : model.config;
+  const WeightMap map = LanguageModel::weight_map(config);
   AdaptedParts parts({model, map});
   for (AdaptedWeight& at : parts.weights)
     if (model.part != nullptr) at.part = model.part->part(at.ours + ".weight", at.weight->shape());
@@ -56,8 +44,17 @@ void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters)
   std::size_t number = 0;
   for (const AdapterChoice& adapter : adapters) {
     // One adapter may be given twice.
-    put_on(open_peft_adapter(parts, map, adapter.path, fmt::format("{}:{}", number++, adapter.path),
-                             adapter.weight));
+    put_on(open_adapter({.parts = parts, .map = map, .config = config}, adapter.path,
+                        fmt::format("{}:{}", number++, adapter.path), adapter.weight));
+  }
+}
+
+text::Tokenizer open_tokenizer(const std::string& model, std::span<const AdapterChoice> adapters) {
+  text::Tokenizer tokenizer = open_tokenizer(model);
+  for (const AdapterChoice& adapter : adapters) {
+    if (!is_peft_adapter(adapter.path) || !has_tokenizer(adapter.path)) continue;
+    text::Tokenizer own = open_tokenizer(adapter.path);
+    if (own.vocab_size() > tokenizer.vocab_size()) tokenizer = std::move(own);
   }
 }
 

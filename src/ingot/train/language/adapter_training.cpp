@@ -11,7 +11,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/infer/packed_cache.h"
 #include "ingot/models/adapter/modules.h"
-#include "ingot/models/adapter/peft.h"
+#include "ingot/models/adapter/open_adapter.h"
 #include "ingot/models/architecture_check.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/language/vocabulary.h"
@@ -169,15 +169,12 @@ std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const
                                                   const std::map<std::string, Tensor>& saved) {
   auto model = load_base_model(base, adapter, dtype, device);
   const WeightMap map = LanguageModel::weight_map(model->config);
-  std::int64_t tokens = adapter.tokens;
-  if (!adapter.start_from.empty())
-    tokens = std::max(tokens, vocabulary_of_peft_adapter(map, adapter.start_from));
-  grow_vocabulary(*model, tokens);
+  grow_vocabulary(*model, adapter.tokens);
   InitSource source(seed, DType::f32, device);
   if (adapter.start_from.empty())
     add_lora({*model, map}, adapter.lora, source);
   else
-    read_peft_adapter({*model, map}, adapter.start_from);
+    read_adapter(*model, adapter.start_from);
   train_adapter_only({*model, map}, adapter.lora);
   if (backend(device).capabilities().host_memory) own_trained_memory(*model);
   for (LowRankAdapter* low_rank : adapters_of(*model)) low_rank->dropout = adapter.lora.lora_dropout;

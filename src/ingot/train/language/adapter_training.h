@@ -17,7 +17,7 @@ struct AdapterTraining {
   LoraConfig lora;
   /// Quantized format of the base ("nf4", "q4_k", ...); "stored": as its file has it; empty: dense.
   std::string base_format;
-  std::string start_from;   ///< a PEFT directory to go on from; empty: fresh adapters
+  std::string start_from;   ///< an adapter to go on from; empty: fresh adapters
   std::int64_t tokens = 0;  ///< that embeddings and head have rows for, at least
 
   bool quantizes_base() const { return !base_format.empty(); }

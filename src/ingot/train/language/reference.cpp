@@ -2,7 +2,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/models/adapter/lora.h"
-#include "ingot/models/adapter/peft.h"
+#include "ingot/models/adapter/open_adapter.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/train/language/frozen_matrices.h"
@@ -29,7 +29,7 @@ ReferenceModel::ReferenceModel(const TrainConfig& config, LanguageModel& model)
   if (!begins_adapted_) return;
   const WeightMap map = LanguageModel::weight_map(model.config);
   LanguageModel& reference = copy_ != nullptr ? *copy_ : model;
-  read_peft_adapter({reference, map}, config.adapter.start_from, kReference);
+  read_adapter(reference, config.adapter.start_from, kReference);
   if (copy_ != nullptr) return;
   enable_adapter(model, kReference, false);
   train_adapter_only({model, map}, config.adapter.lora, kTrained);

@@ -576,7 +576,7 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
             {.doc = "Modules trained as a whole, such as lm_head."}},
            {"lora_model_dir",
             &AdapterTraining::start_from,
-            {.default_text = "none", .doc = "A PEFT directory to go on from."}},
+            {.default_text = "none", .doc = "An adapter to go on from: a PEFT directory or a GGUF file."}},
            Row::documented(
                "base_format", "stored, nf4, int8, or any that `ingot quantize` lists",
                {.aliases = {},
