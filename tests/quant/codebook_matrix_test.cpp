@@ -32,19 +32,22 @@ std::vector<std::uint32_t> bits_of(const Tensor& y) {
   return bits;
 }
 
-// Of both formats; every code, scales of many magnitudes.
+// Of all formats; every code, scales of many magnitudes.
 std::vector<CodebookMatrix> matrices(std::int64_t rows, std::int64_t cols) {
   std::vector<CodebookMatrix> all;
   if (cols % 64 == 0) all.push_back(CodebookMatrix::quantize_nf4(random({rows, cols}, 1)));
   all.push_back(CodebookMatrix::quantize_fp8(random({rows, cols}, 2)));
+  if (cols % 16 == 0) all.push_back(CodebookMatrix::quantize_nvfp4(random({rows, cols}, 3)));
   for (CodebookMatrix& m : all) {
-    const int codes = m.format == PackedFormat::nf4 ? 16 : 256;
+    const int codes = m.format == PackedFormat::fp8 ? 256 : 16;
     for (std::int64_t i = 0; i < m.codes.numel(); ++i) {
       auto& code = m.codes.data<std::uint8_t>()[i];
       code = static_cast<std::uint8_t>((i * 7 + i / cols) % codes);
       if (codes == 256 && (code & 0x7f) == 0x7f) code = 0x7e;
     }
-    for (std::int64_t g = 0; g < m.scales.numel(); ++g)
+    for (std::int64_t r = 0; m.row_scales.defined() && r < rows; ++r)
+      m.row_scales.data<float>()[r] *= std::ldexp(1.0F, static_cast<int>(r % 41) - 20);
+    for (std::int64_t g = 0; !m.row_scales.defined() && g < m.scales.numel(); ++g)
       m.scales.data<float>()[g] *= std::ldexp(1.0F, static_cast<int>(g % 41) - 20);
   }
   return all;

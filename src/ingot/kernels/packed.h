@@ -45,6 +45,7 @@ enum class PackedFormat : std::uint8_t {
   fp8,       ///< codes are f8e4m3 numbers; likewise
   f32,       ///< nothing is rounded: for matmuls of many rows, which need not rearrange it each time
   w8a8,      ///< a scale for each row, here and in the activations (row_scaled_matmul)
+  nvfp4,     ///< codes are numbers of E2M1; multiplied as f32 (kernels/weight_only.h)
 };
 
 /// Header of a step, each item for the 16 rows of the panel:
@@ -58,6 +59,8 @@ enum class PackedScales : std::uint8_t {
   values,      ///< f32 scale for the whole step: value = scale · packed_value(format, code)
   none,        ///< no header: value = packed_value(format, code)
   row,         ///< no header, but before the first step f32 scale: value = scale · code
+  e4m3,        ///< u8 [row][4]: E4M3 scales, for 16 columns each, and before the first step f32 scale:
+               ///< value = (scale · E4M3 scale) · packed_value(format, code)
 };
 
 /// The whole numbers that codes of 4 bits stand for, where these are not numbers themselves. Tables hold them
@@ -109,6 +112,7 @@ struct PackedLayout {
         return 64 * blocks;
       case PackedScales::group_zero:
       case PackedScales::values:
+      case PackedScales::e4m3:
         return 64;
       case PackedScales::none:
       case PackedScales::row:
@@ -118,7 +122,9 @@ struct PackedLayout {
     }
   }
   /// What stands before a panel's first step.
-  constexpr std::size_t panel_header_bytes() const { return scales == PackedScales::row ? 64 : 0; }
+  constexpr std::size_t panel_header_bytes() const {
+    return scales == PackedScales::row || scales == PackedScales::e4m3 ? 64 : 0;
+  }
   constexpr std::size_t low_block_bytes() const { return static_cast<std::size_t>(low_bits) * 64; }
   constexpr std::size_t high_block_bytes() const { return static_cast<std::size_t>(high_bits) * 64; }
   constexpr std::size_t step_bytes() const {
@@ -172,15 +178,17 @@ constexpr PackedLayout packed_layout(PackedFormat format) {
       return {"f32", PackedScales::none, 32, 0, -1, 1};
     case PackedFormat::w8a8:
       return {"w8a8", PackedScales::row, 8, 0, 7, 2};
+    case PackedFormat::nvfp4:
+      return {"nvfp4", PackedScales::e4m3, 4, 0, -1, 2};
   }
   return {};
 }
-inline constexpr int kPackedFormats = 19;
+inline constexpr int kPackedFormats = 20;
 
 /// Whether a format's matmuls take f32 activations (weight_only_matmul) instead of rounded ones.
 constexpr bool is_weight_only(PackedFormat format) {
   const PackedScales scales = packed_layout(format).scales;
-  return scales == PackedScales::values || scales == PackedScales::none;
+  return scales == PackedScales::values || scales == PackedScales::none || scales == PackedScales::e4m3;
 }
 
 /// Whether a format's matmuls take rows that were rounded with one scale each (row_scaled_matmul).
@@ -212,6 +220,15 @@ inline constexpr std::array<float, 16> kNf4Values{
     0.7229568362236023F,
     1.0F,
 };
+
+/// The numbers of E2M1 by their codes: the fourth bit is the sign.
+inline constexpr std::array<float, 16> kE2m1Values{0.0F, 0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
+                                                   0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+
+/// Columns that share a scale in a weight-only matmul.
+constexpr std::int64_t scale_columns(PackedFormat format) {
+  return packed_layout(format).scales == PackedScales::e4m3 ? 16 : packed_layout(format).step_cols();
+}
 
 /// 32 columns of one row of x, rounded: x ≈ scale · codes. One cache line.
 struct alignas(64) ActivationBlock {

@@ -11,9 +11,10 @@ namespace ingot::kernels {
 /// [panels, panel_bytes], 64-byte aligned, of k columns; y: f32 [m, n], n <= panels · 16, rows contiguous;
 /// bias: f32 [n] or absent.
 ///
-/// Every implementation sums in one order, so that all give the same bits for any m: y starts as 0; by steps
-/// of 64 columns, two sums s = fma(x, value, s), of the even and of the odd columns in their order, and then
-/// y = fma(even + odd, scale, y); the bias is added last. Of f32: y = fma(x, value, y), column after column.
+/// Every implementation sums in one order, so that all give the same bits for any m: y starts as 0; by groups
+/// of columns that share a scale (64, of nvfp4 16), two sums s = fma(x, value, s), of the even and of the odd
+/// columns in their order, and then y = fma(even + odd, scale, y); the bias is added last. Of f32: y = fma(x,
+/// value, y), column after column.
 struct WeightOnlyMatmulArgs {
   PackedFormat format;
   View x, weight, y, bias;

@@ -314,8 +314,8 @@ namespace {
 
 // Whether a part is rounded as it would be in the whole matrix: no scale spans more than the part.
 bool rounds_in_parts(const std::string& format, int axis) {
-  constexpr std::string_view kOneScale = "ternary";
-  if (axis == 0) return format != kOneScale;
+  if (format == "ternary" || format == "nvfp4") return false;  // whose one scale is the whole matrix'
+  if (axis == 0) return true;
   const auto groups = quant::find_group_options(format);
   return quant::find_block_format(format) != nullptr || format == "nf4" || (groups && groups->group > 0);
 }

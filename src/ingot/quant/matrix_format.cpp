@@ -14,8 +14,8 @@
 namespace ingot::quant {
 namespace {
 
-constexpr std::string_view kFewBits[] = {"q4_0",    "q4_1",   "q4_k",   "q5_0",  "q5_1",  "q5_k", "nf4",
-                                         "ternary", "iq4_nl", "iq4_xs", "mxfp4", "tq1_0", "tq2_0"};
+constexpr std::string_view kFewBits[] = {"q4_0",    "q4_1",  "q4_k",   "q5_0",   "q5_1",  "q5_k",  "nf4",
+                                         "ternary", "nvfp4", "iq4_nl", "iq4_xs", "mxfp4", "tq1_0", "tq2_0"};
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -27,7 +27,7 @@ std::string lower_case(std::string_view text) {
 std::int64_t columns_of_block(std::string_view format) {
   if (const BlockFormat* blocks = find_block_format(format)) return blocks->elements;
   if (const auto groups = find_group_options(format)) return std::max<std::int64_t>(groups->group, 1);
-  return format == "nf4" ? 64 : 1;
+  return format == "nf4" ? 64 : format == "nvfp4" ? 16 : 1;
 }
 
 // llama.cpp's choice (llama-quant.cpp, tensor_type_fallback).

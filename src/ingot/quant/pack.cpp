@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/dtype.h"
+#include "ingot/kernels/nvfp4.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/floats.h"
@@ -60,6 +61,9 @@ void write_header(const PackedLayout& layout, const BlockParts* parts, std::size
       break;
     case PackedScales::none:
     case PackedScales::row:
+      break;
+    case PackedScales::e4m3:
+      std::copy_n(parts[0].mins.begin(), 4, step + 4 * row);
       break;
     case PackedScales::super_halves:
       put_half(step, row, parts[0].d);
@@ -193,7 +197,7 @@ void fill_tiles(PackedMatrix& result, const PackedLayout& layout, MakeReader&& m
         const std::int64_t at = panel * kernels::kPanelRows + static_cast<std::int64_t>(row);
         if (at >= result.rows) break;  // the rest of the last panel stays 0, and is not written out
         std::uint8_t* step = data + static_cast<std::size_t>(panel) * panel_bytes;
-        if (layout.scales == PackedScales::row) {
+        if (layout.panel_header_bytes() > 0) {
           reader.read(at, 0);
           std::memcpy(step + 4 * row, &reader.parts[0].d, 4);
           step += layout.panel_header_bytes();
@@ -257,9 +261,22 @@ struct ValueReader {
   void read(std::int64_t row, std::int64_t step) {
     const std::int64_t begin = step * layout.step_cols(),
                        count = std::min(layout.step_cols(), matrix.cols - begin);
-    parts[0].d = matrix.scales.data<float>()[row * matrix.scales.dim(1) + begin / matrix.group];
+    if (layout.scales == PackedScales::e4m3)
+      read_e4m3(row, begin, count);
+    else
+      parts[0].d = matrix.scales.data<float>()[row * matrix.scales.dim(1) + begin / matrix.group];
     codes.fill(0);
     std::copy_n(matrix.codes.data<std::uint8_t>() + row * matrix.cols + begin, count, codes.data());
+  }
+
+  // The scales of the step's groups, and the row's own.
+  void read_e4m3(std::int64_t row, std::int64_t begin, std::int64_t count) {
+    parts[0].d = matrix.row_scales.data<float>()[row];
+    parts[0].mins.fill(0);
+    const float* scales =
+        matrix.scales.data<float>() + row * matrix.scales.dim(1) + begin / kernels::kNvfp4Block;
+    for (std::int64_t i = 0; i < count / kernels::kNvfp4Block; ++i)
+      parts[0].mins[static_cast<std::size_t>(i)] = f8e4m3(scales[i]).bits;
   }
 };
 

@@ -56,7 +56,7 @@ std::vector<std::string> quantized_formats() {
                            [](unsigned char c) { return std::tolower(c); });
   }
   for (const GroupFormat& format : kGroupFormats) names.emplace_back(format.name);
-  for (const char* name : {"w8a8", "nf4", "fp8", "ternary"}) names.emplace_back(name);
+  for (const char* name : {"w8a8", "nf4", "nvfp4", "fp8", "ternary"}) names.emplace_back(name);
   return names;
 }
 
@@ -94,6 +94,10 @@ PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::strin
   if (same_name(format, "nf4"))
     return in([](const Tensor& weight, std::string_view named) {
       return CodebookMatrix::quantize_nf4(weight, named);
+    });
+  if (same_name(format, "nvfp4"))
+    return in([](const Tensor& weight, std::string_view named) {
+      return CodebookMatrix::quantize_nvfp4(weight, named);
     });
   if (same_name(format, "fp8")) return in(CodebookMatrix::quantize_fp8);
   if (same_name(format, "ternary")) return in(GroupMatrix::quantize_ternary);

@@ -245,6 +245,17 @@ Tensor random_weight(PackedFormat format, std::int64_t rows, std::int64_t column
     }
     return Tensor::from(data, {panels, bytes});
   }
+  if (layout.scales == kernels::PackedScales::e4m3) {
+    for (std::uint8_t& byte : data)  // no NaN among the scales
+      if ((byte & 127U) == 127U) byte = 0;
+    for (std::size_t at = 0; at < data.size(); at += static_cast<std::size_t>(bytes)) {
+      for (std::size_t row = 0; row < 16; ++row) {
+        const auto number = std::bit_cast<std::array<std::uint8_t, 4>>(static_cast<float>(rng.normal()));
+        std::copy(number.begin(), number.end(), data.begin() + static_cast<std::ptrdiff_t>(at + 4 * row));
+      }
+    }
+    return Tensor::from(data, {panels, bytes});
+  }
   for (std::size_t step = 0; step < data.size(); step += layout.step_bytes()) {
     std::uint8_t* header = data.data() + step;
     if (layout.scales == kernels::PackedScales::values) {

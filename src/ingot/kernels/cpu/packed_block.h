@@ -46,6 +46,7 @@ inline const std::uint8_t* packed_table_at(const PackedLayout& layout, const std
 /// What a code stands for, less zero.
 inline float packed_value(PackedFormat format, std::int32_t code) {
   if (format == PackedFormat::nf4) return kNf4Values[static_cast<std::size_t>(code)];
+  if (format == PackedFormat::nvfp4) return kE2m1Values[static_cast<std::size_t>(code)];
   if (format == PackedFormat::f32) return std::bit_cast<float>(code);
   if (format != PackedFormat::fp8) return static_cast<float>(code);
   f8e4m3 value;

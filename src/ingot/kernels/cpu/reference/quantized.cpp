@@ -263,6 +263,15 @@ PackedRowScales read_packed_scales(const PackedLayout& layout, const std::uint8_
     case PackedScales::none:
       result.scale.fill(1);
       break;
+    case PackedScales::e4m3:
+      float whole;
+      std::memcpy(&whole, panel + 4 * row, sizeof whole);
+      for (std::int64_t half = 0; half < 2; ++half) {
+        f8e4m3 part;
+        part.bits = step[4 * row + 2 * b + half];
+        result.scale[static_cast<std::size_t>(half)] = whole * static_cast<float>(part);
+      }
+      break;
     case PackedScales::super_halves:
       float unit = 1;
       if (layout.table == PackedTable::header) std::memcpy(&unit, step + kUnitAt, sizeof unit);

@@ -24,18 +24,18 @@ float row_dot(const WeightOnlyMatmulArgs& args, std::int64_t row, std::int64_t c
     }
     return y;
   }
-  for (std::int64_t step = 0; step * layout.step_cols() < k; ++step) {
-    std::array<float, 2> sum{};
-    float scale = 0;
-    for (std::int64_t b = step * layout.step_blocks; b < (step + 1) * layout.step_blocks; ++b) {
-      const PackedRow w = read_packed_row(layout, panel, col % kPanelRows, b);
-      scale = w.scale[0];
-      for (std::int64_t i = 0; i < std::clamp<std::int64_t>(k - b * 32, 0, 32); ++i) {
-        float& s = sum[static_cast<std::size_t>(i % 2)];
-        s = std::fma(x[b * 32 + i], packed_value(args.format, w.codes[static_cast<std::size_t>(i)]), s);
-      }
+  const std::int64_t group = scale_columns(args.format);
+  std::array<float, 2> sum{};
+  for (std::int64_t i = 0; i < k;) {
+    const PackedRow w = read_packed_row(layout, panel, col % kPanelRows, i / 32);
+    for (const std::int64_t end = std::min(k, (i / 32 + 1) * 32); i < end;) {
+      float& s = sum[static_cast<std::size_t>(i % 2)];
+      s = std::fma(x[i], packed_value(args.format, w.codes[static_cast<std::size_t>(i % 32)]), s);
+      const float scale = w.scale[static_cast<std::size_t>(i % 32 / 16)];
+      if (++i % group != 0 && i != k) continue;
+      y = std::fma(sum[0] + sum[1], scale, y);
+      sum = {};
     }
-    y = std::fma(sum[0] + sum[1], scale, y);
   }
   return y;
 }

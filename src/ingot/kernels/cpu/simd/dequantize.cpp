@@ -116,7 +116,7 @@ namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(dequantize_panels);
 
-// What the codes of NF4 and FP8 stand for.
+// What the codes of NF4, FP8 and NVFP4 stand for.
 const float* values_of_codes(PackedFormat format) {
   static const auto table_of = [](PackedFormat of, std::int32_t count) {
     std::array<float, 256> table{};
@@ -124,8 +124,18 @@ const float* values_of_codes(PackedFormat format) {
     return table;
   };
   static const std::array<float, 256> nf4 = table_of(PackedFormat::nf4, 16),
-                                      fp8 = table_of(PackedFormat::fp8, 256);
-  return format == PackedFormat::nf4 ? nf4.data() : format == PackedFormat::fp8 ? fp8.data() : nullptr;
+                                      fp8 = table_of(PackedFormat::fp8, 256),
+                                      nvfp4 = table_of(PackedFormat::nvfp4, 16);
+  switch (format) {
+    case PackedFormat::nf4:
+      return nf4.data();
+    case PackedFormat::fp8:
+      return fp8.data();
+    case PackedFormat::nvfp4:
+      return nvfp4.data();
+    default:
+      return nullptr;
+  }
 }
 
 // A whole matrix: single rows are looked up, where this would unpack sixteen.

@@ -333,6 +333,7 @@ Kernel for_format(PackedFormat format, Pick&& pick) {
     case PackedFormat::fp8:
     case PackedFormat::f32:
     case PackedFormat::w8a8:
+    case PackedFormat::nvfp4:
       break;
   }
   return nullptr;

@@ -4,7 +4,7 @@
 //   kLanes             rows of a panel in one vector: 16 or 8
 //   kMaxRows           rows of x that its registers hold at once
 //   Ints, Floats       vectors of 32-bit lanes, and the operations below on them
-//   Nf4Table           the 16 values, in registers; look_up(table, codes) takes the low four bits of each
+//   CodeTable          16 values, in registers; look_up(table, codes) takes the low four bits of each
 //   lane float8_values(v)   the f8e4m3 numbers in the low bytes of the lanes
 //
 // A lane of a vector of codes belongs to one row and holds four columns ("quad") of its block, 4-bit codes
@@ -13,17 +13,26 @@
 template <PackedFormat kFormat>
 struct Widener;
 
-template <>
-struct Widener<PackedFormat::nf4> {
+template <PackedFormat kFormat>
+struct TableWidener {
   static constexpr std::int64_t kBlockBytes = 256;
-  Nf4Table table;
-  INGOT_INLINE Widener() {}  // clang gives a generated one no instruction set
+  CodeTable table;
+  INGOT_INLINE TableWidener() : table(kFormat == PackedFormat::nf4 ? kNf4Values : kE2m1Values) {}
   INGOT_INLINE static Ints load_quad(const std::uint8_t* block, int quad) {
     return shift_right(load(block + 64 * (quad % 4)), 4 * (quad / 4));
   }
   INGOT_INLINE Floats value(Ints codes, int position) const {
     return look_up(table, shift_right(codes, 8 * position));
   }
+};
+
+template <>
+struct Widener<PackedFormat::nf4> : TableWidener<PackedFormat::nf4> {
+  INGOT_INLINE Widener() {}  // clang gives a generated one no instruction set
+};
+template <>
+struct Widener<PackedFormat::nvfp4> : TableWidener<PackedFormat::nvfp4> {
+  INGOT_INLINE Widener() {}
 };
 
 template <>
@@ -35,17 +44,28 @@ struct Widener<PackedFormat::fp8> {
   }
 };
 
+// The scales of columns [16 · group, ...) of a step, or of all of it. `whole`: the panel's own.
+template <PackedFormat kFormat>
+INGOT_INLINE Floats scales_of(const std::uint8_t* step, std::int64_t row, std::int64_t group, Floats whole) {
+  if constexpr (packed_layout(kFormat).scales == PackedScales::e4m3)
+    return multiply(whole, float8_values(shift_right(load(step + 4 * row), static_cast<int>(8 * group))));
+  return load_numbers(step + 4 * row);
+}
+
 // R rows of x with kLanes rows of the panel, from lane `row` on.
 template <PackedFormat kFormat, int R>
 INGOT_NOINLINE void float_panel_rows(const FloatPanelMatmul& p, const float* x, float* y, std::int64_t row) {
   constexpr PackedLayout kLayout = packed_layout(kFormat);
-  constexpr std::int64_t kCols = kLayout.step_cols(), kHeader = kLayout.header_bytes();
+  constexpr std::int64_t kCols = kLayout.step_cols(), kHeader = kLayout.header_bytes(),
+                         kGroupQuads = scale_columns(kFormat) / 4;
   const Widener<kFormat> widener;
   Floats sum[R];
   INGOT_UNROLL_ROWS
   for (int r = 0; r < R; ++r) sum[r] = zero_floats();
   float padded[R * kCols];
-  const std::uint8_t* step = p.panel;
+  const std::uint8_t* step = p.panel + kLayout.panel_header_bytes();
+  Floats whole = zero_floats();
+  if constexpr (kLayout.panel_header_bytes() > 0) whole = load_numbers(p.panel + 4 * row);
   std::int64_t stride = p.x_stride;
   for (std::int64_t col = 0; col < p.k; col += kCols, step += kLayout.step_bytes()) {
     const float* from = x + col;
@@ -57,13 +77,14 @@ INGOT_NOINLINE void float_panel_rows(const FloatPanelMatmul& p, const float* x, 
       from = padded;
       stride = kCols;
     }
-    Floats even[R], odd[R];
-    INGOT_UNROLL_ROWS
-    for (int r = 0; r < R; ++r) even[r] = odd[r] = zero_floats();
-    for (std::int64_t block = 0; block < kLayout.step_blocks; ++block) {
-      const std::uint8_t* codes_at = step + kHeader + block * Widener<kFormat>::kBlockBytes + 4 * row;
-      for (int quad = 0; quad < 8; ++quad, from += 4) {
-        const Ints codes = Widener<kFormat>::load_quad(codes_at, quad);
+    for (std::int64_t at = 0; at < kCols / 4;) {
+      const std::int64_t group = at / kGroupQuads;
+      Floats even[R], odd[R];
+      INGOT_UNROLL_ROWS
+      for (int r = 0; r < R; ++r) even[r] = odd[r] = zero_floats();
+      for (const std::int64_t end = at + kGroupQuads; at < end; ++at, from += 4) {
+        const std::uint8_t* codes_at = step + kHeader + at / 8 * Widener<kFormat>::kBlockBytes + 4 * row;
+        const Ints codes = Widener<kFormat>::load_quad(codes_at, static_cast<int>(at % 8));
         const Floats w0 = widener.value(codes, 0), w1 = widener.value(codes, 1);
         const Floats w2 = widener.value(codes, 2), w3 = widener.value(codes, 3);
         INGOT_UNROLL_ROWS
@@ -75,10 +96,10 @@ INGOT_NOINLINE void float_panel_rows(const FloatPanelMatmul& p, const float* x, 
         INGOT_UNROLL_ROWS
         for (int r = 0; r < R; ++r) odd[r] = multiply_add(splat(from[r * stride + 3]), w3, odd[r]);
       }
+      const Floats scale = scales_of<kFormat>(step, row, group, whole);
+      INGOT_UNROLL_ROWS
+      for (int r = 0; r < R; ++r) sum[r] = multiply_add(add(even[r], odd[r]), scale, sum[r]);
     }
-    const Floats scale = load_numbers(step + 4 * row);
-    INGOT_UNROLL_ROWS
-    for (int r = 0; r < R; ++r) sum[r] = multiply_add(add(even[r], odd[r]), scale, sum[r]);
   }
   const std::int64_t cols = p.cols - row;
   const Floats bias = p.bias != nullptr ? load_floats(p.bias + row, cols) : zero_floats();
@@ -218,6 +239,7 @@ void f32_panel_matmul(const FloatPanelMatmul& p, std::int64_t rows) {
 
 void run(const WeightOnlyMatmulArgs& args, Stream) {
   if (args.format == PackedFormat::f32) return multiply_f32_panels(args, kLanes, f32_panel_matmul);
-  multiply_float_panels(args, args.format == PackedFormat::nf4 ? float_panel_matmul<PackedFormat::nf4>
-                                                               : float_panel_matmul<PackedFormat::fp8>);
+  multiply_float_panels(args, args.format == PackedFormat::nf4   ? float_panel_matmul<PackedFormat::nf4>
+                              : args.format == PackedFormat::fp8 ? float_panel_matmul<PackedFormat::fp8>
+                                                                 : float_panel_matmul<PackedFormat::nvfp4>);
 }

@@ -20,6 +20,7 @@ INGOT_INLINE Floats load_numbers(const void* p) { return _mm256_load_ps(static_c
 INGOT_INLINE Floats splat(float value) { return _mm256_set1_ps(value); }
 INGOT_INLINE Ints shift_right(Ints a, int n) { return _mm256_srli_epi32(a, n); }
 INGOT_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+INGOT_INLINE Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
 INGOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 INGOT_INLINE Ints first_lanes(std::int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<std::int32_t>(n)),
@@ -32,12 +33,12 @@ INGOT_INLINE void store_floats(float* p, Floats v, std::int64_t n) {
   _mm256_maskstore_ps(p, first_lanes(n), v);
 }
 
-struct Nf4Table {
+struct CodeTable {
   Floats low, high;
-  INGOT_INLINE Nf4Table()
-      : low(_mm256_loadu_ps(kNf4Values.data())), high(_mm256_loadu_ps(kNf4Values.data() + 8)) {}
+  INGOT_INLINE explicit CodeTable(const std::array<float, 16>& of)
+      : low(_mm256_loadu_ps(of.data())), high(_mm256_loadu_ps(of.data() + 8)) {}
 };
-INGOT_INLINE Floats look_up(const Nf4Table& table, Ints codes) {
+INGOT_INLINE Floats look_up(const CodeTable& table, Ints codes) {
   const Floats low = _mm256_permutevar8x32_ps(table.low, codes);
   const Floats high = _mm256_permutevar8x32_ps(table.high, codes);
   return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(codes, 28)));

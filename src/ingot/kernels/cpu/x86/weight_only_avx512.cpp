@@ -26,6 +26,7 @@ INGOT_INLINE Floats load_numbers(const void* p) { return _mm512_load_ps(p); }
 INGOT_INLINE Floats splat(float value) { return _mm512_set1_ps(value); }
 INGOT_INLINE Ints shift_right(Ints a, int n) { return _mm512_srli_epi32(a, static_cast<unsigned>(n)); }
 INGOT_INLINE Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+INGOT_INLINE Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 INGOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 INGOT_INLINE __mmask16 first_lanes(std::int64_t n) {
   return n >= 16 ? __mmask16{0xffff} : static_cast<__mmask16>((1U << n) - 1);
@@ -37,11 +38,11 @@ INGOT_INLINE void store_floats(float* p, Floats v, std::int64_t n) {
   _mm512_mask_storeu_ps(p, first_lanes(n), v);
 }
 
-struct Nf4Table {
+struct CodeTable {
   Floats values;
-  INGOT_INLINE Nf4Table() : values(_mm512_loadu_ps(kNf4Values.data())) {}
+  INGOT_INLINE explicit CodeTable(const std::array<float, 16>& of) : values(_mm512_loadu_ps(of.data())) {}
 };
-INGOT_INLINE Floats look_up(const Nf4Table& table, Ints codes) {
+INGOT_INLINE Floats look_up(const CodeTable& table, Ints codes) {
   return _mm512_permutexvar_ps(codes, table.values);
 }
 // An f32 of the same bits has an exponent that is too small by 120; numbers below 2⁻⁶ are denormal there as

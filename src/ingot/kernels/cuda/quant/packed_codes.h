@@ -95,7 +95,18 @@ struct Packed {
     }
     if constexpr (kScales == PackedScales::values || kScales == PackedScales::row)
       return reinterpret_cast<const float*>(step)[row];
+    if constexpr (kScales == PackedScales::e4m3)  // less the panel's own
+      return to_float(e4m3_t{step[4 * row + 2 * block + half]});
     return half_at(step, row);
+  }
+  /// The same times what the panel has for the row.
+  __device__ static float whole_scale(const std::uint8_t* panel, const std::uint8_t* step, int block,
+                                      int half, int row) {
+    if constexpr (kScales == PackedScales::row) return scale(panel, block, half, row);
+    const float own = scale(step, block, half, row);
+    if constexpr (kScales == PackedScales::e4m3)
+      return __fmul_rn(reinterpret_cast<const float*>(panel)[row], own);
+    return own;
   }
   __device__ static float minimum(const std::uint8_t* step, int block, int row) {
     if constexpr (kScales == PackedScales::flat_min) return half_at(step, block * 32 + 16 + row);
@@ -125,7 +136,7 @@ void dispatch_rounded(PackedFormat format, F&& f) {
 }
 template <class F>
 void dispatch_weight_only(PackedFormat format, F&& f) {
-  dispatch_listed<PackedFormat::nf4, PackedFormat::fp8>(format, f);
+  dispatch_listed<PackedFormat::nf4, PackedFormat::fp8, PackedFormat::nvfp4>(format, f);
 }
 template <class F>
 void dispatch_row_scaled(PackedFormat format, F&& f) {
@@ -139,21 +150,24 @@ __device__ __forceinline__ float e4m3_value(int code) {
 /// What the codes of a weight-only format stand for.
 template <PackedFormat format>
 struct CodeValues {
-  float nf4[16];
+  float table[16];
 
-  CodeValues() { std::copy(kNf4Values.begin(), kNf4Values.end(), nf4); }
+  CodeValues() {
+    const auto& values = format == PackedFormat::nvfp4 ? kE2m1Values : kNf4Values;
+    std::copy(values.begin(), values.end(), table);
+  }
 
   __device__ float value(int code) const {
-    if constexpr (format == PackedFormat::nf4) return nf4[code];
+    if constexpr (format != PackedFormat::fp8) return table[code];
     return e4m3_value(code);
   }
 };
 
-/// The values of the codes in bytes 0 and 2. `table` holds those of nf4, in shared memory: sixteen lie in
-/// banks of their own, so lanes that look up different ones do not wait for each other.
+/// The values of the codes in bytes 0 and 2. `table` holds those of four bits, in shared memory: sixteen lie
+/// in banks of their own, so lanes that look up different ones do not wait for each other.
 template <PackedFormat format>
 __device__ __forceinline__ Vector<float, 2> code_pair(unsigned codes, const float* table) {
-  if constexpr (format == PackedFormat::nf4) return {{table[codes & 15], table[codes >> 16 & 15]}};
+  if constexpr (format != PackedFormat::fp8) return {{table[codes & 15], table[codes >> 16 & 15]}};
   return e4m3_pair(codes);
 }
 

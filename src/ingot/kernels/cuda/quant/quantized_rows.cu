@@ -107,12 +107,11 @@ __global__ void dequantize_rows_kernel(const __grid_constant__ RowsArgs args,
     const std::int64_t block = column / kPackedBlock;
     const std::uint8_t* panel = args.weight + id / kPanel * args.panel_bytes;
     const std::uint8_t* from = panel + Format::kPanelHeader + block / Format::kStepBlocks * Format::kStep;
-    const std::uint8_t* header = Format::kPanelHeader == 0 ? from : panel;
     const auto inner = static_cast<int>(block % Format::kStepBlocks), row = static_cast<int>(id % kPanel);
     const auto position = static_cast<int>(column % kPackedBlock);
     const unsigned codes = Format::codes(from, inner, position / 4, row);
-    const float scale = Format::scale(header, inner, position / 16, row),
-                minimum = Format::minimum(header, inner, row);
+    const float scale = Format::whole_scale(panel, from, inner, position / 16, row),
+                minimum = Format::minimum(from, inner, row);
     FourOf<T> values;
     INGOT_UNROLL
     for (int c = 0; c < 4; ++c) {

@@ -12,23 +12,30 @@ constexpr int kStageSteps = kDotThreads / kWarp, kStepColumns = 64;
 constexpr int kOddColumns = kStepColumns / 2 + 4, kStepFloats = 2 * kOddColumns;
 constexpr int kStageFloats = kStageSteps * kStepFloats;
 
-/// What a stage comes to: even + odd.
-template <int rows>
+/// Groups of columns of a step that have a scale each.
+template <PackedFormat format>
+inline constexpr int kStepScales = static_cast<int>(kStepColumns / scale_columns(format));
+
+/// What a stage comes to: even + odd, for each scale.
+template <int rows, int scales_of_step>
 struct alignas(16) StepSums {
-  float sums[rows][kStageSteps][kPanel];
-  float scales[kStageSteps][kPanel];
+  static constexpr int kScales = scales_of_step, kCount = kStageSteps * scales_of_step;
+  float sums[rows][kCount][kPanel];
+  float scales[kCount][kPanel];
 };
 
 template <PackedFormat format, int rows>
 struct WeightOnlyStages : Stages<kStageSteps * Packed<format>::kStep, rows * kStageFloats * 4,
-                                 2 * static_cast<int>(sizeof(StepSums<rows>))> {
+                                 2 * static_cast<int>(sizeof(StepSums<rows, kStepScales<format>>))> {
   static constexpr int kWeight = kStageSteps * Packed<format>::kStep;
 };
 
-/// Adds to sums[r] the products of the even (odd) columns of a step, `columns` of which are there if not all.
+/// Adds to sums[s][r] the products of the even (odd) columns of a step that share scale s, `columns` of the
+/// step's are there if not all.
 template <PackedFormat format, bool all, int rows>
 __device__ __forceinline__ void add_step(const std::uint8_t* step, int row, int odd, const float* x,
-                                         int there, int columns, const float* table, float (&sums)[rows]) {
+                                         int there, int columns, const float* table,
+                                         float (&sums)[kStepScales<format>][rows]) {
   constexpr int kGroups = kStepColumns / 4;
   INGOT_UNROLL
   for (int group = 0; group < kGroups; group += 2) {
@@ -42,34 +49,41 @@ __device__ __forceinline__ void add_step(const std::uint8_t* step, int row, int 
     for (int r = 0; r < rows; ++r) {
       if (rows > 1 && r >= there) break;
       const Vector<float, 4> some = load_vector<4>(x + r * kStageFloats + group * 2);
+      float& sum = sums[group * kStepScales<format> / kGroups][r];
       INGOT_UNROLL
       for (int i = 0; i < 4; ++i)
         if (all || group * 4 + 2 * i + odd < columns)
-          sums[r] = fmaf(some.values[i], values[i / 2].values[i % 2], sums[r]);
+          sum = fmaf(some.values[i], values[i / 2].values[i % 2], sum);
     }
   }
 }
 
 /// One thread's part of a stage with `columns` columns.
 template <PackedFormat format, int rows>
-__device__ __forceinline__ void find_sums(const std::uint8_t* weight, const std::uint8_t* x, int columns,
-                                          int there, const float* table, StepSums<rows>& found) {
+__device__ __forceinline__ void find_sums(const std::uint8_t* panel, const std::uint8_t* weight,
+                                          const std::uint8_t* x, int columns, int there, const float* table,
+                                          StepSums<rows, kStepScales<format>>& found) {
+  constexpr int kScales = kStepScales<format>;
   const int me = static_cast<int>(threadIdx.x), row = me % kPanel, odd = me / kPanel % 2, at = me / kWarp;
   const int left = columns - at * kStepColumns;
   if (left <= 0) return;
   const std::uint8_t* step = weight + at * Packed<format>::kStep;
   const float* from = reinterpret_cast<const float*>(x) + at * kStepFloats + odd * kOddColumns;
-  float sums[rows] = {};
+  float sums[kScales][rows] = {};
   if (left >= kStepColumns)
     add_step<format, true>(step, row, odd, from, there, left, table, sums);
   else
     add_step<format, false>(step, row, odd, from, there, left, table, sums);
   INGOT_UNROLL
-  for (int r = 0; r < rows; ++r) {
-    const float sum = sums[r] + __shfl_xor_sync(kAllLanes, sums[r], kPanel);
-    if (odd == 0 && r < there) found.sums[r][at][row] = sum;
+  for (int s = 0; s < kScales; ++s) {
+    INGOT_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      const float sum = sums[s][r] + __shfl_xor_sync(kAllLanes, sums[s][r], kPanel);
+      if (odd == 0 && r < there) found.sums[r][at * kScales + s][row] = sum;
+    }
+    if (odd == 0)
+      found.scales[at * kScales + s][row] = Packed<format>::whole_scale(panel, step, s / 2, s % 2, row);
   }
-  if (odd == 0) found.scales[at][row] = Packed<format>::scale(step, 0, 0, row);
 }
 
 /// What a thread copies of x, like RowCopies: a column of each step.
@@ -108,9 +122,10 @@ class ColumnCopies {
 };
 
 /// y and what a stage adds to it, step after step.
-template <int rows>
-__device__ __forceinline__ float add_sums(const StepSums<rows>& found, int count, int r, int row, float y) {
-  add_up<kStageSteps>(count, [&](int i) { y = fmaf(found.sums[r][i][row], found.scales[i][row], y); });
+template <class Sums>
+__device__ __forceinline__ float add_sums(const Sums& found, int steps, int r, int row, float y) {
+  add_up<Sums::kCount>(steps * Sums::kScales,
+                       [&](int i) { y = fmaf(found.sums[r][i][row], found.scales[i][row], y); });
   return y;
 }
 
@@ -122,14 +137,15 @@ __global__ void __launch_bounds__(kMatmulThreads<rows>)
   constexpr int kColumns = kStageSteps * kStepColumns;
   INGOT_SHARED_ARRAY(float, table, 16);
   INGOT_DYNAMIC_SHARED(std::uint8_t, shared);
-  auto* found = reinterpret_cast<StepSums<rows>*>(shared);
-  if (threadIdx.x < 16) table[threadIdx.x] = values.nf4[threadIdx.x];
+  auto* found = reinterpret_cast<StepSums<rows, kStepScales<format>>*>(shared);
+  if (threadIdx.x < 16) table[threadIdx.x] = values.table[threadIdx.x];
   const MatmulPosition position(args, rows);
   const Role role(position.rows);
   const auto columns = static_cast<int>(args.k), steps = static_cast<int>(args.count);
   const int stages = (steps + kStageSteps - 1) / kStageSteps;
-  PanelCopies<Stage::kWeight> weight(args.weight + position.panel * args.panel_bytes, args.panel_bytes,
-                                     role.copier);
+  constexpr int kPanelHeader = Packed<format>::kPanelHeader;
+  const std::uint8_t* panel = args.weight + position.panel * args.panel_bytes;
+  PanelCopies<Stage::kWeight> weight(panel + kPanelHeader, args.panel_bytes - kPanelHeader, role.copier);
   ColumnCopies<rows> x(static_cast<const float*>(args.x) + position.row0 * args.x_stride, args.x_stride,
                        position.rows, columns, role.copier);
   float y = 0;
@@ -142,8 +158,8 @@ __global__ void __launch_bounds__(kMatmulThreads<rows>)
       },
       [&](int stage) {
         if (role.multiplies && stage < stages)
-          find_sums<format>(Stage::weight(shared, stage), Stage::x(shared, stage), columns - stage * kColumns,
-                            position.rows, table, found[stage % 2]);
+          find_sums<format, rows>(panel, Stage::weight(shared, stage), Stage::x(shared, stage),
+                                  columns - stage * kColumns, position.rows, table, found[stage % 2]);
         if (role.adds && stage > 0)
           y = add_sums(found[(stage - 1) % 2], steps - (stage - 1) * kStageSteps, role.r, role.row, y);
       });
@@ -177,10 +193,15 @@ void run_weight_only_matmul(const WeightOnlyMatmulArgs& args, Stream stream) {
   made.count = packed_layout(args.format).steps(made.k);
   dispatch_weight_only(args.format, [&]<PackedFormat format>() {
     static_assert(Packed<format>::kStepBlocks * kPackedBlock == kStepColumns);
-    dispatch_rows<1, 4, 8>(made.m, [&]<int rows>() {
+    const auto run = [&]<int rows>() {
       launch_matmul<WeightOnlyStages<format, rows>>(site, weight_only_matmul_kernel<format, rows>, made, rows,
                                                     kMatmulThreads<rows>, kStageSteps, CodeValues<format>());
-    });
+    };
+    // The sums of four scales a step leave shared memory for half as many rows.
+    if constexpr (kStepScales < format >> 1)
+      dispatch_rows<1, 4>(made.m, run);
+    else
+      dispatch_rows<1, 4, 8>(made.m, run);
   });
 }
 
