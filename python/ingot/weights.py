@@ -42,7 +42,7 @@ def convert(source, destination, *, to="", dtype="", max_shard_bytes=0) -> str:
 
 def quantize(source, destination, format="q8_0") -> str:
     """Rounds a model's weights to fewer bits: llama.cpp's formats (``"q8_0"``, ``"q4_k"``...) in NAME.gguf, ``"int4"``,
-    ``"int8"``, ``"fp8"`` and ``"nf4"`` in a directory. The path of what was written."""
+    ``"int8"``, ``"fp8"``, ``"nf4"`` and ``"nvfp4"`` in a directory. The path of what was written."""
     return _core._quantize(str(source), str(destination), format)
 
 

@@ -37,7 +37,8 @@ const std::vector<Case> kCases{{"gptq", "q4_g32"},        {"gptq_act_order", "q4
                                {"bnb_nf4_nested", "nf4"}, {"fp8_blocks", "fp8"},
                                {"ct_pack", "q4_g32"},     {"ct_fp8", "fp8"},
                                {"ct_int8", "q8_0"},       {"gptq_3bit", "q4_g32"},
-                               {"bnb_nf4_bf16", "nf4"},   {"ct_fp8_block", "fp8"}};
+                               {"bnb_nf4_bf16", "nf4"},   {"ct_fp8_block", "fp8"},
+                               {"ct_nvfp4", "nvfp4"},     {"modelopt_nvfp4", "nvfp4"}};
 
 std::string checkpoint_path(const std::string& name) {
   return test::source_dir() + "/tests/infer/goldens/quantized/" + name;
@@ -97,7 +98,7 @@ TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
     }
     EXPECT_EQ(mlp.in_proj.layer("up_proj").weight.packed->order.defined(), c.directory == "gptq_act_order");
     // Integer formats round activations to int8 as well.
-    const double bound = c.format == "nf4" || c.format == "fp8" ? 1e-3 : 0.03;
+    const double bound = c.format == "nf4" || c.format == "nvfp4" || c.format == "fp8" ? 1e-3 : 0.03;
     EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), bound) << c.directory;
     const Generation text = generate(*model, {.prompt = {5, 17, 42}, .max_tokens = 8});
     EXPECT_EQ(text.tokens.size(), 8U);

@@ -17,6 +17,7 @@ import sys
 
 import torch
 from bitsandbytes.functional import dequantize_4bit, quantize_4bit
+from compressed_tensors.compressors.nvfp4.helpers import pack_fp4_to_uint8
 from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 from safetensors.torch import save_file
 from transformers import GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM
@@ -136,6 +137,23 @@ def channel_int8(name, w, tensors):
     code = (w / scale).round().clamp(-127, 127).to(torch.int8)
     tensors[name + ".weight"], tensors[name + ".weight_scale"] = code, scale
     return code.float() * scale
+
+
+def nvfp4(name, w, tensors, modelopt=False):
+    """Plainly rounded: what the scales of 16 columns are divided by (compressed-tensors) or multiplied by (ModelOpt)."""
+    whole = 448 * 6 / w.abs().max()
+    blocks = w.reshape(w.shape[0], -1, 16)
+    scale = (blocks.abs().amax(2) / 6 * whole).to(torch.float8_e4m3fn)
+    scaled = blocks / (scale.float() / whole)[..., None]
+    numbers = E2M1[(scaled.abs()[..., None] - E2M1).abs().argmin(-1)] * scaled.sign()
+    tensors[name + ".weight_scale"] = scale
+    packed = pack_fp4_to_uint8(numbers.reshape(w.shape))
+    if modelopt:
+        tensors[name + ".weight"], tensors[name + ".weight_scale_2"] = packed, 1 / whole
+        tensors[name + ".input_scale"] = torch.tensor(0.01)
+    else:
+        tensors[name + ".weight_packed"], tensors[name + ".weight_global_scale"] = packed, whole.reshape(1)
+    return (numbers * (scale.float() / whole)[..., None]).reshape(w.shape)
 
 
 def llama():
@@ -266,6 +284,9 @@ def main():
           lambda *a: fp8_blocks(*a, field="weight_scale"))
     write("ct_pack", llama(), {**tensors_config, "format": "pack-quantized"}, packed_groups)
     write("ct_fp8", llama(), {**tensors_config, "format": "float-quantized"}, channel_fp8)
+    write("ct_nvfp4", llama(), {**tensors_config, "format": "nvfp4-pack-quantized"}, nvfp4)
+    write("modelopt_nvfp4", llama(), {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]},
+          lambda *a: nvfp4(*a, modelopt=True))
     write("ct_int8", llama(), {**tensors_config, "format": "int-quantized"}, channel_int8)
 
 

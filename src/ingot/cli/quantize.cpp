@@ -263,13 +263,13 @@ void add_quantize(Command& root) {
   Command command = root.subcommand(
       "quantize", "Quantize a model: round its weights to fewer bits, and measure what that costs");
   command.option("source", o->source, "A model directory, or a .gguf file").required();
-  command.option(
-      "destination", o->destination,
-      "NAME.gguf for llama.cpp's formats; a directory for int4, int8, fp8 (compressed-tensors) and nf4 "
-      "(bitsandbytes)");
+  command.option("destination", o->destination,
+                 "NAME.gguf for llama.cpp's formats; a directory for int4, int8, fp8, nvfp4 "
+                 "(compressed-tensors) and nf4 "
+                 "(bitsandbytes)");
   command
       .option("--format", o->formats,
-              "q4_k, q8_0, int4-g128, nf4, fp8, ...; several, or none for all, to report")
+              "q4_k, q8_0, int4-g128, nf4, nvfp4, ...; several, or none for all, to report")
       .suggests(quant::quantized_formats());
   command.option("--report", o->report,
                  "Compare predictions of this text before and after: a file of text, or of records with a "

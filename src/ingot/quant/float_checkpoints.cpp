@@ -11,6 +11,7 @@
 #include "ingot/core/dtype.h"
 #include "ingot/core/stream.h"
 #include "ingot/kernels/copy.h"
+#include "ingot/kernels/nvfp4.h"
 #include "ingot/quant/checkpoint_fields.h"
 #include "ingot/quant/packed_checkpoints.h"
 
@@ -204,6 +205,38 @@ CheckpointMatrix from_bnb4(const Bnb4Tensors& t, std::string_view name) {
   for (std::int64_t i = 0; i < count; ++i)
     values.data<float>()[i] = t.quant_map.data<float>()[code(i)] * scales.data<float>()[i / t.block];
   return values;
+}
+
+CodebookMatrix from_nvfp4(const NvFp4Tensors& t, std::string_view name) {
+  check_matrix(t.packed, DType::u8, name, "weight_packed");
+  const std::int64_t rows = t.packed.dim(0), cols = 2 * t.packed.dim(1);
+  INGOT_CHECK(cols % kernels::kNvfp4Block == 0,
+              InvalidConfig(fmt::format("{}.weight_packed", name),
+                            fmt::format("has rows of {} codes; NVFP4 has a scale for 16", cols)));
+  check_field(t.scale, {rows, cols / kernels::kNvfp4Block}, DType::f8e4m3, name, "weight_scale");
+  const char* field = t.multiplies ? "weight_scale_2" : "weight_global_scale";
+  const Tensor global = floats_of(t.global, name, field);
+  INGOT_CHECK(global.numel() == 1, ShapeMismatch(fmt::format("{}.{}", name, field), {1},
+                                                 global.shape().to_vector(), "one number for the matrix"));
+  const float factor = t.multiplies ? global.data<float>()[0] : 1 / global.data<float>()[0];
+  CodebookMatrix m{.format = kernels::PackedFormat::nvfp4,
+                   .rows = rows,
+                   .cols = cols,
+                   .group = kernels::kNvfp4Block,
+                   .codes = Tensor::empty({rows, cols}, DType::u8),
+                   .scales = Tensor::empty({rows, cols / kernels::kNvfp4Block}),
+                   .row_scales = Tensor::empty({rows})};
+  std::fill_n(m.row_scales.data<float>(), rows, factor);
+  const auto* bytes = static_cast<const std::uint8_t*>(t.scale.view().data);
+  for (std::int64_t i = 0; i < m.scales.numel(); ++i) {
+    f8e4m3 scale;
+    scale.bits = bytes[i];
+    m.scales.data<float>()[i] = static_cast<float>(scale);
+  }
+  const auto* pairs = t.packed.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < m.codes.numel(); ++i)
+    m.codes.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(pairs[i / 2] >> (i % 2 * 4) & 15);
+  return m;
 }
 
 BlockMatrix from_mxfp4(const Tensor& blocks, const Tensor& scales, std::string_view name) {

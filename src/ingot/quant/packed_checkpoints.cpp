@@ -48,7 +48,11 @@ CheckpointMatrix rows_of(const CheckpointMatrix& matrix, std::int64_t first, std
     m.scales = row_range(m.scales, first, rows);
     return m;
   };
-  if (const auto* codes = std::get_if<CodebookMatrix>(&matrix)) return part(*codes);
+  if (const auto* codes = std::get_if<CodebookMatrix>(&matrix)) {
+    CodebookMatrix m = part(*codes);
+    m.row_scales = row_range(m.row_scales, first, rows);
+    return m;
+  }
   GroupMatrix m = part(std::get<GroupMatrix>(matrix));
   m.zeros = row_range(m.zeros, first, rows);
   return m;

@@ -76,6 +76,16 @@ struct Bnb4Tensors {
 };
 CheckpointMatrix from_bnb4(const Bnb4Tensors& tensors, std::string_view name);
 
+/// NVFP4, as compressed-tensors ("nvfp4-pack-quantized") and ModelOpt have it: packed u8 [N, K / 2], the
+/// first of two neighbours in the low nibble; scale f8e4m3 [N, K / 16]; global f32, one number, which scales
+/// are divided by (compressed-tensors' weight_global_scale) or, `multiplies`, multiplied by (ModelOpt's
+/// weight_scale_2).
+struct NvFp4Tensors {
+  Tensor packed, scale, global;
+  bool multiplies = false;
+};
+CodebookMatrix from_nvfp4(const NvFp4Tensors& tensors, std::string_view name);
+
 /// OpenAI's MXFP4 (gpt-oss): blocks u8 [N, K / 32, 16], the first of two neighbours in the low nibble, and
 /// scales u8 [N, K / 32], E8M0.
 BlockMatrix from_mxfp4(const Tensor& blocks, const Tensor& scales, std::string_view name);

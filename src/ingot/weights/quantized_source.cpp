@@ -220,6 +220,18 @@ const std::vector<LayerLayout>& layouts() {
          return quant::from_awq({l.get("qweight"), l.get("qzeros"), l.get("scales")}, l.name());
        }},
       {"compressed-tensors",
+       "weight_global_scale",
+       {"weight_packed", "weight_scale", "weight_global_scale", "input_global_scale"},
+       [](const Layer& l, const QuantizationConfig&) {
+         return Size{l.size("weight_packed", 0), 2 * l.size("weight_packed", 1)};
+       },
+       [](const Layer& l, const QuantizationConfig&) -> CheckpointMatrix {
+         return quant::from_nvfp4({.packed = l.get("weight_packed"),
+                                   .scale = l.get("weight_scale"),
+                                   .global = l.get("weight_global_scale")},
+                                  l.name());
+       }},
+      {"compressed-tensors",
        "weight_packed",
        {"weight_packed", "weight_scale", "weight_shape", "weight_zero_point", "weight_g_idx"},
        pack_quantized_size,
@@ -239,6 +251,20 @@ const std::vector<LayerLayout>& layouts() {
        {"weight", "weight_scale", "input_scale", "activation_scale"},
        dense_size,
        read_scaled},
+      {"modelopt",
+       "weight_scale_2",
+       {"weight", "weight_scale", "weight_scale_2", "input_scale"},
+       [](const Layer& l, const QuantizationConfig&) {
+         return Size{l.size("weight", 0), 2 * l.size("weight", 1)};
+       },
+       [](const Layer& l, const QuantizationConfig&) -> CheckpointMatrix {
+         return quant::from_nvfp4({.packed = l.get("weight"),
+                                   .scale = l.get("weight_scale"),
+                                   .global = l.get("weight_scale_2"),
+                                   .multiplies = true},
+                                  l.name());
+       }},
+      {"modelopt", "weight_scale", {"weight", "weight_scale", "input_scale"}, dense_size, read_scaled},
       {"bitsandbytes",
        "weight.absmax",
        {"weight", "weight.absmax", "weight.quant_map", "weight.nested_absmax", "weight.nested_quant_map",

@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
+#include "ingot/kernels/nvfp4.h"
 #include "ingot/ops/cast.h"
 #include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/gptq.h"
@@ -134,6 +135,29 @@ void add_nf4(const WeightSource& source, const TensorInfo& info, std::vector<Sto
                                      Tensor::from(bytes, {static_cast<std::int64_t>(state.size())})));
 }
 
+// compressed-tensors' layout: two codes a byte, the first in the low nibble, and what scales are divided by.
+void add_nvfp4(const WeightSource& source, const TensorInfo& info, std::vector<StoredTensor>& tensors) {
+  const std::string layer = info.name.substr(0, info.name.rfind(".weight"));
+  const std::int64_t rows = info.shape[0], cols = info.shape[1];
+  const auto rounded = [&source, name = info.name] {
+    return quant::CodebookMatrix::quantize_nvfp4(matrix(source, name), name);
+  };
+  tensors.push_back(
+      {layer + ".weight_packed", Shape({rows, cols / 2}), DType::u8, [=] {
+         const Tensor codes = rounded().codes, bytes = Tensor::empty({rows, cols / 2}, DType::u8);
+         const auto* from = codes.data<std::uint8_t>();
+         for (std::int64_t i = 0; i < bytes.numel(); ++i)
+           bytes.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(from[2 * i] | from[2 * i + 1] << 4);
+         return bytes;
+       }});
+  tensors.push_back({layer + ".weight_scale", Shape({rows, cols / kernels::kNvfp4Block}), DType::f8e4m3,
+                     [rounded] { return to(rounded().scales, DType::f8e4m3); }});
+  tensors.push_back({layer + ".weight_global_scale", Shape({1}), DType::f32, [rounded] {
+                       return Tensor::from(std::vector<float>{1 / rounded().row_scales.data<float>()[0]},
+                                           {1});
+                     }});
+}
+
 // The modules that a configuration leaves out: the head, and what stays as it is.
 OrderedJson left_out(const std::vector<std::string>& dense) {
   OrderedJson modules = {"lm_head"};
@@ -183,6 +207,19 @@ OrderedJson fp8_config() {
                                                        {"observer_kwargs", OrderedJson::object()}});
 }
 
+OrderedJson nvfp4_config() {
+  return compressed_tensors_config("nvfp4-pack-quantized", {{"num_bits", 4},
+                                                            {"type", "float"},
+                                                            {"symmetric", true},
+                                                            {"strategy", "tensor_group"},
+                                                            {"group_size", kernels::kNvfp4Block},
+                                                            {"dynamic", false},
+                                                            {"actorder", nullptr},
+                                                            {"block_structure", nullptr},
+                                                            {"observer", "minmax"},
+                                                            {"observer_kwargs", OrderedJson::object()}});
+}
+
 OrderedJson nf4_config() {
   return {{"quant_method", "bitsandbytes"},
           {"load_in_4bit", true},
@@ -195,7 +232,10 @@ OrderedJson nf4_config() {
 
 std::string config_of(std::string_view format, const std::optional<quant::GroupOptions>& groups,
                       const std::vector<std::string>& dense) {
-  OrderedJson config = groups ? groups_config(*groups) : format == "fp8" ? fp8_config() : nf4_config();
+  OrderedJson config = groups              ? groups_config(*groups)
+                       : format == "fp8"   ? fp8_config()
+                       : format == "nvfp4" ? nvfp4_config()
+                                           : nf4_config();
   config[config["quant_method"] == "bitsandbytes" ? "llm_int8_skip_modules" : "ignore"] = left_out(dense);
   return dump_json(config);
 }
@@ -205,7 +245,8 @@ std::string config_of(std::string_view format, const std::optional<quant::GroupO
 std::vector<std::string> quantized_checkpoint_formats() {
   std::vector<std::string> names;
   for (const std::string& name : quant::quantized_formats())
-    if (quant::find_group_options(name) || name == "nf4" || name == "fp8") names.push_back(name);
+    if (quant::find_group_options(name) || name == "nf4" || name == "nvfp4" || name == "fp8")
+      names.push_back(name);
   return names;
 }
 
@@ -239,6 +280,8 @@ QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_
       add_groups(source, info, *groups, products, result.tensors);
     } else if (format == "fp8") {
       add_fp8(source, info, result.tensors);
+    } else if (format == "nvfp4") {
+      add_nvfp4(source, info, result.tensors);
     } else {
       add_nf4(source, info, result.tensors);
     }

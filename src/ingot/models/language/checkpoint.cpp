@@ -27,8 +27,9 @@ constexpr std::string_view kCompressed = "compressed-tensors";
 void read_compressed_groups(const ConfigFile& c, QuantizationConfig& q) {
   std::string format = "dense";
   c.read("format", format);
-  static const std::vector<std::string> kFormats{"dense",         "pack-quantized",  "float-quantized",
-                                                 "int-quantized", "naive-quantized", "mixed-precision"};
+  static const std::vector<std::string> kFormats{
+      "dense",           "pack-quantized",  "float-quantized",     "int-quantized",
+      "naive-quantized", "mixed-precision", "nvfp4-pack-quantized"};
   INGOT_CHECK(std::ranges::find(kFormats, format) != kFormats.end(),
               NotImplemented(fmt::format("{}: quantization_config.format '{}'; these are read: {}", c.path(),
                                          format, fmt::join(kFormats, ", "))));

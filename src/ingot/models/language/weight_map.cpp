@@ -20,13 +20,14 @@ void add_text_part(WeightMap& map) {
 
 // Ours are Llama's names, so most families need no rule.
 WeightMap language_weight_map(const LanguageConfig& config) {
-  WeightMap map{.rules = {},
-                .spellings = {},
-                .prefix = "model.",
-                .outside = {"lm_head.*", "score.*"},
-                .ignored = {"*.rotary_emb.inv_freq", "*.self_attn.k_scale", "*.self_attn.v_scale",
-                            "*.self_attn.q_scale", "*.k_proj.output_scale", "*.v_proj.output_scale",
-                            "score.*"}};  // of a classifier: classifier.h
+  WeightMap map{
+      .rules = {},
+      .spellings = {},
+      .prefix = "model.",
+      .outside = {"lm_head.*", "score.*"},
+      .ignored = {"*.rotary_emb.inv_freq", "*.self_attn.k_scale", "*.self_attn.v_scale",
+                  "*.self_attn.q_scale", "*.k_proj.output_scale", "*.v_proj.output_scale", "*.k_proj.k_scale",
+                  "*.v_proj.v_scale", "score.*"}};  // of a classifier: classifier.h
   add_text_part(map);
   // Scales above are those of a quantized KV cache, which is f32, bf16 or f16 here.
   // A tied head is often stored all the same; it is the embedding once more.

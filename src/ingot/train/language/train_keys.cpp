@@ -578,7 +578,7 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
             &AdapterTraining::start_from,
             {.default_text = "none", .doc = "An adapter to go on from: a PEFT directory or a GGUF file."}},
            Row::documented(
-               "base_format", "stored, nf4, int8, or any that `ingot quantize` lists",
+               "base_format", "stored, nf4, nvfp4, int8, or any that `ingot quantize` lists",
                {.aliases = {},
                 .default_text = "qlora: stored for a .gguf file, nf4 for others",
                 .doc =
