@@ -34,6 +34,7 @@
 #include "ingot/train/language/memory_plan.h"
 #include "ingot/train/language/new_tokens.h"
 #include "ingot/train/language/planning/memory_limit.h"
+#include "ingot/train/language/run_settings.h"
 
 namespace ingot {
 namespace {
@@ -93,39 +94,6 @@ void warn_of_noise(const std::string& model) {
 std::int64_t count_steps(const TrainConfig& config, double steps_per_epoch) {
   if (config.max_steps > 0) return config.max_steps;
   return std::max<std::int64_t>(1, std::llround(config.num_epochs * steps_per_epoch));
-}
-
-void add_grpo_settings(Json& json, const GrpoConfig& grpo) {
-  json["trl.num_generations"] = grpo.num_generations;
-  json["trl.max_completion_length"] = grpo.max_completion_length;
-  json["trl.temperature"] = grpo.temperature;
-  json["trl.beta"] = grpo.beta;
-  json["trl.loss_type"] = static_cast<int>(grpo.loss_type);
-  json["trl.scale_rewards"] = static_cast<int>(grpo.scale_rewards);
-  if (grpo.num_iterations != 1) json["trl.num_iterations"] = grpo.num_iterations;
-}
-
-void add_objective_settings(Json& json, const ObjectiveConfig& objective) {
-  json["rl"] = name(objective.kind);
-  if (objective.kind == ObjectiveKind::supervised) return;
-  json["rl_beta"] = objective.beta;
-  if (objective.kind == ObjectiveKind::grpo) add_grpo_settings(json, objective.grpo);
-  json["dpo_loss_type"] = static_cast<int>(objective.dpo_loss);
-  json["dpo_label_smoothing"] = objective.label_smoothing;
-  json["simpo_gamma"] = objective.simpo_gamma;
-  json["cpo_alpha"] = objective.cpo_alpha;
-  json["kto_desirable_weight"] = objective.desirable_weight;
-  json["kto_undesirable_weight"] = objective.undesirable_weight;
-}
-
-void add_distillation_settings(Json& json, const DistillationConfig& kd) {
-  if (!kd.enabled()) return;
-  json["kd_teacher"] = kd.teacher;
-  json["kd_logprobs"] = kd.logprobs;
-  json["kd_alpha"] = kd.alpha;
-  json["kd_ce_alpha"] = kd.ce_alpha;
-  json["kd_temperature"] = kd.temperature;
-  json["kd_beta"] = kd.beta;
 }
 
 std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
@@ -398,31 +366,10 @@ void LanguageTask::plan(std::int64_t total_steps) {
 // What every rank must have alike, by the keys of the configuration.
 void LanguageTask::check_ranks_agree() const {
   if (communicator_.size() == 1) return;
-  Json json = parse_json<Json>(settings(), "the settings");
-  json["max_steps"] = total_steps_;
-  json["per_device_train_batch_size"] = config_.per_device_train_batch_size;
-  json["gradient_accumulation_steps"] = config_.gradient_accumulation_steps;
-  json["learning_rate"] = config_.optimizer.learning_rate;
-  json["lr_scheduler_type"] = config_.schedule.type;
-  json["weight_decay"] = config_.optimizer.weight_decay;
-  json["max_grad_norm"] = config_.optimizer.max_grad_norm;
-  json["eval_steps"] = config_.eval_steps;
-  json["datasets"] = objective_->position().fingerprint;
-  json["model"] = checksum_;
-  json["ordered_gradients"] = config_.ordered_gradients;
-  json["fast_gradient_sums"] = config_.fast_gradient_sums;
-  json["zero_stage"] = config_.zero_stage;
-  json["expert_parallel_size"] = config_.expert_parallel_size;
-  json["recompute"] = name(config_.recompute);
-  json["mlp_chunk"] = config_.mlp_chunk;
-  json["offload_optimizer"] = name(config_.optimizer.offload);
-  json["offload_gradients"] = name(config_.optimizer.gradients);
-  json["sample_prompts"] = config_.sample_prompts;
-  json["eval_batches"] = config_.eval_batches;
-  json["save_steps"] = config_.save_steps;
-  json["bucket_cap_mb"] = config_.bucket_cap_mb;
-  dist::Settings settings;
-  for (const auto& [key, value] : json.items()) settings.emplace_back(key, dump_json(value));
+  dist::Settings settings = rank_settings(config_);
+  settings.emplace_back("max_steps", std::to_string(total_steps_));
+  settings.emplace_back("datasets", objective_->position().fingerprint);
+  settings.emplace_back("model", checksum_);
   dist::check_agreement(communicator_, settings,
                         "start every rank with the same configuration, data and weights");
 }
@@ -517,45 +464,6 @@ void LanguageTask::check_same_adapter(const SavedCheckpoint& saved) const {
   for (const char* key : {"adapter", "base_format", "lora_r", "lora_alpha", "lora_use_rslora"})
     if (now.contains(key)) adapter[key] = now.at(key);
   check_same_settings(dump_json(begun.at("config")), dump_json(adapter), earlier_settings(), saved.path());
-}
-
-// Steps, learning rate, evaluation, logging, batch size, device and whatever gives the same bits may change.
-std::string LanguageTask::settings() const {
-  Json json;
-  if (config_.from_scratch) {
-    const Json architecture = parse_json<Json>(config_.architecture.to_json(), "the architecture");
-    for (const auto& [key, value] : architecture.items()) json["architecture." + key] = value;
-  } else {
-    json["model"] = config_.model;
-  }
-  json["torch_dtype"] = name(config_.dtype);
-  for (const auto& [key, value] : recipe_settings(config_.recipe))
-    json[key] = parse_json<Json>(value, "the settings");
-  json["tokenizer"] = config_.tokenizer;
-  if (config_.from_scratch && config_.tokenizer.empty()) json["vocab_size"] = config_.vocab_size;
-  json["optimizer"] = config_.optimizer.name;
-  json["ema_decay"] = config_.ema_decay;
-  json["adapter"] = config_.adapter.enabled;
-  if (config_.adapter.enabled) {
-    json["base_format"] = config_.adapter.base_format;
-    const LoraConfig& lora = config_.adapter.lora;
-    json["lora_r"] = lora.r;
-    json["lora_alpha"] = lora.lora_alpha;
-    json["lora_dropout"] = lora.lora_dropout;
-    json["lora_use_rslora"] = lora.use_rslora;
-    if (lora.use_dora) json["lora_use_dora"] = true;
-    json["lora_target_modules"] = lora.target_modules;
-    json["lora_modules_to_save"] = lora.modules_to_save;
-  }
-  add_objective_settings(json, config_.objective);
-  add_distillation_settings(json, config_.distillation);
-  json["train_seed"] = config_.seed;
-  json["sequence_len"] = config_.sequence_len;
-  json["sample_packing"] = config_.sample_packing;
-  json["document_mask"] = config_.document_mask;
-  json["excess_length_strategy"] = name(config_.samples.excess_length);
-  if (config_.validation_datasets.empty()) json["validation_split_ratio"] = config_.validation_split_ratio;
-  return dump_json(json);
 }
 
 std::string LanguageTask::state() const {

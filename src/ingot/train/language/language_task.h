@@ -17,6 +17,7 @@
 #include "ingot/train/language/dataset.h"
 #include "ingot/train/language/objective.h"
 #include "ingot/train/language/recipe_training.h"
+#include "ingot/train/language/run_settings.h"
 #include "ingot/train/offloaded_activations.h"
 #include "ingot/train/offloaded_weights.h"
 #include "ingot/train/reporter.h"
@@ -70,7 +71,7 @@ class LanguageTask : public TrainTask {
   std::optional<double> evaluate(const StopCheck& stops) override;
   void read_evaluation(EvalRecord& record) const override { objective_->read_evaluation(record); }
   std::vector<SampleRecord> samples(std::int64_t step) override;
-  std::string settings() const override;
+  std::string settings() const override { return run_settings(config_); }
   std::string earlier_settings() const override { return R"({"recipe": "none"})"; }
   std::string state() const override;
   void save(Checkpoint& checkpoint) override;
