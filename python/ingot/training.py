@@ -35,6 +35,10 @@ class Reporter:
     def sample(self, record: dict) -> None:
         """A text that the model wrote: step, prompt, text."""
 
+    def event(self, record: dict) -> None:
+        """What the run does about its loss (``auto_lr_reduction``, ``plateau_steps``, ``loss_watchdog_threshold``): step,
+        kind, text."""
+
     def saved(self, checkpoint: str) -> None:
         """A checkpoint is whole: its directory. Also of a run that an exception or Ctrl-C ends."""
 

@@ -43,6 +43,14 @@ nb::dict as_dict(const SampleRecord& r) {
   return result;
 }
 
+nb::dict as_dict(const EventRecord& r) {
+  nb::dict result;
+  result["step"] = r.step;
+  result["kind"] = r.kind;
+  result["text"] = r.text;
+  return result;
+}
+
 nb::dict as_dict(const RunInfo& info) {
   nb::dict result;
   result["name"] = info.name;
@@ -70,6 +78,7 @@ class PythonReporter : public Reporter {
   void progress(const StepRecord& record) override { call("step", record); }
   void evaluation(const EvalRecord& record) override { call("evaluation", record); }
   void sample(const SampleRecord& record) override { call("sample", record); }
+  void event(const EventRecord& record) override { call("event", record); }
   void saved(const std::string& path) override { call("saved", path, true); }
   void finish(const RunHistory& /*history*/) override { call("finish", std::string(), true); }
 
@@ -219,6 +228,9 @@ nb::dict as_dict(const TrainResult& r) {
   result["train_loss"] = r.train_loss;
   result["validation_loss"] = r.validation_loss;
   result["best_validation_loss"] = r.best_validation_loss;
+  nb::list events;
+  for (const EventRecord& event : r.events) events.append(as_dict(event));
+  result["events"] = events;
   result["model"] = r.model_directory;
   result["checkpoint"] = r.last_checkpoint;
   return result;

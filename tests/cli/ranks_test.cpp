@@ -100,6 +100,19 @@ TEST_F(RanksCommand, AnyDivisionOfAStepAmongRanksGivesTheSameBits) {
   }
 }
 
+TEST_F(RanksCommand, RanksThatLowerTheLearningRateOnAPlateauDoSoTogether) {
+  // No loss is as much lower as that asks for.
+  const std::string watched =
+      "--set plateau_steps=1 --set plateau_threshold=1 --set plateau_action=reduce --set "
+      "lr_scheduler_type=constant";
+  ASSERT_EQ(train(1, 6, "one", watched), 0) << errors();
+  ASSERT_EQ(train(2, 3, "two", watched), 0) << errors();
+  EXPECT_TRUE(model("two") == model("one"));
+  const std::string metrics = read_file(directory_ + "/two/metrics.jsonl");
+  EXPECT_NE(metrics.find(R"("event":"plateau")"), std::string::npos);
+  EXPECT_NE(metrics.find("the learning rate is halved from step 4 on"), std::string::npos);
+}
+
 TEST_F(RanksCommand, ARunGoesOnWithAnotherNumberOfRanksAndAnotherZeroStage) {
   const std::string three = "--set max_steps=2 --set lr_scheduler_type=constant --set zero_stage=3";
   ASSERT_EQ(train(3, 2, "parts", three), 0) << errors();

@@ -131,6 +131,21 @@ TEST_F(TrainCommand, CtrlCAndOtherSignalsEndItInOrderAndTheExitCodeTells) {
   }
 }
 
+TEST_F(TrainCommand, ALossAboveTheWatchdogsThresholdEndsTheRunWithStatusOne) {
+  std::vector<std::string> words = command("high");
+  words.insert(words.end(), {"--set", "loss_watchdog_threshold=0.1", "--set", "loss_watchdog_patience=2"});
+  const Outcome result = run_ingot(words);
+  EXPECT_EQ(result.exit_code, 1) << result.output;
+  const auto json = parse_json<nlohmann::json>(result.output.substr(result.output.find('{')), "the summary");
+  EXPECT_EQ(json["end"], "loss too high");
+  EXPECT_EQ(json["steps"], 2);
+  ASSERT_EQ(json["events"].size(), 1U);
+  EXPECT_EQ(json["events"][0]["event"], "loss_too_high");
+  EXPECT_NE(json["checkpoint"].get<std::string>().find("checkpoint-000002"), std::string::npos);
+  EXPECT_NE(read_file(directory_ + "/high/metrics.jsonl").find(R"("event":"loss_too_high")"),
+            std::string::npos);
+}
+
 TEST_F(TrainCommand, ADirectoryThatAnotherRunWritesToIsRefused) {
   const DirectoryLock other(directory_ + "/busy");
   const Outcome refused = run_ingot(command("busy"));

@@ -31,6 +31,9 @@ class TableTask : public TrainTask {
   struct Options {
     double learning_rate = 0.05, ema_decay = 0;
     bool validates = true;
+    std::int64_t garbage_step = 0,
+                 garbage_steps = 1;         ///< from which on so many have wrong targets; 0: none has
+    std::int64_t earlier_garbage_step = 0;  ///< one more
   };
   explicit TableTask(const Options& options)
       : options_(options),
@@ -50,7 +53,7 @@ class TableTask : public TrainTask {
 
   StepWork gradients(std::int64_t step, const StopCheck& /*stops*/) override {
     const std::int64_t first = step % 6 * 8;
-    const Tensor loss = mean_loss(first, first + 8);
+    const Tensor loss = mean_loss(first, first + 8, is_garbage(step + 1) ? 4 : 0);
     backward(loss);
     return {.metrics = loss.detach()};
   }
@@ -74,8 +77,14 @@ class TableTask : public TrainTask {
   }
 
  private:
-  Tensor mean_loss(std::int64_t first, std::int64_t last) const {
-    return mse_loss(mlp_(slice(x_, 0, first, last)), slice(y_, 0, first, last));
+  bool is_garbage(std::int64_t step) const {
+    const std::int64_t first = options_.garbage_step;
+    return step == options_.earlier_garbage_step ||
+           (first > 0 && step >= first && step < first + options_.garbage_steps);
+  }
+  Tensor mean_loss(std::int64_t first, std::int64_t last, double off = 0) const {
+    const Tensor y = slice(y_, 0, first, last);
+    return mse_loss(mlp_(slice(x_, 0, first, last)), off == 0 ? y : y + off);
   }
 
   Options options_;

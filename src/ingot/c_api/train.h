@@ -82,7 +82,7 @@ INGOT_API IngotStatus ingot_trainer_interrupt(IngotTrainer* trainer);
 
 /// Strings are valid while the handle is open.
 typedef struct IngotTrainResult {
-  const char* end;  ///< "finished", "stopped", "stopped early", "out of time"
+  const char* end;  ///< "finished", "stopped", "stopped early", "out of time", "loss too high"
   int64_t steps;
   double train_loss;
   double validation_loss, best_validation_loss;  ///< NaN where there are none

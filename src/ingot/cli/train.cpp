@@ -68,6 +68,9 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
                            {"tensors_rank", r.memory.tensors.rank},
                            {"resident", static_cast<std::uint64_t>(r.memory.resident.bytes)},
                            {"resident_rank", r.memory.resident.rank}};
+    json["events"] = nlohmann::ordered_json::array();
+    for (const EventRecord& e : r.events)
+      json["events"].push_back({{"step", e.step}, {"event", e.kind}, {"text", e.text}});
     json.update(nlohmann::ordered_json{
         {"model", r.model_directory}, {"checkpoint", r.last_checkpoint}, {"report", report}});
     fmt::print("{}\n", printable_json(dump_json(json, 2)));
@@ -80,6 +83,9 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
       "\n  memory      at most {} of tensors{}, {} of a process{}\n",
       human_bytes(static_cast<std::uint64_t>(r.memory.tensors.bytes)), of_rank(r.memory, r.memory.tensors),
       human_bytes(static_cast<std::uint64_t>(r.memory.resident.bytes)), of_rank(r.memory, r.memory.resident));
+  if (!r.events.empty())
+    fmt::print("  loss        {}, the last at step {}: {}\n", counted(std::ssize(r.events), "event"),
+               r.events.back().step, r.events.back().text);
   fmt::print("  checkpoint  {}\n", printable(r.last_checkpoint));
   if (!report.empty()) fmt::print("  report      {}\n", printable(report));
   if (r.model_directory.empty()) {
@@ -91,11 +97,16 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
   }
 }
 
+int exit_code(TrainEnd end) {
+  if (end == TrainEnd::stopped) return interrupt_exit_code();
+  return end == TrainEnd::loss_too_high ? 1 : 0;
+}
+
 // Other ranks than the first of several compute and say nothing.
 int train_quietly(const TrainConfig& config) {
   LanguageTrainer trainer(config, {.should_stop = [] { return interrupted(); }});
   const InterruptWatch watch;
-  return trainer.run().end == TrainEnd::stopped ? interrupt_exit_code() : 0;
+  return exit_code(trainer.run().end);
 }
 
 int train(const TrainOptions& o, dist::Communicator& ranks) {
@@ -135,7 +146,7 @@ int train(const TrainOptions& o, dist::Communicator& ranks) {
   const TrainResult result = console.run(trainer);
   lock.check();  // the last checkpoint may have been written somewhere else
   print_result(o, result, console.report(), config.adapter.enabled ? config.model : "");
-  return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
+  return exit_code(result.end);
 }
 
 // A key of another program that is read, too.

@@ -50,6 +50,13 @@ struct MemoryRecord {
   Most resident;  ///< in the host's memory, of the whole process
 };
 
+/// What a run did about its loss (train/loss_watch.h).
+struct EventRecord {
+  std::int64_t step = 0;
+  std::string kind = {};  ///< "loss_spike", "gradient_spike", "plateau", "loss_too_high"
+  std::string text = {};  ///< why, and what is done
+};
+
 /// What a run measured.
 class RunHistory {
  public:
@@ -57,11 +64,13 @@ class RunHistory {
   void add(const EvalRecord& record) { evaluations_.push_back(record); }
   void add(const SampleRecord& record) { samples_.push_back(record); }
   void add(const MemoryRecord& record) { memory_.push_back(record); }
+  void add(const EventRecord& record) { events_.push_back(record); }
 
   const std::vector<StepRecord>& steps() const { return steps_; }
   const std::vector<EvalRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
   const std::vector<MemoryRecord>& memory() const { return memory_; }
+  const std::vector<EventRecord>& events() const { return events_; }
 
   /// A run's speed (tokens_per_second, flops): the median over its logged steps, which a slow first one does
   /// not move; 0 where there are none.
@@ -72,6 +81,7 @@ class RunHistory {
   std::vector<EvalRecord> evaluations_;
   std::vector<SampleRecord> samples_;
   std::vector<MemoryRecord> memory_;
+  std::vector<EventRecord> events_;
 };
 
 /// What the metrics.jsonl of an output directory tells of the steps up to `last_step`: later ones will be

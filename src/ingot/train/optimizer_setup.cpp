@@ -116,7 +116,7 @@ TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, L
 }
 
 double TrainOptimizer::learning_rate(std::int64_t step) const {
-  return optimizer_->learning_rate() * schedule_(step);
+  return optimizer_->learning_rate() * schedule_(step) * lr_factor_;
 }
 
 ClippedNorm TrainOptimizer::measure_gradients() const {
@@ -138,7 +138,7 @@ Tensor TrainOptimizer::norm_of(std::span<Parameter* const> some) const {
 
 void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {
   const MemoryTagScope tag(MemoryTag::optimizer);
-  StepOptions options{.lr_scale = schedule_(step), .grad_scale = grad_scale};
+  StepOptions options{.lr_scale = schedule_(step) * lr_factor_, .grad_scale = grad_scale};
   if (blocks_ == nullptr) {
     optimizer_->step(options);
   } else {

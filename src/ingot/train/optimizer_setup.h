@@ -47,6 +47,8 @@ class TrainOptimizer {
 
   /// The learning rate of step `step`, counted from 0.
   double learning_rate(std::int64_t step) const;
+  /// Multiplies what the schedule says, from here on.
+  void set_lr_factor(double factor) { lr_factor_ = factor; }
   /// The global norm of the gradients, on their device, and the factor that brings it to max_grad_norm
   /// (undefined without clipping).
   ClippedNorm measure_gradients() const;
@@ -96,6 +98,7 @@ class TrainOptimizer {
   std::unique_ptr<Ema> ema_;
   LrSchedule schedule_;
   double max_grad_norm_;
+  double lr_factor_ = 1;
   bool offloaded_;
   std::unique_ptr<OffloadedGradients> offloaded_gradients_;
   OffloadedWeights* blocks_ = nullptr;  // where what trains is moved

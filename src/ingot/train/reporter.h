@@ -63,6 +63,8 @@ class Reporter {
   virtual void sample(const SampleRecord& /*record*/) {}
   /// After an evaluation, and at the end.
   virtual void memory(const MemoryRecord& /*record*/) {}
+  /// The run does something about its loss; the trainer logs it, too.
+  virtual void event(const EventRecord& /*record*/) {}
   /// A checkpoint is whole.
   virtual void saved(const std::string& /*path*/) {}
   /// Hands what was written to the operating system. Called at least each second, and before a checkpoint.

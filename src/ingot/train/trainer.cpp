@@ -52,6 +52,8 @@ std::string_view name(TrainEnd end) {
       return "stopped early";
     case TrainEnd::out_of_time:
       return "out of time";
+    case TrainEnd::loss_too_high:
+      return "loss too high";
   }
   return "";
 }
@@ -62,6 +64,7 @@ struct Trainer::State {
   RunInfo info;
   TrainerHooks hooks;
   StepQueue queue;
+  std::optional<LossWatch> watch = {};         // where the loss is watched
   std::optional<HostCopies> copies = {};       // where there are checkpoints: it keeps memory
   std::optional<LayerNorms> layer_norms = {};  // where a reporter watches them
 
@@ -112,6 +115,7 @@ struct Trainer::State {
   void start_step();
   void end_steps(std::int64_t but);
   void read(StepRecord& record);
+  void watch_loss(const StepRecord& record);
   // By a run that went on from the checkpoint of a stopped evaluation, as this one does.
   template <class Record, class Member>
   static bool is_told(const std::vector<Record>& records, Member Record::*which, const Record& record) {
@@ -122,12 +126,15 @@ struct Trainer::State {
   void evaluate();
   void evaluate_weights(bool averages, bool decides, const StopCheck& stops);
   void note_memory();
+  bool is_first() const { return hooks.ranks == nullptr || hooks.ranks->is_first(); }
   bool should_stop() const { return any_process(hooks.should_stop && hooks.should_stop()); }
   bool any_process(bool stops) const { return hooks.ranks != nullptr ? hooks.ranks->any(stops) : stops; }
   Checkpoint checkpoint();
   void save();
   void end_copying();
   void end_saving();
+  // Then the checkpoints from before are what one goes on from.
+  bool is_diverged() const { return watch.has_value() && watch->ended_by_threshold(); }
   void flush();
 
   template <class F>
@@ -180,6 +187,8 @@ std::optional<TrainEnd> Trainer::State::end() const {
   if (progress.step >= options.total_steps) return TrainEnd::finished;
   if (options.early_stopping_patience > 0 && progress.best.since >= options.early_stopping_patience)
     return TrainEnd::stopped_early;
+  if (is_diverged()) return TrainEnd::loss_too_high;
+  if (watch.has_value() && watch->ended_by_plateau()) return TrainEnd::stopped_early;
   return std::nullopt;
 }
 
@@ -207,6 +216,7 @@ Tensor Trainer::State::with_layer_norms(const Tensor& metrics) const {
 // Puts a step into the device's queue. The CPU has done it then.
 void Trainer::State::start_step() {
   const Scope scope(ScopeKind::step, "step", progress.step + 1);
+  if (watch.has_value()) task.optimizer().set_lr_factor(watch->lr_factor(progress.step + 1));
   StepRecord record{.step = progress.step + 1,
                     .learning_rate = task.optimizer().learning_rate(progress.step)};
   if (task.gradients_change_state()) end_copying();
@@ -259,8 +269,18 @@ void Trainer::State::end_steps(std::int64_t but) {
       tell([&](Reporter& r) { r.step(record); });
     }
     tell([&](Reporter& r) { r.progress(record); });
+    if (watch.has_value()) watch_loss(record);
   }
   if (since_flush.seconds() >= kFlushSeconds) flush();
+}
+
+// All ranks see the same loss and norm, and decide alike.
+void Trainer::State::watch_loss(const StepRecord& record) {
+  for (const EventRecord& event : watch->note(record)) {
+    history.add(event);
+    tell([&](Reporter& r) { r.event(event); });
+    if (is_first()) log(LogLevel::warn, "ingot::train", fmt::format("step {}: {}", event.step, event.text));
+  }
 }
 
 void Trainer::State::flush() {
@@ -331,6 +351,7 @@ Checkpoint Trainer::State::checkpoint() {
             {"evaluations_since_best", progress.best.since}};
   if (std::isfinite(progress.best.loss)) json["best_loss"] = progress.best.loss;
   if (evaluation_stopped) json["evaluation_stopped"] = true;
+  if (watch.has_value()) json["loss_watch"] = parse_json<Json>(watch->state(), "loss_watch");
   json["config"] = parse_json<Json>(task.settings(), "the settings");
   json.update(parse_json<Json>(task.state(), "the task's state"));
   checkpoint.state = dump_json(json, 2) + "\n";
@@ -379,7 +400,7 @@ void Trainer::State::end_saving() {
   end_copying();
   if (!saving.valid()) return;
   last_checkpoint = saving.get();
-  options.checkpoints->prune(options.save_total_limit, progress.best.step);
+  if (!is_diverged()) options.checkpoints->prune(options.save_total_limit, progress.best.step);
   tell([&](Reporter& r) { r.saved(last_checkpoint); });
 }
 
@@ -394,6 +415,7 @@ Trainer::Trainer(TrainTask& task, TrainerOptions options, RunInfo info, TrainerH
                          .hooks = std::move(hooks),
                          .queue = StepQueue(device)});
   if (state_->options.checkpoints.has_value()) state_->copies.emplace(device);
+  if (state_->options.loss_watch.is_on()) state_->watch.emplace(state_->options.loss_watch);
 }
 
 Trainer::~Trainer() = default;
@@ -419,6 +441,7 @@ void Trainer::resume(const SavedCheckpoint& saved) {
     best.loss = json.value("best_loss", best.loss);
     best.since = json.value("evaluations_since_best", best.since);
     s.evaluation_stopped = json.value("evaluation_stopped", false);
+    if (s.watch.has_value() && json.contains("loss_watch")) s.watch->restore(dump_json(json["loss_watch"]));
     s.task.restore(saved, s.progress);
   } catch (const Json::exception& error) {
     throw FormatError(path, -1, "state", error.what());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ingot/train/checkpoint_directory.h"
+#include "ingot/train/loss_watch.h"
 #include "ingot/train/reporter.h"
 #include "ingot/train/task.h"
 
@@ -26,6 +27,7 @@ struct TrainerOptions {
   bool averages_decide = false;
   bool ties_are_best = false;  ///< BestEvaluation::note
   double max_seconds = 0;      ///< stop after this long; 0: never
+  LossWatchConfig loss_watch;
 
   std::optional<CheckpointDirectory> checkpoints;   ///< nothing: none are written
   std::string checkpoint_format = "ingot.trainer";  ///< "format" of their state
@@ -45,11 +47,12 @@ struct TrainerHooks {
   dist::Communicator* ranks = nullptr;
 };
 
-enum class TrainEnd : std::uint8_t { finished, stopped, stopped_early, out_of_time };
-/// "finished", "stopped", "stopped early", "out of time"
+enum class TrainEnd : std::uint8_t { finished, stopped, stopped_early, out_of_time, loss_too_high };
+/// "finished", "stopped", "stopped early", "out of time", "loss too high"
 std::string_view name(TrainEnd end);
 
-/// Runs a task: steps ahead of the device, evaluations, early stopping, checkpoints, reports. Everything that
+/// Runs a task: steps ahead of the device, evaluations, early stopping, what is done about the loss,
+/// checkpoints, reports. Everything that
 /// a step depends on is in its checkpoints, so a run that is killed and resumed ends with the same bits as
 /// one that never was (for the same number of threads).
 ///

@@ -16,6 +16,7 @@
 #include "ingot/train/language/dataset_config.h"
 #include "ingot/train/language/distillation_config.h"
 #include "ingot/train/language/objective_config.h"
+#include "ingot/train/loss_watch.h"
 #include "ingot/train/optimizer_setup.h"
 #include "ingot/train/tracking.h"
 
@@ -99,7 +100,8 @@ struct TrainConfig {
   double saves_per_epoch = 0;
   std::int64_t save_total_limit = 3;
   std::int64_t early_stopping_patience = 0;  ///< evaluations without improvement; 0: never stop early
-  std::vector<std::string> sample_prompts;   ///< continued after each evaluation
+  LossWatchConfig loss_watch;
+  std::vector<std::string> sample_prompts;  ///< continued after each evaluation
   std::int64_t sample_tokens = 64;
   bool resume_from_checkpoint = false;
   std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};  ///< reporter_names()

@@ -41,6 +41,7 @@ TrainerOptions options_of(LanguageTask& task) {
                          .eval_steps = steps_between(config.evals_per_epoch, config.eval_steps, task),
                          .early_stopping_patience = config.early_stopping_patience,
                          .max_seconds = config.max_seconds,
+                         .loss_watch = config.loss_watch,
                          .save_steps = steps_between(config.saves_per_epoch, config.save_steps, task),
                          .record_origins = config.record_origins,
                          .save_total_limit = config.save_total_limit};
@@ -114,6 +115,7 @@ TrainResult LanguageTrainer::finish() {
   result.train_loss = trainer.train_loss();
   result.last_checkpoint = trainer.last_checkpoint();
   result.memory = trainer.history().memory().back();
+  result.events = trainer.history().events();
   if (!history().evaluations().empty()) result.validation_loss = history().evaluations().back().loss;
   const double best = trainer.progress().best.loss;
   if (std::isfinite(best)) result.best_validation_loss = best;

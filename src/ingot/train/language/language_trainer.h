@@ -26,6 +26,7 @@ struct TrainResult {
       model_directory;  ///< the final weights, as Hugging Face tools open them; of adapters, as PEFT does
   std::string last_checkpoint;
   MemoryRecord memory;  ///< until then
+  std::vector<EventRecord> events;
 };
 
 /// Trains a language model as a TrainConfig says: a LanguageTask and the Trainer that runs it.

@@ -150,8 +150,6 @@ const std::vector<Missing>& without() {
         "wandb_watch"}},
       {"nothing is uploaded; the result is in output_dir",
        {"hub_model_id", "hub_strategy", "push_dataset_to_hub"}},
-      {"early_stopping_patience is what ends a run early",
-       {"loss_watchdog_patience", "loss_watchdog_threshold"}},
       {"--resume goes on with a run", {"auto_resume_from_checkpoints"}},
   };
   return all;

@@ -106,6 +106,13 @@ dist::Settings rank_settings(const TrainConfig& config) {
   json["eval_batches"] = config.eval_batches;
   json["save_steps"] = config.save_steps;
   json["bucket_cap_mb"] = config.bucket_cap_mb;
+  const LossWatchConfig& watch = config.loss_watch;
+  json["loss_watchdog_threshold"] = watch.threshold;
+  json["loss_watchdog_patience"] = watch.patience;
+  json["auto_lr_reduction"] = watch.reduces_on_spikes;
+  json["plateau_steps"] = watch.plateau_steps;
+  json["plateau_threshold"] = watch.plateau_threshold;
+  json["plateau_action"] = name(watch.plateau_action);
   dist::Settings settings;
   for (const auto& [key, value] : json.items()) settings.emplace_back(key, dump_json(value));
   return settings;

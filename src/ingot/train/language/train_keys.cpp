@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ingot/train/language/loss_keys.h"
 #include "ingot/train/language/memory_keys.h"
 #include "ingot/train/reporter.h"
 
@@ -590,7 +591,7 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
 const Table& train_keys() {
   static const Table table{model_keys(),     recipe_keys(),   data_keys(),         step_keys(),
                            optimizer_keys(), schedule_keys(), distillation_keys(), evaluation_keys(),
-                           rank_keys(),      memory_keys(),   machine_keys()};
+                           loss_keys(),      rank_keys(),     memory_keys(),       machine_keys()};
   return table;
 }
 

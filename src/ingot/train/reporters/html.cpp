@@ -162,6 +162,12 @@ std::vector<ReportFigure> figures(const RunHistory& history, const RunInfo& info
   return list;
 }
 
+// "loss_spike" as "loss spike".
+std::string in_words(std::string kind) {
+  std::ranges::replace(kind, '_', ' ');
+  return kind;
+}
+
 Report report_of(const RunHistory& history, const RunInfo& info) {
   Report report;
   report.title = info.name;
@@ -183,6 +189,12 @@ Report report_of(const RunHistory& history, const RunInfo& info) {
   report.charts.push_back(std::move(norm));
   for (const std::string& name : value_names(history))
     report.charts.push_back(value_chart(history, info, name));
+  if (!history.events().empty()) {
+    ReportTable& table = report.tables.emplace_back(ReportTable{
+        .title = "What was done about the loss", .columns = {"step", "event", "why, and what"}, .rows = {}});
+    for (const EventRecord& e : history.events())
+      table.rows.push_back({std::to_string(e.step), in_words(e.kind), e.text});
+  }
   for (const SampleRecord& s : history.samples()) {
     std::string caption;
     for (const EvalRecord& e : history.evaluations()) {

@@ -67,6 +67,10 @@ Json to_json(const MemoryRecord& r) {
           {"peak_resident_rank", r.resident.rank}};
 }
 
+Json to_json(const EventRecord& r) {
+  return {{"type", "event"}, {"step", r.step}, {"event", r.kind}, {"text", r.text}};
+}
+
 // The lines up to a step. The last line of a killed process may be half a line, and is left out.
 void for_each_line(const std::string& path, std::int64_t last_step,
                    const std::function<void(const std::string& line, const Json& json)>& f) {
@@ -98,6 +102,7 @@ class JsonlReporter : public Reporter {
   void evaluation(const EvalRecord& record) override { write(to_json(record)); }
   void sample(const SampleRecord& record) override { write(to_json(record)); }
   void memory(const MemoryRecord& record) override { write(to_json(record)); }
+  void event(const EventRecord& record) override { write(to_json(record)); }
   void flush() override {
     if (file_.has_value()) file_->flush();
   }
@@ -141,6 +146,8 @@ RunHistory read_history(const std::string& output_dir, std::int64_t last_step) {
                                .ranks = json.value("ranks", 1),
                                .tensors = {number("peak_tensors"), json.value("peak_tensors_rank", 0)},
                                .resident = {number("peak_resident"), json.value("peak_resident_rank", 0)}});
+    } else if (type == "event") {
+      history.add(EventRecord{.step = step, .kind = json.value("event", ""), .text = json.value("text", "")});
     }
   });
   return history;

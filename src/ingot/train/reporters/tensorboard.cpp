@@ -21,6 +21,7 @@ class TensorBoardReporter : public Reporter {
   void sample(const SampleRecord& r) override {
     writer_->text("samples", "**" + r.prompt + "**" + r.text, r.step);
   }
+  void event(const EventRecord& r) override { writer_->text("events", r.kind + ": " + r.text, r.step); }
   void flush() override {
     if (writer_.has_value()) writer_->flush();
   }
