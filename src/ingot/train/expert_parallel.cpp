@@ -12,9 +12,7 @@
 namespace ingot {
 
 ExpertParallel::ExpertParallel(dist::Communicator& communicator, dist::Background& background)
-    : communicator_(communicator),
-      background_(background),
-      load_(static_cast<std::size_t>(communicator.size())) {}
+    : communicator_(communicator), background_(background) {}
 
 // Behind what has been sent before.
 void ExpertParallel::run(const std::function<void()>& work) const {
@@ -38,10 +36,8 @@ void ExpertParallel::run(const std::function<void()>& work) const {
 }
 
 std::vector<std::int64_t> ExpertParallel::all_gather(std::span<const std::int64_t> counts) const {
-  std::vector<std::int64_t> all(counts.size() * load_.size());
+  std::vector<std::int64_t> all(counts.size() * static_cast<std::size_t>(size()));
   run([&] { communicator_.all_gather(std::as_bytes(counts), std::as_writable_bytes(std::span(all))); });
-  const std::size_t each = counts.size() / load_.size();
-  for (std::size_t i = 0; i < all.size(); ++i) load_[i % counts.size() / each] += static_cast<double>(all[i]);
   return all;
 }
 
@@ -58,10 +54,6 @@ Tensor ExpertParallel::all_to_all(const Tensor& x, std::span<const std::int64_t>
   backend(x.device()).synchronize(current_stream(x.device()));
   run([&] { dist::all_to_all(communicator_, x, slices, received); });
   return received;
-}
-
-std::vector<double> ExpertParallel::take_load() const {
-  return std::exchange(load_, std::vector<double>(load_.size()));
 }
 
 }  // namespace ingot

@@ -22,15 +22,11 @@ class ExpertParallel final : public ExpertRanks {
   std::vector<std::int64_t> all_gather(std::span<const std::int64_t> counts) const override;
   Tensor all_to_all(const Tensor& x, std::span<const std::int64_t> borders) const override;
 
-  /// Rows that went to each rank's experts since the last call.
-  std::vector<double> take_load() const;
-
  private:
   void run(const std::function<void()>& work) const;
 
   dist::Communicator& communicator_;
   dist::Background& background_;
-  mutable std::vector<double> load_;
 };
 
 }  // namespace ingot

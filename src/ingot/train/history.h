@@ -11,6 +11,9 @@ namespace ingot {
 /// an evaluation may share names, and are then drawn in one chart.
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
+/// Metrics of which some layers have one each.
+using LayerValues = std::vector<std::pair<std::string, std::vector<double>>>;
+
 struct StepRecord {
   std::int64_t step = 0;  ///< optimizer steps done
   double epoch = 0;
@@ -22,6 +25,7 @@ struct StepRecord {
   double seconds = 0;  ///< of this step
   NamedValues values = {};
   std::vector<float> layer_norms = {};  ///< of the gradients, by RunInfo::layers
+  LayerValues by_layer = {};            ///< of RunInfo::value_layers
 };
 
 struct EvalRecord {

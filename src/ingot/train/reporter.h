@@ -39,7 +39,8 @@ struct RunInfo {
   double peak_flops = 0;                         ///< of the device, by its data sheet; 0: unknown
   std::int64_t first_step = 0, total_steps = 0;  ///< a resumed run begins after first_step
   std::int64_t logging_steps = 1;
-  std::vector<std::string> layers = {};  ///< of StepRecord::layer_norms; empty: these are not measured
+  std::vector<std::string> layers = {};        ///< of StepRecord::layer_norms; empty: these are not measured
+  std::vector<std::string> value_layers = {};  ///< of StepRecord::by_layer
 };
 
 /// Tells someone how a run goes. A reporter is one file of train/reporters/, and a row of the table in

@@ -10,6 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/models/language/decoder_init.h"
+#include "ingot/models/language/router_statistics.h"
 #include "ingot/models/rope_tables.h"
 #include "ingot/nn/module_scope.h"
 #include "ingot/ops/cast.h"
@@ -227,6 +228,9 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
   const auto last = static_cast<std::size_t>(config.layers_with_keys() - 1);
   std::array<SharedKeys, 2> shared;
   if (lease != nullptr) lease->begin();
+  std::vector<RouterLoad> counted;
+  const bool counts = router_statistics != nullptr && grad_enabled();
+  if (counts && loads == nullptr) loads = &counted;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;
     const auto index = static_cast<std::int64_t>(i);
@@ -243,6 +247,7 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
     if (context.wanted_only && i + 1 < layers.size() && wanted_rows(context.segments) > 0)
       context.positions = contiguous(wanted(context.positions, context));
   }
+  if (counts) router_statistics->add(*loads);
   if (cached && wanted_rows(context.segments) == 0)
     return Tensor::empty({1, 0, config.hidden_size}, x.sum.dtype(), x.sum.device());
   if (streams != nullptr) return norm(streams->merged(x.sum));
@@ -280,7 +285,7 @@ void LanguageModel::run_layer_again(std::size_t i, ResidualStream& x, const Deco
     (*layers[i])(stream, here, index, wanted ? &used : nullptr);
     std::vector<Tensor> out{stream.value()};
     if (gives) out.insert(out.end(), {keys.keys, keys.values});
-    if (wanted) out.insert(out.end(), {used.probability, used.counts});
+    if (wanted) out.insert(out.end(), {used.probability, used.counts, used.squares});
     return out;
   };
   std::vector<Tensor> inputs{x.sum};
@@ -289,7 +294,8 @@ void LanguageModel::run_layer_again(std::size_t i, ResidualStream& x, const Deco
   const std::vector<Tensor> results = checkpoint(again, inputs, layer_inputs);
   x.sum = results.front();
   if (gives) *context.shared = {results[1], results[2]};
-  if (load != nullptr) *load = {.probability = *(results.end() - 2), .counts = results.back()};
+  if (load != nullptr)
+    *load = {.probability = *(results.end() - 3), .counts = *(results.end() - 2), .squares = results.back()};
 }
 
 Tensor LanguageModel::before_head(const Tensor& hidden) const {
@@ -326,15 +332,24 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
   fused.denominator = options.denominator;
   fused.z_loss = options.z_loss;
   fused.softcap = static_cast<float>(config.final_logit_softcapping);
-  const bool balanced = options.router_aux_loss > 0 && config.num_experts > 0;
   std::vector<RouterLoad> loads;
-  const Tensor states = head_input(hidden(input, balanced ? &loads : nullptr));
+  const Tensor states = head_input(hidden(input, options.asks_routers() ? &loads : nullptr));
   const ModuleScope scope(head());
   const Tensor loss = linear_cross_entropy(states, head_matrix(states.dtype()), targets, fused);
-  if (loads.empty()) return loss;
-  const Tensor balance =
-      load_balancing_loss(loads, input.tokens.numel()) * static_cast<double>(options.router_aux_loss);
-  return loss + (options.router_aux_share.defined() ? balance * options.router_aux_share : balance);
+  return with_router_losses(loss, loads, input.tokens.numel(), options);
+}
+
+Tensor with_router_losses(const Tensor& loss, std::span<const RouterLoad> loads, std::int64_t tokens,
+                          const LossOptions& options) {
+  if (loads.empty() || !options.asks_routers()) return loss;
+  Tensor added;
+  if (options.router_aux_loss > 0)
+    added = load_balancing_loss(loads, tokens) * static_cast<double>(options.router_aux_loss);
+  if (options.router_z_loss > 0) {
+    const Tensor z = router_z_loss(loads, tokens) * static_cast<double>(options.router_z_loss);
+    added = added.defined() ? added + z : z;
+  }
+  return loss + (options.router_share.defined() ? added * options.router_share : added);
 }
 
 void LanguageModel::set_mlp_chunk(std::int64_t tokens) {

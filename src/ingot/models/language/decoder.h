@@ -153,11 +153,19 @@ struct LossOptions {
   Tensor denominator = {};
   float z_loss = 0;           ///< weight of log²(Σ exp(logits))
   float router_aux_loss = 0;  ///< weight of load_balancing_loss, where there are experts
-  /// What that loss is multiplied with besides, one f32 on the model's device; undefined: 1. A trainer gives
+  float router_z_loss = 0;    ///< weight of router_z_loss
+  /// What these two are multiplied with besides, one f32 on the model's device; undefined: 1. A trainer gives
   /// the share of the optimizer step's targets that are in this batch.
-  Tensor router_aux_share = {};
+  Tensor router_share = {};
+
+  bool asks_routers() const { return router_aux_loss > 0 || router_z_loss > 0; }
 };
 
+/// `loss` and what LossOptions ask of routers, over so many tokens; `loss` where `loads` are none.
+Tensor with_router_losses(const Tensor& loss, std::span<const RouterLoad> loads, std::int64_t tokens,
+                          const LossOptions& options);
+
+class RouterStatistics;     // models/language/router_statistics.h
 class TensorParallelSplit;  // models/language/tensor_parallel.h
 
 /// A decoder-only transformer of any family in families/: tokens in, logits of the next token out. Parameter
@@ -218,7 +226,8 @@ struct LanguageModel {
   WeightLease* lease = nullptr;           ///< of the layers' weights; null: they are in memory
   std::shared_ptr<PassLeader> leader{};   ///< is told of passes with caches, and of logits; null: nobody is
   std::shared_ptr<const TensorParallelSplit> part{};  ///< of the model that ranks have; null: it is whole
-  CheckpointStore* layer_inputs = nullptr;  ///< keeps them for Recompute::full; null: in their memory
+  CheckpointStore* layer_inputs = nullptr;        ///< keeps them for Recompute::full; null: in their memory
+  RouterStatistics* router_statistics = nullptr;  ///< gets what routers do in passes with gradients; or null
   /// What activations are computed in; unset: what the norms' parameters are in, or else the embeddings.
   std::optional<DType> activation_dtype;
   Embedding embed_tokens;

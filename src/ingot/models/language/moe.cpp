@@ -39,6 +39,12 @@ Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t toke
   return sum(counts.detach() * probability) * (experts / (rows * rows));
 }
 
+Tensor router_z_loss(std::span<const RouterLoad> layers, std::int64_t tokens) {
+  Tensor squares = layers.front().squares;
+  for (const RouterLoad& layer : layers.subspan(1)) squares = squares + layer.squares;
+  return sum(squares) / static_cast<double>(tokens * static_cast<std::int64_t>(layers.size()));
+}
+
 namespace {
 
 std::vector<ProjectionGroup::Layer> shared_inputs(const LanguageConfig& c) {
@@ -121,7 +127,10 @@ Router::Choice Router::sparse_mixer(const Tensor& logits) const {
     weights.push_back(gather_within(weight, 1, best.indices));
     left = without(left, sum(one_hot(best.indices, logits.dim(1)), {1}));
   }
-  return {.scores = softmax(logits), .experts = concat(experts, 1), .weights = concat(weights, 1)};
+  return {.scores = softmax(logits),
+          .experts = concat(experts, 1),
+          .weights = concat(weights, 1),
+          .logits = logits};
 }
 
 // `ranking` [tokens, experts] with what is outside the best groups at −∞.
@@ -152,7 +161,7 @@ Router::Choice Router::operator()(const Tensor& x) const {
     const Tensor all = sum(weights, {-1}, true);
     weights = weights / (norm_eps > 0 ? all + norm_eps : all);
   }
-  return {.scores = scores, .experts = top.indices, .weights = scaled(weights, top.indices)};
+  return {.scores = scores, .experts = top.indices, .weights = scaled(weights, top.indices), .logits = raw};
 }
 
 void Router::visit(ParamVisitor& v) {
@@ -231,7 +240,10 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load, const Tensor& judge
   const bool in_chunks = chunk > 0 && tokens.dim(0) > chunk && expert_ranks == nullptr;
   ExpertRouting routing;
   if (!in_chunks || load != nullptr) routing = route_experts(choice.experts, count);
-  if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
+  if (load != nullptr)
+    *load = {.probability = sum(choice.scores, {0}),
+             .counts = counts_of(routing),
+             .squares = sum(square(logsumexp(choice.logits)), {0}, true)};
   if (!in_chunks) return reshape(split.whole(mixed(tokens, routing, weights)), x.shape());
   const auto some = [this](std::span<const Tensor> rows) {
     const ModuleScope again(router.gate.weight, 2);

@@ -15,16 +15,21 @@
 
 namespace ingot {
 
-/// How a batch of tokens used the experts of one layer. Both f32 [experts].
+/// How a batch of tokens used the experts of one layer. f32 [experts], but for the last.
 struct RouterLoad {
   Tensor probability;  ///< the router's probabilities, summed over the tokens
   Tensor counts;       ///< (token, choice) pairs that each expert got; no gradients
+  Tensor squares;      ///< f32 [1]: log²Σexp of the router's logits, summed over the tokens
 };
 
 /// The loss that keeps experts equally busy (Fedus et al. 2021, eq. 4 to 6), as transformers computes it:
 /// over all layers' tokens together, experts · Σ (pairs of an expert / tokens) · (its mean probability).
 /// Equal use gives the number of choices. `tokens`: those of one layer.
 Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t tokens);
+
+/// The loss that keeps routers' logits small (Zoph et al. 2022, arXiv:2202.08906, eq. 5), as transformers
+/// computes it: the mean of log²Σexp over all layers' tokens together. The same for sigmoid scores.
+Tensor router_z_loss(std::span<const RouterLoad> layers, std::int64_t tokens);
 
 /// The MLP beside the experts that every token goes through (Qwen 2 MoE), of the same kind as they are.
 struct SharedExpert {
@@ -46,6 +51,7 @@ struct Router {
     Tensor scores;   ///< f32 [tokens, experts]
     Tensor experts;  ///< i64 [tokens, choices]
     Tensor weights;  ///< f32 [tokens, choices]: what their outputs are multiplied by
+    Tensor logits;   ///< f32 [tokens, experts]: what scores are made of
   };
 
   Router(const ParamSource& source, const LanguageConfig& config);

@@ -84,6 +84,7 @@ struct TrainConfig {
   double ema_decay = 0;         ///< 0: no average of the weights is kept
   double z_loss = 0;
   double router_aux_loss_coef = -1;  ///< of a mixture of experts; -1: the model's own
+  double router_z_loss_coef = 0;
   Recompute recompute = Recompute::none;
   Offload offload_weights = Offload::none;      ///< where matrices of layers lie
   Offload offload_activations = Offload::none;  ///< where inputs of layers lie until they run again

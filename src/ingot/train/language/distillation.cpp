@@ -116,10 +116,10 @@ Tensor Distillation::sum_of_chunk(const LanguageModel& model, const Rows& rows, 
 
 Tensor Distillation::loss(const LanguageModel& model, const data::Batch& batch, const DecoderInput& input,
                           const LossOptions& options) const {
-  const bool balanced = options.router_aux_loss > 0 && model.config.num_experts > 0;
   const Rows rows = rows_of(batch, input, model.device());
   std::vector<RouterLoad> loads;
-  const Tensor states = picked_states(model.hidden(input, balanced ? &loads : nullptr), rows.positions);
+  const Tensor states =
+      picked_states(model.hidden(input, options.asks_routers() ? &loads : nullptr), rows.positions);
   const std::int64_t count = states.dim(0),
                      chunk = distilled_at_once(count, model.config.vocab_size, model.device());
   Tensor total;
@@ -132,10 +132,7 @@ Tensor Distillation::loss(const LanguageModel& model, const data::Batch& batch, 
     total = total.defined() ? total + loss : loss;
   }
   total = total / (options.denominator.defined() ? options.denominator : sum(rows.mask));
-  if (loads.empty()) return total;
-  const Tensor balance =
-      load_balancing_loss(loads, input.tokens.numel()) * static_cast<double>(options.router_aux_loss);
-  return total + (options.router_aux_share.defined() ? balance * options.router_aux_share : balance);
+  return with_router_losses(total, loads, input.tokens.numel(), options);
 }
 
 }  // namespace ingot

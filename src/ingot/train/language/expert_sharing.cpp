@@ -1,7 +1,5 @@
 #include "ingot/train/language/expert_sharing.h"
 
-#include <numeric>
-
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
@@ -33,15 +31,6 @@ std::vector<Parameter*> expert_parameters(LanguageModel& model) {
         if (*parameter && parameter->trainable()) all.push_back(parameter);
   }
   return all;
-}
-
-NamedValues expert_load(const std::vector<double>& rows) {
-  const double all = std::accumulate(rows.begin(), rows.end(), 0.0);
-  NamedValues load;
-  for (std::size_t rank = 0; rank < rows.size(); ++rank)
-    load.emplace_back(fmt::format("expert_load/rank_{}", rank),
-                      all > 0 ? rows[rank] * static_cast<double>(rows.size()) / all : 0);
-  return load;
 }
 
 }  // namespace ingot

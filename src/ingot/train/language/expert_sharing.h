@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "ingot/models/language/decoder.h"
-#include "ingot/train/history.h"
 #include "ingot/train/language/config.h"
 
 namespace ingot {
@@ -13,8 +12,5 @@ void check_expert_ranks(const TrainConfig& config, const LanguageConfig& model, 
 
 /// What trains of the experts of a model.
 std::vector<Parameter*> expert_parameters(LanguageModel& model);
-
-/// "expert_load/rank_0", ...: the rows of each rank's experts; 1 is an equal share.
-NamedValues expert_load(const std::vector<double>& rows);
 
 }  // namespace ingot

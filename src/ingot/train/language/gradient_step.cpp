@@ -106,7 +106,8 @@ Tensor GradientStep::loss(std::size_t round, const data::Batch& batch) const {
   const LossOptions options{.denominator = batches_.target_count(),
                             .z_loss = static_cast<float>(config_.z_loss),
                             .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
-                            .router_aux_share = batches_.target_share(round)};
+                            .router_z_loss = static_cast<float>(config_.router_z_loss_coef),
+                            .router_share = batches_.target_share(round)};
   return distillation_ != nullptr ? distillation_->loss(model_, batch, batches_.input(round), options)
                                   : model_.loss(batches_.input(round), batches_.targets(round), options);
 }

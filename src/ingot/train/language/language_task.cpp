@@ -19,6 +19,7 @@
 #include "ingot/core/host_memory.h"
 #include "ingot/dist/agreement.h"
 #include "ingot/dist/device_ranks.h"
+#include "ingot/dist/ordered_sum.h"
 #include "ingot/dist/processors.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/language/checkpoint.h"
@@ -26,6 +27,7 @@
 #include "ingot/models/language/vocabulary.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 #include "ingot/train/data_parallel.h"
 #include "ingot/train/language/checkpoint.h"
 #include "ingot/train/language/expert_sharing.h"
@@ -34,6 +36,7 @@
 #include "ingot/train/language/memory_plan.h"
 #include "ingot/train/language/new_tokens.h"
 #include "ingot/train/language/planning/memory_limit.h"
+#include "ingot/train/language/router_report.h"
 #include "ingot/train/language/run_settings.h"
 
 namespace ingot {
@@ -173,6 +176,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
                                .reference = reference_.get(),
                                .optimizer = *optimizer_,
                                .communicator = communicator_});
+  watch_routers();
   check_ranks_agree();
   communicator_.barrier();
   communicator_.set_timeout(config_.ddp_timeout);
@@ -189,6 +193,13 @@ void LanguageTask::share_out_experts() {
   for (const auto& layer : model_->layers)
     if (layer->experts != nullptr) layer->experts->share_out(expert_ranks_);
   backend(device_).trim();
+}
+
+void LanguageTask::watch_routers() {
+  auto statistics = std::make_unique<RouterStatistics>(*model_);
+  if (statistics->layers().empty()) return;
+  router_statistics_ = std::move(statistics);
+  model_->router_statistics = router_statistics_.get();
 }
 
 void LanguageTask::share_out_weights() {
@@ -376,19 +387,31 @@ void LanguageTask::check_ranks_agree() const {
 
 StepWork LanguageTask::gradients(std::int64_t step, const StopCheck& stops) {
   communicator_.set_activity(fmt::format("step {}", step + 1));
-  if (expert_ranks_ != nullptr) static_cast<void>(expert_ranks_->take_load());  // of an evaluation
+  if (router_statistics_ != nullptr) router_statistics_->begin();
   StepWork work = objective_->gradients(step, stops);
-  if (expert_ranks_ != nullptr) loads_.push_back(expert_ranks_->take_load());
+  if (router_statistics_ != nullptr) work.metrics = with_router_sums(work.metrics);
   if (recipe_ != nullptr) end_recipe_step(*recipe_, communicator_);
   return work;
 }
 
 void LanguageTask::read(std::span<const float> metrics, StepRecord& record) {
-  objective_->read(metrics, record);
-  if (loads_.empty()) return;
-  const NamedValues load = expert_load(loads_.front());
-  loads_.pop_front();
-  record.values.insert(record.values.end(), load.begin(), load.end());
+  if (router_statistics_ == nullptr) return objective_->read(metrics, record);
+  const std::span<const float> sums =
+      metrics.last(static_cast<std::size_t>(router_statistics_->sums().numel()));
+  objective_->read(metrics.first(metrics.size() - sums.size()), record);
+  report_routers(sums, router_statistics_->experts(), model_->config.num_experts_per_tok,
+                 expert_ranks_ != nullptr ? expert_ranks_->size() : 1, record);
+}
+
+// Behind the objective's own, of all ranks together.
+Tensor LanguageTask::with_router_sums(const Tensor& metrics) const {
+  const NoGrad no_grad;
+  const Tensor& sums = router_statistics_->sums();
+  if (communicator_.size() > 1) {
+    backend(device_).synchronize(current_stream(device_));
+    dist::all_reduce(communicator_, sums);
+  }
+  return concat(std::vector{reshape(metrics, {-1}), sums});
 }
 
 std::optional<double> LanguageTask::evaluate(const StopCheck& stops) {
@@ -413,7 +436,9 @@ RunInfo LanguageTask::info() const {
           .loss_unit = objective_->loss_unit(),
           .tracking = config_.tracking,
           .metadata = std::move(metadata),
-          .logging_steps = config_.logging_steps};
+          .logging_steps = config_.logging_steps,
+          .value_layers = router_statistics_ != nullptr ? router_layer_names(*router_statistics_)
+                                                        : std::vector<std::string>{}};
 }
 
 void LanguageTask::write_model(const std::string& path) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "ingot/dist/communicator.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/decoder.h"
+#include "ingot/models/language/router_statistics.h"
 #include "ingot/text/tokenizer.h"
 #include "ingot/train/expert_parallel.h"
 #include "ingot/train/frozen_shards.h"
@@ -95,6 +95,8 @@ class LanguageTask : public TrainTask {
   bool shares_weights() const { return config_.zero_stage == 3 && communicator_.size() > 1; }
   void share_out_weights();
   void share_out_experts();
+  void watch_routers();
+  Tensor with_router_sums(const Tensor& metrics) const;
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
   std::map<std::string, Tensor> gathered_weights();
   void gather_layers(std::map<std::string, Tensor>& weights);
@@ -112,8 +114,8 @@ class LanguageTask : public TrainTask {
   // Of ranks that have all experts together, and of those that have the same; null: all ranks are one group.
   std::unique_ptr<dist::Communicator> expert_group_, expert_peers_;
   std::shared_ptr<ExpertParallel> expert_ranks_;  // null: every rank has all experts
-  std::deque<std::vector<double>> loads_;         // of the ranks' experts, in steps that are not read yet
   std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<RouterStatistics> router_statistics_;  // null: no layer has experts
   std::unique_ptr<FrozenShards> frozen_shards_;          // of what does not train of the model
   std::unique_ptr<OffloadedWeights> offloaded_weights_;  // null: all are on the device
   std::unique_ptr<OffloadedActivations> offloaded_activations_;

@@ -252,6 +252,11 @@ Table::Section optimizer_keys() {
            {.bounds = at_least(-1),
             .doc = "Mixtures of experts: weight of the load-balancing loss over all layers; -1: the model's "
                    "own, 0: off."}},
+          {"router_z_loss_coef",
+           &TrainConfig::router_z_loss_coef,
+           {.bounds = at_least(0),
+            .doc = "Mixtures of experts: weight of the mean of log²Σexp of the routers' logits over all "
+                   "layers, which keeps them from growing. 0: off."}},
       }};
 }
 

@@ -64,6 +64,10 @@ class ConsoleReporter : public Reporter {
   std::string speed(const StepRecord& r) const {
     std::string text = fmt::format("loss {:.3f}", smoothed_loss_);
     if (r.tokens_per_second > 0) text += fmt::format(" · {} tok/s", human_count(r.tokens_per_second));
+    for (const auto& [name, value] : r.values) {
+      if (name == "router/aux_loss") text += fmt::format(" · aux {:.3f}", value);
+      if (name == "router/imbalance") text += fmt::format(" · imbal {:.2f}", value);
+    }
     if (r.flops > 0) text += fmt::format(" · {:.0f} GFLOP/s", r.flops * 1e-9);
     if (info_->matmul_flops > 0) text += fmt::format(" ({:.0f} %)", 100 * r.flops / info_->matmul_flops);
     if (info_->peak_flops > 0) text += fmt::format(" · MFU {:.0f} %", 100 * r.flops / info_->peak_flops);

@@ -90,12 +90,47 @@ std::vector<std::string> value_names(const RunHistory& history) {
   return names;
 }
 
+// Of a metric that layers have one each of: from the least to the most of them. The edges keep the same
+// steps.
+std::vector<ReportSeries> layer_band(const RunHistory& history, const std::string& name) {
+  ReportSeries least{.name = "least to most of a layer", .band = true}, most{.name = "most of a layer"};
+  const std::size_t every = 1 + history.steps().size() / kPoints;
+  for (std::size_t i = 0; i < history.steps().size(); i += every) {
+    const StepRecord& r = history.steps()[i];
+    const auto found = std::ranges::find(r.by_layer, name, &LayerValues::value_type::first);
+    if (found == r.by_layer.end() || found->second.size() < 2) continue;
+    const auto [low, high] = std::ranges::minmax(found->second);
+    for (ReportSeries* series : {&least, &most}) series->x.push_back(static_cast<double>(r.step));
+    least.y.push_back(low);
+    most.y.push_back(high);
+  }
+  if (least.x.empty()) return {};
+  return {least, most};
+}
+
+// Of the last step.
+void add_layer_table(Report& report, const RunHistory& history, const RunInfo& info) {
+  if (history.steps().empty() || history.steps().back().by_layer.empty()) return;
+  const StepRecord& last = history.steps().back();
+  ReportTable table{.title = fmt::format("Layers in step {}", last.step), .columns = {"layer"}, .rows = {}};
+  for (const auto& [name, values] : last.by_layer) table.columns.push_back(name);
+  for (std::size_t i = 0; i < info.value_layers.size(); ++i) {
+    std::vector<std::string>& row = table.rows.emplace_back(std::vector<std::string>{info.value_layers[i]});
+    for (const auto& [name, values] : last.by_layer)
+      row.push_back(i < values.size() ? fmt::format("{:.4g}", values[i]) : "");
+  }
+  report.tables.push_back(std::move(table));
+}
+
 ReportChart value_chart(const RunHistory& history, const RunInfo& info, const std::string& name) {
   ReportChart chart{.title = name, .x_label = "step", .y_label = name, .whole_x = true};
+  chart.series = layer_band(history, name);
+  const bool layers = !chart.series.empty();
   const auto told = [&](const StepRecord& r) { return !std::isnan(value_named(r.values, name)); };
   if (std::ranges::any_of(history.steps(), told))
     chart.series.push_back(series_of(
-        history, "training", [&](const StepRecord& r) { return value_named(r.values, name); }, true));
+        history, layers ? "mean of the layers" : "training",
+        [&](const StepRecord& r) { return value_named(r.values, name); }, true));
   ReportSeries validation{.name = "validation"};
   for (const EvalRecord& r : history.evaluations()) {
     const double value = value_named(r.values, name);
@@ -189,6 +224,7 @@ Report report_of(const RunHistory& history, const RunInfo& info) {
   report.charts.push_back(std::move(norm));
   for (const std::string& name : value_names(history))
     report.charts.push_back(value_chart(history, info, name));
+  add_layer_table(report, history, info);
   if (!history.events().empty()) {
     ReportTable& table = report.tables.emplace_back(ReportTable{
         .title = "What was done about the loss", .columns = {"step", "event", "why, and what"}, .rows = {}});

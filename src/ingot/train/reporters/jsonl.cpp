@@ -1,3 +1,4 @@
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -16,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kValues = "values";
+constexpr const char* kByLayer = "by_layer";
 
 std::string metrics_path(const std::string& output_dir) { return output_dir + "/metrics.jsonl"; }
 
@@ -33,6 +35,18 @@ NamedValues values_of(const Json& json) {
   return values;
 }
 
+LayerValues layer_values_of(const Json& json) {
+  LayerValues all;
+  const auto found = json.find(kByLayer);
+  if (found == json.end() || !found->is_object()) return all;
+  for (const auto& [name, values] : found->items()) {
+    std::vector<double> numbers;
+    for (const Json& value : values) numbers.push_back(value.is_number() ? value.get<double>() : NAN);
+    all.emplace_back(name, std::move(numbers));
+  }
+  return all;
+}
+
 Json to_json(const StepRecord& r) {
   Json json{{"type", "train"},
             {"step", r.step},
@@ -44,6 +58,7 @@ Json to_json(const StepRecord& r) {
             {"gflops", r.flops * 1e-9},
             {"seconds", r.seconds}};
   put_values(json, r.values);
+  for (const auto& [name, values] : r.by_layer) json[kByLayer][name] = values;
   return json;
 }
 
@@ -96,6 +111,7 @@ class JsonlReporter : public Reporter {
     file_.emplace(path, FileWriter::Mode::append);
     Json run{{"type", "run"}, {"step", info.first_step}};
     run.update(parse_json<Json>(info.metadata.to_json(), kRunMetadataFile));
+    if (!info.value_layers.empty()) run["layers"] = info.value_layers;
     write(run);
   }
   void step(const StepRecord& record) override { write(to_json(record)); }
@@ -131,9 +147,16 @@ RunHistory read_history(const std::string& output_dir, std::int64_t last_step) {
     const std::string type = json.value("type", "");
     const auto number = [&](const char* key) { return json.value(key, 0.0); };
     if (type == "train") {
-      history.add(StepRecord{step, number("epoch"), number("loss"), number("learning_rate"),
-                             number("grad_norm"), number("tokens_per_second"), number("gflops") * 1e9,
-                             number("seconds"), values_of(json)});
+      history.add(StepRecord{.step = step,
+                             .epoch = number("epoch"),
+                             .loss = number("loss"),
+                             .learning_rate = number("learning_rate"),
+                             .grad_norm = number("grad_norm"),
+                             .tokens_per_second = number("tokens_per_second"),
+                             .flops = number("gflops") * 1e9,
+                             .seconds = number("seconds"),
+                             .values = values_of(json),
+                             .by_layer = layer_values_of(json)});
     } else if (type == "eval") {
       history.add(EvalRecord{.step = step,
                              .loss = number("eval_loss"),
