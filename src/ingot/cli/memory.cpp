@@ -101,7 +101,6 @@ void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices,
                          nlohmann::ordered_json{{"recipe", name(recipe.kind)},
                                                 {"parts", parts},
                                                 {"total", plan.total()},
-                                                {"cached", plan.cached},
                                                 {"waiting", plan.waiting},
                                                 {"with_overhead", plan.needed()},
                                                 {"offloaded", plan.offloaded},
@@ -122,9 +121,6 @@ void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view 
                static_cast<int>(40 * share));
   }
   fmt::print("\n  {:<12} {:>10}\n", "total", human_bytes(plan.total()));
-  if (plan.cached > 0)
-    fmt::print("  {:<12} {:>10}  that the allocator keeps, beside the total\n", "cached",
-               human_bytes(plan.cached));
   if (plan.waiting > 0)
     fmt::print("  {:<12} {:>10}  of buckets of gradients where links are slow, beside the total\n", "waiting",
                human_bytes(plan.waiting));

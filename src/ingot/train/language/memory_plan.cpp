@@ -146,7 +146,6 @@ std::string MemoryPlan::parts_text() const {
     if (bytes > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", human_bytes(bytes), what);
   };
   for (const auto& [what, bytes] : parts()) add(bytes, what);
-  add(cached, "that the allocator keeps");
   add(waiting, "buckets of gradients that wait for slow links");
   return text;
 }
@@ -200,13 +199,6 @@ bool gathers_all_layers(const TrainConfig& config) {
 // Beside weights, when no pass runs.
 std::size_t between_passes(const MemoryPlan& plan) {
   return plan.reference + plan.teacher + plan.sums + plan.optimizer + plan.ema;
-}
-
-// Gradients that a pass makes, and activations at their most, of which each has blocks of its own sizes.
-std::size_t cached_beside(const StepPeak& peak, const PassMemory& pass, const GradientMemory& gradients) {
-  if (gradients.lie != GradientMemory::Lie::as_made) return 0;
-  const std::size_t apart = most_of(pass.adding) + gradients.all, there = peak.total(0);
-  return apart - std::min(apart, there);
 }
 
 void put_peak(MemoryPlan& plan, const Weights& weights, const StepPeak& peak) {
@@ -263,7 +255,6 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   const StepPeak peak = peak_of_step(*pass, gradients, weights.layer, dequantized, windows + matrix);
   put_peak(plan, weights, peak);
   plan.waiting = gradients.waiting;
-  if (!plan.on_gpu) plan.cached = cached_beside(peak, *pass, gradients);
   // All weights, and the rank's part, where text is written between two steps.
   const bool gathers = gathers_all_layers(config) && ranks > 1;
   const std::size_t written_with = gathers ? all + all / parts : weights.with(2);
@@ -277,7 +268,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
 }  // namespace
 
 std::size_t MemoryPlan::needed() const {
-  const std::size_t held = total() + cached + waiting;
+  const std::size_t held = total() + waiting;
   return std::max({held + (on_gpu ? moving : held) / 10, all_weights, rollout + rollout / 10});
 }
 

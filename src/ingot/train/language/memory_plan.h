@@ -35,8 +35,6 @@ struct MemoryPlan {
   /// While GRPO's answers are written: their keys and values, that pass, and what stays. More than the total
   /// where answers are many. 0: none are.
   std::size_t rollout = 0;
-  /// That the CPU's allocator keeps beside the total, as blocks of activations do not become gradients.
-  std::size_t cached = 0;
   /// The most of buckets of gradients that wait for slow links beside the total, of several ranks at stage 2.
   std::size_t waiting = 0;
   std::size_t moving = 0;  ///< activations and transients when these are most, which may be another time
@@ -44,13 +42,13 @@ struct MemoryPlan {
   std::size_t total() const {
     return parameters + reference + teacher + gradients + optimizer + ema + activations + transients;
   }
-  /// The total, what is cached and what waits, and what an allocator cannot use beside it: a tenth, on a GPU
+  /// The total, what waits, and what an allocator cannot use beside it: a tenth, on a GPU
   /// only of what comes and goes in a step (`moving`), as the rest are a few large blocks of exact size. No
   /// less than all_weights, and rollout with a tenth.
   std::size_t needed() const;
   /// (what, bytes), largest first.
   std::vector<std::pair<std::string, std::size_t>> parts() const;
-  /// The same in words, with what is cached and what waits.
+  /// The same in words, with what waits.
   std::string parts_text() const;
 };
 
