@@ -13,6 +13,7 @@
 #include "ingot/ops/index.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/random.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 #include "ingot/quant/linear.h"
 
@@ -41,11 +42,11 @@ Tensor ExpertLinear::operator()(const Tensor& x, const ExpertRouting& routing) c
   WeightObserver::tell({.experts = this, .rows = x.dim(0)});
   InputObserver::tell(dense.name, x, routing.offsets);
   const Tensor y = add_adapters(multiplied(x, routing.offsets), x, routing.offsets);
-  return bias.value.defined() ? y + to(embedding(bias.value, routing.experts), y.dtype()) : y;
+  return bias.value.defined() ? y + to(embedding(of_call(bias.value), routing.experts), y.dtype()) : y;
 }
 
 Tensor ExpertLinear::multiplied(const Tensor& x, const Tensor& offsets) const {
-  if (packed.empty()) return grouped_linear(x, dense.value, offsets);
+  if (packed.empty()) return grouped_linear(x, of_call(dense.value), offsets);
   const Tensor host_offsets = to(offsets, kCpu);
   const auto* begins = host_offsets.data<std::int64_t>();
   std::vector<Tensor> results;
@@ -56,7 +57,9 @@ Tensor ExpertLinear::multiplied(const Tensor& x, const Tensor& offsets) const {
     results.push_back(multiplies_with_values() ? quantized_linear(mine, packed[e])
                                                : quant::linear(mine, *packed[e]));
   }
-  if (results.empty()) return Tensor::empty({0, packed.front()->rows}, DType::f32, x.device());
+  if (results.empty())  // of x all the same, whose gradient other ranks wait for
+    return sum(to(x, DType::f32), {1}, true) *
+           Tensor::zeros({1, packed.front()->rows}, DType::f32, x.device());
   return results.size() == 1 ? results.front() : concat(results, 0);
 }
 
@@ -70,8 +73,8 @@ Tensor ExpertLinear::add_adapters(Tensor y, const Tensor& x, const Tensor& offse
     const DType dtype = y.dtype();
     Tensor input = to(x, dtype);
     if (adapter->drops()) input = dropout(input, adapter->dropout);
-    const Tensor inner = grouped_linear(input, to(adapter->a.value, dtype), offsets);
-    y = y + grouped_linear(inner, to(adapter->b.value, dtype), offsets) *
+    const Tensor inner = grouped_linear(input, of_call(to(adapter->a.value, dtype)), offsets);
+    y = y + grouped_linear(inner, of_call(to(adapter->b.value, dtype)), offsets) *
                 static_cast<double>(adapter->scale * adapter->weight);
   }
   return y;
@@ -86,6 +89,11 @@ Tensor ExpertLinear::effective() const {
                 static_cast<double>(adapter->scale * adapter->weight);
   }
   return w;
+}
+
+// What a call gives for the gradient is made by itself, and then added.
+Tensor ExpertLinear::of_call(const Tensor& stack) const {
+  return adds_by_call ? reshape(stack, stack.shape()) : stack;
 }
 
 void ExpertLinear::keep(std::int64_t first, std::int64_t count) {

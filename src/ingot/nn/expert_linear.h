@@ -32,8 +32,12 @@ struct ExpertLinear {
   Parameter dense;                       ///< has its name, at least
   Parameter bias;                        ///< or undefined
   AdapterList adapters;
+  /// Gradients of one call are rounded before they are added to those of the calls before, as gradients of
+  /// micro-batches are that are added one by one.
+  bool adds_by_call = false;
 
  private:
+  Tensor of_call(const Tensor& stack) const;
   Tensor add_adapters(Tensor y, const Tensor& x, const Tensor& offsets) const;
   Tensor multiplied(const Tensor& x, const Tensor& offsets) const;
 };

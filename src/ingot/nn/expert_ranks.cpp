@@ -5,13 +5,24 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/meta_backend.h"
 #include "ingot/ops/cast.h"
 
 namespace ingot {
 namespace {
 
-std::vector<std::int64_t> counts_of(const Tensor& offsets) {
-  const Tensor host = to(offsets, kCpu);
+// Of a dry run, which has no values: as equal as may be.
+std::vector<std::int64_t> even_counts(std::int64_t pairs, std::int64_t experts) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(experts));
+  for (std::int64_t e = 0; e < experts; ++e)
+    counts[static_cast<std::size_t>(e)] = (e + 1) * pairs / experts - e * pairs / experts;
+  return counts;
+}
+
+std::vector<std::int64_t> counts_of(const ExpertRouting& routing) {
+  if (routing.offsets.device() == kMeta)
+    return even_counts(routing.experts.numel(), routing.offsets.numel() - 1);
+  const Tensor host = to(routing.offsets, kCpu);
   const auto* begins = host.data<std::int64_t>();
   std::vector<std::int64_t> counts(static_cast<std::size_t>(host.numel() - 1));
   for (std::size_t e = 0; e < counts.size(); ++e) counts[e] = begins[e + 1] - begins[e];
@@ -44,7 +55,8 @@ struct ExpertExchange::Plan {
   std::shared_ptr<const ExpertRanks> ranks;
   std::int64_t here = 0;             // experts of each rank
   std::vector<std::int64_t> counts;  // [ranks, experts]: rows of a rank for an expert
-  ExpertRouting own;
+  Order order = Order::by_expert;
+  std::vector<ExpertRouting> own;
 
   std::int64_t size() const { return ranks->size(); }
   std::int64_t count(std::int64_t rank, std::int64_t expert) const {
@@ -56,10 +68,46 @@ struct ExpertExchange::Plan {
     for (std::int64_t e = owner * here; e < (owner + 1) * here; ++e) sum += count(from, e);
     return sum;
   }
+  std::int64_t received() const {
+    std::int64_t sum = 0;
+    for (std::int64_t from = 0; from < size(); ++from) sum += rows(from, ranks->rank());
+    return sum;
+  }
   std::vector<std::int64_t> borders(bool there) const;
+  /// Calls visit(rank, rows) for what came of one rank for one expert, in the order in which experts have it.
+  template <class F>
+  void for_each_block(const F& visit) const;
+  ExpertRouting routing(std::int64_t begin, std::int64_t end, Device device) const;
   Tensor to_experts(const Tensor& rows) const;
   Tensor from_experts(const Tensor& rows) const;
 };
+
+template <class F>
+void ExpertExchange::Plan::for_each_block(const F& visit) const {
+  const std::int64_t first = ranks->rank() * here;
+  if (order == Order::by_rank) {
+    for (std::int64_t rank = 0; rank < size(); ++rank) visit(rank, rows(rank, ranks->rank()));
+    return;
+  }
+  for (std::int64_t e = first; e < first + here; ++e)
+    for (std::int64_t rank = 0; rank < size(); ++rank) visit(rank, count(rank, e));
+}
+
+// Of the rows of ranks [begin, end).
+ExpertRouting ExpertExchange::Plan::routing(std::int64_t begin, std::int64_t end, Device device) const {
+  const std::int64_t first = ranks->rank() * here;
+  std::vector<std::int64_t> offsets{0}, experts;
+  for (std::int64_t e = 0; e < here; ++e) {
+    std::int64_t rows = 0;
+    for (std::int64_t from = begin; from < end; ++from) rows += count(from, first + e);
+    offsets.push_back(offsets.back() + rows);
+    experts.insert(experts.end(), static_cast<std::size_t>(rows), e);
+  }
+  ExpertRouting routing;
+  routing.offsets = to(Tensor::from(offsets, {here + 1}), device);
+  routing.experts = to(Tensor::from(experts, {std::ssize(experts)}), device);
+  return routing;
+}
 
 // Every rank sends a rank as many rows as the one that has most for it: what is less is filled up.
 std::vector<std::int64_t> ExpertExchange::Plan::borders(bool there) const {
@@ -85,18 +133,16 @@ Tensor ExpertExchange::Plan::to_experts(const Tensor& given) const {
   }
   const Tensor came = ranks->all_to_all(sent, at);
   const std::int64_t each = came.dim(0) / size();
-  const Tensor sorted = Tensor::empty({own.experts.numel(), width}, given.dtype(), given.device());
+  const Tensor sorted = Tensor::empty({received(), width}, given.dtype(), given.device());
   const RowCopy sort(came, sorted);
   std::vector<std::int64_t> read(static_cast<std::size_t>(size()));
   next = 0;
-  for (std::int64_t e = me * here; e < (me + 1) * here; ++e) {
-    for (std::int64_t from = 0; from < size(); ++from) {
-      std::int64_t& done = read[static_cast<std::size_t>(from)];
-      sort(from * each + done, next, count(from, e));
-      done += count(from, e);
-      next += count(from, e);
-    }
-  }
+  for_each_block([&](std::int64_t from, std::int64_t rows) {
+    std::int64_t& done = read[static_cast<std::size_t>(from)];
+    sort(from * each + done, next, rows);
+    done += rows;
+    next += rows;
+  });
   return sorted;
 }
 
@@ -107,14 +153,12 @@ Tensor ExpertExchange::Plan::from_experts(const Tensor& sorted) const {
   const RowCopy pack(sorted, sent);
   std::vector<std::int64_t> written(static_cast<std::size_t>(size()));
   std::int64_t next = 0;
-  for (std::int64_t e = me * here; e < (me + 1) * here; ++e) {
-    for (std::int64_t to = 0; to < size(); ++to) {
-      std::int64_t& done = written[static_cast<std::size_t>(to)];
-      pack(next, at[static_cast<std::size_t>(to)] + done, count(to, e));
-      done += count(to, e);
-      next += count(to, e);
-    }
-  }
+  for_each_block([&](std::int64_t to, std::int64_t rows) {
+    std::int64_t& done = written[static_cast<std::size_t>(to)];
+    pack(next, at[static_cast<std::size_t>(to)] + done, rows);
+    done += rows;
+    next += rows;
+  });
   const Tensor came = ranks->all_to_all(sent, at);
   const std::int64_t each = came.dim(0) / size();
   std::int64_t pairs = 0;
@@ -141,27 +185,22 @@ struct ExpertExchange::Moved final : Node {
   }
 };
 
-ExpertExchange::ExpertExchange(std::shared_ptr<const ExpertRanks> ranks, const ExpertRouting& routing) {
-  const std::vector<std::int64_t> mine = counts_of(routing.offsets);
+ExpertExchange::ExpertExchange(std::shared_ptr<const ExpertRanks> ranks, const ExpertRouting& routing,
+                               Order order) {
+  const std::vector<std::int64_t> mine = counts_of(routing);
   auto plan = std::make_shared<Plan>();
   plan->counts = ranks->all_gather(mine);
   plan->here = std::ssize(mine) / ranks->size();
   plan->ranks = std::move(ranks);
-  const std::int64_t first = plan->ranks->rank() * plan->here;
-  std::vector<std::int64_t> offsets{0}, experts;
-  for (std::int64_t e = 0; e < plan->here; ++e) {
-    std::int64_t rows = 0;
-    for (std::int64_t from = 0; from < plan->size(); ++from) rows += plan->count(from, first + e);
-    offsets.push_back(offsets.back() + rows);
-    experts.insert(experts.end(), static_cast<std::size_t>(rows), e);
-  }
+  plan->order = order;
   const Device device = routing.offsets.device();
-  plan->own.offsets = to(Tensor::from(offsets, {plan->here + 1}), device);
-  plan->own.experts = to(Tensor::from(experts, {std::ssize(experts)}), device);
+  if (order == Order::by_expert) plan->own.push_back(plan->routing(0, plan->size(), device));
+  for (std::int64_t rank = 0; order == Order::by_rank && rank < plan->size(); ++rank)
+    plan->own.push_back(plan->routing(rank, rank + 1, device));
   plan_ = std::move(plan);
 }
 
-const ExpertRouting& ExpertExchange::own() const { return plan_->own; }
+std::span<const ExpertRouting> ExpertExchange::own() const { return plan_->own; }
 
 Tensor ExpertExchange::moved(const std::shared_ptr<const Plan>& plan, const Tensor& rows, bool there) {
   const Tensor x = contiguous(rows);

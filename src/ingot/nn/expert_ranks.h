@@ -28,16 +28,20 @@ class ExpertRanks {
 /// way. Waits for the device, as sizes are told first.
 class ExpertExchange {
  public:
+  /// All ranks' rows for an expert together, or those of one rank behind those of another.
+  enum class Order : std::uint8_t { by_expert, by_rank };
   /// `routing`: of this rank's pairs, to all experts.
-  ExpertExchange(std::shared_ptr<const ExpertRanks> ranks, const ExpertRouting& routing);
+  ExpertExchange(std::shared_ptr<const ExpertRanks> ranks, const ExpertRouting& routing,
+                 Order order = Order::by_expert);
 
-  /// rows: [pairs, width], sorted by expert. Gives all ranks' rows for this rank's experts, sorted by these,
-  /// of one expert in the order of ranks.
+  /// rows: [pairs, width], sorted by expert. Gives all ranks' rows for this rank's experts: by expert, and of
+  /// one expert in the order of ranks; or by rank, and of one rank in the order of experts.
   Tensor to_experts(const Tensor& rows) const;
   /// Of such rows, what is this rank's, in the order in which they were given to to_experts().
   Tensor from_experts(const Tensor& rows) const;
-  /// Where to_experts() puts the rows of each of this rank's experts: offsets, and the expert of each row.
-  const ExpertRouting& own() const;
+  /// Where to_experts() puts the rows of each of this rank's experts: offsets, and the expert of each row. By
+  /// expert that is one, by rank one for each rank, counted from the first of its rows.
+  std::span<const ExpertRouting> own() const;
 
  private:
   struct Plan;

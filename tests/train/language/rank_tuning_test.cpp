@@ -78,7 +78,10 @@ class RankTuning : public test::TrainingRun {
     c.zero_stage = stage;
     c.threads = 1;
     c.bucket_cap_mb = 1;
-    if (ranks == 1) return take_steps(c, *dist::alone());
+    if (ranks == 1) {
+      c.expert_parallel_size = 1;
+      return take_steps(c, *dist::alone());
+    }
     Outcome outcome;
     test::ThreadRanks(ranks).run([&](dist::Communicator& rank) {
       Outcome own = take_steps(c, rank);
@@ -125,7 +128,7 @@ TEST_F(RankTuning, DecomposedAdaptersAndSavedModulesHaveTheBitsOfOneProcess) {
   expect_the_bits_of_one_process(c);
 }
 
-TEST_F(RankTuning, AdaptersOnQuantizedExpertsHaveTheBitsOfOneProcess) {
+TEST_F(RankTuning, AdaptersOnAMixtureHaveTheBitsOfOneProcessAlsoWhereRanksShareExpertsOut) {
   TrainConfig base = config("cpu", "experts");
   base.architecture.model_type = "qwen3_moe";
   apply_family(base.architecture);
@@ -141,9 +144,20 @@ TEST_F(RankTuning, AdaptersOnQuantizedExpertsHaveTheBitsOfOneProcess) {
   c.model = base.output_dir + "/model";
   c.output_dir = directory_.at("tuned");
   c.adapter.enabled = true;
-  c.adapter.base_format = "q8_0";
   c.adapter.lora = {.r = 4, .lora_alpha = 8, .target_modules = {"q_proj", "o_proj"}};
-  expect_the_bits_of_one_process(c);
+  for (const char* format : {"", "q8_0"}) {
+    c.adapter.base_format = format;
+    c.output_dir = directory_.at(std::string("tuned") + format);
+    c.expert_parallel_size = 1;
+    expect_the_bits_of_one_process(c);
+    // Experts that ranks share out, in one group and in two.
+    c.expert_parallel_size = 2;
+    c.output_dir += "-shared";
+    expect_the_bits_of_one_process(c, {{2, 1}, {4, 2}, {2, 3}, {4, 3}});
+    c.expert_parallel_size = 4;
+    expect_the_bits_of_one_process(c, {{4, 3}});
+    expect_the_bits_of_one_process(with_pairs(c, "dpo"), {{4, 1}});
+  }
 }
 
 TEST_F(RankTuning, AveragesOfAWholeModelHaveTheBitsOfOneProcess) {

@@ -1,5 +1,6 @@
 #include "ingot/models/language/moe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -214,9 +215,28 @@ Tensor MoeMlp::activated(const Tensor& x, const ExpertRouting& routing) const {
 
 Tensor MoeMlp::outputs(const Tensor& x, const ExpertRouting& routing) const {
   if (expert_ranks == nullptr) return down_proj(activated(x, routing), routing);
-  const ExpertExchange exchange(expert_ranks, routing);
-  const ExpertRouting& own = exchange.own();
-  return exchange.from_experts(down_proj(activated(exchange.to_experts(x), own), own));
+  using Order = ExpertExchange::Order;
+  const ExpertExchange exchange(expert_ranks, routing, by_rank ? Order::by_rank : Order::by_expert);
+  return exchange.from_experts(one_by_one(exchange.to_experts(x), exchange.own()));
+}
+
+// The last first: the backward pass begins with what was made last, and so adds the first rank's gradients
+// first.
+Tensor MoeMlp::one_by_one(const Tensor& x, std::span<const ExpertRouting> own) const {
+  const auto of_rank = [&](const Tensor& rows, const ExpertRouting& routing) {
+    return down_proj(activated(rows, routing), routing);
+  };
+  if (own.size() == 1) return of_rank(x, own.front());
+  std::vector<Tensor> results;
+  std::int64_t end = x.dim(0);
+  for (std::size_t rank = own.size(); rank-- > 0;) {
+    const std::int64_t rows = own[rank].experts.numel();
+    end -= rows;
+    if (rows > 0) results.push_back(of_rank(contiguous(narrow(x, 0, end, rows)), own[rank]));
+  }
+  if (results.empty()) return of_rank(x, own.front());
+  std::ranges::reverse(results);
+  return results.size() == 1 ? results.front() : concat(results, 0);
 }
 
 std::vector<ExpertLinear*> MoeMlp::stacks() {
@@ -225,10 +245,14 @@ std::vector<ExpertLinear*> MoeMlp::stacks() {
   return all;
 }
 
-void MoeMlp::share_out(const std::shared_ptr<const ExpertRanks>& ranks) {
+void MoeMlp::share_out(const std::shared_ptr<const ExpertRanks>& ranks, bool one_rank_at_a_time) {
   const std::int64_t own = count / ranks->size();
-  for (ExpertLinear* stack : stacks()) stack->keep(ranks->rank() * own, own);
+  for (ExpertLinear* stack : stacks()) {
+    stack->keep(ranks->rank() * own, own);
+    stack->adds_by_call = one_rank_at_a_time;
+  }
   expert_ranks = ranks;
+  by_rank = one_rank_at_a_time;
 }
 
 Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load, const Tensor& judged) const {

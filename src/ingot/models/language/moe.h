@@ -86,8 +86,10 @@ struct MoeMlp {
   /// not x.
   Tensor operator()(const Tensor& x, RouterLoad* load = nullptr, const Tensor& judged = {}) const;
   void visit(ParamVisitor& v);
-  /// Ranks share the experts out: this one keeps its own, and the rows of tokens go to them.
-  void share_out(const std::shared_ptr<const ExpertRanks>& ranks);
+  /// Ranks share the experts out: this one keeps its own, and the rows of tokens go to them. `by_rank`: an
+  /// expert reads the rows of one rank after those of another, so that what comes out, and its gradients,
+  /// have the bits of one process that runs the ranks' batches one by one.
+  void share_out(const std::shared_ptr<const ExpertRanks>& ranks, bool by_rank = false);
   /// The layers of the experts: up to three.
   std::vector<ExpertLinear*> stacks();
 
@@ -104,6 +106,7 @@ struct MoeMlp {
   std::int64_t chunk = 0;                           ///< tokens that go through the experts at a time; 0: all
   WeightSplit split;                                ///< of what all experts add together
   std::shared_ptr<const ExpertRanks> expert_ranks;  ///< null: all experts are here
+  bool by_rank = false;                             ///< of share_out()
 
  private:
   /// What their experts and the shared one give for `tokens`, [tokens, hidden], together. `weights` are the
@@ -111,6 +114,8 @@ struct MoeMlp {
   Tensor mixed(const Tensor& tokens, const ExpertRouting& routing, const Tensor& weights) const;
   /// x: rows sorted by expert, [pairs, width]. Gives as many.
   Tensor outputs(const Tensor& x, const ExpertRouting& routing) const;
+  /// x: rows for this rank's experts, sorted by rank. `own`: of each rank. Gives as many.
+  Tensor one_by_one(const Tensor& x, std::span<const ExpertRouting> own) const;
   /// x: rows sorted by expert, [pairs, hidden]. Gives [pairs, intermediate].
   Tensor activated(const Tensor& x, const ExpertRouting& routing) const;
 };

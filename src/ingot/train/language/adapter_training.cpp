@@ -81,6 +81,14 @@ AdapterTraining read_adapter_training(const ConfigReader& root, const std::strin
   return adapter;
 }
 
+bool AdapterTraining::adapts_experts(const LanguageConfig& model) const {
+  bool any = false;
+  look_at_parts_of(model, [&](const AdaptedParts& parts) {
+    any = std::ranges::any_of(parts.experts, [&](const AdaptedExperts& at) { return targets(lora, at); });
+  });
+  return any;
+}
+
 std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const {
   std::int64_t count = 0;
   look_at_parts_of(model, [&](const AdaptedParts& parts) {
@@ -119,19 +127,25 @@ std::size_t AdapterTraining::layer_bytes(const LanguageConfig& model, DType dtyp
   return static_cast<std::size_t>(elements * each);
 }
 
+std::size_t AdapterTraining::expert_bytes(const LanguageConfig& model, DType dtype) const {
+  const double each =
+      quantizes_base() ? bytes_per_quantized(base_format) : static_cast<double>(byte_size(dtype));
+  return static_cast<std::size_t>(static_cast<double>(model.expert_parameter_count()) * each);
+}
+
 std::size_t AdapterTraining::base_bytes(const LanguageConfig& model, DType dtype) const {
   const auto dense = static_cast<double>(byte_size(dtype));
   auto count = static_cast<double>(model.parameter_count());
   if (!quantizes_base()) return static_cast<std::size_t>(count * dense);
   const double quantized = bytes_per_quantized(base_format);
-  double bytes = 0;
-  const auto take = [&](std::int64_t elements) {
-    bytes += static_cast<double>(elements) * quantized;
-    count -= static_cast<double>(elements);
-  };
+  auto bytes = static_cast<double>(expert_bytes(model, dtype));
+  count -= static_cast<double>(model.expert_parameter_count());
   look_at_parts_of(model, [&](const AdaptedParts& parts) {
-    for (const AdaptedWeight& at : parts.weights) take(at.weight->in() * at.weight->out());
-    for (const AdaptedExperts& at : parts.experts) take(at.experts->shape().numel());
+    for (const AdaptedWeight& at : parts.weights) {
+      const auto elements = static_cast<double>(at.weight->in() * at.weight->out());
+      bytes += elements * quantized;
+      count -= elements;
+    }
   });
   return static_cast<std::size_t>(bytes + count * dense);
 }

@@ -223,9 +223,6 @@ void TrainConfig::validate() const {
 
 std::pair<std::string, std::string> TrainConfig::expert_parallel_obstacle() const {
   if (zero_stage == 0) return {"zero_stage: 0", "each rank steps its own experts, from stage 1 on"};
-  if (ordered_gradients)
-    return {"ordered_gradients", "an expert's gradient sums the rows of all ranks, whose number shows in it"};
-  if (adapter.enabled) return {"adapter", "experts do not train below it"};
   if (objective.kind == ObjectiveKind::grpo) return {"rl: grpo", "its ranks write answers of other lengths"};
   if (distillation.enabled()) return {"kd_teacher", "ranks without targets would have no pass to run"};
   if (!sample_prompts.empty()) return {"sample_prompts", "the first rank alone continues them"};

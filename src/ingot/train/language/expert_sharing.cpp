@@ -17,6 +17,17 @@ void check_expert_ranks(const TrainConfig& config, const LanguageConfig& model, 
               "the run has {} processes, which it does not divide; start {} or a multiple by mpirun -n {} "
               "(plan: --gpus, memory: --ranks), or write {}",
               processes, ranks, ranks, processes));
+  require(
+      !config.ordered_gradients || config.adapter.enabled || ranks == processes,
+      fmt::format("with ordered_gradients the {} processes have to be one group, as gradients of experts are "
+                  "added rank by rank; write {}, or leave ordered_gradients out",
+                  processes, processes));
+  require(!config.ordered_gradients || config.adapter.enabled || !model.expert_bias,
+          "with ordered_gradients the biases of this model's experts would be rounded otherwise than in one "
+          "process; leave ordered_gradients out");
+  require(!config.adapter.enabled || !config.adapter.adapts_experts(model),
+          "adapters are on experts, which ranks would have to share out with them; write "
+          "lora_exclude_modules: [experts]");
   require(model.num_experts % ranks == 0,
           fmt::format("layers have {} experts, which it does not divide; write a number that divides them",
                       model.num_experts));

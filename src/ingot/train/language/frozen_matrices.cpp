@@ -1,5 +1,7 @@
 #include "ingot/train/language/frozen_matrices.h"
 
+#include <unordered_set>
+
 #include "ingot/nn/weight_memory.h"
 #include "ingot/train/moved_tensors.h"
 
@@ -12,10 +14,14 @@ void add(std::vector<Tensor*>& all, const std::vector<Tensor*>& some) {
 
 std::vector<Tensor*> matrices_of(DecoderLayer& layer) {
   std::vector<Tensor*> all;
+  const bool are_shared_out = layer.experts != nullptr && layer.experts->expert_ranks != nullptr;
+  std::unordered_set<const Parameter*> of_experts;
+  if (are_shared_out)
+    for (const ExpertLinear* experts : layer.experts->stacks()) of_experts.insert(&experts->dense);
   for (Parameter* parameter : moved_parameters(layer))
-    if (!parameter->trainable()) all.push_back(&parameter->value);
+    if (!parameter->trainable() && !of_experts.contains(parameter)) all.push_back(&parameter->value);
   for (const auto& [name, weight] : named_weights(layer)) add(all, quantized_memory(*weight));
-  if (layer.experts == nullptr) return all;
+  if (layer.experts == nullptr || are_shared_out) return all;
   for (ExpertLinear* experts : layer.experts->stacks()) add(all, quantized_memory(*experts));
   return all;
 }

@@ -191,7 +191,7 @@ void LanguageTask::share_out_experts() {
   expert_ranks_ = std::make_shared<ExpertParallel>(expert_group_ != nullptr ? *expert_group_ : communicator_,
                                                    *gathering_);
   for (const auto& layer : model_->layers)
-    if (layer->experts != nullptr) layer->experts->share_out(expert_ranks_);
+    if (layer->experts != nullptr) layer->experts->share_out(expert_ranks_, config_.ordered_gradients);
   backend(device_).trim();
 }
 

@@ -174,20 +174,25 @@ std::size_t of_each_rank(const TrainConfig& config, std::size_t experts) {
   return experts / static_cast<std::size_t>(config.expert_parallel_size);
 }
 
-// What one of the ranks has of weights that take `all` bytes, while they train. `experts`: parameters of
+// What one of the ranks has of weights that take `all` bytes, while they train. `experts`: bytes of those of
 // which each has its part alone.
 Weights weights_of(const TrainConfig& config, const LanguageConfig& model, std::size_t all, std::size_t ranks,
                    std::size_t experts) {
-  const std::size_t size = byte_size(config.dtype), own = of_each_rank(config, experts) * size,
-                    others = all - experts * size;
+  const std::size_t size = byte_size(config.dtype), own = of_each_rank(config, experts),
+                    others = all - experts;
   if (config.zero_stage < 3 || ranks == 1) return {.resident = others + own};
   const std::size_t outside = static_cast<std::size_t>(model.parameters_outside_layers()) * size;
   const std::size_t inside = config.adapter.enabled
-                                 ? std::min(all, config.adapter.layer_bytes(model, config.dtype))
+                                 ? std::min(all, config.adapter.layer_bytes(model, config.dtype)) - experts
                                  : others - outside;
   Weights weights = shared_out(others, inside, ranks, model);
   weights.resident += own;
   return weights;
+}
+
+std::size_t expert_bytes(const TrainConfig& config, const LanguageConfig& model) {
+  if (config.adapter.enabled) return config.adapter.expert_bytes(model, config.dtype);
+  return static_cast<std::size_t>(model.expert_parameter_count()) * byte_size(config.dtype);
 }
 
 // Answers and samples are written with all layers at once.
@@ -221,10 +226,9 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   const bool copied = ReferenceModel::is_copied(config);
   const std::size_t all = adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float)
                                           : count * size,
-                    experts = config.shares_experts() && ranks > 1
-                                  ? static_cast<std::size_t>(model.expert_parameter_count())
-                                  : 0;
-  Weights weights = weights_of(config, model, all, parts, experts);
+                    of_experts = config.shares_experts() && ranks > 1 ? expert_bytes(config, model) : 0,
+                    experts = adapter.enabled ? 0 : of_experts / size;  // that train
+  Weights weights = weights_of(config, model, all, parts, of_experts);
   if (config.runs_passes_together() && ranks > 1) plan.all_weights = (copied ? 2 * all : all) + all / parts;
   if (copied) plan.reference = weights_of(config, model, all, parts, 0).with(2);
   offload_weights(plan, weights, config, model);
@@ -233,9 +237,9 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
   if (config.zero_stage > 0) {
     const auto shared = [&](std::size_t bytes) {
-      const std::size_t of_experts = static_cast<std::size_t>(
+      const std::size_t shared_out = static_cast<std::size_t>(
           static_cast<double>(bytes) * static_cast<double>(experts) / static_cast<double>(trained));
-      return (bytes - of_experts) / parts + of_each_rank(config, of_experts);
+      return (bytes - shared_out) / parts + of_each_rank(config, shared_out);
     };
     plan.optimizer = shared(plan.optimizer);
     plan.ema = shared(plan.ema);

@@ -466,8 +466,7 @@ Table::Section rank_keys() {
             .doc =
                 "So many processes have the experts of a mixture between them, and tokens go to where their "
                 "experts are. It divides their number: every group has all experts. 1: every process has. "
-                "Sums are rounded otherwise "
-                "than those of one process."}},
+                "Sums are rounded otherwise than those of one process, but for `ordered_gradients`."}},
           {"bucket_cap_mb",
            &TrainConfig::bucket_cap_mb,
            {.aliases = {"ddp_bucket_cap_mb"},

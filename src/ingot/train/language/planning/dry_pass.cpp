@@ -15,6 +15,7 @@
 #include "ingot/models/adapter/lora.h"
 #include "ingot/models/adapter/modules.h"
 #include "ingot/models/language/decoder.h"
+#include "ingot/nn/expert_ranks.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/ops/random.h"
 #include "ingot/train/language/planning/dry_objective.h"
@@ -34,10 +35,29 @@ void add_adapters(LanguageModel& model, const AdapterTraining& adapter) {
   for (LowRankAdapter* low_rank : adapters_of(model)) low_rank->dropout = adapter.lora.lora_dropout;
 }
 
-// Tokens that go to experts of other ranks go at once, whatever mlp_chunk says (MoeMlp).
-void keep_experts_whole(LanguageModel& model) {
+// Ranks whose rows are spread over all experts evenly.
+class EvenRanks final : public ExpertRanks {
+ public:
+  explicit EvenRanks(std::int64_t size) : size_(static_cast<int>(size)) {}
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  std::vector<std::int64_t> all_gather(std::span<const std::int64_t> counts) const override {
+    std::vector<std::int64_t> all;
+    for (int rank = 0; rank < size_; ++rank) all.insert(all.end(), counts.begin(), counts.end());
+    return all;
+  }
+  Tensor all_to_all(const Tensor& x, std::span<const std::int64_t> borders) const override {
+    return Tensor::empty({(borders[1] - borders[0]) * size_, x.dim(1)}, x.dtype(), x.device());
+  }
+
+ private:
+  int size_;
+};
+
+void share_out_experts(LanguageModel& model, const TrainConfig& config) {
+  const auto ranks = std::make_shared<EvenRanks>(config.expert_parallel_size);
   for (const auto& layer : model.layers)
-    if (layer->experts != nullptr) layer->experts->chunk = 0;
+    if (layer->experts != nullptr) layer->experts->share_out(ranks, config.ordered_gradients);
 }
 
 // The host's memory is the device's own on a CPU.
@@ -57,8 +77,8 @@ class DryPass {
       : config_(config), run_(device), shapes_(config.dtype), model_(architecture, shapes_) {
     model_.recompute = config.recompute;
     model_.set_mlp_chunk(config.mlp_chunk);
-    if (config.shares_experts()) keep_experts_whole(model_);
     if (config.adapter.enabled) add_adapters(model_, config.adapter);
+    if (config.shares_experts()) share_out_experts(model_, config);
     recipe_ = make_recipe_state(model_, config);
     if (offloads_inputs(config, device)) {
       inputs_ = std::make_unique<OffloadedActivations>(kMeta, OffloadConfig{.to = Offload::cpu});
@@ -134,10 +154,11 @@ std::string key_of(const TrainConfig& config, const LanguageConfig& model,
   std::string key = fmt::format(
       "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", config.per_device_train_batch_size,
       config.sequence_len, name(config.dtype), name(config.recompute), config.mlp_chunk,
-      config.shares_experts(), offloads_inputs(config, device),
+      config.expert_parallel_size, offloads_inputs(config, device),
       offloads_gradients(config, device) ? std::min<std::int64_t>(config.gradient_accumulation_steps, 2) : 0,
       has.host_memory, has.total_memory, has.compute_units, has.matmul_alignment, has.fuses_projections,
       traits.scratch, traits.logits_bytes, traits.repeats_gelu, num_threads());
+  if (config.shares_experts() && config.ordered_gradients) key += " by rank";
   for (const auto& [setting, value] : recipe_settings(config.recipe)) key += setting + value;
   if (config.adapter.enabled) key += config.adapter.lora.to_json();
   key += key_of_objective(config);

@@ -161,10 +161,9 @@ void see_made(Largest& largest, const PassMemory& pass, const GradientMemory& gr
                   moment.left - there, moment.layers);
     });
     before = less(moment.left, moment.gradients);
-    if (moment.gradient < 0 || gradients.expert_part == 1) continue;
+    if (moment.gradient < 0 || !gradients.experts_stand) continue;
     const PlannedGradient& made_now = pass.gradients[static_cast<std::size_t>(moment.gradient)];
-    if (made_now.name.find(".experts.") == std::string::npos) continue;
-    experts += static_cast<std::size_t>((1 - gradients.expert_part) * static_cast<double>(made_now.bytes));
+    if (made_now.name.find(".experts.") != std::string::npos) experts += made_now.bytes;
   }
 }
 
@@ -192,9 +191,8 @@ GradientMemory gradient_memory(const TrainConfig& config, const PassMemory& pass
   memory.shares_weights = config.zero_stage == 3;
   if (passing && !memory.shares_weights) memory.waiting = most_on_their_way(memory.buckets);
   if (!config.shares_experts()) return memory;
-  memory.expert_part = 1.0 / static_cast<double>(config.expert_parallel_size);
+  memory.experts_stand = rounds;
   if (!passing || rounds) memory.between += experts;
-  if (rounds) memory.expert_part = 0;  // they are there before the pass
   return memory;
 }
 

@@ -30,7 +30,7 @@ struct GradientMemory {
   std::vector<Bucket> buckets;  ///< of several ranks, in the order in which a pass fills them
   bool gathers_values = false;  ///< after a step, each bucket's weights
   bool shares_weights = false;  ///< ZeRO 3
-  double expert_part = 1;       ///< of experts' gradients, which are in no bucket, on this rank
+  bool experts_stand = false;   ///< their gradients, which are in no bucket, are there before a pass
 };
 
 /// In each of so many ranks. `own`: bytes of the gradients that they all have; `experts`: of those that each
