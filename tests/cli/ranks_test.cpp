@@ -250,6 +250,26 @@ TEST_F(RanksCommand, SelfPlayThatLosesARankGoesOnWithTheSameBits) {
   EXPECT_TRUE(model("killed") == model("whole"));
 }
 
+TEST_F(RanksCommand, MoreRanksThanSequencesAreRefusedOnceWithBothNumbers) {
+  std::ofstream(directory_ + "/short.txt") << "A few words to learn from are not many.\n";
+  const std::string few = "--set sequence_len=32 --set datasets=[{path:\\ " + directory_ + "/short.txt}]";
+  EXPECT_NE(train(3, 1, "x", few), 0);
+  const std::size_t first = errors().find("fewer than the 3 processes");
+  ASSERT_NE(first, std::string::npos) << errors();
+  EXPECT_EQ(errors().find("fewer than the 3 processes", first + 1), std::string::npos) << errors();
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/x/metrics.jsonl"));
+}
+
+// Which start no MPI: each process would take itself for the only one.
+TEST_F(RanksCommand, VariablesOfTorchrunAreRefusedWithTheCommandThatStartsRanks) {
+  const std::string shell =
+      "RANK=1 WORLD_SIZE=4 " + ingot("x", "") + " >" + directory_ + "/out 2>" + directory_ + "/errors";
+  EXPECT_NE(std::system(shell.c_str()), 0);
+  EXPECT_NE(errors().find("WORLD_SIZE: is 4"), std::string::npos) << errors();
+  EXPECT_NE(errors().find("mpirun -n 4 ingot"), std::string::npos) << errors();
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/x/metrics.jsonl"));
+}
+
 TEST_F(RanksCommand, DevicesTellsWhatMovesTheBytesOfEachRank) {
   ASSERT_EQ(launch("-n 2 env INGOT_FORCE_CPU=1 " INGOT_BINARY " devices --ranks --json"), 0) << errors();
   const std::string text = read_file(directory_ + "/out");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ingot/base/env.h"
+#include "ingot/base/error.h"
 #include "ingot/dist/mpi_communicator.h"
 
 namespace ingot::dist {
@@ -119,8 +120,28 @@ bool is_launched() {
   return !processes.empty() && processes != "1";
 }
 
+namespace {
+
+// Each of them would train the whole, and all write to one directory.
+void refuse_other_launchers() {
+  const std::string processes = first_variable({"WORLD_SIZE"});
+  INGOT_CHECK(
+      processes.empty() || processes == "1" || first_variable({"RANK"}).empty(),
+      InvalidConfig("WORLD_SIZE",
+                    fmt::format("is {}: torchrun, or what sets RANK like it, started this process as one of "
+                                "several, and ranks find each other by Open MPI alone; start them by "
+                                "`mpirun -n {} ingot ...` or `srun --mpi=pmix`, or unset WORLD_SIZE",
+                                processes, processes)));
+}
+
+}  // namespace
+
 Communicator& world() {
-  static const std::unique_ptr<Communicator> communicator = is_launched() ? mpi_communicator() : alone();
+  static const std::unique_ptr<Communicator> communicator = [] {
+    if (is_launched()) return mpi_communicator();
+    refuse_other_launchers();
+    return alone();
+  }();
   return *communicator;
 }
 

@@ -156,6 +156,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   offload_activations();
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
   if (config_.adapter.enabled) flops_per_token_ *= 2.0 / 3;  // no gradients of the base's weights
+  if (communicator_.size() > 1) check_rows_for(config_, data_, communicator_.size());
   epochs_per_step_ = 1 / steps_per_epoch(config_, data_, communicator_.size());
   total_steps_ = count_steps(config_, 1 / epochs_per_step_);
   if (config_.objective.has_reference())  // before the optimizer, which takes what trains

@@ -1,5 +1,8 @@
 #include "ingot/train/language/objective.h"
 
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
 #include "ingot/train/language/grpo_objective.h"
 #include "ingot/train/language/preference_objective.h"
 #include "ingot/train/language/supervised_objective.h"
@@ -24,10 +27,29 @@ std::unique_ptr<DataParallel> make_data_parallel(const TrainConfig& config, cons
                                                             .background = optimizer.background()});
 }
 
+namespace {
+
+// What there is to learn from.
+std::int64_t rows_of(const TrainConfig& config, const TrainingData& data) {
+  if (data.train != nullptr) return data.train->size();
+  return data.prompts.empty() ? std::ssize(data.train_documents.documents)
+                              : std::ssize(data.prompts) * config.objective.grpo.num_generations;
+}
+
+}  // namespace
+
+void check_rows_for(const TrainConfig& config, const TrainingData& data, int ranks) {
+  const std::int64_t rows = rows_of(config, data);
+  INGOT_CHECK(
+      rows >= ranks,
+      InvalidConfig("datasets",
+                    fmt::format("have {} {} to learn from, fewer than the {} processes; start "
+                                "{} at most (mpirun -n {}), or give more data",
+                                rows, data.train != nullptr ? "sequences" : "rows", ranks, rows, rows)));
+}
+
 double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks) {
-  const auto rows = data.train != nullptr   ? data.train->size()
-                    : !data.prompts.empty() ? std::ssize(data.prompts) * config.objective.grpo.num_generations
-                                            : std::ssize(data.train_documents.documents);
+  const std::int64_t rows = rows_of(config, data);
   const std::int64_t batch = config.per_device_train_batch_size;
   const std::int64_t often = data.prompts.empty() ? 1 : config.objective.grpo.num_iterations;
   const std::int64_t batches = (rows + batch - 1) / batch * often;

@@ -67,5 +67,7 @@ std::unique_ptr<DataParallel> make_data_parallel(const TrainConfig& config, cons
 
 /// Optimizer steps of so many ranks in an epoch of the data, not rounded.
 double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks);
+/// Throws InvalidConfig where there is less to learn from than so many ranks.
+void check_rows_for(const TrainConfig& config, const TrainingData& data, int ranks);
 
 }  // namespace ingot
