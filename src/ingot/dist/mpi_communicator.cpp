@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -51,8 +52,9 @@ void put(std::array<char, N>& to, std::string_view text) {
   std::memcpy(to.data(), text.data(), std::min(text.size(), N - 1));
 }
 
-constexpr double kAnswerSeconds = 1;  // that ranks are given to tell what they wait in
-constexpr double kTellSeconds = 0.2;  // that a rank takes to tell of its failure
+constexpr double kAnswerSeconds = 1;   // that ranks are given to tell what they wait in
+constexpr double kTellSeconds = 0.2;   // that a rank takes to tell of its failure
+constexpr unsigned kAbortSeconds = 5;  // that the launcher is given to end it
 constexpr int kAnySource = -1, kNoticeTag = 1, kDataTag = 2, kBeatTag = 3;
 constexpr std::size_t kMaxVersion = 8192;  // of the text that the library tells
 
@@ -290,6 +292,9 @@ class MpiCommunicator final : public MpiCollectives {
 
   // The launcher ends the others where the library cannot, as a thread waits for ever in it.
   [[noreturn]] void abort(int exit_code) override {
+    // Its daemon may wait for a host that is off the network: then the signal ends this process.
+    std::signal(SIGALRM, SIG_DFL);
+    ::alarm(kAbortSeconds);
     std::unique_lock turn(turn_, std::try_to_lock);
     for (const Stopwatch since; !turn.owns_lock() && since.seconds() < kAnswerSeconds; usleep(kSleep))
       static_cast<void>(turn.try_lock());
