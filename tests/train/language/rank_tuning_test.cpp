@@ -157,6 +157,12 @@ TEST_F(RankTuning, AdaptersOnAMixtureHaveTheBitsOfOneProcessAlsoWhereRanksShareE
     c.expert_parallel_size = 4;
     expect_the_bits_of_one_process(c, {{4, 3}});
     expect_the_bits_of_one_process(with_pairs(c, "dpo"), {{4, 1}});
+    // Adapters of the experts themselves.
+    c.expert_parallel_size = 1;
+    c.adapter.lora.target_modules = {"q_proj", "gate_proj", "down_proj"};
+    c.output_dir += "-adapted";
+    expect_the_bits_of_one_process(c, {{2, 1}, {2, 3}});
+    c.adapter.lora.target_modules = {"q_proj", "o_proj"};
   }
 }
 
