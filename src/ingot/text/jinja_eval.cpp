@@ -325,13 +325,13 @@ class Evaluator {
         given <= taken || node.uses.varargs,
         TemplateError(0, fmt::format("macro \"{}\" takes {} arguments, got {}", node.text, taken, given)));
     for (std::size_t i = 0; i < taken; ++i) {
-      if (const Value* value = arguments.find(i, node.names[i]); value != nullptr)
-        scope.set(node.names[i], *value, budget_);
-      else if (node.children[i] != nullptr)
-        scope.set(node.names[i], evaluate(*node.children[i], scope), budget_);
-      else
-        scope.set(node.names[i], Undefined{node.names[i]}, budget_);
+      const Value* value = arguments.find(i, node.names[i]);
+      scope.set(node.names[i], value != nullptr ? *value : Undefined{node.names[i]}, budget_);
     }
+    // Defaults see what was given, and the defaults before them.
+    for (std::size_t i = 0; i < taken; ++i)
+      if (node.children[i] != nullptr && arguments.find(i, node.names[i]) == nullptr)
+        scope.set(node.names[i], evaluate(*node.children[i], scope), budget_);
     if (node.uses.varargs) {
       budget_.spend_items(given);
       const auto rest = arguments.positional.begin() + static_cast<std::ptrdiff_t>(std::min(given, taken));

@@ -208,9 +208,16 @@ Value integer_of_base(const std::string& text, std::int64_t base, const Value& f
   return negative ? -number : number;
 }
 
+void check_defined(const Value& value) {
+  INGOT_CHECK(!value.is_undefined(),
+              TemplateError(
+                  0, fmt::format("\"{}\" is undefined", value.is_undefined() ? value.undefined_name() : "")));
+}
+
 Value to_integer(const Call& call) {
   const Value* given = call.find(0, "default");
   const Value fallback = given != nullptr ? *given : Value(std::int64_t{0});
+  check_defined(call.value);
   if (call.value.is_float()) {
     const double v = call.value.number();
     return std::fabs(v) < 9e18 ? Value(static_cast<std::int64_t>(v)) : fallback;
@@ -238,6 +245,7 @@ Value to_integer(const Call& call) {
 
 Value to_real(const Call& call) {
   const Value* given = call.find(0, "default");
+  check_defined(call.value);
   if (call.value.is_number()) return call.value.number();
   if (call.value.is_string()) {
     const std::string text = strip(call.value.string(), {}, true, true);
@@ -257,11 +265,47 @@ Value round(const Call& call) {
   const double scale = std::pow(10.0, static_cast<double>(precision));
   const std::string method = call.text(1, "method", "common");
   const double v = call.value.number() * scale;
-  if (method == "ceil" || method == "floor") return (method == "ceil" ? std::ceil(v) : std::floor(v)) / scale;
+  // Python's give an integer, which has no sign where it is 0.
+  if (method == "ceil" || method == "floor")
+    return ((method == "ceil" ? std::ceil(v) : std::floor(v)) + 0.0) / scale;
+  if (!call.value.is_float() && precision >= 0) return call.value.integer();
   // The decimal that is nearest to the number itself, not to its product.
   if (precision > 0 && precision <= 17 && std::isfinite(call.value.number()))
     return std::stod(fmt::format("{:.{}f}", call.value.number(), precision));
   return std::nearbyint(v) / scale;
+}
+
+// Numbers and texts among themselves; other keys by the names of their types.
+bool key_before(const Value& a, const Value& b, Budget& budget) {
+  if ((a.is_number() && b.is_number()) || (a.is_string() && b.is_string())) return less(a, b, budget);
+  return a.type_name() < b.type_name();
+}
+
+// With the keys of its mappings in order.
+Value ordered(const Value& value, Budget& budget) {
+  if (value.is_list()) {
+    List items;
+    for (const Value& item : value.list()) items.push_back(ordered(item, budget));
+    budget.spend_items(items.size());
+    return value.is_tuple() ? Value::tuple(std::move(items)) : Value(std::move(items));
+  }
+  if (!value.is_dict() || value.dict().kind != Dict::Kind::plain) return value;
+  std::vector<std::pair<Value, Value>> entries = value.dict().entries;
+  std::ranges::stable_sort(
+      entries, [&](const auto& a, const auto& b) { return key_before(a.first, b.first, budget); });
+  const auto out = std::make_shared<Dict>();
+  for (auto& [key, item] : entries) out->set(key, ordered(item, budget), budget);
+  budget.spend_items(entries.size());
+  return out;
+}
+
+// Python's pprint on one line; where it takes several is not known here.
+Value pretty(const Call& call) {
+  constexpr std::size_t kWidth = 80;
+  std::string text = python_repr(ordered(call.value, call.budget), call.budget);
+  INGOT_CHECK(count_characters(text) <= kWidth,
+              TemplateError(0, fmt::format("pprint of more than {} characters is not supported", kWidth)));
+  return text;
 }
 
 // The same items at each run, as all random numbers here.
@@ -415,7 +459,7 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"groupby", group_by},
       {"urlencode", url_encode},
       {"truncate", truncate},
-      {"pprint", [](const Call& c) -> Value { return python_repr(c.value, c.budget); }},
+      {"pprint", pretty},
       {"format",
        [](const Call& c) -> Value {
          return format_text(to_text(c.value, c.budget), Value::tuple(c.arguments.positional), c.budget);
@@ -458,6 +502,7 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"float", to_real},
       {"abs",
        [](const Call& c) -> Value {
+         if (c.value.is_bool()) return c.value.integer();
          return less(c.value, Value(std::int64_t{0}), c.budget)
                     ? binary_operation("-", std::int64_t{0}, c.value, c.budget)
                     : c.value;

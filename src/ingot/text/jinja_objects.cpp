@@ -63,6 +63,7 @@ Value integer_operation(const std::string& op, std::int64_t a, std::int64_t b) {
   if (op == "*") overflow(__builtin_mul_overflow(a, b, &out));
   if (op == "//" || op == "%") {
     INGOT_CHECK(b != 0, TemplateError(0, "division by zero"));
+    if (op == "%" && b == -1) return std::int64_t{0};  // also of the smallest integer
     overflow(b == -1 && a == INT64_MIN);
     out = op == "//" ? a / b : a % b;  // Python rounds down
     if (op == "//" && a % b != 0 && (a < 0) != (b < 0)) --out;
@@ -87,7 +88,8 @@ Value real_operation(const std::string& op, double a, double b) {
   if (op == "/") return a / b;
   if (op == "//") return std::floor(a / b);
   const double rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  if (rest == 0) return std::copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 /// A tuple where `value` is one.

@@ -297,7 +297,10 @@ const std::unordered_map<std::string_view, Method>& methods() {
       {"isidentifier", [](S t, A, Budget&) -> Value { return is_identifier(t); }},
       {"join",
        [](S t, A a, Budget& b) {
-         return apply_filter("join", a.positional.empty() ? Value(List{}) : a.positional[0], {{t}, {}}, b);
+         const Value items = to_list(a.positional.empty() ? Value(List{}) : a.positional[0], b);
+         INGOT_CHECK(std::ranges::all_of(items.list(), &Value::is_string),
+                     TemplateError(0, "join() takes strings alone; the filter takes anything"));
+         return apply_filter("join", items, {{t}, {}}, b);
        }},
   };
   return table;

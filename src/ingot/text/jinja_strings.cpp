@@ -16,16 +16,18 @@ namespace {
 /// White space to str.strip(): the property, and the four separators among the control characters.
 bool is_python_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
 
+/// `sharp_s`: what becomes of the common letter whose upper case is two characters, where it changes.
 template <class Change>
-std::string change(std::string_view text, Change change_character) {
+std::string change(std::string_view text, Change change_character, std::string_view sharp_s) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
     const char32_t c = decode_utf8(text, i);
-    if (c == 0xDF && change_character(c) != 0xDF)
-      out += "SS";  // the common letter whose upper case is two characters
+    const char32_t changed = change_character(c);
+    if (c == 0xDF && changed != c)
+      out += sharp_s;
     else
-      append_utf8(out, change_character(c));
+      append_utf8(out, changed);
   }
   return out;
 }
@@ -34,7 +36,7 @@ char32_t upper_of(char32_t c) {
   return c == 0xDF ? U'S' : static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
 }
 char32_t title_of(char32_t c) {
-  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+  return c == 0xDF ? U'S' : static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
 }
 char32_t lower_of(char32_t c) {
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
@@ -66,7 +68,7 @@ std::size_t find_text_from_end(std::string_view text, std::string_view part) {
   return found == text.npos ? text.npos : text.size() - found - part.size();
 }
 
-std::string upper(std::string_view text) { return change(text, upper_of); }
+std::string upper(std::string_view text) { return change(text, upper_of, "SS"); }
 
 namespace {
 
@@ -108,17 +110,20 @@ std::string lower(std::string_view text) {
 std::string capitalize(std::string_view text) {
   if (text.empty()) return {};
   const std::size_t first = utf8_length(text[0]);
-  return change(text.substr(0, first), title_of) + lower(text.substr(first));
+  return change(text.substr(0, first), title_of, "Ss") + lower(text.substr(first));
 }
 
 std::string title(std::string_view text) {
   bool inside = false;
-  return change(text, [&](char32_t c) {
-    const bool letter = is_word_character(c) && c != '_' && !is_numeric(c);
-    const char32_t out = inside ? lower_of(c) : title_of(c);
-    inside = letter;
-    return out;
-  });
+  return change(
+      text,
+      [&](char32_t c) {
+        const bool letter = is_word_character(c) && c != '_' && !is_numeric(c);
+        const char32_t out = inside ? lower_of(c) : title_of(c);
+        inside = letter;
+        return out;
+      },
+      "Ss");
 }
 
 namespace {

@@ -24,10 +24,13 @@ bool apply_test(const std::string& name, const Value& v, const Arguments& argume
                 TemplateError(0, fmt::format("the test \"{}\" needs an argument", name)));
     return arguments.positional[0];
   };
-  const auto integer = [&](const Value& n) {
-    INGOT_CHECK(n.is_integer() || n.is_bool(),
-                TemplateError(0, fmt::format("the test \"{}\" needs an integer", name)));
-    return n.integer();
+  const auto remainder = [&](const Value& by) {
+    INGOT_CHECK(v.is_number() && by.is_number(),
+                TemplateError(0, fmt::format("the test \"{}\" needs a number", name)));
+    return binary_operation("%", v, by, budget).number();
+  };
+  const auto is_of_case = [&](const char* method) {
+    return bound_method(to_text(v, budget), method, budget).function().call({}).truthy();
   };
   if (name == "defined") return !v.is_undefined();
   if (name == "undefined") return v.is_undefined();
@@ -46,15 +49,10 @@ bool apply_test(const std::string& name, const Value& v, const Arguments& argume
   if (name == "iterable")
     return v.is_list() || v.is_string() || (v.is_dict() && v.dict().kind == Dict::Kind::plain) ||
            v.is_undefined();
-  if (name == "callable") return v.is_function();
-  if (name == "odd") return integer(v) % 2 != 0;
-  if (name == "even") return integer(v) % 2 == 0;
-  if (name == "divisibleby") {
-    const std::int64_t by = integer(argument());
-    INGOT_CHECK(by != 0, TemplateError(0, "division by zero"));
-    return by == -1 ||
-           integer(v) % by == 0;  // the smallest integer has no remainder by -1 that can be computed
-  }
+  if (name == "callable") return v.is_function() || v.is_undefined();  // a call of it is an error
+  if (name == "odd") return remainder(std::int64_t{2}) == 1;
+  if (name == "even") return remainder(std::int64_t{2}) == 0;
+  if (name == "divisibleby") return remainder(argument()) == 0;
   if (name == "eq" || name == "equalto" || name == "==") return equal(v, argument(), budget);
   if (name == "ne" || name == "!=") return !equal(v, argument(), budget);
   if (name == "sameas") return v.type_name() == argument().type_name() && equal(v, argument(), budget);
@@ -63,8 +61,8 @@ bool apply_test(const std::string& name, const Value& v, const Arguments& argume
   if (name == "le" || name == "<=") return !less(argument(), v, budget);
   if (name == "ge" || name == ">=") return !less(v, argument(), budget);
   if (name == "in") return contains(argument(), v, budget);
-  if (name == "lower") return lower(to_text(v, budget)) == to_text(v, budget);
-  if (name == "upper") return upper(to_text(v, budget)) == to_text(v, budget);
+  if (name == "lower") return is_of_case("islower");
+  if (name == "upper") return is_of_case("isupper");
   if (name == "escaped") return false;
   if (name == "filter") return is_known_filter(to_text(v, budget));
   if (name == "test") return is_known_test(to_text(v, budget));

@@ -21,7 +21,8 @@ Value indent(const Call& call) {
                 static_cast<std::size_t>(std::clamp<std::int64_t>(call.integer(0, "width", 4), 0, 1000)),
                 ' ');
   const bool first = call.flag(1, "first", false), blank = call.flag(2, "blank", false);
-  const std::string text = to_text(call.value, call.budget);
+  INGOT_CHECK(call.value.is_string(), TemplateError(0, "indent needs a string"));
+  const std::string& text = call.value.string();
   call.budget.spend(space.size());
   std::string out;
   for (std::size_t begin = 0, line = 0; begin <= text.size(); ++line) {
@@ -63,6 +64,7 @@ Value word_wrap(const Call& call) {
   const WrapStyle style{.width = static_cast<std::size_t>(width),
                         .break_long_words = call.flag(1, "break_long_words", true),
                         .break_on_hyphens = call.flag(3, "break_on_hyphens", true)};
+  INGOT_CHECK(call.value.is_string(), TemplateError(0, "wordwrap needs a string"));
   const Value lines =
       bound_method(to_text(call.value, call.budget), "splitlines", call.budget).function().call({});
   std::string out;
