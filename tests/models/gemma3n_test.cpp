@@ -178,6 +178,33 @@ TEST(Gemma3n, AGgufFileIsTheSameModel) {
             logits_of(directory.at("model"), tokens).to_vector<float>());
 }
 
+// llama.cpp asks for them, and does not read them.
+TEST(Gemma3n, LayersThatReadOthersKeysHaveThoseInAGgufFile) {
+  const TemporaryDirectory directory;
+  Json json = llama_cpp_json();
+  json["num_hidden_layers"] = 22;
+  json["num_kv_shared_layers"] = 2;
+  json["intermediate_size"] = 44;
+  json["layer_types"] = Json::array();
+  json["activation_sparsity_pattern"] = Json::array();
+  for (int i = 0; i < 22; ++i) {
+    json["layer_types"].push_back(i % 5 == 4 || i == 21 ? "full_attention" : "sliding_attention");
+    json["activation_sparsity_pattern"].push_back(i < 10 ? 0.95 : 0);
+  }
+  write_new_model(directory.at("model"), json);
+  ASSERT_FALSE(open_checkpoint(directory.at("model"))
+                   .weights->is_available("model.layers.20.self_attn.k_proj.weight"));
+  write_export(directory.at("model.gguf"), export_gguf(open_checkpoint(directory.at("model"))));
+  const auto gguf = open_weights(directory.at("model.gguf"));
+  for (const auto& [layer, read] : {std::pair{"20", "18"}, {"21", "19"}})
+    for (const std::string part : {".attn_k.weight", ".attn_v.weight", ".attn_k_norm.weight"})
+      EXPECT_EQ(gguf->load_tensor("blk." + (layer + part)).to_vector<float>(),
+                gguf->load_tensor("blk." + (read + part)).to_vector<float>());
+  const Tensor tokens = open_weights(golden_path("gemma3n") + "/expected.safetensors")->load_tensor("tokens");
+  EXPECT_EQ(logits_of(directory.at("model.gguf"), tokens).to_vector<float>(),
+            logits_of(directory.at("model"), tokens).to_vector<float>());
+}
+
 // As llama.cpp has it, whatever the file says: those behind layer 20.
 TEST(Gemma3n, AGgufFileThatNamesNoSharedLayersHasThoseOfLlamaCpp) {
   const TemporaryDirectory directory;

@@ -37,7 +37,7 @@ TEST_P(GgufCheckpoint, RunsWithTheLogitsOfTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Families, GgufCheckpoint,
                          ::testing::Values("llama", "llama_q8_0", "mixtral", "qwen2", "qwen3", "qwen3_moe",
-                                           "gemma2", "gemma3", "phi3", "gpt2"),
+                                           "gemma2", "gemma3", "phi3", "phimoe", "gpt2"),
                          [](const auto& param) { return param.param; });
 
 TEST(GgufCheckpoints, QuantisedBlocksStayAtHandUnderTheCheckpointsNames) {
@@ -50,8 +50,8 @@ TEST(GgufCheckpoints, QuantisedBlocksStayAtHandUnderTheCheckpointsNames) {
 }
 
 TEST(GgufCheckpoints, BothNamesOfARuleLeadToEachOther) {
-  for (const char* model_type :
-       {"llama", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text", "phi3", "gpt2"}) {
+  for (const char* model_type : {"llama", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text",
+                                 "phi3", "phimoe", "gpt2", "jais2", "olmo3"}) {
     const GgufFamily& family = find_language_family(model_type)->gguf;
     for (const GgufNameRule& rule : family.names) {
       GgufNameMatch match{&rule, 12, 3, ".weight"};

@@ -160,7 +160,9 @@ INSTANTIATE_TEST_SUITE_P(
                                 "head_dim 12: num_attention_heads 3 times it must be hidden_size 24"},
                       std::pair{"olmoe", "num_key_value_heads 2: it must be num_attention_heads 4"},
                       std::pair{"qwen3_5", "linear_value_head_dim 10: it must be linear_key_head_dim 7"},
-                      std::pair{"nemotron_h_bias", "ssm_in.bias"}),
+                      std::pair{"nemotron_h_bias", "ssm_in.bias"},
+                      std::pair{"phimoe", "LayerNorm and SparseMixer"},
+                      std::pair{"olmo3", "rope_theta of sliding layers"}),
     [](const auto& param) { return std::string(param.param.first); });
 
 TEST(GgufExports, AWindowThatLlamaCppIgnoresIsInTheFile) {
@@ -316,12 +318,47 @@ TEST(GgufExports, BlocksOfNemotronHaveHeadsOrAWidth) {
   EXPECT_EQ(model.metadata.integers("nemotron_h.feed_forward_length"), (Sizes{0, 44, 0, 0, 44}));
 }
 
+// Which layers slide is a list where they do not follow the family's habit.
+TEST(GgufExports, LayersThatSlideAreListed) {
+  const NoGrad no_grad;
+  for (const char* name : {"cohere2", "random/olmo3"}) {
+    const TemporaryDirectory place;
+    const std::string golden = golden_path(name);
+    const GgufExport model = export_gguf(open_checkpoint(golden));
+    const std::string architecture = *model.metadata.text("general.architecture");
+    ASSERT_NE(model.metadata.find(architecture + ".attention.sliding_window_pattern"), nullptr) << name;
+    write(model, place.at("model.gguf"));
+    const LanguageConfig wanted =
+        LanguageConfig::from_json(open_checkpoint(golden).config_json, "config.json");
+    const LanguageConfig found =
+        LanguageConfig::from_json(open_checkpoint(place.at("model.gguf")).config_json, "model.gguf");
+    EXPECT_EQ(found.model_type, wanted.model_type);
+    EXPECT_EQ(found.layer_types, wanted.layer_types) << name;
+  }
+}
+
+// A file may also say that every third layer sees all.
+TEST(GgufExports, APeriodOfLayersThatSeeAllIsRead) {
+  const TemporaryDirectory place;
+  GgufExport model = export_gguf(open_checkpoint(golden_path("gguf/gemma3.gguf")));
+  model.metadata.set("gemma3.attention.sliding_window_pattern", GgufValue::of_u32(3));
+  write(model, place.at("model.gguf"));
+  const LanguageConfig found =
+      LanguageConfig::from_json(open_checkpoint(place.at("model.gguf")).config_json, "model.gguf");
+  for (std::int64_t layer = 0; layer < found.num_hidden_layers; ++layer)
+    EXPECT_EQ(found.slides(layer), layer % 3 != 2) << layer;
+}
+
 // Of every golden: the file is the same model, or it is refused with a word of what GGUF has no field for.
 TEST(GgufExports, EveryConfigurationGivesTheSameLogitsOrIsRefused) {
   const NoGrad no_grad;
   int written = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(golden_path(""))) {
-    const std::string directory = entry.path().string(), config = directory + "/config.json";
+  std::vector<std::string> directories;
+  for (const char* folder : {"", "random"})
+    for (const auto& entry : std::filesystem::directory_iterator(golden_path(folder)))
+      directories.push_back(entry.path().string());
+  for (const std::string& directory : directories) {
+    const std::string config = directory + "/config.json";
     if (!std::filesystem::exists(config) || !std::filesystem::exists(directory + "/expected.safetensors"))
       continue;
     std::string type;

@@ -55,15 +55,23 @@ def formats(binary):
 QUANTIZED = {"generate", "embed"}
 
 
+def gguf(family):
+    if not family.get("gguf"):
+        return ""
+    return f"`{family['gguf']}`" + ("" if family["gguf_written"] else ", read")
+
+
 def models(binary):
     families = json.loads(run(binary, "models", "--json"))
     parts = ["# Models and formats\n\nWhich models Ingot opens, what it does with them, and in which weight formats.\n\n```sh\ningot models qwen3\n```\n\nThe families that `ingot models` lists; quantized ones run in every weight "
-             "format below.\n", "| family | what it is | run | train | GGUF, read and written | quantized | variants | for instance |",
-             "|---|---|---|---|---|---|---|---|"]
+             "format below.\n", "| family | what it is | run | train | GGUF, read and written | NVIDIA GPU | quantized | variants | for instance |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    # A kernel without an implementation there would be empty; those of CPUs alone have something else in their place.
+    on_gpu = "yes" if all(cuda_coverage.coverage(pathlib.Path(__file__).resolve().parents[2]).values()) else "in part"
     for family in families:
         tasks = family.get("tasks", [])
         cells = [f"`{family['name']}`", family.get("summary", ""), ", ".join(task for task in tasks if task != "train"),
-                 "yes" if "train" in tasks else "", f"`{family['gguf']}`" if family.get("gguf") else "",
+                 "yes" if "train" in tasks else "", gguf(family), on_gpu,
                  "yes" if QUANTIZED & set(tasks) else "",
                  ", ".join(family.get("variants", [])), ", ".join(f"`{r}`" for r in family.get("repositories", [])[:2])]
         parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

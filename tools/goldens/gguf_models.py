@@ -6,10 +6,11 @@ is done here as convert_hf_to_gguf.py does it. The .safetensors file holds `toke
 the model before it was converted (with the rounded weights where they are quantized).
 
 Run from the repository's root, with tools/goldens/requirements.txt installed (gguf 0.19.0, transformers 5.23.0):
-    python3 tools/goldens/gguf_models.py
+    python3 tools/goldens/gguf_models.py [NAME...]
 """
 import math
 import pathlib
+import sys
 
 import gguf
 import numpy
@@ -24,6 +25,8 @@ COMMON = dict(vocab_size=VOCAB, hidden_size=16, intermediate_size=24, num_hidden
 LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=8192)
 LONGROPE = dict(rope_type="longrope", long_factor=[1.5, 2.0, 3.0, 4.0], short_factor=[1.0, 1.1, 1.2, 1.3])
+# Those of Phi 3.5 MoE, which the converter leaves out of the file.
+PHIMOE_SCALES = dict(short_mscale=1.243163121016122, long_mscale=1.243163121016122, original_max_position_embeddings=64)
 Arch = gguf.MODEL_ARCH
 
 CASES = {
@@ -49,6 +52,9 @@ CASES = {
     "phi3": (Arch.PHI3, transformers.Phi3Config(**COMMON, num_attention_heads=2, num_key_value_heads=1,
                                                 original_max_position_embeddings=16, rope_parameters=LONGROPE,
                                                 tie_word_embeddings=False)),
+    "phimoe": (Arch.PHIMOE, transformers.PhimoeConfig(**COMMON, num_attention_heads=2, num_key_value_heads=1, num_local_experts=4,
+                                                      attention_bias=True, lm_head_bias=True, tie_word_embeddings=False,
+                                                      rope_parameters=LONGROPE | PHIMOE_SCALES)),
     "gpt2": (Arch.GPT2, transformers.GPT2Config(vocab_size=VOCAB, n_embd=12, n_layer=2, n_head=3, n_positions=32,
                                                 bos_token_id=0, eos_token_id=0)),
 }
@@ -90,10 +96,10 @@ def add_metadata(w, config, arch):
     if head * c.num_attention_heads != c.hidden_size or "gemma" in arch.name.lower():
         w.add_key_length(head)
         w.add_value_length(head)
-    if arch in (Arch.LLAMA, Arch.PHI3):
+    if arch in (Arch.LLAMA, Arch.PHI3, Arch.PHIMOE):
         w.add_rope_dimension_count(head)
-    if arch == Arch.PHI3:
-        w.add_rope_scaling_orig_ctx_len(c.original_max_position_embeddings)
+    if arch in (Arch.PHI3, Arch.PHIMOE):
+        w.add_rope_scaling_orig_ctx_len(getattr(c, "original_max_position_embeddings", 64))
         w.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(4) / math.log(16)))
         w.add_sliding_window(c.sliding_window or 0)
     if "gemma" in arch.name.lower():
@@ -184,7 +190,7 @@ def make(name, arch, config):
     writer.add_eos_token_id(config.eos_token_id)
     if name == "llama":
         writer.add_tensor("rope_freqs.weight", llama3_factors(config))
-    if arch == Arch.PHI3:
+    if arch in (Arch.PHI3, Arch.PHIMOE):
         for kind in ("long", "short"):
             writer.add_tensor(f"rope_factors_{kind}.weight",
                               numpy.array(config.rope_parameters[f"{kind}_factor"], dtype=numpy.float32))
@@ -211,5 +217,5 @@ def make(name, arch, config):
 
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
-    for case, (family, cfg) in CASES.items():
-        make(case, family, cfg)
+    for case in sys.argv[1:] or CASES:
+        make(case, *CASES[case])

@@ -30,7 +30,7 @@ nlohmann::ordered_json to_json(const ModelInfo& info) {
   return {{"name", info.name},         {"summary", info.summary},
           {"tasks", task_names(info)}, {"architectures", info.architectures},
           {"variants", info.variants}, {"repositories", info.repositories},
-          {"gguf", info.gguf}};
+          {"gguf", info.gguf},         {"gguf_written", !info.gguf.empty() && info.gguf_written}};
 }
 
 const ModelInfo& wanted(const std::string& name) {
@@ -43,7 +43,8 @@ void print_one(const ModelInfo& info) {
   fmt::print("{}\n\n", wrap_on_terminal(fmt::format("{}: {}", info.name, info.summary), 2, STDOUT_FILENO));
   fmt::print("  can            {}\n", fmt::join(task_names(info), ", "));
   if (!info.architectures.empty()) fmt::print("  architectures  {}\n", fmt::join(info.architectures, ", "));
-  if (!info.gguf.empty()) fmt::print("  GGUF           {}, read and written\n", info.gguf);
+  if (!info.gguf.empty())
+    fmt::print("  GGUF           {}, read{}\n", info.gguf, info.gguf_written ? " and written" : "");
   fmt::print("  variants       {}\n", fmt::join(info.variants, "\n                 "));
   if (info.repositories.empty()) return;
   fmt::print("  such as        {}\n", fmt::join(info.repositories, "\n                 "));

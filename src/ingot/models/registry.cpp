@@ -37,7 +37,8 @@ ModelInfo row_of(const LanguageFamily& family) {
                  .variants = family.variants,
                  .repositories = family.repositories,
                  .tasks = {generate, train},
-                 .gguf = std::string(family.gguf.architecture)};
+                 .gguf = std::string(family.gguf.architecture),
+                 .gguf_written = !family.gguf.read_only};
   for (const std::string_view more : family.more_architectures) info.architectures.emplace_back(more);
   return info;
 }

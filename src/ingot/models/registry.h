@@ -25,7 +25,8 @@ struct ModelInfo {
   std::vector<std::string> variants;       ///< what may differ between its checkpoints, and is understood
   std::vector<std::string> repositories;   ///< published models of this layout
   std::vector<ModelTask> tasks;
-  std::string gguf = {};  ///< general.architecture of its GGUF files; empty: there are none
+  std::string gguf = {};     ///< general.architecture of its GGUF files; empty: there are none
+  bool gguf_written = true;  ///< false: such files are only read
 
   bool can(ModelTask task) const;
 };

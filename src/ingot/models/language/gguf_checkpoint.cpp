@@ -18,6 +18,7 @@
 #include "ingot/models/language/gguf_layer_numbers.h"
 #include "ingot/models/language/gguf_orders.h"
 #include "ingot/models/language/gguf_states.h"
+#include "ingot/models/language/llama_cpp.h"
 #include "ingot/models/require.h"
 #include "ingot/weights/transform.h"
 
@@ -25,6 +26,10 @@ namespace ingot {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Of cos and sin in the one Phi 3.5 MoE that was released with LongRoPE. Files have what llama.cpp's
+// converter computes for Phi 3 instead.
+constexpr double kPhimoeScale = 1.243163121016122;
 
 /// Reads one model's metadata and tensors.
 class GgufModel : private GgufFacts {
@@ -54,6 +59,7 @@ class GgufModel : private GgufFacts {
       add_gemma(config);
     }
     if (architecture_ == "gemma-embedding") add_embedding_gemma(config);
+    add_windows(config);
     if (architecture_ == "gemma3n") read_gemma3n_layers(*this, source_, config);
     add_experts_of(config);
     add_latent_sizes(config);
@@ -116,6 +122,10 @@ class GgufModel : private GgufFacts {
     if (architecture_ == "granitehybrid")
       family = find_language_family(is_bamba(*this) ? "bamba" : "granitemoehybrid");
     if (architecture_ == "gemma-embedding") family = find_language_family("gemma3_text");
+    if (architecture_ == "olmo2" && integer("attention.sliding_window").value_or(0) > 0)
+      family = find_language_family("olmo3");
+    if (architecture_ == "granitemoe" && integer("expert_shared_feed_forward_length").value_or(0) > 0)
+      family = find_language_family("granitemoeshared");
     if (architecture_ == "deepseek2" && integer("expert_gating_func") == kSigmoid)
       family = find_language_family("deepseek_v3");
     const std::vector<std::string> known = known_gguf_architectures();
@@ -194,7 +204,9 @@ class GgufModel : private GgufFacts {
       config["rope_scaling"] = {{"rope_type", "longrope"},
                                 {"long_factor", long_factors},
                                 {"short_factor", factors("rope_factors_short.weight")}};
-      if (const auto factor = number("rope.scaling.attn_factor"))
+      if (architecture_ == "phimoe")
+        config["rope_scaling"]["short_mscale"] = config["rope_scaling"]["long_mscale"] = kPhimoeScale;
+      else if (const auto factor = number("rope.scaling.attn_factor"))
         config["rope_scaling"]["attention_factor"] = short_number(*factor);
       if (original) config["original_max_position_embeddings"] = *original;
       return;
@@ -274,12 +286,16 @@ class GgufModel : private GgufFacts {
     config["head_dim"] = head_size();
   }
 
-  /// A text encoder, whose windows the file counts on both sides, as config.json does. Which layers slide is
-  /// a list, or every how many one does not.
+  /// A text encoder, whose windows the file counts on both sides, as config.json does.
   void add_embedding_gemma(Json& config) const {
     config["use_bidirectional_attention"] = true;
     if (const auto theta = number("rope.freq_base_swa"))
       config["rope_local_base_freq"] = short_number(*theta);
+  }
+
+  /// Which layers slide, where the file says it: a list, or every how many one does not.
+  void add_windows(Json& config) const {
+    if (!llama_cpp_lists_windows(architecture_)) return;
     constexpr const char* kPattern = "attention.sliding_window_pattern";
     const std::vector<std::int64_t> slides = of_layers(kPattern);
     for (const std::int64_t here : slides)
@@ -366,6 +382,7 @@ class GgufModel : private GgufFacts {
     if (architecture_ == "gpt-oss" && config.contains("rope_scaling"))
       config["rope_scaling"]["truncate"] = false;
     if (architecture_ == "llama4") add_llama4(config);
+    if (architecture_ == "phimoe") config["lm_head_bias"] = source_.is_available("output.bias");
     if (architecture_ == "glm4moe") config["use_qk_norm"] = source_.is_available("blk.0.attn_q_norm.weight");
     const auto shared = integer("expert_shared_feed_forward_length");
     if (architecture_ == "ernie4_5-moe" && shared)

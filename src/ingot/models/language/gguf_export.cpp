@@ -81,12 +81,14 @@ class Exporter {
     write_rope();
     write_tensors();
     numbers_.write(out_.metadata, checkpoint_.weights->location());
+    if (config_.several_streams) add_unused_keys();
     if (given_.tie_word_embeddings &&
         (!config_.tie_word_embeddings || llama_cpp_needs_output(family_.architecture)))
       add_tied_head();
     check_reader();
     out_.weights = std::make_shared<TransformedSource>(with_parts(), std::move(recipes_));
     check_meaning();
+    warn_of_windows();
     return std::move(out_);
   }
 
@@ -104,6 +106,9 @@ class Exporter {
         NotImplemented(fmt::format("{}: llama.cpp's '{}' models, as GGUF files hold them, have no field "
                                    "for {}; convert to safetensors, or to a directory",
                                    checkpoint_.config_path, family_.architecture, *objection)));
+  }
+
+  void warn_of_windows() const {
     if (const std::int64_t window = window_that_llama_cpp_ignores(family_.architecture, config_);
         window > 0) {
       log(LogLevel::warn, "ingot::models",
@@ -165,18 +170,25 @@ class Exporter {
       set("attention.value_length", config_.value_size(last));
     if (family_.architecture == "gemma4") write_gemma4_layers(config_, out_.metadata);
     if (family_.architecture == "gemma3n") write_gemma3n_layers(config_, out_.metadata);
-    if (config_.use_bidirectional_attention) write_embedding_gemma();
+    write_windows();
     if (!config_.is_latent()) return;
     set("attention.key_length", config_.head_dim);
     if (config_.q_lora_rank == 0) set("attention.q_lora_rank", config_.q_lora_rank);  // which readers ask for
   }
 
-  void write_embedding_gemma() {
+  // Which layers slide, where readers do not know it from the family.
+  void write_windows() {
+    if (!llama_cpp_lists_windows(family_.architecture) || config_.sliding_window == 0) return;
+    LanguageConfig usual = config_;
+    apply_sliding_pattern(usual);
+    const bool both_ways = config_.use_bidirectional_attention;
+    if (config_.layer_types == usual.layer_types && config_.model_type != "olmo3" && !both_ways) return;
     std::vector<std::uint64_t> slides;
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) slides.push_back(config_.slides(i) ? 1 : 0);
     out_.metadata.set(key("attention.sliding_window_pattern"),
                       GgufValue{.type = GgufType::boolean, .is_array = true, .items = std::move(slides)});
-    set("rope.freq_base_swa", config_.rope_local_theta > 0 ? config_.rope_local_theta : config_.rope_theta);
+    if (both_ways)
+      set("rope.freq_base_swa", config_.rope_local_theta > 0 ? config_.rope_local_theta : config_.rope_theta);
   }
 
   void write_experts() {
@@ -295,6 +307,22 @@ class Exporter {
                 NotImplemented(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
                                            fmt::join(unknown, ", "))));
     for (const auto& [name, match] : stacked) add_experts(name, match);
+  }
+
+  // llama.cpp asks Gemma 3n's layers for keys of their own where they read others', and reads none of them.
+  // Newer checkpoints have none there: they are those that the layer reads.
+  void add_unused_keys() {
+    for (std::int64_t layer = config_.layers_with_keys(); layer < config_.num_hidden_layers; ++layer) {
+      for (const char* part : {"attn_k", "attn_v", "attn_k_norm"}) {
+        const auto name = [&](std::int64_t of) { return fmt::format("blk.{}.{}.weight", of, part); };
+        if (std::ranges::find(recipes_, name(layer), &TensorRecipe::name) != recipes_.end()) continue;
+        const auto read = std::ranges::find(recipes_, name(config_.key_layer(layer)), &TensorRecipe::name);
+        if (read == recipes_.end()) continue;  // which the reader reports
+        TensorRecipe copy = *read;
+        copy.name = name(layer);
+        recipes_.push_back(std::move(copy));
+      }
+    }
   }
 
   // The embedding once more, for readers that ask for a head, or where the two are scaled in another way.

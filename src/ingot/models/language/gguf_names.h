@@ -101,6 +101,7 @@ struct GgufFamily {
   /// Of mixtures newer than expert_gating_func: softmax 1, sigmoid 2, softmax of the chosen 3.
   std::optional<std::int64_t> gating = {};
   std::span<const GgufLayerNumber> layer_numbers = {};
+  bool read_only = false;  ///< llama.cpp would run another model
 };
 
 /// The family with the names of its models with experts, or of those without.

@@ -31,8 +31,10 @@ struct Reader {
   std::string_view biases = kProjections;
   bool all_biases = false;           // none of them may be missing
   bool states = false;               // some layer scans, or corrects
+  bool lists_windows = false;        // of layers, where they do not follow the family's habit
   bool two_kinds_of_layers = false;  // some slide, and keys are shared by kind
   bool streams = false;              // of Gemma 3n's sizes
+  std::string_view instead = {};     // what it computes where the model has something else
 
   static constexpr std::string_view kProjections = "attn_q attn_k attn_v";
 };
@@ -59,9 +61,9 @@ constexpr Reader kReaders[] = {
     {.architecture = "qwen3"},
     {.architecture = "qwen3moe"},
     {.architecture = "gemma", .head = Head::tied},
-    {.architecture = "gemma2", .head = Head::tied, .windows = Windows::masked},
-    {.architecture = "gemma3", .windows = Windows::masked},
-    {.architecture = "gemma-embedding", .windows = Windows::masked},
+    {.architecture = "gemma2", .head = Head::tied, .windows = Windows::masked, .lists_windows = true},
+    {.architecture = "gemma3", .windows = Windows::masked, .lists_windows = true},
+    {.architecture = "gemma-embedding", .windows = Windows::masked, .lists_windows = true},
     {.architecture = "gemma3n",
      .windows = Windows::masked,
      .biases = "",
@@ -91,11 +93,20 @@ constexpr Reader kReaders[] = {
      .free_heads = false,
      .biases = "attn_qkv attn_output ffn_up ffn_down",
      .all_biases = true},
-    {.architecture = "olmo2", .head = Head::needed, .windows = Windows::masked, .free_heads = false},
+    {.architecture = "olmo2",
+     .head = Head::needed,
+     .windows = Windows::masked,
+     .free_heads = false,
+     .lists_windows = true},
     {.architecture = "olmoe", .head = Head::needed, .free_heads = false, .grouped = false},
     {.architecture = "granite",
      .factors = RopeFactors::both,
      .biases = "attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down"},
+    {.architecture = "phimoe",
+     .instead = "LayerNorm and SparseMixer (it computes RMSNorm, and weighs experts by a softmax)"},
+    {.architecture = "granitemoe",
+     .factors = RopeFactors::both,
+     .biases = "attn_q attn_k attn_v attn_output"},
     {.architecture = "chatglm", .partial_rope = true, .free_heads = false},
     {.architecture = "glm4", .partial_rope = true},
     {.architecture = "glm4moe", .partial_rope = true, .biases = "attn_q attn_k attn_v exp_probs_b"},
@@ -104,7 +115,8 @@ constexpr Reader kReaders[] = {
      .head = Head::tied,
      .windows = Windows::masked,
      .partial_rope = true,
-     .free_heads = false},
+     .free_heads = false,
+     .lists_windows = true},
     {.architecture = "exaone4",
      .windows = Windows::masked_if_64_layers,
      .factors = RopeFactors::llama3,
@@ -118,6 +130,9 @@ constexpr Reader kReaders[] = {
      .partial_rope = true,
      .free_heads = false,
      .biases = "attn_q attn_k attn_v attn_output ffn_up ffn_down"},
+    {.architecture = "jais2",
+     .biases = "attn_q attn_k attn_v attn_output ffn_up ffn_down",
+     .all_biases = true},
     {.architecture = "stablelm", .head = Head::needed, .partial_rope = true, .free_heads = false},
     {.architecture = "gptneox",
      .head = Head::needed,
@@ -129,7 +144,8 @@ constexpr Reader kReaders[] = {
      .head = Head::needed,
      .windows = Windows::masked,
      .biases = "attn_q attn_k attn_v attn_output ffn_gate_inp ffn_gate_exps ffn_up_exps ffn_down_exps",
-     .all_biases = true},
+     .all_biases = true,
+     .lists_windows = true},
     {.architecture = "deepseek2", .partial_rope = true, .biases = "exp_probs_b"},
     {.architecture = "dots1",
      .head = Head::needed,
@@ -278,6 +294,9 @@ std::optional<std::string> rope_objection(const Reader& reader, const LanguageCo
   if (c.position != PositionKind::rope || c.mamba_layers) return std::nullopt;
   if (!reader.partial_rope && c.rotary_size() != c.head_dim)
     return fmt::format("partial_rotary_factor {}: whole heads rotate", c.partial_rotary_factor);
+  if (reader.windows == Windows::masked_if_64_layers && c.num_hidden_layers != 64)
+    for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
+      if (!c.rotates(layer)) return fmt::format("layer {} without RoPE: without 64 layers all rotate", layer);
   const bool llama3 = reader.factors == RopeFactors::llama3 || reader.factors == RopeFactors::both;
   const bool longrope = reader.factors == RopeFactors::longrope || reader.factors == RopeFactors::both;
   const std::string& type = c.rope_scaling.type;
@@ -286,12 +305,22 @@ std::optional<std::string> rope_objection(const Reader& reader, const LanguageCo
   return std::nullopt;
 }
 
+// The loader checks them.
+std::optional<std::string> group_objection(const LanguageConfig& c) {
+  if (c.num_experts == 0 || c.n_group <= 1) return std::nullopt;
+  if (c.topk_group >= c.n_group)
+    return fmt::format("topk_group {}: it must be below n_group {}", c.topk_group, c.n_group);
+  if (c.n_group >= c.num_experts)
+    return fmt::format("n_group {}: it must be below the {} experts", c.n_group, c.num_experts);
+  return std::nullopt;
+}
+
 // Delta nets have one size of keys and values and one epsilon there, and Qwen 3 Next's layers all have
 // experts.
 std::optional<std::string> state_objection(const Reader& reader, const LanguageConfig& c) {
+  if (!c.mamba_layers && c.attention_layers() == 0) return "layer_types without full_attention";
   if (!reader.states) return std::nullopt;
   if (!c.keeps_matrices()) return "layer_types without linear_attention";
-  if (c.attention_layers() == 0) return "layer_types without full_attention";
   if (c.has_mamba() && !c.conv_bias) return "convolutions without a bias (mamba_conv_bias, use_conv_bias)";
   if (c.has_kind(LayerKind::delta) && c.linear_key_head_dim != c.linear_value_head_dim)
     return fmt::format("linear_value_head_dim {}: it must be linear_key_head_dim {}", c.linear_value_head_dim,
@@ -308,12 +337,16 @@ bool llama_cpp_needs_output(std::string_view architecture) {
   return reader_of(architecture).head == Head::needed;
 }
 
+bool llama_cpp_lists_windows(std::string_view architecture) { return reader_of(architecture).lists_windows; }
+
 std::optional<std::string> llama_cpp_objection(std::string_view architecture, const LanguageConfig& config,
                                                std::span<const ExportedTensor> tensors) {
   const Reader& reader = reader_of(architecture);
+  if (!reader.instead.empty()) return std::string(reader.instead);
   if (auto objection = bias_objection(reader, tensors)) return objection;
   if (auto objection = head_objection(reader, config)) return objection;
   if (auto objection = state_objection(reader, config)) return objection;
+  if (auto objection = group_objection(config)) return objection;
   if (auto objection = input_objection(config)) return objection;
   if (auto objection = stream_objection(reader, config)) return objection;
   if (auto objection = layer_objection(reader, config)) return objection;

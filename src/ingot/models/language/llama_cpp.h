@@ -18,6 +18,9 @@ struct ExportedTensor {
 /// token_embd.weight.
 bool llama_cpp_needs_output(std::string_view architecture);
 
+/// Whether it reads which layers slide from a list, or from every how many one does not.
+bool llama_cpp_lists_windows(std::string_view architecture);
+
 /// What llama.cpp's models of an architecture have no field for, or miss: it would not open the file, or
 /// compute something else. Nothing where the file is one that it takes.
 std::optional<std::string> llama_cpp_objection(std::string_view architecture, const LanguageConfig& config,

@@ -62,6 +62,23 @@ inline constexpr std::array<GgufNameRule, 4> kExperts{
      {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.#.up_proj", experts},
      {"blk.*.ffn_down_exps", "model.layers.*.mlp.experts.#.down_proj", experts}}};
 
+/// As Phi 3.5 MoE and MiniMax call them.
+inline constexpr std::array<GgufNameRule, 4> kBlockExperts{
+    {{"blk.*.ffn_gate_inp", "model.layers.*.block_sparse_moe.gate"},
+     {"blk.*.ffn_gate_exps", "model.layers.*.block_sparse_moe.experts.#.w1", experts},
+     {"blk.*.ffn_up_exps", "model.layers.*.block_sparse_moe.experts.#.w3", experts},
+     {"blk.*.ffn_down_exps", "model.layers.*.block_sparse_moe.experts.#.w2", experts}}};
+
+/// Granite's, with gate and up in one tensor, and the shared one.
+inline constexpr std::array<GgufNameRule, 7> kGraniteExperts{
+    {{"blk.*.ffn_gate_inp", "model.layers.*.block_sparse_moe.router.layer"},
+     {"blk.*.ffn_gate_exps", "model.layers.*.block_sparse_moe.input_linear", first_half},
+     {"blk.*.ffn_up_exps", "model.layers.*.block_sparse_moe.input_linear", second_half},
+     {"blk.*.ffn_down_exps", "model.layers.*.block_sparse_moe.output_linear"},
+     {"blk.*.ffn_gate_shexp", "model.layers.*.shared_mlp.input_linear", first_half},
+     {"blk.*.ffn_up_shexp", "model.layers.*.shared_mlp.input_linear", second_half},
+     {"blk.*.ffn_down_shexp", "model.layers.*.shared_mlp.output_linear"}}};
+
 /// An expert that every token goes through, weighed by a gate (Qwen 2 MoE).
 inline constexpr std::array<GgufNameRule, 4> kGatedSharedExpert{
     {{"blk.*.ffn_gate_inp_shexp", "model.layers.*.mlp.shared_expert_gate", one_row},

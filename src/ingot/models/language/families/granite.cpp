@@ -78,6 +78,13 @@ constexpr auto kGraniteKeys =
                                              {"residual_scale", "residual_multiplier", number},
                                              {"attention.scale", "attention_multiplier", number},
                                              {"logit_scale", "logits_scaling", number}}};
+constexpr auto kGraniteMoeNames = kOuter + kPairedAttention + kMlpNorm + kGraniteExperts;
+constexpr auto kGraniteMoeKeys =
+    kGraniteKeys +
+    std::array<GgufKeyRule, 2>{{{"expert_count", "num_local_experts"},
+                                {"expert_shared_feed_forward_length", "shared_intermediate_size"}}};
+constexpr GgufFamily kGraniteMoeGguf{
+    .architecture = "granitemoe", .names = kGraniteMoeNames, .keys = kGraniteMoeKeys};
 
 }  // namespace
 
@@ -103,7 +110,8 @@ std::vector<LanguageFamily> granite() {
        .defaults = kMoeDefaults,
        .read = read_granite_moe,
        .write = write_granite_moe,
-       .map_weights = map_granite_moe},
+       .map_weights = map_granite_moe,
+       .gguf = kGraniteMoeGguf},
       {.model_type = "granitemoeshared",
        .architecture = "GraniteMoeSharedForCausalLM",
        .summary = "Granite, mixture of experts with a shared one",
@@ -114,7 +122,8 @@ std::vector<LanguageFamily> granite() {
        .defaults = kMoeDefaults,
        .read = read_granite_moe,
        .write = write_granite_moe,
-       .map_weights = map_granite_moe}};
+       .map_weights = map_granite_moe,
+       .gguf = kGraniteMoeGguf}};
 }
 
 }  // namespace ingot::families

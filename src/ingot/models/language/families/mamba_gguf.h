@@ -93,16 +93,7 @@ inline constexpr auto kGraniteHybridNames =
     std::array<GgufNameRule, 3>{{{"blk.*.ffn_gate", "model.layers.*.shared_mlp.input_linear", first_half},
                                  {"blk.*.ffn_up", "model.layers.*.shared_mlp.input_linear", second_half},
                                  {"blk.*.ffn_down", "model.layers.*.shared_mlp.output_linear"}}};
-inline constexpr auto kGraniteHybridExpertNames =
-    kGraniteHybridLayers +
-    std::array<GgufNameRule, 7>{
-        {{"blk.*.ffn_gate_inp", "model.layers.*.block_sparse_moe.router.layer"},
-         {"blk.*.ffn_gate_exps", "model.layers.*.block_sparse_moe.input_linear", first_half},
-         {"blk.*.ffn_up_exps", "model.layers.*.block_sparse_moe.input_linear", second_half},
-         {"blk.*.ffn_down_exps", "model.layers.*.block_sparse_moe.output_linear"},
-         {"blk.*.ffn_gate_shexp", "model.layers.*.shared_mlp.input_linear", first_half},
-         {"blk.*.ffn_up_shexp", "model.layers.*.shared_mlp.input_linear", second_half},
-         {"blk.*.ffn_down_shexp", "model.layers.*.shared_mlp.output_linear"}}};
+inline constexpr auto kGraniteHybridExpertNames = kGraniteHybridLayers + kGraniteExperts;
 inline constexpr auto kBambaKeys =
     kLlamaKeys + std::array<GgufKeyRule, 4>{{{"ssm.conv_kernel", "mamba_d_conv"},
                                              {"ssm.state_size", "mamba_d_state"},

@@ -29,13 +29,9 @@ void map_minimax_m2(const LanguageConfig& c, WeightMap& map) {
 }
 
 constexpr auto kMiniMaxNames =
-    kOuter + kAttention + kMlpNorm + kHeadNorms +
-    std::array<GgufNameRule, 5>{
-        {{"blk.*.ffn_gate_inp", "model.layers.*.block_sparse_moe.gate"},
-         {"blk.*.ffn_gate_exps", "model.layers.*.block_sparse_moe.experts.#.w1", experts},
-         {"blk.*.ffn_up_exps", "model.layers.*.block_sparse_moe.experts.#.w3", experts},
-         {"blk.*.ffn_down_exps", "model.layers.*.block_sparse_moe.experts.#.w2", experts},
-         {"blk.*.exp_probs_b", "model.layers.*.block_sparse_moe.e_score_correction", bare}}};
+    kOuter + kAttention + kMlpNorm + kHeadNorms + kBlockExperts +
+    std::array<GgufNameRule, 1>{
+        {{"blk.*.exp_probs_b", "model.layers.*.block_sparse_moe.e_score_correction", bare}}};
 constexpr auto kMiniMaxKeys =
     kLlamaKeys + std::array<GgufKeyRule, 1>{{{"expert_count", "num_local_experts"}}};
 

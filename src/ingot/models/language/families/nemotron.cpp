@@ -12,6 +12,7 @@ constexpr auto kNemotronNames =
                                  {"output_norm", "model.norm", plus_one},
                                  {"blk.*.attn_norm", "model.layers.*.input_layernorm", plus_one},
                                  {"blk.*.ffn_norm", "model.layers.*.post_attention_layernorm", plus_one}}};
+constexpr auto kJais2Names = kOuter + kAttention + kMlpNorm + kPlainMlp;
 constexpr auto kNemotronKeys =
     kCommonKeys + std::array<GgufKeyRule, 1>{{{"attention.layer_norm_epsilon", "norm_eps", number}}};
 
@@ -41,7 +42,8 @@ std::vector<LanguageFamily> nemotron() {
                   .mlp_bias = true},
        .defaults = R"({"layer_norm_eps": 1e-5, "max_position_embeddings": 8192})",
        .norm_eps_key = "layer_norm_eps",
-       .mlp_bias_key = "mlp_bias"},
+       .mlp_bias_key = "mlp_bias",
+       .gguf = {.architecture = "jais2", .names = kJais2Names, .keys = kLayerNormKeys}},
   };
 }
 

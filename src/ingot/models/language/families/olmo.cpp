@@ -40,6 +40,9 @@ void map_olmoe(const LanguageConfig& c, WeightMap& map) {
 constexpr auto kOlmoNames = kEnds + kPairedAttention + kMlp;
 constexpr auto kOlmoKeys =
     kLayerNormKeys + std::array<GgufKeyRule, 1>{{{"attention.clamp_kqv", "clip_qkv", number}}};
+// Files that do not say it have one period of positions for all layers.
+constexpr auto kOlmo3Keys =
+    kLlamaKeys + std::array<GgufKeyRule, 1>{{{"rope.freq_base", "rope_local_base_freq", number}}};
 constexpr auto kOlmoeNames = kOuter + kAttention + kMlpNorm + kHeadNorms + kExperts;
 
 }  // namespace
@@ -69,7 +72,8 @@ std::vector<LanguageFamily> olmo() {
        .repositories = {"allenai/Olmo-3-1025-7B", "allenai/Olmo-3-7B-Instruct"},
        .traits = kOlmo2,
        .sliding_pattern = 4,
-       .defaults = R"({"rope_theta": 500000.0, "rope_local_base_freq": 500000.0, "sliding_window": 4096})"},
+       .defaults = R"({"rope_theta": 500000.0, "rope_local_base_freq": 500000.0, "sliding_window": 4096})",
+       .gguf = {.architecture = "olmo2", .names = kPostNormNames, .keys = kOlmo3Keys}},
       {.model_type = "olmoe",
        .architecture = "OlmoeForCausalLM",
        .summary = "OLMoE, mixture of experts: norms of queries and keys over all heads",
