@@ -95,6 +95,16 @@ TEST_F(DeviceInference, WritesTheTextsOfTheCpu) {
   }
 }
 
+// Streams and sparse gates, two sizes of heads, layers that read others' keys.
+TEST_F(DeviceInference, WritesTheTextsOfTheCpuWithInputsOfLayers) {
+  for (const char* golden : test::first_or_all<const char*>({"gemma3n", "gemma4", "gemma4_moe"}, 1)) {
+    const std::string path = test::golden_path(golden);
+    const auto on_cpu = load(path, "f32", kCpu), on_device = load(path, "f32", kDevice);
+    EXPECT_LE(distance(logits(*on_device, 19), logits(*on_cpu, 19)), kOtherOrder) << golden;
+    EXPECT_EQ(texts(*on_device, {.chunk = 7}), texts(*on_cpu, {.chunk = 7})) << golden;
+  }
+}
+
 std::int64_t launches(const kernels::LaunchProfile& profile) {
   std::int64_t sum = 0;
   for (const auto& entry : profile.entries()) sum += entry.launches;

@@ -122,6 +122,26 @@ TEST_F(DeviceTraining, TakesTheStepsOfTheCpuWithHeadsThatAreComposed) {
   }
 }
 
+// Gemma 3n's streams, sparse gates, augmented residuals and inputs of layers.
+TEST_F(DeviceTraining, TakesTheStepsOfTheCpuWithStreams) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto run = [&](const std::string& device) {
+      TrainConfig c = config(device, "streams" + std::string(name(dtype)) + device);
+      c.dtype = dtype;
+      c.architecture.model_type = "gemma3n_text";
+      apply_family(c.architecture);
+      c.architecture.layer_types = {LayerKind::sliding, LayerKind::full};
+      c.architecture.sliding_window = 8;
+      c.architecture.activation_sparsity_pattern = {0.8, 0};
+      c.optimizer.name = "sgd";
+      c.max_steps = 2;
+      c.per_device_train_batch_size = c.eval_batches = 1;
+      return losses_of(c);
+    };
+    expect_near(run("cuda:0"), run("cpu"), dtype == DType::f32 ? kOtherOrder : kBf16);
+  }
+}
+
 TEST_F(DeviceTraining, HalfPrecisionHasMasterWeights) {
   const auto half = [&](const std::string& device) {
     TrainConfig c = config(device, "half" + device);
