@@ -232,6 +232,7 @@ TEST(Gemma4, GgufFilesSayWhatDiffersBetweenLayers) {
   const GgufMetadata experts = export_gguf(open_checkpoint(golden_path("gemma4_moe"))).metadata;
   EXPECT_EQ(experts.integers("gemma4.attention.head_count_kv"), (Numbers{2, 1, 1}));
   EXPECT_EQ(experts.integer("gemma4.expert_used_count"), 2);
+  EXPECT_EQ(experts.number("gemma4.final_logit_softcapping"), 0);  // none, where llama.cpp has 30 by itself
 }
 
 TEST(Gemma4, ARandomConfigurationIsTheSameModelInGguf) {

@@ -34,6 +34,8 @@ void write_gemma4_layers(const LanguageConfig& c, GgufMetadata& metadata) {
   set("attention.sliding_window_pattern",
       GgufValue{.type = GgufType::boolean, .is_array = true, .items = std::move(slides)});
   set("attention.head_count_kv", differ(heads) ? GgufValue::of_i32s(heads) : number(heads.front()));
+  // llama.cpp takes 30 where a file says nothing.
+  set("final_logit_softcapping", GgufValue::of_f32(static_cast<float>(c.final_logit_softcapping)));
   set("feed_forward_length", differ(widths) ? GgufValue::of_i32s(widths) : number(widths.front()));
   for (const char* name : {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
     set(name, number(global));
