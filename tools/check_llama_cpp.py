@@ -99,6 +99,10 @@ def compare(ingot, probe, environment, checkpoint, folder):
         errors = [line for line in theirs.stderr.splitlines() if "error" in line.lower() or "assert" in line.lower()]
         return f"NOT OPENED ({theirs.returncode}): {(errors or [last_line(theirs.stderr)])[0][:150]}", True
     ids = theirs.stdout.split()
+    config = json.loads((checkpoint / "config.json").read_text())
+    rope, original = config.get("rope_parameters") or {}, config.get("original_max_position_embeddings") or 0
+    if rope.get("rope_type") == "longrope" and len(ids) <= original:
+        return f"opened, not compared: llama.cpp takes the long factors in its context of 256, the model beyond {original} tokens", False
     subprocess.run([ingot, "logits", checkpoint, "--tokens", ",".join(ids[:-1]), "-o", folder / "logits.npy"], check=True,
                    capture_output=True)
     ours = numpy.load(folder / "logits.npy")
