@@ -216,6 +216,20 @@ TEST_P(NewTokens, WholeMatricesBesideAnAdapterHaveTheirRowsToo) {
   EXPECT_NEAR(*LanguageTrainer(again).evaluate(), *result.validation_loss, 1e-5);
 }
 
+TEST_P(NewTokens, OthersThanTheRunsAreRefusedOnResume) {
+  TrainConfig c = with_adapter("others");
+  c.max_steps = 2;
+  LanguageTrainer(c).run();
+  c.resume_from_checkpoint = true;
+  c.samples.new_tokens.emplace_back("<|more|>", false);
+  try {
+    LanguageTrainer again(c);
+    FAIL() << "it went on";
+  } catch (const InvalidConfig& error) {
+    EXPECT_NE(std::string(error.what()).find("tokens: is"), std::string::npos) << error.what();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Heads, NewTokens, ::testing::Bool(),
                          [](const auto& of) { return of.param ? "tied" : "untied"; });
 

@@ -72,7 +72,12 @@ std::string run_settings(const TrainConfig& config) {
     if (lora.use_dora) json["lora_use_dora"] = true;
     json["lora_target_modules"] = lora.target_modules;
     json["lora_modules_to_save"] = lora.modules_to_save;
+    json["lora_target_parameters"] = lora.target_parameters;
+    json["lora_exclude_modules"] = lora.exclude_modules;
   }
+  for (const char* key : {"tokens", "special_tokens"}) json[key] = Json::array();
+  for (const auto& [token, special] : config.samples.new_tokens)
+    json[special ? "special_tokens" : "tokens"].push_back(token);
   add_objective_settings(json, config.objective);
   add_distillation_settings(json, config.distillation);
   json["train_seed"] = config.seed;
