@@ -28,10 +28,10 @@ struct Base {
   explicit Base(const std::string& name)
       : model(load_language_model(golden_path(name))),
         map(LanguageModel::weight_map(model->config)),
-        weights(adapted_weights({*model, map})),
+        parts({*model, map}),
         tokens(open_weights(golden_path(name) + "/expected.safetensors")->load_tensor("tokens")) {}
 
-  AdapterBase target() const { return {.weights = weights, .map = map, .config = model->config}; }
+  AdapterBase target() const { return {.parts = parts, .map = map, .config = model->config}; }
   Tensor logits() const {
     const NoGrad no_grad;
     return model->logits(model->hidden({.tokens = tokens}));
@@ -39,7 +39,7 @@ struct Base {
 
   std::unique_ptr<LanguageModel> model;
   WeightMap map;
-  std::vector<AdaptedWeight> weights;
+  AdaptedParts parts;
   Tensor tokens;
 };
 
@@ -112,8 +112,8 @@ TEST(GgufAdapterFile, RowsThatLlamaRotatesLieInPairs) {
   const std::int64_t rows = base.model->config.num_attention_heads * base.model->config.head_dim;
   std::vector<float> numbers(static_cast<std::size_t>(rows));
   for (std::int64_t i = 0; i < rows; ++i) numbers[static_cast<std::size_t>(i)] = static_cast<float>(i);
-  file.modules[module] = {
-      Tensor::zeros({1, base.model->config.hidden_size}), Tensor::from(numbers, {rows, 1}), {}, {}};
+  file.modules[module].a = Tensor::zeros({1, base.model->config.hidden_size});
+  file.modules[module].b = Tensor::from(numbers, {rows, 1});
   const test::TemporaryDirectory directory;
   write_gguf_adapter(directory.at("a.gguf"), base.target(), file);
   const auto written = open_gguf(directory.at("a.gguf"))->load_tensor("blk.0.attn_q.weight.lora_b");
@@ -151,7 +151,7 @@ class DamagedGgufAdapter : public ::testing::Test {
 
 TEST_F(DamagedGgufAdapter, IsReadWithoutAnAlphaAtAScaleOfOne) {
   EXPECT_EQ(message_of([](Fields&, Tensors&) {}), "nothing was thrown");
-  for (const auto& at : base_.weights)
+  for (const auto& at : base_.parts.weights)
     if (const LowRankAdapter* adapter = at.weight->find_adapter("default")) EXPECT_EQ(adapter->scale, 1.0F);
 }
 

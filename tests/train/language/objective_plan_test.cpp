@@ -28,7 +28,7 @@
 namespace ingot {
 namespace {
 
-constexpr std::int64_t kRows = 2, kTokens = 48, kAnswer = 24;
+constexpr std::int64_t kAnswers = 2, kAnswerLength = 48, kAnswer = 24;
 
 LanguageConfig tiny() {
   LanguageConfig c;
@@ -47,8 +47,8 @@ LanguageConfig tiny() {
 TrainConfig settings(ObjectiveKind kind, Recompute recompute) {
   TrainConfig c;
   c.device = "cpu";
-  c.per_device_train_batch_size = kRows;
-  c.sequence_len = kTokens;
+  c.per_device_train_batch_size = kAnswers;
+  c.sequence_len = kAnswerLength;
   c.recompute = recompute;
   c.objective.kind = kind;
   c.objective.grpo.max_completion_length = kAnswer;
@@ -57,7 +57,7 @@ TrainConfig settings(ObjectiveKind kind, Recompute recompute) {
 
 data::PromptedAnswer answer_of(std::int64_t prompt) {
   data::PromptedAnswer answer{.tokens = {}, .prompt = prompt};
-  for (std::int32_t i = 0; i < kTokens; ++i) answer.tokens.push_back(i * 7 % 260);
+  for (std::int32_t i = 0; i < kAnswerLength; ++i) answer.tokens.push_back(i * 7 % 260);
   return answer;
 }
 
@@ -83,7 +83,7 @@ void for_each_recomputation(const F& check) {
     InitSource source(1);
     LanguageModel model(tiny(), source);
     model.recompute = recompute;
-    static_cast<void>(model.rope_tables(kTokens));
+    static_cast<void>(model.rope_tables(kAnswerLength));
     check(model, recompute);
   }
 }
@@ -104,7 +104,7 @@ TEST(ObjectivePlan, OfPreferencesHoldsBothAnswersAndTheReference) {
       if (kind != ObjectiveKind::kto) row.rejected = row.chosen;
       const PreferencePass pass(config, model,
                                 config.objective.has_reference() ? itself(model) : ReferenceRun{});
-      const PreferencePass::Rows rows(kRows, row);
+      const PreferencePass::Rows rows(kAnswers, row);
       expect_near_plan(config, model, [&] { return pass.loss(rows).loss; });
     });
   }
@@ -115,14 +115,14 @@ TEST(ObjectivePlan, OfGrpoHoldsTheLogProbabilitiesOfTheModelAndTheReference) {
     for_each_recomputation([&](const LanguageModel& model, Recompute recompute) {
       TrainConfig config = settings(ObjectiveKind::grpo, recompute);
       config.objective.grpo.beta = beta;
-      const data::PromptedAnswer answer = answer_of(kTokens - kAnswer);
-      const std::vector<const data::PromptedAnswer*> answers(kRows, &answer);
+      const data::PromptedAnswer answer = answer_of(kAnswerLength - kAnswer);
+      const std::vector<const data::PromptedAnswer*> answers(kAnswers, &answer);
       expect_near_plan(config, model, [&] {
-        const AnswerBatch batch = make_answer_batch(answers, 0, kTokens, kCpu);
+        const AnswerBatch batch = make_answer_batch(answers, 0, kAnswerLength, kCpu);
         const auto log_probs = [&] {
           return answer_log_probs(model, hidden_of(model, batch), batch, config.objective.grpo.temperature);
         };
-        GrpoBatch part{.mask = batch.mask, .advantages = Tensor::zeros({kRows, 1}), .step_tokens = 48};
+        GrpoBatch part{.mask = batch.mask, .advantages = Tensor::zeros({kAnswers, 1}), .step_tokens = 48};
         if (config.objective.has_reference()) {
           const NoGrad no_grad;
           part.reference = log_probs();
@@ -148,7 +148,7 @@ TEST(ObjectivePlan, OfGrpoHoldsTheKeysAndValuesOfAllAnswersOfAStep) {
   const std::size_t before = memory.allocated();
   memory.reset_peak();
   infer::Engine engine(model, {.context = kContext});
-  for (std::int64_t i = 0; i < kRows * 8; ++i) {
+  for (std::int64_t i = 0; i < kAnswers * 8; ++i) {
     infer::Request request{.prompt = std::vector<std::int32_t>(kContext - kWritten, 1),
                            .max_tokens = kWritten};
     request.prompt[0] = static_cast<std::int32_t>(i);
@@ -195,11 +195,12 @@ TEST_F(DistillationPlan, HoldsTheTeachersPass) {
     config.distillation.teacher = teacher;
     const Distillation distillation(config.distillation, model,
                                     load_language_model(teacher, {.dtype = DType::f32, .trainable = false}));
-    const Tensor tokens = Tensor::zeros({kRows, kTokens}, DType::i32);
+    const Tensor tokens = Tensor::zeros({kAnswers, kAnswerLength}, DType::i32);
     const data::Batch batch{
         .tokens = tokens, .targets = tokens, .positions = tokens, .valid_targets = tokens.numel()};
-    const DecoderInput input{
-        .tokens = tokens, .positions = Tensor::zeros({kRows, kTokens}, DType::i32), .length = kTokens};
+    const DecoderInput input{.tokens = tokens,
+                             .positions = Tensor::zeros({kAnswers, kAnswerLength}, DType::i32),
+                             .length = kAnswerLength};
     expect_near_plan(config, model, [&] { return distillation.loss(model, batch, input, {}); });
   });
 }

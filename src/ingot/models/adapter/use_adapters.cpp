@@ -56,15 +56,6 @@ text::Tokenizer open_tokenizer(const std::string& model, std::span<const Adapter
     text::Tokenizer own = open_tokenizer(adapter.path);
     if (own.vocab_size() > tokenizer.vocab_size()) tokenizer = std::move(own);
   }
-}
-
-text::Tokenizer open_tokenizer(const std::string& model, std::span<const AdapterChoice> adapters) {
-  text::Tokenizer tokenizer = open_tokenizer(model);
-  for (const AdapterChoice& adapter : adapters) {
-    if (!has_tokenizer(adapter.path)) continue;
-    text::Tokenizer own = open_tokenizer(adapter.path);
-    if (own.vocab_size() > tokenizer.vocab_size()) tokenizer = std::move(own);
-  }
   return tokenizer;
 }
 
