@@ -1,6 +1,7 @@
 // LoRA adapters in llama.cpp's GGUF files. The PEFT directories are tools/goldens/lora_models.py's.
 #include "ingot/models/adapter/gguf_adapter.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -13,6 +14,7 @@
 #include "ingot/base/error.h"
 #include "ingot/models/adapter/open_adapter.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/ops/random.h"
 #include "ingot/weights/gguf.h"
 #include "ingot/weights/gguf_writer.h"
 #include "ingot/weights/open.h"
@@ -122,6 +124,41 @@ TEST(GgufAdapterFile, RowsThatLlamaRotatesLieInPairs) {
   EXPECT_EQ(found[0], 0);
   EXPECT_EQ(found[1], static_cast<float>(half));
   EXPECT_EQ(found[2], 1);
+}
+
+// GGUF files have two tensors for such a module, and llama.cpp's scale is alpha / r of each.
+TEST(GgufAdapterFile, AModuleThatIsTwoTensorsKeepsItsScale) {
+  const std::pair<const char*, const char*> cases[] = {{"granitemoeshared", ".shared_mlp.input_linear"},
+                                                       {"granitehybrid", ".shared_mlp.input_linear"},
+                                                       {"qwen3_next_gguf_moe", ".linear_attn.in_proj_qkvz"}};
+  for (const auto& [name, ending] : cases) {
+    const Base plain(name), peft(name), gguf(name);
+    AdapterFile file{.path = "x", .config = {.r = 2, .lora_alpha = 6}, .modules = {}};
+    for (const AdaptedWeight& at : plain.parts.weights) {
+      if (!at.module.ends_with(ending)) continue;
+      const Shape part = at.whole_shape();
+      const std::int64_t groups = std::max<std::int64_t>(at.groups, 1);
+      ModuleTensors& tensors = file.modules[at.module];
+      const std::int64_t rows = std::max(tensors.b.defined() ? tensors.b.dim(0) : 0,
+                                         at.rows == 0 ? part[0] : (at.first + at.rows) * groups);
+      tensors.a = Tensor::empty({2, part[1]});
+      tensors.b = Tensor::empty({rows, 2});
+    }
+    ASSERT_FALSE(file.modules.empty()) << name;
+    std::uint64_t stream = 0;
+    for (auto& [module, tensors] : file.modules) {
+      file.config.target_modules.push_back(module);
+      normal_(tensors.a, 0, 0.3F, {.seed = 7, .stream = ++stream});
+      normal_(tensors.b, 0, 0.3F, {.seed = 7, .stream = ++stream});
+    }
+    const test::TemporaryDirectory directory;
+    write_peft_file(directory.path(), file);
+    write_gguf_adapter(directory.at("a.gguf"), plain.target(), file);
+    read_adapter(*peft.model, directory.path());
+    read_adapter(*gguf.model, directory.at("a.gguf"));
+    EXPECT_GT(max_error(peft.logits(), plain.logits()), 1e-3) << name;
+    EXPECT_LE(max_error(gguf.logits(), peft.logits()), 2e-5) << name;
+  }
 }
 
 // A GGUF file with the pairs that `change` leaves or makes of one.

@@ -127,15 +127,15 @@ Tensor to_gguf(const Tensor& b, const GgufRows& at, float scale) {
   return out;
 }
 
-// The reverse: rows of the module's b, columns [first, first + rank) of it.
-void from_gguf(const Tensor& lora_b, const GgufRows& at, std::int64_t first, const Tensor& b) {
+// The reverse: rows of the module's b, columns [first, first + rank) of it, multiplied by `scale`.
+void from_gguf(const Tensor& lora_b, const GgufRows& at, std::int64_t first, float scale, const Tensor& b) {
   const std::int64_t rank = lora_b.dim(1), columns = b.dim(1);
   const Tensor values = f32(lora_b);
   for (std::size_t i = 0; i < at.rows.size(); ++i) {
     if (at.factors[i] == 0) continue;
     for (std::int64_t j = 0; j < rank; ++j)
       b.data<float>()[at.rows[i] * columns + first + j] =
-          values.data<float>()[static_cast<std::int64_t>(i) * rank + j] / at.factors[i];
+          values.data<float>()[static_cast<std::int64_t>(i) * rank + j] * (scale / at.factors[i]);
   }
 }
 
@@ -190,9 +190,11 @@ void check_metadata(const GgufSource& source, std::string_view architecture) {
               NotImplemented(fmt::format("{}: {}: activated LoRA", source.location(), kInvocation)));
 }
 
-// The pairs of one module's parts as one: rows of a concatenated, b with a block for each.
+// The pairs of one module's parts as one: rows of a concatenated, b with a block for each. llama.cpp divides
+// alpha by the rank of each part, and the module's is their sum: where there is an alpha, b makes up for it.
 ModuleTensors module_of(const std::string& file, const std::string& module, const ModuleSize& size,
-                        const std::vector<GgufRows>& parts, const std::map<std::string, Pair>& pairs) {
+                        const std::vector<GgufRows>& parts, const std::map<std::string, Pair>& pairs,
+                        double alpha) {
   std::vector<Tensor> a;
   std::vector<std::pair<const GgufRows*, Tensor>> b;
   std::int64_t rank = 0;
@@ -219,8 +221,10 @@ ModuleTensors module_of(const std::string& file, const std::string& module, cons
   tensors.embedding = embedding;
   std::int64_t first = 0;
   for (const auto& [part, values] : b) {
-    from_gguf(values, *part, first, tensors.b);
-    first += values.dim(1);
+    const std::int64_t own = values.dim(1);
+    const double scale = alpha == 0 ? 1 : static_cast<double>(rank) / static_cast<double>(own);
+    from_gguf(values, *part, first, static_cast<float>(scale), tensors.b);
+    first += own;
   }
   return tensors;
 }
@@ -281,9 +285,10 @@ AdapterFile read_gguf_adapter(const AdapterBase& base, const std::string& path) 
       refuse_tensor(path, name, family, sizes);
   }
   AdapterFile file{.path = path, .config = {}, .modules = {}};
+  const double alpha = source->fields().number(kAlpha).value_or(0);
   for (const auto& [module, parts] : known)
-    file.modules[module] = module_of(path, module, sizes.at(module), parts, pairs);
-  file.config = config_of(file.modules, source->fields().number(kAlpha).value_or(0));
+    file.modules[module] = module_of(path, module, sizes.at(module), parts, pairs, alpha);
+  file.config = config_of(file.modules, alpha);
   return file;
 }
 
