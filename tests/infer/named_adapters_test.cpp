@@ -232,7 +232,19 @@ TEST_F(NamedAdapters, WhatCannotBeChosenIsRefused) {
   EXPECT_THROW(NamedAdapter::parse("directory", "--named-adapter"), InvalidConfig);
   const test::TemporaryDirectory whole;
   write_adapter(whole.path(), 5, {.r = 4, .target_modules = {"v_proj"}, .modules_to_save = {"lm_head"}});
-  EXPECT_THROW(Session({.model = base_.path(), .named_adapters = {{"whole", whole.path()}}}), InvalidConfig);
+  const auto message = [&](const std::string& path) {
+    return test::message_of<InvalidConfig>([&] {
+      Session({.model = base_.path(), .named_adapters = {{"some", path}}});
+    });
+  };
+  EXPECT_NE(message(whole.path()).find("replaces 'lm_head'"), std::string::npos) << message(whole.path());
+  const test::TemporaryDirectory rows;
+  write_adapter(
+      rows.path(), 5,
+      {.r = 4, .target_modules = {"v_proj"}, .trainable_token_indices = {{"embed_tokens", {3, 5}}}});
+  const std::string refused = message(rows.path());
+  for (const char* part : {"rows of tokens of 'model.embed_tokens'", "--adapter", "merge"})
+    EXPECT_NE(refused.find(part), std::string::npos) << refused;
 }
 
 }  // namespace

@@ -97,6 +97,22 @@ void AdapterBank::evict_until_fits() {
   }
 }
 
+namespace {
+
+// The model's own weights and its tokenizer are the same for all requests.
+void check_switchable(const std::string& path, const AdapterFile& file) {
+  for (const auto& [module, tensors] : file.modules) {
+    const bool whole = tensors.whole.defined();
+    INGOT_CHECK(
+        !whole && !tensors.tokens.defined(),
+        InvalidConfig("adapter", fmt::format("{} {} '{}', so it cannot be switched while the model is "
+                                             "in use: put it on for good with --adapter, or merge it",
+                                             path, whole ? "replaces" : "has rows of tokens of", module)));
+  }
+}
+
+}  // namespace
+
 // Its matrices, as inference wants them; without the lock, as files take time.
 AdapterBank::Arrival AdapterBank::read(const NamedAdapter& adapter, std::string identity) {
   std::uint64_t number = 0;
@@ -106,16 +122,9 @@ AdapterBank::Arrival AdapterBank::read(const NamedAdapter& adapter, std::string 
   }
   // Apart from adapters that are always on, and from one of this name that is just leaving.
   const std::string on_model = fmt::format("named:{}:{}", number, adapter.name);
-  PeftAdapter read =
-      open_adapter({.parts = parts_, .map = map_, .config = model_.config}, adapter.path, on_model);
-  INGOT_CHECK(
-      read.config.modules_to_save.empty() && read.wholes.empty(),
-      InvalidConfig("adapter", fmt::format("{} replaces {} as a whole, so it cannot be switched while the "
-                                           "model is in use: put it on for good, or merge it",
-                                           adapter.path,
-                                           read.config.modules_to_save.empty()
-                                               ? "a weight"
-                                               : "'" + read.config.modules_to_save.front() + "'")));
+  AdapterFile file = read_adapter_file({.parts = parts_, .map = map_, .config = model_.config}, adapter.path);
+  check_switchable(adapter.path, file);
+  PeftAdapter read = place_adapter(parts_, map_, std::move(file), on_model);
   for (const auto& [weight, pair] : read.pairs) prepare_for_inference(*pair, *weight);
   auto banked = std::make_shared<BankedAdapter>();
   banked->identity = std::move(identity);
