@@ -1,4 +1,5 @@
 // Checkpoints that GPTQ, AWQ, bitsandbytes, compressed-tensors and FP8 tools made run in their own format.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/gguf_export.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/weights/encode.h"
@@ -131,6 +133,7 @@ class Damaged {
       tensors_[info.name] = ingot::clone(file->load_tensor(info.name));
   }
   Tensor& operator[](const std::string& name) { return tensors_.at(name); }
+  void add(const std::string& name, const Tensor& tensor) { tensors_[name] = tensor; }
   void erase(const std::string& name) { tensors_.erase(name); }
   void set_config(const char* key, const nlohmann::json& value) {
     auto config = parse_json<nlohmann::json>(read_file(directory_.at("config.json")), "the test");
@@ -232,6 +235,28 @@ TEST(QuantizedCheckpoint, FormatsThatDoNotBelongTogetherAreRefused) {
   Damaged format("ct_pack");
   format.set_config("format", "nvfp4-pack-quantized");
   expect_parts(format.error(), {"nvfp4-pack-quantized", "these are read", "pack-quantized"});
+}
+
+TEST(QuantizedCheckpoint, WhatModelOptDoesBesideNvfp4AndFp8IsRefusedByName) {
+  Damaged scaled("modelopt_nvfp4");
+  scaled.add(kLayer + ".pre_quant_scale", Tensor::zeros({64}));
+  expect_parts(scaled.error(), {"q_proj.pre_quant_scale", "AWQ", "NVFP4 and FP8"});
+  for (const char* algorithm : {"W4A8_AWQ", "MIXED_PRECISION"}) {
+    Damaged other("modelopt_nvfp4");
+    other.set_config("quant_algo", algorithm);
+    expect_parts(other.error(), {"quant_algo", algorithm, "NVFP4 and FP8"});
+  }
+}
+
+TEST(QuantizedCheckpoint, ScalesOfAQuantizedCacheOfKeysAndValuesAreNoPartOfTheModel) {
+  const LanguageConfig config = load_language_model(checkpoint_path("modelopt_nvfp4"))->config;
+  const WeightMap map = LanguageModel::weight_map(config);
+  for (const char* name : {"k_proj.k_scale", "v_proj.v_scale", "k_scale", "v_scale"}) {
+    const std::string tensor = std::string("model.layers.0.self_attn.") + name;
+    EXPECT_TRUE(std::ranges::any_of(map.ignored, [&](const std::string& glob) {
+      return glob_match(glob, tensor);
+    })) << name;
+  }
 }
 
 }  // namespace

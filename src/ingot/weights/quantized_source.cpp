@@ -296,6 +296,20 @@ std::vector<const LayerLayout*> layouts_of(const QuantizationConfig& config) {
   return found;
 }
 
+// ModelOpt's other methods also change what goes into a layer.
+void check_modelopt(const WeightSource& source, const QuantizationConfig& config) {
+  const std::string& algorithm = config.algorithm;
+  INGOT_CHECK(algorithm.empty() || algorithm == "NVFP4" || algorithm == "FP8",
+              NotImplemented(fmt::format("{}: quantization_config.quant_algo '{}' of ModelOpt; NVFP4 and FP8 "
+                                         "are read",
+                                         source.location(), algorithm)));
+  for (const TensorInfo& info : source.tensors())
+    INGOT_CHECK(!info.name.ends_with(".pre_quant_scale"),
+                NotImplemented(fmt::format("{}: {}: inputs that are scaled before their layer (ModelOpt's "
+                                           "AWQ); NVFP4 and FP8 without it are read",
+                                           source.location(), info.name)));
+}
+
 class QuantizedSource final : public WeightSource {
  public:
   QuantizedSource(std::shared_ptr<const WeightSource> base, const QuantizationConfig& config)
@@ -378,6 +392,7 @@ class QuantizedSource final : public WeightSource {
 std::shared_ptr<const WeightSource> open_quantized(std::shared_ptr<const WeightSource> base,
                                                    const QuantizationConfig& config) {
   if (config.method == "mxfp4") return open_mxfp4(std::move(base));
+  if (config.method == "modelopt") check_modelopt(*base, config);
   return std::make_shared<QuantizedSource>(std::move(base), config);
 }
 

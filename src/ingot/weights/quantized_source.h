@@ -10,7 +10,8 @@ namespace ingot {
 
 /// How another tool quantized a checkpoint: what `quantization_config` in its config.json says.
 struct QuantizationConfig {
-  std::string method;  ///< "gptq", "awq", "fp8", "compressed-tensors", "bitsandbytes", "mxfp4"
+  std::string method;     ///< "gptq", "awq", "fp8", "compressed-tensors", "modelopt", "bitsandbytes", "mxfp4"
+  std::string algorithm;  ///< ModelOpt's "quant_algo": "NVFP4", "FP8"; empty: not said
   std::int64_t bits = 4;
   bool zeros_less_one = true;                   ///< GPTQ: "checkpoint_format" is not "gptq_v2"
   std::int64_t block_rows = 0, block_cols = 0;  ///< FP8: "weight_block_size"

@@ -54,6 +54,7 @@ void read_compressed_groups(const ConfigFile& c, QuantizationConfig& q) {
 QuantizationConfig quantization_of(const ConfigFile& c, const std::string& model_type) {
   QuantizationConfig q{.method = "gptq"};  // AutoGPTQ's own quantize_config.json does not say
   c.read("quant_method", q.method);
+  c.read("quant_algo", q.algorithm);
   c.read("bits", q.bits);
   std::string layout = "gptq", version = "gemm";
   c.read("checkpoint_format", layout);
