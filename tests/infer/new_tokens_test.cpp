@@ -1,4 +1,5 @@
 // Tokens that a run adds to its model: trained, written, put on and merged.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -10,8 +11,10 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/export/convert_adapter.h"
 #include "ingot/export/gguf.h"
 #include "ingot/export/merge.h"
+#include "ingot/infer/generation_config.h"
 #include "ingot/infer/session.h"
 #include "ingot/models/adapter/use_adapters.h"
 #include "ingot/models/language/model_directory.h"
@@ -228,6 +231,65 @@ TEST_P(NewTokens, OthersThanTheRunsAreRefusedOnResume) {
   } catch (const InvalidConfig& error) {
     EXPECT_NE(std::string(error.what()).find("tokens: is"), std::string::npos) << error.what();
   }
+}
+
+TEST_P(NewTokens, OfTwoAdaptersWithOneIdAreRefusedByName) {
+  TrainConfig c = with_adapter("one");
+  c.max_steps = 1;
+  const std::string one = LanguageTrainer(c).run().model_directory;
+  c = with_adapter("two");
+  c.max_steps = 1;
+  c.samples.new_tokens = {{"<|other|>", false}};
+  const std::string two = LanguageTrainer(c).run().model_directory;
+  c = with_adapter("more");
+  c.max_steps = 1;
+  c.samples.new_tokens.emplace_back("<|other|>", false);
+  const std::string more = LanguageTrainer(c).run().model_directory;
+  const std::vector<AdapterChoice> apart{{.path = one}, {.path = two}}, alike{{.path = one}, {.path = more}};
+  EXPECT_EQ(open_tokenizer(base(), alike).vocab_size(), 282);
+  const std::string message =
+      test::message_of<InvalidConfig>([&] { static_cast<void>(open_tokenizer(base(), apart)); });
+  for (const std::string& part :
+       {one, two, std::string("token 280"), std::string(kTurn), std::string("<|other|>")})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+TEST_P(NewTokens, StayWithAnAdapterOfAnotherDtype) {
+  TrainConfig c = with_adapter("dtype");
+  c.max_steps = 1;
+  const std::string adapter = LanguageTrainer(c).run().model_directory;
+  write_file_atomically(adapter + "/chat_template.jinja", "{{ messages }}");
+  const std::string half = directory_->at(GetParam() ? "half-tied" : "half");
+  convert_adapter({.source = adapter, .destination = half, .dtype = "bf16", .base = base()});
+  EXPECT_EQ(open_tokenizer(half).token_to_id(kTurn), 280);
+  EXPECT_EQ(read_file(half + "/chat_template.jinja"), "{{ messages }}");
+  EXPECT_LT(read_file(half + "/adapter_model.safetensors").size(),
+            read_file(adapter + "/adapter_model.safetensors").size());
+}
+
+TEST_P(NewTokens, ThatEndTextsDoSoInAMergedModel) {
+  TrainConfig c = with_adapter("ending");
+  c.max_steps = 1;
+  c.samples.new_tokens = {{kTurn, true}};
+  c.samples.special_tokens["eos_token"] = kTurn;
+  const std::string adapter = LanguageTrainer(c).run().model_directory;
+  const std::string merged = directory_->at(GetParam() ? "ending-merged-tied" : "ending-merged");
+  merge_model({.model = base(), .destination = merged, .adapters = {{.path = adapter}}});
+  const auto ends = infer::GenerationConfig::of_model(merged).end_tokens();
+  EXPECT_NE(std::ranges::find(ends, 280), ends.end()) << read_file(merged + "/generation_config.json");
+}
+
+TEST_P(NewTokens, AreNotLookedForWhereAnAdapterHasNone) {
+  TrainConfig c = with_adapter("none");
+  c.max_steps = 1;
+  c.samples.new_tokens.clear();
+  const std::string adapter = LanguageTrainer(c).run().model_directory;
+  const std::string model = directory_->at(GetParam() ? "unreadable-tied" : "unreadable");
+  std::filesystem::copy(base(), model, std::filesystem::copy_options::recursive);
+  write_file_atomically(model + "/tokenizer.json", "of another kind");
+  const std::string merged = model + "-merged";
+  merge_model({.model = model, .destination = merged, .adapters = {{.path = adapter}}});
+  EXPECT_EQ(read_file(merged + "/tokenizer.json"), "of another kind");
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, NewTokens, ::testing::Bool(),

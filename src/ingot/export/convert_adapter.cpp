@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/export/model_files.h"
 #include "ingot/models/adapter/open_adapter.h"
 #include "ingot/models/architecture_check.h"
 #include "ingot/models/language/checkpoint.h"
@@ -24,8 +25,8 @@ std::optional<DType> dtype_of_adapter(const std::string& name) {
   return parse_dtype(name);
 }
 
-std::uint64_t write_directory(const std::string& path, AdapterFile file, const std::string& base,
-                              std::optional<DType> dtype) {
+std::uint64_t write_directory(const std::string& path, const std::string& source, AdapterFile file,
+                              const std::string& base, std::optional<DType> dtype) {
   std::uint64_t bytes = 0;
   for (auto& [module, tensors] : file.modules) {
     for (Tensor* tensor : {&tensors.a, &tensors.b, &tensors.magnitude, &tensors.whole, &tensors.tokens}) {
@@ -36,6 +37,8 @@ std::uint64_t write_directory(const std::string& path, AdapterFile file, const s
   }
   if (file.config.base_model_name_or_path.empty()) file.config.base_model_name_or_path = base;
   AtomicDirectory out(path);
+  if (is_peft_adapter(source))
+    copy_companions(source, out.path());  // a tokenizer with its tokens, a template
   write_peft_file(out.path(), file);
   out.commit();
   return bytes;
@@ -76,8 +79,9 @@ ConvertedModel convert_adapter(const ConvertOptions& o) {
   const AdapterBase base{.parts = parts, .map = map, .config = config};
   AdapterFile file = read_adapter_file(base, o.source);
   check_adapter(parts, file);
-  const std::uint64_t bytes = to_gguf ? write_gguf_adapter(o.destination, base, file, dtype)
-                                      : write_directory(o.destination, std::move(file), path, dtype);
+  const std::uint64_t bytes = to_gguf
+                                  ? write_gguf_adapter(o.destination, base, file, dtype)
+                                  : write_directory(o.destination, o.source, std::move(file), path, dtype);
   return {.path = o.destination, .format = format, .bytes = bytes, .stand_ins = {}};
 }
 

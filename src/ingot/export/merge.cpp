@@ -1,5 +1,6 @@
 #include "ingot/export/merge.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
@@ -7,7 +8,9 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/infer/generation_file.h"
 #include "ingot/models/adapter/lora.h"
+#include "ingot/models/adapter/peft.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/open_tokenizer.h"
@@ -36,10 +39,21 @@ void copy_chat_template(const std::vector<AdapterChoice>& adapters, const Atomic
   if (!source.empty()) write_file_atomically(out.file("chat_template.jinja"), source);
 }
 
-// Adapters may bring tokens that the model's own tokenizer lacks.
+// Whether an adapter has rows of tokens, in a matrix of its own perhaps.
+bool may_bring_tokens(const AdapterChoice& adapter) {
+  if (!is_peft_adapter(adapter.path)) return false;
+  const std::string path = (fs::path(adapter.path) / "adapter_config.json").string();
+  const LoraConfig config = LoraConfig::from_json(read_file(path), path);
+  return !config.trainable_token_indices.empty() || !config.modules_to_save.empty();
+}
+
+// Adapters may bring tokens that the model's own tokenizer lacks, and one of them may end its texts.
 void keep_new_tokens(const MergeOptions& o, const AtomicDirectory& out) {
   const text::Tokenizer tokenizer = open_tokenizer(o.model, o.adapters);
-  if (tokenizer.vocab_size() > open_tokenizer(o.model).vocab_size()) tokenizer.save_directory(out.path());
+  if (tokenizer.vocab_size() <= open_tokenizer(o.model).vocab_size()) return;
+  tokenizer.save_directory(out.path());
+  write_file_atomically(out.file("generation_config.json"),
+                        infer::kept_generation_config(o.model, tokenizer));
 }
 
 }  // namespace
@@ -78,7 +92,8 @@ WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
   if (grown) config = config_with_vocabulary(config, model->config.vocab_size);
   write_file_atomically(out.file("config.json"), config);
   copy_companions(o.model, out.path());
-  if (has_tokenizer(o.model)) keep_new_tokens(o, out);
+  const bool new_tokens = grown || std::ranges::any_of(o.adapters, may_bring_tokens);
+  if (new_tokens && has_tokenizer(o.model)) keep_new_tokens(o, out);
   copy_chat_template(o.adapters, out);
   write_safetensors_directory(out.path(), tensors);
   out.commit();

@@ -1,5 +1,6 @@
 #include "ingot/models/adapter/use_adapters.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <vector>
@@ -49,12 +50,34 @@ void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters)
   }
 }
 
+namespace {
+
+// Tokens behind the base model's, from `first` on, must be the same ones in both.
+void check_same_tokens(std::int32_t first, const std::string& path, const text::Tokenizer& tokens,
+                       const std::string& other, const text::Tokenizer& others) {
+  const std::int32_t end = std::min(tokens.vocab_size(), others.vocab_size());
+  for (std::int32_t id = first; id < end; ++id)
+    INGOT_CHECK(tokens.id_to_token(id) == others.id_to_token(id),
+                InvalidConfig("adapter",
+                              fmt::format("token {} is '{}' in {} and '{}' in {}; adapters that "
+                                          "are used together have to be trained with the same "
+                                          "new tokens, in one order",
+                                          id, tokens.id_to_token(id), path, others.id_to_token(id), other)));
+}
+
+}  // namespace
+
 text::Tokenizer open_tokenizer(const std::string& model, std::span<const AdapterChoice> adapters) {
   text::Tokenizer tokenizer = open_tokenizer(model);
+  const std::int32_t first = tokenizer.vocab_size();
+  std::string path = model;
   for (const AdapterChoice& adapter : adapters) {
     if (!is_peft_adapter(adapter.path) || !has_tokenizer(adapter.path)) continue;
     text::Tokenizer own = open_tokenizer(adapter.path);
-    if (own.vocab_size() > tokenizer.vocab_size()) tokenizer = std::move(own);
+    check_same_tokens(first, path, tokenizer, adapter.path, own);
+    if (own.vocab_size() <= tokenizer.vocab_size()) continue;
+    tokenizer = std::move(own);
+    path = adapter.path;
   }
   return tokenizer;
 }
