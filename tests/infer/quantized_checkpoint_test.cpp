@@ -233,8 +233,8 @@ TEST(QuantizedCheckpoint, FormatsThatDoNotBelongTogetherAreRefused) {
   bits[kLayer + ".qzeros"] = Tensor::zeros({2, 5}, DType::i32);
   expect_parts(bits.error(), {"q_proj.qzeros", "5 words for 64 outputs", "4 bits would take 8"});
   Damaged format("ct_pack");
-  format.set_config("format", "nvfp4-pack-quantized");
-  expect_parts(format.error(), {"nvfp4-pack-quantized", "these are read", "pack-quantized"});
+  format.set_config("format", "marlin-24");
+  expect_parts(format.error(), {"marlin-24", "these are read", "pack-quantized"});
 }
 
 TEST(QuantizedCheckpoint, WhatModelOptDoesBesideNvfp4AndFp8IsRefusedByName) {
