@@ -24,6 +24,7 @@ std::vector<void*> use(CpuAllocator& allocator, std::size_t size, std::size_t co
 }
 
 TEST(CpuAllocator, CachesNoMoreThanTwiceWhatWasInUseAtOnceHoweverSizesVary) {
+  if (!CpuAllocator::kKeeps) GTEST_SKIP() << "nothing is kept under AddressSanitizer";
   CpuAllocator allocator;
   std::size_t most = 0;
   for (int round = 0; round < 3; ++round) {
@@ -38,6 +39,7 @@ TEST(CpuAllocator, CachesNoMoreThanTwiceWhatWasInUseAtOnceHoweverSizesVary) {
 }
 
 TEST(CpuAllocator, ServesSizesThatComeAgainFromTheCache) {
+  if (!CpuAllocator::kKeeps) GTEST_SKIP() << "nothing is kept under AddressSanitizer";
   CpuAllocator allocator;
   const auto round = [&] {
     for (const std::size_t size : {kKiB, kMiB / 2, kMiB, 3 * kMiB, 6 * kMiB}) use(allocator, size, 4);
@@ -50,6 +52,7 @@ TEST(CpuAllocator, ServesSizesThatComeAgainFromTheCache) {
 
 // What many small blocks were is one large one, and what one was is many.
 TEST(CpuAllocator, FreedMemoryServesLargeBlocksOfAnySize) {
+  if (!CpuAllocator::kKeeps) GTEST_SKIP() << "nothing is kept under AddressSanitizer";
   CpuAllocator allocator;
   use(allocator, 3 * kMiB, 16);
   const std::size_t cached = allocator.cached_bytes();
@@ -84,6 +87,13 @@ TEST(CpuAllocator, BlocksInUseShareNoByteWhateverIsFreedBetweenThem) {
   for (const auto& [block, size] : used) allocator.deallocate(block, size);
   allocator.trim();
   EXPECT_EQ(allocator.cached_bytes(), 0U);
+}
+
+TEST(CpuAllocator, HasNoBlockOfASizeThatNoSystemHas) {
+  CpuAllocator allocator;
+  for (const std::size_t size : {SIZE_MAX, SIZE_MAX - kKiB, SIZE_MAX / 2 + 1, SIZE_MAX / 4})
+    EXPECT_EQ(allocator.allocate(size), nullptr) << size;
+  EXPECT_EQ(use(allocator, kMiB, 1).size(), 1U) << "and goes on";
 }
 
 }  // namespace

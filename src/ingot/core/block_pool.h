@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
@@ -21,17 +22,20 @@ class BlockPool {
   /// Aligned to kAlignment. Null when the system has no more.
   void* allocate(std::size_t size);
   /// Of the size that it was allocated with.
-  void deallocate(void* data, std::size_t size);
+  void deallocate(void* data, std::size_t size) noexcept;
   /// Gives free memory back to the system, in whole pages.
-  void trim();
+  void trim() noexcept;
   std::size_t free_bytes() const { return free_bytes_; }
   static constexpr std::size_t kAlignment = 1024;
+  static constexpr std::size_t kMost = SIZE_MAX / 2;  ///< bytes of a block
 
  private:
   using Range = std::map<std::byte*, std::size_t>::iterator;  // begin and size
-  void* cut(Range range, std::size_t size);
+  void* cut(Range range, std::size_t size) noexcept;
   void add(std::byte* begin, std::size_t size);
-  void remove(Range range);
+  void add_or_lose(std::byte* begin, std::size_t size) noexcept;
+  void change(Range range, std::byte* begin, std::size_t size) noexcept;
+  bool map(std::size_t size);
   bool grow(std::size_t size);
 
   std::map<std::byte*, std::size_t> free_;

@@ -9,6 +9,8 @@ namespace ingot {
 namespace {
 
 constexpr std::size_t kSmallest = 64;
+// AddressSanitizer ends a process that asks for a TiB.
+constexpr std::size_t kMost = CpuAllocator::kKeeps ? BlockPool::kMost : std::size_t{1} << 39;
 
 // Classes are 2^e * (1 + s/8), s in 0..7: index 8e + s. The size is the smallest such that holds `bytes`.
 std::size_t class_of(std::size_t bytes) {
@@ -31,6 +33,8 @@ void* take_from_system(std::size_t size) { return std::aligned_alloc(kSmallest, 
 }  // namespace
 
 void* CpuAllocator::allocate(std::size_t bytes) {
+  if (bytes > kMost) return nullptr;
+  if (!kKeeps) return take_from_system(std::max(bytes, kSmallest));
   return bytes >= kPooledFrom ? allocate_large(BlockPool::size_of(bytes)) : allocate_small(bytes);
 }
 
@@ -83,6 +87,7 @@ void CpuAllocator::make_room() noexcept {
 }
 
 void CpuAllocator::deallocate(void* data, std::size_t bytes) noexcept {
+  if (!kKeeps) return std::free(data);
   const std::lock_guard lock(mutex_);
   if (bytes >= kPooledFrom) {
     const std::size_t size = BlockPool::size_of(bytes);
