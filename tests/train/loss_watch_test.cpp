@@ -191,6 +191,22 @@ TEST_F(LossWatchTest, ALossAboveTheThresholdForItsPatienceEndsTheRunAndKeepsWhat
   EXPECT_NE(report.find("loss too high"), std::string::npos);
 }
 
+// Of which each next checkpoint would have deleted the one before.
+TEST_F(LossWatchTest, CheckpointsFromBeforeALossAboveTheThresholdOutliveThoseOfThePatience) {
+  TableTask task({.garbage_step = 30, .garbage_steps = 5, .earlier_garbage_step = 10});
+  TrainerOptions o = options("run", {.threshold = 3, .patience = 3});
+  o.save_steps = o.save_total_limit = 1;
+  Trainer trainer(task, o, info("run"));
+  EXPECT_EQ(trainer.run(), TrainEnd::loss_too_high);
+  std::vector<std::int64_t> saved;
+  for (const CheckpointEntry& entry : o.checkpoints->list()) saved.push_back(entry.step);
+  EXPECT_EQ(saved, (std::vector<std::int64_t>{29, 30, 31, 32}));
+  ASSERT_EQ(trainer.history().events().size(), 1U);
+  const std::string& text = trainer.history().events()[0].text;
+  EXPECT_NE(text.find(o.checkpoints->path(29) + " is the last checkpoint before step 30"), std::string::npos)
+      << text;
+}
+
 TEST(PlateauAction, IsNamedInAnError) {
   EXPECT_THROW(static_cast<void>(parse_plateau_action("halve")), InvalidConfig);
 }

@@ -68,7 +68,7 @@ std::vector<EventRecord> LossWatch::note(const StepRecord& record) {
 void LossWatch::note_threshold(const StepRecord& record, std::vector<EventRecord>& events) {
   above_ = record.loss > config_.threshold ? above_ + 1 : 0;
   if (above_ < config_.patience) return;
-  const std::int64_t first = record.step - above_ + 1;
+  rose_at_ = record.step - above_ + 1;
   above_ = 0;
   ended_ = Ended::by_threshold;
   events.push_back(
@@ -76,9 +76,8 @@ void LossWatch::note_threshold(const StepRecord& record, std::vector<EventRecord
        .kind = "loss_too_high",
        .text =
            fmt::format("the loss was above loss_watchdog_threshold {} in {}, from step {} on, and is {:.4g}: "
-                       "the run ends. Lower learning_rate, or raise the threshold; of the checkpoints, those "
-                       "before step {} are worth going on from",
-                       config_.threshold, counted(config_.patience, "step"), first, record.loss, first)});
+                       "the run ends. Lower learning_rate, or raise the threshold",
+                       config_.threshold, counted(config_.patience, "step"), rose_at_, record.loss)});
 }
 
 // What is a spike in a step, in words; empty: nothing.

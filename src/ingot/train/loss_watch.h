@@ -36,8 +36,9 @@ struct LossWatchConfig {
 /// the first two for 50 steps, a third to fifth for the rest of the run. None is seen in the 50 steps behind
 /// another. Its definition is that of Surogate's LossGuard.
 ///
-/// A step's decision holds from the step after the next, as a device that works beside the host has begun the
-/// next one by then; all devices take the same steps.
+/// A halved rate holds from the step after the next, as a device that works beside the host has begun the
+/// next one by then: all devices take steps of the same rates. Where a run ends, such a device has taken the
+/// next step, which the CPU has not.
 class LossWatch {
  public:
   explicit LossWatch(const LossWatchConfig& config) : config_(config) {}
@@ -49,6 +50,11 @@ class LossWatch {
   /// Whether a plateau, or a loss that was too high, ended the run.
   bool ended_by_plateau() const { return ended_ == Ended::by_plateau; }
   bool ended_by_threshold() const { return ended_ == Ended::by_threshold; }
+  /// Whether the last loss was above the threshold, or losses ended the run: what was saved before they rose
+  /// is needed.
+  bool is_above() const { return above_ > 0 || ended_by_threshold(); }
+  /// The first of the steps whose losses ended the run; 0: none did.
+  std::int64_t rose_at() const { return rose_at_; }
 
   /// A JSON object with all that a run needs to go on, and back. What the configuration no longer asks for is
   /// left out.
@@ -71,7 +77,7 @@ class LossWatch {
   LossWatchConfig config_;
   Ended ended_ = Ended::no;
   std::vector<Reduction> reductions_;
-  std::int64_t above_ = 0;                     // steps in a row with a loss above the threshold
+  std::int64_t above_ = 0, rose_at_ = 0;       // steps in a row with a loss above the threshold
   std::deque<double> losses_, norms_;          // of the last steps
   std::int64_t spikes_ = 0, last_spike_ = -1;  // -1: none
   double block_sum_ = 0, least_mean_ = 0;      // of the block of steps that runs, and of those before

@@ -116,6 +116,7 @@ struct Trainer::State {
   void end_steps(std::int64_t but);
   void read(StepRecord& record);
   void watch_loss(const StepRecord& record);
+  std::string where_to_go_on();
   // By a run that went on from the checkpoint of a stopped evaluation, as this one does.
   template <class Record, class Member>
   static bool is_told(const std::vector<Record>& records, Member Record::*which, const Record& record) {
@@ -133,8 +134,9 @@ struct Trainer::State {
   void save();
   void end_copying();
   void end_saving();
-  // Then the checkpoints from before are what one goes on from.
   bool is_diverged() const { return watch.has_value() && watch->ended_by_threshold(); }
+  // Or is about to be: then the checkpoints from before are what one goes on from.
+  bool is_diverging() const { return watch.has_value() && watch->is_above(); }
   void flush();
 
   template <class F>
@@ -276,11 +278,27 @@ void Trainer::State::end_steps(std::int64_t but) {
 
 // All ranks see the same loss and norm, and decide alike.
 void Trainer::State::watch_loss(const StepRecord& record) {
-  for (const EventRecord& event : watch->note(record)) {
+  for (EventRecord& event : watch->note(record)) {
+    if (event.kind == "loss_too_high") event.text += where_to_go_on();
     history.add(event);
     tell([&](Reporter& r) { r.event(event); });
     if (is_first()) log(LogLevel::warn, "ingot::train", fmt::format("step {}: {}", event.step, event.text));
   }
+}
+
+// Behind what ended a run whose loss is too high.
+std::string Trainer::State::where_to_go_on() {
+  if (!options.checkpoints.has_value()) return "";
+  end_saving();  // so that all are there
+  const std::int64_t rise = watch->rose_at();
+  std::string before;
+  for (const CheckpointEntry& entry : options.checkpoints->list())
+    if (entry.step < rise) before = entry.path;
+  if (before.empty()) return fmt::format("; no checkpoint is of a step before step {}", rise);
+  return fmt::format(
+      "; {} is the last checkpoint before step {}. --resume takes the newest: to go on from "
+      "this one, remove those that are newer",
+      before, rise);
 }
 
 void Trainer::State::flush() {
@@ -400,7 +418,7 @@ void Trainer::State::end_saving() {
   end_copying();
   if (!saving.valid()) return;
   last_checkpoint = saving.get();
-  if (!is_diverged()) options.checkpoints->prune(options.save_total_limit, progress.best.step);
+  if (!is_diverging()) options.checkpoints->prune(options.save_total_limit, progress.best.step);
   tell([&](Reporter& r) { r.saved(last_checkpoint); });
 }
 
