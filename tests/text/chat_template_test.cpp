@@ -278,6 +278,25 @@ TEST(ChatTemplate, MacrosAndLoopsThatHoldTheirScopesAreFreed) {
   EXPECT_EQ(render("{% set n = namespace() %}{% set n.c = cycler(n) %}{{ n.c.next() is defined }}"), "True");
 }
 
+TEST(ChatTemplate, NumbersAreRoundedAndDividedAsInPython) {
+  EXPECT_EQ(render("{{ [1234|round(-2), 1250|round(-2), 1350|round(-2), -35|round(-1), 3|round(-30)] }}"),
+            "[1200, 1200, 1400, -40, 0]");
+  EXPECT_EQ(render("{{ [1234.5|round(-2), 1234|round(-2, 'floor'), 9007199254740993|round(-1)] }}"),
+            "[1200.0, 1200.0, 9007199254740990]");
+  EXPECT_NE(refusal("{{ 9223372036854775807|round(-1) }}").find("an integer is too large"),
+            std::string::npos);
+  EXPECT_EQ(render("{{ [1.0 // 0.1, -1.0 // 0.1, 1 // 0.1, 7.5 // 2, 0.0 // -1.0, 349007975410372.3 // 0.1] "
+                   "}}"),
+            "[9.0, -10.0, 9.0, 3.0, -0.0, 3490079754103722.0]");
+}
+
+TEST(ChatTemplate, PprintWritesWhatPythonHasOnOneLine) {
+  const std::string word(100, 'a');
+  EXPECT_EQ(render("{{ ('a' * 100)|pprint }}"), "'" + word + "'");
+  for (const char* source : {"{{ ['a' * 100]|pprint }}", "{{ ('a b' * 50)|pprint }}"})
+    EXPECT_NE(refusal(source).find("more than 80 characters is not supported"), std::string::npos) << source;
+}
+
 TEST(ChatTemplate, WhatHasNoMeaningHereIsRefusedByName) {
   EXPECT_NE(refusal("{{ lipsum() }}").find("lipsum() writes random text"), std::string::npos);
   EXPECT_NE(refusal("{{ {[1]: 2} }}").find("a list cannot be the key of a mapping"), std::string::npos);

@@ -258,6 +258,24 @@ Value to_real(const Call& call) {
   return given != nullptr ? *given : Value(0.0);
 }
 
+// To a multiple of 10^digits, of two as near to the even one.
+std::int64_t rounded_integer(std::int64_t value, std::int64_t digits) {
+  constexpr std::int64_t kMostDigits = 18;  // of a power of ten in 64 bits
+  const auto fits = [](bool holds) { INGOT_CHECK(holds, TemplateError(0, "an integer is too large")); };
+  if (digits > kMostDigits) {
+    constexpr std::int64_t kHalf = 5'000'000'000'000'000'000;  // of 10^19
+    fits(digits > kMostDigits + 1 || (value <= kHalf && value >= -kHalf));
+    return 0;
+  }
+  std::int64_t unit = 1;
+  for (std::int64_t i = 0; i < digits; ++i) unit *= 10;
+  const std::int64_t rest = value % unit, size = std::abs(rest), other = unit - size;
+  std::int64_t out = value - rest;
+  if (size > other || (size == other && out / unit % 2 != 0))
+    fits(!__builtin_add_overflow(out, rest < 0 ? -unit : unit, &out));
+  return out;
+}
+
 Value round(const Call& call) {
   INGOT_CHECK(call.value.is_number(),
               TemplateError(0, fmt::format("{} cannot be rounded", call.value.type_name())));
@@ -268,7 +286,8 @@ Value round(const Call& call) {
   // Python's give an integer, which has no sign where it is 0.
   if (method == "ceil" || method == "floor")
     return ((method == "ceil" ? std::ceil(v) : std::floor(v)) + 0.0) / scale;
-  if (!call.value.is_float() && precision >= 0) return call.value.integer();
+  if (!call.value.is_float())
+    return precision >= 0 ? call.value.integer() : rounded_integer(call.value.integer(), -precision);
   // The decimal that is nearest to the number itself, not to its product.
   if (precision > 0 && precision <= 17 && std::isfinite(call.value.number()))
     return std::stod(fmt::format("{:.{}f}", call.value.number(), precision));
@@ -299,12 +318,18 @@ Value ordered(const Value& value, Budget& budget) {
   return out;
 }
 
-// Python's pprint on one line; where it takes several is not known here.
+// Python's pprint on one line; where it takes several is not known here. Only containers and texts of several
+// words ever do.
 Value pretty(const Call& call) {
   constexpr std::size_t kWidth = 80;
   std::string text = python_repr(ordered(call.value, call.budget), call.budget);
-  INGOT_CHECK(count_characters(text) <= kWidth,
-              TemplateError(0, fmt::format("pprint of more than {} characters is not supported", kWidth)));
+  const bool breaks =
+      call.value.is_list() || call.value.is_dict() ||
+      (call.value.is_string() && std::ranges::any_of(to_utf32(call.value.string()), is_white_space));
+  INGOT_CHECK(!breaks || count_characters(text) <= kWidth,
+              TemplateError(0, fmt::format("pprint of a container or words of more than {} characters is not "
+                                           "supported",
+                                           kWidth)));
   return text;
 }
 

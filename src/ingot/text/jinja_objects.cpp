@@ -79,6 +79,15 @@ Value integer_operation(const std::string& op, std::int64_t a, std::int64_t b) {
   return out;
 }
 
+// Python's: a / b may round up to a whole number that b does not fit into as often (1.0 // 0.1 is 9).
+double rounded_quotient(double a, double b, double rest) {
+  const bool below = rest != 0 && (rest < 0) != (b < 0);
+  const double quotient = (a - rest) / b - (below ? 1 : 0);  // whole but for rounding
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double whole = std::floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
 Value real_operation(const std::string& op, double a, double b) {
   if (op == "+") return a + b;
   if (op == "-") return a - b;
@@ -86,8 +95,8 @@ Value real_operation(const std::string& op, double a, double b) {
   if (op == "**") return std::pow(a, b);
   INGOT_CHECK(b != 0, TemplateError(0, "division by zero"));
   if (op == "/") return a / b;
-  if (op == "//") return std::floor(a / b);
   const double rest = std::fmod(a, b);
+  if (op == "//") return rounded_quotient(a, b, rest);
   if (rest == 0) return std::copysign(0.0, b);
   return (rest < 0) != (b < 0) ? rest + b : rest;
 }
