@@ -321,7 +321,6 @@ TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherCommand) {
   EXPECT_EQ(by_optimizer["adamw"]["false"], plan["with_overhead"]);
   EXPECT_LT(by_optimizer["adamw"]["selective"].get<double>(), by_optimizer["adamw"]["false"].get<double>());
   EXPECT_LE(by_optimizer["adamw_8bit"]["true"].get<double>(), by_optimizer["adamw"]["true"].get<double>());
-  EXPECT_GT(plan["with_overhead"].get<std::size_t>(), plan["total"].get<std::size_t>());
   EXPECT_TRUE(fits_gpu("80GB"));
   EXPECT_FALSE(fits_gpu("100kB"));
   EXPECT_EQ(run_ingot({"memory", directory_ + "/train.yaml", "--gpu-memory", "large"}).exit_code, 2);
