@@ -229,8 +229,8 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
   std::array<SharedKeys, 2> shared;
   if (lease != nullptr) lease->begin();
   std::vector<RouterLoad> counted;
-  const bool counts = router_statistics != nullptr && grad_enabled();
-  if (counts && loads == nullptr) loads = &counted;
+  const bool counts = router_statistics != nullptr && grad_enabled(), only_counts = loads == nullptr;
+  if (counts && only_counts) loads = &counted;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;
     const auto index = static_cast<std::int64_t>(i);
@@ -243,6 +243,10 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
     context.shared = &shared[config.slides(index) ? 1 : 0];
     context.wanted_only = cached && i >= last;
     run_layer(i, x, context, loads != nullptr && layers[i]->experts != nullptr ? &load : nullptr);
+    if (load.counts.defined() && only_counts) {  // else they keep logits of all layers
+      load.probability = load.probability.detach();
+      load.squares = load.squares.detach();
+    }
     if (load.counts.defined()) loads->push_back(std::move(load));
     if (context.wanted_only && i + 1 < layers.size() && wanted_rows(context.segments) > 0)
       context.positions = contiguous(wanted(context.positions, context));
