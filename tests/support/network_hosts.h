@@ -17,6 +17,7 @@ class NetworkHosts {
  public:
   explicit NetworkHosts(const TemporaryDirectory& folder)
       : agent_(folder.at("agent")), log_(folder.at("ip")) {
+    for (const std::string host : {"north", "south"}) ip("netns del " + space(host));  // a killed test's
     made_ = ip("netns add " + space("north")) && ip("netns add " + space("south")) &&
             ip(fmt::format("link add link0 netns {} type veth peer name link0 netns {}", space("north"),
                            space("south")));
@@ -55,13 +56,16 @@ class NetworkHosts {
   void kill(const std::string& host) const {
     run(fmt::format("ip netns pids {} | xargs -r kill -9", space(host)));
   }
-  /// How many of its processes are ranks of `ingot`.
+  /// How many of its processes are ranks of `ingot`. -1: not known.
   int ranks(const std::string& host) const {
-    run(fmt::format("ps -o comm= -p $(ip netns pids {} | paste -sd, -) | grep -c '^ingot' > {}", space(host),
-                    log_ + ".count"));
+    const std::string file = log_ + ".count";
+    run(
+        fmt::format("pids=$(ip netns pids {} | paste -sd, -) && if [ -z \"$pids\" ]; then echo 0; else "
+                    "names=$(ps -o comm= "
+                    "-p $pids) && echo \"$names\" | grep -c '^ingot'; fi > {}",
+                    space(host), file));
     int count = -1;
-    std::ifstream(log_ + ".count") >> count;
-    return count;
+    return std::ifstream(file) >> count ? count : -1;
   }
   /// What starts a rank on each host, on the first of which mpirun runs; `options` and the command follow.
   std::string mpirun() const {
