@@ -166,6 +166,43 @@ TEST_P(NewTokens, TrainByThemselvesBesideAnAdapterAndAreMergedWithIt) {
   }
 }
 
+TEST_P(NewTokens, AreAddedToThoseOfTheAdapterThatARunGoesOnFrom) {
+  TrainConfig first = with_adapter("first");
+  const std::string begun = LanguageTrainer(first).run().model_directory;
+  TrainConfig c = with_adapter("goes-on");
+  c.adapter.start_from = begun;
+  c.samples.new_tokens = {{"followed", false}};  // a piece of text that is one token from now on
+  const std::string adapter = LanguageTrainer(c).run().model_directory;
+  const text::Tokenizer tokenizer = open_tokenizer(adapter);
+  EXPECT_EQ(tokenizer.token_to_id(kTurn), 280);
+  EXPECT_EQ(tokenizer.token_to_id("followed"), 281);
+  const std::string written = read_file(adapter + "/adapter_config.json");
+  for (const char* id : {"280", "281"}) EXPECT_NE(written.find(id), std::string::npos) << written;
+  const AdapterChoice choice{.path = adapter};
+  const auto adapted = load_language_model(base());
+  use_adapters(*adapted, {&choice, 1});
+  EXPECT_EQ(adapted->config.vocab_size, 282);
+}
+
+// A copy of the base that has no rows for new tokens could not read them.
+TEST_P(NewTokens, AreRowsOfTheReferenceOfPreferencesToo) {
+  const std::string pairs = directory_->at("pairs.jsonl");
+  std::ofstream file(pairs);
+  for (int i = 0; i < 40; ++i)
+    file << R"({"prompt": "What follows )" << i << R"(?<|turn|>", "chosen": "It is )" << i + 1
+         << R"(", "rejected": "It is )" << i << R"("})" << '\n';
+  file.close();
+  for (const char* adapter : {"", "adapter: lora\nlora_modules_to_save: [lm_head]\n"}) {
+    Config yaml = Config::parse(
+        "base_model: " + base() + "\nrl: dpo\ndatasets: [{path: " + pairs +
+            "}]\ntokens: ['<|turn|>']\nsequence_len: 48\nmicro_batch_size: 4\nmax_steps: 2\n"
+            "val_set_size: 0\nreport_to: []\noutput_dir: " +
+            directory_->at("dpo" + std::to_string(*adapter != 0) + (GetParam() ? "t" : "")) + "\n" + adapter,
+        "train.yaml");
+    EXPECT_NO_THROW(LanguageTrainer(read_train_config(yaml)).run()) << adapter;
+  }
+}
+
 TEST_P(NewTokens, RowsBesideAnAdapterResumeWithTheSameBits) {
   const std::string expected =
       read_file(LanguageTrainer(with_adapter("rows")).run().model_directory + "/adapter_model.safetensors");

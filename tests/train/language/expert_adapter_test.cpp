@@ -118,6 +118,20 @@ TEST_F(ExpertAdapters, ThePlanCountsThemAndTheQuantizedExperts) {
   EXPECT_LT(plan_memory(quantized, model).parameters, plan_memory(dense, model).parameters / 2);
 }
 
+TEST_F(ExpertAdapters, OffloadedQuantizedExpertsGiveTheSameBits) {
+  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+    const auto adapter = [&](Offload offload) {
+      TrainConfig c = tuning("offload", "nf4");
+      c.output_dir += std::string(name(recompute)) + std::string(name(offload));
+      c.max_steps = 3;
+      c.recompute = recompute;
+      c.offload_weights = offload;
+      return adapter_bytes(LanguageTrainer(c).run());
+    };
+    EXPECT_EQ(adapter(Offload::disk), adapter(Offload::none));
+  }
+}
+
 TEST_F(ExpertAdapters, MlpsInChunksLearnTheSame) {
   TrainConfig whole = tuning("all"), chunks = tuning("chunks");
   chunks.mlp_chunk = 48;

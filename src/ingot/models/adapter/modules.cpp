@@ -37,6 +37,9 @@ std::vector<AdaptedExperts> adapted_experts(AdaptedModel model) {
   std::vector<AdaptedExperts> all;
   for (const auto& [name, experts] : named_experts(model.module))
     all.push_back({.experts = experts, .ours = name, .rule = model.map.rule_for(name)});
+  for (AdaptedExperts& at : all)
+    at.is_gated = std::ranges::any_of(
+        all, [&](const AdaptedExperts& other) { return other.ours == at.our_container() + ".gate_proj"; });
   return all;
 }
 

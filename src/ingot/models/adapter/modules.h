@@ -35,6 +35,7 @@ struct AdaptedExperts {
   ExpertLinear* experts;
   std::string ours;      ///< "model.layers.0.mlp.experts.gate_proj"
   WeightRule rule;       ///< with the layer's number
+  bool is_gated = true;  ///< the layer's experts have a gate beside the up projection
   bool divided = false;  ///< ranks have the stack together
 
   /// Whether checkpoints have a module for each expert.

@@ -283,6 +283,10 @@ PeftAdapter place_adapter(const AdaptedParts& parts, const WeightMap& map, Adapt
   const bool tied = std::ranges::none_of(
       weights, [](const AdaptedWeight& at) { return at.is_head && !at.weight->dense.embedding; });
   adapter.experts = take_expert_adapters(file, read.modules, parts.experts, config, name, weight);
+  for (const std::string& module : modules_of_experts(parts.experts))
+    INGOT_CHECK(!read.modules.contains(module),
+                FormatError(file, 0, module,
+                            "is of experts, and target_parameters of adapter_config.json does not name it"));
   for (const auto& [module, tensors] : read.modules) {
     for (const AdaptedWeight& at : weights) {
       if (at.module != module) continue;

@@ -66,14 +66,14 @@ std::optional<Stacks> from_modules(const std::string& file, const Modules& modul
 // The rows of a fused stack's B [experts, out, rank] that are this layer's.
 Tensor rows_of_layer(const AdaptedExperts& at, const Tensor& b) {
   const std::int64_t out = at.experts->shape()[1];
+  const bool halves = at.parameter() == "gate_up_proj" && at.is_gated;
+  if (b.dim(1) != (halves ? 2 * out : out)) return {};
   if (!at.is_modules()) {
     WeightRule rows = at.rule;
     rows.transposed = false;
     return import_tensor(rows, [&b](const std::string&) { return b; });
   }
-  if (at.parameter() == "down_proj") return b;
-  const std::int64_t first = at.ours.ends_with(".up_proj") ? b.dim(1) - out : 0;
-  return b.dim(1) >= out ? narrow(b, 1, first, out) : b;
+  return halves ? narrow(b, 1, at.ours.ends_with(".up_proj") ? out : 0, out) : b;
 }
 
 // Where a file has the wrapper of a layer's parameter: of two parameters that are wrapped, gate_up_proj is

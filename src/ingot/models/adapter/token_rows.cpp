@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -47,6 +48,27 @@ std::unique_ptr<LowRankAdapter> token_row_adapter(const AdaptedWeight& at, const
       std::make_unique<LowRankAdapter>(ParamSource(given).scope(at.ours), name, weight.shape(), count, 1.0F);
   adapter->tokens = tokens;
   return adapter;
+}
+
+void add_token_rows(const AdaptedWeight& at, const std::string& name,
+                    const std::vector<std::int64_t>& tokens) {
+  const NoGrad no_grad;
+  const std::string of_rows = token_rows_name(name);
+  const LowRankAdapter* before = at.weight->find_adapter(of_rows);
+  std::vector<std::int64_t> all = before == nullptr ? std::vector<std::int64_t>{} : before->tokens, more;
+  for (const std::int64_t token : tokens)
+    if (std::ranges::count(all, token) == 0) more.push_back(token);
+  if (more.empty()) return;
+  all.insert(all.end(), more.begin(), more.end());
+  Tensor values;
+  if (before != nullptr) {
+    const Tensor theirs = values_of_token_rows(at, *before, before->a.value.detach());
+    const Tensor own = to(at.weight->base_rows(ids_of(more, at.weight->device())), kCpu);
+    values = concat(std::vector<Tensor>{theirs, own}, 0);
+  }
+  auto adapter = token_row_adapter(at, of_rows, all, values);
+  std::erase_if(at.weight->adapters, [&](const auto& one) { return one->name == of_rows; });
+  at.weight->add_adapter(std::move(adapter));
 }
 
 Tensor values_of_token_rows(const AdaptedWeight& at, const LowRankAdapter& adapter, const Tensor& a) {

@@ -22,6 +22,10 @@ bool has_token_rows(const AdaptedWeight& at);
 std::unique_ptr<LowRankAdapter> token_row_adapter(const AdaptedWeight& at, const std::string& name,
                                                   const std::vector<std::int64_t>& tokens,
                                                   const Tensor& values = {});
+/// Adds rows to those that the adapter beside `name` has of a weight, with the values that they have; makes
+/// the adapter where there is none.
+void add_token_rows(const AdaptedWeight& at, const std::string& name,
+                    const std::vector<std::int64_t>& tokens);
 /// The rows' own values, f32 [tokens, in], where the adapter's A is `a`.
 Tensor values_of_token_rows(const AdaptedWeight& at, const LowRankAdapter& adapter, const Tensor& a);
 

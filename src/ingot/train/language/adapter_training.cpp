@@ -12,6 +12,7 @@
 #include "ingot/infer/packed_cache.h"
 #include "ingot/models/adapter/modules.h"
 #include "ingot/models/adapter/open_adapter.h"
+#include "ingot/models/adapter/token_rows.h"
 #include "ingot/models/architecture_check.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/language/vocabulary.h"
@@ -97,6 +98,8 @@ std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const
         count += lora.rank_of(at.module) * (at.weight->in() + at.weight->out()) +
                  (lora.use_dora ? at.weight->out() : 0);
       if (lora.saves(at.module)) count += at.weight->in() * at.weight->out();
+      if (has_token_rows(at))
+        count += at.weight->in() * std::ssize(lora.token_rows(at.module, at.ours == "model.embed_tokens"));
     }
     for (const AdaptedExperts& at : parts.experts) {
       const Shape shape = at.experts->shape();
@@ -142,6 +145,8 @@ std::size_t AdapterTraining::base_bytes(const LanguageConfig& model, DType dtype
   count -= static_cast<double>(model.expert_parameter_count());
   look_at_parts_of(model, [&](const AdaptedParts& parts) {
     for (const AdaptedWeight& at : parts.weights) {
+      // Tables that get rows for new tokens are dense.
+      if (tokens > 0 && has_token_rows(at)) continue;
       const auto elements = static_cast<double>(at.weight->in() * at.weight->out());
       bytes += elements * quantized;
       count -= elements;
@@ -178,6 +183,18 @@ void own_trained_memory(LanguageModel& model) {
 
 }  // namespace
 
+namespace {
+
+// The adapter's own rows of tokens, and those of tokens that are new in this run.
+void go_on_from(LanguageModel& model, const WeightMap& map, const AdapterTraining& adapter) {
+  read_adapter(model, adapter.start_from);
+  for (const AdaptedWeight& at : adapted_weights({model, map}))
+    if (has_token_rows(at))
+      add_token_rows(at, "default", adapter.lora.token_rows(at.module, at.ours == "model.embed_tokens"));
+}
+
+}  // namespace
+
 std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const AdapterTraining& adapter,
                                                   DType dtype, Device device, std::uint64_t seed,
                                                   const std::map<std::string, Tensor>& saved) {
@@ -188,7 +205,7 @@ std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const
   if (adapter.start_from.empty())
     add_lora({*model, map}, adapter.lora, source);
   else
-    read_adapter(*model, adapter.start_from);
+    go_on_from(*model, map, adapter);
   train_adapter_only({*model, map}, adapter.lora);
   if (backend(device).capabilities().host_memory) own_trained_memory(*model);
   for (LowRankAdapter* low_rank : adapters_of(*model)) low_rank->dropout = adapter.lora.lora_dropout;

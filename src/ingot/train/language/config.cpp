@@ -129,8 +129,13 @@ void read_special_tokens(const ConfigReader& root, TrainConfig& t) {
     // Padding is never read.
     if (name != "pad_token") t.samples.new_tokens.emplace_back(token, true);
   }
-  for (std::string& token : tokens.get("additional_special_tokens", std::vector<std::string>{}))
-    t.samples.new_tokens.emplace_back(std::move(token), true);
+  const char* more = "additional_special_tokens";
+  if (tokens.has(more)) {
+    for (std::string& token : tokens.get(more, std::vector<std::string>{}))
+      t.samples.new_tokens.emplace_back(std::move(token), true);
+  } else {
+    static_cast<void>(tokens.skip(more));
+  }
   for (std::string& token : root.get("tokens", std::vector<std::string>{}))
     t.samples.new_tokens.emplace_back(std::move(token), false);
 }
@@ -261,8 +266,6 @@ std::pair<std::string, std::string> TrainConfig::offload_weights_obstacle(const 
     return {"sample_prompts", "generation captures passes with all weights"};
   if (!on_host && of.position == PositionKind::alibi)
     return {"ALiBi", "its slopes are made where the weights are"};
-  if (adapter.quantizes_base() && of.num_experts > 0)
-    return {"quantized experts", "they are applied as one stack"};
   return {};
 }
 

@@ -22,6 +22,7 @@
 #include "ingot/data/samples.h"
 #include "ingot/data/token_cache.h"
 #include "ingot/data/tokenizer_encoder.h"
+#include "ingot/models/adapter/use_adapters.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/text/bpe_trainer.h"
 
@@ -429,7 +430,12 @@ std::string tokenizer_path(const TrainConfig& config) {
 
 text::Tokenizer run_tokenizer(const TrainConfig& config) {
   const std::string path = tokenizer_path(config);
-  return with_settings(path.empty() ? train_tokenizer(config) : open_tokenizer(path), config.samples);
+  if (path.empty()) return with_settings(train_tokenizer(config), config.samples);
+  // The adapter that a run goes on from may have more tokens than its base.
+  std::vector<AdapterChoice> adapters;
+  if (config.adapter.enabled && !config.adapter.start_from.empty() && config.tokenizer.empty())
+    adapters.push_back({.path = config.adapter.start_from});
+  return with_settings(open_tokenizer(path, adapters), config.samples);
 }
 
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer) {

@@ -25,6 +25,7 @@
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/language/vocabulary.h"
+#include "ingot/nn/expert_linear.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -75,7 +76,7 @@ std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text:
     return load_adapted_model(config.model, config.adapter, config.dtype, device, config.seed, adapters);
   if (!config.from_scratch) {
     auto model = load_language_model(config.model, {.dtype = config.dtype, .device = device});
-    if (!config.samples.new_tokens.empty()) grow_vocabulary(*model, tokenizer.vocab_size());
+    if (!new_token_ids(config, tokenizer).empty()) grow_vocabulary(*model, tokenizer.vocab_size());
     return model;
   }
   InitSource source(config.seed, config.dtype, device);
@@ -184,6 +185,13 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
 }
 
 void LanguageTask::share_out_experts() {
+  for (const auto& [name, experts] : named_experts(*model_))
+    INGOT_CHECK(experts->adapters.empty(),
+                InvalidConfig(
+                    "expert_parallel_size",
+                    fmt::format("is {}, but lora_model_dir has adapters of experts ('{}'), which ranks would "
+                                "have to share out with them; leave it out",
+                                config_.expert_parallel_size, name)));
   const auto size = static_cast<int>(config_.expert_parallel_size);
   if (communicator_.size() > size) {
     expert_group_ = communicator_.split(communicator_.rank() / size);
@@ -271,7 +279,7 @@ LanguageConfig LanguageTask::architecture(const LanguageCheckpoint* checkpoint) 
   if (checkpoint != nullptr) return checkpoint->config;
   if (config_.from_scratch) return finish_architecture(config_, *tokenizer_);
   LanguageConfig model = planned_architecture(config_);
-  if (!config_.samples.new_tokens.empty())
+  if (!new_token_ids(config_, *tokenizer_).empty() || config_.adapter.tokens > 0)
     model.vocab_size = std::max<std::int64_t>(model.vocab_size, tokenizer_->vocab_size());
   return model;
 }
@@ -487,7 +495,8 @@ void LanguageTask::check_same_adapter(const SavedCheckpoint& saved) const {
   if (!begun.is_object() || !begun.contains("config")) return;  // which Trainer::resume tells
   Json adapter;
   const Json now = parse_json<Json>(settings(), "the settings");
-  for (const char* key : {"adapter", "base_format", "lora_r", "lora_alpha", "lora_use_rslora"})
+  for (const char* key :
+       {"adapter", "base_format", "lora_r", "lora_alpha", "lora_use_rslora", "tokens", "special_tokens"})
     if (now.contains(key)) adapter[key] = now.at(key);
   check_same_settings(dump_json(begun.at("config")), dump_json(adapter), earlier_settings(), saved.path());
 }

@@ -72,7 +72,9 @@ class LanguageTask : public TrainTask {
   void read_evaluation(EvalRecord& record) const override { objective_->read_evaluation(record); }
   std::vector<SampleRecord> samples(std::int64_t step) override;
   std::string settings() const override { return run_settings(config_); }
-  std::string earlier_settings() const override { return R"({"recipe": "none"})"; }
+  std::string earlier_settings() const override {
+    return R"({"recipe": "none", "tokens": [], "special_tokens": []})";
+  }
   std::string state() const override;
   void save(Checkpoint& checkpoint) override;
   std::string write(const CheckpointDirectory& directory, std::int64_t step,

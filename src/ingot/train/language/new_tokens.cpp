@@ -1,5 +1,6 @@
 #include "ingot/train/language/new_tokens.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -30,14 +31,20 @@ void train_new_tokens(TrainConfig& config, const text::Tokenizer& tokenizer, boo
     log(LogLevel::info, "ingot::train",
         fmt::format("{} new {}, ids {} to {}", ids.size(), ids.size() == 1 ? "token" : "tokens", ids.front(),
                     ids.back()));
+  for (const auto& [name, token] : config.samples.special_tokens)
+    if (const auto id = tokenizer.token_to_id(token); tells && id && std::ranges::count(ids, *id) > 0)
+      log(LogLevel::warn, "ingot::train",
+          fmt::format(
+              "special_tokens.{}: '{}' is not in the vocabulary; it is added, and nothing but this run's "
+              "data teaches it",
+              name, token));
   if (!config.adapter.enabled) return;
   config.adapter.tokens = tokenizer.vocab_size();
   LoraConfig& lora = config.adapter.lora;
   const LanguageConfig model = planned_architecture(config);
   const WeightMap map = LanguageModel::weight_map(model);
-  std::vector<std::string> tables{"model.embed_tokens"};
-  if (!model.tie_word_embeddings) tables.emplace_back("lm_head");
-  for (const std::string& table : tables) {
+  // A head that is not there takes none.
+  for (const std::string table : {"model.embed_tokens", "lm_head"}) {
     const std::string theirs = map.rule_for(table + ".weight").theirs;
     const std::string module = theirs.substr(0, theirs.rfind('.'));
     if (!lora.saves(module)) lora.trainable_token_indices[module] = ids;

@@ -4,6 +4,7 @@
 #include "ingot/models/adapter/lora.h"
 #include "ingot/models/adapter/open_adapter.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/models/language/vocabulary.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/train/language/frozen_matrices.h"
 
@@ -25,7 +26,10 @@ ReferenceModel::ReferenceModel(const TrainConfig& config, LanguageModel& model)
       begins_adapted_(config.adapter.enabled && !config.adapter.start_from.empty()),
       with_values_(config.adapter.quantizes_base()) {
   const MemoryTagScope tag(MemoryTag::parameter);
-  if (is_copied(config)) copy_ = load_base_model(config.model, config.adapter, config.dtype, model.device());
+  if (is_copied(config)) {
+    copy_ = load_base_model(config.model, config.adapter, config.dtype, model.device());
+    grow_vocabulary(*copy_, model.config.vocab_size);
+  }
   if (!begins_adapted_) return;
   const WeightMap map = LanguageModel::weight_map(model.config);
   LanguageModel& reference = copy_ != nullptr ? *copy_ : model;

@@ -70,7 +70,9 @@ std::string run_settings(const TrainConfig& config) {
     json["lora_dropout"] = lora.lora_dropout;
     json["lora_use_rslora"] = lora.use_rslora;
     if (lora.use_dora) json["lora_use_dora"] = true;
-    json["lora_target_modules"] = lora.target_modules;
+    json["lora_target_modules"] =
+        lora.target_regex.empty() ? Json(lora.target_modules) : Json(lora.target_regex);
+    json["lora_layers_to_transform"] = lora.layers_to_transform;
     json["lora_modules_to_save"] = lora.modules_to_save;
     json["lora_target_parameters"] = lora.target_parameters;
     json["lora_exclude_modules"] = lora.exclude_modules;
