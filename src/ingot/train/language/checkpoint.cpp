@@ -1,12 +1,6 @@
 #include "ingot/train/language/checkpoint.h"
 
-#include <filesystem>
-
-#include <nlohmann/json.hpp>
-
 #include "ingot/base/files.h"
-#include "ingot/base/json.h"
-#include "ingot/infer/generation_config.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/language/weight_map.h"
 #include "ingot/ops/cast.h"
@@ -14,17 +8,6 @@
 #include "ingot/weights/open.h"
 
 namespace ingot {
-
-std::string kept_generation_config(const std::string& model, const text::Tokenizer& tokenizer) {
-  if (model.empty()) return {};
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  const std::string path = model + "/generation_config.json";
-  if (std::filesystem::exists(path)) json = parse_json<nlohmann::ordered_json>(read_file(path), path);
-  const auto ids = infer::find_end_tokens(infer::GenerationConfig::of_model(model), tokenizer);
-  if (ids.size() == 1) json["eos_token_id"] = ids[0];
-  if (ids.size() > 1) json["eos_token_id"] = ids;
-  return dump_json(json, 2) + "\n";
-}
 
 void write_trained_model(const std::string& directory, const LanguageConfig& config,
                          const std::map<std::string, Tensor>& weights, const text::Tokenizer& tokenizer,

@@ -33,10 +33,6 @@ struct LanguageCheckpoint {
   std::string state;                        ///< JSON
 };
 
-/// generation_config.json of the model that a run starts from, with every id that ends a text: those that its
-/// files name, and those of the run's tokenizer and chat template. Empty where there is no such model.
-std::string kept_generation_config(const std::string& model, const text::Tokenizer& tokenizer);
-
 /// What a run writes as a model: write_language_model, the tokenizer with its chat template, and
 /// `generation_config` unless it is empty.
 void write_trained_model(const std::string& directory, const LanguageConfig& config,

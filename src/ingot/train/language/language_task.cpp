@@ -21,6 +21,7 @@
 #include "ingot/dist/device_ranks.h"
 #include "ingot/dist/ordered_sum.h"
 #include "ingot/dist/processors.h"
+#include "ingot/infer/generation_file.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/model_directory.h"
@@ -134,7 +135,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   train_new_tokens(config_, *tokenizer_, communicator_.is_first());
   const LanguageConfig planned = architecture(checkpoint.has_value() ? &*checkpoint : nullptr);
   if (config_.shares_experts()) check_expert_ranks(config_, planned, communicator_.size());
-  if (!config_.from_scratch) generation_config_ = kept_generation_config(config_.model, *tokenizer_);
+  if (!config_.from_scratch) generation_config_ = infer::kept_generation_config(config_.model, *tokenizer_);
   if (!communicator_.is_first()) communicator_.barrier();  // the first makes what is cached
   data_ = prepare_data(config_, *tokenizer_);
   if (communicator_.is_first()) communicator_.barrier();
