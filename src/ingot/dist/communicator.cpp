@@ -124,6 +124,8 @@ namespace {
 
 // Each of them would train the whole, and all write to one directory.
 void refuse_other_launchers() {
+  // Environment: WORLD_SIZE, RANK | set by torchrun, which cannot start ranks here: commands that would share
+  // work refuse them
   const std::string processes = first_variable({"WORLD_SIZE"});
   INGOT_CHECK(
       processes.empty() || processes == "1" || first_variable({"RANK"}).empty(),
