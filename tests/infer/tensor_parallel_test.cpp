@@ -284,7 +284,7 @@ class Adapted : public TensorParallelRanks, public ::testing::WithParamInterface
 // Fused modules (phi3's query, key and value) are adapted as one, and cut by head.
 TEST_P(Adapted, LogitsOfRanksEqualThoseOfOneToRounding) {
   write_family(base_.path(), GetParam());
-  LoraConfig config{.r = 4, .target_modules = {"all-linear"}};
+  LoraConfig config{.r = 4, .target_modules = {"all-linear"}, .exclude_modules = {"experts"}};
   if (GetParam() == "llama") config.modules_to_save = {"embed_tokens", "lm_head"};
   write_adapter(config);
   const Tensor tokens = Tensor::from(Ids{3, 17, 42, 8, 55, 23, 1, 30}, {1, 8});

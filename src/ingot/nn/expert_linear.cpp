@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/error.h"
 #include "ingot/nn/input_observer.h"
 #include "ingot/nn/linear_weight.h"
 #include "ingot/nn/module_scope.h"
