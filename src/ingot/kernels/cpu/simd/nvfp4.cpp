@@ -60,7 +60,8 @@ struct Step {
 
 HWY_INLINE V nearest_e2m1(V x) {
   const Step of(hn::Abs(x));
-  return hn::Mul(hn::Round(hn::Mul(x, of.inverse)), of.step);
+  // SSE2 has no rounding instruction; through integers -0.25 becomes +0.
+  return hn::CopySign(hn::Mul(hn::Round(hn::Mul(x, of.inverse)), of.step), x);
 }
 
 HWY_INLINE V stochastic_e2m1(V x, V uniform) {
