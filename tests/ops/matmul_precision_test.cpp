@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
+#include "ingot/kernels/bf16_dot_products.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/launch_profile.h"
 #include "ingot/ops/conv.h"
@@ -62,7 +64,9 @@ class MediumPrecision : public ::testing::Test {
   void SetUp() override {
     if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512_bf16)
       GTEST_SKIP() << "medium precision rounds on processors with avx512_bf16 only";
+    kernels::set_bf16_dot_products(true);
   }
+  void TearDown() override { kernels::set_bf16_dot_products(std::nullopt); }
 };
 
 TEST_F(MediumPrecision, MatmulsOfEveryLayoutAreNearTheReference) {

@@ -285,21 +285,6 @@ TEST(ColumnSum, EqualsTheReferenceInEveryDtype) {
   }
 }
 
-TEST(Linear, UsesTheProcessorsBf16MatmulsForwardAndBackward) {
-  if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512_bf16)
-    GTEST_SKIP() << "without dot products of bf16";
-  Tensor x = randn({64, 96}, 1, DType::bf16), w = randn({48, 96}, 2, DType::bf16);
-  x.set_requires_grad(true);
-  w.set_requires_grad(true);
-  const kernels::LaunchProfile profile;
-  backward(linear(x, w), {.grad = randn({64, 48}, 3, DType::bf16)});
-  const auto entries = profile.entries();
-  const auto products = std::ranges::find_if(
-      entries, [](const auto& e) { return std::string_view(e.implementation) == "onednn_bf16"; });
-  ASSERT_NE(products, entries.end());
-  EXPECT_EQ(products->launches, 3);
-}
-
 // Rows off every block, a bias, and a destination that is wider than the result.
 TEST(Linear, ForwardMatmulsOfManyRowsTakeTheWeightAsItLies) {
   if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512) GTEST_SKIP() << "without AVX-512";

@@ -8,10 +8,10 @@ namespace ingot::kernels {
 /// How exactly matmuls and convolutions of f32 tensors are computed.
 ///
 /// `highest`: in f32 throughout. `medium`: where that is faster, both operands are rounded on the way in;
-/// sums and results stay f32, and so do weights, gradients and all other operations. On a CPU with
-/// AVX512-BF16 they are rounded to bf16, whose 8 bits put each operand off by up to 2^-8, so a sum of k
-/// matmuls of alike, random numbers by about 0.2 % of its usual size. On a CUDA device, matmuls are
-/// rounded to TF32 (11 bits). Elsewhere both give the same bits.
+/// sums and results stay f32, and so do weights, gradients and all other operations. On a CPU
+/// whose dot products of bf16 are faster than f32 they are rounded to bf16, whose 8 bits put each operand off
+/// by up to 2^-8, so a sum of k matmuls of alike, random numbers by about 0.2 % of its usual size. On a CUDA
+/// device, matmuls are rounded to TF32 (11 bits). Elsewhere both give the same bits.
 enum class MatmulPrecision : std::uint8_t { highest, medium };
 
 /// What launch() uses, on all threads; `highest` unless set.

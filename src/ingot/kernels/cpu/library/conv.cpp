@@ -11,6 +11,7 @@
 
 #include <dnnl.hpp>
 
+#include "ingot/kernels/bf16_dot_products.h"
 #include "ingot/kernels/cpu/library/onednn.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/tile.h"
@@ -339,7 +340,8 @@ bool is_worth_rounding(const Problem& p) {
 
 template <class Args>
 bool accepts_rounded(const Args& args) {
-  if (matmul_precision() != MatmulPrecision::medium || !has_weight(args) || !onednn_has_bf16()) return false;
+  if (matmul_precision() != MatmulPrecision::medium || !has_weight(args) || !use_bf16_dot_products())
+    return false;
   const Problem problem = rounded_problem_of(args);
   return problem.dtype == DType::f32 && problem.weight[0] > 0 && is_worth_rounding(problem) &&
          has_plan(problem);

@@ -7,6 +7,8 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/library/gemm_layout.h"
+#include "ingot/kernels/cpu/library/onednn.h"
+#include "ingot/kernels/cpu/library/onednn_matmul.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/tile.h"
 
@@ -88,41 +90,77 @@ Matrix widen(const std::uint16_t* from, DType dtype, Matrix layout, std::int64_t
   return {layout.layout, cols};
 }
 
-// Half precision in blocks that are widened to f32, for processors without dot products of bf16, and for f16.
-void gemm_half(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, std::int64_t item) {
-  constexpr std::int64_t kBlockElements = std::int64_t{1} << 21;  // of b: 8 MiB as floats
-  const auto at = plan.batch_offsets(item);
-  const std::int64_t nb = std::clamp<std::int64_t>(kBlockElements / plan.k, 64, 1024);
-  const std::int64_t mb = std::min<std::int64_t>(plan.m, 512);
-  float* a = thread_scratch(0, static_cast<std::size_t>(mb * plan.k));
-  float* b = thread_scratch(1, static_cast<std::size_t>(std::min(nb, plan.n) * plan.k));
-  float* c = thread_scratch(2, static_cast<std::size_t>(mb * std::min(nb, plan.n)));
-  float* bias = thread_scratch(3, static_cast<std::size_t>(std::min(nb, plan.n)));
-  for (std::int64_t n0 = 0; n0 < plan.n; n0 += nb) {
-    const std::int64_t n = std::min(nb, plan.n - n0);
-    Matrix b_block;
-    for (std::int64_t m0 = 0; m0 < plan.m; m0 += mb) {
-      const std::int64_t m = std::min(mb, plan.m - m0);
-      if (args.bias) {
-        load_tile({args.bias.as<std::uint16_t>() + n0, args.bias.dtype, 1, n, n}, bias, n);
-        for (std::int64_t i = 0; i < m; ++i) std::copy_n(bias, n, c + i * n);
-      }
-      for (std::int64_t s = 0; s < plan.summed_count; ++s) {
-        const auto inner = plan.summed_offsets(s);
-        if (m0 == 0 || plan.summed_count > 1) {
-          b_block = widen(plan.b_at<std::uint16_t>(at.b + inner.b + n0 * plan.b_col), args.c.dtype, layouts.b,
-                          plan.k, n, b);
+// One matmul of floats: by the primitive where b is transposed, which sgemm packs slowly.
+void multiply(const SgemmSizes& size, float alpha, Matrix a_layout, const float* a, Matrix b_layout,
+              const float* b, float beta, float* c, std::int64_t ldc) {
+  const bool simple = alpha == 1.0F && (beta == 0.0F || beta == 1.0F);
+  if (b_layout.layout == 'N' || !simple || !onednn_has_avx512())
+    return sgemm(size, alpha, a_layout, a, b_layout, b, beta, c, ldc);
+  OnednnMatmul({size.m, size.n, size.k}, {a_layout, b_layout, ldc}, {.accumulate = beta != 0.0F})
+      .run(a, b, nullptr, c);
+}
+
+/// Half precision in blocks that are widened to f32: for processors without fast dot products of bf16, and
+/// for f16.
+class WidenedGemm {
+ public:
+  WidenedGemm(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args)
+      : plan_(plan),
+        layouts_(layouts),
+        args_(args),
+        rows_(std::min(plan.m, kRows)),
+        cols_(std::min(plan.n, std::clamp<std::int64_t>(kBlockElements / plan.k, 64, 1024))),
+        a_(thread_scratch(0, static_cast<std::size_t>(rows_ * plan.k))),
+        b_(thread_scratch(1, static_cast<std::size_t>(cols_ * plan.k))),
+        c_(thread_scratch(2, static_cast<std::size_t>(rows_ * cols_))),
+        bias_(thread_scratch(3, static_cast<std::size_t>(cols_))) {}
+
+  // Rows of a outside: a block of it is widened once, and b is, which is a weight, for each.
+  void run(std::int64_t item) {
+    const auto at = plan_.batch_offsets(item);
+    for (std::int64_t row = 0; row < plan_.m; row += kRows) {
+      const std::int64_t rows = std::min(kRows, plan_.m - row);
+      if (plan_.summed_count == 1) widen_a(at, 0, row, rows);
+      for (std::int64_t col = 0; col < plan_.n; col += cols_) {
+        const std::int64_t cols = std::min(cols_, plan_.n - col);
+        if (args_.bias) set_to_bias_of(col, rows, cols);
+        for (std::int64_t s = 0; s < plan_.summed_count; ++s) {
+          if (plan_.summed_count > 1) widen_a(at, s, row, rows);
+          const auto inner = plan_.summed_offsets(s);
+          const Matrix b = widen(plan_.b_at<std::uint16_t>(at.b + inner.b + col * plan_.b_col), args_.c.dtype,
+                                 layouts_.b, plan_.k, cols, b_);
+          multiply({rows, cols, plan_.k}, args_.alpha, a_layout_, a_, b, b_,
+                   s > 0 || args_.bias ? 1.0F : 0.0F, c_, cols);
         }
-        const Matrix a_block = widen(plan.a_at<std::uint16_t>(at.a + inner.a + m0 * plan.a_row), args.c.dtype,
-                                     layouts.a, m, plan.k, a);
-        sgemm({m, n, plan.k}, args.alpha, a_block, a, b_block, b, s > 0 || args.bias ? 1.0F : 0.0F, c, n);
+        store_tile(c_, cols,
+                   {plan_.c_at<std::uint16_t>(at.c + row * plan_.c_row + col), args_.c.dtype, rows, cols,
+                    plan_.c_row},
+                   args_.beta != 0.0F);
       }
-      store_tile(c, n,
-                 {plan.c_at<std::uint16_t>(at.c + m0 * plan.c_row + n0), args.c.dtype, m, n, plan.c_row},
-                 args.beta != 0.0F);
     }
   }
-}
+
+ private:
+  static constexpr std::int64_t kRows = 512;
+  static constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
+
+  void widen_a(const GemmPlan::Axis& at, std::int64_t s, std::int64_t row, std::int64_t rows) {
+    a_layout_ = widen(plan_.a_at<std::uint16_t>(at.a + plan_.summed_offsets(s).a + row * plan_.a_row),
+                      args_.c.dtype, layouts_.a, rows, plan_.k, a_);
+  }
+
+  void set_to_bias_of(std::int64_t col, std::int64_t rows, std::int64_t cols) {
+    load_tile({args_.bias.as<std::uint16_t>() + col, args_.bias.dtype, 1, cols, cols}, bias_, cols);
+    for (std::int64_t i = 0; i < rows; ++i) std::copy_n(bias_, cols, c_ + i * cols);
+  }
+
+  const GemmPlan& plan_;
+  const Layouts& layouts_;
+  const GemmArgs& args_;
+  std::int64_t rows_, cols_;
+  float *a_, *b_, *c_, *bias_;
+  Matrix a_layout_;
+};
 
 void run_half_weights(const GemmArgs& args, Stream) {
   constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;  // of b: 4 MiB as floats
@@ -141,26 +179,35 @@ void run_half_weights(const GemmArgs& args, Stream) {
     const std::int64_t n = std::min(block, plan.n - at);
     const Matrix wide =
         widen(plan.b_at<std::uint16_t>(at * plan.b_col), args.b.dtype, {'T', plan.b_col}, plan.k, n, b);
-    sgemm({plan.m, n, plan.k}, args.alpha, a, static_cast<const float*>(plan.a), wide, b, beta, c + at,
-          plan.c_row);
+    multiply({plan.m, n, plan.k}, args.alpha, a, static_cast<const float*>(plan.a), wide, b, beta, c + at,
+             plan.c_row);
   }
 }
 
-void run(const GemmArgs& args, Stream) {
+void run_f32(const GemmArgs& args, Stream) {
   GemmPlan plan(args);
   Layouts layouts;
   find_layouts(plan, layouts);
-  const auto product = args.c.dtype == DType::f32 ? gemm_f32 : gemm_half;
   for_item_ranges(plan, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) product(plan, layouts, args, i);
+    for (std::int64_t i = begin; i < end; ++i) gemm_f32(plan, layouts, args, i);
+  });
+}
+
+void run_half(const GemmArgs& args, Stream) {
+  GemmPlan plan(args);
+  Layouts layouts;
+  find_layouts(plan, layouts);
+  for_item_ranges(plan, [&](std::int64_t begin, std::int64_t end) {
+    WidenedGemm widened(plan, layouts, args);
+    for (std::int64_t i = begin; i < end; ++i) widened.run(i);
   });
 }
 
 }  // namespace
 
 void register_gemm_library() {
-  gemm.add(DeviceType::cpu, {"onednn", ImplKind::library, accepts_f32, run});
-  gemm.add(DeviceType::cpu, {"onednn_widened", ImplKind::library, accepts_half, run});
+  gemm.add(DeviceType::cpu, {"onednn", ImplKind::library, accepts_f32, run_f32});
+  gemm.add(DeviceType::cpu, {"onednn_widened", ImplKind::library, accepts_half, run_half});
   gemm.add(DeviceType::cpu,
            {"onednn_half_weights", ImplKind::library, accepts_half_weights, run_half_weights});
 }
