@@ -9,7 +9,7 @@ inside the binary) with the environment it needs and takes steps in turn with it
     OMP_NUM_THREADS=2 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:\
 glibc.malloc.trim_threshold=34359738368 python3 tools/bench/train_torch.py --batch 4 --sequence 64 [--compile]
 
-Needs torch and transformers; peft for --lora-rank.
+Needs torch and transformers; peft for --lora-rank, bitsandbytes for --load-in-4bit.
 """
 import argparse
 import json
@@ -56,6 +56,22 @@ def make_model(shape: str) -> torch.nn.Module:
     return transformers.LlamaForCausalLM(config)
 
 
+def load_in_4bit(model: torch.nn.Module) -> None:
+    """Puts bitsandbytes' NF4 in the place of all linear layers but the head, as transformers' load_in_4bit does."""
+    import bitsandbytes
+    linears = [(name, module) for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+    for name, linear in linears:
+        if name.endswith("lm_head"):
+            continue
+        packed = bitsandbytes.nn.Linear4bit(linear.in_features, linear.out_features, bias=linear.bias is not None,
+                                            compute_dtype=torch.bfloat16, quant_type="nf4", device="meta")
+        packed.weight = bitsandbytes.nn.Params4bit(linear.weight.data, requires_grad=False, quant_type="nf4", module=packed)
+        packed.bias = linear.bias
+        parent, _, child = name.rpartition(".")
+        setattr(model.get_submodule(parent), child, packed.to(linear.weight.device))
+    model.is_loaded_in_4bit = True  # what PEFT asks
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=["gpt2", "demo", *LARGE], default="gpt2")
@@ -65,6 +81,7 @@ def main() -> None:
     parser.add_argument("--weights", choices=["f32", "bf16"], default="f32",
                         help="bf16: weights, gradients and moments too, 8 bytes a parameter; no master weights")
     parser.add_argument("--lora-rank", type=int, default=0, help="PEFT's adapters on all linear layers, which alone train; needs peft")
+    parser.add_argument("--load-in-4bit", action="store_true", help="the base's linear layers in bitsandbytes' NF4, but for the head")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--recompute", action="store_true", help="gradient checkpointing")
     parser.add_argument("--accumulate", type=int, default=1, help="batches whose gradients are added up for one step")
@@ -79,6 +96,8 @@ def main() -> None:
     with torch.device(args.device):
         model = make_model(args.shape).train()
     torch.set_default_dtype(torch.float32)
+    if args.load_in_4bit:
+        load_in_4bit(model)
     if args.lora_rank:
         import peft
         model = peft.get_peft_model(model, peft.LoraConfig(r=args.lora_rank, lora_alpha=2 * args.lora_rank, target_modules="all-linear"))

@@ -141,6 +141,7 @@ std::vector<std::string> torch_arguments(const TrainingOptions& o, Device device
   if (o.lora.has_value()) {
     arguments.emplace_back("--lora-rank");
     arguments.push_back(std::to_string(o.lora->rank));
+    if (o.lora->base != "f32" && o.lora->base != "bf16") arguments.emplace_back("--load-in-4bit");
   }
   if (o.recompute == Recompute::full) arguments.emplace_back("--recompute");
   return arguments;

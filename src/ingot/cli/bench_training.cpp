@@ -118,6 +118,10 @@ void add_bench_finetune(Command& bench) {
       "ingot bench finetune --batch 1 --sequence 512 --accumulate 1 --against torch --python "
       "~/venv/bin/python",
       "in turn with PEFT on PyTorch");
+  command.example(
+      "ingot bench finetune --batch 1 --sequence 512 --accumulate 1 --base nf4 --against torch --python "
+      "~/venv/bin/python",
+      "in turn with PEFT on bitsandbytes' NF4, as with any quantized base");
   command.example("ingot bench finetune --device cuda --shape qwen3-8b", "a GPU");
   command.run([flags] {
     flags->bench.torch_weights = flags->bench.lora->base == "f32" ? "f32" : "bf16";
