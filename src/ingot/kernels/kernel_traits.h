@@ -21,8 +21,6 @@ struct KernelTraits {
   bool rounded_inputs = false;
   /// A matmul of many rows with the dequantized values is faster than one with the quantized weight.
   bool dequantizes_for_many_rows = true;
-  /// dequantize_rows writes bf16, too; else f32 alone.
-  bool dequantizes_to_bf16 = true;
   /// low_rank takes int8 adapters beside quantized weights without a loss of speed.
   bool int8_low_rank = false;
   /// Up to how many rows low_rank is faster than two matmuls: of f32, and of half precision.

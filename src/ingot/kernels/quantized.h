@@ -96,8 +96,8 @@ inline std::int64_t packed_blocks(const PackedLayout& layout, const View& weight
   return weight.dim(-1) / static_cast<std::int64_t>(layout.step_bytes()) * layout.step_blocks;
 }
 
-/// Values of whole rows of a packed weight: y f32 [ids, cols] (rows contiguous), ids i64 [ids], inside;
-/// without ids y has all rows, [rows, cols]. On a GPU an id outside gives a row of NaN, and y may be bf16.
+/// Values of whole rows of a packed weight: y f32 or bf16 [ids, cols] (rows contiguous), ids i64 [ids],
+/// inside; without ids y has all rows, [rows, cols]. On a GPU an id outside gives a row of NaN.
 struct DequantizeRowsArgs {
   PackedFormat format;
   View weight, ids, y;

@@ -14,7 +14,6 @@
 #include "ingot/core/stream.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/index.h"
-#include "ingot/kernels/kernel_traits.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/quant/codebook_matrix.h"
 #include "ingot/quant/group_matrix.h"
@@ -128,8 +127,7 @@ Tensor in_own_order(const Tensor& y, const Tensor& order) {
 Tensor values(const PackedMatrix& matrix, DType dtype) {
   const Device device = matrix.data.device();
   // The kernel rounds to bf16 as it writes: half of the bytes, and no tensor of f32 in between.
-  const bool rounds =
-      kernels::kernel_traits(device).dequantizes_to_bf16 && dtype == DType::bf16 && !matrix.order.defined();
+  const bool rounds = dtype == DType::bf16 && !matrix.order.defined();
   const Tensor y = Tensor::empty({matrix.rows, matrix.cols}, rounds ? dtype : DType::f32, device);
   kernels::launch(kernels::dequantize_rows, current_stream(device),
                   {.format = matrix.format, .weight = matrix.data.view(), .ids = {}, .y = y.view()});

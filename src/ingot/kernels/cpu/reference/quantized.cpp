@@ -196,7 +196,8 @@ void multiply_row_scaled(const RowScaledMatmulArgs& args, Stream) {
   });
 }
 
-void dequantize(const DequantizeRowsArgs& args, Stream) {
+template <class T>
+void dequantize_to(const DequantizeRowsArgs& args) {
   const PackedLayout layout = packed_layout(args.format);
   const std::int64_t cols = args.y.dim(-1);
   parallel_for(
@@ -204,16 +205,20 @@ void dequantize(const DequantizeRowsArgs& args, Stream) {
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t id = args.ids ? args.ids.as<std::int64_t>()[i] : i;
           const std::uint8_t* panel = args.weight.as<std::uint8_t>() + id / kPanelRows * args.weight.dim(-1);
-          float* y = args.y.as<float>() + i * args.y.stride(0);
+          T* y = args.y.as<T>() + i * args.y.stride(0);
           for (std::int64_t b = 0; b * 32 < cols; ++b) {
             const PackedRow w = read_packed_row(layout, panel, id % kPanelRows, b);
             for (std::int64_t c = b * 32; c < std::min(cols, b * 32 + 32); ++c) {
               const auto at = static_cast<std::size_t>(c - b * 32);
-              y[c] = w.scale[at / 16] * packed_value(args.format, w.codes[at]) + w.minimum;
+              y[c] = T(w.scale[at / 16] * packed_value(args.format, w.codes[at]) + w.minimum);
             }
           }
         }
       });
+}
+
+void dequantize(const DequantizeRowsArgs& args, Stream) {
+  args.y.dtype == DType::bf16 ? dequantize_to<bf16>(args) : dequantize_to<float>(args);
 }
 
 std::int32_t low_code(const PackedLayout& layout, const std::uint8_t* codes, std::int64_t group,

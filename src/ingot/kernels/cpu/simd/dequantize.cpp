@@ -10,25 +10,42 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/dequantize.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
-namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::size_t kGroups = 8, kGroupBytes = 64;  // of a block: four columns of all rows each
 using GroupCodes = std::array<std::array<std::uint8_t, kGroupBytes>, kGroups>;
 
+// Eight bytes of a group at a time, in loops that become vectors: what a shift brings from the byte beside is
+// masked.
+constexpr std::size_t kWords = kGroupBytes / sizeof(std::uint64_t);
+using GroupWords = std::array<std::uint64_t, kWords>;
+constexpr std::uint64_t kEachByte = 0x0101010101010101;
+
+GroupWords bits_of(const std::uint8_t* from, int shift, std::uint8_t mask) {
+  GroupWords words;
+  std::memcpy(words.data(), from, sizeof words);
+  for (std::uint64_t& word : words) word = (word >> shift) & (mask * kEachByte);
+  return words;
+}
+
 // The low bits of each group: `shift` of a vector of 64 bytes.
 void take_bits(const std::uint8_t* from, int shift, std::uint8_t mask, std::uint8_t* to) {
-  for (std::size_t i = 0; i < kGroupBytes; ++i) to[i] = static_cast<std::uint8_t>((from[i] >> shift) & mask);
+  const GroupWords words = bits_of(from, shift, mask);
+  std::memcpy(to, words.data(), sizeof words);
 }
 
 void add_bits(const std::uint8_t* from, int shift, std::uint8_t mask, int up, std::uint8_t* to) {
-  for (std::size_t i = 0; i < kGroupBytes; ++i)
-    to[i] = static_cast<std::uint8_t>(to[i] | ((from[i] >> shift) & mask) << up);
+  const GroupWords more = bits_of(from, shift, mask);
+  GroupWords words;
+  std::memcpy(words.data(), to, sizeof words);
+  for (std::size_t i = 0; i < kWords; ++i) words[i] |= more[i] << up;
+  std::memcpy(to, words.data(), sizeof words);
 }
 
 void replace_codes(const std::uint8_t* table, std::uint8_t* codes) {
@@ -54,40 +71,117 @@ void unpack_codes(const PackedLayout& layout, const std::uint8_t* low, const std
   }
 }
 
-// 32 values of a row. `table`: what codes stand for, or null where they are numbers less `zero`. Multiplied
-// and added apart, as the reference does.
-void write_values(const std::uint8_t* codes, const PackedRowScales& scales, const float* table,
-                  std::int32_t zero, float* y) {
-  const hn::ScalableTag<float> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const hn::Rebind<std::uint8_t, decltype(d)> du8;
-  const std::size_t lanes = hn::Lanes(d);
+using VI = hn::Vec<hn::RebindToSigned<D>>;
+
+// What codes stand for: numbers less a zero.
+class Numbers {
+ public:
+  explicit Numbers(std::int32_t zero) : zero_(zero) {}
+  HWY_INLINE hn::Vec<D> of(VI code) const {
+    return hn::ConvertTo(D(), hn::Sub(code, hn::Set(hn::RebindToSigned<D>(), zero_)));
+  }
+
+ private:
+  std::int32_t zero_;
+};
+
+// Values of a table.
+class Listed {
+ public:
+  explicit Listed(const float* table) : table_(table) {}
+  HWY_INLINE hn::Vec<D> of(VI code) const { return hn::GatherIndex(D(), table_, code); }
+
+ private:
+  const float* table_;
+};
+
+// Of a table of 16, in registers where they hold 8 or more.
+class ListedSixteen {
+ public:
+  explicit ListedSixteen(const float* table) : table_(table) {}
+  HWY_INLINE hn::Vec<D> of(VI code) const {
+#if HWY_MAX_BYTES == 64
+    return hn::TableLookupLanes(hn::LoadU(D(), table_), hn::IndicesFromVec(D(), code));
+#elif HWY_MAX_BYTES == 32
+    const auto seven = hn::Set(hn::RebindToSigned<D>(), 7);
+    const auto at = hn::IndicesFromVec(D(), hn::And(code, seven));
+    return hn::IfThenElse(hn::RebindMask(D(), hn::Gt(code, seven)),
+                          hn::TableLookupLanes(hn::LoadU(D(), table_ + 8), at),
+                          hn::TableLookupLanes(hn::LoadU(D(), table_), at));
+#else
+    return hn::GatherIndex(D(), table_, code);
+#endif
+  }
+
+ private:
+  const float* table_;
+};
+
+// 32 values of a row. Multiplied and added apart, as the reference does.
+template <class Values, class T>
+HWY_INLINE void write_values(const std::uint8_t* codes, const PackedRowScales& scales, const Values& values,
+                             T* y) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<std::uint8_t, D> du8;
   const auto minimum = hn::Set(d, scales.minimum);
-  for (std::size_t i = 0; i < 32; i += lanes) {
-    const auto code = hn::PromoteTo(di, hn::LoadU(du8, codes + i));
-    const auto value = table != nullptr ? hn::GatherIndex(d, table, code)
-                                        : hn::ConvertTo(d, hn::Sub(code, hn::Set(di, zero)));
-    hn::StoreU(hn::Add(hn::Mul(hn::Set(d, scales.scale[i / 16]), value), minimum), d, y + i);
+  for (std::size_t i = 0; i < 32; i += hn::Lanes(d)) {
+    const auto value = values.of(hn::PromoteTo(di, hn::LoadU(du8, codes + i)));
+    store_lanes(d, hn::Add(hn::Mul(hn::Set(d, scales.scale[i / 16]), value), minimum), y + i);
   }
 }
 
-void write_row(const GroupCodes& codes, std::int64_t row, const PackedRowScales& scales, const float* table,
-               std::int32_t zero, float* y, std::int64_t count) {
-  std::array<std::uint8_t, 32> mine;
-  for (std::size_t g = 0; g < kGroups; ++g) std::memcpy(mine.data() + 4 * g, codes[g].data() + 4 * row, 4);
-  if (count == 32) return write_values(mine.data(), scales, table, zero, y);
-  std::array<float, 32> values;
-  write_values(mine.data(), scales, table, zero, values.data());
-  std::copy_n(values.data(), count, y);
+/// A block of all rows of a panel.
+struct PanelBlock {
+  std::array<std::array<std::uint8_t, 32>, kPanelRows> codes;
+  std::array<PackedRowScales, kPanelRows> scales;
+
+  // Row by row, all before the first is read: a vector of bytes that were just stored one by one waits for
+  // them.
+  void take(const GroupCodes& groups) {
+    for (std::size_t g = 0; g < kGroups; ++g)
+      for (std::size_t row = 0; row < kPanelRows; ++row)
+        std::memcpy(codes[row].data() + 4 * g, groups[g].data() + 4 * row, 4);
+  }
+
+  void take_scales(const PackedLayout& layout, const std::uint8_t* panel, const std::uint8_t* step,
+                   std::int64_t block) {
+    if (layout.scales != PackedScales::values && layout.scales != PackedScales::row) {
+      for (std::int64_t row = 0; row < kPanelRows; ++row)
+        scales[static_cast<std::size_t>(row)] = read_packed_scales(layout, panel, row, block);
+      return;
+    }
+    std::array<float, kPanelRows> of_rows;
+    std::memcpy(of_rows.data(), layout.scales == PackedScales::row ? panel : step, sizeof of_rows);
+    for (std::size_t row = 0; row < kPanelRows; ++row) scales[row] = {{of_rows[row], of_rows[row]}, 0};
+  }
+};
+
+// `count` of the block's columns.
+template <class Values, class T>
+HWY_INLINE void write_block(const PanelBlock& block, const Values& values, std::int64_t rows, T* y,
+                            std::int64_t stride, std::int64_t count) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::uint8_t* codes = block.codes[static_cast<std::size_t>(row)].data();
+    const PackedRowScales& scales = block.scales[static_cast<std::size_t>(row)];
+    if (count == 32) {
+      write_values(codes, scales, values, y + row * stride);
+      continue;
+    }
+    std::array<T, 32> some;
+    write_values(codes, scales, values, some.data());
+    std::copy_n(some.data(), count, y + row * stride);
+  }
 }
 
-void dequantize_panels(const DequantizeRowsArgs& args, const float* table, std::int64_t begin,
-                       std::int64_t end) {
+template <class Values, class T>
+void write_panels(const DequantizeRowsArgs& args, const Values& values, std::int64_t begin,
+                  std::int64_t end) {
   const PackedLayout layout = packed_layout(args.format);
   const std::int64_t rows = args.y.dim(0), cols = args.y.dim(1), blocks = (cols + 31) / 32;
-  const std::int32_t zero = layout.zero_shift < 0 ? 0 : 1 << layout.zero_shift;
   const std::size_t all_low = static_cast<std::size_t>(layout.step_blocks) * layout.low_block_bytes();
-  GroupCodes codes;
+  GroupCodes groups;
+  PanelBlock block;
   for (std::int64_t p = begin; p < end; ++p) {
     const std::uint8_t* panel = args.weight.as<std::uint8_t>() + p * args.weight.dim(-1);
     for (std::int64_t b = 0; b < blocks; ++b) {
@@ -96,14 +190,31 @@ void dequantize_panels(const DequantizeRowsArgs& args, const float* table, std::
       const std::uint8_t* in_step = step + layout.header_bytes();
       const auto at = static_cast<std::size_t>(b % layout.step_blocks);
       unpack_codes(layout, in_step + at * layout.low_block_bytes(),
-                   in_step + all_low + at * layout.high_block_bytes(), packed_table_at(layout, step), codes);
-      for (std::int64_t row = 0; row < std::min(kPanelRows, rows - p * kPanelRows); ++row) {
-        float* y = args.y.as<float>() + (p * kPanelRows + row) * args.y.stride(0) + b * 32;
-        write_row(codes, row, read_packed_scales(layout, panel, row, b), table, zero, y,
+                   in_step + all_low + at * layout.high_block_bytes(), packed_table_at(layout, step), groups);
+      block.take(groups);
+      block.take_scales(layout, panel, step, b);
+      write_block(block, values, std::min(kPanelRows, rows - p * kPanelRows),
+                  args.y.as<T>() + p * kPanelRows * args.y.stride(0) + b * 32, args.y.stride(0),
                   std::min<std::int64_t>(32, cols - b * 32));
-      }
     }
   }
+}
+
+// table: of the format, or null where codes are numbers.
+template <class T>
+void dequantize_to(const DequantizeRowsArgs& args, const float* table, std::int64_t begin, std::int64_t end) {
+  const PackedLayout layout = packed_layout(args.format);
+  if (table == nullptr)
+    return write_panels<Numbers, T>(args, Numbers(layout.zero_shift < 0 ? 0 : 1 << layout.zero_shift), begin,
+                                    end);
+  if (layout.low_bits == 4) return write_panels<ListedSixteen, T>(args, ListedSixteen(table), begin, end);
+  write_panels<Listed, T>(args, Listed(table), begin, end);
+}
+
+void dequantize_panels(const DequantizeRowsArgs& args, const float* table, std::int64_t begin,
+                       std::int64_t end) {
+  args.y.dtype == DType::bf16 ? dequantize_to<bf16>(args, table, begin, end)
+                              : dequantize_to<float>(args, table, begin, end);
 }
 
 }  // namespace
@@ -140,7 +251,8 @@ const float* values_of_codes(PackedFormat format) {
 
 // A whole matrix: single rows are looked up, where this would unpack sixteen.
 bool accepts(const DequantizeRowsArgs& args) {
-  return !args.ids && args.format != PackedFormat::f32 && args.y.dtype == DType::f32;
+  return !args.ids && args.format != PackedFormat::f32 &&
+         (args.y.dtype == DType::f32 || args.y.dtype == DType::bf16);
 }
 
 void run(const DequantizeRowsArgs& args, Stream) {
