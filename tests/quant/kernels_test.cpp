@@ -285,6 +285,31 @@ TEST(RowScaledKernels, SumTheLongestRowsOfExtremeCodesExactly) {
   EXPECT_EQ(y.data<float>()[n], 128.0F * 127.0F * static_cast<float>(k));
 }
 
+// Weights rounded anew to int8, beside blocks of x as they are.
+void expect_reference_bits_of_rounded_weight(const quant::PackedMatrix& weight, const Tensor& x,
+                                             const Tensor& bias) {
+  const Tensor codes = rounded(x, reference_rounding());
+  QuantizedMatmulArgs args{
+      .format = weight.format, .x = codes.view(), .weight = weight.data.view(), .rounds_weight = true};
+  if (bias.defined()) args.bias = bias.view();
+  const auto& list = quantized_matmul.implementations(DeviceType::cpu);
+  Tensor expected = Tensor::empty({x.dim(0), weight.rows});
+  args.y = expected.view();
+  list.back().run(args, {});
+  int compared = 0;
+  for (const auto& implementation : list) {
+    if (implementation.needs > best_instruction_set()) continue;
+    if (implementation.accepts != nullptr && !implementation.accepts(args)) continue;
+    Tensor y = Tensor::zeros({x.dim(0), weight.rows});
+    args.y = y.view();
+    implementation.run(args, {});
+    EXPECT_EQ(words(y), words(expected)) << implementation.name << " " << weight.format_name() << " "
+                                         << x.dim(0) << " x " << weight.rows << " x " << weight.cols;
+    ++compared;
+  }
+  EXPECT_EQ(compared, best_instruction_set() >= InstructionSet::avx512_vnni ? 2 : 1);
+}
+
 const std::vector<std::string>& block_scaled_formats() {
   static const std::vector<std::string> formats = {
       "q4_0", "q4_1",          "q4_k",     "q5_0",           "q5_1",     "q5_k",   "q6_k",
@@ -370,6 +395,43 @@ TEST(QuantizedSpans, SumExtremeCodesExactly) {
     EXPECT_NEAR(y.data<float>()[3 * i + 1], -sign * 512, 0.2F);
     EXPECT_NEAR(y.data<float>()[3 * i + 2], sign * 256, 0.2F);
   }
+}
+
+TEST(QuantizedRoundedWeights, MultiplyToTheReferencesBitsForAnyNumberOfRowsAndPanels) {
+  for (const quant::BlockFormat& format : quant::block_formats()) {
+    for (const std::int64_t n : {1, 16, 39, 48}) {
+      const quant::PackedPtr weight =
+          quant::pack(format.is_written() ? quant::BlockMatrix::quantize(values({n, 1280}, 2, 0.1F), format)
+                                          : wild_blocks(format, n, 1280));
+      for (const std::int64_t m : {1, 2, 3, 6, 31})
+        expect_reference_bits_of_rounded_weight(*weight, values({m, 1280}, 4, 2),
+                                                m % 2 == 0 ? Tensor() : values({n}, 3, 1));
+    }
+  }
+}
+
+TEST(QuantizedRoundedWeights, MultiplyRowsThatEndInsideASpan) {
+  for (const char* format : {"q4_0", "q4_1", "iq4_nl", "mxfp4", "int4-g32-zero"}) {
+    for (const std::int64_t k : {32, 96, 288, 480}) {
+      const quant::PackedPtr weight = quant::quantize_and_pack(values({20, k}, 2, 0.1F), format);
+      expect_reference_bits_of_rounded_weight(*weight, values({9, k}, 4, 2), {});
+    }
+  }
+}
+
+TEST(QuantizedRoundedWeights, MultiplyExtremeCodesZerosAndInputsThatAreNoNumbers) {
+  for (const quant::BlockFormat& format : quant::block_formats()) {
+    const quant::PackedPtr weight = quant::pack(wild_blocks(format, 33, 512));
+    expect_reference_bits_of_rounded_weight(*weight, special_rows(512), {});
+    if (!format.is_written()) continue;
+    const quant::PackedPtr zeros = quant::pack(quant::BlockMatrix::quantize(Tensor::zeros({5, 512}), format));
+    expect_reference_bits_of_rounded_weight(*zeros, values({3, 512}, 4, 2), values({5}, 3, 1));
+  }
+}
+
+TEST(QuantizedRoundedWeights, MultiplyMoreRowsThanOneChunk) {
+  const quant::PackedPtr weight = quant::quantize_and_pack(values({40, 768}, 2, 0.1F), "iq4_xs");
+  expect_reference_bits_of_rounded_weight(*weight, values({1100, 768}, 4, 1), {});
 }
 
 // The matmul of the format's values is the measure. Codes of 12 and 13 bits cost a hundredth of the error of

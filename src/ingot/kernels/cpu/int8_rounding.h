@@ -39,5 +39,6 @@ struct CodeRounding {
 using Int8Rounding = CodeRounding<std::int8_t, 127>;
 using SpanRounding = CodeRounding<std::int16_t, kMostSpanCode>;
 using SpanWeightRounding = CodeRounding<std::int16_t, kMostSpanWeight>;
+using ByteWeightRounding = CodeRounding<std::int8_t, kMostByteWeight>;
 
 }  // namespace ingot::kernels::cpu

@@ -64,6 +64,7 @@ struct Span {
   std::array<std::int32_t, kPackedSpan> codes{};
 };
 
+template <class Rounding>
 Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row, std::int64_t first,
                  std::int64_t blocks) {
   std::array<PackedRow, kSpanBlocks> rows;
@@ -75,7 +76,7 @@ Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int
       if (value > top || std::isnan(value)) top = value;
     }
   }
-  const SpanWeightRounding rounding(top);
+  const Rounding rounding(top);
   Span span{.scale = rounding.scale};
   if (rounding.inverse == 0) return span;
   for (std::int64_t i = 0; i < blocks * kPackedBlock; ++i) {
@@ -88,7 +89,27 @@ Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int
   return span;
 }
 
-void multiply_spans(const QuantizedMatmulArgs& args) {
+// What a span of x adds to y: with int16 codes, and with int8 blocks.
+float add_span(const Span& w, const ActivationSpan& x, float y) {
+  std::int32_t dot = 0;
+  for (std::size_t i = 0; i < x.codes.size(); ++i) dot += w.codes[i] * x.codes[i];
+  return std::fma(static_cast<float>(dot), w.scale * x.scale, y);
+}
+
+float add_span(const Span& w, const ActivationBlock* x, std::int64_t blocks, float y) {
+  float sum = 0;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    std::int32_t dot = 0;
+    for (std::int64_t i = 0; i < kPackedBlock; ++i)
+      dot +=
+          w.codes[static_cast<std::size_t>(b * kPackedBlock + i)] * x[b].codes[static_cast<std::size_t>(i)];
+    sum = std::fma(static_cast<float>(dot), x[b].scale, sum);
+  }
+  return std::fma(sum, w.scale, y);
+}
+
+template <class Rounding, class Add>
+void multiply_spans(const QuantizedMatmulArgs& args, Add&& add) {
   const PackedLayout layout = packed_layout(args.format);
   const std::int64_t blocks = packed_blocks(layout, args.weight);
   parallel_for(args.y.dim(-1), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -98,15 +119,11 @@ void multiply_spans(const QuantizedMatmulArgs& args) {
       for (std::int64_t row = 0; row < args.y.dim(0); ++row)
         y[row * args.y.stride(0)] = args.bias ? args.bias.as<float>()[col] : 0;
       for (std::int64_t s = 0; s * kSpanBlocks < blocks; ++s) {
-        const Span w = requantized(layout, panel, col % kPanelRows, s * kSpanBlocks,
-                                   std::min(kSpanBlocks, blocks - s * kSpanBlocks));
+        const std::int64_t there = std::min(kSpanBlocks, blocks - s * kSpanBlocks);
+        const Span w = requantized<Rounding>(layout, panel, col % kPanelRows, s * kSpanBlocks, there);
         for (std::int64_t row = 0; row < args.y.dim(0); ++row) {
-          const auto& x = *reinterpret_cast<const ActivationSpan*>(
-              args.x.as<std::uint8_t>() + row * args.x.stride(0) + s * args.x.stride(1));
-          std::int32_t dot = 0;
-          for (std::size_t i = 0; i < x.codes.size(); ++i) dot += w.codes[i] * x.codes[i];
-          const float scale = w.scale * x.scale;
-          y[row * args.y.stride(0)] = std::fma(static_cast<float>(dot), scale, y[row * args.y.stride(0)]);
+          float& to = y[row * args.y.stride(0)];
+          to = add(w, args.x.as<std::uint8_t>() + row * args.x.stride(0), s, there, to);
         }
       }
     }
@@ -114,7 +131,16 @@ void multiply_spans(const QuantizedMatmulArgs& args) {
 }
 
 void multiply(const QuantizedMatmulArgs& args, Stream) {
-  if (args.x.rank == 3) return multiply_spans(args);
+  if (args.x.rank == 3)
+    return multiply_spans<SpanWeightRounding>(
+        args, [&](const Span& w, const std::uint8_t* x, std::int64_t s, std::int64_t, float y) {
+          return add_span(w, *reinterpret_cast<const ActivationSpan*>(x + s * args.x.stride(1)), y);
+        });
+  if (args.rounds_weight)
+    return multiply_spans<ByteWeightRounding>(
+        args, [](const Span& w, const std::uint8_t* x, std::int64_t s, std::int64_t blocks, float y) {
+          return add_span(w, reinterpret_cast<const ActivationBlock*>(x) + s * kSpanBlocks, blocks, y);
+        });
   const PackedLayout layout = packed_layout(args.format);
   const std::int64_t n = args.y.dim(-1), row_blocks = args.x.dim(-1) / 64;
   const std::int64_t blocks = packed_blocks(layout, args.weight);

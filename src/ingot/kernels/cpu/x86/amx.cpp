@@ -39,7 +39,9 @@ HWY_POP_ATTRIBUTES
 namespace ingot::kernels::cpu {
 namespace {
 // Fewer rows are limited by memory, or leave most of a tile empty. Spans are multiplied by AVX-512.
-bool accepts(const QuantizedMatmulArgs& args) { return args.x.rank == 2 && args.y.dim(0) >= kTileRows; }
+bool accepts(const QuantizedMatmulArgs& args) {
+  return args.x.rank == 2 && !args.rounds_weight && args.y.dim(0) >= kTileRows;
+}
 void run(const QuantizedMatmulArgs& args, Stream) {
   multiply_panels(args, tile_kernel<AmxTiles>(args.format));
 }

@@ -37,6 +37,7 @@ INGOT_INLINE Ints load_table(const std::uint8_t* p) {
 // Byte by byte; indices are below 16.
 INGOT_INLINE Ints look_up(Ints table, Ints indices) { return _mm256_shuffle_epi8(table, indices); }
 INGOT_INLINE Ints bits_and(Ints a, Ints b) { return _mm256_and_si256(a, b); }
+INGOT_INLINE Ints bits_xor(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
 INGOT_INLINE Ints or_masked(Ints a, Ints b, Ints mask) {
   return _mm256_or_si256(a, _mm256_and_si256(b, mask));
 }
@@ -111,6 +112,7 @@ HWY_POP_ATTRIBUTES
 
 namespace ingot::kernels::cpu {
 namespace {
+bool keeps_weight(const QuantizedMatmulArgs& args) { return !args.rounds_weight; }
 void run(const QuantizedMatmulArgs& args, Stream) {
   if (args.x.rank == 3) return multiply_requantized(args, requantized_kernel(args.format));
   multiply_panels(args, panel_kernel(args.format));
@@ -119,7 +121,7 @@ void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scal
 }  // namespace
 
 void register_quantized_avx2() {
-  quantized_matmul.add(DeviceType::cpu, {"avx2", ImplKind::simd, nullptr, run, InstructionSet::avx2});
+  quantized_matmul.add(DeviceType::cpu, {"avx2", ImplKind::simd, keeps_weight, run, InstructionSet::avx2});
   row_scaled_matmul.add(DeviceType::cpu,
                         {"avx2", ImplKind::simd, nullptr, run_row_scaled, InstructionSet::avx2});
 }

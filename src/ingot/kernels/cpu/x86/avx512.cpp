@@ -54,6 +54,7 @@ HWY_POP_ATTRIBUTES
 
 namespace ingot::kernels::cpu {
 namespace {
+bool keeps_weight(const QuantizedMatmulArgs& args) { return !args.rounds_weight; }
 void run(const QuantizedMatmulArgs& args, Stream) {
   if (args.x.rank == 3) return multiply_requantized(args, requantized_kernel(args.format));
   multiply_panels(args, panel_kernel(args.format));
@@ -62,7 +63,8 @@ void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scal
 }  // namespace
 
 void register_quantized_avx512() {
-  quantized_matmul.add(DeviceType::cpu, {"avx512", ImplKind::simd, nullptr, run, InstructionSet::avx512});
+  quantized_matmul.add(DeviceType::cpu,
+                       {"avx512", ImplKind::simd, keeps_weight, run, InstructionSet::avx512});
   row_scaled_matmul.add(DeviceType::cpu,
                         {"avx512", ImplKind::simd, nullptr, run_row_scaled, InstructionSet::avx512});
 }

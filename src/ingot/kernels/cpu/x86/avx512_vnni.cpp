@@ -17,6 +17,7 @@ namespace {
 #include "ingot/kernels/cpu/x86/vnni-inl.h"
 
 constexpr int kTileRows = 8, kTileVectors = 3;
+#include "ingot/kernels/cpu/x86/byte_spans-inl.h"
 #include "ingot/kernels/cpu/x86/row_scaled-inl.h"
 
 }  // namespace
@@ -27,7 +28,10 @@ namespace ingot::kernels::cpu {
 namespace {
 // Spans of int16 codes take twice as long as int8 here: they are AVX-512's.
 bool has_blocks(const QuantizedMatmulArgs& args) { return args.x.rank == 2; }
-void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
+void run(const QuantizedMatmulArgs& args, Stream) {
+  if (args.rounds_weight) return multiply_requantized(args, byte_span_kernel(args.format));
+  multiply_panels(args, panel_kernel(args.format));
+}
 void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
 }  // namespace
 

@@ -85,7 +85,9 @@ void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel&
 }
 
 void multiply_requantized(const QuantizedMatmulArgs& args, const RequantizedKernel& kernel) {
-  constexpr std::int64_t kChunkRows = 512;  // of which a span of 576 bytes lies in L2
+  constexpr std::int64_t kChunkRows = 512;  // of which a span of up to 576 bytes lies in L2
+  constexpr auto kSpanOfBlocks =
+      kPackedSpan / kPackedBlock * static_cast<std::int64_t>(sizeof(ActivationBlock));
   const std::int64_t m = args.y.dim(0), n = args.y.dim(-1), panels = (n + kPanelRows - 1) / kPanelRows;
   const std::int64_t panel_bytes = args.weight.dim(-1), groups = (panels + kernel.panels - 1) / kernel.panels;
   parallel_for(groups, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -104,7 +106,7 @@ void multiply_requantized(const QuantizedMatmulArgs& args, const RequantizedKern
                                      .add = false,
                                      .ahead_lines = 0};
         kernel.run({.matmul = matmul,
-                    .span_stride = args.x.stride(1),
+                    .span_stride = args.x.rank == 3 ? args.x.stride(1) : kSpanOfBlocks,
                     .blocks = packed_blocks(packed_layout(args.format), args.weight)},
                    std::min(kChunkRows, m - row));
       }

@@ -11,6 +11,9 @@
 //
 // `row` is the first of the panel's rows that the vectors stand for.
 
+// Of the scales before the codes: of a row of x, and of the 16 rows of a panel (row_scaled-inl.h).
+constexpr std::int64_t kScaleBytes = 64;
+
 template <PackedFormat kFormat>
 struct Decoder {
   static constexpr PackedLayout kLayout = packed_layout(kFormat);

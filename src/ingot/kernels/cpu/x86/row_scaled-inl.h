@@ -15,7 +15,6 @@ struct ByteCodes {  // of whole rows: PackedFormat::w8a8
     return kSignedBytes ? dot_signed(sum, codes, x) : dot(sum, codes, x);
   }
 };
-constexpr std::int64_t kScaleBytes = 64;
 
 // R rows of x with V vectors of kLanes rows of the weight. Asks for `lines` cache lines at `ahead` meanwhile.
 template <class Codes, int R, int V>
