@@ -8,6 +8,7 @@
 #include "tests/support/temporary_directory.h"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
@@ -159,6 +160,20 @@ TEST(LanguageConfigVariants, ModelsFromScratchThatSlideAreWrittenWithTheirLayers
     c.layer_types.clear();
     c.sliding_window = 8;
     EXPECT_EQ(sliding_layers(LanguageConfig::from_json(c.to_json(), "config.json")), "ssss") << family;
+  }
+}
+
+// transformers opens none of these without a window, and takes a missing list for layers that slide in turns.
+TEST(LanguageConfigVariants, ModelsFromScratchThatDoNotSlideAreWrittenWithAWindowThatNoLayerHas) {
+  for (const char* family : {"gpt_oss", "gemma2", "gemma3_text", "olmo3", "exaone4"}) {
+    LanguageConfig c = parse(family, R"(, "sliding_window": null)");
+    c.layer_types.clear();
+    const nlohmann::json json = nlohmann::json::parse(c.to_json());
+    if (!c.rope_needs_window) EXPECT_EQ(json["sliding_window"], c.max_position_embeddings) << family;
+    EXPECT_EQ(json["layer_types"], std::vector<std::string>(4, "full_attention")) << family;
+    const LanguageConfig again = LanguageConfig::from_json(c.to_json(), "config.json");
+    EXPECT_EQ(sliding_layers(again), "ffff") << family;
+    EXPECT_EQ(again.to_json(), c.to_json()) << family;
   }
 }
 

@@ -179,7 +179,19 @@ std::string layer_type_name(LayerKind kind) {
   return {};
 }
 
-void write_window(const LanguageConfig& config, Json& json) {
+// Of a family whose layers slide in turns, a model without a window. transformers takes its layers to slide
+// unless the list says otherwise, and has no mask for them without a window: one that nothing slides in is
+// the same model, but where layers that do not slide lack RoPE.
+LanguageConfig with_unused_window(const LanguageConfig& config) {
+  LanguageConfig same = config;
+  if (!config.rope_needs_window) same.sliding_window = config.max_position_embeddings;
+  same.layer_types.assign(static_cast<std::size_t>(config.num_hidden_layers), LayerKind::full);
+  return same;
+}
+
+void write_window(const LanguageConfig& given, Json& json) {
+  const bool in_turns = language_family(given.model_type, "model_type").sliding_pattern > 0;
+  const LanguageConfig config = given.sliding_window == 0 && in_turns ? with_unused_window(given) : given;
   // A family whose default is a window needs the null to have none.
   const std::int64_t window = config.use_bidirectional_attention
                                   ? std::max<std::int64_t>(2 * (config.sliding_window - 1), 1)
