@@ -99,18 +99,6 @@ void round_into(Rounding rounding, const View& x, const View& y) {
 // twice as long.
 bool takes_spans() { return kernels::instruction_set_limit() < kernels::InstructionSet::avx512_vnni; }
 
-// With VNNI unpacking codes and applying their scales takes longer than the dot products. Where codes have
-// few bits, rounding the weight to int8 with one scale for a span of 256 costs a small part of what they lost
-// before. AMX multiplies blocks faster still.
-bool rounds_weight(const PackedMatrix& weight, std::int64_t rows) {
-  const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
-  const kernels::InstructionSet level = kernels::instruction_set_limit();
-  return rows >= kManyRows && has_host_memory(weight.data.device()) &&
-         level >= kernels::InstructionSet::avx512_vnni && level < kernels::InstructionSet::amx &&
-         !kernels::is_weight_only(weight.format) && !kernels::is_row_scaled(weight.format) &&
-         layout.low_bits <= 4 && layout.high_bits == 0;
-}
-
 std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
 
 }  // namespace
@@ -121,6 +109,16 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
     return Rounding::none;
   if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
   return rows >= kManyRows && takes_spans() ? Rounding::spans : Rounding::blocks;
+}
+
+bool rounds_weight(const PackedMatrix& weight, std::int64_t rows) {
+  constexpr int kFewBits = 4;
+  const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
+  const kernels::InstructionSet level = kernels::instruction_set_limit();
+  return rows >= kManyRows && has_host_memory(weight.data.device()) &&
+         level >= kernels::InstructionSet::avx512_vnni && level < kernels::InstructionSet::amx &&
+         !kernels::is_weight_only(weight.format) && !kernels::is_row_scaled(weight.format) &&
+         layout.low_bits + layout.high_bits <= kFewBits;
 }
 
 bool prefers_f32_tiles(std::int64_t rows) {

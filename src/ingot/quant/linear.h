@@ -26,6 +26,12 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 /// rows.
 inline constexpr std::int64_t kManyRows = 64;
 
+/// Whether a matmul of so many rows, beside int8 blocks of x, rounds the weight itself once more, to int8
+/// with one scale for 256 columns: with AVX-512 VNNI, kManyRows rows and codes of up to 4 bits. Unpacking
+/// those and applying their scales takes longer than the dot products, and what this rounding loses is a
+/// small part of what the format lost. AMX keeps the weight.
+bool rounds_weight(const PackedMatrix& weight, std::int64_t rows);
+
 /// Whether the CPU multiplies so many rows with a constant f32 weight faster from tiles (pack_f32) than as it
 /// is: a few rows with AVX2 and more, many with AVX2 alone, where BLAS gains less than rearranging costs it.
 bool prefers_f32_tiles(std::int64_t rows);
@@ -69,9 +75,9 @@ struct WeightAndBias {
 
 /// x · weightᵀ + bias, f32 [..., out], all on one device; no gradient. Formats of whole-numbered codes
 /// multiply x as rounded(), w8a8 as rounded_rows(); NF4 and FP8 take x as it is. One row's result has the
-/// same bits whatever the number of rows, threads, and the instruction set, but for Rounding::spans, which
-/// kManyRows rows have and fewer do not. A GPU gives few rows the same bits (but for spans), and multiplies
-/// 32 and more in bf16. Throws ShapeMismatch.
+/// same bits whatever the number of rows, threads, and the instruction set, but for Rounding::spans and
+/// rounds_weight(), which kManyRows rows have and fewer do not. A GPU gives few rows the same bits (but for
+/// spans), and multiplies 32 and more in bf16. Throws ShapeMismatch.
 Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const PackedMatrix& weight, const Tensor& bias = {});
 

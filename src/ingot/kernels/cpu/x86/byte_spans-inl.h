@@ -32,7 +32,7 @@ INGOT_NOINLINE void byte_span_tile(const RowScaledMatmul& p, const std::uint8_t*
     Ints dots[R][V];
     INGOT_UNROLL_ROWS
     for (int r = 0; r < R; ++r) {
-      __builtin_prefetch(base[r / 3] + (r % 3 + R) * stride);  // the next tile's, from L2
+      __builtin_prefetch(base[r / 3] + (r % 3 + R) * stride);                 // the next tile's, from L2
       const Ints start = shift_left(splat(activations(r)->negative_sum), 7);  // codes have 128 added
       INGOT_UNROLL_ROWS
       for (int v = 0; v < V; ++v) dots[r][v] = start;
