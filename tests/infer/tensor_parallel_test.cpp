@@ -281,10 +281,11 @@ class Adapted : public TensorParallelRanks, public ::testing::WithParamInterface
   const test::TemporaryDirectory base_, adapter_;
 };
 
-// Fused modules (phi3's query, key and value) are adapted as one, and cut by head.
+// Fused modules (phi3's query, key and value) are adapted as one, and cut by head. Experts are modules
+// (mixtral) or stacks with rows of gates and values in turn (gpt_oss), and cut by their inner width.
 TEST_P(Adapted, LogitsOfRanksEqualThoseOfOneToRounding) {
   write_family(base_.path(), GetParam());
-  LoraConfig config{.r = 4, .target_modules = {"all-linear"}, .exclude_modules = {"experts"}};
+  LoraConfig config{.r = 4, .target_modules = {"all-linear"}};
   if (GetParam() == "llama") config.modules_to_save = {"embed_tokens", "lm_head"};
   write_adapter(config);
   const Tensor tokens = Tensor::from(Ids{3, 17, 42, 8, 55, 23, 1, 30}, {1, 8});
@@ -301,7 +302,9 @@ TEST_P(Adapted, LogitsOfRanksEqualThoseOfOneToRounding) {
   EXPECT_EQ(together.logits[0].to_vector<float>(), together.logits[1].to_vector<float>());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Adapted, ::testing::Values("llama", "phi3", "gpt2", "olmo2", "deepseek_v2"),
+INSTANTIATE_TEST_SUITE_P(All, Adapted,
+                         ::testing::Values("llama", "phi3", "gpt2", "olmo2", "deepseek_v2", "mixtral",
+                                           "gpt_oss"),
                          [](const auto& param) { return param.param; });
 
 TEST(TensorParallel, MoreRanksThanHeadsAreRefusedWithTheNumbers) {

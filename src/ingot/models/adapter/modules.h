@@ -36,7 +36,10 @@ struct AdaptedExperts {
   std::string ours;      ///< "model.layers.0.mlp.experts.gate_proj"
   WeightRule rule;       ///< with the layer's number
   bool is_gated = true;  ///< the layer's experts have a gate beside the up projection
-  bool divided = false;  ///< ranks have the stack together
+  /// Of the whole model's stack, where ranks have that together.
+  std::optional<ParamPart> part{};
+
+  Shape whole_shape() const { return part.has_value() ? part->whole : experts->shape(); }
 
   /// Whether checkpoints have a module for each expert.
   bool is_modules() const { return rule.stacked > 0; }

@@ -282,7 +282,8 @@ PeftAdapter place_adapter(const AdaptedParts& parts, const WeightMap& map, Adapt
   const std::string& file = read.path;
   const bool tied = std::ranges::none_of(
       weights, [](const AdaptedWeight& at) { return at.is_head && !at.weight->dense.embedding; });
-  adapter.experts = take_expert_adapters(file, read.modules, parts.experts, config, name, weight);
+  for (const ExpertStacks& stacks : take_expert_stacks(file, read.modules, parts.experts, config))
+    adapter.experts.emplace_back(stacks.at->experts, expert_adapter(stacks, name, weight));
   for (const std::string& module : modules_of_experts(parts.experts))
     INGOT_CHECK(!read.modules.contains(module),
                 FormatError(file, 0, module,
@@ -476,8 +477,13 @@ void write_peft_adapter(const std::string& directory, AdaptedModel model, const 
       written.alpha_pattern[module] = static_cast<double>(scale) * (written.use_rslora ? std::sqrt(of) : of);
     }
   }
-  const bool experts = write_expert_adapters(model, name, values, written, tensors);
-  INGOT_CHECK(!modules.empty() || experts, Error(fmt::format("this model has no adapter '{}'", name)));
+  const std::vector<AdaptedExperts> experts = adapted_experts(model);
+  const std::vector<ExpertStacks> stacks = expert_stacks(experts, name, values);
+  INGOT_CHECK(!modules.empty() || !stacks.empty(),
+              Error(fmt::format("this model has no adapter '{}'", name)));
+  std::map<std::string, ModuleTensors> of_experts;
+  put_expert_stacks(model.map, experts, stacks, written, of_experts);
+  for (const auto& [module, one] : of_experts) put_module(module, one, tensors);
   write_safetensors(directory + "/adapter_model.safetensors", tensors);
   write_file_atomically(directory + "/" + kConfigFile, written.to_json());
 }

@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::string_view kBaseLayer = ".base_layer";
 
-// The stacks A [experts, rank, in] and B [experts, out, rank] that a file has for a layer.
-struct Stacks {
-  Tensor a, b;
-  float scale;
-};
-
 using Modules = std::map<std::string, ModuleTensors>;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& module, const std::string& what) {
@@ -41,8 +35,9 @@ const ModuleTensors& pair_in(const std::string& file, const Modules& modules, co
 }
 
 // A module for each expert.
-std::optional<Stacks> from_modules(const std::string& file, const Modules& modules, const AdaptedExperts& at,
-                                   const LoraConfig& config, std::set<std::string>& used) {
+std::optional<ExpertStacks> from_modules(const std::string& file, const Modules& modules,
+                                         const AdaptedExperts& at, const LoraConfig& config,
+                                         std::set<std::string>& used) {
   if (!at.is_modules()) return std::nullopt;
   bool any = false;
   for (std::int64_t e = 0; e < at.count(); ++e) any = any || modules.contains(at.module(e));
@@ -60,12 +55,12 @@ std::optional<Stacks> from_modules(const std::string& file, const Modules& modul
     b.push_back(tensors.b);
     used.insert(module);
   }
-  return Stacks{stack(a), stack(b), config.scale_of(at.module(0), a.front().dim(0))};
+  return ExpertStacks{&at, stack(a), stack(b), config.scale_of(at.module(0), a.front().dim(0))};
 }
 
 // The rows of a fused stack's B [experts, out, rank] that are this layer's.
 Tensor rows_of_layer(const AdaptedExperts& at, const Tensor& b) {
-  const std::int64_t out = at.experts->shape()[1];
+  const std::int64_t out = at.whole_shape()[1];
   const bool halves = at.parameter() == "gate_up_proj" && at.is_gated;
   if (b.dim(1) != (halves ? 2 * out : out)) return {};
   if (!at.is_modules()) {
@@ -84,9 +79,9 @@ std::string wrapper_of(const Modules& modules, const AdaptedExperts& at, const s
   return two && at.parameter() == "gate_up_proj" ? inner : container;
 }
 
-std::optional<Stacks> from_parameter(const std::string& file, const Modules& modules,
-                                     const AdaptedExperts& at, const LoraConfig& config,
-                                     std::set<std::string>& used) {
+std::optional<ExpertStacks> from_parameter(const std::string& file, const Modules& modules,
+                                           const AdaptedExperts& at, const LoraConfig& config,
+                                           std::set<std::string>& used) {
   for (const std::string& container : {at.container(), at.our_container()}) {
     const std::string target = container + "." + at.parameter(), module = wrapper_of(modules, at, container);
     if (!config.targets_parameter(target) || !modules.contains(module)) continue;
@@ -100,14 +95,21 @@ std::optional<Stacks> from_parameter(const std::string& file, const Modules& mod
     const std::int64_t rank = rows / experts;
     used.insert(module);
     const Tensor b = permute(reshape(contiguous(tensors.b), {tensors.b.dim(0), rank, experts}), {2, 0, 1});
-    return Stacks{reshape(contiguous(tensors.a), {experts, rank, tensors.a.dim(1)}),
-                  rows_of_layer(at, contiguous(b)), config.scale_of(target, rank)};
+    return ExpertStacks{&at, reshape(contiguous(tensors.a), {experts, rank, tensors.a.dim(1)}),
+                        rows_of_layer(at, contiguous(b)), config.scale_of(target, rank)};
   }
   return std::nullopt;
 }
 
-void check_shapes(const std::string& file, const AdaptedExperts& at, const Stacks& stacks) {
-  const Shape shape = at.experts->shape();
+// Of A the columns that this rank has of each expert's matrix, of B the rows.
+Tensor own_part(const AdaptedExperts& at, const Tensor& x, int axis) {
+  if (!at.part.has_value() || at.part->axis != axis) return x;
+  return narrow(x, axis, at.part->begin, at.part->end - at.part->begin);
+}
+
+void check_shapes(const std::string& file, const ExpertStacks& stacks) {
+  const AdaptedExperts& at = *stacks.at;
+  const Shape shape = at.whole_shape();
   const bool fits = stacks.a.defined() && stacks.b.defined() && stacks.a.dim(0) == shape[0] &&
                     stacks.a.dim(2) == shape[2] && stacks.b.dim(1) == shape[1];
   if (fits) return;
@@ -135,54 +137,49 @@ Tensor value_of(const Parameter& parameter, const std::map<std::string, Tensor>&
   return to(found == values.end() ? parameter.value.detach() : found->second, kCpu);
 }
 
-std::vector<std::pair<ExpertLinear*, std::unique_ptr<LowRankAdapter>>> take_expert_adapters(
-    const std::string& file, Modules& modules, std::span<const AdaptedExperts> experts,
-    const LoraConfig& config, const std::string& name, float weight) {
-  std::vector<std::pair<ExpertLinear*, std::unique_ptr<LowRankAdapter>>> pairs;
+std::vector<ExpertStacks> take_expert_stacks(const std::string& file, Modules& modules,
+                                             std::span<const AdaptedExperts> experts,
+                                             const LoraConfig& config) {
+  std::vector<ExpertStacks> all;
   std::set<std::string> used;
   for (const AdaptedExperts& at : experts) {
-    std::optional<Stacks> stacks = from_modules(file, modules, at, config, used);
+    std::optional<ExpertStacks> stacks = from_modules(file, modules, at, config, used);
     if (!stacks) stacks = from_parameter(file, modules, at, config, used);
     if (!stacks) continue;
-    INGOT_CHECK(!at.divided, NotImplemented(fmt::format(
-                                 "{}: adapters of experts ('{}') under tensor parallelism; merge the "
-                                 "adapter into the model (ingot merge)",
-                                 file, at.ours)));
-    check_shapes(file, at, *stacks);
-    const Device device = at.experts->device();
-    const auto moved = [device](const Tensor& x) { return clone(contiguous(to(to(x, DType::f32), device))); };
-    GivenMatrices given(moved(stacks->a), moved(stacks->b));
-    auto adapter = std::make_unique<LowRankAdapter>(ParamSource(given).scope(at.ours), name,
-                                                    at.experts->shape(), stacks->a.dim(1), stacks->scale);
-    adapter->weight = weight;
-    pairs.emplace_back(at.experts, std::move(adapter));
+    check_shapes(file, *stacks);
+    all.push_back(*std::move(stacks));
   }
   for (const std::string& module : used) modules.erase(module);
-  return pairs;
+  return all;
 }
 
-namespace {
+std::unique_ptr<LowRankAdapter> expert_adapter(const ExpertStacks& stacks, const std::string& name,
+                                               float weight) {
+  const AdaptedExperts& at = *stacks.at;
+  const Device device = at.experts->device();
+  const auto moved = [device](const Tensor& x) { return clone(contiguous(to(to(x, DType::f32), device))); };
+  GivenMatrices given(moved(own_part(at, stacks.a, 2)), moved(own_part(at, stacks.b, 1)));
+  auto adapter = std::make_unique<LowRankAdapter>(ParamSource(given).scope(at.ours), name,
+                                                  at.experts->shape(), stacks.a.dim(1), stacks.scale);
+  adapter->weight = weight;
+  return adapter;
+}
 
-struct ExpertPart {
-  const AdaptedExperts* at;
-  const LowRankAdapter* adapter;
-  Tensor a, b;  // f32, on the host
-  float scale() const { return adapter->scale * adapter->weight; }
-};
-
-std::vector<ExpertPart> adapted_parts_of(const std::vector<AdaptedExperts>& experts, const std::string& name,
-                                         const std::map<std::string, Tensor>& values) {
-  std::vector<ExpertPart> parts;
+std::vector<ExpertStacks> expert_stacks(std::span<const AdaptedExperts> experts, const std::string& name,
+                                        const std::map<std::string, Tensor>& values) {
+  std::vector<ExpertStacks> all;
   for (const AdaptedExperts& at : experts) {
     const LowRankAdapter* adapter = find_adapter(at.experts->adapters, name);
     if (adapter == nullptr) continue;
-    parts.push_back({.at = &at,
-                     .adapter = adapter,
-                     .a = to(value_of(adapter->a, values), DType::f32),
-                     .b = to(value_of(adapter->b, values), DType::f32)});
+    all.push_back({.at = &at,
+                   .a = to(value_of(adapter->a, values), DType::f32),
+                   .b = to(value_of(adapter->b, values), DType::f32),
+                   .scale = adapter->scale * adapter->weight});
   }
-  return parts;
+  return all;
 }
+
+namespace {
 
 double alpha_of(const LoraConfig& config, std::int64_t rank, float scale) {
   const auto of = static_cast<double>(rank);
@@ -203,29 +200,30 @@ std::string any_expert(const AdaptedExperts& at) {
   return first.substr(0, leaf) + R"(\d+)" + first.substr(first.find('.', leaf));
 }
 
-void write_modules(const ExpertPart& part, LoraConfig& config, std::map<std::string, Tensor>& tensors) {
+void put_modules(const ExpertStacks& part, LoraConfig& config, Modules& modules) {
   const AdaptedExperts& at = *part.at;
-  for (std::int64_t e = 0; e < at.count(); ++e) {
-    const std::string name = std::string(kPeftPrefix) + at.module(e);
-    tensors[name + ".lora_A.weight"] = clone(select(part.a, 0, e));
-    tensors[name + ".lora_B.weight"] = clone(select(part.b, 0, e));
+  for (std::int64_t e = 0; e < part.count(); ++e) {
+    ModuleTensors& one = modules[at.module(e)];
+    one.a = clone(select(part.a, 0, e));
+    one.b = clone(select(part.b, 0, e));
   }
-  put_patterns(config, at.pattern_name(), any_expert(at), part.a.dim(1), part.scale());
+  put_patterns(config, at.pattern_name(), any_expert(at), part.a.dim(1), part.scale);
 }
 
 // The layers that are fused in one parameter, as one adapter of the sum of their ranks.
-void write_parameter(const WeightMap& map, const std::vector<ExpertPart>& fused, bool inside,
-                     LoraConfig& config, std::map<std::string, Tensor>& tensors) {
+void put_parameter(const WeightMap& map, const std::vector<ExpertStacks>& fused, bool inside,
+                   LoraConfig& config, Modules& modules) {
   const AdaptedExperts& at = *fused.front().at;
+  const std::int64_t count = fused.front().count();
   std::int64_t rank = 0, first = 0;
-  for (const ExpertPart& part : fused) rank += part.a.dim(1);
+  for (const ExpertStacks& part : fused) rank += part.a.dim(1);
   std::vector<Tensor> as;
   std::map<std::string, Tensor> bs;
-  for (const ExpertPart& part : fused) {
+  for (const ExpertStacks& part : fused) {
     INGOT_CHECK(
-        part.scale() == fused.front().scale(),
+        part.scale == fused.front().scale,
         NotImplemented(fmt::format("adapters of parts of '{}' with different scales", at.stacked_name())));
-    const Tensor block = Tensor::zeros({at.count(), part.b.dim(1), rank});
+    const Tensor block = Tensor::zeros({count, part.b.dim(1), rank});
     copy_(narrow(block, 2, first, part.b.dim(2)), part.b);
     first += part.b.dim(2);
     as.push_back(part.a);
@@ -234,63 +232,57 @@ void write_parameter(const WeightMap& map, const std::vector<ExpertPart>& fused,
   Tensor b = export_tensors(map, bs).begin()->second;
   if (at.rule.transposed) b = transpose(b, 1, 2);
   const Tensor a = as.size() == 1 ? as.front() : concat(as, 1);
-  const std::string module =
-      std::string(kPeftPrefix) + at.container() + (inside ? std::string(kBaseLayer) : "");
-  tensors[module + ".lora_A.weight"] = clone(reshape(contiguous(a), {at.count() * rank, a.dim(2)}));
-  tensors[module + ".lora_B.weight"] =
-      clone(reshape(contiguous(permute(b, {1, 2, 0})), {b.dim(1), rank * at.count()}));
+  ModuleTensors& one = modules[at.container() + (inside ? std::string(kBaseLayer) : "")];
+  one.a = clone(reshape(contiguous(a), {count * rank, a.dim(2)}));
+  one.b = clone(reshape(contiguous(permute(b, {1, 2, 0})), {b.dim(1), rank * count}));
   config.target_parameters.push_back(at.stacked_name());
-  put_patterns(config, at.pattern_name(), at.stacked_name(), rank, fused.front().scale());
+  put_patterns(config, at.pattern_name(), at.stacked_name(), rank, fused.front().scale);
 }
 
 // Names of what every layer of experts has, or else of each.
-void target_modules(const std::vector<AdaptedExperts>& experts, const std::vector<ExpertPart>& parts,
+void target_modules(std::span<const AdaptedExperts> experts, const std::vector<ExpertStacks>& parts,
                     LoraConfig& config) {
-  std::map<std::string, std::vector<const AdaptedExperts*>> leaves;  // "gate_proj": layers with an adapter
+  std::map<std::string, std::vector<const ExpertStacks*>> leaves;  // "gate_proj": layers with an adapter
   std::map<std::string, std::size_t> all;
   const auto leaf = [](const AdaptedExperts& at) { return at.ours.substr(at.ours.rfind('.') + 1); };
   for (const AdaptedExperts& at : experts) ++all[leaf(at)];
-  for (const ExpertPart& part : parts) leaves[leaf(*part.at)].push_back(part.at);
+  for (const ExpertStacks& part : parts) leaves[leaf(*part.at)].push_back(&part);
   for (const auto& [name, layers] : leaves) {
-    for (const AdaptedExperts* at : layers) {
+    for (const ExpertStacks* part : layers) {
       const bool everywhere = layers.size() == all[name];
-      if (everywhere && at != layers.front()) break;
-      const std::size_t skipped = everywhere ? at->container().rfind('.') + 1 : 0;
-      for (std::int64_t e = 0; e < at->count(); ++e)
-        config.target_modules.push_back(at->module(e).substr(skipped));
+      if (everywhere && part != layers.front()) break;
+      const std::size_t skipped = everywhere ? part->at->container().rfind('.') + 1 : 0;
+      for (std::int64_t e = 0; e < part->count(); ++e)
+        config.target_modules.push_back(part->at->module(e).substr(skipped));
     }
   }
 }
 
 }  // namespace
 
-bool write_expert_adapters(AdaptedModel model, const std::string& name,
-                           const std::map<std::string, Tensor>& values, LoraConfig& config,
-                           std::map<std::string, Tensor>& tensors) {
-  const std::vector<AdaptedExperts> experts = adapted_experts(model);
-  const std::vector<ExpertPart> parts = adapted_parts_of(experts, name, values);
-  if (parts.empty()) return false;
+void put_expert_stacks(const WeightMap& map, std::span<const AdaptedExperts> experts,
+                       const std::vector<ExpertStacks>& stacks, LoraConfig& config, Modules& modules) {
+  if (stacks.empty()) return;
   // PEFT refuses to open stacks with dropout, which is of training alone.
   config.lora_dropout = 0;
-  std::vector<ExpertPart> modules;
-  std::map<std::string, std::map<std::string, std::vector<ExpertPart>>> containers;
-  for (const ExpertPart& part : parts) {
+  std::vector<ExpertStacks> of_modules;
+  std::map<std::string, std::map<std::string, std::vector<ExpertStacks>>> containers;
+  for (const ExpertStacks& part : stacks) {
     if (part.at->is_modules()) {
-      write_modules(part, config, tensors);
-      modules.push_back(part);
+      put_modules(part, config, modules);
+      of_modules.push_back(part);
     } else {
       containers[part.at->container()][part.at->parameter()].push_back(part);
     }
   }
-  target_modules(experts, modules, config);
+  target_modules(experts, of_modules, config);
   for (auto& [container, parameters] : containers) {
     for (auto& [parameter, fused] : parameters) {
-      std::ranges::sort(fused, {}, [](const ExpertPart& part) { return part.at->rule.first; });
+      std::ranges::sort(fused, {}, [](const ExpertStacks& part) { return part.at->rule.first; });
       const bool inside = parameters.size() == 2 && parameter == "gate_up_proj";
-      write_parameter(model.map, fused, inside, config, tensors);
+      put_parameter(map, fused, inside, config, modules);
     }
   }
-  return true;
 }
 
 }  // namespace ingot

@@ -30,15 +30,31 @@ std::set<std::string> modules_of_experts(std::span<const AdaptedExperts> experts
 /// A parameter's value on the host, or what stands in for it in `values`.
 Tensor value_of(const Parameter& parameter, const std::map<std::string, Tensor>& values);
 
-/// Takes what is of experts out of `modules`, which `file` holds.
-std::vector<std::pair<ExpertLinear*, std::unique_ptr<LowRankAdapter>>> take_expert_adapters(
-    const std::string& file, std::map<std::string, ModuleTensors>& modules,
-    std::span<const AdaptedExperts> experts, const LoraConfig& config, const std::string& name, float weight);
+/// What a file holds for a layer of experts: A [experts, rank, in] and B [experts, out, rank] of the whole
+/// stack, of which the model may have a part.
+struct ExpertStacks {
+  const AdaptedExperts* at;
+  Tensor a, b;
+  float scale;
+  std::int64_t count() const { return a.dim(0); }
+};
 
-/// Adds the experts' adapters called `name` to `tensors`, and what they target to `config`. False: there are
-/// none.
-bool write_expert_adapters(AdaptedModel model, const std::string& name,
-                           const std::map<std::string, Tensor>& values, LoraConfig& config,
-                           std::map<std::string, Tensor>& tensors);
+/// Takes what is of experts out of `modules`, which `file` holds.
+std::vector<ExpertStacks> take_expert_stacks(const std::string& file,
+                                             std::map<std::string, ModuleTensors>& modules,
+                                             std::span<const AdaptedExperts> experts,
+                                             const LoraConfig& config);
+/// The adapter of what this model has of a stack.
+std::unique_ptr<LowRankAdapter> expert_adapter(const ExpertStacks& stacks, const std::string& name,
+                                               float weight);
+
+/// The adapters called `name` of a model's experts, f32 and on the host.
+std::vector<ExpertStacks> expert_stacks(std::span<const AdaptedExperts> experts, const std::string& name,
+                                        const std::map<std::string, Tensor>& values);
+/// The reverse of take_expert_stacks(): adds them to `modules`, and what they target to `config`. `experts`:
+/// all of the model.
+void put_expert_stacks(const WeightMap& map, std::span<const AdaptedExperts> experts,
+                       const std::vector<ExpertStacks>& stacks, LoraConfig& config,
+                       std::map<std::string, ModuleTensors>& modules);
 
 }  // namespace ingot

@@ -41,7 +41,8 @@ void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters)
   AdaptedParts parts({model, map});
   for (AdaptedWeight& at : parts.weights)
     if (model.part != nullptr) at.part = model.part->part(at.ours + ".weight", at.weight->shape());
-  for (AdaptedExperts& at : parts.experts) at.divided = model.part != nullptr;
+  for (AdaptedExperts& at : parts.experts)
+    if (model.part != nullptr) at.part = model.part->part(at.ours, at.experts->shape());
   std::size_t number = 0;
   for (const AdapterChoice& adapter : adapters) {
     // One adapter may be given twice.
