@@ -163,6 +163,29 @@ TEST_F(RanksCommand, ExpertsThatRanksShareGoOnFromTheirCheckpointWithAnyNumberOf
   EXPECT_NE(read_file(directory_ + "/whole/metrics.jsonl").find("expert_load/rank_1"), std::string::npos);
 }
 
+TEST_F(RanksCommand, AdaptersOfSharedOutExpertsGoOnInOneProcessWithItsBits) {
+  ASSERT_EQ(train(1, 1, "base",
+                  "--set architecture.model_type=qwen3_moe --set architecture.num_experts=4 "
+                  "--set architecture.num_experts_per_tok=2 --set architecture.moe_intermediate_size=16 "
+                  "--set max_steps=1"),
+            0)
+      << errors();
+  const std::string tuned =
+      "--set model=" + directory_ +
+      "/base/model --set from_scratch=false --set architecture=null --set vocab_size=null "
+      "--set adapter=lora --set lora_r=4 --set lr_scheduler_type=constant ";
+  ASSERT_EQ(train(1, 6, "whole", tuned), 0) << errors();
+  ASSERT_EQ(train(2, 3, "parts", tuned + "--set max_steps=2 --set zero_stage=1 --set expert_parallel_size=2"),
+            0)
+      << errors();
+  ASSERT_EQ(train(1, 6, "parts", tuned + "--resume"), 0) << errors();
+  const auto adapter = [&](const std::string& output) {
+    return read_file(directory_ + "/" + output + "/adapter/adapter_model.safetensors");
+  };
+  EXPECT_TRUE(adapter("parts") == adapter("whole"));
+  EXPECT_NE(adapter("whole").find("mlp.experts.3.down_proj.lora_B"), std::string::npos);
+}
+
 TEST_F(RanksCommand, GroupsThatHaveAllExpertsEachGoOnAsOneProcess) {
   const std::string experts =
       "--set architecture.num_hidden_layers=1 --set architecture.model_type=qwen3_moe "

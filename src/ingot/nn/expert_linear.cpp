@@ -97,16 +97,17 @@ Tensor ExpertLinear::of_call(const Tensor& stack) const {
   return adds_by_call ? reshape(stack, stack.shape()) : stack;
 }
 
+std::vector<Parameter*> ExpertLinear::stacks() {
+  std::vector<Parameter*> all{&dense, &bias};
+  for (const auto& adapter : adapters) all.insert(all.end(), {&adapter->a, &adapter->b});
+  return all;
+}
+
 void ExpertLinear::keep(std::int64_t first, std::int64_t count) {
   const auto keep_of = [&](Parameter& stack) {
     if (stack) stack.replace(clone(narrow(stack.value.detach(), 0, first, count)));
   };
-  keep_of(dense);
-  keep_of(bias);
-  for (const auto& adapter : adapters) {
-    keep_of(adapter->a);
-    keep_of(adapter->b);
-  }
+  for (Parameter* stack : stacks()) keep_of(*stack);
   if (packed.empty()) return;
   packed.erase(packed.begin(), packed.begin() + first);
   packed.resize(static_cast<std::size_t>(count));

@@ -25,6 +25,8 @@ struct ExpertLinear {
   Device device() const;
   /// The dense stack with the adapters that are on.
   Tensor effective() const;
+  /// What has an axis of experts: dense weights, biases and adapters, absent ones too.
+  std::vector<Parameter*> stacks();
   /// Leaves `count` experts, and what adapters have for them, from number `first` on.
   void keep(std::int64_t first, std::int64_t count);
 

@@ -1,4 +1,5 @@
 // Mixtures whose experts ranks share out: expert_parallel_size.
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -53,6 +54,55 @@ class ExpertParallelTraining : public test::TrainingRun {
     return c;
   }
 
+  // Adapters of all linear layers on such a model, which is trained for a step before.
+  TrainConfig adapted(const std::string& family, const std::string& format) const {
+    TrainConfig base = mixture(family);
+    base.output_dir += "-base";
+    base.max_steps = 1;
+    base.zero_stage = 0;
+    const std::string model = base.output_dir + "/model";
+    if (!std::filesystem::exists(model)) LanguageTrainer(base).run();
+    TrainConfig c = mixture(family);
+    c.output_dir += "-adapted" + format;
+    c.from_scratch = false;
+    c.architecture = {};
+    c.model = model;
+    c.optimizer.learning_rate = 0.5;
+    c.adapter.enabled = true;
+    c.adapter.base_format = format;
+    c.adapter.lora = {.r = 4, .lora_alpha = 8, .target_modules = {"all-linear"}};
+    return c;
+  }
+
+  // Prompts, of which two of three are longer than a sequence and leave nothing to learn.
+  TrainConfig with_few_targets() const {
+    TrainConfig base = mixture("qwen3_moe", 8);
+    base.zero_stage = 0;
+    base.max_steps = 1;
+    LanguageTrainer(base).run();
+    std::ofstream rows(directory_.at("rows.jsonl"));
+    for (int i = 0; i < 12; ++i)
+      rows << R"({"instruction": ")" << std::string(i % 3 == 0 ? 5 : 400, 'a') << R"(", "output": "yes )" << i
+           << "\"}\n";
+    rows.close();
+    Config yaml = Config::parse("model: x\ndatasets: [{path: " + directory_.at("rows.jsonl") +
+                                ", type: alpaca}]\nexcess_length_strategy: truncate\nval_set_size: 0\n");
+    const TrainConfig keys = read_train_config(yaml);
+    TrainConfig c = base;
+    c.from_scratch = false;
+    c.architecture = {};
+    c.zero_stage = 1;
+    c.model = base.output_dir + "/model";
+    c.output_dir = directory_.at("served");
+    c.samples = keys.samples;
+    c.datasets = keys.datasets;
+    c.validation_split_ratio = 0;
+    c.sequence_len = 300;
+    c.sample_packing = false;
+    c.per_device_train_batch_size = 1;
+    return c;
+  }
+
   static Outcome take_steps(const TrainConfig& config, dist::Communicator& ranks) {
     LanguageTask task(config, std::nullopt, {}, ranks);
     Outcome outcome;
@@ -68,7 +118,8 @@ class ExpertParallelTraining : public test::TrainingRun {
     outcome.evaluated = task.evaluate({});
     task.write_model(config.output_dir);
     if (!ranks.is_first()) return {};
-    for (const auto& [name, tensor] : read_safetensors(config.output_dir + "/model.safetensors"))
+    const char* file = config.adapter.enabled ? "/adapter_model.safetensors" : "/model.safetensors";
+    for (const auto& [name, tensor] : read_safetensors(config.output_dir + file))
       outcome.weights[name] = to(tensor, DType::f32).to_vector<float>();
     return outcome;
   }
@@ -143,6 +194,76 @@ TEST_F(ExpertParallelTraining, ARankWithoutTargetsServesTheOthers) {
   c.architecture = {};
   c.zero_stage = 1;
   c.model = base.output_dir + "/model";
+// Modules of each expert, and parameters that stack all of them (gpt-oss); a base of which each rank has its
+// experts in nf4.
+TEST_F(ExpertParallelTraining, AdaptersOfExpertsLearnWhatTheyDoInOneProcess) {
+  for (const auto& [family, format] :
+       {std::pair{"qwen3_moe", ""}, {"qwen3_moe", "nf4"}, {"gpt_oss_moe", ""}}) {
+    SCOPED_TRACE(std::string(family) + format);
+    const TrainConfig c = adapted(family, format);
+    const Outcome alone = run(c, 1);
+    ASSERT_FALSE(alone.weights.empty());
+    EXPECT_LT(alone.losses.back(), alone.losses.front());
+    for (const int group : {4, 2}) expect_near(run(c, 4, group), alone);
+    TrainConfig averaged = c;
+    averaged.zero_stage = 3;
+    averaged.ema_decay = 0.9;
+    averaged.output_dir += "-averaged";
+    expect_near(run(averaged, 2), run(averaged, 1));
+  }
+}
+
+TEST_F(ExpertParallelTraining, RanksHaveTheAdaptersOfTheirOwnExpertsWhichThePlanCounts) {
+  TrainConfig c = adapted("qwen3_moe", "");
+  const auto held = [&](std::int64_t size) {
+    c.expert_parallel_size = size;
+    std::int64_t elements = 0;
+    test::ThreadRanks(4).run([&](dist::Communicator& rank) {
+      LanguageTask task(c, std::nullopt, {}, rank);
+      if (rank.is_first()) elements = count_parameters(task.language_model(), /*trainable_only=*/true);
+    });
+    return elements;
+  };
+  const LanguageConfig model = LanguageTask(c, std::nullopt, {}).language_model().config;
+  const std::int64_t of_experts = c.adapter.expert_parameter_count(model),
+                     all = c.adapter.parameter_count(model);
+  EXPECT_GT(of_experts, 0);
+  EXPECT_EQ(held(1), all);
+  EXPECT_EQ(held(2), all - of_experts / 2);
+  EXPECT_EQ(held(4), all - of_experts * 3 / 4);
+  const auto planned = [&](std::int64_t size) {
+    c.expert_parallel_size = size;
+    return plan_memory(c, model, 4);
+  };
+  const auto adapters = static_cast<std::size_t>(of_experts) * sizeof(float),
+             base = static_cast<std::size_t>(model.expert_parameter_count()) * sizeof(float);
+  EXPECT_EQ(planned(1).parameters - planned(4).parameters, (adapters + base) * 3 / 4);
+  EXPECT_EQ(planned(1).all_gradients - planned(4).all_gradients, adapters * 3 / 4);
+}
+
+// Also where an adapter that the run goes on from has them.
+TEST_F(ExpertParallelTraining, OrderedGradientsOfAdaptersOfExpertsAreForOneGroup) {
+  TrainConfig c = adapted("qwen3_moe", "");
+  TrainConfig first = c;
+  first.expert_parallel_size = 1;
+  first.output_dir = directory_.at("first");
+  take_steps(first, *dist::alone());
+  c.ordered_gradients = true;
+  c.expert_parallel_size = 2;
+  TrainConfig later = c;
+  later.adapter.lora.target_modules = {"q_proj"};
+  later.adapter.start_from = first.output_dir;
+  test::ThreadRanks(4).run([&](dist::Communicator& rank) {
+    for (const TrainConfig& refused : {c, later}) {
+      const std::string message =
+          message_of<InvalidConfig>([&] { LanguageTask(refused, std::nullopt, {}, rank); });
+      EXPECT_NE(message.find("with ordered_gradients the 4 processes have to be one group"),
+                std::string::npos)
+          << message;
+    }
+  });
+}
+
   c.output_dir = directory_.at("served");
   c.samples = keys.samples;
   c.datasets = keys.datasets;
@@ -170,6 +291,17 @@ TEST_F(ExpertParallelTraining, RunsOfAsManyRanksHaveTheSameBits) {
   TrainConfig c = mixture("mixtral");
   c.optimizer.name = "adamw";
   const Outcome one = run(c, 4), two = run(c, 4);
+TEST_F(ExpertParallelTraining, OrderedGradientsOfAdaptersOfExpertsAreWithoutDropout) {
+  TrainConfig c = adapted("qwen3_moe", "");
+  c.ordered_gradients = true;
+  c.expert_parallel_size = 2;
+  c.adapter.lora.lora_dropout = 0.1;
+  test::ThreadRanks(2).run([&](dist::Communicator& rank) {
+    const std::string message = message_of<InvalidConfig>([&] { LanguageTask(c, std::nullopt, {}, rank); });
+    EXPECT_NE(message.find("write lora_dropout: 0"), std::string::npos) << message;
+  });
+}
+
   EXPECT_EQ(one.losses, two.losses);
   EXPECT_TRUE(one.weights == two.weights);
 }

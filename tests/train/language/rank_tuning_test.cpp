@@ -163,6 +163,16 @@ TEST_F(RankTuning, AdaptersOnAMixtureHaveTheBitsOfOneProcessAlsoWhereRanksShareE
   c.adapter.lora.target_modules = {"q_proj", "gate_proj", "down_proj"};
   c.output_dir += "-adapted";
   expect_the_bits_of_one_process(c, {{2, 1}, {2, 3}});
+  for (const std::string format : {"q8_0", ""}) {
+    c.adapter.base_format = format;
+    c.expert_parallel_size = 4;
+    c.output_dir += "-shared";
+    expect_the_bits_of_one_process(c, {{4, 1}, {4, 3}});
+  }
+  c.expert_parallel_size = 2;
+  c.recompute = Recompute::full;
+  expect_the_bits_of_one_process(c, {{2, 2}});
+  expect_the_bits_of_one_process(with_pairs(c, "dpo"), {{2, 1}});
 }
 
 TEST_F(RankTuning, AveragesOfAWholeModelHaveTheBitsOfOneProcess) {

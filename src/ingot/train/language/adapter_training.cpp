@@ -82,14 +82,6 @@ AdapterTraining read_adapter_training(const ConfigReader& root, const std::strin
   return adapter;
 }
 
-bool AdapterTraining::adapts_experts(const LanguageConfig& model) const {
-  bool any = false;
-  look_at_parts_of(model, [&](const AdaptedParts& parts) {
-    any = std::ranges::any_of(parts.experts, [&](const AdaptedExperts& at) { return targets(lora, at); });
-  });
-  return any;
-}
-
 std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const {
   std::int64_t count = 0;
   look_at_parts_of(model, [&](const AdaptedParts& parts) {
@@ -102,6 +94,13 @@ std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const
         count += at.weight->in() * std::ssize(lora.token_rows(at.module, at.ours == "model.embed_tokens"));
     }
     for (const AdaptedExperts& at : parts.experts) {
+  });
+  return count + expert_parameter_count(model);
+}
+
+std::int64_t AdapterTraining::expert_parameter_count(const LanguageConfig& model) const {
+  std::int64_t count = 0;
+  look_at_parts_of(model, [&](const AdaptedParts& parts) {
       const Shape shape = at.experts->shape();
       if (targets(lora, at)) count += shape[0] * rank_of(lora, at) * (shape[1] + shape[2]);
     }

@@ -21,10 +21,10 @@ struct AdapterTraining {
   std::int64_t tokens = 0;  ///< that embeddings and head have rows for, at least
 
   bool quantizes_base() const { return !base_format.empty(); }
-  /// Whether experts of a model of this architecture get adapters.
-  bool adapts_experts(const LanguageConfig& model) const;
   /// Parameters of the adapters on a model of this architecture.
   std::int64_t parameter_count(const LanguageConfig& model) const;
+  /// Of these, those on experts.
+  std::int64_t expert_parameter_count(const LanguageConfig& model) const;
   /// Bytes of the base in its format, adapters not counted. `dtype`: of what stays dense.
   std::size_t base_bytes(const LanguageConfig& model, DType dtype) const;
   /// Of these, those of experts.

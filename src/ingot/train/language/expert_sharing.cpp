@@ -17,17 +17,19 @@ void check_expert_ranks(const TrainConfig& config, const LanguageConfig& model, 
               "the run has {} processes, which it does not divide; start {} or a multiple by mpirun -n {} "
               "(plan: --gpus, memory: --ranks), or write {}",
               processes, ranks, ranks, processes));
+  const bool trained = !config.adapter.enabled || config.adapter.expert_parameter_count(model) > 0;
   require(
-      !config.ordered_gradients || config.adapter.enabled || ranks == processes,
+      !config.ordered_gradients || !trained || ranks == processes,
       fmt::format("with ordered_gradients the {} processes have to be one group, as gradients of experts are "
                   "added rank by rank; write {}, or leave ordered_gradients out",
                   processes, processes));
   require(!config.ordered_gradients || config.adapter.enabled || !model.expert_bias,
           "with ordered_gradients the biases of this model's experts would be rounded otherwise than in one "
           "process; leave ordered_gradients out");
-  require(!config.adapter.enabled || !config.adapter.adapts_experts(model),
-          "adapters are on experts, which ranks would have to share out with them; write "
-          "lora_exclude_modules: [experts]");
+  require(!config.ordered_gradients || !config.adapter.enabled || !trained ||
+              config.adapter.lora.lora_dropout == 0,
+          "with ordered_gradients and lora_dropout adapters of experts would drop other elements than in one "
+          "process; write lora_dropout: 0, or leave ordered_gradients out");
   require(model.num_experts % ranks == 0,
           fmt::format("layers have {} experts, which it does not divide; write a number that divides them",
                       model.num_experts));
@@ -38,7 +40,7 @@ std::vector<Parameter*> expert_parameters(LanguageModel& model) {
   for (const auto& layer : model.layers) {
     if (layer->experts == nullptr) continue;
     for (ExpertLinear* stack : layer->experts->stacks())
-      for (Parameter* parameter : {&stack->dense, &stack->bias})
+      for (Parameter* parameter : stack->stacks())
         if (*parameter && parameter->trainable()) all.push_back(parameter);
   }
   return all;

@@ -17,7 +17,8 @@ std::vector<Tensor*> matrices_of(DecoderLayer& layer) {
   const bool are_shared_out = layer.experts != nullptr && layer.experts->expert_ranks != nullptr;
   std::unordered_set<const Parameter*> of_experts;
   if (are_shared_out)
-    for (const ExpertLinear* experts : layer.experts->stacks()) of_experts.insert(&experts->dense);
+    for (ExpertLinear* experts : layer.experts->stacks())
+      for (const Parameter* stack : experts->stacks()) of_experts.insert(stack);
   for (Parameter* parameter : moved_parameters(layer))
     if (!parameter->trainable() && !of_experts.contains(parameter)) all.push_back(&parameter->value);
   for (const auto& [name, weight] : named_weights(layer)) add(all, quantized_memory(*weight));

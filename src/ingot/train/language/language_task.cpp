@@ -186,17 +186,18 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
 }
 
 void LanguageTask::share_out_experts() {
-  for (const auto& [name, experts] : named_experts(*model_))
-    INGOT_CHECK(experts->adapters.empty(),
-                InvalidConfig(
-                    "expert_parallel_size",
-                    fmt::format("is {}, but lora_model_dir has adapters of experts ('{}'), which ranks would "
-                                "have to share out with them; leave it out",
-                                config_.expert_parallel_size, name)));
   const auto size = static_cast<int>(config_.expert_parallel_size);
   if (communicator_.size() > size) {
     expert_group_ = communicator_.split(communicator_.rank() / size);
     expert_peers_ = communicator_.split(communicator_.rank() % size);
+    // An adapter that the run goes on from may have them, whatever lora_target_modules says.
+    INGOT_CHECK(
+        !config_.ordered_gradients || expert_parameters(*model_).empty(),
+        InvalidConfig("expert_parallel_size",
+                      fmt::format("is {}, but lora_model_dir has adapters of experts, and with "
+                                  "ordered_gradients the {} processes have to be one group; write {}, "
+                                  "or leave ordered_gradients out",
+                                  size, communicator_.size(), communicator_.size())));
   }
   expert_ranks_ = std::make_shared<ExpertParallel>(expert_group_ != nullptr ? *expert_group_ : communicator_,
                                                    *gathering_);
@@ -346,9 +347,11 @@ std::optional<OptimizerShard::Options> LanguageTask::ranks_of_optimizer() const 
   return options;
 }
 
-// All weights, of which the first rank gets those that ranks have parts of.
+// All weights, or those of adapters and of modules that are saved with them. The first rank gets those that
+// ranks have parts of.
 std::map<std::string, Tensor> LanguageTask::gathered_weights() {
-  std::map<std::string, Tensor> weights = parameter_map(*model_);
+  std::map<std::string, Tensor> weights =
+      config_.adapter.enabled ? trained_parameters(*model_) : parameter_map(*model_);
   if (offloaded_weights_ != nullptr)
     for (auto& [name, value] : offloaded_weights_->trained()) weights[name] = value;
   if (optimizer_->weights() != nullptr) gather_layers(weights);
@@ -369,14 +372,6 @@ void LanguageTask::gather_layers(std::map<std::string, Tensor>& weights) {
         weights[parameter->name] =
             on_host ? clone(parameter->value.detach()) : to(parameter->value.detach(), kCpu);
   }
-}
-
-// Of adapters, and of modules that are saved with them.
-std::map<std::string, Tensor> LanguageTask::trained_weights() {
-  std::map<std::string, Tensor> weights = trained_parameters(*model_);
-  if (offloaded_weights_ != nullptr)
-    for (auto& [name, value] : offloaded_weights_->trained()) weights[name] = value;
-  return weights;
 }
 
 void LanguageTask::plan(std::int64_t total_steps) {
@@ -452,9 +447,8 @@ RunInfo LanguageTask::info() const {
 }
 
 void LanguageTask::write_model(const std::string& path) {
-  std::map<std::string, Tensor> weights = optimizer_->has_ema()     ? optimizer_->ema_weights()
-                                          : config_.adapter.enabled ? trained_weights()
-                                                                    : gathered_weights();
+  std::map<std::string, Tensor> weights =
+      optimizer_->has_ema() ? optimizer_->ema_weights() : gathered_weights();
   if (!communicator_.is_first()) return;
   AtomicDirectory directory(path);
   if (config_.adapter.enabled) {
@@ -510,15 +504,11 @@ std::string LanguageTask::state() const {
 }
 
 void LanguageTask::save(Checkpoint& checkpoint) {
-  std::map<std::string, Tensor> weights;
-  if (!config_.adapter.enabled) weights = gathered_weights();
+  std::map<std::string, Tensor> weights = gathered_weights();
   if (!communicator_.is_first()) return;  // all have the same
   checkpoint.tensors[kObjectiveFile] = objective_->state();
   if (recipe_ != nullptr) checkpoint.tensors[kRecipeFile] = recipe_->state();
-  if (config_.adapter.enabled)
-    checkpoint.tensors[kAdapterFile] = trained_weights();
-  else
-    checkpoint.tensors[kModelFile] = std::move(weights);
+  checkpoint.tensors[config_.adapter.enabled ? kAdapterFile : kModelFile] = std::move(weights);
 }
 
 std::string LanguageTask::write(const CheckpointDirectory& directory, std::int64_t step,

@@ -102,7 +102,6 @@ class LanguageTask : public TrainTask {
   std::optional<OptimizerShard::Options> ranks_of_optimizer() const;
   std::map<std::string, Tensor> gathered_weights();
   void gather_layers(std::map<std::string, Tensor>& weights);
-  std::map<std::string, Tensor> trained_weights();
 
   TrainConfig config_;
   SampleFunction sample_;

@@ -174,6 +174,11 @@ std::size_t of_each_rank(const TrainConfig& config, std::size_t experts) {
   return experts / static_cast<std::size_t>(config.expert_parallel_size);
 }
 
+std::size_t expert_bytes(const TrainConfig& config, const LanguageConfig& model) {
+  if (config.adapter.enabled) return config.adapter.expert_bytes(model, config.dtype);
+  return static_cast<std::size_t>(model.expert_parameter_count()) * byte_size(config.dtype);
+}
+
 // What one of the ranks has of weights that take `all` bytes, while they train. `experts`: bytes of those of
 // which each has its part alone.
 Weights weights_of(const TrainConfig& config, const LanguageConfig& model, std::size_t all, std::size_t ranks,
@@ -183,16 +188,18 @@ Weights weights_of(const TrainConfig& config, const LanguageConfig& model, std::
   if (config.zero_stage < 3 || ranks == 1) return {.resident = others + own};
   const std::size_t outside = static_cast<std::size_t>(model.parameters_outside_layers()) * size;
   const std::size_t inside = config.adapter.enabled
-                                 ? std::min(all, config.adapter.layer_bytes(model, config.dtype)) - experts
+                                 ? std::min(all, config.adapter.layer_bytes(model, config.dtype)) -
+                                       std::min(experts, expert_bytes(config, model))
                                  : others - outside;
   Weights weights = shared_out(others, inside, ranks, model);
   weights.resident += own;
   return weights;
 }
 
-std::size_t expert_bytes(const TrainConfig& config, const LanguageConfig& model) {
-  if (config.adapter.enabled) return config.adapter.expert_bytes(model, config.dtype);
-  return static_cast<std::size_t>(model.expert_parameter_count()) * byte_size(config.dtype);
+// Parameters of experts, or of adapters on them.
+std::size_t trained_of_experts(const TrainConfig& config, const LanguageConfig& model) {
+  return static_cast<std::size_t>(config.adapter.enabled ? config.adapter.expert_parameter_count(model)
+                                                         : model.expert_parameter_count());
 }
 
 // Answers and samples are written with all layers at once.
@@ -224,10 +231,13 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
   const auto trained = adapter.enabled ? static_cast<std::size_t>(adapter.parameter_count(model)) : count;
   const auto parts = static_cast<std::size_t>(ranks);
   const bool copied = ReferenceModel::is_copied(config);
+  const bool shares_experts = config.shares_experts() && ranks > 1;
+  const std::size_t each = adapter.enabled ? sizeof(float) : size;
   const std::size_t all = adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float)
                                           : count * size,
-                    of_experts = config.shares_experts() && ranks > 1 ? expert_bytes(config, model) : 0,
-                    experts = adapter.enabled ? 0 : of_experts / size;  // that train
+                    experts = shares_experts ? trained_of_experts(config, model) : 0;
+  std::size_t of_experts = shares_experts ? expert_bytes(config, model) : 0;
+  if (adapter.enabled) of_experts += experts * sizeof(float);
   Weights weights = weights_of(config, model, all, parts, of_experts);
   if (config.runs_passes_together() && ranks > 1) plan.all_weights = (copied ? 2 * all : all) + all / parts;
   if (copied) plan.reference = weights_of(config, model, all, parts, 0).with(2);
@@ -245,9 +255,8 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const ke
     plan.ema = shared(plan.ema);
   }
   const std::shared_ptr<const PassMemory> pass = dry_pass(config, model, device);
-  GradientMemory gradients =
-      gradient_memory(config, *pass, (trained - experts) * (adapter.enabled ? sizeof(float) : size),
-                      of_each_rank(config, experts) * size, parts, plan.on_gpu);
+  GradientMemory gradients = gradient_memory(config, *pass, (trained - experts) * each,
+                                             of_each_rank(config, experts) * each, parts, plan.on_gpu);
   const std::size_t windows = offload_optimizer(plan, gradients, config.optimizer,
                                                 largest_whole_state(config, model)),
                     matrix = matrix_step_bytes(config, model, device),

@@ -137,9 +137,10 @@ void add_communication(StepTime& time, const TrainConfig& config, const PlannedC
   const double rounds = as_double(choice.accumulation);
   const double sent = choice.zero_stage >= 2 || config.ordered_gradients ? rounds : 1;
   // Stage 3 gathers what lies below adapters, too.
-  const double gathered =
-      (choice.zero_stage == 3 && config.adapter.enabled ? amounts.layer_bytes : amounts.weights) -
-      amounts.shared_experts;  // which travel to no other rank, as their gradients do not
+  const double gathered = choice.zero_stage == 3 && config.adapter.enabled
+                              ? amounts.layer_bytes
+                              : amounts.weights - amounts.shared_experts;
+  // Those of experts travel to no other rank, as these do not.
   const double gradients = amounts.gradients - amounts.shared_experts;
   const Collective scatter = collective(gradients, on, device), gather = collective(gathered, on, device);
   const double gathers = choice.zero_stage == 3 ? 2 * rounds : 1;
@@ -249,7 +250,11 @@ ModelWork model_work(const TrainConfig& config, const LanguageConfig& model, con
     const double size = as_double(byte_size(config.dtype));
     for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer)
       work.expert_layers += model.is_sparse(layer) ? 1 : 0;
-    work.shared_experts = as_double(model.expert_parameter_count()) * size;
+    work.shared_experts = config.adapter.enabled
+                              ? as_double(config.adapter.expert_parameter_count(model)) * sizeof(float)
+                              : as_double(model.expert_parameter_count()) * size;
+    if (config.adapter.enabled)
+      work.layer_bytes -= static_cast<double>(config.adapter.expert_bytes(model, config.dtype));
     work.expert_rows =
         as_double(work.expert_layers * model.num_experts_per_tok * model.expert_width()) * size;
   }
