@@ -14,7 +14,9 @@
 #include "ingot/base/error.h"
 #include "ingot/models/adapter/open_adapter.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/random.h"
+#include "ingot/ops/view.h"
 #include "ingot/weights/gguf.h"
 #include "ingot/weights/gguf_writer.h"
 #include "ingot/weights/open.h"
@@ -105,6 +107,60 @@ TEST_P(GgufAdapter, ReadingAndWritingKeepsEveryModulesMatrices) {
 // rsLoRA or patterns of ranks and alphas (qwen3).
 INSTANTIATE_TEST_SUITE_P(Families, GgufAdapter,
                          ::testing::Values("llama", "gpt2_fused", "phi3_fused", "qwen3_patterns"),
+                         [](const auto& info) { return info.param; });
+
+// Modules of each expert (mixtral), stacks of all in transformers 5's layout (qwen3_moe), transposed with
+// gates and values in turn (gpt_oss) and fused (granitemoe).
+class GgufExpertAdapter : public GgufAdapter {};
+
+TEST_P(GgufExpertAdapter, APeftDirectoryWrittenAsGgufGivesTheLogitsOfPeft) {
+  const Tensor expected =
+      open_weights(golden_path("lora/" + GetParam()) + "/expected.safetensors")->load_tensor("logits");
+  const Base base = base_of(GetParam());
+  read_adapter(*base.model, written(base));
+  EXPECT_LE(max_error(base.logits(), expected), 2e-5);
+  // And as a PEFT directory of that file.
+  const Base again = base_of(GetParam());
+  write_peft_file(directory_.path(), read_gguf_adapter(again.target(), directory_.at("a.gguf")));
+  read_adapter(*again.model, directory_.path());
+  EXPECT_LE(max_error(again.logits(), expected), 2e-5);
+}
+
+TEST_P(GgufExpertAdapter, StacksHaveAnAxisOfExperts) {
+  const Base base = base_of(GetParam());
+  const auto source = open_gguf(written(base));
+  std::size_t stacks = 0;
+  for (const TensorInfo& info : source->tensors()) {
+    if (info.name.find("_exps.weight.lora_") == std::string::npos) continue;
+    ++stacks;
+    ASSERT_EQ(info.shape.size(), 3U) << info.name;
+    EXPECT_EQ(info.shape[0], base.model->config.num_experts) << info.name;
+  }
+  EXPECT_GT(stacks, 0U);
+  EXPECT_EQ(stacks % 2, 0U);
+}
+
+TEST_P(GgufExpertAdapter, AStackOfAnotherModelIsNamedWithBothShapes) {
+  const Base base = base_of(GetParam());
+  const auto source = open_gguf(written(base));
+  std::vector<GgufTensor> tensors;
+  std::string name;
+  for (const TensorInfo& info : source->tensors()) {
+    Tensor tensor = source->load_tensor(info.name);
+    if (name.empty() && info.name.ends_with("_exps.weight.lora_a")) {
+      name = info.name.substr(0, info.name.size() - std::string(".lora_a").size());
+      tensor = narrow(tensor, 0, 1, tensor.dim(0) - 1);
+    }
+    tensors.push_back(GgufTensor::of(StoredTensor::of(info.name, contiguous(tensor))));
+  }
+  write_gguf(directory_.at("b.gguf"), source->fields(), tensors);
+  expect_parts(refusal([&] { read_gguf_adapter(base.target(), directory_.at("b.gguf")); }),
+               {name, "another base model", "[" + std::to_string(base.model->config.num_experts - 1) + ", "});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GgufExpertAdapter,
+                         ::testing::Values("mixtral_down", "qwen3_moe_experts", "gpt_oss_experts",
+                                           "granitemoe_experts"),
                          [](const auto& info) { return info.param; });
 
 TEST(GgufAdapterFile, RowsThatLlamaRotatesLieInPairs) {

@@ -11,6 +11,8 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/suggest.h"
+#include "ingot/models/adapter/gguf_experts.h"
+#include "ingot/models/adapter/gguf_rows.h"
 #include "ingot/models/language/gguf_export.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -25,12 +27,6 @@ constexpr const char *kType = "general.type", *kArchitecture = "general.architec
                      *kInvocation = "adapter.alora.invocation_tokens";
 constexpr std::string_view kEmbedding = "token_embd.weight", kWeightSuffix = ".weight";
 
-// A module of the family's checkpoints.
-struct ModuleSize {
-  std::int64_t rows = 0, columns = 0;
-  bool transposed = false;  // checkpoints hold [columns, rows]
-};
-
 std::map<std::string, ModuleSize> module_sizes(const AdapterBase& base) {
   std::map<std::string, ModuleSize> sizes;
   for (const AdaptedWeight& at : base.parts.weights) {
@@ -44,100 +40,7 @@ std::map<std::string, ModuleSize> module_sizes(const AdapterBase& base) {
   return sizes;
 }
 
-// A matrix of a checkpoint whose row i is (i, 1): what conversions to GGUF make of it tells where each row
-// goes, and what it is multiplied by.
-class NumberedRows final : public WeightSource {
- public:
-  NumberedRows(const std::string& place, std::string name, const ModuleSize& size)
-      : WeightSource(place), size_(size) {
-    TensorInfo info;
-    info.name = std::move(name);
-    info.shape = {size.rows, 2};
-    if (size.transposed) std::swap(info.shape[0], info.shape[1]);
-    info.dtype = DType::f32;
-    info.stored_as = "F32";
-    set_contents({std::move(info)}, {});
-  }
-  std::string_view format() const override { return "rows"; }
-
- protected:
-  Tensor load(const TensorInfo& /*info*/) const override {
-    std::vector<float> values;
-    values.reserve(static_cast<std::size_t>(2 * size_.rows));
-    for (std::int64_t row = 0; row < size_.rows; ++row) {
-      values.push_back(static_cast<float>(row));
-      values.push_back(1);
-    }
-    const Tensor numbered = Tensor::from(values, {size_.rows, 2});
-    return size_.transposed ? contiguous(transpose(numbered, 0, 1)) : numbered;
-  }
-
- private:
-  ModuleSize size_;
-};
-
-// The rows of a module that one tensor of GGUF files has, in its order, each multiplied by its factor.
-struct GgufRows {
-  std::string name;
-  std::vector<std::int64_t> rows;
-  std::vector<float> factors;
-};
-
-// f32 holds these row numbers exactly.
-constexpr std::int64_t kMostRows = std::int64_t{1} << 24;
-
-std::vector<GgufRows> rows_in_gguf(const AdapterBase& base, const std::string& place,
-                                   const std::string& module, const ModuleSize& size) {
-  const auto other = [&](std::string_view why) {
-    return NotImplemented(fmt::format("{}: an adapter of '{}' in a GGUF file, {}", place, module, why));
-  };
-  if (size.rows >= kMostRows) throw other("which has too many rows");
-  std::vector<GgufRows> all;
-  try {
-    const auto source = export_gguf_tensors(
-        {base.config.to_json(), place,
-         std::make_shared<NumberedRows>(place, module + std::string(kWeightSuffix), size)});
-    for (const TensorInfo& info : source->tensors()) {
-      if (info.shape.size() != 2 || info.shape[1] != 2) throw other("where it is not one matrix");
-      const std::vector<float> values = contiguous(source->load_tensor(info.name)).to_vector<float>();
-      GgufRows& one = all.emplace_back(GgufRows{info.name, {}, {}});
-      for (std::size_t i = 0; i < values.size(); i += 2) {
-        one.factors.push_back(values[i + 1]);
-        one.rows.push_back(values[i + 1] == 0 ? 0 : std::lround(values[i] / values[i + 1]));
-      }
-    }
-  } catch (const InvalidConfig&) {
-    throw other("where its columns have another order");
-  }
-  if (all.empty()) throw other("which has no tensor for it");
-  return all;
-}
-
 Tensor f32(const Tensor& x) { return contiguous(to(x, DType::f32)); }
-
-// Rows of b as GGUF files have them; `scale` beside their factors.
-Tensor to_gguf(const Tensor& b, const GgufRows& at, float scale) {
-  const std::int64_t rank = b.dim(1);
-  const Tensor values = f32(b);
-  Tensor out = Tensor::empty({static_cast<std::int64_t>(at.rows.size()), rank});
-  for (std::size_t i = 0; i < at.rows.size(); ++i)
-    for (std::int64_t j = 0; j < rank; ++j)
-      out.data<float>()[static_cast<std::int64_t>(i) * rank + j] =
-          values.data<float>()[at.rows[i] * rank + j] * (at.factors[i] * scale);
-  return out;
-}
-
-// The reverse: rows of the module's b, columns [first, first + rank) of it, multiplied by `scale`.
-void from_gguf(const Tensor& lora_b, const GgufRows& at, std::int64_t first, float scale, const Tensor& b) {
-  const std::int64_t rank = lora_b.dim(1), columns = b.dim(1);
-  const Tensor values = f32(lora_b);
-  for (std::size_t i = 0; i < at.rows.size(); ++i) {
-    if (at.factors[i] == 0) continue;
-    for (std::int64_t j = 0; j < rank; ++j)
-      b.data<float>()[at.rows[i] * columns + first + j] =
-          values.data<float>()[static_cast<std::int64_t>(i) * rank + j] * (scale / at.factors[i]);
-  }
-}
 
 struct Pair {
   Tensor a, b;
@@ -166,11 +69,12 @@ std::map<std::string, Pair> read_pairs(const GgufSource& source) {
         pair.a.defined() && pair.b.defined(),
         FormatError(source.location(), 0, name + (pair.a.defined() ? ".lora_b" : ".lora_a"),
                     fmt::format("is missing beside {}{}", name, pair.a.defined() ? ".lora_a" : ".lora_b")));
-    INGOT_CHECK(pair.a.rank() == 2 && pair.b.rank() == 2,
-                NotImplemented(fmt::format("{}: {}: lora_a {} and lora_b {}; adapters of matrices alone are "
-                                           "read from GGUF files",
-                                           source.location(), name, to_string(pair.a.shape()),
-                                           to_string(pair.b.shape()))));
+    INGOT_CHECK(
+        (pair.a.rank() == 2 || pair.a.rank() == 3) && pair.b.rank() == pair.a.rank(),
+        FormatError(source.location(), 0, name,
+                    fmt::format("has lora_a {} and lora_b {}; two matrices, or two stacks of those of "
+                                "experts, were expected",
+                                to_string(pair.a.shape()), to_string(pair.b.shape()))));
   }
   return pairs;
 }
@@ -223,7 +127,7 @@ ModuleTensors module_of(const std::string& file, const std::string& module, cons
   for (const auto& [part, values] : b) {
     const std::int64_t own = values.dim(1);
     const double scale = alpha == 0 ? 1 : static_cast<double>(rank) / static_cast<double>(own);
-    from_gguf(values, *part, first, static_cast<float>(scale), tensors.b);
+    rows_from_gguf(values, *part, first, static_cast<float>(scale), tensors.b);
     first += own;
   }
   return tensors;
@@ -241,9 +145,11 @@ ModuleTensors module_of(const std::string& file, const std::string& module, cons
                   file, name, did_you_mean(name, names)));
 }
 
-LoraConfig config_of(const std::map<std::string, ModuleTensors>& modules, double alpha) {
+// `stacks`: of experts, which may be all there is.
+LoraConfig config_of(const std::map<std::string, ModuleTensors>& modules,
+                     const std::vector<ExpertStacks>& stacks, double alpha) {
   LoraConfig config;
-  config.r = modules.begin()->second.a.dim(0);
+  config.r = modules.empty() ? stacks.front().a.dim(1) : modules.begin()->second.a.dim(0);
   config.lora_alpha = alpha;
   for (const auto& [module, tensors] : modules) {
     const std::int64_t rank = tensors.a.dim(0);
@@ -253,6 +159,22 @@ LoraConfig config_of(const std::map<std::string, ModuleTensors>& modules, double
   }
   config.validate();
   return config;
+}
+
+// Takes what is of experts out of the pairs.
+std::vector<ExpertStacks> take_stacks(const AdapterBase& base, const GgufSource& source,
+                                      std::map<std::string, Pair>& pairs, double alpha) {
+  std::vector<ExpertStacks> stacks;
+  if (std::ranges::none_of(pairs, [](const auto& pair) { return pair.second.a.rank() == 3; })) return stacks;
+  for (const AdaptedExperts& at : base.parts.experts) {
+    const GgufRows rows = experts_in_gguf(base, source.location(), at);
+    const auto found = pairs.find(rows.name);
+    if (found == pairs.end() || found->second.a.rank() != 3) continue;
+    const auto& [a, b] = found->second;
+    stacks.push_back(stacks_of_gguf(source.location(), at, rows, a, b, alpha));
+    pairs.erase(found);
+  }
+  return stacks;
 }
 
 }  // namespace
@@ -271,7 +193,9 @@ AdapterFile read_gguf_adapter(const AdapterBase& base, const std::string& path) 
   const auto source = open_gguf(path);
   const GgufFamily family = gguf_family_of(base.config, path);
   check_metadata(*source, family.architecture);
-  const std::map<std::string, Pair> pairs = read_pairs(*source);
+  const double alpha = source->fields().number(kAlpha).value_or(0);
+  std::map<std::string, Pair> pairs = read_pairs(*source);
+  const std::vector<ExpertStacks> stacks = take_stacks(base, *source, pairs, alpha);
   const std::map<std::string, ModuleSize> sizes = module_sizes(base);
   std::map<std::string, std::vector<GgufRows>> known;
   for (const auto& [name, pair] : pairs) {
@@ -279,16 +203,17 @@ AdapterFile read_gguf_adapter(const AdapterBase& base, const std::string& path) 
     std::string module = match ? base.map.canonical(match->hugging_face()) : std::string();
     if (module.ends_with(kWeightSuffix)) module.resize(module.size() - kWeightSuffix.size());
     const auto size = sizes.find(module);
-    if (size == sizes.end()) refuse_tensor(path, name, family, sizes);
-    if (!known.contains(module)) known[module] = rows_in_gguf(base, path, module, size->second);
+    if (size == sizes.end() || pair.a.rank() != 2) refuse_tensor(path, name, family, sizes);
+    if (!known.contains(module))
+      known[module] = rows_in_gguf(base, path, module, {module + std::string(kWeightSuffix)}, size->second);
     if (std::ranges::find(known.at(module), name, &GgufRows::name) == known.at(module).end())
       refuse_tensor(path, name, family, sizes);
   }
   AdapterFile file{.path = path, .config = {}, .modules = {}};
-  const double alpha = source->fields().number(kAlpha).value_or(0);
   for (const auto& [module, parts] : known)
     file.modules[module] = module_of(path, module, sizes.at(module), parts, pairs, alpha);
-  file.config = config_of(file.modules, alpha);
+  file.config = config_of(file.modules, stacks, alpha);
+  put_expert_stacks(base.map, base.parts.experts, stacks, file.config, file.modules);
   return file;
 }
 
@@ -327,24 +252,37 @@ std::uint64_t write_gguf_adapter(const std::string& path, const AdapterBase& bas
     bytes += stored.nbytes();
     tensors.push_back(GgufTensor::of(StoredTensor::of(name, stored)));
   };
-  for (const auto& [module, pair] : file.modules) {
-    check_writable(file.path, module, pair);
-    INGOT_CHECK(sizes.contains(module),
-                NotImplemented(
-                    fmt::format("{}: adapters of experts ('{}') in a GGUF file; merge the adapter into the "
-                                "model (ingot merge)",
-                                file.path, module)));
-    const std::int64_t rank = pair.a.dim(0);
-    const double own = static_cast<double>(file.config.scale_of(module, rank)) * static_cast<double>(rank);
+  // What a module's b is multiplied with besides alpha / rank.
+  const auto factor = [&](float scale, std::int64_t rank) {
+    const double own = static_cast<double>(scale) * static_cast<double>(rank);
     // llama.cpp takes an alpha of 0 for a scale of 1.
     if (!alpha) alpha = own == 0 ? 1 : own;
+    return static_cast<float>(own / *alpha);
+  };
+  std::map<std::string, ModuleTensors> modules = file.modules;
+  const std::vector<ExpertStacks> stacks =
+      take_expert_stacks(file.path, modules, base.parts.experts, file.config);
+  for (const auto& [module, pair] : modules) {
+    check_writable(file.path, module, pair);
+    INGOT_CHECK(sizes.contains(module),
+                FormatError(file.path, 0, module,
+                            "is of experts, and target_parameters of adapter_config.json does not name it"));
+    const std::int64_t rank = pair.a.dim(0);
+    const float scale = factor(file.config.scale_of(module, rank), rank);
     const DType as = dtype.value_or(pair.a.dtype());
-    for (const GgufRows& at : rows_in_gguf(base, file.path, module, sizes.at(module))) {
-      const Tensor b = to_gguf(pair.b, at, static_cast<float>(own / *alpha));
+    for (const GgufRows& at :
+         rows_in_gguf(base, file.path, module, {module + std::string(kWeightSuffix)}, sizes.at(module))) {
+      const Tensor b = rows_to_gguf(pair.b, at, scale);
       const bool exchanged = at.name == kEmbedding;
       add(at.name + ".lora_a", exchanged ? b : pair.a, as);
       add(at.name + ".lora_b", exchanged ? transpose(pair.a, 0, 1) : b, as);
     }
+  }
+  for (const ExpertStacks& one : stacks) {
+    const GgufRows rows = experts_in_gguf(base, file.path, *one.at);
+    const DType as = dtype.value_or(one.a.dtype());
+    add(rows.name + ".lora_a", one.a, as);
+    add(rows.name + ".lora_b", expert_rows_to_gguf(one.b, rows, factor(one.scale, one.a.dim(1))), as);
   }
   GgufMetadata metadata(path);
   metadata.append(kArchitecture,
