@@ -116,7 +116,7 @@ TEST_F(InferenceCommands, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
   EXPECT_EQ(beside[0]["format"], directory_ + "-q8.gguf");
   EXPECT_EQ(beside[0]["as_run"], row["as_run"]);
   fs::remove(directory_ + "-q8.gguf");
-  for (const char* format : {"fp8", "int4-g32"}) {
+  for (const char* format : {"fp8", "fp8-128x128", "int4-g32"}) {
     fs::remove_all(directory_ + "-out");
     json({"quantize", directory_, directory_ + "-out", "--format", format});
     EXPECT_NEAR(of_file(directory_ + "-out"), reference, 0.2 * reference) << format;

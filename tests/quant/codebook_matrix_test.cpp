@@ -83,6 +83,39 @@ TEST(CodebookMatrix, EveryCodeHasItsPublishedValue) {
   }
 }
 
+// Tiles at the ends of rows and columns are smaller, one is all zeros, and one has numbers a million times as
+// large as the others'.
+TEST(CodebookMatrix, TilesOfFp8HaveTheScaleOfTheirLargestNumber) {
+  constexpr std::int64_t kRows = 200, kCols = 320, kTile = quant::kFp8Tile;
+  const Tensor w = random({kRows, kCols}, 6);
+  auto* x = w.data<float>();
+  for (std::int64_t r = 0; r < kTile; ++r)
+    for (std::int64_t c = 0; c < kTile; ++c) {
+      x[r * kCols + c] = 0;
+      x[r * kCols + kTile + c] *= 1e6F;
+    }
+  const CodebookMatrix m = CodebookMatrix::quantize_fp8_tiles(w);
+  const Tensor values = m.dequantize();
+  ASSERT_EQ(m.scales.shape(), Shape({kRows, 3}));
+  for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, kTile}, {kTile, kRows}}) {
+    for (std::int64_t group = 0; group < 3; ++group) {
+      float top = 0;
+      for (std::int64_t r = first; r < last; ++r)
+        for (std::int64_t c = group * kTile; c < std::min(kCols, (group + 1) * kTile); ++c)
+          top = std::max(top, std::abs(x[r * kCols + c]));
+      for (std::int64_t r = first; r < last; ++r)
+        ASSERT_EQ(m.scales.data<float>()[r * 3 + group], top / 448) << r << ", " << group;
+    }
+  }
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    const float scale = m.scales.data<float>()[i / kCols * 3 + i % kCols / kTile];
+    // Three bits behind the leading one, down to 2^-9 of a scale.
+    ASSERT_NEAR(values.data<float>()[i], x[i], std::max(std::abs(x[i]) / 16, scale * 0x1p-10F)) << i;
+  }
+  EXPECT_EQ(all_rows(*pack(m)).to_vector<float>(), values.to_vector<float>());
+  EXPECT_EQ(all_rows(*quantize_and_pack(w, "fp8-128x128")).to_vector<float>(), values.to_vector<float>());
+}
+
 TEST(CodebookMatrix, PacksExactly) {
   for (const std::int64_t cols : {64, 192, 100, 512}) {
     for (const CodebookMatrix& m : matrices(37, cols))
@@ -212,7 +245,7 @@ TEST(CodebookMatrix, RefusesWhatItCannotRoundAndNamesTheWeight) {
                    CodebookMatrix::quantize_nf4(random({2, 100}, 1), "mlp.up");
                  }),
                  {"mlp.up", "100 columns", "64"});
-  for (const char* format : {"nf4", "fp8"}) {
+  for (const char* format : {"nf4", "fp8", "fp8-128x128"}) {
     Tensor w = random({2, 64}, 1);
     w.data<float>()[70] = INFINITY;
     expect_message(message_of<Error>([&] { quantize_and_pack(w, format, "mlp.up"); }),

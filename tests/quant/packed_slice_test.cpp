@@ -46,7 +46,7 @@ TEST_P(PackedSlice, HasTheValuesOfThatPartOfTheWhole) {
 INSTANTIATE_TEST_SUITE_P(Formats, PackedSlice,
                          ::testing::Values("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k",
                                            "iq4_nl", "int4-g32", "int4-g64-zero", "int4-g128", "int8-g64",
-                                           "nf4", "nvfp4", "fp8", "w8a8", "ternary"),
+                                           "nf4", "nvfp4", "fp8", "fp8-128x128", "w8a8", "ternary"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name)

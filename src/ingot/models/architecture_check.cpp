@@ -314,7 +314,8 @@ namespace {
 
 // Whether a part is rounded as it would be in the whole matrix: no scale spans more than the part.
 bool rounds_in_parts(const std::string& format, int axis) {
-  if (format == "ternary" || format == "nvfp4") return false;  // whose one scale is the whole matrix'
+  // One scale is the whole matrix', or that of tiles which a part may begin in.
+  if (format == "ternary" || format == "nvfp4" || format == "fp8-128x128") return false;
   if (axis == 0) return true;
   const auto groups = quant::find_group_options(format);
   return quant::find_block_format(format) != nullptr || format == "nf4" || (groups && groups->group > 0);

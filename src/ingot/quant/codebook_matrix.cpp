@@ -93,6 +93,35 @@ CodebookMatrix CodebookMatrix::quantize_fp8(const Tensor& w, std::string_view na
       PackedFormat::fp8, w, group, name, [](float top) { return top / kLargestFp8; }, nearest_fp8);
 }
 
+CodebookMatrix CodebookMatrix::quantize_fp8_tiles(const Tensor& w, std::string_view name) {
+  const Tensor values = as_floats(w, name);
+  check_weight(values, name);
+  const std::int64_t rows = w.dim(0), cols = w.dim(1), groups = (cols + kFp8Tile - 1) / kFp8Tile,
+                     bands = (rows + kFp8Tile - 1) / kFp8Tile;
+  CodebookMatrix m{.format = PackedFormat::fp8,
+                   .rows = rows,
+                   .cols = cols,
+                   .group = kFp8Tile,
+                   .codes = Tensor::empty({rows, cols}, DType::u8),
+                   .scales = Tensor::empty({rows, groups})};
+  parallel_for(bands * groups, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      const std::int64_t group = tile % groups, first = tile / groups * kFp8Tile, column = group * kFp8Tile;
+      const std::int64_t last = std::min(rows, first + kFp8Tile), width = std::min(kFp8Tile, cols - column);
+      float top = 0;
+      for (std::int64_t row = first; row < last; ++row)
+        top = std::max(top, top_magnitude(values.data<float>() + row * cols + column, width));
+      const float scale = top / kLargestFp8;
+      for (std::int64_t row = first; row < last; ++row) {
+        m.scales.data<float>()[row * groups + group] = scale;
+        for (std::int64_t i = row * cols + column; i < row * cols + column + width; ++i)
+          m.codes.data<std::uint8_t>()[i] = nearest_fp8(scale > 0 ? values.data<float>()[i] / scale : 0.0F);
+      }
+    }
+  });
+  return m;
+}
+
 namespace {
 
 constexpr std::int64_t kNvfp4Columns = kernels::kNvfp4Block;

@@ -24,6 +24,9 @@ struct CodebookMatrix {
                                      std::int64_t group = 64);
   /// torch.float8_e4m3fn with a scale for each row: largest magnitude / 448.
   static CodebookMatrix quantize_fp8(const Tensor& w, std::string_view name = "the weight");
+  /// Likewise with a scale for each tile of 128 × 128 (at the ends of rows and columns: what is left), the
+  /// same in all rows of a tile, as DeepSeek's checkpoints have it.
+  static CodebookMatrix quantize_fp8_tiles(const Tensor& w, std::string_view name = "the weight");
   /// NVFP4 (kernels/nvfp4.h): E2M1, an E4M3 scale for 16 columns, a scale of the whole matrix, largest
   /// magnitude / 2688, the same in all rows. `four_over_six` (Cook et al. 2025): each block's largest
   /// magnitude becomes 6 or 4, whichever has the smaller squared error; the matrix' scale is largest
@@ -37,6 +40,9 @@ struct CodebookMatrix {
   /// a whole row; of nvfp4 not 16), NaN or infinite scales, NaN codes, scales of nvfp4 that E4M3 lacks.
   void check(std::string_view name) const;
 };
+
+/// The rows and columns that have one scale in DeepSeek's FP8.
+inline constexpr std::int64_t kFp8Tile = 128;
 
 /// In tiles, with the same values.
 PackedPtr pack(const CodebookMatrix& matrix, std::string_view name = "the weight");

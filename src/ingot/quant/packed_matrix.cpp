@@ -55,7 +55,7 @@ std::vector<std::string> quantized_formats() {
                            [](unsigned char c) { return std::tolower(c); });
   }
   for (const GroupFormat& format : kGroupFormats) names.emplace_back(format.name);
-  for (const char* name : {"w8a8", "nf4", "nvfp4", "fp8", "ternary"}) names.emplace_back(name);
+  for (const char* name : {"w8a8", "nf4", "nvfp4", "fp8", "fp8-128x128", "ternary"}) names.emplace_back(name);
   return names;
 }
 
@@ -99,6 +99,7 @@ PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::strin
       return CodebookMatrix::quantize_nvfp4(weight, named);
     });
   if (same_name(format, "fp8")) return in(CodebookMatrix::quantize_fp8);
+  if (same_name(format, "fp8-128x128")) return in(CodebookMatrix::quantize_fp8_tiles);
   if (same_name(format, "ternary")) return in(GroupMatrix::quantize_ternary);
   if (same_name(format, "w8a8"))
     return pack_row_scaled(GroupMatrix::quantize(w, {.bits = 8, .group = 0}, name), name);

@@ -88,17 +88,40 @@ void add_groups(const WeightSource& source, const TensorInfo& info, const quant:
       StoredTensor::of(layer + ".weight_shape", Tensor::from(std::vector<std::int64_t>{rows, cols}, {2})));
 }
 
+Tensor as_e4m3(const Tensor& codes) {
+  return {codes.storage(), contiguous_view(codes.view().data, codes.shape(), DType::f8e4m3, kCpu)};
+}
+
+// Scales [rows, groups] that are the same in all rows of a tile.
+Tensor first_rows_of_tiles(const Tensor& scales) {
+  const std::int64_t bands = (scales.dim(0) + quant::kFp8Tile - 1) / quant::kFp8Tile, groups = scales.dim(1);
+  const Tensor first = Tensor::empty({bands, groups});
+  for (std::int64_t band = 0; band < bands; ++band)
+    std::copy_n(scales.data<float>() + band * quant::kFp8Tile * groups, groups,
+                first.data<float>() + band * groups);
+  return first;
+}
+
 void add_fp8(const WeightSource& source, const TensorInfo& info, std::vector<StoredTensor>& tensors) {
   const auto rounded = [&source, name = info.name] {
     return quant::CodebookMatrix::quantize_fp8(matrix(source, name), name);
   };
-  tensors.push_back({info.name, Shape(std::span<const std::int64_t>(info.shape)), DType::f8e4m3, [rounded] {
-                       const Tensor codes = rounded().codes;
-                       return Tensor(codes.storage(),
-                                     contiguous_view(codes.view().data, codes.shape(), DType::f8e4m3, kCpu));
-                     }});
+  tensors.push_back({info.name, Shape(std::span<const std::int64_t>(info.shape)), DType::f8e4m3,
+                     [rounded] { return as_e4m3(rounded().codes); }});
   tensors.push_back(
       {info.name + "_scale", Shape({info.shape[0], 1}), DType::f32, [rounded] { return rounded().scales; }});
+}
+
+// DeepSeek's layout: a scale for each tile, which multiplies for all its name.
+void add_fp8_tiles(const WeightSource& source, const TensorInfo& info, std::vector<StoredTensor>& tensors) {
+  const auto rounded = [&source, name = info.name] {
+    return quant::CodebookMatrix::quantize_fp8_tiles(matrix(source, name), name);
+  };
+  const auto tiles = [](std::int64_t n) { return (n + quant::kFp8Tile - 1) / quant::kFp8Tile; };
+  tensors.push_back({info.name, Shape(std::span<const std::int64_t>(info.shape)), DType::f8e4m3,
+                     [rounded] { return as_e4m3(rounded().codes); }});
+  tensors.push_back({info.name + "_scale_inv", Shape({tiles(info.shape[0]), tiles(info.shape[1])}),
+                     DType::f32, [rounded] { return first_rows_of_tiles(rounded().scales); }});
 }
 
 Tensor nf4_bytes(const Tensor& codes) {
@@ -220,6 +243,13 @@ OrderedJson nvfp4_config() {
                                                             {"observer_kwargs", OrderedJson::object()}});
 }
 
+OrderedJson fp8_tiles_config() {
+  return {{"quant_method", "fp8"},
+          {"fmt", "e4m3"},
+          {"activation_scheme", "dynamic"},
+          {"weight_block_size", {quant::kFp8Tile, quant::kFp8Tile}}};
+}
+
 OrderedJson nf4_config() {
   return {{"quant_method", "bitsandbytes"},
           {"load_in_4bit", true},
@@ -232,11 +262,15 @@ OrderedJson nf4_config() {
 
 std::string config_of(std::string_view format, const std::optional<quant::GroupOptions>& groups,
                       const std::vector<std::string>& dense) {
-  OrderedJson config = groups              ? groups_config(*groups)
-                       : format == "fp8"   ? fp8_config()
-                       : format == "nvfp4" ? nvfp4_config()
-                                           : nf4_config();
-  config[config["quant_method"] == "bitsandbytes" ? "llm_int8_skip_modules" : "ignore"] = left_out(dense);
+  OrderedJson config = groups                    ? groups_config(*groups)
+                       : format == "fp8"         ? fp8_config()
+                       : format == "nvfp4"       ? nvfp4_config()
+                       : format == "fp8-128x128" ? fp8_tiles_config()
+                                                 : nf4_config();
+  const std::string method = config["quant_method"];
+  config[method == "bitsandbytes" ? "llm_int8_skip_modules"
+         : method == "fp8"        ? "modules_to_not_convert"
+                                  : "ignore"] = left_out(dense);
   return dump_json(config);
 }
 
@@ -245,7 +279,7 @@ std::string config_of(std::string_view format, const std::optional<quant::GroupO
 std::vector<std::string> quantized_checkpoint_formats() {
   std::vector<std::string> names;
   for (const std::string& name : quant::quantized_formats())
-    if (quant::find_group_options(name) || name == "nf4" || name == "nvfp4" || name == "fp8")
+    if (quant::find_group_options(name) || name == "nf4" || name == "nvfp4" || name.starts_with("fp8"))
       names.push_back(name);
   return names;
 }
@@ -280,6 +314,8 @@ QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_
       add_groups(source, info, *groups, products, result.tensors);
     } else if (format == "fp8") {
       add_fp8(source, info, result.tensors);
+    } else if (format == "fp8-128x128") {
+      add_fp8_tiles(source, info, result.tensors);
     } else if (format == "nvfp4") {
       add_nvfp4(source, info, result.tensors);
     } else {

@@ -20,8 +20,8 @@ struct QuantizedCheckpoint {
 };
 
 /// The formats that quantize_checkpoint knows: "fp8", "nvfp4" and the groups of integers ("int8",
-/// "int4-g128-zero"), in the layout of compressed-tensors (transformers reads it), and "nf4" in that of
-/// bitsandbytes.
+/// "int4-g128-zero"), in the layout of compressed-tensors (transformers reads it), "fp8-128x128" in
+/// DeepSeek's, and "nf4" in that of bitsandbytes.
 std::vector<std::string> quantized_checkpoint_formats();
 
 /// Σ xᵀx, f32 [in, in], over the inputs x of a layer by the name of its weight in the checkpoint; undefined

@@ -260,3 +260,4 @@ TEST(AdapterConfig, WhatCannotBeNamesTheKey) {
 
 }  // namespace
 }  // namespace ingot
+  EXPECT_EQ(read("adapter: qlora\nbase_format: fp8\n").adapter.base_format, "fp8-128x128");

@@ -58,7 +58,8 @@ std::string base_format(const ConfigReader& root, bool qlora, const std::string&
   std::string usual;
   if (qlora || four) usual = model.ends_with(".gguf") ? kStored : "nf4";
   if (eight) usual = "int8";
-  const std::string format = root.get("base_format", usual);
+  std::string format = root.get("base_format", usual);
+  if (format == "fp8") format = "fp8-128x128";
   if (!format.empty() && format != kStored) static_cast<void>(bytes_per_element(format));  // or lists them
   return format;
 }
@@ -93,7 +94,6 @@ std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const
       if (has_token_rows(at))
         count += at.weight->in() * std::ssize(lora.token_rows(at.module, at.ours == "model.embed_tokens"));
     }
-    for (const AdaptedExperts& at : parts.experts) {
   });
   return count + expert_parameter_count(model);
 }
@@ -101,6 +101,7 @@ std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const
 std::int64_t AdapterTraining::expert_parameter_count(const LanguageConfig& model) const {
   std::int64_t count = 0;
   look_at_parts_of(model, [&](const AdaptedParts& parts) {
+    for (const AdaptedExperts& at : parts.experts) {
       const Shape shape = at.experts->shape();
       if (targets(lora, at)) count += shape[0] * rank_of(lora, at) * (shape[1] + shape[2]);
     }
