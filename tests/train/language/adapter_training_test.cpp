@@ -261,3 +261,26 @@ TEST(AdapterConfig, WhatCannotBeNamesTheKey) {
 }  // namespace
 }  // namespace ingot
   EXPECT_EQ(read("adapter: qlora\nbase_format: fp8\n").adapter.base_format, "fp8-128x128");
+TEST(AdapterConfig, KeysOfBitsandbytesAndOfSurogatesFormatsMeanTheBasesFormat) {
+  const TrainConfig kwargs = read(
+      "adapter: qlora\nload_in_4bit: true\nbnb_config_kwargs:\n  bnb_4bit_quant_type: nf4\n"
+      "  bnb_4bit_use_double_quant: true\n  bnb_4bit_compute_dtype: torch.bfloat16\n"
+      "  llm_int8_has_fp16_weight: false\n");
+  EXPECT_EQ(kwargs.adapter.base_format, "nf4");
+  EXPECT_EQ(kwargs.dtype, DType::bf16);
+  EXPECT_EQ(read("adapter: qlora\nbf16: true\nbnb_4bit_compute_dtype: bfloat16\n").dtype, DType::bf16);
+  EXPECT_EQ(read("lora: true\nqlora_bnb: true\nqlora_bnb_block_size: 64\n").adapter.base_format, "nf4");
+  EXPECT_EQ(read("lora: true\nqlora_fp8: true\n").adapter.base_format, "fp8-128x128");
+  EXPECT_EQ(read("lora: true\nqlora_fp4: true\nqlora_four_over_six: true\n").adapter.base_format, "nvfp4");
+}
+
+  const auto names = [&](const std::string& yaml, const std::string& key, const std::string& advice) {
+    const std::string message = refusal("adapter: qlora\n" + yaml);
+    EXPECT_NE(message.find(key), std::string::npos) << message;
+    EXPECT_NE(message.find(advice), std::string::npos) << message;
+  };
+  names("bnb_4bit_quant_type: fp4\n", "bnb_4bit_quant_type", "nvfp4");
+  names("bf16: true\nbnb_4bit_compute_dtype: float32\n", "bnb_4bit_compute_dtype", "torch_dtype: f32");
+  names("qlora_fp8: true\nqlora_fp4: true\n", "qlora_fp4", "choose one");
+  names("qlora_bnb: true\nqlora_bnb_block_size: 128\n", "qlora_bnb_block_size", "must be 64");
+  names("llm_int8_skip_modules: [lm_head]\n", "llm_int8_skip_modules", "leave it out");

@@ -13,12 +13,14 @@
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/train/language/config.h"
+#include "ingot/train/language/quantization_keys.h"
 
 namespace ingot {
 namespace {
 
 // Which kernel or library does the work, and how Python goes about it: the results are the same.
 constexpr std::array kWithoutEffect{"attn_implementation",
+                                    "bnb_4bit_quant_storage",
                                     "cut_cross_entropy",
                                     "dataloader_num_workers",
                                     "dataloader_pin_memory",
@@ -66,6 +68,9 @@ constexpr std::array kWithoutEffect{"attn_implementation",
                                     "liger_rms_norm_gated",
                                     "liger_rope",
                                     "load_best_model_at_end",
+                                    "llm_int8_enable_fp32_cpu_offload",
+                                    "llm_int8_has_fp16_weight",
+                                    "llm_int8_threshold",
                                     "local_rank",
                                     "logging_dir",
                                     "lora_embedding_kernel",
@@ -151,6 +156,9 @@ const std::vector<Missing>& without() {
       {"nothing is uploaded; the result is in output_dir",
        {"hub_model_id", "hub_strategy", "push_dataset_to_hub"}},
       {"--resume goes on with a run", {"auto_resume_from_checkpoints"}},
+      {"the scales of nf4 stay f32, and take half a bit of a weight",
+       {"bnb_4bit_use_double_quant", "qlora_bnb_double_quant"}},
+      {"write offload_weights: cpu", {"qlora_offload_experts"}},
   };
   return all;
 }
@@ -181,6 +189,7 @@ constexpr std::array kRefused{
     Refused{"cosine_constant_lr_ratio", "write lr_scheduler_type: wsd for a rate that stays and then falls"},
     Refused{"qat", "quantization-aware training is not available; adapter: qlora trains on a quantized base"},
     Refused{"fp8", "write recipe: fp8_hybrid"},
+    Refused{"llm_int8_skip_modules", "all linear layers of the base are rounded; leave it out"},
     Refused{"ebft", "this objective is not available; SFT on chats is type: chat_template"},
     Refused{"diffusion", "diffusion models are not trained"},
     Refused{"use_eaft", "weighted losses are not available; leave it out"},
@@ -335,6 +344,7 @@ void translate_keys(const ConfigReader& root) {
   translate_recompute(root);
   translate_tiled_mlp(root);
   translate_dtype(root);
+  translate_quantization_keys(root);
   translate_warmup(root);
   translate_least_rate(root);
   translate_strategy(root, "save_strategy", "save_steps", "saves_per_epoch");
@@ -360,6 +370,8 @@ OtherKey find_other_key(std::string_view key, std::string_view value) {
   using Fate = OtherKey::Fate;
   const auto is_key = [key](const auto& row) { return key == row.key; };
   if (const auto* row = std::ranges::find_if(kTranslated, is_key); row != kTranslated.end())
+    return {Fate::translated, says_nothing(value) ? std::string() : std::string(row->meaning)};
+  if (const auto* row = std::ranges::find_if(kQuantizationKeys, is_key); row != kQuantizationKeys.end())
     return {Fate::translated, says_nothing(value) ? std::string() : std::string(row->meaning)};
   if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) return {Fate::without_effect, ""};
   if (const auto* row = std::ranges::find_if(kRefused, is_key); row != kRefused.end())
