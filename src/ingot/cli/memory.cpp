@@ -15,6 +15,7 @@
 #include "ingot/train/language/expert_sharing.h"
 #include "ingot/train/language/language_trainer.h"
 #include "ingot/train/language/memory_plan.h"
+#include "ingot/train/language/new_tokens.h"
 #include "ingot/train/language/planning/memory_limit.h"
 
 namespace ingot::cli {
@@ -157,8 +158,8 @@ int run(const MemoryOptions& o) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   if (!o.limit.empty()) file.set("memory_limit=" + o.limit, "--limit");
-  const TrainConfig config = read_train_config(file);
-  const LanguageConfig model = planned_architecture(config);
+  TrainConfig config = read_train_config(file);
+  const LanguageConfig model = plan_new_tokens(config);
   const std::size_t gpu_bytes = o.gpu_memory.empty() ? 0 : parse_bytes(o.gpu_memory, "--gpu-memory");
   const std::size_t there = gpu_bytes > 0 ? gpu_bytes : backend(config.training_device()).memory_info().free;
   const std::size_t available = allowed_memory(config, there);

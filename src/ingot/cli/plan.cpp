@@ -12,6 +12,7 @@
 #include "ingot/cli/text_table.h"
 #include "ingot/core/backend.h"
 #include "ingot/train/language/language_trainer.h"
+#include "ingot/train/language/new_tokens.h"
 #include "ingot/train/language/planning/run_plan.h"
 #include "ingot/train/machine_limit.h"
 
@@ -40,7 +41,7 @@ void read_run(const PlanOptions& o, RunPlanRequest& request) {
     Config file = Config::load(o.model);
     for (const std::string& assignment : o.set) file.set(assignment);
     request.config = read_train_config(file);
-    request.model = planned_architecture(request.config);
+    request.model = plan_new_tokens(request.config);
     request.tokens_per_step = request.config.tokens_per_step() * o.gpus;
   } else {
     INGOT_CHECK(o.set.empty(), InvalidConfig("--set", "changes a key of a training configuration (.yaml)"));

@@ -14,6 +14,7 @@
 #include "ingot/models/language/family.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/optim/muon.h"
+#include "ingot/train/language/gradient_step.h"
 
 namespace ingot {
 namespace {
@@ -100,7 +101,8 @@ TEST_P(PlannedMemory, IsWhatTheForwardPassKeeps) {
     const MemoryTracker& memory = backend(kCpu).memory();
     const auto held = [&] { return memory.allocated() - memory.allocated(MemoryTag::gradient); };
     const std::size_t before = held();
-    const Tensor loss = model.loss(input, input.tokens);
+    const Tensor loss =
+        model.loss(input, input.tokens, loss_options(settings(model.recompute, DType::f32), model.config));
     const std::size_t kept = held() - before;
     EXPECT_GE(kept, plan.kept) << text;
     EXPECT_LE(kept, plan.kept + kOfNoToken) << text;

@@ -103,11 +103,17 @@ bool GradientStep::runs(const data::Batch& batch, std::span<const data::Batch> r
 
 Tensor GradientStep::loss(std::size_t round, const data::Batch& batch) const {
   const Scope scope(ScopeKind::work, "forward");
-  const LossOptions options{.denominator = batches_.target_count(),
-                            .z_loss = static_cast<float>(config_.z_loss),
-                            .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
-                            .router_z_loss = static_cast<float>(config_.router_z_loss_coef),
-                            .router_share = batches_.target_share(round)};
+LossOptions loss_options(const TrainConfig& config, const LanguageConfig& model) {
+  const double router_aux_loss =
+      config.router_aux_loss_coef >= 0 ? config.router_aux_loss_coef : model.router_aux_loss_coef;
+  return {.z_loss = static_cast<float>(config.z_loss),
+          .router_aux_loss = static_cast<float>(router_aux_loss),
+          .router_z_loss = static_cast<float>(config.router_z_loss_coef)};
+}
+
+  LossOptions options = loss_options(config_, model_.config);
+  options.denominator = batches_.target_count();
+  options.router_share = batches_.target_share(round);
   return distillation_ != nullptr ? distillation_->loss(model_, batch, batches_.input(round), options)
                                   : model_.loss(batches_.input(round), batches_.targets(round), options);
 }

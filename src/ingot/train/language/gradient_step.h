@@ -19,6 +19,9 @@
 
 namespace ingot {
 
+/// What a run adds to the loss of a model of this architecture.
+LossOptions loss_options(const TrainConfig& config, const LanguageConfig& model);
+
 /// The part of an optimizer step that comes before the weights change: forward and backward passes over its
 /// micro-batches, and the norm of the gradients. It is put into the device's stream; the host waits for
 /// nothing.

@@ -280,10 +280,7 @@ std::size_t LanguageTask::free_bytes() const {
 LanguageConfig LanguageTask::architecture(const LanguageCheckpoint* checkpoint) const {
   if (checkpoint != nullptr) return checkpoint->config;
   if (config_.from_scratch) return finish_architecture(config_, *tokenizer_);
-  LanguageConfig model = planned_architecture(config_);
-  if (!new_token_ids(config_, *tokenizer_).empty() || config_.adapter.tokens > 0)
-    model.vocab_size = std::max<std::int64_t>(model.vocab_size, tokenizer_->vocab_size());
-  return model;
+  return with_new_tokens(planned_architecture(config_), config_, *tokenizer_);
 }
 
 // Before the model is loaded, as that depends on what is chosen.

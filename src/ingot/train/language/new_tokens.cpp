@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -49,6 +50,21 @@ void train_new_tokens(TrainConfig& config, const text::Tokenizer& tokenizer, boo
     const std::string module = theirs.substr(0, theirs.rfind('.'));
     if (!lora.saves(module)) lora.trainable_token_indices[module] = ids;
   }
+}
+
+LanguageConfig with_new_tokens(LanguageConfig model, const TrainConfig& config,
+                               const text::Tokenizer& tokenizer) {
+  if (!new_token_ids(config, tokenizer).empty() || config.adapter.tokens > 0)
+    model.vocab_size = std::max<std::int64_t>(model.vocab_size, tokenizer.vocab_size());
+  return model;
+}
+
+LanguageConfig plan_new_tokens(TrainConfig& config) {
+  LanguageConfig model = planned_architecture(config);
+  if (config.from_scratch || config.samples.new_tokens.empty()) return model;
+  const text::Tokenizer tokenizer = run_tokenizer(config);
+  train_new_tokens(config, tokenizer, /*tells=*/false);
+  return with_new_tokens(std::move(model), config, tokenizer);
 }
 
 }  // namespace ingot

@@ -14,4 +14,12 @@ std::vector<std::int64_t> new_token_ids(const TrainConfig& config, const text::T
 /// many there are. A run without an adapter trains them with the rest.
 void train_new_tokens(TrainConfig& config, const text::Tokenizer& tokenizer, bool tells);
 
+/// `model` with rows for the run's tokens, where it adds some or train_new_tokens() was called for an
+/// adapter.
+LanguageConfig with_new_tokens(LanguageConfig model, const TrainConfig& config,
+                               const text::Tokenizer& tokenizer);
+/// What a plan has to know of a run: its architecture with new tokens, whose rows train beside an adapter.
+/// The tokenizer is read where there are some.
+LanguageConfig plan_new_tokens(TrainConfig& config);
+
 }  // namespace ingot

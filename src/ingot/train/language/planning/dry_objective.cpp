@@ -17,6 +17,7 @@
 #include "ingot/nn/param_source.h"
 #include "ingot/train/language/answer_batch.h"
 #include "ingot/train/language/distillation.h"
+#include "ingot/train/language/gradient_step.h"
 #include "ingot/train/language/grpo_loss.h"
 #include "ingot/train/language/preference_pass.h"
 
@@ -60,7 +61,9 @@ DryObjective::DryObjective(const TrainConfig& config, const LanguageModel& model
 DryObjective::~DryObjective() = default;
 
 std::function<Tensor()> DryObjective::supervised() const {
-  return [this, input = input_of(rows_of(config_))] { return model_.loss(input, input.tokens); };
+  return [this, input = input_of(rows_of(config_)), options = loss_options(config_, model_.config)] {
+    return model_.loss(input, input.tokens, options);
+  };
 }
 
 // Every token is a target.
@@ -74,8 +77,9 @@ std::function<Tensor()> DryObjective::distilled() {
   const Tensor tokens = Tensor::zeros(rows_of(config_), DType::i32);
   data::Batch batch{
       .tokens = tokens, .targets = tokens, .positions = tokens, .valid_targets = tokens.numel()};
-  return [this, input = input_of(rows_of(config_)), batch = std::move(batch)] {
-    return distillation_->loss(model_, batch, input, {});
+  return [this, input = input_of(rows_of(config_)), batch = std::move(batch),
+          options = loss_options(config_, model_.config)] {
+    return distillation_->loss(model_, batch, input, options);
   };
 }
 

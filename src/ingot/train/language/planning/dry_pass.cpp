@@ -18,6 +18,7 @@
 #include "ingot/nn/expert_ranks.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/ops/random.h"
+#include "ingot/train/language/gradient_step.h"
 #include "ingot/train/language/planning/dry_objective.h"
 #include "ingot/train/language/recipe_training.h"
 #include "ingot/train/offloaded_activations.h"
@@ -159,6 +160,8 @@ std::string key_of(const TrainConfig& config, const LanguageConfig& model,
       has.host_memory, has.total_memory, has.compute_units, has.matmul_alignment, has.fuses_projections,
       traits.scratch, traits.logits_bytes, traits.repeats_gelu, num_threads());
   if (config.shares_experts() && config.ordered_gradients) key += " by rank";
+  const LossOptions losses = loss_options(config, model);
+  key += fmt::format(" {} {}", losses.router_aux_loss > 0, losses.router_z_loss > 0);
   for (const auto& [setting, value] : recipe_settings(config.recipe)) key += setting + value;
   if (config.adapter.enabled) key += config.adapter.lora.to_json();
   key += key_of_objective(config);
