@@ -175,25 +175,25 @@ TEST_F(ExpertParallelTraining, ZeroStagesRecomputationAndAveragesChangeNothing) 
   }
 }
 
-// Prompts that are longer than a sequence leave nothing to learn: their ranks run for the others' tokens.
+// Their ranks run for the others' tokens.
 TEST_F(ExpertParallelTraining, ARankWithoutTargetsServesTheOthers) {
-  TrainConfig base = mixture("qwen3_moe", 8);
-  base.zero_stage = 0;
-  base.max_steps = 1;
-  LanguageTrainer(base).run();
-  std::ofstream rows(directory_.at("rows.jsonl"));
-  for (int i = 0; i < 12; ++i)
-    rows << R"({"instruction": ")" << std::string(i % 3 == 0 ? 5 : 400, 'a') << R"(", "output": "yes )" << i
-         << "\"}\n";
-  rows.close();
-  Config yaml = Config::parse("model: x\ndatasets: [{path: " + directory_.at("rows.jsonl") +
-                              ", type: alpaca}]\nexcess_length_strategy: truncate\nval_set_size: 0\n");
-  const TrainConfig keys = read_train_config(yaml);
-  TrainConfig c = base;
-  c.from_scratch = false;
-  c.architecture = {};
-  c.zero_stage = 1;
-  c.model = base.output_dir + "/model";
+  const TrainConfig c = with_few_targets();
+  expect_near(run(c, 4), run(c, 1));
+}
+
+TEST_F(ExpertParallelTraining, GroupsThatHaveAllExpertsEachLearnWhatOneProcessDoes) {
+  for (const char* family : {"qwen3_moe", "gpt_oss_moe"}) {
+    SCOPED_TRACE(family);
+    TrainConfig c = mixture(family);
+    c.ema_decay = 0.9;
+    const Outcome alone = run(c, 1);
+    for (const std::int64_t stage : {1, 3}) {
+      c.zero_stage = stage;
+      expect_near(run(c, 4, 2), alone);
+    }
+  }
+}
+
 // Modules of each expert, and parameters that stack all of them (gpt-oss); a base of which each rank has its
 // experts in nf4.
 TEST_F(ExpertParallelTraining, AdaptersOfExpertsLearnWhatTheyDoInOneProcess) {
@@ -264,44 +264,10 @@ TEST_F(ExpertParallelTraining, OrderedGradientsOfAdaptersOfExpertsAreForOneGroup
   });
 }
 
-  c.output_dir = directory_.at("served");
-  c.samples = keys.samples;
-  c.datasets = keys.datasets;
-  c.validation_split_ratio = 0;
-  c.sequence_len = 300;
-  c.sample_packing = false;
-  c.per_device_train_batch_size = 1;
-  expect_near(run(c, 4), run(c, 1));
-}
-
-TEST_F(ExpertParallelTraining, GroupsThatHaveAllExpertsEachLearnWhatOneProcessDoes) {
-  for (const char* family : {"qwen3_moe", "gpt_oss_moe"}) {
-    SCOPED_TRACE(family);
-    TrainConfig c = mixture(family);
-    c.ema_decay = 0.9;
-    const Outcome alone = run(c, 1);
-    for (const std::int64_t stage : {1, 3}) {
-      c.zero_stage = stage;
-      expect_near(run(c, 4, 2), alone);
-    }
-  }
-}
-
 TEST_F(ExpertParallelTraining, RunsOfAsManyRanksHaveTheSameBits) {
   TrainConfig c = mixture("mixtral");
   c.optimizer.name = "adamw";
   const Outcome one = run(c, 4), two = run(c, 4);
-TEST_F(ExpertParallelTraining, OrderedGradientsOfAdaptersOfExpertsAreWithoutDropout) {
-  TrainConfig c = adapted("qwen3_moe", "");
-  c.ordered_gradients = true;
-  c.expert_parallel_size = 2;
-  c.adapter.lora.lora_dropout = 0.1;
-  test::ThreadRanks(2).run([&](dist::Communicator& rank) {
-    const std::string message = message_of<InvalidConfig>([&] { LanguageTask(c, std::nullopt, {}, rank); });
-    EXPECT_NE(message.find("write lora_dropout: 0"), std::string::npos) << message;
-  });
-}
-
   EXPECT_EQ(one.losses, two.losses);
   EXPECT_TRUE(one.weights == two.weights);
 }
@@ -323,6 +289,17 @@ TEST_F(ExpertParallelTraining, OrderedGradientsHaveTheBitsOfOneProcess) {
       EXPECT_TRUE(shared.weights == alone.weights) << ranks;
     }
   }
+}
+
+TEST_F(ExpertParallelTraining, OrderedGradientsOfAdaptersOfExpertsAreWithoutDropout) {
+  TrainConfig c = adapted("qwen3_moe", "");
+  c.ordered_gradients = true;
+  c.expert_parallel_size = 2;
+  c.adapter.lora.lora_dropout = 0.1;
+  test::ThreadRanks(2).run([&](dist::Communicator& rank) {
+    const std::string message = message_of<InvalidConfig>([&] { LanguageTask(c, std::nullopt, {}, rank); });
+    EXPECT_NE(message.find("write lora_dropout: 0"), std::string::npos) << message;
+  });
 }
 
 // Groups would add the gradients of their own ranks first.
@@ -366,6 +343,18 @@ TEST_F(ExpertParallelTraining, WhatIsToldOfRoutersIsOfAllRanks) {
       EXPECT_EQ(ranks->values[i].first, alone.values[i].first);
       EXPECT_NEAR(ranks->values[i].second, alone.values[i].second, 1e-2) << alone.values[i].first;
     }
+}
+
+// At stage 3 a rank whose batch has no target runs another's.
+TEST_F(ExpertParallelTraining, RoutersOfALentBatchCountOnce) {
+  TrainConfig c = with_few_targets();
+  const Outcome alone = run(c, 1);
+  c.zero_stage = 3;
+  const Outcome lent = run(c, 4, 1);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(lent.values[i].first, alone.values[i].first);
+    EXPECT_NEAR(lent.values[i].second, alone.values[i].second, 1e-4) << alone.values[i].first;
+  }
 }
 
 TEST_F(ExpertParallelTraining, RanksHaveTheirExpertsAlone) {

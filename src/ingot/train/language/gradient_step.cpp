@@ -1,6 +1,8 @@
 #include "ingot/train/language/gradient_step.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
@@ -101,8 +103,6 @@ bool GradientStep::runs(const data::Batch& batch, std::span<const data::Batch> r
              : batch.valid_targets > 0;
 }
 
-Tensor GradientStep::loss(std::size_t round, const data::Batch& batch) const {
-  const Scope scope(ScopeKind::work, "forward");
 LossOptions loss_options(const TrainConfig& config, const LanguageConfig& model) {
   const double router_aux_loss =
       config.router_aux_loss_coef >= 0 ? config.router_aux_loss_coef : model.router_aux_loss_coef;
@@ -111,6 +111,8 @@ LossOptions loss_options(const TrainConfig& config, const LanguageConfig& model)
           .router_z_loss = static_cast<float>(config.router_z_loss_coef)};
 }
 
+Tensor GradientStep::loss(std::size_t round, const data::Batch& batch) const {
+  const Scope scope(ScopeKind::work, "forward");
   LossOptions options = loss_options(config_, model_.config);
   options.denominator = batches_.target_count();
   options.router_share = batches_.target_share(round);
@@ -118,9 +120,30 @@ LossOptions loss_options(const TrainConfig& config, const LanguageConfig& model)
                                   : model_.loss(batches_.input(round), batches_.targets(round), options);
 }
 
+namespace {
+
+// For its life nothing counts what routers do.
+class UncountedRouters {
+ public:
+  explicit UncountedRouters(LanguageModel& model)
+      : model_(model), statistics_(std::exchange(model.router_statistics, nullptr)) {}
+  ~UncountedRouters() { model_.router_statistics = statistics_; }
+  UncountedRouters(const UncountedRouters&) = delete;
+  UncountedRouters& operator=(const UncountedRouters&) = delete;
+
+ private:
+  LanguageModel& model_;
+  RouterStatistics* statistics_;
+};
+
+}  // namespace
+
 void GradientStep::backward_of(std::size_t round, const data::Batch& batch, std::size_t micro_batch,
                                std::int64_t step, bool is_own) {
   const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), micro_batch));
+  // A lent batch counts with the rank that it is of.
+  std::optional<UncountedRouters> uncounted;
+  if (!is_own) uncounted.emplace(model_);
   const Tensor result = loss(round, batch);
   backward(result);
   if (is_own) copy_(metric(micro_batch), result.detach());
