@@ -263,7 +263,8 @@ TEST_F(DeviceInference, FindsACacheAgainThatHasGrown) {
 }
 
 TEST_F(DeviceInference, TakesTheFormatsOfTheCpu) {
-  const std::vector<std::string> all{"q8_0", "q4_0", "q5_1", "int4-g64", "w8a8", "nf4", "fp8", "ternary"},
+  const std::vector<std::string> all{"q8_0", "q4_0",  "q5_1", "int4-g64", "w8a8",
+                                     "nf4",  "nvfp4", "fp8",  "ternary"},
       few{"q8_0", "nf4"};
   for (const std::string family : {"llama", "mixtral"}) {
     const std::string path = write(family);

@@ -16,6 +16,9 @@
 #include "ingot/core/memory.h"
 #include "ingot/models/adapter/use_adapters.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/nn/linear_weight.h"
+#include "ingot/nn/visit.h"
+#include "ingot/quant/packed_matrix.h"
 #include "ingot/train/language/language_trainer.h"
 #include "ingot/train/language/memory_plan.h"
 #include "ingot/weights/open.h"
@@ -79,7 +82,7 @@ class AdapterTrainingTest : public ::testing::Test {
 };
 
 TEST_F(AdapterTrainingTest, LearnsWithADenseAndAQuantizedBaseAndLeavesAnAdapterOfPeft) {
-  for (const std::string format : {"", "nf4", "q8_0"}) {
+  for (const std::string format : {"", "nf4", "nvfp4", "fp8-128x128", "q8_0"}) {
     LanguageTrainer trainer(tuning("tuned-" + format, format));
     const double before = *trainer.evaluate();
     const TrainResult result = trainer.run();
@@ -91,6 +94,39 @@ TEST_F(AdapterTrainingTest, LearnsWithADenseAndAQuantizedBaseAndLeavesAnAdapterO
     TrainConfig again = tuning("again");
     again.adapter.start_from = result.model_directory;
     EXPECT_NEAR(*LanguageTrainer(again).evaluate(), *result.validation_loss, 1e-6);
+  }
+}
+
+// Forward passes and input gradients through the packed base are those of its values.
+TEST_F(AdapterTrainingTest, TrainsOnAPackedBaseAsOnADenseOneOfItsValues) {
+  for (const std::string format : {"nf4", "nvfp4", "fp8-128x128", "q8_0"}) {
+    SCOPED_TRACE(format);
+    TrainConfig packed = tuning("packed-" + format, format);
+    packed.max_steps = 4;
+    const auto model = load_base_model(packed.model, packed.adapter, DType::f32, kCpu);
+    std::size_t rounded = 0;
+    for (const auto& [name, weight] : named_weights(*model)) {
+      if (!weight->is_quantized()) continue;
+      ++rounded;
+      weight->dense.value = quant::values(*weight->packed);
+      weight->packed = nullptr;
+    }
+    EXPECT_GT(rounded, 10U);
+    const std::string values = directory_->at("values-" + format);
+    write_language_model(values, model->config, parameter_map(*model));
+    TrainConfig dense = tuning("dense-" + format);
+    dense.max_steps = packed.max_steps;
+    dense.tokenizer = packed.model;
+    dense.model = values;
+    LanguageTrainer on_packed(packed), on_dense(dense);
+    on_packed.run();
+    on_dense.run();
+    const auto &steps = on_packed.history().steps(), &expected = on_dense.history().steps();
+    ASSERT_EQ(steps.size(), expected.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_NEAR(steps[i].loss, expected[i].loss, 1e-5);
+      EXPECT_NEAR(steps[i].grad_norm, expected[i].grad_norm, 1e-4 * expected[i].grad_norm);
+    }
   }
 }
 
@@ -239,28 +275,10 @@ TEST(AdapterConfig, KeysOfAxolotlAndSurogateMeanTheSame) {
   EXPECT_EQ(surogate.adapter.lora.target_modules, std::vector<std::string>{"all-linear"});
   EXPECT_EQ(surogate.adapter.base_format, "");
   EXPECT_EQ(read("adapter: qlora\nbase_format: q4_k\n").adapter.base_format, "q4_k");
+  EXPECT_EQ(read("adapter: qlora\nbase_format: fp8\n").adapter.base_format, "fp8-128x128");
   EXPECT_FALSE(read("").adapter.enabled);
 }
 
-TEST(AdapterConfig, WhatCannotBeNamesTheKey) {
-  const auto refusal = [](const std::string& yaml) -> std::string {
-    try {
-      read(yaml);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
-  };
-  EXPECT_NE(refusal("adapter: lora\nlora_dropout: 1.5\n").find("lora_dropout"), std::string::npos);
-  EXPECT_NE(refusal("load_in_4bit: true\n").find("adapter: qlora"), std::string::npos);
-  EXPECT_NE(refusal("adapter: qlora\nbase_format: q4k\n").find("q4_k"), std::string::npos);
-  EXPECT_NE(refusal("adapter: dora\n").find("adapter"), std::string::npos);
-  EXPECT_NE(refusal("adapter: lora\nlora_r: 0\n").find("lora_r"), std::string::npos);
-}
-
-}  // namespace
-}  // namespace ingot
-  EXPECT_EQ(read("adapter: qlora\nbase_format: fp8\n").adapter.base_format, "fp8-128x128");
 TEST(AdapterConfig, KeysOfBitsandbytesAndOfSurogatesFormatsMeanTheBasesFormat) {
   const TrainConfig kwargs = read(
       "adapter: qlora\nload_in_4bit: true\nbnb_config_kwargs:\n  bnb_4bit_quant_type: nf4\n"
@@ -274,6 +292,17 @@ TEST(AdapterConfig, KeysOfBitsandbytesAndOfSurogatesFormatsMeanTheBasesFormat) {
   EXPECT_EQ(read("lora: true\nqlora_fp4: true\nqlora_four_over_six: true\n").adapter.base_format, "nvfp4");
 }
 
+TEST(AdapterConfig, WhatCannotBeNamesTheKey) {
+  const auto refusal = [](const std::string& yaml) -> std::string {
+    try {
+      read(yaml);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_NE(refusal("adapter: lora\nlora_dropout: 1.5\n").find("lora_dropout"), std::string::npos);
+  EXPECT_NE(refusal("load_in_4bit: true\n").find("adapter: qlora"), std::string::npos);
   const auto names = [&](const std::string& yaml, const std::string& key, const std::string& advice) {
     const std::string message = refusal("adapter: qlora\n" + yaml);
     EXPECT_NE(message.find(key), std::string::npos) << message;
@@ -284,3 +313,10 @@ TEST(AdapterConfig, KeysOfBitsandbytesAndOfSurogatesFormatsMeanTheBasesFormat) {
   names("qlora_fp8: true\nqlora_fp4: true\n", "qlora_fp4", "choose one");
   names("qlora_bnb: true\nqlora_bnb_block_size: 128\n", "qlora_bnb_block_size", "must be 64");
   names("llm_int8_skip_modules: [lm_head]\n", "llm_int8_skip_modules", "leave it out");
+  EXPECT_NE(refusal("adapter: qlora\nbase_format: q4k\n").find("q4_k"), std::string::npos);
+  EXPECT_NE(refusal("adapter: dora\n").find("adapter"), std::string::npos);
+  EXPECT_NE(refusal("adapter: lora\nlora_r: 0\n").find("lora_r"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ingot
