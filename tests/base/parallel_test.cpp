@@ -33,6 +33,16 @@ std::ptrdiff_t threads_of_the_process() {
                        std::filesystem::directory_iterator());
 }
 
+TEST(Parallel, OneThreadIsOfTheCallingThreadAlone) {
+  const ThreadCount count(4);
+  {
+    const OneThread alone;
+    EXPECT_EQ(num_threads(), 1);
+    std::thread([] { EXPECT_EQ(num_threads(), 4); }).join();
+  }
+  EXPECT_EQ(num_threads(), 4);
+}
+
 TEST(Parallel, ReleasedThreadsEndAndTheNextLoopStartsNewOnes) {
   const ThreadCount count(4);
   const auto run = [] { parallel_for(4, 1, [](std::int64_t, std::int64_t) {}); };

@@ -48,6 +48,9 @@ void set_num_threads(int n) {
   taken_over = n;
 }
 
+OneThread::OneThread() : before_(num_threads()) { omp_set_num_threads(1); }
+OneThread::~OneThread() { omp_set_num_threads(before_); }
+
 void release_threads() {
   if (!in_parallel()) omp_pause_resource(omp_pause_soft, omp_get_initial_device());
 }

@@ -34,6 +34,18 @@ class FunctionRef<R(Args...)> {
 int num_threads();
 void set_num_threads(int n);
 
+/// While alive, num_threads() is 1 on the calling thread; on others it is what it was.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
 /// True inside a parallel_for body: nested calls run on the calling thread.
 bool in_parallel();
 

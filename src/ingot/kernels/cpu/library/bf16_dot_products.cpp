@@ -37,25 +37,13 @@ class Sample {
   std::vector<float> a_ = std::vector<float>(kRows * kSide), b_ = std::vector<float>(kSide * kSide), c_ = a_;
 };
 
-// One thread while alive: several would wait for the one that is interrupted.
-class OneThread {
- public:
-  OneThread() { set_num_threads(1); }
-  ~OneThread() { set_num_threads(threads_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int threads_ = num_threads();
-};
-
 // In turns, and the fastest of each, which take some 0.1 ms: what else the machine does then interrupts few.
 bool measure() {
   constexpr int kTurns = 20;
   // Widening and rounding cost f32 some 10 %. Processors are at 0.5 to 0.6 or at 1.8 and more, so that two
   // processes on one machine choose the same.
   constexpr double kClearly = 0.8;
-  const OneThread alone;
+  const OneThread alone;  // several would wait for the one that is interrupted
   Sample direct(DType::bf16), widened(DType::f32);
   double bf16 = std::numeric_limits<double>::infinity(), f32 = bf16;
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -71,7 +59,8 @@ bool measure() {
 
 bool choose() {
   // Environment: INGOT_BF16_DOT_PRODUCTS=1 (0) | large matmuls of bf16 take the processor's dot products of
-  // bf16 (are widened to f32), whatever a measurement at the first one says
+  // bf16 (are widened to f32), whatever a measurement at the first one says; for the same bits on processors
+  // of several kinds
   if (const auto chosen = env_flag("BF16_DOT_PRODUCTS")) return *chosen;
   return measure();
 }
