@@ -69,7 +69,8 @@ std::size_t bytes_of_pass(const LanguageModel& model, const DecoderInput& input)
   MemoryTracker& memory = backend(kCpu).memory();
   const std::size_t before = memory.allocated();
   memory.reset_peak();
-  backward(model.loss(input, input.tokens));
+  backward(
+      model.loss(input, input.tokens, loss_options(settings(model.recompute, DType::f32), model.config)));
   return memory.peak() - before;
 }
 
