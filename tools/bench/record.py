@@ -43,6 +43,8 @@ def finetune(report):
     rate, reached, step = report["matmul_gflops"], report["gflops"], report["step_ms"]
     work = f"{report['shape']}, rank {report['rank']}, base in {report['base']}, {report['accumulate']} × ({report['batch']} × {report['sequence']})"
     work += "" if report["recompute"] == "false" else f", recompute {report['recompute']}"
+    if report["base"] not in ("f32", "bf16"):
+        report = {**report, "peers": [{**p, "name": f"{p['name']}, bitsandbytes' NF4"} for p in report.get("peers", [])]}
     return peers_of(report, {"group": f"LoRA and QLoRA steps, {report['dtype']}", "work": work, "unit": "ms", "better": "lower", "median": step,
                              "limit": step * reached / rate, "limit_of": "matmuls in the same run",
                              "note": f"{report['tokens_per_second']:.0f} tokens/s; peak memory {report['peak_memory_mib']:.0f} MiB"})
