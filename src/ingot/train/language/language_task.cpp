@@ -199,6 +199,14 @@ void LanguageTask::share_out_experts() {
                                   "or leave ordered_gradients out",
                                   size, communicator_.size(), communicator_.size())));
   }
+  INGOT_CHECK(
+      !config_.ordered_gradients || !config_.adapter.enabled || config_.adapter.lora.lora_dropout == 0 ||
+          expert_parameters(*model_).empty(),
+      InvalidConfig("expert_parallel_size",
+                    fmt::format("is {}, but lora_model_dir has adapters of experts, which would drop other "
+                                "elements than in one process with ordered_gradients and lora_dropout; write "
+                                "lora_dropout: 0, or leave ordered_gradients out",
+                                size)));
   expert_ranks_ = std::make_shared<ExpertParallel>(expert_group_ != nullptr ? *expert_group_ : communicator_,
                                                    *gathering_);
   for (const auto& layer : model_->layers)
