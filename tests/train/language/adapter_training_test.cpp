@@ -275,7 +275,7 @@ TEST(AdapterConfig, KeysOfAxolotlAndSurogateMeanTheSame) {
   EXPECT_EQ(surogate.adapter.lora.target_modules, std::vector<std::string>{"all-linear"});
   EXPECT_EQ(surogate.adapter.base_format, "");
   EXPECT_EQ(read("adapter: qlora\nbase_format: q4_k\n").adapter.base_format, "q4_k");
-  EXPECT_EQ(read("adapter: qlora\nbase_format: fp8\n").adapter.base_format, "fp8-128x128");
+  EXPECT_EQ(read("adapter: qlora\nbase_format: fp8-128x128\n").adapter.base_format, "fp8-128x128");
   EXPECT_FALSE(read("").adapter.enabled);
 }
 
@@ -290,6 +290,8 @@ TEST(AdapterConfig, KeysOfBitsandbytesAndOfSurogatesFormatsMeanTheBasesFormat) {
   EXPECT_EQ(read("lora: true\nqlora_bnb: true\nqlora_bnb_block_size: 64\n").adapter.base_format, "nf4");
   EXPECT_EQ(read("lora: true\nqlora_fp8: true\n").adapter.base_format, "fp8-128x128");
   EXPECT_EQ(read("lora: true\nqlora_fp4: true\nqlora_four_over_six: true\n").adapter.base_format, "nvfp4");
+  // Of a base that has no 4 bits bitsandbytes does not read it.
+  EXPECT_EQ(read("bnb_4bit_compute_dtype: bfloat16\n").dtype, DType::f32);
 }
 
 TEST(AdapterConfig, WhatCannotBeNamesTheKey) {
@@ -311,6 +313,11 @@ TEST(AdapterConfig, WhatCannotBeNamesTheKey) {
   names("bnb_4bit_quant_type: fp4\n", "bnb_4bit_quant_type", "nvfp4");
   names("bf16: true\nbnb_4bit_compute_dtype: float32\n", "bnb_4bit_compute_dtype", "torch_dtype: f32");
   names("qlora_fp8: true\nqlora_fp4: true\n", "qlora_fp4", "choose one");
+  names("qlora_fp8: true\nbase_format: nf4\n", "qlora_fp8", "base_format: nf4");
+  names("qlora_bnb: true\nload_in_8bit: true\n", "qlora_bnb", "load_in_8bit: true");
+  names("bnb_4bit_compute_dtype: float16\n", "bnb_4bit_compute_dtype", "got float16");
+  names("bnb_config_kwargs: [load_in_4bit]\n", "bnb_config_kwargs", "mapping");
+  EXPECT_NE(refusal("base_format: nf4\n").find("base_format"), std::string::npos);
   names("qlora_bnb: true\nqlora_bnb_block_size: 128\n", "qlora_bnb_block_size", "must be 64");
   names("llm_int8_skip_modules: [lm_head]\n", "llm_int8_skip_modules", "leave it out");
   EXPECT_NE(refusal("adapter: qlora\nbase_format: q4k\n").find("q4_k"), std::string::npos);

@@ -71,12 +71,13 @@ const ConfigTable<AdapterTraining>& adapter_keys() {
            {"lora_model_dir",
             &AdapterTraining::start_from,
             {.default_text = "none", .doc = "An adapter to go on from: a PEFT directory or a GGUF file."}},
-           Row::documented("base_format", "stored, nf4, nvfp4, fp8, int8, or any that `ingot quantize` lists",
+           Row::documented("base_format",
+                           "stored, nf4, nvfp4, fp8-128x128, int8, or any that `ingot quantize` lists",
                            {.aliases = {},
                             .default_text = "qlora: stored for a .gguf file, nf4 for others",
                             .doc = "Format of the base under an adapter. `load_in_4bit` is nf4, "
-                                   "`load_in_8bit` is int8, and fp8 is "
-                                   "`fp8-128x128`, with a scale for each tile."}),
+                                   "`load_in_8bit` is int8. fp8-128x128 has a scale for each tile, "
+                                   "fp8 one for each row."}),
        }}};
   return table;
 }

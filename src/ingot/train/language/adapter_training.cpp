@@ -58,8 +58,7 @@ std::string base_format(const ConfigReader& root, bool qlora, const std::string&
   std::string usual;
   if (qlora || four) usual = model.ends_with(".gguf") ? kStored : "nf4";
   if (eight) usual = "int8";
-  std::string format = root.get("base_format", usual);
-  if (format == "fp8") format = "fp8-128x128";
+  const std::string format = root.get("base_format", usual);
   if (!format.empty() && format != kStored) static_cast<void>(bytes_per_element(format));  // or lists them
   return format;
 }
@@ -79,7 +78,10 @@ AdapterTraining read_adapter_training(const ConfigReader& root, const std::strin
   adapter.base_format = base_format(root, kind == "qlora", model);
   lora.base_model_name_or_path = model;
   if (!adapter.enabled && adapter.quantizes_base())
-    root.fail("load_in_4bit", "needs adapter: qlora; a quantized model does not train by itself");
+    root.fail(root.has("base_format")    ? "base_format"
+              : root.has("load_in_8bit") ? "load_in_8bit"
+                                         : "load_in_4bit",
+              "needs adapter: qlora; a quantized model does not train by itself");
   return adapter;
 }
 

@@ -13,10 +13,10 @@ struct QuantizationKey {
 };
 inline constexpr std::array kQuantizationKeys{
     QuantizationKey{"bnb_config_kwargs", "its keys, as those of the file"},
-    QuantizationKey{"bnb_4bit_quant_type", "base_format: nf4"},
-    QuantizationKey{"bnb_4bit_compute_dtype", "torch_dtype"},
+    QuantizationKey{"bnb_4bit_quant_type", "nf4, where the base has 4 bits"},
+    QuantizationKey{"bnb_4bit_compute_dtype", "torch_dtype, where the base has 4 bits"},
     QuantizationKey{"qlora_bnb", "base_format: nf4"},
-    QuantizationKey{"qlora_fp8", "base_format: fp8"},
+    QuantizationKey{"qlora_fp8", "base_format: fp8-128x128"},
     QuantizationKey{"qlora_fp4", "base_format: nvfp4"},
     QuantizationKey{"qlora_bnb_block_size", "always 64"},
     QuantizationKey{"qlora_block_size", "always 128"},

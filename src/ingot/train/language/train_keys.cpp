@@ -504,9 +504,9 @@ Table::Section machine_keys() {
           {"matmul_precision",
            &TrainConfig::matmul_precision,
            {.choices = {"highest", "medium"},
-            .doc = "medium: operands of f32 matmuls may be rounded on the way in, to bf16 on a CPU with "
-                   "AVX512-BF16, to "
-                   "TF32 on GPUs; sums and results stay f32."}},
+            .doc = "medium: operands of f32 matmuls may be rounded on the way in, to bf16 on a CPU "
+                   "whose dot products of bf16 are faster than f32, to TF32 on GPUs; sums and results stay "
+                   "f32."}},
           {"cuda_graphs",
            &TrainConfig::cuda_graphs,
            {.doc =
