@@ -56,6 +56,30 @@ TEST(Embeddings, SayWhatIsWrong) {
   EXPECT_EQ(without.client().post("/v1/embeddings", R"({"input":"a"})").status, 404);
 }
 
+TEST(Embeddings, OllamasAreTheSameWithLengthOneInItsOwnShape) {
+  const ingot::test::SentenceDirectory directory;
+  const RunningServer server({.embedding_model = directory.path, .embedding_name = "encoder"});
+  HttpClient client = server.client();
+  const Json openai = parsed(client.post("/v1/embeddings", R"({"input":["w5","w6 w7"]})"));
+  const Json answer = parsed(
+      client.post("/api/embed", R"({"model":"encoder:latest","input":["w5","w6 w7"],"keep_alive":"5m"})"));
+  EXPECT_EQ(answer["model"], "encoder");
+  ASSERT_EQ(answer["embeddings"].size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::vector<float> expected = openai["data"][i]["embedding"], got = answer["embeddings"][i];
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t k = 0; k < got.size(); ++k)
+      EXPECT_NEAR(got[k], expected[k], 1e-6);  // the directory says unit
+  }
+  EXPECT_EQ(answer["prompt_eval_count"], openai["usage"]["prompt_tokens"]);
+  EXPECT_EQ(parsed(client.post("/api/embed", R"({"input":"w5","dimensions":2})"))["embeddings"][0].size(),
+            2U);
+  const ClientResponse unknown = client.post("/api/embed", R"({"model":"other","input":"w5"})");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_NE(std::string(parsed(unknown)["error"]).find("other"), std::string::npos);
+  EXPECT_EQ(client.post("/api/embed", R"({"input":[]})").status, 400);
+}
+
 TEST(Rerank, OrdersDocumentsByTheCosineOfTheirVectors) {
   const ingot::test::SentenceDirectory directory;
   const RunningServer server({.embedding_model = directory.path, .embedding_name = "encoder"});

@@ -78,6 +78,10 @@ HttpResponse error_response(const ApiError& error, std::string body);
 /// whose errors have a shape of their own. A model that must be loaded first passes: the request comes again.
 void answer_errors(Exchange& exchange, std::string (*body_of)(const ApiError&),
                    const std::function<void()>& action);
+/// Ollama's: the message alone.
+std::string ollama_error_json(const ApiError& error);
+/// Ollama's "model:latest" is "model".
+std::string without_latest(std::string name);
 /// ApiError 503 once the server shuts down.
 void check_draining(const ApiContext& context);
 

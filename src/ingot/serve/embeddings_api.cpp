@@ -1,6 +1,8 @@
-// OpenAI's POST /v1/embeddings.
+// OpenAI's POST /v1/embeddings, and Ollama's POST /api/embed.
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <span>
 
 #include <fmt/format.h>
@@ -59,15 +61,35 @@ Input read_input(const Fields& body, const SentenceEmbedder& embedder) {
   return result;
 }
 
-// The first numbers of a vector; of a shorter one again of length 1 where the whole is.
-std::vector<float> shortened(std::span<const float> row, std::size_t length, bool normalized) {
+// The first numbers of a vector, of length 1 where asked for.
+std::vector<float> first_of(std::span<const float> row, std::size_t length, bool to_unit) {
   std::vector<float> result(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(length));
-  if (!normalized || length == row.size()) return result;
+  if (!to_unit) return result;
   double squares = 0;
   for (const float x : result) squares += static_cast<double>(x) * static_cast<double>(x);
   const double norm = std::sqrt(squares);
   for (float& x : result) x = norm > 0 ? static_cast<float>(static_cast<double>(x) / norm) : x;
   return result;
+}
+
+std::size_t read_dimensions(const Fields& body, const SentenceEmbedder& embedder) {
+  const std::int64_t length = body.integer("dimensions").value_or(embedder.dimension());
+  if (length < 1 || length > embedder.dimension())
+    throw bad_field("dimensions", fmt::format("must be 1 to {}, got {}", embedder.dimension(), length));
+  return static_cast<std::size_t>(length);
+}
+
+std::size_t token_count(const EmbeddingModel::Ids& texts) {
+  std::size_t tokens = 0;
+  for (const auto& text : texts) tokens += text.size();
+  return tokens;
+}
+
+// Calls row(numbers) for each of the vectors.
+void for_each_row(const Tensor& vectors, const std::function<void(std::span<const float>)>& row) {
+  const std::vector<float> numbers = vectors.to_vector<float>();
+  const auto width = static_cast<std::size_t>(vectors.dim(1));
+  for (std::size_t at = 0; at < numbers.size(); at += width) row(std::span(numbers).subspan(at, width));
 }
 
 void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
@@ -79,26 +101,22 @@ void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) 
   const std::string format = body.string("encoding_format").value_or("float");
   if (format != "float" && format != "base64")
     throw bad_field("encoding_format", "must be 'float' or 'base64', got '" + format + "'");
-  const std::int64_t length = body.integer("dimensions").value_or(embedder.dimension());
-  if (length < 1 || length > embedder.dimension())
-    throw bad_field("dimensions", fmt::format("must be 1 to {}, got {}", embedder.dimension(), length));
+  const std::size_t length = read_dimensions(body, embedder);
+  // What is shortened is of length 1 again where the whole is.
+  const bool to_unit =
+      embedder.config().normalizes() && static_cast<std::int64_t>(length) < embedder.dimension();
   Input input = read_input(body, embedder);
-  std::size_t tokens = 0;
-  for (const auto& text : input.ids) tokens += text.size();
+  const std::size_t tokens = token_count(input.ids);
   model.submit(std::move(input.ids), input.prompt_tokens,
-               [=, name = model.name(), normalized = embedder.config().normalizes()](
-                   const Tensor& vectors, const std::exception_ptr& error) {
+               [=, name = model.name()](const Tensor& vectors, const std::exception_ptr& error) {
                  if (error != nullptr) {
                    const ApiError problem = to_api_error(error);
                    return exchange->send({.status = problem.status, .body = error_json(problem)});
                  }
-                 const std::vector<float> numbers = vectors.to_vector<float>();
-                 const auto width = static_cast<std::size_t>(vectors.dim(1));
                  Json data = Json::array();
-                 for (std::size_t i = 0; i * width < numbers.size(); ++i) {
-                   const std::vector<float> row = shortened(std::span(numbers).subspan(i * width, width),
-                                                            static_cast<std::size_t>(length), normalized);
-                   Json entry = {{"object", "embedding"}, {"index", i}};
+                 for_each_row(vectors, [&](std::span<const float> whole) {
+                   const std::vector<float> row = first_of(whole, length, to_unit);
+                   Json entry = {{"object", "embedding"}, {"index", data.size()}};
                    if (format == "float") {
                      entry["embedding"] = row;
                    } else {
@@ -107,13 +125,46 @@ void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) 
                      entry["embedding"] = base64(bytes);
                    }
                    data.push_back(std::move(entry));
-                 }
+                 });
                  exchange->send({.body = dump_json(Json{
                                      {"object", "list"},
                                      {"data", std::move(data)},
                                      {"model", name},
                                      {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}})});
                });
+}
+
+// Ollama's vectors have length 1, whatever the encoder's have.
+void ollama_embed(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
+  answer_errors(*exchange, ollama_error_json, [&] {
+    check_draining(context);
+    json parsed = parse_body(exchange->request().body);
+    if (const auto name = parsed.find("model"); name != parsed.end() && name->is_string())
+      *name = without_latest(name->get<std::string>());
+    const Fields body(parsed);
+    EmbeddingModel& model = embedding_model(context, body);
+    const std::size_t length = read_dimensions(body, model.embedder());
+    Input input = read_input(body, model.embedder());
+    const std::size_t tokens = token_count(input.ids);
+    const auto start = std::chrono::steady_clock::now();
+    model.submit(std::move(input.ids), input.prompt_tokens,
+                 [=, name = model.name()](const Tensor& vectors, const std::exception_ptr& error) {
+                   if (error != nullptr) {
+                     const ApiError problem = to_api_error(error);
+                     return exchange->send(error_response(problem, ollama_error_json(problem)));
+                   }
+                   Json rows = Json::array();
+                   for_each_row(vectors, [&](std::span<const float> whole) {
+                     rows.push_back(first_of(whole, length, true));
+                   });
+                   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+                   exchange->send({.body = dump_json(Json{{"model", name},
+                                                          {"embeddings", std::move(rows)},
+                                                          {"total_duration", took.count()},
+                                                          {"load_duration", 0},
+                                                          {"prompt_eval_count", tokens}})});
+                 });
+  });
 }
 
 }  // namespace
@@ -130,6 +181,8 @@ EmbeddingModel& embedding_model(const ApiContext& context, const Fields& body) {
                  "model_not_found");
 }
 
-std::vector<Route> embedding_routes() { return {{"POST", "/v1/embeddings", embeddings}}; }
+std::vector<Route> embedding_routes() {
+  return {{"POST", "/v1/embeddings", embeddings}, {"POST", "/api/embed", ollama_embed}};
+}
 
 }  // namespace ingot::serve

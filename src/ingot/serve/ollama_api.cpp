@@ -29,16 +29,10 @@ std::string timestamp(std::int64_t seconds) {
   return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-// Errors of this API are a message alone.
-std::string ollama_error(const ApiError& error) { return dump_json(Json{{"error", error.what()}}); }
-
-// "model:latest" is "model".
 AskedModel ollama_model(const ApiContext& context, const Fields& body) {
-  std::string name =
+  const std::string name =
       body.string("model").value_or(body.string("name").value_or(context.models.default_name()));
-  constexpr std::string_view kLatest = ":latest";
-  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
-  return asked_model(context, name);
+  return asked_model(context, without_latest(name));
 }
 
 // Options stand in an object of their own, under llama.cpp's names.
@@ -84,7 +78,7 @@ class OllamaFormat : public AnswerFormat {
     return dump_json(json) + (stream_ ? "\n" : "");
   }
   std::string error(const ApiError& error) override { return refusal(error) + "\n"; }
-  std::string refusal(const ApiError& error) override { return ollama_error(error); }
+  std::string refusal(const ApiError& error) override { return ollama_error_json(error); }
 
  private:
   Json line(const MessageDelta& delta) const {
@@ -137,7 +131,7 @@ void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange
 }
 
 void chat(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, ollama_error, [&] {
+  answer_errors(*exchange, ollama_error_json, [&] {
     check_draining(context);
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
@@ -148,7 +142,7 @@ void chat(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 
 // A prompt goes through the chat template as a user's message, unless it is raw.
 void generate(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, ollama_error, [&] {
+  answer_errors(*exchange, ollama_error_json, [&] {
     check_draining(context);
     const json parsed = parse_body(exchange->request().body);
     const Fields body(parsed);
@@ -192,7 +186,7 @@ void tags(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void show(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, ollama_error, [&] {
+  answer_errors(*exchange, ollama_error_json, [&] {
     const json parsed = parse_body(exchange->request().body);
     const ModelLease model = ollama_model(context, Fields(parsed)).model;
     const std::string& source = model->tokenizer().config().chat_template;
@@ -211,6 +205,14 @@ void version(ApiContext&, const std::shared_ptr<Exchange>& exchange) {
 }
 
 }  // namespace
+
+std::string ollama_error_json(const ApiError& error) { return dump_json(Json{{"error", error.what()}}); }
+
+std::string without_latest(std::string name) {
+  constexpr std::string_view kLatest = ":latest";
+  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
+  return name;
+}
 
 std::vector<Route> ollama_routes() {
   return {{"POST", "/api/chat", chat},
