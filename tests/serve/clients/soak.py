@@ -8,7 +8,8 @@ Clients read whole answers, go in their midst, read slowly, close half of the co
 broken bodies and broken HTTP, and ask for more than there is room for. --streams opens so many streams at once first
 (the server takes them with --max-connections and --max-waiting). Exit code 0: every request was answered or closed,
 answers to good requests are good, nothing is running at the end and no cache is held, and the memory of the process
-(--pid, Linux) has not grown since the first quarter by more than --growth percent.
+(--pid, Linux) has not grown since the first quarter by more than --growth percent. --compare has so many requests of
+good clients alone come first: beside the others 99 % of good requests may take 1.2 times as long as then.
 """
 import argparse
 import json
@@ -23,6 +24,7 @@ import urllib.parse
 import urllib.request
 
 TIMEOUT = 120
+LATER = 1.2  # times as long as beside good clients alone
 
 
 class Soak:
@@ -30,7 +32,7 @@ class Soak:
         address = urllib.parse.urlsplit(options.url)
         self.host, self.port = address.hostname, address.port or 80
         self.key = options.api_key
-        self.left = options.requests
+        self.left, self.clients = 0, options.clients
         self.lock = threading.Lock()
         self.counts, self.failures, self.seconds = {}, [], []
 
@@ -112,12 +114,21 @@ class Soak:
         told = b'"timeout"' in answer if stream else answer.startswith(b"HTTP/1.1 504")
         return told or b"data: [DONE]" in answer or b" 200 " in answer[:20] or b" 429 " in answer[:20]
 
-    KINDS = [(whole, 30), (stream, 30), (leaves, 12), (half_closes, 5), (reads_slowly, 3), (sends_broken_json, 5),
+    GOOD = [(whole, 30), (stream, 30)]
+    KINDS = [*GOOD, (leaves, 12), (half_closes, 5), (reads_slowly, 3), (sends_broken_json, 5),
              (sends_broken_http, 5), (stops_in_the_body, 4), (asks_for_too_much, 1), (structured, 5), (misses_its_deadline, 4)]
 
-    def client(self, seed):
+    def start(self, requests, kinds):
+        """Threads of clients that send so many requests together."""
+        self.left = requests
+        threads = [threading.Thread(target=self.client, args=(seed, kinds)) for seed in range(self.clients)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def client(self, seed, of):
         random_ = random.Random(seed)
-        kinds, weights = zip(*self.KINDS)
+        kinds, weights = zip(*of)
         while True:
             with self.lock:
                 if self.left == 0:
@@ -174,11 +185,16 @@ def memory(pid):
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
 
 
+def percentile(seconds, share):
+    return sorted(seconds)[len(seconds) * share // 100]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("url")
     parser.add_argument("--requests", type=int, default=10000)
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--compare", type=int, default=0, help="so many requests of good clients alone first")
     parser.add_argument("--streams", type=int, default=0, help="open so many streams at once, first")
     parser.add_argument("--api-key", default="none")
     parser.add_argument("--pid", type=int, help="the server's process: its memory is watched")
@@ -194,12 +210,19 @@ def main():
         print(f"streams: {good} of {options.streams} ended well, {time.monotonic() - start:.1f} s")
         if good < options.streams:
             problems.append(f"{options.streams - good} of {options.streams} streams did not end well")
-    threads = [threading.Thread(target=soak.client, args=(seed,)) for seed in range(options.clients)]
-    for thread in threads:
-        thread.start()
-    quarter = None
+    alone = None
+    if options.compare:
+        for thread in soak.start(options.compare, Soak.GOOD):
+            thread.join()
+        alone, soak.seconds, soak.counts = percentile(soak.seconds, 99), [], {}
+    threads = soak.start(options.requests, Soak.KINDS)
+    quarter, twentieths = None, 0
     while any(thread.is_alive() for thread in threads):
         time.sleep(0.2)
+        done = options.requests - soak.left
+        if options.pid and done * 20 > options.requests * (twentieths + 1):
+            twentieths = done * 20 // options.requests
+            print(f"{time.strftime('%H:%M:%S')} {done} requests: {memory(options.pid)} KiB", flush=True)
         if options.pid and quarter is None and soak.left <= options.requests * 3 // 4:
             quarter = memory(options.pid)
     for _ in range(100):  # those that left are cancelled before the next step
@@ -207,10 +230,13 @@ def main():
         if metrics["vllm:num_requests_running"] == metrics["vllm:num_requests_waiting"] == 0 and metrics["ingot:http_connections"] <= 1:
             break
         time.sleep(0.1)
-    seconds = sorted(soak.seconds)
     print(json.dumps(soak.counts))
-    if seconds:
-        print(f"answers: median {seconds[len(seconds) // 2]:.3f} s, 99 % {seconds[len(seconds) * 99 // 100]:.3f} s")
+    if soak.seconds:
+        beside = percentile(soak.seconds, 99)
+        print(f"answers: median {percentile(soak.seconds, 50):.3f} s, 99 % {beside:.3f} s"
+              + (f", of good clients alone {alone:.3f} s" if alone else ""))
+        if alone and beside > LATER * alone:
+            problems.append(f"99 % of good requests took {beside / alone:.2f} times as long as of good clients alone")
     if soak.failures:
         problems.append(f"{len(soak.failures)} requests failed: {sorted(set(soak.failures))}")
     for name in ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"):
