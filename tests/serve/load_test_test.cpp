@@ -1,5 +1,7 @@
 #include "ingot/serve/load_test.h"
 
+#include <algorithm>
+
 #include "tests/serve/running_server.h"
 #include <gtest/gtest.h>
 
@@ -35,6 +37,38 @@ TEST(LoadTest, TellsWhatFailed) {
       run_load_test({.url = server.address(), .model = "other", .clients = 1, .requests = 1});
   EXPECT_NE(result.requests[0].error.find("404"), std::string::npos);
   EXPECT_THROW(run_load_test({.url = server.address(), .clients = 0}), InvalidConfig);
+}
+
+TEST(LoadTest, MixedLengthsDifferAndHaveTheMeanThatWasAskedFor) {
+  const test::RunningServer server;
+  const LoadTestResult result = run_load_test({.url = server.address(),
+                                               .clients = 8,
+                                               .requests = 200,
+                                               .prompt_words = 1,
+                                               .max_tokens = 8,
+                                               .mixed_lengths = true,
+                                               .chat = false});
+  std::int64_t tokens = 0, least = 1000, most = 0;
+  for (const RequestTiming& request : result.requests) {
+    EXPECT_EQ(request.error, "");
+    tokens += request.tokens;
+    least = std::min(least, request.tokens);
+    most = std::max(most, request.tokens);
+  }
+  EXPECT_NEAR(static_cast<double>(tokens) / 200, 8, 2);
+  EXPECT_LE(least, 2);
+  EXPECT_GE(most, 20);
+  EXPECT_LE(most, 64);
+}
+
+TEST(ServiceLevel, CountsWhatCameInTime) {
+  const RequestTiming request{.first_token = 1, .whole = 3, .tokens = 5};
+  EXPECT_FALSE(ServiceLevel{}.is_set());
+  EXPECT_TRUE((ServiceLevel{.first_token = 1, .per_token = 0.5, .whole = 3}.met_by(request)));
+  EXPECT_FALSE((ServiceLevel{.first_token = 0.9}.met_by(request)));
+  EXPECT_FALSE((ServiceLevel{.per_token = 0.49}.met_by(request)));
+  EXPECT_FALSE((ServiceLevel{.whole = 2.9}.met_by(request)));
+  EXPECT_FALSE((ServiceLevel{.whole = 9}.met_by({.error = "status 503"})));
 }
 
 TEST(Percentile, IsTheValueThatAShareDoesNotExceed) {

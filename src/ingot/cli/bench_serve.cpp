@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ namespace {
 struct ServeBenchOptions {
   serve::LoadTestOptions load;
   std::string key;
+  double first_token_ms = 0, per_token_ms = 0, whole_ms = 0;
   bool completions = false, json = false;
 };
 
@@ -26,7 +28,7 @@ nlohmann::ordered_json percentiles(const std::vector<double>& seconds) {
   return json;
 }
 
-nlohmann::ordered_json summary(const serve::LoadTestResult& result) {
+nlohmann::ordered_json summary(const serve::LoadTestResult& result, const serve::ServiceLevel& level) {
   std::vector<double> first, gaps, whole;
   std::int64_t tokens = 0, prompt_tokens = 0, failed = 0;
   std::string error;
@@ -52,6 +54,11 @@ nlohmann::ordered_json summary(const serve::LoadTestResult& result) {
                                  {"ttft_ms", percentiles(first)},
                                  {"itl_ms", percentiles(gaps)},
                                  {"e2e_ms", percentiles(whole)}};
+  if (level.is_set()) {
+    const auto met = std::ranges::count_if(result.requests, [&](const auto& r) { return level.met_by(r); });
+    json["met"] = met;
+    json["goodput_requests_per_second"] = static_cast<double>(met) / result.seconds;
+  }
   if (failed > 0) json["error"] = error;
   return json;
 }
@@ -64,21 +71,26 @@ void print_row(const char* what, const nlohmann::ordered_json& ms) {
 int run(ServeBenchOptions o) {
   o.load.chat = !o.completions;
   if (!o.key.empty()) o.load.headers.emplace_back("Authorization", "Bearer " + o.key);
-  const nlohmann::ordered_json json = summary(serve::run_load_test(o.load));
+  const serve::ServiceLevel level{
+      .first_token = o.first_token_ms / 1e3, .per_token = o.per_token_ms / 1e3, .whole = o.whole_ms / 1e3};
+  const nlohmann::ordered_json json = summary(serve::run_load_test(o.load), level);
   const auto failed = json["failed"].get<std::int64_t>();
   if (o.json) {
     fmt::print("{}\n", printable_json(dump_json(json, 2)));
   } else {
     const std::string load = o.load.rate > 0 ? fmt::format("{} requests a second", o.load.rate)
                                              : fmt::format("{} clients", o.load.clients);
-    fmt::print("{} requests, {}, prompts of {} words, {} tokens written for each\n", o.load.requests, load,
-               o.load.prompt_words, o.load.max_tokens);
+    fmt::print("{} requests, {}, prompts of {} words, {} tokens written for each{}\n", o.load.requests, load,
+               o.load.prompt_words, o.load.max_tokens, o.load.mixed_lengths ? ", on average" : "");
     fmt::print("  {:>9.1f} output tokens/s, {:.2f} requests/s\n",
                json["output_tokens_per_second"].get<double>(), json["requests_per_second"].get<double>());
     fmt::print("  {:<28} {:>9} {:>9} {:>9}\n", "ms", "median", "90 %", "99 %");
     print_row("time to first token", json["ttft_ms"]);
     print_row("inter-token latency", json["itl_ms"]);
     print_row("whole request", json["e2e_ms"]);
+    if (json.contains("met"))
+      fmt::print("  {} in time: {:.2f} requests/s of goodput\n", json["met"].get<std::int64_t>(),
+                 json["goodput_requests_per_second"].get<double>());
     if (failed > 0)
       fmt::print("  {} failed, the last with: {}\n", failed, printable(json["error"].get<std::string>()));
   }
@@ -99,10 +111,18 @@ void add_bench_serve(Command& bench) {
   command.option("--prompt-words", o->load.prompt_words, "Words of a prompt");
   command.option("--shared-words", o->load.shared_words, "Of these, words that all prompts begin with");
   command.option("-n,--max-tokens", o->load.max_tokens, "Tokens to write for each");
+  command.flag("--mixed-lengths", o->load.mixed_lengths,
+               "Prompts and answers of lengths as in conversations, with these means");
+  command.option("--slo-ttft", o->first_token_ms,
+                 "Milliseconds to the first token at most, of requests that count as goodput; 0: any");
+  command.option("--slo-tpot", o->per_token_ms, "Milliseconds for each further token, on average");
+  command.option("--slo-e2e", o->whole_ms, "Milliseconds for the whole request");
   command.option("--seed", o->load.seed, "Of the prompts' words and the times of arrival");
   command.flag("--completions", o->completions, "Ask /v1/completions, not /v1/chat/completions");
   command.flag("--json", o->json, "Print JSON");
   command.example("ingot bench serve --clients 8 --requests 64", "a server on this machine, 8 at a time");
+  command.example("ingot bench serve --rate 4 --mixed-lengths --slo-ttft 500 --slo-tpot 50",
+                  "people who come at random, and how many of them are served in time");
   command.run([o] { return run(*o); });
 }
 

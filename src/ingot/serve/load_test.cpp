@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <numbers>
 #include <thread>
 
 #include <fmt/format.h>
@@ -36,12 +37,27 @@ void add_words(std::string& to, std::int64_t count, Rng& random) {
   }
 }
 
+// Log-normal with this mean, at least 1. ShareGPT's conversations have a deviation of about 1 in the
+// logarithm.
+std::int64_t drawn_length(std::int64_t mean, Rng& random) {
+  constexpr double kDeviation = 1, kMostTimes = 8;
+  const double radius = std::sqrt(-2 * std::log1p(-random.uniform_double()));
+  const double normal = radius * std::cos(2 * std::numbers::pi * random.uniform_double());
+  const double times = std::exp(kDeviation * normal - kDeviation * kDeviation / 2);
+  return std::max<std::int64_t>(1, std::llround(static_cast<double>(mean) * std::min(times, kMostTimes)));
+}
+
 std::string body_of(const LoadTestOptions& o, std::uint64_t index) {
-  Rng shared(RngKey{o.seed, 0}), own(RngKey{o.seed, index + 1});
+  Rng shared(RngKey{o.seed, 0}), own(RngKey{o.seed, index + 1}), length(RngKey{o.seed + 1, index + 1});
+  std::int64_t own_words = o.prompt_words - o.shared_words, tokens = o.max_tokens;
+  if (o.mixed_lengths) {
+    own_words = drawn_length(own_words, length);
+    tokens = drawn_length(tokens, length);
+  }
   std::string text;
   add_words(text, o.shared_words, shared);
-  add_words(text, o.prompt_words - o.shared_words, own);
-  Json body = {{"max_tokens", o.max_tokens},
+  add_words(text, own_words, own);
+  Json body = {{"max_tokens", tokens},
                {"temperature", 0},
                {"stream", true},
                {"stream_options", {{"include_usage", true}}},
@@ -175,6 +191,15 @@ LoadTestResult run_load_test(const LoadTestOptions& options) {
   for (std::thread& thread : threads) thread.join();
   result.seconds = seconds_between(start, Clock::now());
   return result;
+}
+
+bool ServiceLevel::met_by(const RequestTiming& request) const {
+  const auto within = [](double seconds, double most) { return most == 0 || seconds <= most; };
+  const double per_next =
+      request.tokens > 1 ? (request.whole - request.first_token) / static_cast<double>(request.tokens - 1)
+                         : 0;
+  return request.error.empty() && within(request.first_token, first_token) && within(per_next, per_token) &&
+         within(request.whole, whole);
 }
 
 double percentile(std::vector<double> values, double share) {

@@ -18,6 +18,9 @@ struct LoadTestOptions {
   std::int64_t prompt_words = 200;
   std::int64_t shared_words = 0;  ///< the first so many are the same in all prompts
   std::int64_t max_tokens = 64;
+  /// Prompts and answers differ in length as those of conversations do: log-normal, with prompt_words and
+  /// max_tokens as their means (up to eight times as long).
+  bool mixed_lengths = false;
   bool chat = true;        ///< /v1/chat/completions, or /v1/completions
   std::uint64_t seed = 0;  ///< of the prompts and the times of arrival
 
@@ -36,6 +39,16 @@ struct RequestTiming {
 struct LoadTestResult {
   double seconds = 0;  ///< from the first request to the last answer
   std::vector<RequestTiming> requests;
+};
+
+/// What a request may take, in seconds; 0: any time.
+struct ServiceLevel {
+  double first_token = 0;
+  double per_token = 0;  ///< on average, behind the first
+  double whole = 0;
+  bool is_set() const { return first_token > 0 || per_token > 0 || whole > 0; }
+  /// Whether an answer came, and in time.
+  bool met_by(const RequestTiming& request) const;
 };
 
 /// Asks a server with OpenAI's API as many clients do, streaming.
