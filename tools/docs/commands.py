@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the commands of README.md, docs/ and examples/cluster against the binary.
+"""Checks the commands of README.md, docs/ and of examples/ against the binary.
 
     python3 tools/docs/commands.py build/bin/ingot [--options] [PAGE...]
 
@@ -183,12 +183,13 @@ def run_session(page, binary):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binary", help="the binary ingot")
-    parser.add_argument("pages", nargs="*", type=pathlib.Path, help="README.md, docs/*.md, examples/cluster")
+    parser.add_argument("pages", nargs="*", type=pathlib.Path, help="README.md, docs/*.md, pages of examples/")
     parser.add_argument("--options", action="store_true", help="run nothing, only look for commands and options in --help")
     parser.add_argument("--verbose", action="store_true", help="print what the sessions print")
     arguments = parser.parse_args()
     pages = [Page(path) for path in arguments.pages or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")),
-                                                         *sorted((ROOT / "examples" / "cluster").glob("**/*.md"))]]
+                                                         *sorted((ROOT / "examples").glob("cluster/**/*.md")),
+                                                         *sorted((ROOT / "examples").glob("serving/*.md"))]]
     commands, failed = Commands(arguments.binary), False
     for page in pages:
         problems = list(page.errors)
