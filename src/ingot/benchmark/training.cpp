@@ -16,6 +16,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/models/adapter/lora.h"
+#include "ingot/models/language/config.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/ops/cast.h"
@@ -49,7 +50,9 @@ class RepeatedSource final : public ParamProvider {
     if (format_.empty()) return nullptr;
     quant::PackedPtr& first = packed_[to_string(shape)];
     if (first == nullptr) {
-      const Init init = init::Normal{};
+      // As dense ones are drawn: with a deviation of 1 attention and the loss meet one-hot distributions, and
+      // multiplying the subnormal numbers among their gradients takes half as long again.
+      const Init init = init::Normal{.std = LanguageConfig().initializer_range};
       first = quant::quantize_and_pack(init_.provide({.name = name, .shape = shape, .init = init}), format_,
                                        name);
     }
