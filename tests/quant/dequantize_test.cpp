@@ -1,6 +1,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "ingot/core/backend.h"
+#include "ingot/kernels/bf16_dot_products.h"
 #include "ingot/kernels/quantized.h"
+#include "ingot/kernels/runs.h"
 #include "ingot/ops/cast.h"
 #include "ingot/quant/packed_matrix.h"
 
@@ -57,6 +60,63 @@ TEST(DequantizeRows, Bf16IsTheNearestOfTheF32Value) {
   EXPECT_EQ(dequantized(*weight, DType::bf16, ImplKind::reference).to_vector<float>(),
             to(to(dequantized(*weight, DType::f32, ImplKind::reference), DType::bf16), DType::f32)
                 .to_vector<float>());
+}
+
+struct WidensBf16 {
+  WidensBf16() { set_bf16_dot_products(false); }
+  ~WidensBf16() { set_bf16_dot_products(std::nullopt); }
+};
+
+// By dequantized_gemm, or by gemm of all values.
+std::vector<float> product(const quant::PackedMatrix& weight, bool transposed, float beta, bool in_pieces) {
+  const std::int64_t rows = 130, k = transposed ? weight.cols : weight.rows,
+                     n = transposed ? weight.rows : weight.cols;
+  const Tensor a = testing::randn({rows, k}, 2, DType::bf16), c = testing::randn({rows, n}, 3, DType::bf16);
+  const Tensor bias = transposed ? testing::randn({n}, 4, DType::bf16) : Tensor();
+  DequantizedGemmArgs args{.format = weight.format,
+                           .a = a.view(),
+                           .weight = weight.data.view(),
+                           .c = c.view(),
+                           .bias = bias.defined() ? bias.view() : View{},
+                           .transposed = transposed,
+                           .beta = beta};
+  if (in_pieces) {
+    EXPECT_TRUE(runs(dequantized_gemm, DeviceType::cpu, args));
+    launch(dequantized_gemm, current_stream(kCpu), args);
+  } else {
+    const Tensor values = quant::values(weight, DType::bf16);
+    GemmArgs whole = args.gemm();
+    whole.b.data = values.view().data;
+    launch(gemm, current_stream(kCpu), whole);
+  }
+  return to(c, DType::f32).to_vector<float>();
+}
+
+TEST(DequantizedGemm, HasTheBitsOfGemmWithAllValuesAtOnce) {
+  const WidensBf16 widened;
+  for (const char* format : {"nf4", "q4_k", "q6_k", "int4-g128-zero"}) {
+    // Two blocks of columns each way, the second with a panel that is not whole.
+    const quant::PackedPtr weight = quant::quantize_and_pack(testing::randn({1100, 1280}, 1), format);
+    for (const bool transposed : {true, false})
+      for (const float beta : {0.0F, 1.0F})
+        EXPECT_EQ(product(*weight, transposed, beta, true), product(*weight, transposed, beta, false))
+            << format << (transposed ? " transposed" : "") << " beta " << beta;
+  }
+}
+
+TEST(DequantizedGemm, LeavesWhatGemmDoesNotWidenAndFewRowsToGemm) {
+  const quant::PackedPtr weight = quant::quantize_and_pack(testing::randn({256, 256}, 1), "nf4");
+  const auto takes = [&](std::int64_t rows, DType dtype) {
+    const Tensor a = to(testing::filled({rows, 256}, 1), dtype),
+                 c = to(testing::filled({rows, 256}, 1), dtype);
+    return runs(dequantized_gemm, DeviceType::cpu,
+                {.format = weight->format, .a = a.view(), .weight = weight->data.view(), .c = c.view()});
+  };
+  const WidensBf16 widened;
+  EXPECT_TRUE(takes(128, DType::bf16));
+  EXPECT_FALSE(takes(16, DType::bf16));
+  EXPECT_FALSE(takes(128, DType::f32));
+  EXPECT_FALSE(takes(128, DType::f16));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ingot/kernels/gemm.h"
 #include "ingot/kernels/kernel.h"
 #include "ingot/kernels/packed.h"
 
@@ -110,5 +111,31 @@ struct DequantizeRowsArgs {
   View weight, ids, y;
 };
 inline Kernel<DequantizeRowsArgs> dequantize_rows("dequantize_rows");
+
+/// c = a·weightᵀ + beta·c + bias, or a·weight where `transposed` is false, with the weight's values rounded
+/// to bf16: the bits of gemm behind dequantize_rows. The values are made in pieces that stay in cache, and no
+/// memory holds all of them. For CPUs whose gemm widens bf16 to f32 anyway, and for many rows: ask runs()
+/// (runs.h) first. a [m, k], c [m, n] and bias, [n] or absent: bf16, rows contiguous; beta: 0 or 1.
+struct DequantizedGemmArgs {
+  PackedFormat format;
+  View a, weight, c;  ///< weight: u8 [panels, panel_bytes] of [n, k], or of [k, n]
+  View bias{};
+  bool transposed = true;
+  float beta = 0.0F;
+
+  /// As one of dense operands; b has no data.
+  GemmArgs gemm() const {
+    View b = c;
+    b.data = nullptr;
+    b.shape = {a.dim(1), c.dim(1)};
+    b.strides = {1, a.dim(1)};
+    if (!transposed) b.strides = {c.dim(1), 1};
+    return {.a = a, .b = b, .c = c, .bias = bias, .beta = beta};
+  }
+};
+inline Kernel<DequantizedGemmArgs> dequantized_gemm("dequantized_gemm");  // CPU only: GPUs do not widen bf16
+inline double flops(const DequantizedGemmArgs& args) {
+  return 2 * static_cast<double>(args.c.numel()) * static_cast<double>(args.a.dim(1));
+}
 
 }  // namespace ingot::kernels

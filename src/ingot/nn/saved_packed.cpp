@@ -11,11 +11,13 @@ SavedPacked::SavedPacked(const quant::PackedPtr& matrix) {
   order_ = SavedTensor(matrix->order);
 }
 
-Tensor SavedPacked::values(DType dtype) const {
+quant::PackedMatrix SavedPacked::matrix() const {
   quant::PackedMatrix whole = matrix_;
   whole.data = data_.get();
   whole.order = order_.get();
-  return quant::values(whole, dtype);
+  return whole;
 }
+
+Tensor SavedPacked::values(DType dtype) const { return quant::values(matrix(), dtype); }
 
 }  // namespace ingot

@@ -13,6 +13,7 @@ class SavedPacked {
  public:
   explicit SavedPacked(const quant::PackedPtr& matrix);
   explicit operator bool() const { return matrix_.rows > 0; }
+  quant::PackedMatrix matrix() const;
   /// quant::values() of it.
   Tensor values(DType dtype = DType::f32) const;
   /// For Node::saved().

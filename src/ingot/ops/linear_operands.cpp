@@ -21,28 +21,48 @@ View flattened(View view) {
   return view;
 }
 
+namespace {
+
+LinearOperands inputs_of(const char* op, const Tensor& input, const Shape& weight, const Tensor& bias) {
+  INGOT_CHECK(weight.rank() == 2 && input.rank() >= 1 && input.dim(-1) == weight[1],
+              ShapeMismatch(std::string(op) + " (weight)", {-1, input.rank() >= 1 ? input.dim(-1) : 1},
+                            weight.to_vector(), "the weight is [out, in] and x is [..., in]"));
+  if (bias.defined()) {
+    check_defined(op, {&input, &bias});
+    INGOT_CHECK(bias.shape() == Shape({weight[0]}),
+                ShapeMismatch(std::string(op) + " (bias)", {weight[0]}, bias.shape().to_vector()));
+  }
+  LinearOperands o;
+  o.x = input.rank() == 2 ? as_matrix(input) : contiguous(input);
+  o.bias = bias.defined() ? contiguous(bias) : bias;
+  return o;
+}
+
+Tensor empty_result(const LinearOperands& o, std::int64_t out) {
+  return Tensor::empty(o.x.shape().with(-1, out), o.x.dtype(), o.x.device());
+}
+
+}  // namespace
+
 LinearOperands linear_inputs(const char* op, const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const bool half_weight = input.defined() && weight.defined() && input.dtype() == DType::f32 &&
                            is_half_precision(weight.dtype()) && !grad_enabled();
   check_defined(op, {&input, &weight}, !half_weight);
-  INGOT_CHECK(weight.rank() == 2 && input.rank() >= 1 && input.dim(-1) == weight.dim(1),
-              ShapeMismatch(std::string(op) + " (weight)", {-1, input.rank() >= 1 ? input.dim(-1) : 1},
-                            weight.shape().to_vector(), "the weight is [out, in] and x is [..., in]"));
-  if (bias.defined()) {
-    check_defined(op, {&input, &bias});
-    INGOT_CHECK(bias.shape() == Shape({weight.dim(0)}),
-                ShapeMismatch(std::string(op) + " (bias)", {weight.dim(0)}, bias.shape().to_vector()));
-  }
-  LinearOperands o;
-  o.x = input.rank() == 2 ? as_matrix(input) : contiguous(input);
+  LinearOperands o = inputs_of(op, input, weight.shape(), bias);
   o.weight = as_matrix(weight);
-  o.bias = bias.defined() ? contiguous(bias) : bias;
   return o;
 }
 
 LinearOperands linear_operands(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   LinearOperands o = linear_inputs(op, x, weight, bias);
-  o.y = Tensor::empty(o.x.shape().with(-1, weight.dim(0)), o.x.dtype(), o.x.device());
+  o.y = empty_result(o, weight.dim(0));
+  return o;
+}
+
+LinearOperands linear_operands(const char* op, const Tensor& x, const Shape& weight, const Tensor& bias) {
+  check_defined(op, {&x});
+  LinearOperands o = inputs_of(op, x, weight, bias);
+  o.y = empty_result(o, weight[0]);
   return o;
 }
 

@@ -22,6 +22,8 @@ struct LinearOperands {
 LinearOperands linear_inputs(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias);
 /// The same with y.
 LinearOperands linear_operands(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias);
+/// Of a weight that is not a tensor of values; `weight` stays undefined.
+LinearOperands linear_operands(const char* op, const Tensor& x, const Shape& weight, const Tensor& bias);
 
 /// y = x·weightᵀ + bias
 void launch_linear(const LinearOperands& operands);

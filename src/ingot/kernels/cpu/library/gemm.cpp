@@ -6,11 +6,15 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/kernels/bf16_dot_products.h"
+#include "ingot/kernels/cpu/dequantize.h"
 #include "ingot/kernels/cpu/library/gemm_layout.h"
 #include "ingot/kernels/cpu/library/onednn.h"
 #include "ingot/kernels/cpu/library/onednn_matmul.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/tile.h"
+#include "ingot/kernels/packed.h"
+#include "ingot/kernels/quantized.h"
 
 namespace ingot::kernels::cpu {
 namespace {
@@ -100,16 +104,23 @@ void multiply(const SgemmSizes& size, float alpha, Matrix a_layout, const float*
       .run(a, b, nullptr, c);
 }
 
+/// Columns [col, col + cols) of b as floats in `to`; `offset` of b's elements: where this matmul's begin.
+struct Columns {
+  std::int64_t offset, col, cols;
+};
+using LoadColumns = FunctionRef<Matrix(const Columns&, float* to)>;
+
 /// Half precision in blocks that are widened to f32: for processors without fast dot products of bf16, and
 /// for f16.
 class WidenedGemm {
  public:
-  WidenedGemm(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args)
+  WidenedGemm(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, LoadColumns load_b)
       : plan_(plan),
         layouts_(layouts),
         args_(args),
+        load_b_(load_b),
         rows_(std::min(plan.m, kRows)),
-        cols_(std::min(plan.n, std::clamp<std::int64_t>(kBlockElements / plan.k, 64, 1024))),
+        cols_(std::min(plan.n, block_columns(plan.k))),
         a_(thread_scratch(0, static_cast<std::size_t>(rows_ * plan.k))),
         b_(thread_scratch(1, static_cast<std::size_t>(cols_ * plan.k))),
         c_(thread_scratch(2, static_cast<std::size_t>(rows_ * cols_))),
@@ -127,8 +138,7 @@ class WidenedGemm {
         for (std::int64_t s = 0; s < plan_.summed_count; ++s) {
           if (plan_.summed_count > 1) widen_a(at, s, row, rows);
           const auto inner = plan_.summed_offsets(s);
-          const Matrix b = widen(plan_.b_at<std::uint16_t>(at.b + inner.b + col * plan_.b_col), args_.c.dtype,
-                                 layouts_.b, plan_.k, cols, b_);
+          const Matrix b = load_b_({at.b + inner.b, col, cols}, b_);
           multiply({rows, cols, plan_.k}, args_.alpha, a_layout_, a_, b, b_,
                    s > 0 || args_.bias ? 1.0F : 0.0F, c_, cols);
         }
@@ -142,7 +152,12 @@ class WidenedGemm {
 
  private:
   static constexpr std::int64_t kRows = 512;
-  static constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
+
+  // Whole blocks of packed weights.
+  static std::int64_t block_columns(std::int64_t k) {
+    constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
+    return std::clamp<std::int64_t>(kBlockElements / k / kPackedBlock * kPackedBlock, 64, 1024);
+  }
 
   void widen_a(const GemmPlan::Axis& at, std::int64_t s, std::int64_t row, std::int64_t rows) {
     a_layout_ = widen(plan_.a_at<std::uint16_t>(at.a + plan_.summed_offsets(s).a + row * plan_.a_row),
@@ -157,6 +172,7 @@ class WidenedGemm {
   const GemmPlan& plan_;
   const Layouts& layouts_;
   const GemmArgs& args_;
+  LoadColumns load_b_;
   std::int64_t rows_, cols_;
   float *a_, *b_, *c_, *bias_;
   Matrix a_layout_;
@@ -197,10 +213,39 @@ void run_half(const GemmArgs& args, Stream) {
   GemmPlan plan(args);
   Layouts layouts;
   find_layouts(plan, layouts);
+  const auto load_b = [&](const Columns& of, float* to) {
+    return widen(plan.b_at<std::uint16_t>(of.offset + of.col * plan.b_col), args.c.dtype, layouts.b, plan.k,
+                 of.cols, to);
+  };
   for_item_ranges(plan, [&](std::int64_t begin, std::int64_t end) {
-    WidenedGemm widened(plan, layouts, args);
+    WidenedGemm widened(plan, layouts, args, load_b);
     for (std::int64_t i = begin; i < end; ++i) widened.run(i);
   });
+}
+
+// Where gemm itself would take run_half.
+bool accepts_dequantized(const DequantizedGemmArgs& args) {
+  const GemmArgs gemm = args.gemm();
+  return args.format != PackedFormat::f32 && args.a.dtype == DType::bf16 && args.c.stride(1) == 1 &&
+         args.c.stride(0) >= args.c.dim(1) && accepts_half(gemm) &&
+         widening_pays(args.a.dim(0), args.c.dim(1)) && !use_bf16_dot_products();
+}
+
+void run_dequantized(const DequantizedGemmArgs& args, Stream) {
+  const GemmArgs gemm = args.gemm();
+  GemmPlan plan(gemm);
+  Layouts layouts;
+  find_layouts(plan, layouts);
+  // Of the weight as it lies: its rows are columns of b where it is transposed.
+  const auto dequantized = [&](const Columns& of, float* to) -> Matrix {
+    if (args.transposed) {
+      dequantize_piece({args.format, args.weight, of.col, of.cols, 0, plan.k}, to);
+      return {'T', plan.k};
+    }
+    dequantize_piece({args.format, args.weight, 0, plan.k, of.col, of.cols}, to);
+    return {'N', of.cols};
+  };
+  WidenedGemm(plan, layouts, gemm, dequantized).run(0);
 }
 
 }  // namespace
@@ -210,6 +255,8 @@ void register_gemm_library() {
   gemm.add(DeviceType::cpu, {"onednn_widened", ImplKind::library, accepts_half, run_half});
   gemm.add(DeviceType::cpu,
            {"onednn_half_weights", ImplKind::library, accepts_half_weights, run_half_weights});
+  dequantized_gemm.add(DeviceType::cpu,
+                       {"onednn_widened", ImplKind::library, accepts_dequantized, run_dequantized});
 }
 
 }  // namespace ingot::kernels::cpu

@@ -41,6 +41,14 @@ inline bool has_blas_layouts(const GemmArgs& args) {
   return !args.bias || (args.bias.is_contiguous() && args.c.stride(-1) == 1 && plan.n == args.bias.dim(0));
 }
 
+/// Whether converting both operands of [m, k] times [k, n] pays where that costs as much as `elements`
+/// multiply-adds gain: one of a takes part in n of them, one of b in m.
+inline bool conversion_pays(std::int64_t m, std::int64_t n, std::int64_t elements) {
+  return m * n >= elements * (m + n);
+}
+/// Whether large matmuls of bf16 may be widened to f32.
+inline bool widening_pays(std::int64_t m, std::int64_t n) { return conversion_pays(m, n, 64); }
+
 /// body(begin, end) for ranges of a plan's batch items. Many small matmuls: one per thread at a time. Few or
 /// large ones: all threads inside each.
 template <class Body>

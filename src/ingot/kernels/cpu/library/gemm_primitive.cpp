@@ -23,18 +23,11 @@ bool primitive_accepts(const GemmArgs& args, DType dtype) {
          (args.beta == 0.0F || args.beta == 1.0F) && has_blas_layouts(args);
 }
 
-// Whether converting both operands pays where that costs as much as `elements` multiply-adds gain: one of a
-// takes part in n of them, one of b in m.
-bool conversion_pays(const GemmPlan& plan, std::int64_t elements) {
-  return plan.m * plan.n >= elements * (plan.m + plan.n);
-}
-
 bool accepts_bf16(const GemmArgs& args) {
   if (!primitive_accepts(args, DType::bf16) || !onednn_has_bf16()) return false;
   const GemmPlan plan(args);
   if (plan.summed_count > 1) return false;  // what is summed would be rounded in between
-  constexpr std::int64_t kWideningPays = 64;
-  return !conversion_pays(plan, kWideningPays) || use_bf16_dot_products();
+  return !widening_pays(plan.m, plan.n) || use_bf16_dot_products();
 }
 
 // Rounding an element costs 0.11 to 0.15 ns, as much as 20 to 30 multiply-adds save.
@@ -43,7 +36,7 @@ bool accepts_rounded(const GemmArgs& args) {
   constexpr std::int64_t kRoundingPays = 32;
   if (matmul_precision() != MatmulPrecision::medium || !primitive_accepts(args, DType::f32)) return false;
   const GemmPlan plan(args);
-  return plan.m * plan.n * plan.k >= kSmall && conversion_pays(plan, kRoundingPays) &&
+  return plan.m * plan.n * plan.k >= kSmall && conversion_pays(plan.m, plan.n, kRoundingPays) &&
          use_bf16_dot_products();
 }
 

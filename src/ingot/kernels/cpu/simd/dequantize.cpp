@@ -1,3 +1,5 @@
+#include "ingot/kernels/cpu/dequantize.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,6 +14,19 @@
 #include <hwy/foreach_target.h>
 
 #include "ingot/kernels/cpu/simd/lanes-inl.h"
+
+#ifndef INGOT_DEQUANTIZE_DESTINATION
+#define INGOT_DEQUANTIZE_DESTINATION
+namespace ingot::kernels::cpu {
+/// Where values go: f32 or bf16, and f32 may be rounded to bf16.
+struct Destination {
+  void* data;
+  std::int64_t stride;  ///< in elements
+  DType dtype;
+  bool rounded = false;
+};
+}  // namespace ingot::kernels::cpu
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -71,6 +86,19 @@ void unpack_codes(const PackedLayout& layout, const std::uint8_t* low, const std
   }
 }
 
+/// A float that has been rounded to bf16.
+struct RoundedFloat {
+  float value;
+};
+
+template <class T>
+HWY_INLINE void store_values(D d, hn::Vec<D> v, T* p) {
+  store_lanes(d, v, p);
+}
+HWY_INLINE void store_values(D d, hn::Vec<D> v, RoundedFloat* p) {
+  hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(bf16_bits(d, v))), d, &p->value);
+}
+
 using VI = hn::Vec<hn::RebindToSigned<D>>;
 
 // What codes stand for: numbers less a zero.
@@ -127,7 +155,7 @@ HWY_INLINE void write_values(const std::uint8_t* codes, const PackedRowScales& s
   const auto minimum = hn::Set(d, scales.minimum);
   for (std::size_t i = 0; i < 32; i += hn::Lanes(d)) {
     const auto value = values.of(hn::PromoteTo(di, hn::LoadU(du8, codes + i)));
-    store_lanes(d, hn::Add(hn::Mul(hn::Set(d, scales.scale[i / 16]), value), minimum), y + i);
+    store_values(d, hn::Add(hn::Mul(hn::Set(d, scales.scale[i / 16]), value), minimum), y + i);
   }
 }
 
@@ -146,14 +174,44 @@ struct PanelBlock {
 
   void take_scales(const PackedLayout& layout, const std::uint8_t* panel, const std::uint8_t* step,
                    std::int64_t block) {
-    if (layout.scales != PackedScales::values && layout.scales != PackedScales::row) {
-      for (std::int64_t row = 0; row < kPanelRows; ++row)
-        scales[static_cast<std::size_t>(row)] = read_packed_scales(layout, panel, row, block);
-      return;
+    switch (layout.scales) {
+      case PackedScales::values:
+        return take_floats(step);
+      case PackedScales::row:
+        return take_floats(panel);
+      case PackedScales::super_min:
+        return take_products(layout, step, static_cast<std::size_t>(block % layout.step_blocks));
+      default:
+        for (std::int64_t row = 0; row < kPanelRows; ++row)
+          scales[static_cast<std::size_t>(row)] = read_packed_scales(layout, panel, row, block);
     }
+  }
+
+ private:
+  void take_floats(const std::uint8_t* from) {
     std::array<float, kPanelRows> of_rows;
-    std::memcpy(of_rows.data(), layout.scales == PackedScales::row ? panel : step, sizeof of_rows);
+    std::memcpy(of_rows.data(), from, sizeof of_rows);
     for (std::size_t row = 0; row < kPanelRows; ++row) scales[row] = {{of_rows[row], of_rows[row]}, 0};
+  }
+
+  // All rows at once, as read_packed_scales does one.
+  void take_products(const PackedLayout& layout, const std::uint8_t* step, std::size_t block) {
+    const D d;
+    const hn::RebindToSigned<D> di;
+    const hn::Rebind<std::uint8_t, D> du8;
+    const std::uint8_t* parts = step + 64 + block * kPanelRows;
+    const std::uint8_t* minima = parts + static_cast<std::size_t>(layout.step_blocks) * kPanelRows;
+    const auto* halves = reinterpret_cast<const f16*>(step);
+    std::array<float, kPanelRows> scale, minimum;
+    for (std::size_t row = 0; row < kPanelRows; row += hn::Lanes(d)) {
+      const auto whole = [&](const std::uint8_t* from) {
+        return hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(du8, from + row)));
+      };
+      hn::StoreU(hn::Mul(load_lanes(d, halves + row), whole(parts)), d, scale.data() + row);
+      hn::StoreU(hn::Neg(hn::Mul(load_lanes(d, halves + kPanelRows + row), whole(minima))), d,
+                 minimum.data() + row);
+    }
+    for (std::size_t row = 0; row < kPanelRows; ++row) scales[row] = {{scale[row], scale[row]}, minimum[row]};
   }
 };
 
@@ -174,17 +232,21 @@ HWY_INLINE void write_block(const PanelBlock& block, const Values& values, std::
   }
 }
 
+// Panels [begin, end) of the piece.
 template <class Values, class T>
-void write_panels(const DequantizeRowsArgs& args, const Values& values, std::int64_t begin,
+void write_panels(const PackedPiece& piece, const Values& values, Destination to, std::int64_t begin,
                   std::int64_t end) {
-  const PackedLayout layout = packed_layout(args.format);
-  const std::int64_t rows = args.y.dim(0), cols = args.y.dim(1), blocks = (cols + 31) / 32;
+  const PackedLayout layout = packed_layout(piece.format);
+  const std::int64_t first = piece.col / 32, blocks = (piece.cols + 31) / 32;
   const std::size_t all_low = static_cast<std::size_t>(layout.step_blocks) * layout.low_block_bytes();
   GroupCodes groups;
   PanelBlock block;
   for (std::int64_t p = begin; p < end; ++p) {
-    const std::uint8_t* panel = args.weight.as<std::uint8_t>() + p * args.weight.dim(-1);
-    for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::uint8_t* panel =
+        piece.weight.as<std::uint8_t>() + (piece.row / kPanelRows + p) * piece.weight.dim(-1);
+    T* y = static_cast<T*>(to.data) + p * kPanelRows * to.stride;
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      const std::int64_t b = first + i;
       const std::uint8_t* step = panel + layout.panel_header_bytes() +
                                  static_cast<std::size_t>(b / layout.step_blocks) * layout.step_bytes();
       const std::uint8_t* in_step = step + layout.header_bytes();
@@ -193,28 +255,31 @@ void write_panels(const DequantizeRowsArgs& args, const Values& values, std::int
                    in_step + all_low + at * layout.high_block_bytes(), packed_table_at(layout, step), groups);
       block.take(groups);
       block.take_scales(layout, panel, step, b);
-      write_block(block, values, std::min(kPanelRows, rows - p * kPanelRows),
-                  args.y.as<T>() + p * kPanelRows * args.y.stride(0) + b * 32, args.y.stride(0),
-                  std::min<std::int64_t>(32, cols - b * 32));
+      write_block(block, values, std::min(kPanelRows, piece.rows - p * kPanelRows), y + i * 32, to.stride,
+                  std::min<std::int64_t>(32, piece.cols - i * 32));
     }
   }
 }
 
 // table: of the format, or null where codes are numbers.
 template <class T>
-void dequantize_to(const DequantizeRowsArgs& args, const float* table, std::int64_t begin, std::int64_t end) {
-  const PackedLayout layout = packed_layout(args.format);
-  if (table == nullptr)
-    return write_panels<Numbers, T>(args, Numbers(layout.zero_shift < 0 ? 0 : 1 << layout.zero_shift), begin,
-                                    end);
-  if (layout.low_bits == 4) return write_panels<ListedSixteen, T>(args, ListedSixteen(table), begin, end);
-  write_panels<Listed, T>(args, Listed(table), begin, end);
+void dequantize_to(const PackedPiece& piece, const float* table, Destination to, std::int64_t begin,
+                   std::int64_t end) {
+  const PackedLayout layout = packed_layout(piece.format);
+  if (table == nullptr) {
+    const Numbers numbers(layout.zero_shift < 0 ? 0 : 1 << layout.zero_shift);
+    return write_panels<Numbers, T>(piece, numbers, to, begin, end);
+  }
+  if (layout.low_bits == 4)
+    return write_panels<ListedSixteen, T>(piece, ListedSixteen(table), to, begin, end);
+  write_panels<Listed, T>(piece, Listed(table), to, begin, end);
 }
 
-void dequantize_panels(const DequantizeRowsArgs& args, const float* table, std::int64_t begin,
+void dequantize_panels(const PackedPiece& piece, const float* table, Destination to, std::int64_t begin,
                        std::int64_t end) {
-  args.y.dtype == DType::bf16 ? dequantize_to<bf16>(args, table, begin, end)
-                              : dequantize_to<float>(args, table, begin, end);
+  if (to.dtype == DType::bf16) return dequantize_to<bf16>(piece, table, to, begin, end);
+  to.rounded ? dequantize_to<RoundedFloat>(piece, table, to, begin, end)
+             : dequantize_to<float>(piece, table, to, begin, end);
 }
 
 }  // namespace
@@ -255,16 +320,25 @@ bool accepts(const DequantizeRowsArgs& args) {
          (args.y.dtype == DType::f32 || args.y.dtype == DType::bf16);
 }
 
-void run(const DequantizeRowsArgs& args, Stream) {
-  const float* table = values_of_codes(args.format);
-  const std::int64_t panels = (args.y.dim(0) + kPanelRows - 1) / kPanelRows;
-  parallel_for(panels, 1 + 1024 / std::max<std::int64_t>(args.y.dim(1), 1),
+void dequantize(const PackedPiece& piece, const Destination& to) {
+  const float* table = values_of_codes(piece.format);
+  const std::int64_t panels = (piece.rows + kPanelRows - 1) / kPanelRows;
+  parallel_for(panels, 1 + 1024 / std::max<std::int64_t>(piece.cols, 1),
                [&](std::int64_t begin, std::int64_t end) {
-                 HWY_DYNAMIC_DISPATCH(dequantize_panels)(args, table, begin, end);
+                 HWY_DYNAMIC_DISPATCH(dequantize_panels)(piece, table, to, begin, end);
                });
 }
 
+void run(const DequantizeRowsArgs& args, Stream) {
+  dequantize({args.format, args.weight, 0, args.y.dim(0), 0, args.y.dim(1)},
+             {args.y.data, args.y.stride(0), args.y.dtype});
+}
+
 }  // namespace
+
+void dequantize_piece(const PackedPiece& piece, float* to) {
+  dequantize(piece, {to, piece.cols, DType::f32, /*rounded=*/true});
+}
 
 void register_dequantize_simd() {
   dequantize_rows.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts, run});
