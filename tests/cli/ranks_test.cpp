@@ -12,6 +12,7 @@
 
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/kernels/instruction_set.h"
 #include "ingot/models/policy/dual_pool_net.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/weights/safetensors.h"
@@ -211,6 +212,17 @@ TEST_F(RanksCommand, OtherKernelsOnOneRankAreRefusedByName) {
   EXPECT_NE(launch("-n 1 " + ingot("x", "") + " : -n 1 env INGOT_BACKEND=cpu " + ingot("x", "")), 0);
   EXPECT_NE(errors().find("INGOT_BACKEND: is "), std::string::npos) << errors();
   EXPECT_NE(errors().find("on rank 1; install the same build"), std::string::npos) << errors();
+}
+
+TEST_F(RanksCommand, OtherMatmulsOfBf16OnOneRankAreRefusedWithWhatToSet) {
+  if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512_bf16)
+    GTEST_SKIP() << "without dot products of bf16";
+  const std::string bf16 = ingot("x", "--set torch_dtype=bf16");
+  EXPECT_NE(
+      launch("-n 1 env INGOT_BF16_DOT_PRODUCTS=0 " + bf16 + " : -n 1 env INGOT_BF16_DOT_PRODUCTS=1 " + bf16),
+      0);
+  EXPECT_NE(errors().find("matmuls of bf16: is widened to f32 on rank 0"), std::string::npos) << errors();
+  EXPECT_NE(errors().find("with INGOT_BF16_DOT_PRODUCTS=0"), std::string::npos) << errors();
 }
 
 TEST_F(RanksCommand, ARankThatStallsIsNamedWithItsStep) {

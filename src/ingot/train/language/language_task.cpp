@@ -22,6 +22,7 @@
 #include "ingot/dist/ordered_sum.h"
 #include "ingot/dist/processors.h"
 #include "ingot/infer/generation_file.h"
+#include "ingot/kernels/bf16_dot_products.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/model_directory.h"
@@ -393,6 +394,13 @@ void LanguageTask::check_ranks_agree() const {
   settings.emplace_back("model", checksum_);
   dist::check_agreement(communicator_, settings,
                         "start every rank with the same configuration, data and weights");
+  if (config_.dtype != DType::bf16) return;
+  const char* const matmuls = !has_host_memory(device_)          ? "of the GPU"
+                              : kernels::use_bf16_dot_products() ? "dot products of bf16"
+                                                                 : "widened to f32";
+  dist::check_agreement(communicator_, {{"matmuls of bf16", matmuls}},
+                        "start every rank on the same kind of device, and with INGOT_BF16_DOT_PRODUCTS=0 "
+                        "where their processors differ");
 }
 
 StepWork LanguageTask::gradients(std::int64_t step, const StopCheck& stops) {

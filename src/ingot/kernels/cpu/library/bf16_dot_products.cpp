@@ -65,6 +65,14 @@ bool choose() {
   return measure();
 }
 
+bool refuse() {
+  if (env_flag("BF16_DOT_PRODUCTS").value_or(false))
+    log(LogLevel::warn, "ingot::kernels",
+        "INGOT_BF16_DOT_PRODUCTS is 1, but this processor has no dot products of bf16 (AVX512-BF16 or AMX): "
+        "large matmuls of bf16 are widened to f32; set it to 0 on all processors for the same bits");
+  return false;
+}
+
 std::atomic<int>& forced() {
   static std::atomic<int> value{-1};
   return value;
@@ -73,7 +81,10 @@ std::atomic<int>& forced() {
 }  // namespace
 
 bool use_bf16_dot_products() {
-  if (!cpu::onednn_has_bf16()) return false;
+  if (!cpu::onednn_has_bf16()) {
+    static const bool refused = refuse();
+    return refused;
+  }
   if (const int use = forced().load(std::memory_order_relaxed); use >= 0) return use != 0;
   static const bool chosen = choose();
   return chosen;
