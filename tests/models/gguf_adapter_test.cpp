@@ -158,6 +158,28 @@ TEST_P(GgufExpertAdapter, AStackOfAnotherModelIsNamedWithBothShapes) {
                {name, "another base model", "[" + std::to_string(base.model->config.num_experts - 1) + ", "});
 }
 
+TEST_P(GgufExpertAdapter, WithoutTheStackOfUpItIsTheOneWhoseStackOfUpIsZero) {
+  const Base base = base_of(GetParam());
+  const auto source = open_gguf(written(base));
+  std::vector<GgufTensor> without, zero;
+  for (const TensorInfo& info : source->tensors()) {
+    const Tensor tensor = source->load_tensor(info.name);
+    const bool up = info.name.find("ffn_up_exps") != std::string::npos;
+    if (!up) without.push_back(GgufTensor::of(StoredTensor::of(info.name, tensor)));
+    const bool cleared = up && info.name.ends_with(".lora_b");
+    zero.push_back(
+        GgufTensor::of(StoredTensor::of(info.name, cleared ? Tensor::zeros(tensor.shape()) : tensor)));
+  }
+  if (without.size() == zero.size() || without.empty()) return;  // one for down_proj alone
+  const auto logits = [&](const std::vector<GgufTensor>& tensors) {
+    write_gguf(directory_.at("b.gguf"), source->fields(), tensors);
+    const Base adapted = base_of(GetParam());
+    read_adapter(*adapted.model, directory_.at("b.gguf"));
+    return adapted.logits();
+  };
+  EXPECT_LE(max_error(logits(without), logits(zero)), 1e-6);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, GgufExpertAdapter,
                          ::testing::Values("mixtral_down", "qwen3_moe_experts", "gpt_oss_experts",
                                            "granitemoe_experts"),

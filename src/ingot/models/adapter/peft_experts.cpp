@@ -210,9 +210,11 @@ void put_modules(const ExpertStacks& part, LoraConfig& config, Modules& modules)
   put_patterns(config, at.pattern_name(), any_expert(at), part.a.dim(1), part.scale);
 }
 
-// The layers that are fused in one parameter, as one adapter of the sum of their ranks.
-void put_parameter(const WeightMap& map, const std::vector<ExpertStacks>& fused, bool inside,
-                   LoraConfig& config, Modules& modules) {
+// The layers that are fused in one parameter, as one adapter of the sum of their ranks. Parts without an
+// adapter get zeros, and where parts have other scales than the first, b makes up for it.
+void put_parameter(const WeightMap& map, std::span<const AdaptedExperts> experts,
+                   const std::vector<ExpertStacks>& fused, bool inside, LoraConfig& config,
+                   Modules& modules) {
   const AdaptedExperts& at = *fused.front().at;
   const std::int64_t count = fused.front().count();
   std::int64_t rank = 0, first = 0;
@@ -220,15 +222,16 @@ void put_parameter(const WeightMap& map, const std::vector<ExpertStacks>& fused,
   std::vector<Tensor> as;
   std::map<std::string, Tensor> bs;
   for (const ExpertStacks& part : fused) {
-    INGOT_CHECK(
-        part.scale == fused.front().scale,
-        NotImplemented(fmt::format("adapters of parts of '{}' with different scales", at.stacked_name())));
     const Tensor block = Tensor::zeros({count, part.b.dim(1), rank});
-    copy_(narrow(block, 2, first, part.b.dim(2)), part.b);
+    const auto ratio = static_cast<double>(part.scale) / static_cast<double>(fused.front().scale);
+    copy_(narrow(block, 2, first, part.b.dim(2)), ratio == 1 ? part.b : part.b * ratio);
     first += part.b.dim(2);
     as.push_back(part.a);
     bs[part.at->ours] = block;
   }
+  for (const AdaptedExperts& part : experts)
+    if (part.stacked_name() == at.stacked_name() && !bs.contains(part.ours))
+      bs[part.ours] = Tensor::zeros({count, part.whole_shape()[1], rank});
   Tensor b = export_tensors(map, bs).begin()->second;
   if (at.rule.transposed) b = transpose(b, 1, 2);
   const Tensor a = as.size() == 1 ? as.front() : concat(as, 1);
@@ -280,7 +283,7 @@ void put_expert_stacks(const WeightMap& map, std::span<const AdaptedExperts> exp
     for (auto& [parameter, fused] : parameters) {
       std::ranges::sort(fused, {}, [](const ExpertStacks& part) { return part.at->rule.first; });
       const bool inside = parameters.size() == 2 && parameter == "gate_up_proj";
-      put_parameter(map, fused, inside, config, modules);
+      put_parameter(map, experts, fused, inside, config, modules);
     }
   }
 }
