@@ -285,12 +285,12 @@ TEST(RowScaledKernels, SumTheLongestRowsOfExtremeCodesExactly) {
   EXPECT_EQ(y.data<float>()[n], 128.0F * 127.0F * static_cast<float>(k));
 }
 
-// Weights rounded anew to int8, beside blocks of x as they are.
+// Weights rounded anew to int8, beside blocks of x as they are. `weight_code`: the largest.
 void expect_reference_bits_of_rounded_weight(const quant::PackedMatrix& weight, const Tensor& x,
-                                             const Tensor& bias) {
+                                             const Tensor& bias, int weight_code) {
   const Tensor codes = rounded(x, reference_rounding());
   QuantizedMatmulArgs args{
-      .format = weight.format, .x = codes.view(), .weight = weight.data.view(), .rounds_weight = true};
+      .format = weight.format, .x = codes.view(), .weight = weight.data.view(), .weight_code = weight_code};
   if (bias.defined()) args.bias = bias.view();
   const auto& list = quantized_matmul.implementations(DeviceType::cpu);
   Tensor expected = Tensor::empty({x.dim(0), weight.rows});
@@ -303,11 +303,21 @@ void expect_reference_bits_of_rounded_weight(const quant::PackedMatrix& weight, 
     Tensor y = Tensor::zeros({x.dim(0), weight.rows});
     args.y = y.view();
     implementation.run(args, {});
-    EXPECT_EQ(words(y), words(expected)) << implementation.name << " " << weight.format_name() << " "
-                                         << x.dim(0) << " x " << weight.rows << " x " << weight.cols;
+    EXPECT_EQ(words(y), words(expected))
+        << implementation.name << " " << weight.format_name() << " " << x.dim(0) << " x " << weight.rows
+        << " x " << weight.cols << ", codes up to " << weight_code;
     ++compared;
   }
-  EXPECT_EQ(compared, best_instruction_set() >= InstructionSet::avx512_vnni ? 2 : 1);
+  const auto has = [](InstructionSet level) { return best_instruction_set() >= level ? 1 : 0; };
+  EXPECT_EQ(compared, weight_code == kMostByteWeight
+                          ? 1 + has(InstructionSet::avx512_vnni)
+                          : 1 + has(InstructionSet::avx2) + has(InstructionSet::avx512));
+}
+
+void expect_reference_bits_of_rounded_weight(const quant::PackedMatrix& weight, const Tensor& x,
+                                             const Tensor& bias) {
+  for (const int weight_code : {kMostByteWeight, kMostPairWeight, kMostQuadWeight})
+    expect_reference_bits_of_rounded_weight(weight, x, bias, weight_code);
 }
 
 const std::vector<std::string>& block_scaled_formats() {
@@ -399,12 +409,12 @@ TEST(QuantizedSpans, SumExtremeCodesExactly) {
 
 TEST(QuantizedRoundedWeights, MultiplyToTheReferencesBitsForAnyNumberOfRowsAndPanels) {
   for (const quant::BlockFormat& format : quant::block_formats()) {
-    for (const std::int64_t n : {1, 16, 39, 48}) {
+    for (const std::int64_t n : {16, 39}) {
       const quant::PackedPtr weight =
-          quant::pack(format.is_written() ? quant::BlockMatrix::quantize(values({n, 1280}, 2, 0.1F), format)
-                                          : wild_blocks(format, n, 1280));
+          quant::pack(format.is_written() ? quant::BlockMatrix::quantize(values({n, 768}, 2, 0.1F), format)
+                                          : wild_blocks(format, n, 768));
       for (const std::int64_t m : {1, 2, 3, 6, 31})
-        expect_reference_bits_of_rounded_weight(*weight, values({m, 1280}, 4, 2),
+        expect_reference_bits_of_rounded_weight(*weight, values({m, 768}, 4, 2),
                                                 m % 2 == 0 ? Tensor() : values({n}, 3, 1));
     }
   }
@@ -426,6 +436,17 @@ TEST(QuantizedRoundedWeights, MultiplyExtremeCodesZerosAndInputsThatAreNoNumbers
     if (!format.is_written()) continue;
     const quant::PackedPtr zeros = quant::pack(quant::BlockMatrix::quantize(Tensor::zeros({5, 512}), format));
     expect_reference_bits_of_rounded_weight(*zeros, values({3, 512}, 4, 2), values({5}, 3, 1));
+  }
+}
+
+TEST(QuantizedRoundedWeights, MultiplyTheLargestCodesWithoutSaturation) {
+  Tensor w = Tensor::empty({33, 512}), x = Tensor::empty({9, 512});
+  for (std::int64_t i = 0; i < w.numel(); ++i) w.data<float>()[i] = i / 512 % 2 == 0 ? 1.0F : -1.0F;
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    x.data<float>()[i] = i / 512 % 3 == 0 ? 1.0F : i / 512 % 3 == 1 ? -1.0F : i % 2 == 0 ? 1.0F : -1.0F;
+  for (const char* format : {"q8_0", "q4_0", "ternary"}) {
+    const quant::PackedPtr weight = quant::quantize_and_pack(w, format);
+    expect_reference_bits_of_rounded_weight(*weight, x, {});
   }
 }
 

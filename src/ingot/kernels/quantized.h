@@ -12,8 +12,9 @@ inline constexpr float kLeastTop = 0x1p-110F;
 /// The largest code of a span: of the activations, in which some columns are tens of times as large as the
 /// others, and of the weight. A span's dot product then still fits 32 bits.
 inline constexpr int kMostSpanCode = 4095, kMostSpanWeight = 2047;
-/// The largest code of a weight's span where x keeps its int8 blocks.
-inline constexpr int kMostByteWeight = 127;
+/// The largest code of a weight's span where x keeps its int8 blocks: all of a byte for AVX-512 VNNI, and
+/// what leaves the sums of two or of four products with codes of x in 16 bits, in which AVX2 makes them.
+inline constexpr int kMostByteWeight = 127, kMostPairWeight = 64, kMostQuadWeight = 32;
 static_assert(kPackedSpan * kMostSpanCode * kMostSpanWeight < std::int64_t{1} << 31);
 
 /// kPackedSpan columns of one row of x, rounded: x ≈ scale · codes. An odd number of cache lines, so that
@@ -53,13 +54,13 @@ inline Kernel<QuantizeActivationsArgs> quantize_activations("quantize_activation
 /// spans y = fma(float(dot), top / most · x scale, y), where y starts as the bias or 0. A top below kLeastTop
 /// counts as 0.
 ///
-/// With rounds_weight, for many rows too, x is blocks, and the weight alone is rounded once more by these
-/// rules, to int8 codes: most = kMostByteWeight. By blocks of a span, s = fma(float(dot), x scale, s) from s
-/// = 0, and by spans y = fma(s, top / most, y).
+/// With weight_code, for many rows too, x is blocks, and the weight alone is rounded once more by these
+/// rules, to int8 codes: most = weight_code. By blocks of a span, s = fma(float(dot), x scale, s) from s = 0,
+/// and by spans y = fma(s, top / most, y).
 struct QuantizedMatmulArgs {
   PackedFormat format;
   View x, weight, y, bias;
-  bool rounds_weight = false;
+  int weight_code = 0;  ///< of kMostByteWeight, kMostPairWeight and kMostQuadWeight; 0: not rounded once more
 };
 inline Kernel<QuantizedMatmulArgs> quantized_matmul("quantized_matmul");
 /// Of whole blocks or spans: columns that fill the last one up count.

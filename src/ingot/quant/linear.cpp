@@ -94,10 +94,17 @@ void round_into(Rounding rounding, const View& x, const View& y) {
   kernels::launch(kernels::quantize_activations, stream, {.x = x, .y = y});
 }
 
-// Without VNNI a dot product of int16 codes takes no longer than one of int8, whose signs must be moved
-// first, and what is multiplied beside a column tens of times as large keeps its digits. With VNNI it takes
-// twice as long.
+// Without VNNI a dot product of int16 codes takes little longer than one of int8, and what is multiplied
+// beside a column tens of times as large keeps its digits. With VNNI it takes twice as long.
 bool takes_spans() { return kernels::instruction_set_limit() < kernels::InstructionSet::avx512_vnni; }
+
+// GGUF's formats of up to 3.5 bits have numbers up to 62 in their codebooks, IQ4_XS up to 127.
+bool has_coarse_codebook(const PackedMatrix& weight) {
+  constexpr int kCoarse = 64, kZero = 128;
+  if (weight.format != kernels::PackedFormat::codebook || weight.data.numel() == 0) return false;
+  const std::uint8_t* table = weight.data.data<std::uint8_t>() + kernels::kTableAt;
+  return std::all_of(table, table + 16, [](int code) { return std::abs(code - kZero) <= kCoarse; });
+}
 
 std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
 
@@ -108,17 +115,21 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
       !kernels::kernel_traits(weight->data.device()).rounded_inputs)
     return Rounding::none;
   if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
-  return rows >= kManyRows && takes_spans() ? Rounding::spans : Rounding::blocks;
+  const bool spans = rows >= kManyRows && takes_spans() && rounded_weight_code(*weight, rows) == 0;
+  return spans ? Rounding::spans : Rounding::blocks;
 }
 
-bool rounds_weight(const PackedMatrix& weight, std::int64_t rows) {
+int rounded_weight_code(const PackedMatrix& weight, std::int64_t rows) {
   constexpr int kFewBits = 4;
   const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
   const kernels::InstructionSet level = kernels::instruction_set_limit();
-  return rows >= kManyRows && has_host_memory(weight.data.device()) &&
-         level >= kernels::InstructionSet::avx512_vnni && level < kernels::InstructionSet::amx &&
-         !kernels::is_weight_only(weight.format) && !kernels::is_row_scaled(weight.format) &&
-         layout.low_bits + layout.high_bits <= kFewBits;
+  if (rows < kManyRows || !has_host_memory(weight.data.device()) || level < kernels::InstructionSet::avx2 ||
+      level >= kernels::InstructionSet::amx || kernels::is_weight_only(weight.format) ||
+      kernels::is_row_scaled(weight.format) || layout.low_bits + layout.high_bits > kFewBits)
+    return 0;
+  if (level >= kernels::InstructionSet::avx512_vnni) return kernels::kMostByteWeight;
+  return layout.low_bits == 2 || has_coarse_codebook(weight) ? kernels::kMostQuadWeight
+                                                             : kernels::kMostPairWeight;
 }
 
 bool prefers_f32_tiles(std::int64_t rows) {
@@ -196,7 +207,7 @@ namespace {
 struct Product {
   kernels::PackedFormat format;
   View x, weight, y, bias;
-  bool rounds_weight = false;
+  int weight_code = 0;
 
   std::int64_t panels() const { return weight.dim(0); }
   // The part with panels [begin, end).
@@ -208,8 +219,8 @@ struct Product {
       some.data = of.as<float>() + begin * kernels::kPanelRows;
       return some;
     };
-    return {format,       x, some_rows(weight, begin, end - begin), columns(y), bias ? columns(bias) : bias,
-            rounds_weight};
+    return {format,     x, some_rows(weight, begin, end - begin), columns(y), bias ? columns(bias) : bias,
+            weight_code};
   }
   void run() const {
     const Stream stream = current_stream(y.device);
@@ -221,7 +232,7 @@ struct Product {
                              {.x = x, .weight = weight, .y = y, .bias = bias});
     kernels::launch(
         kernels::quantized_matmul, stream,
-        {.format = format, .x = x, .weight = weight, .y = y, .bias = bias, .rounds_weight = rounds_weight});
+        {.format = format, .x = x, .weight = weight, .y = y, .bias = bias, .weight_code = weight_code});
   }
 };
 
@@ -237,7 +248,7 @@ Product product_of(const Activations& x, const PackedMatrix& weight, const Tenso
   } else {
     const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
     product.x = x.rounded(layout.steps(weight.cols) * layout.step_blocks, weight.order).view();
-    product.rounds_weight = rounds_weight(weight, product.y.dim(0));
+    product.weight_code = rounded_weight_code(weight, product.y.dim(0));
   }
   return product;
 }

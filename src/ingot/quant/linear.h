@@ -13,24 +13,27 @@ enum class Rounding : std::uint8_t {
   none,    ///< nothing that can be done ahead of it: formats of f32 activations, weights in an order of
            ///< columns, dense weights
   blocks,  ///< int8 in blocks of 32 columns
-  spans,   ///< int16 codes of 13 bits in spans of 256 columns: kManyRows rows and more, without VNNI
+  spans,   ///< int16 codes of 13 bits in spans of 256 columns: kManyRows rows and more, without VNNI, of
+           ///< weights of more than 4 bits
   rows,    ///< int8 with one scale for a row: w8a8
 };
 /// Of an input of so many rows, by matmuls with a packed weight; null stands for a dense one. Always none on
 /// a GPU, where the first matmul rounds its whole input in one launch.
 Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 
-/// Rows from which on, without AVX-512 VNNI, weights with scales for groups of columns are multiplied as
-/// int16 codes with one scale for a span of 256, in the weights and in the input: nothing but dot products is
-/// left in between (quantized_matmul). Rounding the weight so once more takes as long as multiplying some 16
-/// rows.
+/// Rows from which on, without AVX-512 VNNI, weights of more than 4 bits with scales for groups of columns
+/// are multiplied as int16 codes with one scale for a span of 256, in the weights and in the input: nothing
+/// but dot products is left in between (quantized_matmul). Rounding the weight so once more takes as long as
+/// multiplying some 16 rows.
 inline constexpr std::int64_t kManyRows = 64;
 
-/// Whether a matmul of so many rows, beside int8 blocks of x, rounds the weight itself once more, to int8
-/// with one scale for 256 columns: with AVX-512 VNNI, kManyRows rows and codes of up to 4 bits. Unpacking
-/// those and applying their scales takes longer than the dot products, and what this rounding loses is a
-/// small part of what the format lost. AMX keeps the weight.
-bool rounds_weight(const PackedMatrix& weight, std::int64_t rows);
+/// The largest code, if a matmul of so many rows, beside int8 blocks of x, rounds the weight itself once
+/// more, to int8 with one scale for 256 columns; 0 if it keeps the weight. It rounds kManyRows rows and codes
+/// of up to 4 bits, with AVX2 and more: unpacking those and applying their scales takes longer than the dot
+/// products, and what this rounding loses is a small part of what the format lost. Without VNNI the codes are
+/// smaller, and those of formats of up to 3.5 bits smaller still: words of 16 bits hold sums of their
+/// products. AMX keeps the weight.
+int rounded_weight_code(const PackedMatrix& weight, std::int64_t rows);
 
 /// Whether the CPU multiplies so many rows with a constant f32 weight faster from tiles (pack_f32) than as it
 /// is: a few rows with AVX2 and more, many with AVX2 alone, where BLAS gains less than rearranging costs it.
@@ -76,8 +79,8 @@ struct WeightAndBias {
 /// x · weightᵀ + bias, f32 [..., out], all on one device; no gradient. Formats of whole-numbered codes
 /// multiply x as rounded(), w8a8 as rounded_rows(); NF4 and FP8 take x as it is. One row's result has the
 /// same bits whatever the number of rows, threads, and the instruction set, but for Rounding::spans and
-/// rounds_weight(), which kManyRows rows have and fewer do not. A GPU gives few rows the same bits (but for
-/// spans), and multiplies 32 and more in bf16. Throws ShapeMismatch.
+/// rounded_weight_code(), which kManyRows rows have and fewer do not. A GPU gives few rows the same bits (but
+/// for spans), and multiplies 32 and more in bf16. Throws ShapeMismatch.
 Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const PackedMatrix& weight, const Tensor& bias = {});
 

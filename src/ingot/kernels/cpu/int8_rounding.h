@@ -8,17 +8,23 @@
 
 namespace ingot::kernels::cpu {
 
-/// How numbers with one scale are rounded to integers from −kMost to kMost, by the rules of
+/// The scale of numbers that are rounded to integers from −most to most, by the rules of
 /// quantize_activations.
-template <class Code, int kMost>
-struct CodeRounding {
+struct CodeScale {
   float scale, inverse = 0;  // of 0 where all codes are
 
   /// `top`: their largest magnitude, or NaN if there is one among them.
-  explicit CodeRounding(float top) {
-    scale = !std::isfinite(top) ? NAN : top < kLeastTop ? 0 : top / kMost;
-    if (std::isfinite(top) && top >= kLeastTop) inverse = kMost / top;
+  CodeScale(float top, int most) {
+    const auto largest = static_cast<float>(most);
+    scale = !std::isfinite(top) ? NAN : top < kLeastTop ? 0 : top / largest;
+    if (std::isfinite(top) && top >= kLeastTop) inverse = largest / top;
   }
+};
+
+/// How numbers with one scale are rounded.
+template <class Code, int kMost>
+struct CodeRounding : CodeScale {
+  explicit CodeRounding(float top) : CodeScale(top, kMost) {}
   CodeRounding(const float* x, std::int64_t n) : CodeRounding(top_of(x, n)) {}
 
   Code code(float x) const {
@@ -38,7 +44,5 @@ struct CodeRounding {
 
 using Int8Rounding = CodeRounding<std::int8_t, 127>;
 using SpanRounding = CodeRounding<std::int16_t, kMostSpanCode>;
-using SpanWeightRounding = CodeRounding<std::int16_t, kMostSpanWeight>;
-using ByteWeightRounding = CodeRounding<std::int8_t, kMostByteWeight>;
 
 }  // namespace ingot::kernels::cpu

@@ -64,9 +64,8 @@ struct Span {
   std::array<std::int32_t, kPackedSpan> codes{};
 };
 
-template <class Rounding>
 Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row, std::int64_t first,
-                 std::int64_t blocks) {
+                 std::int64_t blocks, int most) {
   std::array<PackedRow, kSpanBlocks> rows;
   float top = 0;
   for (std::int64_t b = 0; b < blocks; ++b) {
@@ -76,7 +75,7 @@ Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int
       if (value > top || std::isnan(value)) top = value;
     }
   }
-  const Rounding rounding(top);
+  const CodeScale rounding(top, most);
   Span span{.scale = rounding.scale};
   if (rounding.inverse == 0) return span;
   for (std::int64_t i = 0; i < blocks * kPackedBlock; ++i) {
@@ -108,8 +107,8 @@ float add_span(const Span& w, const ActivationBlock* x, std::int64_t blocks, flo
   return std::fma(sum, w.scale, y);
 }
 
-template <class Rounding, class Add>
-void multiply_spans(const QuantizedMatmulArgs& args, Add&& add) {
+template <class Add>
+void multiply_spans(const QuantizedMatmulArgs& args, int most, Add&& add) {
   const PackedLayout layout = packed_layout(args.format);
   const std::int64_t blocks = packed_blocks(layout, args.weight);
   parallel_for(args.y.dim(-1), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -120,7 +119,7 @@ void multiply_spans(const QuantizedMatmulArgs& args, Add&& add) {
         y[row * args.y.stride(0)] = args.bias ? args.bias.as<float>()[col] : 0;
       for (std::int64_t s = 0; s * kSpanBlocks < blocks; ++s) {
         const std::int64_t there = std::min(kSpanBlocks, blocks - s * kSpanBlocks);
-        const Span w = requantized<Rounding>(layout, panel, col % kPanelRows, s * kSpanBlocks, there);
+        const Span w = requantized(layout, panel, col % kPanelRows, s * kSpanBlocks, there, most);
         for (std::int64_t row = 0; row < args.y.dim(0); ++row) {
           float& to = y[row * args.y.stride(0)];
           to = add(w, args.x.as<std::uint8_t>() + row * args.x.stride(0), s, there, to);
@@ -132,13 +131,15 @@ void multiply_spans(const QuantizedMatmulArgs& args, Add&& add) {
 
 void multiply(const QuantizedMatmulArgs& args, Stream) {
   if (args.x.rank == 3)
-    return multiply_spans<SpanWeightRounding>(
-        args, [&](const Span& w, const std::uint8_t* x, std::int64_t s, std::int64_t, float y) {
-          return add_span(w, *reinterpret_cast<const ActivationSpan*>(x + s * args.x.stride(1)), y);
-        });
-  if (args.rounds_weight)
-    return multiply_spans<ByteWeightRounding>(
-        args, [](const Span& w, const std::uint8_t* x, std::int64_t s, std::int64_t blocks, float y) {
+    return multiply_spans(args, kMostSpanWeight,
+                          [&](const Span& w, const std::uint8_t* x, std::int64_t s, std::int64_t, float y) {
+                            return add_span(
+                                w, *reinterpret_cast<const ActivationSpan*>(x + s * args.x.stride(1)), y);
+                          });
+  if (args.weight_code != 0)
+    return multiply_spans(
+        args, args.weight_code,
+        [](const Span& w, const std::uint8_t* x, std::int64_t s, std::int64_t blocks, float y) {
           return add_span(w, reinterpret_cast<const ActivationBlock*>(x) + s * kSpanBlocks, blocks, y);
         });
   const PackedLayout layout = packed_layout(args.format);

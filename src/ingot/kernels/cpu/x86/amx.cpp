@@ -40,7 +40,7 @@ namespace ingot::kernels::cpu {
 namespace {
 // Fewer rows are limited by memory, or leave most of a tile empty. Spans are multiplied by AVX-512.
 bool accepts(const QuantizedMatmulArgs& args) {
-  return args.x.rank == 2 && !args.rounds_weight && args.y.dim(0) >= kTileRows;
+  return args.x.rank == 2 && args.weight_code == 0 && args.y.dim(0) >= kTileRows;
 }
 void run(const QuantizedMatmulArgs& args, Stream) {
   multiply_panels(args, tile_kernel<AmxTiles>(args.format));

@@ -37,7 +37,7 @@ INGOT_INLINE Ints load_table(const std::uint8_t* p) {
 // Byte by byte; indices are below 16.
 INGOT_INLINE Ints look_up(Ints table, Ints indices) { return _mm256_shuffle_epi8(table, indices); }
 INGOT_INLINE Ints bits_and(Ints a, Ints b) { return _mm256_and_si256(a, b); }
-INGOT_INLINE Ints bits_xor(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
+INGOT_INLINE Ints add_bytes(Ints a, Ints b) { return _mm256_add_epi8(a, b); }
 INGOT_INLINE Ints or_masked(Ints a, Ints b, Ints mask) {
   return _mm256_or_si256(a, _mm256_and_si256(b, mask));
 }
@@ -80,13 +80,13 @@ INGOT_INLINE void store(void* p, Ints v) { _mm256_store_si256(static_cast<Ints*>
 
 // Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.
 INGOT_INLINE Ints pair_products(Ints codes, Ints x) { return _mm256_maddubs_epi16(codes, x); }
-// Hidden from the optimizer, which would otherwise make all products first, spill them, and add them up as a
-// tree.
-INGOT_INLINE Ints add_words(Ints a, Ints b) {
-  Ints sum = _mm256_add_epi16(a, b);
+// Hides a sum from the optimizer, which would otherwise make all products first, spill them, and add them up
+// as a tree.
+INGOT_INLINE Ints in_order(Ints sum) {
   asm("" : "+x"(sum));
   return sum;
 }
+INGOT_INLINE Ints add_words(Ints a, Ints b) { return in_order(_mm256_add_epi16(a, b)); }
 INGOT_INLINE Ints add_pairs(Ints sum, Ints words) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(words, _mm256_set1_epi16(1)));
 }
@@ -102,9 +102,15 @@ INGOT_INLINE Ints dot_words(Ints sum, Ints codes, Ints x) {
 }
 
 #include "ingot/kernels/cpu/x86/quantized-inl.h"
+constexpr int kTileRows = 4, kTileVectors = 2;
+#include "ingot/kernels/cpu/x86/round_anew-inl.h"
+#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
 
-constexpr int kTileRows = 4, kWordTileRows = 6, kTileVectors = 2;
+constexpr int kWordTileRows = 6;
 #include "ingot/kernels/cpu/x86/requantized-inl.h"
+
+constexpr int kSpanRows = 4, kSpanVectors = 2;
+#include "ingot/kernels/cpu/x86/byte_spans-inl.h"
 
 }  // namespace
 }  // namespace ingot::kernels::cpu
@@ -112,16 +118,21 @@ HWY_POP_ATTRIBUTES
 
 namespace ingot::kernels::cpu {
 namespace {
-bool keeps_weight(const QuantizedMatmulArgs& args) { return !args.rounds_weight; }
+// Products with larger ones leave 16 bits.
+bool has_small_codes(const QuantizedMatmulArgs& args) { return args.weight_code <= kMostPairWeight; }
 void run(const QuantizedMatmulArgs& args, Stream) {
   if (args.x.rank == 3) return multiply_requantized(args, requantized_kernel(args.format));
+  if (args.weight_code == kMostPairWeight)
+    return multiply_requantized(args, byte_span_kernel<kMostPairWeight>(args.format));
+  if (args.weight_code == kMostQuadWeight)
+    return multiply_requantized(args, byte_span_kernel<kMostQuadWeight>(args.format));
   multiply_panels(args, panel_kernel(args.format));
 }
 void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
 }  // namespace
 
 void register_quantized_avx2() {
-  quantized_matmul.add(DeviceType::cpu, {"avx2", ImplKind::simd, keeps_weight, run, InstructionSet::avx2});
+  quantized_matmul.add(DeviceType::cpu, {"avx2", ImplKind::simd, has_small_codes, run, InstructionSet::avx2});
   row_scaled_matmul.add(DeviceType::cpu,
                         {"avx2", ImplKind::simd, nullptr, run_row_scaled, InstructionSet::avx2});
 }

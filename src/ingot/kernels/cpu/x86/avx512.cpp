@@ -21,13 +21,13 @@ constexpr bool kSignedBytes = true, kSumsWords = true;
 
 // Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.
 INGOT_INLINE Ints pair_products(Ints codes, Ints x) { return _mm512_maddubs_epi16(codes, x); }
-// Hidden from the optimizer, which would otherwise make all products first, spill them, and add them up as a
-// tree.
-INGOT_INLINE Ints add_words(Ints a, Ints b) {
-  Ints sum = _mm512_add_epi16(a, b);
+// Hides a sum from the optimizer, which would otherwise make all products first, spill them, and add them up
+// as a tree.
+INGOT_INLINE Ints in_order(Ints sum) {
   asm("" : "+v"(sum));
   return sum;
 }
+INGOT_INLINE Ints add_words(Ints a, Ints b) { return in_order(_mm512_add_epi16(a, b)); }
 INGOT_INLINE Ints add_pairs(Ints sum, Ints words) {
   return _mm512_add_epi32(sum, _mm512_madd_epi16(words, _mm512_set1_epi16(1)));
 }
@@ -44,9 +44,15 @@ INGOT_INLINE Ints dot_words(Ints sum, Ints codes, Ints x) {
 }
 
 #include "ingot/kernels/cpu/x86/quantized-inl.h"
+constexpr int kTileRows = 8, kTileVectors = 2;
+#include "ingot/kernels/cpu/x86/round_anew-inl.h"
+#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
 
-constexpr int kTileRows = 8, kWordTileRows = 8, kTileVectors = 2;
+constexpr int kWordTileRows = 8;
 #include "ingot/kernels/cpu/x86/requantized-inl.h"
+
+constexpr int kSpanRows = 6, kSpanVectors = 2;
+#include "ingot/kernels/cpu/x86/byte_spans-inl.h"
 
 }  // namespace
 }  // namespace ingot::kernels::cpu
@@ -54,9 +60,14 @@ HWY_POP_ATTRIBUTES
 
 namespace ingot::kernels::cpu {
 namespace {
-bool keeps_weight(const QuantizedMatmulArgs& args) { return !args.rounds_weight; }
+// Products with larger ones leave 16 bits.
+bool has_small_codes(const QuantizedMatmulArgs& args) { return args.weight_code <= kMostPairWeight; }
 void run(const QuantizedMatmulArgs& args, Stream) {
   if (args.x.rank == 3) return multiply_requantized(args, requantized_kernel(args.format));
+  if (args.weight_code == kMostPairWeight)
+    return multiply_requantized(args, byte_span_kernel<kMostPairWeight>(args.format));
+  if (args.weight_code == kMostQuadWeight)
+    return multiply_requantized(args, byte_span_kernel<kMostQuadWeight>(args.format));
   multiply_panels(args, panel_kernel(args.format));
 }
 void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
@@ -64,7 +75,7 @@ void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scal
 
 void register_quantized_avx512() {
   quantized_matmul.add(DeviceType::cpu,
-                       {"avx512", ImplKind::simd, keeps_weight, run, InstructionSet::avx512});
+                       {"avx512", ImplKind::simd, has_small_codes, run, InstructionSet::avx512});
   row_scaled_matmul.add(DeviceType::cpu,
                         {"avx512", ImplKind::simd, nullptr, run_row_scaled, InstructionSet::avx512});
 }

@@ -17,8 +17,11 @@ namespace {
 #include "ingot/kernels/cpu/x86/vnni-inl.h"
 
 constexpr int kTileRows = 8, kTileVectors = 3;
-#include "ingot/kernels/cpu/x86/byte_spans-inl.h"
+#include "ingot/kernels/cpu/x86/round_anew-inl.h"
 #include "ingot/kernels/cpu/x86/row_scaled-inl.h"
+
+constexpr int kSpanRows = kPairRows, kSpanVectors = 2;
+#include "ingot/kernels/cpu/x86/byte_spans-inl.h"
 
 }  // namespace
 }  // namespace ingot::kernels::cpu
@@ -27,9 +30,12 @@ HWY_POP_ATTRIBUTES
 namespace ingot::kernels::cpu {
 namespace {
 // Spans of int16 codes take twice as long as int8 here: they are AVX-512's.
-bool has_blocks(const QuantizedMatmulArgs& args) { return args.x.rank == 2; }
+bool has_blocks(const QuantizedMatmulArgs& args) {
+  return args.x.rank == 2 && (args.weight_code == 0 || args.weight_code == kMostByteWeight);
+}
 void run(const QuantizedMatmulArgs& args, Stream) {
-  if (args.rounds_weight) return multiply_requantized(args, byte_span_kernel(args.format));
+  if (args.weight_code != 0)
+    return multiply_requantized(args, byte_span_kernel<kMostByteWeight>(args.format));
   multiply_panels(args, panel_kernel(args.format));
 }
 void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }

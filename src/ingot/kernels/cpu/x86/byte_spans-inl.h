@@ -1,14 +1,24 @@
 // Matmuls of many rows, for which the weight is rounded anew to int8 codes (quantized.h), for one instruction
 // set: neither unpacking nor the weight's scales are left between the dot products of a span, but only the
-// scales of x. Included behind row_scaled-inl.h, with round_anew-inl.h; kPairRows rows and two panels have
-// their sums in registers.
+// scales of x. Included behind round_anew-inl.h; the includer defines besides
+//
+//   kSpanRows, kSpanVectors   rows of x, and vectors of the weight's rows, of a tile
 
-#include "ingot/kernels/cpu/x86/round_anew-inl.h"
+// sum + the products of the codes of two groups with x. Where codes are small enough, words of 16 bits add
+// them up first.
+template <int kMost>
+INGOT_INLINE Ints dot_two(Ints sum, Ints first, Ints first_x, Ints second, Ints second_x) {
+  if constexpr (kSumsWords && kMost <= kMostQuadWeight)
+    return in_order(
+        add_pairs(sum, add_words(pair_products(first, first_x), pair_products(second, second_x))));
+  return in_order(dot(in_order(dot(sum, first, first_x)), second, second_x));
+}
 
-// R rows of x, ActivationBlocks, with V panels of one span.
-template <int R, int V>
+// R rows of x, ActivationBlocks, with V vectors of one span.
+template <class Store, int R, int V>
 INGOT_NOINLINE void byte_span_tile(const RowScaledMatmul& p, const std::uint8_t* x, float* y,
                                    std::int64_t blocks) {
+  constexpr std::int64_t kVectorsPerPanel = kPanelRows / kLanes;
   Floats sum[R][V];
   INGOT_UNROLL_ROWS
   for (int r = 0; r < R; ++r) {
@@ -27,26 +37,34 @@ INGOT_NOINLINE void byte_span_tile(const RowScaledMatmul& p, const std::uint8_t*
   const auto activations = [&](int r) {
     return reinterpret_cast<const ActivationBlock*>(base[r / 3] + r % 3 * stride);
   };
+  const auto at = [&](int v) {
+    return v / kVectorsPerPanel * panel_bytes + v % kVectorsPerPanel * 4 * kLanes;
+  };
   const std::uint8_t* w = p.panel + kScaleBytes;
-  for (std::int64_t block = 0; block < blocks; ++block, w += ByteStore::kBlockBytes) {
+  for (std::int64_t block = 0; block < blocks; ++block, w += Store::kBlockBytes) {
     Ints dots[R][V];
     INGOT_UNROLL_ROWS
     for (int r = 0; r < R; ++r) {
-      __builtin_prefetch(base[r / 3] + (r % 3 + R) * stride);                 // the next tile's, from L2
-      const Ints start = shift_left(splat(activations(r)->negative_sum), 7);  // codes have 128 added
+      __builtin_prefetch(base[r / 3] + (r % 3 + R) * stride);  // the next tile's, from L2
+      const Ints start = shift_left(splat(activations(r)->negative_sum), Store::kZeroShift);
       INGOT_UNROLL_ROWS
       for (int v = 0; v < V; ++v) dots[r][v] = start;
     }
     INGOT_UNROLL_ROWS
-    for (int group = 0; group < 8; ++group) {
-      Ints codes[V];
+    for (int group = 0; group < 8; group += 2) {
+      Ints first[V], second[V];
       INGOT_UNROLL_ROWS
-      for (int v = 0; v < V; ++v) codes[v] = load(w + 64 * group + v * panel_bytes);
+      for (int v = 0; v < V; ++v) {
+        first[v] = load(w + 64 * group + at(v));
+        second[v] = load(w + 64 * group + 64 + at(v));
+      }
       INGOT_UNROLL_ROWS
       for (int r = 0; r < R; ++r) {
-        const Ints a = splat_word(base[r / 3] + r % 3 * stride + 4 * group);
+        const std::uint8_t* codes = base[r / 3] + r % 3 * stride + 4 * group;
         INGOT_UNROLL_ROWS
-        for (int v = 0; v < V; ++v) dots[r][v] = dot(dots[r][v], codes[v], a);
+        for (int v = 0; v < V; ++v)
+          dots[r][v] = dot_two<Store::kMost>(dots[r][v], first[v], splat_word(codes), second[v],
+                                             splat_word(codes + 4));
       }
     }
     INGOT_UNROLL_ROWS
@@ -60,39 +78,47 @@ INGOT_NOINLINE void byte_span_tile(const RowScaledMatmul& p, const std::uint8_t*
   }
   INGOT_UNROLL_ROWS
   for (int v = 0; v < V; ++v) {
-    const std::int64_t cols = p.cols - v * kPanelRows;
-    const Floats scale = load_all_floats(p.panel + v * panel_bytes);
-    const Floats bias = p.bias != nullptr ? load_floats(p.bias + v * kPanelRows, cols) : zero_floats();
+    const std::int64_t cols = p.cols - v * kLanes;
+    if (cols <= 0) break;
+    const Floats scale = load_all_floats(p.panel + at(v));
+    const Floats bias = p.bias != nullptr ? load_floats(p.bias + v * kLanes, cols) : zero_floats();
     INGOT_UNROLL_ROWS
     for (int r = 0; r < R; ++r) {
-      float* to = y + r * p.y_stride + v * kPanelRows;
+      float* to = y + r * p.y_stride + v * kLanes;
       store_floats(to, multiply_add(sum[r][v], scale, p.add ? load_floats(to, cols) : bias), cols);
     }
   }
 }
 
-template <int V>
+template <class Store, int V>
 void byte_span_rows(const RowScaledMatmul& p, std::int64_t rows, std::int64_t blocks) {
   std::int64_t at = 0;
   const auto tile = [&]<int R>() {
-    byte_span_tile<R, V>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, blocks);
+    byte_span_tile<Store, R, V>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, blocks);
     at += R;
   };
-  while (rows - at >= kPairRows) tile.template operator()<kPairRows>();
-  if (rows - at >= 4) tile.template operator()<4>();
+  while (rows - at >= kSpanRows) tile.template operator()<kSpanRows>();
+  if constexpr (kSpanRows > 4) {
+    if (rows - at >= 4) tile.template operator()<4>();
+  }
   if (rows - at >= 2) tile.template operator()<2>();
   if (rows - at >= 1) tile.template operator()<1>();
 }
 
+// For codes up to kMost.
+template <int kMost>
 RequantizedKernel byte_span_kernel(PackedFormat format) {
-  static_assert(kLanes == kPanelRows && kPairRows < 8);
+  constexpr std::int64_t kVectorsPerPanel = kPanelRows / kLanes, kPanels = kSpanVectors / kVectorsPerPanel;
+  static_assert(kSpanRows < 8 && kPanels >= 1 && kPanels <= 2);
   using Run = void (*)(const RequantizedMatmul&, std::int64_t);
   const auto matmul = []<PackedFormat kFormat>() -> Run {
     return [](const RequantizedMatmul& p, std::int64_t rows) {
-      multiply_anew<kFormat, ByteStore, 2>(p, [&](const RowScaledMatmul& span, std::int64_t blocks) {
-        span.panels == 2 ? byte_span_rows<2>(span, rows, blocks) : byte_span_rows<1>(span, rows, blocks);
+      using Store = ByteStore<kMost>;
+      multiply_anew<kFormat, Store, kPanels>(p, [&](const RowScaledMatmul& span, std::int64_t blocks) {
+        if (span.panels == kPanels) return byte_span_rows<Store, kSpanVectors>(span, rows, blocks);
+        byte_span_rows<Store, kVectorsPerPanel>(span, rows, blocks);
       });
     };
   };
-  return {for_format<Run>(format, matmul), 2};
+  return {for_format<Run>(format, matmul), kPanels};
 }

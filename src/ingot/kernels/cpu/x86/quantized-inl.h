@@ -6,7 +6,8 @@
 //   kPairRows      those with two panels at once, where a vector holds all rows of one; else 0
 //   kSignedBytes   whether dot() of 8-bit codes takes them signed (where an unsigned one would saturate)
 //   kSumsWords     whether dot() is add_pairs(sum, pair_products(codes, x)), with the sums of two products in
-//                  words of 16 bits; there add_words() adds those of several groups up
+//                  words of 16 bits; there add_words() adds those of several groups up. in_order(sum) is the
+//                  sum, where the optimizer must not add in another order
 //   Ints, Floats   vectors of 32-bit lanes, and the operations below on them
 //
 // `row` is the first of the panel's rows that the vectors stand for.

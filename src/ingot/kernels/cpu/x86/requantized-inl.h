@@ -1,13 +1,9 @@
 // Matmuls of many rows, for which the weight is rounded anew to int16 codes (quantized.h), for one
 // instruction set: a span of some panels' columns becomes panels of codes, which stay in L1 for all rows.
-// Included as row_scaled-inl.h is, and with it and round_anew-inl.h; the vectors' operations that only this
-// file uses are
+// Included behind round_anew-inl.h and row_scaled-inl.h; the vectors' operations that only this file uses are
 //
 //   kWordTileRows                 kTileRows of int16 codes, which take fewer registers on the way
 //   dot_words                     dot() of int16 codes, two to a lane
-
-#include "ingot/kernels/cpu/x86/round_anew-inl.h"
-#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
 
 struct WordCodes {  // of spans
   static constexpr int kRows = kWordTileRows;

@@ -6,7 +6,7 @@
 //   unless_below(top, least, x)   x where top is not below least, else 0
 //   to_ints                       Floats to the nearest Ints, ties to even
 //   least_bytes, most_bytes       of Ints, byte by byte, without sign
-//   bits_xor
+//   add_bytes                     of Ints, byte by byte
 //   store                         of Ints, to an aligned address
 
 constexpr std::int64_t kSpanBlocks = kPackedSpan / kPackedBlock;
@@ -21,14 +21,15 @@ struct WordStore {  // the two codes of a row beside each other, for every two c
     store(to + 64, or_masked(shift_left(each[3], 16), each[2], low_word));
   }
 };
-struct ByteStore {  // the four codes of a row beside each other, 128 added
-  static constexpr int kMost = kMostByteWeight;
+template <int kMostCode>
+struct ByteStore {  // the four codes of a row beside each other, with what makes them positive added
+  static constexpr int kMost = kMostCode, kZeroShift = kMostCode > 64 ? 7 : kMostCode > 32 ? 6 : 5;
   static constexpr std::int64_t kBlockBytes = kPackedBlock * kPanelRows;
   static INGOT_INLINE void put(std::uint8_t* to, const Ints (&each)[4]) {
     const Ints byte = splat(255), low_word = splat(0xffff);
     const Ints low = or_masked(shift_left(each[1], 8), each[0], byte);
     const Ints high = or_masked(shift_left(each[3], 8), each[2], byte);
-    store(to, bits_xor(or_masked(shift_left(high, 16), low, low_word), splat_byte(-128)));
+    store(to, add_bytes(or_masked(shift_left(high, 16), low, low_word), splat_byte(1 << kZeroShift)));
   }
 };
 

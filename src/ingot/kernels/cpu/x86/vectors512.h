@@ -26,7 +26,7 @@ INGOT_INLINE Ints load_table(const std::uint8_t* p) {
 // Byte by byte; indices are below 16.
 INGOT_INLINE Ints look_up(Ints table, Ints indices) { return _mm512_shuffle_epi8(table, indices); }
 INGOT_INLINE Ints bits_and(Ints a, Ints b) { return _mm512_and_si512(a, b); }
-INGOT_INLINE Ints bits_xor(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
+INGOT_INLINE Ints add_bytes(Ints a, Ints b) { return _mm512_add_epi8(a, b); }
 INGOT_INLINE Ints or_masked(Ints a, Ints b, Ints mask) {  // a | (b & mask)
   return _mm512_ternarylogic_epi32(a, b, mask, 0xf8);
 }
