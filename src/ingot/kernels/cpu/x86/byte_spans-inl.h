@@ -4,14 +4,17 @@
 //
 //   kSpanRows, kSpanVectors   rows of x, and vectors of the weight's rows, of a tile
 
-// sum + the products of the codes of two groups with x. Where codes are small enough, words of 16 bits add
-// them up first.
+// Groups whose products with x words of 16 bits add up before they are widened.
 template <int kMost>
-INGOT_INLINE Ints dot_two(Ints sum, Ints first, Ints first_x, Ints second, Ints second_x) {
-  if constexpr (kSumsWords && kMost <= kMostQuadWeight)
-    return in_order(
-        add_pairs(sum, add_words(pair_products(first, first_x), pair_products(second, second_x))));
-  return in_order(dot(in_order(dot(sum, first, first_x)), second, second_x));
+constexpr int kWordGroupsOf = kSumsWords&& kMost <= kMostQuadWeight ? 2 : 1;
+
+// sum + the products of the codes of so many groups of a row with x.
+template <int kGroups>
+INGOT_INLINE Ints add_dots(Ints sum, Ints first, Ints second, const std::uint8_t* x) {
+  const Ints first_x = splat_word(x);
+  if constexpr (kGroups == 1) return in_order(dot(sum, first, first_x));
+  const Ints words = add_words(pair_products(first, first_x), pair_products(second, splat_word(x + 4)));
+  return in_order(add_pairs(sum, words));
 }
 
 // R rows of x, ActivationBlocks, with V vectors of one span.
@@ -19,6 +22,7 @@ template <class Store, int R, int V>
 INGOT_NOINLINE void byte_span_tile(const RowScaledMatmul& p, const std::uint8_t* x, float* y,
                                    std::int64_t blocks) {
   constexpr std::int64_t kVectorsPerPanel = kPanelRows / kLanes;
+  constexpr int kGroups = kWordGroupsOf<Store::kMost>;
   Floats sum[R][V];
   INGOT_UNROLL_ROWS
   for (int r = 0; r < R; ++r) {
@@ -51,20 +55,19 @@ INGOT_NOINLINE void byte_span_tile(const RowScaledMatmul& p, const std::uint8_t*
       for (int v = 0; v < V; ++v) dots[r][v] = start;
     }
     INGOT_UNROLL_ROWS
-    for (int group = 0; group < 8; group += 2) {
-      Ints first[V], second[V];
+    for (int group = 0; group < 8; group += kGroups) {
+      Ints codes[kGroups][V];
       INGOT_UNROLL_ROWS
-      for (int v = 0; v < V; ++v) {
-        first[v] = load(w + 64 * group + at(v));
-        second[v] = load(w + 64 * group + 64 + at(v));
+      for (int g = 0; g < kGroups; ++g) {
+        INGOT_UNROLL_ROWS
+        for (int v = 0; v < V; ++v) codes[g][v] = load(w + 64 * (group + g) + at(v));
       }
       INGOT_UNROLL_ROWS
       for (int r = 0; r < R; ++r) {
-        const std::uint8_t* codes = base[r / 3] + r % 3 * stride + 4 * group;
+        const std::uint8_t* four = base[r / 3] + r % 3 * stride + 4 * group;
         INGOT_UNROLL_ROWS
         for (int v = 0; v < V; ++v)
-          dots[r][v] = dot_two<Store::kMost>(dots[r][v], first[v], splat_word(codes), second[v],
-                                             splat_word(codes + 4));
+          dots[r][v] = add_dots<kGroups>(dots[r][v], codes[0][v], codes[kGroups - 1][v], four);
       }
     }
     INGOT_UNROLL_ROWS
