@@ -15,6 +15,7 @@
 #include "ingot/models/adapter/open_adapter.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 #include "ingot/weights/gguf.h"
@@ -170,7 +171,7 @@ TEST_P(GgufExpertAdapter, WithoutTheStackOfUpItIsTheOneWhoseStackOfUpIsZero) {
     zero.push_back(
         GgufTensor::of(StoredTensor::of(info.name, cleared ? Tensor::zeros(tensor.shape()) : tensor)));
   }
-  if (without.size() == zero.size() || without.empty()) return;  // one for down_proj alone
+  if (without.size() == zero.size() || without.empty()) GTEST_SKIP() << "an adapter of down_proj alone";
   const auto logits = [&](const std::vector<GgufTensor>& tensors) {
     write_gguf(directory_.at("b.gguf"), source->fields(), tensors);
     const Base adapted = base_of(GetParam());
@@ -178,6 +179,31 @@ TEST_P(GgufExpertAdapter, WithoutTheStackOfUpItIsTheOneWhoseStackOfUpIsZero) {
     return adapted.logits();
   };
   EXPECT_LE(max_error(logits(without), logits(zero)), 1e-6);
+}
+
+// llama.cpp divides alpha by the rank of each matrix: twice the rank needs twice b for the same product.
+TEST_P(GgufExpertAdapter, StacksOfGateAndUpMayHaveOtherRanks) {
+  const Base base = base_of(GetParam());
+  const auto source = open_gguf(written(base));
+  ASSERT_GT(source->fields().number("adapter.lora.alpha").value_or(0), 0);
+  std::vector<GgufTensor> as_written, wider;
+  std::size_t ups = 0;
+  for (const TensorInfo& info : source->tensors()) {
+    const Tensor tensor = to(source->load_tensor(info.name), DType::f32);
+    as_written.push_back(GgufTensor::of(StoredTensor::of(info.name, tensor)));
+    const bool up = info.name.find("ffn_up_exps") != std::string::npos, a = info.name.ends_with(".lora_a");
+    const std::vector<Tensor> parts{a ? tensor : tensor * 2.0, Tensor::zeros(tensor.shape())};
+    wider.push_back(GgufTensor::of(StoredTensor::of(info.name, up ? concat(parts, a ? 1 : 2) : tensor)));
+    ups += up ? 1 : 0;
+  }
+  if (ups == 0) GTEST_SKIP() << "an adapter of down_proj alone";
+  const auto logits = [&](const std::vector<GgufTensor>& tensors) {
+    write_gguf(directory_.at("ranks.gguf"), source->fields(), tensors);
+    const Base adapted = base_of(GetParam());
+    read_adapter(*adapted.model, directory_.at("ranks.gguf"));
+    return adapted.logits();
+  };
+  EXPECT_LE(max_error(logits(wider), logits(as_written)), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GgufExpertAdapter,

@@ -211,20 +211,25 @@ void put_modules(const ExpertStacks& part, LoraConfig& config, Modules& modules)
 }
 
 // The layers that are fused in one parameter, as one adapter of the sum of their ranks. Parts without an
-// adapter get zeros, and where parts have other scales than the first, b makes up for it.
+// adapter get zeros, and where parts have other scales than the first that is not 0, b makes up for it.
 void put_parameter(const WeightMap& map, std::span<const AdaptedExperts> experts,
                    const std::vector<ExpertStacks>& fused, bool inside, LoraConfig& config,
                    Modules& modules) {
   const AdaptedExperts& at = *fused.front().at;
   const std::int64_t count = fused.front().count();
   std::int64_t rank = 0, first = 0;
-  for (const ExpertStacks& part : fused) rank += part.a.dim(1);
+  float scale = 0;
+  for (const ExpertStacks& part : fused) {
+    rank += part.a.dim(1);
+    if (scale == 0) scale = part.scale;
+  }
   std::vector<Tensor> as;
   std::map<std::string, Tensor> bs;
   for (const ExpertStacks& part : fused) {
     const Tensor block = Tensor::zeros({count, part.b.dim(1), rank});
-    const auto ratio = static_cast<double>(part.scale) / static_cast<double>(fused.front().scale);
-    copy_(narrow(block, 2, first, part.b.dim(2)), ratio == 1 ? part.b : part.b * ratio);
+    const bool same = part.scale == scale;
+    copy_(narrow(block, 2, first, part.b.dim(2)),
+          same ? part.b : part.b * (static_cast<double>(part.scale) / static_cast<double>(scale)));
     first += part.b.dim(2);
     as.push_back(part.a);
     bs[part.at->ours] = block;
@@ -239,7 +244,7 @@ void put_parameter(const WeightMap& map, std::span<const AdaptedExperts> experts
   one.a = clone(reshape(contiguous(a), {count * rank, a.dim(2)}));
   one.b = clone(reshape(contiguous(permute(b, {1, 2, 0})), {b.dim(1), rank * count}));
   config.target_parameters.push_back(at.stacked_name());
-  put_patterns(config, at.pattern_name(), at.stacked_name(), rank, fused.front().scale);
+  put_patterns(config, at.pattern_name(), at.stacked_name(), rank, scale);
 }
 
 // Names of what every layer of experts has, or else of each.
