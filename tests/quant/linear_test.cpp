@@ -155,6 +155,10 @@ TEST(QuantLinear, OfManyRowsWithACodebookIsTheMatmulUpToRounding) {
       power += std::pow(expected[i], 2);
     }
     EXPECT_LT(std::sqrt(error / power), 0.03) << name;
+    const kernels::InstructionSet level = kernels::instruction_set_limit();
+    if (level >= kernels::InstructionSet::avx2 && level < kernels::InstructionSet::avx512_vnni) {
+      EXPECT_EQ(rounded_weight_code(*pack(blocks), m), kernels::kMostQuadWeight) << name;
+    }
   }
 }
 
@@ -293,6 +297,9 @@ TEST(QuantLinear, RoundingIsWhatAWeightsFormatAsksForOfSoManyRows) {
   PackedMatrix ordered = *quantize_and_pack(w, "q8_0");
   ordered.order = Tensor::from(std::vector<std::int64_t>(256), {256});
   EXPECT_EQ(rounding(&ordered, kManyRows), Rounding::none);
+  PackedMatrix ordered_codes = *quantize_and_pack(w, "int4-g64");
+  ordered_codes.order = ordered.order;
+  EXPECT_EQ(rounded_weight_code(ordered_codes, kManyRows), 0);
 }
 
 TEST(QuantLinear, LayersOfOneInputTogetherGiveTheBitsOfEachAlone) {

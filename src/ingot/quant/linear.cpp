@@ -123,9 +123,10 @@ int rounded_weight_code(const PackedMatrix& weight, std::int64_t rows) {
   constexpr int kFewBits = 4;
   const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
   const kernels::InstructionSet level = kernels::instruction_set_limit();
-  if (rows < kManyRows || !has_host_memory(weight.data.device()) || level < kernels::InstructionSet::avx2 ||
-      level >= kernels::InstructionSet::amx || kernels::is_weight_only(weight.format) ||
-      kernels::is_row_scaled(weight.format) || layout.low_bits + layout.high_bits > kFewBits)
+  if (rows < kManyRows || weight.order.defined() || !has_host_memory(weight.data.device()) ||
+      level < kernels::InstructionSet::avx2 || level >= kernels::InstructionSet::amx ||
+      kernels::is_weight_only(weight.format) || kernels::is_row_scaled(weight.format) ||
+      layout.low_bits + layout.high_bits > kFewBits)
     return 0;
   if (level >= kernels::InstructionSet::avx512_vnni) return kernels::kMostByteWeight;
   return layout.low_bits == 2 || has_coarse_codebook(weight) ? kernels::kMostQuadWeight

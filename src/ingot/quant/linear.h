@@ -32,7 +32,7 @@ inline constexpr std::int64_t kManyRows = 64;
 /// of up to 4 bits, with AVX2 and more: unpacking those and applying their scales takes longer than the dot
 /// products, and what this rounding loses is a small part of what the format lost. Without VNNI the codes are
 /// smaller, and those of formats of up to 3.5 bits smaller still: words of 16 bits hold sums of their
-/// products. AMX keeps the weight.
+/// products. AMX keeps the weight; one with an order of columns is kept, too.
 int rounded_weight_code(const PackedMatrix& weight, std::int64_t rows);
 
 /// Whether the CPU multiplies so many rows with a constant f32 weight faster from tiles (pack_f32) than as it

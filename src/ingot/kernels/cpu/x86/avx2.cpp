@@ -119,7 +119,9 @@ HWY_POP_ATTRIBUTES
 namespace ingot::kernels::cpu {
 namespace {
 // Products with larger ones leave 16 bits.
-bool has_small_codes(const QuantizedMatmulArgs& args) { return args.weight_code <= kMostPairWeight; }
+bool has_small_codes(const QuantizedMatmulArgs& args) {
+  return args.weight_code == 0 || args.weight_code == kMostPairWeight || args.weight_code == kMostQuadWeight;
+}
 void run(const QuantizedMatmulArgs& args, Stream) {
   if (args.x.rank == 3) return multiply_requantized(args, requantized_kernel(args.format));
   if (args.weight_code == kMostPairWeight)

@@ -53,7 +53,8 @@ struct CodeRange {
   }
 };
 
-// kLanes rows of `blocks` blocks from `steps` on, into a panel at `to`.
+// kLanes rows of `blocks` blocks from `steps` on, into a panel at `to`. Codes are not clamped: they pass
+// kMost only in a span whose every value is some 2^-18 of the terms that it is the difference of.
 template <PackedFormat kFormat, class Store>
 INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std::int64_t row,
                              std::uint8_t* to) {
