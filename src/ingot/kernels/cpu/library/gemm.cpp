@@ -226,8 +226,8 @@ void run_half(const GemmArgs& args, Stream) {
 // Where gemm itself would take run_half.
 bool accepts_dequantized(const DequantizedGemmArgs& args) {
   const GemmArgs gemm = args.gemm();
-  return args.format != PackedFormat::f32 && args.a.dtype == DType::bf16 && args.c.stride(1) == 1 &&
-         args.c.stride(0) >= args.c.dim(1) && accepts_half(gemm) &&
+  return args.format != PackedFormat::f32 && args.a.dtype == DType::bf16 && args.c.dtype == DType::bf16 &&
+         args.c.stride(1) == 1 && args.c.stride(0) >= args.c.dim(1) && accepts_half(gemm) &&
          widening_pays(args.a.dim(0), args.c.dim(1)) && !use_bf16_dot_products();
 }
 
