@@ -63,7 +63,7 @@ TEST(Embeddings, OllamasAreTheSameWithLengthOneInItsOwnShape) {
   const Json openai = parsed(client.post("/v1/embeddings", R"({"input":["w5","w6 w7"]})"));
   const Json answer = parsed(
       client.post("/api/embed", R"({"model":"encoder:latest","input":["w5","w6 w7"],"keep_alive":"5m"})"));
-  EXPECT_EQ(answer["model"], "encoder");
+  EXPECT_EQ(answer["model"], "encoder:latest");  // as it was asked for
   ASSERT_EQ(answer["embeddings"].size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
     const std::vector<float> expected = openai["data"][i]["embedding"], got = answer["embeddings"][i];
@@ -77,7 +77,43 @@ TEST(Embeddings, OllamasAreTheSameWithLengthOneInItsOwnShape) {
   const ClientResponse unknown = client.post("/api/embed", R"({"model":"other","input":"w5"})");
   EXPECT_EQ(unknown.status, 404);
   EXPECT_NE(std::string(parsed(unknown)["error"]).find("other"), std::string::npos);
-  EXPECT_EQ(client.post("/api/embed", R"({"input":[]})").status, 400);
+}
+
+TEST(Embeddings, OllamasTakeNoTextAndAnyNumberOfDimensions) {
+  const ingot::test::SentenceDirectory directory;
+  const RunningServer server({.embedding_model = directory.path, .embedding_name = "encoder"});
+  HttpClient client = server.client();
+  for (const char* body : {R"({"input":""})", R"({"input":[]})", R"({"input":null})", "{}"}) {
+    const ClientResponse none = client.post("/api/embed", body);
+    EXPECT_EQ(none.status, 200) << body;
+    EXPECT_EQ(parsed(none)["embeddings"], Json::array()) << body;
+    EXPECT_EQ(parsed(none)["model"], "encoder") << body;
+  }
+  EXPECT_EQ(client.post("/api/embed", R"({"model":"other","input":""})").status, 404);
+  EXPECT_EQ(client.post("/api/embed", R"({"input":5})").status, 400);
+  const auto whole = static_cast<std::size_t>(SentenceEmbedder::open(directory.path).dimension());
+  for (const char* dimensions : {"0", "-1", "100000"}) {
+    const std::string body = std::string(R"({"input":"w5","dimensions":)") + dimensions + "}";
+    EXPECT_EQ(parsed(client.post("/api/embed", body))["embeddings"][0].size(), whole) << dimensions;
+  }
+}
+
+TEST(Embeddings, OllamasRefuseATextThatIsTooLongWhereItMayNotBeCut) {
+  const ingot::test::SentenceDirectory directory;
+  const RunningServer server({.embedding_model = directory.path, .embedding_name = "encoder"});
+  HttpClient client = server.client();
+  const std::int64_t most = SentenceEmbedder::open(directory.path).max_length();
+  const auto ask = [&](std::int64_t words, bool truncate) {
+    std::string text = "w5";
+    for (std::int64_t i = 1; i < words; ++i) text += " w6";
+    return client.post("/api/embed",
+                       Json{{"input", Json::array({"w5", text})}, {"truncate", truncate}}.dump());
+  };
+  EXPECT_EQ(ask(most - 2, false).status, 200);  // [CLS] and [SEP] count
+  EXPECT_EQ(ask(most - 1, true).status, 200);
+  const ClientResponse refused = ask(most - 1, false);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(parsed(refused)["error"].get<std::string>().find("text 1"), std::string::npos) << refused.body;
 }
 
 TEST(Rerank, OrdersDocumentsByTheCosineOfTheirVectors) {

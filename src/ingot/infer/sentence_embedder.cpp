@@ -43,7 +43,7 @@ SentenceEmbedder SentenceEmbedder::open(const std::string& directory, const Load
 }
 
 std::vector<std::vector<std::int32_t>> SentenceEmbedder::encode(std::span<const std::string_view> texts,
-                                                                const std::string& prompt) const {
+                                                                const std::string& prompt, bool cut) const {
   std::vector<std::string> changed;
   std::vector<std::string_view> views(texts.begin(), texts.end());
   if (!prompt.empty() || config_.lowercase) {
@@ -55,7 +55,7 @@ std::vector<std::vector<std::int32_t>> SentenceEmbedder::encode(std::span<const 
     }
   }
   std::vector<std::vector<std::int32_t>> ids = tokenizer_.encode_batch(views);
-  cut_texts(ids, max_length_, tokenizer_);
+  if (cut) cut_texts(ids, max_length_, tokenizer_);
   return ids;
 }
 

@@ -38,9 +38,9 @@ class SentenceEmbedder {
   /// text.
   Tensor embed_ids(const std::vector<std::vector<std::int32_t>>& texts, std::int64_t prompt_tokens = 0,
                    std::size_t first_text = 0) const;
-  /// The ids that embed() gives to the encoder.
+  /// The ids that embed() gives to the encoder. Without `cut` texts beyond max_length() stay whole.
   std::vector<std::vector<std::int32_t>> encode(std::span<const std::string_view> texts,
-                                                const std::string& prompt = {}) const;
+                                                const std::string& prompt = {}, bool cut = true) const;
   /// Tokens of a text that are the prompt's: those in front of it included, the last special one not.
   std::int64_t prompt_tokens(const std::string& prompt) const;
 

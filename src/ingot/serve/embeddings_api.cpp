@@ -37,8 +37,18 @@ struct Input {
   std::int64_t prompt_tokens = 0;
 };
 
-// A string, a list of them, ids, or lists of ids. Text gets the prompt that the model's files name.
-Input read_input(const Fields& body, const SentenceEmbedder& embedder) {
+void check_lengths(const EmbeddingModel::Ids& texts, std::int64_t most) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (std::ssize(texts[i]) > most)
+      throw bad_field("input", fmt::format("has {} tokens in text {}, the model takes {}; shorten it, or "
+                                           "leave out 'truncate' to have its end cut off",
+                                           texts[i].size(), i, most));
+  }
+}
+
+// A string, a list of them, ids, or lists of ids. Text gets the prompt that the model's files name; what is
+// longer than the model takes is cut, or refused.
+Input read_input(const Fields& body, const SentenceEmbedder& embedder, bool cut = true) {
   const json* input = body.any("input");
   if (input == nullptr) throw bad_field("input", "is missing");
   Input result;
@@ -53,7 +63,8 @@ Input read_input(const Fields& body, const SentenceEmbedder& embedder) {
   } else {
     const auto texts = body.strings("input").value_or(std::vector<std::string>());
     const std::string& prompt = embedder.config().prompt({});
-    ids = embedder.encode(std::vector<std::string_view>(texts.begin(), texts.end()), prompt);
+    ids = embedder.encode(std::vector<std::string_view>(texts.begin(), texts.end()), prompt, cut);
+    if (!cut) check_lengths(ids, embedder.max_length());
     result.prompt_tokens = embedder.prompt_tokens(prompt);
   }
   if (ids.empty() || ids.size() > kMostTexts)
@@ -134,21 +145,53 @@ void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) 
                });
 }
 
+// An empty input embeds nothing, as in Ollama.
+bool has_input(const Fields& body) {
+  const json* input = body.any("input");
+  if (input == nullptr) return false;
+  return input->is_string() ? !input->get_ref<const std::string&>().empty()
+                            : !input->is_array() || !input->empty();
+}
+
+// Ollama shortens vectors only where the model's are longer than what is asked for.
+std::size_t ollama_dimensions(const Fields& body, const SentenceEmbedder& embedder) {
+  const std::int64_t length = body.integer("dimensions").value_or(0), whole = embedder.dimension();
+  return static_cast<std::size_t>(length > 0 && length < whole ? length : whole);
+}
+
+std::string ollama_embed_json(const std::string& model, Json rows, std::chrono::nanoseconds took,
+                              std::size_t tokens) {
+  return dump_json(Json{{"model", model},
+                        {"embeddings", std::move(rows)},
+                        {"total_duration", took.count()},
+                        {"load_duration", 0},
+                        {"prompt_eval_count", tokens}});
+}
+
 // Ollama's vectors have length 1, whatever the encoder's have.
 void ollama_embed(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   answer_errors(*exchange, ollama_error_json, [&] {
     check_draining(context);
+    const auto start = std::chrono::steady_clock::now();
     json parsed = parse_body(exchange->request().body);
-    if (const auto name = parsed.find("model"); name != parsed.end() && name->is_string())
-      *name = without_latest(name->get<std::string>());
+    std::string asked;  // the answer has the name as it was asked for
+    if (const auto name = parsed.find("model"); name != parsed.end() && name->is_string()) {
+      asked = name->get<std::string>();
+      *name = without_latest(asked);
+    }
     const Fields body(parsed);
     EmbeddingModel& model = embedding_model(context, body);
-    const std::size_t length = read_dimensions(body, model.embedder());
-    Input input = read_input(body, model.embedder());
+    if (asked.empty()) asked = model.name();
+    const std::size_t length = ollama_dimensions(body, model.embedder());
+    const bool cut = body.boolean("truncate").value_or(true);
+    if (!has_input(body)) {
+      return exchange->send(
+          {.body = ollama_embed_json(asked, Json::array(), std::chrono::nanoseconds::zero(), 0)});
+    }
+    Input input = read_input(body, model.embedder(), cut);
     const std::size_t tokens = token_count(input.ids);
-    const auto start = std::chrono::steady_clock::now();
     model.submit(std::move(input.ids), input.prompt_tokens,
-                 [=, name = model.name()](const Tensor& vectors, const std::exception_ptr& error) {
+                 [=](const Tensor& vectors, const std::exception_ptr& error) {
                    if (error != nullptr) {
                      const ApiError problem = to_api_error(error);
                      return exchange->send(error_response(problem, ollama_error_json(problem)));
@@ -158,11 +201,7 @@ void ollama_embed(ApiContext& context, const std::shared_ptr<Exchange>& exchange
                      rows.push_back(first_of(whole, length, true));
                    });
                    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
-                   exchange->send({.body = dump_json(Json{{"model", name},
-                                                          {"embeddings", std::move(rows)},
-                                                          {"total_duration", took.count()},
-                                                          {"load_duration", 0},
-                                                          {"prompt_eval_count", tokens}})});
+                   exchange->send({.body = ollama_embed_json(asked, std::move(rows), took, tokens)});
                  });
   });
 }
