@@ -214,6 +214,15 @@ TEST_F(InferenceCommands, BenchMatmulTimesEachFormatAgainstAnother) {
   EXPECT_GT(bench["formats"][2]["gflops"].get<double>(), 0);
 }
 
+TEST_F(InferenceCommands, BenchServeRefusesTimesBelowZero) {
+  for (const std::string option : {"--slo-ttft", "--slo-tpot", "--slo-e2e"}) {
+    const Outcome outcome = run_ingot({"bench", "serve", "--requests", "1", option + "=-5"});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(option), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("-5"), std::string::npos) << outcome.errors;
+  }
+}
+
 TEST_F(InferenceCommands, BenchKernelsSetsEachAgainstCopiesAndMatmuls) {
   const auto check = [](const nlohmann::json& bench) {
     for (const auto& kernel : bench["kernels"]) {

@@ -1,11 +1,16 @@
 #include "ingot/serve/load_test.h"
 
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/serve/running_server.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/serve/http_server.h"
 
 namespace ingot::serve {
 namespace {
@@ -59,6 +64,75 @@ TEST(LoadTest, MixedLengthsDifferAndHaveTheMeanThatWasAskedFor) {
   EXPECT_LE(least, 2);
   EXPECT_GE(most, 20);
   EXPECT_LE(most, 64);
+}
+
+// Answers every request with these deltas of a chat as a stream, without `usage`.
+class StreamingServer {
+ public:
+  explicit StreamingServer(std::vector<std::string> deltas)
+      : server_({}, [deltas = std::move(deltas)](const std::shared_ptr<Exchange>& exchange) {
+          exchange->begin({.content_type = "text/event-stream"});
+          for (const std::string& delta : deltas)
+            exchange->write("data: {\"choices\":[{\"index\":0,\"delta\":" + delta + "}]}\n\n");
+          exchange->write("data: [DONE]\n\n");
+          exchange->end();
+        }) {
+    server_.start();
+  }
+
+  RequestTiming answer() const {
+    return run_load_test(
+               {.url = "http://127.0.0.1:" + std::to_string(server_.port()), .clients = 1, .requests = 1})
+        .requests.front();
+  }
+
+ private:
+  HttpServer server_;
+};
+
+TEST(LoadTest, ThoughtsAndCallsOfToolsCountAsText) {
+  for (const char* delta : {R"({"content":"a"})", R"({"reasoning_content":"a"})", R"({"reasoning":"a"})",
+                            R"({"tool_calls":[{"index":0,"function":{"arguments":"{"}}]})"}) {
+    const RequestTiming request = StreamingServer({R"({"role":"assistant"})", delta, delta}).answer();
+    EXPECT_EQ(request.error, "");
+    EXPECT_GT(request.first_token, 0) << delta;
+    EXPECT_EQ(request.gaps.size(), 1U) << delta;
+  }
+}
+
+TEST(LoadTest, AnAnswerWithoutTextHasNoFirstToken) {
+  const RequestTiming request =
+      StreamingServer({R"({"role":"assistant"})", R"({"content":"","tool_calls":[]})", "null"}).answer();
+  EXPECT_EQ(request.error, "");
+  EXPECT_EQ(request.first_token, 0);
+  EXPECT_FALSE((ServiceLevel{.first_token = 60}.met_by(request)));
+}
+
+TEST(LoadTest, MixedLengthsAddNothingToPromptsThatAreSharedWhole) {
+  const test::RunningServer server;
+  LoadTestOptions options{.url = server.address(),
+                          .clients = 2,
+                          .requests = 4,
+                          .prompt_words = 5,
+                          .shared_words = 5,
+                          .max_tokens = 2,
+                          .chat = false};
+  const std::int64_t expected = run_load_test(options).requests.front().prompt_tokens;
+  EXPECT_GT(expected, 0);
+  options.mixed_lengths = true;
+  for (const RequestTiming& request : run_load_test(options).requests)
+    EXPECT_EQ(request.prompt_tokens, expected) << request.error;
+}
+
+TEST(ServiceLevel, CountsPiecesOfTextWhereTheServerDoesNotSayTheTokens) {
+  const RequestTiming request{.first_token = 1, .whole = 3, .gaps = {0.5, 0.5, 0.5, 0.5}};
+  EXPECT_TRUE((ServiceLevel{.per_token = 0.5}.met_by(request)));
+  EXPECT_FALSE((ServiceLevel{.per_token = 0.49}.met_by(request)));
+}
+
+TEST(ServiceLevel, IsNotMetByAnAnswerWithoutText) {
+  EXPECT_FALSE((ServiceLevel{.first_token = 1}.met_by({.whole = 0.5, .tokens = 5})));
+  EXPECT_FALSE((ServiceLevel{.whole = 1}.met_by({.whole = 0.5, .tokens = 5})));
 }
 
 TEST(ServiceLevel, CountsWhatCameInTime) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -6,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/printable.h"
 #include "ingot/cli/bench.h"
@@ -38,7 +40,7 @@ nlohmann::ordered_json summary(const serve::LoadTestResult& result, const serve:
       error = request.error;
       continue;
     }
-    first.push_back(request.first_token);
+    if (request.first_token > 0) first.push_back(request.first_token);
     whole.push_back(request.whole);
     gaps.insert(gaps.end(), request.gaps.begin(), request.gaps.end());
     tokens += request.tokens;
@@ -47,7 +49,7 @@ nlohmann::ordered_json summary(const serve::LoadTestResult& result, const serve:
   nlohmann::ordered_json json = {{"requests", result.requests.size()},
                                  {"failed", failed},
                                  {"seconds", result.seconds},
-                                 {"requests_per_second", static_cast<double>(first.size()) / result.seconds},
+                                 {"requests_per_second", static_cast<double>(whole.size()) / result.seconds},
                                  {"prompt_tokens", prompt_tokens},
                                  {"output_tokens", tokens},
                                  {"output_tokens_per_second", static_cast<double>(tokens) / result.seconds},
@@ -68,11 +70,19 @@ void print_row(const char* what, const nlohmann::ordered_json& ms) {
              ms["p99"].get<double>());
 }
 
+double seconds_of(const char* option, double milliseconds) {
+  INGOT_CHECK(
+      std::isfinite(milliseconds) && milliseconds >= 0,
+      InvalidConfig(option, fmt::format("must be milliseconds above 0, or 0 for any, got {}", milliseconds)));
+  return milliseconds / 1e3;
+}
+
 int run(ServeBenchOptions o) {
   o.load.chat = !o.completions;
   if (!o.key.empty()) o.load.headers.emplace_back("Authorization", "Bearer " + o.key);
-  const serve::ServiceLevel level{
-      .first_token = o.first_token_ms / 1e3, .per_token = o.per_token_ms / 1e3, .whole = o.whole_ms / 1e3};
+  const serve::ServiceLevel level{.first_token = seconds_of("--slo-ttft", o.first_token_ms),
+                                  .per_token = seconds_of("--slo-tpot", o.per_token_ms),
+                                  .whole = seconds_of("--slo-e2e", o.whole_ms)};
   const nlohmann::ordered_json json = summary(serve::run_load_test(o.load), level);
   const auto failed = json["failed"].get<std::int64_t>();
   if (o.json) {
@@ -115,8 +125,8 @@ void add_bench_serve(Command& bench) {
                "Prompts and answers of lengths as in conversations, with these means");
   command.option("--slo-ttft", o->first_token_ms,
                  "Milliseconds to the first token at most, of requests that count as goodput; 0: any");
-  command.option("--slo-tpot", o->per_token_ms, "Milliseconds for each further token, on average");
-  command.option("--slo-e2e", o->whole_ms, "Milliseconds for the whole request");
+  command.option("--slo-tpot", o->per_token_ms, "Milliseconds for each further token, on average; 0: any");
+  command.option("--slo-e2e", o->whole_ms, "Milliseconds for the whole request; 0: any");
   command.option("--seed", o->load.seed, "Of the prompts' words and the times of arrival");
   command.flag("--completions", o->completions, "Ask /v1/completions, not /v1/chat/completions");
   command.flag("--json", o->json, "Print JSON");

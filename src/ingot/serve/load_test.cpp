@@ -51,7 +51,7 @@ std::string body_of(const LoadTestOptions& o, std::uint64_t index) {
   Rng shared(RngKey{o.seed, 0}), own(RngKey{o.seed, index + 1}), length(RngKey{o.seed + 1, index + 1});
   std::int64_t own_words = o.prompt_words - o.shared_words, tokens = o.max_tokens;
   if (o.mixed_lengths) {
-    own_words = drawn_length(own_words, length);
+    if (own_words > 0) own_words = drawn_length(own_words, length);
     tokens = drawn_length(tokens, length);
   }
   std::string text;
@@ -92,13 +92,15 @@ class StreamTimer {
     if (!json.contains("choices") || json["choices"].empty()) return;
     const Json& choice = json["choices"][0];
     const bool text = choice.contains("text") ? holds_text(choice, "text")
-                                              : choice.contains("delta") && has_text(choice["delta"]);
+                                              : choice.contains("delta") && choice["delta"].is_object() &&
+                                                    has_text(choice["delta"]);
     if (text) take_text();
   }
   static bool has_text(const Json& delta) {
-    for (const char* key : {"content", "reasoning_content"})
+    for (const char* key : {"content", "reasoning_content", "reasoning"})
       if (holds_text(delta, key)) return true;
-    return false;
+    const auto calls = delta.find("tool_calls");
+    return calls != delta.end() && calls->is_array() && !calls->empty();
   }
   static bool holds_text(const Json& object, const char* key) {
     return object.contains(key) && object[key].is_string() &&
@@ -195,11 +197,12 @@ LoadTestResult run_load_test(const LoadTestOptions& options) {
 
 bool ServiceLevel::met_by(const RequestTiming& request) const {
   const auto within = [](double seconds, double most) { return most == 0 || seconds <= most; };
+  const std::int64_t further = request.tokens > 0 ? request.tokens - 1 : std::ssize(request.gaps);
   const double per_next =
-      request.tokens > 1 ? (request.whole - request.first_token) / static_cast<double>(request.tokens - 1)
-                         : 0;
-  return request.error.empty() && within(request.first_token, first_token) && within(per_next, per_token) &&
-         within(request.whole, whole);
+      further > 0 ? (request.whole - request.first_token) / static_cast<double>(further) : 0;
+  const bool has_text = request.first_token > 0;
+  return request.error.empty() && has_text && within(request.first_token, first_token) &&
+         within(per_next, per_token) && within(request.whole, whole);
 }
 
 double percentile(std::vector<double> values, double share) {

@@ -31,9 +31,11 @@ struct LoadTestOptions {
 /// One request, times in seconds.
 struct RequestTiming {
   std::string error{};  ///< empty: none
-  double first_token = 0, whole = 0;
-  std::vector<double> gaps{};  ///< between two pieces of text
-  std::int64_t prompt_tokens = 0, tokens = 0;
+  /// To the first text, thought or call of a tool; 0: none came.
+  double first_token = 0;
+  double whole = 0;
+  std::vector<double> gaps{};                  ///< between two pieces of text
+  std::int64_t prompt_tokens = 0, tokens = 0;  ///< as the server says in `usage`; 0: it does not
 };
 
 struct LoadTestResult {
@@ -44,10 +46,11 @@ struct LoadTestResult {
 /// What a request may take, in seconds; 0: any time.
 struct ServiceLevel {
   double first_token = 0;
-  double per_token = 0;  ///< on average, behind the first
+  /// On average, behind the first. A piece of text counts as a token where `usage` is missing.
+  double per_token = 0;
   double whole = 0;
   bool is_set() const { return first_token > 0 || per_token > 0 || whole > 0; }
-  /// Whether an answer came, and in time.
+  /// Whether an answer with text came, and in time.
   bool met_by(const RequestTiming& request) const;
 };
 
