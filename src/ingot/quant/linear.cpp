@@ -98,12 +98,14 @@ void round_into(Rounding rounding, const View& x, const View& y) {
 // beside a column tens of times as large keeps its digits. With VNNI it takes twice as long.
 bool takes_spans() { return kernels::instruction_set_limit() < kernels::InstructionSet::avx512_vnni; }
 
-// GGUF's formats of up to 3.5 bits have numbers up to 62 in their codebooks, IQ4_XS up to 127.
+// GGUF's formats of up to 3.5 bits have numbers up to 62 in their codebooks, IQ4_XS up to 127. Places that a
+// codebook has no number for hold 0, which would be -128.
 bool has_coarse_codebook(const PackedMatrix& weight) {
   constexpr int kCoarse = 64, kZero = 128;
   if (weight.format != kernels::PackedFormat::codebook || weight.data.numel() == 0) return false;
   const std::uint8_t* table = weight.data.data<std::uint8_t>() + kernels::kTableAt;
-  return std::all_of(table, table + 16, [](int code) { return std::abs(code - kZero) <= kCoarse; });
+  return std::all_of(table, table + 16,
+                     [](int code) { return code == 0 || std::abs(code - kZero) <= kCoarse; });
 }
 
 std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
