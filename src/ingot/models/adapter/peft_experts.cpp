@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/nn/expert_linear.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
