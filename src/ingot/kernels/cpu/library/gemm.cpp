@@ -104,43 +104,52 @@ void multiply(const SgemmSizes& size, float alpha, Matrix a_layout, const float*
       .run(a, b, nullptr, c);
 }
 
-/// Columns [col, col + cols) of b as floats in `to`; `offset` of b's elements: where this matmul's begin.
-struct Columns {
-  std::int64_t offset, col, cols;
+/// Rows [row, row + rows) and columns [col, col + cols) of b; `offset` of b's elements: where this matmul's
+/// begin.
+struct Piece {
+  std::int64_t offset, row, rows, col, cols;
 };
-using LoadColumns = FunctionRef<Matrix(const Columns&, float* to)>;
+/// The piece as floats in `to`.
+using LoadPiece = FunctionRef<Matrix(const Piece&, float* to)>;
 
 /// Half precision in blocks that are widened to f32: for processors without fast dot products of bf16, and
 /// for f16.
 class WidenedGemm {
  public:
-  WidenedGemm(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, LoadColumns load_b)
+  WidenedGemm(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, LoadPiece load_b)
       : plan_(plan),
         layouts_(layouts),
         args_(args),
         load_b_(load_b),
         rows_(std::min(plan.m, kRows)),
-        cols_(std::min(plan.n, block_columns(plan.k))),
-        a_(thread_scratch(0, static_cast<std::size_t>(rows_ * plan.k))),
-        b_(thread_scratch(1, static_cast<std::size_t>(cols_ * plan.k))),
+        depth_(plan.k <= kWholeDepth ? plan.k : kDepth),
+        cols_(std::min(plan.n, block_columns(depth_))),
+        a_(thread_scratch(0, static_cast<std::size_t>(rows_ * depth_))),
+        b_(thread_scratch(1, static_cast<std::size_t>(cols_ * depth_))),
         c_(thread_scratch(2, static_cast<std::size_t>(rows_ * cols_))),
         bias_(thread_scratch(3, static_cast<std::size_t>(cols_))) {}
 
-  // Rows of a outside: a block of it is widened once, and b is, which is a weight, for each.
+  // Rows of a outside: a block of it is widened once, and b is, which is a weight, for each. Where sums are
+  // over more than that, a is widened for each block of columns.
   void run(std::int64_t item) {
     const auto at = plan_.batch_offsets(item);
+    const bool once = plan_.summed_count == 1 && depth_ == plan_.k;
     for (std::int64_t row = 0; row < plan_.m; row += kRows) {
       const std::int64_t rows = std::min(kRows, plan_.m - row);
-      if (plan_.summed_count == 1) widen_a(at, 0, row, rows);
+      if (once) widen_a(at.a, row, rows, 0, plan_.k);
       for (std::int64_t col = 0; col < plan_.n; col += cols_) {
         const std::int64_t cols = std::min(cols_, plan_.n - col);
         if (args_.bias) set_to_bias_of(col, rows, cols);
+        bool adds = static_cast<bool>(args_.bias);
         for (std::int64_t s = 0; s < plan_.summed_count; ++s) {
-          if (plan_.summed_count > 1) widen_a(at, s, row, rows);
           const auto inner = plan_.summed_offsets(s);
-          const Matrix b = load_b_({at.b + inner.b, col, cols}, b_);
-          multiply({rows, cols, plan_.k}, args_.alpha, a_layout_, a_, b, b_,
-                   s > 0 || args_.bias ? 1.0F : 0.0F, c_, cols);
+          for (std::int64_t first = 0; first < plan_.k; first += depth_) {
+            const std::int64_t depth = std::min(depth_, plan_.k - first);
+            if (!once) widen_a(at.a + inner.a, row, rows, first, depth);
+            const Matrix b = load_b_({at.b + inner.b, first, depth, col, cols}, b_);
+            multiply({rows, cols, depth}, args_.alpha, a_layout_, a_, b, b_, adds ? 1.0F : 0.0F, c_, cols);
+            adds = true;
+          }
         }
         store_tile(c_, cols,
                    {plan_.c_at<std::uint16_t>(at.c + row * plan_.c_row + col), args_.c.dtype, rows, cols,
@@ -152,6 +161,8 @@ class WidenedGemm {
 
  private:
   static constexpr std::int64_t kRows = 512;
+  // Longer sums are cut, so that the pieces of a and b stay in the cache: those of kDepth.
+  static constexpr std::int64_t kWholeDepth = 4096, kDepth = 1024;
 
   // Whole blocks of packed weights.
   static std::int64_t block_columns(std::int64_t k) {
@@ -159,9 +170,10 @@ class WidenedGemm {
     return std::clamp<std::int64_t>(kBlockElements / k / kPackedBlock * kPackedBlock, 64, 1024);
   }
 
-  void widen_a(const GemmPlan::Axis& at, std::int64_t s, std::int64_t row, std::int64_t rows) {
-    a_layout_ = widen(plan_.a_at<std::uint16_t>(at.a + plan_.summed_offsets(s).a + row * plan_.a_row),
-                      args_.c.dtype, layouts_.a, rows, plan_.k, a_);
+  void widen_a(std::int64_t offset, std::int64_t row, std::int64_t rows, std::int64_t first,
+               std::int64_t depth) {
+    a_layout_ = widen(plan_.a_at<std::uint16_t>(offset + row * plan_.a_row + first * plan_.a_col),
+                      args_.c.dtype, layouts_.a, rows, depth, a_);
   }
 
   void set_to_bias_of(std::int64_t col, std::int64_t rows, std::int64_t cols) {
@@ -172,8 +184,8 @@ class WidenedGemm {
   const GemmPlan& plan_;
   const Layouts& layouts_;
   const GemmArgs& args_;
-  LoadColumns load_b_;
-  std::int64_t rows_, cols_;
+  LoadPiece load_b_;
+  std::int64_t rows_, depth_, cols_;
   float *a_, *b_, *c_, *bias_;
   Matrix a_layout_;
 };
@@ -213,9 +225,9 @@ void run_half(const GemmArgs& args, Stream) {
   GemmPlan plan(args);
   Layouts layouts;
   find_layouts(plan, layouts);
-  const auto load_b = [&](const Columns& of, float* to) {
-    return widen(plan.b_at<std::uint16_t>(of.offset + of.col * plan.b_col), args.c.dtype, layouts.b, plan.k,
-                 of.cols, to);
+  const auto load_b = [&](const Piece& of, float* to) {
+    return widen(plan.b_at<std::uint16_t>(of.offset + of.row * plan.b_row + of.col * plan.b_col),
+                 args.c.dtype, layouts.b, of.rows, of.cols, to);
   };
   for_item_ranges(plan, [&](std::int64_t begin, std::int64_t end) {
     WidenedGemm widened(plan, layouts, args, load_b);
@@ -237,12 +249,12 @@ void run_dequantized(const DequantizedGemmArgs& args, Stream) {
   Layouts layouts;
   find_layouts(plan, layouts);
   // Of the weight as it lies: its rows are columns of b where it is transposed.
-  const auto dequantized = [&](const Columns& of, float* to) -> Matrix {
+  const auto dequantized = [&](const Piece& of, float* to) -> Matrix {
     if (args.transposed) {
-      dequantize_piece({args.format, args.weight, of.col, of.cols, 0, plan.k}, to);
-      return {'T', plan.k};
+      dequantize_piece({args.format, args.weight, of.col, of.cols, of.row, of.rows}, to);
+      return {'T', of.rows};
     }
-    dequantize_piece({args.format, args.weight, 0, plan.k, of.col, of.cols}, to);
+    dequantize_piece({args.format, args.weight, of.row, of.rows, of.col, of.cols}, to);
     return {'N', of.cols};
   };
   WidenedGemm(plan, layouts, gemm, dequantized).run(0);
