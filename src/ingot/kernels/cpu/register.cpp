@@ -49,6 +49,7 @@ void register_kernels() {
   register_dequantize_simd();
   register_fft_simd();
   register_gemm_simd();
+  register_narrow_gemm();
   register_gemm_primitive();
   register_gemm_library();
   register_group_norm_simd();

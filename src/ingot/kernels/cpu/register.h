@@ -37,6 +37,7 @@ void register_kv_store_simd();
 void register_loss_simd();
 void register_lstm_simd();
 void register_moving_average_simd();
+void register_narrow_gemm();
 void register_norm_simd();
 void register_nvfp4_simd();
 void register_norm_rope_simd();
