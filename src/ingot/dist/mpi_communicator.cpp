@@ -74,6 +74,17 @@ Handle ranks_of_machine(Handle comm, int& rank, int& size) {
   return local;
 }
 
+// Ranks of one machine need no network: looking for one takes Open MPI longer than all else of its start.
+// What the launcher was told (`--mca`) stays.
+void keep_to_shared_memory() {
+  const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (all == nullptr || here == nullptr || std::string_view(all) != here) return;
+  if (std::getenv("OMPI_MCA_pml") != nullptr || std::getenv("OMPI_MCA_btl") != nullptr) return;
+  ::setenv("OMPI_MCA_pml", "ob1", 1);
+  ::setenv("OMPI_MCA_btl", "self,vader", 1);
+}
+
 // What ranks of a group, or all, do together.
 class MpiCollectives : public Communicator {
  public:
@@ -217,6 +228,7 @@ class MpiCommunicator final : public MpiCollectives {
  public:
   MpiCommunicator() {
     int provided = 0;
+    keep_to_shared_memory();
     check_mpi(mpi().init_thread(nullptr, nullptr, kThreadSerialized, &provided), "MPI_Init_thread");
     check_mpi(mpi().comm_rank(mpi().comm_world, &rank_), "MPI_Comm_rank");
     check_mpi(mpi().comm_size(mpi().comm_world, &size_), "MPI_Comm_size");
