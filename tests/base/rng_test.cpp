@@ -1,8 +1,12 @@
 #include "ingot/base/rng.h"
 
 #include <set>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "ingot/base/random_seed.h"
 
 namespace ingot {
 namespace {
@@ -47,6 +51,28 @@ TEST(Rng, NormalHasMeanZeroAndVarianceOne) {
   }
   EXPECT_NEAR(sum / n, 0.0, 0.02);  // standard error 0.003
   EXPECT_NEAR(squares / n, 1.0, 0.03);
+}
+
+TEST(RandomSeed, ThreadsThatAskAtOnceAllGetOthers) {
+  constexpr std::size_t kThreads = 4, kEach = 5000;
+  std::vector<std::vector<std::uint64_t>> drawn(kThreads);
+  std::vector<std::thread> threads;
+  for (auto& mine : drawn)
+    threads.emplace_back([&mine] {
+      for (std::size_t i = 0; i < kEach; ++i) mine.push_back(random_seed());
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::set<std::uint64_t> all;
+  std::uint64_t ones = 0, zeros = 0;
+  for (const auto& mine : drawn) {
+    for (const std::uint64_t seed : mine) {
+      all.insert(seed);
+      ones |= seed;
+      zeros |= ~seed;
+    }
+  }
+  EXPECT_EQ(all.size(), kThreads * kEach);
+  EXPECT_EQ(ones & zeros, ~std::uint64_t{0});  // every bit has been both
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <random>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "ingot/base/fault.h"
 #include "ingot/base/file_error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/random_seed.h"
 
 namespace ingot {
 namespace {
@@ -40,10 +40,7 @@ std::string without_trailing_slashes(std::string path) {
   return path;
 }
 
-std::string random_suffix() {
-  std::random_device device;
-  return fmt::format("{:08x}", device());
-}
+std::string random_suffix() { return fmt::format("{:08x}", static_cast<std::uint32_t>(random_seed())); }
 
 /// Makes what a path names reach the disk: a file's bytes, or a directory's list of names.
 void sync_path(const std::string& path) {

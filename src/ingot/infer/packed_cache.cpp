@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <random>
 #include <set>
 
 #include <fmt/format.h>
@@ -21,6 +20,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/random_seed.h"
 #include "ingot/base/scratch_memory.h"
 #include "ingot/core/backend.h"
 #include "ingot/infer/file_identity.h"
@@ -51,9 +51,8 @@ constexpr std::size_t kSecretDigits = 64;
 
 /// A new secret, which nobody else could read at any time. Another process that makes one now keeps the last.
 std::string make_secret(const std::string& path) {
-  std::random_device random;
   std::string secret;
-  for (std::size_t i = 0; i < kSecretDigits / 8; ++i) secret += fmt::format("{:08x}", random());
+  for (std::size_t i = 0; i < kSecretDigits / 16; ++i) secret += fmt::format("{:016x}", random_seed());
   make_directories(directory_of(path));
   std::string temporary = path + ".XXXXXX";
   const int fd = ::mkstemp(temporary.data());  // of mode 0600

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/random_seed.h"
 #include "ingot/grammar/time_limit.h"
 #include "ingot/serve/api.h"
 
@@ -253,7 +254,7 @@ std::string_view finish_reason(infer::StopReason reason) {
 
 std::string new_id(std::string_view prefix, int length) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-  thread_local std::mt19937_64 random{std::random_device{}()};
+  thread_local std::mt19937_64 random{random_seed()};
   std::string id(prefix);
   for (int i = 0; i < length; ++i) id += kLetters[random() % kLetters.size()];
   return id;

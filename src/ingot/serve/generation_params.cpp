@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <random>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/random_seed.h"
 #include "ingot/serve/api_error.h"
 #include "ingot/serve/structured_output.h"
 
@@ -26,11 +26,6 @@ void refuse_unbuilt(const Fields& body) {
   }
   if (body.boolean("use_beam_search").value_or(false))
     throw bad_field("use_beam_search", "is not supported by this server");
-}
-
-std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32U) | device();
 }
 
 void read_logit_bias(const Fields& body, SamplingOptions& sampling) {

@@ -3,7 +3,6 @@
 #include <ctime>
 #include <filesystem>
 #include <optional>
-#include <random>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/protobuf_writer.h"
+#include "ingot/base/random_seed.h"
 #include "ingot/train/reporter.h"
 #include "ingot/train/reporters/metric_names.h"
 #include "ingot/train/reporters/tracking_json.h"
@@ -80,9 +80,8 @@ ProtobufMessage item(int key_field, std::string_view key, std::string_view json)
 
 std::string new_run_id() {
   static constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
-  std::random_device device;
   std::string id;
-  for (int i = 0; i < 8; ++i) id += kLetters[device() % kLetters.size()];
+  for (int i = 0; i < 8; ++i) id += kLetters[random_seed() % kLetters.size()];
   return id;
 }
 
