@@ -2,11 +2,14 @@
 
 #include <atomic>
 #include <future>
+#include <stdexcept>
 
 #include "tests/infer/scripted_model.h"
 #include "tests/support/temporary_directory.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "ingot/infer/constraint.h"
 #include "ingot/infer/session.h"
 
 namespace ingot::infer {
@@ -156,6 +159,52 @@ TEST_F(SchedulerTest, AFailureIsOfItsRequestAlone) {
   scheduler.submit(std::move(bad_job));
   EXPECT_THROW(std::rethrow_exception(bad.get().end.error), NonFinite);
   EXPECT_EQ(good.get().tokens.size(), 40U);
+}
+
+TEST_F(SchedulerTest, ARequestThatCannotBeginFailsAlone) {
+  // Passes the compiler, and may begin in more ways than are followed.
+  std::string source = "root ::= ", rules;
+  for (int i = 0; i < 4000; ++i) {
+    source += fmt::format("{}r{}", i > 0 ? "|" : "", i);
+    rules +=
+        fmt::format(R"(r{0} ::= "a" r{0} | "b" r{0} | "c" r{0} | "d" r{0} | "e" r{0} | "f"{1})", i, "\n");
+  }
+  GrammarCache grammars(session_.tokenizer());
+  Request many = request(0);
+  many.grammar = grammars.get({.kind = Constraint::Kind::gbnf, .source = source + "\n" + rules});
+  Scheduler scheduler(session_.engine(), session_.tokenizer());
+  auto [good_job, good] = job_of(request(1));
+  auto [bad_job, bad] = job_of(many);
+  scheduler.submit(std::move(bad_job));
+  scheduler.submit(std::move(good_job));
+  const Answer failed = bad.get();
+  EXPECT_EQ(failed.end.reason, StopReason::failed);
+  EXPECT_THROW(std::rethrow_exception(failed.end.error), InvalidConfig);
+  EXPECT_EQ(good.get().tokens.size(), 40U);
+  EXPECT_TRUE(scheduler.wait_until_idle(std::chrono::seconds(5)));
+}
+
+TEST_F(SchedulerTest, WhatARequestsOwnFunctionsThrowIsItsOwn) {
+  Scheduler scheduler(session_.engine(), session_.tokenizer());
+  auto [text_job, text] = job_of(request(0));
+  text_job.on_text = [](const TextPiece&) { throw std::runtime_error("no text"); };
+  // A piece that is held back comes with the end.
+  auto [rest_job, rest] = job_of(
+      {.prompt = {kTurnToken}, .max_tokens = 2, .sampling = {.temperature = 0}, .stop_tokens = {kEndToken}});
+  rest_job.stop = {"one twz and more"};
+  rest_job.on_text = [](const TextPiece&) { throw std::runtime_error("no rest"); };
+  auto [end_job, end] = job_of(request(2));
+  end_job.on_end = [](const JobEnd&) { throw std::runtime_error("no end"); };
+  auto [good_job, good] = job_of(request(1));
+  for (Job* job : {&text_job, &rest_job, &end_job, &good_job}) scheduler.submit(std::move(*job));
+  for (auto* failed : {&text, &rest}) {
+    const Answer answer = failed->get();
+    EXPECT_EQ(answer.end.reason, StopReason::failed);
+    EXPECT_THROW(std::rethrow_exception(answer.end.error), std::runtime_error);
+  }
+  EXPECT_EQ(good.get().tokens.size(), 40U);
+  EXPECT_TRUE(scheduler.wait_until_idle(std::chrono::seconds(5)));
+  EXPECT_EQ(scheduler.stats().cache.running_slots, 0);
 }
 
 TEST_F(SchedulerTest, WhatIsLeftIsCancelledAtItsEnd) {

@@ -141,7 +141,14 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
   slot->adapter = adapter;
   counts_.queries += static_cast<std::int64_t>(prompt.size());
   counts_.hits += match.tokens;
-  if (store_ != nullptr) load(*slot, prompt, reusable);
+  if (store_ != nullptr) {
+    try {
+      load(*slot, prompt, reusable);
+    } catch (...) {  // nobody has the slot
+      std::erase(slots_, slot);
+      throw;
+    }
+  }
   slot->running = true;
   slot->used = ++uses_;
   return slot;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/log.h"
 #include "ingot/base/parallel_threads.h"
 #include "ingot/base/trace.h"
 
@@ -93,7 +94,7 @@ bool Scheduler::take_orders() {
     // Until publish() those that arrived wait with the engine.
     stats_.waiting += static_cast<std::int64_t>(arrived.size());
   }
-  for (Run& run : arrived) start(run);
+  arrived.remove_if([this](Run& run) { return !start(run); });
   runs_.splice(runs_.end(), arrived);
   for (const Id id : cancelled) {
     const auto found = std::ranges::find(runs_, id, &Run::id);
@@ -104,9 +105,16 @@ bool Scheduler::take_orders() {
   return !stopping_;
 }
 
-void Scheduler::start(Run& run) {
+// What passes Engine::check() may fail here still, as a grammar that can begin in too many ways does.
+bool Scheduler::start(Run& run) {
   run.job.request.on_token = [this, &run](std::int32_t token) { return take_token(run, token); };
-  run.sequence = engine_.start(std::move(run.job.request));
+  try {
+    run.sequence = engine_.start(std::move(run.job.request));
+    return true;
+  } catch (...) {
+    tell(run, {.reason = StopReason::failed, .generation = {}, .error = std::current_exception()});
+    return false;
+  }
 }
 
 // False ends the sequence.
@@ -155,11 +163,26 @@ void Scheduler::end(Run& run) {
              .generation = sequence.result(),
              .error = run.failure != nullptr ? run.failure : sequence.error()};
   if (end.error != nullptr) end.reason = StopReason::failed;
-  run.piece.text = run.stream.finish();
-  if (run.stream.stopped()) end.reason = StopReason::stop_string;
-  const bool rest = !run.piece.text.empty() || !run.piece.tokens.empty();
-  if (rest && run.job.on_text) run.job.on_text(std::move(run.piece));
-  if (run.job.on_end) run.job.on_end(std::move(end));
+  try {
+    run.piece.text = run.stream.finish();
+    if (run.stream.stopped()) end.reason = StopReason::stop_string;
+    const bool rest = !run.piece.text.empty() || !run.piece.tokens.empty();
+    if (rest && run.job.on_text) run.job.on_text(std::move(run.piece));
+  } catch (...) {
+    end.reason = StopReason::failed;
+    end.error = std::current_exception();
+  }
+  tell(run, std::move(end));
+}
+
+// Whatever a request's own function throws, the others go on.
+void Scheduler::tell(Run& run, JobEnd end) {
+  try {
+    if (run.job.on_end) run.job.on_end(std::move(end));
+  } catch (const std::exception& error) {
+    log(LogLevel::error, "ingot::infer",
+        fmt::format("the end of a request could not be told: {}", error.what()));
+  }
   const std::lock_guard lock(mutex_);
   if (--unfinished_ == 0) changed_.notify_all();
 }

@@ -92,7 +92,8 @@ class Scheduler {
 
   void work();
   bool take_orders();
-  void start(Run& run);
+  bool start(Run& run);
+  void tell(Run& run, JobEnd end);
   bool take_token(Run& run, std::int32_t token);
   void step();
   void end_finished();

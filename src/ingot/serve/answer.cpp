@@ -179,9 +179,14 @@ class Answer : public std::enable_shared_from_this<Answer> {
     if (left_ == 0) return;
     if (end.error != nullptr) return fail(to_api_error(end.error));
     if (end.reason == infer::StopReason::timeout) return fail(late());
-    if (params_.prompt_logprobs >= 0) format_->prompt(i, prompts_[i / n()], made.prompt_logprobs);
-    send(format_->choice_end(i, end.reason));
-    if (--left_ == 0) finish();
+    try {
+      if (params_.prompt_logprobs >= 0) format_->prompt(i, prompts_[i / n()], made.prompt_logprobs);
+      send(format_->choice_end(i, end.reason));
+      if (left_ == 1) finish();
+      --left_;
+    } catch (...) {  // else the client would wait for ever
+      fail(to_api_error(std::current_exception()));
+    }
   }
 
   void send(std::string bytes) {
