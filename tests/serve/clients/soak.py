@@ -9,7 +9,8 @@ broken bodies and broken HTTP, and ask for more than there is room for. --stream
 (the server takes them with --max-connections and --max-waiting). Exit code 0: every request was answered or closed,
 answers to good requests are good, nothing is running at the end and no cache is held, and the memory of the process
 (--pid, Linux) has not grown since the first quarter by more than --growth percent. --compare has so many requests of
-good clients alone come first: beside the others 99 % of good requests may take 1.2 times as long as then.
+good clients alone come first: beside the others 99 % of good requests may take 1.2 times as long as then. --failures
+has a line of JSON for each request that went wrong: what was sent, and what came, whole.
 """
 import argparse
 import json
@@ -27,8 +28,32 @@ TIMEOUT = 120
 LATER = 1.2  # times as long as beside good clients alone
 
 
+class Recorded:
+    """A connection that keeps what goes over it."""
+
+    def __init__(self, connection):
+        self.connection, self.sent, self.received = connection, [], []
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def sendall(self, data):
+        self.sent.append(data)
+        self.connection.sendall(data)
+
+    def recv(self, count):
+        piece = self.connection.recv(count)
+        self.received.append(piece)
+        return piece
+
+    def told(self):
+        text = [b"".join(pieces).decode("latin-1") for pieces in (self.sent, self.received)]
+        return {"sent": text[0], "received": text[1]}
+
+
 class Soak:
     def __init__(self, options):
+        self.failure_file = options.failures and open(options.failures, "a", encoding="utf-8")
         address = urllib.parse.urlsplit(options.url)
         self.host, self.port = address.hostname, address.port or 80
         self.key = options.api_key
@@ -49,7 +74,11 @@ class Soak:
         pieces = []
         while piece := connection.recv(65536):
             pieces.append(piece)
-        return b"".join(pieces)
+        answer = b"".join(pieces)
+        # None of these clients has a right to it.
+        if answer[9:12] == b"500" or b'"server_error"' in answer:
+            raise OSError("an internal error")
+        return answer
 
     # Each kind of client says whether what came is what has to come.
     def whole(self, connection, random_):
@@ -136,20 +165,29 @@ class Soak:
                 self.left -= 1
             kind = random_.choices(kinds, weights)[0]
             start = time.monotonic()
+            recorded, problem = None, "is not what has to come"
             try:
                 with socket.create_connection((self.host, self.port), timeout=TIMEOUT) as connection:
-                    good = kind(self, connection, random_)
-            except ConnectionError:
+                    recorded = Recorded(connection)
+                    good = kind(self, recorded, random_)
+            except ConnectionError as error:
                 good = kind.__name__ in ("leaves", "half_closes", "sends_broken_http", "stops_in_the_body", "asks_for_too_much")
+                problem = repr(error)
             except OSError as error:
-                good = False
-                print(f"{kind.__name__}: {error}", file=sys.stderr)
+                good, problem = False, repr(error)
             with self.lock:
                 self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
                 if kind.__name__ in ("whole", "stream"):
                     self.seconds.append(time.monotonic() - start)
                 if not good:
-                    self.failures.append(kind.__name__)
+                    self.failed(kind.__name__, problem, recorded)
+
+    def failed(self, kind, problem, recorded):
+        self.failures.append(kind)
+        told = {"time": time.strftime("%H:%M:%S"), "kind": kind, "problem": problem, **(recorded.told() if recorded else {})}
+        print(json.dumps(told)[:2000], file=sys.stderr, flush=True)
+        if self.failure_file:
+            print(json.dumps(told), file=self.failure_file, flush=True)
 
     def open_streams(self, count):
         """So many streams at once; how many ended as they have to."""
@@ -198,6 +236,7 @@ def main():
     parser.add_argument("--streams", type=int, default=0, help="open so many streams at once, first")
     parser.add_argument("--api-key", default="none")
     parser.add_argument("--pid", type=int, help="the server's process: its memory is watched")
+    parser.add_argument("--failures", help="a file that gets each request that went wrong, with its answer")
     parser.add_argument("--growth", type=float, default=1, help="percent that its memory may grow")
     options = parser.parse_args()
     soak = Soak(options)
