@@ -272,7 +272,9 @@ std::unique_ptr<Running> submit(Model& model, std::vector<std::int32_t> prompt, 
   running->prompt_tokens = static_cast<std::int64_t>(prompt.size());
   const auto alone = model.alone();
   const ReleasedGil release;
-  infer::Job job{.request = model.session().request(std::move(prompt), options), .stop = options.stop};
+  infer::Job job{.request = model.session().request(std::move(prompt), options),
+                 .stop = options.stop,
+                 .include_stop = options.include_stop};
   job.request.logprobs = logprobs;
   const std::shared_ptr<Stream> stream = running->stream;
   job.on_text = [stream](TextPiece piece) { stream->push(std::move(piece)); };

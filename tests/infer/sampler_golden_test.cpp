@@ -33,6 +33,9 @@ SamplingOptions options_of(const Json& json) {
   take("top_n_sigma", o.top_n_sigma);
   take("xtc_probability", o.xtc_probability);
   take("xtc_threshold", o.xtc_threshold);
+  take("min_keep", o.min_keep);
+  take("dynatemp_range", o.dynatemp_range);
+  take("dynatemp_exponent", o.dynatemp_exponent);
   take("repetition_penalty", o.repetition_penalty);
   take("presence_penalty", o.presence_penalty);
   take("frequency_penalty", o.frequency_penalty);

@@ -257,5 +257,40 @@ TEST(LogitPasses, OfAnyLengthSeeEveryLogit) {
   }
 }
 
+TEST(Sampler, AllowedTokensAloneComeWhateverElseIsAsked) {
+  Rng rng(5);
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    std::vector<float> logits(50);
+    for (float& logit : logits) logit = static_cast<float>(rng.normal()) * 3;
+    SamplingOptions options{.temperature = seed % 3 == 0 ? 0.0 : 1.5,
+                            .top_p = seed % 2 == 0 ? 1.0 : 0.6,
+                            .repetition_penalty = seed % 5 == 0 ? 1.3 : 1.0,
+                            .seed = seed};
+    for (std::uint64_t count = 1 + rng.below(5); count > 0; --count)
+      options.allowed_tokens.push_back(static_cast<std::int32_t>(rng.below(50)));
+    if (seed % 4 == 0) options.logit_bias = {{static_cast<std::int32_t>(rng.below(50)), 20.0F}};
+    options.allowed_tokens.push_back(1000);  // outside the vocabulary: counts as nothing
+    Sampler sampler(options);
+    for (int draw = 0; draw < 20; ++draw) {
+      const std::int32_t token = sampler(logits, std::vector<std::int32_t>{1, 2, 3}, 1);
+      EXPECT_NE(std::ranges::find(options.allowed_tokens, token), options.allowed_tokens.end());
+    }
+  }
+}
+
+TEST(Sampler, DynamicTemperatureOfASureModelIsTheLowest) {
+  std::vector<float> logits(100, 0.0F);
+  logits[7] = 80;
+  EXPECT_NEAR(dynamic_temperature(logits, 80, 1, 0.6, 1), 0.4, 1e-9);
+  logits[7] = 0;
+  EXPECT_NEAR(dynamic_temperature(logits, 0, 1, 0.6, 1), 1.6, 1e-9);
+  EXPECT_NEAR(dynamic_temperature(logits, 0, 0.5, 0.9, 3), 1.4, 1e-9);
+  logits[7] = std::numeric_limits<float>::infinity() * -1;
+  EXPECT_LT(dynamic_temperature(logits, 0, 1, 0.6, 1), 1.6);
+  EXPECT_THROW(Sampler({.dynatemp_range = -1}), InvalidConfig);
+  EXPECT_THROW(Sampler({.dynatemp_exponent = 0}), InvalidConfig);
+  EXPECT_THROW(Sampler({.min_keep = -1}), InvalidConfig);
+}
+
 }  // namespace
 }  // namespace ingot

@@ -36,6 +36,17 @@ TEST(StopStrings, EndTheTextWhereverItsPiecesBegin) {
   }
 }
 
+TEST(StopStrings, StayInATextThatIncludesThem) {
+  for (std::size_t step = 1; step <= 20; ++step) {
+    StopStrings strings({"###", "two"}, /*include=*/true);
+    const std::string text = "one ## two ### three";
+    std::string out;
+    for (std::size_t i = 0; i < text.size() && !strings.stopped(); i += step)
+      out += strings.push(text.substr(i, step));
+    EXPECT_EQ(out + strings.finish(), "one ## two") << step;
+  }
+}
+
 TEST(StopStrings, HoldBackOnlyWhatMayBeginOne) {
   StopStrings strings({"###", "\n\n"});
   EXPECT_EQ(strings.push("a#"), "a");

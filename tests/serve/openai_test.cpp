@@ -109,6 +109,65 @@ TEST(ChatCompletions, StopStringsEndTheTextAndMaxTokensCutsIt) {
             "o");
 }
 
+TEST(ChatCompletions, WhatEndsATextIsPartOfItWhereAskedFor) {
+  const RunningServer server;
+  for (const bool stream : {false, true}) {
+    const auto content = [&](Json more) {
+      more.update({{"temperature", 0}, {"stream", stream}, {"include_stop_str_in_output", true}});
+      const ClientResponse response = post(server, "/v1/chat/completions", chat_request(more));
+      if (!stream) return parsed(response)["choices"][0]["message"]["content"].get<std::string>();
+      std::string text;
+      for (const Json& each : test::events_of(response.body))
+        if (each.is_object()) text += each["choices"][0]["delta"].value("content", "");
+      return text;
+    };
+    EXPECT_EQ(content({{"stop", " tw"}}), "one tw");
+    EXPECT_EQ(content({{"stop_token_ids", {ingot::test::scripted_id('e')}}}), "one");
+    EXPECT_EQ(content({}), "one twz");  // its end token is special, and shows nothing
+    EXPECT_EQ(content({{"skip_special_tokens", false}}), "one twz<end>");
+  }
+}
+
+TEST(ChatCompletions, AllowedTokenIdsAloneAreWritten) {
+  const RunningServer server;
+  const Json allowed{ingot::test::scripted_id('x'), ingot::test::scripted_id('y')};
+  const Json answer =
+      parsed(post(server, "/v1/chat/completions",
+                  chat_request({{"allowed_token_ids", allowed}, {"max_tokens", 20}, {"temperature", 3}})));
+  const std::string text = answer["choices"][0]["message"]["content"];
+  EXPECT_EQ(text.size(), 20U);
+  EXPECT_EQ(text.find_first_not_of("xy"), text.npos) << text;
+  for (const Json& wrong : {Json::array(), Json("a"), Json::array({-1})})
+    EXPECT_EQ(post(server, "/v1/chat/completions", chat_request({{"allowed_token_ids", wrong}})).status, 400);
+}
+
+TEST(ChatCompletions, AStreamsPiecesHaveAsManyTokensAsTheIntervalAsksFor) {
+  ServerOptions options;
+  options.stream_interval = 3;
+  const RunningServer server(options);
+  const auto pieces = [&](Json more) {
+    more.update({{"stream", true}, {"ignore_eos", true}, {"max_tokens", 11}, {"temperature", 0}, {"n", 2}});
+    std::vector<std::string> found;
+    for (const Json& each : test::events_of(post(server, "/v1/chat/completions", chat_request(more)).body))
+      if (each.is_object() && each["choices"][0]["index"] == 1 &&
+          each["choices"][0]["delta"].contains("content") && each["choices"][0]["delta"]["content"] != "")
+        found.push_back(each["choices"][0]["delta"]["content"]);
+    return found;
+  };
+  const auto sizes = [](const std::vector<std::string>& texts) {
+    std::vector<std::size_t> sizes;
+    for (const std::string& text : texts) sizes.push_back(text.size());
+    return sizes;
+  };
+  const Json letters = Json::array({ingot::test::scripted_id('x')});
+  EXPECT_EQ(sizes(pieces({{"allowed_token_ids", letters}})), (std::vector<std::size_t>{1, 3, 3, 3, 1}));
+  EXPECT_EQ(sizes(pieces({{"allowed_token_ids", letters}, {"stream_interval", 6}})),
+            (std::vector<std::size_t>{1, 6, 4}));
+  EXPECT_EQ(sizes(pieces({{"allowed_token_ids", letters}, {"stream_interval", 1}})),
+            std::vector<std::size_t>(11, 1));
+  EXPECT_EQ(post(server, "/v1/chat/completions", chat_request({{"stream_interval", 0}})).status, 400);
+}
+
 TEST(ChatCompletions, ChoicesDifferAndASeedGivesThemAgain) {
   const RunningServer server;
   const Json body = chat_request({{"n", 3},

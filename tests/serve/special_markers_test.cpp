@@ -90,6 +90,8 @@ class ScriptedServer {
     return parsed(client_.post("/v1/chat/completions", body.dump()))["choices"][0]["message"];
   }
 
+  HttpClient& client() { return client_; }
+
  private:
   static ServerOptions options(const std::string& model) {
     ServerOptions options;
@@ -139,6 +141,32 @@ TEST(SpecialMarkers, OfACallStayInAnAnswerToARequestWithoutTools) {
   body["tools"] = tool();
   body["tool_choice"] = "none";
   EXPECT_EQ(second.message(body)["content"], R"(<|tool_call>k:<|"|>v<tool_call|>)");
+}
+
+TEST(SpecialMarkers, AThinkingBudgetEndsTheThoughtsInEveryApi) {
+  const ingot::test::TemporaryDirectory folder;
+  ScriptedServer server(write_thinking_model(folder.path()));
+  const Json messages = Json::array({{{"role", "user"}, {"content", "hi"}}});
+  const auto written = [&](const char* field, int budget) {
+    const Json body{{"messages", messages}, {"temperature", 0}, {"max_tokens", 10}, {field, budget}};
+    const Json message =
+        parsed(server.client().post("/v1/chat/completions", body.dump()))["choices"][0]["message"];
+    return message.value("reasoning_content", "") + "|" + message.value("content", "");
+  };
+  EXPECT_EQ(written("thinking_token_budget", -1), "hm|ok");
+  EXPECT_EQ(written("thinking_token_budget", 2), "hm|ok");
+  EXPECT_EQ(written("thinking_budget_tokens", 1), "h|ok");
+  EXPECT_EQ(written("thinking_token_budget", 0), "|ok");
+  const Json anthropic{{"messages", messages},
+                       {"temperature", 0},
+                       {"max_tokens", 10},
+                       {"thinking", {{"type", "enabled"}, {"budget_tokens", 1}}}};
+  const Json blocks = parsed(server.client().post("/v1/messages", anthropic.dump()))["content"];
+  ASSERT_EQ(blocks.size(), 2U) << blocks;
+  EXPECT_EQ(blocks[0]["thinking"], "h");
+  EXPECT_EQ(blocks[1]["text"], "ok");
+  const Json wrong{{"messages", messages}, {"thinking_token_budget", -2}};
+  EXPECT_EQ(server.client().post("/v1/chat/completions", wrong.dump()).status, 400);
 }
 
 }  // namespace

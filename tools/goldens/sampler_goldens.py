@@ -57,7 +57,7 @@ def load_llama(folder):
     subprocess.run(["g++", "-std=c++17", "-O1", "-shared", "-fPIC", *includes, *map(str, sources), "-o", str(library)], check=True)
     import os
     lib = ctypes.CDLL(str(library), mode=os.RTLD_LAZY)
-    for name in ("penalties", "top_n_sigma", "xtc", "typical", "mirostat_v2"):
+    for name in ("penalties", "top_n_sigma", "xtc", "typical", "mirostat_v2", "temp_ext", "top_p", "min_p"):
         getattr(lib, f"llama_sampler_init_{name}").restype = ctypes.c_void_p
     lib.dry.restype = ctypes.c_void_p
     return lib
@@ -171,6 +171,23 @@ def llama_cases(llama):
             yield case("llama.cpp: dry", options, logits, history, llama.distribution(sampler, logits, history))
 
 
+def llama_dynamic_cases(llama):
+    lib, keep = llama.lib, ctypes.c_size_t
+    for temperature, width, exponent in ((1.0, 0.5, 1.0), (0.8, 0.3, 2.0), (0.7, 1.5, 0.6)):
+        for spread in (0.3, 2.0, 6.0):
+            logits = draw_logits(spread)
+            options = {"temperature": temperature, "dynatemp_range": width, "dynatemp_exponent": exponent}
+            yield case("llama.cpp: dynatemp", options, logits, [], llama.distribution(lib.llama_sampler_init_temp_ext(f(temperature), f(width), f(exponent)), logits))
+    for least in (2, 6, 30):
+        logits = draw_logits(3.0)
+        made = {"top_p": (0.5, lib.llama_sampler_init_top_p), "min_p": (0.4, lib.llama_sampler_init_min_p), "typical_p": (0.3, lib.llama_sampler_init_typical)}
+        for name, (value, init) in made.items():
+            yield case(f"llama.cpp: min_keep, {name}", {name: value, "min_keep": least}, logits, [], llama.distribution(init(f(value), keep(least)), logits))
+        logits = draw_logits(1.5)
+        sampler = lib.llama_sampler_init_xtc(f(1.0), f(0.05), keep(least), ctypes.c_uint32(1))
+        yield case("llama.cpp: min_keep, xtc", {"xtc_probability": 1.0, "xtc_threshold": 0.05, "min_keep": least}, logits, [], llama.distribution(sampler, logits))
+
+
 def mirostat(llama, tau, eta, steps):
     sampler = llama.lib.llama_sampler_init_mirostat_v2(ctypes.c_uint32(5), f(tau), f(eta))
     rows = []
@@ -200,6 +217,7 @@ def main():
     llama = Llama(load_llama(sys.argv[1]))
     cases = [*transformers_cases(), *llama_cases(llama)]
     runs = [mirostat(llama, 2.0, 0.3, 12), mirostat(llama, 0.5, 0.5, 8)]
+    cases += llama_dynamic_cases(llama)
     lines = ",\n".join(json.dumps(rounded(c)) for c in cases)
     OUT.write_text('{"cases": [\n' + lines + '\n], "mirostat": [\n' + ",\n".join(json.dumps(rounded(r)) for r in runs) + "\n]}\n")
 

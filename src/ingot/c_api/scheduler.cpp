@@ -151,7 +151,9 @@ IngotStatus submit(const char* function, IngotScheduler* handle, const IngotGene
     const infer::TextOptions how = text_options(session, options);
     const auto request = std::make_shared<IngotRequest>();
     if (callbacks != nullptr) request->callbacks = *callbacks;
-    infer::Job job{.request = session.request(prompt(core->session()), how), .stop = how.stop};
+    infer::Job job{.request = session.request(prompt(core->session()), how),
+                   .stop = how.stop,
+                   .include_stop = how.include_stop};
     if (auto& processor = job.request.sampling.logits_processor; processor) {
       processor = [process = std::move(processor), of = core.get()](auto logits, auto history) {
         const InCallback mark(*of);

@@ -250,6 +250,12 @@ void TextFlags::add_to(Command& command) {
       command, "-t,--temperature", +[](O & o) -> auto& { return o.sampling.temperature; },
       "0 is always the most probable (greedy); higher is freer");
   add(
+      command, "--dynatemp-range", +[](O & o) -> auto& { return o.sampling.dynatemp_range; },
+      "The surer the model, the lower the temperature, within so much of it; 0: it stays");
+  add(
+      command, "--dynatemp-exponent", +[](O & o) -> auto& { return o.sampling.dynatemp_exponent; },
+      "Above 1 the temperature rises later with the entropy (1)");
+  add(
       command, "--top-k", +[](O & o) -> auto& { return o.sampling.top_k; },
       "Draw among the k most probable; 0: all");
   add(
@@ -270,6 +276,9 @@ void TextFlags::add_to(Command& command) {
   add(
       command, "--xtc-threshold", +[](O & o) -> auto& { return o.sampling.xtc_threshold; },
       "Probability that makes a top choice; the least likely of them stays (0.1)");
+  add(
+      command, "--min-keep", +[](O & o) -> auto& { return o.sampling.min_keep; },
+      "Tokens that top-p, min-p, typical-p and XTC leave at least");
   add(
       command, "--mirostat", +[](O & o) -> auto& { return o.sampling.mirostat; },
       "2: Mirostat 2 in place of top-k to XTC; 0: off");

@@ -112,6 +112,11 @@ Table::Section scheduling_rows() {
             .unit = "seconds",
             .doc = "Seconds that compiling a schema, expression or grammar may take (then: status 400), and "
                    "that a request may wait for those of others (503)."}},
+          {"stream_interval",
+           &C::stream_interval,
+           {.bounds = between(1, 1024),
+            .unit = "tokens",
+            .doc = "Tokens of each piece of a stream but the first and the last, at least; more cost less."}},
           {"prefix_cache",
            &C::prefix_cache,
            {.aliases = {"enable_prefix_caching"},
@@ -314,6 +319,7 @@ serve::ServerOptions server_options(const ServeConfig& c) {
                     .allowed_hosts = c.allowed_hosts};
   if (!c.api_key_file.empty()) serve::read_key_file(c.api_key_file);  // what is wrong with it is said at once
   options.request_timeout = std::chrono::seconds(c.request_timeout);
+  options.stream_interval = c.stream_interval;
   options.grammar_timeout = std::chrono::seconds(c.grammar_timeout);
   options.allow_strangers = c.allow_strangers;
   options.access_log = c.access_log;

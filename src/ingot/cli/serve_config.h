@@ -32,7 +32,8 @@ struct ServeConfig {
   std::vector<std::string> cors_origins, allowed_hosts, api_keys;
   std::string api_key_file, tls_cert, tls_key;
   bool allow_strangers = false;
-  std::int64_t max_running = 0, max_waiting = 256, request_timeout = 0, grammar_timeout = 10;
+  std::int64_t max_running = 0, max_waiting = 256, request_timeout = 0, grammar_timeout = 10,
+               stream_interval = 1;
   bool prefix_cache = true, batch_invariant = false;
   std::string prompt_cache, prompt_cache_size = "4GiB";
   bool access_log = true, log_json = false;

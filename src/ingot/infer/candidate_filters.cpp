@@ -11,7 +11,7 @@ double total_weight(const std::vector<WeightedToken>& tokens) {
                          [](double sum, const WeightedToken& token) { return sum + token.weight; });
 }
 
-void keep_typical(std::vector<WeightedToken>& tokens, double mass) {
+void keep_typical(std::vector<WeightedToken>& tokens, double mass, std::size_t least) {
   const double total = total_weight(tokens);
   std::erase_if(tokens, [](const WeightedToken& token) { return token.weight <= 0; });
   const auto surprise = [total](const WeightedToken& token) { return -std::log(token.weight / total); };
@@ -26,19 +26,24 @@ void keep_typical(std::vector<WeightedToken>& tokens, double mass) {
     distances.push_back({std::abs(surprise(token) - entropy), token.weight});
   std::ranges::stable_sort(distances, {}, &Distance::value);
   double reached = 0, furthest = 0;
+  std::size_t count = 0;
   for (const Distance& distance : distances) {
     furthest = distance.value;
     reached += distance.weight;
-    if (reached >= mass * total) break;
+    ++count;
+    if (reached >= mass * total && count >= least) break;
   }
   std::erase_if(tokens,
                 [&](const WeightedToken& token) { return std::abs(surprise(token) - entropy) > furthest; });
 }
 
-void exclude_top_choices(std::vector<WeightedToken>& tokens, double threshold) {
-  const double least = threshold * total_weight(tokens);
-  const auto top = std::ranges::find_if(tokens, [least](const auto& token) { return token.weight < least; });
-  if (top - tokens.begin() > 1) tokens.erase(tokens.begin(), top - 1);
+void exclude_top_choices(std::vector<WeightedToken>& tokens, double threshold, std::size_t least) {
+  const double choice = threshold * total_weight(tokens);
+  const auto top =
+      std::ranges::find_if(tokens, [choice](const auto& token) { return token.weight < choice; });
+  const std::ptrdiff_t excluded = top - tokens.begin() - 1;
+  if (excluded > 0 && std::ssize(tokens) - excluded >= static_cast<std::ptrdiff_t>(least))
+    tokens.erase(tokens.begin(), top - 1);
 }
 
 void Mirostat::keep(std::vector<WeightedToken>& tokens) const {

@@ -16,12 +16,13 @@ struct WeightedToken {
 double total_weight(const std::vector<WeightedToken>& tokens);
 
 /// Keeps the tokens whose surprise is nearest to what is expected (the entropy), until their probabilities
-/// reach `mass` (locally typical sampling, Meister et al. 2022), and those as near as the last of them.
-void keep_typical(std::vector<WeightedToken>& tokens, double mass);
+/// reach `mass` (locally typical sampling, Meister et al. 2022), and those as near as the last of them;
+/// `least` tokens at least.
+void keep_typical(std::vector<WeightedToken>& tokens, double mass, std::size_t least = 0);
 
 /// "Exclude top choices": of the tokens with a probability of `threshold` or more only the least likely
-/// stays. `tokens` stand most probable first.
-void exclude_top_choices(std::vector<WeightedToken>& tokens, double threshold);
+/// stays; all do where fewer than `least` tokens would. `tokens` stand most probable first.
+void exclude_top_choices(std::vector<WeightedToken>& tokens, double threshold, std::size_t least = 0);
 
 /// Mirostat 2 (Basu et al. 2021): keeps what is no more surprising than a bound that moves, so that the
 /// surprise of what is drawn comes to `tau` bits.

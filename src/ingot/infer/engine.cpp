@@ -141,6 +141,12 @@ void Request::validate(const LanguageConfig& model) const {
               InvalidConfig("prompt_logprobs", fmt::format("must be -1 (none) to {}, got {}",
                                                            model.vocab_size, prompt_logprobs)));
   sampling.validate();
+  for (const auto* tokens : {&thinking.begin, &thinking.end, &thinking.closing}) {
+    for (const std::int32_t id : *tokens)
+      INGOT_CHECK(id >= 0 && id < model.vocab_size,
+                  InvalidConfig("thinking", fmt::format("token id {} is outside the vocabulary of {}", id,
+                                                        model.vocab_size)));
+  }
   INGOT_CHECK(!prompt.empty(), DimensionMismatch("generate: the prompt is empty; give at least one token"));
   for (const std::int32_t id : prompt) {
     INGOT_CHECK(id >= 0 && id < model.vocab_size,
@@ -153,6 +159,7 @@ Sequence::Sequence(Request request)
     : request_(std::move(request)), sampler_(sampler_of(request_)), tokens_(request_.prompt), clock_(now()) {
   if (request_.grammar != nullptr)
     guide_ = std::make_unique<GrammarGuide>(request_.grammar, request_.stop_tokens);
+  if (request_.thinking.limits()) thinking_.emplace(request_.thinking);
 }
 Sequence::~Sequence() = default;
 
@@ -161,9 +168,11 @@ bool Sequence::complete() const { return guide_ != nullptr && guide_->complete()
 
 std::int32_t Sequence::draw(std::span<const float> logits) {
   const std::size_t prompt = request_.prompt.size();
-  if (guide_ == nullptr) return sampler_(logits, tokens_, prompt);
-  const std::int32_t token = sampler_(logits, tokens_, prompt, &guide_->allowed());
-  guide_->take(token);
+  const std::optional<std::int32_t> forced = thinking_ ? thinking_->forced() : std::nullopt;
+  const std::int32_t token =
+      forced ? *forced : sampler_(logits, tokens_, prompt, guide_ != nullptr ? &guide_->allowed() : nullptr);
+  if (guide_ != nullptr) guide_->take(token);
+  if (thinking_) thinking_->take(token);
   return token;
 }
 
@@ -399,6 +408,7 @@ Engine::Logits Engine::forward(std::span<Turn> turns, std::int64_t first_row) {
 // Appends a token to the sequence; false when that ends it.
 bool Engine::accept(Sequence& s, std::int32_t token) {
   if (std::ranges::find(s.request_.stop_tokens, token) != s.request_.stop_tokens.end()) {
+    s.result_.stop_token = token;
     s.finish(StopReason::stop_token);
     return false;
   }
@@ -456,7 +466,7 @@ void Engine::score(const std::vector<Turn>& turns, const Logits& logits) const {
 void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
   const auto greedy = [](const Turn& turn) {
     return turn.sequence->sampler_.greedy() && turn.sequence->request_.logprobs < 0 &&
-           turn.sequence->guide_ == nullptr;
+           turn.sequence->guide_ == nullptr && !turn.sequence->thinking_;
   };
   if (!has_host_memory(model_.device()) &&
       std::ranges::all_of(turns, greedy)) {  // nothing else leaves the device

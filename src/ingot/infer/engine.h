@@ -16,6 +16,7 @@
 #include "ingot/infer/client_shares.h"
 #include "ingot/infer/kv_pool.h"
 #include "ingot/infer/sampler.h"
+#include "ingot/infer/thinking_budget.h"
 #include "ingot/models/adapter/adapter_bank.h"
 #include "ingot/models/language/decoder.h"
 
@@ -108,6 +109,7 @@ struct Request {
   /// What the result has to match; null: anything. Stop tokens come only where it is complete, and it ends
   /// there of itself where nothing can follow.
   std::shared_ptr<const grammar::Grammar> grammar{};
+  ThinkingBudget thinking{};     ///< how long it may think
   std::string adapter{};         ///< by its name in EngineOptions::adapters; empty: none
   AdapterHandle held_adapter{};  ///< what the name stands for: Engine::hold_adapter() fills it in
   std::int64_t priority = 0;     ///< the smaller goes first
@@ -142,6 +144,7 @@ struct Generation {
   double queue_seconds = 0;        ///< until the request was admitted
   double prompt_seconds = 0;       ///< from then until the first token's logits were there
   double decode_seconds = 0;
+  std::int32_t stop_token = -1;            ///< the one that ended it; −1: none did
   std::int64_t drafted = 0, accepted = 0;  ///< draft tokens, and those that were accepted
 };
 
@@ -170,7 +173,8 @@ class Sequence {
 
   Request request_;
   Sampler sampler_;
-  std::unique_ptr<GrammarGuide> guide_;  // null: no grammar
+  std::unique_ptr<GrammarGuide> guide_;    // null: no grammar
+  std::optional<ThinkingGuide> thinking_;  // none: no budget
   // Null while it waits. Its cache is always behind tokens_ by the last one or, before that, by what is left
   // of the prompt.
   std::shared_ptr<KvSlot> slot_;

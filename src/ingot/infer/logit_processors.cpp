@@ -71,6 +71,13 @@ void keep_allowed(std::span<float> logits, const grammar::TokenMask& allowed) {
   }
 }
 
+void keep_tokens(std::span<float> logits, std::span<const std::int32_t> tokens) {
+  grammar::TokenMask allowed(static_cast<std::int32_t>(logits.size()));
+  for (const std::int32_t id : tokens)
+    if (logit_of(logits, id) != nullptr) allowed.add(id);
+  keep_allowed(logits, allowed);
+}
+
 void add_bias(std::span<float> logits, std::span<const TokenBias> bias) {
   for (const auto& [id, value] : bias) {
     if (float* logit = logit_of(logits, id)) *logit += value;
@@ -138,6 +145,23 @@ void ban_sequences(std::span<float> logits, std::span<const std::int32_t> tokens
     const std::span<const std::int32_t> last = tokens.last(sequence.size() - 1);
     if (std::equal(last.begin(), last.end(), sequence.begin())) ban(logits, sequence.back());
   }
+}
+
+double dynamic_temperature(std::span<const float> logits, float largest, double temperature, double range,
+                           double exponent) {
+  if (logits.size() < 2) return temperature;
+  double total = 0, apart = 0;  // of weights e^(x − largest), and of x − largest by these
+  for (const float logit : logits) {
+    const double distance = static_cast<double>(logit) - static_cast<double>(largest);
+    const double weight = std::exp(distance);
+    if (weight == 0) continue;
+    total += weight;
+    apart += weight * distance;
+  }
+  const double entropy = std::max(0.0, std::log(total) - apart / total);
+  const double share = entropy / std::log(static_cast<double>(logits.size()));
+  const double lowest = std::max(0.0, temperature - range);
+  return lowest + (temperature + range - lowest) * std::pow(share, exponent);
 }
 
 }  // namespace ingot

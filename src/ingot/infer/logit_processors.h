@@ -30,6 +30,9 @@ struct DryOptions {
 /// Rules out what a grammar does not allow.
 void keep_allowed(std::span<float> logits, const grammar::TokenMask& allowed);
 
+/// Rules out all tokens but these.
+void keep_tokens(std::span<float> logits, std::span<const std::int32_t> tokens);
+
 /// Adds each bias to its token's logit; −∞ rules the token out.
 void add_bias(std::span<float> logits, std::span<const TokenBias> bias);
 
@@ -49,5 +52,11 @@ void ban_repeated_ngrams(std::span<float> logits, std::span<const std::int32_t> 
 /// Rules out each token that would complete one of `sequences` behind `tokens`.
 void ban_sequences(std::span<float> logits, std::span<const std::int32_t> tokens,
                    std::span<const TokenSequence> sequences);
+
+/// Where in [temperature − range, temperature + range] the temperature is, by the share that the entropy of
+/// these tokens has of the most that it could have, to the power `exponent`: a model that is sure gets a low
+/// one. `largest`: of the logits. At least 0.
+double dynamic_temperature(std::span<const float> logits, float largest, double temperature, double range,
+                           double exponent);
 
 }  // namespace ingot

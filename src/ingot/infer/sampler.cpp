@@ -81,6 +81,11 @@ void SamplingOptions::validate() const {
   check(top_n_sigma >= 0 && std::isfinite(top_n_sigma), "top_n_sigma", "0 (off) or more", top_n_sigma);
   check(share(xtc_probability), "xtc_probability", "in [0, 1]", xtc_probability);
   check(share(xtc_threshold), "xtc_threshold", "in [0, 1]", xtc_threshold);
+  check(min_keep >= 0, "min_keep", "0 or more", min_keep);
+  check(dynatemp_range >= 0 && std::isfinite(dynatemp_range), "dynatemp_range", "0 (off) or more",
+        dynatemp_range);
+  check(dynatemp_exponent > 0 && std::isfinite(dynatemp_exponent), "dynatemp_exponent", "positive",
+        dynatemp_exponent);
   check(mirostat == 0 || mirostat == 2, "mirostat", "0 (off) or 2", mirostat);
   check(mirostat_tau > 0 && std::isfinite(mirostat_tau), "mirostat_tau", "positive", mirostat_tau);
   check(mirostat_eta > 0 && std::isfinite(mirostat_eta), "mirostat_eta", "positive", mirostat_eta);
@@ -100,8 +105,8 @@ void SamplingOptions::validate() const {
 }
 
 bool SamplingOptions::changes_logits() const {
-  return !logit_bias.empty() || repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0 ||
-         dry.multiplier != 0 || no_repeat_ngram_size > 0 || !bad_words.empty() ||
+  return !logit_bias.empty() || !allowed_tokens.empty() || repetition_penalty != 1 || presence_penalty != 0 ||
+         frequency_penalty != 0 || dry.multiplier != 0 || no_repeat_ngram_size > 0 || !bad_words.empty() ||
          (min_tokens > 0 && !end_tokens.empty()) || logits_processor != nullptr;
 }
 
@@ -168,9 +173,10 @@ std::vector<WeightedToken> Sampler::candidates() {
     mirostat_.keep(tokens);
     return tokens;
   }
-  if (options_.typical_p < 1) keep_typical(tokens, options_.typical_p);
+  const auto least = static_cast<std::size_t>(options_.min_keep);
+  if (options_.typical_p < 1) keep_typical(tokens, options_.typical_p, least);
   if (options_.xtc_probability > 0 && rng_.uniform_double() <= options_.xtc_probability)
-    exclude_top_choices(tokens, options_.xtc_threshold);
+    exclude_top_choices(tokens, options_.xtc_threshold, least);
   return tokens;
 }
 
@@ -205,7 +211,12 @@ void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> 
                   "no token is left: a grammar, logit_bias, bad_words, min_tokens, a logits processor "
                   "and their like rule out all of them"));
   }
-  const float temperature = options_.temperature > 0 ? static_cast<float>(options_.temperature) : 1.0F;
+  float temperature = options_.temperature > 0 ? static_cast<float>(options_.temperature) : 1.0F;
+  if (options_.temperature > 0 && options_.dynatemp_range > 0) {
+    const double now = dynamic_temperature(logits_, largest, options_.temperature, options_.dynatemp_range,
+                                           options_.dynatemp_exponent);
+    temperature = static_cast<float>(std::max(now, kGreedyBelow));
+  }
   if (!(std::abs(largest / temperature) < 1e6F)) {  // differences of such numbers, if not they, are lost
     for (float& logit : logits_) logit -= largest;
     largest = 0;
@@ -220,6 +231,7 @@ void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> 
 void Sampler::change(std::span<const std::int32_t> history, std::size_t prompt) {
   const SamplingOptions& o = options_;
   const std::span<const std::int32_t> written = history.subspan(std::min(prompt, history.size()));
+  if (!o.allowed_tokens.empty()) keep_tokens(logits_, o.allowed_tokens);
   add_bias(logits_, o.logit_bias);
   if (o.repetition_penalty != 1)
     penalize_repetition(logits_, history, static_cast<float>(o.repetition_penalty));
@@ -302,9 +314,10 @@ Sampler::Kept Sampler::kept() {
   const Kept all = kept_by_count();
   if (options_.top_p >= 1 && options_.min_p <= 0) return all;
   Kept few{.count = 1, .weight = weight(ranked(0))};
-  while (few.count < all.count && few.weight < options_.top_p * all.weight) {
+  const auto least = static_cast<std::size_t>(options_.min_keep);
+  while (few.count < all.count && (few.count < least || few.weight < options_.top_p * all.weight)) {
     const double next = weight(ranked(few.count));
-    if (next < options_.min_p) break;
+    if (few.count >= least && next < options_.min_p) break;
     few.weight += next;
     ++few.count;
   }

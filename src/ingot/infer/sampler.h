@@ -23,7 +23,11 @@ using LogitsProcessor = std::function<void(std::span<float> logits, std::span<co
 /// How the next token is chosen. The steps apply in the order of docs/inference.md: what changes logits, the
 /// temperature, what restricts the choice, the draw.
 struct SamplingOptions {
-  double temperature = 0.8;      ///< 0, or below 1e-5: always the most probable token (greedy)
+  double temperature = 0.8;  ///< 0, or below 1e-5: always the most probable token (greedy)
+  /// The temperature is within so much of it, the surer the model is of the next token the lower
+  /// (dynamic_temperature); 0: it stays.
+  double dynatemp_range = 0.0;
+  double dynatemp_exponent = 1.0;
   std::int64_t top_k = 0;        ///< keep the k most probable; 0: all
   double top_p = 1.0;            ///< keep the fewest tokens whose probabilities reach p (nucleus sampling)
   double min_p = 0.0;            ///< drop tokens less likely than min_p times the most probable
@@ -31,11 +35,13 @@ struct SamplingOptions {
   double top_n_sigma = 0.0;      ///< keep logits within n standard deviations of the largest; 0: all
   double xtc_probability = 0.0;  ///< how often the top choices are excluded (exclude_top_choices); 0: never
   double xtc_threshold = 0.1;
+  std::int64_t min_keep = 0;  ///< tokens that top-p, min-p, typical-p and XTC leave at least
   std::int64_t mirostat = 0;  ///< 2: Mirostat 2 instead of the restrictions above; 0: off
   double mirostat_tau = 5.0, mirostat_eta = 0.1;
 
-  std::vector<TokenBias> logit_bias{};  ///< added to a token's logit
-  double repetition_penalty = 1.0;      ///< > 1 makes tokens that are there already less likely (CTRL's rule)
+  std::vector<TokenBias> logit_bias{};         ///< added to a token's logit
+  std::vector<std::int32_t> allowed_tokens{};  ///< no others come; empty: any
+  double repetition_penalty = 1.0;  ///< > 1 makes tokens that are there already less likely (CTRL's rule)
   /// Taken from the logits of tokens that were written (not those of the prompt): once, and for each time.
   double presence_penalty = 0.0, frequency_penalty = 0.0;
   DryOptions dry{};

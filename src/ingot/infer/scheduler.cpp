@@ -35,7 +35,7 @@ Scheduler::~Scheduler() {
 
 Scheduler::Id Scheduler::submit(Job job) {
   engine_.hold_adapter(job.request);
-  TextStream stream(tokenizer_, job.stop, job.special);
+  TextStream stream(tokenizer_, job.stop, job.special, job.include_stop);
   const std::lock_guard lock(mutex_);
   const std::int64_t waiting = stats_.waiting + static_cast<std::int64_t>(arrived_.size());
   INGOT_CHECK(waiting < options_.max_waiting, QueueFull(waiting));
@@ -164,7 +164,7 @@ void Scheduler::end(Run& run) {
              .error = run.failure != nullptr ? run.failure : sequence.error()};
   if (end.error != nullptr) end.reason = StopReason::failed;
   try {
-    run.piece.text = run.stream.finish();
+    run.piece.text = run.stream.finish(sequence.result().stop_token);
     if (run.stream.stopped()) end.reason = StopReason::stop_string;
     const bool rest = !run.piece.text.empty() || !run.piece.tokens.empty();
     if (rest && run.job.on_text) run.job.on_text(std::move(run.piece));

@@ -43,6 +43,7 @@ struct JobEnd {
 struct Job {
   Request request;  ///< on_token is the scheduler's
   std::vector<std::string> stop{};
+  bool include_stop = false;  ///< the text has what ended it: the stop string, or the stop token
   SpecialText special{};
   std::function<void(TextPiece)> on_text{};
   std::function<void(JobEnd)> on_end{};

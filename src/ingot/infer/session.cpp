@@ -100,7 +100,7 @@ EngineOptions engine_options_of(const SessionOptions& options, LanguageModel& mo
 class TextRun {
  public:
   TextRun(Engine& engine, const text::Tokenizer& tokenizer, const TextOptions& options, const OnText& on_text)
-      : engine_(engine), stream_(tokenizer, options.stop), on_text_(on_text) {}
+      : engine_(engine), stream_(tokenizer, options.stop, {}, options.include_stop), on_text_(on_text) {}
   ~TextRun() {
     if (sequence_ != nullptr) engine_.cancel(*sequence_);  // an error came in between
   }
@@ -117,7 +117,7 @@ class TextRun {
   /// Once it is finished.
   WrittenText take() {
     const bool ended_by_caller = sequence_->result().reason == StopReason::cancelled && !stream_.stopped();
-    if (!ended_by_caller) show(stream_.finish());
+    if (!ended_by_caller) show(stream_.finish(sequence_->result().stop_token));
     written_.generation = sequence_->result();
     if (stream_.stopped()) written_.generation.reason = StopReason::stop_string;
     return std::move(written_);
@@ -171,6 +171,16 @@ Request Session::request(std::vector<std::int32_t> prompt, const TextOptions& op
                   .logprobs = options.logprobs,
                   .grammar = grammars_->get(options.constraint)};
   if (!options.ignore_end_tokens) request.stop_tokens = end_tokens_;
+  if (options.thinking_budget >= 0 && !options.thoughts.end.empty()) {
+    const auto tokens = [this](const std::string& text) {
+      return tokenizer_.encode(text, {.add_special_tokens = false});
+    };
+    request.thinking = {.tokens = options.thinking_budget,
+                        .begin = tokens(options.thoughts.begin),
+                        .end = tokens(options.thoughts.end),
+                        .closing = tokens(options.thoughts_closing),
+                        .begun = options.thoughts.begun};
+  }
   const auto add = [](std::vector<TokenSequence>& to, std::vector<TokenSequence> more) {
     to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };

@@ -21,7 +21,11 @@ struct TextOptions {
   bool ignore_end_tokens = false;  ///< go on past the model's end tokens
   /// Draft tokens that are verified in one forward pass (Request::speculate).
   std::int64_t speculate = 0;
-  std::int64_t logprobs = -1;  ///< Request::logprobs
+  std::int64_t logprobs = -1;         ///< Request::logprobs
+  bool include_stop = false;          ///< what ended the text, a stop string or token, is part of it
+  std::int64_t thinking_budget = -1;  ///< tokens between the markers of `thoughts`; −1: any number
+  grammar::Thoughts thoughts{};       ///< the markers of reasoning; `begun`: by the prompt
+  std::string thoughts_closing{};     ///< what closes them where the budget is spent; empty: their end
 };
 
 }  // namespace ingot::infer

@@ -8,7 +8,8 @@
 
 namespace ingot::infer {
 
-StopStrings::StopStrings(std::vector<std::string> stop) : stop_(std::move(stop)) {
+StopStrings::StopStrings(std::vector<std::string> stop, bool include)
+    : stop_(std::move(stop)), include_(include) {
   for (const std::string& each : stop_)
     INGOT_CHECK(!each.empty(), InvalidConfig("stop", "is an empty string; every text would end at once"));
 }
@@ -25,8 +26,9 @@ std::string StopStrings::push(const std::string& piece) {
   }
   stopped_ = begin != std::string::npos;
   if (!stopped_) begin = held_.size() - held_back();
-  std::string certain = held_.substr(0, begin);
-  held_.erase(0, begin);
+  const std::size_t shown = stopped_ && include_ ? end : begin;
+  std::string certain = held_.substr(0, shown);
+  held_.erase(0, shown);
   return certain;
 }
 

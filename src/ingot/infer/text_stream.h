@@ -9,13 +9,13 @@
 
 namespace ingot::infer {
 
-/// Lets text through up to the first stop string. What may be the beginning of one is held back. It does not
-/// matter where the pieces of the text begin: the stop string that is complete first counts, of two that end
-/// together the longer one.
+/// Lets text through up to the first stop string, or with it. What may be the beginning of one is held back.
+/// It does not matter where the pieces of the text begin: the stop string that is complete first counts, of
+/// two that end together the longer one.
 class StopStrings {
  public:
   /// InvalidConfig where one is empty.
-  explicit StopStrings(std::vector<std::string> stop);
+  explicit StopStrings(std::vector<std::string> stop, bool include = false);
 
   /// The text that is certain once `piece` has come.
   std::string push(const std::string& piece);
@@ -27,6 +27,7 @@ class StopStrings {
   std::size_t held_back() const;
 
   std::vector<std::string> stop_;
+  bool include_;
   std::string held_;
   bool stopped_ = false;
 };
@@ -38,17 +39,24 @@ struct SpecialText {
 };
 
 /// The text of a sequence while it is written: ids in, text out, as text::DetokenizeStream, up to the first
-/// stop string.
+/// stop string; with `include_stop` what ended it, the string or the stop token, is part of it.
 class TextStream {
  public:
-  TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, SpecialText special = {})
+  TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, SpecialText special = {},
+             bool include_stop = false)
       : words_(tokenizer, special.skip && special.kept.empty()),
         tokenizer_(tokenizer),
         special_(std::move(special)),
-        stop_(std::move(stop)) {}
+        include_stop_(include_stop),
+        stop_(std::move(stop), include_stop) {}
 
   std::string push(std::int32_t id) { return is_skipped(id) ? "" : stop_.push(words_.push(id)); }
-  std::string finish() { return stop_.push(words_.finish()) + stop_.finish(); }
+  /// The rest, where it ends by `stop_token`; −1: by none.
+  std::string finish(std::int32_t stop_token = -1) {
+    std::string last = include_stop_ && stop_token >= 0 ? push(stop_token) : std::string();
+    last += stop_.push(words_.finish());
+    return last + stop_.finish();
+  }
   bool stopped() const { return stop_.stopped(); }
 
  private:
@@ -60,6 +68,7 @@ class TextStream {
   text::DetokenizeStream words_;
   text::Tokenizer tokenizer_;
   SpecialText special_;
+  bool include_stop_;
   StopStrings stop_;
 };
 

@@ -40,6 +40,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
         params_(params),
         client_(context.access.client(exchange_->request())),
         seconds_(seconds_for(context, params)),
+        interval_(params.stream_interval > 0 ? params.stream_interval : context.stream_interval),
         compile_time_(context.compile_time),
         format_(std::move(format)) {}
 
@@ -56,7 +57,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
     std::int64_t prompt_tokens = 0, counted_tokens = 0;
     Clock::time_point last{};
     double first_token = 0;
-    bool has_token = false;
+    bool has_token = false, has_sent = false;
+    infer::TextPiece gathered{};  // of the stream, until there is enough of it
   };
 
   // By the compile queue: there is nobody to throw to.
@@ -130,7 +132,10 @@ class Answer : public std::enable_shared_from_this<Answer> {
   std::size_t n() const { return static_cast<std::size_t>(params_.n); }
 
   infer::Job job(infer::Request request, std::size_t choice) {
-    infer::Job job{.request = std::move(request), .stop = params_.text.stop, .special = params_.special};
+    infer::Job job{.request = std::move(request),
+                   .stop = params_.text.stop,
+                   .include_stop = params_.text.include_stop,
+                   .special = params_.special};
     job.request.client = client_.name;
     job.request.priority = params_.priority.value_or(client_.priority);
     if (!client_.may_go_first) job.request.priority = std::max(job.request.priority, client_.priority);
@@ -155,7 +160,23 @@ class Answer : public std::enable_shared_from_this<Answer> {
     choice.counted_tokens += std::ssize(piece.tokens);
     metrics_.add_tokens(piece.tokens.size());
     choice.last = Clock::now();
-    if (left_ > 0) send(format_->piece(i, piece));
+    if (left_ == 0) return;
+    if (params_.stream && interval_ > 1) return gather(i, piece);
+    send(format_->piece(i, piece));
+  }
+
+  // The first piece goes at once; then so many tokens go together.
+  void gather(std::size_t i, const infer::TextPiece& piece) {
+    infer::TextPiece& gathered = choices_[i].gathered;
+    gathered.text += piece.text;
+    gathered.tokens.insert(gathered.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    gathered.logprobs.insert(gathered.logprobs.end(), piece.logprobs.begin(), piece.logprobs.end());
+    if (!choices_[i].has_sent || std::ssize(gathered.tokens) >= interval_) send_gathered(i);
+  }
+  void send_gathered(std::size_t i) {
+    const infer::TextPiece gathered = std::exchange(choices_[i].gathered, {});
+    choices_[i].has_sent = true;
+    if (!gathered.text.empty() || !gathered.tokens.empty()) send(format_->piece(i, gathered));
   }
 
   void take_end(std::size_t i, const infer::JobEnd& end) {
@@ -181,6 +202,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     if (end.reason == infer::StopReason::timeout) return fail(late());
     try {
       if (params_.prompt_logprobs >= 0) format_->prompt(i, prompts_[i / n()], made.prompt_logprobs);
+      send_gathered(i);
       send(format_->choice_end(i, end.reason));
       if (left_ == 1) finish();
       --left_;
@@ -229,6 +251,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   const GenerationParams params_;
   const Client client_;
   const double seconds_;                          // for the answer; 0: any time
+  const std::int64_t interval_;                   // tokens of a piece of a stream at least
   const std::chrono::milliseconds compile_time_;  // of a grammar
   const std::unique_ptr<AnswerFormat> format_;
   const Clock::time_point start_ = Clock::now();

@@ -32,6 +32,7 @@ struct ApiContext {
   ClassifierModel* classifier = nullptr;  ///< likewise
   std::function<std::size_t()> connections;
   double request_seconds = 0;                      ///< that an answer may take; 0: any time
+  std::int64_t stream_interval = 1;                ///< tokens of a piece of a stream at least
   std::chrono::milliseconds compile_time{10'000};  ///< that a grammar may take, and may wait
   std::atomic<bool> draining{false};
 };

@@ -185,6 +185,21 @@ ChatInput read_chat(const Fields& body, const ServedModel& model) {
   return input;
 }
 
+// The markers that a budget counts between.
+void ChatInput::put_thoughts_into(GenerationParams& params) const {
+  constexpr const char* kField = "thinking_token_budget";
+  infer::TextOptions& text = params.text;
+  if (text.thinking_budget < 0) return;
+  if (parser.thoughts.end.empty())
+    throw bad_field(kField, "has no use: this model's template knows no reasoning");
+  if (!text.constraint.tools.reasoning_begin.empty())
+    throw bad_field(kField, "cannot stand beside forced or strict tools of this model");
+  text.thoughts = parser.thoughts;
+  if (!parser.channels) return;
+  text.thoughts = {.begin = "<|channel|>analysis<|message|>", .end = "<|end|>"};
+  text.thoughts_closing = "<|end|><|start|>assistant" + std::string(kFinalChannel);
+}
+
 void ChatInput::apply_to(GenerationParams& params) const {
   using Kind = infer::Constraint::Kind;
   infer::Constraint& constraint = params.text.constraint;
@@ -193,6 +208,7 @@ void ChatInput::apply_to(GenerationParams& params) const {
       throw bad_field("response_format", "cannot stand beside forced or strict tools");
     constraint = tools;
   }
+  put_thoughts_into(params);
   const bool has_reasoning = !constraint.tools.reasoning_begin.empty();  // the grammar itself
   if (!has_reasoning) constraint.thoughts = parser.thoughts;
   params.special.kept = special.kept;

@@ -18,6 +18,9 @@ struct ChatInput {
   /// Has the answer written as it will be read: the constraint of the tools, or that of the request behind
   /// the model's reasoning. ApiError where both are there.
   void apply_to(GenerationParams& params) const;
+
+ private:
+  void put_thoughts_into(GenerationParams& params) const;
 };
 
 /// From the fields `messages`, `tools`, `tool_choice`, `chat_template_kwargs`, `add_generation_prompt` of

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kMostChoices = 16, kMostTopLogprobs = 20, kMostStops = 32;
 constexpr std::int64_t kMostBadWords = 1024, kMostBreakers = 64, kMostBreakerBytes = 256;
+constexpr std::int64_t kMostStreamInterval = 1024, kMostAllowedTokens = 1 << 20;
 constexpr double kMostSeconds = 86'400;
 
 // What changes the text, and is not built: to pass over it would give something else than was asked for.
@@ -43,6 +44,23 @@ void read_logit_bias(const Fields& body, SamplingOptions& sampling) {
   }
 }
 
+void read_allowed_tokens(const Fields& body, SamplingOptions& sampling) {
+  auto allowed = body.ids("allowed_token_ids");
+  if (!allowed) return;
+  if (allowed->empty() || std::ssize(*allowed) > kMostAllowedTokens)
+    throw bad_field("allowed_token_ids",
+                    fmt::format("must hold 1 to {} token ids, got {}", kMostAllowedTokens, allowed->size()));
+  sampling.allowed_tokens = std::move(*allowed);
+}
+
+// vLLM's name, or llama-server's; −1 is any number of tokens.
+void read_thinking_budget(const Fields& body, std::int64_t& budget) {
+  for (const char* name : {"thinking_token_budget", "thinking_budget_tokens"}) {
+    body.read(name, budget);
+    if (budget < -1) throw bad_field(name, fmt::format("must be -1 (no limit) or more, got {}", budget));
+  }
+}
+
 void read_sampling(const Fields& body, SamplingOptions& s) {
   body.read("temperature", s.temperature);
   body.read("top_p", s.top_p);
@@ -53,6 +71,10 @@ void read_sampling(const Fields& body, SamplingOptions& s) {
   body.read("top_n_sigma", s.top_n_sigma);
   body.read("xtc_probability", s.xtc_probability);
   body.read("xtc_threshold", s.xtc_threshold);
+  body.read("min_keep", s.min_keep);
+  body.read("dynatemp_range", s.dynatemp_range);
+  body.read("dynatemp_exponent", s.dynatemp_exponent);
+  read_allowed_tokens(body, s);
   body.read("mirostat", s.mirostat);
   body.read("mirostat_tau", s.mirostat_tau);
   body.read("mirostat_eta", s.mirostat_eta);
@@ -102,6 +124,8 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
     params.text.dry_sequence_breakers = *breakers;
   }
   body.read("ignore_eos", params.text.ignore_end_tokens);
+  body.read("include_stop_str_in_output", params.text.include_stop);
+  read_thinking_budget(body, params.text.thinking_budget);
   body.read("skip_special_tokens", params.special.skip);
   body.read("n", params.n);
   check_between("n", params.n, 1, kMostChoices);
@@ -113,6 +137,10 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
     throw bad_field("timeout", fmt::format("must be above 0 and at most {} seconds, got {}", kMostSeconds,
                                            *params.timeout));
   body.read("stream", params.stream);
+  if (body.has("stream_interval")) {
+    params.stream_interval = *body.integer("stream_interval");
+    check_between("stream_interval", params.stream_interval, 1, kMostStreamInterval);
+  }
   if (const nlohmann::json* options = body.object("stream_options")) {
     if (!params.stream) throw bad_field("stream_options", "needs 'stream': true");
     Fields(*options, "stream_options.").read("include_usage", params.usage_in_stream);

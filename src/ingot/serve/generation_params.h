@@ -24,7 +24,8 @@ struct GenerationParams {
   std::int64_t prompt_logprobs = -1;  ///< likewise
   infer::SpecialText special{};
   bool stream = false;
-  bool usage_in_stream = false;  ///< a last chunk with the usage
+  std::int64_t stream_interval = 0;  ///< tokens of a piece of the stream at least; 0: as the server says
+  bool usage_in_stream = false;      ///< a last chunk with the usage
 };
 
 /// Reads what the APIs of OpenAI and vLLM have in common, over `defaults`. Throws ApiError naming a field

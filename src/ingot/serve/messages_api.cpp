@@ -252,6 +252,18 @@ GenerationParams messages_params(const Fields& body, const ServedModel& model) {
   return params;
 }
 
+// Where the model thinks: for how many tokens.
+void read_thinking(const Fields& body, const ChatInput& input, GenerationParams& params) {
+  const json* thinking = body.object("thinking");
+  if (thinking == nullptr || input.parser.thoughts.end.empty()) return;
+  const Fields fields(*thinking, "thinking.");
+  if (fields.string("type") != "enabled") return;
+  fields.read("budget_tokens", params.text.thinking_budget);
+  if (params.text.thinking_budget < -1)
+    throw bad_field("thinking.budget_tokens",
+                    fmt::format("must be 0 or more, got {}", params.text.thinking_budget));
+}
+
 void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   answer_errors(*exchange, messages_error, [&] {
     check_draining(context);
@@ -264,6 +276,7 @@ void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     choose_adapter(context.models, body, asked, params);
     const json chat = as_chat(body);
     ChatInput input = read_chat(Fields(chat), model);
+    read_thinking(body, input, params);
     input.apply_to(params);
     auto format =
         std::make_unique<MessagesFormat>(name, params.stream, std::ssize(input.tokens), input.parser);

@@ -79,6 +79,8 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
   choose_adapter(context.models, body, asked, params);
+  if (params.text.thinking_budget >= 0)
+    throw bad_field("thinking_token_budget", "is of chats, whose template tells the markers of reasoning");
   if (!params.max_tokens) params.max_tokens = kDefaultCompletionTokens;
   std::vector<Ids> prompts = read_prompts(body, model);
   const AnswerOptions options = answer_options(name, params, prompts.size());

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
 #include "ingot/serve/api.h"
@@ -45,6 +47,8 @@ std::vector<std::string> first_names(const ModelPool& models) {
 }  // namespace
 
 void ServerOptions::validate() const {
+  INGOT_CHECK(stream_interval >= 1,
+              InvalidConfig("stream_interval", fmt::format("must be at least 1, got {}", stream_interval)));
   INGOT_CHECK(http.tls_cert.empty() == http.tls_key.empty(),
               InvalidConfig(http.tls_cert.empty() ? "tls_cert" : "tls_key",
                             "is missing: TLS needs a certificate (tls_cert) and its key (tls_key)"));
@@ -73,6 +77,7 @@ struct Server::Parts {
                 .classifier = classifier.get(),
                 .connections = [this] { return http->connections(); },
                 .request_seconds = std::chrono::duration<double>(options.request_timeout).count(),
+                .stream_interval = options.stream_interval,
                 .compile_time = options.grammar_timeout},
         api(context) {
     HttpServerOptions http_options = options.http;

@@ -30,6 +30,7 @@ struct ServerOptions {
   AccessOptions access{};
   bool allow_strangers = false;                  ///< listen beyond loopback without keys
   std::chrono::milliseconds request_timeout{0};  ///< for an answer; 0: any time
+  std::int64_t stream_interval = 1;              ///< tokens of a piece of a stream at least
   bool access_log = true;                        ///< a line for each request, without its content
 
   /// Throws InvalidConfig naming the option.
