@@ -1,10 +1,12 @@
 #include "ingot/serve/http_server.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 #include <thread>
 
 #include "tests/serve/running_server.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -303,6 +305,80 @@ TEST(KeyFile, HoldsKeysOrTheirHashesAndHowOftenTheyMayAsk) {
   EXPECT_EQ(ask("two"), 401);
   EXPECT_EQ(ask("three"), 200);
   EXPECT_EQ(ask("one"), 429);
+}
+
+TEST(KeyFile, BoundsTheTokensOfAKeyAndTellsEachApiInItsShape) {
+  const ingot::test::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/keys";
+  for (const char* limit : {"tpm=10", "tpd=10"}) {
+    write_file_atomically(path, fmt::format("one {}\ntwo\n", limit));
+    RunningServer server({.access = {.key_file = path}});
+    const auto post = [&](const char* route, const std::string& key) {
+      return server.client().post(
+          route,
+          R"({"prompt":"ab","messages":[{"role":"user","content":"a"}],"max_tokens":20,)"
+          R"("ignore_eos":true,"stream":false})",
+          {{"x-api-key", key}});
+    };
+    EXPECT_EQ(post("/v1/completions", "one").status, 200) << "nobody knows before what it will take";
+    const ClientResponse refused = post("/v1/completions", "one");
+    EXPECT_EQ(refused.status, 429);
+    EXPECT_EQ(test::parsed(refused)["error"]["code"], "rate_limit_exceeded");
+    // Of 10 it took 22: 13 have to come.
+    const auto wait =
+        std::ranges::find(refused.headers, "retry-after", &std::pair<std::string, std::string>::first);
+    ASSERT_NE(wait, refused.headers.end());
+    EXPECT_NEAR(std::stod(wait->second), std::string(limit) == "tpm=10" ? 78 : 112'320, 3) << limit;
+    const Json anthropic = test::parsed(post("/v1/messages", "one"));
+    EXPECT_EQ(anthropic["type"], "error");
+    EXPECT_EQ(anthropic["error"]["type"], "rate_limit_error");
+    EXPECT_TRUE(test::parsed(post("/api/chat", "one"))["error"].is_string());
+    EXPECT_EQ(server.client().get("/v1/models", {{"x-api-key", "one"}}).status, 200);
+    EXPECT_EQ(post("/v1/completions", "two").status, 200);
+    server.server().reload_keys();
+    EXPECT_EQ(post("/v1/completions", "one").status, 429) << "to read the file again gives nothing back";
+    write_file_atomically(path, "one\n");
+    server.server().reload_keys();
+    EXPECT_EQ(post("/v1/completions", "one").status, 200);
+  }
+}
+
+TEST(KeyFile, SaysWhichModelsAKeyMayAskFor) {
+  const ingot::test::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/keys";
+  write_file_atomically(path, "one models=gpt-test,other\ntwo\n");
+  RunningServer server({.access = {.key_file = path}});  // of "scripted", which is "gpt-test", too
+  const auto post = [&](const char* route, const std::string& key, const std::string& model) {
+    Json body = Json::parse(R"({"prompt":"a","messages":[{"role":"user","content":"a"}],"max_tokens":2})");
+    if (!model.empty()) body["model"] = model;
+    return server.client().post(route, body.dump(), {{"x-api-key", key}});
+  };
+  for (const char* route :
+       {"/v1/completions", "/v1/chat/completions", "/v1/messages", "/api/chat", "/tokenize"}) {
+    EXPECT_EQ(post(route, "one", "gpt-test").status, 200) << route;
+    EXPECT_EQ(post(route, "one", "scripted").status, 403) << route;
+    EXPECT_EQ(post(route, "one", "").status, 403) << route << ": the first model";
+    EXPECT_EQ(post(route, "two", "scripted").status, 200) << route;
+  }
+  EXPECT_EQ(post("/v1/completions", "one", "other").status, 404) << "it may, and there is no such model";
+  EXPECT_EQ(test::parsed(post("/v1/completions", "one", "scripted"))["error"]["code"], "model_not_allowed");
+  EXPECT_EQ(test::parsed(post("/v1/messages", "one", "scripted"))["error"]["type"], "permission_error");
+  EXPECT_TRUE(test::parsed(post("/api/chat", "one", "scripted"))["error"].is_string());
+  const auto get = [&](const std::string& route, const std::string& key) {
+    return server.client().get(route, {{"x-api-key", key}});
+  };
+  EXPECT_EQ(test::parsed(get("/v1/models", "one"))["data"].size(), 1U);
+  EXPECT_EQ(test::parsed(get("/v1/models", "two"))["data"].size(), 2U);
+  EXPECT_EQ(test::parsed(get("/api/tags", "one"))["models"].size(), 1U);
+  EXPECT_EQ(get("/v1/models/scripted", "one").status, 403);
+  write_file_atomically(path, "one models=scripted\n");
+  server.server().reload_keys();
+  EXPECT_EQ(post("/v1/completions", "one", "scripted").status, 200);
+  EXPECT_EQ(post("/v1/completions", "one", "gpt-test").status, 403);
+  for (const char* wrong : {"one models=\n", "one models=a,,b\n", "one tpm=0\n", "one tpd=many\n"}) {
+    write_file_atomically(path, wrong);
+    EXPECT_THROW(read_key_file(path), InvalidConfig) << wrong;
+  }
 }
 
 TEST(KeyFile, SaysHowUrgentTheRequestsOfAKeyAre) {

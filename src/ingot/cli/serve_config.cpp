@@ -144,8 +144,11 @@ Table::Section access_rows() {
           {"api_key_file",
            &C::api_key_file,
            {.doc = "File of keys, one (or sha256:HASH) on each line, with rpm=N behind it so many requests a "
-                   "minute, with priority=N before those of a larger one, with admin it may load adapters; "
-                   "SIGHUP has it read again."}},
+                   "minute, with tpm=N and tpd=N so many tokens a minute and a day, with models=A,B these "
+                   "models "
+                   "alone, with priority=N before those of a larger one, with admin it may load adapters; "
+                   "SIGHUP "
+                   "has it read again."}},
           {"allow_strangers", &C::allow_strangers, {.doc = "Listen beyond loopback without a key."}},
           {"cors_origins",
            &C::cors_origins,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <sstream>
 #include <utility>
 
@@ -56,17 +57,31 @@ bool is_address(std::string_view host) {
          (!host.empty() && host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
-constexpr std::int64_t kMostPriority = 1'000'000;
+constexpr std::int64_t kMostPriority = 1'000'000, kMostTokens = 1'000'000'000'000;
+constexpr double kDay = 86'400;
 
 // "rpm=60": false where it is another setting, or its number is wrong.
-bool read_setting(std::string_view word, std::string_view name, std::int64_t least, std::int64_t& value) {
+bool read_setting(std::string_view word, std::string_view name, std::int64_t least, std::int64_t most,
+                  std::int64_t& value) {
   if (!word.starts_with(name)) return false;
   const char* end = word.data() + word.size();
   std::int64_t number = 0;
   const auto read = std::from_chars(word.data() + name.size(), end, number);
-  if (read.ec != std::errc{} || read.ptr != end || number < least || number > kMostPriority) return false;
+  if (read.ec != std::errc{} || read.ptr != end || number < least || number > most) return false;
   value = number;
   return true;
+}
+
+// "models=small,tuned".
+bool read_models(std::string_view word, std::vector<std::string>& models) {
+  constexpr std::string_view kName = "models=";
+  if (!word.starts_with(kName)) return false;
+  std::istringstream names{std::string(word.substr(kName.size()))};
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty()) return false;
+    models.push_back(std::move(name));
+  }
+  return !models.empty();
 }
 
 bool holds(const std::vector<std::string>& list, std::string_view word) {
@@ -95,12 +110,26 @@ void Access::reload() {
   for (AccessKey& key : keys) {
     const auto before =
         std::ranges::find_if(keys_, [&](const Known& each) { return each.key.hash == key.hash; });
-    const double left = before != keys_.end() && before->key.posts_a_minute > 0
-                            ? before->left
-                            : static_cast<double>(key.posts_a_minute);
-    known.push_back({.key = std::move(key), .left = left, .since = Clock::now()});
+    Known now{.key = std::move(key), .day = {.seconds = kDay}};
+    const Known* const same = before != keys_.end() ? &*before : nullptr;
+    now.posts.set(now.key.posts_a_minute, same != nullptr ? &same->posts : nullptr);
+    now.minute.set(now.key.tokens_a_minute, same != nullptr ? &same->minute : nullptr);
+    now.day.set(now.key.tokens_a_day, same != nullptr ? &same->day : nullptr);
+    known.push_back(std::move(now));
   }
   keys_ = std::move(known);
+}
+
+// A file that is read again gives nothing back of what was taken.
+void Access::Allowance::set(std::int64_t limit, const Allowance* before) {
+  most = static_cast<double>(limit);
+  since = Clock::now();
+  left = before != nullptr && before->most > 0 ? std::min(most, before->left) : most;
+}
+
+void Access::Allowance::refill(Clock::time_point now) {
+  const double passed = std::chrono::duration<double>(now - std::exchange(since, now)).count();
+  left = std::min(most, left + passed * most / seconds);
 }
 
 // The key that a request brings, null where it is none of ours. Every key is compared, each in constant time.
@@ -127,16 +156,47 @@ void Access::check_key(const HttpRequest& request) const {
     throw ApiError(401, "a valid API key is needed: send it as 'Authorization: Bearer KEY'", {},
                    "invalid_api_key");
   }
-  const auto most = static_cast<double>(found->key.posts_a_minute);
-  if (most == 0 || request.method != "POST") return;
+  if (request.method != "POST") return;
   const auto now = Clock::now();
-  const double seconds = std::chrono::duration<double>(now - std::exchange(found->since, now)).count();
-  found->left = std::min(most, found->left + seconds * most / 60);
-  if (found->left < 1) {
-    throw ApiError(429, fmt::format("this key may send {} requests a minute", found->key.posts_a_minute), {},
-                   "rate_limit_exceeded");
+  const auto check = [now](Allowance& allowance, double amount, std::string_view what) {
+    if (allowance.most == 0) return;
+    allowance.refill(now);
+    if (allowance.left >= amount) return;
+    ApiError error(429, fmt::format("this key may {}", what), {}, "rate_limit_exceeded");
+    error.retry_after = static_cast<std::int64_t>(std::ceil(allowance.wait_for(amount)));
+    throw error;
+  };
+  check(found->minute, 1, fmt::format("take {} tokens a minute", found->key.tokens_a_minute));
+  check(found->day, 1, fmt::format("take {} tokens a day", found->key.tokens_a_day));
+  check(found->posts, 1, fmt::format("send {} requests a minute", found->key.posts_a_minute));
+  found->posts.left -= 1;
+}
+
+bool Access::allows_model(const HttpRequest& request, const std::string& name) const {
+  if (!has_keys_) return true;
+  const std::lock_guard lock(mutex_);
+  const Known* known = find(request);
+  return known != nullptr && (known->key.models.empty() || holds(known->key.models, name));
+}
+
+void Access::check_model(const HttpRequest& request, const std::string& name) const {
+  if (!allows_model(request, name))
+    throw ApiError(403, fmt::format("this key may not ask for the model '{}'", name), "model",
+                   "model_not_allowed");
+}
+
+void Access::charge(const Client& client, std::int64_t tokens) const {
+  if (!has_keys_) return;
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::ranges::find_if(keys_, [&](const Known& each) { return each.key.hash == client.name; });
+  if (found == keys_.end()) return;  // taken away meanwhile
+  const auto now = Clock::now();
+  for (Allowance* allowance : {&found->minute, &found->day}) {
+    if (allowance->most == 0) continue;
+    allowance->refill(now);
+    allowance->left -= static_cast<double>(tokens);
   }
-  found->left -= 1;
 }
 
 void Access::check_admin(const HttpRequest& request) const {
@@ -201,11 +261,16 @@ std::vector<AccessKey> read_key_file(const std::string& path) {
     }
     while (words >> word) {
       if (word == "admin") key.admin = true;
-      const bool known = word == "admin" || read_setting(word, "rpm=", 1, key.posts_a_minute) ||
-                         read_setting(word, "priority=", -kMostPriority, key.priority);
+      const bool known = word == "admin" || read_models(word, key.models) ||
+                         read_setting(word, "rpm=", 1, kMostPriority, key.posts_a_minute) ||
+                         read_setting(word, "tpm=", 1, kMostTokens, key.tokens_a_minute) ||
+                         read_setting(word, "tpd=", 1, kMostTokens, key.tokens_a_day) ||
+                         read_setting(word, "priority=", -kMostPriority, kMostPriority, key.priority);
       if (!known)
         throw wrong(
-            fmt::format("'{}' is not known behind a key; write rpm=60, priority=5 or admin, say", word));
+            fmt::format("'{}' is not known behind a key; write rpm=60, tpm=20000, tpd=1000000, "
+                        "models=small,tuned, priority=5 or admin, say",
+                        word));
     }
     keys.push_back(std::move(key));
   }

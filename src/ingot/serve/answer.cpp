@@ -38,6 +38,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
         model_(*model),
         metrics_(context.metrics.of(model->name())),
         params_(params),
+        access_(context.access),
         client_(context.access.client(exchange_->request())),
         seconds_(seconds_for(context, params)),
         interval_(params.stream_interval > 0 ? params.stream_interval : context.stream_interval),
@@ -118,6 +119,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
       cancel();
       throw;
     }
+    access_.charge(client_, usage_.prompt_tokens);
     if (params_.prompt_logprobs < 0) prompts_ = {};
     if (params_.stream) begin();
   }
@@ -195,6 +197,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
                   .first_token = choice.first_token,
                   .whole = seconds_since(start_),
                   .has_token = choice.has_token});
+    access_.charge(client_, std::ssize(made.tokens));
     usage_.completion_tokens += std::ssize(made.tokens);
     if (i % n() == 0) usage_.cached_tokens += made.cached_tokens;
     if (left_ == 0) return;
@@ -249,6 +252,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   ServedModel& model_;
   ModelMetrics& metrics_;
   const GenerationParams params_;
+  const Access& access_;
   const Client client_;
   const double seconds_;                          // for the answer; 0: any time
   const std::int64_t interval_;                   // tokens of a piece of a stream at least

@@ -40,10 +40,6 @@ bool takes(const Route& route, std::string_view method) {
   return route.method == method || (method == "HEAD" && route.method == "GET");
 }
 
-void send_error(Exchange& exchange, const ApiError& error) {
-  exchange.send(error_response(error, error_json(error)));
-}
-
 ApiError not_allowed(const HttpRequest& request, const std::string& allowed) {
   ApiError error(405, fmt::format("{} takes {}, not {}", request.path, allowed, request.method));
   error.allow = allowed;
@@ -55,29 +51,23 @@ ApiError not_allowed(const HttpRequest& request, const std::string& allowed) {
 HttpResponse error_response(const ApiError& error, std::string body) {
   HttpResponse response{.status = error.status, .body = std::move(body)};
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-  if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
+  if (error.status == 429 || error.status == 503)
+    response.headers.emplace_back("Retry-After", std::to_string(error.retry_after));
   if (!error.allow.empty()) response.headers.emplace_back("Allow", error.allow);
   return response;
 }
 
-void answer_errors(Exchange& exchange, std::string (*body_of)(const ApiError&),
-                   const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const ModelPool::NotLoaded&) {
-    throw;
-  } catch (...) {
-    const ApiError error = to_api_error(std::current_exception());
-    exchange.send(error_response(error, body_of(error)));
-  }
-}
-
-AskedModel asked_model(const ApiContext& context, const std::string& name) {
+AskedModel asked_model(const ApiContext& context, const HttpRequest& request, const std::string& name) {
+  context.access.check_model(request, name);
   return {.model = context.models.lease(name), .name = name};
 }
 
-AskedModel asked_model(const ApiContext& context, const Fields& body) {
-  return asked_model(context, body.string("model").value_or(context.models.default_name()));
+AskedModel asked_model(const ApiContext& context, const HttpRequest& request, const Fields& body) {
+  return asked_model(context, request, body.string("model").value_or(context.models.default_name()));
+}
+
+void charge_tokens(const ApiContext& context, const HttpRequest& request, std::size_t tokens) {
+  context.access.charge(context.access.client(request), static_cast<std::int64_t>(tokens));
 }
 
 void check_draining(const ApiContext& context) {
@@ -102,8 +92,16 @@ void Api::operator()(const std::shared_ptr<Exchange>& exchange) const {
   try {
     call(route_of(exchange->request()), to);
   } catch (...) {
-    send_error(*to, to_api_error(std::current_exception()));
+    to->send(error_answer(exchange->request()));
   }
+}
+
+// Of the exception that is being handled.
+HttpResponse Api::error_answer(const HttpRequest& request) const {
+  const ApiError error = to_api_error(std::current_exception());
+  const auto route =
+      std::ranges::find_if(routes_, [&](const Route& each) { return matches(each, request.path); });
+  return error_response(error, route != routes_.end() ? route->error_body(error) : error_json(error));
 }
 
 void Api::call(const Route& route, const std::shared_ptr<Exchange>& exchange) const {
@@ -112,7 +110,7 @@ void Api::call(const Route& route, const std::shared_ptr<Exchange>& exchange) co
   } catch (const ModelPool::NotLoaded& wait) {
     context_.models.call_when_loaded(wait, [this, &route, exchange] { call(route, exchange); });
   } catch (...) {
-    send_error(*exchange, to_api_error(std::current_exception()));
+    exchange->send(error_answer(exchange->request()));
   }
 }
 

@@ -45,10 +45,11 @@ struct Route {
   RouteHandler handler;
   bool open = false;   ///< without a key
   bool admin = false;  ///< with a key of that right alone, where there are keys
+  std::string (*error_body)(const ApiError&) = error_json;  ///< in the shape of the route's API
 };
 
-/// Finds the route of a request and calls it; every error becomes an answer. A request whose model is not
-/// loaded is handled once it is.
+/// Finds the route of a request and calls it; every error becomes an answer in the shape of its API. A
+/// request whose model is not loaded is handled once it is.
 class Api {
  public:
   explicit Api(ApiContext& context);
@@ -56,6 +57,7 @@ class Api {
 
  private:
   const Route& route_of(const HttpRequest& request) const;
+  HttpResponse error_answer(const HttpRequest& request) const;
   void call(const Route& route, const std::shared_ptr<Exchange>& exchange) const;
 
   ApiContext& context_;
@@ -68,17 +70,16 @@ struct AskedModel {
   std::string name;
 };
 
-/// By the field `model`, the first model where there is none. Throws as ModelPool::lease() does.
-AskedModel asked_model(const ApiContext& context, const Fields& body);
-AskedModel asked_model(const ApiContext& context, const std::string& name);
+/// By the field `model`, the first model where there is none. Throws as ModelPool::lease() and
+/// Access::check_model() do.
+AskedModel asked_model(const ApiContext& context, const HttpRequest& request, const Fields& body);
+AskedModel asked_model(const ApiContext& context, const HttpRequest& request, const std::string& name);
 /// The embedding model, by the name that the client asked for; ApiError 404 where there is none such.
-EmbeddingModel& embedding_model(const ApiContext& context, const Fields& body);
+EmbeddingModel& embedding_model(const ApiContext& context, const HttpRequest& request, const Fields& body);
+/// Counts the tokens of a request's texts, which were read, for its key.
+void charge_tokens(const ApiContext& context, const HttpRequest& request, std::size_t tokens);
 /// An error with this body, and the headers that tell when to come again.
 HttpResponse error_response(const ApiError& error, std::string body);
-/// Runs what answers a request; what it throws is sent with the body that `body_of` makes of it, for the APIs
-/// whose errors have a shape of their own. A model that must be loaded first passes: the request comes again.
-void answer_errors(Exchange& exchange, std::string (*body_of)(const ApiError&),
-                   const std::function<void()>& action);
 /// Ollama's: the message alone.
 std::string ollama_error_json(const ApiError& error);
 /// Ollama's "model:latest" is "model".

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -17,9 +18,10 @@ class ApiError : public Error {
   std::string_view type() const;
 
   int status;
-  std::string param;  ///< the field of the request; empty: none
-  std::string code;   ///< for programs; empty: none
-  std::string allow;  ///< of status 405: the methods that the route takes
+  std::string param;             ///< the field of the request; empty: none
+  std::string code;              ///< for programs; empty: none
+  std::int64_t retry_after = 1;  ///< seconds, of status 429 and 503
+  std::string allow;             ///< of status 405: the methods that the route takes
 };
 
 /// A client's mistake in a field.

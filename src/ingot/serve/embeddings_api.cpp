@@ -107,7 +107,7 @@ void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) 
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  EmbeddingModel& model = embedding_model(context, body);
+  EmbeddingModel& model = embedding_model(context, exchange->request(), body);
   const SentenceEmbedder& embedder = model.embedder();
   const std::string format = body.string("encoding_format").value_or("float");
   if (format != "float" && format != "base64")
@@ -118,6 +118,7 @@ void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) 
       embedder.config().normalizes() && static_cast<std::int64_t>(length) < embedder.dimension();
   Input input = read_input(body, embedder);
   const std::size_t tokens = token_count(input.ids);
+  charge_tokens(context, exchange->request(), tokens);
   model.submit(std::move(input.ids), input.prompt_tokens,
                [=, name = model.name()](const Tensor& vectors, const std::exception_ptr& error) {
                  if (error != nullptr) {
@@ -170,58 +171,58 @@ std::string ollama_embed_json(const std::string& model, Json rows, std::chrono::
 
 // Ollama's vectors have length 1, whatever the encoder's have.
 void ollama_embed(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, ollama_error_json, [&] {
-    check_draining(context);
-    const auto start = std::chrono::steady_clock::now();
-    json parsed = parse_body(exchange->request().body);
-    std::string asked;  // the answer has the name as it was asked for
-    if (const auto name = parsed.find("model"); name != parsed.end() && name->is_string()) {
-      asked = name->get<std::string>();
-      *name = without_latest(asked);
-    }
-    const Fields body(parsed);
-    EmbeddingModel& model = embedding_model(context, body);
-    if (asked.empty()) asked = model.name();
-    const std::size_t length = ollama_dimensions(body, model.embedder());
-    const bool cut = body.boolean("truncate").value_or(true);
-    if (!has_input(body)) {
-      return exchange->send(
-          {.body = ollama_embed_json(asked, Json::array(), std::chrono::nanoseconds::zero(), 0)});
-    }
-    Input input = read_input(body, model.embedder(), cut);
-    const std::size_t tokens = token_count(input.ids);
-    model.submit(std::move(input.ids), input.prompt_tokens,
-                 [=](const Tensor& vectors, const std::exception_ptr& error) {
-                   if (error != nullptr) {
-                     const ApiError problem = to_api_error(error);
-                     return exchange->send(error_response(problem, ollama_error_json(problem)));
-                   }
-                   Json rows = Json::array();
-                   for_each_row(vectors, [&](std::span<const float> whole) {
-                     rows.push_back(first_of(whole, length, true));
-                   });
-                   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
-                   exchange->send({.body = ollama_embed_json(asked, std::move(rows), took, tokens)});
-                 });
-  });
+  check_draining(context);
+  const auto start = std::chrono::steady_clock::now();
+  json parsed = parse_body(exchange->request().body);
+  std::string asked;  // the answer has the name as it was asked for
+  if (const auto name = parsed.find("model"); name != parsed.end() && name->is_string()) {
+    asked = name->get<std::string>();
+    *name = without_latest(asked);
+  }
+  const Fields body(parsed);
+  EmbeddingModel& model = embedding_model(context, exchange->request(), body);
+  if (asked.empty()) asked = model.name();
+  const std::size_t length = ollama_dimensions(body, model.embedder());
+  const bool cut = body.boolean("truncate").value_or(true);
+  if (!has_input(body)) {
+    return exchange->send(
+        {.body = ollama_embed_json(asked, Json::array(), std::chrono::nanoseconds::zero(), 0)});
+  }
+  Input input = read_input(body, model.embedder(), cut);
+  const std::size_t tokens = token_count(input.ids);
+  charge_tokens(context, exchange->request(), tokens);
+  model.submit(
+      std::move(input.ids), input.prompt_tokens, [=](const Tensor& vectors, const std::exception_ptr& error) {
+        if (error != nullptr) {
+          const ApiError problem = to_api_error(error);
+          return exchange->send(error_response(problem, ollama_error_json(problem)));
+        }
+        Json rows = Json::array();
+        for_each_row(vectors,
+                     [&](std::span<const float> whole) { rows.push_back(first_of(whole, length, true)); });
+        const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+        exchange->send({.body = ollama_embed_json(asked, std::move(rows), took, tokens)});
+      });
 }
 
 }  // namespace
 
-EmbeddingModel& embedding_model(const ApiContext& context, const Fields& body) {
+EmbeddingModel& embedding_model(const ApiContext& context, const HttpRequest& request, const Fields& body) {
   if (context.embedding == nullptr) {
     throw ApiError(404, "no embedding model is served; start the server with --embedding-model", "model",
                    "model_not_found");
   }
   EmbeddingModel& model = *context.embedding;
   const std::string name = body.string("model").value_or(model.name());
+  context.access.check_model(request, name);
   if (name == model.name()) return model;
   throw ApiError(404, fmt::format("the model '{}' is not served here; '{}' is", name, model.name()), "model",
                  "model_not_found");
 }
 
 std::vector<Route> embedding_routes() {
-  return {{"POST", "/v1/embeddings", embeddings}, {"POST", "/api/embed", ollama_embed}};
+  return {{"POST", "/v1/embeddings", embeddings},
+          {.method = "POST", .path = "/api/embed", .handler = ollama_embed, .error_body = ollama_error_json}};
 }
 
 }  // namespace ingot::serve

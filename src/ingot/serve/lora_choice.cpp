@@ -56,10 +56,11 @@ std::string chosen_adapter(const Fields& body, const ServedModel& model, const s
 
 }  // namespace
 
-void choose_adapter(ModelPool& models, const Fields& body, const AskedModel& asked,
-                    GenerationParams& params) {
+void choose_adapter(const ApiContext& context, const HttpRequest& request, const Fields& body,
+                    const AskedModel& asked, GenerationParams& params) {
   params.adapter = chosen_adapter(body, *asked.model, asked.name);
-  params.held_adapter = models.hold_adapter(*asked.model, params.adapter);
+  if (body.has("lora") && !params.adapter.empty()) context.access.check_model(request, params.adapter);
+  params.held_adapter = context.models.hold_adapter(*asked.model, params.adapter);
 }
 
 }  // namespace ingot::serve

@@ -23,7 +23,9 @@ std::vector<ListedAdapter> listed_adapters(const ServedModel& model);
 std::string adapter_switched_on(const nlohmann::json& list, const ServedModel& model);
 
 /// Sets the adapter of a request: by its field `lora` as llama-server has it, by the name that it asked for,
-/// or what POST /lora-adapters has put on the model. Throws as ModelPool::hold_adapter() does.
-void choose_adapter(ModelPool& models, const Fields& body, const AskedModel& asked, GenerationParams& params);
+/// or what POST /lora-adapters has put on the model. Throws as ModelPool::hold_adapter() and, for
+/// an adapter that the field names, Access::check_model() do.
+void choose_adapter(const ApiContext& context, const HttpRequest& request, const Fields& body,
+                    const AskedModel& asked, GenerationParams& params);
 
 }  // namespace ingot::serve

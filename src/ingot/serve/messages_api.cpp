@@ -265,39 +265,38 @@ void read_thinking(const Fields& body, const ChatInput& input, GenerationParams&
 }
 
 void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, messages_error, [&] {
-    check_draining(context);
-    const json parsed = parse_body(exchange->request().body);
-    const Fields body(parsed);
-    const AskedModel asked = asked_model(context, body);
-    const auto& [lease, name] = asked;
-    const ServedModel& model = *lease;
-    GenerationParams params = messages_params(body, model);
-    choose_adapter(context.models, body, asked, params);
-    const json chat = as_chat(body);
-    ChatInput input = read_chat(Fields(chat), model);
-    read_thinking(body, input, params);
-    input.apply_to(params);
-    auto format =
-        std::make_unique<MessagesFormat>(name, params.stream, std::ssize(input.tokens), input.parser);
-    answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));
-  });
+  check_draining(context);
+  const json parsed = parse_body(exchange->request().body);
+  const Fields body(parsed);
+  const AskedModel asked = asked_model(context, exchange->request(), body);
+  const auto& [lease, name] = asked;
+  const ServedModel& model = *lease;
+  GenerationParams params = messages_params(body, model);
+  choose_adapter(context, exchange->request(), body, asked, params);
+  const json chat = as_chat(body);
+  ChatInput input = read_chat(Fields(chat), model);
+  read_thinking(body, input, params);
+  input.apply_to(params);
+  auto format = std::make_unique<MessagesFormat>(name, params.stream, std::ssize(input.tokens), input.parser);
+  answer(context, exchange, lease, {std::move(input.tokens)}, params, std::move(format));
 }
 
 void count_tokens(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, messages_error, [&] {
-    const json parsed = parse_body(exchange->request().body);
-    const Fields body(parsed);
-    const json chat = as_chat(body);
-    const ChatInput input = read_chat(Fields(chat), *asked_model(context, body).model);
-    exchange->send({.body = dump_json(Json{{"input_tokens", input.tokens.size()}})});
-  });
+  const json parsed = parse_body(exchange->request().body);
+  const Fields body(parsed);
+  const json chat = as_chat(body);
+  const ChatInput input = read_chat(Fields(chat), *asked_model(context, exchange->request(), body).model);
+  exchange->send({.body = dump_json(Json{{"input_tokens", input.tokens.size()}})});
 }
 
 }  // namespace
 
 std::vector<Route> messages_routes() {
-  return {{"POST", "/v1/messages", messages}, {"POST", "/v1/messages/count_tokens", count_tokens}};
+  return {{.method = "POST", .path = "/v1/messages", .handler = messages, .error_body = messages_error},
+          {.method = "POST",
+           .path = "/v1/messages/count_tokens",
+           .handler = count_tokens,
+           .error_body = messages_error}};
 }
 
 }  // namespace ingot::serve

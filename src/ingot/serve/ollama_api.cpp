@@ -29,10 +29,10 @@ std::string timestamp(std::int64_t seconds) {
   return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-AskedModel ollama_model(const ApiContext& context, const Fields& body) {
+AskedModel ollama_model(const ApiContext& context, const HttpRequest& request, const Fields& body) {
   const std::string name =
       body.string("model").value_or(body.string("name").value_or(context.models.default_name()));
-  return asked_model(context, without_latest(name));
+  return asked_model(context, request, without_latest(name));
 }
 
 // Options stand in an object of their own, under llama.cpp's names.
@@ -123,7 +123,7 @@ void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange
   const auto& [lease, name] = asked;
   const ServedModel& model = *lease;
   GenerationParams params = ollama_params(body, model);
-  choose_adapter(context.models, body, asked, params);
+  choose_adapter(context, exchange->request(), body, asked, params);
   input.apply_to(params);
   if (!params.max_tokens) params.max_tokens = model.room_behind(input.tokens);
   auto format = std::make_unique<OllamaFormat>(name, chat, params.stream, input.parser);
@@ -131,38 +131,34 @@ void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange
 }
 
 void chat(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, ollama_error_json, [&] {
-    check_draining(context);
-    const json parsed = parse_body(exchange->request().body);
-    const Fields body(parsed);
-    const AskedModel asked = ollama_model(context, body);
-    write_answer(context, exchange, body, true, asked, read_chat(body, *asked.model));
-  });
+  check_draining(context);
+  const json parsed = parse_body(exchange->request().body);
+  const Fields body(parsed);
+  const AskedModel asked = ollama_model(context, exchange->request(), body);
+  write_answer(context, exchange, body, true, asked, read_chat(body, *asked.model));
 }
 
 // A prompt goes through the chat template as a user's message, unless it is raw.
 void generate(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, ollama_error_json, [&] {
-    check_draining(context);
-    const json parsed = parse_body(exchange->request().body);
-    const Fields body(parsed);
-    for (const char* name : {"suffix", "images", "template", "context"}) {
-      if (body.has(name)) throw bad_field(name, "is not supported by this server");
-    }
-    const std::string prompt = body.string("prompt").value_or("");
-    const AskedModel asked = ollama_model(context, body);
-    ChatInput input;
-    if (body.boolean("raw").value_or(false)) {
-      input.tokens = asked.model->session().encode(prompt);
-    } else {
-      json conversation = {{"messages", json::array()}};
-      if (const auto system = body.string("system"))
-        conversation["messages"].push_back({{"role", "system"}, {"content", *system}});
-      conversation["messages"].push_back({{"role", "user"}, {"content", prompt}});
-      input = read_chat(Fields(conversation), *asked.model);
-    }
-    write_answer(context, exchange, body, false, asked, std::move(input));
-  });
+  check_draining(context);
+  const json parsed = parse_body(exchange->request().body);
+  const Fields body(parsed);
+  for (const char* name : {"suffix", "images", "template", "context"}) {
+    if (body.has(name)) throw bad_field(name, "is not supported by this server");
+  }
+  const std::string prompt = body.string("prompt").value_or("");
+  const AskedModel asked = ollama_model(context, exchange->request(), body);
+  ChatInput input;
+  if (body.boolean("raw").value_or(false)) {
+    input.tokens = asked.model->session().encode(prompt);
+  } else {
+    json conversation = {{"messages", json::array()}};
+    if (const auto system = body.string("system"))
+      conversation["messages"].push_back({{"role", "system"}, {"content", *system}});
+    conversation["messages"].push_back({{"role", "user"}, {"content", prompt}});
+    input = read_chat(Fields(conversation), *asked.model);
+  }
+  write_answer(context, exchange, body, false, asked, std::move(input));
 }
 
 Json details() {
@@ -174,6 +170,7 @@ void tags(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   Json models = Json::array();
   for (const ModelPool::Listed& model : context.models.list()) {
     for (const std::string& name : model.names) {
+      if (!context.access.allows_model(exchange->request(), name)) continue;
       models.push_back({{"name", name},
                         {"model", name},
                         {"modified_at", timestamp(context.models.created())},
@@ -186,17 +183,15 @@ void tags(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void show(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  answer_errors(*exchange, ollama_error_json, [&] {
-    const json parsed = parse_body(exchange->request().body);
-    const ModelLease model = ollama_model(context, Fields(parsed)).model;
-    const std::string& source = model->tokenizer().config().chat_template;
-    exchange->send({.body = dump_json(Json{{"modelfile", ""},
-                                           {"parameters", ""},
-                                           {"template", source},
-                                           {"details", details()},
-                                           {"model_info", {{"general.context_length", model->context()}}},
-                                           {"capabilities", {"completion"}}})});
-  });
+  const json parsed = parse_body(exchange->request().body);
+  const ModelLease model = ollama_model(context, exchange->request(), Fields(parsed)).model;
+  const std::string& source = model->tokenizer().config().chat_template;
+  exchange->send({.body = dump_json(Json{{"modelfile", ""},
+                                         {"parameters", ""},
+                                         {"template", source},
+                                         {"details", details()},
+                                         {"model_info", {{"general.context_length", model->context()}}},
+                                         {"capabilities", {"completion"}}})});
 }
 
 // Clients ask for the version before they use what came with it.
@@ -215,11 +210,12 @@ std::string without_latest(std::string name) {
 }
 
 std::vector<Route> ollama_routes() {
-  return {{"POST", "/api/chat", chat},
-          {"POST", "/api/generate", generate},
-          {"POST", "/api/show", show},
-          {"GET", "/api/tags", tags},
-          {"GET", "/api/version", version}};
+  const auto route = [](const char* method, const char* path, RouteHandler handler) {
+    return Route{.method = method, .path = path, .handler = handler, .error_body = ollama_error_json};
+  };
+  return {route("POST", "/api/chat", chat), route("POST", "/api/generate", generate),
+          route("POST", "/api/show", show), route("GET", "/api/tags", tags),
+          route("GET", "/api/version", version)};
 }
 
 }  // namespace ingot::serve

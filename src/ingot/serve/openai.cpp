@@ -36,11 +36,11 @@ void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exch
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const AskedModel asked = asked_model(context, body);
+  const AskedModel asked = asked_model(context, exchange->request(), body);
   const auto& [lease, name] = asked;
   const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
-  choose_adapter(context.models, body, asked, params);
+  choose_adapter(context, exchange->request(), body, asked, params);
   ChatInput input = read_chat(body, model);
   input.apply_to(params);
   if (!params.max_tokens) params.max_tokens = model.room_behind(input.tokens);
@@ -74,11 +74,11 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const AskedModel asked = asked_model(context, body);
+  const AskedModel asked = asked_model(context, exchange->request(), body);
   const auto& [lease, name] = asked;
   const ServedModel& model = *lease;
   GenerationParams params = read_params(body, model.defaults());
-  choose_adapter(context.models, body, asked, params);
+  choose_adapter(context, exchange->request(), body, asked, params);
   if (params.text.thinking_budget >= 0)
     throw bad_field("thinking_token_budget", "is of chats, whose template tells the markers of reasoning");
   if (!params.max_tokens) params.max_tokens = kDefaultCompletionTokens;
@@ -102,12 +102,13 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   answer(context, exchange, lease, std::move(prompts), params, std::move(format));
 }
 
-// Of each name of the model and its adapters.
-Json model_list(const ApiContext& context) {
+// Of each name of the models and their adapters that the request may ask for.
+Json model_list(const ApiContext& context, const HttpRequest& request) {
   Json list = Json::array();
   for (const ModelPool::Listed& model : context.models.list()) {
     for (const auto* names : {&model.names, &model.adapters}) {
       for (const std::string& name : *names) {
+        if (!context.access.allows_model(request, name)) continue;
         Json json = {{"id", name},
                      {"object", "model"},
                      {"created", context.models.created()},
@@ -121,6 +122,7 @@ Json model_list(const ApiContext& context) {
     }
   }
   const auto add = [&](const std::string& name, std::int64_t length) {
+    if (!context.access.allows_model(request, name)) return;
     list.push_back({{"id", name},
                     {"object", "model"},
                     {"created", context.models.created()},
@@ -135,21 +137,23 @@ Json model_list(const ApiContext& context) {
 }
 
 void list_models(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  exchange->send({.body = dump_json(Json{{"object", "list"}, {"data", model_list(context)}})});
+  exchange->send(
+      {.body = dump_json(Json{{"object", "list"}, {"data", model_list(context, exchange->request())}})});
 }
 
 void show_model(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   const std::string name = exchange->request().path.substr(std::string_view("/v1/models/").size());
-  for (const Json& model : model_list(context))
+  for (const Json& model : model_list(context, exchange->request()))
     if (model["id"] == name) return exchange->send({.body = dump_json(model)});
   context.models.check(name);
+  context.access.check_model(exchange->request(), name);
 }
 
 // vLLM's fields, and llama-server's.
 void tokenize(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const ModelLease lease = asked_model(context, body).model;
+  const ModelLease lease = asked_model(context, exchange->request(), body).model;
   const ServedModel& model = *lease;
   Ids ids;
   if (body.has("messages")) {
@@ -173,14 +177,15 @@ void detokenize(ApiContext& context, const std::shared_ptr<Exchange>& exchange) 
   const Fields body(parsed);
   const auto ids = body.ids("tokens");
   if (!ids) throw bad_field("tokens", "is missing");
-  const std::string text = asked_model(context, body).model->tokenizer().decode(*ids, false);
+  const std::string text =
+      asked_model(context, exchange->request(), body).model->tokenizer().decode(*ids, false);
   exchange->send({.body = dump_json(Json{{"prompt", text}, {"content", text}})});
 }
 
 void apply_template(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const ChatInput input = read_chat(body, *asked_model(context, body).model);
+  const ChatInput input = read_chat(body, *asked_model(context, exchange->request(), body).model);
   exchange->send({.body = dump_json(Json{{"prompt", input.prompt}})});
 }
 

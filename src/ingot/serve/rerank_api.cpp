@@ -67,7 +67,7 @@ void send_error(const std::shared_ptr<Exchange>& exchange, const std::exception_
 
 // The cosine of each document's vector with that of its query: all have the first where there is one alone.
 // `answer` gets them with the tokens that were read.
-void compare(const std::shared_ptr<Exchange>& exchange, EmbeddingModel& model,
+void compare(const ApiContext& context, const std::shared_ptr<Exchange>& exchange, EmbeddingModel& model,
              const std::vector<std::string>& queries, const std::vector<std::string>& documents,
              Answer answer) {
   const SentenceEmbedder& embedder = model.embedder();
@@ -80,6 +80,7 @@ void compare(const std::shared_ptr<Exchange>& exchange, EmbeddingModel& model,
   std::size_t tokens = 0;
   for (const auto* texts : {&query_ids, &ids})
     for (const auto& text : *texts) tokens += text.size();
+  charge_tokens(context, exchange->request(), tokens);
   struct Queries {
     std::vector<float> vectors;
     std::exception_ptr error;
@@ -109,14 +110,15 @@ void compare(const std::shared_ptr<Exchange>& exchange, EmbeddingModel& model,
 }
 
 // The score of each document with its query, read together.
-void read_together(const std::shared_ptr<Exchange>& exchange, ClassifierModel& model,
-                   const std::vector<std::string>& queries, const std::vector<std::string>& documents,
-                   Answer answer) {
+void read_together(const ApiContext& context, const std::shared_ptr<Exchange>& exchange,
+                   ClassifierModel& model, const std::vector<std::string>& queries,
+                   const std::vector<std::string>& documents, Answer answer) {
   std::vector<TextClassifier::Pair> pairs;
   for (std::size_t i = 0; i < documents.size(); ++i)
     pairs.emplace_back(queries[queries.size() == 1 ? 0 : i], documents[i]);
   EncodedTexts texts = model.classifier().encode(pairs);
   const std::size_t tokens = texts.token_count();
+  charge_tokens(context, exchange->request(), tokens);
   model.submit(std::move(texts), ScoreKind::automatic,
                [=, name = model.name(), answer = std::move(answer)](const Tensor& all,
                                                                     const std::exception_ptr& error) {
@@ -136,8 +138,9 @@ void relate(ApiContext& context, const std::shared_ptr<Exchange>& exchange, cons
             Answer answer) {
   ClassifierModel* reranker = context.classifier;
   const std::string asked = body.string("model").value_or(reranker == nullptr ? "" : reranker->name());
+  if (!asked.empty()) context.access.check_model(exchange->request(), asked);
   if (reranker != nullptr && asked == reranker->name())
-    return read_together(exchange, *reranker, queries, documents, std::move(answer));
+    return read_together(context, exchange, *reranker, queries, documents, std::move(answer));
   if (context.embedding == nullptr) {
     throw ApiError(404,
                    reranker == nullptr
@@ -145,7 +148,8 @@ void relate(ApiContext& context, const std::shared_ptr<Exchange>& exchange, cons
                        : fmt::format("the model '{}' is not served here; '{}' is", asked, reranker->name()),
                    "model", "model_not_found");
   }
-  compare(exchange, embedding_model(context, body), queries, documents, std::move(answer));
+  compare(context, exchange, embedding_model(context, exchange->request(), body), queries, documents,
+          std::move(answer));
 }
 
 void rerank(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
@@ -208,6 +212,7 @@ void classify(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   const Fields body(parsed);
   ClassifierModel* model = context.classifier;
   const std::string asked = body.string("model").value_or(model == nullptr ? "" : model->name());
+  if (!asked.empty()) context.access.check_model(exchange->request(), asked);
   if (model == nullptr || asked != model->name()) {
     throw ApiError(404,
                    model == nullptr
@@ -218,6 +223,7 @@ void classify(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   const std::vector<std::string> texts = read_texts(body, "input");
   EncodedTexts ids = model->classifier().encode(std::vector<std::string_view>(texts.begin(), texts.end()));
   const std::size_t tokens = ids.token_count();
+  charge_tokens(context, exchange->request(), tokens);
   model->submit(
       std::move(ids), ScoreKind::automatic, [=](const Tensor& all, const std::exception_ptr& error) {
         if (error != nullptr) return send_error(exchange, error);

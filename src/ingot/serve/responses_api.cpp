@@ -297,13 +297,13 @@ void responses(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   check_draining(context);
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const AskedModel asked = asked_model(context, body);
+  const AskedModel asked = asked_model(context, exchange->request(), body);
   const auto& [lease, name] = asked;
   const ServedModel& model = *lease;
   const json chat = as_chat_request(body);
   ChatInput input = read_chat(Fields(chat), model);
   GenerationParams params = responses_params(body, parsed, model);
-  choose_adapter(context.models, body, asked, params);
+  choose_adapter(context, exchange->request(), body, asked, params);
   input.apply_to(params);
   if (!params.max_tokens) params.max_tokens = model.room_behind(input.tokens);
   auto format =
