@@ -40,7 +40,7 @@ TEST(WebPage, IsServedWithoutAKeyAndLoadsNothingFromElsewhere) {
       if (std::ranges::find(files, name) == files.end()) files.push_back(name);
     }
   }
-  EXPECT_EQ(files.size(), 8U);
+  EXPECT_EQ(files.size(), 9U);
 }
 
 // One browser for all of it: starting it is what takes time.
@@ -124,6 +124,17 @@ TEST(WebPage, ChatsInABrowser) {
 
   click("#show-load");
   ASSERT_TRUE(browser->until("document.querySelectorAll('#figures dd').length === 8"));
+  // Four answers, and perhaps the one that was stopped: all have ended, and each is a line.
+  ASSERT_TRUE(browser->until(
+      "fetch('requests').then((response) => response.json()).then(({requests}) => requests.length >= 4 && "
+      "document.querySelectorAll('#timeline li').length === requests.length && "
+      "[...document.querySelectorAll('#timeline .what')].every((e) => "
+      "/^\\d+ → \\d+ tokens, [\\d.]+ s, (stop token|grammar end|cancelled|context "
+      "full)$/.test(e.textContent)))"));
+  EXPECT_EQ(browser->evaluate("document.querySelectorAll('#timeline .decode').length >= 4"), true);
+  EXPECT_EQ(browser->evaluate("document.querySelector('#timeline .who').textContent"),
+            "127.0.0.1 · scripted");
+  EXPECT_EQ(browser->evaluate("document.querySelector('#no-requests').hidden"), true);
   browser->evaluate("document.querySelector('#load').close()");
   click("#show-settings");
   EXPECT_EQ(browser->evaluate("document.querySelector('#settings').open"), true);

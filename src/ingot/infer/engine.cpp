@@ -300,6 +300,7 @@ bool Engine::admit(Sequence& s) {
   s.result_.cached_tokens = s.cached();
   s.result_.queue_seconds = now() - s.clock_;
   s.clock_ = now();
+  if (s.request_.on_admitted) std::exchange(s.request_.on_admitted, nullptr)();
   return true;
 }
 

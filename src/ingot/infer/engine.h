@@ -116,6 +116,8 @@ struct Request {
   std::string client{};          ///< whose it is: clients of one priority get as many tokens each
   /// Ends the sequence before the first step from then on.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
+  /// Called when it gets memory for the first time: its prompt is read from now on.
+  std::function<void()> on_admitted{};
   /// Called with each token as soon as it is drawn; false ends the sequence.
   std::function<bool(std::int32_t)> on_token{};
 

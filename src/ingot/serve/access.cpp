@@ -142,11 +142,14 @@ Access::Known* Access::find(const HttpRequest& request) const {
 }
 
 Client Access::client(const HttpRequest& request) const {
-  if (!has_keys_) return {};
+  if (!has_keys_) return {.admin = true};
   const std::lock_guard lock(mutex_);
   const Known* known = find(request);
   if (known == nullptr) return {.may_go_first = false};  // the key was taken away meanwhile
-  return {.name = known->key.hash, .priority = known->key.priority, .may_go_first = false};
+  return {.name = known->key.hash,
+          .admin = known->key.admin,
+          .priority = known->key.priority,
+          .may_go_first = false};
 }
 
 void Access::check_key(const HttpRequest& request) const {

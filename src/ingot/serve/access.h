@@ -34,6 +34,7 @@ struct AccessKey {
 /// Who sent a request.
 struct Client {
   std::string name{};         ///< of the key; empty without keys
+  bool admin = false;         ///< its key has that right, or there are no keys
   std::int64_t priority = 0;  ///< where the request says nothing
   bool may_go_first = true;   ///< whether its requests may ask for a smaller one
 };

@@ -37,6 +37,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
         lease_(model),
         model_(*model),
         metrics_(context.metrics.of(model->name())),
+        timeline_(context.timeline),
         params_(params),
         access_(context.access),
         client_(context.access.client(exchange_->request())),
@@ -55,6 +56,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
  private:
   struct Choice {
     infer::Scheduler::Id job = 0;
+    std::uint64_t in_timeline = 0;
     std::int64_t prompt_tokens = 0, counted_tokens = 0;
     Clock::time_point last{};
     double first_token = 0;
@@ -111,10 +113,17 @@ class Answer : public std::enable_shared_from_this<Answer> {
     try {
       for (std::size_t i = 0; i < choices_.size(); ++i) {
         choices_[i].prompt_tokens = std::ssize(prompts_[i / n()]);
+        choices_[i].in_timeline = timeline_.add({.model = model_.name(),
+                                                 .adapter = params_.adapter,
+                                                 .client = client_.name,
+                                                 .peer = exchange_->request().peer,
+                                                 .prompt_tokens = choices_[i].prompt_tokens});
         choices_[i].job = model_.scheduler().submit(
             job(request_of_choice(request, prompts_[i / n()], static_cast<std::int64_t>(i % n())), i));
       }
     } catch (...) {
+      for (const Choice& choice : choices_)  // nobody else will tell of those that were not taken
+        if (choice.job == 0) timeline_.end(choice.in_timeline, infer::StopReason::failed, {});
       left_ = 0;
       cancel();
       throw;
@@ -144,6 +153,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     if (seconds_ > 0)
       job.request.deadline =
           start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds_));
+    job.request.on_admitted = [this, id = choices_[choice].in_timeline] { timeline_.admit(id); };
     job.on_text = [self = shared_from_this(), choice](const infer::TextPiece& piece) {
       self->take(choice, piece);
     };
@@ -161,6 +171,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     choice.has_token = true;
     choice.counted_tokens += std::ssize(piece.tokens);
     metrics_.add_tokens(piece.tokens.size());
+    timeline_.count(choice.in_timeline, piece.tokens.size());
     choice.last = Clock::now();
     if (left_ == 0) return;
     if (params_.stream && interval_ > 1) return gather(i, piece);
@@ -197,6 +208,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
                   .first_token = choice.first_token,
                   .whole = seconds_since(start_),
                   .has_token = choice.has_token});
+    timeline_.end(choice.in_timeline, end.reason, made);
     access_.charge(client_, std::ssize(made.tokens));
     usage_.completion_tokens += std::ssize(made.tokens);
     if (i % n() == 0) usage_.cached_tokens += made.cached_tokens;
@@ -251,6 +263,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   const ModelLease lease_;
   ServedModel& model_;
   ModelMetrics& metrics_;
+  Timeline& timeline_;
   const GenerationParams params_;
   const Access& access_;
   const Client client_;

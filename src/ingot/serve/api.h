@@ -17,6 +17,7 @@
 #include "ingot/serve/http.h"
 #include "ingot/serve/metrics.h"
 #include "ingot/serve/model_pool.h"
+#include "ingot/serve/timeline.h"
 #include "ingot/serve/work_queue.h"
 
 namespace ingot::serve {
@@ -25,6 +26,7 @@ namespace ingot::serve {
 struct ApiContext {
   ModelPool& models;
   Metrics& metrics;
+  Timeline& timeline;
   const Access& access;
   AdapterLoader& adapters;
   WorkQueue& compile_queue;               ///< of what takes long before a request's first step: grammars

@@ -23,5 +23,6 @@ std::string_view dom();
 std::string_view store();
 std::string_view api();
 std::string_view load();
+std::string_view timeline();
 
 }  // namespace ingot::web_page_assets

@@ -70,6 +70,7 @@ struct Server::Parts {
         metrics(first_names(models)),
         context{.models = models,
                 .metrics = metrics,
+                .timeline = timeline,
                 .access = access,
                 .adapters = *adapters,
                 .compile_queue = *compile_queue,
@@ -108,6 +109,7 @@ struct Server::Parts {
   std::unique_ptr<EmbeddingModel> embedding;
   std::unique_ptr<ClassifierModel> classifier;
   Metrics metrics;
+  Timeline timeline;
   ApiContext context;
   Api api;
   std::unique_ptr<HttpServer> http;

@@ -25,7 +25,8 @@ const std::array kPageFiles{PageFile{"style.css", "text/css; charset=utf-8", web
                             PageFile{"dom.js", kScript, web_page_assets::dom},
                             PageFile{"store.js", kScript, web_page_assets::store},
                             PageFile{"api.js", kScript, web_page_assets::api},
-                            PageFile{"load.js", kScript, web_page_assets::load}};
+                            PageFile{"load.js", kScript, web_page_assets::load},
+                            PageFile{"timeline.js", kScript, web_page_assets::timeline}};
 
 // The page loads and asks nobody but this server, and nobody may put it into a frame.
 void send_file(const std::shared_ptr<Exchange>& exchange, std::string_view type, std::string_view content) {

@@ -35,6 +35,11 @@ export async function readMetrics() {
   return values;
 }
 
+/// When the last requests came, were admitted, had their first token and ended.
+export async function readRequests() {
+  return (await checked(await fetch('requests', {headers: headers()}))).json();
+}
+
 const numbers = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'frequency_penalty', 'presence_penalty',
                  'max_tokens', 'seed'];
 

@@ -1,6 +1,7 @@
 // What the server has to do, from its metrics, while the reader looks.
-import {readMetrics} from './api.js';
+import {readMetrics, readRequests} from './api.js';
 import {byId, element} from './dom.js';
+import {showTimeline} from './timeline.js';
 
 const interval = 2000, kept = 60;
 const speeds = [];
@@ -48,7 +49,9 @@ export async function showLoad() {
   dialog.showModal();
   while (dialog.open) {
     try {
-      show(await readMetrics());
+      const [metrics, requests] = await Promise.all([readMetrics(), readRequests()]);
+      show(metrics);
+      showTimeline(requests);
     } catch (error) {
       byId('figures').replaceChildren(element('dt', {}, error.message));
     }
