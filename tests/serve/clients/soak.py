@@ -24,7 +24,6 @@ import time
 import urllib.parse
 import urllib.request
 
-TIMEOUT = 120
 LATER = 1.2  # times as long as beside good clients alone
 
 
@@ -56,7 +55,7 @@ class Soak:
         self.failure_file = options.failures and open(options.failures, "a", encoding="utf-8")
         address = urllib.parse.urlsplit(options.url)
         self.host, self.port = address.hostname, address.port or 80
-        self.key = options.api_key
+        self.key, self.timeout = options.api_key, options.timeout
         self.left, self.clients = 0, options.clients
         self.lock = threading.Lock()
         self.counts, self.failures, self.seconds = {}, [], []
@@ -167,7 +166,7 @@ class Soak:
             start = time.monotonic()
             recorded, problem = None, "is not what has to come"
             try:
-                with socket.create_connection((self.host, self.port), timeout=TIMEOUT) as connection:
+                with socket.create_connection((self.host, self.port), timeout=self.timeout) as connection:
                     recorded = Recorded(connection)
                     good = kind(self, recorded, random_)
             except ConnectionError as error:
@@ -193,14 +192,14 @@ class Soak:
         """So many streams at once; how many ended as they have to."""
         random_, selector, answers = random.Random(0), selectors.DefaultSelector(), {}
         for _ in range(count):
-            connection = socket.create_connection((self.host, self.port), timeout=TIMEOUT)
+            connection = socket.create_connection((self.host, self.port), timeout=self.timeout)
             connection.sendall(self.request("/v1/completions", self.body(random_, stream=True)))
             connection.setblocking(False)
             selector.register(connection, selectors.EVENT_READ)
             answers[connection] = b""
         good = 0
         while selector.get_map():
-            ready = selector.select(TIMEOUT)
+            ready = selector.select(self.timeout)
             if not ready:
                 return good
             for key, _ in ready:
@@ -236,6 +235,7 @@ def main():
     parser.add_argument("--streams", type=int, default=0, help="open so many streams at once, first")
     parser.add_argument("--api-key", default="none")
     parser.add_argument("--pid", type=int, help="the server's process: its memory is watched")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds that a client waits for what comes next")
     parser.add_argument("--failures", help="a file that gets each request that went wrong, with its answer")
     parser.add_argument("--growth", type=float, default=1, help="percent that its memory may grow")
     options = parser.parse_args()
