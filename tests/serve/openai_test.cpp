@@ -168,6 +168,40 @@ TEST(ChatCompletions, AStreamsPiecesHaveAsManyTokensAsTheIntervalAsksFor) {
   EXPECT_EQ(post(server, "/v1/chat/completions", chat_request({{"stream_interval", 0}})).status, 400);
 }
 
+TEST(ChatCompletions, TheBestOfSeveralAreThoseOfTheMostProbableTokens) {
+  const RunningServer server;
+  for (const int seed : {1, 2, 3}) {
+    const Json request{{"prompt", {"on", "tw"}},      {"max_tokens", 5}, {"seed", seed}, {"temperature", 1.5},
+                       {"stop", Json::array({"zz"})}, {"n", 6},          {"logprobs", 0}};
+    const Json all = parsed(post(server, "/v1/completions", request));
+    Json best = request;
+    best.update({{"n", 2}, {"best_of", 6}});
+    const Json few = parsed(post(server, "/v1/completions", best));
+    ASSERT_EQ(few["choices"].size(), 4U);
+    EXPECT_EQ(few["usage"]["completion_tokens"], all["usage"]["completion_tokens"])
+        << "all of them were written";
+    best.erase("logprobs");
+    EXPECT_TRUE(parsed(post(server, "/v1/completions", best))["choices"][0]["logprobs"].is_null());
+    for (std::size_t prompt = 0; prompt < 2; ++prompt) {
+      std::vector<std::pair<double, std::string>> ranked;
+      for (std::size_t i = 6 * prompt; i < 6 * prompt + 6; ++i) {
+        double sum = 0;
+        const Json& of = all["choices"][i]["logprobs"]["token_logprobs"];
+        for (const Json& each : of) sum += each.get<double>();
+        ranked.emplace_back(-sum / static_cast<double>(of.size()), all["choices"][i]["text"]);
+      }
+      std::ranges::stable_sort(ranked, {}, &std::pair<double, std::string>::first);
+      for (std::size_t k = 0; k < 2; ++k) {
+        EXPECT_EQ(few["choices"][2 * prompt + k]["text"], ranked[k].second);
+        EXPECT_EQ(few["choices"][2 * prompt + k]["index"], 2 * prompt + k);
+      }
+    }
+  }
+  for (const Json& wrong :
+       {Json{{"n", 3}, {"best_of", 2}}, Json{{"best_of", 17}}, Json{{"best_of", 2}, {"stream", true}}})
+    EXPECT_EQ(post(server, "/v1/chat/completions", chat_request(wrong)).status, 400) << wrong;
+}
+
 TEST(ChatCompletions, ChoicesDifferAndASeedGivesThemAgain) {
   const RunningServer server;
   const Json body = chat_request({{"n", 3},

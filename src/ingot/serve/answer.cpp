@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <limits>
 #include <mutex>
 #include <random>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,7 +64,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
     Clock::time_point last{};
     double first_token = 0;
     bool has_token = false, has_sent = false;
-    infer::TextPiece gathered{};  // of the stream, until there is enough of it
+    infer::TextPiece gathered{};  // of the stream, until there is enough of it; or all, to pick the best
+    infer::StopReason reason{};
   };
 
   // By the compile queue: there is nobody to throw to.
@@ -108,18 +112,18 @@ class Answer : public std::enable_shared_from_this<Answer> {
     const std::lock_guard lock(mutex_);  // texts wait until all are taken
     if (gone_) return;
     for (const auto& prompt : prompts_) usage_.prompt_tokens += std::ssize(prompt);
-    choices_.resize(prompts_.size() * n());
+    choices_.resize(prompts_.size() * tries());
     left_ = choices_.size();
     try {
       for (std::size_t i = 0; i < choices_.size(); ++i) {
-        choices_[i].prompt_tokens = std::ssize(prompts_[i / n()]);
+        choices_[i].prompt_tokens = std::ssize(prompts_[i / tries()]);
         choices_[i].in_timeline = timeline_.add({.model = model_.name(),
                                                  .adapter = params_.adapter,
                                                  .client = client_.name,
                                                  .peer = exchange_->request().peer,
                                                  .prompt_tokens = choices_[i].prompt_tokens});
-        choices_[i].job = model_.scheduler().submit(
-            job(request_of_choice(request, prompts_[i / n()], static_cast<std::int64_t>(i % n())), i));
+        choices_[i].job = model_.scheduler().submit(job(
+            request_of_choice(request, prompts_[i / tries()], static_cast<std::int64_t>(i % tries())), i));
       }
     } catch (...) {
       for (const Choice& choice : choices_)  // nobody else will tell of those that were not taken
@@ -141,6 +145,9 @@ class Answer : public std::enable_shared_from_this<Answer> {
   }
 
   std::size_t n() const { return static_cast<std::size_t>(params_.n); }
+  // Of each prompt.
+  std::size_t tries() const { return static_cast<std::size_t>(params_.best_of); }
+  bool picks_best() const { return tries() > n(); }
 
   infer::Job job(infer::Request request, std::size_t choice) {
     infer::Job job{.request = std::move(request),
@@ -174,7 +181,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     timeline_.count(choice.in_timeline, piece.tokens.size());
     choice.last = Clock::now();
     if (left_ == 0) return;
-    if (params_.stream && interval_ > 1) return gather(i, piece);
+    if (picks_best() || (params_.stream && interval_ > 1)) return gather(i, piece);
     send(format_->piece(i, piece));
   }
 
@@ -184,6 +191,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     gathered.text += piece.text;
     gathered.tokens.insert(gathered.tokens.end(), piece.tokens.begin(), piece.tokens.end());
     gathered.logprobs.insert(gathered.logprobs.end(), piece.logprobs.begin(), piece.logprobs.end());
+    if (picks_best()) return;
     if (!choices_[i].has_sent || std::ssize(gathered.tokens) >= interval_) send_gathered(i);
   }
   void send_gathered(std::size_t i) {
@@ -211,14 +219,18 @@ class Answer : public std::enable_shared_from_this<Answer> {
     timeline_.end(choice.in_timeline, end.reason, made);
     access_.charge(client_, std::ssize(made.tokens));
     usage_.completion_tokens += std::ssize(made.tokens);
-    if (i % n() == 0) usage_.cached_tokens += made.cached_tokens;
+    if (i % tries() == 0) usage_.cached_tokens += made.cached_tokens;
     if (left_ == 0) return;
     if (end.error != nullptr) return fail(to_api_error(end.error));
     if (end.reason == infer::StopReason::timeout) return fail(late());
     try {
-      if (params_.prompt_logprobs >= 0) format_->prompt(i, prompts_[i / n()], made.prompt_logprobs);
-      send_gathered(i);
-      send(format_->choice_end(i, end.reason));
+      if (picks_best()) {
+        choices_[i].reason = end.reason;
+      } else {
+        if (params_.prompt_logprobs >= 0) format_->prompt(i, prompts_[i / n()], made.prompt_logprobs);
+        send_gathered(i);
+        send(format_->choice_end(i, end.reason));
+      }
       if (left_ == 1) finish();
       --left_;
     } catch (...) {  // else the client would wait for ever
@@ -230,7 +242,27 @@ class Answer : public std::enable_shared_from_this<Answer> {
     if (params_.stream && !bytes.empty()) exchange_->write(std::move(bytes));
   }
 
+  // Of each prompt the choices whose tokens the model found most probable, on average.
+  void put_best() {
+    const auto likely = [](const Choice& choice) {
+      double sum = 0;
+      for (const infer::DrawnLogprob& token : choice.gathered.logprobs)
+        sum += static_cast<double>(token.logprob);
+      const std::size_t count = choice.gathered.logprobs.size();
+      return count > 0 ? sum / static_cast<double>(count) : -std::numeric_limits<double>::infinity();
+    };
+    for (std::size_t prompt = 0; prompt * tries() < choices_.size(); ++prompt) {
+      const auto tried = std::span(choices_).subspan(prompt * tries(), tries());
+      std::ranges::stable_sort(tried, std::greater<>(), likely);
+      for (std::size_t k = 0; k < n(); ++k) {
+        format_->piece(prompt * n() + k, tried[k].gathered);
+        format_->choice_end(prompt * n() + k, tried[k].reason);
+      }
+    }
+  }
+
   void finish() {
+    if (picks_best()) put_best();
     std::string rest = format_->end(usage_);
     if (!params_.stream) return exchange_->send({.body = std::move(rest)});
     send(std::move(rest));

@@ -40,7 +40,8 @@ class AnswerFormat {
   virtual std::string refusal(const ApiError& error) { return error_json(error); }
 };
 
-/// Has each prompt continued `params.n` times and sends what comes in the format's shape; a client that goes
+/// Has each prompt continued `params.n` times, or `params.best_of` times and the n best sent, in the format's
+/// shape as they come, or the best once all have come; a client that goes
 /// cancels it, and the end of its time fails it. Choice i · n + k is the k-th of prompt i. What takes long
 /// before the first step, such as compiling a grammar, is done by ApiContext::compile_queue. Throws what the
 /// prompts or a queue refuse.

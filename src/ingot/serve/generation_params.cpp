@@ -129,8 +129,9 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
   body.read("skip_special_tokens", params.special.skip);
   body.read("n", params.n);
   check_between("n", params.n, 1, kMostChoices);
-  if (body.integer("best_of").value_or(params.n) != params.n)
-    throw bad_field("best_of", "is not supported by this server but as n");
+  params.best_of = params.n;
+  body.read("best_of", params.best_of);
+  check_between("best_of", params.best_of, params.n, kMostChoices);
   params.priority = body.integer("priority");
   params.timeout = body.number("timeout");
   if (params.timeout && !(*params.timeout > 0 && *params.timeout <= kMostSeconds))
@@ -157,6 +158,8 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
   check_between("prompt_logprobs", params.prompt_logprobs, -1, kMostTopLogprobs);
   if (params.stream && params.prompt_logprobs >= 0)
     throw bad_field("prompt_logprobs", "come with answers at once alone, not with 'stream': true");
+  if (params.best_of > params.n && (params.stream || params.prompt_logprobs >= 0))
+    throw bad_field("best_of", "above n goes neither with 'stream': true nor with prompt_logprobs");
   if (body.has("top_logprobs") && params.logprobs < 0)
     throw bad_field("top_logprobs", "needs 'logprobs': true");
   return params;
@@ -167,7 +170,8 @@ infer::Request engine_request(const infer::Session& session, const GenerationPar
   options.max_tokens = params.max_tokens.value_or(options.max_tokens);
   infer::Request request = session.request({}, options);
   request.stop_tokens.insert(request.stop_tokens.end(), params.stop_tokens.begin(), params.stop_tokens.end());
-  request.logprobs = params.logprobs;
+  // The best are those whose tokens the model finds most probable.
+  request.logprobs = params.best_of > params.n ? std::max<std::int64_t>(params.logprobs, 0) : params.logprobs;
   request.prompt_logprobs = params.prompt_logprobs;
   request.adapter = params.adapter;
   request.held_adapter = params.held_adapter;

@@ -20,7 +20,8 @@ struct GenerationParams {
   std::optional<std::int64_t> priority{};    ///< infer::Request::priority; none: its key's
   std::optional<double> timeout{};           ///< seconds that the answer may take
   std::int64_t n = 1;
-  std::int64_t logprobs = -1;         ///< as infer::Request has it
+  std::int64_t best_of = 1;    ///< choices that are written, of which the n most probable by token are sent
+  std::int64_t logprobs = -1;  ///< as infer::Request has it
   std::int64_t prompt_logprobs = -1;  ///< likewise
   infer::SpecialText special{};
   bool stream = false;
