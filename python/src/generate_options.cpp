@@ -91,6 +91,7 @@ const std::map<std::string, Set>& generation_options() {
       {"repetition_penalty", sampling_option(&SamplingOptions::repetition_penalty)},
       {"presence_penalty", sampling_option(&SamplingOptions::presence_penalty)},
       {"frequency_penalty", sampling_option(&SamplingOptions::frequency_penalty)},
+      {"repeat_last_n", sampling_option(&SamplingOptions::repeat_last_n)},
       {"no_repeat_ngram_size", sampling_option(&SamplingOptions::no_repeat_ngram_size)},
       {"min_tokens", sampling_option(&SamplingOptions::min_tokens)},
       {"seed", sampling_option(&SamplingOptions::seed)},

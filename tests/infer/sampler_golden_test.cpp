@@ -39,6 +39,7 @@ SamplingOptions options_of(const Json& json) {
   take("repetition_penalty", o.repetition_penalty);
   take("presence_penalty", o.presence_penalty);
   take("frequency_penalty", o.frequency_penalty);
+  take("repeat_last_n", o.repeat_last_n);
   take("dry_multiplier", o.dry.multiplier);
   take("dry_base", o.dry.base);
   take("dry_allowed_length", o.dry.allowed_length);

@@ -188,6 +188,15 @@ def llama_dynamic_cases(llama):
         yield case("llama.cpp: min_keep, xtc", {"xtc_probability": 1.0, "xtc_threshold": 0.05, "min_keep": least}, logits, [], llama.distribution(sampler, logits))
 
 
+def llama_window_cases(llama):
+    for last_n in (0, 1, 5, 12):
+        for repeat, frequency, presence in ((1.4, 0.0, 0.0), (1.0, 0.5, 0.3), (1.2, -0.2, 0.4)):
+            logits, history = draw_logits(), draw_history(12, 9)
+            sampler = llama.lib.llama_sampler_init_penalties(VOCAB, ctypes.c_int32(last_n), f(repeat), f(frequency), f(presence))
+            options = {"repetition_penalty": repeat, "frequency_penalty": frequency, "presence_penalty": presence, "repeat_last_n": last_n}
+            yield case("llama.cpp: repeat_last_n", options, logits, history, llama.distribution(sampler, logits, history), prompt=0)
+
+
 def mirostat(llama, tau, eta, steps):
     sampler = llama.lib.llama_sampler_init_mirostat_v2(ctypes.c_uint32(5), f(tau), f(eta))
     rows = []
@@ -217,7 +226,7 @@ def main():
     llama = Llama(load_llama(sys.argv[1]))
     cases = [*transformers_cases(), *llama_cases(llama)]
     runs = [mirostat(llama, 2.0, 0.3, 12), mirostat(llama, 0.5, 0.5, 8)]
-    cases += llama_dynamic_cases(llama)
+    cases += [*llama_dynamic_cases(llama), *llama_window_cases(llama)]
     lines = ",\n".join(json.dumps(rounded(c)) for c in cases)
     OUT.write_text('{"cases": [\n' + lines + '\n], "mirostat": [\n' + ",\n".join(json.dumps(rounded(r)) for r in runs) + "\n]}\n")
 

@@ -298,6 +298,9 @@ void TextFlags::add_to(Command& command) {
       command, "--frequency-penalty", +[](O & o) -> auto& { return o.sampling.frequency_penalty; },
       "The same for each time that they were written");
   add(
+      command, "--repeat-last-n", +[](O & o) -> auto& { return o.sampling.repeat_last_n; },
+      "Tokens that these three penalties look back at; -1: all");
+  add(
       command, "--dry-multiplier", +[](O & o) -> auto& { return o.sampling.dry.multiplier; },
       "Strength of the penalty on going on with a repetition (DRY); 0: off");
   add(

@@ -93,6 +93,7 @@ void SamplingOptions::validate() const {
         repetition_penalty);
   check(std::isfinite(presence_penalty), "presence_penalty", "a number", presence_penalty);
   check(std::isfinite(frequency_penalty), "frequency_penalty", "a number", frequency_penalty);
+  check(repeat_last_n >= -1, "repeat_last_n", "-1 (all) or more", repeat_last_n);
   check(dry.multiplier >= 0 && std::isfinite(dry.multiplier), "dry_multiplier", "0 (off) or more",
         dry.multiplier);
   check(dry.base >= 1 && std::isfinite(dry.base), "dry_base", "1 or more", dry.base);
@@ -233,10 +234,15 @@ void Sampler::change(std::span<const std::int32_t> history, std::size_t prompt) 
   const std::span<const std::int32_t> written = history.subspan(std::min(prompt, history.size()));
   if (!o.allowed_tokens.empty()) keep_tokens(logits_, o.allowed_tokens);
   add_bias(logits_, o.logit_bias);
+  const auto seen = [&](std::span<const std::int32_t> tokens) {
+    return o.repeat_last_n < 0
+               ? tokens
+               : tokens.last(std::min(tokens.size(), static_cast<std::size_t>(o.repeat_last_n)));
+  };
   if (o.repetition_penalty != 1)
-    penalize_repetition(logits_, history, static_cast<float>(o.repetition_penalty));
+    penalize_repetition(logits_, seen(history), static_cast<float>(o.repetition_penalty));
   if (o.presence_penalty != 0 || o.frequency_penalty != 0) {
-    penalize_counts(logits_, written, static_cast<float>(o.presence_penalty),
+    penalize_counts(logits_, seen(written), static_cast<float>(o.presence_penalty),
                     static_cast<float>(o.frequency_penalty));
   }
   if (o.dry.multiplier != 0) penalize_dry(logits_, history, o.dry);

@@ -44,6 +44,8 @@ struct SamplingOptions {
   double repetition_penalty = 1.0;  ///< > 1 makes tokens that are there already less likely (CTRL's rule)
   /// Taken from the logits of tokens that were written (not those of the prompt): once, and for each time.
   double presence_penalty = 0.0, frequency_penalty = 0.0;
+  /// The last tokens that these three penalties look at; −1: all, 0: none.
+  std::int64_t repeat_last_n = -1;
   DryOptions dry{};
   std::int64_t no_repeat_ngram_size = 0;   ///< no n-gram comes twice; 0: off
   std::vector<TokenSequence> bad_words{};  ///< sequences that never come

@@ -80,6 +80,7 @@ void read_sampling(const Fields& body, SamplingOptions& s) {
   body.read("mirostat_eta", s.mirostat_eta);
   body.read("repeat_penalty", s.repetition_penalty);
   body.read("repetition_penalty", s.repetition_penalty);
+  body.read("repeat_last_n", s.repeat_last_n);
   body.read("presence_penalty", s.presence_penalty);
   body.read("frequency_penalty", s.frequency_penalty);
   body.read("dry_multiplier", s.dry.multiplier);
