@@ -116,7 +116,7 @@ Table::Section scheduling_rows() {
            &C::stream_interval,
            {.bounds = between(1, 1024),
             .unit = "tokens",
-            .doc = "Tokens of each piece of a stream but the first and the last, at least; more cost less."}},
+            .doc = "Tokens of each piece of a stream but the first and the last, at least."}},
           {"prefix_cache",
            &C::prefix_cache,
            {.aliases = {"enable_prefix_caching"},
