@@ -13,6 +13,7 @@
 #include "ingot/base/log.h"
 #include "ingot/base/rng.h"
 #include "ingot/base/shuffle.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/generation_config.h"
 #include "ingot/nn/with_values.h"
@@ -178,7 +179,9 @@ void GrpoObjective::write_answers(std::int64_t step, const StopCheck& stops) {
   data::DataState position = position_;
   const Prompts prompts = next_prompts(position);
   const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
+  const Stopwatch watch;
   GrpoRollout rollout{.answers = answer(prompts, rows, static_cast<std::uint64_t>(step), stops)};
+  rollout_seconds_ = watch.seconds();
   rollout.all = score(prompts, rollout.answers, fmt::format("training step {}", step + 1));
   rollout.advantages = group_advantages(grpo_, rollout.all.scores);
   position_ = position;
@@ -277,7 +280,7 @@ void GrpoObjective::load_state(const std::map<std::string, Tensor>& state) {
   rollout_.reset();
 }
 
-// trl's names.
+// trl's names, but for the time that writing the answers took.
 void GrpoObjective::measure(const Scored& all, const GroupAdvantages& advantages) {
   NamedValues measured{{"reward", mean_of(advantages.rewards)},
                        {"reward_std", advantages.std_of_rewards},
@@ -288,6 +291,12 @@ void GrpoObjective::measure(const Scored& all, const GroupAdvantages& advantages
   measured.emplace_back("completions/mean_length", mean_of(all.lengths));
   measured.emplace_back("completions/max_length", *std::ranges::max_element(all.lengths));
   measured.emplace_back("completions/clipped_ratio", truncated / static_cast<double>(all.ended.size()));
+  if (rollout_seconds_ > 0) {  // else the answers are those of a step before
+    measured.emplace_back("rollout_seconds", rollout_seconds_);
+    measured.emplace_back("rollout_tokens_per_second",
+                          std::reduce(all.lengths.begin(), all.lengths.end()) / rollout_seconds_);
+    rollout_seconds_ = 0;
+  }
   measured_.push_back(std::move(measured));
 }
 

@@ -73,6 +73,7 @@ class GrpoObjective : public Objective {
   data::DataState position_;  // behind the last step
   std::optional<GrpoRollout> rollout_;
   std::deque<NamedValues> measured_;  // by the host, of the steps that were not read yet
+  double rollout_seconds_ = 0;        // of the answers that the next step is the first to learn from
   NamedValues evaluated_;
 };
 
