@@ -80,6 +80,8 @@ void keep_to_shared_memory() {
   const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
   const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (all == nullptr || here == nullptr || std::string_view(all) != here) return;
+  // Environment: OMPI_MCA_pml, OMPI_MCA_btl | what Open MPI sends bytes with, as `mpirun --mca` sets it;
+  // Ingot chooses shared memory where neither is set and all ranks are on one machine
   if (std::getenv("OMPI_MCA_pml") != nullptr || std::getenv("OMPI_MCA_btl") != nullptr) return;
   ::setenv("OMPI_MCA_pml", "ob1", 1);
   ::setenv("OMPI_MCA_btl", "self,vader", 1);
