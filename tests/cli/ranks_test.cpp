@@ -255,6 +255,61 @@ TEST_F(RanksCommand, ARankThatDiesEndsTheRunAndTheNextGoesOnWithTheSameBits) {
   EXPECT_TRUE(model("killed") == model("whole"));
 }
 
+// The directory of a run as one rank sees it: what that rank writes goes to a file system with little room.
+class RanksWithAFullDisk : public RanksCommand {
+ protected:
+  void SetUp() override {
+    RanksCommand::SetUp();
+    if (IsSkipped()) return;
+    std::filesystem::create_directories(directory_ + "/small");
+    std::filesystem::create_directories(directory_ + "/probe");
+    if (std::system((with_room("16k", "probe", "true") + " 2>/dev/null").c_str()) != 0)
+      GTEST_SKIP() << "this process may mount no tmpfs and overlay in a namespace of its own";
+  }
+
+  // The mounts end with the process.
+  std::string with_room(const std::string& room, const std::string& output,
+                        const std::string& command) const {
+    const std::string small = directory_ + "/small", place = directory_ + "/" + output;
+    return fmt::format(
+        "unshare --mount sh -c 'mount -t tmpfs -o size={3} tmpfs {0} && mkdir {0}/upper {0}/work && "
+        "mount -t overlay -o lowerdir={1},upperdir={0}/upper,workdir={0}/work overlay {1} && exec {2}'",
+        small, place, command, room);
+  }
+  std::vector<std::string> checkpoints(const std::string& output) const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/" + output))
+      if (entry.path().filename().string().find("checkpoint-") != std::string::npos)
+        names.push_back(entry.path().filename());
+    return names;
+  }
+};
+
+TEST_F(RanksWithAFullDisk, TheRankIsNamedAndTheCheckpointBeforeGoesOnWithTheSameBits) {
+  // The last of three finds out as it writes its part, the first before it begins one.
+  const std::vector<std::string> last{"rank 2 could not write its part", "No space left on device"},
+      first{"rank 0: ", "a checkpoint needs", "but the disk has"};
+  for (const auto& [is_first, zero] : {std::pair{true, 1}, {false, 3}}) {
+    const std::string more = fmt::format(
+                          "--set lr_scheduler_type=constant --set gradient_accumulation_steps=2 "
+                          "--set zero_stage={} ",
+                          zero),
+                      whole = fmt::format("whole{}", zero), full = fmt::format("full{}", zero),
+                      goes_on = ingot(full, more + "--resume");
+    ASSERT_EQ(launch("-n 3 " + ingot(whole, more)), 0) << errors();
+    ASSERT_EQ(launch("-n 3 " + ingot(full, more + "--set max_steps=2")), 0) << errors();
+    const std::string ranks =
+        is_first ? fmt::format("-n 1 {} : -n 2 {}", with_room("64k", full, goes_on), goes_on)
+                 : fmt::format("-n 2 {} : -n 1 {}", goes_on, with_room("16k", full, goes_on));
+    EXPECT_NE(launch(ranks), 0);
+    for (const std::string& part : is_first ? first : last)
+      EXPECT_NE(errors().find(part), std::string::npos) << part << ":\n" << errors();
+    EXPECT_EQ(checkpoints(full), std::vector<std::string>{"checkpoint-000002"}) << full;
+    ASSERT_EQ(launch("-n 3 " + goes_on), 0) << errors();
+    EXPECT_TRUE(model(full) == model(whole)) << full;
+  }
+}
+
 TEST_F(RanksCommand, AnErrorIsToldOnceByTheFirstRank) {
   EXPECT_NE(train(3, 1, "x", "--set sequence_len=many"), 0);
   const std::string text = errors();
