@@ -56,6 +56,12 @@ class RanksCommand : public ::testing::Test {
         " >" + directory_ + "/out 2>" + directory_ + "/errors";
     return std::system(command.c_str());
   }
+  // The command of a rank without mpirun, with what another launcher sets.
+  int alone(const std::string& variables) const {
+    const std::string shell = "env " + variables + " " + ingot("x", "--set max_steps=1") + " >" + directory_ +
+                              "/out 2>" + directory_ + "/errors";
+    return std::system(shell.c_str());
+  }
   std::string model(const std::string& output) const {
     return read_file(directory_ + "/" + output + "/model/model.safetensors");
   }
@@ -352,12 +358,40 @@ TEST_F(RanksCommand, MoreRanksThanSequencesAreRefusedOnceWithBothNumbers) {
 
 // Which start no MPI: each process would take itself for the only one.
 TEST_F(RanksCommand, VariablesOfTorchrunAreRefusedWithTheCommandThatStartsRanks) {
-  const std::string shell =
-      "RANK=1 WORLD_SIZE=4 " + ingot("x", "") + " >" + directory_ + "/out 2>" + directory_ + "/errors";
-  EXPECT_NE(std::system(shell.c_str()), 0);
+  EXPECT_NE(alone("RANK=1 WORLD_SIZE=4"), 0);
   EXPECT_NE(errors().find("WORLD_SIZE: is 4"), std::string::npos) << errors();
   EXPECT_NE(errors().find("mpirun -n 4 ingot"), std::string::npos) << errors();
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/x/metrics.jsonl"));
+}
+
+// So are those of MPICH's mpiexec, and of srun without PMIx.
+TEST_F(RanksCommand, LaunchersThatAreNotOpenMpisAreRefusedWithTheCommandThatStartsRanks) {
+  for (const auto& [variables, named] :
+       {std::pair{"PMI_RANK=2 PMI_SIZE=5", "PMI_SIZE: is 5"},
+        {"PMI_RANK=0 PMI_SIZE=5 SLURM_PROCID=0 SLURM_STEP_ID=3 SLURM_STEP_NUM_TASKS=5", "PMI_SIZE: is 5"},
+        {"SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_NTASKS=9 SLURM_STEP_NUM_TASKS=5",
+         "SLURM_STEP_NUM_TASKS: is 5"}}) {
+    EXPECT_NE(alone(variables), 0) << variables;
+    EXPECT_NE(errors().find(named), std::string::npos) << errors();
+    EXPECT_NE(errors().find("mpirun -n 5 ingot"), std::string::npos) << errors();
+    EXPECT_NE(errors().find("srun --mpi=pmix -n 5 ingot"), std::string::npos) << errors();
+    EXPECT_FALSE(std::filesystem::exists(directory_ + "/x/metrics.jsonl"));
+  }
+}
+
+// A launcher's only process, a script of sbatch (in no step, or in the one that Slurm keeps for scripts), a
+// shell of salloc, a lone process of mpirun in a step, the program of a trial.
+TEST_F(RanksCommand, AProcessThatALauncherStartedAloneTrainsAlone) {
+  for (const char* variables :
+       {"PMI_RANK=0 PMI_SIZE=1", "SLURM_PROCID=0 SLURM_STEP_ID=4 SLURM_NTASKS=1 SLURM_STEP_NUM_TASKS=1",
+        "SLURM_PROCID=0 SLURM_NTASKS=8", "SLURM_PROCID=0 SLURM_STEP_ID=4294967291 SLURM_STEP_NUM_TASKS=8",
+        "SLURM_NTASKS=8",
+        "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 SLURM_PROCID=2 SLURM_STEP_ID=4 SLURM_STEP_NUM_TASKS=8",
+        "INGOT_TRIAL=7 SLURM_PROCID=2 SLURM_STEP_ID=4 SLURM_STEP_NUM_TASKS=8"}) {
+    EXPECT_EQ(alone(variables), 0) << variables << "\n" << errors();
+    EXPECT_TRUE(std::filesystem::exists(directory_ + "/x/metrics.jsonl")) << variables;
+    std::filesystem::remove_all(directory_ + "/x");
+  }
 }
 
 TEST_F(RanksCommand, DevicesTellsWhatMovesTheBytesOfEachRank) {

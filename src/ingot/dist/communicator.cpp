@@ -10,6 +10,7 @@
 
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
+#include "ingot/base/worker_pool.h"
 #include "ingot/dist/mpi_communicator.h"
 
 namespace ingot::dist {
@@ -122,8 +123,7 @@ bool is_launched() {
 
 namespace {
 
-// Each of them would train the whole, and all write to one directory.
-void refuse_other_launchers() {
+void refuse_torchrun() {
   // Environment: WORLD_SIZE, RANK | set by torchrun, which cannot start ranks here: commands that would share
   // work refuse them
   const std::string processes = first_variable({"WORLD_SIZE"});
@@ -134,6 +134,28 @@ void refuse_other_launchers() {
                                 "several, and ranks find each other by Open MPI alone; start them by "
                                 "`mpirun -n {} ingot ...` or `srun --mpi=pmix`, or unset WORLD_SIZE",
                                 processes, processes)));
+}
+
+// MPICH's and Intel's mpiexec, and srun without PMIx.
+void refuse_launchers_without_pmix() {
+  // The program of a trial is a process of its own, whatever started the workers of the study.
+  if (!first_variable({"INGOT_TRIAL"}).empty()) return;
+  const LaunchRank launch = LaunchRank::from_environment();
+  if (launch.size <= 1) return;
+  const bool by_mpiexec = !first_variable({"PMI_RANK"}).empty();
+  throw InvalidConfig(
+      by_mpiexec ? "PMI_SIZE" : "SLURM_STEP_NUM_TASKS",
+      fmt::format("is {0}: {1} started this process as one of several, and ranks find each other by Open "
+                  "MPI alone; start them by Open MPI's `mpirun -n {0} ingot ...` or `srun --mpi=pmix -n {0} "
+                  "ingot ...`, or unset {2} for a process of its own",
+                  launch.size, by_mpiexec ? "an mpiexec that is not Open MPI's" : "srun without PMIx",
+                  by_mpiexec ? "PMI_RANK" : "SLURM_STEP_ID"));
+}
+
+// Each of their processes would train the whole, and all write to one directory.
+void refuse_other_launchers() {
+  refuse_torchrun();
+  refuse_launchers_without_pmix();
 }
 
 }  // namespace
