@@ -101,6 +101,8 @@ void add_forecast(Command& root) {
   fitting.example("ingot forecast fit ETTh1.csv --model patchtst --split ett", "as in its paper");
   fitting.example("ingot forecast fit ETTh1.csv --model autoformer --split ett --resume",
                   "hours; go on after a crash, a kill or a loss of power");
+  fitting.example("mpirun -n 4 ingot forecast fit sales.csv --model patchtst",
+                  "four processes, each with a share of every batch");
   fitting.example("ingot forecast fit july.csv --from june-dlinear -o july-dlinear",
                   "go on from last month's weights with this month's rows");
   fitting.run([o] { return run_forecast_fit(*o); });

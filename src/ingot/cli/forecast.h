@@ -40,6 +40,7 @@ int run_forecast_plot(ForecastOptions o);
 struct FitView {
   std::string label;
   bool json = false, tell_epochs = true;
+  dist::Communicator* ranks = nullptr;  ///< that fit together
 };
 forecast::Forecaster fit_shown(const forecast::FitConfig& config, const forecast::SeriesTable& table,
                                const FitView& view, const forecast::FitSaving& saving = {});

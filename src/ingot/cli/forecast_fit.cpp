@@ -22,7 +22,10 @@
 #include "ingot/cli/help_page.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/one_process.h"
+#include "ingot/cli/ranks.h"
 #include "ingot/core/device_config.h"
+#include "ingot/dist/communicator.h"
+#include "ingot/dist/processors.h"
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/fit_keys.h"
@@ -171,7 +174,7 @@ FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
 }
 
 WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
-                    const SeriesTable& table) {
+                    const SeriesTable& table, dist::Communicator* ranks) {
   check_output_is_new(o, output);
   const FitSaving saving = saving_of(o, output);
   WrittenFit written;
@@ -180,7 +183,8 @@ WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const F
   if (!o.json && written.left_out.size() < table.series.size()) tell_left_out(written.left_out, stdout);
   const Device device = choose_device(config.device);
   if (!o.json && device != kCpu) fmt::print("  on {}\n", to_string(device));
-  written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
+  written.forecaster =
+      fit_shown(config, table, {.label = config.model.model, .json = o.json, .ranks = ranks}, saving);
   const Forecaster& f = written.forecaster;
   written.unfinished = f.end == TrainEnd::stopped && has_fit_checkpoint(saving.directory);
   if (f.epochs.empty()) return written;  // stopped in the first epoch: no weights were validated
@@ -282,18 +286,31 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
     for (const EpochReport& e : p.epochs) tell_epoch(e);
     fmt::print("going on after batch {} of epoch {}\n", p.batch, p.epochs.size() + 1);
   };
+  hooks.ranks = view.ranks;
   const InterruptWatch watch;
   Forecaster f = fit_forecaster(config, table, hooks, saving);
   if (bar) bar->finish();
   return f;
 }
 
-int run_forecast_fit(const ForecastOptions& o) {
-  check_one_process("forecast fit");
-  if (o.keys) return print_config_keys(fit_reference(), *o.keys, o.json);
-  const std::string model =
-      given_configuration(o, o.model).root().choice("model", forecast_models().front(), all_models());
-  if (!is_network(model)) return run_local_fit(model, o);
+namespace {
+
+// Other ranks than the first of several compute and say nothing.
+int fit_quietly(ForecastOptions o, dist::Communicator& ranks) {
+  o.json = true;
+  FitConfig config = fit_configuration(o, o.model);
+  const std::string output = output_directory(o, config.data, config.model.model);
+  SeriesTable table = read_data(config);
+  leave_out_constant(table, config, o);
+  config = fitted_to(table, o, config);
+  const Forecaster f =
+      fit_shown(config, table, {.label = "", .json = true, .ranks = &ranks}, saving_of(o, output));
+  return f.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
+}
+
+int fit_network(const ForecastOptions& o, dist::Communicator& ranks) {
+  if (ranks.local_size() > 1) dist::share_threads(ranks.local_size());
+  if (!ranks.is_first()) return fit_quietly(o, ranks);
   FitConfig config = fit_configuration(o, o.model);
   for (const std::string& key : keys_without_effect(config.model)) {
     log(LogLevel::warn, "ingot::forecast", fmt::format("{} has no effect on {}", key, config.model.model));
@@ -305,7 +322,7 @@ int run_forecast_fit(const ForecastOptions& o) {
   std::vector<LeftOut> left_out = leave_out_constant(table, config, o);
   config = fitted_to(table, o, config);
   const DirectoryLock lock(output);
-  const auto [f, not_fitted, unfinished] = fit_into(output, o, config, table);
+  const auto [f, not_fitted, unfinished] = fit_into(output, o, config, table, &ranks);
   left_out.insert(left_out.end(), table.left_out.begin(), table.left_out.end());
   left_out.insert(left_out.end(), not_fitted.begin(), not_fitted.end());
   const int code = f.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
@@ -341,6 +358,20 @@ int run_forecast_fit(const ForecastOptions& o) {
       shell_word(config.data));
   if (unfinished) fmt::print("\nThe fit was stopped; {}\n", kGoOn);
   return code;
+}
+
+}  // namespace
+
+int run_forecast_fit(const ForecastOptions& o) {
+  if (o.keys) return print_config_keys(fit_reference(), *o.keys, o.json);
+  dist::Communicator& ranks = dist::world();
+  return run_as_ranks(ranks, o.json, [&] {
+    const std::string model =
+        given_configuration(o, o.model).root().choice("model", forecast_models().front(), all_models());
+    if (is_network(model)) return fit_network(o, ranks);
+    check_one_process("forecast fit --model " + model);
+    return run_local_fit(model, o);
+  });
 }
 
 }  // namespace ingot::cli

@@ -34,7 +34,7 @@ struct WrittenFit {
   bool unfinished = false;                  // stopped, and saved so that --resume goes on
 };
 WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const forecast::FitConfig& config,
-                    const forecast::SeriesTable& table);
+                    const forecast::SeriesTable& table, dist::Communicator* ranks = nullptr);
 
 /// InvalidConfig where an option has no effect on a model without training.
 void check_local_options(const std::string& model, const ForecastOptions& o);

@@ -6,6 +6,8 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/core/device_config.h"
+#include "ingot/dist/agreement.h"
+#include "ingot/dist/device_ranks.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/fit_task.h"
 #include "ingot/forecast/forecaster.h"
@@ -53,7 +55,8 @@ class HookReporter : public Reporter {
   bool epoch_ended_ = false;
 };
 
-TrainerOptions options_of(const FitConfig& config, const FitTask& task, const FitSaving& saving) {
+TrainerOptions options_of(const FitConfig& config, const FitTask& task, const FitSaving& saving,
+                          dist::Communicator* ranks) {
   TrainerOptions options{.total_steps = task.total_steps(),
                          .eval_steps = task.epoch_steps(),
                          .early_stopping_patience = config.patience,
@@ -63,8 +66,47 @@ TrainerOptions options_of(const FitConfig& config, const FitTask& task, const Fi
                          .save_seconds = saving.every_seconds,
                          .save_at_end = false,
                          .save_total_limit = 1};
-  if (!saving.directory.empty()) options.checkpoints = fit_checkpoints(saving.directory);
+  if (!saving.directory.empty()) options.checkpoints = fit_checkpoints(saving.directory, ranks);
   return options;
+}
+
+// Null where there is one process.
+dist::Communicator* several(const FitHooks& hooks) {
+  return hooks.ranks != nullptr && hooks.ranks->size() > 1 ? hooks.ranks : nullptr;
+}
+
+Device device_of(const FitConfig& config, dist::Communicator* ranks) {
+  if (ranks == nullptr) return choose_device(config.device);
+  INGOT_CHECK(
+      config.batch_size >= ranks->size(),
+      InvalidConfig("batch_size", fmt::format("is {}, fewer than the {} processes, of which each takes "
+                                              "a share of every batch; start fewer, or raise it",
+                                              config.batch_size, ranks->size())));
+  const Device device = dist::choose_rank_device(*ranks, config.device);
+  dist::connect_devices(*ranks, device);
+  return device;
+}
+
+// What there is to go on from, if anything.
+std::optional<SavedCheckpoint> saved_fit(const FitSaving& saving, dist::Communicator* ranks) {
+  if (!saving.resume || saving.directory.empty()) return std::nullopt;
+  if (ranks != nullptr && !ranks->is_first()) ranks->barrier();  // the first sweeps away what a crash left
+  std::optional<SavedCheckpoint> saved = fit_checkpoints(saving.directory).newest();
+  if (ranks != nullptr && ranks->is_first()) ranks->barrier();
+  return saved;
+}
+
+// Each steps the weights by the same gradients: where one began elsewhere, it would learn alone.
+void check_ranks_agree(FitTask& task, dist::Communicator* ranks) {
+  if (ranks == nullptr) return;
+  const FitProgress& progress = task.progress();
+  dist::Settings settings;
+  const auto json = parse_json<nlohmann::ordered_json>(task.identity().config, "the fit");
+  for (const auto& [key, value] : json.items()) settings.emplace_back(key, value.dump());
+  settings.emplace_back("data", "SHA-256 " + task.identity().table);
+  settings.emplace_back("done", fmt::format("{} epochs, {} batches", progress.epochs.size(), progress.batch));
+  settings.emplace_back("weights", weights_checksum(task.model()));
+  dist::check_agreement(*ranks, settings, "start every rank with the same configuration and table");
 }
 
 // What a fit of this model to this table has where nobody says otherwise.
@@ -122,22 +164,23 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   const kernels::MatmulPrecisionScope precision(kernels::parse_matmul_precision(config.matmul_precision));
   const DataSplit parts =
       split_windows(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
-  result.model = first_model(config, choose_device(config.device));
+  dist::Communicator* const ranks = several(hooks);
+  result.model = first_model(config, device_of(config, ranks));
   if (config.from.empty()) start_effects(*result.model, table, config.split, parts);
-  FitTask task(config, table, parts, *result.model);
+  FitTask task(config, table, parts, *result.model, ranks);
   const RunInfo info = info_of(config, table, task.identity());
   result.metadata = info.metadata;
   result.metadata.describe_process(result.model->device());
   result.metadata.set_configuration(info.config);
   const auto reporter = std::make_shared<HookReporter>(hooks, task);
-  Trainer trainer(task, options_of(config, task, saving), info,
-                  {.reporters = {reporter}, .should_stop = [&] { return reporter->asks_to_stop(); }});
-  if (saving.resume && !saving.directory.empty()) {
-    if (const std::optional<SavedCheckpoint> saved = fit_checkpoints(saving.directory).newest()) {
-      trainer.resume(*saved);
-      if (hooks.on_resume) hooks.on_resume(task.progress());
-    }
+  Trainer trainer(
+      task, options_of(config, task, saving, ranks), info,
+      {.reporters = {reporter}, .should_stop = [&] { return reporter->asks_to_stop(); }, .ranks = ranks});
+  if (const std::optional<SavedCheckpoint> saved = saved_fit(saving, ranks)) {
+    trainer.resume(*saved);
+    if (hooks.on_resume) hooks.on_resume(task.progress());
   }
+  check_ranks_agree(task, ranks);
   result.end = trainer.run();
   task.keep_chosen_weights();
   result.epochs = task.progress().epochs;
@@ -164,14 +207,16 @@ std::unique_ptr<ForecastModel> fit_all_rows(FitConfig config, std::int64_t epoch
     parts.train.add(parts.series.back(), 0, rows);
     parts.validation.add(parts.series.back(), 0, rows, config.model.horizon);  // ends epochs, decides nothing
   }
-  std::unique_ptr<ForecastModel> model = first_model(config, choose_device(config.device));
+  dist::Communicator* const ranks = several(hooks);
+  std::unique_ptr<ForecastModel> model = first_model(config, device_of(config, ranks));
   if (config.from.empty()) start_effects(*model, table, {.train = 1, .test = 0}, parts);
-  FitTask task(config, table, parts, *model);
+  FitTask task(config, table, parts, *model, ranks);
   if (hooks.on_refit) hooks.on_refit(epochs);
   const FitHooks steps{.on_step = hooks.on_step, .on_epoch = {}, .should_stop = hooks.should_stop};
   const auto reporter = std::make_shared<HookReporter>(steps, task);
-  Trainer trainer(task, options_of(config, task, {}), {},
-                  {.reporters = {reporter}, .should_stop = [&] { return reporter->asks_to_stop(); }});
+  Trainer trainer(
+      task, options_of(config, task, {}, ranks), {},
+      {.reporters = {reporter}, .should_stop = [&] { return reporter->asks_to_stop(); }, .ranks = ranks});
   if (trainer.run() == TrainEnd::stopped) return nullptr;
   task.keep_chosen_weights();
   return model;

@@ -46,6 +46,9 @@ struct FitHooks {
   std::function<bool()> should_stop = {};
   /// Before a fit to all rows of so many epochs (FitConfig::refit). Of that fit on_epoch tells nothing.
   std::function<void(std::int64_t epochs)> on_refit = {};
+  /// The processes that do the fit together, each with a share of every batch; null: this one alone. All call
+  /// fit() with the same configuration, table and saving; hooks may differ.
+  dist::Communicator* ranks = nullptr;
 };
 
 /// Where a fit that may be killed saves itself.
@@ -68,9 +71,10 @@ struct FitResult {
 /// Trains a network on the training windows, keeps the weights of the epoch that config.keep says.
 /// Matmuls are as exact as config.matmul_precision says while it runs, whatever was set before. Weights and
 /// all that belongs to them are on the device that config.device names: errors as choose_device's.
-/// Same configuration, table, device and number of threads: same bits, killed and resumed or not. NonFinite,
-/// naming the step, when the loss is not a number. DataError and InvalidConfig as reading and splitting
-/// say. IoError where saving.directory holds a fit that was not told to be resumed, or cannot be written.
+/// Same configuration, table, device, number of threads and of ranks: same bits, killed and resumed or not.
+/// NonFinite, naming the step, when the loss is not a number. DataError and InvalidConfig as reading and
+/// splitting say. IoError where saving.directory holds a fit that was not told to be resumed, or cannot be
+/// written.
 FitResult fit(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
               const FitSaving& saving = {});
 /// A network that is trained on all rows of series of which `scales` are known, for as many epochs; null
@@ -92,6 +96,8 @@ void check_fit(FitConfig config, const SeriesTable& table, const FitSaving& savi
 FitConfig completed(FitConfig config, const SeriesTable& table);
 
 /// Mean loss over windows, every one counted alike: squared (mse) or absolute error of scaled values.
-double mean_loss(ForecastModel& model, const WindowSet& windows, const std::string& loss);
+/// `ranks`: those that share the windows out, and all get the loss; the same bits as of one process.
+double mean_loss(ForecastModel& model, const WindowSet& windows, const std::string& loss,
+                 dist::Communicator* ranks = nullptr);
 
 }  // namespace ingot::forecast

@@ -55,8 +55,8 @@ std::string fit_digest(const FitConfig& config, const SeriesTable& table) {
   return sha.finish_hex();
 }
 
-CheckpointDirectory fit_checkpoints(const std::string& directory) {
-  return CheckpointDirectory(directory, {.state_file = "fit_state.json", .numbered = false});
+CheckpointDirectory fit_checkpoints(const std::string& directory, dist::Communicator* ranks) {
+  return CheckpointDirectory(directory, {.state_file = "fit_state.json", .numbered = false}, ranks);
 }
 
 bool has_fit_checkpoint(const std::string& directory) {

@@ -21,7 +21,8 @@ std::string table_digest(const SeriesTable& table);
 std::string fit_digest(const FitConfig& config, const SeriesTable& table);
 
 /// `<directory>/checkpoint`, the only one: each replaces the one before.
-CheckpointDirectory fit_checkpoints(const std::string& directory);
+/// `ranks`: those that write it together.
+CheckpointDirectory fit_checkpoints(const std::string& directory, dist::Communicator* ranks = nullptr);
 
 /// Whether there is one that a fit could go on with; none in "".
 bool has_fit_checkpoint(const std::string& directory);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -77,14 +78,16 @@ OptimizerConfig optimizer_of(const FitConfig& config) {
 }  // namespace
 
 FitTask::FitTask(const FitConfig& config, const SeriesTable& table, const DataSplit& parts,
-                 ForecastModel& model)
+                 ForecastModel& model, dist::Communicator* ranks)
     : config_(config),
       parts_(parts),
       model_(model),
+      ranks_(ranks),
       source_(table.source),
       identity_(config, table),
       optimizer_(model, optimizer_of(config), fit_schedule(config, epoch_steps()), config.ema_decay),
       upload_(model.device()) {
+  if (ranks_ != nullptr) parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{});
   model_.set_training(true);
 }
 
@@ -112,19 +115,89 @@ std::vector<std::int64_t> FitTask::windows_of(std::int64_t step) const {
   return windows;
 }
 
-StepWork FitTask::gradients(std::int64_t step, const StopCheck& /*stops*/) {
-  const RandomScope random(config_.seed, mix_stream(kDropoutStream, static_cast<std::uint64_t>(step)));
+// Forward and backward. Gives the part that these windows have in the loss of the step.
+Tensor FitTask::learn(std::span<const std::int64_t> windows, std::int64_t step) {
+  const std::uint64_t stream = mix_stream(kDropoutStream, static_cast<std::uint64_t>(step));
+  const RandomScope random(config_.seed, ranks_ != nullptr
+                                             ? mix_stream(stream, static_cast<std::uint64_t>(ranks_->rank()))
+                                             : stream);
   const Batch batch = [&] {
     const Scope scope(ScopeKind::data, "make batch");
-    return parts_.train.batch(windows_of(step));
+    return parts_.train.batch(windows);
   }();
+  const double measured = measured_targets(batch);
   const Batch sent = upload_.send(batch);
   const Tensor loss = [&] {
     const Scope scope(ScopeKind::work, "forward");
-    return loss_of(model_(sent.input), sent, measured_targets(batch), config_.loss);
+    const Tensor mean = loss_of(model_(sent.input), sent, measured, config_.loss);
+    return ranks_ != nullptr ? mean * (measured / std::max(1.0, measured_by_all(measured))) : mean;
   }();
   backward(loss);
-  StepWork work{.metrics = loss.detach()};
+  return loss.detach();
+}
+
+double FitTask::measured_by_all(double measured) const {
+  std::vector<double> all(static_cast<std::size_t>(ranks_->size()));
+  ranks_->all_gather(std::as_bytes(std::span(&measured, 1)), std::as_writable_bytes(std::span(all)));
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+// Each rank learns from its share of the windows, and all have the sum of the gradients.
+Tensor FitTask::learn_together(std::span<const std::int64_t> windows, std::int64_t step) {
+  const std::size_t ranks = static_cast<std::size_t>(ranks_->size()), size = windows.size();
+  const auto begin_of = [&](std::size_t rank) { return size * rank / ranks; };
+  std::vector<bool> contributes;
+  std::vector<double> shares;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t count = begin_of(rank + 1) - begin_of(rank);
+    contributes.push_back(count > 0);
+    shares.push_back(static_cast<double>(count) / static_cast<double>(size));
+  }
+  const auto own = static_cast<std::size_t>(ranks_->rank());
+  ranks_->set_activity(fmt::format("step {}", step + 1));
+  parallel_->begin(contributes, true);
+  Tensor loss = Tensor::zeros({}, DType::f32, model_.device());
+  if (contributes[own])
+    loss = learn(windows.subspan(begin_of(own), begin_of(own + 1) - begin_of(own)), step);
+  else
+    measured_by_all(0);  // the others ask
+  parallel_->end();
+  parallel_->finish();
+  return together(loss, shares);
+}
+
+// Gives the sum of the ranks' losses. What does not train is running statistics of batch norms: each rank has
+// taken those of its own windows, and all get the mean of them, added in the order of ranks.
+Tensor FitTask::together(const Tensor& loss, const std::vector<double>& shares) {
+  const NoGrad no_grad;
+  std::vector<Tensor> own{reshape(loss, {1})};
+  std::vector<Parameter*> statistics;
+  for (const auto& [name, parameter] : named_parameters(model_))
+    if (!parameter->trainable()) statistics.push_back(parameter);
+  for (const Parameter* parameter : statistics) own.push_back(reshape(parameter->value, {-1}));
+  const Tensor row = concat(own, 0);
+  const std::int64_t n = row.dim(0), rank = ranks_->rank();
+  const Tensor rows = Tensor::zeros({ranks_->size(), n}, DType::f32, model_.device());
+  copy_(narrow(rows, 0, rank, 1), reshape(row, {1, n}));
+  parallel_->gather(rows);
+  Tensor sum = Tensor::zeros({}, DType::f32, model_.device()), mean;
+  for (std::int64_t i = 0; i < ranks_->size(); ++i) {
+    const Tensor of_rank = reshape(narrow(rows, 0, i, 1), {n});
+    sum = sum + reshape(narrow(of_rank, 0, 0, 1), {});
+    const Tensor part = of_rank * shares[static_cast<std::size_t>(i)];
+    mean = mean.defined() ? mean + part : part;
+  }
+  std::int64_t at = 1;
+  for (const Parameter* parameter : statistics) {
+    copy_(parameter->value, reshape(narrow(mean, 0, at, parameter->value.numel()), parameter->shape()));
+    at += parameter->value.numel();
+  }
+  return sum;
+}
+
+StepWork FitTask::gradients(std::int64_t step, const StopCheck& /*stops*/) {
+  const std::vector<std::int64_t> windows = windows_of(step);
+  StepWork work{.metrics = ranks_ != nullptr ? learn_together(windows, step) : learn(windows, step)};
   if (config_.clip_grad_norm > 0) work.grad_scale = optimizer_.measure_gradients().factor;
   return work;
 }
@@ -139,7 +212,7 @@ StepSize FitTask::step_size() const { return {.epochs = 1 / static_cast<double>(
 
 std::optional<double> FitTask::evaluate(const StopCheck& /*stops*/) {
   model_.set_training(false);
-  const double loss = mean_loss(model_, parts_.validation, config_.loss);
+  const double loss = mean_loss(model_, parts_.validation, config_.loss, ranks_);
   model_.set_training(true);
   INGOT_CHECK(std::isfinite(loss),
               NonFinite(fmt::format("epoch {}", progress_.epochs.size() + 1),
@@ -214,25 +287,53 @@ void FitTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
   progress.step = static_cast<std::int64_t>(progress_.epochs.size()) * epoch_steps() + progress_.batch;
 }
 
-double mean_loss(ForecastModel& model, const WindowSet& windows, const std::string& loss) {
+namespace {
+
+// What a batch adds to the mean.
+struct BatchLoss {
+  double sum = 0, count = 0;
+};
+
+// Of each rank every size()-th; then those of all, in their order.
+std::vector<BatchLoss> in_order(const std::vector<BatchLoss>& own, std::int64_t batches,
+                                dist::Communicator* ranks) {
+  if (ranks == nullptr) return own;
+  const auto size = static_cast<std::size_t>(ranks->size()), n = static_cast<std::size_t>(batches),
+             most = (n + size - 1) / size;
+  std::vector<BatchLoss> padded = own, all(most * size), ordered;
+  padded.resize(most);
+  ranks->all_gather(std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all)));
+  for (std::size_t i = 0; i < n; ++i) ordered.push_back(all[i % size * most + i / size]);
+  return ordered;
+}
+
+}  // namespace
+
+double mean_loss(ForecastModel& model, const WindowSet& windows, const std::string& loss,
+                 dist::Communicator* ranks) {
   const NoGrad no_grad;
   BatchUpload upload(model.device());
   std::vector<Tensor> losses;  // read when all are under way
   std::vector<double> counts;
-  windows.for_each_batch([&](std::int64_t, const Batch& batch) {
-    const double measured = measured_targets(batch);
-    const Batch sent = upload.send(batch);
-    losses.push_back(loss_of(model(sent.input), sent, measured, loss));
-    // In windows: one of which all was measured counts 1.
-    counts.push_back(measured * static_cast<double>(batch.target.dim(0)) /
-                     static_cast<double>(batch.target.numel()));
-  });
-  double total = 0, count = 0;
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    total += losses[i].item() * counts[i];
-    count += counts[i];
+  windows.for_each_batch(
+      [&](std::int64_t, const Batch& batch) {
+        const double measured = measured_targets(batch);
+        const Batch sent = upload.send(batch);
+        losses.push_back(loss_of(model(sent.input), sent, measured, loss));
+        // In windows: one of which all was measured counts 1.
+        counts.push_back(measured * static_cast<double>(batch.target.dim(0)) /
+                         static_cast<double>(batch.target.numel()));
+      },
+      ranks != nullptr ? ranks->rank() : 0, ranks != nullptr ? ranks->size() : 1);
+  std::vector<BatchLoss> own;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    own.push_back({.sum = losses[i].item() * counts[i], .count = counts[i]});
+  BatchLoss total;
+  for (const BatchLoss& batch : in_order(own, windows.batches(), ranks)) {
+    total.sum += batch.sum;
+    total.count += batch.count;
   }
-  return total / count;
+  return total.sum / total.count;
 }
 
 }  // namespace ingot::forecast

@@ -2,12 +2,15 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "ingot/base/stopwatch.h"
 #include "ingot/forecast/batch_upload.h"
 #include "ingot/forecast/fit.h"
 #include "ingot/forecast/fit_checkpoint.h"
+#include "ingot/train/data_parallel.h"
 #include "ingot/train/task.h"
 
 namespace ingot::forecast {
@@ -16,7 +19,9 @@ namespace ingot::forecast {
 class FitTask : public TrainTask {
  public:
   /// All that is given outlives it.
-  FitTask(const FitConfig& config, const SeriesTable& table, const DataSplit& parts, ForecastModel& model);
+  /// `ranks`: the processes that fit together; each takes a share of every batch. Null: this one alone.
+  FitTask(const FitConfig& config, const SeriesTable& table, const DataSplit& parts, ForecastModel& model,
+          dist::Communicator* ranks = nullptr);
 
   std::int64_t epoch_steps() const;
   std::int64_t total_steps() const { return config_.epochs * epoch_steps(); }
@@ -42,13 +47,19 @@ class FitTask : public TrainTask {
  private:
   std::int64_t pass_steps() const;
   std::vector<std::int64_t> windows_of(std::int64_t step) const;
+  Tensor learn(std::span<const std::int64_t> windows, std::int64_t step);
+  Tensor learn_together(std::span<const std::int64_t> windows, std::int64_t step);
+  Tensor together(const Tensor& loss, const std::vector<double>& shares);
+  double measured_by_all(double measured) const;
 
   const FitConfig& config_;
   const DataSplit& parts_;
   ForecastModel& model_;
+  dist::Communicator* ranks_;
   std::string source_;  // of the table
   FitIdentity identity_;
   TrainOptimizer optimizer_;
+  std::optional<DataParallel> parallel_;  // where there are ranks
   BatchUpload upload_;
   std::map<std::string, Tensor> best_;  // weights of progress_.best_epoch
   FitProgress progress_;

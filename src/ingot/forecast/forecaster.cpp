@@ -212,7 +212,8 @@ Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHo
   const DataSplit parts =
       split_windows(table, f.config.split, f.config.scaler, f.config.model.lookback, f.config.model.horizon);
   for (const auto& series : parts.series) f.scales[series->id] = series->scales;
-  f.calibration = calibrate(*f.model, parts.validation);
+  if (hooks.ranks == nullptr || hooks.ranks->is_first())  // which alone writes what was fitted
+    f.calibration = calibrate(*f.model, parts.validation);
   if (!f.config.refit || f.end == TrainEnd::stopped) return f;
   if (auto model = fit_all_rows(f.config, f.best_epoch, table, f.scales, hooks)) {
     f.model = std::move(model);

@@ -218,9 +218,9 @@ Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
   return b;
 }
 
-void WindowSet::for_each_batch(FunctionRef<void(std::int64_t, const Batch&)> visit) const {
-  constexpr std::int64_t kAtOnce = 32;  // the largest model's layers then take some hundred MB, not gigabytes
-  for (std::int64_t first = 0; first < size_; first += kAtOnce) {
+void WindowSet::for_each_batch(FunctionRef<void(std::int64_t, const Batch&)> visit, std::int64_t begin,
+                               std::int64_t step) const {
+  for (std::int64_t first = begin * kAtOnce; first < size_; first += step * kAtOnce) {
     std::vector<std::int64_t> positions(static_cast<std::size_t>(std::min(kAtOnce, size_ - first)));
     std::iota(positions.begin(), positions.end(), first);
     visit(first, batch(positions));

@@ -70,10 +70,17 @@ class WindowSet {
   Position at(std::int64_t window) const;
   /// Copies the windows' values next to each other.
   Batch batch(std::span<const std::int64_t> windows) const;
-  /// visit(first, batch) for all windows, in order and some at a time: windows first, first + 1, ...
-  void for_each_batch(FunctionRef<void(std::int64_t first, const Batch& batch)> visit) const;
+  /// visit(first, batch) for all windows, in order and some at a time: windows first, first + 1, ... Or only
+  /// for every `step`-th of these batches, from number `begin` on.
+  void for_each_batch(FunctionRef<void(std::int64_t first, const Batch& batch)> visit, std::int64_t begin = 0,
+                      std::int64_t step = 1) const;
+  /// How many of them there are.
+  std::int64_t batches() const { return (size_ + kAtOnce - 1) / kAtOnce; }
 
  private:
+  // The largest model's layers then take some hundred MB, not gigabytes.
+  static constexpr std::int64_t kAtOnce = 32;
+
   struct Range {
     std::shared_ptr<const ScaledSeries> series;
     std::int64_t first, stride, before, count;

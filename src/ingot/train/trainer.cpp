@@ -147,7 +147,8 @@ struct Trainer::State {
   bool save_is_due() const {
     return options.checkpoints.has_value() &&
            (due(options.save_steps) ||
-            (options.save_seconds.has_value() && since_save.seconds() >= *options.save_seconds));
+            // Ranks look at clocks of their own, and write together.
+            (options.save_seconds.has_value() && any_process(since_save.seconds() >= *options.save_seconds)));
   }
   // Ranks that write together do so between two steps, in whose communication they would else be. Offloaded
   // state is written from where it lies, before the next step changes it.
