@@ -212,17 +212,5 @@ TEST_F(MahjongRanks, AllHearOfTheEvaluationThatTheFirstPlays) {
   EXPECT_EQ(evaluation->values.size(), 7U);
 }
 
-TEST_F(MahjongRanks, LearningFromLogsIsForOneProcess) {
-  test::ThreadRanks threads(2);
-  threads.run([&](dist::Communicator& ranks) {
-    MahjongTrainConfig bc = config("x");
-    bc.phase = "bc";
-    const std::string message =
-        test::message_of<InvalidConfig>([&] { const MahjongTraining training(bc, {}, ranks); });
-    EXPECT_NE(message.find("phase: is bc, which learns from logs in one process"), std::string::npos)
-        << message;
-  });
-}
-
 }  // namespace
 }  // namespace ingot

@@ -1,6 +1,8 @@
 #include "ingot/rl/clone_task.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -40,16 +42,6 @@ std::vector<LabelledDecision> first_decisions(const mahjong::GameIndex& index, s
   return {taken.begin(), taken.end()};
 }
 
-// How often a kind of action is answered as the player did.
-struct Accuracy {
-  std::array<std::int64_t, 8> right{}, all{};
-  void note(int chosen, bool hit) {
-    const std::size_t kind = mahjong::policy_kind(chosen);
-    ++all[kind];
-    right[kind] += hit ? 1 : 0;
-  }
-};
-
 // Losses are f32 whatever the network's dtype.
 DualPoolOutput widened(const DualPoolOutput& x) {
   return {.policy = to(x.policy, DType::f32),
@@ -66,7 +58,8 @@ double share(std::int64_t part, std::int64_t all) {
 }  // namespace
 
 CloneTask::CloneTask(DualPoolNet& net, const mahjong::GameIndex& games, const mahjong::GameIndex& validation,
-                     std::int64_t validation_decisions, const CloneOptions& options)
+                     std::int64_t validation_decisions, const CloneOptions& options,
+                     dist::Communicator* ranks)
     : net_(net),
       options_(options),
       encoding_(mahjong_encoding(net.config, "the network")),
@@ -74,7 +67,9 @@ CloneTask::CloneTask(DualPoolNet& net, const mahjong::GameIndex& games, const ma
       decisions_per_epoch_(static_cast<double>(std::max<std::int64_t>(1, games.decisions()))),
       stream_(games, options.stream),
       validation_(first_decisions(validation, validation_decisions)),
-      optimizer_(ModuleRef(net), options.optimizer, options.schedule, options.ema_decay) {
+      optimizer_(ModuleRef(net), options.optimizer, options.schedule, options.ema_decay),
+      ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr) {
+  if (ranks_ != nullptr) parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{});
   INGOT_CHECK(options.batch_size > 0,
               InvalidConfig("batch_size", fmt::format("must be positive, got {}", options.batch_size)));
 }
@@ -95,18 +90,35 @@ CloneTask::Losses CloneTask::losses(const MahjongExamples& e) const {
   return l;
 }
 
-StepWork CloneTask::gradients(std::int64_t /*step*/, const StopCheck& /*stops*/) {
+// Forward and backward. Gives the metrics, without the gradients' norm.
+Tensor CloneTask::learn(std::span<const LabelledDecision> decisions, double share) {
+  const Losses l = losses(mahjong_examples(decisions, encoding_, net_device(net_)));
+  const auto of_batch = [share](const Tensor& mean) { return share == 1 ? mean : mean * share; };
+  backward(of_batch(l.total));
+  const NoGrad no_grad;
+  std::vector<Tensor> metrics;
+  for (const Tensor& metric : {l.total, l.policy, l.value, l.rank, l.tenpai, l.danger, l.right})
+    metrics.push_back(reshape(of_batch(metric.detach()), {1}));
+  return concat(metrics, 0);
+}
+
+StepWork CloneTask::gradients(std::int64_t step, const StopCheck& /*stops*/) {
   const auto decisions = [&] {
     const Scope scope(ScopeKind::data, "read decisions");
     return stream_.next(static_cast<std::size_t>(options_.batch_size));
   }();
   position_ = stream_.position();
-  const Losses l = losses(mahjong_examples(decisions, encoding_, net_device(net_)));
-  backward(l.total);
+  if (ranks_ != nullptr) ranks_->set_activity(fmt::format("step {}", step + 1));
+  const auto n = static_cast<std::int64_t>(kCloneMetrics.size());
+  const Tensor learned =
+      ranks_ == nullptr
+          ? learn(decisions, 1)
+          : parallel_->learn_shares(decisions.size(), n + 1, [&](dist::Slice own, double share) {
+              return learn(std::span(decisions).subspan(own.begin, own.size()), share);
+            });
   const ClippedNorm clipped = optimizer_.measure_gradients();
-  std::vector<Tensor> metrics;
-  for (const Tensor& metric : {l.total, clipped.norm, l.policy, l.value, l.rank, l.tenpai, l.danger, l.right})
-    metrics.push_back(reshape(metric.detach(), {1}));
+  const std::vector<Tensor> metrics{narrow(learned, 0, 0, 1), reshape(clipped.norm.detach(), {1}),
+                                    narrow(learned, 0, 1, n)};
   return {.metrics = concat(metrics, 0), .grad_scale = clipped.factor};
 }
 
@@ -140,38 +152,69 @@ std::int64_t CloneTask::suit_agreements(std::span<const LabelledDecision> decisi
   return same;
 }
 
+CloneTask::Measured CloneTask::measure(std::span<const LabelledDecision> decisions) const {
+  const Losses l = losses(mahjong_examples(decisions, encoding_, net_device(net_)));
+  const std::vector<std::int64_t> best = to(argmax(l.log_policy), kCpu).to_vector<std::int64_t>();
+  Measured m;
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const std::size_t kind = mahjong::policy_kind(decisions[i].action);
+    ++m.all[kind];
+    m.right[kind] += best[i] == decisions[i].action ? 1 : 0;
+  }
+  m.same_in_other_suits = suit_agreements(decisions, best);
+  const std::array<const Tensor*, 6> parts = {&l.policy, &l.value, &l.rank, &l.tenpai, &l.danger, &l.total};
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    m.losses[i] = parts[i]->item() * static_cast<double>(decisions.size());
+  return m;
+}
+
+// Of each rank every size()-th batch; then those of all, in their order.
+std::vector<CloneTask::Measured> CloneTask::of_all_ranks(std::vector<Measured> own,
+                                                         std::size_t batches) const {
+  if (ranks_ == nullptr) return own;
+  const auto ranks = static_cast<std::size_t>(ranks_->size());
+  const std::size_t most = (batches + ranks - 1) / ranks;
+  own.resize(most);
+  std::vector<Measured> all(most * ranks), ordered;
+  ranks_->all_gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
+  for (std::size_t i = 0; i < batches; ++i) ordered.push_back(all[i % ranks * most + i / ranks]);
+  return ordered;
+}
+
 std::optional<double> CloneTask::evaluate(const StopCheck& stops) {
   if (validation_.empty()) return std::nullopt;
   const NoGrad no_grad;
-  Accuracy accuracy;
-  std::array<double, 6> sums{};
-  std::size_t done = 0;
-  std::int64_t same_in_other_suits = 0;
-  while (done < validation_.size()) {
+  const std::size_t size = static_cast<std::size_t>(options_.batch_size),
+                    batches = (validation_.size() + size - 1) / size,
+                    ranks = ranks_ != nullptr ? static_cast<std::size_t>(ranks_->size()) : 1,
+                    rank = ranks_ != nullptr ? static_cast<std::size_t>(ranks_->rank()) : 0;
+  std::vector<Measured> own;
+  for (std::size_t first = 0; first < batches; first += ranks) {
     check_stop(stops);
-    const std::size_t take =
-        std::min(validation_.size() - done, static_cast<std::size_t>(options_.batch_size));
-    const auto decisions = std::span(validation_).subspan(done, take);
-    const Losses l = losses(mahjong_examples(decisions, encoding_, net_device(net_)));
-    const std::vector<std::int64_t> best = to(argmax(l.log_policy), kCpu).to_vector<std::int64_t>();
-    for (std::size_t i = 0; i < take; ++i) accuracy.note(decisions[i].action, best[i] == decisions[i].action);
-    same_in_other_suits += suit_agreements(decisions, best);
-    const std::array<const Tensor*, 6> parts = {&l.policy, &l.value, &l.rank, &l.tenpai, &l.danger, &l.total};
-    for (std::size_t i = 0; i < parts.size(); ++i) sums[i] += parts[i]->item() * static_cast<double>(take);
-    done += take;
+    const std::size_t begin = (first + rank) * size;
+    if (begin >= validation_.size()) continue;
+    own.push_back(measure(std::span(validation_).subspan(begin, std::min(size, validation_.size() - begin))));
+  }
+  Measured sums;
+  for (const Measured& batch : of_all_ranks(std::move(own), batches)) {
+    for (std::size_t i = 0; i < sums.losses.size(); ++i) sums.losses[i] += batch.losses[i];
+    for (std::size_t i = 0; i < sums.all.size(); ++i) {
+      sums.right[i] += batch.right[i];
+      sums.all[i] += batch.all[i];
+    }
+    sums.same_in_other_suits += batch.same_in_other_suits;
   }
   measured_.clear();
-  for (double& sum : sums) sum /= static_cast<double>(validation_.size());
-  std::int64_t right = 0;
-  for (const std::int64_t hits : accuracy.right) right += hits;
+  for (double& loss : sums.losses) loss /= static_cast<double>(validation_.size());
+  const std::int64_t right = std::accumulate(sums.right.begin(), sums.right.end(), std::int64_t{0});
   measured_.emplace_back("accuracy", share(right, std::ssize(validation_)));
-  measured_.emplace_back("suit agreement", share(same_in_other_suits, std::ssize(validation_)));
-  for (std::size_t i = 0; i < 5; ++i) measured_.emplace_back(kCloneMetrics[i], sums[i]);
-  for (std::size_t kind = 0; kind < accuracy.all.size(); ++kind)
-    if (accuracy.all[kind] > 0)
+  measured_.emplace_back("suit agreement", share(sums.same_in_other_suits, std::ssize(validation_)));
+  for (std::size_t i = 0; i < 5; ++i) measured_.emplace_back(kCloneMetrics[i], sums.losses[i]);
+  for (std::size_t kind = 0; kind < sums.all.size(); ++kind)
+    if (sums.all[kind] > 0)
       measured_.emplace_back(fmt::format("accuracy/{}", mahjong::policy_kinds()[kind]),
-                             share(accuracy.right[kind], accuracy.all[kind]));
-  return sums[5];
+                             share(sums.right[kind], sums.all[kind]));
+  return sums.losses[5];
 }
 
 void CloneTask::read_evaluation(EvalRecord& record) const { record.values = measured_; }

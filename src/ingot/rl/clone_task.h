@@ -2,12 +2,14 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "ingot/mahjong/decision_stream.h"
 #include "ingot/mahjong/policy.h"
 #include "ingot/rl/mahjong_batch.h"
+#include "ingot/train/data_parallel.h"
 #include "ingot/train/task.h"
 
 namespace ingot {
@@ -32,8 +34,10 @@ struct CloneOptions {
 class CloneTask : public TrainTask {
  public:
   /// `net` outlives the task. `validation` may be empty; at most `validation_decisions` of it are looked at.
+  /// `ranks`: the processes that learn together, each from a part of every batch; null: this one alone.
   CloneTask(DualPoolNet& net, const mahjong::GameIndex& games, const mahjong::GameIndex& validation,
-            std::int64_t validation_decisions, const CloneOptions& options);
+            std::int64_t validation_decisions, const CloneOptions& options,
+            dist::Communicator* ranks = nullptr);
 
   ModuleRef model() override { return net_; }
   TrainOptimizer& optimizer() override { return optimizer_; }
@@ -56,7 +60,16 @@ class CloneTask : public TrainTask {
     Tensor right;  // share of decisions answered as the player did
     Tensor log_policy;
   };
+  // Of a batch of the validation decisions.
+  struct Measured {
+    std::array<double, 6> losses{};              // times the decisions
+    std::array<std::int64_t, 8> right{}, all{};  // by kind of action: answered as the player did
+    std::int64_t same_in_other_suits = 0;
+  };
   Losses losses(const MahjongExamples& examples) const;
+  Tensor learn(std::span<const mahjong::LabelledDecision> decisions, double share);
+  Measured measure(std::span<const mahjong::LabelledDecision> decisions) const;
+  std::vector<Measured> of_all_ranks(std::vector<Measured> own, std::size_t batches) const;
   std::int64_t suit_agreements(std::span<const mahjong::LabelledDecision> decisions,
                                std::span<const std::int64_t> best) const;
 
@@ -69,6 +82,8 @@ class CloneTask : public TrainTask {
   mahjong::DecisionStream::Position position_;  // behind the last step's batch
   std::vector<mahjong::LabelledDecision> validation_;
   TrainOptimizer optimizer_;
+  dist::Communicator* ranks_;
+  std::optional<DataParallel> parallel_;  // where there are ranks
   NamedValues measured_;
 };
 

@@ -1,5 +1,6 @@
 #include "ingot/rl/mahjong_training.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -98,10 +99,12 @@ struct Logs {
   std::string description;
 };
 
-Logs logs_of(const MahjongTrainConfig& c) {
+Logs logs_of(const MahjongTrainConfig& c, dist::Communicator& ranks) {
   const std::string cache = c.index.empty() ? c.output_dir + "/index.jsonl" : c.index;
+  if (!ranks.is_first()) ranks.barrier();  // the first writes the index
   Logs logs{.games = mahjong::GameIndex::build(c.games, c.rules, cache)};
-  log_refused(logs.games);
+  if (ranks.is_first()) ranks.barrier();
+  if (ranks.is_first()) log_refused(logs.games);
   const mahjong::FilterResult filtered = apply_filter(logs.games, c.filter);
   logs.validation = logs.games.take_out(c.validation_split_ratio);
   logs.description =
@@ -113,15 +116,15 @@ Logs logs_of(const MahjongTrainConfig& c) {
   return logs;
 }
 
-Phase clone_phase(const MahjongTrainConfig& c, Device device) {
-  const Logs logs = logs_of(c);
+Phase clone_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& ranks) {
+  const Logs logs = logs_of(c, ranks);
   CloneOptions options = c.clone;
   options.schedule = schedule_of(c);
   options.schedule_name = c.lr_scheduler_type;
   Phase phase{
       .net = make_network(c, device), .description = logs.description, .loss_unit = "loss of all heads"};
-  phase.task =
-      std::make_unique<CloneTask>(*phase.net, logs.games, logs.validation, c.validation_decisions, options);
+  phase.task = std::make_unique<CloneTask>(*phase.net, logs.games, logs.validation, c.validation_decisions,
+                                           options, &ranks);
   return phase;
 }
 
@@ -149,20 +152,20 @@ Phase ppo_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& 
   return phase;
 }
 
-Phase rank_phase(const MahjongTrainConfig& c, Device device) {
-  const Logs logs = logs_of(c);
+Phase rank_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& ranks) {
+  const Logs logs = logs_of(c, ranks);
   RankOptions options = c.rank;
   options.schedule = schedule_of(c);
   InitSource source(c.seed, DType::f32, device);
   Phase phase{.description = logs.description, .loss_unit = "nats per order of places; 3.18 knows nothing"};
   phase.rank = std::make_unique<RankNet>(source, RankNetConfig{.hidden = c.rank_hidden});
-  phase.task = std::make_unique<RankTask>(*phase.rank, logs.games, logs.validation, options);
+  phase.task = std::make_unique<RankTask>(*phase.rank, logs.games, logs.validation, options, &ranks);
   return phase;
 }
 
 Phase make_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& ranks) {
-  Phase phase = c.phase == "grp"  ? rank_phase(c, device)
-                : c.phase == "bc" ? clone_phase(c, device)
+  Phase phase = c.phase == "grp"  ? rank_phase(c, device, ranks)
+                : c.phase == "bc" ? clone_phase(c, device, ranks)
                                   : ppo_phase(c, device, ranks);
   phase.subtitle = phase.net == nullptr ? fmt::format("{}: hidden layers of {}", c.phase, c.rank_hidden)
                                         : fmt::format("{}: {} blocks of {} channels", c.phase,
@@ -189,7 +192,9 @@ void check_ranks_agree(const MahjongTrainConfig& c, const TrainOptimizer& optimi
                           {"eval_walls", fmt::format("{}", c.ppo.eval_walls)},
                           {"save_steps", fmt::format("{}", c.save_steps)},
                           {"learning_rate", fmt::format("{}", optimizer.learning_rate(0))}};
-  for (const auto& [key, value] : json.items()) settings.emplace_back(key, dump_json(value));
+  for (const auto& [key, value] : json.items())
+    if (std::ranges::find(settings, key, &dist::Settings::value_type::first) == settings.end())
+      settings.emplace_back(key, dump_json(value));
   settings.emplace_back("base_model", weights_checksum(task.model()));
   dist::check_agreement(ranks, settings, "start every rank with the same configuration and networks");
 }
@@ -213,10 +218,6 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
   State& s = *state_;
   s.config = std::move(config);
   const MahjongTrainConfig& c = s.config;
-  INGOT_CHECK(ranks.size() == 1 || c.plays(),
-              InvalidConfig("phase", fmt::format("is {}, which learns from logs in one process; ppo, oracle "
-                                                 "and distil take several",
-                                                 c.phase)));
   // Preparing may take one rank longer than a step ever does.
   if (c.ddp_timeout == 0 || c.ddp_timeout > ranks.timeout()) ranks.set_timeout(c.ddp_timeout);
   const dist::Preparing preparing(ranks);

@@ -305,24 +305,12 @@ StepWork PpoTask::gradients(std::int64_t step, const StopCheck& /*stops*/) {
 std::vector<Tensor> PpoTask::learn(std::span<const std::int64_t> rows, std::int64_t step) {
   const std::vector<float> advantage = advantages_of(rows);
   if (ranks_ == nullptr) return learn_from(rows, advantage, 1, step);
-  const std::size_t ranks = static_cast<std::size_t>(ranks_->size()), size = rows.size();
-  const auto begin_of = [&](std::size_t rank) { return size * rank / ranks; };
-  std::vector<bool> contributes;
-  contributes.reserve(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) contributes.push_back(begin_of(rank) < begin_of(rank + 1));
-  const std::size_t begin = begin_of(static_cast<std::size_t>(ranks_->rank())),
-                    count = begin_of(static_cast<std::size_t>(ranks_->rank()) + 1) - begin;
   ranks_->set_activity(fmt::format("step {}", step + 1));
-  parallel_->begin(contributes, true);
-  const Device device = parameters(network_.module()).front()->value.device();
-  Tensor sums = Tensor::zeros({kMetrics}, DType::f32, device);
-  if (count > 0)
-    sums = concat(learn_from(rows.subspan(begin, count), std::span(advantage).subspan(begin, count),
-                             static_cast<double>(count) / static_cast<double>(size), step),
+  const Tensor sums = parallel_->learn_shares(rows.size(), kMetrics, [&](dist::Slice own, double share) {
+    return concat(learn_from(rows.subspan(own.begin, own.size()),
+                             std::span(advantage).subspan(own.begin, own.size()), share, step),
                   0);
-  parallel_->end();
-  parallel_->finish();
-  parallel_->gather(sums);
+  });
   std::vector<Tensor> metrics;
   for (std::int64_t i = 0; i < kMetrics; ++i) metrics.push_back(narrow(sums, 0, i, 1));
   return metrics;

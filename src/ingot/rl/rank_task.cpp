@@ -10,6 +10,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/mahjong/labels.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/view.h"
 
@@ -69,13 +70,15 @@ RankExamples rank_examples(const mahjong::GameIndex& index) {
 }
 
 RankTask::RankTask(RankNet& net, const mahjong::GameIndex& games, const mahjong::GameIndex& validation,
-                   const RankOptions& options)
+                   const RankOptions& options, dist::Communicator* ranks)
     : net_(net),
       options_(options),
       digest_(games.digest()),
       train_(rank_examples(games)),
       validation_(rank_examples(validation)),
-      optimizer_(ModuleRef(net), options.optimizer, options.schedule) {
+      optimizer_(ModuleRef(net), options.optimizer, options.schedule),
+      ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr) {
+  if (ranks_ != nullptr) parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{});
   INGOT_CHECK(!train_.orders.empty(), InvalidConfig("games", "holds no game that was played to its end"));
   INGOT_CHECK(net.config.context == mahjong::kRankContext,
               InvalidConfig("context", fmt::format("is {}, expected {}", net.config.context, kContext)));
@@ -86,10 +89,17 @@ StepWork RankTask::gradients(std::int64_t step, const StopCheck& /*stops*/) {
       RngKey{.seed = options_.seed, .stream = mix_stream(kRankStream, static_cast<std::uint64_t>(step))});
   std::vector<std::size_t> rows(static_cast<std::size_t>(options_.batch_size));
   for (std::size_t& row : rows) row = random.below(train_.orders.size());
-  const Tensor loss = rank_loss(net_, train_, rows);
-  backward(loss);
+  const auto learn = [&](dist::Slice own, double share) {
+    const Tensor mean = rank_loss(net_, train_, std::span(rows).subspan(own.begin, own.size())),
+                 loss = share == 1 ? mean : mean * share;
+    backward(loss);
+    return reshape(loss.detach(), {1});
+  };
+  if (ranks_ != nullptr) ranks_->set_activity(fmt::format("step {}", step + 1));
+  const Tensor loss =
+      ranks_ != nullptr ? parallel_->learn_shares(rows.size(), 1, learn) : learn({0, rows.size()}, 1);
   const ClippedNorm clipped = optimizer_.measure_gradients();
-  const std::vector<Tensor> metrics{reshape(loss.detach(), {1}), reshape(clipped.norm.detach(), {1})};
+  const std::vector<Tensor> metrics{loss, reshape(clipped.norm.detach(), {1})};
   return {.metrics = concat(metrics, 0), .grad_scale = clipped.factor};
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ingot/mahjong/game_index.h"
 #include "ingot/models/policy/rank_net.h"
+#include "ingot/train/data_parallel.h"
 #include "ingot/train/task.h"
 
 namespace ingot {
@@ -27,8 +29,9 @@ RankExamples rank_examples(const mahjong::GameIndex& index);
 class RankTask : public TrainTask {
  public:
   /// `net` outlives the task. InvalidConfig where no game in `games` was played to its end.
+  /// `ranks`: the processes that learn together, each from a part of every batch; null: this one alone.
   RankTask(RankNet& net, const mahjong::GameIndex& games, const mahjong::GameIndex& validation,
-           const RankOptions& options);
+           const RankOptions& options, dist::Communicator* ranks = nullptr);
 
   ModuleRef model() override { return net_; }
   TrainOptimizer& optimizer() override { return optimizer_; }
@@ -44,6 +47,8 @@ class RankTask : public TrainTask {
   std::string digest_;
   RankExamples train_, validation_;
   TrainOptimizer optimizer_;
+  dist::Communicator* ranks_;
+  std::optional<DataParallel> parallel_;  // where there are ranks
 };
 
 }  // namespace ingot

@@ -139,6 +139,25 @@ void DataParallel::finish() {
   begun_ = false;
 }
 
+Tensor DataParallel::learn_shares(std::size_t rows, std::int64_t metrics,
+                                  FunctionRef<Tensor(dist::Slice, double)> learn) {
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  std::vector<dist::Slice> shares;
+  std::vector<bool> contribute;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    shares.push_back({rows * rank / ranks, rows * (rank + 1) / ranks});
+    contribute.push_back(shares.back().size() > 0);
+  }
+  const dist::Slice own = shares[static_cast<std::size_t>(communicator_.rank())];
+  begin(contribute, true);
+  const Tensor sums = own.size() > 0 ? learn(own, static_cast<double>(own.size()) / static_cast<double>(rows))
+                                     : Tensor::zeros({metrics}, DType::f32, leaves_[0].device());
+  end();
+  finish();
+  gather(sums);
+  return sums;
+}
+
 void DataParallel::gather(const Tensor& values) {
   backend(values.device()).synchronize(current_stream(values.device()));
   dist::all_reduce(communicator_, values);

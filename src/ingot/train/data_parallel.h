@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ingot/autograd/grad_buckets.h"
+#include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
 #include "ingot/dist/background.h"
 #include "ingot/dist/communicator.h"
@@ -55,6 +56,11 @@ class DataParallel {
   /// After the last: leaves the sums with the parameters, or this rank's part of them with the shard, and no
   /// gradient where no rank had one.
   void finish();
+  /// A step with one batch of `rows`, which all ranks have: begin(), end() and finish() around `learn`, which
+  /// does the forward and backward passes of this rank's part of the rows, with a loss that is multiplied by
+  /// what they are of the batch, and gives metrics f32 [metrics] that are. Gives the sums of all ranks'.
+  Tensor learn_shares(std::size_t rows, std::int64_t metrics,
+                      FunctionRef<Tensor(dist::Slice rows, double share)> learn);
   /// Adds up what every rank has at its own offsets, zeros elsewhere. Of the host or the device; f32.
   void gather(const Tensor& values);
 
