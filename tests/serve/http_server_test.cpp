@@ -164,6 +164,28 @@ TEST(HttpServer, ClientsThatGoInTheMidstOfAnAnswerLeaveNoConnection) {
   for (std::thread& writer : writers) writer.join();
 }
 
+TEST(HttpServer, EndsWhileThreadsStillWriteToItsExchanges) {
+  for (int i = 0; i < 50; ++i) {
+    std::atomic<bool> begun{false}, gone{false};
+    std::thread writer;
+    {
+      HttpServer server({}, [&](const std::shared_ptr<Exchange>& exchange) {
+        exchange->begin({});
+        writer = std::thread([&, exchange] {
+          begun = true;
+          while (!gone) exchange->write("a");
+        });
+      });
+      server.start();
+      HttpClient client("http://127.0.0.1:" + std::to_string(server.port()));
+      client.send_raw("GET / HTTP/1.1\r\n\r\n");
+      ASSERT_TRUE(eventually([&] { return begun.load(); }));
+    }
+    gone = true;
+    writer.join();
+  }
+}
+
 TEST(HttpServer, SaysWhatItCannotListenAt) {
   const HttpHandler nobody = [](const std::shared_ptr<Exchange>&) {};
   EXPECT_THROW(HttpServer({.host = "example.org"}, nobody), InvalidConfig);

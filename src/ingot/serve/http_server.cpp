@@ -6,6 +6,7 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <thread>
 #include <vector>
 
@@ -124,6 +125,28 @@ class ClientSocket {
   std::optional<asio::ssl::stream<Socket&>> tls_;
 };
 
+/// Open while the server's context is there. A thread of a model's may keep an exchange for longer, and must
+/// not be the one that drops the last hold of its connection once the context, which owns the sockets, is
+/// gone.
+class Gate {
+ public:
+  /// Does it while the gate stays open, or not at all.
+  template <class F>
+  void pass(F&& action) {
+    const std::shared_lock lock(mutex_);
+    if (open_) action();
+  }
+  /// Returns once nobody is inside.
+  void close() {
+    const std::unique_lock lock(mutex_);
+    open_ = false;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  bool open_ = true;
+};
+
 std::string error_body(std::string_view message) {
   return fmt::format(
       R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":null}}}})", message);
@@ -149,7 +172,10 @@ class HttpServer::Impl {
                                 "cannot be listened at: " + error.message()));
     port = acceptor.local_endpoint().port();
   }
-  ~Impl() { stop(); }
+  ~Impl() {
+    stop();
+    gate->close();
+  }
 
   void start() {
     asio::post(acceptor.get_executor(), [this] { accept(); });
@@ -198,6 +224,7 @@ class HttpServer::Impl {
   tcp::acceptor acceptor;
   asio::steady_timer retry;
   std::vector<std::thread> threads;
+  const std::shared_ptr<Gate> gate = std::make_shared<Gate>();
 };
 
 // All of it runs on the strand of the socket, but for the functions of ClientExchange, which post.
@@ -373,8 +400,12 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 // What a handler gets. It outlives the connection where the client has gone.
 class HttpServer::Connection::ClientExchange : public Exchange {
  public:
-  ClientExchange(std::weak_ptr<Connection> connection, std::uint64_t number, HttpRequest request)
-      : connection_(std::move(connection)), number_(number), request_(std::move(request)) {}
+  ClientExchange(std::shared_ptr<Gate> gate, std::weak_ptr<Connection> connection, std::uint64_t number,
+                 HttpRequest request)
+      : gate_(std::move(gate)),
+        connection_(std::move(connection)),
+        number_(number),
+        request_(std::move(request)) {}
 
   const HttpRequest& request() const override { return request_; }
   void send(HttpResponse response) override {
@@ -403,9 +434,12 @@ class HttpServer::Connection::ClientExchange : public Exchange {
  private:
   template <class F>
   void post(F action) {
-    if (const auto connection = connection_.lock()) connection->post(std::move(action));
+    gate_->pass([&] {
+      if (const auto connection = connection_.lock()) connection->post(std::move(action));
+    });
   }
 
+  std::shared_ptr<Gate> gate_;
   std::weak_ptr<Connection> connection_;
   std::uint64_t number_;
   HttpRequest request_;
@@ -447,7 +481,7 @@ void HttpServer::Connection::handle() {
   head_only_ = message.method() == http::verb::head;
   HttpRequest request = request_of(message, peer_);
   record_ = {.peer = peer_, .method = request.method, .path = request.path, .bytes_in = request.body.size()};
-  exchange_ = std::make_shared<ClientExchange>(weak_from_this(), number_, std::move(request));
+  exchange_ = std::make_shared<ClientExchange>(server_.gate, weak_from_this(), number_, std::move(request));
   await_bytes();
   server_.handler(exchange_);
 }
