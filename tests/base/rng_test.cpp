@@ -57,6 +57,7 @@ TEST(RandomSeed, ThreadsThatAskAtOnceAllGetOthers) {
   constexpr std::size_t kThreads = 4, kEach = 5000;
   std::vector<std::vector<std::uint64_t>> drawn(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (auto& mine : drawn)
     threads.emplace_back([&mine] {
       for (std::size_t i = 0; i < kEach; ++i) mine.push_back(random_seed());

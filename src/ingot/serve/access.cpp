@@ -152,6 +152,16 @@ Client Access::client(const HttpRequest& request) const {
           .may_go_first = false};
 }
 
+namespace {
+
+ApiError too_many(std::string_view what, double seconds_to_wait) {
+  ApiError error(429, fmt::format("this key may {}", what), {}, "rate_limit_exceeded");
+  error.retry_after = static_cast<std::int64_t>(std::ceil(seconds_to_wait));
+  return error;
+}
+
+}  // namespace
+
 void Access::check_key(const HttpRequest& request) const {
   const std::lock_guard lock(mutex_);
   Known* found = find(request);
@@ -165,9 +175,7 @@ void Access::check_key(const HttpRequest& request) const {
     if (allowance.most == 0) return;
     allowance.refill(now);
     if (allowance.left >= amount) return;
-    ApiError error(429, fmt::format("this key may {}", what), {}, "rate_limit_exceeded");
-    error.retry_after = static_cast<std::int64_t>(std::ceil(allowance.wait_for(amount)));
-    throw error;
+    throw too_many(what, allowance.wait_for(amount));
   };
   check(found->minute, 1, fmt::format("take {} tokens a minute", found->key.tokens_a_minute));
   check(found->day, 1, fmt::format("take {} tokens a day", found->key.tokens_a_day));
