@@ -171,7 +171,12 @@ TEST(Csv, NamesTheLineOfWhatIsWrong) {
             std::string::npos);
 }
 
-TEST(Csv, WrittenCellsComeBack) {
+// ="00123" is how Excel is told that a cell is text: its reader keeps what is between the quotes.
+bool is_formula_of_text(const std::string& cell) {
+  return cell.size() >= 3 && cell.starts_with("=\"") && cell.find('"', 2) == cell.size() - 1;
+}
+
+TEST(Csv, WrittenCellsComeBackExceptFormulasOfText) {
   EXPECT_TRUE(rc::check([] {
     const auto text_of =
         rc::gen::map(rc::gen::container<std::u32string>(rc::gen::oneOf(
@@ -187,7 +192,10 @@ TEST(Csv, WrittenCellsComeBack) {
       text += (i > 0 ? ",c" : "c") + std::to_string(i);
     }
     const CsvTable t = CsvTable::parse(text + "\n" + row + "\n", "f");
-    for (std::size_t i = 0; i < cells.size(); ++i) RC_ASSERT(t.cell(0, i) == cells[i]);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::string& cell = cells[i];
+      RC_ASSERT(t.cell(0, i) == (is_formula_of_text(cell) ? cell.substr(2, cell.size() - 3) : cell));
+    }
   }));
 }
 
