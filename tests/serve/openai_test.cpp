@@ -141,6 +141,17 @@ TEST(ChatCompletions, AllowedTokenIdsAloneAreWritten) {
     EXPECT_EQ(post(server, "/v1/chat/completions", chat_request({{"allowed_token_ids", wrong}})).status, 400);
 }
 
+TEST(ChatCompletions, AnswersThatRuleOutEveryTokenAreTheRequestsFault) {
+  const RunningServer server;
+  const Json letters = Json::array({ingot::test::scripted_id('x')});
+  const auto answer =
+      post(server, "/v1/chat/completions",
+           chat_request({{"allowed_token_ids", letters}, {"structured_outputs", {{"regex", "y+"}}}}));
+  EXPECT_EQ(answer.status, 400) << answer.body;
+  EXPECT_EQ(parsed(answer)["error"]["code"], "no_token_left");
+  EXPECT_NE(answer.body.find("grammar"), std::string::npos) << answer.body;
+}
+
 TEST(ChatCompletions, AStreamsPiecesHaveAsManyTokensAsTheIntervalAsksFor) {
   ServerOptions options;
   options.stream_interval = 3;

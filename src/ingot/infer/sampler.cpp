@@ -205,12 +205,11 @@ void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> 
   if (allowed != nullptr || options_.changes_logits()) {
     largest = largest_logit(logits_);
     INGOT_CHECK(largest < std::numeric_limits<float>::infinity(),
-                NonFinite("logits", "logit_bias or a penalty made one of them infinite or NaN"));
+                NothingToDraw("logit_bias or a penalty made one of them infinite or NaN"));
     INGOT_CHECK(
         std::isfinite(largest),
-        NonFinite("logits",
-                  "no token is left: a grammar, logit_bias, bad_words, min_tokens, a logits processor "
-                  "and their like rule out all of them"));
+        NothingToDraw("no token is left: a grammar, logit_bias, bad_words, min_tokens, a logits processor "
+                      "and their like rule out all of them"));
   }
   float temperature = options_.temperature > 0 ? static_cast<float>(options_.temperature) : 1.0F;
   if (options_.temperature > 0 && options_.dynatemp_range > 0) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "ingot/base/error.h"
 #include "ingot/base/rng.h"
 #include "ingot/core/tensor.h"
 #include "ingot/infer/candidate_filters.h"
@@ -61,6 +62,13 @@ struct SamplingOptions {
   void validate() const;
 };
 
+/// The options leave no token to draw, or make a logit infinite: the fault of who chose them, not of the
+/// model.
+class NothingToDraw : public NonFinite {
+ public:
+  explicit NothingToDraw(std::string_view problem) : NonFinite("logits", problem) {}
+};
+
 /// Draws tokens; the same options and logits give the same tokens on every machine.
 class Sampler {
  public:
@@ -71,7 +79,7 @@ class Sampler {
 
   /// The next token's id from its logits [vocab]; `history`: the sequence so far, of which the first `prompt`
   /// tokens are the prompt; `allowed`: the tokens that a grammar allows, null for all. Throws NonFinite when
-  /// a logit is NaN or +∞, or no token is left.
+  /// a logit is NaN or +∞, NothingToDraw when no token is left.
   std::int32_t operator()(std::span<const float> logits, std::span<const std::int32_t> history = {},
                           std::size_t prompt = 0, const grammar::TokenMask* allowed = nullptr);
 

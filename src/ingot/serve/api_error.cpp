@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/infer/sampler.h"
 #include "ingot/infer/scheduler.h"
 #include "ingot/text/chat_template.h"
 
@@ -51,6 +52,8 @@ ApiError to_api_error(const std::exception_ptr& error) {
     return {400, e.what(), "prompt", "context_length_exceeded"};
   } catch (const text::TemplateError& e) {
     return {400, e.what(), "messages", "template_error"};
+  } catch (const NothingToDraw& e) {
+    return {400, e.what(), {}, "no_token_left"};
   } catch (const FormatError& e) {
     return {400, e.what()};
   } catch (const nlohmann::json::type_error& e) {  // of a field that was read without being asked first
