@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace ingot::serve {
 
-std::string_view HttpRequest::header(std::string_view name) const {
-  const auto found = std::ranges::find(headers, name, [](const auto& each) { return each.first; });
-  return found != headers.end() ? std::string_view(found->second) : std::string_view();
-}
+namespace {
 
+// "Not Found" for 404.
 std::string_view reason_phrase(int status) {
   switch (status) {
     case 200:
@@ -44,6 +44,22 @@ std::string_view reason_phrase(int status) {
     default:
       return status < 500 ? "Error" : "Internal Server Error";
   }
+}
+
+}  // namespace
+
+std::string_view HttpRequest::header(std::string_view name) const {
+  const auto found = std::ranges::find(headers, name, [](const auto& each) { return each.first; });
+  return found != headers.end() ? std::string_view(found->second) : std::string_view();
+}
+
+std::string ResponseHead::text(const HttpHeaders& headers) const {
+  std::string text = fmt::format("HTTP/1.{} {} {}\r\n", http_1_0 ? 0 : 1, status, reason_phrase(status));
+  if (!content_type.empty()) text += fmt::format("Content-Type: {}\r\n", content_type);
+  if (length) text += fmt::format("Content-Length: {}\r\n", *length);
+  if (!length && chunked) text += "Transfer-Encoding: chunked\r\n";
+  for (const auto& [name, value] : headers) text += fmt::format("{}: {}\r\n", name, value);
+  return text + (keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
 }
 
 }  // namespace ingot::serve

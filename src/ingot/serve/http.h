@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,7 +51,16 @@ class Exchange {
 
 using HttpHandler = std::function<void(const std::shared_ptr<Exchange>&)>;
 
-/// "Not Found" for 404.
-std::string_view reason_phrase(int status);
+/// The head of an HTTP/1 response, as text.
+struct ResponseHead {
+  int status = 200;
+  std::string_view content_type{};  ///< empty: there is no body
+  std::optional<std::size_t>
+      length{};  ///< of the body in bytes; none: it ends with the connection, or is chunked
+  bool chunked = false, keep_alive = false;
+  bool http_1_0 = false;  ///< for a client that asked by HTTP/1.0
+
+  std::string text(const HttpHeaders& headers) const;
+};
 
 }  // namespace ingot::serve

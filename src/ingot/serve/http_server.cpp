@@ -1,15 +1,14 @@
 #include "ingot/serve/http_server.h"
 
 #include <atomic>
-#include <cctype>
 #include <deque>
 #include <future>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <thread>
 #include <vector>
 
+#include <boost/algorithm/string/case_conv.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -27,6 +26,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel_threads.h"
+#include "ingot/serve/gate.h"
 #include "ingot/serve/tls_context.h"
 
 namespace ingot::serve {
@@ -42,12 +42,6 @@ using Strand = asio::strand<asio::io_context::executor_type>;
 constexpr std::size_t kFirstBytes = 4096;              // read of a request at once
 constexpr std::chrono::milliseconds kFarewell{2'000};  // for a client to say goodbye, too
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 HttpRequest request_of(const http::request<http::string_body>& message, std::string peer) {
   HttpRequest request{.method = std::string(message.method_string()),
                       .path = std::string(message.target()),
@@ -61,7 +55,8 @@ HttpRequest request_of(const http::request<http::string_body>& message, std::str
     request.path.resize(mark);
   }
   for (const auto& field : message)
-    request.headers.emplace_back(lower(field.name_string()), std::string(field.value()));
+    request.headers.emplace_back(boost::algorithm::to_lower_copy(std::string(field.name_string())),
+                                 std::string(field.value()));
   return request;
 }
 
@@ -123,28 +118,6 @@ class ClientSocket {
   Socket socket_;
   TlsContext context_;
   std::optional<asio::ssl::stream<Socket&>> tls_;
-};
-
-/// Open while the server's context is there. A thread of a model's may keep an exchange for longer, and must
-/// not be the one that drops the last hold of its connection once the context, which owns the sockets, is
-/// gone.
-class Gate {
- public:
-  /// Does it while the gate stays open, or not at all.
-  template <class F>
-  void pass(F&& action) {
-    const std::shared_lock lock(mutex_);
-    if (open_) action();
-  }
-  /// Returns once nobody is inside.
-  void close() {
-    const std::unique_lock lock(mutex_);
-    open_ = false;
-  }
-
- private:
-  std::shared_mutex mutex_;
-  bool open_ = true;
 };
 
 std::string error_body(std::string_view message) {
@@ -456,9 +429,7 @@ void HttpServer::Impl::accept() {
     if (connections < options.max_connections) {
       std::make_shared<Connection>(*this, std::move(socket))->start();
     } else {
-      static const std::string kBusy =
-          "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: "
-          "0\r\n\r\n";
+      static const std::string kBusy = ResponseHead{.status = 503, .length = 0}.text({{"Retry-After", "1"}});
       socket.non_blocking(true, error);
       socket.write_some(asio::buffer(kBusy), error);
     }
@@ -489,13 +460,13 @@ void HttpServer::Connection::handle() {
 std::string HttpServer::Connection::head(int status, std::string_view content_type,
                                          const HttpHeaders& headers,
                                          std::optional<std::size_t> length) const {
-  std::string text = fmt::format("HTTP/1.{} {} {}\r\n", old_ ? 0 : 1, status, reason_phrase(status));
-  if (!content_type.empty()) text += fmt::format("Content-Type: {}\r\n", content_type);
-  if (length) text += fmt::format("Content-Length: {}\r\n", *length);
-  if (!length && chunked_) text += "Transfer-Encoding: chunked\r\n";
-  for (const auto& [name, value] : headers) text += fmt::format("{}: {}\r\n", name, value);
-  text += keep_alive_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
-  return text;
+  return ResponseHead{.status = status,
+                      .content_type = content_type,
+                      .length = length,
+                      .chunked = chunked_,
+                      .keep_alive = keep_alive_,
+                      .http_1_0 = old_}
+      .text(headers);
 }
 
 void HttpServer::Connection::send(std::uint64_t number, HttpResponse response) {
