@@ -143,12 +143,11 @@ Table::Section access_rows() {
           {"api_keys", &C::api_keys, {.aliases = {"api_key"}, .doc = "Let in only requests with this key."}},
           {"api_key_file",
            &C::api_key_file,
-           {.doc = "File of keys, one (or sha256:HASH) on each line, with rpm=N behind it so many requests a "
-                   "minute, with tpm=N and tpd=N so many tokens a minute and a day, with models=A,B these "
-                   "models "
-                   "alone, with priority=N before those of a larger one, with admin it may load adapters; "
-                   "SIGHUP "
-                   "has it read again."}},
+           {.doc =
+                "File of keys, one (or sha256:HASH) on each line. Behind it rpm=N allows N requests a "
+                "minute, tpm=N and tpd=N allow N tokens a minute and a day, models=A,B allows these models "
+                "alone. priority=N goes before larger ones, and with admin the key may load adapters. "
+                "SIGHUP has the file read again."}},
           {"allow_strangers", &C::allow_strangers, {.doc = "Listen beyond loopback without a key."}},
           {"cors_origins",
            &C::cors_origins,

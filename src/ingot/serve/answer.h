@@ -40,11 +40,11 @@ class AnswerFormat {
   virtual std::string refusal(const ApiError& error) { return error_json(error); }
 };
 
-/// Has each prompt continued `params.n` times, or `params.best_of` times and the n best sent, in the format's
-/// shape as they come, or the best once all have come; a client that goes
-/// cancels it, and the end of its time fails it. Choice i · n + k is the k-th of prompt i. What takes long
-/// before the first step, such as compiling a grammar, is done by ApiContext::compile_queue. Throws what the
-/// prompts or a queue refuse.
+/// Continues each prompt `params.n` times and sends the choices in the format's shape as they come; choice
+/// i · n + k is the k-th of prompt i. With `params.best_of` it continues each so many times and sends the n
+/// most probable once all have come. A client that goes cancels its request, and the end of its time fails
+/// it. What takes long before the first step, such as compiling a grammar, is done by
+/// ApiContext::compile_queue. Throws what the prompts or a queue refuse.
 void answer(const ApiContext& context, const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
             std::vector<std::vector<std::int32_t>> prompts, const GenerationParams& params,
             std::unique_ptr<AnswerFormat> format);
