@@ -112,7 +112,16 @@ INSTANTIATE_TEST_SUITE_P(Families, GgufAdapter,
 
 // Modules of each expert (mixtral), stacks of all in transformers 5's layout (qwen3_moe), transposed with
 // gates and values in turn (gpt_oss) and fused (granitemoe).
-class GgufExpertAdapter : public GgufAdapter {};
+class GgufExpertAdapter : public GgufAdapter {
+ protected:
+  // Of the base with an adapter of these tensors, which has the source's fields.
+  Tensor adapted_logits(const GgufSource& source, const std::vector<GgufTensor>& tensors) const {
+    write_gguf(directory_.at("b.gguf"), source.fields(), tensors);
+    const Base adapted = base_of(GetParam());
+    read_adapter(*adapted.model, directory_.at("b.gguf"));
+    return adapted.logits();
+  }
+};
 
 TEST_P(GgufExpertAdapter, APeftDirectoryWrittenAsGgufGivesTheLogitsOfPeft) {
   const Tensor expected =
@@ -172,13 +181,7 @@ TEST_P(GgufExpertAdapter, WithoutTheStackOfUpItIsTheOneWhoseStackOfUpIsZero) {
         GgufTensor::of(StoredTensor::of(info.name, cleared ? Tensor::zeros(tensor.shape()) : tensor)));
   }
   if (without.size() == zero.size() || without.empty()) GTEST_SKIP() << "an adapter of down_proj alone";
-  const auto logits = [&](const std::vector<GgufTensor>& tensors) {
-    write_gguf(directory_.at("b.gguf"), source->fields(), tensors);
-    const Base adapted = base_of(GetParam());
-    read_adapter(*adapted.model, directory_.at("b.gguf"));
-    return adapted.logits();
-  };
-  EXPECT_LE(max_error(logits(without), logits(zero)), 1e-6);
+  EXPECT_LE(max_error(adapted_logits(*source, without), adapted_logits(*source, zero)), 1e-6);
 }
 
 // llama.cpp divides alpha by the rank of each matrix: twice the rank needs twice b for the same product.
@@ -197,13 +200,7 @@ TEST_P(GgufExpertAdapter, StacksOfGateAndUpMayHaveOtherRanks) {
     ups += up ? 1 : 0;
   }
   if (ups == 0) GTEST_SKIP() << "an adapter of down_proj alone";
-  const auto logits = [&](const std::vector<GgufTensor>& tensors) {
-    write_gguf(directory_.at("ranks.gguf"), source->fields(), tensors);
-    const Base adapted = base_of(GetParam());
-    read_adapter(*adapted.model, directory_.at("ranks.gguf"));
-    return adapted.logits();
-  };
-  EXPECT_LE(max_error(logits(wider), logits(as_written)), 1e-5);
+  EXPECT_LE(max_error(adapted_logits(*source, wider), adapted_logits(*source, as_written)), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GgufExpertAdapter,

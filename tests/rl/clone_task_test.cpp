@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "tests/mahjong/games.h"
+#include "tests/rl/log_directory.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -23,14 +23,7 @@ void expect_part(const std::string& text, const std::string& part) {
 // Single rounds of the rule-based player, and runs that learn from them in a blink.
 class CloneTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    games_ = std::make_unique<test::TemporaryDirectory>();
-    mahjong::Rules rules;
-    rules.length = mahjong::GameLength::SingleRound;
-    for (std::uint64_t i = 0; i < 8; ++i)
-      mahjong::write_log(games_->at(std::to_string(i) + ".json"),
-                         mahjong::to_mjai(mahjong::simple_game(i, rules)));
-  }
+  static void SetUpTestSuite() { games_ = std::make_unique<test::LogDirectory>(); }
   static void TearDownTestSuite() { games_.reset(); }
 
   MahjongTrainConfig config(const std::string& output, const std::vector<std::string>& changes = {}) const {
@@ -56,7 +49,7 @@ class CloneTest : public ::testing::Test {
     return all;
   }
 
-  static inline std::unique_ptr<test::TemporaryDirectory> games_;
+  static inline std::unique_ptr<test::LogDirectory> games_;
   test::TemporaryDirectory outputs_;
 };
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/mahjong/games.h"
+#include "tests/rl/log_directory.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/thread_ranks.h"
 #include <gtest/gtest.h>
@@ -26,14 +26,7 @@ const bool kOneThreadEach = (set_num_threads(1), true);
 // `ingot mahjong train` of both phases that learn from logs; the sizes of batches leave a rank fewer rows.
 class LogRanks : public ::testing::TestWithParam<const char*> {
  protected:
-  static void SetUpTestSuite() {
-    games_ = std::make_unique<test::TemporaryDirectory>();
-    mahjong::Rules rules;
-    rules.length = mahjong::GameLength::SingleRound;
-    for (std::uint64_t i = 0; i < 8; ++i)
-      mahjong::write_log(games_->at(std::to_string(i) + ".json"),
-                         mahjong::to_mjai(mahjong::simple_game(i, rules)));
-  }
+  static void SetUpTestSuite() { games_ = std::make_unique<test::LogDirectory>(); }
   static void TearDownTestSuite() { games_.reset(); }
 
   MahjongTrainConfig config(const std::string& output, const std::vector<std::string>& changes) const {
@@ -87,7 +80,7 @@ class LogRanks : public ::testing::TestWithParam<const char*> {
     return most;
   }
 
-  static inline std::unique_ptr<test::TemporaryDirectory> games_;
+  static inline std::unique_ptr<test::LogDirectory> games_;
   test::TemporaryDirectory outputs_;
 };
 
