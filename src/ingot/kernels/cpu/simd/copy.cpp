@@ -113,13 +113,9 @@ class Transposition {
       if (i == row_axis_) rows = std::min(kTile, runs_.size(i) - at);
       if (i == last()) cols = std::min(kTile, runs_.size(i) - at);
     }
-    ConstTile tile{args_.x.as<char>() + from * size(args_.x), args_.x.dtype, cols, rows,
-                   runs_.stride(last(), 0)};
-    float widened[kTile * kTile], transposed[kTile * kTile];
-    if (tile.dtype != DType::f32) {
-      load_tile(tile, widened, kTile);
-      tile = {widened, DType::f32, cols, rows, kTile};
-    }
+    const ConstTile tile{args_.x.as<char>() + from * size(args_.x), args_.x.dtype, cols, rows,
+                         runs_.stride(last(), 0)};
+    float transposed[kTile * kTile];
     load_tile_transposed(tile, transposed, kTile);
     store_tile(
         transposed, kTile,

@@ -8,6 +8,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/low_rank.h"
 #include "ingot/kernels/cpu/simd/convert.h"
+#include "ingot/kernels/cpu/tile.h"
 #include "ingot/kernels/cpu/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -91,18 +92,16 @@ void expand_few(const W* b, std::int64_t ldb, const float* c, std::int64_t rank,
   for (; o < last; ++o) expand_block<M, 1>(one, b + o, ldb, c, rank, scale, y + o, ldy);
 }
 
-// Columns [first, last) of rows [row, row + rows) of the update, where b has adjacent rows.
+// Columns [first, last) of `rows` rows: y += scale · c·b, where b has adjacent columns.
 template <class W>
-void expand_columns(const LowRankUpdate& update, std::int64_t row, std::int64_t rows, std::int64_t first,
-                    std::int64_t last, const float* inner) {
-  const std::int64_t rank = update.rank(), ldb = update.b.stride(1), ldy = update.y.stride(0);
+void expand_columns(const W* b, std::int64_t ldb, const float* c, std::int64_t rank, float scale, float* y,
+                    std::int64_t ldy, std::int64_t rows, std::int64_t first, std::int64_t last) {
   const auto few = [&]<int M>(std::integral_constant<int, M>, std::int64_t i) {
-    expand_few<M>(update.b.as<W>(), ldb, inner + i * rank, rank, update.scale, update.y.as<float>() + i * ldy,
-                  ldy, first, last);
+    expand_few<M>(b, ldb, c + i * rank, rank, scale, y + i * ldy, ldy, first, last);
   };
-  std::int64_t i = row;
-  for (; i + 4 <= row + rows; i += 4) few(std::integral_constant<int, 4>(), i);
-  switch (row + rows - i) {
+  std::int64_t i = 0;
+  for (; i + 4 <= rows; i += 4) few(std::integral_constant<int, 4>(), i);
+  switch (rows - i) {
     case 3:
       return few(std::integral_constant<int, 3>(), i);
     case 2:
@@ -114,30 +113,19 @@ void expand_columns(const LowRankUpdate& update, std::int64_t row, std::int64_t 
   }
 }
 
-// The same where it has adjacent columns; `first` is a multiple of four.
-template <class W>
-void expand_rows(const LowRankUpdate& update, std::int64_t row, std::int64_t rows, std::int64_t first,
-                 std::int64_t last, const float* inner) {
-  constexpr std::int64_t kMostRows = 16;
-  const std::int64_t rank = update.rank(), ldb = update.b.stride(0), ldy = update.y.stride(0);
-  const W* b = update.b.as<W>();
-  float sums[4 * kMostRows];
-  for (std::int64_t i0 = row; i0 < row + rows; i0 += kMostRows) {
-    const std::int64_t m = std::min(kMostRows, row + rows - i0);
-    const float* c = inner + i0 * rank;
-    for (std::int64_t o = first; o < last; o += 4) {
-      const std::int64_t columns = std::min<std::int64_t>(4, last - o);
-      if (columns == 4) {
-        dot_rows<4>(m, rank, c, rank, b + o * ldb, ldb, sums, 4);
-      } else {
-        for (std::int64_t j = 0; j < columns; ++j)
-          dot_rows<1>(m, rank, c, rank, b + (o + j) * ldb, ldb, sums + j, 4);
-      }
-      for (std::int64_t i = 0; i < m; ++i) {
-        float* y = update.y.as<float>() + (i0 + i) * ldy + o;
-        for (std::int64_t j = 0; j < columns; ++j) y[j] += update.scale * sums[i * 4 + j];
-      }
-    }
+// The same where b has adjacent ranks, as training keeps it: some of its columns at once are transposed, so
+// that no sum goes over the lanes of a vector.
+void expand_transposed(const LowRankUpdate& update, const float* c, float* y, std::int64_t rows,
+                       std::int64_t first, std::int64_t last) {
+  constexpr std::int64_t kColumns = 256;
+  const std::int64_t rank = update.rank(), ldb = update.b.stride(0);
+  const auto element = static_cast<std::int64_t>(byte_size(update.b.dtype));
+  float* b = thread_scratch(0, static_cast<std::size_t>(rank * kColumns));
+  for (std::int64_t o = first; o < last; o += kColumns) {
+    const std::int64_t columns = std::min(kColumns, last - o);
+    load_tile_transposed({update.b.as<std::byte>() + o * ldb * element, update.b.dtype, columns, rank, ldb},
+                         b, kColumns);
+    expand_columns(b, kColumns, c, rank, update.scale, y + o, update.y.stride(0), rows, 0, columns);
   }
 }
 
@@ -155,9 +143,12 @@ void shrink(const View& x, const LowRankUpdate& update, std::int64_t row, std::i
 
 void expand(const LowRankUpdate& update, std::int64_t row, std::int64_t rows, std::int64_t first,
             std::int64_t last, const float* inner) {
+  const std::int64_t rank = update.rank(), ldy = update.y.stride(0);
+  const float* c = inner + row * rank;
+  float* y = update.y.as<float>() + row * ldy;
+  if (update.b.stride(0) != 1) return expand_transposed(update, c, y, rows, first, last);
   dispatch_matrix(update.b.dtype, [&]<class W>() {
-    if (update.b.stride(0) == 1) return expand_columns<W>(update, row, rows, first, last, inner);
-    expand_rows<W>(update, row, rows, first, last, inner);
+    expand_columns(update.b.as<W>(), update.b.stride(1), c, rank, update.scale, y, ldy, rows, first, last);
   });
 }
 

@@ -41,14 +41,15 @@ void load_rows(const ConstTile& from, float* to, std::int64_t to_stride, float s
 
 #if HWY_TARGET != HWY_SCALAR
 // Four rows by four columns, transposed in registers.
-HWY_INLINE void transpose_block(const float* x, std::int64_t stride, float* y, std::int64_t y_stride,
+template <class T>
+HWY_INLINE void transpose_block(const T* x, std::int64_t stride, float* y, std::int64_t y_stride,
                                 float scale) {
   const hn::FixedTag<float, 4> d;
   const hn::FixedTag<double, 2> pairs;
   const auto factor = hn::Set(d, scale);
-  const auto r0 = hn::Mul(hn::LoadU(d, x), factor), r1 = hn::Mul(hn::LoadU(d, x + stride), factor);
-  const auto r2 = hn::Mul(hn::LoadU(d, x + 2 * stride), factor),
-             r3 = hn::Mul(hn::LoadU(d, x + 3 * stride), factor);
+  const auto r0 = hn::Mul(load_lanes(d, x), factor), r1 = hn::Mul(load_lanes(d, x + stride), factor);
+  const auto r2 = hn::Mul(load_lanes(d, x + 2 * stride), factor),
+             r3 = hn::Mul(load_lanes(d, x + 3 * stride), factor);
   const auto lower01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
   const auto lower23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
   const auto upper01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
@@ -64,12 +65,10 @@ template <class T>
 void load_columns(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
   std::int64_t rows = 0, cols = 0;  // done in blocks
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (std::is_same_v<T, float>) {
-    rows = from.rows / 4 * 4, cols = from.cols / 4 * 4;
-    for (std::int64_t r = 0; r < rows; r += 4) {
-      for (std::int64_t c = 0; c < cols; c += 4)
-        transpose_block(from.row<T>(r) + c, from.row_stride, to + c * to_stride + r, to_stride, scale);
-    }
+  rows = from.rows / 4 * 4, cols = from.cols / 4 * 4;
+  for (std::int64_t r = 0; r < rows; r += 4) {
+    for (std::int64_t c = 0; c < cols; c += 4)
+      transpose_block(from.row<T>(r) + c, from.row_stride, to + c * to_stride + r, to_stride, scale);
   }
 #endif
   for (std::int64_t r = 0; r < from.rows; ++r) {
