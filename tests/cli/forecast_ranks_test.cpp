@@ -69,6 +69,28 @@ TEST_F(ForecastRanks, AFitThatLosesARankGoesOnWithTheSameBitsAndWithAnotherNumbe
   EXPECT_TRUE(std::filesystem::exists(directory_.at("fewer") + "/model.safetensors"));
 }
 
+// With averages of weights, clipping and an epoch's best; a fit goes on at another stage.
+TEST_F(ForecastRanks, StateAndGradientsAreSharedOutWithTheSameBits) {
+  const std::string more = "--refit --set ema_decay=0.9 --set clip_grad_norm=0.5 --set zero_stage=";
+  ASSERT_EQ(launch("-n 3 " + fit("whole", more + "0")), 0) << errors();
+  for (const std::string stage : {"1", "2"}) {
+    ASSERT_EQ(launch("-n 3 " + fit("stage" + stage, more + stage)), 0) << errors();
+    EXPECT_TRUE(model("stage" + stage) == model("whole")) << stage;
+  }
+  EXPECT_NE(launch("-n 2 " + fit("lost", more + "2") + " : -n 1 env INGOT_FAULT=crash:train.step:8 " +
+                   fit("lost", more + "2")),
+            0);
+  const std::string checkpoint = directory_.at("lost") + "-unfinished/checkpoint/";
+  EXPECT_TRUE(std::filesystem::exists(checkpoint + "optimizer-00003-of-00003.safetensors")) << errors();
+  ASSERT_EQ(launch("-n 3 " + fit("lost", more + "1 --resume")), 0) << errors();
+  EXPECT_TRUE(model("lost") == model("whole"));
+}
+
+TEST_F(ForecastRanks, RanksOfTwoStagesAreRefused) {
+  EXPECT_NE(launch("-n 1 " + fit("two", "--set zero_stage=1") + " : -n 1 " + fit("two")), 0);
+  EXPECT_NE(errors().find("zero_stage"), std::string::npos) << errors();
+}
+
 TEST_F(ForecastRanks, ModelsWithoutTrainingAreRefusedOnce) {
   EXPECT_NE(launch("-n 2 " INGOT_BINARY " forecast fit " + directory_.at("days.csv") + " --model ets -o " +
                    directory_.at("x")),

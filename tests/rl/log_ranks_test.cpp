@@ -1,6 +1,7 @@
 // Ranks that learn from logs together: threads stand for them.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/parallel.h"
 #include "ingot/rl/mahjong_training.h"
+#include "ingot/train/checkpoint_directory.h"
 #include "ingot/weights/safetensors.h"
 
 namespace ingot {
@@ -66,6 +68,14 @@ class LogRanks : public ::testing::TestWithParam<const char*> {
   std::string model(const std::string& output) const {
     return read_file(outputs_.at(output) + "/model/model.safetensors");
   }
+  // Of the newest checkpoint.
+  int optimizer_files(const std::string& output) const {
+    int files = 0;
+    const auto newest = CheckpointDirectory(outputs_.at(output)).newest();
+    for (const auto& file : std::filesystem::directory_iterator(newest.value().path()))
+      files += file.path().filename().string().starts_with("optimizer") ? 1 : 0;
+    return files;
+  }
   double furthest(const std::string& one, const std::string& other) const {
     const auto weights = [&](const std::string& output) {
       return read_safetensors(outputs_.at(output) + "/model/model.safetensors");
@@ -113,6 +123,30 @@ TEST_P(LogRanks, GoOnWithTheSameBitsAndInAnotherNumber) {
   train(2, "other", {}, 3);
   train(3, "other", {"resume_from_checkpoint=true"});
   EXPECT_LT(furthest("other", "whole"), 1e-3);
+}
+
+// Each has its part of the optimizer's state, also in checkpoints, which go on at another stage.
+TEST_P(LogRanks, ShareStateAndGradientsOutWithTheSameBits) {
+  const std::vector<std::string> of_phase = std::string(GetParam()) == "bc"
+                                                ? std::vector<std::string>{"ema_decay=0.9"}
+                                                : std::vector<std::string>{};
+  const auto with = [&](std::vector<std::string> changes) {
+    changes.insert(changes.end(), of_phase.begin(), of_phase.end());
+    return changes;
+  };
+  const EvalRecord whole = train(3, "whole", of_phase);
+  for (const int stage : {1, 2}) {
+    const std::string output = "stage" + std::to_string(stage), zero = "zero_stage=" + std::to_string(stage),
+                      other = stage == 1 ? "zero_stage=2" : "zero_stage=0";
+    const EvalRecord shared = train(3, output, with({zero}));
+    EXPECT_TRUE(model(output) == model("whole")) << stage;
+    EXPECT_EQ(shared.loss, whole.loss) << stage;
+    EXPECT_EQ(optimizer_files(output), 3) << stage;
+    train(3, output + "parts", with({zero}), 3);
+    train(3, output + "parts", with({other, "resume_from_checkpoint=true"}));
+    EXPECT_TRUE(model(output + "parts") == model("whole")) << stage;
+  }
+  EXPECT_EQ(optimizer_files("whole"), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Phases, LogRanks, ::testing::Values("bc", "grp"));

@@ -191,6 +191,17 @@ TEST_F(MahjongRanks, LearnTogetherAndGoOnWithTheSameBits) {
   EXPECT_EQ(weights("parts"), weights("whole"));
 }
 
+TEST_F(MahjongRanks, ShareStateAndGradientsOutWithTheSameBits) {
+  train(2, "whole");
+  for (const std::string stage : {"1", "2"}) {
+    train(2, "stage" + stage, {"zero_stage=" + stage});
+    EXPECT_EQ(weights("stage" + stage), weights("whole")) << stage;
+    train(2, "parts" + stage, {"zero_stage=" + stage}, 3);
+    train(2, "parts" + stage, {"resume_from_checkpoint=true"});
+    EXPECT_EQ(weights("parts" + stage), weights("whole")) << stage;
+  }
+}
+
 TEST_F(MahjongRanks, PayPlacesAndGoOnInAnotherNumber) {
   InitSource source(3);
   RankNet odds(source, RankNetConfig{.hidden = 8});

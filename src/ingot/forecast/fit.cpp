@@ -103,6 +103,7 @@ void check_ranks_agree(FitTask& task, dist::Communicator* ranks) {
   dist::Settings settings;
   const auto json = parse_json<nlohmann::ordered_json>(task.identity().config, "the fit");
   for (const auto& [key, value] : json.items()) settings.emplace_back(key, value.dump());
+  settings.emplace_back("zero_stage", fmt::format("{}", task.zero_stage()));
   settings.emplace_back("data", "SHA-256 " + task.identity().table);
   settings.emplace_back("done", fmt::format("{} epochs, {} batches", progress.epochs.size(), progress.batch));
   settings.emplace_back("weights", weights_checksum(task.model()));

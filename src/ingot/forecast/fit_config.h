@@ -44,6 +44,9 @@ struct FitConfig {
   /// is as large as any other, and the last before the validation.
   bool drop_last = false;
   std::string matmul_precision = "highest";  ///< or "medium": kernels/matmul_precision.h
+  /// What ranks share out: 0 nothing, 1 the optimizer's state, 2 gradients too. No part of what identifies a
+  /// fit, as it changes no bit of it.
+  std::int64_t zero_stage = 0;
   /// "auto": a CUDA GPU where there is one, else the CPU; or "cpu", "cuda", "cuda:N". No part of what
   /// identifies a fit or describes a model: either may be used on another device.
   std::string device = "auto";

@@ -200,6 +200,13 @@ Table::Section machine_keys() {
                 .doc = "medium: operands of matmuls and convolutions may be rounded, to bf16 on a CPU with "
                        "AVX512-BF16, to TF32 "
                        "on GPUs; sums stay f32."}},
+              {"zero_stage",
+               &FitConfig::zero_stage,
+               {.aliases = {"zero_level"},
+                .bounds = between(0, 2),
+                .doc = "ZeRO: what the processes of mpirun share out instead of each keeping all of it, with "
+                       "the same bits. 1: the optimizer's state; 2: the gradients too. A fit may be resumed "
+                       "with another."}},
               {"device",
                &FitConfig::device,
                {.doc = "auto: a GPU where there is one, else the CPU; or cpu, cuda, cuda:N. No part of what "

@@ -85,9 +85,11 @@ FitTask::FitTask(const FitConfig& config, const SeriesTable& table, const DataSp
       ranks_(ranks),
       source_(table.source),
       identity_(config, table),
-      optimizer_(model, optimizer_of(config), fit_schedule(config, epoch_steps()), config.ema_decay),
+      optimizer_(model, optimizer_of(config), fit_schedule(config, epoch_steps()), config.ema_decay,
+                 shared_by(ranks, config.zero_stage)),
       upload_(model.device()) {
-  if (ranks_ != nullptr) parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{});
+  if (ranks_ != nullptr)
+    parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{.shard = optimizer_.shard()});
   model_.set_training(true);
 }
 

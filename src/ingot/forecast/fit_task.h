@@ -37,6 +37,7 @@ class FitTask : public TrainTask {
   StepSize step_size() const override;
   std::optional<double> evaluate(const StopCheck& stops) override;
   void evaluated(const EvalRecord& record) override;
+  std::int64_t zero_stage() const { return config_.zero_stage; }
   const FitIdentity& identity() const { return identity_; }
   std::string settings() const override { return identity_.config; }
   std::string earlier_settings() const override;

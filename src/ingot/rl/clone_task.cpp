@@ -67,9 +67,11 @@ CloneTask::CloneTask(DualPoolNet& net, const mahjong::GameIndex& games, const ma
       decisions_per_epoch_(static_cast<double>(std::max<std::int64_t>(1, games.decisions()))),
       stream_(games, options.stream),
       validation_(first_decisions(validation, validation_decisions)),
-      optimizer_(ModuleRef(net), options.optimizer, options.schedule, options.ema_decay),
+      optimizer_(ModuleRef(net), options.optimizer, options.schedule, options.ema_decay,
+                 shared_by(ranks, options.zero_stage)),
       ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr) {
-  if (ranks_ != nullptr) parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{});
+  if (ranks_ != nullptr)
+    parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{.shard = optimizer_.shard()});
   INGOT_CHECK(options.batch_size > 0,
               InvalidConfig("batch_size", fmt::format("must be positive, got {}", options.batch_size)));
 }

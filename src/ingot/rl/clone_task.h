@@ -27,6 +27,7 @@ struct CloneOptions {
   LrSchedule schedule = schedule::Constant{};
   std::string schedule_name = "constant";  ///< for settings that a resumed run may not change
   double ema_decay = 0;
+  std::int64_t zero_stage = 0;  ///< what ranks share out: see shared_by()
 };
 
 /// Behaviour cloning: the network learns to answer as the players of the games did, and what it can know of

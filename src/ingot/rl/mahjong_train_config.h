@@ -24,8 +24,9 @@ struct MahjongTrainConfig {
   std::string device = "auto";
   DType dtype = DType::f32;  ///< of the network's weights and activations in bc and ppo
   std::uint64_t seed = 1;
-  std::int64_t threads = 0;   ///< 0: all
-  double ddp_timeout = 1800;  ///< seconds; 0: ranks wait for each other for ever
+  std::int64_t threads = 0;     ///< 0: all
+  std::int64_t zero_stage = 0;  ///< what ranks share out: 0 nothing, 1 optimizer state, 2 gradients too
+  double ddp_timeout = 1800;    ///< seconds; 0: ranks wait for each other for ever
 
   std::int64_t max_steps = 1000, logging_steps = 1, eval_steps = 0, save_steps = 500, save_total_limit = 3;
   double max_seconds = 0;

@@ -82,6 +82,12 @@ Table::Section run_section() {
                       "them."}),
           {"seed", &MahjongTrainConfig::seed, {.doc = "Of everything that is drawn."}},
           {"threads", &MahjongTrainConfig::threads, {.bounds = at_least(0), .doc = "0: all processors."}},
+          {"zero_stage",
+           &MahjongTrainConfig::zero_stage,
+           {.aliases = {"zero_level"},
+            .bounds = between(0, 2),
+            .doc = "ZeRO: what ranks share out instead of each keeping all of it, with the same bits. 1: the "
+                   "optimizer's state; 2: the gradients too."}},
           {"ddp_timeout",
            &MahjongTrainConfig::ddp_timeout,
            {.bounds = at_least(0),

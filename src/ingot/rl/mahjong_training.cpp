@@ -121,6 +121,7 @@ Phase clone_phase(const MahjongTrainConfig& c, Device device, dist::Communicator
   CloneOptions options = c.clone;
   options.schedule = schedule_of(c);
   options.schedule_name = c.lr_scheduler_type;
+  options.zero_stage = c.zero_stage;
   Phase phase{
       .net = make_network(c, device), .description = logs.description, .loss_unit = "loss of all heads"};
   phase.task = std::make_unique<CloneTask>(*phase.net, logs.games, logs.validation, c.validation_decisions,
@@ -131,6 +132,7 @@ Phase clone_phase(const MahjongTrainConfig& c, Device device, dist::Communicator
 Phase ppo_phase(const MahjongTrainConfig& c, Device device, dist::Communicator& ranks) {
   MahjongPpoOptions options = c.ppo;
   options.ppo.schedule = schedule_of(c);
+  options.ppo.zero_stage = c.zero_stage;
   LoadOptions frozen{.dtype = DType::f32, .device = device, .trainable = false};
   MahjongPpoNetworks networks;
   if (!c.reward_model.empty()) networks.rank = open_rank_net(c.reward_model, frozen);
@@ -156,6 +158,7 @@ Phase rank_phase(const MahjongTrainConfig& c, Device device, dist::Communicator&
   const Logs logs = logs_of(c, ranks);
   RankOptions options = c.rank;
   options.schedule = schedule_of(c);
+  options.zero_stage = c.zero_stage;
   InitSource source(c.seed, DType::f32, device);
   Phase phase{.description = logs.description, .loss_unit = "nats per order of places; 3.18 knows nothing"};
   phase.rank = std::make_unique<RankNet>(source, RankNetConfig{.hidden = c.rank_hidden});
@@ -191,6 +194,7 @@ void check_ranks_agree(const MahjongTrainConfig& c, const TrainOptimizer& optimi
                           {"eval_steps", fmt::format("{}", c.eval_steps)},
                           {"eval_walls", fmt::format("{}", c.ppo.eval_walls)},
                           {"save_steps", fmt::format("{}", c.save_steps)},
+                          {"zero_stage", fmt::format("{}", c.zero_stage)},
                           {"learning_rate", fmt::format("{}", optimizer.learning_rate(0))}};
   for (const auto& [key, value] : json.items())
     if (std::ranges::find(settings, key, &dist::Settings::value_type::first) == settings.end())

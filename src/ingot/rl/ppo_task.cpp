@@ -137,11 +137,13 @@ PpoTask::PpoTask(Environment& environment, ActorCritic& network, const PpoOption
       league_(league),
       ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr),
       collector_(environment, network, anchor, league),
-      optimizer_(network.module(), options.optimizer, options.schedule),
+      optimizer_(network.module(), options.optimizer, options.schedule, 0,
+                 shared_by(ranks, options.zero_stage)),
       cost_limit_(options.cost_limit) {
   INGOT_CHECK(options.cost_limit.target == 0 || !environment.costs().costs.empty(),
               InvalidConfig("target", "is given, but the game tells no costs that could be limited"));
-  if (ranks_ != nullptr) parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{});
+  if (ranks_ != nullptr)
+    parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{.shard = optimizer_.shard()});
 }
 
 void PpoTask::play() {

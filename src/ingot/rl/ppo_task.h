@@ -32,6 +32,7 @@ struct PpoOptions {
   OptimizerConfig optimizer{
       .name = "adam", .learning_rate = 2.5e-4, .weight_decay = 0, .epsilon = 1e-5, .max_grad_norm = 0.5};
   LrSchedule schedule = schedule::Constant{};
+  std::int64_t zero_stage = 0;  ///< what ranks share out: see shared_by()
   std::uint64_t seed = 1;
   /// Throws InvalidConfig naming the key.
   void validate() const;

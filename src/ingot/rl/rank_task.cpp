@@ -76,9 +76,11 @@ RankTask::RankTask(RankNet& net, const mahjong::GameIndex& games, const mahjong:
       digest_(games.digest()),
       train_(rank_examples(games)),
       validation_(rank_examples(validation)),
-      optimizer_(ModuleRef(net), options.optimizer, options.schedule),
+      optimizer_(ModuleRef(net), options.optimizer, options.schedule, 0,
+                 shared_by(ranks, options.zero_stage)),
       ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr) {
-  if (ranks_ != nullptr) parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{});
+  if (ranks_ != nullptr)
+    parallel_.emplace(*ranks_, optimizer_.parameters(), DataParallelOptions{.shard = optimizer_.shard()});
   INGOT_CHECK(!train_.orders.empty(), InvalidConfig("games", "holds no game that was played to its end"));
   INGOT_CHECK(net.config.context == mahjong::kRankContext,
               InvalidConfig("context", fmt::format("is {}, expected {}", net.config.context, kContext)));

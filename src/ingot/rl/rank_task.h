@@ -15,6 +15,7 @@ struct RankOptions {
   std::uint64_t seed = 1;
   OptimizerConfig optimizer{.learning_rate = 1e-3, .weight_decay = 1e-4};
   LrSchedule schedule = schedule::Constant{};
+  std::int64_t zero_stage = 0;  ///< what ranks share out: see shared_by()
 };
 
 /// Beginnings of rounds as each seat sees them, with how the games ended.

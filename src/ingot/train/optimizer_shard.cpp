@@ -456,6 +456,11 @@ std::map<std::string, Tensor> OptimizerShard::gather_parts(
   return whole;
 }
 
+std::optional<OptimizerShard::Options> shared_by(dist::Communicator* ranks, std::int64_t stage) {
+  if (ranks == nullptr || stage == 0) return std::nullopt;
+  return OptimizerShard::Options{.communicator = ranks, .stage = static_cast<int>(stage)};
+}
+
 std::map<std::string, Tensor> assemble_state(const std::map<std::string, Tensor>& of_all_ranks) {
   std::map<std::string, Tensor> whole;
   std::map<std::string, std::map<std::size_t, Tensor>> divided;

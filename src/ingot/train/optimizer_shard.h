@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -121,6 +122,9 @@ class OptimizerShard {
   std::vector<Bucket> buckets_;
   std::vector<float> written_;
 };
+
+/// What stages 1 and 2 share out over all ranks; nothing at stage 0, or where `ranks` is null.
+std::optional<OptimizerShard::Options> shared_by(dist::Communicator* ranks, std::int64_t stage);
 
 /// The state of whole parameters, each tensor as one axis where it was divided, out of what named_state()
 /// gave on every rank.
