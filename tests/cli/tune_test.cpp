@@ -164,6 +164,34 @@ TEST_F(TuneCommand, RanksOfALauncherShareAStudy) {
   EXPECT_EQ(second.output, "");
 }
 
+// Else its MPI would take the place of the rank that tries it, and wait for the other ranks.
+TEST_F(TuneCommand, ATrialOfARankIsNoRankItself) {
+  const std::string study = write("e.yaml",
+                                  "command: 'env > $INGOT_TRIAL_DIR/env; echo \"{{\\\"value\\\": 1}}\"'\n"
+                                  "space: {x: {low: 1, high: 2}}\ntrials: 1\n");
+  const std::vector<std::string> launcher{"OMPI_COMM_WORLD_RANK=0",
+                                          "OMPI_COMM_WORLD_SIZE=2",
+                                          "OMPI_MCA_orte_hnp_uri=1.0;tcp://127.0.0.1:1",
+                                          "OMPI_MCA_ess=^singleton",
+                                          "PMIX_RANK=0",
+                                          "PMIX_NAMESPACE=1",
+                                          "PMI_RANK=0",
+                                          "SLURM_PROCID=0",
+                                          "SLURM_STEP_ID=0",
+                                          "MPI_LOCALRANKID=0"};
+  const std::vector<std::string> others{"OMPI_MCA_btl=self,tcp", "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                        "SLURM_JOB_ID=7"};
+  std::vector<std::string> all = launcher;
+  all.insert(all.end(), others.begin(), others.end());
+  const Outcome outcome = run_ingot({"tune", study}, all);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const std::string seen = "\n" + read_file(directory_ + "/e-trials/trial-0000/env");
+  for (const std::string& entry : launcher)
+    EXPECT_EQ(seen.find("\n" + entry.substr(0, entry.find('=') + 1)), std::string::npos) << entry;
+  for (const std::string& entry : others)
+    EXPECT_NE(seen.find("\n" + entry + "\n"), std::string::npos) << entry;
+}
+
 TEST_F(TuneCommand, ARankHasOneWorkerAndItsShareOfTheThreads) {
   const std::string study = write("r.yaml",
                                   "command: 'echo $OMP_NUM_THREADS > $INGOT_TRIAL_DIR/threads; "

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -39,6 +40,25 @@ void reap(pid_t process, int* status = nullptr) {
   }
 }
 
+/// Whether mpirun or srun has set it for this process as one of a run. A command is none: its MPI would take
+/// this rank's place, and wait for the other ranks. What users set for all (OMPI_MCA_btl) stays, and so does
+/// the job that srun needs to start one.
+bool is_of_launcher(std::string_view name) {
+  constexpr std::string_view kMca = "OMPI_MCA_";
+  if (name.starts_with("OMPI_ALLOW_RUN_AS_ROOT") || name.starts_with("PMIX_MCA_")) return false;
+  if (name.starts_with(kMca)) {
+    const std::string_view parameter = name.substr(kMca.size());
+    return parameter == "ess" || parameter == "pmix" || parameter.starts_with("ess_") ||
+           parameter.starts_with("orte_");
+  }
+  constexpr std::array<std::string_view, 6> kPrefixes = {"OMPI_",       "PMIX_",     "PMI_",
+                                                         "SLURM_STEP_", "MPI_LOCAL", "PRTE_"};
+  constexpr std::array<std::string_view, 5> kTask = {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID",
+                                                     "SLURM_STEPID", "SLURM_TASK_PID"};
+  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+         std::ranges::find(kTask, name) != kTask.end();
+}
+
 /// `own` and what this process has beside it: a shell takes the last of two settings of a name.
 std::vector<std::string> with_inherited(std::vector<std::string> own) {
   const auto name = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
@@ -46,7 +66,9 @@ std::vector<std::string> with_inherited(std::vector<std::string> own) {
   names.reserve(own.size());
   for (const std::string& entry : own) names.push_back(name(entry));
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (std::ranges::find(names, name(*entry)) == names.end()) own.emplace_back(*entry);
+    const std::string inherited = name(*entry);
+    if (std::ranges::find(names, inherited) == names.end() && !is_of_launcher(inherited))
+      own.emplace_back(*entry);
   }
   return own;
 }
