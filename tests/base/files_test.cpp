@@ -336,6 +336,12 @@ TEST(Fault, TextFromOutsideIsReadOrRefused) {
   }
 }
 
+TEST(Fault, NoMemoryIsWhatAnAllocationThrows) {
+  const ScopedFault fault(parse_fault("memory:somewhere:1"));
+  EXPECT_THROW(fault_point("somewhere"), std::bad_alloc);
+  EXPECT_NO_THROW(fault_point("somewhere"));
+}
+
 TEST(Fault, APlaceIsMetAtTheCountedPassing) {
   const ScopedFault fault({Fault::Kind::crash, "somewhere", 3});
   fault_point("somewhere");

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/dist/communicator.h"
 #include "ingot/kernels/instruction_set.h"
 #include "ingot/models/policy/dual_pool_net.h"
 #include "ingot/nn/param_source.h"
@@ -294,7 +296,7 @@ class RanksWithAFullDisk : public RanksCommand {
 TEST_F(RanksWithAFullDisk, TheRankIsNamedAndTheCheckpointBeforeGoesOnWithTheSameBits) {
   // The last of three finds out as it writes its part, the first before it begins one.
   const std::vector<std::string> last{"rank 2 could not write its part", "No space left on device"},
-      first{"rank 0: ", "a checkpoint needs", "but the disk has"};
+      first{"rank 0 on ", "a checkpoint needs", "but the disk has"};
   for (const auto& [is_first, zero] : {std::pair{true, 1}, {false, 3}}) {
     const std::string more = fmt::format(
                           "--set lr_scheduler_type=constant --set gradient_accumulation_steps=2 "
@@ -314,6 +316,30 @@ TEST_F(RanksWithAFullDisk, TheRankIsNamedAndTheCheckpointBeforeGoesOnWithTheSame
     ASSERT_EQ(launch("-n 3 " + goes_on), 0) << errors();
     EXPECT_TRUE(model(full) == model(whole)) << full;
   }
+}
+
+// In a step, and with a limit of the system's as it starts: 256 MiB of addresses are the first that it asks
+// for.
+TEST_F(RanksCommand, ARankWithoutMemoryIsNamedWithItsHostAndTheCheckpointBeforeGoesOnWithTheSameBits) {
+  const std::string more = "--set zero_stage=1 --set gradient_accumulation_steps=2 ",
+                    run = ingot("run", more);
+  ASSERT_EQ(launch("-n 3 " + ingot("whole", more)), 0) << errors();
+  for (const auto& [rank, cause] :
+       {std::pair{"env INGOT_FAULT=memory:train.step:4 " + run, "this needs more memory than there is"},
+        {"sh -c 'ulimit -v 400000 && exec " + run + "--resume'", "out of memory"}}) {
+    const bool begins = rank.starts_with("env");
+    const auto start = std::chrono::steady_clock::now();
+    const std::string others = begins ? run : run + "--resume";
+    EXPECT_NE(launch("-n 1 " + others + " : -n 1 " + rank + " : -n 1 " + others), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+    EXPECT_NE(errors().find("rank 1 on " + dist::host_name() + ": "), std::string::npos) << errors();
+    EXPECT_NE(errors().find(cause), std::string::npos) << errors();
+    EXPECT_TRUE(
+        std::filesystem::exists(directory_ + "/run/checkpoint-000002/optimizer-00003-of-00003.safetensors"));
+    EXPECT_FALSE(std::filesystem::exists(directory_ + "/run/model"));
+  }
+  ASSERT_EQ(launch("-n 3 " + run + "--resume"), 0) << errors();
+  EXPECT_TRUE(model("run") == model("whole"));
 }
 
 TEST_F(RanksCommand, AnErrorIsToldOnceByTheFirstRank) {

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <optional>
 
 #include <fmt/format.h>
@@ -47,21 +48,24 @@ Fault parse_fault(std::string_view text) {
   if (good) {
     const std::string_view kind = text.substr(0, first), count = text.substr(last + 1);
     fault.point = text.substr(first + 1, last - first - 1);
-    fault.kind = kind == "crash"   ? Fault::Kind::crash
-                 : kind == "stop"  ? Fault::Kind::stop
-                 : kind == "hang"  ? Fault::Kind::hang
-                 : kind == "error" ? Fault::Kind::error
-                                   : Fault::Kind::no_space;
+    fault.kind = kind == "crash"    ? Fault::Kind::crash
+                 : kind == "stop"   ? Fault::Kind::stop
+                 : kind == "hang"   ? Fault::Kind::hang
+                 : kind == "error"  ? Fault::Kind::error
+                 : kind == "memory" ? Fault::Kind::memory
+                                    : Fault::Kind::no_space;
     const auto [end, failure] = std::from_chars(count.data(), count.data() + count.size(), fault.count);
-    good = (kind == "crash" || kind == "stop" || kind == "hang" || kind == "error" || kind == "no_space") &&
+    good = (kind == "crash" || kind == "stop" || kind == "hang" || kind == "error" || kind == "memory" ||
+            kind == "no_space") &&
            !fault.point.empty() && failure == std::errc() && end == count.data() + count.size();
   }
   INGOT_CHECK(
       good,
       InvalidConfig(
           "INGOT_FAULT",
-          fmt::format("expected crash, stop, hang or error:point:count, or no_space:write:count, got '{}'",
-                      text)));
+          fmt::format(
+              "expected crash, stop, hang, error or memory:point:count, or no_space:write:count, got '{}'",
+              text)));
   return fault;
 }
 
@@ -79,6 +83,7 @@ void fault_point(std::string_view point) {
   a.fault.reset();
   lock.unlock();  // other threads go on
   if (kind == Fault::Kind::error) throw Error(fmt::format("INGOT_FAULT: {} fails", point));
+  if (kind == Fault::Kind::memory) throw std::bad_alloc();
   if (kind == Fault::Kind::stop) kill(getpid(), SIGSTOP);
   while (kind == Fault::Kind::hang) pause();
 }

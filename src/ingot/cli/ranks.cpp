@@ -55,7 +55,7 @@ int run_as_ranks(dist::Communicator& ranks, bool json, FunctionRef<int()> work) 
   } catch (const std::exception& error) {
     // Most errors come to all ranks; the first tells them, and ends those that wait for it.
     if (!ranks.is_first()) wait_for_first(ranks, error);
-    fmt::print(stderr, "rank {}: ", ranks.rank());
+    fmt::print(stderr, "rank {} on {}: ", ranks.rank(), dist::host_name());
     exit_code = report_error(error, json);
   }
   ranks.abort(exit_code);
