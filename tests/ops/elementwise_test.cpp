@@ -14,6 +14,7 @@
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/kernel.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -148,6 +149,26 @@ struct BinaryCase {
 
 const BinaryCase kBinary[] = {{"add", add},           {"sub", sub},         {"mul", mul},
                               {"div", div, positive}, {"maximum", maximum}, {"minimum", minimum}};
+
+// Rows that ranks share out lie elsewhere in a tensor: the rest behind the last whole vector is no exception.
+TEST(Unary, AGradientIsAddedWithTheSameBitsWhereverItsElementStands) {
+  constexpr std::int64_t kMost = 64;
+  for (const auto op : {sigmoid, tanh, silu, gelu_tanh, reciprocal}) {
+    const Tensor x = randn({kMost}, 3), first = randn({kMost}, 4), second = randn({kMost}, 5);
+    const auto gradient = [&](std::int64_t elements) {
+      const auto part = [&](const Tensor& all) { return contiguous(narrow(all, 0, 0, elements)); };
+      Tensor leaf = clone(part(x));
+      leaf.set_requires_grad(true);
+      backward(sum(op(leaf) * part(first)) + sum(op(leaf) * part(second)));
+      return leaf.grad().to_vector<float>();
+    };
+    std::vector<float> whole = gradient(kMost);
+    for (std::int64_t elements = kMost - 1; elements > 0; --elements) {
+      whole.resize(static_cast<std::size_t>(elements));
+      EXPECT_EQ(gradient(elements), whole) << elements;
+    }
+  }
+}
 
 TEST(Binary, HoldsForEveryBroadcast) {
   const std::pair<Shape, Shape> shapes[] = {

@@ -113,7 +113,8 @@ HWY_INLINE V softplus(V x) {
   return hn::Add(hn::Max(x, hn::Zero(D())), hn::Log1p(D(), exp(hn::Neg(hn::Abs(x)))));
 }
 
-// y[i] = f(x[i]) or y[i] += f(x[i]) for several inputs; the tail goes through padded copies.
+// y[i] = f(x[i]) or y[i] += f(x[i]) for several inputs; the tail goes through padded copies. It is added by
+// the same vector operations: compilers make one of a product and its addition, which rounds once.
 template <std::size_t N, class F>
 HWY_INLINE void map(const float* const (&in)[N], float* y, std::int64_t n, bool accumulate, F&& f) {
   const D d;
@@ -137,16 +138,19 @@ HWY_INLINE void map(const float* const (&in)[N], float* y, std::int64_t n, bool 
   constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(float);
   float padded[N][kLanes] = {};
   const float* pointers[N];
-  float out[kLanes];
+  float out[kLanes] = {};
   const auto rest = static_cast<std::size_t>(n - i);
   for (std::size_t k = 0; k < N; ++k) {
     std::memcpy(padded[k], in[k] + i, rest * sizeof(float));
     pointers[k] = padded[k];
   }
-  hn::StoreU(eval(pointers, 0), d, out);
-  for (std::size_t k = 0; k < rest; ++k) {
-    y[i + static_cast<std::int64_t>(k)] = accumulate ? y[i + static_cast<std::int64_t>(k)] + out[k] : out[k];
+  if (accumulate) {
+    std::memcpy(out, y + i, rest * sizeof(float));
+    hn::StoreU(hn::Add(hn::LoadU(d, out), eval(pointers, 0)), d, out);
+  } else {
+    hn::StoreU(eval(pointers, 0), d, out);
   }
+  std::memcpy(y + i, out, rest * sizeof(float));
 }
 
 }  // namespace
