@@ -23,9 +23,6 @@ void check_expert_ranks(const TrainConfig& config, const LanguageConfig& model, 
       fmt::format("with ordered_gradients the {} processes have to be one group, as gradients of experts are "
                   "added rank by rank; write {}, or leave ordered_gradients out",
                   processes, processes));
-  require(!config.ordered_gradients || config.adapter.enabled || !model.expert_bias,
-          "with ordered_gradients the biases of this model's experts would be rounded otherwise than in one "
-          "process; leave ordered_gradients out");
   require(!config.ordered_gradients || !config.adapter.enabled || !trained ||
               config.adapter.lora.lora_dropout == 0,
           "with ordered_gradients and lora_dropout adapters of experts would drop other elements than in one "
