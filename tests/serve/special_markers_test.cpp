@@ -8,6 +8,7 @@
 #include "tests/infer/scripted_model.h"
 #include "tests/serve/running_server.h"
 #include "tests/support/temporary_directory.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
@@ -77,6 +78,41 @@ std::string write_quoting_model(const std::string& directory) {
   rename_specials(directory, {{"<pad>", "<|tool_call>"}, {"<bos>", "<tool_call|>"}, {"<turn>", R"(<|\"|>)"}});
   write_file_atomically(directory + "/chat_template.jinja",
                         "{# <|tool_call> #}{% for m in messages %}{{ m.content }}<end>{% endfor %}z");
+  return directory;
+}
+
+// Writes in harmony's channels, as gpt-oss does: its thoughts "hmok", where nothing ends them, and as its
+// answer the same. Names of channels are tokens of their own.
+std::string write_harmony_model(const std::string& directory) {
+  const std::int32_t analysis = scripted_id('q'), final = scripted_id('z');
+  ingot::test::write_scripted_model(directory, {{scripted_id('t'), kPad},
+                                                {kPad, analysis},
+                                                {analysis, kTurn},
+                                                {final, kTurn},
+                                                {kTurn, scripted_id('h')},
+                                                {scripted_id('h'), scripted_id('m')},
+                                                {scripted_id('m'), scripted_id('o')},
+                                                {scripted_id('o'), scripted_id('k')},
+                                                {scripted_id('k'), 1 /* <eos> */}});
+  rename_specials(directory, {{"<pad>", "<|channel|>"},
+                              {"<bos>", "<|start|>"},
+                              {"<turn>", "<|message|>"},
+                              {"<end>", "<|end|>"},
+                              {"<eos>", "<|return|>"}});
+  for (const auto& [letter, name] : {std::pair{"q", "analysis"}, {"z", "final"}}) {
+    const std::string id = std::to_string(scripted_id(letter[0]));
+    const std::string file = directory + "/tokenizer.json";
+    replace_in(file, fmt::format(R"("{}":{})", letter, id), fmt::format(R"("{}":{})", name, id));
+    replace_in(file, R"(],"normalizer")",
+               fmt::format(R"(,{{"id":{},"content":"{}","single_word":false,"lstrip":false,"rstrip":false,)"
+                           R"("normalized":false,"special":false}}],"normalizer")",
+                           id, name));
+  }
+  write_file_atomically(
+      directory + "/chat_template.jinja",
+      "{# <|channel|> #}{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}"
+      "{{ '<|return|>' if loop.last and not add_generation_prompt else '<|end|>' }}"
+      "{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}");
   return directory;
 }
 
@@ -167,6 +203,39 @@ TEST(SpecialMarkers, AThinkingBudgetEndsTheThoughtsInEveryApi) {
   EXPECT_EQ(blocks[1]["text"], "ok");
   const Json wrong{{"messages", messages}, {"thinking_token_budget", -2}};
   EXPECT_EQ(server.client().post("/v1/chat/completions", wrong.dump()).status, 400);
+}
+
+TEST(SpecialMarkers, AThinkingBudgetEndsTheAnalysisOfHarmonyAndTheAnswerFollows) {
+  const ingot::test::TemporaryDirectory folder;
+  ScriptedServer server(write_harmony_model(folder.path()));
+  const auto written = [&](int budget, Json more = Json::object()) {
+    Json body = question();
+    body.update({{"max_tokens", 60}, {"thinking_token_budget", budget}});
+    body.update(more);
+    const Json message = server.message(body);
+    const auto text = [&](const char* field) {
+      return message.contains(field) && message[field].is_string() ? message[field].get<std::string>() : "";
+    };
+    return text("reasoning_content") + "|" + text("content");
+  };
+  EXPECT_EQ(written(-1), "hmok|");
+  EXPECT_EQ(written(20), "hmok|");
+  EXPECT_EQ(written(3), "hmo|hmok");
+  EXPECT_EQ(written(1), "h|hmok");
+  EXPECT_EQ(written(0), "|hmok");
+  EXPECT_EQ(written(2, {{"structured_outputs", {{"choice", {"xyx", "no"}}}}}).substr(0, 3), "hm|");
+  EXPECT_EQ(written(2, {{"structured_outputs", {{"regex", "m[xo]"}}}}), "hm|mo");
+  Json stream = question();
+  stream.update({{"stream", true}, {"thinking_token_budget", 1}, {"max_tokens", 60}});
+  std::string thoughts, answer;
+  for (const Json& event :
+       test::events_of(server.client().post("/v1/chat/completions", stream.dump()).body)) {
+    if (!event.is_object()) continue;
+    const Json& delta = event["choices"][0]["delta"];
+    if (delta.contains("reasoning_content")) thoughts += delta["reasoning_content"];
+    if (delta.contains("content") && delta["content"].is_string()) answer += delta["content"];
+  }
+  EXPECT_EQ(thoughts + "|" + answer, "h|hmok");
 }
 
 }  // namespace
