@@ -22,6 +22,8 @@ struct GenerateOptions {
   std::vector<std::string> prompts;
   std::string prompts_file;
   std::int64_t batch = 8;
+  infer::BeamOptions beams;
+  std::string early_stopping = "false";
   bool ignore_end_tokens = false, stats = false, json = false;
 };
 
@@ -84,13 +86,47 @@ void write_all(const GenerateOptions& o, infer::Session& session, const std::vec
   fmt::print("{}\n", printable_json(dump_json(all)));
 }
 
+infer::BeamOptions beams_of(const GenerateOptions& o) {
+  infer::BeamOptions beams = o.beams;
+  using infer::EarlyStopping;
+  INGOT_CHECK(o.early_stopping == "false" || o.early_stopping == "true" || o.early_stopping == "never",
+              InvalidConfig("--early-stopping", "is false, true or never, got " + o.early_stopping));
+  if (o.early_stopping == "true") beams.early_stopping = EarlyStopping::yes;
+  if (o.early_stopping == "never") beams.early_stopping = EarlyStopping::never;
+  return beams;
+}
+
+// The best text of each prompt; as JSON all of them.
+void write_beams(const GenerateOptions& o, infer::Session& session, const std::vector<std::string>& prompts,
+                 const infer::TextOptions& text) {
+  const infer::BeamOptions beams = beams_of(o);
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<infer::WrittenText> found = session.search(prompts[i], text, beams);
+    nlohmann::ordered_json of_prompt = nlohmann::ordered_json::array();
+    for (const infer::WrittenText& written : found) {
+      of_prompt.push_back(as_json(written));
+      of_prompt.back()["score"] = written.score;
+    }
+    all.push_back({{"beams", std::move(of_prompt)}});
+    if (o.json || found.empty()) continue;
+    print_piece(fmt::format("{}{}{}\n", i == 0 ? "" : "\n---\n", prompts[i], found.front().text));
+    if (o.stats) print_stats(found.front());
+  }
+  if (!o.json) return;
+  fmt::print("{}\n", printable_json(dump_json(prompts.size() == 1 ? all.front()
+                                                                  : nlohmann::ordered_json{{"texts", all}})));
+}
+
 int generate(const GenerateOptions& o, const infer::SessionOptions& options) {
   const std::vector<std::string> prompts = prompts_of(o);
   infer::Session session(options);
   infer::TextOptions text = session.options({.speculate = speculated_tokens(o.inference)});
   text.ignore_end_tokens = o.ignore_end_tokens;
   o.text.apply(text);
-  if (prompts.size() == 1 && !o.json) {
+  if (o.beams.width != 1) {
+    write_beams(o, session, prompts, text);
+  } else if (prompts.size() == 1 && !o.json) {
     write_one(o, session, prompts.front(), text);
   } else {
     write_all(o, session, prompts, text);
@@ -102,6 +138,7 @@ int run(const GenerateOptions& o) {
   const auto session = [&] {
     infer::SessionOptions options = session_options(o.inference);
     options.batch = o.batch;
+    options.engine.prefix_cache = o.beams.width != 1;  // by which beams share what they have in common
     return options;
   };
   return run_with_model(o.inference, o.json, session,
@@ -123,6 +160,14 @@ void add_generate(Command& root) {
   command.option(
       "--batch", o->batch,
       "Sequences to generate at once, up to 16, on a GPU 256; on the CPU each comes out as it would alone");
+  command.option(
+      "--beams", o->beams.width,
+      "Beam search: texts to write beside each other, of which the most probable is printed; 1: none");
+  command.option("--length-penalty", o->beams.length_penalty,
+                 "A beam's score is its logprob over its number of tokens to this power");
+  command.option("--early-stopping", o->early_stopping,
+                 "End a beam search once so many texts have ended: true; false and never: when no better is "
+                 "expected, or possible");
   o->text.add_to(command);
   command.flag("--ignore-eos", o->ignore_end_tokens, "Go on past the model's end tokens");
   command.flag("--stats", o->stats, "Report speed on stderr");

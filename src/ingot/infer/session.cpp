@@ -211,6 +211,25 @@ WrittenText Session::generate(std::vector<std::int32_t> prompt, const TextOption
   return run.take();
 }
 
+std::vector<WrittenText> Session::search(const std::string& prompt, const TextOptions& options,
+                                         const BeamOptions& beams) {
+  INGOT_CHECK(options.stop.empty(),
+              InvalidConfig("stop", "does not go with a beam search; leave one of the two out"));
+  const Request request = this->request(encode(prompt), options);
+  std::vector<WrittenText> texts;
+  for (BeamText& found : beam_search(engine_, request, beams)) {
+    TextStream stream(tokenizer_, {}, {}, options.include_stop);
+    WrittenText& written = texts.emplace_back();
+    written.prompt = prompt;
+    for (const std::int32_t token : found.generation.tokens) written.text += stream.push(token);
+    written.text += stream.finish(found.generation.stop_token);
+    written.prompt_tokens = std::ssize(request.prompt);
+    written.generation = std::move(found.generation);
+    written.score = found.score;
+  }
+  return texts;
+}
+
 void Session::generate_all(std::span<const std::string> prompts, const TextOptions& options,
                            const std::function<void(const WrittenText&)>& on_written) {
   const OnText nobody;

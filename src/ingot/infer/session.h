@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/infer/beam_search.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/generation_config.h"
 #include "ingot/infer/text_options.h"
@@ -54,6 +55,7 @@ struct WrittenText {
   std::string text;  ///< what was written behind the prompt
   std::int64_t prompt_tokens = 0;
   Generation generation;
+  double score = 0;  ///< of a beam search
 };
 
 class TextRun;
@@ -98,6 +100,10 @@ class Session {
   /// Continues ids.
   WrittenText generate(std::vector<std::int32_t> prompt, const TextOptions& options,
                        const OnText& on_text = {});
+  /// The most probable continuations of a prompt, the best first (BeamSearch). Throws InvalidConfig for stop
+  /// strings, and what else does not go with a beam search.
+  std::vector<WrittenText> search(const std::string& prompt, const TextOptions& options,
+                                  const BeamOptions& beams);
 
  private:
   SessionOptions options_;

@@ -14,6 +14,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/random_seed.h"
 #include "ingot/grammar/time_limit.h"
+#include "ingot/infer/beam_job.h"
 #include "ingot/serve/api.h"
 
 namespace ingot::serve {
@@ -58,7 +59,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
  private:
   struct Choice {
-    infer::Scheduler::Id job = 0;
+    infer::Scheduler::Id job = 0;  // none of a beam search
+    bool taken = false;            // by the scheduler
     std::uint64_t in_timeline = 0;
     std::int64_t prompt_tokens = 0, counted_tokens = 0;
     Clock::time_point last{};
@@ -122,12 +124,15 @@ class Answer : public std::enable_shared_from_this<Answer> {
                                                  .client = client_.name,
                                                  .peer = exchange_->request().peer,
                                                  .prompt_tokens = choices_[i].prompt_tokens});
+        if (params_.beams) continue;
         choices_[i].job = model_.scheduler().submit(job(
             request_of_choice(request, prompts_[i / tries()], static_cast<std::int64_t>(i % tries())), i));
+        choices_[i].taken = true;
       }
+      if (params_.beams) search(request);
     } catch (...) {
       for (const Choice& choice : choices_)  // nobody else will tell of those that were not taken
-        if (choice.job == 0) timeline_.end(choice.in_timeline, infer::StopReason::failed, {});
+        if (!choice.taken) timeline_.end(choice.in_timeline, infer::StopReason::failed, {});
       left_ = 0;
       cancel();
       throw;
@@ -148,6 +153,33 @@ class Answer : public std::enable_shared_from_this<Answer> {
   // Of each prompt.
   std::size_t tries() const { return static_cast<std::size_t>(params_.best_of); }
   bool picks_best() const { return tries() > n(); }
+
+  // One for each prompt, whose texts are its choices.
+  void search(const infer::Request& request) {
+    for (std::size_t first = 0; first < choices_.size(); first += n()) {
+      infer::Request own = job(request_of_choice(request, prompts_[first / n()], 0), first).request;
+      beams_.push_back(infer::BeamJob::start(model_.scheduler(), std::move(own), *params_.beams,
+                                             [self = shared_from_this(), first](infer::BeamEnd end) {
+                                               self->take_texts(first, std::move(end));
+                                             }));
+      for (std::size_t k = 0; k < n(); ++k) choices_[first + k].taken = true;
+    }
+  }
+
+  // A search finds fewer than n texts where the model has not so many: the others are empty.
+  void take_texts(std::size_t first, infer::BeamEnd end) {
+    end.texts.resize(n(), {.generation = {.reason = end.reason}});
+    for (std::size_t k = 0; k < n(); ++k) {
+      infer::Generation& found = end.texts[k].generation;
+      infer::TextStream text(model_.tokenizer(), {}, params_.special, params_.text.include_stop);
+      infer::TextPiece piece{.text = {}, .tokens = found.tokens, .logprobs = found.logprobs};
+      for (const std::int32_t token : found.tokens) piece.text += text.push(token);
+      piece.text += text.finish(found.stop_token);
+      if (!piece.text.empty() || !piece.tokens.empty()) take(first + k, piece);
+      const infer::StopReason reason = found.reason;
+      take_end(first + k, {.reason = reason, .generation = std::move(found), .error = end.error});
+    }
+  }
 
   infer::Job job(infer::Request request, std::size_t choice) {
     infer::Job job{.request = std::move(request),
@@ -280,6 +312,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void cancel() {
     for (const Choice& choice : choices_)
       if (choice.job != 0) model_.scheduler().cancel(choice.job);
+    for (const auto& beams : beams_) beams->cancel();
   }
   void cancel_all() {
     const std::lock_guard lock(mutex_);
@@ -306,7 +339,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   std::vector<Choice> choices_;
-  std::vector<std::vector<std::int32_t>> prompts_;  // later where their logprobs are asked for alone
+  std::vector<std::vector<std::int32_t>> prompts_;      // later where their logprobs are asked for alone
+  std::vector<std::shared_ptr<infer::BeamJob>> beams_;  // of each prompt, where they are asked for
   std::size_t left_ = 0;  // choices that have not ended; 0 too where the answer has failed
   bool begun_ = false;    // a stream
   bool gone_ = false;     // the client

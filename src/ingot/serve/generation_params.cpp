@@ -25,8 +25,35 @@ void refuse_unbuilt(const Fields& body) {
   for (const char* name : {"functions", "function_call", "audio"}) {
     if (body.has(name)) throw bad_field(name, "is not supported by this server");
   }
-  if (body.boolean("use_beam_search").value_or(false))
-    throw bad_field("use_beam_search", "is not supported by this server");
+}
+
+// vLLM's fields; early_stopping is transformers'. The texts are told from one another at the end, and with
+// what changes on the way they would not be the most probable ones.
+void read_beams(const Fields& body, GenerationParams& params) {
+  if (!body.boolean("use_beam_search").value_or(false)) {
+    for (const char* name : {"length_penalty", "early_stopping"})
+      if (body.has(name)) throw bad_field(name, "needs 'use_beam_search': true");
+    return;
+  }
+  infer::BeamOptions beams{.width = params.n};
+  body.read("length_penalty", beams.length_penalty);
+  const nlohmann::json* early = body.any("early_stopping");
+  if (early != nullptr && early->is_boolean()) {
+    beams.early_stopping = early->get<bool>() ? infer::EarlyStopping::yes : infer::EarlyStopping::no;
+  } else if (early != nullptr && *early == "never") {
+    beams.early_stopping = infer::EarlyStopping::never;
+  } else if (early != nullptr) {
+    throw bad_field("early_stopping",
+                    fmt::format("is true, false or \"never\", got {}", excerpt(*early, 40)));
+  }
+  const auto refuse = [](const char* name) {
+    throw bad_field(name, "does not go with 'use_beam_search': true; leave one of the two out");
+  };
+  if (params.stream) refuse("stream");
+  if (params.best_of > params.n) refuse("best_of");
+  if (params.prompt_logprobs >= 0) refuse("prompt_logprobs");
+  if (!params.text.stop.empty()) refuse("stop");
+  params.beams = beams;
 }
 
 void read_logit_bias(const Fields& body, SamplingOptions& sampling) {
@@ -163,7 +190,14 @@ GenerationParams read_params(const Fields& body, const infer::TextOptions& defau
     throw bad_field("best_of", "above n goes neither with 'stream': true nor with prompt_logprobs");
   if (body.has("top_logprobs") && params.logprobs < 0)
     throw bad_field("top_logprobs", "needs 'logprobs': true");
+  read_beams(body, params);
   return params;
+}
+
+void keep_to_one_choice(GenerationParams& params) {
+  if (params.beams)
+    throw bad_field("use_beam_search", "is for /v1/completions and /v1/chat/completions alone; leave it out");
+  params.n = params.best_of = 1;
 }
 
 infer::Request engine_request(const infer::Session& session, const GenerationParams& params) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "ingot/infer/beam_search.h"
 #include "ingot/infer/session.h"
 #include "ingot/infer/text_stream.h"
 #include "ingot/serve/fields.h"
@@ -20,9 +21,10 @@ struct GenerationParams {
   std::optional<std::int64_t> priority{};    ///< infer::Request::priority; none: its key's
   std::optional<double> timeout{};           ///< seconds that the answer may take
   std::int64_t n = 1;
-  std::int64_t best_of = 1;    ///< choices that are written, of which the n most probable by token are sent
-  std::int64_t logprobs = -1;  ///< as infer::Request has it
-  std::int64_t prompt_logprobs = -1;  ///< likewise
+  std::int64_t best_of = 1;  ///< choices that are written, of which the n most probable by token are sent
+  std::optional<infer::BeamOptions> beams{};  ///< a beam search, of n beams
+  std::int64_t logprobs = -1;                 ///< as infer::Request has it
+  std::int64_t prompt_logprobs = -1;          ///< likewise
   infer::SpecialText special{};
   bool stream = false;
   std::int64_t stream_interval = 0;  ///< tokens of a piece of the stream at least; 0: as the server says
@@ -32,6 +34,9 @@ struct GenerationParams {
 /// Reads what the APIs of OpenAI and vLLM have in common, over `defaults`. Throws ApiError naming a field
 /// that is wrong, or that asks for what is not built.
 GenerationParams read_params(const Fields& body, const infer::TextOptions& defaults);
+
+/// For APIs whose answers have one choice: other numbers of them are passed over, a beam search is refused.
+void keep_to_one_choice(GenerationParams& params);
 
 /// The engine's request, without a prompt. Throws and takes long as infer::Session::request() does.
 infer::Request engine_request(const infer::Session& session, const GenerationParams& params);

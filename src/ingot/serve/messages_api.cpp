@@ -248,7 +248,7 @@ GenerationParams messages_params(const Fields& body, const ServedModel& model) {
   if (!params.max_tokens) throw bad_field("max_tokens", "is missing");
   if (const auto stop = body.strings("stop_sequences"))
     params.text.stop.insert(params.text.stop.end(), stop->begin(), stop->end());
-  params.n = params.best_of = 1;
+  keep_to_one_choice(params);
   return params;
 }
 

@@ -45,7 +45,7 @@ GenerationParams ollama_params(const Fields& body, const ServedModel& model) {
   const std::int64_t most = fields.integer("num_predict").value_or(-1);
   if (most > 0) params.max_tokens = most;
   params.stream = body.boolean("stream").value_or(true);
-  params.n = params.best_of = 1;
+  keep_to_one_choice(params);
   params.logprobs = -1;
   return params;
 }

@@ -113,7 +113,7 @@ GenerationParams responses_params(const Fields& body, const json& parsed, const 
   }
   for (const char* name : {"top_logprobs", "stream_options"}) renamed.erase(name);
   GenerationParams params = read_params(Fields(renamed), model.defaults());
-  params.n = params.best_of = 1;
+  keep_to_one_choice(params);
   return params;
 }
 
