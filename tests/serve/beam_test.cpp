@@ -83,7 +83,11 @@ TEST(BeamSearchApi, WhatDoesNotGoWithItIsRefusedByName) {
     body["prompt"] = "on";
     EXPECT_NE(refused(body).find("beam search"), std::string::npos) << more;
   }
-  refused({{"prompt", "on"}, {"use_beam_search", false}, {"length_penalty", 1}});
+  refused({{"prompt", "on"}, {"use_beam_search", false}, {"length_penalty", 0.5}});
+  refused({{"prompt", "on"}, {"use_beam_search", false}, {"early_stopping", true}});
+  const Json defaults{
+      {"prompt", "on"}, {"use_beam_search", false}, {"length_penalty", 1}, {"early_stopping", false}};
+  EXPECT_EQ(post(server, "/v1/completions", request_of(defaults)).status, 200);
   refused({{"messages", {{{"role", "user"}, {"content", "hi"}}}}}, "/v1/messages");
   refused({{"input", "hi"}}, "/v1/responses");
 }

@@ -30,14 +30,15 @@ void refuse_unbuilt(const Fields& body) {
 // vLLM's fields; early_stopping is transformers'. The texts are told from one another at the end, and with
 // what changes on the way they would not be the most probable ones.
 void read_beams(const Fields& body, GenerationParams& params) {
-  if (!body.boolean("use_beam_search").value_or(false)) {
-    for (const char* name : {"length_penalty", "early_stopping"})
-      if (body.has(name)) throw bad_field(name, "needs 'use_beam_search': true");
-    return;
-  }
   infer::BeamOptions beams{.width = params.n};
   body.read("length_penalty", beams.length_penalty);
   const nlohmann::json* early = body.any("early_stopping");
+  if (!body.boolean("use_beam_search").value_or(false)) {  // clients send the defaults of all fields
+    if (beams.length_penalty != 1) throw bad_field("length_penalty", "needs 'use_beam_search': true");
+    if (early != nullptr && *early != false)
+      throw bad_field("early_stopping", "needs 'use_beam_search': true");
+    return;
+  }
   if (early != nullptr && early->is_boolean()) {
     beams.early_stopping = early->get<bool>() ? infer::EarlyStopping::yes : infer::EarlyStopping::no;
   } else if (early != nullptr && *early == "never") {
