@@ -77,11 +77,13 @@ GrpoObjective::Answers GrpoObjective::answer(const Prompts& prompts, std::size_t
                                              const StopCheck& stops) const {
   const WithValues with_values(config_.trains_in_halves());
   const LeasedBlocks all_layers(model_.lease, model_.layers.size());
-  // An evaluation, which may have more prompts, keeps no more keys and values than a step does.
+  // An evaluation, which may have more prompts, keeps no more keys and values than a step does. The answers
+  // to one prompt share its keys and values: it is read once.
   infer::Engine engine(
       model_, {.context = config_.sequence_len,
                .capture = config_.cuda_graphs,
-               .max_running = config_.per_device_train_batch_size * config_.gradient_accumulation_steps});
+               .max_running = config_.per_device_train_batch_size * config_.gradient_accumulation_steps,
+               .prefix_cache = true});
   const auto is_end = [this](std::int32_t token) {
     return std::ranges::find(end_tokens_, token) != end_tokens_.end();
   };
