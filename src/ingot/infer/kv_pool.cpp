@@ -68,7 +68,7 @@ KvPool::Match KvPool::find(std::span<const std::int32_t> prompt, const std::stri
 
 bool KvPool::worth_waiting(std::span<const std::int32_t> prompt, const std::string& adapter,
                            std::int64_t reusable) const {
-  if (options_.idle == 0) return false;
+  if (options_.idle == 0 || config_.is_recurrent()) return false;  // a state goes on at its end alone
   const std::int64_t known = find(prompt, adapter, reusable).tokens;
   return std::ranges::any_of(slots_, [&](const auto& slot) {
     // What it has read of the beginning already find() would have found, unless it was dropped since.
