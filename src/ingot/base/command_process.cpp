@@ -41,8 +41,8 @@ void reap(pid_t process, int* status = nullptr) {
 }
 
 /// Whether mpirun or srun has set it for this process as one of a run. A command is none: its MPI would take
-/// this rank's place, and wait for the other ranks. What users set for all (OMPI_MCA_btl) stays, and so does
-/// the job that srun needs to start one.
+/// this rank's place, and wait for the other ranks. What users set for all (OMPI_MCA_btl) stays, but for
+/// what mpirun sets itself (OMPI_MCA_orte_tmpdir_base); so does the job that srun needs to start one.
 bool is_of_launcher(std::string_view name) {
   constexpr std::string_view kMca = "OMPI_MCA_";
   if (name.starts_with("OMPI_ALLOW_RUN_AS_ROOT") || name.starts_with("PMIX_MCA_")) return false;

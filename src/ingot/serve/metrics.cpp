@@ -126,8 +126,8 @@ void write_lora_info(std::string& to, const std::string& labels, const infer::En
 
 Metrics::Metrics(const std::vector<std::string>& models) {
   for (const std::string& model : models) models_.try_emplace(model, model);
-  statuses_[200] =
-      0;  // there from the start: a request is counted once its answer is sent, and rates need a first value
+  // There from the start: a request is counted once its answer is sent, and rates need a first value.
+  statuses_[200] = 0;
 }
 
 void Metrics::add_http(int status) {
