@@ -97,8 +97,10 @@ TEST(BeamSearchApi, AClientThatGoesEndsItsSearchAndOthersGoOn) {
   for (int round = 0; round < 5; ++round) {
     HttpClient impatient = server.client();
     const std::string body = request_of({{"prompt", "on"}, {"n", 16}, {"max_tokens", 200}}).dump();
-    impatient.send_raw("POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: " +
-                       std::to_string(body.size()) + "\r\n\r\n" + body);
+    impatient.send_raw(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+        "application/json\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body);
     std::this_thread::sleep_for(std::chrono::milliseconds(10 * round));
     impatient.close();
   }
@@ -107,6 +109,10 @@ TEST(BeamSearchApi, AClientThatGoesEndsItsSearchAndOthersGoOn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(server.engine().running + server.engine().waiting, 0);
   EXPECT_EQ(server.engine().cache.running, 0);
+  const std::string metrics = server.client().get("/metrics").body;
+  const std::size_t aborted = metrics.find("finished_reason=\"abort\"} ");
+  ASSERT_NE(aborted, std::string::npos) << metrics;
+  EXPECT_GT(std::stoi(metrics.substr(metrics.find("} ", aborted) + 2)), 0);
 }
 
 TEST(BeamSearchApi, TheEndOfItsTimeIsStatus504) {

@@ -119,6 +119,8 @@ void write_beams(const GenerateOptions& o, infer::Session& session, const std::v
 }
 
 int generate(const GenerateOptions& o, const infer::SessionOptions& options) {
+  INGOT_CHECK(o.beams.width != 1 || (o.beams.length_penalty == 1 && o.early_stopping == "false"),
+              InvalidConfig("--beams", "is needed by --length-penalty and --early-stopping: set it above 1"));
   const std::vector<std::string> prompts = prompts_of(o);
   infer::Session session(options);
   infer::TextOptions text = session.options({.speculate = speculated_tokens(o.inference)});
@@ -139,6 +141,7 @@ int run(const GenerateOptions& o) {
     infer::SessionOptions options = session_options(o.inference);
     options.batch = o.batch;
     options.engine.prefix_cache = o.beams.width != 1;  // by which beams share what they have in common
+    options.engine.idle_contexts = std::max<std::int64_t>(1, o.beams.width);
     return options;
   };
   return run_with_model(o.inference, o.json, session,

@@ -7,7 +7,7 @@ namespace ingot::infer {
 BeamJob::BeamJob(Scheduler& scheduler, Request request, const BeamOptions& options, OnEnd on_end)
     : scheduler_(scheduler),
       on_end_(std::move(on_end)),
-      search_(std::move(request), options, scheduler.engine().context()) {}
+      search_(std::move(request), options, scheduler.engine()) {}
 
 std::shared_ptr<BeamJob> BeamJob::start(Scheduler& scheduler, Request request, const BeamOptions& options,
                                         OnEnd on_end) {
@@ -34,7 +34,8 @@ void BeamJob::submit() {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       jobs_.push_back(scheduler_.submit(
           {.request = std::move(requests[i]),
-           .on_end = [self = shared_from_this(), i](JobEnd end) { self->take(i, std::move(end)); }}));
+           .on_end = [self = shared_from_this(), i](JobEnd end) { self->take(i, std::move(end)); },
+           .continues = search_.begun()}));
       ++left_;
     }
   } catch (...) {

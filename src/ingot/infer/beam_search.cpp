@@ -39,7 +39,7 @@ void BeamOptions::validate() const {
               InvalidConfig("length_penalty", fmt::format("must be finite, got {}", length_penalty)));
 }
 
-BeamSearch::BeamSearch(Request request, const BeamOptions& options, std::int64_t context)
+BeamSearch::BeamSearch(Request request, const BeamOptions& options, const Engine& engine)
     : request_(std::move(request)),
       options_(options),
       stop_tokens_(std::exchange(request_.stop_tokens, {})),
@@ -52,7 +52,7 @@ BeamSearch::BeamSearch(Request request, const BeamOptions& options, std::int64_t
   check_goes_with_beams(request_);
   std::ranges::sort(stop_tokens_);
   stop_tokens_.erase(std::unique(stop_tokens_.begin(), stop_tokens_.end()), stop_tokens_.end());
-  if (const std::int64_t room = context + 1 - std::ssize(request_.prompt); room < max_tokens_) {
+  if (const std::int64_t room = engine.context() + 1 - std::ssize(request_.prompt); room < max_tokens_) {
     max_tokens_ = std::max<std::int64_t>(room, 1);  // a prompt that is too long fails its request
     last_ = StopReason::context_full;
   }
@@ -60,12 +60,9 @@ BeamSearch::BeamSearch(Request request, const BeamOptions& options, std::int64_t
   request_.speculate = 0;
   request_.on_token = nullptr;
   request_.max_tokens = 1;
-  request_.logprobs = std::max(asked_for(), logprobs_);
-}
-
-// Of each text so many of the most probable tokens that `width` go on, whatever ends.
-std::int64_t BeamSearch::asked_for() const {
-  return std::max<std::int64_t>(2, 1 + std::ssize(stop_tokens_)) * options_.width;
+  // Of each text so many of the most probable tokens that `width` go on, whatever ends.
+  const std::int64_t most = std::min(engine.vocab_size(), options_.width + std::ssize(stop_tokens_));
+  request_.logprobs = std::max(most, logprobs_);
 }
 
 std::vector<Request> BeamSearch::requests() const {
@@ -166,7 +163,7 @@ std::vector<BeamText> BeamSearch::texts() const {
 std::vector<BeamText> beam_search(Engine& engine, const Request& request, const BeamOptions& options) {
   Request held = request;
   engine.hold_adapter(held);
-  BeamSearch search(std::move(held), options, engine.context());
+  BeamSearch search(std::move(held), options, engine);
   while (!search.finished()) {
     std::vector<std::shared_ptr<Sequence>> sequences;
     const auto cancel_rest = [&] {

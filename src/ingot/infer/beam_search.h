@@ -36,10 +36,11 @@ struct BeamText {
 class BeamSearch {
  public:
   /// `request`: what is to be continued, how far, and its stop tokens and min_tokens; temperature and what
-  /// restricts the choice mean nothing here. `context`: Engine::context(). Throws InvalidConfig for options,
+  /// restricts the choice mean nothing here. `engine`: which will run it. Throws InvalidConfig for options,
   /// and for what does not go with a beam search.
-  BeamSearch(Request request, const BeamOptions& options, std::int64_t context);
+  BeamSearch(Request request, const BeamOptions& options, const Engine& engine);
 
+  bool begun() const { return length_ > 0; }
   bool finished() const { return finished_; }
   /// One for each text that is still written, of one token each.
   std::vector<Request> requests() const;
@@ -63,7 +64,6 @@ class BeamSearch {
     double sum = 0;
   };
   std::size_t width() const { return static_cast<std::size_t>(options_.width); }
-  std::int64_t asked_for() const;
   bool stops(std::int32_t token) const;
   std::vector<Candidate> candidates(std::span<const Generation> results) const;
   Beam longer(const Candidate& candidate) const;

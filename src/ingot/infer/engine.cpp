@@ -80,7 +80,8 @@ std::int64_t context_of(const EngineOptions& options, const LanguageModel& model
 KvPoolOptions pool_options(const EngineOptions& options, const LanguageModel& model, std::int64_t context) {
   const std::int64_t budget = budget_of(options, model);
   const std::int64_t idle =
-      budget > 0 ? budget : context + KvPool::state_tokens(model.config, *options.kv_cache);
+      budget > 0 ? budget
+                 : options.idle_contexts * (context + KvPool::state_tokens(model.config, *options.kv_cache));
   PromptStoreOptions store = options.prompt_store;
   if (model.config.rope_scaling.depends_on_length()) store.directory.clear();
   if (options.batch_invariant) store.model += fmt::format("\nbatch-invariant, chunks of {}", options.chunk);

@@ -44,9 +44,12 @@ struct EngineOptions {
   /// 0: no limit. Shortens the context where not even one request of that length fits.
   std::size_t kv_memory = 0;
   /// Keeps keys and values of finished requests for prompts that begin alike, as far as the memory is not
-  /// wanted; without a limit, as many tokens as a context has. Where layers keep a state (LFM2), a prompt
-  /// goes on where a finished request ended, and not inside it.
+  /// wanted; without a limit, as many tokens as idle_contexts have. Where layers keep a state (LFM2), a
+  /// prompt goes on where a finished request ended, and not inside it.
   bool prefix_cache = false;
+  /// Without kv_memory: so many contexts' tokens of finished requests are kept. A beam search that is not to
+  /// read a text twice needs its width.
+  std::int64_t idle_contexts = 1;
   /// Keeps them on disk, too, for prompts after a restart; needs prefix_cache. Session fills in what tells
   /// the model and its adapters. Models whose RoPE depends on the length of the sequence store nothing;
   /// those whose layers keep a state are refused.
@@ -226,6 +229,7 @@ class Engine {
 
   const LanguageModel& model() const { return model_; }
   std::int64_t context() const { return context_; }
+  std::int64_t vocab_size() const { return model_.config.vocab_size; }
   DType kv_cache() const { return *options_.kv_cache; }
   const std::shared_ptr<AdapterBank>& adapters() const { return options_.adapters; }
 

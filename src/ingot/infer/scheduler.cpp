@@ -38,7 +38,7 @@ Scheduler::Id Scheduler::submit(Job job) {
   TextStream stream(tokenizer_, job.stop, job.special, job.include_stop);
   const std::lock_guard lock(mutex_);
   const std::int64_t waiting = stats_.waiting + static_cast<std::int64_t>(arrived_.size());
-  INGOT_CHECK(waiting < options_.max_waiting, QueueFull(waiting));
+  INGOT_CHECK(job.continues || waiting < options_.max_waiting, QueueFull(waiting));
   arrived_.push_back({.id = ++last_id_, .job = std::move(job), .stream = std::move(stream), .piece = {}});
   ++unfinished_;
   changed_.notify_all();

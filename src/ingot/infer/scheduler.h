@@ -47,6 +47,7 @@ struct Job {
   SpecialText special{};
   std::function<void(TextPiece)> on_text{};
   std::function<void(JobEnd)> on_end{};
+  bool continues = false;  ///< what was taken already goes on: it is not refused for max_waiting
 };
 
 struct SchedulerOptions {

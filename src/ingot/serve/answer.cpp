@@ -158,6 +158,9 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void search(const infer::Request& request) {
     for (std::size_t first = 0; first < choices_.size(); first += n()) {
       infer::Request own = job(request_of_choice(request, prompts_[first / n()], 0), first).request;
+      own.on_admitted = [this, first] {
+        for (std::size_t k = 0; k < n(); ++k) timeline_.admit(choices_[first + k].in_timeline);
+      };
       beams_.push_back(infer::BeamJob::start(model_.scheduler(), std::move(own), *params_.beams,
                                              [self = shared_from_this(), first](infer::BeamEnd end) {
                                                self->take_texts(first, std::move(end));
@@ -166,8 +169,17 @@ class Answer : public std::enable_shared_from_this<Answer> {
     }
   }
 
-  // A search finds fewer than n texts where the model has not so many: the others are empty.
   void take_texts(std::size_t first, infer::BeamEnd end) {
+    try {
+      put_texts(first, std::move(end));
+    } catch (...) {  // else the client would wait for ever
+      const std::lock_guard lock(mutex_);
+      if (left_ > 0) fail(to_api_error(std::current_exception()));
+    }
+  }
+
+  // A search finds fewer than n texts where the model has not so many: the others are empty.
+  void put_texts(std::size_t first, infer::BeamEnd end) {
     end.texts.resize(n(), {.generation = {.reason = end.reason}});
     for (std::size_t k = 0; k < n(); ++k) {
       infer::Generation& found = end.texts[k].generation;
@@ -247,7 +259,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
                   .queue = made.queue_seconds,
                   .first_token = choice.first_token,
                   .whole = seconds_since(start_),
-                  .has_token = choice.has_token});
+                  .has_token = choice.has_token && !params_.beams});  // all tokens of beams come at the end
     timeline_.end(choice.in_timeline, end.reason, made);
     access_.charge(client_, std::ssize(made.tokens));
     usage_.completion_tokens += std::ssize(made.tokens);
