@@ -54,9 +54,8 @@ using HttpHandler = std::function<void(const std::shared_ptr<Exchange>&)>;
 /// The head of an HTTP/1 response, as text.
 struct ResponseHead {
   int status = 200;
-  std::string_view content_type{};  ///< empty: there is no body
-  std::optional<std::size_t>
-      length{};  ///< of the body in bytes; none: it ends with the connection, or is chunked
+  std::string_view content_type{};      ///< empty: there is no body
+  std::optional<std::size_t> length{};  ///< of the body; none: chunked, or until the connection ends
   bool chunked = false, keep_alive = false;
   bool http_1_0 = false;  ///< for a client that asked by HTTP/1.0
 
